@@ -19,7 +19,9 @@ enum mw_error {
 #define MW_ERROR mw_error_quark()
 GQuark mw_error_quark(void);
 
-/* MW_ERROR_INVALID, in one line; false. */
+/* One line; false.  Settings stand in braces in the format (base/spell.h). */
+bool mw_fail(GError **error, enum mw_error code, const char *format, ...) G_GNUC_PRINTF(3, 4);
+/* Of MW_ERROR_INVALID. */
 bool mw_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/number.h"
+#include "base/number.h"
 
 static const int kinds[] = {MW_LANE_H2D, MW_LANE_D2H, MW_LANE_NVME_READ, MW_LANE_NVME_WRITE};
 
@@ -12,7 +12,7 @@ static bool
 parse_rate(const char *text, double *bytes_per_s)
 {
     double value;
-    const char *unit = cli_number_scan(text, &value);
+    const char *unit = mw_number_scan(text, &value);
     double scale = !g_strcmp0(unit, "GB/s") ? 1e9 : !g_strcmp0(unit, "MB/s") ? 1e6 : 0;
 
     *bytes_per_s = value * scale;
@@ -31,7 +31,8 @@ parse(struct cli_limits *limits, const char *text, GError **error)
     }
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                 "--limit %s: must be LANE=RATE, a lane of h2d, d2h, nvme-read, nvme-write, a rate "
-                "such as 0.5GB/s or 200MB/s", text);
+                "such as 0.5GB/s or 200MB/s",
+                text);
     return false;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/progress_line.h"
 #include "cli/reference/reference.h"
+#include "cli/spelling.h"
 #include "cli/start.h"
 #include "config.h"
 #include "exec/device/backend.h"
@@ -236,5 +237,6 @@ start(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
+    mw_spell_as(&cli_spelling);
     return cli_start_descriptors() ? cli_start_with_stack(start, argc, argv) : CLI_FAILED;
 }

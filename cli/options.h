@@ -1,6 +1,6 @@
 /*
- * options.h - the options that become settings of the planner: one table row each, from which
- * parsing, checks and help come.  The texts as given are kept here, for one command line.
+ * options.h - the options that become settings of the planner: the rows of planner/settings/table.h
+ * as options of GLib.  The texts as given are kept here, for one command line.
  */
 #ifndef MW_CLI_OPTIONS_H
 #define MW_CLI_OPTIONS_H
@@ -10,8 +10,6 @@
 
 #include "cli/words.h"
 #include "planner/settings/settings.h"
-
-#define CLI_OPTION_COUNT 26
 
 /* Of one verb at a time; forgets what was given before.  Help leaves out those that are `hidden`,
  * up to NULL. */

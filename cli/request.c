@@ -150,7 +150,7 @@ check_names(const struct cli_request *request, GError **error)
 static bool
 check_plan_there(const struct cli_request *request, const char *verb, GError **error)
 {
-    const char *wanted = !strcmp(verb, "compare") ? MW_RUN_WANTED : CLI_PLAN_WANTED;
+    const char *wanted = !strcmp(verb, "compare") ? mw_run_wanted() : CLI_PLAN_WANTED;
 
     return !request->plan_file || mw_input_is_there(request->plan_file, wanted, error);
 }

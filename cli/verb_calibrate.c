@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "cli/calibration/calibrate.h"
 #include "cli/cli.h"
-#include "cli/number.h"
+#include "base/number.h"
 #include "cli/paths.h"
 #include "cli/run/backend.h"
 #include "cli/runs/runs.h"
@@ -19,18 +19,18 @@ static char *backend_name, *dtype_name;
 static gboolean
 parse_sustained(const char *name, const char *text, gpointer data, GError **error)
 {
-    static const struct cli_number number = {.option = "sustained",
-                                             .min = 1,
-                                             .max = LIMIT_GB_MAX,
-                                             .joined = true,
-                                             .unit = "GB",
-                                             .noun = "number of GB",
-                                             .or_as = ", such as 100GB"};
+    static const struct mw_number number = {.name = "sustained",
+                                            .min = 1,
+                                            .max = LIMIT_GB_MAX,
+                                            .joined = true,
+                                            .unit = "GB",
+                                            .noun = "number of GB",
+                                            .or_as = ", such as 100GB"};
     struct cli_calibrate_wish *wish = data;
     double gb = 0;
 
     wish->sustained = TRUE;
-    if (text && !cli_number_read(&number, text, &gb, error))
+    if (text && !mw_number_read(&number, text, &gb, error))
         return FALSE;
     wish->limit_bytes = (gint64)(gb * 1e9);
     return TRUE;
@@ -39,14 +39,14 @@ parse_sustained(const char *name, const char *text, gpointer data, GError **erro
 static gboolean
 parse_budget(const char *name, const char *text, gpointer data, GError **error)
 {
-    static const struct cli_number number = {.option = "budget",
-                                             .min = BUDGET_S_MIN,
-                                             .max = BUDGET_S_MAX,
-                                             .unit = "s",
-                                             .noun = "number of seconds"};
+    static const struct mw_number number = {.name = "budget",
+                                            .min = BUDGET_S_MIN,
+                                            .max = BUDGET_S_MAX,
+                                            .unit = "s",
+                                            .noun = "number of seconds"};
     struct cli_calibrate_wish *wish = data;
 
-    return cli_number_read(&number, text, &wish->budget_s, error);
+    return mw_number_read(&number, text, &wish->budget_s, error);
 }
 
 static bool

@@ -12,8 +12,7 @@ refuse(const struct mw_hwprofile *profile, const char *group, const char *key, c
     g_autofree char *text = mw_hw_value_text(value);
 
     if (mw_hw_value_is_set(value))
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--set %s.%s=%s: %s", group, key, text,
-                    rule);
+        mw_refuse(error, "{key %s.%s=%s}: %s", group, key, text, rule);
     else
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s%s%s: %s", profile->origin,
                     group, key, *text ? " = " : "", text, rule);

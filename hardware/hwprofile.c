@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/homedir.h"
 #include "base/input.h"
+#include "base/spell.h"
 #include "hardware/internal.h"
 
 #define FOLDER "hwprofiles"
@@ -307,7 +308,7 @@ set_value(struct mw_hwprofile *profile, const char *group, const char *key, cons
     if (!mw_hw_value_parse(value, &keys[row], text, error))
         return false;
     value->provenance = MW_PROVENANCE_USER;
-    value->source = g_strdup(MW_HW_SET);
+    value->source = mw_spelled(MW_HW_SET);
     value->was = g_steal_pointer(&was);
     if (g_str_equal(key, "matmul_tflops") || g_str_equal(key, "attention_tflops")) {
         g_autofree char *low = g_strconcat(key, "_low", NULL);
@@ -325,16 +326,16 @@ mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **
     const char *dot = strchr(assignment, '.');
 
     if (!equals || !dot || dot > equals || g_str_has_prefix(assignment, "profile.")) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--set %s: must be SECTION.KEY=VALUE, such as nvme.read_gb_per_s=12.5",
-                    assignment);
-        return false;
+        return mw_refuse(error,
+                         "{key %s}: must be SECTION.KEY=VALUE, such as nvme.read_gb_per_s=12.5",
+                         assignment);
     }
     g_autofree char *group = g_strndup(assignment, (gsize)(dot - assignment));
     g_autofree char *key = g_strndup(dot + 1, (gsize)(equals - dot - 1));
     if (set_value(profile, g_strstrip(group), g_strstrip(key), equals + 1, error))
         return true;
-    g_prefix_error(error, "--set %s: ", assignment);
+    g_autofree char *spelled = mw_spelled_printf("{key %s}: ", assignment);
+    g_prefix_error_literal(error, spelled);
     return false;
 }
 
@@ -359,7 +360,7 @@ mw_hwprofile_changes(const struct mw_hwprofile *profile)
 bool
 mw_hwprofile_set_check(const char *assignment, GError **error)
 {
-    struct mw_hwprofile *any = empty_profile("--set");
+    struct mw_hwprofile *any = empty_profile("a key alone");
     bool good = mw_hwprofile_set(any, assignment, error);
 
     mw_hwprofile_free(any);

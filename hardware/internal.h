@@ -10,7 +10,7 @@
 #include "hardware/hwprofile.h"
 
 #define MW_HW_FILE_BYTES_MAX (1 << 20) /* a profile is a few KiB */
-#define MW_HW_SET "--set"              /* source of a value that the option gave */
+#define MW_HW_SET "{set}"              /* source of a value that was set, as it is spelled */
 
 struct mw_hw_value {
     bool given;
@@ -19,7 +19,7 @@ struct mw_hw_value {
     char *text; /* MW_HW_TEXT */
     enum mw_provenance provenance;
     char *source; /* NULL: not stated */
-    char *was;    /* of one that --set gave: the text before; NULL: there was none */
+    char *was;    /* of one that was set: the text before; NULL: there was none */
 };
 
 struct mw_hwprofile {

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/spell.h"
+
 static void
 scale_field(struct mw_hardware *hardware, const struct mw_hw_key *row, double factor)
 {
@@ -55,7 +57,7 @@ mw_hardware_scale_rate(struct mw_hardware *hardware, enum mw_hw_rate rate, doubl
 bool
 mw_hwprofile_assign(struct mw_hwprofile *profile, const char *assignment, GString *flags)
 {
-    g_string_append_printf(flags, "%s--set %s", flags->len ? " " : "", assignment);
+    mw_spelled_append(flags, "%s{key %s}", flags->len ? " " : "", assignment);
     return mw_hwprofile_set(profile, assignment, NULL);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "base/typed.h"
 #include "hardware/internal.h"
 
@@ -47,7 +48,9 @@ mw_hw_value_text(const struct mw_hw_value *value)
 bool
 mw_hw_value_is_set(const struct mw_hw_value *value)
 {
-    return value->provenance == MW_PROVENANCE_USER && !g_strcmp0(value->source, MW_HW_SET);
+    g_autofree char *set = mw_spelled(MW_HW_SET);
+
+    return value->provenance == MW_PROVENANCE_USER && !g_strcmp0(value->source, set);
 }
 
 static bool

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "planner/planner.h"
 #include "planner/sizing/internal.h"
 
@@ -42,11 +43,11 @@ advice(const struct mw_request *request, const struct mw_settings *resolved)
     struct mw_settings s = *resolved;
 
     if (fewer_micro_batches(request, &s))
-        return g_strdup_printf("--batch %.15g --grad-accum %" G_GINT64_FORMAT, s.micro_batch,
-                               s.grad_accum);
+        return mw_spelled_printf("{batch=%.15g} {grad-accum=%" G_GINT64_FORMAT "}", s.micro_batch,
+                                 s.grad_accum);
     s = *resolved;
     return s.global_batch == MW_AUTO && fewer_sequences(request, &s)
-               ? g_strdup_printf("--batch %.15g", s.micro_batch)
+               ? mw_spelled_printf("{batch=%.15g}", s.micro_batch)
                : NULL;
 }
 

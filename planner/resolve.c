@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "base/typed.h"
 #include "planner/planner.h"
 #include "planner/sizing/internal.h"
@@ -49,11 +50,11 @@ static bool G_GNUC_PRINTF(3, 4)
     va_list arguments;
 
     va_start(arguments, accepted);
-    g_autofree char *text = g_strdup_vprintf(accepted, arguments);
+    g_autofree char *text = mw_spelled_vprintf(accepted, arguments);
     va_end(arguments);
     if (s->batch_source)
         return mw_refuse(error, "%s: must be %s", s->batch_source, text);
-    return mw_refuse(error, "--global-batch %" G_GINT64_FORMAT ": must be %s", s->global_batch,
+    return mw_refuse(error, "{global-batch=%" G_GINT64_FORMAT "}: must be %s", s->global_batch,
                      text);
 }
 
@@ -78,7 +79,7 @@ refuse_product(const struct mw_settings *s, double gpus, GError **error)
     g_autofree char *count = mw_typed(gpus);
     g_autofree char *nearest = nearest_batches(s, s->micro_batch * gpus);
 
-    return refuse_batch(s, error, "--batch %s times %s GPU%s times a whole --grad-accum%s", batch,
+    return refuse_batch(s, error, "{batch=%s} times %s GPU%s times a whole {grad-accum}%s", batch,
                         count, gpus == 1 ? "" : "s", nearest);
 }
 
@@ -90,8 +91,8 @@ refuse_multiple(const struct mw_settings *s, double replicas, int64_t accum, GEr
     g_autofree char *nearest = nearest_batches(s, replicas * accum);
 
     return refuse_batch(s, error,
-                        "a multiple of %s: %s data-parallel GPU%s times --grad-accum "
-                        "%" G_GINT64_FORMAT "%s",
+                        "a multiple of %s: %s data-parallel GPU%s times "
+                        "{grad-accum=%" G_GINT64_FORMAT "}%s",
                         multiple, count, replicas == 1 ? "" : "s", accum, nearest);
 }
 
@@ -141,10 +142,13 @@ refuse_device(const struct mw_settings *s, enum mw_state state, const char *opti
     const char *name = mw_strategy_name(s->strategy);
     g_autofree char *where = mw_placement_text(&s->placement[state]);
 
-    if (!s->device_key[state])
-        return mw_refuse(error, "%s: %s keeps %s; use %s", option, name, keeps, instead);
-    return mw_refuse(error, "%s: key \"%s\", on %s: -s %s keeps %s; leave -s out, or the key",
-                     s->device_file, s->device_key[state], where, name, keeps);
+    if (!s->device_key[state]) {
+        g_autofree char *spelled = mw_spelled(option);
+        return mw_refuse(error, "%s: %s keeps %s; use %s", spelled, name, keeps, instead);
+    }
+    return mw_refuse(
+        error, "%s: key \"%s\", on %s: {strategy=%s} keeps %s; leave {strategy} out, or the key",
+        s->device_file, s->device_key[state], where, name, keeps);
 }
 
 static bool
@@ -190,19 +194,19 @@ check_devices(const struct mw_settings *s, GError **error)
 
     if (strategy->state[MW_STATE_OPTIMIZER].nearest > MW_TIER_GPU &&
         s->placement[MW_STATE_OPTIMIZER].count && !optimizer)
-        return refuse_device(s, MW_STATE_OPTIMIZER, "--optimizer-device gpu",
+        return refuse_device(s, MW_STATE_OPTIMIZER, "{optimizer-device=gpu}",
                              "optimizer state off the GPU", name_without_offload(strategy), error);
     if (!offloads_params(strategy) && leaves_gpu(&s->placement[MW_STATE_PARAMETERS])) {
         g_autofree char *names = mw_strategies_text(offloads_params);
         g_autofree char *instead = g_strdup_printf("%s to place them elsewhere", names);
-        return refuse_device(s, MW_STATE_PARAMETERS, "--param-device", "parameters on the GPU",
+        return refuse_device(s, MW_STATE_PARAMETERS, "{param-device}", "parameters on the GPU",
                              instead, error);
     }
     if (!offloads_optimizer(strategy) &&
         (optimizer || leaves_gpu(&s->placement[MW_STATE_GRADIENTS]))) {
         g_autofree char *instead = mw_strategies_text(offloads_optimizer);
         return refuse_device(s, optimizer ? MW_STATE_OPTIMIZER : MW_STATE_GRADIENTS,
-                             "--optimizer-device, --gradient-device",
+                             "{optimizer-device}, {gradient-device}",
                              "optimizer state and gradients on the GPU", instead, error);
     }
     return true;
@@ -213,17 +217,17 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
 {
     if (s->seq > request->model->seq && request->model->learned_positions)
         return mw_refuse(error,
-                         "--seq %" G_GINT64_FORMAT
-                         ": model %s has learned positions for %" G_GINT64_FORMAT
+                         "{seq=%" G_GINT64_FORMAT
+                         "}: model %s has learned positions for %" G_GINT64_FORMAT
                          " tokens; give 1 to %" G_GINT64_FORMAT,
                          s->seq, request->model->name, request->model->seq, request->model->seq);
     if (s->param_loads == 2 && s->checkpoint_interval == 0)
         return mw_refuse(error,
-                         "--param-loads 2: means one fetch for recompute and backward, and "
-                         "--activation-checkpoint-interval 0 recomputes nothing; leave one out");
+                         "{param-loads=2}: means one fetch for recompute and backward, and "
+                         "{activation-checkpoint-interval=0} recomputes nothing; leave one out");
     if (s->dpu_start != MW_AUTO && !mw_strategy_traits(s->strategy)->delays_update) {
         g_autofree char *names = mw_strategies_text(delays_update);
-        return mw_refuse(error, "--dpu-start: delayed parameter update belongs to %s, not to %s",
+        return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",
                          names, mw_strategy_name(s->strategy));
     }
     return check_devices(s, error);

@@ -18,7 +18,10 @@
 #include "plan/plan.h"
 
 #define MW_MEASURED_STEPS_MAX 64
-#define MW_RUN_WANTED "a run, as `memwall run --save-timeline` writes it"
+
+/* "a run, as `memwall run {save-timeline}` writes it", spelled out: what a message asks for that
+ * needs one.  Lives as long as the process. */
+const char *mw_run_wanted(void);
 
 struct mw_measured_step {
     int64_t step; /* of the run, from 0 */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "base/spell.h"
 #include "plan/reader.h"
 #include "report/measured.h"
 
@@ -316,11 +317,18 @@ mw_measured_parse(const char *text, size_t length, const char *path, struct mw_p
     return NULL;
 }
 
+const char *
+mw_run_wanted(void)
+{
+    g_autofree char *text = mw_spelled("a run, as `memwall run {save-timeline}` writes it");
+
+    return g_intern_string(text);
+}
+
 struct mw_measured *
 mw_measured_read(const char *path, struct mw_plan **plan, char **machine, GError **error)
 {
-    static const struct mw_input_kind kind = {MW_RUN_WANTED, MW_PLAN_TEXT_BYTES_MAX,
-                                              MW_PLAN_TEXT_BEGIN};
+    const struct mw_input_kind kind = {mw_run_wanted(), MW_PLAN_TEXT_BYTES_MAX, MW_PLAN_TEXT_BEGIN};
     gsize length;
     g_autofree char *text = mw_input_read(path, &kind, &length, error);
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 
 #include "base/format.h"
+#include "base/spell.h"
 #include "report/grid.h"
 #include "report/report.h"
 #include "report/wrap.h"
@@ -78,8 +79,9 @@ mw_table_batch(const struct mw_result *result, double micro_batch)
 
     if (result->tp <= 1)
         return g_strdup_printf("batch %s per %s", mw_format_batch(micro_batch), share);
-    return g_strdup_printf("batch %s per %s, --batch %s", mw_format_batch(micro_batch * result->tp),
-                           share, mw_format_batch(micro_batch));
+    return mw_spelled_printf("batch %s per %s, {batch=%s}",
+                             mw_format_batch(micro_batch * result->tp), share,
+                             mw_format_batch(micro_batch));
 }
 
 static void
@@ -154,9 +156,9 @@ mw_table_smaller_batch(const struct mw_result *result)
 {
     if (!(result->smaller_batch > 0))
         return NULL;
-    return g_strdup_printf("--batch %s, smaller than the one chosen, is faster: %s tokens/s",
-                           mw_format_exact(result->smaller_batch),
-                           mw_format_count(result->smaller_batch_tokens_per_s));
+    return mw_spelled_printf("{batch=%s}, smaller than the one chosen, is faster: %s tokens/s",
+                             mw_format_exact(result->smaller_batch),
+                             mw_format_count(result->smaller_batch_tokens_per_s));
 }
 
 /* The caution on drives that wear out before the training ends; NULL if they last.  The user of a
@@ -169,8 +171,8 @@ wear_text(const struct mw_result *r)
         : r->owned.drives_usd > 0 && isfinite(r->cost_usd)
             ? g_strdup_printf("the cost has %s USD for those beyond the first",
                               mw_format_count(r->owned.drives_usd))
-            : g_strdup("those beyond the first are not in the cost (--set nvme.price_usd, of all "
-                       "drives of a node)");
+            : mw_spelled("those beyond the first are not in the cost ({key nvme.price_usd}, of all "
+                         "drives of a node)");
 
     if (!r->simulated || !(r->drive_sets > 1))
         return NULL;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/format.h"
+#include "base/spell.h"
 #include "report/report.h"
 #include "report/table.h"
 
@@ -174,9 +175,8 @@ print_cost(FILE *out, const struct mw_result *r)
 
     if (!training)
         return;
-    mw_table_line(out, "training", "%s%s", training,
-                  isfinite(r->cost_usd) ? ""
-                                        : " (--set node.price_usd_per_hour or node.price_usd)");
+    g_autofree char *keys = mw_spelled(" ({key node.price_usd_per_hour} or node.price_usd)");
+    mw_table_line(out, "training", "%s%s", training, isfinite(r->cost_usd) ? "" : keys);
     if (isfinite(mw_result_owned_usd(&r->owned)))
         print_owned(out, &r->owned);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/spell.h"
 #include "hardware/priced.h"
 #include "hardware/scale.h"
 #include "study/choose.h"
@@ -192,7 +193,7 @@ add_batch(struct list *list, double batch)
         return;
     s.micro_batch = batch;
     add_setting(list, s, g_strdup_printf("batch %.15g", batch),
-                g_strdup_printf("--batch %.15g", batch), 0);
+                mw_spelled_printf("{batch=%.15g}", batch), 0);
 }
 
 /* The largest batch may have cost many tiles: the largest with the fewest may be faster. */
@@ -233,7 +234,7 @@ add_larger_batches(struct list *list)
     if (!is_over_default(list, 2))
         add_batch(list, 2 * list->now->micro_batch);
     s.micro_batch = MW_AUTO; /* not the largest that fits: it keeps the default global batch */
-    add_setting(list, s, g_strdup("the batch left open"), g_strdup("--batch auto"), 0);
+    add_setting(list, s, g_strdup("the batch left open"), mw_spelled("{batch=auto}"), 0);
 }
 
 /* --- settings -------------------------------------------------------------------------------- */
@@ -249,7 +250,7 @@ add_prefetch(struct list *list, int64_t depth, double gain)
     add_setting(list, s,
                 g_strdup_printf("prefetch of %" G_GINT64_FORMAT " part%s", s.prefetch,
                                 s.prefetch == 1 ? "" : "s"),
-                g_strdup_printf("--prefetch %" G_GINT64_FORMAT, s.prefetch), gain);
+                mw_spelled_printf("{prefetch=%" G_GINT64_FORMAT "}", s.prefetch), gain);
 }
 
 /* Of the open strategies that fetch parameters, by an estimate that has all that prefetch can
@@ -287,7 +288,7 @@ add_fetching(struct list *list)
     if (list->now->param_loads == 3 && list->now->checkpoint_interval) {
         s.param_loads = 2;
         add_setting(list, s, g_strdup("one parameter load for recompute and backward"),
-                    g_strdup("--param-loads 2"), gain);
+                    mw_spelled("{param-loads=2}"), gain);
     }
 }
 
@@ -315,7 +316,7 @@ add_times_accumulation(struct list *list, int64_t times, double gain)
                 times == 2 ? g_strdup("twice the micro-batches per step")
                            : g_strdup_printf(
                                  "%" G_GINT64_FORMAT " times the micro-batches per step", times),
-                g_strdup_printf("--grad-accum %" G_GINT64_FORMAT, s.grad_accum), gain);
+                mw_spelled_printf("{grad-accum=%" G_GINT64_FORMAT "}", s.grad_accum), gain);
 }
 
 /* More micro-batches share one optimizer step, and the global batch grows with them: of the powers
@@ -348,7 +349,7 @@ add_schedule(struct list *list)
     if (s.checkpoint_interval > 0) {
         s.checkpoint_interval = 0;
         add_setting(list, s, g_strdup("no recompute"),
-                    g_strdup("--activation-checkpoint-interval 0"), 0);
+                    mw_spelled("{activation-checkpoint-interval=0}"), 0);
         s = list->question->settings;
     }
     if (mw_strategy_traits(list->now->strategy)->delays_update && list->now->dpu_start == MW_AUTO) {
@@ -357,18 +358,18 @@ add_schedule(struct list *list)
                     g_strdup_printf("delayed parameter update (from step %d on each update is of "
                                     "the gradients of the step before)",
                                     DELAY_STEPS),
-                    g_strdup_printf("--dpu-start %d", DELAY_STEPS), 0);
+                    mw_spelled_printf("{dpu-start=%d}", DELAY_STEPS), 0);
         s = list->question->settings;
     }
     if (!s.overlap) {
         s.overlap = true;
-        add_setting(list, s, g_strdup("transfers beside compute"), g_strdup("--overlap on"), 0);
+        add_setting(list, s, g_strdup("transfers beside compute"), mw_spelled("{overlap=on}"), 0);
         s = list->question->settings;
     }
     if (s.partition == MW_PARTITION_OWNER) {
         s.partition = MW_PARTITION_BANDWIDTH;
         add_setting(list, s, g_strdup("bandwidth-centric partitioning"),
-                    g_strdup("--partition bandwidth"), 0);
+                    mw_spelled("{partition=bandwidth}"), 0);
     }
 }
 
@@ -390,7 +391,7 @@ add_devices(struct list *list)
         for (int tier = MW_TIER_GPU; tier < farthest; tier++) {
             *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX}}};
             g_autofree char *flag =
-                g_strdup_printf("--%s-device %s", options[state], mw_tier_name(tier));
+                mw_spelled_printf("{%s-device=%s}", options[state], mw_tier_name(tier));
             add_setting(list, s, g_strdup_printf("%s on %s", names[state], mw_tier_name(tier)),
                         g_steal_pointer(&flag), 0);
         }
@@ -426,11 +427,11 @@ keep_batch(const struct list *list, struct mw_settings *s, GString *flags)
     bool filled = s->grad_accum == MW_AUTO && s->global_batch == MW_AUTO;
 
     s->micro_batch = list->now->micro_batch;
-    g_string_printf(flags, "--batch %.15g", s->micro_batch);
+    mw_spelled_append(flags, "{batch=%.15g}", s->micro_batch);
     if (!filled || list->now->grad_accum == 1)
         return;
     s->grad_accum = list->now->grad_accum;
-    g_string_append_printf(flags, " --grad-accum %" G_GINT64_FORMAT, s->grad_accum);
+    mw_spelled_append(flags, " {grad-accum=%" G_GINT64_FORMAT "}", s->grad_accum);
 }
 
 /* More memory makes room for a larger batch, and may serve the present one better. */
@@ -488,7 +489,7 @@ add_nodes(struct list *list)
         kind == MW_PRICE_NONE
             ? g_strdup_printf("%" G_GINT64_FORMAT " nodes", s->nodes)
             : g_strdup_printf("%" G_GINT64_FORMAT " nodes (%s more)", s->nodes, price),
-        g_strdup_printf("--nodes %" G_GINT64_FORMAT, s->nodes),
+        mw_spelled_printf("{nodes=%" G_GINT64_FORMAT "}", s->nodes),
         estimated_gain(list, &question, open));
 }
 
@@ -512,7 +513,7 @@ add_fewer_nodes(struct list *list)
         if (!add(list, MW_CHANGE_NODES, question, NULL, share,
                  g_strdup_printf("%" G_GINT64_FORMAT " node%s%s", nodes, nodes == 1 ? "" : "s",
                                  less),
-                 g_strdup_printf("--nodes %" G_GINT64_FORMAT, nodes), gain))
+                 mw_spelled_printf("{nodes=%" G_GINT64_FORMAT "}", nodes), gain))
             return;
     }
 }
@@ -532,7 +533,7 @@ add_machine(struct list *list, const struct mw_priced *priced)
     add(list, MW_CHANGE_MACHINE, question, mw_hwprofile_copy(priced->profile),
         priced->price_usd / now_usd,
         g_strdup_printf("another machine for %s (now %s)", price, present),
-        g_strdup_printf("-H %s", name), gain_there(list, &question));
+        mw_spelled_printf("{hardware=%s}", name), gain_there(list, &question));
 }
 
 static double

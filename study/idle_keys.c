@@ -1,6 +1,7 @@
 /* Keys of the profile that were set and change nothing. */
 #include <string.h>
 
+#include "base/spell.h"
 #include "hardware/scale.h"
 #include "study/fill.h"
 
@@ -37,7 +38,7 @@ static const struct {
 } rows[] = {
     {"nvme", {"drives", "capacity_tb"}, lacks_drives, "the profile has no drives (capacity_tb 0)"},
     {"nvme", {"drives", "capacity_tb"}, leaves_drives, "the plan keeps nothing on drives"},
-    {"network", {NULL}, has_one_node, "one node uses no network; --nodes N do"},
+    {"network", {NULL}, has_one_node, "one node uses no network; {nodes=N} do"},
     {"fabric", {NULL}, has_one_gpu, "one GPU per node uses no fabric"},
 };
 
@@ -73,9 +74,10 @@ note_drives(const struct mw_hwprofile *profile, const struct mw_sizing *sizing, 
     if (other)
         return;
     g_autofree char *of_all = mw_hw_part_required(MW_HW_PART_DRIVES, "drives");
-    g_ptr_array_add(notes, g_strdup_printf("--set nvme.drives: changes no rate and no size, as the "
-                                           "profile's are of all drives of a node; set %s too",
-                                           of_all));
+    g_ptr_array_add(notes,
+                    mw_spelled_printf("{key nvme.drives}: changes no rate and no size, as the "
+                                      "profile's are of all drives of a node; set %s too",
+                                      of_all));
 }
 
 void
@@ -83,9 +85,9 @@ mw_note_keys(const struct mw_question *question, const struct mw_sizing *sizing,
 {
     for (size_t row = 0; question->modified && row < G_N_ELEMENTS(rows); row++) {
         g_autofree char *names = names_set(question->profile, row);
+        g_autofree char *why = mw_spelled(rows[row].why);
         if (*names && rows[row].idle(sizing))
-            g_ptr_array_add(notes,
-                            g_strdup_printf("--set %s changes nothing: %s", names, rows[row].why));
+            g_ptr_array_add(notes, mw_spelled_printf("{key %s} changes nothing: %s", names, why));
     }
     if (question->modified)
         note_drives(question->profile, sizing, notes);

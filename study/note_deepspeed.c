@@ -1,6 +1,7 @@
 /* What is to be told of a DeepSpeed file beside its answer: of one that was read, and of one that
  * is written. */
 #include "base/format.h"
+#include "base/spell.h"
 #include "study/fill.h"
 
 /* A strategy that was named goes before the file's; what the file places stays placed. */
@@ -20,9 +21,10 @@ note_strategy(const struct mw_question *question, enum mw_strategy asked, GPtrAr
                                    places->len ? "; " : "; still holds: ", s->device_key[state],
                                    where);
     }
-    g_ptr_array_add(notes, g_strdup_printf("DeepSpeed file: -s %s goes before %s, which is %s%s",
-                                           mw_strategy_name((int)asked), said->stage_said,
-                                           mw_strategy_name((int)said->strategy), places->str));
+    g_ptr_array_add(notes,
+                    mw_spelled_printf("DeepSpeed file: {strategy=%s} goes before %s, which is %s%s",
+                                      mw_strategy_name((int)asked), said->stage_said,
+                                      mw_strategy_name((int)said->strategy), places->str));
 }
 
 /* --- sums of micro-batches -------------------------------------------------------------------- */
@@ -140,10 +142,10 @@ note_buffers(const struct mw_sizing *sizing, GPtrArray *notes)
 
     if (buffers.all_bytes <= buffers.plan_bytes)
         return;
-    g_string_append_printf(text,
-                           "--write-deepspeed: DeepSpeed cuts no parameter, and pins %s per "
-                           "GPU in host memory to reach the drives",
-                           mw_format_gib((double)buffers.all_bytes));
+    mw_spelled_append(text,
+                      "{write-deepspeed}: DeepSpeed cuts no parameter, and pins %s per "
+                      "GPU in host memory to reach the drives",
+                      mw_format_gib((double)buffers.all_bytes));
     g_string_append_printf(text, ", where the plan has %s",
                            mw_format_gib((double)buffers.plan_bytes));
     if (buffers.state_sets > 0 && buffers.state_sets < sizing->settings.buffer_sets)
@@ -162,17 +164,18 @@ note_written(const struct mw_sizing *sizing, GPtrArray *notes)
     int stage = mw_deepspeed_stage(&sizing->settings);
 
     if (sizing->tp > 1)
-        g_ptr_array_add(notes, g_strdup("--write-deepspeed: without train_batch_size, as DeepSpeed "
-                                        "counts GPUs that share a model as replicas unless the "
-                                        "training script gives it an mpu"));
+        g_ptr_array_add(notes,
+                        mw_spelled("{write-deepspeed}: without train_batch_size, as DeepSpeed "
+                                   "counts GPUs that share a model as replicas unless the "
+                                   "training script gives it an mpu"));
     if (sizing->settings.tiles > 1)
-        g_ptr_array_add(notes, g_strdup_printf("--write-deepspeed: --tiles %" G_GINT64_FORMAT
-                                               " is not in the file: DeepSpeed tiles where the "
-                                               "model has its TiledLinear",
-                                               sizing->settings.tiles));
+        g_ptr_array_add(notes, mw_spelled_printf("{write-deepspeed}: {tiles=%" G_GINT64_FORMAT
+                                                 "} is not in the file: DeepSpeed tiles where the "
+                                                 "model has its TiledLinear",
+                                                 sizing->settings.tiles));
     note_buffers(sizing, notes);
-    note_sums("--write-deepspeed", sizing, stage, stage ? sizing->gradient_element_bytes : 2,
-              notes);
+    g_autofree char *written = mw_spelled("{write-deepspeed}");
+    note_sums(written, sizing, stage, stage ? sizing->gradient_element_bytes : 2, notes);
 }
 
 void

@@ -1,5 +1,6 @@
 /* What is to be known of an answer beside its figures. */
 #include "base/format.h"
+#include "base/spell.h"
 #include "planner/batches.h"
 #include "study/choose.h"
 #include "study/fill.h"
@@ -10,31 +11,33 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
 {
     bool fetched = sizing->params_partitioned;
     const struct {
-        const char *option;
+        const char *name;
         bool idle;
         const char *why;
     } settings[] = {
-        {"--prefetch", asked->prefetch > 0 && !fetched,
+        {"{prefetch}", asked->prefetch > 0 && !fetched,
          "changes nothing: parameters are not fetched"},
-        {"--param-loads", asked->param_loads > 0 && !fetched,
+        {"{param-loads}", asked->param_loads > 0 && !fetched,
          "changes nothing: parameters are not fetched"},
-        {"--partition", asked->partition != MW_PARTITION_AUTO && !fetched,
+        {"{partition}", asked->partition != MW_PARTITION_AUTO && !fetched,
          "changes nothing: parameters are not partitioned"},
-        {"--logits-chunks", asked->logits_chunks > 1 && !sizing->logits_bytes,
+        {"{logits-chunks}", asked->logits_chunks > 1 && !sizing->logits_bytes,
          "changes nothing: the model has no logits"},
-        {"bf16 (--dtype or the DeepSpeed file)",
+        {"bf16 ({dtype} or the DeepSpeed file)",
          asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
          "is not followed: this GPU has fp16 products only, and the plan is for them"},
-        {"--dpu-start", asked->dpu_start != MW_AUTO && sizing->settings.dpu_start == MW_AUTO,
+        {"{dpu-start}", asked->dpu_start != MW_AUTO && sizing->settings.dpu_start == MW_AUTO,
          "changes nothing: the run ends before it"},
-        {"--commit step",
+        {"{commit=step}",
          asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
          "commits nothing: no optimizer state is on NVMe"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(settings); i++)
-        if (settings[i].idle)
-            g_ptr_array_add(notes, g_strdup_printf("%s %s", settings[i].option, settings[i].why));
+        if (settings[i].idle) {
+            g_autofree char *name = mw_spelled(settings[i].name);
+            g_ptr_array_add(notes, g_strdup_printf("%s %s", name, settings[i].why));
+        }
 }
 
 /* Why an open batch comes to less than the default; NULL where no more micro-batches are within. */
@@ -45,8 +48,8 @@ why_less(const struct mw_question *question, enum mw_strategy strategy,
     static const char *const micro_batches[] = {
         [MW_BATCH_BOUND_MEMORY] = "more micro-batches do not fit",
         [MW_BATCH_BOUND_OPS] =
-            "more micro-batches would be slow to plan; --grad-accum N makes them",
-        [MW_BATCH_BOUND_RATE] = "more micro-batches are not faster; --grad-accum N makes them",
+            "more micro-batches would be slow to plan; {grad-accum=N} makes them",
+        [MW_BATCH_BOUND_RATE] = "more micro-batches are not faster; {grad-accum=N} makes them",
     };
     const struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     const struct mw_settings *s = &sizing->settings;
@@ -60,11 +63,11 @@ why_less(const struct mw_question *question, enum mw_strategy strategy,
         return NULL;
     asked.strategy = strategy;
     enum mw_batch_bound bound = mw_batches_bound(&planned, &asked, sizing);
-    return fixed
-               ? g_strdup_printf("with --grad-accum %" G_GINT64_FORMAT " a larger batch %s",
-                                 s->grad_accum,
-                                 bound == MW_BATCH_BOUND_MEMORY ? "does not fit" : "is not faster")
-               : g_strdup(micro_batches[bound]);
+    return fixed ? mw_spelled_printf(
+                       "with {grad-accum=%" G_GINT64_FORMAT "} a larger batch %s", s->grad_accum,
+                       bound == MW_BATCH_BOUND_MEMORY ? "does not fit" : "is not faster")
+           : micro_batches[bound] ? mw_spelled(micro_batches[bound])
+                                  : NULL;
 }
 
 /* What an open batch came to, and by what it went. */
@@ -95,7 +98,7 @@ note_batch(const struct mw_question *question, enum mw_strategy strategy,
         g_string_append_printf(note, "%s of the %s, as %s", step, table, less);
     else
         g_string_append_printf(note, "%s, by the %s", step, table);
-    g_string_append(note, "; --global-batch N sets another");
+    mw_spelled_append(note, "; {global-batch=N} sets another");
     g_ptr_array_add(notes, g_string_free(note, FALSE));
 }
 
@@ -109,10 +112,10 @@ note_length(const struct mw_sizing *sizing, GPtrArray *notes)
     if (seq <= model->seq || model->learned_positions)
         return;
     g_ptr_array_add(notes,
-                    g_strdup_printf("--seq %" G_GINT64_FORMAT ": %s is made for %" G_GINT64_FORMAT
-                                    " positions; beyond those rotary ones extrapolate "
-                                    "poorly without scaling, which changes nothing here",
-                                    seq, model->name, model->seq));
+                    mw_spelled_printf("{seq=%" G_GINT64_FORMAT "}: %s is made for %" G_GINT64_FORMAT
+                                      " positions; beyond those rotary ones extrapolate "
+                                      "poorly without scaling, which changes nothing here",
+                                      seq, model->name, model->seq));
 }
 
 /* From this share of the FLOPs on, what attention's rate is taken for decides the answer. */
@@ -156,9 +159,9 @@ note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
 {
     if (tokens > 0 && tokens < r->tokens_per_step)
         g_ptr_array_add(
-            notes, g_strdup_printf("--tokens %s: less than one step of %s tokens; time and "
-                                   "cost are of one step",
-                                   mw_format_count(tokens), mw_format_count(r->tokens_per_step)));
+            notes, mw_spelled_printf("{tokens=%s}: less than one step of %s tokens; time and "
+                                     "cost are of one step",
+                                     mw_format_count(tokens), mw_format_count(r->tokens_per_step)));
 }
 
 /* Activations that are kept, or not, so that eager frameworks have room for theirs. */
@@ -169,15 +172,15 @@ note_eager(const struct mw_question *question, const struct mw_sizing *sizing, G
 
     if (sizing->settings.eager)
         why = "no recomputation: kept activations fit %g times over, as eager frameworks keep "
-              "them; --activation-checkpoint-interval 1 recomputes";
+              "them; {activation-checkpoint-interval=1} recomputes";
     else if (sizing->fits && mw_recomputes_for_eager(question, sizing))
         why = "recomputation: kept activations would fit once, not %g times over, as eager "
-              "frameworks keep them; --activation-checkpoint-interval 0 keeps them";
+              "frameworks keep them; {activation-checkpoint-interval=0} keeps them";
     else if (mw_keeps_too_much(sizing))
         why = "no recomputation, as asked: kept activations fit once, not %g times over, as eager "
-              "frameworks keep them; --activation-checkpoint-interval 1 recomputes";
+              "frameworks keep them; {activation-checkpoint-interval=1} recomputes";
     if (why)
-        g_ptr_array_add(notes, g_strdup_printf(why, MW_EAGER_ACTIVATIONS));
+        g_ptr_array_add(notes, mw_spelled_printf(why, MW_EAGER_ACTIVATIONS));
 }
 
 /* Where what was left out keeps all activations as eager frameworks do, fewer micro-batches may
@@ -192,7 +195,7 @@ keeping_once(const struct mw_question *question, const struct mw_sizing *out,
     asked.checkpoint_interval = 0;
     return out->settings.eager && sizing->settings.checkpoint_interval &&
                    mw_estimated_rate(question, &asked) > mw_estimated_rate_of(sizing)
-               ? "; --activation-checkpoint-interval 0 keeps activations that fit once"
+               ? "; {activation-checkpoint-interval=0} keeps activations that fit once"
                : "";
 }
 
@@ -209,20 +212,21 @@ note_left_out(const struct mw_question *question, enum mw_strategy strategy,
     const struct mw_settings *s = &out->settings, *asked = &question->settings;
     int64_t most = mw_planner_most_micro_batches(out);
     bool global = asked->global_batch != MW_AUTO;
-    g_autofree char *opens = g_strdup_printf(
-        "; %s %" G_GINT64_FORMAT " or fewer plans it",
-        asked->batch_source ? "a global batch of"
-        : global            ? "--global-batch"
-                            : "--grad-accum",
-        global || asked->batch_source ? most * (s->global_batch / s->grad_accum) : most);
-    g_ptr_array_add(
-        notes, g_strdup_printf("left out as slow to plan: %s, --batch %.15g%s, %.2f times as fast, "
+    int64_t most_asked =
+        global || asked->batch_source ? most * (s->global_batch / s->grad_accum) : most;
+    g_autofree char *opens =
+        asked->batch_source ? g_strdup_printf("; a global batch of %" G_GINT64_FORMAT, most_asked)
+        : global            ? mw_spelled_printf("; {global-batch=%" G_GINT64_FORMAT "}", most_asked)
+                            : mw_spelled_printf("; {grad-accum=%" G_GINT64_FORMAT "}", most_asked);
+    g_autofree char *kept = mw_spelled(keeping_once(question, out, sizing));
+    g_ptr_array_add(notes, mw_spelled_printf(
+                               "left out as slow to plan: %s, {batch=%.15g}%s, %.2f times as fast, "
                                "in %" G_GINT64_FORMAT " micro-batches of %" G_GINT64_FORMAT
-                               " ops, more than %" G_GINT64_FORMAT "%s%s",
+                               " ops, more than %" G_GINT64_FORMAT "%s%s%s",
                                mw_strategy_name(s->strategy), s->micro_batch,
                                s->checkpoint_interval ? "" : " without recomputation", times,
                                s->grad_accum, mw_planner_ops(out), s->ops_max, most ? opens : "",
-                               keeping_once(question, out, sizing)));
+                               most ? " or fewer plans it" : "", kept));
     mw_sizing_free(out);
 }
 
@@ -230,8 +234,8 @@ static void
 note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
 {
     if (!sizing->fits && sizing->fragmentation)
-        g_ptr_array_add(notes, g_strdup("what is short is memory in one piece, not the sum: "
-                                        "more --tiles cut it"));
+        g_ptr_array_add(notes, mw_spelled("what is short is memory in one piece, not the sum: "
+                                          "more {tiles} cut it"));
 }
 
 double
@@ -249,8 +253,8 @@ note_durable(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
 {
     if (sizing->fits && sizing->settings.commit == 0 &&
         sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] && asked->commit == MW_AUTO)
-        g_ptr_array_add(notes, g_strdup("steps are not durable (--commit none): the drives lack "
-                                        "room for a second copy of the optimizer state"));
+        g_ptr_array_add(notes, mw_spelled("steps are not durable ({commit=none}): the drives lack "
+                                          "room for a second copy of the optimizer state"));
     if (mw_save_s(sizing) > 0)
         g_ptr_array_add(notes,
                         g_strdup_printf("a save every %" G_GINT64_FORMAT " step%s takes %s, not "

@@ -25,12 +25,11 @@ check_machine(const struct mw_question *question, const char *name, const struct
 
     if (per_node <= hw->gpus_per_node && (!hw->nodes_max || nodes <= hw->nodes_max))
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "%s: the plan is for %" G_GINT64_FORMAT " node%s of %" G_GINT64_FORMAT
-                " GPU%s, more than profile \"%s\" has; give another -H",
-                name, nodes, nodes == 1 ? "" : "s", per_node, per_node == 1 ? "" : "s",
-                mw_hwprofile_name(question->profile));
-    return false;
+    return mw_refuse(error,
+                     "%s: the plan is for %" G_GINT64_FORMAT " node%s of %" G_GINT64_FORMAT
+                     " GPU%s, more than profile \"%s\" has; give another {hardware}",
+                     name, nodes, nodes == 1 ? "" : "s", per_node, per_node == 1 ? "" : "s",
+                     mw_hwprofile_name(question->profile));
 }
 
 static void

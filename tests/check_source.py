@@ -4,7 +4,7 @@
 1  data goes one way: a folder includes only those below it (BELOW), so sim and exec share with the
    rest only the plan, which holds the timeline row, and what lies under it, and never each other.
 7  numbers have units in their names; time is int64 nanoseconds, sizes are int64 bytes.
-And lines are no longer than an eye follows.
+Strings below cli/ spell no option.  And lines are no longer than an eye follows.
 """
 import os
 import re
@@ -130,6 +130,28 @@ def check_strategies():
                 yield f"{path} names {name}: planner/settings/strategies.h has its traits"
 
 
+# A word that the command puts before a setting: an option of another program may stand there.
+OPTION = re.compile(r"""(?:^|[^\w-])(--[a-z][\w-]*|-[smH]\b)""")
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+OTHERS_OPTIONS = {"--bind-to", "--map-by"}  # of mpirun
+
+
+def check_options():
+    """Only cli/ knows how a setting is spelled: others name it in braces (base/spell.h)."""
+    for folder in FOLDERS:
+        if folder == "cli":
+            continue
+        for path in sources(folder):
+            text = COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text_of(path))
+            for number, line in enumerate(text.split("\n"), 1):
+                if line.lstrip().startswith("#include"):
+                    continue
+                for string in STRING.findall(line):
+                    for option in OPTION.findall(string.replace("\\n", "\n")[1:-1]):
+                        if option not in OTHERS_OPTIONS:
+                            yield f"{path}:{number}: {option}: name the setting in braces"
+
+
 # --- units ---------------------------------------------------------------------------------------
 
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -213,6 +235,7 @@ def main():
         ("invariant-7/no-vendor-units-inside", check_vendor_units),
         ("checksums", check_checksums),
         ("strategies", check_strategies),
+        ("options", check_options),
         ("columns", check_columns),
         ("sections", check_sections),
     ]

@@ -2,6 +2,17 @@
 
 #include <string.h>
 
+#include "base/spell.h"
+
+void
+remedy_text_spell(void)
+{
+    static const struct mw_spelling typed = {
+        "--", " ", "--set ", {{"hardware", "-H"}, {"strategy", "-s"}}};
+
+    mw_spell_as(&typed);
+}
+
 static bool
 is_options(const char *text)
 {

@@ -30,6 +30,9 @@ struct remedy_request {
     struct mw_hwprofile *profile; /* owned; NULL: no option may be of a machine */
 };
 
+/* From now on remedies name settings as a command line does, and so they are followed here. */
+void remedy_text_spell(void);
+
 /* "A fits (x), B fits" are A and B; free with g_strfreev. */
 char **remedy_ways(const char *text);
 

@@ -112,7 +112,7 @@ test_remedy_for_fixed_tiles(void)
     g_assert_false(sizing->fits);
     g_assert_true(sizing->fragmentation);
     g_autofree char *remedy = mw_planner_remedy(&q.request, &q.asked, sizing, NULL);
-    g_assert_cmpstr(remedy, ==, "--tiles 8 fits");
+    g_assert_cmpstr(remedy, ==, "tiles=8 fits");
     mw_sizing_free(sizing);
     mw_hwprofile_free(q.profile);
 }
@@ -138,8 +138,8 @@ test_remedy_for_batch(void)
     struct mw_sizing *large = plan_batch(&q.request, &q.asked, 64);
     g_assert_false(large->fits);
     g_autofree char *remedy = mw_planner_remedy(&q.request, &q.asked, large, NULL);
-    double batch = g_ascii_strtod(strchr(remedy, ' '), NULL);
-    g_assert_true(g_str_has_prefix(remedy, "--batch "));
+    double batch = g_ascii_strtod(remedy + strlen("batch="), NULL);
+    g_assert_true(g_str_has_prefix(remedy, "batch="));
     struct mw_sizing *proposed = plan_batch(&q.request, &q.asked, batch);
     struct mw_sizing *beyond = plan_batch(&q.request, &q.asked, batch + 1);
     g_assert_true(proposed->fits);
@@ -205,7 +205,7 @@ test_too_many_ops(void)
     q.asked.grad_accum = 4096;
     g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
     g_assert_null(mw_planner_candidates(&q.request, &q.resolved, &error));
-    g_assert_true(g_str_has_prefix(error->message, "--grad-accum 4096: makes a step of "));
+    g_assert_true(g_str_has_prefix(error->message, "grad-accum=4096: makes a step of "));
     const char *give = strstr(error->message, "; give ");
     g_assert_nonnull(give);
     q.resolved.grad_accum = g_ascii_strtoll(give + strlen("; give "), NULL, 10);

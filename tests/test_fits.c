@@ -201,6 +201,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    remedy_text_spell();
     g_test_add_func("/fits/invariant-4/random-requests", test_random_requests);
     return g_test_run();
 }

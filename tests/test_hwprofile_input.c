@@ -62,7 +62,7 @@ test_set_refuses(void)
     static const struct {
         const char *assignment, *expected;
     } bad[] = {
-        {"nvme.read_gb_per_s=-3", "--set nvme.read_gb_per_s=-3: must be a number from 0.001 to "
+        {"nvme.read_gb_per_s=-3", "nvme.read_gb_per_s=-3: must be a number from 0.001 to "
                                   "100000 GB/s (or \"low; typical; high\")"},
         {"nvme.read_gib_per_s=3", "did you mean [nvme] read_gb_per_s (GB/s)?"},
         {"nvm.read_gb_per_s=3", "did you mean [nvme]?"},

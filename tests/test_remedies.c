@@ -396,6 +396,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    remedy_text_spell();
     g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE); /* shipped profiles only */
     g_test_add_func("/remedies/followed", test_followed);
     g_test_add_func("/remedies/dropped", test_dropped);

@@ -210,7 +210,7 @@ test_plans_that_cannot(void)
     struct trained_case other = trained_commits[2];
 
     other.save_every = 0;
-    refuse(&other, &course, "--save-every K");
+    refuse(&other, &course, "save-every=K");
     other = trained_commits[0];
     other.commit = 0;
     refuse(&other, &course, "one extent");

@@ -80,11 +80,11 @@ test_advice(void)
     struct trained_case what = trained_commits[0];
 
     what.lr = INFINITE_LR;
-    g_free(fail(&what, TRAINED_STEPS, false, "no step is durable: start anew, or --from"));
+    g_free(fail(&what, TRAINED_STEPS, false, "no step is durable: start anew, or from"));
     what.lr = GREAT_LR;
     what = trained_placed(&what, 0);
     what.commit = what.save_every = 0;
-    g_free(fail(&what, TRAINED_STEPS, false, "diverged; start anew, or --from"));
+    g_free(fail(&what, TRAINED_STEPS, false, "diverged; start anew, or from"));
 }
 
 /* Or with the last step alone; or with fewer, if fewer are wanted. */

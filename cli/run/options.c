@@ -5,24 +5,35 @@
 
 #include "base/error.h"
 #include "base/input.h"
-#include "cli/number.h"
+#include "base/number.h"
 #include "cli/run/backend.h"
 #include "cli/runs/runs.h"
 #include "exec/data/tokens.h"
 
 enum number {
-    STEPS, SEED, LR, LR_MIN, WARMUP, BETA1, BETA2, EPSILON, DECAY, CLIP, DEVICE_THREADS,
-    HOST_THREADS, MAX_SKIPPED, PATIENCE, NUMBERS
+    STEPS,
+    SEED,
+    LR,
+    LR_MIN,
+    WARMUP,
+    BETA1,
+    BETA2,
+    EPSILON,
+    DECAY,
+    CLIP,
+    DEVICE_THREADS,
+    HOST_THREADS,
+    MAX_SKIPPED,
+    PATIENCE,
+    NUMBERS
 };
 
 /* As help shows them. */
 enum group { DATA, COURSE, DRIVES, MACHINE, RECORD, GROUPS };
 
 static const char *const group_titles[GROUPS] = {
-    [DATA] = "Data and weights",
-    [COURSE] = "Course of the training",
-    [DRIVES] = "Drives and durable steps",
-    [MACHINE] = "What computes",
+    [DATA] = "Data and weights",           [COURSE] = "Course of the training",
+    [DRIVES] = "Drives and durable steps", [MACHINE] = "What computes",
     [RECORD] = "Record of the run",
 };
 
@@ -77,58 +88,82 @@ static const struct fixed_row {
     enum group group;
     GOptionEntry entry;
 } fixed[] = {
-    {DATA, {"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
-            "train on this file (required): tokens (.bin, the form of llm.c), or UTF-8 text, one "
-            "token per byte", "FILE"}},
-    {DATA, {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
-            "take sequences in random order (default: as the file has them)", NULL}},
-    {DATA, {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
-            "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
-    {DATA, {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
-            "continue from a checkpoint, written with any placement and number of ranks. Options "
-            "of the course and --seed, --shuffle, --loss-scale stay as it was trained with unless "
-            "they are given; a line says what is otherwise (to begin a new course from its weights "
-            "alone: --weights)", "DIR"}},
-    {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
-            "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
-            "state. A checkpoint that is there is replaced, unless it is of more steps, of "
-            "another model or unreadable.", "DIR"}},
-    {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
-              "keep the learning rate constant (default), or let it fall as a cosine",
-              "constant|cosine"}},
-    {COURSE, {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
-              "scale the loss by S, a power of two, or by what keeps gradients finite: dynamic "
-              "(default: 1 in bf16, dynamic in fp16)", "S|dynamic"}},
-    {DRIVES, {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
-              "keep state on NVMe in this directory; give one for each drive (default: one of the "
-              "run's own in " CLI_RUNS_PLACE ")", "DIR"}},
-    {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
-              "continue from the newest durable step: of RUN, a name of `memwall list runs` or a "
-              "directory; else of the run in the --nvme directories; else of the newest run. "
-              "What is not given stays as the run had it: model, data, plan, course, number of "
-              "steps; lines say what is taken and what changes", "RUN"}},
-    {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
-              "with --resume, continue from the newest durable step (default), or from the "
-              "previous one, where the newest is damaged or the run diverges after it",
-              "newest|previous"}},
-    {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
-              "start anew, and delete the run that the directories hold once the first step of the "
-              "new one is durable (done, if it keeps none)", NULL}},
-    {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
-               "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
-               "(default); null computes nothing: it orders ops and moves bytes",
-               "auto|cpu|cuda|null"}},
-    {MACHINE, {"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
-               "slow a link or drive down to a rate, as in h2d=2GB/s; also d2h, nvme-read, "
-               "nvme-write, in GB/s or MB/s (default: no limit)",
-               "LANE=RATE"}},
-    {RECORD, {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path, "write one line of JSON per step; a "
-              "resume goes on in the log of its run (where that was killed, the line of its last "
-              "durable step may be missing)", "FILE"}},
-    {RECORD, {"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
-              "print predicted beside measured times, by lane, operator and op", NULL}},
-    {RECORD, {"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
-              "write the measured times of all ops, for memwall compare", "FILE"}},
+    {DATA,
+     {"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
+      "train on this file (required): tokens (.bin, the form of llm.c), or UTF-8 text, one "
+      "token per byte",
+      "FILE"}},
+    {DATA,
+     {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
+      "take sequences in random order (default: as the file has them)", NULL}},
+    {DATA,
+     {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
+      "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
+    {DATA,
+     {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
+      "continue from a checkpoint, written with any placement and number of ranks. Options "
+      "of the course and --seed, --shuffle, --loss-scale stay as it was trained with unless "
+      "they are given; a line says what is otherwise (to begin a new course from its weights "
+      "alone: --weights)",
+      "DIR"}},
+    {DATA,
+     {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
+      "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
+      "state. A checkpoint that is there is replaced, unless it is of more steps, of "
+      "another model or unreadable.",
+      "DIR"}},
+    {COURSE,
+     {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
+      "keep the learning rate constant (default), or let it fall as a cosine", "constant|cosine"}},
+    {COURSE,
+     {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
+      "scale the loss by S, a power of two, or by what keeps gradients finite: dynamic "
+      "(default: 1 in bf16, dynamic in fp16)",
+      "S|dynamic"}},
+    {DRIVES,
+     {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
+      "keep state on NVMe in this directory; give one for each drive (default: one of the "
+      "run's own in " CLI_RUNS_PLACE ")",
+      "DIR"}},
+    {DRIVES,
+     {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
+      "continue from the newest durable step: of RUN, a name of `memwall list runs` or a "
+      "directory; else of the run in the --nvme directories; else of the newest run. "
+      "What is not given stays as the run had it: model, data, plan, course, number of "
+      "steps; lines say what is taken and what changes",
+      "RUN"}},
+    {DRIVES,
+     {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
+      "with --resume, continue from the newest durable step (default), or from the "
+      "previous one, where the newest is damaged or the run diverges after it",
+      "newest|previous"}},
+    {DRIVES,
+     {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
+      "start anew, and delete the run that the directories hold once the first step of the "
+      "new one is durable (done, if it keeps none)",
+      NULL}},
+    {MACHINE,
+     {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
+      "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
+      "(default); null computes nothing: it orders ops and moves bytes",
+      "auto|cpu|cuda|null"}},
+    {MACHINE,
+     {"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
+      "slow a link or drive down to a rate, as in h2d=2GB/s; also d2h, nvme-read, "
+      "nvme-write, in GB/s or MB/s (default: no limit)",
+      "LANE=RATE"}},
+    {RECORD,
+     {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path,
+      "write one line of JSON per step; a "
+      "resume goes on in the log of its run (where that was killed, the line of its last "
+      "durable step may be missing)",
+      "FILE"}},
+    {RECORD,
+     {"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
+      "print predicted beside measured times, by lane, operator and op", NULL}},
+    {RECORD,
+     {"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
+      "write the measured times of all ops, for memwall compare", "FILE"}},
 };
 
 static gboolean
@@ -163,8 +198,8 @@ cli_run_groups(void)
             }
         for (int i = 0; i < NUMBERS; i++)
             if ((int)rows[i].group == group)
-                entries[count++] = (GOptionEntry){rows[i].name, 0, 0, G_OPTION_ARG_STRING,
-                                                  &numbers[i], rows[i].help, "N"};
+                entries[count++] = (GOptionEntry){
+                    rows[i].name, 0, 0, G_OPTION_ARG_STRING, &numbers[i], rows[i].help, "N"};
         entries[count++] = (GOptionEntry)G_OPTION_ENTRY_NULL;
     }
     return groups;
@@ -187,9 +222,8 @@ cli_run_options_data(void)
 bool
 cli_run_options_take(enum cli_run_option option, const char *value)
 {
-    char **const of[] = {[CLI_RUN_DATA] = &data_path,
-                         [CLI_RUN_STEPS] = &numbers[STEPS],
-                         [CLI_RUN_LOG] = &log_path};
+    char **const of[] = {
+        [CLI_RUN_DATA] = &data_path, [CLI_RUN_STEPS] = &numbers[STEPS], [CLI_RUN_LOG] = &log_path};
 
     if (!value || *of[option])
         return false;
@@ -225,14 +259,14 @@ read_number(enum number which, double *value, GError **error)
     *value = row->otherwise;
     if (!text)
         return true;
-    const struct cli_number number = {
-        .option = row->name,
+    const struct mw_number number = {
+        .name = row->name,
         .min = row->min,
         .max = row->max,
         .whole = row->whole,
         .counts = which == STEPS || which == WARMUP,
     };
-    return cli_number_read(&number, text, value, error);
+    return mw_number_read(&number, text, value, error);
 }
 
 static bool
@@ -241,8 +275,8 @@ read_shape(struct mw_lr_schedule *schedule, GError **error)
     schedule->shape = MW_LR_CONSTANT;
     if (!lr_shape || mw_lr_shape_parse(lr_shape, &schedule->shape))
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "--lr-schedule %s: must be constant or cosine", lr_shape);
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--lr-schedule %s: must be constant or cosine",
+                lr_shape);
     return false;
 }
 
@@ -257,7 +291,7 @@ read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
     if (!strcmp(loss_scale, "dynamic")) {
         *scaling = mw_loss_scaling_dynamic(65536);
     } else {
-        const char *end = cli_number_scan(loss_scale, &value);
+        const char *end = mw_number_scan(loss_scale, &value);
         if (!end || *end)
             value = NAN;
         *scaling = (struct mw_loss_scaling){.start = value, .min = value, .max = value};
@@ -275,8 +309,9 @@ check_names(GError **error)
 {
     const struct {
         const char *option, *path;
-    } names[] = {{"--data", data_path}, {"--weights", weights_path}, {"--from", from_path},
-                 {"--save", save_path}, {"--log", log_path}, {"--save-timeline", timeline_path}};
+    } names[] = {{"--data", data_path}, {"--weights", weights_path},
+                 {"--from", from_path}, {"--save", save_path},
+                 {"--log", log_path},   {"--save-timeline", timeline_path}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
         if (names[i].path && !*names[i].path)
@@ -312,12 +347,12 @@ given(void)
     } of[] = {{LR, CLI_COURSE_LR},       {LR_MIN, CLI_COURSE_LR_MIN}, {WARMUP, CLI_COURSE_WARMUP},
               {BETA1, CLI_COURSE_BETA1}, {BETA2, CLI_COURSE_BETA2},   {EPSILON, CLI_COURSE_EPSILON},
               {DECAY, CLI_COURSE_DECAY}, {CLIP, CLI_COURSE_CLIP},     {SEED, CLI_COURSE_SEED}};
-    uint32_t bits = (uint32_t)!!lr_shape << CLI_COURSE_SHAPE |
-                    (uint32_t)!!shuffle << CLI_COURSE_SHUFFLE |
-                    (uint32_t)!!loss_scale << CLI_COURSE_LOSS_SCALE;
+    uint32_t bits = (uint32_t) !!lr_shape << CLI_COURSE_SHAPE |
+                    (uint32_t) !!shuffle << CLI_COURSE_SHUFFLE |
+                    (uint32_t) !!loss_scale << CLI_COURSE_LOSS_SCALE;
 
     for (size_t i = 0; i < G_N_ELEMENTS(of); i++)
-        bits |= (uint32_t)!!numbers[of[i].number] << of[i].course;
+        bits |= (uint32_t) !!numbers[of[i].number] << of[i].course;
     return bits;
 }
 
@@ -370,8 +405,8 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->nvme = g_strdupv(nvme_directories);
     return cli_limits_parse(&options->limits, limits, error) &&
            cli_run_backend_read(backend_name, &options->backend, error) &&
-           read_loss_scale(&options->loss_scaling, error) &&
-           read_at(&options->previous, error) && read_shape(&options->schedule, error) &&
+           read_loss_scale(&options->loss_scaling, error) && read_at(&options->previous, error) &&
+           read_shape(&options->schedule, error) &&
            /* What is gone on from has a rate of its own beside what is given: they are checked
             * together. */
            (options->resume || options->from || mw_lr_schedule_check(&options->schedule, error));

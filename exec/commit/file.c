@@ -135,11 +135,10 @@ is_in_place(const struct mw_commit_file *file, GError **error)
     if (!lstat(file->path, &info) && info.st_dev == file->info.st_dev &&
         info.st_ino == file->info.st_ino)
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                "%s: vanished during the run, or its directory was moved: no further step could be "
-                "resumed; put it back, and --resume goes on from the last durable one",
-                file->path);
-    return false;
+    return mw_fail(error, MW_ERROR_IO,
+                   "%s: vanished during the run, or its directory was moved: no further step "
+                   "could be resumed; put it back, and {resume} goes on from the last durable one",
+                   file->path);
 }
 
 bool

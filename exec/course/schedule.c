@@ -28,19 +28,17 @@ mw_lr_schedule_check(const struct mw_lr_schedule *schedule, GError **error)
     g_autofree char *lr_min = mw_typed(s->lr_min);
 
     if (!(s->lr > 0 && isfinite(s->lr)))
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "--lr %s: must be above 0", lr);
+        mw_refuse(error, "{lr=%s}: must be above 0", lr);
     else if (!(s->lr_min >= 0 && s->lr_min <= s->lr))
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--lr-min %s: must be a number from 0 to --lr, %s", lr_min, lr);
+        mw_refuse(error, "{lr-min=%s}: must be a number from 0 to {lr}, %s", lr_min, lr);
     else if (s->warmup_steps < 0 || s->total_steps < 0)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--warmup %" PRId64 " of --steps %" PRId64 ": neither may be below 0",
-                    s->warmup_steps, s->total_steps);
+        mw_refuse(error, "{warmup=%" PRId64 "} of {steps=%" PRId64 "}: neither may be below 0",
+                  s->warmup_steps, s->total_steps);
     else if (s->shape == MW_LR_COSINE && s->warmup_steps > s->total_steps)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--warmup %" PRId64 ": must be at most --steps, %" PRId64
-                    ", with --lr-schedule cosine",
-                    s->warmup_steps, s->total_steps);
+        mw_refuse(error,
+                  "{warmup=%" PRId64 "}: must be at most {steps}, %" PRId64
+                  ", with {lr-schedule=cosine}",
+                  s->warmup_steps, s->total_steps);
     else
         return true;
     return false;

@@ -194,14 +194,12 @@ mw_nvme_file_sync(const struct mw_nvme_file *file, bool keep, const struct mw_nv
 {
     if (calls->fdatasync(calls->data, file->fd))
         return fail(error, file, "fdatasync");
-    if (keep && !mw_nvme_is_in_place(file->path, file->fd)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: vanished during the run, or its directory was moved: nothing written now "
-                    "could be resumed; put it back, and --resume goes on from the last durable "
-                    "step",
-                    file->path);
-        return false;
-    }
+    if (keep && !mw_nvme_is_in_place(file->path, file->fd))
+        return mw_fail(error, MW_ERROR_IO,
+                       "%s: vanished during the run, or its directory was moved: nothing written "
+                       "now could be resumed; put it back, and {resume} goes on from the last "
+                       "durable step",
+                       file->path);
     return true;
 }
 

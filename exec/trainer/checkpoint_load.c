@@ -198,10 +198,9 @@ open_files(struct mw_checkpoint *it, const char *path, GError **error)
     if (!it->model)
         return false;
     if (!g_file_test(optimizer, G_FILE_TEST_EXISTS)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "%s: has no " MW_CHECKPOINT_OPTIMIZER ": --weights starts from weights alone",
-                    path);
-        return false;
+        return mw_fail(
+            error, MW_ERROR_FORMAT,
+            "%s: has no " MW_CHECKPOINT_OPTIMIZER ": {weights} starts from weights alone", path);
     }
     it->optimizer = mw_safetensors_open(optimizer, error);
     return it->optimizer != NULL;

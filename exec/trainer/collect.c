@@ -5,6 +5,7 @@
  * Gradients are made with the scale of the whole batch, so that their sum is its gradient.
  */
 #include "base/error.h"
+#include "base/spell.h"
 #include "exec/trainer/internal.h"
 
 /* Of collectives in plans: 0 is for data-parallel ones, 2 for those of a delayed update. */
@@ -216,9 +217,9 @@ mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error)
 static bool
 refuse(GError **error, const char *what)
 {
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "the executor does not run several ranks with %s", what);
-    return false;
+    g_autofree char *spelled = mw_spelled(what);
+
+    return mw_refuse(error, "the executor does not run several ranks with %s", spelled);
 }
 
 static bool
@@ -230,10 +231,10 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         if (lane->kind != MW_LANE_COLLECTIVE)
             continue;
         if (lane->index == SLICING_STREAM)
-            return refuse(error, "tensor slicing; --tp 1 runs");
+            return refuse(error, "tensor slicing; {tp=1} runs");
         if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
             !mw_trainer_collects_on_device(plan, op))
-            return refuse(error, "collectives of host memory; --backend cpu runs");
+            return refuse(error, "collectives of host memory; {backend=cpu} runs");
     }
     return true;
 }
@@ -296,6 +297,6 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     if (trainer->ranks == 1)
         return true;
     if (trainer->options.backend->apart && !trainer->options.backend->join)
-        return refuse(error, "this backend; --backend cpu runs");
+        return refuse(error, "this backend; {backend=cpu} runs");
     return check_ops(plan, trainer->options.backend, error);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "exec/trainer/durable.h"
 #include "exec/trainer/internal.h"
 
@@ -29,8 +30,9 @@ mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk)
 static bool
 refuse(GError **error, const char *why)
 {
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "steps cannot be committed: %s", why);
-    return false;
+    g_autofree char *spelled = mw_spelled(why);
+
+    return mw_refuse(error, "steps cannot be committed: %s", spelled);
 }
 
 bool
@@ -47,16 +49,16 @@ mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
         if (mw_trainer_on_drives(plan, c) && plan->chunks[c].other_slot == MW_NONE)
             return refuse(
                 error,
-                "the plan has one extent for state on NVMe, not two: plan with --commit step");
+                "the plan has one extent for state on NVMe, not two: plan with {commit=step}");
     for (uint32_t s = 0; s < plan->slot_count; s++)
         saves |= plan->slots[s].purpose == MW_PURPOSE_SAVES;
     if (mw_trainer_is_delayed(plan) && !saves)
         return refuse(error, "the plan has no place for the gradients of a delayed update: "
-                             "--commit step, or --save-every K");
+                             "{commit=step}, or {save-every=K}");
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (!mw_trainer_on_drives(plan, c) && (!saves || trainer->options.commit.save_every < 1))
             return refuse(error, "optimizer state that is not on NVMe is to be saved there: "
-                                 "--save-every K");
+                                 "{save-every=K}");
     return true;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "exec/data/weights.h"
 #include "exec/trainer/internal.h"
 
@@ -155,39 +156,42 @@ skipped_max(const struct mw_trainer *trainer)
                                                : 8 + lround(log2(scaling->max / scaling->min));
 }
 
-static const char *
+/* g_free it. */
+static char *
 means(const struct mw_trainer *trainer)
 {
-    return trainer->options.optimizer.clip_norm > 0
-               ? "a smaller --lr or --clip, a longer --warmup, or other data"
-               : "--clip 1, a smaller --lr, a longer --warmup, or other data";
+    return mw_spelled(trainer->options.optimizer.clip_norm > 0
+                          ? "a smaller {lr} or {clip}, a longer {warmup}, or other data"
+                          : "{clip=1}, a smaller {lr}, a longer {warmup}, or other data");
 }
 
-static const char *
+/* g_free it. */
+static char *
 anew(const struct mw_trainer *trainer)
 {
     const char *told = trainer->options.commit.anew;
 
-    return told ? told : "start anew (--overwrite)";
+    return told ? g_strdup(told) : mw_spelled("start anew ({overwrite})");
 }
 
 /* From a step that leads here again. */
 static char *
 advice_before(const struct mw_trainer *trainer, int64_t last_update)
 {
-    const char *how = means(trainer);
+    g_autofree char *how = means(trainer), *again = anew(trainer);
     int64_t step = trainer->durable.last_committed, before = trainer->durable.before_last;
 
     /* Steps behind it that update write over what was before it. */
     if (before >= 0 && step >= last_update)
-        return g_strdup_printf("step %" G_GINT64_FORMAT ", the last that is durable, leads here "
-                               "again: --resume --at previous goes on from step %" G_GINT64_FORMAT
-                               ", with %s; if that diverges too, %s, or --from an earlier "
-                               "checkpoint",
-                               step + 1, before + 1, how, anew(trainer));
-    return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable, and leads here "
-                           "again: %s, or --from an earlier checkpoint, with %s",
-                           step + 1, anew(trainer), how);
+        return mw_spelled_printf("step %" G_GINT64_FORMAT ", the last that is durable, leads here "
+                                 "again: {resume} {at=previous} goes on from step %" G_GINT64_FORMAT
+                                 ", with %s; if that diverges too, %s, or {from} an earlier "
+                                 "checkpoint",
+                                 step + 1, before + 1, how, again);
+    return mw_spelled_printf("step %" G_GINT64_FORMAT
+                             " is the last that is durable, and leads here "
+                             "again: %s, or {from} an earlier checkpoint, with %s",
+                             step + 1, again, how);
 }
 
 /* The step behind which the course goes wrong, whatever comes after it: the last that has changed
@@ -196,24 +200,24 @@ advice_before(const struct mw_trainer *trainer, int64_t last_update)
 static char *
 advice(const struct mw_trainer *trainer, int64_t last_update)
 {
-    const char *how = means(trainer);
+    g_autofree char *how = means(trainer);
     int64_t step = trainer->durable.last_committed;
     bool delayed = mw_trainer_is_delayed(trainer->plan); /* its gradients are in the record */
 
     if (!trainer->durable.commit)
-        return g_strdup_printf("start anew, or --from an earlier checkpoint, with %s", how);
+        return mw_spelled_printf("start anew, or {from} an earlier checkpoint, with %s", how);
     if (step < 0)
-        return g_strdup_printf("no step is durable: start anew, or --from an earlier checkpoint, "
-                               "with %s",
-                               how);
+        return mw_spelled_printf("no step is durable: start anew, or {from} an earlier checkpoint, "
+                                 "with %s",
+                                 how);
     if (last_update < 0)
-        return g_strdup_printf("no step has updated anything: start anew, or --from an earlier "
-                               "checkpoint, with %s",
-                               how);
+        return mw_spelled_printf("no step has updated anything: start anew, or {from} an earlier "
+                                 "checkpoint, with %s",
+                                 how);
     if (step < last_update - delayed)
-        return g_strdup_printf("step %" G_GINT64_FORMAT " is the last that is durable: --resume "
-                               "goes on from there, with %s",
-                               step + 1, how);
+        return mw_spelled_printf("step %" G_GINT64_FORMAT " is the last that is durable: {resume} "
+                                 "goes on from there, with %s",
+                                 step + 1, how);
     return advice_before(trainer, last_update);
 }
 

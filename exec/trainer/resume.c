@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "exec/commit/extents.h"
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/checkpoint.h"
@@ -139,11 +140,10 @@ take_up(struct mw_trainer *trainer, GError **error)
     trainer->pending = mw_commit_find_real(record, MW_TRAINER_PENDING, &trainer->pending_scale);
     bool undelayed = options->undelayed && trainer->next_step < options->undelayed_steps;
     if (trainer->pending && (undelayed || !mw_trainer_is_delayed(options->plan))) {
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                    "the record of step %" G_GINT64_FORMAT " has gradients for a delayed update, "
-                    "this run has none then (--dpu-start): nothing is resumed",
-                    record->step + 1);
-        return false;
+        return mw_fail(error, MW_ERROR_FORMAT,
+                       "the record of step %" G_GINT64_FORMAT " has gradients for a delayed "
+                       "update, this run has none then ({dpu-start}): nothing is resumed",
+                       record->step + 1);
     }
     return undelayed || trainer->plan == options->plan ||
            mw_trainer_turn_to(trainer, options->plan, error);
@@ -267,9 +267,9 @@ tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
     g_autofree char *rest =
         before < 0 ? g_strdup("; no step before it is recorded")
         : is_whole(trainer, before, &why)
-            ? g_strdup_printf("; step %" G_GINT64_FORMAT ", before it, is whole%s: --resume --at "
-                              "previous goes on from there",
-                              before + 1, own)
+            ? mw_spelled_printf("; step %" G_GINT64_FORMAT ", before it, is whole%s: {resume} "
+                                "{at=previous} goes on from there",
+                                before + 1, own)
             : g_strdup_printf("; step %" G_GINT64_FORMAT ", before it, is not whole either: %s",
                               before + 1, why->message);
     char *all = g_strconcat((*error)->message, rest, NULL);

@@ -174,11 +174,11 @@ check_directories(const struct work *work, const struct mw_verify_rank *rank, GE
             return mw_refuse(error,
                              "%s: there is no directory of this name, and the run in %s has %d",
                              work->options->directories[i], work->options->directories[0], wanted);
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "%s: the run has %d director%s, %d %s given: name all of them, in the order of "
-                "--nvme",
-                rank->path, wanted, wanted == 1 ? "y" : "ies", given, given == 1 ? "is" : "are");
-    return false;
+    return mw_refuse(error,
+                     "%s: the run has %d director%s, %d %s given: name all of them, in the order "
+                     "of {nvme}",
+                     rank->path, wanted, wanted == 1 ? "y" : "ies", given,
+                     given == 1 ? "is" : "are");
 }
 
 /* A rank whose data is here has lost its record; one without has its files on another machine. */

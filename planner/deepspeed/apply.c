@@ -302,7 +302,7 @@ apply_zero_defaults(struct mw_ds_file *file)
 {
     if (value_of(file, DS_ZERO) != 1)
         mw_ds_note(file, "no zero_optimization: DeepSpeed trains at stage 0, plain data "
-                         "parallelism, which is ddp; -s plans another strategy");
+                         "parallelism, which is ddp; {strategy} plans another strategy");
     if (value_of(file, DS_STAGE) == DS_ABSENT)
         file->key[DS_STAGE].value = 0;
     bool partitions = value_of(file, DS_STAGE) == 1 || value_of(file, DS_STAGE) == 2;

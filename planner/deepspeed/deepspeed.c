@@ -6,6 +6,7 @@
 #include "base/input.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "base/spell.h"
 #include "planner/deepspeed/internal.h"
 
 #define BATCH_MAX INT64_C(1000000000000)
@@ -232,7 +233,7 @@ mw_ds_note(struct mw_ds_file *file, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    g_ptr_array_add(file->notes, g_strdup_vprintf(format, arguments));
+    g_ptr_array_add(file->notes, mw_spelled_vprintf(format, arguments));
     va_end(arguments);
 }
 

@@ -1,6 +1,7 @@
 /* What would make it fit without another batch: the same sequences in more micro-batches. */
 #include <glib.h>
 
+#include "base/spell.h"
 #include "planner/remedy/internal.h"
 
 /* Takes the fewest micro-batches with which the strategy fits, if they are fewer than those found
@@ -48,7 +49,7 @@ is_split(const struct mw_settings *asked)
            (asked->micro_batch != MW_AUTO || asked->grad_accum != MW_AUTO);
 }
 
-/* "--batch 16 --grad-accum 16 fits"; of a batch that a DeepSpeed file says its keys too. */
+/* "batch=16 grad-accum=16 fits"; of a batch that a DeepSpeed file says its keys too. */
 static char *
 split_text(const struct mw_settings *asked, const struct mw_settings *s)
 {
@@ -57,10 +58,10 @@ split_text(const struct mw_settings *asked, const struct mw_settings *s)
     g_autofree char *group = named ? mw_batch_per_group(asked, s->micro_batch) : NULL;
 
     if (s->strategy != asked->strategy)
-        g_string_append_printf(text, "-s %s ", mw_strategy_name((int)s->strategy));
+        mw_spelled_append(text, "{strategy=%s} ", mw_strategy_name((int)s->strategy));
     if (named)
-        g_string_append_printf(text, "--batch %.15g ", s->micro_batch);
-    g_string_append_printf(text, "--grad-accum %" G_GINT64_FORMAT " fits", s->grad_accum);
+        mw_spelled_append(text, "{batch=%.15g} ", s->micro_batch);
+    mw_spelled_append(text, "{grad-accum=%" G_GINT64_FORMAT "} fits", s->grad_accum);
     if (named && asked->batch_source)
         g_string_append_printf(text,
                                " (in the file train_micro_batch_size_per_gpu %.15g, "
@@ -103,5 +104,5 @@ mw_remedy_one_micro_batch(const struct mw_plea *plea)
     if (s.global_batch != MW_AUTO || s.grad_accum <= 1)
         return NULL;
     s.grad_accum = 1;
-    return mw_plea_fits(plea, &s) ? g_strdup("--grad-accum 1 fits") : NULL;
+    return mw_plea_fits(plea, &s) ? mw_spelled("{grad-accum=1} fits") : NULL;
 }

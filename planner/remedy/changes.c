@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/spell.h"
 #include "planner/remedy/internal.h"
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -11,25 +12,25 @@
 /* What may be asked for and takes memory that the usual does not, whole numbers and choices; the
  * last, of a durable step the other extents. */
 static const struct {
-    const char *option;
+    const char *as;      /* it is asked for */
     size_t offset, size; /* in struct mw_settings */
     int64_t usual;
 } usual[] = {
-    {"--activation-checkpoint-interval 1", FIELD(checkpoint_interval), 1},
-    {"--optimizer-chunk auto", FIELD(optimizer_chunk), MW_AUTO},
-    {"--buffer-sets 3", FIELD(buffer_sets), 3},
-    {"--prefetch 1", FIELD(prefetch), 1},
-    {"--param-loads 3", FIELD(param_loads), 3},
-    {"--partition bandwidth", FIELD(partition), MW_PARTITION_BANDWIDTH},
-    {"--dpu-start none", FIELD(dpu_start), MW_AUTO},
-    {"--state-layout zero16", FIELD(layout), MW_LAYOUT_ZERO16},
-    {"--save-every 0", FIELD(save_every), 0},
-    {"--commit none", FIELD(commit), 0},
+    {"{activation-checkpoint-interval=1} ", FIELD(checkpoint_interval), 1},
+    {"{optimizer-chunk=auto} ", FIELD(optimizer_chunk), MW_AUTO},
+    {"{buffer-sets=3} ", FIELD(buffer_sets), 3},
+    {"{prefetch=1} ", FIELD(prefetch), 1},
+    {"{param-loads=3} ", FIELD(param_loads), 3},
+    {"{partition=bandwidth} ", FIELD(partition), MW_PARTITION_BANDWIDTH},
+    {"{dpu-start=none} ", FIELD(dpu_start), MW_AUTO},
+    {"{state-layout=zero16} ", FIELD(layout), MW_LAYOUT_ZERO16},
+    {"{save-every=0} ", FIELD(save_every), 0},
+    {"{commit=none} ", FIELD(commit), 0},
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(usual) == MW_USUAL_COUNT);
 
-static const char *const devices[MW_STATE_COUNT] = {"--param-device", "--gradient-device",
-                                                    "--optimizer-device", "--activation-device"};
+static const char *const devices[MW_STATE_COUNT] = {"{param-device}", "{gradient-device}",
+                                                    "{optimizer-device}", "{activation-device}"};
 
 static int64_t
 number_of(const struct mw_settings *s, size_t which)
@@ -210,7 +211,8 @@ devices_given_up(const struct mw_settings *asked)
         const char *key = asked->device_key[state];
         if (!asked->placement[state].count || (key && key == last))
             continue;
-        g_string_append_printf(names, "%s%s", names->len ? ", " : "", key ? key : devices[state]);
+        g_autofree char *device = mw_spelled(devices[state]);
+        g_string_append_printf(names, "%s%s", names->len ? ", " : "", key ? key : device);
         last = key;
     }
     return g_string_free(names, FALSE);
@@ -225,15 +227,17 @@ mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes, co
     g_autofree char *group = mw_batch_per_group(&changed, changes->batch);
 
     if (changes->strategy != plea->asked->strategy)
-        g_string_append_printf(text, "-s %s ", mw_strategy_name(changes->strategy));
+        mw_spelled_append(text, "{strategy=%s} ", mw_strategy_name(changes->strategy));
     for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
-        if (changes->usual & (1U << i))
-            g_string_append_printf(text, "%s ", usual[i].option);
+        if (changes->usual & (1U << i)) {
+            g_autofree char *as = mw_spelled(usual[i].as);
+            g_string_append(text, as);
+        }
     g_string_append(text, between);
     if (changes->tp != MW_AUTO)
-        g_string_append_printf(text, "--tp %" G_GINT64_FORMAT " ", changes->tp);
+        mw_spelled_append(text, "{tp=%" G_GINT64_FORMAT "} ", changes->tp);
     if (changes->batch != MW_AUTO)
-        g_string_append_printf(text, "--batch %.15g ", changes->batch);
+        mw_spelled_append(text, "{batch=%.15g} ", changes->batch);
     if (changes->free_devices) {
         g_autofree char *names = devices_given_up(plea->asked);
         g_string_append_printf(text, "without %s %s", names, text->len ? "" : "it ");

@@ -45,7 +45,7 @@ struct mw_settings mw_changes_apply(const struct mw_settings *asked,
  * strategy that was left open becomes the one that was asked for, or another one, of several the
  * one that offloads least. */
 bool mw_changes_settle(const struct mw_plea *plea, struct mw_changes *changes);
-/* "-s zero3 --batch 2.25 fits (142 USD an hour; batch 9 per group of 4 GPUs)": `between`, "" or
+/* "strategy=zero3 batch=2.25 fits (142 USD an hour; batch 9 per group of 4 GPUs)": `between`, "" or
  * options and a space, stands before the batch; `price` may be NULL.  g_free it. */
 char *mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes,
                       const char *between, const char *price);

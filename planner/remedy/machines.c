@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <math.h>
 
+#include "base/spell.h"
 #include "hardware/priced.h"
 #include "planner/remedy/internal.h"
 
@@ -23,11 +24,11 @@ mw_remedy_gpus(const struct mw_plea *plea)
         return NULL;
     s.gpus_per_node = plea->request->hardware->gpus_per_node;
     if (mw_plea_fits(plea, &s))
-        return g_strdup_printf("--gpus %" G_GINT64_FORMAT " fits", s.gpus_per_node);
+        return mw_spelled_printf("{gpus=%" G_GINT64_FORMAT "} fits", s.gpus_per_node);
     for (int i = 0; i < others.count; i++)
         if (mw_plea_fits_with(plea->request, &s, others.one[i]))
-            return g_strdup_printf("-s %s --gpus %" G_GINT64_FORMAT " fits",
-                                   mw_strategy_name(others.one[i]), s.gpus_per_node);
+            return mw_spelled_printf("{strategy=%s} {gpus=%" G_GINT64_FORMAT "} fits",
+                                     mw_strategy_name(others.one[i]), s.gpus_per_node);
     return NULL;
 }
 
@@ -35,7 +36,7 @@ mw_remedy_gpus(const struct mw_plea *plea)
 
 /* So many nodes of a machine, with all that has to be asked for beside its name. */
 struct offer {
-    char *text; /* "-H dgx2 --nodes 2 fits (798000 USD)"; NULL: none */
+    char *text; /* "hardware=dgx2 nodes=2 fits (798000 USD)"; NULL: none */
     double usd; /* of all nodes; of no known price their number */
     int64_t gpus;
     bool released; /* with other settings than those that were asked for */
@@ -84,9 +85,9 @@ offer_new(const struct mw_plea *plea, const struct mw_hardware *hardware, const 
 
     asked.nodes = nodes;
     if (name)
-        g_string_append_printf(options, "-H %s ", name);
+        mw_spelled_append(options, "{hardware=%s} ", name);
     if (nodes != plea->asked->nodes)
-        g_string_append_printf(options, "--nodes %" G_GINT64_FORMAT " ", nodes);
+        mw_spelled_append(options, "{nodes=%" G_GINT64_FORMAT "} ", nodes);
     if (terms->released)
         mw_changes_release(&there, &changes);
     else

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/spell.h"
 #include "hardware/priced.h"
 #include "planner/remedy/internal.h"
 
@@ -180,7 +181,7 @@ lacking(const struct mw_plea *plea, bool anew, struct mw_sizing **settled)
     return *settled && fits_with_lacking(plea, *settled) ? *settled : anew ? NULL : plea->sizing;
 }
 
-/* ": --set host.memory_gib=256", where that is enough, else "".  g_free it. */
+/* ": host.memory_gib=256", where that is enough, else "".  g_free it. */
 static char *
 sets(const struct mw_plea *plea, const struct mw_sizing *sizing)
 {
@@ -231,9 +232,9 @@ upgrade(const struct mw_plea *plea, bool far)
         bool folder =
             mw_lacking_free_space(plea, sizing) && mw_sizing_lack_of(sizing, MW_TIER_CPU) <= 0;
         text = folder
-                   ? g_strdup_printf("with %s it fits%s: free it, or measure folders that have it "
-                                     "(calibrate --nvme DIR)",
-                                     memory, because)
+                   ? mw_spelled_printf("with %s it fits%s: free it, or measure folders that have "
+                                       "it (calibrate {nvme=DIR})",
+                                       memory, because)
                    : g_strdup_printf("with %s it fits%s%s", memory, because, options);
     }
     mw_sizing_free(settled);

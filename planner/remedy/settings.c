@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/spell.h"
 #include "planner/remedy/internal.h"
 
 /* So many times fewer sequences are not the least change. */
@@ -25,7 +26,7 @@ fitting(const struct mw_plea *plea, const struct mw_settings *settings)
 
 /* Where a number of parts was fixed, at `offset` in the settings: another one. */
 static char *
-other_number(const struct mw_plea *plea, size_t offset, const char *option)
+other_number(const struct mw_plea *plea, size_t offset, const char *name)
 {
     struct mw_settings s = *plea->asked;
     int64_t *number = (int64_t *)(void *)((char *)&s + offset);
@@ -37,21 +38,21 @@ other_number(const struct mw_plea *plea, size_t offset, const char *option)
     *number = open ? *(const int64_t *)(const void *)((const char *)&open->settings + offset) : 0;
     mw_sizing_free(open);
     return *number && mw_plea_fits(plea, &s)
-               ? g_strdup_printf("%s %" G_GINT64_FORMAT " fits", option, *number)
+               ? mw_spelled_printf("{%s=%" G_GINT64_FORMAT "} fits", name, *number)
                : NULL;
 }
 
 char *
 mw_remedy_tiles(const struct mw_plea *plea)
 {
-    return other_number(plea, offsetof(struct mw_settings, tiles), "--tiles");
+    return other_number(plea, offsetof(struct mw_settings, tiles), "tiles");
 }
 
 /* Of the logits. */
 char *
 mw_remedy_chunks(const struct mw_plea *plea)
 {
-    return other_number(plea, offsetof(struct mw_settings, logits_chunks), "--logits-chunks");
+    return other_number(plea, offsetof(struct mw_settings, logits_chunks), "logits-chunks");
 }
 
 char *
@@ -81,7 +82,7 @@ mw_remedy_checkpoints(const struct mw_plea *plea)
     for (int tier = MW_TIER_CPU; tier < MW_TIER_COUNT; tier++) {
         *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX}}};
         if (mw_plea_fits(plea, &s))
-            return g_strdup_printf("--activation-device %s fits", mw_tier_name(tier));
+            return mw_spelled_printf("{activation-device=%s} fits", mw_tier_name(tier));
     }
     return NULL;
 }
@@ -164,7 +165,7 @@ mw_remedy_strategy(const struct mw_plea *plea)
 
     for (int i = 0; i < others.count; i++)
         if (mw_plea_fits_with(plea->request, plea->asked, others.one[i]))
-            return g_strdup_printf("-s %s fits", mw_strategy_name(others.one[i]));
+            return mw_spelled_printf("{strategy=%s} fits", mw_strategy_name(others.one[i]));
     return NULL;
 }
 

@@ -2,19 +2,21 @@
 #include <glib.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "base/typed.h"
 #include "planner/sizing/internal.h"
 
 /* What there is, and so what can be asked for. */
 static bool
-refuse_count(const char *option, int64_t asked, const char *of, int64_t has, const char *what,
+refuse_count(const char *setting, int64_t asked, const char *of, int64_t has, const char *what,
              const char *more, GError **error)
 {
     g_autofree char *range =
         has > 1 ? g_strdup_printf("1 to %" G_GINT64_FORMAT, has) : g_strdup("1");
 
-    return mw_refuse(error, "%s %" G_GINT64_FORMAT ": %s has %" G_GINT64_FORMAT " %s%s; give %s%s",
-                     option, asked, of, has, what, has > 1 ? "s" : "", range, more);
+    return mw_refuse(error,
+                     "{%s=%" G_GINT64_FORMAT "}: %s has %" G_GINT64_FORMAT " %s%s; give %s%s",
+                     setting, asked, of, has, what, has > 1 ? "s" : "", range, more);
 }
 
 /* All that a network takes, so that one try is enough. */
@@ -28,7 +30,7 @@ refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw,
             : g_strdup("");
 
     mw_refuse(error,
-              "--nodes %" G_GINT64_FORMAT ": the profile has no network; give 1, or set %s%s",
+              "{nodes=%" G_GINT64_FORMAT "}: the profile has no network; give 1, or set %s%s",
               settings->nodes, keys, most);
 }
 
@@ -39,13 +41,13 @@ refuse_gpus(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     g_autofree char *keys = mw_hwprofile_required("fabric");
     g_autofree char *more =
         hw->nic_bytes_per_s > 0
-            ? g_strdup(", and --nodes for more")
+            ? mw_spelled(", and {nodes} for more")
             : g_strdup_printf(", or set node.gpus=%" G_GINT64_FORMAT "%s%s",
                               settings->gpus_per_node, hw->fabric_bytes_per_s > 0 ? "" : " and ",
                               hw->fabric_bytes_per_s > 0 ? "" : keys);
 
-    return refuse_count("--gpus", settings->gpus_per_node, "a node of the profile",
-                        hw->gpus_per_node, "GPU", more, error);
+    return refuse_count("gpus", settings->gpus_per_node, "a node of the profile", hw->gpus_per_node,
+                        "GPU", more, error);
 }
 
 static bool
@@ -58,17 +60,16 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     if (settings->nodes > 1 && hw->nic_bytes_per_s <= 0)
         refuse_network(settings, hw, error);
     else if (hw->nodes_max > 0 && settings->nodes > hw->nodes_max)
-        return refuse_count("--nodes", settings->nodes, "the profile", hw->nodes_max, "node", "",
+        return refuse_count("nodes", settings->nodes, "the profile", hw->nodes_max, "node", "",
                             error);
     else if (settings->tp > ranks || ranks % settings->tp)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "--tp %" G_GINT64_FORMAT
-                    ": must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT,
-                    settings->tp, ranks);
+        mw_refuse(error,
+                  "{tp=%" G_GINT64_FORMAT
+                  "}: must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT,
+                  settings->tp, ranks);
     else if (settings->unfold && settings->partition == MW_PARTITION_OWNER && ranks > settings->tp)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "unfold: owners take turns, which only a folded plan can say; give "
-                    "--partition bandwidth");
+        mw_refuse(error, "unfold: owners take turns, which only a folded plan can say; give "
+                         "{partition=bandwidth}");
     else
         return true;
     return false;
@@ -82,11 +83,11 @@ refuse_sequences(const struct mw_settings *settings, GError **error)
     g_autofree char *all = mw_typed(settings->micro_batch * settings->tp);
 
     if (settings->tp == 1)
-        return mw_refuse(error, "--batch %s: must be a whole number of sequences, 1 to 1000000",
+        return mw_refuse(error, "{batch=%s}: must be a whole number of sequences, 1 to 1000000",
                          batch);
     return mw_refuse(error,
-                     "--batch %s: times --tp %" G_GINT64_FORMAT
-                     " is %s sequences; must be a whole number, 1 to 1000000",
+                     "{batch=%s}: times {tp=%" G_GINT64_FORMAT
+                     "} is %s sequences; must be a whole number, 1 to 1000000",
                      batch, settings->tp, all);
 }
 
@@ -106,11 +107,11 @@ check_slicing(const struct mw_model *model, int64_t tp, GError **error)
 {
     if (model->heads % tp == 0 && model->hidden % tp == 0)
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "--tp %" G_GINT64_FORMAT ": must divide both the number of heads, %" G_GINT64_FORMAT
-                ", and the hidden size, %" G_GINT64_FORMAT ", of model %s",
-                tp, model->heads, model->hidden, model->name);
-    return false;
+    return mw_refuse(error,
+                     "{tp=%" G_GINT64_FORMAT
+                     "}: must divide both the number of heads, %" G_GINT64_FORMAT
+                     ", and the hidden size, %" G_GINT64_FORMAT ", of model %s",
+                     tp, model->heads, model->hidden, model->name);
 }
 
 /* Each is looked at whenever a placement or a batch is tried. */
@@ -124,7 +125,7 @@ mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
     if (chunk >= least || sizing->shard_params <= CHUNKS_MAX)
         return true;
     return mw_refuse(error,
-                     "--optimizer-chunk %" G_GINT64_FORMAT ": cuts %.3g parameters of a rank into "
+                     "{optimizer-chunk=%" G_GINT64_FORMAT "}: cuts %.3g parameters of a rank into "
                      "%.3g chunks; must be at least %" G_GINT64_FORMAT,
                      chunk, (double)sizing->shard_params, (double)sizing->shard_params / chunk,
                      least);

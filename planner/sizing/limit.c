@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "planner/sizing/internal.h"
 
 /* What an op's identity has room for. */
@@ -53,13 +54,13 @@ struct question {
 enum knob { ACCUMULATION, TILES, LOGITS_CHUNKS, LAYERS, KNOB_COUNT };
 
 static const struct {
-    const char *option; /* NULL: the model's */
-    const char *parts;  /* that as few as fit are taken of, where it is open */
-    size_t offset;      /* in struct mw_settings */
+    const char *setting; /* NULL: the model's */
+    const char *parts;   /* that as few as fit are taken of, where it is open */
+    size_t offset;       /* in struct mw_settings */
 } knobs[KNOB_COUNT] = {
-    [ACCUMULATION] = {"--grad-accum", NULL, offsetof(struct mw_settings, grad_accum)},
-    [TILES] = {"--tiles", "tiles", offsetof(struct mw_settings, tiles)},
-    [LOGITS_CHUNKS] = {"--logits-chunks", "chunks of the logits",
+    [ACCUMULATION] = {"grad-accum", NULL, offsetof(struct mw_settings, grad_accum)},
+    [TILES] = {"tiles", "tiles", offsetof(struct mw_settings, tiles)},
+    [LOGITS_CHUNKS] = {"logits-chunks", "chunks of the logits",
                        offsetof(struct mw_settings, logits_chunks)},
     [LAYERS] = {NULL, NULL, 0},
 };
@@ -169,19 +170,28 @@ is_global(const struct question *q, enum knob knob)
            (q->settings->batch_source || q->settings->global_batch != MW_AUTO);
 }
 
-/* The layers, with all options that make more of them. */
+/* As it is asked for.  g_free it. */
+static char *
+setting_text(const struct question *q, enum knob knob)
+{
+    return mw_spelled_printf("{%s=%" G_GINT64_FORMAT "}", knobs[knob].setting, value_of(q, knob));
+}
+
+/* The layers, with all settings that make more of them. */
 static char *
 all_names(const struct question *q)
 {
     GString *text = g_string_new(NULL);
+    const char *with = " with";
 
     g_string_append_printf(text, "model %s: %" G_GINT64_FORMAT " layer%s", q->model->name,
                            q->model->layers, q->model->layers == 1 ? "" : "s");
     for (enum knob knob = 0; knob < LAYERS; knob++)
-        if (value_of(q, knob) > 1 && !is_least(q, knob))
-            g_string_append_printf(text, "%s %s %" G_GINT64_FORMAT,
-                                   strstr(text->str, "--") ? " and" : " with", knobs[knob].option,
-                                   value_of(q, knob));
+        if (value_of(q, knob) > 1 && !is_least(q, knob)) {
+            g_autofree char *set = setting_text(q, knob);
+            g_string_append_printf(text, "%s %s", with, set);
+            with = " and";
+        }
     g_string_append(text, " make");
     return g_string_free(text, FALSE);
 }
@@ -211,12 +221,13 @@ name_of(const struct question *q, enum knob knob)
         return g_strdup_printf("%s: %" G_GINT64_FORMAT " micro-batches make", s->batch_source,
                                s->grad_accum);
     if (is_global(q, knob))
-        return g_strdup_printf("--global-batch %" G_GINT64_FORMAT ": %" G_GINT64_FORMAT
-                               " micro-batches make",
-                               s->global_batch, s->grad_accum);
+        return mw_spelled_printf("{global-batch=%" G_GINT64_FORMAT "}: %" G_GINT64_FORMAT
+                                 " micro-batches make",
+                                 s->global_batch, s->grad_accum);
     if (knob == LAYERS)
         return all_names(q);
-    return g_strdup_printf("%s %" G_GINT64_FORMAT ": makes", knobs[knob].option, value_of(q, knob));
+    g_autofree char *set = setting_text(q, knob);
+    return g_strdup_printf("%s: makes", set);
 }
 
 static char *

@@ -126,13 +126,12 @@ has_room(const struct cuda *cuda, int64_t bytes, GError **error)
         return false;
     if ((int64_t)left >= bytes)
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
-                "GPU %d (%s): out of memory: the plan needs %" G_GINT64_FORMAT
-                " bytes, %zu of %zu are free beside the driver, kernels, products' workspace%s; "
-                "--set gpu.reserve_gib=%.2f plans for that, or end what else uses the GPU",
-                cuda->device.gpu.ordinal, cuda->device.gpu.name, bytes, left, all,
-                cuda->peers ? " and NCCL" : "", reserve_gib(all - left));
-    return false;
+    return mw_fail(error, MW_ERROR_DEVICE,
+                   "GPU %d (%s): out of memory: the plan needs %" G_GINT64_FORMAT
+                   " bytes, %zu of %zu are free beside the driver, kernels, products' workspace%s; "
+                   "{key gpu.reserve_gib=%.2f} plans for that, or end what else uses the GPU",
+                   cuda->device.gpu.ordinal, cuda->device.gpu.name, bytes, left, all,
+                   cuda->peers ? " and NCCL" : "", reserve_gib(all - left));
 }
 
 static bool

@@ -1,14 +1,14 @@
 /*
- * number.h - numbers of the command line: decimal ones, within a range that the refusal names.
+ * number.h - a number that a person typed: a decimal one, within a range that the refusal names.
  */
-#ifndef MW_CLI_NUMBER_H
-#define MW_CLI_NUMBER_H
+#ifndef MW_BASE_NUMBER_H
+#define MW_BASE_NUMBER_H
 
 #include <glib.h>
 #include <stdbool.h>
 
-struct cli_number {
-    const char *option; /* its long name */
+struct mw_number {
+    const char *name; /* of the setting */
     double min, max;
     bool whole;
     bool joined;       /* its value stands behind "=" */
@@ -20,10 +20,10 @@ struct cli_number {
 
 /* Reads on behind the number that the text begins with; NULL where it begins with none: strtod
  * takes blanks, 0x10 and nan too, and what no double holds. */
-const char *cli_number_scan(const char *text, double *value);
+const char *mw_number_scan(const char *text, double *value);
 
-/* False with a line that names option, text and range. */
-bool cli_number_read(const struct cli_number *number, const char *text, double *value,
-                     GError **error);
+/* False with a line that names setting, text and range. */
+bool mw_number_read(const struct mw_number *number, const char *text, double *value,
+                    GError **error);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/number.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <float.h>
@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "base/typed.h"
 
 const char *
-cli_number_scan(const char *text, double *value)
+mw_number_scan(const char *text, double *value)
 {
     char *end;
 
@@ -46,9 +47,9 @@ scaled(double value, double factor)
 }
 
 bool
-cli_number_read(const struct cli_number *number, const char *text, double *value, GError **error)
+mw_number_read(const struct mw_number *number, const char *text, double *value, GError **error)
 {
-    const char *end = cli_number_scan(text, value);
+    const char *end = mw_number_scan(text, value);
     const char *noun = number->noun ? number->noun : number->whole ? "whole number" : "number";
 
     if (end && number->counts)
@@ -60,7 +61,8 @@ cli_number_read(const struct cli_number *number, const char *text, double *value
         return true;
     g_autofree char *min = mw_typed(number->min);
     g_autofree char *max = mw_typed(number->max);
-    return mw_refuse(error, "--%s%s%s: must be a %s from %s to %s%s", number->option,
-                     number->joined ? "=" : " ", text, noun, min, max,
+    g_autofree char *set = number->joined ? mw_spelled_printf("{%s}=%s", number->name, text)
+                                          : mw_spelled_printf("{%s=%s}", number->name, text);
+    return mw_refuse(error, "%s: must be a %s from %s to %s%s", set, noun, min, max,
                      number->or_as ? number->or_as : "");
 }

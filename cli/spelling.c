@@ -1,0 +1,8 @@
+#include "cli/spelling.h"
+
+const struct mw_spelling cli_spelling = {
+    .before = "--",
+    .between = " ",
+    .key = "--set ",
+    .odd = {{"model", "-m"}, {"hardware", "-H"}, {"strategy", "-s"}},
+};

@@ -1,0 +1,235 @@
+#include "planner/settings/table.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/spell.h"
+
+const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS] = {
+    [MW_SETTINGS_BATCH] = "GPUs and batch",
+    [MW_SETTINGS_PLACES] = "Where states are kept (default: offloaded only when needed)",
+    [MW_SETTINGS_MEMORY] = "What takes memory",
+    [MW_SETTINGS_SCHEDULE] = "Order of work in a step",
+    [MW_SETTINGS_DURABLE] = "Durable steps",
+    [MW_SETTINGS_COST] = "Cost of a training",
+};
+
+static const struct mw_setting_choice commit_choices[] = {{"step", 1}, {"none", 0}, {NULL, 0}};
+static const struct mw_setting_choice layout_choices[] = {
+    {"zero16", MW_LAYOUT_ZERO16}, {"paper20", MW_LAYOUT_PAPER20}, {NULL, 0}};
+static const struct mw_setting_choice partition_choices[] = {
+    {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
+static const struct mw_setting_choice dtype_choices[] = {
+    {"bf16", MW_DTYPE_BF16}, {"fp16", MW_DTYPE_FP16}, {NULL, 0}};
+static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+
+#define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
+#define STATE(state)                                                                               \
+    offsetof(struct mw_settings, placement) + (state) * sizeof(struct mw_placement),               \
+        sizeof(struct mw_placement)
+
+const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
+    {MW_SETTINGS_BATCH, "nodes", MW_SETTING_INTEGER, FIELD(nodes), 1, 100000, NULL, NULL, "N",
+     "use N nodes (default 1)"},
+    {MW_SETTINGS_BATCH, "gpus", MW_SETTING_INTEGER, FIELD(gpus_per_node), 1, 1024, NULL, NULL, "N",
+     "use N GPUs per node (default: all that the profile has)"},
+    {MW_SETTINGS_BATCH, "batch", MW_SETTING_REAL, FIELD(micro_batch), 1e-3, 1e6, "auto", NULL,
+     "N|auto",
+     "give each GPU micro-batches of N sequences (default auto: the fastest that fit; of "
+     "`run` at most 8 per step)"},
+    {MW_SETTINGS_BATCH, "global-batch", MW_SETTING_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, NULL,
+     NULL, "N",
+     "train on N sequences per step, all GPUs together (default: what {batch=N} comes to; of auto "
+     "at most 0.5M to 3.2M tokens by parameters, as GPT-3's table has it)"},
+    {MW_SETTINGS_BATCH, "grad-accum", MW_SETTING_INTEGER, FIELD(grad_accum), 1, 4096, NULL, NULL,
+     "N",
+     "accumulate gradients over N micro-batches per step (default 1; of {batch=auto} as many as "
+     "fill the global batch)"},
+    {MW_SETTINGS_BATCH, "seq", MW_SETTING_INTEGER, FIELD(seq), 1, 1 << 24, NULL, NULL, "N",
+     "train on sequences of N tokens (default: the model's own length, at most 4096; 1024 for "
+     "the ZeRO papers' presets)"},
+    {MW_SETTINGS_BATCH, "tp", MW_SETTING_INTEGER, FIELD(tp), 1, 1024, NULL, NULL, "N",
+     "slice tensors over N GPUs (default 1: no slicing)"},
+    {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
+     NULL, NULL, "WHERE",
+     "keep 16-bit parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
+     "node in CPU memory and the rest on NVMe"},
+    {MW_SETTINGS_PLACES, "optimizer-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0,
+     NULL, NULL, "WHERE", "keep the optimizer state on gpu, cpu or nvme, or split it"},
+    {MW_SETTINGS_PLACES, "gradient-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0,
+     NULL, NULL, "WHERE",
+     "keep gradients on gpu, cpu or nvme, or split them (default: with the optimizer state)"},
+    {MW_SETTINGS_PLACES, "activation-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0,
+     0, NULL, NULL, "WHERE", "keep activation checkpoints on gpu, cpu or nvme, or split them"},
+    {MW_SETTINGS_MEMORY, "activation-checkpoint-interval", MW_SETTING_INTEGER,
+     FIELD(checkpoint_interval), 0, 1 << 20, NULL, NULL, "CI",
+     "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
+     "all activations (default: 1, or 0 where that is faster and fits)"},
+    {MW_SETTINGS_SCHEDULE, "param-loads", MW_SETTING_INTEGER, FIELD(param_loads), 2, 3, NULL, NULL,
+     "2|3",
+     "load parameters 3 times per micro-batch: forward, recompute, backward (default), or 2 times: "
+     "the last two share a load"},
+    {MW_SETTINGS_MEMORY, "tiles", MW_SETTING_INTEGER, FIELD(tiles), 1, 4096, "auto", NULL, "T|auto",
+     "cut the largest operator into T tiles, computed in turn (default auto: as few as fit)"},
+    {MW_SETTINGS_MEMORY, "logits-chunks", MW_SETTING_INTEGER, FIELD(logits_chunks), 1,
+     MW_LOGITS_CHUNKS_MAX, "auto", NULL, "N|auto",
+     "compute logits and loss in N parts of the tokens (default auto: as few as fit)"},
+    {MW_SETTINGS_SCHEDULE, "prefetch", MW_SETTING_INTEGER, FIELD(prefetch), 0, 64, NULL, NULL, "D",
+     "fetch parameters D parts ahead of their use, in each transfer stage (default 1; 0: none)"},
+    {MW_SETTINGS_SCHEDULE, "partition", MW_SETTING_CHOICE, FIELD(partition), 0, 0, NULL,
+     partition_choices, "bandwidth|owner",
+     "partition parameters by bandwidth: each GPU fetches its share (default), or by owner: one "
+     "GPU fetches and broadcasts (default of zero-offload)"},
+    {MW_SETTINGS_MEMORY, "state-layout", MW_SETTING_CHOICE, FIELD(layout), 0, 0, NULL,
+     layout_choices, "zero16|paper20",
+     "keep state as zero16, 16 bytes per parameter (default), or paper20, 20 bytes: gradients in "
+     "fp32 too"},
+    {MW_SETTINGS_MEMORY, "dtype", MW_SETTING_CHOICE, FIELD(dtype), 0, 0, NULL, dtype_choices,
+     "bf16|fp16", "compute in bf16 (default where the GPU has it) or fp16"},
+    {MW_SETTINGS_SCHEDULE, "overlap", MW_SETTING_CHOICE, FIELD(overlap), 0, 0, NULL,
+     overlap_choices, "on|off",
+     "run transfers and collectives while the GPU computes (default on)"},
+    {MW_SETTINGS_SCHEDULE, "optimizer-chunk", MW_SETTING_INTEGER, FIELD(optimizer_chunk), 1, 1e12,
+     "auto", NULL, "N|auto",
+     "update N parameters at a time (default auto: a sixteenth of a GPU's parameters, from 1M to "
+     "32M)"},
+    {MW_SETTINGS_SCHEDULE, "buffer-sets", MW_SETTING_INTEGER, FIELD(buffer_sets), 1, 64, NULL, NULL,
+     "N", "take turns among N sets of buffers in the optimizer step (default 3)"},
+    {MW_SETTINGS_DURABLE, "commit", MW_SETTING_CHOICE, FIELD(commit), 0, 0, NULL, commit_choices,
+     "step|none",
+     "step: make every step a durable checkpoint of the state on NVMe (default where the drives "
+     "have room); none: do not"},
+    {MW_SETTINGS_DURABLE, "save-every", MW_SETTING_INTEGER, FIELD(save_every), 0, 1e9, NULL, NULL,
+     "K", "save state that is not on NVMe every K steps (default 0: never)"},
+    {MW_SETTINGS_SCHEDULE, "dpu-start", MW_SETTING_INTEGER, FIELD(dpu_start), 0, 1e9, "none", NULL,
+     "STEP|none",
+     "delay the parameter update by one step, from step STEP on, with zero-offload (default none)"},
+    {MW_SETTINGS_COST, "tokens", MW_SETTING_COUNT, FIELD(tokens), 1, 1e18, NULL, NULL, "N",
+     "say how many days, how much energy and how much money training on N tokens takes, such as "
+     "15T or 1.5e13 (default: not said)"},
+};
+
+const struct mw_setting *
+mw_setting_find(const char *name)
+{
+    for (size_t i = 0; i < MW_SETTINGS_COUNT; i++)
+        if (!strcmp(mw_settings_table[i].name, name))
+            return &mw_settings_table[i];
+    return NULL;
+}
+
+char *
+mw_setting_help(const struct mw_setting *setting)
+{
+    return mw_spelled(setting->help);
+}
+
+bool
+mw_setting_is_usual(const struct mw_setting *setting, const struct mw_settings *settings)
+{
+    struct mw_settings usual;
+
+    mw_settings_init(&usual);
+    return !memcmp((const char *)settings + setting->offset, (const char *)&usual + setting->offset,
+                   setting->size);
+}
+
+static void
+store_integer(const struct mw_setting *setting, struct mw_settings *settings, int64_t value)
+{
+    char *field = (char *)settings + setting->offset;
+
+    if (setting->size == sizeof(int64_t))
+        memcpy(field, &value, sizeof value);
+    else if (setting->size == sizeof(int))
+        *(int *)field = value;
+    else
+        *(bool *)field = value;
+}
+
+/* A part of a sequence per GPU makes whole ones where GPUs share it. */
+static bool
+is_whole(const struct mw_setting *setting, bool sliced)
+{
+    bool batch = setting->offset == offsetof(struct mw_settings, micro_batch);
+
+    return setting->kind == MW_SETTING_INTEGER || setting->kind == MW_SETTING_WHOLE_COUNT ||
+           (batch && !sliced);
+}
+
+static bool
+parse_number(const struct mw_setting *setting, const char *text, bool sliced, double *value,
+             GError **error)
+{
+    bool whole = is_whole(setting, sliced);
+    bool count = setting->kind == MW_SETTING_COUNT || setting->kind == MW_SETTING_WHOLE_COUNT;
+    g_autofree char *or_open = setting->open ? g_strdup_printf(", or %s", setting->open) : NULL;
+    const struct mw_number number = {
+        .name = setting->name,
+        .min = whole ? ceil(setting->min) : setting->min,
+        .max = setting->max,
+        .whole = whole,
+        .noun = whole && setting->kind == MW_SETTING_REAL ? "whole number of sequences" : NULL,
+        .counts = count,
+        .or_as = setting->open                       ? or_open
+                 : setting->kind == MW_SETTING_COUNT ? ", as 15T or 1.5e13"
+                                                     : NULL,
+    };
+
+    return mw_number_read(&number, text, value, error);
+}
+
+static bool
+parse_choice(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
+             GError **error)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (const struct mw_setting_choice *choice = setting->choices; choice->name; choice++) {
+        if (!strcmp(choice->name, text)) {
+            store_integer(setting, settings, choice->value);
+            return true;
+        }
+        g_string_append_printf(names, "%s%s", names->len ? " or " : "", choice->name);
+    }
+    return mw_refuse(error, "{%s=%s}: must be %s", setting->name, text, names->str);
+}
+
+/* As nobody asked for it: a file may have. */
+static void
+leave_open(const struct mw_setting *setting, struct mw_settings *settings)
+{
+    struct mw_settings open;
+
+    mw_settings_init(&open);
+    memcpy((char *)settings + setting->offset, (const char *)&open + setting->offset,
+           setting->size);
+}
+
+bool
+mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
+                struct mw_settings *settings, GError **error)
+{
+    double value;
+
+    if (setting->kind == MW_SETTING_CHOICE)
+        return parse_choice(setting, text, settings, error);
+    if (setting->kind == MW_SETTING_PLACEMENT) {
+        g_autofree char *name = mw_spelled_printf("{%s}", setting->name);
+        return mw_placement_parse(
+            text, name, (struct mw_placement *)((char *)settings + setting->offset), error);
+    }
+    if (setting->open && !strcmp(text, setting->open)) {
+        leave_open(setting, settings);
+        return true;
+    }
+    if (!parse_number(setting, text, sliced, &value, error))
+        return false;
+    if (setting->kind == MW_SETTING_REAL || setting->kind == MW_SETTING_COUNT)
+        *(double *)((char *)settings + setting->offset) = value;
+    else
+        store_integer(setting, settings, value);
+    return true;
+}

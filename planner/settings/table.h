@@ -1,0 +1,72 @@
+/*
+ * table.h - what may be asked of a plan, by name: a row each, from which reading, checks and help
+ * come.  The command's options are these rows, and the settings of the library (lib/memwall.h).
+ */
+#ifndef MW_PLANNER_SETTINGS_TABLE_H
+#define MW_PLANNER_SETTINGS_TABLE_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "planner/settings/settings.h"
+
+/* A count may end in k, M, B or T, as counts are printed: thousands, never 1,024.  Lengths and
+ * sizes, of which 4k could be either, take no such ending. */
+enum mw_setting_kind {
+    MW_SETTING_INTEGER,
+    MW_SETTING_WHOLE_COUNT,
+    MW_SETTING_REAL,
+    MW_SETTING_COUNT,
+    MW_SETTING_PLACEMENT,
+    MW_SETTING_CHOICE
+};
+
+/* As help shows them. */
+enum mw_settings_group {
+    MW_SETTINGS_BATCH,
+    MW_SETTINGS_PLACES,
+    MW_SETTINGS_MEMORY,
+    MW_SETTINGS_SCHEDULE,
+    MW_SETTINGS_DURABLE,
+    MW_SETTINGS_COST,
+    MW_SETTINGS_GROUPS
+};
+
+struct mw_setting_choice {
+    const char *name;
+    int value;
+};
+
+struct mw_setting {
+    enum mw_settings_group group;
+    const char *name;
+    enum mw_setting_kind kind;
+    size_t offset; /* in struct mw_settings */
+    size_t size;
+    double min, max;
+    const char *open; /* the word for what it is unless it is given; NULL: there is none */
+    const struct mw_setting_choice *choices; /* up to a NULL name; NULL: it is no choice */
+    const char *argument;                    /* what stands for the value in help */
+    const char *help;                        /* other settings in braces: see mw_setting_help */
+};
+
+#define MW_SETTINGS_COUNT 26
+
+extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
+extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];
+
+/* NULL: there is none of this name. */
+const struct mw_setting *mw_setting_find(const char *name);
+
+/* Spelled as this program spells settings (base/spell.h).  g_free it. */
+char *mw_setting_help(const struct mw_setting *setting);
+
+/* Whether its value is the one that it has unless it is given. */
+bool mw_setting_is_usual(const struct mw_setting *setting, const struct mw_settings *settings);
+
+/* Reads the text over `settings`; fails with one line that names setting, value and range.
+ * `sliced`: GPUs share a micro-batch (tp), of which each may then have a part of a sequence. */
+bool mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
+                     struct mw_settings *settings, GError **error);
+
+#endif

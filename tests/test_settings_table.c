@@ -1,0 +1,73 @@
+/* Settings by name: what is read, and what a refusal says. */
+#include "planner/settings/table.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+static const struct {
+    const char *name, *text;
+    bool sliced;
+    const char *refusal; /* NULL: it is read */
+} rows[] = {
+    {"batch", "3", false, NULL},
+    {"batch", "auto", false, NULL},
+    {"batch", "0.5", true, NULL},
+    {"batch", "0.5", false,
+     "batch=0.5: must be a whole number of sequences from 1 to 1000000, or auto"},
+    {"batch", "0", true, "batch=0: must be a number from 0.001 to 1000000, or auto"},
+    {"global-batch", "1k", false, NULL},
+    {"seq", "4k", false, "seq=4k: must be a whole number from 1 to 16777216"},
+    {"tokens", "x", false, "tokens=x: must be a number from 1 to 1e18, as 15T or 1.5e13"},
+    {"commit", "never", false, "commit=never: must be step or none"},
+    {"param-device", "cpu:60GB,nvme", false, NULL},
+    {"param-device", "tape", false,
+     "param-device: \"tape\": unknown device at \"tape\"; accepted: gpu, cpu, nvme, or a split "
+     "such as cpu:60GB,nvme, each device once, a size being a number and one of TB, TiB, GB, GiB, "
+     "MB, MiB, B, such as 60GB"},
+};
+
+static void
+test_read(void)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        const struct mw_setting *setting = mw_setting_find(rows[i].name);
+        g_autoptr(GError) error = NULL;
+        struct mw_settings settings;
+
+        mw_settings_init(&settings);
+        g_assert_nonnull(setting);
+        bool read = mw_setting_read(setting, rows[i].text, rows[i].sliced, &settings, &error);
+        g_assert_cmpint(read, ==, !rows[i].refusal);
+        g_assert_cmpstr(error ? error->message : NULL, ==, rows[i].refusal);
+        bool usual = !read || g_str_equal(rows[i].text, "auto");
+        g_assert_cmpint(mw_setting_is_usual(setting, &settings), ==, usual);
+    }
+}
+
+/* A row can be found by its name alone, and its help spells what it names. */
+static void
+test_table(void)
+{
+    for (int i = 0; i < MW_SETTINGS_COUNT; i++) {
+        const struct mw_setting *setting = &mw_settings_table[i];
+        g_autofree char *help = mw_setting_help(setting);
+
+        g_assert_true(mw_setting_find(setting->name) == setting);
+        g_assert_cmpint(setting->offset + setting->size, <=, sizeof(struct mw_settings));
+        g_assert_cmpint(setting->kind == MW_SETTING_CHOICE, ==, setting->choices != NULL);
+        g_assert_null(strchr(help, '{'));
+        g_assert_nonnull(mw_settings_group_titles[setting->group]);
+    }
+    g_assert_null(mw_setting_find("--batch"));
+    g_assert_null(mw_setting_find(""));
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/settings-table/read", test_read);
+    g_test_add_func("/settings-table/table", test_table);
+    return g_test_run();
+}
