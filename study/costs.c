@@ -77,7 +77,8 @@ mw_fill_costs(const struct mw_question *question, const struct mw_answer *answer
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     const struct mw_sizing *s = answer->sizing;
 
-    mw_fill_drives(answer->plan, hw, s->save_steps ? s->saved_bytes / s->save_steps : 0, r);
+    mw_fill_drives(answer->plan, hw,
+                   s->save_steps ? s->buffers[MW_BUFFER_SAVES].bytes / s->save_steps : 0, r);
     if (question->settings.tokens <= 0)
         return;
     r->tokens = question->settings.tokens;

@@ -236,7 +236,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = s->optimizer_element_bytes,
         .state_params = s->shard_params,
-        .saved_bytes = s->saves_in_step ? s->saved_bytes : 0,
+        .saved_bytes = s->saves_in_step ? s->buffers[MW_BUFFER_SAVES].bytes : 0,
     };
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)

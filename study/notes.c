@@ -21,7 +21,7 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: parameters are not fetched"},
         {"{partition}", asked->partition != MW_PARTITION_AUTO && !fetched,
          "changes nothing: parameters are not partitioned"},
-        {"{logits-chunks}", asked->logits_chunks > 1 && !sizing->logits_bytes,
+        {"{logits-chunks}", asked->logits_chunks > 1 && !sizing->buffers[MW_BUFFER_LOGITS].bytes,
          "changes nothing: the model has no logits"},
         {"bf16 ({dtype} or the DeepSpeed file)",
          asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
@@ -241,9 +241,11 @@ note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
 double
 mw_save_s(const struct mw_sizing *sizing)
 {
-    if (!sizing->saved_bytes || sizing->saves_in_step)
+    int64_t bytes = sizing->buffers[MW_BUFFER_SAVES].bytes;
+
+    if (!bytes || sizing->saves_in_step)
         return 0;
-    return (double)sizing->saved_bytes * (double)sizing->ranks_per_node /
+    return (double)bytes * (double)sizing->ranks_per_node /
            sizing->hardware->nvme_write_bytes_per_s;
 }
 

@@ -37,6 +37,36 @@ check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
     }
 }
 
+/* Checksums belong to no op, and saves of every K steps to none of a step.  If of split gradients
+ * only those of a tied embedding leave the GPU, they leave from where those of the logits wait. */
+static bool
+may_rest(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
+{
+    return kind == MW_BUFFER_CHECKSUMS || (kind == MW_BUFFER_SAVES && !sizing->saves_in_step) ||
+           (kind == MW_BUFFER_GRADIENTS_WHOLE && mw_sizing_tied(sizing));
+}
+
+/* The plan's slots are those of the table, and of every buffer some op uses a slot. */
+static void
+check_buffers(const struct mw_plan *plan, const struct mw_sizing *sizing)
+{
+    g_autofree bool *used = g_new0(bool, plan->slot_count + 1);
+    uint32_t slot = 0;
+
+    for (uint32_t u = 0; u < plan->use_count; u++)
+        used[plan->uses[u].slot] = true;
+    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++) {
+        uint32_t end = slot + (uint32_t)sizing->buffers[kind].count;
+        bool any = slot == end;
+        for (; slot < end; slot++) {
+            g_assert_cmpint(plan->slots[slot].purpose, ==, sizing->buffers[kind].purpose);
+            any |= used[slot];
+        }
+        g_assert_true(any || may_rest(sizing, kind));
+    }
+    g_assert_cmpuint(slot * plan->ranks, ==, plan->slot_count);
+}
+
 /* --- what buffers hold ----------------------------------------------------------------------- */
 
 static bool
@@ -346,6 +376,7 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     g_assert_cmpuint(plan->world_ranks, ==, sizing->ranks);
     g_assert_cmpuint(plan->ranks, ==, sizing->settings.unfold ? sizing->ranks : 1);
     check_ledger(plan, sizing);
+    check_buffers(plan, sizing);
     tally->in_runs += check_chunks(sizing);
     check_contents(plan);
     check_room(plan);

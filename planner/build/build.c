@@ -57,8 +57,8 @@ static void
 commit(struct builder *b)
 {
     const struct mw_sizing *s = b->sizing;
-    uint32_t work =
-        mw_work_commit(b, s->commit_record_bytes, s->saves_in_step ? s->saved_bytes : 0);
+    uint32_t work = mw_work_commit(b, s->buffers[MW_BUFFER_COMMIT_RECORDS].bytes,
+                                   s->saves_in_step ? s->buffers[MW_BUFFER_SAVES].bytes : 0);
     uint32_t last[LANES_PER_RANK];
 
     memcpy(last, b->lane_last, sizeof last);
@@ -96,7 +96,7 @@ build_program(struct builder *b)
     mw_build_add_lanes(b);
     mw_build_add_channels(b);
     mw_build_add_slots(b);
-    b->param_slot_held = g_new0(bool, b->params.count + 1);
+    b->param_slot_held = g_new0(bool, b->slots[MW_BUFFER_PARAMETERS_GATHERED].count + 1);
     b->checkpoint_loaded = g_new0(uint32_t, b->sizing->checkpoint_count + 1);
     b->work_cache = g_new(uint32_t, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2);
     memset(b->work_cache, 0xff, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2 * sizeof(uint32_t));

@@ -22,8 +22,9 @@ static const struct subject of_checkpoint = {MW_OBJECT_CHECKPOINT, MW_OPERATOR_N
 uint32_t
 mw_checkpoint_slot(struct builder *b, int64_t checkpoint)
 {
-    uint32_t slot = home_tier(b, checkpoint) == MW_TIER_GPU ? b->checkpoint_home + checkpoint
-                                                            : mw_build_ring_next(&b->checkpoints);
+    uint32_t slot = home_tier(b, checkpoint) == MW_TIER_GPU
+                        ? b->checkpoint_home + checkpoint
+                        : mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_STAGED]);
 
     b->checkpoint_loaded[checkpoint] = slot;
     return slot;
@@ -39,7 +40,8 @@ mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32
     if (tier == MW_TIER_GPU)
         return;
     uint32_t home = b->checkpoint_home + checkpoint;
-    uint32_t target = tier == MW_TIER_CPU ? home : mw_build_ring_next(&b->checkpoint_pinned);
+    uint32_t target =
+        tier == MW_TIER_CPU ? home : mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_PINNED]);
     mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, of_checkpoint, bytes, false), id);
     mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
     mw_build_use(b, target, MW_USE_DEFINE, MW_ROLE_DESTINATION);
@@ -53,7 +55,7 @@ mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32
 static uint32_t
 load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
 {
-    uint32_t pinned = mw_build_ring_next(&b->checkpoint_pinned);
+    uint32_t pinned = mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_PINNED]);
 
     mw_build_op(b, LANE_READ,
                 mw_work_copy(b, MW_OP_NVME_READ, of_checkpoint, b->sizing->checkpoint_bytes, false),
@@ -90,7 +92,8 @@ mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb)
                     id);
         if (tier == MW_TIER_CPU && b->sizing->settings.prefetch == 0)
             mw_build_after(b, b->lane_last[LANE_COMPUTE]);
-        b->checkpoint_loaded[checkpoint] = mw_build_ring_next(&b->checkpoints);
+        b->checkpoint_loaded[checkpoint] =
+            mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_STAGED]);
         mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
         mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }

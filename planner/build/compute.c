@@ -44,8 +44,9 @@ slicing_all_reduce(struct builder *b, const struct visit *v, enum mw_operator op
 static uint32_t
 activation_slot(const struct builder *b, int turn)
 {
-    int count = b->activations.count;
-    return b->activations.first + ((turn % count) + count) % count;
+    const struct ring *activations = &b->slots[MW_BUFFER_ACTIVATIONS];
+    int count = activations->count;
+    return activations->first + ((turn % count) + count) % count;
 }
 
 static void

@@ -7,12 +7,6 @@
 
 #include "planner/build/internal.h"
 
-static bool
-owner_broadcast(const struct builder *b)
-{
-    return b->sizing->settings.partition == MW_PARTITION_OWNER && b->sizing->dp > 1;
-}
-
 static enum mw_tier
 home_tier(const struct builder *b, const struct visit *v)
 {
@@ -31,7 +25,7 @@ static int64_t
 part_bytes(const struct builder *b, const struct visit *v)
 {
     const struct mw_unit *unit = mw_sizing_unit(b->sizing, v->fetched_unit);
-    return 2 * (owner_broadcast(b) ? unit->tile_params : unit->shard_params);
+    return 2 * mw_sizing_carried_params(b->sizing, unit);
 }
 
 /* What it is fetched for: an embedding serves tied logits too. */
@@ -61,12 +55,12 @@ hold_back(struct builder *b)
 static void
 fetch_from_nvme(struct builder *b, struct visit *v)
 {
-    uint32_t work =
-        mw_work_copy(b, MW_OP_NVME_READ, fetched(b, v), part_bytes(b, v), owner_broadcast(b));
+    uint32_t work = mw_work_copy(b, MW_OP_NVME_READ, fetched(b, v), part_bytes(b, v),
+                                 mw_sizing_owners_broadcast(b->sizing));
 
     mw_build_op(b, LANE_READ, work, identify(v));
     hold_back(b);
-    v->pinned_slot = mw_build_ring_next(&b->pinned);
+    v->pinned_slot = mw_build_ring_next(&b->slots[MW_BUFFER_PARAMETERS_PINNED]);
     mw_build_use(b, b->param_home + v->fetched_unit, MW_USE_READ, MW_ROLE_SOURCE);
     mw_build_use(b, v->pinned_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
 }
@@ -75,13 +69,15 @@ fetch_from_nvme(struct builder *b, struct visit *v)
 static uint32_t
 take_param_slot(struct builder *b)
 {
-    for (uint32_t i = 0; i < b->params.count; i++) {
-        uint32_t turn = (b->params.next + i) % b->params.count;
+    struct ring *gathered = &b->slots[MW_BUFFER_PARAMETERS_GATHERED];
+
+    for (uint32_t i = 0; i < gathered->count; i++) {
+        uint32_t turn = (gathered->next + i) % gathered->count;
         if (b->param_slot_held[turn])
             continue;
-        b->params.next = turn + 1;
+        gathered->next = turn + 1;
         b->param_slot_held[turn] = true;
-        return b->params.first + turn;
+        return gathered->first + turn;
     }
     g_error("planner: no free parameter slot");
 }
@@ -92,14 +88,15 @@ fetch_to_gpu(struct builder *b, struct visit *v)
     bool gathers = b->sizing->dp > 1;
     bool from_nvme = v->pinned_slot != MW_NONE;
     uint32_t source = from_nvme ? v->pinned_slot : b->param_home + v->fetched_unit;
-    uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched(b, v), part_bytes(b, v), owner_broadcast(b));
+    uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched(b, v), part_bytes(b, v),
+                                 mw_sizing_owners_broadcast(b->sizing));
 
     mw_build_op(b, LANE_H2D, work, identify(v));
     if (!from_nvme)
         hold_back(b);
     mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
     if (gathers)
-        v->shard_slot = mw_build_ring_next(&b->shards);
+        v->shard_slot = mw_build_ring_next(&b->slots[MW_BUFFER_PARAMETERS_SHARD]);
     else
         v->param_slot = take_param_slot(b);
     mw_build_use(b, gathers ? v->shard_slot : v->param_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
@@ -111,7 +108,8 @@ fetch_from_peers(struct builder *b, struct visit *v)
     const struct mw_unit *unit = mw_sizing_unit(b->sizing, v->fetched_unit);
     bool from_shard = v->shard_slot != MW_NONE;
     uint32_t source = from_shard ? v->shard_slot : b->param_home + v->fetched_unit;
-    enum mw_op_kind kind = owner_broadcast(b) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
+    enum mw_op_kind kind =
+        mw_sizing_owners_broadcast(b->sizing) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
     uint32_t work = mw_work_collective(b, kind, fetched(b, v), b->dp_comm, 2 * unit->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
@@ -169,9 +167,10 @@ void
 mw_fetch_release(struct builder *b, uint32_t visit)
 {
     const struct visit *v = &b->visits[visit];
-    uint32_t turn = v->param_slot - b->params.first;
+    const struct ring *gathered = &b->slots[MW_BUFFER_PARAMETERS_GATHERED];
+    uint32_t turn = v->param_slot - gathered->first;
 
-    if (v->param_slot != MW_NONE && !v->keeps && b->params.count &&
-        v->param_slot >= b->params.first && turn < b->params.count)
+    if (v->param_slot != MW_NONE && !v->keeps && v->param_slot >= gathered->first &&
+        turn < gathered->count)
         b->param_slot_held[turn] = false;
 }

@@ -59,7 +59,7 @@ mw_gradient_slot(struct builder *b, struct visit *v, enum mw_use_mode *mode)
     else if (adds || v->tied == TIED_WEIGHT)
         v->gradient_slot = b->tied_gradient + v->tile;
     else
-        v->gradient_slot = mw_build_ring_next(&b->gradients);
+        v->gradient_slot = mw_build_ring_next(&b->slots[MW_BUFFER_GRADIENTS_WHOLE]);
     return v->gradient_slot;
 }
 
@@ -95,8 +95,8 @@ reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *u
     bool arrives = lives_on_gpu(b, v) && !mw_sizing_widens(b->sizing);
     uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER, gradients_of(b, v), b->dp_comm,
                                        2 * unit->tile_params);
-    uint32_t target =
-        arrives ? b->gradient_home + v->global_unit : mw_build_ring_next(&b->gradient_shards);
+    uint32_t target = arrives ? b->gradient_home + v->global_unit
+                              : mw_build_ring_next(&b->slots[MW_BUFFER_GRADIENTS_SHARD]);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
@@ -185,7 +185,7 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
     int64_t shard = mw_sizing_unit(b->sizing, v->global_unit)->shard_params;
     uint32_t home = b->gradient_home + v->global_unit;
     bool direct = tier == MW_TIER_CPU && !widens;
-    uint32_t target = direct ? home : mw_build_ring_next(&b->gradient_pinned);
+    uint32_t target = direct ? home : mw_build_ring_next(&b->slots[MW_BUFFER_GRADIENTS_PINNED]);
 
     mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, gradients_of(b, v), bytes, alone),
                 identify(v));
@@ -224,11 +224,10 @@ keep_shard(struct builder *b, const struct visit *v, const struct mw_unit *unit,
 static void
 send_shard(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
 {
-    bool owner = b->sizing->settings.partition == MW_PARTITION_OWNER && b->sizing->dp > 1;
-
     if (b->sizing->dp > 1)
         slot = reduce_scatter(b, v, unit, slot);
-    to_host(b, v, slot, 2 * (owner ? unit->tile_params : unit->shard_params), owner);
+    to_host(b, v, slot, 2 * mw_sizing_carried_params(b->sizing, unit),
+            mw_sizing_owners_broadcast(b->sizing));
 }
 
 void

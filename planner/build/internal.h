@@ -36,7 +36,7 @@ struct slot_state {
     uint32_t readers[LANES_PER_RANK];
 };
 
-/* A ring of slots that take turns. */
+/* The slots of a row of mw_sizing.buffers; `next` of those that take turns. */
 struct ring {
     uint32_t first, count, next;
 };
@@ -88,15 +88,14 @@ struct builder {
     uint32_t match_count;
     int64_t offset_bytes[MW_TIER_COUNT];
 
-    uint32_t param_home, gradient_home; /* first slot; one a unit */
-    uint32_t checkpoint_home;           /* one a checkpoint */
-    uint32_t state_home, state_other;   /* one a chunk */
-    uint32_t *chunk_other;
-    uint32_t logits_slot, commit_record, commit_saves; /* MW_NONE without one */
-    uint32_t tied_gradient; /* first slot; one a part of the embedding */
-    struct ring params, shards, pinned, gradients, gradient_shards, gradient_pinned;
-    struct ring checkpoints, checkpoint_pinned, activations, sets;
-    struct ring incoming, gpu_incoming, gathers, gpu_gathers;
+    struct ring slots[MW_BUFFER_KIND_COUNT];
+    uint32_t param_home, gradient_home; /* first slot; one per unit */
+    uint32_t checkpoint_home;           /* one per checkpoint */
+    uint32_t state_home;                /* one per chunk */
+    uint32_t *chunk_other;              /* [chunk_count] the other extent, or MW_NONE */
+    uint32_t logits_slot;
+    uint32_t tied_gradient;               /* first slot; one per part of the embedding */
+    uint32_t commit_record, commit_saves; /* that this step writes, or MW_NONE */
     bool *param_slot_held;
     uint32_t reduced_visit, reduced_slot; /* a gradient yet to be accumulated; slot MW_NONE: none */
 

@@ -110,7 +110,7 @@ read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     bool gradients = gradient_tier(b, chunk) == MW_TIER_NVME;
     int64_t bytes = chunk->params * (b->sizing->optimizer_element_bytes +
                                      (gradients ? b->sizing->gradient_element_bytes : 0));
-    uint32_t set = mw_build_ring_next(&b->sets);
+    uint32_t set = mw_build_ring_next(&b->slots[MW_BUFFER_STATE_PINNED]);
 
     copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
     mw_build_use(b, b->state_home + c, MW_USE_READ, MW_ROLE_STATE);
@@ -142,7 +142,7 @@ bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     uint32_t slot = MW_NONE;
 
     if (moves.gradient_read || moves.gradient_d2h) {
-        slot = mw_build_ring_next(&b->incoming);
+        slot = mw_build_ring_next(&b->slots[MW_BUFFER_UPDATE_GRADIENTS_PINNED]);
         if (moves.gradient_read)
             copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
         else
@@ -152,7 +152,7 @@ bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     }
     if (moves.gradient_h2d) {
         uint32_t source = slot;
-        slot = mw_build_ring_next(&b->gpu_incoming);
+        slot = mw_build_ring_next(&b->slots[MW_BUFFER_UPDATE_GRADIENTS_GPU]);
         copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);
         if (source != MW_NONE)
             mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
@@ -170,12 +170,12 @@ outgoing_slot(struct builder *b, uint32_t c)
     struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, &b->chunks[c]);
 
     if (moves.param_d2h)
-        return mw_build_ring_next(&b->gpu_gathers);
+        return mw_build_ring_next(&b->slots[MW_BUFFER_UPDATED_GPU]);
     if (!moves.param_h2d && !moves.param_write)
         return MW_NONE;
     if (b->sizing->settings.dpu_start != MW_AUTO)
-        return b->gathers.first + c;
-    return mw_build_ring_next(&b->gathers);
+        return b->slots[MW_BUFFER_UPDATED_PINNED].first + c;
+    return mw_build_ring_next(&b->slots[MW_BUFFER_UPDATED_PINNED]);
 }
 
 /* Updated parameters travel from there to where they live, not before `after`. */
@@ -188,7 +188,8 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
     if (slot == MW_NONE)
         return;
     if (moves.param_d2h) {
-        uint32_t target = moves.param_write ? mw_build_ring_next(&b->gathers) : MW_NONE;
+        uint32_t target =
+            moves.param_write ? mw_build_ring_next(&b->slots[MW_BUFFER_UPDATED_PINNED]) : MW_NONE;
         return_op(b, LANE_D2H, MW_OP_D2H, c, after);
         mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
         if (target == MW_NONE) {

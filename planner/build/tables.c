@@ -91,33 +91,22 @@ mw_build_add_comms(struct builder *b)
     b->world_comm = mw_plan_add_comm(b->plan, (struct mw_comm){s->ranks, s->ranks_per_node, 1});
 }
 
-static uint32_t
-add_slots(struct builder *b, enum mw_tier tier, enum mw_purpose purpose, int64_t bytes,
-          int64_t count, bool persistent)
+static struct ring
+add_slots(struct builder *b, enum mw_buffer_kind kind)
 {
-    uint32_t first = b->plan->slot_count;
+    const struct mw_buffer *buffer = &b->sizing->buffers[kind];
+    g_autofree struct mw_sized_slot *slots = mw_sizing_slots(b->sizing, kind);
+    struct ring ring = {b->plan->slot_count, buffer->count, 0};
 
-    bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES);
-    for (int64_t i = 0; i < count; i++) {
-        mw_plan_add_slot(b->plan, (struct mw_slot){b->rank, tier, purpose, MW_DTYPE_NONE,
-                                                   persistent, b->offset_bytes[tier], bytes});
+    for (uint32_t i = 0; i < ring.count; i++) {
+        enum mw_tier tier = slots[i].tier;
+        int64_t bytes = mw_round_up(slots[i].bytes, MW_SLOT_ALIGNMENT_BYTES);
+        mw_plan_add_slot(b->plan,
+                         (struct mw_slot){b->rank, tier, buffer->purpose, MW_DTYPE_NONE,
+                                          buffer->persistent, b->offset_bytes[tier], bytes});
         b->offset_bytes[tier] += bytes;
     }
-    return first;
-}
-
-static struct ring
-add_ring(struct builder *b, enum mw_tier tier, enum mw_purpose purpose, int64_t bytes,
-         int64_t count)
-{
-    return (struct ring){add_slots(b, tier, purpose, bytes, count, false), count, 0};
-}
-
-/* From one part of a unit to the next in a home. */
-static int64_t
-stride(const struct mw_unit *unit, bool partitioned)
-{
-    return partitioned ? unit->shard_stride : unit->tile_params;
+    return ring;
 }
 
 static uint32_t
@@ -142,27 +131,27 @@ add_tensors(struct builder *b)
         const struct mw_class_info *class = &s->classes[mw_sizing_locate(s, u, &layer, &index)];
         const struct mw_unit *unit = &class->units[index];
         mw_plan_add_tensor(
-            b->plan,
-            (struct mw_tensor){.rank = b->rank,
-                               .layer = layer,
-                               .operators = operator_bits(class, unit),
-                               .gradient_dtype = s->gradient_element_bytes == 4 ? MW_DTYPE_FP32
-                                                                                : s->settings.dtype,
-                               .trainable = true,
-                               .tiles = unit->tiles,
-                               .elements = unit->params,
-                               .rows = unit->rows,
-                               .row_elements = unit->row_params,
-                               .tile_elements = unit->tile_params,
-                               .shard_elements = unit->shard_params,
-                               .param_stride = stride(unit, s->params_partitioned),
-                               .gradient_stride = stride(unit, s->gradients_partitioned),
-                               .state_stride = stride(unit, s->optimizer_partitioned),
-                               .param_slot = b->param_home + u,
-                               .gradient_slot = b->gradient_home + u,
-                               .params_whole = !s->params_partitioned,
-                               .gradients_whole = !s->gradients_partitioned,
-                               .state_whole = !s->optimizer_partitioned});
+            b->plan, (struct mw_tensor){
+                         .rank = b->rank,
+                         .layer = layer,
+                         .operators = operator_bits(class, unit),
+                         .gradient_dtype =
+                             s->gradient_element_bytes == 4 ? MW_DTYPE_FP32 : s->settings.dtype,
+                         .trainable = true,
+                         .tiles = unit->tiles,
+                         .elements = unit->params,
+                         .rows = unit->rows,
+                         .row_elements = unit->row_params,
+                         .tile_elements = unit->tile_params,
+                         .shard_elements = unit->shard_params,
+                         .param_stride = mw_sizing_part_stride(unit, s->params_partitioned),
+                         .gradient_stride = mw_sizing_part_stride(unit, s->gradients_partitioned),
+                         .state_stride = mw_sizing_part_stride(unit, s->optimizer_partitioned),
+                         .param_slot = b->param_home + u,
+                         .gradient_slot = b->gradient_home + u,
+                         .params_whole = !s->params_partitioned,
+                         .gradients_whole = !s->gradients_partitioned,
+                         .state_whole = !s->optimizer_partitioned});
     }
     return first;
 }
@@ -190,95 +179,24 @@ add_chunks(struct builder *b, uint32_t first_tensor)
     }
 }
 
-static void
-add_home_slots(struct builder *b)
+/* The extents that committed chunks are written to; of another chunk MW_NONE. */
+static uint32_t *
+other_extents(const struct builder *b)
 {
     const struct mw_sizing *s = b->sizing;
-    bool delayed = s->settings.dpu_start != MW_AUTO;
+    uint32_t *other = g_new(uint32_t, s->chunk_count + 1);
+    uint32_t next = b->slots[MW_BUFFER_STATE_OTHER].first;
 
-    b->param_home = b->plan->slot_count;
-    for (uint32_t u = 0; u < s->unit_count; u++) {
-        const struct mw_unit *unit = mw_sizing_unit(s, u);
-        add_slots(b, s->param_home[u], MW_PURPOSE_PARAMETERS,
-                  2 * unit->tiles * stride(unit, s->params_partitioned), 1, true);
-    }
-    b->gradient_home = b->plan->slot_count;
-    for (uint32_t u = 0; u < s->unit_count; u++) {
-        const struct mw_unit *unit = mw_sizing_unit(s, u);
-        int64_t params = unit->tiles * stride(unit, s->gradients_partitioned);
-        add_slots(b, s->gradient_home[u], MW_PURPOSE_GRADIENTS, s->gradient_rest_bytes * params, 1,
-                  delayed);
-    }
-    b->checkpoint_home = b->plan->slot_count;
-    for (int64_t c = 0; c < s->checkpoint_count; c++)
-        add_slots(b, s->checkpoint_home[c], MW_PURPOSE_ACTIVATION_CHECKPOINTS, s->checkpoint_bytes,
-                  1, false);
-}
-
-static void
-add_state_slots(struct builder *b)
-{
-    const struct mw_sizing *s = b->sizing;
-
-    b->state_home = b->plan->slot_count;
     for (uint32_t c = 0; c < s->chunk_count; c++)
-        add_slots(b, b->chunks[c].tier, MW_PURPOSE_OPTIMIZER_STATE,
-                  b->chunks[c].params * s->optimizer_element_bytes, 1, true);
-    b->chunk_other = g_new(uint32_t, s->chunk_count + 1);
-    for (uint32_t c = 0; c < s->chunk_count; c++) {
-        b->chunk_other[c] = MW_NONE;
-        if (b->chunks[c].tier == MW_TIER_NVME && s->settings.commit == 1)
-            b->chunk_other[c] =
-                add_slots(b, MW_TIER_NVME, MW_PURPOSE_OPTIMIZER_STATE_OTHER,
-                          b->chunks[c].params * s->optimizer_element_bytes, 1, true);
-    }
+        other[c] = mw_sizing_commits_chunk(s, &b->chunks[c]) ? next++ : MW_NONE;
+    return other;
 }
 
-static void
-add_buffer_slots(struct builder *b)
+/* Of two that take turns, the one that this step writes. */
+static uint32_t
+written_slot(const struct builder *b, enum mw_buffer_kind kind)
 {
-    const struct mw_sizing *s = b->sizing;
-
-    b->params =
-        add_ring(b, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->param_slot_bytes, s->param_ring);
-    b->shards =
-        add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->shard_slot_bytes, s->shard_ring);
-    b->pinned =
-        add_ring(b, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, s->pinned_slot_bytes, s->pinned_ring);
-    b->gradients = add_ring(b, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_slot_bytes,
-                            s->gradient_ring);
-    b->tied_gradient = add_slots(b, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS,
-                                 s->tied_gradient_bytes, s->tied_gradients, false);
-    b->gradient_shards = add_ring(b, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->gradient_shard_bytes,
-                                  s->gradient_shard_ring);
-    b->gradient_pinned = add_ring(b, MW_TIER_CPU, MW_PURPOSE_GRADIENT_BUFFERS,
-                                  s->gradient_pinned_bytes, s->gradient_pinned_ring);
-    b->checkpoints = add_ring(b, MW_TIER_GPU, MW_PURPOSE_CHECKPOINT_BUFFERS, s->checkpoint_bytes,
-                              s->checkpoint_ring);
-    b->checkpoint_pinned = add_ring(b, MW_TIER_CPU, MW_PURPOSE_CHECKPOINT_BUFFERS,
-                                    s->checkpoint_bytes, s->checkpoint_pinned_ring);
-    b->activations = add_ring(b, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS, s->activation_slot_bytes,
-                              s->activation_slots);
-    b->logits_slot =
-        add_slots(b, MW_TIER_GPU, MW_PURPOSE_LOGITS, s->logits_bytes, s->logits_bytes > 0, false);
-    b->sets = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
-                       s->optimizer_sets);
-    uint32_t records = add_slots(b, MW_TIER_NVME, MW_PURPOSE_COMMIT_RECORDS, s->commit_record_bytes,
-                                 s->commit_record_bytes ? 2 : 0, true);
-    b->commit_record = s->commit_record_bytes ? records + 1 : MW_NONE;
-    uint32_t saves =
-        add_slots(b, MW_TIER_NVME, MW_PURPOSE_SAVES, s->saved_bytes, s->saved_bytes ? 2 : 0, true);
-    b->commit_saves = s->saves_in_step ? saves + 1 : MW_NONE;
-    b->incoming = add_ring(b, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->incoming_slot_bytes,
-                           s->incoming_ring);
-    b->gpu_incoming = add_ring(b, MW_TIER_GPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->gpu_incoming_bytes,
-                               s->gpu_incoming_ring);
-    b->gathers = add_ring(b, MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gather_slot_bytes,
-                          s->gather_ring);
-    b->gpu_gathers = add_ring(b, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gpu_gather_bytes,
-                              s->gpu_gather_ring);
-    /* Behind all else of its tier: one table serves a run's plans with and without a delay. */
-    add_slots(b, MW_TIER_CPU, MW_PURPOSE_CHECKSUMS, s->checksum_bytes, s->checksum_bytes > 0, true);
+    return b->slots[kind].count ? b->slots[kind].first + 1 : MW_NONE;
 }
 
 static void
@@ -292,9 +210,17 @@ void
 mw_build_add_slots(struct builder *b)
 {
     memset(b->offset_bytes, 0, sizeof b->offset_bytes);
-    add_home_slots(b);
-    add_state_slots(b);
+    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++)
+        b->slots[kind] = add_slots(b, kind);
+    b->param_home = b->slots[MW_BUFFER_PARAMETERS].first;
+    b->gradient_home = b->slots[MW_BUFFER_GRADIENTS].first;
+    b->checkpoint_home = b->slots[MW_BUFFER_CHECKPOINTS].first;
+    b->state_home = b->slots[MW_BUFFER_STATE].first;
+    b->chunk_other = other_extents(b);
+    b->tied_gradient = b->slots[MW_BUFFER_GRADIENTS_TIED].first;
+    b->logits_slot = b->slots[MW_BUFFER_LOGITS].first;
+    b->commit_record = written_slot(b, MW_BUFFER_COMMIT_RECORDS);
+    b->commit_saves = b->sizing->saves_in_step ? written_slot(b, MW_BUFFER_SAVES) : MW_NONE;
     add_chunks(b, add_tensors(b));
-    add_buffer_slots(b);
     prepare_states(b);
 }

@@ -55,12 +55,14 @@ count_sets(struct mw_deepspeed_buffers *buffers, const struct mw_sizing *sizing,
 struct mw_deepspeed_buffers
 mw_deepspeed_buffers(const struct mw_sizing *sizing)
 {
+    const struct mw_buffer *params = &sizing->buffers[MW_BUFFER_PARAMETERS_PINNED];
+    const struct mw_buffer *state = &sizing->buffers[MW_BUFFER_STATE_PINNED];
     struct mw_deepspeed_buffers buffers = {
-        .plan_bytes = MW_SUM(MW_PRODUCT(sizing->pinned_ring, sizing->pinned_slot_bytes),
-                             MW_PRODUCT(sizing->optimizer_sets, sizing->optimizer_set_bytes))};
+        .plan_bytes = MW_SUM(MW_PRODUCT(params->count, params->bytes),
+                             MW_PRODUCT(state->count, state->bytes))};
 
     if (is_on_drives(sizing, MW_STATE_PARAMETERS)) {
-        buffers.param_count = MAX(1, sizing->pinned_ring);
+        buffers.param_count = MAX(1, params->count);
         buffers.param_elements = largest_partition(sizing);
     }
     if (!is_on_drives(sizing, MW_STATE_OPTIMIZER)) {

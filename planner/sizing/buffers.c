@@ -1,4 +1,6 @@
+/* The table of buffers: how many slots of each kind a step needs, and how large they are. */
 #include <glib.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
@@ -16,12 +18,45 @@
 /* Place, size, checksum and name of an extent, 8 bytes each. */
 #define EXTENT_ENTRY_BYTES 32
 
-/* Checkpoints: 2·bsz·seq·hd bytes every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
- * slicing each rank keeps 1/tp of them (ZeRO-R, Pa).  Working memory: what the backward of one
- * group needs (Eq. 5 with the saved activations of the operators), plus the gradients that flow
- * into and out of the widest operator. */
-void
-mw_sizing_activations(struct mw_sizing *sizing)
+/* What the rows are; counts and bytes are set below. */
+static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
+    [MW_BUFFER_PARAMETERS] = {MW_TIER_COUNT, MW_PURPOSE_PARAMETERS, .persistent = true},
+    [MW_BUFFER_GRADIENTS] = {MW_TIER_COUNT, MW_PURPOSE_GRADIENTS},
+    [MW_BUFFER_CHECKPOINTS] = {MW_TIER_COUNT, MW_PURPOSE_ACTIVATION_CHECKPOINTS},
+    [MW_BUFFER_STATE] = {MW_TIER_COUNT, MW_PURPOSE_OPTIMIZER_STATE, .persistent = true},
+    [MW_BUFFER_STATE_OTHER] = {MW_TIER_NVME, MW_PURPOSE_OPTIMIZER_STATE_OTHER, .persistent = true},
+    [MW_BUFFER_PARAMETERS_GATHERED] = {MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS},
+    [MW_BUFFER_PARAMETERS_SHARD] = {MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS},
+    [MW_BUFFER_PARAMETERS_PINNED] = {MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS},
+    [MW_BUFFER_GRADIENTS_WHOLE] = {MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS},
+    [MW_BUFFER_GRADIENTS_TIED] = {MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS},
+    [MW_BUFFER_GRADIENTS_SHARD] = {MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS},
+    [MW_BUFFER_GRADIENTS_PINNED] = {MW_TIER_CPU, MW_PURPOSE_GRADIENT_BUFFERS},
+    [MW_BUFFER_CHECKPOINTS_STAGED] = {MW_TIER_GPU, MW_PURPOSE_CHECKPOINT_BUFFERS},
+    [MW_BUFFER_CHECKPOINTS_PINNED] = {MW_TIER_CPU, MW_PURPOSE_CHECKPOINT_BUFFERS},
+    [MW_BUFFER_ACTIVATIONS] = {MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS},
+    [MW_BUFFER_LOGITS] = {MW_TIER_GPU, MW_PURPOSE_LOGITS},
+    [MW_BUFFER_STATE_PINNED] = {MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS},
+    [MW_BUFFER_COMMIT_RECORDS] = {MW_TIER_NVME, MW_PURPOSE_COMMIT_RECORDS, .persistent = true},
+    [MW_BUFFER_SAVES] = {MW_TIER_NVME, MW_PURPOSE_SAVES, .persistent = true},
+    [MW_BUFFER_UPDATE_GRADIENTS_PINNED] = {MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS},
+    [MW_BUFFER_UPDATE_GRADIENTS_GPU] = {MW_TIER_GPU, MW_PURPOSE_OPTIMIZER_BUFFERS},
+    [MW_BUFFER_UPDATED_PINNED] = {MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS},
+    [MW_BUFFER_UPDATED_GPU] = {MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS},
+    [MW_BUFFER_CHECKSUMS] = {MW_TIER_CPU, MW_PURPOSE_CHECKSUMS, .persistent = true},
+};
+
+static void
+set(struct mw_sizing *sizing, enum mw_buffer_kind kind, int64_t count, int64_t bytes)
+{
+    sizing->buffers[kind].count = count;
+    sizing->buffers[kind].bytes = bytes;
+}
+
+/* Working memory: what the backward of one group needs (ZeRO-Infinity Sec. 3, Eq. 5 with the saved
+ * activations of the operators), plus the gradients into and out of the widest operator. */
+static void
+set_activations(struct mw_sizing *sizing)
 {
     const struct mw_class_info *classes = sizing->classes;
     int64_t interval = sizing->settings.checkpoint_interval;
@@ -32,22 +67,13 @@ mw_sizing_activations(struct mw_sizing *sizing)
         saved = MAX(saved, classes[c].saved_bytes);
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
-    sizing->activation_bytes = group * saved + 2 * widest;
-    sizing->activation_slots = CLAMP(sizing->activation_bytes / MAX(1, widest), 1, 64);
-    sizing->activation_slot_bytes =
-        mw_divide_up(sizing->activation_bytes, sizing->activation_slots);
-    if (interval) {
-        sizing->checkpoint_count = mw_divide_up(sizing->model->layers, interval);
-        sizing->checkpoint_bytes =
-            2 * mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
-    }
+    int64_t bytes = group * saved + 2 * widest, count = CLAMP(bytes / MAX(1, widest), 1, 64);
+    set(sizing, MW_BUFFER_ACTIVATIONS, count, mw_divide_up(bytes, count));
     /* 16-bit logits and their fp32 softmax, which becomes the gradient in place. */
-    if (classes[MW_CLASS_TAIL].blocks)
-        sizing->logits_bytes = 6 * mw_divide_up(sizing->tokens, sizing->settings.logits_chunks) *
-                               mw_divide_up(sizing->model->vocab, sizing->tp);
-    mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS, sizing->activation_slot_bytes,
-                      sizing->activation_slots);
-    mw_sizing_account(sizing, MW_TIER_GPU, MW_PURPOSE_LOGITS, sizing->logits_bytes, 1);
+    int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
+    int64_t logits = 6 * tokens * mw_divide_up(sizing->model->vocab, sizing->tp);
+    if (classes[MW_CLASS_TAIL].blocks && logits)
+        set(sizing, MW_BUFFER_LOGITS, 1, logits);
 }
 
 struct survey { /* what the homes ask for */
@@ -55,7 +81,7 @@ struct survey { /* what the homes ask for */
     bool checkpoints[MW_TIER_COUNT];
     struct mw_chunk_moves moves; /* of any chunk */
     bool gradient_with_state;    /* read from NVMe together */
-    int64_t tile_params, shard_params, chunk_params, group_parts;
+    int64_t tile_params, carried_params, chunk_params, group_parts; /* the most of each */
     int64_t logits_parts, logits_gradients; /* that stay over all chunks; 0 with one chunk */
 };
 
@@ -102,154 +128,145 @@ group_parts(const struct mw_sizing *sizing)
                          MIN(interval - before, expert->blocks) * class_parts(expert));
 }
 
-static void
-survey_homes(const struct mw_sizing *sizing, struct survey *survey)
+static struct survey
+survey_homes(const struct mw_sizing *sizing)
 {
+    struct survey survey = {0};
+
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
-        survey->params[sizing->param_home[u]] = true;
-        survey->gradients[sizing->gradient_home[u]] = true;
+        survey.params[sizing->param_home[u]] = true;
+        survey.gradients[sizing->gradient_home[u]] = true;
     }
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
-        survey_chunk(sizing, survey, &sizing->run_chunks[c]);
+        survey_chunk(sizing, &survey, &sizing->run_chunks[c]);
     for (int64_t c = 0; c < sizing->checkpoint_count; c++)
-        survey->checkpoints[sizing->checkpoint_home[c]] = true;
+        survey.checkpoints[sizing->checkpoint_home[c]] = true;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
         for (int u = 0; u < class->unit_count; u++) {
-            survey->tile_params = MAX(survey->tile_params, class->units[u].tile_params);
-            survey->shard_params = MAX(survey->shard_params, class->units[u].shard_params);
+            const struct mw_unit *unit = &class->units[u];
+            survey.tile_params = MAX(survey.tile_params, unit->tile_params);
+            survey.carried_params =
+                MAX(survey.carried_params, mw_sizing_carried_params(sizing, unit));
         }
     }
-    survey->group_parts = group_parts(sizing);
+    survey.group_parts = group_parts(sizing);
     if (sizing->settings.logits_chunks > 1) {
-        survey->logits_parts = mw_sizing_logits_parts(sizing);
-        survey->logits_gradients = mw_sizing_tied(sizing) ? 0 : survey->logits_parts;
+        survey.logits_parts = mw_sizing_logits_parts(sizing);
+        survey.logits_gradients = mw_sizing_tied(sizing) ? 0 : survey.logits_parts;
     }
+    return survey;
 }
 
-/* The fetch path: gg, cg and nc slots.  Owner-broadcast moves whole parts, not shards. */
 static void
-size_fetch(struct mw_sizing *sizing, const struct survey *survey)
+set_homes(struct mw_sizing *sizing)
+{
+    int64_t committed = 0;
+
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+        if (mw_sizing_commits_chunk(sizing, &sizing->run_chunks[c]))
+            committed += sizing->run_chunks[c].times;
+    sizing->buffers[MW_BUFFER_PARAMETERS].count = sizing->unit_count;
+    sizing->buffers[MW_BUFFER_GRADIENTS].count = sizing->unit_count;
+    /* A delayed update finds the gradients of the step before. */
+    sizing->buffers[MW_BUFFER_GRADIENTS].persistent = sizing->settings.dpu_start != MW_AUTO;
+    sizing->buffers[MW_BUFFER_CHECKPOINTS].count = sizing->checkpoint_count;
+    sizing->buffers[MW_BUFFER_STATE].count = sizing->chunk_count;
+    sizing->buffers[MW_BUFFER_STATE_OTHER].count = committed;
+}
+
+/* The fetch path: gg, cg and nc slots. */
+static void
+set_parameters(struct mw_sizing *sizing, const struct survey *survey)
 {
     const struct mw_settings *settings = &sizing->settings;
     bool offloaded = survey->params[MW_TIER_CPU] || survey->params[MW_TIER_NVME];
-    bool owner = settings->partition == MW_PARTITION_OWNER;
     int64_t ring = settings->prefetch + 1;
-    int64_t part = 2 * (owner ? survey->tile_params : survey->shard_params);
     int64_t group = settings->param_loads == 2 ? survey->group_parts : 0;
 
     if (!sizing->params_partitioned || (!offloaded && sizing->dp == 1))
         return;
     /* With two loads the units of a checkpoint group stay from recompute to backward; in chunks the
      * logits' weight stays from the first one's forward to the last one's backward. */
-    sizing->param_ring = MAX(ring + group, settings->prefetch + survey->logits_parts);
-    sizing->param_slot_bytes = 2 * survey->tile_params;
-    if (offloaded && sizing->dp > 1) {
-        sizing->shard_ring = ring;
-        sizing->shard_slot_bytes = part;
-    }
-    if (survey->params[MW_TIER_NVME]) {
-        sizing->pinned_ring = ring;
-        sizing->pinned_slot_bytes = part;
-    }
+    set(sizing, MW_BUFFER_PARAMETERS_GATHERED,
+        MAX(ring + group, settings->prefetch + survey->logits_parts), 2 * survey->tile_params);
+    if (offloaded && sizing->dp > 1)
+        set(sizing, MW_BUFFER_PARAMETERS_SHARD, ring, 2 * survey->carried_params);
+    if (survey->params[MW_TIER_NVME])
+        set(sizing, MW_BUFFER_PARAMETERS_PINNED, ring, 2 * survey->carried_params);
 }
 
 static void
-size_gradients(struct mw_sizing *sizing, const struct survey *survey)
+set_gradients(struct mw_sizing *sizing, const struct survey *survey)
 {
+    const struct mw_unit *embedding = &sizing->classes[MW_CLASS_HEAD].units[0];
     bool offloaded = survey->gradients[MW_TIER_CPU] || survey->gradients[MW_TIER_NVME];
-    bool owner = sizing->settings.partition == MW_PARTITION_OWNER;
     bool widens = mw_sizing_widens(sizing);
     bool reduced = sizing->gradients_partitioned && sizing->dp > 1;
     int64_t ring = offloaded || reduced ? GRADIENT_RING : 1;
-    int64_t part = owner ? survey->tile_params : survey->shard_params;
 
-    if (offloaded || reduced || widens) {
-        /* The gradient of the logits' weight is summed over their chunks before it leaves. */
-        sizing->gradient_ring = MAX(ring, ring - 1 + survey->logits_gradients);
-        sizing->gradient_slot_bytes = 2 * survey->tile_params;
-    }
-    if (mw_sizing_tied(sizing) &&
-        (sizing->gradient_home[0] != MW_TIER_GPU || reduced || widens)) {
-        sizing->tied_gradients = sizing->classes[MW_CLASS_HEAD].units[0].tiles;
-        sizing->tied_gradient_bytes = 2 * sizing->classes[MW_CLASS_HEAD].units[0].tile_params;
-    }
-    if (reduced && (offloaded || widens)) {
-        sizing->gradient_shard_ring = GRADIENT_RING;
-        sizing->gradient_shard_bytes = 2 * part;
-    }
+    /* The gradient of the logits' weight is summed over their chunks before it leaves. */
+    if (offloaded || reduced || widens)
+        set(sizing, MW_BUFFER_GRADIENTS_WHOLE, MAX(ring, ring - 1 + survey->logits_gradients),
+            2 * survey->tile_params);
+    if (mw_sizing_tied(sizing) && (sizing->gradient_home[0] != MW_TIER_GPU || reduced || widens))
+        set(sizing, MW_BUFFER_GRADIENTS_TIED, embedding->tiles, 2 * embedding->tile_params);
+    if (reduced && (offloaded || widens))
+        set(sizing, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING, 2 * survey->carried_params);
     if (survey->gradients[MW_TIER_NVME] || (offloaded && widens)) {
-        sizing->gradient_pinned_ring = GRADIENT_RING;
-        sizing->gradient_pinned_bytes = 2 * part;
+        int64_t bytes = 2 * survey->carried_params;
         /* Behind the sum that drives read and write, in whole pages. */
         if (survey->gradients[MW_TIER_NVME] && widens)
-            sizing->gradient_pinned_bytes += mw_round_up(4 * part, MW_SLOT_ALIGNMENT_BYTES);
+            bytes += mw_round_up(4 * survey->carried_params, MW_SLOT_ALIGNMENT_BYTES);
+        set(sizing, MW_BUFFER_GRADIENTS_PINNED, GRADIENT_RING, bytes);
     }
 }
 
 static void
-size_optimizer(struct mw_sizing *sizing, const struct survey *survey)
+set_checkpoints(struct mw_sizing *sizing, const struct survey *survey)
 {
-    const struct mw_chunk_moves *moves = &survey->moves;
-    bool delayed = sizing->settings.dpu_start != MW_AUTO;
-    int64_t ring = MIN(MAX(2, sizing->settings.buffer_sets), sizing->chunk_count);
-    int64_t gradient_bytes = sizing->gradient_element_bytes * survey->chunk_params;
+    if (survey->checkpoints[MW_TIER_CPU] || survey->checkpoints[MW_TIER_NVME])
+        set(sizing, MW_BUFFER_CHECKPOINTS_STAGED, CHECKPOINT_RING, sizing->checkpoint_bytes);
+    if (survey->checkpoints[MW_TIER_NVME])
+        set(sizing, MW_BUFFER_CHECKPOINTS_PINNED, CHECKPOINT_RING, sizing->checkpoint_bytes);
+}
 
-    if (survey->chunks[MW_TIER_NVME]) {
-        sizing->optimizer_sets = sizing->settings.buffer_sets;
-        sizing->optimizer_set_bytes = survey->chunk_params * sizing->optimizer_element_bytes +
-                                      (survey->gradient_with_state ? gradient_bytes : 0);
-    }
-    if (moves->gradient_read || moves->gradient_d2h) {
-        sizing->incoming_ring = ring;
-        sizing->incoming_slot_bytes = gradient_bytes;
-    }
-    if (moves->gradient_h2d) {
-        sizing->gpu_incoming_ring = GPU_UPDATE_RING;
-        sizing->gpu_incoming_bytes = gradient_bytes;
-    }
-    if (moves->param_d2h) {
-        sizing->gpu_gather_ring = GPU_UPDATE_RING;
-        sizing->gpu_gather_bytes = 2 * survey->chunk_params;
-    }
+static void
+set_update(struct mw_sizing *sizing, const struct survey *survey)
+{
+    const struct mw_settings *settings = &sizing->settings;
+    const struct mw_chunk_moves *moves = &survey->moves;
+    bool delayed = settings->dpu_start != MW_AUTO;
+    int64_t ring = MIN(MAX(2, settings->buffer_sets), sizing->chunk_count);
+    int64_t gradient_bytes = sizing->gradient_element_bytes * survey->chunk_params;
+    int64_t state_bytes = sizing->optimizer_element_bytes * survey->chunk_params;
+
+    if (survey->chunks[MW_TIER_NVME])
+        set(sizing, MW_BUFFER_STATE_PINNED, settings->buffer_sets,
+            state_bytes + (survey->gradient_with_state ? gradient_bytes : 0));
+    if (moves->gradient_read || moves->gradient_d2h)
+        set(sizing, MW_BUFFER_UPDATE_GRADIENTS_PINNED, ring, gradient_bytes);
+    if (moves->gradient_h2d)
+        set(sizing, MW_BUFFER_UPDATE_GRADIENTS_GPU, GPU_UPDATE_RING, gradient_bytes);
     /* Updated 16-bit parameters on their way to GPU or NVMe; all of them with delayed update,
      * since the GPU still computes with the old ones. */
-    if (moves->param_h2d || moves->param_write) {
-        sizing->gather_slot_bytes = 2 * survey->chunk_params;
-        sizing->gather_ring = delayed ? sizing->chunk_count : ring;
-    }
+    if (moves->param_h2d || moves->param_write)
+        set(sizing, MW_BUFFER_UPDATED_PINNED, delayed ? sizing->chunk_count : ring,
+            2 * survey->chunk_params);
+    if (moves->param_d2h)
+        set(sizing, MW_BUFFER_UPDATED_GPU, GPU_UPDATE_RING, 2 * survey->chunk_params);
 }
 
+/* Two records take turns, so that one is whole at any time.  A record holds the extent map, one
+ * entry for each chunk that has two extents. */
 static void
-enter_buffers(struct mw_sizing *s)
+set_commit_records(struct mw_sizing *sizing)
 {
-    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->param_slot_bytes,
-                      s->param_ring);
-    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->shard_slot_bytes, s->shard_ring);
-    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, s->pinned_slot_bytes,
-                      s->pinned_ring);
-    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_slot_bytes,
-                      s->gradient_ring);
-    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_GRADIENT_BUFFERS, s->tied_gradient_bytes,
-                      s->tied_gradients);
-    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_SHARD_BUFFERS, s->gradient_shard_bytes,
-                      s->gradient_shard_ring);
-    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_GRADIENT_BUFFERS, s->gradient_pinned_bytes,
-                      s->gradient_pinned_ring);
-    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_CHECKPOINT_BUFFERS, s->checkpoint_bytes,
-                      s->checkpoint_ring);
-    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_CHECKPOINT_BUFFERS, s->checkpoint_bytes,
-                      s->checkpoint_pinned_ring);
-    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->optimizer_set_bytes,
-                      s->optimizer_sets);
-    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->incoming_slot_bytes,
-                      s->incoming_ring);
-    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_OPTIMIZER_BUFFERS, s->gpu_incoming_bytes,
-                      s->gpu_incoming_ring);
-    mw_sizing_account(s, MW_TIER_CPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gather_slot_bytes,
-                      s->gather_ring);
-    mw_sizing_account(s, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, s->gpu_gather_bytes,
-                      s->gpu_gather_ring);
+    int64_t extents = sizing->buffers[MW_BUFFER_STATE_OTHER].count;
+    int64_t map_blocks = mw_divide_up(extents * EXTENT_ENTRY_BYTES, BLOCK_BYTES);
+
+    if (extents)
+        set(sizing, MW_BUFFER_COMMIT_RECORDS, 2, COMMIT_HEADER_BYTES + BLOCK_BYTES * map_blocks);
 }
 
 /* What a delayed update has yet to use: whole homes, for the next step overwrites them. */
@@ -258,39 +275,37 @@ pending_bytes(const struct mw_sizing *sizing)
 {
     int64_t bytes = 0;
 
-    for (uint32_t u = 0; u < sizing->unit_count; u++) {
-        const struct mw_unit *unit = mw_sizing_unit(sizing, u);
-        int64_t part = sizing->gradients_partitioned ? unit->shard_stride : unit->tile_params;
-        bytes +=
-            mw_round_up(sizing->gradient_rest_bytes * unit->tiles * part, MW_SLOT_ALIGNMENT_BYTES);
-    }
+    for (uint32_t u = 0; u < sizing->unit_count; u++)
+        bytes += mw_round_up(
+            mw_sizing_home_bytes(sizing, MW_BUFFER_GRADIENTS, mw_sizing_unit(sizing, u)),
+            MW_SLOT_ALIGNMENT_BYTES);
     return bytes;
 }
 
-static void
-size_saved_state(struct mw_sizing *sizing)
+/* A rank's share of what no extent has. */
+static int64_t
+unsaved_bytes(const struct mw_sizing *sizing)
 {
-    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->dp;
+    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->dp, bytes = 0;
 
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
         const struct mw_chunk *chunk = &sizing->run_chunks[c];
         if (chunk->tier != MW_TIER_NVME)
-            sizing->saved_bytes +=
-                chunk->times *
-                mw_divide_up(chunk->params * sizing->optimizer_element_bytes, sharers);
+            bytes += chunk->times * mw_divide_up(mw_sizing_state_bytes(sizing, chunk), sharers);
     }
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(sizing, u);
         if (sizing->param_home[u] != MW_TIER_NVME)
-            sizing->saved_bytes += 2 * unit->tiles * unit->shard_params;
+            bytes += 2 * unit->tiles * unit->shard_params;
     }
+    return bytes;
 }
 
 /* State that is not on NVMe is saved there every K steps, each rank its share, into the other of
  * two places, so that one save is whole at any time.  The gradients of a delayed update go with it;
  * where all state is on NVMe, they do with every step's commit. */
 static void
-size_saves(struct mw_sizing *sizing)
+set_saves(struct mw_sizing *sizing)
 {
     const struct mw_settings *settings = &sizing->settings;
     bool delayed = settings->dpu_start != MW_AUTO;
@@ -301,55 +316,25 @@ size_saves(struct mw_sizing *sizing)
     sizing->save_steps = sizing->saves_in_step ? 1 : settings->save_every;
     if (!sizing->save_steps)
         return;
-    if (!sizing->saves_in_step)
-        size_saved_state(sizing);
+    int64_t bytes = sizing->saves_in_step ? 0 : unsaved_bytes(sizing);
     if (delayed)
-        sizing->saved_bytes =
-            mw_round_up(sizing->saved_bytes, MW_SLOT_ALIGNMENT_BYTES) + pending_bytes(sizing);
-    mw_sizing_account(sizing, MW_TIER_NVME, MW_PURPOSE_SAVES, sizing->saved_bytes, 2);
-}
-
-/* Two records take turns, so that one is whole at any time.  A record holds the extent map, one
- * entry for each chunk that has two extents. */
-static void
-size_commit_records(struct mw_sizing *sizing)
-{
-    int64_t extents = 0;
-
-    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
-        if (sizing->run_chunks[c].tier == MW_TIER_NVME)
-            extents += sizing->run_chunks[c].times;
-    if (sizing->settings.commit != 1 || !extents)
-        return;
-    sizing->commit_record_bytes =
-        COMMIT_HEADER_BYTES + BLOCK_BYTES * mw_divide_up(extents * EXTENT_ENTRY_BYTES, BLOCK_BYTES);
-    mw_sizing_account(sizing, MW_TIER_NVME, MW_PURPOSE_COMMIT_RECORDS, sizing->commit_record_bytes,
-                      2);
-}
-
-/* What drives give back is checked against what they were given last, page by page. */
-static void
-size_checksums(struct mw_sizing *sizing)
-{
-    sizing->checksum_bytes = mw_plan_checksum_bytes(sizing->need_bytes[MW_TIER_NVME]);
-    mw_sizing_account(sizing, MW_TIER_CPU, MW_PURPOSE_CHECKSUMS, sizing->checksum_bytes, 1);
+        bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES) + pending_bytes(sizing);
+    if (bytes)
+        set(sizing, MW_BUFFER_SAVES, 2, bytes);
 }
 
 void
-mw_sizing_buffers(struct mw_sizing *sizing)
+mw_sizing_set_buffers(struct mw_sizing *sizing)
 {
-    struct survey survey = {0};
+    struct survey survey = survey_homes(sizing);
 
-    survey_homes(sizing, &survey);
-    size_fetch(sizing, &survey);
-    size_gradients(sizing, &survey);
-    size_optimizer(sizing, &survey);
-    if (survey.checkpoints[MW_TIER_CPU] || survey.checkpoints[MW_TIER_NVME])
-        sizing->checkpoint_ring = CHECKPOINT_RING;
-    if (survey.checkpoints[MW_TIER_NVME])
-        sizing->checkpoint_pinned_ring = CHECKPOINT_RING;
-    enter_buffers(sizing);
-    size_commit_records(sizing);
-    size_saves(sizing);
-    size_checksums(sizing);
+    memcpy(sizing->buffers, rows, sizeof rows);
+    set_homes(sizing);
+    set_activations(sizing);
+    set_parameters(sizing, &survey);
+    set_gradients(sizing, &survey);
+    set_checkpoints(sizing, &survey);
+    set_update(sizing, &survey);
+    set_commit_records(sizing);
+    set_saves(sizing);
 }

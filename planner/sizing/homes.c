@@ -35,10 +35,44 @@ filler_take(struct filler *filler, int64_t bytes)
     return filler->placement->part[filler->part].tier;
 }
 
-static int64_t
-unit_shard(const struct mw_sizing *sizing, const struct mw_unit *unit, bool partitioned)
+int64_t
+mw_sizing_part_stride(const struct mw_unit *unit, bool partitioned)
 {
-    return unit->tiles * (partitioned ? unit->shard_stride : unit->tile_params);
+    return partitioned ? unit->shard_stride : unit->tile_params;
+}
+
+bool
+mw_sizing_owners_broadcast(const struct mw_sizing *sizing)
+{
+    return sizing->settings.partition == MW_PARTITION_OWNER && sizing->dp > 1;
+}
+
+int64_t
+mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit *unit)
+{
+    return mw_sizing_owners_broadcast(sizing) ? unit->tile_params : unit->shard_params;
+}
+
+/* Of a unit, in elements, what a rank has of its parameters, its gradients or its state. */
+static int64_t
+params_of_rank(const struct mw_unit *unit, bool partitioned)
+{
+    return unit->tiles * mw_sizing_part_stride(unit, partitioned);
+}
+
+int64_t
+mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
+                     const struct mw_unit *unit)
+{
+    return kind == MW_BUFFER_PARAMETERS
+               ? 2 * params_of_rank(unit, sizing->params_partitioned)
+               : sizing->gradient_rest_bytes * params_of_rank(unit, sizing->gradients_partitioned);
+}
+
+int64_t
+mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
+{
+    return chunk->params * sizing->optimizer_element_bytes;
 }
 
 int64_t
@@ -49,85 +83,59 @@ mw_sizing_sum_shards(const struct mw_sizing *sizing)
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
         for (int u = 0; u < class->unit_count; u++)
-            sum +=
-                class->blocks * unit_shard(sizing, &class->units[u], sizing->optimizer_partitioned);
+            sum += class->blocks * params_of_rank(&class->units[u], sizing->optimizer_partitioned);
     }
     return sum;
 }
 
-/* All units in walk order. */
-struct walk {
-    int class_;
-    int64_t block;
-    int unit;
-};
-
-static const struct mw_unit *
-walk_next(const struct mw_sizing *sizing, struct walk *walk)
-{
-    while (walk->class_ < MW_CLASS_COUNT) {
-        const struct mw_class_info *class = &sizing->classes[walk->class_];
-        if (walk->block < class->blocks && walk->unit < class->unit_count)
-            return &class->units[walk->unit++];
-        walk->unit = 0;
-        if (++walk->block >= class->blocks) {
-            walk->block = 0;
-            walk->class_++;
-        }
-    }
-    return NULL;
-}
-
-/* The homes of one state of the units; what is not split is all in one place. */
-static void
-place_state(struct mw_sizing *sizing, enum mw_state state, enum mw_purpose purpose,
-            int64_t element_bytes, bool partitioned, uint8_t *home)
+/* The tiers of one state of all units, in walk order; what is not split is all in one. */
+static uint8_t *
+place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_kind kind)
 {
     const struct mw_placement *placement = &sizing->settings.placement[state];
+    uint8_t *home = g_new0(uint8_t, sizing->unit_count + 1), *next = home;
     struct filler filler;
-    struct walk walk = {0};
 
-    filler_start(&filler, placement, sizing->ranks_per_node);
-    for (uint32_t u = 0; placement->count > 1 && u < sizing->unit_count; u++) {
-        int64_t bytes = element_bytes * unit_shard(sizing, walk_next(sizing, &walk), partitioned);
-        home[u] = filler_take(&filler, bytes);
-        mw_sizing_account(sizing, home[u], purpose, bytes, 1);
+    if (placement->count == 1) {
+        memset(home, placement->part[0].tier, sizing->unit_count);
+        return home;
     }
-    if (placement->count > 1)
-        return;
-    memset(home, placement->part[0].tier, sizing->unit_count);
-    for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int u = 0; u < sizing->classes[c].unit_count; u++)
-            mw_sizing_account(sizing, placement->part[0].tier, purpose,
-                              element_bytes *
-                                  unit_shard(sizing, &sizing->classes[c].units[u], partitioned),
-                              sizing->classes[c].blocks);
+    filler_start(&filler, placement, sizing->ranks_per_node);
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        for (int64_t block = 0; block < class->blocks; block++)
+            for (int u = 0; u < class->unit_count; u++)
+                *next++ =
+                    filler_take(&filler, mw_sizing_home_bytes(sizing, kind, &class->units[u]));
+    }
+    return home;
 }
 
 void
 mw_sizing_place_units(struct mw_sizing *sizing)
 {
-    sizing->param_home = g_new0(uint8_t, sizing->unit_count + 1);
-    sizing->gradient_home = g_new0(uint8_t, sizing->unit_count + 1);
-    place_state(sizing, MW_STATE_PARAMETERS, MW_PURPOSE_PARAMETERS, 2, sizing->params_partitioned,
-                sizing->param_home);
-    place_state(sizing, MW_STATE_GRADIENTS, MW_PURPOSE_GRADIENTS, sizing->gradient_rest_bytes,
-                sizing->gradients_partitioned, sizing->gradient_home);
+    sizing->param_home = place_state(sizing, MW_STATE_PARAMETERS, MW_BUFFER_PARAMETERS);
+    sizing->gradient_home = place_state(sizing, MW_STATE_GRADIENTS, MW_BUFFER_GRADIENTS);
 }
 
+/* Checkpoints: 2·bsz·seq·hd bytes every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
+ * slicing each rank keeps 1/tp of them (ZeRO-R, Pa). */
 void
 mw_sizing_place_checkpoints(struct mw_sizing *sizing)
 {
+    int64_t interval = sizing->settings.checkpoint_interval;
     struct filler filler;
 
+    if (interval) {
+        sizing->checkpoint_count = mw_divide_up(sizing->model->layers, interval);
+        sizing->checkpoint_bytes =
+            2 * mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
+    }
     filler_start(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS],
                  sizing->ranks_per_node);
     sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_count + 1);
-    for (int64_t c = 0; c < sizing->checkpoint_count; c++) {
+    for (int64_t c = 0; c < sizing->checkpoint_count; c++)
         sizing->checkpoint_home[c] = filler_take(&filler, sizing->checkpoint_bytes);
-        mw_sizing_account(sizing, sizing->checkpoint_home[c], MW_PURPOSE_ACTIVATION_CHECKPOINTS,
-                          sizing->checkpoint_bytes, 1);
-    }
 }
 
 /* --- optimizer chunks ----------------------------------------------------------------------- */
@@ -206,7 +214,7 @@ cut_block(struct cutter *cutter, const struct mw_class_info *class, uint32_t fir
     const struct mw_sizing *sizing = cutter->sizing;
 
     for (int u = 0; u < class->unit_count; u++) {
-        int64_t params = unit_shard(sizing, &class->units[u], sizing->optimizer_partitioned);
+        int64_t params = params_of_rank(&class->units[u], sizing->optimizer_partitioned);
         if (params && !joins_chunk(sizing, &cutter->open, first + u, params)) {
             cut_unit(cutter, first + u, params);
         } else if (cutter->open.unit_count) {
@@ -288,14 +296,15 @@ mw_sizing_cut_chunks(struct mw_sizing *sizing)
     filler_start(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
         struct mw_chunk *chunk = &sizing->run_chunks[c];
-        int64_t bytes = chunk->params * sizing->optimizer_element_bytes;
-        chunk->tier = filler_take(&filler, bytes);
+        chunk->tier = filler_take(&filler, mw_sizing_state_bytes(sizing, chunk));
         sizing->chunk_count += chunk->times;
-        mw_sizing_account(sizing, chunk->tier, MW_PURPOSE_OPTIMIZER_STATE, bytes, chunk->times);
-        if (chunk->tier == MW_TIER_NVME && sizing->settings.commit == 1)
-            mw_sizing_account(sizing, chunk->tier, MW_PURPOSE_OPTIMIZER_STATE_OTHER, bytes,
-                              chunk->times);
     }
+}
+
+bool
+mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
+{
+    return chunk->tier == MW_TIER_NVME && sizing->settings.commit == 1;
 }
 
 struct mw_chunk *

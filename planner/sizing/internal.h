@@ -40,17 +40,28 @@ void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware
                           const struct mw_settings *settings, const struct mw_settings *asked,
                           const struct mw_nearest_batches *batches, GError **error);
 
-/* Enters `count` slots of `bytes` each into the ledger. */
-void mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
-                       int64_t bytes, int64_t count);
-
 int64_t mw_sizing_sum_shards(const struct mw_sizing *sizing); /* of one rank, in elements */
-/* Fill the homes and enter them into the ledger. */
+/* Elements from one part of a unit to the next in a home. */
+int64_t mw_sizing_part_stride(const struct mw_unit *unit, bool partitioned);
+/* Each part of a unit has an owner, which moves it alone and broadcasts it. */
+bool mw_sizing_owners_broadcast(const struct mw_sizing *sizing);
+/* Elements of a part that one rank's links and drives carry: its shard, or all where an owner
+ * broadcasts it. */
+int64_t mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit *unit);
+
+/* Bytes of the home of a unit's parameters or gradients, and of a chunk's state. */
+int64_t mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
+                             const struct mw_unit *unit);
+int64_t mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
+
+/* The tier of every unit, checkpoint and chunk. */
 void mw_sizing_place_units(struct mw_sizing *sizing);
 void mw_sizing_place_checkpoints(struct mw_sizing *sizing);
 void mw_sizing_cut_chunks(struct mw_sizing *sizing);
 
-void mw_sizing_activations(struct mw_sizing *sizing); /* sizes of activations and checkpoints */
-void mw_sizing_buffers(struct mw_sizing *sizing);     /* rings and sets, entered into the ledger */
+/* The table of buffers, once all homes have their tiers. */
+void mw_sizing_set_buffers(struct mw_sizing *sizing);
+/* Its sum, what each tier has, and the verdict. */
+void mw_sizing_sum_ledger(struct mw_sizing *sizing);
 
 #endif

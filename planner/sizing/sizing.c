@@ -10,7 +10,6 @@
 #define CHUNKS_MOST 8192
 /* So many 16-bit elements fill a page: parts and chunks on drives begin at such multiples. */
 #define PAGE_PARAMS (MW_SLOT_ALIGNMENT_BYTES / 2)
-#define FAR_TOO_LARGE (INT64_MAX / 2)
 /* A step of so many times the ops that a plan may have is not even sized, for searches do that
  * thousands of times. */
 #define SIZED_MOST 4
@@ -227,115 +226,6 @@ mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit)
     return tied ? MW_OPERATOR_PROJECTION : operator_;
 }
 
-/* --- verdict -------------------------------------------------------------------------------- */
-
-void
-mw_sizing_account(struct mw_sizing *sizing, enum mw_tier tier, enum mw_purpose purpose,
-                  int64_t bytes, int64_t count)
-{
-    int64_t all;
-
-    if (!count || !bytes)
-        return;
-    bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES);
-    /* So large that nothing holds it: how large does not matter. */
-    if (__builtin_mul_overflow(bytes, count, &all) || all > FAR_TOO_LARGE)
-        all = FAR_TOO_LARGE;
-    sizing->ledger[tier][purpose] = MIN(sizing->ledger[tier][purpose] + all, FAR_TOO_LARGE);
-    sizing->need_bytes[tier] = MIN(sizing->need_bytes[tier] + all, FAR_TOO_LARGE);
-    sizing->largest_bytes[tier] = MAX(sizing->largest_bytes[tier], bytes);
-}
-
-static void
-read_tiers(struct mw_sizing *sizing)
-{
-    const struct mw_hardware *hw = sizing->hardware;
-    int64_t ranks = sizing->ranks_per_node;
-    struct mw_tier_info *tiers = sizing->tiers;
-
-    tiers[MW_TIER_GPU] =
-        (struct mw_tier_info){hw->gpu_memory_bytes - hw->gpu_reserve_bytes, hw->gpu_reserve_bytes,
-                              hw->gpu_largest_request_bytes};
-    tiers[MW_TIER_CPU] =
-        (struct mw_tier_info){(hw->host_memory_bytes - hw->host_reserve_bytes) / ranks,
-                              hw->host_reserve_bytes / ranks, hw->host_largest_request_bytes};
-    tiers[MW_TIER_NVME] =
-        (struct mw_tier_info){MAX(0, hw->nvme_capacity_bytes - hw->nvme_reserve_bytes) / ranks,
-                              hw->nvme_reserve_bytes / ranks, INT64_MAX};
-    for (int t = 0; t < MW_TIER_COUNT; t++)
-        if (tiers[t].largest_request_bytes <= 0 ||
-            tiers[t].largest_request_bytes > tiers[t].capacity_bytes)
-            tiers[t].largest_request_bytes = tiers[t].capacity_bytes;
-}
-
-/* What eager frameworks keep beyond what the operators' backward needs (docs/MODEL.md 10.17): it
- * must have room, and is in no slot of the plan. */
-static int64_t
-eager_bytes(const struct mw_sizing *sizing, int tier)
-{
-    return tier == MW_TIER_GPU && sizing->settings.eager
-               ? (MW_EAGER_ACTIVATIONS - 1) * sizing->ledger[tier][MW_PURPOSE_ACTIVATIONS]
-               : 0;
-}
-
-static void
-judge(struct mw_sizing *sizing)
-{
-    double worst = 0;
-
-    sizing->fits = true;
-    for (int t = 0; t < MW_TIER_COUNT; t++) {
-        const struct mw_tier_info *tier = &sizing->tiers[t];
-        int64_t sum = sizing->need_bytes[t] + eager_bytes(sizing, t) - tier->capacity_bytes;
-        int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
-        int64_t lack = sum > 0 ? sum : one;
-        double relative = (double)lack / MAX(1, tier->capacity_bytes);
-        if (lack <= 0 || (!sizing->fits && relative <= worst))
-            continue;
-        sizing->fits = false;
-        sizing->limiting_tier = t;
-        sizing->short_bytes = lack;
-        sizing->fragmentation = sum <= 0;
-        worst = relative;
-    }
-}
-
-double
-mw_sizing_lack(const struct mw_sizing *sizing)
-{
-    return (double)sizing->short_bytes /
-           MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
-}
-
-int64_t
-mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier)
-{
-    const struct mw_tier_info *info = &sizing->tiers[tier];
-
-    return MAX(0, MAX(sizing->need_bytes[tier] + eager_bytes(sizing, tier) - info->capacity_bytes,
-                      sizing->largest_bytes[tier] - info->largest_request_bytes));
-}
-
-/* Of all tiers, each as a share of itself. */
-static double
-whole_lack(const struct mw_sizing *sizing)
-{
-    double sum = 0;
-
-    for (int t = 0; t < MW_TIER_COUNT; t++)
-        sum += (double)mw_sizing_lack_of(sizing, t) / MAX(1, sizing->tiers[t].capacity_bytes);
-    return sum;
-}
-
-bool
-mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other)
-{
-    double lack = mw_sizing_lack(one), other_lack = mw_sizing_lack(other);
-
-    return one->fits || lack < other_lack ||
-           (lack == other_lack && whole_lack(one) < whole_lack(other));
-}
-
 /* --- the whole ------------------------------------------------------------------------------ */
 
 static void
@@ -413,7 +303,6 @@ static void
 place(struct mw_sizing *sizing)
 {
     mw_sizing_place_units(sizing);
-    mw_sizing_activations(sizing);
     mw_sizing_place_checkpoints(sizing);
     mw_sizing_cut_chunks(sizing);
 }
@@ -455,9 +344,8 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     }
     int64_t ops = place_and_count(sizing, SIZED_MOST * settings->ops_max);
     if (ops <= SIZED_MOST * settings->ops_max) {
-        mw_sizing_buffers(sizing);
-        read_tiers(sizing);
-        judge(sizing);
+        mw_sizing_set_buffers(sizing);
+        mw_sizing_sum_ledger(sizing);
         /* What does not fit is not built: that is the answer. */
         if (!sizing->fits || ops <= settings->ops_max)
             return sizing;

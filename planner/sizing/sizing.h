@@ -3,7 +3,8 @@
  * state lives, how large every buffer is, and whether it all fits.
  *
  * Pure arithmetic over dimensions, no ops: fast enough to search batch sizes and layer counts with.
- * planner/build/build.c makes exactly the slots counted here (a test holds the two together).
+ * Every slot of a plan is counted in one table, mw_sizing.buffers: the ledger is its sum, and the
+ * builder makes its slots from it.
  *
  * Words: a *fetch unit* is a run of operators whose parameters travel together (one matrix product
  * and the norm before it); with memory-centric tiling (ZeRO-Infinity Sec. 5.1.3) it is fetched
@@ -72,6 +73,53 @@ struct mw_chunk_moves {
     bool param_write; /* to NVMe */
 };
 
+/* What a rank's slots are for, in the plan's order.  Homes come first: they have the same numbers
+ * and places in a plan with a delayed update and in the one without. */
+enum mw_buffer_kind {
+    /* homes, whose slots have different tiers and sizes */
+    MW_BUFFER_PARAMETERS,  /* a slot per unit */
+    MW_BUFFER_GRADIENTS,   /* a slot per unit */
+    MW_BUFFER_CHECKPOINTS, /* a slot per checkpoint */
+    MW_BUFFER_STATE,       /* a slot per chunk */
+    MW_BUFFER_STATE_OTHER, /* the other extent: a slot per chunk that is committed */
+    /* buffers, whose slots are alike */
+    MW_BUFFER_PARAMETERS_GATHERED,     /* whole parts, on the GPU */
+    MW_BUFFER_PARAMETERS_SHARD,        /* on the GPU, before the all-gather */
+    MW_BUFFER_PARAMETERS_PINNED,       /* shards in host memory, from NVMe */
+    MW_BUFFER_GRADIENTS_WHOLE,         /* of parts, as backward makes them */
+    MW_BUFFER_GRADIENTS_TIED,          /* of tied logits, until the embedding's come */
+    MW_BUFFER_GRADIENTS_SHARD,         /* on the GPU, reduced */
+    MW_BUFFER_GRADIENTS_PINNED,        /* shards in host memory, to be accumulated or written */
+    MW_BUFFER_CHECKPOINTS_STAGED,      /* on the GPU, of those that live elsewhere */
+    MW_BUFFER_CHECKPOINTS_PINNED,      /* in host memory, of those on NVMe */
+    MW_BUFFER_ACTIVATIONS,             /* dozens of tensors, never one request */
+    MW_BUFFER_LOGITS,                  /* of one chunk of the tokens */
+    MW_BUFFER_STATE_PINNED,            /* chunks' state from NVMe, with gradients from there */
+    MW_BUFFER_COMMIT_RECORDS,          /* two, which take turns */
+    MW_BUFFER_SAVES,                   /* two, which take turns */
+    MW_BUFFER_UPDATE_GRADIENTS_PINNED, /* chunks' gradients on their way to the update, */
+    MW_BUFFER_UPDATE_GRADIENTS_GPU,    /* in host memory and on the GPU */
+    MW_BUFFER_UPDATED_PINNED,          /* chunks' new 16-bit parameters on their way home, */
+    MW_BUFFER_UPDATED_GPU,             /* in host memory and on the GPU */
+    MW_BUFFER_CHECKSUMS,               /* of all that is on drives: behind all else of its tier */
+    MW_BUFFER_KIND_COUNT
+};
+#define MW_BUFFER_HOME_KINDS (MW_BUFFER_STATE_OTHER + 1)
+
+struct mw_buffer {
+    enum mw_tier tier; /* MW_TIER_COUNT: a home, of whose slots each has its own */
+    enum mw_purpose purpose;
+    bool persistent; /* its content outlives the step */
+    int64_t count;   /* of slots; 0: the step needs none */
+    int64_t bytes;   /* of each; of a home 0 */
+};
+
+/* One slot of a buffer or home. */
+struct mw_sized_slot {
+    enum mw_tier tier;
+    int64_t bytes;
+};
+
 /* Global batches, in sequences; 0: none. */
 struct mw_nearest_batches {
     int64_t quick; /* of MW_OPS_QUICK ops at most */
@@ -112,30 +160,11 @@ struct mw_sizing {
 
     int64_t checkpoint_count; /* groups of layers; 0 without checkpointing */
     int64_t checkpoint_bytes; /* one checkpoint */
-    int64_t activation_bytes; /* working memory (AWM), all of it */
-    int64_t activation_slots, activation_slot_bytes; /* dozens of tensors, never one request */
-    int64_t logits_bytes; /* of one chunk */
-    int64_t commit_record_bytes; /* of one of two; 0 where no state is committed */
-    int64_t checksum_bytes; /* of all that is on drives */
-    int64_t saved_bytes; /* a save of what no extent of the state has; 0: nothing is saved */
-    int64_t save_steps;  /* from one save to the next */
-    bool saves_in_step;  /* it is part of every step's commit */
+    int64_t save_steps; /* from one save of what no extent of the state has to the next; 0: none */
+    bool saves_in_step; /* it is part of every step's commit */
 
-    int64_t param_ring, param_slot_bytes;       /* gathered units on the GPU */
-    int64_t shard_ring, shard_slot_bytes;       /* shards on the GPU, before the all-gather */
-    int64_t pinned_ring, pinned_slot_bytes;     /* shards in host memory, from NVMe */
-    int64_t gradient_ring, gradient_slot_bytes; /* full gradients of a unit on the GPU */
-    int64_t tied_gradients, tied_gradient_bytes; /* of tied logits, until the embedding's come */
-    int64_t gradient_shard_ring, gradient_shard_bytes;    /* on the GPU, before D2H */
-    int64_t gradient_pinned_ring, gradient_pinned_bytes;  /* in host memory */
-    int64_t checkpoint_ring, checkpoint_pinned_ring;      /* staging of offloaded checkpoints */
-    int64_t optimizer_sets, optimizer_set_bytes;          /* host buffers for state from NVMe */
-    int64_t incoming_ring, incoming_slot_bytes;           /* gradients for it, in host memory, */
-    int64_t gpu_incoming_ring, gpu_incoming_bytes;        /* and on the GPU */
-    int64_t gather_ring, gather_slot_bytes;               /* updated shards on their way back */
-    int64_t gpu_gather_ring, gpu_gather_bytes;            /* from the GPU */
-
-    int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT];
+    struct mw_buffer buffers[MW_BUFFER_KIND_COUNT]; /* all slots */
+    int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
     int64_t largest_bytes[MW_TIER_COUNT]; /* largest contiguous request */
     struct mw_tier_info tiers[MW_TIER_COUNT];
@@ -171,6 +200,10 @@ struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing,
                                             const struct mw_chunk *chunk);
 /* All chunks of the step in order, [chunk_count]; g_free it. */
 struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
+/* Its state is written to the other of two extents (--commit step). */
+bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
+/* All slots of a kind in order, [buffers[kind].count], homes too; g_free it. */
+struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* As many as mw_build_plan makes of it. */
 int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);

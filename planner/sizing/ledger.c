@@ -1,0 +1,232 @@
+/* What all slots together take of each tier, what the tier has, and whether that is enough. */
+#include <glib.h>
+
+#include "base/arithmetic.h"
+#include "planner/sizing/internal.h"
+
+#define FAR_TOO_LARGE (INT64_MAX / 2)
+
+/* --- the slots of the table ------------------------------------------------------------------ */
+
+static const uint8_t *
+tiers_of_units(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
+{
+    return kind == MW_BUFFER_PARAMETERS ? sizing->param_home : sizing->gradient_home;
+}
+
+static void
+list_units(const struct mw_sizing *sizing, enum mw_buffer_kind kind, struct mw_sized_slot *slots)
+{
+    const uint8_t *tiers = tiers_of_units(sizing, kind);
+
+    for (uint32_t u = 0; u < sizing->unit_count; u++)
+        slots[u] = (struct mw_sized_slot){
+            tiers[u], mw_sizing_home_bytes(sizing, kind, mw_sizing_unit(sizing, u))};
+}
+
+static void
+list_checkpoints(const struct mw_sizing *sizing, struct mw_sized_slot *slots)
+{
+    for (int64_t c = 0; c < sizing->checkpoint_count; c++)
+        slots[c] = (struct mw_sized_slot){sizing->checkpoint_home[c], sizing->checkpoint_bytes};
+}
+
+static void
+list_chunks(const struct mw_sizing *sizing, enum mw_buffer_kind kind, struct mw_sized_slot *slots)
+{
+    g_autofree struct mw_chunk *chunks = mw_sizing_chunks(sizing);
+
+    for (uint32_t c = 0; c < sizing->chunk_count; c++)
+        if (kind == MW_BUFFER_STATE || mw_sizing_commits_chunk(sizing, &chunks[c]))
+            *slots++ =
+                (struct mw_sized_slot){chunks[c].tier, mw_sizing_state_bytes(sizing, &chunks[c])};
+}
+
+struct mw_sized_slot *
+mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
+{
+    const struct mw_buffer *buffer = &sizing->buffers[kind];
+    struct mw_sized_slot *slots = g_new(struct mw_sized_slot, buffer->count + 1);
+
+    if (kind == MW_BUFFER_PARAMETERS || kind == MW_BUFFER_GRADIENTS)
+        list_units(sizing, kind, slots);
+    else if (kind == MW_BUFFER_CHECKPOINTS)
+        list_checkpoints(sizing, slots);
+    else if (kind == MW_BUFFER_STATE || kind == MW_BUFFER_STATE_OTHER)
+        list_chunks(sizing, kind, slots);
+    else
+        for (int64_t i = 0; i < buffer->count; i++)
+            slots[i] = (struct mw_sized_slot){buffer->tier, buffer->bytes};
+    return slots;
+}
+
+/* --- their sum ------------------------------------------------------------------------------- */
+
+static void
+add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, enum mw_tier tier, int64_t bytes,
+          int64_t count)
+{
+    enum mw_purpose purpose = sizing->buffers[kind].purpose;
+    int64_t all;
+
+    if (!count || !bytes)
+        return;
+    bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES);
+    /* So large that nothing holds it: how large does not matter. */
+    if (__builtin_mul_overflow(bytes, count, &all) || all > FAR_TOO_LARGE)
+        all = FAR_TOO_LARGE;
+    sizing->ledger[tier][purpose] = MIN(sizing->ledger[tier][purpose] + all, FAR_TOO_LARGE);
+    sizing->need_bytes[tier] = MIN(sizing->need_bytes[tier] + all, FAR_TOO_LARGE);
+    sizing->largest_bytes[tier] = MAX(sizing->largest_bytes[tier], bytes);
+}
+
+/* A search does this thousands of times: the blocks of a class are alike but for their tiers. */
+static void
+add_units(struct mw_sizing *sizing, enum mw_buffer_kind kind)
+{
+    const uint8_t *tiers = tiers_of_units(sizing, kind);
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        for (int u = 0; u < class->unit_count; u++) {
+            int64_t bytes = mw_sizing_home_bytes(sizing, kind, &class->units[u]);
+            int64_t blocks_in[MW_TIER_COUNT] = {0};
+            for (int64_t block = 0; block < class->blocks; block++)
+                blocks_in[tiers[block * class->unit_count + u]]++;
+            for (int t = 0; t < MW_TIER_COUNT; t++)
+                add_slots(sizing, kind, t, bytes, blocks_in[t]);
+        }
+        tiers += class->blocks * class->unit_count;
+    }
+}
+
+static void
+add_chunks(struct mw_sizing *sizing)
+{
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
+        const struct mw_chunk *chunk = &sizing->run_chunks[c];
+        int64_t bytes = mw_sizing_state_bytes(sizing, chunk);
+        add_slots(sizing, MW_BUFFER_STATE, chunk->tier, bytes, chunk->times);
+        if (mw_sizing_commits_chunk(sizing, chunk))
+            add_slots(sizing, MW_BUFFER_STATE_OTHER, chunk->tier, bytes, chunk->times);
+    }
+}
+
+static void
+sum_slots(struct mw_sizing *sizing)
+{
+    struct mw_buffer *buffers = sizing->buffers, *checksums = &buffers[MW_BUFFER_CHECKSUMS];
+
+    add_units(sizing, MW_BUFFER_PARAMETERS);
+    add_units(sizing, MW_BUFFER_GRADIENTS);
+    for (int64_t c = 0; c < sizing->checkpoint_count; c++)
+        add_slots(sizing, MW_BUFFER_CHECKPOINTS, sizing->checkpoint_home[c],
+                  sizing->checkpoint_bytes, 1);
+    add_chunks(sizing);
+    for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_CHECKSUMS; kind++)
+        add_slots(sizing, kind, buffers[kind].tier, buffers[kind].bytes, buffers[kind].count);
+    /* What drives give back is checked against what they were given last, page by page. */
+    checksums->bytes = mw_plan_checksum_bytes(sizing->need_bytes[MW_TIER_NVME]);
+    checksums->count = checksums->bytes > 0;
+    add_slots(sizing, MW_BUFFER_CHECKSUMS, checksums->tier, checksums->bytes, checksums->count);
+}
+
+/* --- verdict --------------------------------------------------------------------------------- */
+
+static void
+read_tiers(struct mw_sizing *sizing)
+{
+    const struct mw_hardware *hw = sizing->hardware;
+    int64_t ranks = sizing->ranks_per_node;
+    struct mw_tier_info *tiers = sizing->tiers;
+
+    tiers[MW_TIER_GPU] =
+        (struct mw_tier_info){hw->gpu_memory_bytes - hw->gpu_reserve_bytes, hw->gpu_reserve_bytes,
+                              hw->gpu_largest_request_bytes};
+    tiers[MW_TIER_CPU] =
+        (struct mw_tier_info){(hw->host_memory_bytes - hw->host_reserve_bytes) / ranks,
+                              hw->host_reserve_bytes / ranks, hw->host_largest_request_bytes};
+    tiers[MW_TIER_NVME] =
+        (struct mw_tier_info){MAX(0, hw->nvme_capacity_bytes - hw->nvme_reserve_bytes) / ranks,
+                              hw->nvme_reserve_bytes / ranks, INT64_MAX};
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        if (tiers[t].largest_request_bytes <= 0 ||
+            tiers[t].largest_request_bytes > tiers[t].capacity_bytes)
+            tiers[t].largest_request_bytes = tiers[t].capacity_bytes;
+}
+
+/* What eager frameworks keep beyond what the operators' backward needs (docs/MODEL.md 10.17): it
+ * must have room, and is in no slot of the plan. */
+static int64_t
+eager_bytes(const struct mw_sizing *sizing, int tier)
+{
+    return tier == MW_TIER_GPU && sizing->settings.eager
+               ? (MW_EAGER_ACTIVATIONS - 1) * sizing->ledger[tier][MW_PURPOSE_ACTIVATIONS]
+               : 0;
+}
+
+static void
+judge(struct mw_sizing *sizing)
+{
+    double worst = 0;
+
+    sizing->fits = true;
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        const struct mw_tier_info *tier = &sizing->tiers[t];
+        int64_t sum = sizing->need_bytes[t] + eager_bytes(sizing, t) - tier->capacity_bytes;
+        int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
+        int64_t lack = sum > 0 ? sum : one;
+        double relative = (double)lack / MAX(1, tier->capacity_bytes);
+        if (lack <= 0 || (!sizing->fits && relative <= worst))
+            continue;
+        sizing->fits = false;
+        sizing->limiting_tier = t;
+        sizing->short_bytes = lack;
+        sizing->fragmentation = sum <= 0;
+        worst = relative;
+    }
+}
+
+double
+mw_sizing_lack(const struct mw_sizing *sizing)
+{
+    return (double)sizing->short_bytes /
+           MAX(1, sizing->tiers[sizing->limiting_tier].capacity_bytes);
+}
+
+int64_t
+mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier)
+{
+    const struct mw_tier_info *info = &sizing->tiers[tier];
+
+    return MAX(0, MAX(sizing->need_bytes[tier] + eager_bytes(sizing, tier) - info->capacity_bytes,
+                      sizing->largest_bytes[tier] - info->largest_request_bytes));
+}
+
+/* Of all tiers, each as a share of itself. */
+static double
+whole_lack(const struct mw_sizing *sizing)
+{
+    double sum = 0;
+
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        sum += (double)mw_sizing_lack_of(sizing, t) / MAX(1, sizing->tiers[t].capacity_bytes);
+    return sum;
+}
+
+bool
+mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other)
+{
+    double lack = mw_sizing_lack(one), other_lack = mw_sizing_lack(other);
+
+    return one->fits || lack < other_lack ||
+           (lack == other_lack && whole_lack(one) < whole_lack(other));
+}
+
+void
+mw_sizing_sum_ledger(struct mw_sizing *sizing)
+{
+    sum_slots(sizing);
+    read_tiers(sizing);
+    judge(sizing);
+}
