@@ -3,28 +3,11 @@
 
 #include "planner/build/internal.h"
 
-/* The operator that a unit's tiles cut: an embedding or a matrix product. */
-static int
-largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
-{
-    int best = unit->first;
-
-    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
-        if (class->operators[i].params > class->operators[best].params)
-            best = i;
-    return best;
-}
-
-/* Megatron's slicing (ZeRO Sec. 2.1): one all-reduce after the attention's projection and one
- * after the MLP, forward and recompute; backward, before QKV's and MLP's inputs. */
 static bool
 needs_all_reduce(const struct builder *b, const struct visit *v, enum mw_operator operator_)
 {
-    if (b->sizing->tp == 1 || v->layer < 0)
-        return false;
-    if (v->phase == MW_PHASE_BACKWARD)
-        return operator_ == MW_OPERATOR_QKV || operator_ == MW_OPERATOR_MLP_UP;
-    return operator_ == MW_OPERATOR_PROJECTION || operator_ == MW_OPERATOR_MLP_DOWN;
+    return b->sizing->tp > 1 && v->layer >= 0 &&
+           mw_sizing_all_reduces(operator_, v->phase == MW_PHASE_BACKWARD);
 }
 
 static void
@@ -174,7 +157,8 @@ mw_compute_visit(struct builder *b, uint32_t visit)
     const struct mw_unit *unit = &class->units[v->unit];
     bool weight = v->tied == TIED_WEIGHT;
     int64_t tiles = weight ? b->sizing->classes[MW_CLASS_HEAD].units[0].tiles : unit->tiles;
-    int tiled = weight ? find_operator(class, MW_OPERATOR_LOGITS) : largest_operator(class, unit);
+    int tiled = weight ? find_operator(class, MW_OPERATOR_LOGITS)
+                       : mw_sizing_largest_operator(class, unit);
     if (backward && (weight || makes_gradient(b, v, unit, tiled)))
         gradient = mw_gradient_slot(b, v, &mode);
     for (int step = 0; step < unit->count; step++) {

@@ -6,6 +6,14 @@
 
 const struct mw_unit *mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit);
 
+/* The operator that a unit's tiles cut, an embedding or a matrix product, by its index in the
+ * class. */
+int mw_sizing_largest_operator(const struct mw_class_info *class, const struct mw_unit *unit);
+
+/* Megatron's slicing (ZeRO Sec. 2.1): one all-reduce after the attention's projection and one after
+ * the MLP, forward and recompute; backward, before QKV's and the MLP's inputs. */
+bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
+
 /* The operator that a unit is named by: the one with the most parameters.  What tied logits have
  * beside the embedding goes by the name of a projection. */
 enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit);

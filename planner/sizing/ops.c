@@ -16,17 +16,6 @@ struct passage {
     int64_t loads;   /* of its parameters a micro-batch, each in as many parts as it has tiles */
 };
 
-static int
-largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
-{
-    int best = unit->first;
-
-    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
-        if (class->operators[i].params > class->operators[best].params)
-            best = i;
-    return best;
-}
-
 /* --- one micro-batch ------------------------------------------------------------------------- */
 
 /* From where they live to the GPU, and from there to all ranks. */
@@ -74,14 +63,12 @@ gradient_ops(const struct mw_sizing *s, const struct passage *p)
 static int64_t
 slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
 {
-    int tiled = largest_operator(p->class, p->unit);
+    int tiled = mw_sizing_largest_operator(p->class, p->unit);
     int64_t ops = 0;
 
     for (int i = p->unit->first; s->tp > 1 && i < p->unit->first + p->unit->count; i++) {
         enum mw_operator operator_ = p->class->operators[i].operator_;
-        bool met = backward
-                       ? operator_ == MW_OPERATOR_QKV || operator_ == MW_OPERATOR_MLP_UP
-                       : operator_ == MW_OPERATOR_PROJECTION || operator_ == MW_OPERATOR_MLP_DOWN;
+        bool met = mw_sizing_all_reduces(operator_, backward);
         bool comes_last = p->unit->tiles == 1 || (backward ? i <= tiled : i >= tiled);
         ops += met && comes_last;
     }
@@ -132,7 +119,7 @@ tied_logits_ops(const struct mw_sizing *s)
 static int64_t
 tail_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
-    int tiled = largest_operator(p->class, p->unit);
+    int tiled = mw_sizing_largest_operator(p->class, p->unit);
     int64_t pass = 0;
 
     if (mw_sizing_tied(s))

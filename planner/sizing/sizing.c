@@ -80,17 +80,33 @@ walk_model(struct mw_sizing *sizing)
     }
 }
 
+int
+mw_sizing_largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
+{
+    int best = unit->first;
+
+    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
+        if (class->operators[i].params > class->operators[best].params)
+            best = i;
+    return best;
+}
+
+bool
+mw_sizing_all_reduces(enum mw_operator operator_, bool backward)
+{
+    return backward ? operator_ == MW_OPERATOR_QKV || operator_ == MW_OPERATOR_MLP_UP
+                    : operator_ == MW_OPERATOR_PROJECTION || operator_ == MW_OPERATOR_MLP_DOWN;
+}
+
 /* What a row of a unit is: an output of its largest product with its bias, of a gated MLP one of
  * the gate and one of the product beside it; a token's or a position's embedding. */
 static void
 find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class, struct mw_unit *unit)
 {
-    const struct mw_operator_info *info = &class->operators[unit->first];
-
-    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
-        if (class->operators[i].params > info->params)
-            info = &class->operators[i];
+    const struct mw_operator_info *info =
+        &class->operators[mw_sizing_largest_operator(class, unit)];
     int64_t rows = info->n;
+
     if (info->operator_ == MW_OPERATOR_EMBEDDING)
         rows = info->params / sizing->model->hidden;
     else if (info->operator_ == MW_OPERATOR_MLP_UP)
@@ -215,13 +231,8 @@ mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit)
     int index;
     const struct mw_class_info *class =
         &sizing->classes[mw_sizing_locate(sizing, unit, &layer, &index)];
-    const struct mw_unit *info = &class->units[index];
-    int best = info->first;
-
-    for (int i = info->first; i < info->first + info->count; i++)
-        if (class->operators[i].params > class->operators[best].params)
-            best = i;
-    enum mw_operator operator_ = class->operators[best].operator_;
+    int largest = mw_sizing_largest_operator(class, &class->units[index]);
+    enum mw_operator operator_ = class->operators[largest].operator_;
     bool tied = operator_ == MW_OPERATOR_LOGITS && mw_sizing_tied(sizing);
     return tied ? MW_OPERATOR_PROJECTION : operator_;
 }
