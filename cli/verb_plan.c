@@ -26,7 +26,7 @@ find_largest(const struct cli_request *request, enum mw_strategy strategy, struc
     struct mw_model model = request->question.model;
 
     asked.strategy = strategy;
-    if (!mw_settings_resolve(&planned, &asked, &resolved, error))
+    if (!mw_settings_complete(&planned, &asked, &resolved, error))
         return false;
     bool more;
     model.layers = mw_planner_largest_layers(&planned, &resolved, &more, error);

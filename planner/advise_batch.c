@@ -89,7 +89,7 @@ mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings
     s.ops_max = asked->ops_max;
     of_strategy.strategy = s.strategy;
     mw_sizing_refuse_ops(request->model, request->hardware, &s, asked, batches, &refused);
-    if (mw_settings_resolve(request, &of_strategy, &resolved, NULL))
+    if (mw_settings_complete(request, &of_strategy, &resolved, NULL))
         mw_planner_advise_batch(request, &resolved, &refused);
     g_clear_error(error);
     *error = refused;

@@ -3,7 +3,7 @@
 #include <glib.h>
 #include <math.h>
 
-#include "planner/room.h"
+#include "planner/fits.h"
 #include "planner/sizing/internal.h"
 
 #define GRAD_ACCUM_MAX 65536
@@ -42,14 +42,14 @@ fits_sequences(const struct mw_request *request, const struct mw_settings *setti
     struct mw_settings s = *settings;
 
     s.micro_batch = (double)sequences / s.tp;
-    return mw_room_fits(request, &s);
+    return mw_fits_in_some_parts(request, &s);
 }
 
 static int64_t
 largest_sequences(const struct mw_request *request, const struct mw_settings *settings,
                   int64_t guess)
 {
-    return mw_room_largest(request, settings, fits_sequences, guess,
+    return mw_fits_largest(request, settings, fits_sequences, guess,
                            MIN(SEQUENCES_MAX, mw_most_sequences(settings)));
 }
 
@@ -68,7 +68,7 @@ most_tiles(const struct search *search, int64_t sequences)
     if (s.tiles != MW_AUTO || !sequences)
         return 0;
     s.micro_batch = (double)sequences / s.tp;
-    struct mw_sizing *sizing = mw_planner_size(search->request, &s, NULL);
+    struct mw_sizing *sizing = mw_planner_size_placement(search->request, &s, NULL);
     int64_t tiles = sizing && sizing->fits ? sizing->settings.tiles : 0;
     mw_sizing_free(sizing);
     return tiles;
@@ -125,7 +125,7 @@ split_global_batch(struct search *search)
             continue;
         s->micro_batch = sequences / s->tp;
         s->grad_accum = accum;
-        if (!mw_room_fits(search->request, s))
+        if (!mw_fits_in_some_parts(search->request, s))
             continue;
         add(search, s->micro_batch, accum);
         most = sequences / 2;
@@ -163,7 +163,7 @@ add_filled(struct search *search, int64_t sequences)
     s->micro_batch = (double)sequences / s->tp;
     if (sequences < 1 || mw_most_micro_batches(s) < 2)
         return 1;
-    struct mw_sizing *sizing = mw_planner_size(search->request, s, NULL);
+    struct mw_sizing *sizing = mw_planner_size_placement(search->request, s, NULL);
     if (sizing && sizing->fits)
         accum = most_micro_batches(search, sizing);
     if (accum > 1)
@@ -212,7 +212,7 @@ fits_any(const struct mw_request *request, const struct mw_settings *asked)
     for (int i = 0; i < strategies.count; i++) {
         struct mw_settings s = *asked, resolved;
         s.strategy = strategies.one[i];
-        if (mw_settings_resolve(request, &s, &resolved, NULL) &&
+        if (mw_settings_complete(request, &s, &resolved, NULL) &&
             mw_planner_fits(request, &resolved))
             return true;
     }

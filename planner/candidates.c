@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "planner/batches.h"
 #include "planner/planner.h"
-#include "planner/room.h"
+#include "planner/fits.h"
 #include "planner/sizing/internal.h"
 
 #define OPS_UNLIMITED (INT64_C(1) << 60)
@@ -20,7 +20,7 @@ place(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
 
 /* --- placements ------------------------------------------------------------------------------ */
 
-struct gather {
+struct search {
     const struct mw_request *request;
     const struct mw_settings *asked;
     bool any;      /* one that fits is enough */
@@ -53,11 +53,11 @@ is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 }
 
 static void
-blame(struct gather *gather, struct mw_sizing *sizing)
+blame(struct search *search, struct mw_sizing *sizing)
 {
-    if (!gather->nearest || mw_sizing_is_nearer(sizing, gather->nearest)) {
-        mw_sizing_free(gather->nearest);
-        gather->nearest = sizing;
+    if (!search->nearest || mw_sizing_is_nearer(sizing, search->nearest)) {
+        mw_sizing_free(search->nearest);
+        search->nearest = sizing;
     } else {
         mw_sizing_free(sizing);
     }
@@ -65,18 +65,18 @@ blame(struct gather *gather, struct mw_sizing *sizing)
 
 /* Takes the sizing; whether it fits. */
 static bool
-keep(struct gather *gather, struct mw_sizing *sizing)
+keep(struct search *search, struct mw_sizing *sizing)
 {
     if (!sizing->fits) {
-        blame(gather, sizing);
+        blame(search, sizing);
         return false;
     }
-    for (guint i = 0; i < gather->found->len; i++)
-        if (is_needless(sizing, gather->found->pdata[i])) {
+    for (guint i = 0; i < search->found->len; i++)
+        if (is_needless(sizing, search->found->pdata[i])) {
             mw_sizing_free(sizing);
             return true;
         }
-    g_ptr_array_add(gather->found, sizing);
+    g_ptr_array_add(search->found, sizing);
     return true;
 }
 
@@ -92,10 +92,10 @@ has_room_for_more_ops(const struct mw_request *request, const struct mw_settings
 {
     struct mw_settings s = *settings;
 
-    if (mw_room_is_hopeless(nearest, settings))
+    if (mw_fits_in_no_parts(nearest, settings))
         return false;
     s.ops_max = OPS_UNLIMITED;
-    struct mw_sizing *sizing = mw_planner_size(request, &s, NULL);
+    struct mw_sizing *sizing = mw_planner_size_placement(request, &s, NULL);
     bool fits = sizing && sizing->fits;
     if (fits) {
         s = sizing->settings;
@@ -108,12 +108,12 @@ has_room_for_more_ops(const struct mw_request *request, const struct mw_settings
 
 /* The sizing, or why there is none. */
 static struct mw_sizing *
-size_or_refuse(struct gather *gather, const struct mw_settings *settings, GError **error)
+size_or_refuse(struct search *search, const struct mw_settings *settings, GError **error)
 {
-    struct mw_sizing *sizing = mw_planner_size(gather->request, settings, error);
+    struct mw_sizing *sizing = mw_planner_size_placement(search->request, settings, error);
 
-    if (!gather->blame || !sizing || sizing->fits ||
-        !has_room_for_more_ops(gather->request, settings, sizing, error))
+    if (!search->blame || !sizing || sizing->fits ||
+        !has_room_for_more_ops(search->request, settings, sizing, error))
         return sizing;
     mw_sizing_free(sizing);
     return NULL;
@@ -121,46 +121,46 @@ size_or_refuse(struct gather *gather, const struct mw_settings *settings, GError
 
 /* One placement with one batch. */
 static bool
-try_batch(struct gather *gather, const struct mw_settings *settings)
+try_batch(struct search *search, const struct mw_settings *settings)
 {
-    if (!gather->blame && !mw_room_fits(gather->request, settings))
+    if (!search->blame && !mw_fits_in_some_parts(search->request, settings))
         return false;
     GError *refused = NULL;
-    struct mw_sizing *sizing = size_or_refuse(gather, settings, &refused);
+    struct mw_sizing *sizing = size_or_refuse(search, settings, &refused);
     /* Of several refusals the last is kept: it is of the placement with most transfers, and what is
      * few enough for it is so for all. */
     if (refused) {
-        g_clear_error(&gather->error);
-        gather->error = refused;
+        g_clear_error(&search->error);
+        search->error = refused;
     }
-    return sizing && keep(gather, sizing);
+    return sizing && keep(search, sizing);
 }
 
 static bool
-try_batches(struct gather *gather, struct mw_settings *s)
+try_batches(struct search *search, struct mw_settings *s)
 {
     struct mw_batches batches;
     bool kept = false;
 
-    mw_batches_find(gather->request, s, &gather->guess, &batches);
+    mw_batches_find(search->request, s, &search->guess, &batches);
     for (int i = 0; i < batches.count; i++) {
-        if ((gather->any && kept) || (gather->blame && i))
+        if ((search->any && kept) || (search->blame && i))
             break;
         s->micro_batch = batches.one[i].micro_batch;
         s->grad_accum = batches.one[i].grad_accum;
-        kept = try_batch(gather, s) || kept;
+        kept = try_batch(search, s) || kept;
     }
     return kept;
 }
 
 /* What the user fixed stays as it is; gradients follow an optimizer state that is fixed. */
 static bool
-try_exactly(struct gather *gather, const struct tiers *tiers)
+try_exactly(struct search *search, const struct tiers *tiers)
 {
-    struct mw_settings s = *gather->asked;
+    struct mw_settings s = *search->asked;
     bool fixed = s.placement[MW_STATE_OPTIMIZER].count > 0;
 
-    if (gather->any && gather->found->len)
+    if (search->any && search->found->len)
         return true;
     if (!fixed)
         place(&s, MW_STATE_OPTIMIZER, tiers->optimizer);
@@ -172,29 +172,29 @@ try_exactly(struct gather *gather, const struct tiers *tiers)
         place(&s, MW_STATE_PARAMETERS, tiers->params);
     if (!s.placement[MW_STATE_ACTIVATIONS].count)
         place(&s, MW_STATE_ACTIVATIONS, tiers->activations);
-    return try_batches(gather, &s);
+    return try_batches(search, &s);
 }
 
 /* Gradients follow the optimizer state, and stay in host memory while it has room. */
 static bool
-try_gradients(struct gather *gather, struct tiers tiers)
+try_gradients(struct search *search, struct tiers tiers)
 {
     const struct mw_state_traits *gradients =
-        &mw_strategy_traits(gather->asked->strategy)->state[MW_STATE_GRADIENTS];
+        &mw_strategy_traits(search->asked->strategy)->state[MW_STATE_GRADIENTS];
     enum mw_tier deepest = MIN(tiers.optimizer, gradients->deepest);
 
     tiers.gradients = MIN(tiers.optimizer, MW_TIER_CPU);
-    bool kept = try_exactly(gather, &tiers);
+    bool kept = try_exactly(search, &tiers);
     while (++tiers.gradients <= deepest)
-        kept = try_exactly(gather, &tiers) || kept;
+        kept = try_exactly(search, &tiers) || kept;
     return kept;
 }
 
 /* All moves of parameters and checkpoints with the optimizer state there, which goes first. */
 static bool
-try_optimizer(struct gather *gather, enum mw_tier optimizer)
+try_optimizer(struct search *search, enum mw_tier optimizer)
 {
-    const struct mw_strategy_traits *strategy = mw_strategy_traits(gather->asked->strategy);
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(search->asked->strategy);
     const struct mw_state_traits *params = &strategy->state[MW_STATE_PARAMETERS];
     const struct mw_state_traits *activations = &strategy->state[MW_STATE_ACTIVATIONS];
     struct tiers tiers = {.optimizer = optimizer};
@@ -203,7 +203,7 @@ try_optimizer(struct gather *gather, enum mw_tier optimizer)
     for (tiers.activations = activations->nearest; tiers.activations <= activations->deepest;
          tiers.activations++)
         for (tiers.params = params->nearest; tiers.params <= params->deepest; tiers.params++) {
-            kept = try_gradients(gather, tiers) || kept;
+            kept = try_gradients(search, tiers) || kept;
             if (optimizer == MW_TIER_GPU)
                 return kept;
         }
@@ -213,18 +213,18 @@ try_optimizer(struct gather *gather, enum mw_tier optimizer)
 /* A tier below the first with room is tried too: it may leave room for a larger batch or for fewer
  * tiles.  The batch that an open one comes to finds the same placements again. */
 static void
-try_all(struct gather *gather)
+try_all(struct search *search)
 {
     const struct mw_state_traits *optimizer =
-        &mw_strategy_traits(gather->asked->strategy)->state[MW_STATE_OPTIMIZER];
+        &mw_strategy_traits(search->asked->strategy)->state[MW_STATE_OPTIMIZER];
     int kept = 0;
 
-    if (gather->asked->placement[MW_STATE_OPTIMIZER].count) {
-        try_optimizer(gather, MW_TIER_CPU);
+    if (search->asked->placement[MW_STATE_OPTIMIZER].count) {
+        try_optimizer(search, MW_TIER_CPU);
         return;
     }
     for (enum mw_tier tier = optimizer->nearest; tier <= optimizer->deepest && kept < 2; tier++)
-        kept += try_optimizer(gather, tier);
+        kept += try_optimizer(search, tier);
 }
 
 bool
@@ -232,14 +232,14 @@ mw_planner_fits(const struct mw_request *request, const struct mw_settings *reso
 {
     g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
     struct mw_settings least = *resolved;
-    struct gather gather = {
+    struct search search = {
         .request = request, .asked = &least, .any = true, .guess = 1, .found = found};
 
     if (least.micro_batch == MW_AUTO && least.global_batch == MW_AUTO)
         least.micro_batch = 1.0 / least.tp;
-    try_all(&gather);
-    mw_sizing_free(gather.nearest);
-    g_clear_error(&gather.error);
+    try_all(&search);
+    mw_sizing_free(search.nearest);
+    g_clear_error(&search.error);
     return found->len > 0;
 }
 
@@ -247,43 +247,43 @@ mw_planner_fits(const struct mw_request *request, const struct mw_settings *reso
 static GPtrArray *
 blame_all(const struct mw_request *request, const struct mw_settings *resolved, GError **error)
 {
-    struct gather gather = {.request = request, .asked = resolved, .blame = true, .guess = 1};
+    struct search search = {.request = request, .asked = resolved, .blame = true, .guess = 1};
 
-    gather.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
-    try_all(&gather);
-    if (gather.found->len || !gather.error) {
-        g_clear_error(&gather.error);
-        if (gather.found->len)
-            mw_sizing_free(gather.nearest);
+    search.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    try_all(&search);
+    if (search.found->len || !search.error) {
+        g_clear_error(&search.error);
+        if (search.found->len)
+            mw_sizing_free(search.nearest);
         else
-            g_ptr_array_add(gather.found, gather.nearest);
-        return gather.found;
+            g_ptr_array_add(search.found, search.nearest);
+        return search.found;
     }
     if (error)
-        mw_planner_advise_batch(request, resolved, &gather.error);
-    g_propagate_error(error, gather.error);
-    g_ptr_array_unref(gather.found);
-    mw_sizing_free(gather.nearest);
+        mw_planner_advise_batch(request, resolved, &search.error);
+    g_propagate_error(error, search.error);
+    g_ptr_array_unref(search.found);
+    mw_sizing_free(search.nearest);
     return NULL;
 }
 
 GPtrArray *
-mw_planner_fitting(const struct mw_request *request, const struct mw_settings *resolved)
+mw_planner_fitting_candidates(const struct mw_request *request, const struct mw_settings *resolved)
 {
-    struct gather gather = {.request = request, .asked = resolved, .guess = 1};
+    struct search search = {.request = request, .asked = resolved, .guess = 1};
 
-    gather.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
-    try_all(&gather);
-    mw_sizing_free(gather.nearest);
-    g_clear_error(&gather.error);
-    return gather.found;
+    search.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    try_all(&search);
+    mw_sizing_free(search.nearest);
+    g_clear_error(&search.error);
+    return search.found;
 }
 
 GPtrArray *
 mw_planner_candidates(const struct mw_request *request, const struct mw_settings *resolved,
                       GError **error)
 {
-    GPtrArray *found = mw_planner_fitting(request, resolved);
+    GPtrArray *found = mw_planner_fitting_candidates(request, resolved);
 
     if (found->len)
         return found;
@@ -325,7 +325,7 @@ mw_planner_largest_layers(const struct mw_request *request, const struct mw_sett
         g_propagate_error(error, g_steal_pointer(&refused));
         return -1;
     }
-    int64_t layers = mw_room_largest(request, resolved, layers_fit, 1, LAYERS_MAX);
+    int64_t layers = mw_fits_largest(request, resolved, layers_fit, 1, LAYERS_MAX);
     probe = *resolved;
     probe.ops_max = OPS_UNLIMITED;
     *more = layers_fit(request, &probe, layers + 1);

@@ -49,9 +49,9 @@ mw_planner_nearest_batches(const struct mw_request *request, const struct mw_set
     two.global_batch = MW_AUTO;
     two.grad_accum = 2;
     two.step_tokens_max = 0;
-    if (!mw_settings_resolve(request, &two, &resolved, NULL))
+    if (!mw_settings_complete(request, &two, &resolved, NULL))
         return;
-    g_autoptr(GPtrArray) found = mw_planner_fitting(request, &resolved);
+    g_autoptr(GPtrArray) found = mw_planner_fitting_candidates(request, &resolved);
     for (guint i = 0; i < found->len; i++) {
         int64_t quick = nearest_of(found->pdata[i], asked, MIN(MW_OPS_QUICK, asked->ops_max));
         int64_t most = nearest_of(found->pdata[i], asked, asked->ops_max);

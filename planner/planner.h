@@ -1,7 +1,7 @@
 /*
  * planner.h - from a request to the placements worth simulating, and to what would make it fit.
  *
- * Order of use: mw_settings_resolve, mw_planner_candidates, then mw_build_plan on those that fit.
+ * Order of use: mw_settings_complete, mw_planner_candidates, then mw_build_plan on those that fit.
  */
 #ifndef MW_PLANNER_PLANNER_H
 #define MW_PLANNER_PLANNER_H
@@ -35,8 +35,8 @@ bool mw_exceeds_step_tokens(double step_tokens, double most);
 
 /* Fills in defaults that need no search and refuses contradictions.  Batch, tiles, commit
  * and placements may stay open. */
-bool mw_settings_resolve(const struct mw_request *request, const struct mw_settings *asked,
-                         struct mw_settings *resolved, GError **error);
+bool mw_settings_complete(const struct mw_request *request, const struct mw_settings *asked,
+                          struct mw_settings *resolved, GError **error);
 
 /* Refuses what planning would refuse on any machine, or, where request->hardware is not NULL, on
  * one of so many GPUs: of it these, their network and their types are read. */
@@ -56,7 +56,8 @@ GPtrArray *mw_planner_candidates(const struct mw_request *request,
                                  const struct mw_settings *resolved, GError **error);
 
 /* Those that fit, at less cost where none does: then it is empty. */
-GPtrArray *mw_planner_fitting(const struct mw_request *request, const struct mw_settings *resolved);
+GPtrArray *mw_planner_fitting_candidates(const struct mw_request *request,
+                                         const struct mw_settings *resolved);
 
 /* Whether any of these would fit, at less cost; an open batch, with one sequence. */
 bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
@@ -85,8 +86,8 @@ void mw_planner_advise_batch(const struct mw_request *request, const struct mw_s
 
 /* The sizing of a placement and a batch that are settled; tiles, chunks and commit may be open.
  * One that fits, or lacks least. */
-struct mw_sizing *mw_planner_size(const struct mw_request *request,
-                                  const struct mw_settings *settings, GError **error);
+struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
+                                            const struct mw_settings *settings, GError **error);
 
 /* The largest micro-batch (sequences per GPU) that fits these placements; 0 if none does. */
 double mw_planner_largest_batch(const struct mw_request *request,

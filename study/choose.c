@@ -259,7 +259,7 @@ find_candidates(const struct mw_question *question, const struct mw_settings *as
     struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings resolved;
 
-    return mw_settings_resolve(&planned, asked, &resolved, error)
+    return mw_settings_complete(&planned, asked, &resolved, error)
                ? mw_planner_candidates(&planned, &resolved, error)
                : NULL;
 }
@@ -271,8 +271,8 @@ find_fitting(const struct mw_question *question, const struct mw_settings *asked
     struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings resolved;
 
-    return mw_settings_resolve(&planned, asked, &resolved, NULL)
-               ? mw_planner_fitting(&planned, &resolved)
+    return mw_settings_complete(&planned, asked, &resolved, NULL)
+               ? mw_planner_fitting_candidates(&planned, &resolved)
                : NULL;
 }
 

@@ -59,7 +59,7 @@ bench_make_plan(struct bench_model *b, const struct mw_settings *asked)
         g_error("no profile rtx4090");
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     struct mw_request request = {&b->model, &hardware};
-    if (!mw_settings_resolve(&request, asked, &resolved, &error))
+    if (!mw_settings_complete(&request, asked, &resolved, &error))
         bench_die(error);
     GPtrArray *candidates = mw_planner_candidates(&request, &resolved, &error);
     if (!candidates)

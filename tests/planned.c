@@ -46,7 +46,7 @@ planned_new(struct planned what, struct mw_hardware *hardware)
         g_error("no model gpt3-175b");
     model.layers = what.layers;
     ask(&what, &asked);
-    if (!mw_settings_resolve(&request, &asked, &resolved, NULL))
+    if (!mw_settings_complete(&request, &asked, &resolved, NULL))
         g_error("settings do not resolve");
     GError *error = NULL;
     GPtrArray *candidates = mw_planner_candidates(&request, &resolved, &error);

@@ -313,7 +313,7 @@ random_request_candidates(const struct random_request *request, GError **error)
     struct mw_request planned = {&request->model, &request->hardware};
     struct mw_settings resolved;
 
-    if (!mw_settings_resolve(&planned, &request->settings, &resolved, error))
+    if (!mw_settings_complete(&planned, &request->settings, &resolved, error))
         return NULL;
     return mw_planner_candidates(&planned, &resolved, error);
 }

@@ -53,7 +53,7 @@ plan_on_nvme(const struct mw_request *request, double batch, int64_t tp, int64_t
     for (int state = 0; state < MW_STATE_COUNT; state++)
         g_assert_true(mw_placement_parse(state == MW_STATE_ACTIVATIONS ? "cpu" : "nvme", "",
                                          &asked.placement[state], NULL));
-    g_assert_true(mw_settings_resolve(request, &asked, &resolved, NULL));
+    g_assert_true(mw_settings_complete(request, &asked, &resolved, NULL));
     return take_first(mw_planner_candidates(request, &resolved, NULL));
 }
 
@@ -107,7 +107,7 @@ test_remedy_for_fixed_tiles(void)
     q.asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
     q.asked.micro_batch = 1;
     q.asked.tiles = 4;
-    g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+    g_assert_true(mw_settings_complete(&q.request, &q.asked, &q.resolved, NULL));
     struct mw_sizing *sizing = take_first(mw_planner_candidates(&q.request, &q.resolved, NULL));
     g_assert_false(sizing->fits);
     g_assert_true(sizing->fragmentation);
@@ -123,7 +123,7 @@ plan_batch(const struct mw_request *request, struct mw_settings *asked, double b
     struct mw_settings resolved;
 
     asked->micro_batch = batch;
-    g_assert_true(mw_settings_resolve(request, asked, &resolved, NULL));
+    g_assert_true(mw_settings_complete(request, asked, &resolved, NULL));
     return take_first(mw_planner_candidates(request, &resolved, NULL));
 }
 
@@ -161,7 +161,7 @@ test_largest_mixture(void)
     q.asked.strategy = MW_STRATEGY_ZERO3;
     q.asked.nodes = 16;
     q.asked.micro_batch = 1;
-    g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+    g_assert_true(mw_settings_complete(&q.request, &q.asked, &q.resolved, NULL));
     int64_t layers = mw_planner_largest_layers(&q.request, &q.resolved, &more, NULL);
     g_assert_cmpint(layers, >, q.model.dense_layers);
     g_assert_false(more);
@@ -184,7 +184,7 @@ test_largest_beyond_plans(void)
     begin(&q, "dgx2", "tiny");
     q.asked.strategy = MW_STRATEGY_ZERO3;
     q.asked.ops_max = 5000;
-    g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+    g_assert_true(mw_settings_complete(&q.request, &q.asked, &q.resolved, NULL));
     int64_t layers = mw_planner_largest_layers(&q.request, &q.resolved, &more, NULL);
     g_assert_cmpint(layers, >, 5000 / 50);
     g_assert_cmpint(layers, <, 5000);
@@ -203,7 +203,7 @@ test_too_many_ops(void)
     q.asked.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
     q.asked.micro_batch = 1;
     q.asked.grad_accum = 4096;
-    g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+    g_assert_true(mw_settings_complete(&q.request, &q.asked, &q.resolved, NULL));
     g_assert_null(mw_planner_candidates(&q.request, &q.resolved, &error));
     g_assert_true(g_str_has_prefix(error->message, "grad-accum=4096: makes a step of "));
     const char *give = strstr(error->message, "; give ");
@@ -227,9 +227,9 @@ test_fitting(void)
     begin(&q, "dgx2", "gpt3-175b");
     for (int s = MW_STRATEGY_DDP; s < MW_STRATEGY_COUNT; s++) {
         q.asked.strategy = s;
-        g_assert_true(mw_settings_resolve(&q.request, &q.asked, &q.resolved, NULL));
+        g_assert_true(mw_settings_complete(&q.request, &q.asked, &q.resolved, NULL));
         g_autoptr(GPtrArray) all = mw_planner_candidates(&q.request, &q.resolved, NULL);
-        g_autoptr(GPtrArray) those = mw_planner_fitting(&q.request, &q.resolved);
+        g_autoptr(GPtrArray) those = mw_planner_fitting_candidates(&q.request, &q.resolved);
         bool fits = ((const struct mw_sizing *)all->pdata[0])->fits;
         g_assert_cmpint(those->len, ==, fits ? all->len : 0);
         g_assert_cmpint(fits, ==, mw_planner_fits(&q.request, &q.resolved));

@@ -29,7 +29,7 @@ candidates(const struct mw_request *request, const struct mw_settings *asked)
     struct mw_settings resolved;
     g_autoptr(GError) error = NULL;
 
-    g_assert_true(mw_settings_resolve(request, asked, &resolved, &error));
+    g_assert_true(mw_settings_complete(request, asked, &resolved, &error));
     GPtrArray *found = mw_planner_candidates(request, &resolved, &error);
     g_assert_no_error(error);
     return found;

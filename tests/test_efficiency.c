@@ -62,7 +62,7 @@ sizing_of(const struct mw_model *model, const struct mw_hardware *hardware, int6
     asked.seq = seq;
     asked.micro_batch = 1;
     asked.checkpoint_interval = checkpoint_interval;
-    mw_settings_resolve(&request, &asked, &resolved, &error);
+    mw_settings_complete(&request, &asked, &resolved, &error);
     g_assert_no_error(error);
     struct mw_sizing *sizing = mw_sizing_new(model, hardware, &resolved, &error);
     g_assert_no_error(error);

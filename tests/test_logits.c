@@ -33,7 +33,7 @@ set_up(struct planned_logits *p, const char *model, int64_t chunks)
     asked.logits_chunks = chunks;
     for (int state = 0; state < MW_STATE_COUNT; state++)
         g_assert_true(mw_placement_parse("cpu", "", &asked.placement[state], NULL));
-    g_assert_true(mw_settings_resolve(&p->request, &asked, &p->settings, NULL));
+    g_assert_true(mw_settings_complete(&p->request, &asked, &p->settings, NULL));
 }
 
 static void
@@ -170,7 +170,7 @@ test_as_few_as_fit(void)
     p.settings.tiles = 1;
     for (p.settings.micro_batch = 10; p.settings.micro_batch <= 150; p.settings.micro_batch += 20) {
         p.settings.logits_chunks = MW_AUTO;
-        struct mw_sizing *sizing = mw_planner_size(&p.request, &p.settings, NULL);
+        struct mw_sizing *sizing = mw_planner_size_placement(&p.request, &p.settings, NULL);
         int64_t chunks = sizing->settings.logits_chunks;
         g_assert_cmpint(chunks & (chunks - 1), ==, 0);
         cut += sizing->fits && chunks > 1;
@@ -197,7 +197,7 @@ test_largest_batch(void)
     double open = mw_planner_largest_batch(&p.request, &p.settings);
     g_assert_cmpfloat(open, >, 2 * whole);
     p.settings.micro_batch = open;
-    struct mw_sizing *sizing = mw_planner_size(&p.request, &p.settings, NULL);
+    struct mw_sizing *sizing = mw_planner_size_placement(&p.request, &p.settings, NULL);
     g_assert_cmpint(sizing->ledger[MW_TIER_GPU][MW_PURPOSE_LOGITS], <,
                     sizing->ledger[MW_TIER_GPU][MW_PURPOSE_ACTIVATIONS] / 4);
     mw_sizing_free(sizing);

@@ -135,7 +135,7 @@ answer(const struct mw_request *request, const struct mw_settings *settings)
     for (int strategy = first; strategy <= last; strategy++) {
         struct mw_settings asked = *settings, resolved;
         asked.strategy = strategy;
-        if (!mw_settings_resolve(request, &asked, &resolved, NULL))
+        if (!mw_settings_complete(request, &asked, &resolved, NULL))
             continue;
         g_autoptr(GPtrArray) found = mw_planner_candidates(request, &resolved, NULL);
         if (!found || (best && !mw_sizing_is_nearer(found->pdata[0], best)))
@@ -298,7 +298,7 @@ fits_in(struct question *q, struct mw_hardware *hardware, const struct costly *c
     struct mw_settings resolved;
 
     memcpy((char *)hardware + costly->memory, &bytes, sizeof bytes);
-    return mw_settings_resolve(&request, settings, &resolved, NULL) &&
+    return mw_settings_complete(&request, settings, &resolved, NULL) &&
            mw_planner_fits(&request, &resolved);
 }
 

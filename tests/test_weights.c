@@ -69,7 +69,7 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
     asked.commit = 0;
     for (int state = 0; state < MW_STATE_COUNT; state++)
         g_assert_true(mw_placement_parse("cpu", "", &asked.placement[state], NULL));
-    g_assert_true(mw_settings_resolve(&request, &asked, &resolved, &error));
+    g_assert_true(mw_settings_complete(&request, &asked, &resolved, &error));
     struct mw_sizing *sizing = mw_sizing_new(model, hardware, &resolved, &error);
     g_assert_no_error(error);
     return sizing;

@@ -59,7 +59,7 @@ make_plan(const struct trained_case *what, const struct mw_model *model)
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     struct mw_request request = {model, &hardware};
     ask(what, &asked);
-    if (!mw_settings_resolve(&request, &asked, &resolved, &error))
+    if (!mw_settings_complete(&request, &asked, &resolved, &error))
         g_error("%s: %s", what->name, error->message);
     GPtrArray *candidates = mw_planner_candidates(&request, &resolved, &error);
     if (!candidates)

@@ -7,15 +7,15 @@
 /* Takes the fewest micro-batches with which the strategy fits, if they are fewer than those found
  * before; `open` has a global batch and both of its parts open. */
 static void
-split_with(const struct mw_plea *plea, const struct mw_settings *open, enum mw_strategy strategy,
+split_with(const struct mw_unfit *unfit, const struct mw_settings *open, enum mw_strategy strategy,
            struct mw_settings *least)
 {
     struct mw_settings asked = *open, s;
 
     asked.strategy = strategy;
-    if (!mw_settings_resolve(plea->request, &asked, &s, NULL))
+    if (!mw_settings_complete(unfit->request, &asked, &s, NULL))
         return;
-    g_autoptr(GPtrArray) found = mw_planner_fitting(plea->request, &s);
+    g_autoptr(GPtrArray) found = mw_planner_fitting_candidates(unfit->request, &s);
     for (guint i = 0; i < found->len; i++) {
         const struct mw_settings *one = &((const struct mw_sizing *)found->pdata[i])->settings;
         if (least->grad_accum != MW_AUTO && least->grad_accum <= one->grad_accum)
@@ -27,18 +27,18 @@ split_with(const struct mw_plea *plea, const struct mw_settings *open, enum mw_s
 
 /* With the strategy, or of auto any; false: none fits. */
 static bool
-split_least(const struct mw_plea *plea, enum mw_strategy strategy, struct mw_settings *least)
+split_least(const struct mw_unfit *unfit, enum mw_strategy strategy, struct mw_settings *least)
 {
     const struct mw_strategies strategies = mw_strategies_of(strategy);
-    struct mw_settings open = *plea->asked;
+    struct mw_settings open = *unfit->asked;
 
     open.strategy = strategy;
     open.micro_batch = MW_AUTO;
     open.grad_accum = MW_AUTO;
     *least = open;
     for (int i = 0; i < strategies.count; i++)
-        split_with(plea, &open, strategies.one[i], least);
-    return least->grad_accum != MW_AUTO && mw_plea_fits(plea, least);
+        split_with(unfit, &open, strategies.one[i], least);
+    return least->grad_accum != MW_AUTO && mw_remedy_fits(unfit, least);
 }
 
 /* A global batch was asked for, and how it is split. */
@@ -73,36 +73,37 @@ split_text(const struct mw_settings *asked, const struct mw_settings *s)
 }
 
 char *
-mw_remedy_accumulation(const struct mw_plea *plea)
+mw_remedy_accumulation(const struct mw_unfit *unfit)
 {
-    const struct mw_settings *asked = plea->asked;
+    const struct mw_settings *asked = unfit->asked;
     struct mw_settings s;
 
-    return is_split(asked) && split_least(plea, asked->strategy, &s) ? split_text(asked, &s) : NULL;
+    return is_split(asked) && split_least(unfit, asked->strategy, &s) ? split_text(asked, &s)
+                                                                      : NULL;
 }
 
 char *
-mw_remedy_strategy_and_accumulation(const struct mw_plea *plea)
+mw_remedy_strategy_and_accumulation(const struct mw_unfit *unfit)
 {
-    const struct mw_settings *asked = plea->asked;
+    const struct mw_settings *asked = unfit->asked;
     const struct mw_strategies others = mw_strategies_beyond(asked->strategy);
     struct mw_settings s;
 
     if (!is_split(asked))
         return NULL;
     for (int i = 0; i < others.count; i++)
-        if (split_least(plea, others.one[i], &s))
+        if (split_least(unfit, others.one[i], &s))
             return split_text(asked, &s);
     return NULL;
 }
 
 char *
-mw_remedy_one_micro_batch(const struct mw_plea *plea)
+mw_remedy_one_micro_batch(const struct mw_unfit *unfit)
 {
-    struct mw_settings s = *plea->asked;
+    struct mw_settings s = *unfit->asked;
 
     if (s.global_batch != MW_AUTO || s.grad_accum <= 1)
         return NULL;
     s.grad_accum = 1;
-    return mw_plea_fits(plea, &s) ? mw_spelled("{grad-accum=1} fits") : NULL;
+    return mw_remedy_fits(unfit, &s) ? mw_spelled("{grad-accum=1} fits") : NULL;
 }

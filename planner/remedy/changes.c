@@ -79,9 +79,9 @@ free_devices(struct mw_settings *s)
 }
 
 struct mw_changes
-mw_changes_none(const struct mw_plea *plea)
+mw_changes_none(const struct mw_unfit *unfit)
 {
-    return (struct mw_changes){plea->asked->strategy, MW_AUTO, MW_AUTO, 0, false};
+    return (struct mw_changes){unfit->asked->strategy, MW_AUTO, MW_AUTO, 0, false};
 }
 
 struct mw_settings
@@ -103,36 +103,36 @@ mw_changes_apply(const struct mw_settings *asked, const struct mw_changes *chang
 }
 
 bool
-mw_changes_release(const struct mw_plea *plea, struct mw_changes *changes)
+mw_changes_release(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
-    struct mw_settings s = *plea->asked;
+    struct mw_settings s = *unfit->asked;
 
-    *changes = mw_changes_none(plea);
+    *changes = mw_changes_none(unfit);
     changes->strategy = MW_STRATEGY_AUTO;
     for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
         changes->usual |= make_usual(&s, i) ? 1U << i : 0;
     changes->free_devices = free_devices(&s);
-    return plea->asked->strategy != MW_STRATEGY_AUTO || changes->usual || changes->free_devices;
+    return unfit->asked->strategy != MW_STRATEGY_AUTO || changes->usual || changes->free_devices;
 }
 
 /* --- which it takes -------------------------------------------------------------------------- */
 
 static bool
-fits(const struct mw_plea *plea, const struct mw_changes *changes)
+fits(const struct mw_unfit *unfit, const struct mw_changes *changes)
 {
-    struct mw_settings s = mw_changes_apply(plea->asked, changes);
+    struct mw_settings s = mw_changes_apply(unfit->asked, changes);
 
-    return mw_plea_fits(plea, &s);
+    return mw_remedy_fits(unfit, &s);
 }
 
 /* With fewer sequences, where it takes that. */
 static bool
-fits_somehow(const struct mw_plea *plea, struct mw_changes *changes)
+fits_somehow(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
-    if (fits(plea, changes))
+    if (fits(unfit, changes))
         return true;
-    struct mw_settings s = mw_changes_apply(plea->asked, changes);
-    double batch = mw_plea_fewer_sequences(plea, &s);
+    struct mw_settings s = mw_changes_apply(unfit->asked, changes);
+    double batch = mw_remedy_fewer_sequences(unfit, &s);
     changes->batch = batch > 0 ? batch : MW_AUTO;
     return batch > 0;
 }
@@ -140,15 +140,15 @@ fits_somehow(const struct mw_plea *plea, struct mw_changes *changes)
 /* The strategy that was asked for if it keeps the batch, else the first one that does, else the
  * first with most sequences. */
 static bool
-settle_strategy(const struct mw_plea *plea, struct mw_changes *changes)
+settle_strategy(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
     const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
     struct mw_changes best = {.batch = 0};
 
     for (int i = -1; i < all.count; i++) {
         struct mw_changes one = *changes;
-        one.strategy = i < 0 ? plea->asked->strategy : all.one[i];
-        if ((i >= 0 && one.strategy == plea->asked->strategy) || !fits_somehow(plea, &one))
+        one.strategy = i < 0 ? unfit->asked->strategy : all.one[i];
+        if ((i >= 0 && one.strategy == unfit->asked->strategy) || !fits_somehow(unfit, &one))
             continue;
         if (one.batch == MW_AUTO) {
             *changes = one;
@@ -163,29 +163,29 @@ settle_strategy(const struct mw_plea *plea, struct mw_changes *changes)
 }
 
 static void
-drop_needless(const struct mw_plea *plea, struct mw_changes *changes)
+drop_needless(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
     struct mw_changes less = *changes;
 
     less.free_devices = false;
-    if (changes->free_devices && fits(plea, &less))
+    if (changes->free_devices && fits(unfit, &less))
         *changes = less;
     for (size_t i = 0; i < G_N_ELEMENTS(usual); i++) {
         less = *changes;
         less.usual &= ~(1U << i);
-        if (less.usual != changes->usual && fits(plea, &less))
+        if (less.usual != changes->usual && fits(unfit, &less))
             *changes = less;
     }
 }
 
 bool
-mw_changes_settle(const struct mw_plea *plea, struct mw_changes *changes)
+mw_changes_keep_needed(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
-    bool open = changes->strategy == MW_STRATEGY_AUTO && plea->asked->strategy != MW_STRATEGY_AUTO;
+    bool open = changes->strategy == MW_STRATEGY_AUTO && unfit->asked->strategy != MW_STRATEGY_AUTO;
 
-    if (!(open ? settle_strategy(plea, changes) : fits_somehow(plea, changes)))
+    if (!(open ? settle_strategy(unfit, changes) : fits_somehow(unfit, changes)))
         return false;
-    drop_needless(plea, changes);
+    drop_needless(unfit, changes);
     return true;
 }
 
@@ -219,14 +219,14 @@ devices_given_up(const struct mw_settings *asked)
 }
 
 char *
-mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes, const char *between,
+mw_changes_text(const struct mw_unfit *unfit, const struct mw_changes *changes, const char *between,
                 const char *price)
 {
     GString *text = g_string_new(NULL);
-    struct mw_settings changed = mw_changes_apply(plea->asked, changes);
+    struct mw_settings changed = mw_changes_apply(unfit->asked, changes);
     g_autofree char *group = mw_batch_per_group(&changed, changes->batch);
 
-    if (changes->strategy != plea->asked->strategy)
+    if (changes->strategy != unfit->asked->strategy)
         mw_spelled_append(text, "{strategy=%s} ", mw_strategy_name(changes->strategy));
     for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
         if (changes->usual & (1U << i)) {
@@ -239,7 +239,7 @@ mw_changes_text(const struct mw_plea *plea, const struct mw_changes *changes, co
     if (changes->batch != MW_AUTO)
         mw_spelled_append(text, "{batch=%.15g} ", changes->batch);
     if (changes->free_devices) {
-        g_autofree char *names = devices_given_up(plea->asked);
+        g_autofree char *names = devices_given_up(unfit->asked);
         g_string_append_printf(text, "without %s %s", names, text->len ? "" : "it ");
     }
     g_string_append(text, "fits");

@@ -26,9 +26,9 @@ enough_memory(int64_t bytes)
 
 /* Of a machine that was measured capacity is the free space of its drives. */
 static bool
-has_free_space(const struct mw_plea *plea)
+has_free_space(const struct mw_unfit *unfit)
 {
-    return plea->here && mw_hwprofile_machine(plea->here->profile);
+    return unfit->here && mw_hwprofile_machine(unfit->here->profile);
 }
 
 /* In the sum, or in one piece. */
@@ -45,13 +45,13 @@ lack_in_tier(const struct mw_sizing *sizing, int tier, bool *one_piece)
 
 /* Drives are had whole: as many more as the node's are.  0: it has none, or none are short. */
 int64_t
-mw_lacking_drives(const struct mw_plea *plea, const struct mw_sizing *sizing)
+mw_lacking_drives(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
     const struct mw_hardware *hw = sizing->hardware;
     bool one_piece;
     double lack = (double)lack_in_tier(sizing, MW_TIER_NVME, &one_piece);
 
-    if (has_free_space(plea) || hw->nvme_drives <= 0 || hw->nvme_capacity_bytes <= 0)
+    if (has_free_space(unfit) || hw->nvme_drives <= 0 || hw->nvme_capacity_bytes <= 0)
         return 0;
     return (int64_t)ceil(lack * sizing->ranks_per_node * hw->nvme_drives /
                          (double)hw->nvme_capacity_bytes);
@@ -59,14 +59,14 @@ mw_lacking_drives(const struct mw_plea *plea, const struct mw_sizing *sizing)
 
 /* Of a node, so much of it as will be kept in reserve when it is measured anew included. */
 int64_t
-mw_lacking_free_space(const struct mw_plea *plea, const struct mw_sizing *sizing)
+mw_lacking_free_space(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
     const struct mw_hardware *hw = sizing->hardware;
     double usable = (double)(hw->nvme_capacity_bytes - hw->nvme_reserve_bytes);
     bool one_piece;
     double lack = (double)lack_in_tier(sizing, MW_TIER_NVME, &one_piece) * sizing->ranks_per_node;
 
-    if (!has_free_space(plea))
+    if (!has_free_space(unfit))
         return 0;
     return (int64_t)ceil(usable > 0 ? lack * (double)hw->nvme_capacity_bytes / usable : lack);
 }
@@ -74,12 +74,12 @@ mw_lacking_free_space(const struct mw_plea *plea, const struct mw_sizing *sizing
 /* "2.45 TiB more nvme memory per GPU", "3 more drives of that kind per node", "24.1 GiB more free
  * space on its drives". */
 static char *
-lacking_in_tier(const struct mw_plea *plea, const struct mw_sizing *sizing, int tier)
+lacking_in_tier(const struct mw_unfit *unfit, const struct mw_sizing *sizing, int tier)
 {
     bool one_piece;
     int64_t lack = lack_in_tier(sizing, tier, &one_piece);
-    int64_t drives = tier == MW_TIER_NVME ? mw_lacking_drives(plea, sizing) : 0;
-    int64_t space = tier == MW_TIER_NVME ? mw_lacking_free_space(plea, sizing) : 0;
+    int64_t drives = tier == MW_TIER_NVME ? mw_lacking_drives(unfit, sizing) : 0;
+    int64_t space = tier == MW_TIER_NVME ? mw_lacking_free_space(unfit, sizing) : 0;
 
     if (!lack)
         return NULL;
@@ -94,12 +94,12 @@ lacking_in_tier(const struct mw_plea *plea, const struct mw_sizing *sizing, int 
 }
 
 char *
-mw_lacking_text(const struct mw_plea *plea, const struct mw_sizing *sizing)
+mw_lacking_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
     GString *text = g_string_new(NULL);
 
     for (int t = 0; t < MW_TIER_COUNT; t++) {
-        g_autofree char *more = lacking_in_tier(plea, sizing, t);
+        g_autofree char *more = lacking_in_tier(unfit, sizing, t);
         if (more)
             g_string_append_printf(text, "%s%s", text->len ? ", " : "", more);
     }
@@ -149,17 +149,17 @@ add_to_tier(struct mw_hwprofile *profile, const struct mw_sizing *sizing, int ti
 }
 
 struct mw_hwprofile *
-mw_lacking_added(const struct mw_plea *plea, const struct mw_sizing *sizing, GString *flags)
+mw_lacking_added(const struct mw_unfit *unfit, const struct mw_sizing *sizing, GString *flags)
 {
-    int64_t drives = mw_lacking_drives(plea, sizing), there = sizing->hardware->nvme_drives;
+    int64_t drives = mw_lacking_drives(unfit, sizing), there = sizing->hardware->nvme_drives;
     struct mw_hwprofile *profile = NULL;
 
-    if (!plea->here)
+    if (!unfit->here)
         return NULL;
     profile =
-        drives ? mw_hwprofile_enlarge(plea->here->profile, MW_HW_PART_DRIVES, plea->here->outlook,
+        drives ? mw_hwprofile_enlarge(unfit->here->profile, MW_HW_PART_DRIVES, unfit->here->outlook,
                                       (double)(there + drives) / (double)there, flags)
-               : mw_hwprofile_copy(plea->here->profile);
+               : mw_hwprofile_copy(unfit->here->profile);
     bool good = profile != NULL;
     for (int tier = 0; tier < MW_TIER_COUNT && good; tier++)
         good = (tier == MW_TIER_NVME && drives) || add_to_tier(profile, sizing, tier, flags);

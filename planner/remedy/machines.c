@@ -15,18 +15,18 @@
 
 /* With another strategy, where it takes that. */
 char *
-mw_remedy_gpus(const struct mw_plea *plea)
+mw_remedy_gpus(const struct mw_unfit *unfit)
 {
-    struct mw_settings s = *plea->asked;
+    struct mw_settings s = *unfit->asked;
     const struct mw_strategies others = mw_strategies_beyond(s.strategy);
 
-    if (s.gpus_per_node == MW_AUTO || s.gpus_per_node >= plea->request->hardware->gpus_per_node)
+    if (s.gpus_per_node == MW_AUTO || s.gpus_per_node >= unfit->request->hardware->gpus_per_node)
         return NULL;
-    s.gpus_per_node = plea->request->hardware->gpus_per_node;
-    if (mw_plea_fits(plea, &s))
+    s.gpus_per_node = unfit->request->hardware->gpus_per_node;
+    if (mw_remedy_fits(unfit, &s))
         return mw_spelled_printf("{gpus=%" G_GINT64_FORMAT "} fits", s.gpus_per_node);
     for (int i = 0; i < others.count; i++)
-        if (mw_plea_fits_with(plea->request, &s, others.one[i]))
+        if (mw_remedy_fits_with(unfit->request, &s, others.one[i]))
             return mw_spelled_printf("{strategy=%s} {gpus=%" G_GINT64_FORMAT "} fits",
                                      mw_strategy_name(others.one[i]), s.gpus_per_node);
     return NULL;
@@ -50,34 +50,34 @@ struct terms {
 };
 
 static struct terms
-terms_kept(const struct mw_plea *plea, int64_t tp)
+terms_kept(const struct mw_unfit *unfit, int64_t tp)
 {
-    struct mw_changes changes = mw_changes_none(plea);
+    struct mw_changes changes = mw_changes_none(unfit);
 
     changes.tp = tp;
-    return (struct terms){false, tp, mw_changes_apply(plea->asked, &changes)};
+    return (struct terms){false, tp, mw_changes_apply(unfit->asked, &changes)};
 }
 
 /* false: nothing can be released. */
 static bool
-terms_released(const struct mw_plea *plea, int64_t tp, struct terms *terms)
+terms_released(const struct mw_unfit *unfit, int64_t tp, struct terms *terms)
 {
     struct mw_changes changes;
-    bool any = mw_changes_release(plea, &changes);
+    bool any = mw_changes_release(unfit, &changes);
 
     changes.tp = tp;
-    *terms = (struct terms){true, tp, mw_changes_apply(plea->asked, &changes)};
+    *terms = (struct terms){true, tp, mw_changes_apply(unfit->asked, &changes)};
     return any;
 }
 
 /* So many nodes of a machine, which with these terms have room. */
 static struct offer
-offer_new(const struct mw_plea *plea, const struct mw_hardware *hardware, const char *name,
+offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, const char *name,
           const struct terms *terms, int64_t nodes)
 {
-    struct mw_request request = {plea->request->model, hardware};
-    struct mw_settings asked = *plea->asked;
-    struct mw_plea there = {&request, &asked, plea->sizing, NULL, NULL};
+    struct mw_request request = {unfit->request->model, hardware};
+    struct mw_settings asked = *unfit->asked;
+    struct mw_unfit there = {&request, &asked, unfit->sizing, NULL, NULL};
     enum mw_price_kind kind = mw_price_kind(hardware);
     double usd = (double)nodes * mw_price_usd(hardware, kind);
     g_autoptr(GString) options = g_string_new(NULL);
@@ -86,14 +86,14 @@ offer_new(const struct mw_plea *plea, const struct mw_hardware *hardware, const 
     asked.nodes = nodes;
     if (name)
         mw_spelled_append(options, "{hardware=%s} ", name);
-    if (nodes != plea->asked->nodes)
+    if (nodes != unfit->asked->nodes)
         mw_spelled_append(options, "{nodes=%" G_GINT64_FORMAT "} ", nodes);
     if (terms->released)
         mw_changes_release(&there, &changes);
     else
         changes = mw_changes_none(&there);
     changes.tp = terms->tp;
-    if (!mw_changes_settle(&there, &changes))
+    if (!mw_changes_keep_needed(&there, &changes))
         return (struct offer){0};
     g_autofree char *price = kind || name ? mw_price_text(usd, kind) : NULL;
     return (struct offer){
@@ -104,25 +104,25 @@ offer_new(const struct mw_plea *plea, const struct mw_hardware *hardware, const 
 
 /* --- another machine ------------------------------------------------------------------------- */
 
-static struct mw_plea
-plea_there(const struct mw_plea *plea, const struct mw_priced *priced, struct mw_request *there)
+static struct mw_unfit
+plea_there(const struct mw_unfit *unfit, const struct mw_priced *priced, struct mw_request *there)
 {
-    *there = (struct mw_request){plea->request->model, &priced->hardware};
-    return (struct mw_plea){there, plea->asked, plea->sizing, NULL, NULL};
+    *there = (struct mw_request){unfit->request->model, &priced->hardware};
+    return (struct mw_unfit){there, unfit->asked, unfit->sizing, NULL, NULL};
 }
 
 /* Of those that cost less than `usd` on more than half of `nodes` up to all of them the cheapest,
  * on `*count` of them; NULL: none. */
 static const struct mw_priced *
-cheapest(const struct mw_plea *plea, const GPtrArray *machines, const struct mw_settings *settings,
-         int64_t nodes, double usd, int64_t *count)
+cheapest(const struct mw_unfit *unfit, const GPtrArray *machines,
+         const struct mw_settings *settings, int64_t nodes, double usd, int64_t *count)
 {
     const struct mw_priced *found = NULL;
 
     for (guint i = 0; i < machines->len; i++) {
         const struct mw_priced *priced = machines->pdata[i];
         struct mw_request there;
-        struct mw_plea other = plea_there(plea, priced, &there);
+        struct mw_unfit other = plea_there(unfit, priced, &there);
         int64_t low = nodes / 2, most = MIN(nodes, mw_most_nodes(&priced->hardware));
         if ((double)(low + 1) * priced->price_usd >= usd)
             break; /* so does each that follows */
@@ -138,26 +138,26 @@ cheapest(const struct mw_plea *plea, const GPtrArray *machines, const struct mw_
 
 /* Leaves out what has no room for one sequence with the most nodes. */
 static void
-keep_possible(const struct mw_plea *plea, GPtrArray *machines, const struct mw_settings *least)
+keep_possible(const struct mw_unfit *unfit, GPtrArray *machines, const struct mw_settings *least)
 {
     for (guint i = machines->len; i > 0; i--) {
         const struct mw_priced *priced = machines->pdata[i - 1];
         struct mw_request there;
-        struct mw_plea other = plea_there(plea, priced, &there);
+        struct mw_unfit other = plea_there(unfit, priced, &there);
         struct mw_settings s = *least;
         s.nodes = mw_valid_nodes(&other, least, mw_most_nodes(&priced->hardware), 1);
-        if (!s.nodes || !mw_plea_fits(&other, &s))
+        if (!s.nodes || !mw_remedy_fits(&other, &s))
             g_ptr_array_remove_index(machines, i - 1);
     }
 }
 
 /* Leaves out what has no such number of GPUs in a node. */
 static void
-keep_sliced(const struct mw_plea *plea, GPtrArray *machines, int64_t tp)
+keep_sliced(const struct mw_unfit *unfit, GPtrArray *machines, int64_t tp)
 {
     for (guint i = machines->len; i > 0; i--) {
         struct mw_request there;
-        struct mw_plea other = plea_there(plea, machines->pdata[i - 1], &there);
+        struct mw_unfit other = plea_there(unfit, machines->pdata[i - 1], &there);
         if (!mw_may_slice(&other, tp))
             g_ptr_array_remove_index(machines, i - 1);
     }
@@ -166,25 +166,25 @@ keep_sliced(const struct mw_plea *plea, GPtrArray *machines, int64_t tp)
 /* For less than `usd`: on the fewest nodes, to a power of two, and of those the cheapest.  Fewer
  * sequences before more nodes. */
 static struct offer
-offer_of_kind(const struct mw_plea *plea, const struct terms *terms, enum mw_price_kind kind,
+offer_of_kind(const struct mw_unfit *unfit, const struct terms *terms, enum mw_price_kind kind,
               double usd)
 {
-    g_autoptr(GPtrArray) machines = mw_priced_new(kind, plea->machine, MW_OUTLOOK_TYPICAL);
-    struct mw_settings least = mw_plea_least_batch(&terms->settings);
+    g_autoptr(GPtrArray) machines = mw_priced_new(kind, unfit->machine, MW_OUTLOOK_TYPICAL);
+    struct mw_settings least = mw_remedy_least_batch(&terms->settings);
     const struct mw_priced *found = NULL;
     int64_t count = 0;
 
     if (terms->tp != MW_AUTO)
-        keep_sliced(plea, machines, terms->tp);
+        keep_sliced(unfit, machines, terms->tp);
     for (int64_t nodes = 1; !found && machines->len && nodes <= MW_NODES_MOST; nodes *= 2) {
         if (nodes == 2)
-            keep_possible(plea, machines, &least);
-        found = cheapest(plea, machines, &terms->settings, nodes, usd, &count);
+            keep_possible(unfit, machines, &least);
+        found = cheapest(unfit, machines, &terms->settings, nodes, usd, &count);
         if (!found && least.micro_batch != terms->settings.micro_batch)
-            found = cheapest(plea, machines, &least, nodes, usd, &count);
+            found = cheapest(unfit, machines, &least, nodes, usd, &count);
     }
     return found
-               ? offer_new(plea, &found->hardware, mw_hwprofile_name(found->profile), terms, count)
+               ? offer_new(unfit, &found->hardware, mw_hwprofile_name(found->profile), terms, count)
                : (struct offer){0};
 }
 
@@ -251,15 +251,15 @@ offers_sort(struct offers *offers, GCompareDataFunc compare)
 /* Below `usd` the cheapest of those whose GPUs slice the tensors: with all else that was asked for,
  * or released. */
 static struct offer
-offer_sliced(const struct mw_plea *plea, bool release, enum mw_price_kind kind, double usd)
+offer_sliced(const struct mw_unfit *unfit, bool release, enum mw_price_kind kind, double usd)
 {
     struct offer best = {.usd = usd};
 
     for (int64_t tp = 2; tp <= SLICED_MOST; tp *= 2) {
-        struct terms terms = terms_kept(plea, tp);
-        if (release && !terms_released(plea, tp, &terms))
+        struct terms terms = terms_kept(unfit, tp);
+        if (release && !terms_released(unfit, tp, &terms))
             break;
-        struct offer offer = offer_of_kind(plea, &terms, kind, best.usd);
+        struct offer offer = offer_of_kind(unfit, &terms, kind, best.usd);
         if (!offer.text)
             continue;
         g_free(best.text);
@@ -270,12 +270,12 @@ offer_sliced(const struct mw_plea *plea, bool release, enum mw_price_kind kind, 
 
 /* Of a slicing that was asked for, or of another one where that is far cheaper. */
 static struct offer
-offer_of_slicings(const struct mw_plea *plea, const struct terms *terms, enum mw_price_kind kind,
+offer_of_slicings(const struct mw_unfit *unfit, const struct terms *terms, enum mw_price_kind kind,
                   double usd)
 {
-    struct offer offer = offer_of_kind(plea, terms, kind, usd);
+    struct offer offer = offer_of_kind(unfit, terms, kind, usd);
     struct offer sliced =
-        offer_sliced(plea, terms->released, kind, offer.text ? offer.usd / FAR_CHEAPER : usd);
+        offer_sliced(unfit, terms->released, kind, offer.text ? offer.usd / FAR_CHEAPER : usd);
 
     if (!sliced.text)
         return offer;
@@ -286,35 +286,35 @@ offer_of_slicings(const struct mw_plea *plea, const struct terms *terms, enum mw
 /* With all that was asked for, below `usd`; with other settings where that is far cheaper, and
  * below `released_usd`. */
 static void
-offers_of_kind(const struct mw_plea *plea, enum mw_price_kind kind, double usd, double released_usd,
-               struct offers *offers)
+offers_of_kind(const struct mw_unfit *unfit, enum mw_price_kind kind, double usd,
+               double released_usd, struct offers *offers)
 {
-    struct terms kept = terms_kept(plea, MW_AUTO), released;
-    struct offer offer = offer_of_slicings(plea, &kept, kind, usd);
+    struct terms kept = terms_kept(unfit, MW_AUTO), released;
+    struct offer offer = offer_of_slicings(unfit, &kept, kind, usd);
 
     if (offer.text)
         released_usd = fmin(released_usd, offer.usd / FAR_CHEAPER);
     offers_add(offers, offer);
-    if (terms_released(plea, MW_AUTO, &released))
-        offers_add(offers, offer_of_slicings(plea, &released, kind, released_usd));
+    if (terms_released(unfit, MW_AUTO, &released))
+        offers_add(offers, offer_of_slicings(unfit, &released, kind, released_usd));
 }
 
 /* Of each kind of price; those of fewer GPUs first, of as many the one that is had as this machine
  * is (rented, where this one has no price).  One without a price where none that has one will do.
  */
 char *
-mw_remedy_machine(const struct mw_plea *plea)
+mw_remedy_machine(const struct mw_unfit *unfit)
 {
-    bool owned = mw_price_kind(plea->request->hardware) == MW_PRICE_OWN;
+    bool owned = mw_price_kind(unfit->request->hardware) == MW_PRICE_OWN;
     const enum mw_price_kind kinds[] = {owned ? MW_PRICE_OWN : MW_PRICE_RENT,
                                         owned ? MW_PRICE_RENT : MW_PRICE_OWN, MW_PRICE_NONE};
     struct offers offers = {.count = 0};
 
-    if (!plea->machine)
+    if (!unfit->machine)
         return NULL;
     for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++)
         if (kinds[k] != MW_PRICE_NONE || !offers.count)
-            offers_of_kind(plea, kinds[k], INFINITY, INFINITY, &offers);
+            offers_of_kind(unfit, kinds[k], INFINITY, INFINITY, &offers);
     offers_sort(&offers, compare_gpus);
     char *text = offers_text(&offers, OFFERS_MAX);
     offers_clear(&offers);
@@ -325,14 +325,15 @@ mw_remedy_machine(const struct mw_plea *plea)
 
 /* Fewer sequences where no number of nodes is enough. */
 static struct offer
-offer_of_nodes(const struct mw_plea *plea, const struct terms *terms)
+offer_of_nodes(const struct mw_unfit *unfit, const struct terms *terms)
 {
-    struct mw_settings least = mw_plea_least_batch(&terms->settings);
-    int64_t nodes = mw_enough_nodes(plea, &terms->settings);
+    struct mw_settings least = mw_remedy_least_batch(&terms->settings);
+    int64_t nodes = mw_fewest_more_nodes(unfit, &terms->settings);
 
     if (!nodes && least.micro_batch != terms->settings.micro_batch)
-        nodes = mw_enough_nodes(plea, &least);
-    return nodes ? offer_new(plea, plea->request->hardware, NULL, terms, nodes) : (struct offer){0};
+        nodes = mw_fewest_more_nodes(unfit, &least);
+    return nodes ? offer_new(unfit, unfit->request->hardware, NULL, terms, nodes)
+                 : (struct offer){0};
 }
 
 /* The cheapest, and what keeps all settings if that does not, else the next one. */
@@ -351,17 +352,17 @@ offers_choose(struct offers *offers)
 
 /* Sliced otherwise, where no number of nodes is enough as they were asked for. */
 static struct offer
-offer_of_sliced_nodes(const struct mw_plea *plea)
+offer_of_sliced_nodes(const struct mw_unfit *unfit)
 {
     int64_t tp[MW_SLICINGS_MAX];
-    int count = mw_slicings(plea, tp);
+    int count = mw_slicings(unfit, tp);
     struct offer offer = {0};
 
     for (int i = 0; i < count && !offer.text; i++) {
-        struct terms kept = terms_kept(plea, tp[i]), released;
-        offer = offer_of_nodes(plea, &kept);
-        if (!offer.text && terms_released(plea, tp[i], &released))
-            offer = offer_of_nodes(plea, &released);
+        struct terms kept = terms_kept(unfit, tp[i]), released;
+        offer = offer_of_nodes(unfit, &kept);
+        if (!offer.text && terms_released(unfit, tp[i], &released))
+            offer = offer_of_nodes(unfit, &released);
     }
     return offer;
 }
@@ -369,16 +370,16 @@ offer_of_sliced_nodes(const struct mw_plea *plea)
 /* Nodes of this machine, and what costs clearly less: another machine that is had in the same way,
  * or far less with other settings. */
 char *
-mw_remedy_nodes(const struct mw_plea *plea)
+mw_remedy_nodes(const struct mw_unfit *unfit)
 {
-    enum mw_price_kind kind = mw_price_kind(plea->request->hardware);
-    struct terms kept = terms_kept(plea, MW_AUTO), released;
-    bool open = terms_released(plea, MW_AUTO, &released);
+    enum mw_price_kind kind = mw_price_kind(unfit->request->hardware);
+    struct terms kept = terms_kept(unfit, MW_AUTO), released;
+    bool open = terms_released(unfit, MW_AUTO, &released);
     struct offers offers = {.count = 0};
-    struct offer nodes = offer_of_nodes(plea, &kept);
-    struct offer other = open ? offer_of_nodes(plea, &released) : (struct offer){0};
+    struct offer nodes = offer_of_nodes(unfit, &kept);
+    struct offer other = open ? offer_of_nodes(unfit, &released) : (struct offer){0};
     if (!nodes.text && !other.text)
-        nodes = offer_of_sliced_nodes(plea);
+        nodes = offer_of_sliced_nodes(unfit);
     double usd = nodes.text ? nodes.usd / WORTH_ANOTHER : INFINITY, released_usd = INFINITY;
 
     if (nodes.text && other.text && other.usd * FAR_CHEAPER > nodes.usd)
@@ -389,8 +390,8 @@ mw_remedy_nodes(const struct mw_plea *plea)
         released_usd = nodes.usd / FAR_CHEAPER;
     offers_add(&offers, nodes);
     offers_add(&offers, other);
-    if (offers.count && kind != MW_PRICE_NONE && plea->machine)
-        offers_of_kind(plea, kind, usd, released_usd, &offers);
+    if (offers.count && kind != MW_PRICE_NONE && unfit->machine)
+        offers_of_kind(unfit, kind, usd, released_usd, &offers);
     offers_choose(&offers);
     char *text = offers_text(&offers, 2);
     offers_clear(&offers);

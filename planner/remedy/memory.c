@@ -53,21 +53,21 @@ is_nearer(const struct mw_sizing *sizing, const struct mw_sizing *nearest,
 /* Of the candidates of a strategy on grown hardware that which needs least, or lacks least GPU
  * memory; replaces `nearest` if it comes nearer. */
 static void
-settle_strategy(const struct mw_plea *plea, const struct mw_hardware *hardware,
-                enum mw_strategy strategy, struct mw_sizing **nearest)
+size_on_grown(const struct mw_unfit *unfit, const struct mw_hardware *hardware,
+              enum mw_strategy strategy, struct mw_sizing **nearest)
 {
-    struct mw_request request = {plea->request->model, hardware};
-    struct mw_settings asked = *plea->asked, s;
+    struct mw_request request = {unfit->request->model, hardware};
+    struct mw_settings asked = *unfit->asked, s;
 
     asked.strategy = strategy;
     asked.commit = asked.commit == MW_AUTO ? 0 : asked.commit; /* it would take all it can get */
-    if (!mw_settings_resolve(&request, &asked, &s, NULL))
+    if (!mw_settings_complete(&request, &asked, &s, NULL))
         return;
     if (s.micro_batch == MW_AUTO && s.global_batch == MW_AUTO)
         s.micro_batch = 1.0 / s.tp;
     g_autoptr(GPtrArray) found = mw_planner_candidates(&request, &s, NULL);
     for (guint i = 0; found && i < found->len; i++) {
-        if (!is_nearer(found->pdata[i], *nearest, plea->sizing->tiers))
+        if (!is_nearer(found->pdata[i], *nearest, unfit->sizing->tiers))
             continue;
         mw_sizing_free(*nearest);
         *nearest = g_steal_pointer(&found->pdata[i]);
@@ -78,19 +78,19 @@ settle_strategy(const struct mw_plea *plea, const struct mw_hardware *hardware,
  * below, whether the GPU lacks any memory and how much the other tiers do.  With the tiers of the
  * machine as it is; NULL if nothing is known.  mw_sizing_free it. */
 static struct mw_sizing *
-settle(const struct mw_plea *plea)
+size_with_room_below(const struct mw_unfit *unfit)
 {
-    const struct mw_strategies strategies = mw_strategies_of(plea->asked->strategy);
+    const struct mw_strategies strategies = mw_strategies_of(unfit->asked->strategy);
     struct mw_sizing *nearest = NULL;
 
     for (size_t g = 0; g < G_N_ELEMENTS(grown) && (!nearest || !nearest->fits); g++) {
-        struct mw_hardware hardware = grow(plea->request->hardware, g);
+        struct mw_hardware hardware = grow(unfit->request->hardware, g);
         for (int i = 0; i < strategies.count; i++)
-            settle_strategy(plea, &hardware, strategies.one[i], &nearest);
+            size_on_grown(unfit, &hardware, strategies.one[i], &nearest);
     }
     if (nearest) {
-        nearest->hardware = plea->request->hardware;
-        memcpy(nearest->tiers, plea->sizing->tiers, sizeof nearest->tiers);
+        nearest->hardware = unfit->request->hardware;
+        memcpy(nearest->tiers, unfit->sizing->tiers, sizeof nearest->tiers);
     }
     return nearest;
 }
@@ -107,11 +107,11 @@ add_memory(int64_t *memory_bytes, int64_t *request_bytes, int64_t lack_bytes, in
 
 /* Whether what the sizing lacks, added, is enough. */
 static bool
-fits_with_lacking(const struct mw_plea *plea, const struct mw_sizing *sizing)
+fits_with_lacking(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
-    struct mw_hardware hw = *plea->request->hardware;
-    struct mw_request request = {plea->request->model, &hw};
-    struct mw_plea other = {&request, plea->asked, plea->sizing, NULL, NULL};
+    struct mw_hardware hw = *unfit->request->hardware;
+    struct mw_request request = {unfit->request->model, &hw};
+    struct mw_unfit other = {&request, unfit->asked, unfit->sizing, NULL, NULL};
     int64_t ranks = sizing->ranks_per_node;
 
     add_memory(&hw.gpu_memory_bytes, &hw.gpu_largest_request_bytes,
@@ -119,7 +119,7 @@ fits_with_lacking(const struct mw_plea *plea, const struct mw_sizing *sizing)
     add_memory(&hw.host_memory_bytes, &hw.host_largest_request_bytes,
                mw_sizing_lack_of(sizing, MW_TIER_CPU), ranks);
     add_memory(&hw.nvme_capacity_bytes, NULL, mw_sizing_lack_of(sizing, MW_TIER_NVME), ranks);
-    return mw_plea_fits(&other, plea->asked);
+    return mw_remedy_fits(&other, unfit->asked);
 }
 
 /* Raises each to what some machine of a known price has. */
@@ -139,9 +139,9 @@ raise_to_most(enum mw_price_kind kind, struct mw_hardware *most)
 /* Whether the machine would have no more host memory, drives or free space then than some machine
  * has. */
 static bool
-can_be_had(const struct mw_plea *plea, const struct mw_sizing *sizing)
+can_be_had(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
-    const struct mw_hardware *hw = plea->request->hardware;
+    const struct mw_hardware *hw = unfit->request->hardware;
     int64_t host = mw_sizing_lack_of(sizing, MW_TIER_CPU);
     int64_t nvme = mw_sizing_lack_of(sizing, MW_TIER_NVME);
     struct mw_hardware most = {0};
@@ -152,57 +152,57 @@ can_be_had(const struct mw_plea *plea, const struct mw_sizing *sizing)
         (host > 0 &&
          hw->host_memory_bytes + host * sizing->ranks_per_node > most.host_memory_bytes))
         return false;
-    int64_t space = mw_lacking_free_space(plea, sizing);
+    int64_t space = mw_lacking_free_space(unfit, sizing);
     return nvme <= 0 ||
            (space ? hw->nvme_capacity_bytes + space <= most.nvme_capacity_bytes
-                  : hw->nvme_drives + mw_lacking_drives(plea, sizing) <= most.nvme_drives);
+                  : hw->nvme_drives + mw_lacking_drives(unfit, sizing) <= most.nvme_drives);
 }
 
 /* Whether it takes another machine, in all but name. */
 static bool
-is_far(const struct mw_plea *plea, const struct mw_sizing *sizing)
+is_far(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
-    const struct mw_hardware *hw = plea->request->hardware;
+    const struct mw_hardware *hw = unfit->request->hardware;
     int64_t more = mw_sizing_lack_of(sizing, MW_TIER_CPU) * sizing->ranks_per_node;
 
     return more > (HOST_TIMES - 1) * hw->host_memory_bytes;
 }
 
 /* What is lacked in the end: where it is more than host memory or drives alone, perhaps less of
- * these.  `settled`, which may be NULL, is to be freed behind it. */
+ * these.  `roomy`, which may be NULL, is to be freed after it. */
 static const struct mw_sizing *
-lacking(const struct mw_plea *plea, bool anew, struct mw_sizing **settled)
+lacking(const struct mw_unfit *unfit, bool anew, struct mw_sizing **roomy)
 {
-    bool gpu = mw_sizing_lack_of(plea->sizing, MW_TIER_GPU) > 0;
-    bool both = mw_sizing_lack_of(plea->sizing, MW_TIER_CPU) > 0 &&
-                mw_sizing_lack_of(plea->sizing, MW_TIER_NVME) > 0;
+    bool gpu = mw_sizing_lack_of(unfit->sizing, MW_TIER_GPU) > 0;
+    bool both = mw_sizing_lack_of(unfit->sizing, MW_TIER_CPU) > 0 &&
+                mw_sizing_lack_of(unfit->sizing, MW_TIER_NVME) > 0;
 
-    *settled = gpu || both || anew ? settle(plea) : NULL;
-    return *settled && fits_with_lacking(plea, *settled) ? *settled : anew ? NULL : plea->sizing;
+    *roomy = gpu || both || anew ? size_with_room_below(unfit) : NULL;
+    return *roomy && fits_with_lacking(unfit, *roomy) ? *roomy : anew ? NULL : unfit->sizing;
 }
 
 /* ": host.memory_gib=256", where that is enough, else "".  g_free it. */
 static char *
-sets(const struct mw_plea *plea, const struct mw_sizing *sizing)
+sets(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
     g_autoptr(GString) flags = g_string_new(NULL);
-    struct mw_hwprofile *profile = mw_lacking_added(plea, sizing, flags);
+    struct mw_hwprofile *profile = mw_lacking_added(unfit, sizing, flags);
 
     if (!profile)
         return g_strdup("");
-    struct mw_hardware hw = mw_hwprofile_read(profile, plea->here->outlook);
-    struct mw_request request = {plea->request->model, &hw};
-    struct mw_plea there = {&request, plea->asked, plea->sizing, NULL, NULL};
-    bool fits = mw_plea_fits(&there, plea->asked);
+    struct mw_hardware hw = mw_hwprofile_read(profile, unfit->here->outlook);
+    struct mw_request request = {unfit->request->model, &hw};
+    struct mw_unfit there = {&request, unfit->asked, unfit->sizing, NULL, NULL};
+    bool fits = mw_remedy_fits(&there, unfit->asked);
     mw_hwprofile_free(profile);
     return fits ? g_strdup_printf(": %s", flags->str) : g_strdup("");
 }
 
 /* Where the tier that was said to be short is none of those that are to have more. */
 static char *
-why(const struct mw_plea *plea, const struct mw_sizing *sizing)
+why(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
-    enum mw_tier tier = plea->sizing->limiting_tier;
+    enum mw_tier tier = unfit->sizing->limiting_tier;
     bool cpu = mw_sizing_lack_of(sizing, MW_TIER_CPU) > 0;
     bool nvme = mw_sizing_lack_of(sizing, MW_TIER_NVME) > 0;
 
@@ -218,97 +218,98 @@ why(const struct mw_plea *plea, const struct mw_sizing *sizing)
 /* Memory of the host and drives can be had, but for a machine that is rented as it is; that of a
  * GPU comes with another one. */
 static char *
-upgrade(const struct mw_plea *plea, bool far)
+upgrade(const struct mw_unfit *unfit, bool far)
 {
-    struct mw_sizing *settled;
+    struct mw_sizing *roomy;
 
-    if (mw_price_kind(plea->request->hardware) == MW_PRICE_RENT)
+    if (mw_price_kind(unfit->request->hardware) == MW_PRICE_RENT)
         return NULL;
-    const struct mw_sizing *sizing = lacking(plea, false, &settled);
-    g_autofree char *memory = mw_lacking_text(plea, sizing);
+    const struct mw_sizing *sizing = lacking(unfit, false, &roomy);
+    g_autofree char *memory = mw_lacking_text(unfit, sizing);
     char *text = NULL;
-    if (*memory && can_be_had(plea, sizing) && is_far(plea, sizing) == far) {
-        g_autofree char *options = sets(plea, sizing), *because = why(plea, sizing);
+    if (*memory && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far) {
+        g_autofree char *options = sets(unfit, sizing), *because = why(unfit, sizing);
         bool folder =
-            mw_lacking_free_space(plea, sizing) && mw_sizing_lack_of(sizing, MW_TIER_CPU) <= 0;
+            mw_lacking_free_space(unfit, sizing) && mw_sizing_lack_of(sizing, MW_TIER_CPU) <= 0;
         text = folder
                    ? mw_spelled_printf("with %s it fits%s: free it, or measure folders that have "
                                        "it (calibrate {nvme=DIR})",
                                        memory, because)
                    : g_strdup_printf("with %s it fits%s%s", memory, because, options);
     }
-    mw_sizing_free(settled);
+    mw_sizing_free(roomy);
     return text;
 }
 
 /* The same, and another strategy. */
 static char *
-upgrade_and_strategy(const struct mw_plea *plea, bool far)
+upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
 {
     struct mw_changes changes;
-    struct mw_sizing *settled;
+    struct mw_sizing *roomy;
     char *text = NULL;
 
-    if (mw_price_kind(plea->request->hardware) == MW_PRICE_RENT ||
-        !mw_changes_release(plea, &changes))
+    if (mw_price_kind(unfit->request->hardware) == MW_PRICE_RENT ||
+        !mw_changes_release(unfit, &changes))
         return NULL;
-    struct mw_settings open = mw_changes_apply(plea->asked, &changes);
-    struct mw_plea released = *plea;
+    struct mw_settings open = mw_changes_apply(unfit->asked, &changes);
+    struct mw_unfit released = *unfit;
     released.asked = &open;
-    const struct mw_sizing *sizing = lacking(&released, true, &settled);
+    const struct mw_sizing *sizing = lacking(&released, true, &roomy);
     g_autoptr(GString) flags = g_string_new(NULL);
-    struct mw_hwprofile *profile = sizing && can_be_had(plea, sizing) && is_far(plea, sizing) == far
-                                       ? mw_lacking_added(plea, sizing, flags)
-                                       : NULL;
+    struct mw_hwprofile *profile =
+        sizing && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far
+            ? mw_lacking_added(unfit, sizing, flags)
+            : NULL;
     if (profile) {
-        struct mw_hardware hw = mw_hwprofile_read(profile, plea->here->outlook);
-        struct mw_request request = {plea->request->model, &hw};
-        struct mw_plea there = {&request, plea->asked, plea->sizing, NULL, NULL};
-        g_autofree char *memory = mw_lacking_text(plea, sizing);
+        struct mw_hardware hw = mw_hwprofile_read(profile, unfit->here->outlook);
+        struct mw_request request = {unfit->request->model, &hw};
+        struct mw_unfit there = {&request, unfit->asked, unfit->sizing, NULL, NULL};
+        g_autofree char *memory = mw_lacking_text(unfit, sizing);
         g_string_append(flags, " ");
-        if (mw_changes_settle(&there, &changes))
+        if (mw_changes_keep_needed(&there, &changes))
             text = mw_changes_text(&there, &changes, flags->str, memory);
     }
     mw_hwprofile_free(profile);
-    mw_sizing_free(settled);
+    mw_sizing_free(roomy);
     return text;
 }
 
 char *
-mw_remedy_upgrade(const struct mw_plea *plea)
+mw_remedy_upgrade(const struct mw_unfit *unfit)
 {
-    return upgrade(plea, false);
+    return upgrade(unfit, false);
 }
 
 char *
-mw_remedy_upgrade_and_strategy(const struct mw_plea *plea)
+mw_remedy_upgrade_and_strategy(const struct mw_unfit *unfit)
 {
-    return upgrade_and_strategy(plea, false);
+    return upgrade_and_strategy(unfit, false);
 }
 
 char *
-mw_remedy_rebuild(const struct mw_plea *plea)
+mw_remedy_rebuild(const struct mw_unfit *unfit)
 {
-    return upgrade(plea, true);
+    return upgrade(unfit, true);
 }
 
 char *
-mw_remedy_rebuild_and_strategy(const struct mw_plea *plea)
+mw_remedy_rebuild_and_strategy(const struct mw_unfit *unfit)
 {
-    return upgrade_and_strategy(plea, true);
+    return upgrade_and_strategy(unfit, true);
 }
 
 char *
-mw_remedy_memory(const struct mw_plea *plea)
+mw_remedy_memory(const struct mw_unfit *unfit)
 {
-    struct mw_sizing *settled;
-    const struct mw_sizing *sizing = lacking(plea, false, &settled);
-    g_autofree char *memory = mw_lacking_text(plea, sizing);
-    g_autofree char *options = sets(plea, sizing);
+    struct mw_sizing *roomy;
+    const struct mw_sizing *sizing = lacking(unfit, false, &roomy);
+    g_autofree char *memory = mw_lacking_text(unfit, sizing);
+    g_autofree char *options = sets(unfit, sizing);
     char *text = g_strdup_printf(
         "%s with %s would fit%s",
-        plea->machine ? "no machine that is listed fits; one" : "a machine", memory, options);
+        unfit->machine ? "no machine that is listed fits; one" : "a machine", memory, options);
 
-    mw_sizing_free(settled);
+    mw_sizing_free(roomy);
     return text;
 }

@@ -6,14 +6,14 @@
 /* The first number from one to the other, both included, that machine, batch and slicing take; 0:
  * none. */
 int64_t
-mw_valid_nodes(const struct mw_plea *plea, const struct mw_settings *settings, int64_t from,
+mw_valid_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings, int64_t from,
                int64_t to)
 {
     struct mw_settings s = *settings;
     int64_t step = from <= to ? 1 : -1;
 
     for (s.nodes = from; s.nodes != to + step; s.nodes += step)
-        if (mw_settings_check(plea->request, &s, NULL))
+        if (mw_settings_check(unfit->request, &s, NULL))
             return s.nodes;
     return 0;
 }
@@ -21,18 +21,18 @@ mw_valid_nodes(const struct mw_plea *plea, const struct mw_settings *settings, i
 /* The fewest nodes that have room, of more than `low` up to `high`; 0: the most of those that are
  * valid lack it. */
 int64_t
-mw_fewest_nodes(const struct mw_plea *plea, const struct mw_settings *settings, int64_t low,
+mw_fewest_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings, int64_t low,
                 int64_t high)
 {
     struct mw_settings s = *settings;
-    int64_t found = s.nodes = mw_valid_nodes(plea, settings, high, low + 1);
+    int64_t found = s.nodes = mw_valid_nodes(unfit, settings, high, low + 1);
 
-    if (!found || !mw_plea_fits(plea, &s))
+    if (!found || !mw_remedy_fits(unfit, &s))
         return 0;
     for (high = found; high - low > 1;) {
         int64_t middle = low + (high - low) / 2;
-        s.nodes = mw_valid_nodes(plea, settings, middle, high - 1);
-        if (s.nodes && !mw_plea_fits(plea, &s)) {
+        s.nodes = mw_valid_nodes(unfit, settings, middle, high - 1);
+        if (s.nodes && !mw_remedy_fits(unfit, &s)) {
             low = s.nodes;
             continue;
         }
@@ -52,11 +52,11 @@ mw_most_nodes(const struct mw_hardware *hardware)
 
 /* More than those asked for, the fewest; 0: none. */
 int64_t
-mw_enough_nodes(const struct mw_plea *plea, const struct mw_settings *settings)
+mw_fewest_more_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {
-    int64_t low = settings->nodes, most = mw_most_nodes(plea->request->hardware), found = 0;
+    int64_t low = settings->nodes, most = mw_most_nodes(unfit->request->hardware), found = 0;
 
     for (; !found && low < most; low = MIN(2 * low, most))
-        found = mw_fewest_nodes(plea, settings, low, MIN(2 * low, most));
+        found = mw_fewest_nodes(unfit, settings, low, MIN(2 * low, most));
     return found;
 }

@@ -4,29 +4,29 @@
 #include "planner/remedy/internal.h"
 
 bool
-mw_plea_fits_with(const struct mw_request *request, const struct mw_settings *settings,
-                  enum mw_strategy strategy)
+mw_remedy_fits_with(const struct mw_request *request, const struct mw_settings *settings,
+                    enum mw_strategy strategy)
 {
     struct mw_settings asked = *settings, s;
 
     asked.strategy = strategy;
-    return mw_settings_resolve(request, &asked, &s, NULL) && mw_planner_fits(request, &s);
+    return mw_settings_complete(request, &asked, &s, NULL) && mw_planner_fits(request, &s);
 }
 
 /* With the strategy of the settings; of auto any, from the most complex, which fits most often. */
 bool
-mw_plea_fits(const struct mw_plea *plea, const struct mw_settings *settings)
+mw_remedy_fits(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {
     const struct mw_strategies strategies = mw_strategies_of(settings->strategy);
 
     for (int i = strategies.count - 1; i >= 0; i--)
-        if (mw_plea_fits_with(plea->request, settings, strategies.one[i]))
+        if (mw_remedy_fits_with(unfit->request, settings, strategies.one[i]))
             return true;
     return false;
 }
 
 /* The least change first. */
-static char *(*const ways[])(const struct mw_plea *) = {
+static char *(*const ways[])(const struct mw_unfit *) = {
     mw_remedy_chunks,
     mw_remedy_tiles,
     mw_remedy_usual_setting,
@@ -54,12 +54,12 @@ char *
 mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
                   const struct mw_sizing *sizing, const struct mw_remedy_here *here)
 {
-    struct mw_plea plea = {request, asked, sizing,
-                           here && here->replaceable ? mw_hwprofile_name(here->profile) : NULL,
-                           here};
+    struct mw_unfit unfit = {request, asked, sizing,
+                             here && here->replaceable ? mw_hwprofile_name(here->profile) : NULL,
+                             here};
     char *text = NULL;
 
     for (size_t i = 0; i < G_N_ELEMENTS(ways) && !text; i++)
-        text = ways[i](&plea);
+        text = ways[i](&unfit);
     return text;
 }

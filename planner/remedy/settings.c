@@ -12,76 +12,76 @@
 /* The first candidate of the settings if it fits, else NULL; the caller frees it.  Of auto, with
  * the strategy that lacked least. */
 static struct mw_sizing *
-fitting(const struct mw_plea *plea, const struct mw_settings *settings)
+fitting(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {
     struct mw_settings asked = *settings, s;
 
     if (asked.strategy == MW_STRATEGY_AUTO)
-        asked.strategy = plea->sizing->settings.strategy;
-    if (!mw_settings_resolve(plea->request, &asked, &s, NULL))
+        asked.strategy = unfit->sizing->settings.strategy;
+    if (!mw_settings_complete(unfit->request, &asked, &s, NULL))
         return NULL;
-    g_autoptr(GPtrArray) found = mw_planner_fitting(plea->request, &s);
+    g_autoptr(GPtrArray) found = mw_planner_fitting_candidates(unfit->request, &s);
     return found->len ? g_steal_pointer(&found->pdata[0]) : NULL;
 }
 
 /* Where a number of parts was fixed, at `offset` in the settings: another one. */
 static char *
-other_number(const struct mw_plea *plea, size_t offset, const char *name)
+other_number(const struct mw_unfit *unfit, size_t offset, const char *name)
 {
-    struct mw_settings s = *plea->asked;
+    struct mw_settings s = *unfit->asked;
     int64_t *number = (int64_t *)(void *)((char *)&s + offset);
 
     if (*number == MW_AUTO)
         return NULL;
     *number = MW_AUTO;
-    struct mw_sizing *open = fitting(plea, &s);
+    struct mw_sizing *open = fitting(unfit, &s);
     *number = open ? *(const int64_t *)(const void *)((const char *)&open->settings + offset) : 0;
     mw_sizing_free(open);
-    return *number && mw_plea_fits(plea, &s)
+    return *number && mw_remedy_fits(unfit, &s)
                ? mw_spelled_printf("{%s=%" G_GINT64_FORMAT "} fits", name, *number)
                : NULL;
 }
 
 char *
-mw_remedy_tiles(const struct mw_plea *plea)
+mw_remedy_tiles(const struct mw_unfit *unfit)
 {
-    return other_number(plea, offsetof(struct mw_settings, tiles), "tiles");
+    return other_number(unfit, offsetof(struct mw_settings, tiles), "tiles");
 }
 
 /* Of the logits. */
 char *
-mw_remedy_chunks(const struct mw_plea *plea)
+mw_remedy_chunks(const struct mw_unfit *unfit)
 {
-    return other_number(plea, offsetof(struct mw_settings, logits_chunks), "logits-chunks");
+    return other_number(unfit, offsetof(struct mw_settings, logits_chunks), "logits-chunks");
 }
 
 char *
-mw_remedy_usual_setting(const struct mw_plea *plea)
+mw_remedy_usual_setting(const struct mw_unfit *unfit)
 {
-    struct mw_changes all, one = mw_changes_none(plea);
+    struct mw_changes all, one = mw_changes_none(unfit);
 
-    mw_changes_release(plea, &all);
+    mw_changes_release(unfit, &all);
     for (size_t i = 0; i < MW_USUAL_COUNT; i++) {
         one.usual = all.usual & (1U << i);
-        struct mw_settings s = mw_changes_apply(plea->asked, &one);
-        if (one.usual && mw_plea_fits(plea, &s))
-            return mw_changes_text(plea, &one, "", NULL);
+        struct mw_settings s = mw_changes_apply(unfit->asked, &one);
+        if (one.usual && mw_remedy_fits(unfit, &s))
+            return mw_changes_text(unfit, &one, "", NULL);
     }
     return NULL;
 }
 
 /* Checkpoints are all that a strategy without offload can have elsewhere. */
 char *
-mw_remedy_checkpoints(const struct mw_plea *plea)
+mw_remedy_checkpoints(const struct mw_unfit *unfit)
 {
-    struct mw_settings s = *plea->asked;
+    struct mw_settings s = *unfit->asked;
     struct mw_placement *placement = &s.placement[MW_STATE_ACTIVATIONS];
 
     if (placement->count && placement->part[placement->count - 1].tier != MW_TIER_GPU)
         return NULL;
     for (int tier = MW_TIER_CPU; tier < MW_TIER_COUNT; tier++) {
         *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX}}};
-        if (mw_plea_fits(plea, &s))
+        if (mw_remedy_fits(unfit, &s))
             return mw_spelled_printf("{activation-device=%s} fits", mw_tier_name(tier));
     }
     return NULL;
@@ -89,34 +89,34 @@ mw_remedy_checkpoints(const struct mw_plea *plea)
 
 /* With an open batch each candidate has the largest of its placement; 0 if none fits. */
 static double
-largest_batch_with(const struct mw_plea *plea, const struct mw_settings *settings,
+largest_batch_with(const struct mw_unfit *unfit, const struct mw_settings *settings,
                    enum mw_strategy strategy)
 {
     struct mw_settings asked = *settings, s;
     double largest = 0;
 
     asked.strategy = strategy;
-    if (!mw_settings_resolve(plea->request, &asked, &s, NULL))
+    if (!mw_settings_complete(unfit->request, &asked, &s, NULL))
         return 0;
-    g_autoptr(GPtrArray) found = mw_planner_fitting(plea->request, &s);
+    g_autoptr(GPtrArray) found = mw_planner_fitting_candidates(unfit->request, &s);
     for (guint i = 0; i < found->len; i++)
         largest = fmax(largest, ((const struct mw_sizing *)found->pdata[i])->settings.micro_batch);
     return largest;
 }
 
 static double
-largest_batch(const struct mw_plea *plea, const struct mw_settings *settings)
+largest_batch(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {
     const struct mw_strategies strategies = mw_strategies_of(settings->strategy);
     double largest = 0;
 
     for (int i = 0; i < strategies.count; i++)
-        largest = fmax(largest, largest_batch_with(plea, settings, strategies.one[i]));
+        largest = fmax(largest, largest_batch_with(unfit, settings, strategies.one[i]));
     return largest;
 }
 
 double
-mw_plea_fewer_sequences(const struct mw_plea *plea, const struct mw_settings *settings)
+mw_remedy_fewer_sequences(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {
     struct mw_settings s = *settings;
 
@@ -124,12 +124,12 @@ mw_plea_fewer_sequences(const struct mw_plea *plea, const struct mw_settings *se
         return 0;
     s.micro_batch = MW_AUTO;
     s.step_tokens_max = 0;
-    s.micro_batch = fmin(settings->micro_batch, largest_batch(plea, &s));
-    return s.micro_batch > 0 && mw_plea_fits(plea, &s) ? s.micro_batch : 0;
+    s.micro_batch = fmin(settings->micro_batch, largest_batch(unfit, &s));
+    return s.micro_batch > 0 && mw_remedy_fits(unfit, &s) ? s.micro_batch : 0;
 }
 
 struct mw_settings
-mw_plea_least_batch(const struct mw_settings *settings)
+mw_remedy_least_batch(const struct mw_settings *settings)
 {
     struct mw_settings s = *settings;
 
@@ -140,17 +140,17 @@ mw_plea_least_batch(const struct mw_settings *settings)
 
 /* Where far fewer are left, behind a strategy that takes them all, if there is one. */
 char *
-mw_remedy_smaller_batch(const struct mw_plea *plea)
+mw_remedy_smaller_batch(const struct mw_unfit *unfit)
 {
-    struct mw_changes changes = mw_changes_none(plea);
-    double batch = mw_plea_fewer_sequences(plea, plea->asked);
+    struct mw_changes changes = mw_changes_none(unfit);
+    double batch = mw_remedy_fewer_sequences(unfit, unfit->asked);
 
     if (batch <= 0)
         return NULL;
     changes.batch = batch;
-    char *fewer = mw_changes_text(plea, &changes, "", NULL);
+    char *fewer = mw_changes_text(unfit, &changes, "", NULL);
     g_autofree char *all =
-        batch * FAR_FEWER < plea->asked->micro_batch ? mw_remedy_strategy(plea) : NULL;
+        batch * FAR_FEWER < unfit->asked->micro_batch ? mw_remedy_strategy(unfit) : NULL;
     if (!all)
         return fewer;
     char *text = g_strdup_printf("%s, %s", all, fewer);
@@ -159,36 +159,36 @@ mw_remedy_smaller_batch(const struct mw_plea *plea)
 }
 
 char *
-mw_remedy_strategy(const struct mw_plea *plea)
+mw_remedy_strategy(const struct mw_unfit *unfit)
 {
-    const struct mw_strategies others = mw_strategies_beyond(plea->asked->strategy);
+    const struct mw_strategies others = mw_strategies_beyond(unfit->asked->strategy);
 
     for (int i = 0; i < others.count; i++)
-        if (mw_plea_fits_with(plea->request, plea->asked, others.one[i]))
+        if (mw_remedy_fits_with(unfit->request, unfit->asked, others.one[i]))
             return mw_spelled_printf("{strategy=%s} fits", mw_strategy_name(others.one[i]));
     return NULL;
 }
 
 /* Without the devices that were asked for, the planner may find room. */
 char *
-mw_remedy_free_devices(const struct mw_plea *plea)
+mw_remedy_free_devices(const struct mw_unfit *unfit)
 {
-    struct mw_changes all, changes = mw_changes_none(plea);
+    struct mw_changes all, changes = mw_changes_none(unfit);
 
-    mw_changes_release(plea, &all);
+    mw_changes_release(unfit, &all);
     changes.free_devices = all.free_devices;
-    return changes.free_devices && mw_changes_settle(plea, &changes)
-               ? mw_changes_text(plea, &changes, "", NULL)
+    return changes.free_devices && mw_changes_keep_needed(unfit, &changes)
+               ? mw_changes_text(unfit, &changes, "", NULL)
                : NULL;
 }
 
 /* Of a strategy that was named, that one first. */
 char *
-mw_remedy_several_settings(const struct mw_plea *plea)
+mw_remedy_several_settings(const struct mw_unfit *unfit)
 {
     struct mw_changes changes;
 
-    return mw_changes_release(plea, &changes) && mw_changes_settle(plea, &changes)
-               ? mw_changes_text(plea, &changes, "", NULL)
+    return mw_changes_release(unfit, &changes) && mw_changes_keep_needed(unfit, &changes)
+               ? mw_changes_text(unfit, &changes, "", NULL)
                : NULL;
 }

@@ -4,33 +4,33 @@
 #include "planner/remedy/internal.h"
 
 static int64_t
-gpus_of_node(const struct mw_plea *plea)
+gpus_of_node(const struct mw_unfit *unfit)
 {
-    int64_t asked = plea->asked->gpus_per_node;
+    int64_t asked = unfit->asked->gpus_per_node;
 
-    return asked == MW_AUTO ? plea->request->hardware->gpus_per_node : asked;
+    return asked == MW_AUTO ? unfit->request->hardware->gpus_per_node : asked;
 }
 
 bool
-mw_may_slice(const struct mw_plea *plea, int64_t tp)
+mw_may_slice(const struct mw_unfit *unfit, int64_t tp)
 {
-    const struct mw_model *model = plea->request->model;
+    const struct mw_model *model = unfit->request->model;
 
-    return tp != plea->asked->tp && !plea->asked->tp_fixed && gpus_of_node(plea) % tp == 0 &&
+    return tp != unfit->asked->tp && !unfit->asked->tp_fixed && gpus_of_node(unfit) % tp == 0 &&
            model->heads % tp == 0 && model->hidden % tp == 0;
 }
 
 int
-mw_slicings(const struct mw_plea *plea, int64_t tp[MW_SLICINGS_MAX])
+mw_slicings(const struct mw_unfit *unfit, int64_t tp[MW_SLICINGS_MAX])
 {
-    int64_t asked = plea->asked->tp, gpus = gpus_of_node(plea);
+    int64_t asked = unfit->asked->tp, gpus = gpus_of_node(unfit);
     int count = 0;
 
     for (int64_t more = asked + 1; more <= gpus && count < MW_SLICINGS_MAX; more++)
-        if (mw_may_slice(plea, more))
+        if (mw_may_slice(unfit, more))
             tp[count++] = more;
     for (int64_t less = MIN(asked - 1, gpus); less >= 1 && count < MW_SLICINGS_MAX; less--)
-        if (mw_may_slice(plea, less))
+        if (mw_may_slice(unfit, less))
             tp[count++] = less;
     return count;
 }
@@ -38,39 +38,39 @@ mw_slicings(const struct mw_plea *plea, int64_t tp[MW_SLICINGS_MAX])
 /* The first with which the changes keep the batch, else the one that leaves most sequences; NULL:
  * none fits. */
 static char *
-slice(const struct mw_plea *plea, const struct mw_changes *changes)
+slice(const struct mw_unfit *unfit, const struct mw_changes *changes)
 {
     struct mw_changes best = {.batch = 0};
     int64_t tp[MW_SLICINGS_MAX];
-    int count = mw_slicings(plea, tp);
+    int count = mw_slicings(unfit, tp);
 
     for (int i = 0; i < count; i++) {
         struct mw_changes one = *changes;
         one.tp = tp[i];
-        if (!mw_changes_settle(plea, &one))
+        if (!mw_changes_keep_needed(unfit, &one))
             continue;
         if (one.batch == MW_AUTO)
-            return mw_changes_text(plea, &one, "", NULL);
+            return mw_changes_text(unfit, &one, "", NULL);
         if (one.batch > best.batch)
             best = one;
     }
-    return best.batch > 0 ? mw_changes_text(plea, &best, "", NULL) : NULL;
+    return best.batch > 0 ? mw_changes_text(unfit, &best, "", NULL) : NULL;
 }
 
 /* With the strategy that was asked for, if it has room so, else with another one. */
 char *
-mw_remedy_slicing(const struct mw_plea *plea)
+mw_remedy_slicing(const struct mw_unfit *unfit)
 {
-    struct mw_changes changes = mw_changes_none(plea);
+    struct mw_changes changes = mw_changes_none(unfit);
 
     changes.strategy = MW_STRATEGY_AUTO;
-    return slice(plea, &changes);
+    return slice(unfit, &changes);
 }
 
 char *
-mw_remedy_slicing_and_settings(const struct mw_plea *plea)
+mw_remedy_slicing_and_settings(const struct mw_unfit *unfit)
 {
     struct mw_changes changes;
 
-    return mw_changes_release(plea, &changes) ? slice(plea, &changes) : NULL;
+    return mw_changes_release(unfit, &changes) ? slice(unfit, &changes) : NULL;
 }

@@ -1,8 +1,8 @@
 /*
  * settings.h - what a user may ask of a plan: strategy, placement, batch, schedule.
  *
- * A field that the user did not set holds MW_AUTO (or an empty placement); mw_settings_resolve
- * (planner/resolve.c) turns it into the settings of one concrete plan.
+ * A field that the user did not set holds MW_AUTO (or an empty placement); mw_settings_complete
+ * (planner/complete_settings.c) turns it into the settings of one concrete plan.
  */
 #ifndef MW_PLANNER_SETTINGS_SETTINGS_H
 #define MW_PLANNER_SETTINGS_SETTINGS_H

@@ -8,7 +8,7 @@
 /* Units of one chunk at most: its dependencies must fit into an op. */
 #define CHUNK_UNITS_MAX 40
 
-struct filler {
+struct tier_filler {
     const struct mw_placement *placement;
     int64_t ranks_per_node;
     int part;
@@ -16,14 +16,15 @@ struct filler {
 };
 
 static void
-filler_start(struct filler *filler, const struct mw_placement *placement, int64_t ranks_per_node)
+begin_tiers(struct tier_filler *filler, const struct mw_placement *placement,
+            int64_t ranks_per_node)
 {
-    *filler = (struct filler){placement, ranks_per_node, -1, 0};
+    *filler = (struct tier_filler){placement, ranks_per_node, -1, 0};
 }
 
 /* A split state fills its faster tier first. */
 static enum mw_tier
-filler_take(struct filler *filler, int64_t bytes)
+next_tier(struct tier_filler *filler, int64_t bytes)
 {
     while (filler->part < 0 ||
            (filler->left < bytes && filler->part + 1 < filler->placement->count)) {
@@ -94,19 +95,18 @@ place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_
 {
     const struct mw_placement *placement = &sizing->settings.placement[state];
     uint8_t *home = g_new0(uint8_t, sizing->unit_count + 1), *next = home;
-    struct filler filler;
+    struct tier_filler filler;
 
     if (placement->count == 1) {
         memset(home, placement->part[0].tier, sizing->unit_count);
         return home;
     }
-    filler_start(&filler, placement, sizing->ranks_per_node);
+    begin_tiers(&filler, placement, sizing->ranks_per_node);
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
         for (int64_t block = 0; block < class->blocks; block++)
             for (int u = 0; u < class->unit_count; u++)
-                *next++ =
-                    filler_take(&filler, mw_sizing_home_bytes(sizing, kind, &class->units[u]));
+                *next++ = next_tier(&filler, mw_sizing_home_bytes(sizing, kind, &class->units[u]));
     }
     return home;
 }
@@ -124,18 +124,17 @@ void
 mw_sizing_place_checkpoints(struct mw_sizing *sizing)
 {
     int64_t interval = sizing->settings.checkpoint_interval;
-    struct filler filler;
+    struct tier_filler filler;
 
     if (interval) {
         sizing->checkpoint_count = mw_divide_up(sizing->model->layers, interval);
         sizing->checkpoint_bytes =
             2 * mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
     }
-    filler_start(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS],
-                 sizing->ranks_per_node);
+    begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node);
     sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_count + 1);
     for (int64_t c = 0; c < sizing->checkpoint_count; c++)
-        sizing->checkpoint_home[c] = filler_take(&filler, sizing->checkpoint_bytes);
+        sizing->checkpoint_home[c] = next_tier(&filler, sizing->checkpoint_bytes);
 }
 
 /* --- optimizer chunks ----------------------------------------------------------------------- */
@@ -286,17 +285,17 @@ mw_sizing_cut_chunks(struct mw_sizing *sizing)
     struct cutter cutter = {.sizing = sizing,
                             .chunks = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk)),
                             .runs = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk_run))};
-    struct filler filler;
+    struct tier_filler filler;
 
     cut_units(&cutter);
     sizing->run_count = cutter.runs->len;
     sizing->run_chunk_count = cutter.chunks->len;
     sizing->runs = (struct mw_chunk_run *)g_array_free(cutter.runs, FALSE);
     sizing->run_chunks = (struct mw_chunk *)g_array_free(cutter.chunks, FALSE);
-    filler_start(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
+    begin_tiers(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
         struct mw_chunk *chunk = &sizing->run_chunks[c];
-        chunk->tier = filler_take(&filler, mw_sizing_state_bytes(sizing, chunk));
+        chunk->tier = next_tier(&filler, mw_sizing_state_bytes(sizing, chunk));
         sizing->chunk_count += chunk->times;
     }
 }

@@ -240,7 +240,7 @@ mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit)
 /* --- the whole ------------------------------------------------------------------------------ */
 
 static void
-fill_ranks(struct mw_sizing *sizing)
+set_ranks(struct mw_sizing *sizing)
 {
     const struct mw_settings *settings = &sizing->settings;
 
@@ -269,7 +269,7 @@ drop_late_delay(struct mw_sizing *sizing)
 }
 
 static void
-fill_strategy(struct mw_sizing *sizing)
+set_strategy(struct mw_sizing *sizing)
 {
     const struct mw_strategy_traits *strategy = mw_strategy_traits(sizing->settings.strategy);
     bool paper20 = sizing->settings.layout == MW_LAYOUT_PAPER20;
@@ -294,11 +294,11 @@ cut(const struct mw_model *model, const struct mw_hardware *hardware,
     sizing->settings = *settings;
     if (sizing->settings.tiles == MW_AUTO)
         sizing->settings.tiles = 1;
-    fill_ranks(sizing);
+    set_ranks(sizing);
     sizing->settings.logits_chunks =
         model->vocab ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
     drop_late_delay(sizing);
-    fill_strategy(sizing);
+    set_strategy(sizing);
     walk_model(sizing);
     cut_tiles(sizing);
     if (sizing->settings.optimizer_chunk == MW_AUTO) {

@@ -45,7 +45,7 @@ most_chunks(const struct mw_sizing *sizing)
 
 /* The fewest chunks, a power of two, with which as many logits go as are short. */
 static int64_t
-enough_chunks(const struct mw_sizing *sizing)
+fewest_chunks(const struct mw_sizing *sizing)
 {
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
     int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
@@ -83,7 +83,7 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
         return nearest;
     for (s.logits_chunks = 2; s.logits_chunks;) {
         struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
-        int64_t more = sizing && !sizing->fits ? enough_chunks(sizing) : 0;
+        int64_t more = sizing && !sizing->fits ? fewest_chunks(sizing) : 0;
         s.logits_chunks = more > s.logits_chunks ? more : 0;
         nearest = nearer(nearest, sizing);
     }
@@ -94,8 +94,8 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
  * tiles helps, the one that lacks least, so that neither verdict nor remedy blames a buffer that
  * tiling would have cut. */
 struct mw_sizing *
-mw_planner_size(const struct mw_request *request, const struct mw_settings *settings,
-                GError **error)
+mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
+                          GError **error)
 {
     struct mw_settings s = *settings;
     struct mw_sizing *nearest = size_with_logits(request, &s, error);

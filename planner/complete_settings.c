@@ -18,7 +18,7 @@ mw_settings_default_seq(const struct mw_model *model)
 }
 
 static void
-fill_shape(const struct mw_request *request, struct mw_settings *s)
+complete_shape(const struct mw_request *request, struct mw_settings *s)
 {
     const struct mw_model *model = request->model;
 
@@ -98,7 +98,7 @@ refuse_multiple(const struct mw_settings *s, double replicas, int64_t accum, GEr
 
 /* global batch = micro-batch * GPUs * accumulation; any two of the three may be given. */
 static bool
-fill_batch(struct mw_settings *s, GError **error)
+complete_batch(struct mw_settings *s, GError **error)
 {
     double gpus = (double)s->nodes * s->gpus_per_node;
 
@@ -234,12 +234,12 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
 }
 
 bool
-mw_settings_resolve(const struct mw_request *request, const struct mw_settings *asked,
-                    struct mw_settings *resolved, GError **error)
+mw_settings_complete(const struct mw_request *request, const struct mw_settings *asked,
+                     struct mw_settings *resolved, GError **error)
 {
     *resolved = *asked;
-    fill_shape(request, resolved);
-    return fill_batch(resolved, error) && check_combination(request, resolved, error);
+    complete_shape(request, resolved);
+    return complete_batch(resolved, error) && check_combination(request, resolved, error);
 }
 
 /* Of an open strategy it is enough that one takes them; else why the one that takes any device does
@@ -268,8 +268,8 @@ mw_settings_check(const struct mw_request *request, const struct mw_settings *as
     const struct mw_request trial = {request->model, hardware};
     struct mw_settings s = *asked;
 
-    fill_shape(&trial, &s);
-    if (request->hardware && !fill_batch(&s, error))
+    complete_shape(&trial, &s);
+    if (request->hardware && !complete_batch(&s, error))
         return false;
     if (s.micro_batch == MW_AUTO)
         s.micro_batch = 1;

@@ -1,9 +1,9 @@
-#include "planner/room.h"
+#include "planner/fits.h"
 
 #include <glib.h>
 
 bool
-mw_room_is_hopeless(const struct mw_sizing *sizing, const struct mw_settings *asked)
+mw_fits_in_no_parts(const struct mw_sizing *sizing, const struct mw_settings *asked)
 {
     static const enum mw_purpose cut[] = {MW_PURPOSE_PARAMETER_BUFFERS, MW_PURPOSE_SHARD_BUFFERS,
                                           MW_PURPOSE_GRADIENT_BUFFERS,
@@ -21,7 +21,7 @@ mw_room_is_hopeless(const struct mw_sizing *sizing, const struct mw_settings *as
 }
 
 bool
-mw_room_fits(const struct mw_request *request, const struct mw_settings *settings)
+mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings *settings)
 {
     struct mw_settings s = *settings;
 
@@ -30,19 +30,19 @@ mw_room_fits(const struct mw_request *request, const struct mw_settings *setting
     struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
     bool found = sizing && sizing->fits;
     bool open = s.tiles == MW_AUTO || s.logits_chunks == MW_AUTO;
-    bool hopeless = !sizing || !open || mw_room_is_hopeless(sizing, &s);
+    bool hopeless = !sizing || !open || mw_fits_in_no_parts(sizing, &s);
     mw_sizing_free(sizing);
     if (found || hopeless)
         return found;
-    sizing = mw_planner_size(request, &s, NULL);
+    sizing = mw_planner_size_placement(request, &s, NULL);
     found = sizing && sizing->fits;
     mw_sizing_free(sizing);
     return found;
 }
 
 int64_t
-mw_room_largest(const struct mw_request *request, const struct mw_settings *settings,
-                mw_room_fit fit, int64_t guess, int64_t most)
+mw_fits_largest(const struct mw_request *request, const struct mw_settings *settings,
+                mw_fits_number fit, int64_t guess, int64_t most)
 {
     int64_t low = 0, high = MIN(MAX(1, guess), most), step = 1;
 
