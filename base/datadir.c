@@ -5,25 +5,31 @@
 
 #include "config.h"
 
-static const char *const *
+/* Folders in the order in which they are searched, up to NULL. */
+struct roots {
+    const char *path[4];
+};
+
+static struct roots
 data_roots(void)
 {
-    static const char *roots[4];
+    struct roots roots = {{NULL}};
     int count = 0;
     const char *from_environment = g_getenv("MEMWALL_DATA");
 
     if (from_environment && *from_environment)
-        roots[count++] = from_environment;
-    roots[count++] = MW_SOURCE_DIR;
-    roots[count++] = MW_DATA_DIR;
-    roots[count] = NULL;
+        roots.path[count++] = from_environment;
+    roots.path[count++] = MW_SOURCE_DIR;
+    roots.path[count++] = MW_DATA_DIR;
     return roots;
 }
 
 char *
 mw_datadir_find(const char *folder, const char *file)
 {
-    for (const char *const *root = data_roots(); *root; root++) {
+    const struct roots roots = data_roots();
+
+    for (const char *const *root = roots.path; *root; root++) {
         char *path = g_build_filename(*root, folder, file, NULL);
         if (g_file_test(path, G_FILE_TEST_IS_REGULAR))
             return path;
@@ -42,8 +48,9 @@ char **
 mw_datadir_list(const char *folder, const char *suffix)
 {
     GPtrArray *names = g_ptr_array_new();
+    const struct roots roots = data_roots();
 
-    for (const char *const *root = data_roots(); *root && !names->len; root++) {
+    for (const char *const *root = roots.path; *root && !names->len; root++) {
         g_autofree char *path = g_build_filename(*root, folder, NULL);
         g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
         const char *name;

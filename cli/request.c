@@ -16,9 +16,6 @@
 
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
-/* What-if tables run the engine some hundred times. */
-#define WHAT_IF_OPS_MAX (MW_OPS_MAX / 2)
-
 static bool
 parse_strategies(struct cli_request *request, const char *text, GError **error)
 {
@@ -192,7 +189,7 @@ apply_options(struct cli_request *request, const struct cli_request_words *words
         (request->deepspeed_file && !cli_deepspeed_load(request, error)))
         return false;
     if (request->sensitivity)
-        request->question.settings.ops_max = WHAT_IF_OPS_MAX;
+        request->question.settings.ops_max = MW_WHAT_IF_OPS_MAX;
     if (words->strategies)
         return parse_strategies(request, words->strategies, error);
     request->question.strategies[request->question.strategy_count++] =

@@ -17,6 +17,9 @@
 #include "planner/planner.h"
 #include "study/result.h"
 
+/* Of a plan that what-if tables are asked of: they run the engine some hundred times. */
+#define MW_WHAT_IF_OPS_MAX (MW_OPS_MAX / 2)
+
 struct mw_question {
     struct mw_model model;
     struct mw_hwprofile *profile;                  /* borrowed */

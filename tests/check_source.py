@@ -50,6 +50,7 @@ BELOW = {
     "calibrate": {"base", "plan", "hardware", "exec/host", "exec/memory", "exec/nvme",
                   "exec/ranks", "exec/device"},
     "report": {"base", "plan", "hardware", "study"},
+    "lib": {"base", "plan", "hardware", "model", "planner/settings", "planner", "study", "report"},
     "cli": None,  # all
 }
 FOLDERS = sorted({room.split("/")[0] for room in BELOW})

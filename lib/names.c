@@ -1,0 +1,75 @@
+/* What there is, by name. */
+#include <string.h>
+
+#include "config.h"
+#include "lib/question.h"
+
+const char *
+memwall_version(void)
+{
+    return MW_VERSION;
+}
+
+static char **
+strategies(void)
+{
+    char **names = g_new0(char *, MW_STRATEGY_COUNT + 1);
+
+    for (int i = 0; i < MW_STRATEGY_COUNT; i++)
+        names[i] = g_strdup(mw_strategy_name(i));
+    return names;
+}
+
+static char **
+settings(void)
+{
+    static const char *const others[] = {"model", "hardware", "strategy", "outlook"};
+    GPtrArray *names = g_ptr_array_new();
+
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        g_ptr_array_add(names, g_strdup(others[i]));
+    for (int i = 0; i < MW_SETTINGS_COUNT; i++)
+        g_ptr_array_add(names, g_strdup(mw_settings_table[i].name));
+    g_ptr_array_add(names, NULL);
+    return (char **)g_ptr_array_free(names, FALSE);
+}
+
+static char **
+keys(void)
+{
+    GPtrArray *names = g_ptr_array_new();
+    size_t count;
+    const struct mw_hw_key *rows = mw_hw_keys(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].group, "profile"))
+            g_ptr_array_add(names, g_strdup_printf("%s.%s", rows[i].group, rows[i].key));
+    g_ptr_array_add(names, NULL);
+    return (char **)g_ptr_array_free(names, FALSE);
+}
+
+char **
+memwall_names(const char *what)
+{
+    static const struct {
+        const char *what;
+        char **(*names)(void);
+    } lists[] = {
+        {"models", mw_model_list},
+        {"hardware", mw_hwprofile_list},
+        {"strategies", strategies},
+        {"settings", settings},
+        {"keys", keys},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(lists); i++)
+        if (!strcmp(what, lists[i].what))
+            return lists[i].names();
+    return NULL;
+}
+
+void
+memwall_names_free(char **names)
+{
+    g_strfreev(names);
+}

@@ -1,0 +1,40 @@
+"""libmemwall.so.0 by ctypes: found where MEMWALL_LIBRARY says, or where the loader looks."""
+import ctypes
+import os
+
+LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
+
+_POINTER, _TEXT, _INT, _BOOL = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_bool
+_NAMES = ctypes.POINTER(ctypes.c_char_p)
+_ERROR = ctypes.POINTER(ctypes.c_void_p)
+
+# As memwall.h declares them: what is returned, then what is taken.
+FUNCTIONS = {
+    "memwall_version": (_TEXT,),
+    "memwall_error_code": (_INT, _POINTER),
+    "memwall_error_message": (_TEXT, _POINTER),
+    "memwall_error_setting": (_TEXT, _POINTER),
+    "memwall_error_free": (None, _POINTER),
+    "memwall_question_new": (_POINTER,),
+    "memwall_question_set": (_BOOL, _POINTER, _TEXT, _TEXT, _ERROR),
+    "memwall_question_listen": (None, _POINTER, LISTENER, _POINTER),
+    "memwall_question_free": (None, _POINTER),
+    "memwall_ask": (_POINTER, _POINTER, _INT, _ERROR),
+    "memwall_answer_json": (_TEXT, _POINTER),
+    "memwall_answer_text": (_TEXT, _POINTER),
+    "memwall_answer_plan": (_TEXT, _POINTER),
+    "memwall_answer_free": (None, _POINTER),
+    "memwall_names": (_NAMES, _TEXT),
+    "memwall_names_free": (None, _NAMES),
+}
+
+
+def _open():
+    found = ctypes.CDLL(os.environ.get("MEMWALL_LIBRARY", "libmemwall.so.0"))
+    for name, (returned, *taken) in FUNCTIONS.items():
+        function = getattr(found, name)
+        function.restype, function.argtypes = returned, taken
+    return found
+
+
+library = _open()
