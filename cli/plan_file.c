@@ -11,8 +11,8 @@
 /* Of a name that is longer no file could be called. */
 #define MACHINE_LINE_BYTES 4096
 
-static struct mw_plan *
-read_plan(const char *path, GError **error)
+struct mw_plan *
+cli_plan_file_read(const char *path, GError **error)
 {
     static const struct mw_input_kind kind = {CLI_PLAN_WANTED, MW_PLAN_TEXT_BYTES_MAX,
                                               MW_PLAN_TEXT_BEGIN};
@@ -29,10 +29,20 @@ read_plan(const char *path, GError **error)
     return NULL;
 }
 
+char *
+cli_plan_file_model(const char *path)
+{
+    struct mw_plan *plan = cli_plan_file_read(path, NULL);
+    char *word = g_strdup(plan && plan->model ? plan->model : "plan");
+
+    mw_plan_free(plan);
+    return g_strcanon(word, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-_", '-');
+}
+
 bool
 cli_plan_file_check(const char *path, GError **error)
 {
-    struct mw_plan *plan = read_plan(path, error);
+    struct mw_plan *plan = cli_plan_file_read(path, error);
     bool good = plan != NULL;
 
     mw_plan_free(plan);
@@ -103,7 +113,7 @@ int
 cli_plan_file(const struct cli_request *request)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_plan *plan = read_plan(request->plan_file, &error);
+    struct mw_plan *plan = cli_plan_file_read(request->plan_file, &error);
     struct mw_answer *answer =
         plan ? mw_answer_of_plan(&request->question, request->plan_file, plan, &error) : NULL;
 

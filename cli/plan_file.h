@@ -18,4 +18,10 @@ char *cli_plan_file_machine(const char *path);
 /* Whether the file holds a plan that is whole. */
 bool cli_plan_file_check(const char *path, GError **error);
 
+/* The checked plan of a file; NULL with *error.  mw_plan_free it. */
+struct mw_plan *cli_plan_file_read(const char *path, GError **error);
+
+/* A word that stands for the plan's model: no path, whatever the file says.  g_free it. */
+char *cli_plan_file_model(const char *path);
+
 #endif

@@ -156,7 +156,8 @@ check_plan_there(const struct cli_request *request, const char *verb, GError **e
 static void
 take_plan_machine(struct cli_request *request, const struct cli_verb *verb)
 {
-    if (request->plan_file && !request->hardware_name && verb == &cli_verb_simulate)
+    if (request->plan_file && !request->hardware_name &&
+        (verb == &cli_verb_simulate || verb == &cli_verb_run))
         request->hardware_name = cli_plan_file_machine(request->plan_file);
 }
 
@@ -271,6 +272,8 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
     if (request->plan_file && !cli_request_check_plan_file(request, words, error))
         return false;
     take_plan_machine(request, verb);
+    if (request->plan_file && verb == &cli_verb_run) /* what names of runs begin with */
+        request->model_name = cli_plan_file_model(request->plan_file);
     if (!check_names(request, error) ||
         (!request->plan_file &&
          !mw_model_load(request->model_name, &request->question.model, error)) ||

@@ -136,6 +136,7 @@ cli_request_check_plan_file(const struct cli_request *request,
     const char *given = request->csv              ? "--csv"
                         : request->sensitivity    ? "--what-if"
                         : request->largest        ? "--largest"
+                        : request->model_name     ? "--model"
                         : words->strategies       ? "--strategy"
                         : request->deepspeed_file ? "--deepspeed"
                                                   : plan_option(request);

@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "cli/run/drives.h"
 #include "cli/run/paths.h"
+#include "cli/run/planned.h"
 #include "cli/run/report.h"
 #include "cli/run/request.h"
 #include "cli/run/stop.h"
@@ -101,7 +102,8 @@ open_log(struct run *run, GError **error)
 {
     const struct cli_training *training = &run->training;
     const struct mw_result *r = training->answer->result;
-    const struct mw_sizing *sizing = training->answer->sizing;
+    const struct mw_hardware *hw = &training->request->question.hardware[MW_OUTLOOK_TYPICAL];
+    int ranks = mw_ranks_count(training->ranks);
     bool talks = mw_ranks_index(training->ranks) == 0, json = training->request->json;
     g_autofree char *title = cli_run_begin_text(training);
     struct mw_log_options options = {
@@ -114,8 +116,8 @@ open_log(struct run *run, GError **error)
         .first_step = mw_trainer_next_step(training->trainer),
         .steps = training->options.steps,
         .tokens = (int64_t)r->tokens_per_step,
-        .flops = mw_flops_of_model(sizing) * sizing->ranks,
-        .peak_flops = sizing->hardware->gpu_peak_flops * sizing->ranks,
+        .flops = cli_run_flops(training->answer) * ranks,
+        .peak_flops = hw->gpu_peak_flops * ranks,
         .loss_scale = cli_training_loss_scaling(training).max > 1,
         .gives_up = gives_up_reader,
         .data = run,
@@ -329,6 +331,13 @@ start(struct run *run, GError **error)
     return true;
 }
 
+static void
+tell_deepspeed(const struct cli_training *training)
+{
+    if (training->answer->sizing) /* a plan that was read is of no file */
+        cli_deepspeed_tell(training->request, training->answer->sizing);
+}
+
 static bool
 train(struct run *run, GError **error)
 {
@@ -340,7 +349,7 @@ train(struct run *run, GError **error)
     if (mw_ranks_index(run->training.ranks) == 0) {
         cli_request_tell(run->training.request);
         if (!run->training.request->json)
-            cli_deepspeed_tell(run->training.request, run->training.answer->sizing);
+            tell_deepspeed(&run->training);
     }
     run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
@@ -493,7 +502,8 @@ plan_and_run(struct run *run)
     cli_run_request_tell_backend(training);
     training->stem = stem_of(training);
     enum mw_depth depth = request->json ? MW_DEPTH_VERDICT : MW_DEPTH_ROW;
-    training->answer = cli_answer_new(request, 0, depth, true, &error);
+    training->answer = request->plan_file ? cli_run_plan_answer(request, &error)
+                                          : cli_answer_new(request, 0, depth, true, &error);
     if (!training->answer)
         return fail(run, error);
     cli_run_request_tell_dtype(training);
@@ -612,7 +622,7 @@ check(const struct cli_request *request, bool measures, GError **error)
     struct mw_decoder decoder;
     bool good = cli_run_options_read(&options, error) &&
                 cli_run_paths_check(request, &options, error) &&
-                mw_model_decoder(&request->question.model, &decoder, error) &&
+                cli_run_decoder(request, &decoder, NULL, error) &&
                 (!measures || check_before_measuring(request, &options, error));
 
     cli_run_options_clear(&options);

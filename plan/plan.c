@@ -76,16 +76,37 @@ mw_plan_new(const char *title)
     plan->title = copy_line(title);
     plan->ranks = 1;
     plan->world_ranks = 1;
-    plan->shape = (struct mw_step_shape){
-        .micro_batches = 1, .token_chunks = 1, .delayed_from = -1, .dtype = MW_DTYPE_NONE};
+    plan->shape = (struct mw_step_shape){.micro_batches = 1,
+                                         .tiles = 1,
+                                         .token_chunks = 1,
+                                         .delayed_from = -1,
+                                         .dtype = MW_DTYPE_NONE};
     return plan;
+}
+
+static void
+set_name(char **name, const char *text)
+{
+    free(*name);
+    *name = text && text[strspn(text, " ")] ? copy_line(text) : NULL;
 }
 
 void
 mw_plan_set_machine(struct mw_plan *plan, const char *machine)
 {
-    free(plan->machine);
-    plan->machine = machine && machine[strspn(machine, " ")] ? copy_line(machine) : NULL;
+    set_name(&plan->machine, machine);
+}
+
+void
+mw_plan_set_model(struct mw_plan *plan, const char *model)
+{
+    set_name(&plan->model, model);
+}
+
+void
+mw_plan_set_strategy(struct mw_plan *plan, const char *strategy)
+{
+    set_name(&plan->strategy, strategy);
 }
 
 void
@@ -95,6 +116,8 @@ mw_plan_free(struct mw_plan *plan)
         return;
     free(plan->title);
     free(plan->machine);
+    free(plan->model);
+    free(plan->strategy);
     free(plan->comms);
     free(plan->lanes);
     free(plan->channels);

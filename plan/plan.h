@@ -353,6 +353,7 @@ struct mw_op {
 struct mw_step_shape {
     int64_t sequences, seq;      /* of a micro-batch of each tensor-slicing group; 0: not said */
     int64_t micro_batches;       /* of a step */
+    int64_t tiles;               /* parts of the largest operators: memory-centric tiling */
     int64_t token_chunks;        /* that logits and loss cut a micro-batch's tokens into */
     int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: there are none */
     int64_t delayed_from;        /* the step from which updates are delayed; -1: none are */
@@ -365,7 +366,8 @@ struct mw_step_shape {
 
 struct mw_plan {
     char *title;          /* one line, for people */
-    char *machine;        /* the name of the profile that it was made for; NULL: not known */
+    /* Of the profile, model and strategy that it was made for; NULL: not known. */
+    char *machine, *model, *strategy;
     uint32_t ranks;       /* programs in this plan (1 when folded) */
     uint32_t world_ranks; /* ranks that they stand for */
     struct mw_tier_info tiers[MW_TIER_COUNT];
@@ -422,8 +424,10 @@ const char *mw_work_name(const struct mw_work *work);
 /* Building.  The caller owns the plan and frees it with mw_plan_free (NULL is allowed).
  * Each add returns the new index.  Out of memory and a write to a checked plan abort. */
 struct mw_plan *mw_plan_new(const char *title);
-/* In both, control characters become blanks: the text form has a line for each. */
+/* In all, control characters become blanks: the text form has a line for each. */
 void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
+void mw_plan_set_model(struct mw_plan *plan, const char *model);
+void mw_plan_set_strategy(struct mw_plan *plan, const char *strategy);
 void mw_plan_free(struct mw_plan *plan);
 uint32_t mw_plan_add_comm(struct mw_plan *plan, struct mw_comm comm);
 uint32_t mw_plan_add_lane(struct mw_plan *plan, struct mw_lane lane);

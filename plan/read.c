@@ -51,6 +51,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->sequences = read_i64(reader, "sequences");
     shape->seq = read_i64(reader, "seq");
     shape->micro_batches = read_i64(reader, "micro-batches");
+    shape->tiles = read_i64(reader, "tiles");
     shape->token_chunks = read_i64(reader, "token-chunks");
     shape->checkpoint_interval = read_i64(reader, "interval");
     shape->delayed_from = read_i64(reader, "delayed-from");
@@ -387,16 +388,23 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
     return !reader->failed && i < sizeof entities / sizeof *entities;
 }
 
-/* Behind a machine, if one is named. */
+/* Behind the names of what it was made for, those that are there. */
 static void
 read_ranks(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
-    const char *word = begin_line(reader, "'machine' or 'ranks'");
+    static const struct {
+        const char *word;
+        void (*set)(struct mw_plan *plan, const char *name);
+    } names[] = {{"machine", mw_plan_set_machine},
+                 {"model", mw_plan_set_model},
+                 {"strategy", mw_plan_set_strategy}};
+    const char *word = begin_line(reader, "'machine', 'model', 'strategy' or 'ranks'");
 
-    if (!reader->failed && !strcmp(word, "machine") && !mw_plan_reader_at_end(reader)) {
-        mw_plan_set_machine(plan, reader->rest);
-        word = begin_line(reader, "'ranks'");
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!reader->failed && !strcmp(word, names[i].word) && !mw_plan_reader_at_end(reader)) {
+            names[i].set(plan, reader->rest);
+            word = begin_line(reader, "'ranks'");
+        }
     if (strcmp(word, "ranks"))
         mw_plan_reader_fail(reader, "'ranks'");
     plan->ranks = read_u32(reader, NULL);

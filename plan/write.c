@@ -96,19 +96,26 @@ put_reference(struct writer *writer, const char *key, uint32_t index)
         put_number(writer, index);
 }
 
+/* A line; what has several cannot be read back. */
+static void
+put_line(struct writer *writer, const char *word, const char *text)
+{
+    if (!text)
+        return;
+    put(writer, word);
+    if (*text)
+        put_name(writer, text);
+    writer->failed |= strpbrk(text, "\n\r") != NULL;
+}
+
 static void
 write_head(struct writer *writer, const struct mw_plan *plan)
 {
-    put(writer, MW_PLAN_TEXT_BEGIN " " MW_PLAN_TEXT_VERSION "\ntitle");
-    if (plan->title && *plan->title)
-        put_name(writer, plan->title);
-    if (plan->machine) {
-        put(writer, "\nmachine");
-        put_name(writer, plan->machine);
-    }
-    if ((plan->title && strpbrk(plan->title, "\n\r")) ||
-        (plan->machine && strpbrk(plan->machine, "\n\r")))
-        writer->failed = true;
+    put(writer, MW_PLAN_TEXT_BEGIN " " MW_PLAN_TEXT_VERSION);
+    put_line(writer, "\ntitle", plan->title ? plan->title : "");
+    put_line(writer, "\nmachine", plan->machine);
+    put_line(writer, "\nmodel", plan->model);
+    put_line(writer, "\nstrategy", plan->strategy);
     put_key(writer, "\nranks ", plan->ranks);
     put_key(writer, " world ", plan->world_ranks);
     put(writer, "\n");
@@ -134,6 +141,7 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_key(writer, "step sequences ", shape->sequences);
     put_key(writer, " seq ", shape->seq);
     put_key(writer, " micro-batches ", shape->micro_batches);
+    put_key(writer, " tiles ", shape->tiles);
     put_key(writer, " token-chunks ", shape->token_chunks);
     put_key(writer, " interval ", shape->checkpoint_interval);
     put_key(writer, " delayed-from ", shape->delayed_from);

@@ -46,6 +46,56 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->dpu_start = MW_AUTO;
 }
 
+/* The tiers that homes are in, as placements are written: "gpu", "cpu,nvme". */
+static char *
+tiers_text(const bool tiers[MW_TIER_COUNT])
+{
+    GString *text = g_string_new(NULL);
+
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        if (tiers[t])
+            g_string_append_printf(text, "%s%s", text->len ? "," : "", mw_tier_name(t));
+    return g_string_free(text->len ? text : g_string_append(text, mw_tier_name(MW_TIER_GPU)),
+                         FALSE);
+}
+
+static char *
+device_of(const struct mw_plan *plan, enum mw_purpose purpose)
+{
+    bool tiers[MW_TIER_COUNT] = {false};
+
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        if (plan->slots[s].purpose == purpose)
+            tiers[plan->slots[s].tier] = true;
+    return tiers_text(tiers);
+}
+
+/* Of what shapes a step, if the plan says it. */
+static void
+fill_settings(const struct mw_plan *plan, struct mw_result *r)
+{
+    const struct mw_step_shape *s = &plan->shape;
+
+    if (!s->sequences)
+        return;
+    r->tp = 1;
+    r->seq = s->seq;
+    r->grad_accum = s->micro_batches;
+    r->micro_batch = (double)s->sequences;
+    r->global_batch = (double)(s->sequences * s->micro_batches) * plan->world_ranks;
+    r->tokens_per_step = r->global_batch * (double)s->seq;
+    r->checkpoint_interval = s->checkpoint_interval;
+    r->tiles = s->tiles;
+    r->logits_chunks = s->token_chunks;
+    r->dpu_start = s->delayed_from;
+    r->dtype = g_strdup(mw_dtype_name(s->dtype));
+    r->commit = g_strdup(s->commits ? "step" : "none");
+    r->param_device = device_of(plan, MW_PURPOSE_PARAMETERS);
+    r->gradient_device = device_of(plan, MW_PURPOSE_GRADIENTS);
+    r->optimizer_device = device_of(plan, MW_PURPOSE_OPTIMIZER_STATE);
+    r->activation_device = device_of(plan, MW_PURPOSE_ACTIVATION_CHECKPOINTS);
+}
+
 /* The plan's peaks against this machine, which need not be the one it was planned for. */
 static void
 fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_result *r)
@@ -124,6 +174,7 @@ mw_answer_of_plan(const struct mw_question *question, const char *name, struct m
     answer->plan = plan;
     answer->result = mw_result_new();
     fill_identity(question, plan, answer->result);
+    fill_settings(plan, answer->result);
     fill_memory(hw, plan, answer->result);
     fill_ledger(plan, answer->result);
     if (check_machine(question, name, plan, error) &&

@@ -150,7 +150,7 @@ test_written_configs(void)
         g_assert_true(mw_model_load(*name, &model, NULL));
         if (!mw_model_decoder(&model, &decoder, NULL))
             continue;
-        g_autofree char *text = cli_checkpoint_config(*name, &model, &decoder);
+        g_autofree char *text = cli_checkpoint_config(*name, &decoder);
         g_assert_true(mw_model_parse_config(text, -1, *name, &model, &error) &&
                       mw_model_decoder(&model, &again, &error));
         if (decoder.kind != again.kind || decoder.activation != again.activation ||

@@ -9,6 +9,8 @@ static void
 add_machine(struct mw_plan *plan)
 {
     mw_plan_set_machine(plan, "of its own");
+    mw_plan_set_model(plan, "small");
+    mw_plan_set_strategy(plan, "zero3");
     plan->ranks = 2;
     plan->world_ranks = 16;
     plan->tiers[MW_TIER_GPU] = (struct mw_tier_info){1000, 10, 500};
@@ -107,6 +109,7 @@ static const struct mw_step_shape shape = {
     .sequences = 4,
     .seq = 128,
     .micro_batches = 3,
+    .tiles = 6,
     .token_chunks = 2,
     .checkpoint_interval = 1,
     .delayed_from = 40,
@@ -152,12 +155,14 @@ static const char plan_text[] =
     "memwall-plan 2\n"
     "title one of everything\n"
     "machine of its own\n"
+    "model small\n"
+    "strategy zero3\n"
     "ranks 2 world 16\n"
     "tier gpu capacity 1000 reserve 10 largest 500\n"
     "tier cpu capacity 0 reserve 0 largest 0\n"
     "tier nvme capacity 9223372036854775807 reserve 0 largest 9223372036854775807\n"
-    "step sequences 4 seq 128 micro-batches 3 token-chunks 2 interval 1 delayed-from 40 save-every "
-    "5 fp16 commits\n"
+    "step sequences 4 seq 128 micro-batches 3 tiles 6 token-chunks 2 interval 1 delayed-from 40 "
+    "save-every 5 fp16 commits\n"
     "decoder llama silu layers 96 hidden 64 heads 8 2 16 ffn 256 vocab 1000 positions 2048 7 "
     "epsilon "
     "1.0000000000000001e-05 theta 500000 stretch 8 1 4 8192 tied attention-bias projection-bias "
@@ -328,68 +333,68 @@ static const struct edit edits[] = {
     {"title one", "titel one", "line 2: expected 'title', found 'titel'"},
     {"machine of its own", "machine", "line 3: expected 'ranks', found 'machine'"},
     {"machine of", "engine of", "line 3: expected 'ranks', found 'engine'"},
-    {"ranks 2", "ranks two", "line 4: expected a number from 0 to 4294967295, found 'two'"},
-    {"ranks 2", "ranks 4294967296", "line 4: expected a number from 0 to 4294967295"},
-    {"world 16", "world 16 17", "line 4: expected the end of the line, found '17'"},
-    {"tier gpu", "tier cpu", "line 5: expected 'gpu', found 'cpu'"},
-    {"capacity 1000", "capacity 1e9", "line 5: expected a number up to 9223372036854775807"},
-    {"capacity 1000", "capacity 9223372036854775808", "line 5: expected a number up to"},
-    {"capacity 1000", "capacity -9223372036854775809", "line 5: expected a number up to"},
-    {"capacity 1000", "capacity --1", "line 5: expected a number up to"},
+    {"ranks 2", "ranks two", "line 6: expected a number from 0 to 4294967295, found 'two'"},
+    {"ranks 2", "ranks 4294967296", "line 6: expected a number from 0 to 4294967295"},
+    {"world 16", "world 16 17", "line 6: expected the end of the line, found '17'"},
+    {"tier gpu", "tier cpu", "line 7: expected 'gpu', found 'cpu'"},
+    {"capacity 1000", "capacity 1e9", "line 7: expected a number up to 9223372036854775807"},
+    {"capacity 1000", "capacity 9223372036854775808", "line 7: expected a number up to"},
+    {"capacity 1000", "capacity -9223372036854775809", "line 7: expected a number up to"},
+    {"capacity 1000", "capacity --1", "line 7: expected a number up to"},
     {"capacity 1000", "capacity",
-     "line 5: expected a number up to 9223372036854775807, found 'res"},
-    {"tier cpu", "tiers cpu", "line 6: expected 'tier', found 'tiers'"},
-    {"comm 0 size", "comm 1 size", "line 10: expected the index 0, found '1'"},
-    {"comm 0 size", "comm size", "line 10: expected the index 0, found 'size'"},
+     "line 7: expected a number up to 9223372036854775807, found 'res"},
+    {"tier cpu", "tiers cpu", "line 8: expected 'tier', found 'tiers'"},
+    {"comm 0 size", "comm 1 size", "line 12: expected the index 0, found '1'"},
+    {"comm 0 size", "comm size", "line 12: expected the index 0, found 'size'"},
     {"comm 0", "com 0",
-     "line 10: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
+     "line 12: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
      "found 'com'"},
-    {"0 compute index", "0 computer index", "line 11: expected a kind of lane, found 'computer'"},
-    {"index 3", "index 256", "line 12: expected a number from 0 to 255, found '256'"},
-    {"sm index", "ms index", "line 13: expected a kind of channel, found 'ms'"},
-    {"gpu logits", "ram logits", "line 15: expected gpu, cpu or nvme, found 'ram'"},
-    {"gpu logits", "gpu logs", "line 15: expected the purpose of a slot, found 'logs'"},
-    {"logits fp32", "logits fp31", "line 15: expected none, bf16, fp16 or fp32, found 'fp31'"},
-    {"persistent", "persistently", "line 16: expected the end of the line, found 'persistently'"},
-    {"gradient fp32", "gradient int8", "line 17: expected none, bf16, fp16 or fp32, found 'int8'"},
-    {"tiles 4 5", "tiles 4", "line 17: expected a number up to 9223372036854775807, found 'shard'"},
-    {" trainable", " trained", "line 17: expected the end of the line, found 'trained'"},
-    {"other -", "other x", "line 18: expected a number from 0 to 4294967294, found 'x'"},
+    {"0 compute index", "0 computer index", "line 13: expected a kind of lane, found 'computer'"},
+    {"index 3", "index 256", "line 14: expected a number from 0 to 255, found '256'"},
+    {"sm index", "ms index", "line 15: expected a kind of channel, found 'ms'"},
+    {"gpu logits", "ram logits", "line 17: expected gpu, cpu or nvme, found 'ram'"},
+    {"gpu logits", "gpu logs", "line 17: expected the purpose of a slot, found 'logs'"},
+    {"logits fp32", "logits fp31", "line 17: expected none, bf16, fp16 or fp32, found 'fp31'"},
+    {"persistent", "persistently", "line 18: expected the end of the line, found 'persistently'"},
+    {"gradient fp32", "gradient int8", "line 19: expected none, bf16, fp16 or fp32, found 'int8'"},
+    {"tiles 4 5", "tiles 4", "line 19: expected a number up to 9223372036854775807, found 'shard'"},
+    {" trainable", " trained", "line 19: expected the end of the line, found 'trained'"},
+    {"other -", "other x", "line 20: expected a number from 0 to 4294967294, found 'x'"},
     {"compute activations qkv", "think activations qkv",
-     "line 19: expected a kind of op, found 'think'"},
-    {"activations qkv", "activity qkv", "line 19: expected what an op moves or changes"},
-    {"activations qkv", "activations qvk", "line 19: expected an operator, found 'qvk'"},
-    {"comm -", "comm 4294967295", "line 19: expected a number from 0 to 4294967294"},
-    {"draw 0:", "draw 0;", "line 19: expected a draw such as 3:1000, found '0;1000000'"},
-    {"1:4096", "1:x", "line 19: expected a draw such as 3:1000, found '1:x'"},
-    {" 0:1000000 1:4096", "", "line 19: expected a draw such as 3:1000, found the end"},
-    {"lane 0 work", "lane 65536 work", "line 21: expected a number from 0 to 65535"},
-    {"forward mb", "front mb", "line 21: expected a phase, found 'front'"},
-    {"layer -1", "layer 2147483648", "line 21: expected a number up to 2147483647"},
-    {"use 0:define:", "use 0:redefine:", "line 21: expected a use such as 3:read:source"},
-    {"use 0:define:logits", "use 0:define", "line 21: expected a use such as 3:read:source"},
+     "line 21: expected a kind of op, found 'think'"},
+    {"activations qkv", "activity qkv", "line 21: expected what an op moves or changes"},
+    {"activations qkv", "activations qvk", "line 21: expected an operator, found 'qvk'"},
+    {"comm -", "comm 4294967295", "line 21: expected a number from 0 to 4294967294"},
+    {"draw 0:", "draw 0;", "line 21: expected a draw such as 3:1000, found '0;1000000'"},
+    {"1:4096", "1:x", "line 21: expected a draw such as 3:1000, found '1:x'"},
+    {" 0:1000000 1:4096", "", "line 21: expected a draw such as 3:1000, found the end"},
+    {"lane 0 work", "lane 65536 work", "line 23: expected a number from 0 to 65535"},
+    {"forward mb", "front mb", "line 23: expected a phase, found 'front'"},
+    {"layer -1", "layer 2147483648", "line 23: expected a number up to 2147483647"},
+    {"use 0:define:", "use 0:redefine:", "line 23: expected a use such as 3:read:source"},
+    {"use 0:define:logits", "use 0:define", "line 23: expected a use such as 3:read:source"},
     {"0:define:logits", "0:define:state",
-     "line 21: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
+     "line 23: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
      "logits "
      "or none), found '0:define:state'"},
-    {"0:define:logits", "0:define:logit", "line 21: expected a use such as 3:read:source"},
-    {"use 0:define", "uses 0:define", "line 21: expected the end of the line, found 'uses'"},
-    {"match 9", "match -", "line 22: expected a number from 0 to 4294967294, found '-'"},
+    {"0:define:logits", "0:define:logit", "line 23: expected a use such as 3:read:source"},
+    {"use 0:define", "uses 0:define", "line 23: expected the end of the line, found 'uses'"},
+    {"match 9", "match -", "line 24: expected a number from 0 to 4294967294, found '-'"},
     {"after 0 prev:1", "after 0 0",
-     "line 22: expected the index of an op or prev:INDEX, each once"},
-    {"after 0 prev:1", "after", "line 22: expected the index of an op or prev:INDEX"},
-    {"prev:1", "prev:2147483647", "line 22: expected the index of an op or prev:INDEX"},
-    {"prev:1", "prev:", "line 22: expected the index of an op or prev:INDEX"},
-    {"epsilon 1.0000000000000001e-05", "epsilon small", "line 9: expected a number such as 1e-05"},
-    {"epsilon 1.0000000000000001e-05", "epsilon inf", "line 9: expected a number such as 1e-05"},
-    {"theta 500000", "theta 1e999", "line 9: expected a number such as 1e-05"},
-    {"decoder llama", "decoder mamba", "line 9: expected gpt2 or llama, found 'mamba'"},
-    {"llama silu", "llama swish", "line 9: expected gelu_new, gelu, relu or silu"},
+     "line 24: expected the index of an op or prev:INDEX, each once"},
+    {"after 0 prev:1", "after", "line 24: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:2147483647", "line 24: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:", "line 24: expected the index of an op or prev:INDEX"},
+    {"epsilon 1.0000000000000001e-05", "epsilon small", "line 11: expected a number such as 1e-05"},
+    {"epsilon 1.0000000000000001e-05", "epsilon inf", "line 11: expected a number such as 1e-05"},
+    {"theta 500000", "theta 1e999", "line 11: expected a number such as 1e-05"},
+    {"decoder llama", "decoder mamba", "line 11: expected gpt2 or llama, found 'mamba'"},
+    {"llama silu", "llama swish", "line 11: expected gelu_new, gelu, relu or silu"},
     {"end\n", "",
-     "line 23: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
+     "line 25: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
      "found the end"},
-    {"end\n", "end\n\n", "line 24: expected nothing after 'end'"},
-    {"end\n", "end end\n", "line 23: expected the end of the line, found 'end'"},
+    {"end\n", "end\n\n", "line 26: expected nothing after 'end'"},
+    {"end\n", "end end\n", "line 25: expected the end of the line, found 'end'"},
 };
 
 static void

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/run/course.h"
+#include "cli/run/planned.h"
 #include "model/model.h"
 #include "exec/commit/commit.h"
 #include "exec/data/safetensors.h"
@@ -263,13 +264,13 @@ static bool
 add_planned(struct cli_training *training, struct look *look, GError **error)
 {
     const struct cli_request *request = training->request;
-    const struct mw_settings *s = &training->answer->sizing->settings;
+    const struct mw_step_shape *s = &training->answer->plan->shape;
     GPtrArray *phrases = look->phrases;
 
-    if (!mw_model_decoder(&request->question.model, &training->decoder, error))
+    if (!cli_run_decoder(request, &training->decoder, NULL, error))
         return false;
     cli_run_course_list_fixed(training, phrases);
-    add(phrases, "%s", s->commit ? "--commit step" : "--commit none");
+    add(phrases, "%s", s->commits ? "--commit step" : "--commit none");
     add(phrases, "--save-every %" PRId64, s->save_every);
     add(phrases, "a plan of other shards or collectives (%016" PRIx64 ")",
         digest_of(training->answer->plan));

@@ -27,13 +27,14 @@ batch_text(const struct mw_result *r)
 
 /* What steps [first, last) wait for: every K-th is saved, and the last (exec/trainer/trainer.h). */
 static double
-saves_s(const struct mw_sizing *sizing, int64_t first, int64_t last)
+saves_s(const struct mw_answer *answer, int64_t first, int64_t last)
 {
-    int64_t every = sizing->settings.save_every;
+    int64_t every = answer->plan->shape.save_every;
 
     if (every <= 0 || last <= first)
         return 0;
-    return (double)(last / every - first / every + (last % every != 0)) * mw_save_s(sizing);
+    return (double)(last / every - first / every + (last % every != 0)) *
+           (answer->sizing ? mw_save_s(answer->sizing) : 0);
 }
 
 /* Steps before --dpu-start take their own time. */
@@ -46,7 +47,7 @@ time_text(const struct cli_training *training, int64_t first, int64_t last)
 
     if (r->undelayed_step_time_s > 0)
         all_s += (double)undelayed * (r->undelayed_step_time_s - step_s);
-    all_s += saves_s(training->answer->sizing, first, last);
+    all_s += saves_s(training->answer, first, last);
     return g_strdup_printf("predicted for profile %s: %s per step, %s in all", r->hardware,
                            mw_format_seconds(step_s),
                            all_s < 60 ? mw_format_seconds(all_s) : mw_format_duration(all_s));

@@ -56,7 +56,7 @@ gpt2_config(const struct mw_decoder *d)
 
 /* Biases on q, k and v alone are Qwen2's. */
 static char *
-llama_config(const struct mw_decoder *d, int64_t seq)
+llama_config(const struct mw_decoder *d)
 {
     bool qwen = d->attention_bias && !d->projection_bias;
 
@@ -79,19 +79,17 @@ llama_config(const struct mw_decoder *d, int64_t seq)
                            "  \"tie_word_embeddings\": %s\n"
                            "}\n",
                            qwen ? "qwen2" : "llama", qwen ? "Qwen2" : "Llama", d->hidden, d->ffn,
-                           d->layers, d->heads, d->kv_heads, d->head_dim, seq, d->vocab,
+                           d->layers, d->heads, d->kv_heads, d->head_dim, d->positions, d->vocab,
                            activation(d), d->norm_epsilon, d->rope_theta, truth(d->attention_bias),
                            truth(d->mlp_bias), truth(d->tied_embedding));
 }
 
 char *
-cli_checkpoint_config(const char *model_name, const struct mw_model *model,
-                      const struct mw_decoder *decoder)
+cli_checkpoint_config(const char *model_name, const struct mw_decoder *decoder)
 {
     char *text = copy_of(model_name);
 
     if (text)
         return text;
-    return decoder->kind == MW_DECODER_GPT2 ? gpt2_config(decoder)
-                                            : llama_config(decoder, model->seq);
+    return decoder->kind == MW_DECODER_GPT2 ? gpt2_config(decoder) : llama_config(decoder);
 }

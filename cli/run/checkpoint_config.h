@@ -8,7 +8,6 @@
 #include "model/model.h"
 
 /* The file that the model was read from; of a preset one with its dimensions.  g_free it. */
-char *cli_checkpoint_config(const char *model_name, const struct mw_model *model,
-                            const struct mw_decoder *decoder);
+char *cli_checkpoint_config(const char *model_name, const struct mw_decoder *decoder);
 
 #endif

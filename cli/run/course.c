@@ -63,13 +63,13 @@ take_model(const struct mw_decoder *d, uint64_t now[CLI_FIXEDS])
 static void
 take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
 {
-    const struct mw_settings *s = &training->answer->sizing->settings;
+    const struct mw_step_shape *s = &training->answer->plan->shape;
 
     take_model(&training->decoder, now);
-    now[CLI_FIXED_BATCH] = (uint64_t)s->micro_batch;
-    now[CLI_FIXED_GRAD_ACCUM] = (uint64_t)s->grad_accum;
+    now[CLI_FIXED_BATCH] = (uint64_t)s->sequences;
+    now[CLI_FIXED_GRAD_ACCUM] = (uint64_t)s->micro_batches;
     now[CLI_FIXED_SEQ] = (uint64_t)s->seq;
-    now[CLI_FIXED_DPU_START] = (uint64_t)s->dpu_start;
+    now[CLI_FIXED_DPU_START] = (uint64_t)s->delayed_from;
     now[CLI_FIXED_TYPE] = s->dtype == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
 }
 
@@ -136,9 +136,9 @@ put_course(struct cli_training *training, enum cli_course which, uint64_t bits)
 static void
 take_digits(const struct cli_training *training, uint64_t now[CLI_DIGITS])
 {
-    const struct mw_settings *s = &training->answer->sizing->settings;
+    const struct mw_step_shape *s = &training->answer->plan->shape;
 
-    now[CLI_DIGITS_LOGITS_CHUNKS] = (uint64_t)s->logits_chunks;
+    now[CLI_DIGITS_LOGITS_CHUNKS] = (uint64_t)s->token_chunks;
     now[CLI_DIGITS_TILES] = (uint64_t)s->tiles;
 }
 

@@ -31,13 +31,13 @@ steps_ahead(const struct cli_training *training)
 struct cli_run_data *
 cli_run_data_new(const struct cli_training *training)
 {
-    const struct mw_settings *s = &training->answer->sizing->settings;
+    const struct mw_step_shape *s = &training->answer->plan->shape;
     struct cli_run_data *data = g_new0(struct cli_run_data, 1);
 
     data->training = training;
     data->ahead = steps_ahead(training);
     data->last = training->options.steps - 1;
-    data->micro_batches = s->grad_accum;
+    data->micro_batches = s->micro_batches;
     data->count = training->sequences * s->seq;
     data->tokens = g_new(int32_t, (1 + data->ahead) * data->micro_batches * 2 * data->count);
     data->next = g_new(int64_t, data->micro_batches);
@@ -70,8 +70,8 @@ place_of(const struct cli_run_data *data, int64_t step, int64_t micro_batch)
 int64_t
 cli_run_data_used(const struct cli_training *training, int64_t step)
 {
-    const struct mw_settings *s = &training->answer->sizing->settings;
-    int64_t each = training->sequences * s->grad_accum * training->place.ranks;
+    const struct mw_step_shape *s = &training->answer->plan->shape;
+    int64_t each = training->sequences * s->micro_batches * training->place.ranks;
 
     return training->first_sequence + (step + 1 - training->first_step) * each;
 }

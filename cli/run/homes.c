@@ -141,8 +141,7 @@ void
 cli_run_homes_write(struct mw_json_writer *json, const struct cli_training *training)
 {
     const struct cli_request *request = training->request;
-    g_autofree char *config =
-        cli_checkpoint_config(request->model_name, &request->question.model, &training->decoder);
+    g_autofree char *config = cli_checkpoint_config(request->model_name, &training->decoder);
     g_autofree char *fingerprint =
         g_strdup_printf("%016" PRIx64, cli_training_fingerprint(training));
     g_autofree char *homes = homes_text(training->answer->plan);

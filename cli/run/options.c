@@ -80,91 +80,73 @@ static const struct number_row {
 static char *numbers[NUMBERS];
 static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape,
     *timeline_path, *backend_name, *resume_at;
+static char *plan_path;
 static char **nvme_directories, **limits;
 static char *resume_run, *newest_run, *newest_note, *taken_line;
 static gboolean shuffle, resume, overwrite, compare;
 
+/* clang-format off */
 static const struct fixed_row {
     enum group group;
     GOptionEntry entry;
 } fixed[] = {
-    {DATA,
-     {"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
-      "train on this file (required): tokens (.bin, the form of llm.c), or UTF-8 text, one "
-      "token per byte",
-      "FILE"}},
-    {DATA,
-     {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
-      "take sequences in random order (default: as the file has them)", NULL}},
-    {DATA,
-     {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
-      "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
-    {DATA,
-     {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
-      "continue from a checkpoint, written with any placement and number of ranks. Options "
-      "of the course and --seed, --shuffle, --loss-scale stay as it was trained with unless "
-      "they are given; a line says what is otherwise (to begin a new course from its weights "
-      "alone: --weights)",
-      "DIR"}},
-    {DATA,
-     {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
-      "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
-      "state. A checkpoint that is there is replaced, unless it is of more steps, of "
-      "another model or unreadable.",
-      "DIR"}},
-    {COURSE,
-     {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
-      "keep the learning rate constant (default), or let it fall as a cosine", "constant|cosine"}},
-    {COURSE,
-     {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
-      "scale the loss by S, a power of two, or by what keeps gradients finite: dynamic "
-      "(default: 1 in bf16, dynamic in fp16)",
-      "S|dynamic"}},
-    {DRIVES,
-     {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
-      "keep state on NVMe in this directory; give one for each drive (default: one of the "
-      "run's own in " CLI_RUNS_PLACE ")",
-      "DIR"}},
-    {DRIVES,
-     {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
-      "continue from the newest durable step: of RUN, a name of `memwall list runs` or a "
-      "directory; else of the run in the --nvme directories; else of the newest run. "
-      "What is not given stays as the run had it: model, data, plan, course, number of "
-      "steps; lines say what is taken and what changes",
-      "RUN"}},
-    {DRIVES,
-     {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
-      "with --resume, continue from the newest durable step (default), or from the "
-      "previous one, where the newest is damaged or the run diverges after it",
-      "newest|previous"}},
-    {DRIVES,
-     {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
-      "start anew, and delete the run that the directories hold once the first step of the "
-      "new one is durable (done, if it keeps none)",
-      NULL}},
-    {MACHINE,
-     {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
-      "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
-      "(default); null computes nothing: it orders ops and moves bytes",
-      "auto|cpu|cuda|null"}},
-    {MACHINE,
-     {"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
-      "slow a link or drive down to a rate, as in h2d=2GB/s; also d2h, nvme-read, "
-      "nvme-write, in GB/s or MB/s (default: no limit)",
-      "LANE=RATE"}},
-    {RECORD,
-     {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path,
-      "write one line of JSON per step; a "
-      "resume goes on in the log of its run (where that was killed, the line of its last "
-      "durable step may be missing)",
-      "FILE"}},
-    {RECORD,
-     {"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
-      "print predicted beside measured times, by lane, operator and op", NULL}},
-    {RECORD,
-     {"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
-      "write the measured times of all ops, for memwall compare", "FILE"}},
+    {DATA, {"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
+            "train on this file (required): tokens (.bin, the form of llm.c), or UTF-8 text, one "
+            "token per byte", "FILE"}},
+    {DATA, {"plan", 0, 0, G_OPTION_ARG_FILENAME, &plan_path,
+            "run the plan that `memwall plan -o` wrote to this file, as it is: it says model, "
+            "placement and batch, and no -m is given", "FILE"}},
+    {DATA, {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
+            "take sequences in random order (default: as the file has them)", NULL}},
+    {DATA, {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
+            "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
+    {DATA, {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
+            "continue from a checkpoint, written with any placement and number of ranks. Options "
+            "of the course and --seed, --shuffle, --loss-scale stay as it was trained with unless "
+            "they are given; a line says what is otherwise (to begin a new course from its weights "
+            "alone: --weights)", "DIR"}},
+    {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
+            "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
+            "state. A checkpoint that is there is replaced, unless it is of more steps, of "
+            "another model or unreadable.", "DIR"}},
+    {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
+              "keep the learning rate constant (default), or let it fall as a cosine",
+              "constant|cosine"}},
+    {COURSE, {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &loss_scale,
+              "scale the loss by S, a power of two, or by what keeps gradients finite: dynamic "
+              "(default: 1 in bf16, dynamic in fp16)", "S|dynamic"}},
+    {DRIVES, {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
+              "keep state on NVMe in this directory; give one for each drive (default: one of the "
+              "run's own in " CLI_RUNS_PLACE ")", "DIR"}},
+    {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
+              "continue from the newest durable step: of RUN, a name of `memwall list runs` or a "
+              "directory; else of the run in the --nvme directories; else of the newest run. "
+              "What is not given stays as the run had it: model, data, plan, course, number of "
+              "steps; lines say what is taken and what changes", "RUN"}},
+    {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
+              "with --resume, continue from the newest durable step (default), or from the "
+              "previous one, where the newest is damaged or the run diverges after it",
+              "newest|previous"}},
+    {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
+              "start anew, and delete the run that the directories hold once the first step of the "
+              "new one is durable (done, if it keeps none)", NULL}},
+    {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
+               "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
+               "(default); null computes nothing: it orders ops and moves bytes",
+               "auto|cpu|cuda|null"}},
+    {MACHINE, {"limit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &limits,
+               "slow a link or drive down to a rate, as in h2d=2GB/s; also d2h, nvme-read, "
+               "nvme-write, in GB/s or MB/s (default: no limit)",
+               "LANE=RATE"}},
+    {RECORD, {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path, "write one line of JSON per step; a "
+              "resume goes on in the log of its run (where that was killed, the line of its last "
+              "durable step may be missing)", "FILE"}},
+    {RECORD, {"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
+              "print predicted beside measured times, by lane, operator and op", NULL}},
+    {RECORD, {"save-timeline", 0, 0, G_OPTION_ARG_FILENAME, &timeline_path,
+              "write the measured times of all ops, for memwall compare", "FILE"}},
 };
+/* clang-format on */
 
 static gboolean
 take_resume(const char *name, const char *value, gpointer data, GError **error)
@@ -229,6 +211,12 @@ cli_run_options_take(enum cli_run_option option, const char *value)
         return false;
     *of[option] = g_strdup(value);
     return true;
+}
+
+const char *
+cli_run_options_plan(void)
+{
+    return plan_path;
 }
 
 bool
@@ -309,9 +297,9 @@ check_names(GError **error)
 {
     const struct {
         const char *option, *path;
-    } names[] = {{"--data", data_path}, {"--weights", weights_path},
-                 {"--from", from_path}, {"--save", save_path},
-                 {"--log", log_path},   {"--save-timeline", timeline_path}};
+    } names[] = {{"--data", data_path}, {"--plan", plan_path}, {"--weights", weights_path},
+                 {"--from", from_path}, {"--save", save_path}, {"--log", log_path},
+                 {"--save-timeline", timeline_path}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
         if (names[i].path && !*names[i].path)

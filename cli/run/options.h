@@ -73,6 +73,8 @@ char *cli_run_options_data(void);
 /* As if it had been given, where it was not: whether it was taken.  `value` may be NULL. */
 enum cli_run_option { CLI_RUN_DATA, CLI_RUN_STEPS, CLI_RUN_LOG };
 bool cli_run_options_take(enum cli_run_option option, const char *value);
+/* --plan as it was given, or NULL. */
+const char *cli_run_options_plan(void);
 /* Whether --save was given. */
 bool cli_run_options_saves(void);
 /* Of --resume alone: the run that it means, and what there is to say of that (may be NULL). */

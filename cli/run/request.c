@@ -70,7 +70,8 @@ cli_run_request_tell_dtype(const struct cli_training *training)
 {
     const struct cli_request *request = training->request;
     const char *name = mw_hwprofile_name(request->question.profile);
-    bool fp16 = training->answer->sizing->settings.dtype == MW_DTYPE_FP16;
+    const struct mw_plan *plan = training->answer->plan;
+    bool fp16 = plan && plan->shape.dtype == MW_DTYPE_FP16;
     bool has_bf16 = request->question.hardware[MW_OUTLOOK_TYPICAL].gpu_bf16;
     bool cores = !training->options.backend->apart && training->options.backend != &mw_backend_null;
 

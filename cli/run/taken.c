@@ -43,7 +43,12 @@ cli_run_taken_write(struct mw_json_writer *json, const struct cli_training *trai
     enum mw_strategy strategy = request->question.strategies[0];
 
     mw_json_begin(json, "options", '{', false);
-    put_path(json, "model", request->model_name);
+    if (request->plan_file) {
+        g_autofree char *plan = g_canonicalize_filename(request->plan_file, NULL);
+        mw_json_string(json, "plan", plan);
+    } else {
+        put_path(json, "model", request->model_name);
+    }
     if (strcmp(request->hardware_name, here))
         put_path(json, "hardware", request->hardware_name);
     if (request->sets && *request->sets) {
@@ -246,6 +251,11 @@ take_all(struct taking *taking, struct cli_request *request, char **strategies, 
     JsonObject *has_model =
         json_object_has_member(taking->root, "options") ? taking->options : taking->root;
 
+    if (!request->model_name &&
+        !take_file(taking, "--plan", taking->options, "plan", &request->plan_file, error))
+        return false;
+    if (request->plan_file)
+        return take_training(taking, error) && take_hardware(taking, request, error);
     return take_file(taking, "-m", has_model, "model", &request->model_name, error) &&
            take_training(taking, error) && take_hardware(taking, request, error) &&
            take_plan(taking, request, strategies, error);
@@ -314,7 +324,7 @@ fill(const char *directory, struct cli_request *request, char **strategies, GErr
     bool good = true;
 
     g_autofree char *data = cli_run_options_data();
-    if (!root && !(request->model_name && data))
+    if (!root && !((request->model_name || request->plan_file) && data))
         good = refuse_undescribed(directory, error);
     if (root && JSON_NODE_HOLDS_OBJECT(root)) {
         taking.root = json_node_get_object(root);
@@ -340,6 +350,7 @@ cli_run_taken_fill(struct cli_request *request, char **strategies, GError **erro
 {
     GError *why = NULL;
 
+    request->plan_file = g_strdup(cli_run_options_plan());
     if (!cli_run_options_resuming().resume)
         return true;
     g_autofree char *directory = find(&why);

@@ -9,6 +9,7 @@
 #include "cli/run/data.h"
 #include "model/model.h"
 #include "cli/run/drives.h"
+#include "cli/run/planned.h"
 #include "cli/run/stop.h"
 #include "cli/runs/export.h"
 #include "exec/commit/commit.h"
@@ -117,7 +118,7 @@ settled_stripe_bytes(const struct cli_training *run)
 static struct mw_nvme_options
 drive_options(const struct cli_training *run)
 {
-    const struct mw_hardware *hw = run->answer->sizing->hardware;
+    const struct mw_hardware *hw = &run->request->question.hardware[MW_OUTLOOK_TYPICAL];
     char **directories = run->options.nvme;
     int64_t block_bytes = (int64_t)hw->nvme_block_bytes / 4096 * 4096;
     int64_t stripe_bytes = settled_stripe_bytes(run);
@@ -215,9 +216,9 @@ goes_on(void *data, const struct mw_commit_record *record, GError **error)
 static bool
 open_data(struct cli_training *run, GError **error)
 {
-    const struct mw_settings *s = &run->answer->sizing->settings;
+    const struct mw_step_shape *s = &run->answer->plan->shape;
 
-    run->sequences = s->micro_batch;
+    run->sequences = s->sequences;
     run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks),
                                          .ranks = mw_ranks_count(run->ranks),
                                          .sequences = run->sequences};
@@ -233,15 +234,11 @@ cli_training_check_inputs(const struct cli_request *request, const struct cli_ru
                           GError **error)
 {
     struct cli_training trial = {.request = request, .options = *options};
-    int64_t seq = request->question.settings.seq;
+    int64_t seq;
 
-    bool good =
-        mw_model_decoder(&request->question.model, &trial.decoder, error) &&
-        check_start(options, error) && check_save(&trial, error) &&
-        open_tokens(&trial,
-                    seq == MW_AUTO ? mw_settings_default_seq(&request->question.model) : seq,
-                    error) &&
-        open_start(&trial, error);
+    bool good = cli_run_decoder(request, &trial.decoder, &seq, error) &&
+                check_start(options, error) && check_save(&trial, error) &&
+                open_tokens(&trial, seq, error) && open_start(&trial, error);
     mw_tokens_close(trial.tokens);
     mw_safetensors_close(trial.weights);
     mw_checkpoint_close(trial.checkpoint);
@@ -251,31 +248,29 @@ cli_training_check_inputs(const struct cli_request *request, const struct cli_ru
 /* --- durable steps --- */
 
 static uint32_t
-chunks_on_drives(const struct mw_sizing *sizing)
+chunks_on_drives(const struct mw_plan *plan)
 {
     uint32_t count = 0;
 
-    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
-        if (sizing->run_chunks[c].tier == MW_TIER_NVME)
-            count += sizing->run_chunks[c].times;
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        count += plan->slots[plan->chunks[c].slot].tier == MW_TIER_NVME;
     return count;
 }
 
 /* State on drives takes a second extent, other state a place to be saved to. */
 static bool
-can_be_durable(const struct mw_sizing *sizing)
+can_be_durable(const struct mw_plan *plan)
 {
-    const struct mw_settings *s = &sizing->settings;
-    uint32_t on_drives = chunks_on_drives(sizing);
+    uint32_t on_drives = chunks_on_drives(plan);
 
-    return (!on_drives || s->commit == 1) &&
-           (on_drives == sizing->chunk_count || s->save_every > 0);
+    return (!on_drives || plan->shape.commits) &&
+           (on_drives == plan->chunk_count || plan->shape.save_every > 0);
 }
 
 bool
 cli_training_is_durable(const struct cli_training *run)
 {
-    return run->options.backend != &mw_backend_null && can_be_durable(run->answer->sizing);
+    return run->options.backend != &mw_backend_null && can_be_durable(run->answer->plan);
 }
 
 uint64_t
@@ -287,13 +282,11 @@ cli_training_fingerprint(const struct cli_training *run)
 static struct mw_trainer_commit
 durable_steps(const struct cli_training *run)
 {
-    const struct mw_settings *s = &run->answer->sizing->settings;
-
     return (struct mw_trainer_commit){
         .on = cli_training_is_durable(run),
         .resume = run->options.resume,
         .previous = run->options.previous,
-        .save_every = s->save_every,
+        .save_every = run->answer->plan->shape.save_every,
         .fields = fields,
         .resumes = goes_on,
         .anew = cli_run_drives_anew(run->drives),
@@ -312,10 +305,10 @@ static bool
 plan_undelayed(struct cli_training *run, GError **error)
 {
     const struct mw_sizing *sizing = run->answer->sizing;
-    struct mw_settings settings = sizing->settings;
 
-    if (settings.dpu_start == MW_AUTO || !settings.dpu_start)
+    if (run->answer->plan->shape.delayed_from <= 0)
         return true;
+    struct mw_settings settings = sizing->settings;
     settings.dpu_start = MW_AUTO;
     struct mw_sizing *plain = mw_sizing_new(sizing->model, sizing->hardware, &settings, error);
     if (plain)
@@ -381,7 +374,7 @@ cli_training_loss_scaling(const struct cli_training *run)
 {
     return run->options.loss_scaling.start
                ? run->options.loss_scaling
-               : mw_loss_scaling_default(run->answer->sizing->settings.dtype);
+               : mw_loss_scaling_default((enum mw_dtype)run->answer->plan->shape.dtype);
 }
 
 static bool
@@ -413,7 +406,6 @@ make_trainer(struct cli_training *run, const struct mw_trainer_options *options,
 bool
 cli_training_start(struct cli_training *run, GError **error)
 {
-    const struct mw_settings *s = &run->answer->sizing->settings;
     struct mw_trainer_options options = {
         .plan = run->answer->plan,
         .ranks = run->ranks,
@@ -443,7 +435,7 @@ cli_training_start(struct cli_training *run, GError **error)
     memcpy(options.lane_bytes_per_s, run->options.limits.bytes_per_s,
            sizeof options.lane_bytes_per_s);
     options.undelayed = run->undelayed;
-    options.undelayed_steps = s->dpu_start;
+    options.undelayed_steps = run->answer->plan->shape.delayed_from;
     if (!make_trainer(run, &options, error) ||
         !cli_run_drives_resumed(run->drives, cli_run_course_tell(run), error))
         return false;
@@ -501,11 +493,11 @@ cli_training_open(struct cli_training *run, GError **error)
 {
     const struct cli_request *request = run->request;
 
-    return mw_model_decoder(&request->question.model, &run->decoder, error) &&
+    return cli_run_decoder(request, &run->decoder, NULL, error) &&
            check_start(&run->options, error) && check_save(run, error) &&
-           check_settings(&run->answer->sizing->settings, error) && check_resume(run, error) &&
-           open_drives(run, error) && open_start(run, error) && take_up(run, error) &&
-           open_data(run, error) && look_whether_done(run, error);
+           (!run->answer->sizing || check_settings(&run->answer->sizing->settings, error)) &&
+           check_resume(run, error) && open_drives(run, error) && open_start(run, error) &&
+           take_up(run, error) && open_data(run, error) && look_whether_done(run, error);
 }
 
 void

@@ -12,8 +12,7 @@ save_to(struct cli_training *run, const char *path, GError **error)
 {
     const struct cli_request *request = run->request;
     struct mw_checkpoint_place place = {0};
-    g_autofree char *config =
-        cli_checkpoint_config(request->model_name, &request->question.model, &run->decoder);
+    g_autofree char *config = cli_checkpoint_config(request->model_name, &run->decoder);
     struct mw_checkpoint_options options = {
         .path = path,
         .dtype = MW_SAFETENSORS_F32,

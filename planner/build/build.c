@@ -137,6 +137,7 @@ shape_of(const struct mw_sizing *sizing)
         .sequences = llround(s->micro_batch * (double)s->tp),
         .seq = s->seq,
         .micro_batches = s->grad_accum,
+        .tiles = s->tiles,
         .token_chunks = s->logits_chunks,
         .checkpoint_interval = s->checkpoint_interval,
         .delayed_from = s->dpu_start,
@@ -167,6 +168,8 @@ mw_build_plan(const struct mw_sizing *sizing)
     b.plan->ranks = settings->unfold ? sizing->ranks : 1;
     memcpy(b.plan->tiers, sizing->tiers, sizeof b.plan->tiers);
     b.plan->shape = shape_of(sizing);
+    mw_plan_set_model(b.plan, sizing->model->name);
+    mw_plan_set_strategy(b.plan, mw_strategy_name(settings->strategy));
     mw_build_add_comms(&b);
     for (b.rank = 0; b.rank < b.plan->ranks; b.rank++)
         build_program(&b);

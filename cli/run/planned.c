@@ -1,0 +1,109 @@
+#include "cli/run/planned.h"
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/plan_file.h"
+#include "study/evaluate.h"
+
+static bool
+refuse(const struct cli_request *request, const char *why, GError **error)
+{
+    return mw_refuse(error, "--plan %s: %s", request->plan_file, why);
+}
+
+static bool
+can_run(const struct cli_request *request, const struct mw_plan *plan, GError **error)
+{
+    if (!plan->shape.has_decoder)
+        return refuse(request, "its model is none that is run here; `memwall simulate` takes it",
+                      error);
+    if (plan->shape.delayed_from > 0)
+        return refuse(request,
+                      "its updates are delayed from a later step on, and it has no plan for the "
+                      "steps before: give -m and the options that it was made with",
+                      error);
+    if (plan->ranks > 1)
+        return refuse(request, "it has a program for each rank; a run takes the plan of one",
+                      error);
+    return true;
+}
+
+static bool
+take_plan(const struct cli_request *request, struct mw_decoder *decoder, int64_t *seq,
+          GError **error)
+{
+    struct mw_plan *plan = cli_plan_file_read(request->plan_file, error);
+    bool good = plan && can_run(request, plan, error);
+
+    if (good) {
+        *decoder = plan->shape.decoder;
+        *seq = plan->shape.seq;
+    }
+    mw_plan_free(plan);
+    return good;
+}
+
+static void
+refuse_size(const struct cli_request *request, const struct mw_answer *answer, GError **error)
+{
+    const struct mw_result *r = answer->result;
+    g_autofree char *why = g_strdup_printf(
+        "%s is %s short per GPU on %s; -H and --set name another machine", r->limiting_tier,
+        mw_format_gib((double)r->short_bytes), r->hardware);
+
+    refuse(request, why, error);
+}
+
+bool
+cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, int64_t *seq,
+                GError **error)
+{
+    const struct mw_question *question = &request->question;
+    int64_t tokens = question->settings.seq;
+
+    if (request->plan_file ? !take_plan(request, decoder, &tokens, error)
+                           : !mw_model_decoder(&question->model, decoder, error))
+        return false;
+    if (tokens == MW_AUTO)
+        tokens = mw_settings_default_seq(&question->model);
+    if (seq)
+        *seq = tokens;
+    return true;
+}
+
+struct mw_answer *
+cli_run_plan_answer(const struct cli_request *request, GError **error)
+{
+    struct mw_plan *plan = cli_plan_file_read(request->plan_file, error);
+
+    if (!plan || !can_run(request, plan, error)) {
+        mw_plan_free(plan);
+        return NULL;
+    }
+    struct mw_answer *answer =
+        mw_answer_of_plan(&request->question, request->plan_file, plan, error);
+    if (!answer)
+        return NULL;
+    if (!answer->result->feasible) {
+        refuse_size(request, answer, error);
+        mw_answer_free(answer);
+        return NULL;
+    }
+    answer->result->model = g_strdup(plan->model ? plan->model : "unnamed");
+    answer->result->strategy = g_strdup(plan->strategy ? plan->strategy : "plan");
+    return answer;
+}
+
+double
+cli_run_flops(const struct mw_answer *answer)
+{
+    const struct mw_plan *plan = answer->plan;
+    double forward = 0;
+
+    if (answer->sizing)
+        return mw_flops_of_model(answer->sizing);
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].phase == MW_PHASE_FORWARD)
+            forward += (double)plan->works[plan->ops[i].work].flops;
+    return 3 * forward;
+}

@@ -1,0 +1,21 @@
+/* planned.h - a run of a plan that was read from a file: `memwall run --plan FILE`. */
+#ifndef MW_CLI_RUN_PLANNED_H
+#define MW_CLI_RUN_PLANNED_H
+
+#include "cli/cli.h"
+#include "plan/decoder.h"
+
+/* What is trained, on sequences of how many tokens (`seq` may be NULL): the request's model, or
+ * that of its plan file. */
+bool cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, int64_t *seq,
+                     GError **error);
+
+/* The prediction for the request's plan file on its machine.  NULL with *error for a plan that
+ * cannot be run. */
+struct mw_answer *cli_run_plan_answer(const struct cli_request *request, GError **error);
+
+/* FLOPs of the model of one rank and step: products forward, and twice that backward (PaLM, arXiv
+ * 2204.02311, App. B), however the plan computes them. */
+double cli_run_flops(const struct mw_answer *answer);
+
+#endif
