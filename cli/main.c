@@ -15,6 +15,7 @@
 #include "config.h"
 #include "exec/device/backend.h"
 #include "exec/device/cpu/kernels.h"
+#include "lib/memwall.h"
 
 #define SHOWN_CHARACTERS 1000 /* of a message */
 
@@ -220,7 +221,7 @@ start(int argc, char **argv)
     if (asks_help(argv[1]))
         return help(argc - 1, argv + 1);
     if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "version")) {
-        printf("memwall %s\n", MW_VERSION);
+        printf("memwall %s\n", memwall_version());
         return cli_flush();
     }
     if (!strcmp(argv[1], "--reference"))

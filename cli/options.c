@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cli/question.h"
 #include "planner/settings/table.h"
 
 static char *option_texts[MW_SETTINGS_COUNT];
@@ -55,13 +56,17 @@ cli_options_groups(const char *const *hidden)
 bool
 cli_options_apply(struct mw_settings *settings, GError **error)
 {
-    bool sliced = cli_options_is_given("tp");
+    struct memwall_question *question = memwall_question_new();
+    const char *tp = option_texts[mw_setting_find("tp") - mw_settings_table];
+    /* What a batch may be follows from it. */
+    bool good = !tp || cli_question_set(question, "tp", tp, error);
 
-    for (size_t i = 0; i < MW_SETTINGS_COUNT; i++)
-        if (option_texts[i] &&
-            !mw_setting_read(&mw_settings_table[i], option_texts[i], sliced, settings, error))
-            return false;
-    return true;
+    for (size_t i = 0; good && i < MW_SETTINGS_COUNT; i++)
+        good = !option_texts[i] ||
+               cli_question_set(question, mw_settings_table[i].name, option_texts[i], error);
+    good = good && mw_lib_settings(question, settings, error);
+    memwall_question_free(question);
+    return good;
 }
 
 const char *

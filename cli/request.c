@@ -8,13 +8,12 @@
 #include "cli/deepspeed_file.h"
 #include "cli/options.h"
 #include "cli/plan_file.h"
+#include "cli/question.h"
 #include "cli/request_internal.h"
 #include "exec/device/cpu/kernels.h"
 #include "exec/host/machine.h"
 #include "exec/ranks/ranks.h"
 #include "report/measured.h"
-
-static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
 static bool
 parse_strategies(struct cli_request *request, const char *text, GError **error)
@@ -34,16 +33,6 @@ parse_strategies(struct cli_request *request, const char *text, GError **error)
         request->question.strategies[request->question.strategy_count++] = strategy;
     }
     return true;
-}
-
-/* One end of every range for all figures; else typical with low and high beside it. */
-static bool
-parse_outlook(const char *text, int *only, GError **error)
-{
-    for (*only = 0; *only < MW_OUTLOOK_COUNT; ++*only)
-        if (!strcmp(text, outlook_names[*only]))
-            return true;
-    return mw_refuse(error, "--outlook %s: must be low, typical or high", text);
 }
 
 static void
@@ -112,28 +101,39 @@ cli_request_tell(const struct cli_request *request)
     tell_disturbed(request->question.profile);
 }
 
+/* What the profile is asked for: its name, where that is known, the end of its ranges, its keys. */
 static bool
-load_profile(struct cli_request *request, const char *outlook_text, GError **error)
+ask_profile(const struct cli_request *request, const char *outlook,
+            struct memwall_question *question, GError **error)
 {
-    char **sets = request->sets;
-    int only = -1;
-
-    if (outlook_text && !parse_outlook(outlook_text, &only, error))
+    if (outlook && !cli_question_set(question, "outlook", outlook, error))
         return false;
-    request->question.profile = mw_hwprofile_load(request->hardware_name, error);
-    if (!request->question.profile)
-        return false;
-    for (char **set = sets; set && *set; set++)
-        if (!mw_hwprofile_set(request->question.profile, *set, error))
+    for (char **set = request->sets; set && *set; set++)
+        if (!cli_question_set_key(question, *set, error))
             return false;
-    request->question.modified = sets && *sets;
-    if (!mw_hwprofile_check(request->question.profile, error))
-        return false;
-    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
-        request->question.hardware[outlook] =
-            mw_hwprofile_read(request->question.profile, only < 0 ? outlook : only);
-    request->question.outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
-    return true;
+    return !request->hardware_name ||
+           cli_question_set(question, "hardware", request->hardware_name, error);
+}
+
+static bool
+load_profile(struct cli_request *request, const char *outlook, GError **error)
+{
+    struct memwall_question *question = memwall_question_new();
+    bool good = ask_profile(request, outlook, question, error) &&
+                mw_lib_profile(question, &request->question, error);
+
+    memwall_question_free(question);
+    return good;
+}
+
+static bool
+check_profile_words(const struct cli_request *request, const char *outlook, GError **error)
+{
+    struct memwall_question *question = memwall_question_new();
+    bool good = ask_profile(request, outlook, question, error);
+
+    memwall_question_free(question);
+    return good;
 }
 
 static bool
@@ -248,13 +248,9 @@ check_before_measuring(const struct cli_request *request, const struct cli_reque
                        const struct cli_verb *verb, cli_check check, GError **error)
 {
     struct cli_request trial = *request; /* strings are the request's */
-    int only;
 
-    if (words->outlook && !parse_outlook(words->outlook, &only, error))
+    if (!check_profile_words(request, words->outlook, error))
         return false;
-    for (char **set = request->sets; set && *set; set++)
-        if (!mw_hwprofile_set_check(*set, error))
-            return false;
     bool good = request->plan_file ? check_plan_text(request, verb, error)
                                    : apply_options(&trial, words, error) &&
                                          cli_request_check_outputs(&trial, verb->name, error) &&

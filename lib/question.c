@@ -104,12 +104,30 @@ parse_outlook(const char *text, int *outlook, GError **error)
     return mw_refuse(error, "{outlook=%s}: must be low, typical or high", text);
 }
 
-/* What can be said of a value alone.  A part of a sequence may come to whole ones with tp. */
 static bool
-check_value(const char *name, const char *value, GError **error)
+is_sliced(const struct memwall_question *question)
+{
+    return question->settings[mw_setting_find("tp") - mw_settings_table] != NULL;
+}
+
+/* A part of a sequence may come to whole ones with tp, which may be set later. */
+static bool
+check_setting(const struct memwall_question *question, const struct mw_setting *setting,
+              const char *value, GError **error)
+{
+    struct mw_settings settings;
+
+    mw_settings_init(&settings);
+    return mw_setting_read(setting, value, true, &settings, NULL) ||
+           mw_setting_read(setting, value, is_sliced(question), &settings, error);
+}
+
+/* What can be said of a value alone. */
+static bool
+check_value(const struct memwall_question *question, const char *name, const char *value,
+            GError **error)
 {
     const struct mw_setting *setting = mw_setting_find(name);
-    struct mw_settings settings;
     enum mw_strategy strategy;
     int outlook;
 
@@ -117,9 +135,8 @@ check_value(const char *name, const char *value, GError **error)
         g_autofree char *assignment = g_strdup_printf("%s=%s", name, value);
         return mw_hwprofile_set_check(assignment, error);
     }
-    mw_settings_init(&settings);
     if (setting)
-        return mw_setting_read(setting, value, true, &settings, error);
+        return check_setting(question, setting, value, error);
     if (!strcmp(name, "strategy"))
         return mw_strategy_parse(value, &strategy, error);
     return strcmp(name, "outlook") || parse_outlook(value, &outlook, error);
@@ -143,7 +160,7 @@ memwall_question_set(struct memwall_question *question, const char *name, const 
     GError *failed = NULL;
 
     if ((!text && !is_key(name)) ? !refuse_name(name, &failed)
-                                 : value && !check_value(name, value, &failed))
+                                 : value && !check_value(question, name, value, &failed))
         return mw_lib_fail(failed, text || is_key(name) ? name : NULL, error);
     if (!text) {
         set_key(question, name, value);
@@ -212,7 +229,7 @@ bool
 mw_lib_settings(const struct memwall_question *question, struct mw_settings *settings,
                 GError **error)
 {
-    bool sliced = question->settings[mw_setting_find("tp") - mw_settings_table] != NULL;
+    bool sliced = is_sliced(question);
 
     for (int i = 0; i < MW_SETTINGS_COUNT; i++)
         if (question->settings[i] &&

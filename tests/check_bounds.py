@@ -18,8 +18,8 @@ from check_keys import PROFILE, numeric_keys
 from command import MEMWALL, ROOT, SANITIZED, sample
 from tap import report_in
 
-OPTIONS = ROOT / "cli/options.c"
-KIND = "OPTION_(?:INTEGER|WHOLE_COUNT|REAL|COUNT)"  # of numbers
+OPTIONS = ROOT / "planner/settings/table.c"
+KIND = "MW_SETTING_(?:INTEGER|WHOLE_COUNT|REAL|COUNT)"  # of numbers
 
 MEMORY_BYTES = 1 << 30
 CPU_S = 60  # of a slow machine with much else to do; most questions take a hundredth

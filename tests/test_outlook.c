@@ -29,7 +29,8 @@ answer(JsonParser *parser, const char *option)
 
     g_assert_cmpint(status, ==, 0);
     g_assert_true(json_parser_load_from_data(parser, text, -1, NULL));
-    return json_node_get_object(json_parser_get_root(parser));
+    JsonObject *all = json_node_get_object(json_parser_get_root(parser));
+    return json_array_get_object_element(json_object_get_array_member(all, "answers"), 0);
 }
 
 static double
