@@ -15,6 +15,13 @@
  * A lane goes on from step to step: its first op of a step comes right after its last op of the
  * step before.
  *
+ * Four words that are easily mixed up:
+ *
+ *     operator  a part of the model: the QKV product, the attention, a norm
+ *     work      what is done, how much of it, and what it draws on; never when.  Many ops share one
+ *     op        one work at one place of the step: its identity, lane, slots and dependencies
+ *     kernel    a function of a device that an executor calls to carry an op out; no plan names one
+ *
  * Life of a plan: mw_plan_new -> mw_plan_add_* -> mw_plan_check.  A plan that passed the check is
  * immutable (mw_plan_add_* abort on it) and interpreters refuse one that did not.
  *
