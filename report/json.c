@@ -23,6 +23,16 @@ write_known(struct mw_json_writer *json, const struct mw_result *r, const char *
         mw_json_string(json, key, NULL);
 }
 
+/* What shapes a step, which a plan file says too. */
+static void
+write_shape(struct mw_json_writer *json, const struct mw_result *r, const char *key, int64_t value)
+{
+    if (r->strategy || r->seq > 0)
+        mw_json_integer(json, key, value);
+    else
+        mw_json_string(json, key, NULL);
+}
+
 /* A value that nobody asked for, or that lacks a rating or a price, is 0 or NAN. */
 static double
 said(const struct mw_result *result, double value)
@@ -35,17 +45,17 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_integer(json, "nodes", r->nodes);
     mw_json_integer(json, "gpus_per_node", r->gpus_per_node);
-    write_known(json, r, "tp", r->tp);
+    write_shape(json, r, "tp", r->tp);
     mw_json_number(json, "micro_batch", r->micro_batch);
-    write_known(json, r, "grad_accum", r->grad_accum);
+    write_shape(json, r, "grad_accum", r->grad_accum);
     mw_json_number(json, "global_batch", r->global_batch);
-    write_known(json, r, "seq", r->seq);
+    write_shape(json, r, "seq", r->seq);
     mw_json_number(json, "tokens_per_step", r->tokens_per_step);
     mw_json_number(json, "default_step_tokens", r->default_step_tokens);
-    write_known(json, r, "checkpoint_interval", r->checkpoint_interval);
+    write_shape(json, r, "checkpoint_interval", r->checkpoint_interval);
     write_known(json, r, "param_loads", r->param_loads);
-    write_known(json, r, "tiles", r->tiles);
-    write_known(json, r, "logits_chunks", r->logits_chunks);
+    write_shape(json, r, "tiles", r->tiles);
+    write_shape(json, r, "logits_chunks", r->logits_chunks);
     write_known(json, r, "prefetch", r->prefetch);
 }
 

@@ -332,9 +332,14 @@ def check_unsaid(box):
     for key in ("params", "active_params", "paper_params", "paper"):
         if answer[key] is not None:
             yield f"of a plan file: {key} {answer[key]}"
-    for key in ("tp", "seq", "grad_accum", "tiles", "checkpoint_interval", "micro_batch"):
+    for key in ("param_loads", "prefetch", "partition"):
         if answer["settings"][key] is not None:
             yield f"of a plan file: {key} {answer['settings'][key]}"
+    whole = answer_of(box.run(f"simulate {FLAT} -s zero3 --batch 1 --json").out)
+    for key in ("tp", "seq", "grad_accum", "tiles", "checkpoint_interval", "micro_batch",
+                "global_batch", "param_device", "optimizer_device", "dtype", "commit"):
+        if answer["settings"][key] != whole["settings"][key]:
+            yield f"of a plan file: {key} {answer['settings'][key]}, not {whole['settings'][key]}"
     line = "plan -m gpt3-175b -H rtx4090 --set gpu.memory_gib=1.4 --largest --json"
     none = json.loads(box.run(line).out)["largest"][0]
     if (none["layers"], none["params"], none["paper_params"]) != (0, None, None):

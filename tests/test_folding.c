@@ -84,7 +84,7 @@ test_owners(void)
             continue;
         request.settings.unfold = true;
         g_assert_null(random_request_candidates(&request, &error));
-        mw_test_error_says(g_steal_pointer(&error), "owners take turns", "--partition bandwidth");
+        mw_test_error_says(g_steal_pointer(&error), "owners take turns", "partition=bandwidth");
         refused++;
     }
 }
