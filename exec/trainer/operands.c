@@ -6,6 +6,7 @@
  */
 #include "base/error.h"
 #include "exec/data/weights.h"
+#include "exec/memory/pages.h"
 #include "exec/trainer/internal.h"
 
 #define STATE_BYTES 12 /* of an element: fp32 parameter, momentum, variance */
@@ -27,9 +28,26 @@ is_of_decoder(const struct mw_decoder *decoder, const struct mw_tensor *tensor)
     return true;
 }
 
+/* Drives read and write whole pages, and vector units like what begins at one. */
+static bool
+check_slots(const struct mw_plan *plan, GError **error)
+{
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        if (plan->slots[s].offset_bytes % MW_SLOT_ALIGNMENT_BYTES ||
+            plan->slots[s].size_bytes % MW_SLOT_ALIGNMENT_BYTES) {
+            g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                        "slot %u of the plan does not begin and end at whole pages of %d bytes", s,
+                        MW_SLOT_ALIGNMENT_BYTES);
+            return false;
+        }
+    return true;
+}
+
 bool
 mw_trainer_check_tensors(const struct mw_plan *plan, GError **error)
 {
+    if (!check_slots(plan, error))
+        return false;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         if (!is_of_decoder(&plan->shape.decoder, &plan->tensors[t])) {
             g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
@@ -89,6 +107,20 @@ tier_of(const struct look *look, uint32_t slot)
     return (enum mw_tier)look->trainer->plan->slots[slot].tier;
 }
 
+/* A move between drives and memory is one of whole pages. */
+static bool
+has_room_to_move(const struct look *look, const struct mw_move *move)
+{
+    bool drives = tier_of(look, move->from.slot) == MW_TIER_NVME ||
+                  tier_of(look, move->to.slot) == MW_TIER_NVME;
+    int64_t bytes = drives && move->bytes > 0 ? mw_in_pages(move->bytes) : move->bytes;
+
+    return has_room(look, move->from.slot, move->from.at_bytes, bytes) &&
+           has_room(look, move->to.slot, move->to.at_bytes, bytes) &&
+           (!drives || (mw_in_pages(move->from.at_bytes) == move->from.at_bytes &&
+                        mw_in_pages(move->to.at_bytes) == move->to.at_bytes));
+}
+
 /* Who computes reaches one tier. */
 static bool
 reaches_all(const struct look *look)
@@ -109,6 +141,21 @@ holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradie
     if (!gradient)
         return slot == look->tensor->param_slot;
     return slot == look->tensor->gradient_slot && look->tensor->gradient_dtype != MW_DTYPE_FP32;
+}
+
+/* A transfer goes from one tier to another: which, its kind says. */
+static bool
+goes_its_way(const struct look *look)
+{
+    static const enum mw_tier ways[MW_OP_KIND_COUNT][2] = {
+        [MW_OP_NVME_READ] = {MW_TIER_NVME, MW_TIER_CPU},
+        [MW_OP_NVME_WRITE] = {MW_TIER_CPU, MW_TIER_NVME},
+        [MW_OP_H2D] = {MW_TIER_CPU, MW_TIER_GPU},
+        [MW_OP_D2H] = {MW_TIER_GPU, MW_TIER_CPU},
+    };
+    const enum mw_tier *way = ways[look->work->kind];
+
+    return mw_trainer_uses_tiers(look->trainer->plan, look->op, way[0], way[1]);
 }
 
 /* --- ops of parts ---------------------------------------------------------------------------- */
@@ -184,13 +231,12 @@ wrong_part_move(const struct look *look)
 
     if (!both)
         return "has no source, or no destination";
+    if (!goes_its_way(look))
+        return "moves between other tiers than its kind";
     struct mw_move move = mw_trainer_part_move(look->trainer, look->op);
     if (mw_trainer_turn_stream(look->trainer, look->op) >= 0)
         move.bytes = 2 * look->tensor->shard_elements; /* an owner moves what it has */
-    return has_room(look, move.from.slot, move.from.at_bytes, move.bytes) &&
-                   has_room(look, move.to.slot, move.to.at_bytes, move.bytes)
-               ? NULL
-               : "moves more than a slot holds";
+    return has_room_to_move(look, &move) ? NULL : "moves more than a slot holds";
 }
 
 /* Of collectives: whole parts and shards of them, on the way and at home. */
@@ -269,12 +315,15 @@ wrong_chunk_move(const struct look *look, const struct mw_chunk_content *chunk)
         (state != MW_NONE ? from == to || (state != chunk->slot && state != chunk->other_slot)
                           : !gradients && !(from && to)))
         return "has no state or gradients to move";
+    if (!goes_its_way(look))
+        return "moves between other tiers than its kind";
     mw_trainer_list_chunk(look->trainer, look->op, moves);
     for (guint i = 0; i < moves->len; i++) {
         const struct mw_move *move = &g_array_index(moves, struct mw_move, i);
-        if (!has_room(look, move->from.slot, move->from.at_bytes, move->bytes) ||
-            !has_room(look, move->to.slot, move->to.at_bytes, move->bytes))
+        if (!has_room_to_move(look, move))
             return "moves more than a slot holds";
+        if (tier_of(look, move->from.slot) == tier_of(look, move->to.slot))
+            return "moves within a tier";
     }
     return NULL;
 }

@@ -52,19 +52,24 @@ map_parts(struct mw_trainer *trainer, GError **error)
 
 /* --- activations ----------------------------------------------------------------------------- */
 
-/* The slots of the working memory follow each other: one room, divided as the operators like it. */
+/* The slots of the working memory follow each other: one room, divided as the operators like it.
+ * What does not follow is not counted. */
 static int64_t
 activation_room(const struct mw_trainer *trainer, char **base)
 {
     const struct mw_plan *plan = trainer->plan;
-    int64_t bytes = 0;
+    int64_t begin = -1, bytes = 0;
 
     for (uint32_t s = 0; s < plan->slot_count; s++) {
-        if (plan->slots[s].purpose != MW_PURPOSE_ACTIVATIONS)
+        const struct mw_slot *slot = &plan->slots[s];
+        if (slot->purpose != MW_PURPOSE_ACTIVATIONS || slot->tier != MW_TIER_GPU)
             continue;
-        if (!bytes)
+        if (begin < 0) {
+            begin = slot->offset_bytes;
             *base = mw_places_at(&trainer->places, s, 0);
-        bytes += plan->slots[s].size_bytes;
+        }
+        if (slot->offset_bytes == begin + bytes)
+            bytes += slot->size_bytes;
     }
     return bytes;
 }
@@ -83,8 +88,10 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
                                                   o->plan->shape.seq, trainer->layers_kept);
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "the plan has %" G_GINT64_FORMAT " bytes for activations, the operators need "
-                    "%" G_GINT64_FORMAT, bytes, layout.bytes);
+                    "the plan has %" G_GINT64_FORMAT
+                    " bytes in one piece for activations, the operators need "
+                    "%" G_GINT64_FORMAT,
+                    bytes, layout.bytes);
         return false;
     }
     trainer->layers = g_new(struct mw_layer_room, trainer->layers_kept);
