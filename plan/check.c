@@ -36,9 +36,12 @@ check_world(struct mw_plan_check *check)
 {
     const struct mw_plan *plan = check->plan;
 
-    if (!plan->ranks || plan->world_ranks < plan->ranks)
-        return mw_plan_refuse(check, "ranks %u of world %u: expected 1 <= ranks <= world",
-                              plan->ranks, plan->world_ranks);
+    if (!plan->world_ranks || plan->world_ranks > MW_PLAN_MAX_WORLD || !plan->ranks_per_node ||
+        plan->ranks_per_node > plan->world_ranks)
+        return mw_plan_refuse(check,
+                              "a world of %u ranks, %u per node: expected 1 to %u, and no more "
+                              "per node than there are",
+                              plan->world_ranks, plan->ranks_per_node, MW_PLAN_MAX_WORLD);
     for (int i = 0; i < MW_TIER_COUNT; i++)
         if (plan->tiers[i].capacity_bytes < 0 || plan->tiers[i].reserve_bytes < 0 ||
             plan->tiers[i].largest_request_bytes < 0)
@@ -49,16 +52,12 @@ check_world(struct mw_plan_check *check)
 static bool
 check_comms(struct mw_plan_check *check)
 {
-    for (uint32_t i = 0; i < check->plan->comm_count; i++) {
-        const struct mw_comm *comm = &check->plan->comms[i];
-
-        if (!comm->size || !comm->ranks_per_node || comm->ranks_per_node > comm->size ||
-            !comm->groups_per_node)
+    for (uint32_t i = 0; i < check->plan->comm_count; i++)
+        if (!mw_plan_spans_nest(check->plan->comms[i].spans, check->plan->world_ranks))
             return mw_plan_refuse(check,
-                                  "comm %u: %u ranks, %u per node, %u groups: expected all >= 1 "
-                                  "and no more per node than there are",
-                                  i, comm->size, comm->ranks_per_node, comm->groups_per_node);
-    }
+                                  "comm %u: expected spans that name each of their ranks once, all "
+                                  "of them among the world's %u",
+                                  i, check->plan->world_ranks);
     return true;
 }
 
@@ -68,9 +67,9 @@ check_lanes(struct mw_plan_check *check)
     for (uint32_t i = 0; i < check->plan->lane_count; i++) {
         const struct mw_lane *lane = &check->plan->lanes[i];
 
-        if (lane->rank >= check->plan->ranks)
-            return mw_plan_refuse(check, "lane %u: rank %u, the plan has %u", i, lane->rank,
-                                  check->plan->ranks);
+        if (lane->program >= check->plan->program_count)
+            return mw_plan_refuse(check, "lane %u: program %u, the plan has %u", i, lane->program,
+                                  check->plan->program_count);
         if (lane->kind >= MW_LANE_KIND_COUNT)
             return mw_plan_refuse(check, "lane %u: kind %u out of range", i, lane->kind);
         if (!lane->window_ops || lane->window_bytes < 0)
@@ -100,9 +99,9 @@ check_slots(struct mw_plan_check *check)
     for (uint32_t i = 0; i < check->plan->slot_count; i++) {
         const struct mw_slot *slot = &check->plan->slots[i];
 
-        if (slot->rank >= check->plan->ranks)
-            return mw_plan_refuse(check, "slot %u: rank %u, the plan has %u", i, slot->rank,
-                                  check->plan->ranks);
+        if (slot->program >= check->plan->program_count)
+            return mw_plan_refuse(check, "slot %u: program %u, the plan has %u", i, slot->program,
+                                  check->plan->program_count);
         if (slot->tier >= MW_TIER_COUNT || slot->purpose >= MW_PURPOSE_COUNT ||
             slot->dtype >= MW_DTYPE_COUNT)
             return mw_plan_refuse(check,
@@ -218,10 +217,10 @@ check_uses(struct mw_plan_check *check, uint32_t index)
                                   mw_plan_label_op(plan, index).text, use->slot,
                                   use->role < MW_ROLE_COUNT ? mw_role_name(use->role) : "?",
                                   mw_op_kind_name(plan->works[op->work].kind));
-        if (plan->slots[use->slot].rank != plan->lanes[op->lane].rank)
-            return mw_plan_refuse(check, "%s of rank %u uses slot %u of rank %u",
-                                  mw_plan_label_op(plan, index).text, plan->lanes[op->lane].rank,
-                                  use->slot, plan->slots[use->slot].rank);
+        if (plan->slots[use->slot].program != plan->lanes[op->lane].program)
+            return mw_plan_refuse(check, "%s of program %u uses slot %u of program %u",
+                                  mw_plan_label_op(plan, index).text, plan->lanes[op->lane].program,
+                                  use->slot, plan->slots[use->slot].program);
     }
     return true;
 }
@@ -258,14 +257,16 @@ check_ops(struct mw_plan_check *check)
 static bool
 check_tables(struct mw_plan_check *check)
 {
-    return check_world(check) && check_comms(check) && check_lanes(check) &&
-           check_channels(check) && check_slots(check) && mw_plan_check_homes(check) &&
-           check_works(check) && check_ops(check) && mw_plan_check_shape(check);
+    return check_world(check) && mw_plan_check_programs(check) && check_comms(check) &&
+           check_lanes(check) && check_channels(check) && check_slots(check) &&
+           mw_plan_check_homes(check) && check_works(check) && check_ops(check) &&
+           mw_plan_check_shape(check);
 }
 
 static void
 clear(struct mw_plan_check *check)
 {
+    free(check->program_of);
     free(check->matches.begin);
     free(check->matches.members);
     free(check->matches.of_op);
@@ -284,7 +285,10 @@ mw_plan_check(struct mw_plan *plan, char *why, size_t why_size)
     clear(&check);
     if (!good)
         return false;
-    memcpy(plan->peak_bytes, check.peak_bytes, sizeof plan->peak_bytes);
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+            if (plan->programs[p].peak_bytes[tier] > plan->peak_bytes[tier])
+                plan->peak_bytes[tier] = plan->programs[p].peak_bytes[tier];
     plan->barriered = check.barriered;
     plan->checked = true;
     return true;

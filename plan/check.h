@@ -3,6 +3,7 @@
  * library.
  *
  *   tables    every index and enum in range, numbers not negative       plan/check.c
+ *   programs  ranks are of one program at most                          plan/check_programs.c
  *   homes     tensors and chunks within theirs; one of the tables       plan/check_homes.c
  *   memory    slots within their tier, none over another                plan/check_memory.c
  *   matches   who takes part in each collective                         plan/check_matches.c
@@ -29,17 +30,18 @@ struct mw_plan_matches {
 struct mw_plan_clock;
 
 struct mw_plan_check {
-    const struct mw_plan *plan;
+    struct mw_plan *plan; /* only what a check proves is written to it */
     char *why;
     size_t why_size;
 
-    int64_t peak_bytes[MW_TIER_COUNT]; /* by memory */
+    uint32_t *program_of;              /* by programs: [world_ranks], MW_NONE: of none */
     struct mw_plan_matches matches;    /* by matches */
     uint32_t *order;                   /* by order: [op_count] */
     struct mw_plan_clock *clock;       /* made between order and content, see plan/clock.h */
     bool barriered;                    /* by barrier */
 };
 
+bool mw_plan_check_programs(struct mw_plan_check *check);
 bool mw_plan_check_shape(struct mw_plan_check *check);
 bool mw_plan_check_homes(struct mw_plan_check *check);
 bool mw_plan_check_memory(struct mw_plan_check *check);

@@ -5,37 +5,38 @@
 #include "plan/internal.h"
 
 /*
- * A plan is barriered by its commit: one op a rank, all of them one match if there are several,
+ * A plan is barriered by its commit: one op a program, all of them one match if there are several,
  * before which every other op of the step is done, and behind which every op of the next step
  * starts.
  */
 
-/* The last commit of each rank, MW_NONE where there is none. */
+/* The last commit of each program, MW_NONE where there is none. */
 static uint32_t *
 find_commits(const struct mw_plan_check *check)
 {
     const struct mw_plan *plan = check->plan;
     const struct mw_plan_clock *clock = check->clock;
-    uint32_t *commits = mw_plan_allocate(clock->rank_count, sizeof *commits);
+    uint32_t *commits = mw_plan_allocate(clock->program_count, sizeof *commits);
 
-    for (uint32_t i = 0; i < clock->rank_count; i++)
+    for (uint32_t i = 0; i < clock->program_count; i++)
         commits[i] = MW_NONE;
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[check->order[i]];
 
         if (plan->works[op->work].kind == MW_OP_COMMIT)
-            commits[clock->rank_of_lane[op->lane]] = check->order[i];
+            commits[clock->program_of_lane[op->lane]] = check->order[i];
     }
     return commits;
 }
 
 static bool
-commits_are_one(const struct mw_plan *plan, const uint32_t *commits, uint32_t rank_count)
+commits_are_one(const struct mw_plan *plan, const uint32_t *commits, uint32_t program_count)
 {
-    if (!rank_count)
+    if (!program_count)
         return false;
-    for (uint32_t i = 0; i < rank_count; i++)
-        if (commits[i] == MW_NONE || (rank_count > 1 && plan->ops[commits[i]].match == MW_NONE) ||
+    for (uint32_t i = 0; i < program_count; i++)
+        if (commits[i] == MW_NONE ||
+            (program_count > 1 && plan->ops[commits[i]].match == MW_NONE) ||
             plan->ops[commits[i]].match != plan->ops[commits[0]].match)
             return false;
     return true;
@@ -47,7 +48,7 @@ all_are_before(const struct mw_plan_check *check, const uint32_t *commits)
     const struct mw_plan_clock *clock = check->clock;
 
     for (uint32_t i = 0; i < check->plan->op_count; i++) {
-        uint32_t commit = commits[clock->rank_of_lane[check->plan->ops[i].lane]];
+        uint32_t commit = commits[clock->program_of_lane[check->plan->ops[i].lane]];
 
         if (i != commit && !mw_plan_clock_done_before(clock, i, commit))
             return false;
@@ -91,8 +92,8 @@ all_are_behind(const struct mw_plan_check *check, const uint32_t *commits)
         uint32_t index = check->order[i];
         uint32_t lane = plan->ops[index].lane;
 
-        all =
-            is_behind(check, index, commits[check->clock->rank_of_lane[lane]], behind, lane_behind);
+        all = is_behind(check, index, commits[check->clock->program_of_lane[lane]], behind,
+                        lane_behind);
         behind[index] = lane_behind[lane] = all;
     }
     free(behind);
@@ -104,7 +105,7 @@ bool
 mw_plan_find_barrier(const struct mw_plan_check *check)
 {
     uint32_t *commits = find_commits(check);
-    bool found = commits_are_one(check->plan, commits, check->clock->rank_count) &&
+    bool found = commits_are_one(check->plan, commits, check->clock->program_count) &&
                  all_are_before(check, commits) && all_are_behind(check, commits);
 
     free(commits);

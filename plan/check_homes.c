@@ -54,9 +54,9 @@ check_tensors(struct mw_plan_check *check)
 
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         const struct mw_tensor *tensor = &plan->tensors[i];
-        if (tensor->rank >= plan->ranks || tensor->gradient_dtype >= MW_DTYPE_COUNT ||
+        if (tensor->program >= plan->program_count || tensor->gradient_dtype >= MW_DTYPE_COUNT ||
             tensor->layer < -1)
-            return mw_plan_refuse(check, "tensor %u: rank, layer or data type out of range", i);
+            return mw_plan_refuse(check, "tensor %u: program, layer or data type out of range", i);
         if (tensor->elements < 0 || tensor->rows < 0 || tensor->row_elements < 0 ||
             tensor->tile_elements < 0 || tensor->shard_elements < 0 || tensor->param_stride < 0 ||
             tensor->gradient_stride < 0 || tensor->state_stride < 0 || !tensor->tiles)
@@ -95,9 +95,10 @@ check_chunks(struct mw_plan_check *check)
 
     for (uint32_t i = 0; i < plan->chunk_count; i++) {
         const struct mw_chunk_content *chunk = &plan->chunks[i];
-        if (chunk->rank >= plan->ranks || chunk->first_element < 0 || chunk->elements < 0 ||
+        if (chunk->program >= plan->program_count || chunk->first_element < 0 ||
+            chunk->elements < 0 ||
             (uint64_t)chunk->first_tensor + chunk->tensor_count > plan->tensor_count)
-            return mw_plan_refuse(check, "chunk %u: rank, tensors or elements out of range", i);
+            return mw_plan_refuse(check, "chunk %u: program, tensors or elements out of range", i);
         if (chunk->slot >= plan->slot_count ||
             (chunk->other_slot != MW_NONE && chunk->other_slot >= plan->slot_count))
             return mw_plan_refuse(check, "chunk %u: slot %u or %u: expected two of %u", i,

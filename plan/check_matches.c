@@ -5,7 +5,7 @@
 #include "plan/internal.h"
 
 struct member {
-    uint32_t match, rank, op;
+    uint32_t match, program, op;
 };
 
 static int
@@ -15,12 +15,18 @@ compare_members(const void *a, const void *b)
 
     if (x->match != y->match)
         return x->match < y->match ? -1 : 1;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
+    if (x->program != y->program)
+        return x->program < y->program ? -1 : 1;
     return x->op < y->op ? -1 : x->op > y->op;
 }
 
-/* All ops with a match, those of one match side by side, by rank. */
+static uint32_t
+program_of(const struct mw_plan *plan, uint32_t op)
+{
+    return plan->lanes[plan->ops[op].lane].program;
+}
+
+/* All ops with a match, those of one match side by side, by program. */
 static struct member *
 collect_members(const struct mw_plan *plan, uint32_t *count)
 {
@@ -33,8 +39,7 @@ collect_members(const struct mw_plan *plan, uint32_t *count)
     *count = 0;
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (plan->ops[i].match != MW_NONE)
-            members[(*count)++] = (struct member){
-                .match = plan->ops[i].match, .rank = plan->lanes[plan->ops[i].lane].rank, .op = i};
+            members[(*count)++] = (struct member){plan->ops[i].match, program_of(plan, i), i};
     if (*count > 1)
         qsort(members, *count, sizeof *members, compare_members);
     return members;
@@ -87,7 +92,7 @@ check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
     const struct mw_work *a = work_of(plan, first), *b = work_of(plan, other);
 
     if ((is_point_to_point(a) ? is_pair(a, b) : a->kind == b->kind) && a->comm == b->comm &&
-        a->bytes == b->bytes)
+        a->bytes == b->bytes && a->hop == b->hop)
         return true;
     return mw_plan_refuse(check,
                           "match %u: %s (%s, comm %d, %" PRId64
@@ -98,55 +103,149 @@ check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
                           (int)b->comm, b->bytes);
 }
 
-/* `sizes` has the number of members of each communicator's collectives, 0 before the first. */
-static bool
-check_size(struct mw_plan_check *check, uint32_t first, uint32_t size, uint32_t *sizes)
-{
-    const struct mw_plan *plan = check->plan;
-    const struct mw_work *work = work_of(plan, first);
+/* --- of a group ------------------------------------------------------------------------------ */
 
-    if (size < 2 && (plan->ranks > 1 || is_point_to_point(work)))
-        return mw_plan_refuse(check, "match %u: %s has no other member", plan->ops[first].match,
-                              mw_plan_label_op(plan, first).text);
-    if (work->comm == MW_NONE)
-        return true;
-    if (size > plan->comms[work->comm].size)
-        return mw_plan_refuse(check, "match %u: %s and others are %u, comm %u has %u ranks",
-                              plan->ops[first].match, mw_plan_label_op(plan, first).text, size,
-                              work->comm, plan->comms[work->comm].size);
-    if (is_point_to_point(work))
-        return true;
-    if (sizes[work->comm] && sizes[work->comm] != size)
-        return mw_plan_refuse(check,
-                              "match %u: %s and others are %u, other collectives of comm %u are %u",
-                              plan->ops[first].match, mw_plan_label_op(plan, first).text, size,
-                              work->comm, sizes[work->comm]);
-    sizes[work->comm] = size;
-    return true;
+/* Which programs have an op of the match that is looked at: those with its number. */
+struct met {
+    uint32_t *match_of; /* [program_count] */
+    uint32_t number;
+};
+
+/* Of the first of its program's ranks; those of the others are alike. */
+static struct mw_members
+group_of(const struct mw_plan *plan, uint32_t op)
+{
+    return mw_comm_group(&plan->comms[work_of(plan, op)->comm],
+                         plan->programs[program_of(plan, op)].ranks.base);
 }
 
+/* Each program that has ranks of the group has one op of the match, and no other has. */
 static bool
-check_match(struct mw_plan_check *check, uint32_t match, uint32_t *sizes)
+check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
+{
+    const struct mw_plan *plan = check->plan;
+    const uint32_t *members = check->matches.members + check->matches.begin[match];
+    uint32_t size = check->matches.begin[match + 1] - check->matches.begin[match];
+    struct mw_members group = group_of(plan, members[0]);
+    uint32_t ranks = mw_members_count(&group), programs = 0, last = MW_NONE;
+
+    if (mw_members_at(&group, ranks - 1) >= plan->world_ranks)
+        return mw_plan_refuse(check, "match %u: the group of %s is not of this world",
+                              plan->ops[members[0]].match, mw_plan_label_op(plan, members[0]).text);
+    for (uint32_t i = 0; i < ranks; i++) {
+        uint32_t program = check->program_of[mw_members_at(&group, i)];
+        if (program == MW_NONE || program == last)
+            continue;
+        if (met->match_of[program] != met->number && met->match_of[program] != met->number + 1)
+            return mw_plan_refuse(check, "match %u: %s and others meet, but program %u does not",
+                                  plan->ops[members[0]].match,
+                                  mw_plan_label_op(plan, members[0]).text, program);
+        programs += met->match_of[program] == met->number;
+        met->match_of[program] = met->number + 1; /* seen */
+        last = program;
+    }
+    if (programs == size)
+        return true;
+    return mw_plan_refuse(check, "match %u: %s and others are %u programs, its group is of %u",
+                          plan->ops[members[0]].match, mw_plan_label_op(plan, members[0]).text,
+                          size, programs);
+}
+
+/* --- of a pair ------------------------------------------------------------------------------- */
+
+/* Each rank of the sender's program has a rank of the receiver's, and there are no others. */
+static bool
+check_pair(struct mw_plan_check *check, const uint32_t *members)
+{
+    const struct mw_plan *plan = check->plan;
+    bool first_sends = work_of(plan, members[0])->kind == MW_OP_SEND;
+    uint32_t send = members[!first_sends], recv = members[first_sends];
+    const struct mw_members *from = &plan->programs[program_of(plan, send)].ranks;
+    const struct mw_members *to = &plan->programs[program_of(plan, recv)].ranks;
+    uint32_t count = mw_members_count(from);
+    bool good = count == mw_members_count(to);
+
+    for (uint32_t i = 0; i < count && good; i++) {
+        uint32_t peer = mw_plan_peer(plan, work_of(plan, send), mw_members_at(from, i));
+        good = peer < plan->world_ranks && check->program_of[peer] == program_of(plan, recv);
+    }
+    if (good)
+        return true;
+    return mw_plan_refuse(check, "match %u: the ranks of %s do not send to those of %s",
+                          plan->ops[send].match, mw_plan_label_op(plan, send).text,
+                          mw_plan_label_op(plan, recv).text);
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+static bool
+check_match(struct mw_plan_check *check, uint32_t match, struct met *met)
 {
     const struct mw_plan *plan = check->plan;
     const uint32_t *members = check->matches.members + check->matches.begin[match];
     uint32_t size = check->matches.begin[match + 1] - check->matches.begin[match];
 
-    for (uint32_t i = 1; i < size; i++) {
-        uint32_t rank = plan->lanes[plan->ops[members[i]].lane].rank;
+    met->number += 2;
+    for (uint32_t i = 0; i < size; i++) {
+        uint32_t program = program_of(plan, members[i]);
 
-        if (rank == plan->lanes[plan->ops[members[i - 1]].lane].rank)
-            return mw_plan_refuse(check, "match %u: %s and op %u are both of rank %u",
+        if (met->match_of[program] == met->number)
+            return mw_plan_refuse(check, "match %u: %s and op %u are both of program %u",
                                   plan->ops[members[i]].match,
-                                  mw_plan_label_op(plan, members[i]).text, members[i - 1], rank);
-        if (!check_agreement(check, members[0], members[i]))
+                                  mw_plan_label_op(plan, members[i]).text, members[i - 1], program);
+        met->match_of[program] = met->number;
+        if (i && !check_agreement(check, members[0], members[i]))
             return false;
-        if (is_point_to_point(work_of(plan, members[0])) && size > 2)
-            return mw_plan_refuse(check, "match %u: %s is one of %u, expected a send and a recv",
-                                  plan->ops[members[0]].match,
-                                  mw_plan_label_op(plan, members[0]).text, size);
     }
-    return check_size(check, members[0], size, sizes);
+    if (size < 2 && plan->program_count == 1 && !is_point_to_point(work_of(plan, members[0])))
+        return true;
+    if (size < 2)
+        return mw_plan_refuse(check, "match %u: %s has no other member",
+                              plan->ops[members[0]].match, mw_plan_label_op(plan, members[0]).text);
+    if (!is_point_to_point(work_of(plan, members[0])))
+        return work_of(plan, members[0])->comm == MW_NONE || check_group(check, match, met);
+    if (size > 2)
+        return mw_plan_refuse(check, "match %u: %s is one of %u, expected a send and a recv",
+                              plan->ops[members[0]].match, mw_plan_label_op(plan, members[0]).text,
+                              size);
+    return check_pair(check, members);
+}
+
+/* Without a match an op meets ranks of its own program, or of programs that are not here. */
+static bool
+check_alone(struct mw_plan_check *check, uint32_t op)
+{
+    const struct mw_plan *plan = check->plan;
+    struct mw_members ranks = group_of(plan, op);
+    uint32_t own = program_of(plan, op), count = mw_members_count(&ranks), other = own;
+
+    if (is_point_to_point(work_of(plan, op))) {
+        uint32_t peer = mw_plan_peer(plan, work_of(plan, op), plan->programs[own].ranks.base);
+        ranks = mw_members_of_one(peer);
+        count = 1;
+    }
+    for (uint32_t i = 0; i < count && (other == own || other == MW_NONE); i++) {
+        uint32_t rank = mw_members_at(&ranks, i);
+        other = rank < plan->world_ranks ? check->program_of[rank] : MW_NONE;
+    }
+    if (other == own || other == MW_NONE)
+        return true;
+    return mw_plan_refuse(check, "%s meets program %u and has no match",
+                          mw_plan_label_op(plan, op).text, other);
+}
+
+static bool
+check_others(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+
+    for (uint32_t i = 0; i < plan->op_count && plan->program_count > 1; i++) {
+        enum mw_joins joins = mw_op_traits(work_of(plan, i)->kind)->joins;
+        if (plan->ops[i].match == MW_NONE && (joins == MW_JOINS_GROUP || joins == MW_JOINS_PAIR) &&
+            !check_alone(check, i))
+            return false;
+    }
+    return true;
 }
 
 bool
@@ -154,13 +253,13 @@ mw_plan_check_matches(struct mw_plan_check *check)
 {
     uint32_t count;
     struct member *members = collect_members(check->plan, &count);
-    uint32_t *sizes = mw_plan_allocate(check->plan->comm_count, sizeof *sizes);
+    struct met met = {mw_plan_allocate(check->plan->program_count, sizeof *met.match_of), 0};
     bool good = true;
 
     group_members(&check->matches, members, count, check->plan->op_count);
     for (uint32_t i = 0; i < check->matches.count && good; i++)
-        good = check_match(check, i, sizes);
+        good = check_match(check, i, &met);
     free(members);
-    free(sizes);
-    return good;
+    free(met.match_of);
+    return good && check_others(check);
 }

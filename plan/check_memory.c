@@ -1,11 +1,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/check.h"
 #include "plan/internal.h"
 
 struct extent {
-    uint32_t rank;
+    uint32_t program;
     uint32_t slot;
     uint8_t tier;
     int64_t begin, end;
@@ -16,8 +17,8 @@ compare_extents(const void *a, const void *b)
 {
     const struct extent *x = a, *y = b;
 
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
+    if (x->program != y->program)
+        return x->program < y->program ? -1 : 1;
     if (x->tier != y->tier)
         return x->tier < y->tier ? -1 : 1;
     if (x->begin != y->begin)
@@ -26,10 +27,28 @@ compare_extents(const void *a, const void *b)
 }
 
 static bool
+all_are_alike(const struct mw_plan *plan)
+{
+    return mw_members_count(&plan->programs[0].ranks) == plan->world_ranks;
+}
+
+/* What a rank may have at most.  Of a node's host memory and drives a program may take more than a
+ * rank's share, where others take less. */
+static int64_t
+most_bytes(const struct mw_plan *plan, int tier)
+{
+    int64_t share = plan->tiers[tier].capacity_bytes;
+    int64_t shares = tier == MW_TIER_GPU || all_are_alike(plan) ? 1 : plan->ranks_per_node;
+
+    return share > INT64_MAX / shares ? INT64_MAX : share * shares;
+}
+
+static bool
 check_slot(struct mw_plan_check *check, uint32_t index)
 {
     const struct mw_slot *slot = &check->plan->slots[index];
     const struct mw_tier_info *tier = &check->plan->tiers[slot->tier];
+    int64_t most = most_bytes(check->plan, slot->tier);
     const char *name = mw_tier_name(slot->tier);
 
     if (slot->size_bytes > tier->largest_request_bytes)
@@ -38,13 +57,13 @@ check_slot(struct mw_plan_check *check, uint32_t index)
                               "one piece, at most %" PRId64 " can be had",
                               index, mw_purpose_name(slot->purpose), slot->size_bytes, name,
                               tier->largest_request_bytes);
-    if (slot->size_bytes > tier->capacity_bytes - slot->offset_bytes)
+    if (slot->size_bytes > most - slot->offset_bytes)
         return mw_plan_refuse(check,
                               "over capacity: slot %u (%s) takes %" PRId64
                               " bytes at offset %" PRId64 " of tier %s, which has %" PRId64
                               " bytes",
                               index, mw_purpose_name(slot->purpose), slot->size_bytes,
-                              slot->offset_bytes, name, tier->capacity_bytes);
+                              slot->offset_bytes, name, most);
     return true;
 }
 
@@ -56,16 +75,39 @@ check_overlaps(struct mw_plan_check *check, const struct extent *extents, uint32
 
     for (uint32_t i = 0; i < count; i++) {
         const struct extent *last = i ? &extents[i - 1] : NULL;
-        bool together = last && last->rank == extents[i].rank && last->tier == extents[i].tier;
+        bool together =
+            last && last->program == extents[i].program && last->tier == extents[i].tier;
 
         if (together && extents[i].begin < last->end)
             return mw_plan_refuse(
-                check, "slots %u and %u of rank %u overlap in tier %s at offset %" PRId64,
-                last->slot, extents[i].slot, last->rank, mw_tier_name(last->tier),
+                check, "slots %u and %u of program %u overlap in tier %s at offset %" PRId64,
+                last->slot, extents[i].slot, last->program, mw_tier_name(last->tier),
                 extents[i].begin);
         sum = (together ? sum : 0) + (extents[i].end - extents[i].begin);
-        if (sum > check->peak_bytes[extents[i].tier])
-            check->peak_bytes[extents[i].tier] = sum;
+        check->plan->programs[extents[i].program].peak_bytes[extents[i].tier] = sum;
+    }
+    return true;
+}
+
+/* Host memory and drives are a node's: what its ranks take of them together. */
+static bool
+check_nodes(struct mw_plan_check *check, enum mw_tier tier)
+{
+    const struct mw_plan *plan = check->plan;
+    int64_t most = most_bytes(plan, tier), taken = 0;
+
+    for (uint32_t r = 0; r < plan->world_ranks; r++) {
+        uint32_t node = r / plan->ranks_per_node, program = check->program_of[r];
+        int64_t bytes = program == MW_NONE ? 0 : plan->programs[program].peak_bytes[tier];
+
+        if (r % plan->ranks_per_node == 0)
+            taken = 0;
+        if (bytes > most - taken)
+            return mw_plan_refuse(check,
+                                  "over capacity: the ranks of node %u together take more than the "
+                                  "%" PRId64 " bytes of its tier %s",
+                                  node, most, mw_tier_name(tier));
+        taken += bytes;
     }
     return true;
 }
@@ -78,13 +120,15 @@ mw_plan_check_memory(struct mw_plan_check *check)
     uint32_t count = 0;
     bool fits = true;
 
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        memset(check->plan->programs[p].peak_bytes, 0, sizeof plan->programs[p].peak_bytes);
     for (uint32_t i = 0; i < plan->slot_count && fits; i++) {
         const struct mw_slot *slot = &plan->slots[i];
 
         fits = check_slot(check, i);
         /* An empty slot lies nowhere. */
         if (fits && slot->size_bytes)
-            extents[count++] = (struct extent){.rank = slot->rank,
+            extents[count++] = (struct extent){.program = slot->program,
                                                .slot = i,
                                                .tier = slot->tier,
                                                .begin = slot->offset_bytes,
@@ -94,5 +138,7 @@ mw_plan_check_memory(struct mw_plan_check *check)
         qsort(extents, count, sizeof *extents, compare_extents);
     fits = fits && check_overlaps(check, extents, count);
     free(extents);
-    return fits;
+    if (all_are_alike(plan))
+        return fits; /* a rank's share each */
+    return fits && check_nodes(check, MW_TIER_CPU) && check_nodes(check, MW_TIER_NVME);
 }

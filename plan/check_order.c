@@ -184,7 +184,7 @@ explain_cycle(struct mw_plan_check *check, const struct walk *walk)
 }
 
 static bool
-check_ranks(struct mw_plan_check *check)
+check_programs_apart(struct mw_plan_check *check)
 {
     const struct mw_plan *plan = check->plan;
 
@@ -194,12 +194,12 @@ check_ranks(struct mw_plan_check *check)
         for (uint32_t j = 0; j < op->dep_count; j++) {
             uint32_t dep = MW_DEP_INDEX(plan->deps[op->dep_begin + j]);
 
-            if (plan->lanes[plan->ops[dep].lane].rank != plan->lanes[op->lane].rank)
+            if (plan->lanes[plan->ops[dep].lane].program != plan->lanes[op->lane].program)
                 return mw_plan_refuse(check,
-                                      "%s of rank %u depends on op %u of rank %u: only a match "
-                                      "joins ranks",
-                                      mw_plan_label_op(plan, i).text, plan->lanes[op->lane].rank,
-                                      dep, plan->lanes[plan->ops[dep].lane].rank);
+                                      "%s of program %u depends on op %u of program %u: only a "
+                                      "match joins programs",
+                                      mw_plan_label_op(plan, i).text, plan->lanes[op->lane].program,
+                                      dep, plan->lanes[plan->ops[dep].lane].program);
         }
     }
     return true;
@@ -211,7 +211,7 @@ mw_plan_check_order(struct mw_plan_check *check)
     struct walk walk = {0};
     bool good;
 
-    if (!check_ranks(check))
+    if (!check_programs_apart(check))
         return false;
     walk_init(&walk, check);
     while (walk.stack_count)

@@ -42,28 +42,28 @@ compare_u64(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Numbers the lanes that have ops within their rank.  False if there are too many. */
+/* Numbers the lanes that have ops within their program.  False if there are too many. */
 static bool
 place_lanes(struct mw_plan_clock *clock)
 {
     const struct mw_plan *plan = clock->plan;
-    uint64_t *lanes = mw_plan_allocate(plan->lane_count, sizeof *lanes); /* rank, lane */
+    uint64_t *lanes = mw_plan_allocate(plan->lane_count, sizeof *lanes); /* program, lane */
     uint32_t count = 0, column = 0;
     bool few = true;
 
-    clock->rank_of_lane = mw_plan_allocate(plan->lane_count, sizeof *clock->rank_of_lane);
+    clock->program_of_lane = mw_plan_allocate(plan->lane_count, sizeof *clock->program_of_lane);
     clock->column = mw_plan_allocate(plan->lane_count, sizeof *clock->column);
     for (uint32_t i = 0; i < plan->lane_count; i++)
         if (clock->last[i] != MW_NONE)
-            lanes[count++] = (uint64_t)plan->lanes[i].rank << 32 | i;
+            lanes[count++] = (uint64_t)plan->lanes[i].program << 32 | i;
     if (count > 1)
         qsort(lanes, count, sizeof *lanes, compare_u64);
     for (uint32_t i = 0; i < count && few; i++) {
         bool same = i && lanes[i] >> 32 == lanes[i - 1] >> 32;
 
         column = same ? column + 1 : 0;
-        clock->rank_count += !same;
-        clock->rank_of_lane[(uint32_t)lanes[i]] = clock->rank_count - 1;
+        clock->program_count += !same;
+        clock->program_of_lane[(uint32_t)lanes[i]] = clock->program_count - 1;
         clock->column[(uint32_t)lanes[i]] = (uint8_t)column;
         clock->width = column >= clock->width ? column + 1 : clock->width;
         few = column < MW_MAX_LANES_PER_RANK;
@@ -187,7 +187,7 @@ mw_plan_clock_free(struct mw_plan_clock *clock)
 {
     if (!clock)
         return;
-    free(clock->rank_of_lane);
+    free(clock->program_of_lane);
     free(clock->column);
     free(clock->position);
     free(clock->last);

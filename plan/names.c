@@ -19,6 +19,17 @@ mw_tier_name(int tier)
 }
 
 const char *
+mw_axis_name(int axis)
+{
+    static const char *const names[MW_AXIS_COUNT] = {
+        [MW_AXIS_TP] = "tp", [MW_AXIS_CP] = "cp", [MW_AXIS_EP] = "ep",
+        [MW_AXIS_DP] = "dp", [MW_AXIS_PP] = "pp",
+    };
+
+    return lookup(names, MW_AXIS_COUNT, axis);
+}
+
+const char *
 mw_op_kind_name(int kind)
 {
     const struct mw_op_traits *traits = mw_op_traits(kind);

@@ -6,7 +6,8 @@
 #include "plan/internal.h"
 
 struct mw_plan_capacity {
-    uint32_t comms, lanes, channels, draws, works, slots, ops, deps, uses, tensors, chunks;
+    uint32_t programs, comms, lanes, channels, draws, works, slots, ops, deps, uses, tensors,
+        chunks;
 };
 
 static _Noreturn void
@@ -74,8 +75,7 @@ mw_plan_new(const char *title)
 
     plan->capacity = mw_plan_allocate(1, sizeof *plan->capacity);
     plan->title = copy_line(title);
-    plan->ranks = 1;
-    plan->world_ranks = 1;
+    mw_plan_set_world(plan, 1, 1, true);
     plan->shape = (struct mw_step_shape){.micro_batches = 1,
                                          .tiles = 1,
                                          .token_chunks = 1,
@@ -118,6 +118,7 @@ mw_plan_free(struct mw_plan *plan)
     free(plan->machine);
     free(plan->model);
     free(plan->strategy);
+    free(plan->programs);
     free(plan->comms);
     free(plan->lanes);
     free(plan->channels);
@@ -131,6 +132,39 @@ mw_plan_free(struct mw_plan *plan)
     free(plan->chunks);
     free(plan->capacity);
     free(plan);
+}
+
+void
+mw_plan_clear_programs(struct mw_plan *plan)
+{
+    require_open(plan, __func__);
+    plan->program_count = 0;
+}
+
+uint32_t
+mw_plan_add_program(struct mw_plan *plan, struct mw_members ranks)
+{
+    require_open(plan, __func__);
+    plan->programs = reserve(plan->programs, plan->program_count, 1, &plan->capacity->programs,
+                             sizeof *plan->programs);
+    plan->programs[plan->program_count] = (struct mw_program){.ranks = ranks};
+    return plan->program_count++;
+}
+
+void
+mw_plan_set_world(struct mw_plan *plan, uint32_t ranks, uint32_t ranks_per_node, bool folded)
+{
+    struct mw_members all = mw_members_of_one(0);
+
+    mw_plan_clear_programs(plan);
+    plan->world_ranks = ranks;
+    plan->ranks_per_node = ranks_per_node;
+    if (ranks > 1)
+        all.spans[MW_AXIS_DP] = (struct mw_axis_span){1, ranks};
+    if (folded)
+        mw_plan_add_program(plan, all);
+    for (uint32_t r = 0; !folded && r < ranks; r++)
+        mw_plan_add_program(plan, mw_members_of_one(r));
 }
 
 uint32_t

@@ -208,15 +208,43 @@ struct mw_tier_info {
     int64_t largest_request_bytes; /* fragmentation: no slot of the tier may be larger */
 };
 
-/* A group of ranks that act together.  Shapes the cost of its collectives. */
+/* Along which work is divided over the ranks of the world: tensor slices, context, experts, data,
+ * pipeline stages.  A rank's number counts along them, tp fastest and pp slowest. */
+enum mw_axis { MW_AXIS_TP, MW_AXIS_CP, MW_AXIS_EP, MW_AXIS_DP, MW_AXIS_PP, MW_AXIS_COUNT };
+
+/* Ranks base + stride * i of every axis together, 0 <= i < count.  An axis of one rank has stride
+ * 0 and count 1. */
+struct mw_axis_span {
+    uint32_t stride, count;
+};
+struct mw_members {
+    uint32_t base;
+    struct mw_axis_span spans[MW_AXIS_COUNT];
+};
+
+/* Ranks that act together.  All ranks are in one of its groups, which are alike: that of rank r
+ * begins where r has index 0 along each axis, its index along one being (r / stride) % count. */
 struct mw_comm {
-    uint32_t size;            /* ranks in the group */
+    struct mw_axis_span spans[MW_AXIS_COUNT];
+};
+
+/* What shapes the cost of a communicator's collectives. */
+struct mw_comm_shape {
+    uint32_t size;            /* ranks in a group */
     uint32_t ranks_per_node;  /* of them, in one node */
     uint32_t groups_per_node; /* sibling groups that share a node's NIC at the same time */
 };
 
+/* The ops of one rank, and of all that do the same: these are folded into one program.  Its lanes,
+ * slots, tensors and chunks are those of one of its ranks.  A collective whose group lies within
+ * one program has no match; one between programs has an op in each. */
+struct mw_program {
+    struct mw_members ranks;
+    int64_t peak_bytes[MW_TIER_COUNT]; /* of one rank, proved by mw_plan_check */
+};
+
 struct mw_lane {
-    uint32_t rank; /* program that issues it: 0 in a folded plan */
+    uint32_t program; /* that issues it */
     uint8_t kind;  /* enum mw_lane_kind */
     uint8_t index;
     uint32_t window_ops;  /* started and not ended, at most; >= 1 */
@@ -246,6 +274,8 @@ struct mw_work {
     uint8_t dtype;     /* enum mw_dtype */
     bool host;         /* the host's cores carry it out, not the GPU */
     uint32_t comm;     /* communicator of a collective, or MW_NONE */
+    int32_t hop;       /* a SEND goes to the member so many places on in its group, around the end
+                          of it, and a RECV comes from as many places back; else 0 */
     int64_t flops;     /* of matrix products */
     int64_t m, n, k;   /* shape of the (largest) matrix product; 0 if none */
     int64_t bytes;     /* moved: for compute, read and written by memory-bound operators */
@@ -263,7 +293,7 @@ struct mw_work {
 int64_t mw_plan_checksum_bytes(int64_t nvme_bytes);
 
 struct mw_slot {
-    uint32_t rank;
+    uint32_t program;
     uint8_t tier;    /* enum mw_tier */
     uint8_t purpose; /* enum mw_purpose */
     uint8_t dtype;
@@ -304,7 +334,7 @@ struct mw_use {
  * the next whole page; one bound for host memory has the 16-bit one alone.
  */
 struct mw_tensor {
-    uint32_t rank;
+    uint32_t program;
     int32_t layer;      /* -1: outside the layers */
     uint32_t operators; /* whose parameters: bits 1 << enum mw_operator */
     uint8_t gradient_dtype;
@@ -324,7 +354,7 @@ enum mw_home { MW_HOME_PARAMS, MW_HOME_GRADIENTS, MW_HOME_STATE };
  * homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on.  Of a state
  * that is whole, all data-parallel ranks hold the same chunk: it counts once in the norm. */
 struct mw_chunk_content {
-    uint32_t rank;
+    uint32_t program;
     uint32_t first_tensor, tensor_count;
     int64_t first_element, elements;
     uint32_t slot, other_slot; /* fp32 parameters, momentum, variance, one after the other; the
@@ -375,8 +405,10 @@ struct mw_plan {
     char *title;          /* one line, for people */
     /* Of the profile, model and strategy that it was made for; NULL: not known. */
     char *machine, *model, *strategy;
-    uint32_t ranks;       /* programs in this plan (1 when folded) */
-    uint32_t world_ranks; /* ranks that they stand for */
+    uint32_t world_ranks;    /* of all programs, those that are not in this plan too */
+    uint32_t ranks_per_node; /* rank r is on node r / ranks_per_node */
+    struct mw_program *programs;
+    uint32_t program_count;
     struct mw_tier_info tiers[MW_TIER_COUNT];
     struct mw_step_shape shape;
 
@@ -415,6 +447,7 @@ struct mw_plan {
 
 /* Names used in texts, tables and traces; NULL for a value out of range. */
 const char *mw_tier_name(int tier);
+const char *mw_axis_name(int axis);
 const char *mw_op_kind_name(int kind);
 const char *mw_object_name(int object);
 const char *mw_operator_name(int operator_);
@@ -436,6 +469,12 @@ void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
 void mw_plan_set_model(struct mw_plan *plan, const char *model);
 void mw_plan_set_strategy(struct mw_plan *plan, const char *strategy);
 void mw_plan_free(struct mw_plan *plan);
+/* A world of so many ranks.  A new plan is of a world of one rank, and has one program, rank 0's.
+ * Folded: one program stands for all ranks; else each rank has its own. */
+void mw_plan_set_world(struct mw_plan *plan, uint32_t ranks, uint32_t ranks_per_node, bool folded);
+/* For programs that stand for some ranks each: takes away all that there are, to add others. */
+void mw_plan_clear_programs(struct mw_plan *plan);
+uint32_t mw_plan_add_program(struct mw_plan *plan, struct mw_members ranks);
 uint32_t mw_plan_add_comm(struct mw_plan *plan, struct mw_comm comm);
 uint32_t mw_plan_add_lane(struct mw_plan *plan, struct mw_lane lane);
 uint32_t mw_plan_add_channel(struct mw_plan *plan, struct mw_channel channel);
@@ -471,6 +510,22 @@ void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode,
  */
 bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
 
+/* --- ranks, programs and communicators ------------------------------------------------------- */
+
+struct mw_members mw_members_of_one(uint32_t rank);
+uint32_t mw_members_count(const struct mw_members *members);
+uint32_t mw_members_at(const struct mw_members *members, uint32_t index); /* below their count */
+bool mw_members_have(const struct mw_members *members, uint32_t rank);
+/* The group of a rank, and what it looks like; of a world of so many ranks per node. */
+struct mw_members mw_comm_group(const struct mw_comm *comm, uint32_t rank);
+struct mw_comm_shape mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm);
+/* MW_NONE: none of the plan's programs is this rank's. */
+uint32_t mw_plan_program_of(const struct mw_plan *plan, uint32_t rank);
+/* What one rank of a checked plan runs: its program alone, as a plan whose collectives have no
+ * match.  NULL with a line in `why`: it has none. */
+struct mw_plan *mw_plan_extract(const struct mw_plan *plan, uint32_t rank, char *why,
+                                size_t why_size);
+
 /* Of a plan that passed the check.  Elements of a part: its rows, and of part 0 the others. */
 int64_t mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile);
 struct mw_range {
@@ -505,7 +560,7 @@ struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
 /* The same of `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks it. */
 #define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
 #define MW_PLAN_TEXT_BEGIN "memwall-plan"
-#define MW_PLAN_TEXT_VERSION "2"
+#define MW_PLAN_TEXT_VERSION "3"
 struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
 
 /* One row of what happened, predicted (sim/) or measured (exec/), under the op's identity. */

@@ -91,14 +91,35 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
 }
 
 static void
+read_spans(struct mw_plan_reader *reader, struct mw_axis_span spans[MW_AXIS_COUNT])
+{
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        spans[axis] = (struct mw_axis_span){0, 1};
+        if (!mw_plan_reader_skip(reader, mw_axis_name(axis)))
+            continue;
+        spans[axis].count = read_u32(reader, NULL);
+        spans[axis].stride = read_u32(reader, "by");
+    }
+}
+
+static void
+read_program(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_members ranks;
+
+    read_index(reader, plan->program_count);
+    ranks.base = read_u32(reader, "base");
+    read_spans(reader, ranks.spans);
+    mw_plan_add_program(plan, ranks);
+}
+
+static void
 read_comm(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
-    struct mw_comm comm = {0};
+    struct mw_comm comm;
 
     read_index(reader, plan->comm_count);
-    comm.size = read_u32(reader, "size");
-    comm.ranks_per_node = read_u32(reader, "per-node");
-    comm.groups_per_node = read_u32(reader, "groups");
+    read_spans(reader, comm.spans);
     mw_plan_add_comm(plan, comm);
 }
 
@@ -108,7 +129,7 @@ read_lane(struct mw_plan_reader *reader, struct mw_plan *plan)
     struct mw_lane lane = {0};
 
     read_index(reader, plan->lane_count);
-    lane.rank = read_u32(reader, "rank");
+    lane.program = read_u32(reader, "program");
     lane.kind = mw_plan_reader_name(reader, mw_lane_kind_name, "a kind of lane");
     lane.index = read_u8(reader, "index");
     lane.window_ops = read_u32(reader, "window");
@@ -134,7 +155,7 @@ read_slot(struct mw_plan_reader *reader, struct mw_plan *plan)
     struct mw_slot slot = {0};
 
     read_index(reader, plan->slot_count);
-    slot.rank = read_u32(reader, "rank");
+    slot.program = read_u32(reader, "program");
     slot.tier = mw_plan_reader_name(reader, mw_tier_name, "gpu, cpu or nvme");
     slot.purpose = mw_plan_reader_name(reader, mw_purpose_name, "the purpose of a slot");
     slot.dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
@@ -150,7 +171,7 @@ read_tensor(struct mw_plan_reader *reader, struct mw_plan *plan)
     struct mw_tensor tensor = {0};
 
     read_index(reader, plan->tensor_count);
-    tensor.rank = read_u32(reader, "rank");
+    tensor.program = read_u32(reader, "program");
     tensor.layer = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
     tensor.operators = read_u32(reader, "operators");
     mw_plan_reader_key(reader, "gradient");
@@ -180,7 +201,7 @@ read_chunk(struct mw_plan_reader *reader, struct mw_plan *plan)
     struct mw_chunk_content chunk = {0};
 
     read_index(reader, plan->chunk_count);
-    chunk.rank = read_u32(reader, "rank");
+    chunk.program = read_u32(reader, "program");
     chunk.first_tensor = read_u32(reader, "tensors");
     chunk.tensor_count = read_u32(reader, NULL);
     chunk.first_element = read_i64(reader, "from");
@@ -229,6 +250,8 @@ read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
     work.dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
     work.host = mw_plan_reader_skip(reader, "host");
     work.comm = mw_plan_reader_reference(reader, "comm");
+    if (mw_plan_reader_skip(reader, "hop"))
+        work.hop = (int32_t)mw_plan_reader_signed(reader, NULL, INT32_MAX);
     work.flops = read_i64(reader, "flops");
     work.m = read_i64(reader, "shape");
     work.n = read_i64(reader, NULL);
@@ -348,9 +371,10 @@ static const struct {
     const char *word;
     void (*read)(struct mw_plan_reader *reader, struct mw_plan *plan);
 } entities[] = {
-    {"op", read_op},      {"slot", read_slot},       {"work", read_work},     {"lane", read_lane},
-    {"comm", read_comm},  {"channel", read_channel}, {"tensor", read_tensor}, {"chunk", read_chunk},
-    {"step", read_shape}, {"decoder", read_decoder},
+    {"op", read_op},           {"slot", read_slot},       {"work", read_work},
+    {"lane", read_lane},       {"comm", read_comm},       {"channel", read_channel},
+    {"tensor", read_tensor},   {"chunk", read_chunk},     {"step", read_shape},
+    {"decoder", read_decoder}, {"program", read_program},
 };
 
 /* The first word of the next line. */
@@ -373,8 +397,8 @@ static bool
 read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     static const char expected[] =
-        "step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or "
-        "end";
+        "step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op "
+        "or end";
     const char *word = begin_line(reader, expected);
     size_t i = 0;
 
@@ -390,7 +414,7 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
 
 /* Behind the names of what it was made for, those that are there. */
 static void
-read_ranks(struct mw_plan_reader *reader, struct mw_plan *plan)
+read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     static const struct {
         const char *word;
@@ -398,17 +422,18 @@ read_ranks(struct mw_plan_reader *reader, struct mw_plan *plan)
     } names[] = {{"machine", mw_plan_set_machine},
                  {"model", mw_plan_set_model},
                  {"strategy", mw_plan_set_strategy}};
-    const char *word = begin_line(reader, "'machine', 'model', 'strategy' or 'ranks'");
+    const char *word = begin_line(reader, "'machine', 'model', 'strategy' or 'world'");
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!reader->failed && !strcmp(word, names[i].word) && !mw_plan_reader_at_end(reader)) {
             names[i].set(plan, reader->rest);
-            word = begin_line(reader, "'ranks'");
+            word = begin_line(reader, "'world'");
         }
-    if (strcmp(word, "ranks"))
-        mw_plan_reader_fail(reader, "'ranks'");
-    plan->ranks = read_u32(reader, NULL);
-    plan->world_ranks = read_u32(reader, "world");
+    if (strcmp(word, "world"))
+        mw_plan_reader_fail(reader, "'world'");
+    mw_plan_clear_programs(plan);
+    plan->world_ranks = read_u32(reader, NULL);
+    plan->ranks_per_node = read_u32(reader, "per-node");
     mw_plan_reader_end_line(reader);
 }
 
@@ -439,7 +464,7 @@ read_head(struct mw_plan_reader *reader)
     if (reader->failed)
         return NULL;
     plan = mw_plan_new(reader->rest);
-    read_ranks(reader, plan);
+    read_world(reader, plan);
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
         read_tier(reader, plan, tier);
     return plan;

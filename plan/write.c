@@ -116,8 +116,8 @@ write_head(struct writer *writer, const struct mw_plan *plan)
     put_line(writer, "\nmachine", plan->machine);
     put_line(writer, "\nmodel", plan->model);
     put_line(writer, "\nstrategy", plan->strategy);
-    put_key(writer, "\nranks ", plan->ranks);
-    put_key(writer, " world ", plan->world_ranks);
+    put_key(writer, "\nworld ", plan->world_ranks);
+    put_key(writer, " per-node ", plan->ranks_per_node);
     put(writer, "\n");
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
         put(writer, "tier");
@@ -179,21 +179,40 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
     put(writer, "\n");
 }
 
+/* Axes of one rank are left out. */
+static void
+put_spans(struct writer *writer, const struct mw_axis_span spans[MW_AXIS_COUNT])
+{
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        if (spans[axis].count == 1 && spans[axis].stride == 0)
+            continue;
+        put_name(writer, mw_axis_name(axis));
+        put_key(writer, " ", spans[axis].count);
+        put_key(writer, " by ", spans[axis].stride);
+    }
+    put(writer, "\n");
+}
+
+static void
+write_program(struct writer *writer, const struct mw_program *program, uint32_t index)
+{
+    put_key(writer, "program ", index);
+    put_key(writer, " base ", program->ranks.base);
+    put_spans(writer, program->ranks.spans);
+}
+
 static void
 write_comm(struct writer *writer, const struct mw_comm *comm, uint32_t index)
 {
     put_key(writer, "comm ", index);
-    put_key(writer, " size ", comm->size);
-    put_key(writer, " per-node ", comm->ranks_per_node);
-    put_key(writer, " groups ", comm->groups_per_node);
-    put(writer, "\n");
+    put_spans(writer, comm->spans);
 }
 
 static void
 write_lane(struct writer *writer, const struct mw_lane *lane, uint32_t index)
 {
     put_key(writer, "lane ", index);
-    put_key(writer, " rank ", lane->rank);
+    put_key(writer, " program ", lane->program);
     put_name(writer, mw_lane_kind_name(lane->kind));
     put_key(writer, " index ", lane->index);
     put_key(writer, " window ", lane->window_ops);
@@ -215,7 +234,7 @@ static void
 write_slot(struct writer *writer, const struct mw_slot *slot, uint32_t index)
 {
     put_key(writer, "slot ", index);
-    put_key(writer, " rank ", slot->rank);
+    put_key(writer, " program ", slot->program);
     put_name(writer, mw_tier_name(slot->tier));
     put_name(writer, mw_purpose_name(slot->purpose));
     put_name(writer, mw_dtype_name(slot->dtype));
@@ -228,7 +247,7 @@ static void
 write_tensor(struct writer *writer, const struct mw_tensor *tensor, uint32_t index)
 {
     put_key(writer, "tensor ", index);
-    put_key(writer, " rank ", tensor->rank);
+    put_key(writer, " program ", tensor->program);
     put_key(writer, " layer ", tensor->layer);
     put_key(writer, " operators ", tensor->operators);
     put(writer, " gradient");
@@ -254,7 +273,7 @@ static void
 write_chunk(struct writer *writer, const struct mw_chunk_content *chunk, uint32_t index)
 {
     put_key(writer, "chunk ", index);
-    put_key(writer, " rank ", chunk->rank);
+    put_key(writer, " program ", chunk->program);
     put_key(writer, " tensors ", chunk->first_tensor);
     put_key(writer, " ", chunk->tensor_count);
     put_key(writer, " from ", chunk->first_element);
@@ -291,6 +310,8 @@ write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     put_name(writer, mw_dtype_name(work->dtype));
     put(writer, work->host ? " host" : "");
     put_reference(writer, " comm ", work->comm);
+    if (work->hop)
+        put_key(writer, " hop ", work->hop);
     put_key(writer, " flops ", work->flops);
     put_key(writer, " shape ", work->m);
     put_key(writer, " ", work->n);
@@ -363,6 +384,8 @@ mw_plan_write(const struct mw_plan *plan, FILE *out)
     write_shape(&writer, &plan->shape);
     if (plan->shape.has_decoder)
         write_decoder(&writer, &plan->shape.decoder);
+    for (uint32_t i = 0; i < plan->program_count; i++)
+        write_program(&writer, &plan->programs[i], i);
     for (uint32_t i = 0; i < plan->comm_count; i++)
         write_comm(&writer, &plan->comms[i], i);
     for (uint32_t i = 0; i < plan->lane_count; i++)

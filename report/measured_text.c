@@ -251,7 +251,7 @@ parse_plan(const char *text, size_t length, char *why, size_t why_size)
 {
     struct mw_plan *plan = mw_plan_parse(text, length, why, why_size);
 
-    if (!plan || plan->ranks == 1)
+    if (!plan || plan->program_count == 1)
         return plan;
     g_strlcpy(why, "is of several ranks' programs; a process runs one", why_size);
     mw_plan_free(plan);

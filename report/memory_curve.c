@@ -174,7 +174,7 @@ compare_changes(const void *a, const void *b)
 }
 
 static GArray *
-find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, uint32_t rank,
+find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, uint32_t program,
              enum mw_purpose purpose)
 {
     GArray *changes = g_array_new(FALSE, FALSE, sizeof(struct change));
@@ -184,7 +184,7 @@ find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, ui
         const struct mw_slot *slot = &plan->slots[life->slot];
         struct change begins = {life->start_ns, slot->size_bytes, slot->tier};
         struct change ends = {life->end_ns, -slot->size_bytes, slot->tier};
-        if (slot->rank != rank || slot->size_bytes == 0 ||
+        if (slot->program != program || slot->size_bytes == 0 ||
             (purpose != MW_PURPOSE_COUNT && purpose != slot->purpose))
             continue;
         g_array_append_val(changes, begins);
@@ -196,10 +196,10 @@ find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, ui
 }
 
 struct mw_memory_curve
-mw_memory_curve_find(const struct mw_plan *plan, const struct mw_memory_lives *lives, uint32_t rank,
-                     enum mw_purpose purpose)
+mw_memory_curve_find(const struct mw_plan *plan, const struct mw_memory_lives *lives,
+                     uint32_t program, enum mw_purpose purpose)
 {
-    GArray *changes = find_changes(plan, lives, rank, purpose);
+    GArray *changes = find_changes(plan, lives, program, purpose);
     GArray *points = g_array_new(FALSE, FALSE, sizeof(struct mw_memory_point));
     struct mw_memory_point now = {0};
     struct mw_memory_curve curve;

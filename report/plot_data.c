@@ -42,7 +42,7 @@ find_segments(const struct mw_plan *plan, const struct mw_spans *spans)
         size_t count;
         const struct mw_span *span = mw_lane_spans_of(spans, lane, &count);
         int64_t covered_ns = 0;
-        for (size_t i = 0; i < count && plan->lanes[lane].rank == 0; i++)
+        for (size_t i = 0; i < count && plan->lanes[lane].program == 0; i++)
             append_segment(segments, &span[i], plan->ops[span[i].op].phase, &covered_ns);
     }
     return segments;
@@ -134,7 +134,7 @@ is_shown(const struct mw_plan *plan, const struct mw_spans *spans, uint32_t lane
     size_t count;
 
     mw_lane_spans_of(spans, lane, &count);
-    return plan->lanes[lane].rank == 0 && count > 0;
+    return plan->lanes[lane].program == 0 && count > 0;
 }
 
 /* Places the lanes of rank 0 that have ops, and names them on the axis. */

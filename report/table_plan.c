@@ -171,7 +171,7 @@ largest_slot(const struct mw_plan *plan, int tier, uint32_t *count)
     *count = 0;
     for (uint32_t i = 0; i < plan->slot_count; i++) {
         const struct mw_slot *slot = &plan->slots[i];
-        if (slot->rank != 0 || slot->tier != tier)
+        if (slot->program != 0 || slot->tier != tier)
             continue;
         ++*count;
         if (slot->size_bytes > largest)
@@ -198,8 +198,9 @@ print_slots(FILE *out, const struct mw_plan *plan)
     fprintf(out,
             "  %" PRIu32 " ops of %" PRIu32 " kinds of work in %" PRIu32 " lanes, %" PRIu32
             " program%s for %" PRIu32 " rank%s\n",
-            plan->op_count, plan->work_count, plan->lane_count, plan->ranks,
-            plan->ranks == 1 ? "" : "s", plan->world_ranks, plan->world_ranks == 1 ? "" : "s");
+            plan->op_count, plan->work_count, plan->lane_count, plan->program_count,
+            plan->program_count == 1 ? "" : "s", plan->world_ranks,
+            plan->world_ranks == 1 ? "" : "s");
 }
 
 void

@@ -87,7 +87,7 @@ write_op(struct mw_json_writer *json, const struct part *part, const struct mw_s
     mw_json_string(json, "ph", "X");
     mw_json_string(json, "name", name);
     mw_json_string(json, "cat", mw_op_kind_name(work->kind));
-    mw_json_integer(json, "pid", part->first_pid + plan->lanes[span->lane].rank);
+    mw_json_integer(json, "pid", part->first_pid + plan->lanes[span->lane].program);
     mw_json_integer(json, "tid", tid);
     write_time(json, "ts", span->start_ns);
     write_time(json, "dur", span->end_ns - span->start_ns);
@@ -126,7 +126,7 @@ write_lane(struct mw_json_writer *json, const struct part *part, const struct mw
            uint32_t lane, int64_t last_tid)
 {
     g_autofree char *title = mw_lane_title(&part->plan->lanes[lane]);
-    uint32_t pid = part->first_pid + part->plan->lanes[lane].rank;
+    uint32_t pid = part->first_pid + part->plan->lanes[lane].program;
     GArray *row_end_ns = g_array_new(FALSE, FALSE, sizeof(int64_t));
     size_t count;
     const struct mw_span *span = mw_lane_spans_of(spans, lane, &count);
@@ -182,17 +182,18 @@ write_purpose(struct mw_json_writer *json, const struct part *part,
 }
 
 static void
-write_process(struct mw_json_writer *json, const struct part *part, uint32_t rank)
+write_process(struct mw_json_writer *json, const struct part *part, uint32_t program)
 {
-    const struct mw_plan *plan = part->plan;
-    bool folded = part->rank < 0 && plan->ranks == 1 && plan->world_ranks > 1;
-    g_autofree char *name =
-        folded ? g_strdup_printf("rank 0 (of %u alike)", plan->world_ranks)
-               : g_strdup_printf("rank %u", part->rank < 0 ? rank : (uint32_t)part->rank);
+    const struct mw_members *ranks = &part->plan->programs[program].ranks;
+    uint32_t alike = mw_members_count(ranks);
+    g_autofree char *name = part->rank >= 0 ? g_strdup_printf("rank %d", (int)part->rank)
+                            : alike > 1
+                                ? g_strdup_printf("rank %u (of %u alike)", ranks->base, alike)
+                                : g_strdup_printf("rank %u", ranks->base);
     g_autofree char *full =
         part->name ? g_strdup_printf("%s: %s", part->name, name) : g_strdup(name);
 
-    write_name(json, "process_name", part->first_pid + rank, 0, full);
+    write_name(json, "process_name", part->first_pid + program, 0, full);
 }
 
 /* Returns the last thread id in use. */
@@ -203,11 +204,11 @@ write_part(struct mw_json_writer *json, const struct part *part, int64_t last_ti
     struct mw_spans spans = mw_lane_spans_find(plan, part->timeline);
     struct mw_memory_lives lives = mw_memory_lives_find(plan, part->timeline);
 
-    for (uint32_t i = 0; i < plan->ranks; i++)
+    for (uint32_t i = 0; i < plan->program_count; i++)
         write_process(json, part, i);
     for (uint32_t i = 0; i < plan->lane_count; i++)
         last_tid = write_lane(json, part, &spans, i, last_tid);
-    for (uint32_t i = 0; i < plan->ranks; i++)
+    for (uint32_t i = 0; i < plan->program_count; i++)
         for (int purpose = MW_PURPOSE_COUNT; purpose >= 0; purpose--)
             write_purpose(json, part, &lives, i, (enum mw_purpose)purpose);
     mw_memory_lives_clear(&lives);
@@ -261,7 +262,7 @@ mw_trace_run_write(const char *path, const struct mw_run *run, GError **error)
 {
     const struct mw_result *r = run->predicted;
     const struct mw_measured *measured = run->measured;
-    uint32_t pid = r->plan->ranks, count = 2 + measured->rank_count;
+    uint32_t pid = r->plan->program_count, count = 2 + measured->rank_count;
     g_autofree struct part *parts = g_new(struct part, count);
 
     parts[0] = (struct part){r->plan, r->timeline, 0, "predicted", -1};

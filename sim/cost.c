@@ -208,10 +208,10 @@ lead_s(const struct mw_work *work, const struct mw_hardware *hardware)
 static struct mw_ring
 ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    struct mw_comm comm = {.size = 1, .ranks_per_node = 1, .groups_per_node = 1};
+    struct mw_comm_shape comm = {.size = 1, .ranks_per_node = 1, .groups_per_node = 1};
 
     if (work->comm != MW_NONE)
-        comm = plan->comms[work->comm];
+        comm = mw_plan_comm_shape(plan, work->comm);
     return mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
 }
 

@@ -325,11 +325,12 @@ check_end(const struct mw_engine *engine, char *why, size_t why_size)
         if (lane->head == MW_NONE && lane->in_flight == 0)
             continue;
         if (why_size > 0)
-            snprintf(why, why_size,
-                     "deadlock: lane %u (%s of rank %u) is stuck in step %u before op %d, with %u "
-                     "ops in flight",
-                     l, mw_lane_kind_name(engine->plan->lanes[l].kind), engine->plan->lanes[l].rank,
-                     lane->step + 1, (int)lane->head, lane->in_flight);
+            snprintf(
+                why, why_size,
+                "deadlock: lane %u (%s of program %u) is stuck in step %u before op %d, with %u "
+                "ops in flight",
+                l, mw_lane_kind_name(engine->plan->lanes[l].kind), engine->plan->lanes[l].program,
+                lane->step + 1, (int)lane->head, lane->in_flight);
         return false;
     }
     return false;

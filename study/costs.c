@@ -11,16 +11,17 @@ void
 mw_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
                struct mw_result *r)
 {
-    int64_t written = saved_bytes, read = 0;
+    int64_t written = saved_bytes * plan->world_ranks, read = 0;
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_work *work = &plan->works[plan->ops[o].work];
-        written += work->kind == MW_OP_NVME_WRITE ? work->bytes : 0;
-        read += work->kind == MW_OP_NVME_READ ? work->bytes : 0;
+        const struct mw_program *program = &plan->programs[plan->lanes[plan->ops[o].lane].program];
+        int64_t bytes = work->bytes * mw_members_count(&program->ranks);
+        written += work->kind == MW_OP_NVME_WRITE ? bytes : 0;
+        read += work->kind == MW_OP_NVME_READ ? bytes : 0;
     }
-    int64_t ranks_per_program = plan->world_ranks / plan->ranks;
-    r->nvme_written_bytes = written * ranks_per_program / r->nodes;
-    r->nvme_read_bytes = read * ranks_per_program / r->nodes;
+    r->nvme_written_bytes = written / r->nodes;
+    r->nvme_read_bytes = read / r->nodes;
     r->drive_life_steps = written > 0 && hw->nvme_endurance_bytes > 0
                               ? (double)hw->nvme_endurance_bytes / r->nvme_written_bytes
                               : NAN;

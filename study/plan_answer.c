@@ -1,19 +1,10 @@
 /* What the simulator says of a plan alone, whose model and settings nobody names. */
 #include <math.h>
 
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "study/evaluate.h"
 #include "study/fill.h"
-
-/* The communicator of all ranks says how many share a node. */
-static int64_t
-ranks_per_node(const struct mw_plan *plan)
-{
-    for (uint32_t c = 0; c < plan->comm_count; c++)
-        if (plan->comms[c].size == plan->world_ranks)
-            return plan->comms[c].ranks_per_node;
-    return plan->world_ranks;
-}
 
 /* Ranks can sit only where there are GPUs. */
 static bool
@@ -21,7 +12,7 @@ check_machine(const struct mw_question *question, const char *name, const struct
               GError **error)
 {
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
-    int64_t per_node = ranks_per_node(plan), nodes = plan->world_ranks / per_node;
+    int64_t per_node = plan->ranks_per_node, nodes = mw_divide_up(plan->world_ranks, per_node);
 
     if (per_node <= hw->gpus_per_node && (!hw->nodes_max || nodes <= hw->nodes_max))
         return true;
@@ -41,8 +32,8 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->hardware_set = mw_hwprofile_changes(question->profile);
     r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(question->profile)));
     r->calibrated = mw_hwprofile_calibrated(question->profile);
-    r->gpus_per_node = ranks_per_node(plan);
-    r->nodes = plan->world_ranks / r->gpus_per_node;
+    r->gpus_per_node = plan->ranks_per_node;
+    r->nodes = mw_divide_up(plan->world_ranks, plan->ranks_per_node);
     r->dpu_start = MW_AUTO;
 }
 
@@ -130,7 +121,7 @@ fill_ledger(const struct mw_plan *plan, struct mw_result *r)
         for (int p = 0; p < MW_PURPOSE_COUNT; p++) {
             int64_t bytes = 0;
             for (uint32_t s = 0; s < plan->slot_count; s++)
-                if (plan->slots[s].rank == 0 && plan->slots[s].tier == t &&
+                if (plan->slots[s].program == 0 && plan->slots[s].tier == t &&
                     plan->slots[s].purpose == p)
                     bytes += plan->slots[s].size_bytes;
             if (bytes)

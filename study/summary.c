@@ -88,14 +88,14 @@ common_ns(const GArray *a, const GArray *b)
     return common;
 }
 
-/* When the compute lanes of rank 0 have an op. */
+/* When the compute lanes of the first program have an op. */
 static GArray *
 compute_time(const struct mw_plan *plan, const struct mw_spans *spans)
 {
     GArray *intervals = g_array_new(FALSE, FALSE, sizeof(struct interval));
 
     for (uint32_t i = 0; i < plan->lane_count; i++)
-        if (plan->lanes[i].rank == 0 && plan->lanes[i].kind == MW_LANE_COMPUTE)
+        if (plan->lanes[i].program == 0 && plan->lanes[i].kind == MW_LANE_COMPUTE)
             append_lane(intervals, spans, i);
     merge_intervals(intervals);
     return intervals;
@@ -126,7 +126,7 @@ fill_lanes(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_r
 
     for (uint32_t i = 0; i < plan->lane_count; i++) {
         struct mw_result_lane lane;
-        if (plan->lanes[i].rank != 0)
+        if (plan->lanes[i].program != 0)
             continue;
         lane = summarize_lane(plan, spans, i, compute);
         g_array_append_val(lanes, lane);

@@ -17,7 +17,6 @@ compare_fixture_plan(void)
     struct mw_plan *plan = mw_plan_new("four ops");
     char why[200];
 
-    plan->ranks = plan->world_ranks = 1;
     for (size_t i = 0; i < G_N_ELEMENTS(lanes); i++)
         mw_plan_add_lane(plan, lanes[i]);
     for (uint32_t i = 0; i < OPS; i++) {

@@ -1,3 +1,4 @@
+#include "tests/comm_along.h"
 #include "tests/nvme_plan.h"
 
 #define OPERATORS 4
@@ -220,10 +221,9 @@ mw_nvme_plan(uint32_t ops)
     uint32_t units = (ops + 14) / 15;
 
     units = (units + OPERATORS - 1) / OPERATORS * OPERATORS;
-    b.plan->ranks = 1;
-    b.plan->world_ranks = RANKS;
+    mw_plan_set_world(b.plan, RANKS, RANKS, true);
     add_tables(b.plan);
-    b.comm = mw_plan_add_comm(b.plan, (struct mw_comm){RANKS, RANKS, 1});
+    b.comm = mw_plan_add_comm(b.plan, comm_along(RANKS, 1));
     for (int i = 0; i < OPERATORS; i++)
         b.units[i] = add_unit(&b, params[i]);
     for (size_t i = 0; i < G_N_ELEMENTS(rings); i++)

@@ -41,10 +41,10 @@ static void
 add_ops(GRand *random, struct mw_plan *plan, uint32_t ops)
 {
     uint32_t before = plan->op_count;
-    bool match = plan->ranks > 1 && g_rand_int_range(random, 0, 4) == 0;
+    bool match = plan->program_count > 1 && g_rand_int_range(random, 0, 4) == 0;
     uint32_t lane = (uint32_t)g_rand_int_range(random, 0, LANES_A_RANK);
-    uint32_t first = match ? 0 : (uint32_t)g_rand_int_range(random, 0, (gint32)plan->ranks);
-    uint32_t last = match ? plan->ranks : first + 1;
+    uint32_t first = match ? 0 : (uint32_t)g_rand_int_range(random, 0, (gint32)plan->program_count);
+    uint32_t last = match ? plan->program_count : first + 1;
 
     for (uint32_t rank = first; rank < last && plan->op_count < ops; rank++) {
         struct mw_op op = {.work = (uint32_t)g_rand_int_range(random, 0, (gint32)plan->work_count),
@@ -63,9 +63,10 @@ random_plan(GRand *random)
     uint32_t channels = (uint32_t)g_rand_int_range(random, 1, 5);
     uint32_t ops = (uint32_t)g_rand_int_range(random, 1, 25);
 
-    plan->ranks = plan->world_ranks = (uint32_t)g_rand_int_range(random, 1, 4);
-    for (uint32_t i = 0; i < plan->ranks * LANES_A_RANK; i++) {
-        struct mw_lane lane = {.rank = i / LANES_A_RANK,
+    uint32_t ranks = (uint32_t)g_rand_int_range(random, 1, 4);
+    mw_plan_set_world(plan, ranks, ranks, false);
+    for (uint32_t i = 0; i < plan->program_count * LANES_A_RANK; i++) {
+        struct mw_lane lane = {.program = i / LANES_A_RANK,
                                .kind = (uint8_t)(i % LANES_A_RANK),
                                .window_ops = (uint32_t)g_rand_int_range(random, 1, 5)};
         if (g_rand_boolean(random))

@@ -324,8 +324,7 @@ report_fixture_new(int layers)
                         g_array_new(FALSE, FALSE, sizeof(struct mw_timeline_row))};
     double step_s;
 
-    b.plan->ranks = 1;
-    b.plan->world_ranks = 16;
+    mw_plan_set_world(b.plan, 16, 16, true);
     add_lanes(b.plan);
     add_works(b.plan);
     add_slots(b.plan);

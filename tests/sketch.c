@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "tests/comm_along.h"
 #include "tests/sketch_internal.h"
 
 static uint32_t
@@ -15,16 +16,16 @@ add_rank(struct sketch *sketch, GRand *random, uint32_t rank)
     int64_t offset[MW_TIER_COUNT] = {0};
 
     sketch->lanes[sketch->lane_count++] = (struct mw_lane){
-        .rank = rank, .kind = MW_LANE_COLLECTIVE, .window_ops = number(random, 0, 3) ? 1 : 2};
+        .program = rank, .kind = MW_LANE_COLLECTIVE, .window_ops = number(random, 0, 3) ? 1 : 2};
     for (uint32_t i = 0; i < lanes; i++)
         sketch->lanes[sketch->lane_count++] =
-            (struct mw_lane){.rank = rank,
+            (struct mw_lane){.program = rank,
                              .kind = MW_LANE_COMPUTE,
                              .index = (uint8_t)i,
                              .window_ops = number(random, 0, 1) ? 1 : number(random, 2, 4),
                              .window_bytes = number(random, 0, 3) ? 0 : 64};
     for (uint32_t i = 0; i < slots; i++) {
-        struct mw_slot slot = {.rank = rank,
+        struct mw_slot slot = {.program = rank,
                                .tier = (uint8_t)number(random, 0, MW_TIER_COUNT - 1),
                                .purpose = (uint8_t)number(random, 0, MW_PURPOSE_COUNT - 1),
                                .persistent = number(random, 0, 2) == 0};
@@ -67,7 +68,7 @@ add_uses(struct sketch *sketch, GRand *random, uint32_t index)
         uint32_t slot = number(random, 0, sketch->slot_count - 1);
         uint8_t mode = (uint8_t)number(random, 0, MW_USE_MODE_COUNT - 1);
 
-        if (sketch->slots[slot].rank != sketch_rank_of(sketch, index) ||
+        if (sketch->slots[slot].program != sketch_rank_of(sketch, index) ||
             sketch_mode_of(op, slot) >= 0)
             continue;
         if (!is_defined(sketch, index, slot))
@@ -213,10 +214,10 @@ sketch_build(const struct sketch *sketch)
 {
     struct mw_plan *plan = mw_plan_new("a random plan");
 
-    plan->ranks = plan->world_ranks = sketch->ranks;
+    mw_plan_set_world(plan, sketch->ranks, 1, false);
     memcpy(plan->tiers, sketch->tiers, sizeof plan->tiers);
     mw_plan_add_channel(plan, (struct mw_channel){.kind = MW_CHANNEL_SM, .users = 1});
-    add_works(plan, mw_plan_add_comm(plan, (struct mw_comm){sketch->ranks, 1, 1}));
+    add_works(plan, mw_plan_add_comm(plan, comm_along(sketch->ranks, 1)));
     for (uint32_t i = 0; i < sketch->lane_count; i++)
         mw_plan_add_lane(plan, sketch->lanes[i]);
     for (uint32_t i = 0; i < sketch->slot_count; i++)

@@ -11,7 +11,7 @@ sketch_bit(uint32_t op)
 uint32_t
 sketch_rank_of(const struct sketch *sketch, uint32_t op)
 {
-    return sketch->lanes[sketch->ops[op].lane].rank;
+    return sketch->lanes[sketch->ops[op].lane].program;
 }
 
 /* Closure. */

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "sim/cost.h"
+#include "tests/comm_along.h"
 
 #define GB INT64_C(1000000000)
 
@@ -215,6 +216,15 @@ test_host(void)
     mw_plan_free(b.plan);
 }
 
+/* Of so many ranks, so many of them in a node, beside sibling groups. */
+static struct mw_comm
+sized(struct bench *b, uint32_t size, uint32_t per_node, uint32_t groups)
+{
+    b->plan->world_ranks = size * groups;
+    b->plan->ranks_per_node = per_node * groups;
+    return comm_along(size, groups);
+}
+
 static double
 price_collective(struct bench *b, enum mw_op_kind kind, struct mw_comm comm)
 {
@@ -227,7 +237,7 @@ static void
 test_collectives_in_a_node(void)
 {
     struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
-    struct mw_comm eight = {8, 8, 1};
+    struct mw_comm eight = sized(&b, 8, 8, 1);
 
     b.work.bytes = 80 * GB;
     assert_s(price_collective(&b, MW_OP_ALL_GATHER, eight), 0.7 + 0.007);
@@ -235,7 +245,7 @@ test_collectives_in_a_node(void)
     assert_s(price_collective(&b, MW_OP_ALL_REDUCE, eight), 1.4 + 0.014);
     assert_s(price_collective(&b, MW_OP_BROADCAST, eight), 0.8 + 0.003);
     assert_s(price_collective(&b, MW_OP_SEND, eight), 0.8 + 0.001);
-    assert_s(price_collective(&b, MW_OP_ALL_GATHER, (struct mw_comm){1, 8, 1}), 0);
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, sized(&b, 1, 8, 1)), 0);
     mw_plan_free(b.plan);
 }
 
@@ -246,15 +256,14 @@ test_collectives_between_nodes(void)
 
     b.work.bytes = 80 * GB;
     /* Four nodes, 3/4 of the bytes pass a NIC; alone, or beside seven sibling groups. */
-    assert_s(price_collective(&b, MW_OP_ALL_GATHER, (struct mw_comm){32, 8, 1}),
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, sized(&b, 32, 8, 1)),
              6 + 3 * 0.004 + 7 * 0.001);
-    assert_s(price_collective(&b, MW_OP_ALL_GATHER, (struct mw_comm){4, 1, 8}), 48 + 3 * 0.004);
-    assert_s(price_collective(&b, MW_OP_ALL_REDUCE, (struct mw_comm){4, 1, 8}), 96 + 6 * 0.004);
-    assert_s(price_collective(&b, MW_OP_BROADCAST, (struct mw_comm){32, 8, 1}),
-             8 + 2 * 0.004 + 3 * 0.001);
-    assert_s(price_collective(&b, MW_OP_SEND, (struct mw_comm){2, 1, 1}), 8.004);
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, sized(&b, 4, 1, 8)), 48 + 3 * 0.004);
+    assert_s(price_collective(&b, MW_OP_ALL_REDUCE, sized(&b, 4, 1, 8)), 96 + 6 * 0.004);
+    assert_s(price_collective(&b, MW_OP_BROADCAST, sized(&b, 32, 8, 1)), 8 + 2 * 0.004 + 3 * 0.001);
+    assert_s(price_collective(&b, MW_OP_SEND, sized(&b, 2, 1, 1)), 8.004);
     b.hardware.fabric_bytes_per_s = 1e9; /* now the slower stretch */
-    assert_s(price_collective(&b, MW_OP_ALL_GATHER, (struct mw_comm){32, 8, 1}),
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, sized(&b, 32, 8, 1)),
              77.5 + 3 * 0.004 + 7 * 0.001);
     mw_plan_free(b.plan);
 }
@@ -269,7 +278,7 @@ test_nic_is_counted_once(void)
 
     b.hardware.nic_latency_s = b.hardware.fabric_latency_s = 0;
     b.work.bytes = 80 * GB;
-    b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){32, 8, 1});
+    b.work.comm = mw_plan_add_comm(b.plan, sized(&b, 32, 8, 1));
     work = mw_plan_add_work(b.plan, b.work, &draw, 1);
     assert_s(mw_cost_work_s(b.plan, &b.plan->works[work], &b.hardware), 6);
     mw_plan_free(b.plan);
@@ -284,7 +293,7 @@ test_draw_rates(void)
     struct mw_costs costs;
 
     b.work.bytes = 40 * GB;
-    b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){8, 8, 1});
+    b.work.comm = mw_plan_add_comm(b.plan, sized(&b, 8, 8, 1));
     mw_plan_add_work(b.plan, b.work, draws, 2);
     b.work = (struct mw_work){.kind = MW_OP_NVME_WRITE, .comm = MW_NONE};
     b.work.bytes = 8 * GB;
@@ -358,7 +367,7 @@ test_cores_in_collective(void)
 
     b.hardware.fabric_latency_s = 0.1;
     b.work.bytes = 80 * GB;
-    b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){8, 8, 1});
+    b.work.comm = mw_plan_add_comm(b.plan, sized(&b, 8, 8, 1));
     mw_plan_add_work(b.plan, b.work, &draw, 1);
     for (int shared = 0; shared < 2; shared++) {
         struct mw_costs costs;
@@ -455,7 +464,7 @@ test_whole_ns(void)
     g_assert_cmpint(first_work_ns(&b), ==, 0);
     b.work.kind = MW_OP_SEND; /* over a network that is not there: never, not undefined */
     b.work.bytes = 1;
-    b.work.comm = mw_plan_add_comm(b.plan, (struct mw_comm){2, 1, 1});
+    b.work.comm = mw_plan_add_comm(b.plan, sized(&b, 2, 1, 1));
     b.hardware.nic_bytes_per_s = 0;
     g_assert_cmpint(first_work_ns(&b), ==, INT64_MAX / 4 + 1);
     mw_plan_free(b.plan);

@@ -21,7 +21,6 @@ scene_new(void)
     scene.draw_rate = g_array_new(FALSE, FALSE, sizeof(double));
     scene.capacity = g_array_new(FALSE, FALSE, sizeof(double));
     scene.one_way = g_array_new(FALSE, FALSE, sizeof(double));
-    scene.plan->ranks = scene.plan->world_ranks = 1;
     return scene;
 }
 

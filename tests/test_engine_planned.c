@@ -49,7 +49,7 @@ step_s(struct planned what, uint32_t *ranks)
     struct mw_costs costs;
     double seconds;
 
-    *ranks = plan->ranks;
+    *ranks = plan->program_count;
     mw_costs_init(&costs, plan, &hardware);
     g_assert_true(mw_engine_run(plan, &costs, (struct mw_engine_options){0}, &result, NULL, 0));
     seconds = (double)result.step_ns * 1e-9;

@@ -39,8 +39,8 @@ compare(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     struct mw_plan *folded = mw_build_plan(sizing), *unfolded = mw_build_plan(&apart);
     int64_t folded_ns = step_ns(folded, hardware), unfolded_ns = step_ns(unfolded, hardware);
 
-    g_assert_cmpuint(folded->ranks, ==, 1);
-    g_assert_cmpuint(unfolded->ranks, ==, sizing->ranks);
+    g_assert_cmpuint(folded->program_count, ==, 1);
+    g_assert_cmpuint(unfolded->program_count, ==, sizing->ranks);
     g_assert_cmpfloat_with_epsilon((double)unfolded_ns, (double)folded_ns,
                                    TOLERANCE * (double)folded_ns + folded->op_count);
     mw_plan_free(folded);

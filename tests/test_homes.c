@@ -97,7 +97,7 @@ check_chunks(const struct mw_plan *plan, uint32_t rank, uint32_t dp_rank, GRand 
         struct mw_piece piece;
         int64_t behind = 0;
 
-        if (chunk->rank != rank)
+        if (chunk->program != rank)
             continue;
         while (mw_pieces_next(&pieces, &piece)) {
             g_assert_cmpint(piece.at, >=, behind);
@@ -118,15 +118,15 @@ static void
 check_plan(const struct mw_sizing *sizing, GRand *random)
 {
     struct mw_plan *plan = mw_build_plan(sizing);
-    uint32_t next = plan->ranks > 1 ? (uint32_t)sizing->tp : 1; /* of the same group */
+    uint32_t next = plan->program_count > 1 ? (uint32_t)sizing->tp : 1; /* of the same group */
 
-    for (uint32_t rank = 0; rank < plan->ranks; rank += next) {
+    for (uint32_t rank = 0; rank < plan->program_count; rank += next) {
         g_autofree int64_t *covered = g_new0(int64_t, plan->tensor_count);
-        if (plan->ranks > 1)
+        if (plan->program_count > 1)
             check_chunks(plan, rank, rank / sizing->tp, random, covered);
-        for (uint32_t r = 0; plan->ranks == 1 && r < sizing->dp; r++)
+        for (uint32_t r = 0; plan->program_count == 1 && r < sizing->dp; r++)
             check_chunks(plan, rank, r, random, covered);
-        for (uint32_t t = 0; plan->ranks == 1 && t < plan->tensor_count; t++)
+        for (uint32_t t = 0; plan->program_count == 1 && t < plan->tensor_count; t++)
             g_assert_cmpint(covered[t], ==, plan->tensors[t].elements *
                                                 (plan->tensors[t].state_whole ? sizing->dp : 1));
     }

@@ -9,12 +9,12 @@ test_add(void)
     struct mw_plan *plan = mw_plan_new(NULL);
 
     g_assert_cmpstr(plan->title, ==, "");
-    g_assert_cmpuint(plan->ranks, ==, 1);
+    g_assert_cmpuint(plan->program_count, ==, 1);
     for (uint32_t i = 0; i < 1000; i++) {
-        g_assert_cmpuint(mw_plan_add_comm(plan, (struct mw_comm){.size = i}), ==, i);
-        g_assert_cmpuint(mw_plan_add_lane(plan, (struct mw_lane){.rank = i}), ==, i);
+        g_assert_cmpuint(mw_plan_add_comm(plan, (struct mw_comm){.spans = {{0, i}}}), ==, i);
+        g_assert_cmpuint(mw_plan_add_lane(plan, (struct mw_lane){.program = i}), ==, i);
         g_assert_cmpuint(mw_plan_add_channel(plan, (struct mw_channel){.index = i}), ==, i);
-        g_assert_cmpuint(mw_plan_add_slot(plan, (struct mw_slot){.rank = i}), ==, i);
+        g_assert_cmpuint(mw_plan_add_slot(plan, (struct mw_slot){.program = i}), ==, i);
         struct mw_draw draws[] = {{i, 1}, {i, 2}};
         g_assert_cmpuint(mw_plan_add_work(plan, (struct mw_work){.m = i}, draws, i % 3), ==, i);
         g_assert_cmpuint(mw_plan_add_op(plan, (struct mw_op){.shard = i, .dep_count = 9}), ==, i);
@@ -27,7 +27,7 @@ test_add(void)
     g_assert_cmpuint(plan->uses[plan->ops[999].use_begin].slot, ==, 999);
     g_assert_cmpuint(plan->works[998].draw_count, ==, 2);
     g_assert_cmpint(plan->draws[plan->works[998].draw_begin + 1].amount, ==, 2);
-    g_assert_cmpuint(plan->slots[500].rank, ==, 500);
+    g_assert_cmpuint(plan->slots[500].program, ==, 500);
     mw_plan_free(plan);
     mw_plan_free(NULL);
 }

@@ -1,6 +1,7 @@
 #include <glib.h>
 #include <string.h>
 
+#include "tests/comm_along.h"
 #include "tests/two_ranks.h"
 
 static struct mw_op *
@@ -50,18 +51,18 @@ test_empty(void)
 /* clang-format off */
 
 /* Tables. */
-static void ranks_none(struct mw_plan *p) { p->ranks = 0; }
+static void ranks_none(struct mw_plan *p) { mw_plan_clear_programs(p); }
 static void world_small(struct mw_plan *p) { p->world_ranks = 1; }
 static void tier_negative(struct mw_plan *p) { p->tiers[MW_TIER_NVME].reserve_bytes = -1; }
-static void comm_none(struct mw_plan *p) { p->comms[0].size = 0; }
-static void comm_node(struct mw_plan *p) { p->comms[0].ranks_per_node = 3; }
-static void lane_rank(struct mw_plan *p) { p->lanes[1].rank = 2; }
+static void comm_none(struct mw_plan *p) { p->comms[0].spans[MW_AXIS_DP].count = 0; }
+static void comm_node(struct mw_plan *p) { p->comms[0].spans[MW_AXIS_TP].stride = 2; }
+static void lane_rank(struct mw_plan *p) { p->lanes[1].program = 2; }
 static void lane_kind(struct mw_plan *p) { p->lanes[1].kind = MW_LANE_KIND_COUNT; }
 static void lane_window(struct mw_plan *p) { p->lanes[1].window_ops = 0; }
 static void lane_bytes(struct mw_plan *p) { p->lanes[1].window_bytes = -5; }
 static void channel_kind(struct mw_plan *p) { p->channels[0].kind = MW_CHANNEL_KIND_COUNT; }
 static void channel_users(struct mw_plan *p) { p->channels[0].users = 0; }
-static void slot_rank(struct mw_plan *p) { p->slots[2].rank = 9; }
+static void slot_rank(struct mw_plan *p) { p->slots[2].program = 9; }
 static void slot_tier(struct mw_plan *p) { p->slots[2].tier = MW_TIER_COUNT; }
 static void slot_size(struct mw_plan *p) { p->slots[2].size_bytes = -1; }
 static void work_kind(struct mw_plan *p) { p->works[1].kind = MW_OP_KIND_COUNT; }
@@ -100,7 +101,7 @@ static void match_kind(struct mw_plan *p) { op(p, 1, OP_GATHER0)->work = WORK_CO
 static void match_bytes(struct mw_plan *p) { op(p, 1, OP_GATHER0)->work = WORK_GATHER_MORE; }
 static void match_alone(struct mw_plan *p) { op(p, 1, OP_GATHER0)->match = MW_NONE; }
 static void match_rank(struct mw_plan *p) { op(p, 0, OP_GATHER1)->match = 0; }
-static void match_size(struct mw_plan *p) { p->comms[0] = (struct mw_comm){1, 1, 1}; }
+static void match_size(struct mw_plan *p) { p->comms[0] = comm_along(1, 0); }
 static void match_order(struct mw_plan *p)
 {
     op(p, 1, OP_GATHER0)->match = 1;
@@ -127,18 +128,18 @@ static const struct {
     void (*change)(struct mw_plan *plan);
     const char *why;
 } cases[] = {
-    {"ranks-none", ranks_none, "ranks 0 of world 2"},
-    {"world-small", world_small, "ranks 2 of world 1"},
+    {"ranks-none", ranks_none, "the plan has no program"},
+    {"world-small", world_small, "a world of 1 ranks, 2 per node"},
     {"tier-negative", tier_negative, "tier nvme: negative"},
-    {"comm-none", comm_none, "comm 0: 0 ranks"},
-    {"comm-node", comm_node, "comm 0: 2 ranks, 3 per node"},
-    {"lane-rank", lane_rank, "lane 1: rank 2"},
+    {"comm-none", comm_none, "comm 0: expected spans that name each"},
+    {"comm-node", comm_node, "comm 0: expected spans that name each"},
+    {"lane-rank", lane_rank, "lane 1: program 2"},
     {"lane-kind", lane_kind, "lane 1: kind 7"},
     {"lane-window", lane_window, "lane 1: window of 0 ops"},
     {"lane-bytes", lane_bytes, "lane 1: window of 1 ops and -5 bytes"},
     {"channel-kind", channel_kind, "channel 0: kind "},
     {"channel-users", channel_users, ", 0 users: expected"},
-    {"slot-rank", slot_rank, "slot 2: rank 9"},
+    {"slot-rank", slot_rank, "slot 2: program 9"},
     {"slot-tier", slot_tier, "slot 2: tier 3"},
     {"slot-size", slot_size, "slot 2: negative"},
     {"work-kind", work_kind, "work 1: kind 18"},
@@ -157,17 +158,17 @@ static const struct {
     {"op-use-range", op_use_range, "op 2: its dependencies or uses"},
     {"dep-index", dep_index, "op 2 (forward mb 0 layer 0 none tile 0 shard 0) depends on op 18"},
     {"dep-self", dep_self, "depends on itself"},
-    {"dep-rank", dep_rank, "of rank 0 depends on op 9 of rank 1"},
-    {"dep-rank-previous", dep_rank_before, "of rank 1 depends on op 8 of rank 0"},
+    {"dep-rank", dep_rank, "of program 0 depends on op 9 of program 1"},
+    {"dep-rank-previous", dep_rank_before, "of program 1 depends on op 8 of program 0"},
     {"use-slot", use_slot, "use of slot 8 in mode 1"},
     {"use-mode", use_mode, "use of slot 0 in mode 3"},
-    {"use-rank", use_rank, "of rank 0 uses slot 6 of rank 1"},
+    {"use-rank", use_rank, "of program 0 uses slot 6 of program 1"},
     {"use-twice", use_twice,
      "slot 2 (parameters): op 2 (forward mb 0 layer 0 none tile 0 shard 0) "
      "uses it twice"},
     {"slot-large", slot_large, "fragmentation: slot 2 (parameters) takes 401 bytes"},
-    {"slot-overlap", slot_overlap, "slots 2 and 1 of rank 0 overlap in tier gpu at offset 600"},
-    {"slot-same", slot_same, "slots 0 and 2 of rank 0 overlap in tier gpu at offset 0"},
+    {"slot-overlap", slot_overlap, "slots 2 and 1 of program 0 overlap in tier gpu at offset 600"},
+    {"slot-same", slot_same, "slots 0 and 2 of program 0 overlap in tier gpu at offset 0"},
     {"slot-behind", slot_behind,
      "over capacity: slot 2 (parameters) takes 100 bytes at offset 901"},
     {"slot-far", slot_far, "over capacity: slot 2"},
@@ -177,8 +178,8 @@ static const struct {
     {"match-alone", match_alone,
      "match 0: op 6 (forward mb 0 layer 0 none tile 0 shard 0) has no "
      "other member"},
-    {"match-rank", match_rank, "are both of rank 0"},
-    {"match-size", match_size, "and others are 2, comm 0 has 1 ranks"},
+    {"match-rank", match_rank, "are both of program 0"},
+    {"match-size", match_size, "and others are 2 programs, its group is of 1"},
     {"match-order", match_order, "cycle: op "},
     {"match-sends", match_sends, "are not one collective"},
     {"cycle-dep", cycle_dep, "cycle: op "},

@@ -192,7 +192,7 @@ test_slots_overlap(void)
         make(&sketch, random, seed);
         a = pick_slot(&sketch, random);
         b = pick_slot(&sketch, random);
-        if (a == b || a->rank != b->rank || a->tier != b->tier)
+        if (a == b || a->program != b->program || a->tier != b->tier)
             continue;
         a->offset_bytes = b->offset_bytes + b->size_bytes - 1;
         sketch.tiers[a->tier].capacity_bytes += 1000;

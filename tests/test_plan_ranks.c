@@ -2,25 +2,28 @@
 #include <string.h>
 
 #include "plan/plan.h"
+#include "tests/comm_along.h"
 
 /* What joins ranks: plans of several ranks with one serial lane each, and hardly any ops. */
-enum { GATHER, GATHER_OTHER, SEND, RECV, COMMIT };
+enum { GATHER, GATHER_OTHER, SEND, RECV, COMMIT, COMPUTE };
 
 static struct mw_plan *
 make_plan(uint32_t ranks)
 {
     struct mw_plan *plan = mw_plan_new("ranks");
+    int32_t hop = (int32_t)ranks - 1; /* to the rank before, the first to the last */
 
-    plan->ranks = plan->world_ranks = ranks;
+    mw_plan_set_world(plan, ranks, ranks, false);
     for (uint32_t i = 0; i < ranks; i++)
-        mw_plan_add_lane(plan, (struct mw_lane){.rank = i, .window_ops = 1});
-    mw_plan_add_comm(plan, (struct mw_comm){8, 8, 1});
-    mw_plan_add_comm(plan, (struct mw_comm){8, 8, 1});
+        mw_plan_add_lane(plan, (struct mw_lane){.program = i, .window_ops = 1});
+    mw_plan_add_comm(plan, comm_along(ranks, 1));
+    mw_plan_add_comm(plan, comm_along(MIN(ranks, 2), 1));
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER}, NULL, 0);
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER, .comm = 1}, NULL, 0);
-    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_SEND}, NULL, 0);
-    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_RECV}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_SEND, .hop = hop}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_RECV, .hop = hop}, NULL, 0);
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COMMIT, .comm = MW_NONE}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COMPUTE, .comm = MW_NONE}, NULL, 0);
     return plan;
 }
 
@@ -72,7 +75,7 @@ test_sizes_differ(void)
         add(plan, rank, GATHER, 0);
     for (uint32_t rank = 0; rank < 2; rank++)
         add(plan, rank, GATHER, 1);
-    refuse(plan, "and others are 2, other collectives of comm 0 are 3");
+    refuse(plan, "and others meet, but program 2 does not");
 }
 
 static void
@@ -150,8 +153,8 @@ test_ring_of_matches(void)
     struct mw_plan *plan = make_plan(3);
 
     for (uint32_t rank = 0; rank < 3; rank++) {
-        add(plan, rank, GATHER, rank);
-        add(plan, rank, GATHER, (rank + 1) % 3);
+        add(plan, rank, SEND, rank);
+        add(plan, rank, RECV, (rank + 1) % 3);
     }
     refuse(plan, "cycle: op ");
 }
@@ -197,7 +200,7 @@ test_commit_is_missing(void)
 
     add(plan, 0, COMMIT, 3);
     add(plan, 1, COMMIT, 3);
-    add(plan, 2, GATHER, MW_NONE);
+    add(plan, 2, COMPUTE, MW_NONE);
     accept(plan, false);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "plan/plan.h"
+#include "tests/comm_along.h"
 
 /* Every field differs from its default. */
 static void
@@ -11,13 +12,15 @@ add_machine(struct mw_plan *plan)
     mw_plan_set_machine(plan, "of its own");
     mw_plan_set_model(plan, "small");
     mw_plan_set_strategy(plan, "zero3");
-    plan->ranks = 2;
-    plan->world_ranks = 16;
+    mw_plan_set_world(plan, 16, 8, true);
+    mw_plan_clear_programs(plan);
+    mw_plan_add_program(plan, (struct mw_members){3, {{1, 2}, {0, 1}, {0, 1}, {0, 1}, {8, 2}}});
+    mw_plan_add_program(plan, mw_members_of_one(15));
     plan->tiers[MW_TIER_GPU] = (struct mw_tier_info){1000, 10, 500};
     plan->tiers[MW_TIER_NVME] = (struct mw_tier_info){INT64_MAX, 0, INT64_MAX};
-    mw_plan_add_comm(plan, (struct mw_comm){16, 8, 2});
+    mw_plan_add_comm(plan, comm_along(8, 2));
     mw_plan_add_lane(plan, (struct mw_lane){.kind = MW_LANE_COMPUTE, .window_ops = 1});
-    mw_plan_add_lane(plan, (struct mw_lane){.rank = 1,
+    mw_plan_add_lane(plan, (struct mw_lane){.program = 1,
                                             .kind = MW_LANE_NVME_READ,
                                             .index = 3,
                                             .window_ops = 4,
@@ -36,8 +39,8 @@ add_content(struct mw_plan *plan)
                                             .size_bytes = 200});
     mw_plan_add_slot(
         plan, (struct mw_slot){
-                  .rank = 1, .tier = MW_TIER_NVME, .persistent = true, .size_bytes = INT64_MAX});
-    mw_plan_add_tensor(plan, (struct mw_tensor){.rank = 1,
+                  .program = 1, .tier = MW_TIER_NVME, .persistent = true, .size_bytes = INT64_MAX});
+    mw_plan_add_tensor(plan, (struct mw_tensor){.program = 1,
                                                 .layer = 2,
                                                 .operators = 12,
                                                 .gradient_dtype = MW_DTYPE_FP32,
@@ -54,7 +57,7 @@ add_content(struct mw_plan *plan)
                                                 .param_slot = 1,
                                                 .gradient_slot = 0,
                                                 .gradients_whole = true});
-    mw_plan_add_chunk(plan, (struct mw_chunk_content){.rank = 1,
+    mw_plan_add_chunk(plan, (struct mw_chunk_content){.program = 1,
                                                       .first_tensor = 0,
                                                       .tensor_count = 1,
                                                       .first_element = 7,
@@ -152,12 +155,12 @@ make_plan(void)
 }
 
 static const char plan_text[] =
-    "memwall-plan 2\n"
+    "memwall-plan 3\n"
     "title one of everything\n"
     "machine of its own\n"
     "model small\n"
     "strategy zero3\n"
-    "ranks 2 world 16\n"
+    "world 16 per-node 8\n"
     "tier gpu capacity 1000 reserve 10 largest 500\n"
     "tier cpu capacity 0 reserve 0 largest 0\n"
     "tier nvme capacity 9223372036854775807 reserve 0 largest 9223372036854775807\n"
@@ -167,16 +170,18 @@ static const char plan_text[] =
     "epsilon "
     "1.0000000000000001e-05 theta 500000 stretch 8 1 4 8192 tied attention-bias projection-bias "
     "mlp-bias\n"
-    "comm 0 size 16 per-node 8 groups 2\n"
-    "lane 0 rank 0 compute index 0 window 1 bytes 0\n"
-    "lane 1 rank 1 nvme-read index 3 window 4 bytes 1048576\n"
+    "program 0 base 3 tp 2 by 1 pp 2 by 8\n"
+    "program 1 base 15\n"
+    "comm 0 dp 8 by 2\n"
+    "lane 0 program 0 compute index 0 window 1 bytes 0\n"
+    "lane 1 program 1 nvme-read index 3 window 4 bytes 1048576\n"
     "channel 0 sm index 0 users 1\n"
     "channel 1 drive index 2 users 8\n"
-    "slot 0 rank 0 gpu logits fp32 offset 100 size 200\n"
-    "slot 1 rank 1 nvme parameters none offset 0 size 9223372036854775807 persistent\n"
-    "tensor 0 rank 1 layer 2 operators 12 gradient fp32 elements 17 rows 4 3 tiles 4 5 shard 3 "
+    "slot 0 program 0 gpu logits fp32 offset 100 size 200\n"
+    "slot 1 program 1 nvme parameters none offset 0 size 9223372036854775807 persistent\n"
+    "tensor 0 program 1 layer 2 operators 12 gradient fp32 elements 17 rows 4 3 tiles 4 5 shard 3 "
     "strides 3 5 6 homes 1 0 whole-gradients trainable\n"
-    "chunk 0 rank 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
+    "chunk 0 program 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
     "work 0 compute activations qkv bf16 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
     "max 5 elements 6 launches 7 draw 0:1000000 1:4096\n"
     "work 1 all-gather none none none comm 0 flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
@@ -323,19 +328,19 @@ struct edit {
 };
 
 static const struct edit edits[] = {
-    {"memwall-plan 2", "memwall-plan 1",
-     "line 1: expected a plan of version 2 (`memwall plan -o "
-     "FILE` writes it), found '1'"},
-    {"memwall-plan 2", "memwall-plan",
-     "line 1: expected a plan of version 2 (`memwall plan -o "
+    {"memwall-plan 3", "memwall-plan 2",
+     "line 1: expected a plan of version 3 (`memwall plan -o "
+     "FILE` writes it), found '2'"},
+    {"memwall-plan 3", "memwall-plan",
+     "line 1: expected a plan of version 3 (`memwall plan -o "
      "FILE` writes it), found the end of the line"},
-    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 2', found 'plan'"},
+    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 3', found 'plan'"},
     {"title one", "titel one", "line 2: expected 'title', found 'titel'"},
-    {"machine of its own", "machine", "line 3: expected 'ranks', found 'machine'"},
-    {"machine of", "engine of", "line 3: expected 'ranks', found 'engine'"},
-    {"ranks 2", "ranks two", "line 6: expected a number from 0 to 4294967295, found 'two'"},
-    {"ranks 2", "ranks 4294967296", "line 6: expected a number from 0 to 4294967295"},
-    {"world 16", "world 16 17", "line 6: expected the end of the line, found '17'"},
+    {"machine of its own", "machine", "line 3: expected 'world', found 'machine'"},
+    {"machine of", "engine of", "line 3: expected 'world', found 'engine'"},
+    {"world 16", "world two", "line 6: expected a number from 0 to 4294967295, found 'two'"},
+    {"world 16", "world 4294967296", "line 6: expected a number from 0 to 4294967295"},
+    {"world 16", "world 16 17", "line 6: expected 'per-node', found '17'"},
     {"tier gpu", "tier cpu", "line 7: expected 'gpu', found 'cpu'"},
     {"capacity 1000", "capacity 1e9", "line 7: expected a number up to 9223372036854775807"},
     {"capacity 1000", "capacity 9223372036854775808", "line 7: expected a number up to"},
@@ -344,57 +349,57 @@ static const struct edit edits[] = {
     {"capacity 1000", "capacity",
      "line 7: expected a number up to 9223372036854775807, found 'res"},
     {"tier cpu", "tiers cpu", "line 8: expected 'tier', found 'tiers'"},
-    {"comm 0 size", "comm 1 size", "line 12: expected the index 0, found '1'"},
-    {"comm 0 size", "comm size", "line 12: expected the index 0, found 'size'"},
+    {"comm 0 size", "comm 1 size", "line 14: expected the index 0, found '1'"},
+    {"comm 0 size", "comm size", "line 14: expected the index 0, found 'size'"},
     {"comm 0", "com 0",
-     "line 12: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
+     "line 14: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
      "found 'com'"},
-    {"0 compute index", "0 computer index", "line 13: expected a kind of lane, found 'computer'"},
-    {"index 3", "index 256", "line 14: expected a number from 0 to 255, found '256'"},
-    {"sm index", "ms index", "line 15: expected a kind of channel, found 'ms'"},
-    {"gpu logits", "ram logits", "line 17: expected gpu, cpu or nvme, found 'ram'"},
-    {"gpu logits", "gpu logs", "line 17: expected the purpose of a slot, found 'logs'"},
-    {"logits fp32", "logits fp31", "line 17: expected none, bf16, fp16 or fp32, found 'fp31'"},
-    {"persistent", "persistently", "line 18: expected the end of the line, found 'persistently'"},
-    {"gradient fp32", "gradient int8", "line 19: expected none, bf16, fp16 or fp32, found 'int8'"},
-    {"tiles 4 5", "tiles 4", "line 19: expected a number up to 9223372036854775807, found 'shard'"},
-    {" trainable", " trained", "line 19: expected the end of the line, found 'trained'"},
-    {"other -", "other x", "line 20: expected a number from 0 to 4294967294, found 'x'"},
+    {"0 compute index", "0 computer index", "line 15: expected a kind of lane, found 'computer'"},
+    {"index 3", "index 256", "line 16: expected a number from 0 to 255, found '256'"},
+    {"sm index", "ms index", "line 17: expected a kind of channel, found 'ms'"},
+    {"gpu logits", "ram logits", "line 19: expected gpu, cpu or nvme, found 'ram'"},
+    {"gpu logits", "gpu logs", "line 19: expected the purpose of a slot, found 'logs'"},
+    {"logits fp32", "logits fp31", "line 19: expected none, bf16, fp16 or fp32, found 'fp31'"},
+    {"persistent", "persistently", "line 20: expected the end of the line, found 'persistently'"},
+    {"gradient fp32", "gradient int8", "line 21: expected none, bf16, fp16 or fp32, found 'int8'"},
+    {"tiles 4 5", "tiles 4", "line 21: expected a number up to 9223372036854775807, found 'shard'"},
+    {" trainable", " trained", "line 21: expected the end of the line, found 'trained'"},
+    {"other -", "other x", "line 22: expected a number from 0 to 4294967294, found 'x'"},
     {"compute activations qkv", "think activations qkv",
-     "line 21: expected a kind of op, found 'think'"},
-    {"activations qkv", "activity qkv", "line 21: expected what an op moves or changes"},
-    {"activations qkv", "activations qvk", "line 21: expected an operator, found 'qvk'"},
-    {"comm -", "comm 4294967295", "line 21: expected a number from 0 to 4294967294"},
-    {"draw 0:", "draw 0;", "line 21: expected a draw such as 3:1000, found '0;1000000'"},
-    {"1:4096", "1:x", "line 21: expected a draw such as 3:1000, found '1:x'"},
-    {" 0:1000000 1:4096", "", "line 21: expected a draw such as 3:1000, found the end"},
-    {"lane 0 work", "lane 65536 work", "line 23: expected a number from 0 to 65535"},
-    {"forward mb", "front mb", "line 23: expected a phase, found 'front'"},
-    {"layer -1", "layer 2147483648", "line 23: expected a number up to 2147483647"},
-    {"use 0:define:", "use 0:redefine:", "line 23: expected a use such as 3:read:source"},
-    {"use 0:define:logits", "use 0:define", "line 23: expected a use such as 3:read:source"},
+     "line 23: expected a kind of op, found 'think'"},
+    {"activations qkv", "activity qkv", "line 23: expected what an op moves or changes"},
+    {"activations qkv", "activations qvk", "line 23: expected an operator, found 'qvk'"},
+    {"comm -", "comm 4294967295", "line 23: expected a number from 0 to 4294967294"},
+    {"draw 0:", "draw 0;", "line 23: expected a draw such as 3:1000, found '0;1000000'"},
+    {"1:4096", "1:x", "line 23: expected a draw such as 3:1000, found '1:x'"},
+    {" 0:1000000 1:4096", "", "line 23: expected a draw such as 3:1000, found the end"},
+    {"lane 0 work", "lane 65536 work", "line 25: expected a number from 0 to 65535"},
+    {"forward mb", "front mb", "line 25: expected a phase, found 'front'"},
+    {"layer -1", "layer 2147483648", "line 25: expected a number up to 2147483647"},
+    {"use 0:define:", "use 0:redefine:", "line 25: expected a use such as 3:read:source"},
+    {"use 0:define:logits", "use 0:define", "line 25: expected a use such as 3:read:source"},
     {"0:define:logits", "0:define:state",
-     "line 23: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
+     "line 25: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
      "logits "
      "or none), found '0:define:state'"},
-    {"0:define:logits", "0:define:logit", "line 23: expected a use such as 3:read:source"},
-    {"use 0:define", "uses 0:define", "line 23: expected the end of the line, found 'uses'"},
-    {"match 9", "match -", "line 24: expected a number from 0 to 4294967294, found '-'"},
+    {"0:define:logits", "0:define:logit", "line 25: expected a use such as 3:read:source"},
+    {"use 0:define", "uses 0:define", "line 25: expected the end of the line, found 'uses'"},
+    {"match 9", "match -", "line 26: expected a number from 0 to 4294967294, found '-'"},
     {"after 0 prev:1", "after 0 0",
-     "line 24: expected the index of an op or prev:INDEX, each once"},
-    {"after 0 prev:1", "after", "line 24: expected the index of an op or prev:INDEX"},
-    {"prev:1", "prev:2147483647", "line 24: expected the index of an op or prev:INDEX"},
-    {"prev:1", "prev:", "line 24: expected the index of an op or prev:INDEX"},
+     "line 26: expected the index of an op or prev:INDEX, each once"},
+    {"after 0 prev:1", "after", "line 26: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:2147483647", "line 26: expected the index of an op or prev:INDEX"},
+    {"prev:1", "prev:", "line 26: expected the index of an op or prev:INDEX"},
     {"epsilon 1.0000000000000001e-05", "epsilon small", "line 11: expected a number such as 1e-05"},
     {"epsilon 1.0000000000000001e-05", "epsilon inf", "line 11: expected a number such as 1e-05"},
     {"theta 500000", "theta 1e999", "line 11: expected a number such as 1e-05"},
     {"decoder llama", "decoder mamba", "line 11: expected gpt2 or llama, found 'mamba'"},
     {"llama silu", "llama swish", "line 11: expected gelu_new, gelu, relu or silu"},
     {"end\n", "",
-     "line 25: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
+     "line 27: expected step, decoder, comm, lane, channel, slot, tensor, chunk, work, op or end, "
      "found the end"},
-    {"end\n", "end\n\n", "line 26: expected nothing after 'end'"},
-    {"end\n", "end end\n", "line 25: expected the end of the line, found 'end'"},
+    {"end\n", "end\n\n", "line 28: expected nothing after 'end'"},
+    {"end\n", "end end\n", "line 27: expected the end of the line, found 'end'"},
 };
 
 static void

@@ -23,7 +23,7 @@ check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
 
     for (uint32_t i = 0; i < plan->slot_count; i++) {
         const struct mw_slot *slot = &plan->slots[i];
-        if (slot->rank == 0)
+        if (slot->program == 0)
             sum[slot->tier][slot->purpose] += slot->size_bytes;
     }
     for (int t = 0; t < MW_TIER_COUNT; t++) {
@@ -64,7 +64,7 @@ check_buffers(const struct mw_plan *plan, const struct mw_sizing *sizing)
         }
         g_assert_true(any || may_rest(sizing, kind));
     }
-    g_assert_cmpuint(slot * plan->ranks, ==, plan->slot_count);
+    g_assert_cmpuint(slot * plan->program_count, ==, plan->slot_count);
 }
 
 /* --- what buffers hold ----------------------------------------------------------------------- */
@@ -229,7 +229,7 @@ check_commit(const struct mw_plan *plan, const struct mw_op *op)
 
     for (uint32_t i = 0; i < plan->slot_count; i++) {
         const struct mw_slot *slot = &plan->slots[i];
-        if (slot->rank != plan->lanes[op->lane].rank)
+        if (slot->program != plan->lanes[op->lane].program)
             continue;
         others += slot->purpose == MW_PURPOSE_OPTIMIZER_STATE_OTHER;
         records += slot->purpose == MW_PURPOSE_COMMIT_RECORDS;
@@ -374,7 +374,7 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     g_assert_cmpint(mw_sizing_op_count(sizing), ==, plan->op_count);
     g_assert_cmpint(mw_sizing_least_ops(sizing), <=, plan->op_count);
     g_assert_cmpuint(plan->world_ranks, ==, sizing->ranks);
-    g_assert_cmpuint(plan->ranks, ==, sizing->settings.unfold ? sizing->ranks : 1);
+    g_assert_cmpuint(plan->program_count, ==, sizing->settings.unfold ? sizing->ranks : 1);
     check_ledger(plan, sizing);
     check_buffers(plan, sizing);
     tally->in_runs += check_chunks(sizing);
@@ -388,7 +388,7 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     if (tally->plans % TEXT_EVERY == 1)
         check_identities(plan);
     tally->plans++;
-    tally->unfolded += plan->ranks > 1;
+    tally->unfolded += plan->program_count > 1;
     mw_plan_free(plan);
 }
 

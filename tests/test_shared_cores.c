@@ -16,7 +16,7 @@ on_cores(const struct mw_work *work)
 static void
 check_turns(const struct mw_plan *plan, const struct mw_hardware *hardware)
 {
-    g_autofree int64_t *sum_ns = g_new0(int64_t, plan->ranks);
+    g_autofree int64_t *sum_ns = g_new0(int64_t, plan->program_count);
     struct mw_engine_result result;
     struct mw_costs costs;
     char why[256] = "";
@@ -27,9 +27,9 @@ check_turns(const struct mw_plan *plan, const struct mw_hardware *hardware)
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
         if (on_cores(&plan->works[op->work]))
-            sum_ns[plan->lanes[op->lane].rank] += costs.work_ns[op->work];
+            sum_ns[plan->lanes[op->lane].program] += costs.work_ns[op->work];
     }
-    for (uint32_t r = 0; r < plan->ranks; r++)
+    for (uint32_t r = 0; r < plan->program_count; r++)
         /* Durations are rounded up. */
         g_assert_cmpint(result.step_ns + plan->op_count, >=, sum_ns[r]);
     mw_engine_result_clear(&result);

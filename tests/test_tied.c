@@ -118,8 +118,8 @@ check_plan(const struct mw_sizing *sizing)
     g_autofree uint32_t *writer = g_new(uint32_t, plan->slot_count);
     struct walk walk = {plan, writer};
     int parts[MW_PHASE_COUNT] = {0};
-    int64_t expected = sizing->classes[MW_CLASS_HEAD].units[0].tiles *
-                       sizing->settings.grad_accum * sizing->settings.logits_chunks * plan->ranks;
+    int64_t expected = sizing->classes[MW_CLASS_HEAD].units[0].tiles * sizing->settings.grad_accum *
+                       sizing->settings.logits_chunks * plan->program_count;
 
     memset(writer, 0xff, plan->slot_count * sizeof *writer);
     for (uint32_t op = 0; op < plan->op_count; op++) {

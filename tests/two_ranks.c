@@ -1,13 +1,15 @@
 #include "tests/two_ranks.h"
 
+#include "tests/comm_along.h"
+
 static void
 add_tables(struct mw_plan *plan)
 {
     static const struct mw_draw draws[] = {{0, 100}};
 
-    plan->ranks = plan->world_ranks = 2;
+    mw_plan_set_world(plan, 2, 2, false);
     plan->tiers[MW_TIER_GPU] = (struct mw_tier_info){1000, 24, 400};
-    mw_plan_add_comm(plan, (struct mw_comm){2, 2, 1});
+    mw_plan_add_comm(plan, comm_along(2, 1));
     mw_plan_add_channel(plan, (struct mw_channel){MW_CHANNEL_DRIVE, 0, 1});
     mw_plan_add_work(
         plan,
@@ -26,17 +28,18 @@ static void
 add_rank(struct mw_plan *plan, uint32_t rank)
 {
     mw_plan_add_lane(plan,
-                     (struct mw_lane){.rank = rank, .kind = MW_LANE_NVME_READ, .window_ops = 4});
+                     (struct mw_lane){.program = rank, .kind = MW_LANE_NVME_READ, .window_ops = 4});
     mw_plan_add_lane(plan,
-                     (struct mw_lane){.rank = rank, .kind = MW_LANE_COMPUTE, .window_ops = 1});
-    mw_plan_add_lane(plan,
-                     (struct mw_lane){.rank = rank, .kind = MW_LANE_COLLECTIVE, .window_ops = 1});
-    mw_plan_add_slot(plan, (struct mw_slot){.rank = rank, .size_bytes = 400});
-    mw_plan_add_slot(plan, (struct mw_slot){.rank = rank, .offset_bytes = 600, .size_bytes = 400});
+                     (struct mw_lane){.program = rank, .kind = MW_LANE_COMPUTE, .window_ops = 1});
+    mw_plan_add_lane(
+        plan, (struct mw_lane){.program = rank, .kind = MW_LANE_COLLECTIVE, .window_ops = 1});
+    mw_plan_add_slot(plan, (struct mw_slot){.program = rank, .size_bytes = 400});
+    mw_plan_add_slot(plan,
+                     (struct mw_slot){.program = rank, .offset_bytes = 600, .size_bytes = 400});
     mw_plan_add_slot(
-        plan,
-        (struct mw_slot){.rank = rank, .offset_bytes = 400, .size_bytes = 100, .persistent = true});
-    mw_plan_add_slot(plan, (struct mw_slot){.rank = rank, .offset_bytes = 100});
+        plan, (struct mw_slot){
+                  .program = rank, .offset_bytes = 400, .size_bytes = 100, .persistent = true});
+    mw_plan_add_slot(plan, (struct mw_slot){.program = rank, .offset_bytes = 100});
 }
 
 static uint32_t

@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "cli/run/data.h"
 
 #include <stdatomic.h>
@@ -29,18 +30,27 @@ steps_ahead(const struct cli_training *training)
 }
 
 struct cli_run_data *
-cli_run_data_new(const struct cli_training *training)
+cli_run_data_new(const struct cli_training *training, GError **error)
 {
     const struct mw_step_shape *s = &training->answer->plan->shape;
     struct cli_run_data *data = g_new0(struct cli_run_data, 1);
+    int64_t micro_batches = (1 + steps_ahead(training)) * s->micro_batches;
 
     data->training = training;
     data->ahead = steps_ahead(training);
     data->last = training->options.steps - 1;
     data->micro_batches = s->micro_batches;
     data->count = training->sequences * s->seq;
-    data->tokens = g_new(int32_t, (1 + data->ahead) * data->micro_batches * 2 * data->count);
-    data->next = g_new(int64_t, data->micro_batches);
+    data->tokens = g_try_malloc_n(micro_batches, 2 * data->count * sizeof *data->tokens);
+    data->next = g_try_malloc_n(data->micro_batches, sizeof *data->next);
+    if (!data->tokens || !data->next) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "no memory for %" G_GINT64_FORMAT " micro-batches of %" G_GINT64_FORMAT
+                    " tokens",
+                    micro_batches, data->count);
+        cli_run_data_free(data);
+        return NULL;
+    }
     for (int64_t m = 0; m < data->micro_batches; m++)
         data->next[m] = training->first_step;
     return data;

@@ -16,7 +16,7 @@
 struct cli_run_data;
 
 /* Of a training that has a trainer, borrowed with its data; nothing is read yet. */
-struct cli_run_data *cli_run_data_new(const struct cli_training *training);
+struct cli_run_data *cli_run_data_new(const struct cli_training *training, GError **error);
 void cli_run_data_free(struct cli_run_data *data); /* NULL is allowed */
 
 /* As mw_trainer_options has `batch`. */

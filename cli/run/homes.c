@@ -119,8 +119,10 @@ homes_text(const struct mw_plan *plan)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
 
-    homes->ranks = plan->ranks;
-    homes->world_ranks = plan->world_ranks;
+    mw_plan_set_world(homes, plan->world_ranks, plan->ranks_per_node, true);
+    mw_plan_clear_programs(homes);
+    for (uint32_t i = 0; i < plan->program_count; i++)
+        mw_plan_add_program(homes, plan->programs[i].ranks);
     memcpy(homes->tiers, plan->tiers, sizeof homes->tiers);
     for (uint32_t i = 0; i < plan->slot_count; i++)
         mw_plan_add_slot(homes, plan->slots[i]);

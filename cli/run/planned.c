@@ -22,7 +22,7 @@ can_run(const struct cli_request *request, const struct mw_plan *plan, GError **
                       "its updates are delayed from a later step on, and it has no plan for the "
                       "steps before: give -m and the options that it was made with",
                       error);
-    if (plan->ranks > 1)
+    if (plan->program_count > 1)
         return refuse(request, "it has a program for each rank; a run takes the plan of one",
                       error);
     return true;

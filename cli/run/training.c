@@ -441,8 +441,8 @@ cli_training_start(struct cli_training *run, GError **error)
         return false;
     say_notices(run);
     find_data(run);
-    run->data = cli_run_data_new(run);
-    return true;
+    run->data = cli_run_data_new(run, error);
+    return run->data != NULL;
 }
 
 /* --- life ------------------------------------------------------------------------------------ */

@@ -208,9 +208,10 @@ sort_ops(struct mw_lanes *lanes)
 struct mw_lanes *
 mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError **error)
 {
-    if (!plan->checked || plan->ranks != 1) {
+    if (!plan->checked || plan->program_count != 1) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "plan: must be checked and hold the program of one rank (has %u)", plan->ranks);
+                    "plan: must be checked and hold the program of one rank (has %u)",
+                    plan->program_count);
         return NULL;
     }
     struct mw_lanes *lanes = g_new0(struct mw_lanes, 1);

@@ -164,15 +164,16 @@ mw_build_plan(const struct mw_sizing *sizing)
     g_return_val_if_fail(sizing->fits, NULL);
     b.chunks = mw_sizing_chunks(sizing);
     b.plan = mw_plan_new(title);
-    b.plan->world_ranks = sizing->ranks;
-    b.plan->ranks = settings->unfold ? sizing->ranks : 1;
+    mw_plan_set_world(b.plan, sizing->ranks, sizing->ranks_per_node, !settings->unfold);
     memcpy(b.plan->tiers, sizing->tiers, sizeof b.plan->tiers);
     b.plan->shape = shape_of(sizing);
     mw_plan_set_model(b.plan, sizing->model->name);
     mw_plan_set_strategy(b.plan, mw_strategy_name(settings->strategy));
     mw_build_add_comms(&b);
-    for (b.rank = 0; b.rank < b.plan->ranks; b.rank++)
+    for (b.program = 0; b.program < b.plan->program_count; b.program++) {
+        b.rank = b.plan->programs[b.program].ranks.base;
         build_program(&b);
+    }
     g_free(b.chunks);
     g_free(b.visits);
     g_free(b.states);

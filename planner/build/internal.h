@@ -72,7 +72,8 @@ struct builder {
     const struct mw_sizing *sizing;
     struct mw_chunk *chunks; /* [sizing->chunk_count] */
     struct mw_plan *plan;
-    uint32_t rank;
+    uint32_t rank; /* the first that the program stands for */
+    uint32_t program;
     uint32_t lane_base;
 
     uint32_t dp_comm, tp_comm, world_comm;

@@ -24,7 +24,8 @@ next_match(struct builder *b, uint32_t comm)
                      : comm == b->tp_comm ? b->rank / s->tp
                                           : 0;
 
-    if (b->plan->ranks == 1 || (comm != MW_NONE && b->plan->comms[comm].size == 1))
+    if (b->plan->program_count == 1 ||
+        (comm != MW_NONE && mw_plan_comm_shape(b->plan, comm).size == 1))
         return MW_NONE;
     b->match_count += groups;
     return b->match_count - groups + group;

@@ -46,8 +46,9 @@ mw_build_add_lanes(struct builder *b)
         b->lane_last[l] = MW_NONE;
         if (l >= LANE_UPDATE_COLLECTIVE && !delayed)
             continue;
-        mw_plan_add_lane(b->plan, (struct mw_lane){b->rank, lane_table[l].kind, lane_table[l].index,
-                                                   window_of(lane_table[l].kind), 0});
+        mw_plan_add_lane(b->plan,
+                         (struct mw_lane){b->program, lane_table[l].kind, lane_table[l].index,
+                                          window_of(lane_table[l].kind), 0});
     }
 }
 
@@ -63,7 +64,7 @@ belongs_to_node(enum mw_channel_kind kind)
 void
 mw_build_add_channels(struct builder *b)
 {
-    bool folded = b->plan->ranks == 1;
+    bool folded = b->plan->program_count == 1;
     uint32_t node = b->rank / b->sizing->ranks_per_node;
     bool first_of_node = b->rank % b->sizing->ranks_per_node == 0;
 
@@ -82,13 +83,18 @@ mw_build_add_comms(struct builder *b)
 {
     const struct mw_sizing *s = b->sizing;
 
-    b->dp_comm = mw_plan_add_comm(
-        b->plan, (struct mw_comm){s->dp, s->dp_ranks_per_node,
-                                  MIN(s->tp, s->ranks_per_node / s->dp_ranks_per_node)});
-    b->tp_comm =
-        mw_plan_add_comm(b->plan, (struct mw_comm){s->tp, s->tp_ranks_per_node,
-                                                   s->ranks_per_node / s->tp_ranks_per_node});
-    b->world_comm = mw_plan_add_comm(b->plan, (struct mw_comm){s->ranks, s->ranks_per_node, 1});
+    struct mw_comm one = {.spans = {{0, 1}, {0, 1}, {0, 1}, {0, 1}, {0, 1}}};
+    struct mw_axis_span slices =
+        s->tp > 1 ? (struct mw_axis_span){1, s->tp} : (struct mw_axis_span){0, 1};
+    struct mw_axis_span data =
+        s->dp > 1 ? (struct mw_axis_span){s->tp, s->dp} : (struct mw_axis_span){0, 1};
+    struct mw_comm dp = one, tp = one, world = one;
+
+    dp.spans[MW_AXIS_DP] = world.spans[MW_AXIS_DP] = data;
+    tp.spans[MW_AXIS_TP] = world.spans[MW_AXIS_TP] = slices;
+    b->dp_comm = mw_plan_add_comm(b->plan, dp);
+    b->tp_comm = mw_plan_add_comm(b->plan, tp);
+    b->world_comm = mw_plan_add_comm(b->plan, world);
 }
 
 static struct ring
@@ -102,7 +108,7 @@ add_slots(struct builder *b, enum mw_buffer_kind kind)
         enum mw_tier tier = slots[i].tier;
         int64_t bytes = mw_round_up(slots[i].bytes, MW_SLOT_ALIGNMENT_BYTES);
         mw_plan_add_slot(b->plan,
-                         (struct mw_slot){b->rank, tier, buffer->purpose, MW_DTYPE_NONE,
+                         (struct mw_slot){b->program, tier, buffer->purpose, MW_DTYPE_NONE,
                                           buffer->persistent, b->offset_bytes[tier], bytes});
         b->offset_bytes[tier] += bytes;
     }
@@ -132,7 +138,7 @@ add_tensors(struct builder *b)
         const struct mw_unit *unit = &class->units[index];
         mw_plan_add_tensor(
             b->plan, (struct mw_tensor){
-                         .rank = b->rank,
+                         .program = b->program,
                          .layer = layer,
                          .operators = operator_bits(class, unit),
                          .gradient_dtype =
@@ -169,7 +175,7 @@ add_chunks(struct builder *b, uint32_t first_tensor)
                        b->chunks[c - 1].first_unit == chunk->first_unit;
         from = goes_on ? from + b->chunks[c - 1].params : 0;
         mw_plan_add_chunk(
-            b->plan, (struct mw_chunk_content){.rank = b->rank,
+            b->plan, (struct mw_chunk_content){.program = b->program,
                                                .first_tensor = first_tensor + chunk->first_unit,
                                                .tensor_count = chunk->unit_count,
                                                .first_element = from,

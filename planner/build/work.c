@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "planner/build/internal.h"
 
 #define ALL_MULTIPROCESSORS 1000000
@@ -203,19 +204,19 @@ uint32_t
 mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of, uint32_t comm,
                    int64_t bytes)
 {
-    const struct mw_comm *group = &b->plan->comms[comm];
-    int64_t nodes = (group->size + group->ranks_per_node - 1) / group->ranks_per_node;
+    struct mw_comm_shape group = mw_plan_comm_shape(b->plan, comm);
+    int64_t nodes = mw_divide_up(group.size, group.ranks_per_node);
     struct mw_work work = blank_work(kind, of.object, of.operator_);
     struct draws draws = {0};
 
     work.comm = comm;
     set_bytes(&work, bytes);
-    if (group->size > 1) {
+    if (group.size > 1) {
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
-        if (group->ranks_per_node > 1)
-            draw(b, &draws, MW_CHANNEL_FABRIC, ring_bytes(kind, bytes, group->size));
+        if (group.ranks_per_node > 1)
+            draw(b, &draws, MW_CHANNEL_FABRIC, ring_bytes(kind, bytes, group.size));
         draw(b, &draws, MW_CHANNEL_NIC,
-             ring_bytes(kind, bytes, nodes) * group->groups_per_node / b->sizing->ranks_per_node);
+             ring_bytes(kind, bytes, nodes) * group.groups_per_node / b->sizing->ranks_per_node);
     }
     return intern(b, &work, &draws);
 }

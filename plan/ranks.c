@@ -1,0 +1,126 @@
+/* Who is who: ranks, the programs that stand for them, the communicators in which they meet. */
+#include <stdio.h>
+
+#include "plan/internal.h"
+
+struct mw_members
+mw_members_of_one(uint32_t rank)
+{
+    struct mw_members members = {.base = rank};
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        members.spans[axis].count = 1;
+    return members;
+}
+
+static uint32_t
+count(const struct mw_axis_span spans[MW_AXIS_COUNT])
+{
+    uint32_t ranks = 1;
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        ranks *= spans[axis].count;
+    return ranks;
+}
+
+uint32_t
+mw_members_count(const struct mw_members *members)
+{
+    return count(members->spans);
+}
+
+uint32_t
+mw_members_at(const struct mw_members *members, uint32_t index)
+{
+    uint32_t rank = members->base;
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        rank += index % members->spans[axis].count * members->spans[axis].stride;
+        index /= members->spans[axis].count;
+    }
+    return rank;
+}
+
+/* A span's steps reach beyond all of the spans below it (mw_plan_spans_nest). */
+bool
+mw_members_have(const struct mw_members *members, uint32_t rank)
+{
+    if (rank < members->base)
+        return false;
+    rank -= members->base;
+    for (int axis = MW_AXIS_COUNT; axis-- > 0;) {
+        const struct mw_axis_span *span = &members->spans[axis];
+        uint32_t steps = span->stride ? rank / span->stride : 0;
+        rank -= (steps < span->count ? steps : span->count - 1) * span->stride;
+    }
+    return rank == 0;
+}
+
+bool
+mw_plan_spans_nest(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t world_ranks)
+{
+    uint64_t reach = 1; /* of the spans so far: their last rank is below it */
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        const struct mw_axis_span *span = &spans[axis];
+        if (!span->count || (span->count == 1) != (span->stride == 0) ||
+            (span->count > 1 && span->stride < reach) ||
+            (uint64_t)span->stride * (span->count - 1) >= world_ranks)
+            return false;
+        reach += (uint64_t)span->stride * (span->count - 1);
+    }
+    return reach <= world_ranks;
+}
+
+struct mw_members
+mw_comm_group(const struct mw_comm *comm, uint32_t rank)
+{
+    struct mw_members group = {.base = rank};
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        const struct mw_axis_span *span = &comm->spans[axis];
+        group.spans[axis] = *span;
+        if (span->stride)
+            group.base -= rank / span->stride % span->count * span->stride;
+    }
+    return group;
+}
+
+/* Along an axis a node has as many of a group as it has strides. */
+struct mw_comm_shape
+mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm)
+{
+    const struct mw_axis_span *spans = plan->comms[comm].spans;
+    struct mw_comm_shape shape = {.size = count(spans), .ranks_per_node = 1};
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        uint32_t strides = spans[axis].stride ? plan->ranks_per_node / spans[axis].stride : 0;
+        uint32_t here = strides < spans[axis].count ? strides : spans[axis].count;
+        shape.ranks_per_node *= here ? here : 1;
+    }
+    uint32_t groups = plan->world_ranks / shape.size;
+    uint32_t room = plan->ranks_per_node / shape.ranks_per_node;
+    shape.groups_per_node = room < groups ? room : groups;
+    return shape;
+}
+
+uint32_t
+mw_plan_program_of(const struct mw_plan *plan, uint32_t rank)
+{
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        if (mw_members_have(&plan->programs[p].ranks, rank))
+            return p;
+    return MW_NONE;
+}
+
+uint32_t
+mw_plan_peer(const struct mw_plan *plan, const struct mw_work *work, uint32_t rank)
+{
+    struct mw_members group = mw_comm_group(&plan->comms[work->comm], rank);
+    int64_t size = mw_members_count(&group), index = 0;
+    int64_t hop = work->kind == MW_OP_RECV ? -(int64_t)work->hop : work->hop;
+
+    while (mw_members_at(&group, (uint32_t)index) != rank)
+        index++;
+    return mw_members_at(&group, (uint32_t)(((index + hop) % size + size) % size));
+}
