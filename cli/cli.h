@@ -9,6 +9,7 @@
 #include <glib.h>
 
 #include "cli/words.h"
+#include "lib/memwall.h"
 #include "report/report.h"
 #include "study/study.h"
 
@@ -40,10 +41,11 @@ extern const struct cli_verb *const cli_verbs[];
 extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_export, cli_verb_list,
     cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate, cli_verb_verify;
 
-/* Everything that plan and simulate take.  Strings are owned, and the question's profile. */
+/* Everything that plan and simulate take.  Strings are owned, and both questions. */
 struct cli_request {
     char *model_name, *hardware_name;
-    struct mw_question question;
+    struct memwall_question *asked; /* what the options say; plan and simulate ask it */
+    struct mw_question question;    /* the same as run and compare read it */
 
     gboolean json, csv, largest, sensitivity, details;
     char *output, *trace, *plot, *write_deepspeed;
@@ -52,7 +54,7 @@ struct cli_request {
     char **sets; /* of --set; may be NULL */
 };
 
-/* Fills in what the command line leaves out, where the verb can know it: as if it had been given.
+/* Fills in what the command line leaves out and the verb can know, as if it had been given.
  * `strategies` is what -s said, or NULL. */
 typedef bool (*cli_complete)(struct cli_request *request, char **strategies, GError **error);
 
@@ -67,9 +69,6 @@ typedef bool (*cli_check)(const struct cli_request *request, bool measures, GErr
 int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
                     cli_complete complete, cli_check check, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));
-
-/* Says, beside an answer, what makes its profile doubtful: another machine, a disturbance. */
-void cli_request_tell(const struct cli_request *request);
 
 /* Whether a file that is written in the end can be; NULL: there is no such file. */
 bool cli_check_output(const char *path, GError **error);

@@ -54,9 +54,8 @@ cli_options_groups(const char *const *hidden)
 }
 
 bool
-cli_options_apply(struct mw_settings *settings, GError **error)
+cli_options_ask(struct memwall_question *question, GError **error)
 {
-    struct memwall_question *question = memwall_question_new();
     const char *tp = option_texts[mw_setting_find("tp") - mw_settings_table];
     /* What a batch may be follows from it. */
     bool good = !tp || cli_question_set(question, "tp", tp, error);
@@ -64,8 +63,6 @@ cli_options_apply(struct mw_settings *settings, GError **error)
     for (size_t i = 0; good && i < MW_SETTINGS_COUNT; i++)
         good = !option_texts[i] ||
                cli_question_set(question, mw_settings_table[i].name, option_texts[i], error);
-    good = good && mw_lib_settings(question, settings, error);
-    memwall_question_free(question);
     return good;
 }
 
@@ -76,19 +73,6 @@ cli_options_given(void)
         if (option_texts[i])
             return mw_settings_table[i].name;
     return NULL;
-}
-
-bool
-cli_options_untyped(const struct mw_settings *settings, const char *message)
-{
-    size_t length = g_str_has_prefix(message, "--") ? strcspn(message + 2, " :,") : 0;
-
-    for (size_t i = 0; i < MW_SETTINGS_COUNT; i++) {
-        const struct mw_setting *setting = &mw_settings_table[i];
-        if (strlen(setting->name) == length && !strncmp(setting->name, message + 2, length))
-            return !option_texts[i] && !mw_setting_is_usual(setting, settings);
-    }
-    return false;
 }
 
 void

@@ -9,17 +9,15 @@
 #include <stdbool.h>
 
 #include "cli/words.h"
-#include "planner/settings/settings.h"
+#include "lib/memwall.h"
 
 /* Of one verb at a time; forgets what was given before.  Help leaves out those that are `hidden`,
  * up to NULL. */
 const struct cli_words_group *cli_options_groups(const char *const *hidden);
 
-/* Writes what was given over `settings`; fails with one line naming option, value and range. */
-bool cli_options_apply(struct mw_settings *settings, GError **error);
+/* Sets what was given in `question`; fails with one line naming option, value and range. */
+bool cli_options_ask(struct memwall_question *question, GError **error);
 
-/* Whether the message begins with an option whose value in `settings` nobody typed. */
-bool cli_options_untyped(const struct mw_settings *settings, const char *message);
 /* All that was given, as typed, or that was asked for before: not what a plan had found. */
 void cli_options_each(void (*put)(void *data, const char *name, const char *text), void *data);
 bool cli_options_is_given(const char *name);

@@ -13,21 +13,21 @@
 static gint64 next_us; /* 0: no question has begun */
 static bool shown;
 
-static void
-clear(void)
+void
+cli_progress_line_clear(void)
 {
     if (shown)
         fputs("\r\033[K", stderr);
     shown = false;
 }
 
-static void
-show(void *data, const char *doing, int simulated)
+void
+cli_progress_line_show(void *data, const char *doing, int simulated)
 {
     gint64 now_us = g_get_monotonic_time();
 
     if (!doing) {
-        clear();
+        cli_progress_line_clear();
         return;
     }
     if (!next_us)
@@ -43,5 +43,5 @@ show(void *data, const char *doing, int simulated)
 void
 cli_progress_line_begin(void)
 {
-    mw_progress_listen(show, NULL);
+    mw_progress_listen(cli_progress_line_show, NULL);
 }

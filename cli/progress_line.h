@@ -1,12 +1,16 @@
 /*
- * progress_line.h - a line on a terminal that says how far a long question is; what is answered at
- * once shows none.
+ * progress_line.h - a line on a terminal that says how far a long question is.  A question that is
+ * answered at once shows none.
  */
 #ifndef MW_CLI_PROGRESS_LINE_H
 #define MW_CLI_PROGRESS_LINE_H
 
-/* From now on questions of this thread show the line, two seconds after the first began, ten times
- * a second at most. */
+/* From now on questions of this thread show the line: from two seconds after the first one began,
+ * at most ten times per second. */
 void cli_progress_line_begin(void);
+
+/* The same for a question of the library: a memwall_listener, and what to call after the answer. */
+void cli_progress_line_show(void *data, const char *doing, int simulated);
+void cli_progress_line_clear(void);
 
 #endif

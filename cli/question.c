@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "hardware/hwprofile.h"
 
-static bool
-take_error(struct memwall_error *failed, GError **error)
+bool
+cli_take_error(struct memwall_error *failed, GError **error)
 {
     static const enum mw_error codes[] = {
         [MEMWALL_INVALID] = MW_ERROR_INVALID, [MEMWALL_FORMAT] = MW_ERROR_FORMAT,
@@ -25,7 +26,7 @@ cli_question_set(struct memwall_question *question, const char *name, const char
 {
     struct memwall_error *failed = NULL;
 
-    return memwall_question_set(question, name, text, &failed) || take_error(failed, error);
+    return memwall_question_set(question, name, text, &failed) || cli_take_error(failed, error);
 }
 
 bool
@@ -37,4 +38,12 @@ cli_question_set_key(struct memwall_question *question, const char *assignment, 
         return false;
     g_autofree char *name = g_strndup(assignment, (gsize)(equals - assignment));
     return cli_question_set(question, name, equals + 1, error);
+}
+
+bool
+cli_question_check(const struct memwall_question *question, GError **error)
+{
+    struct memwall_error *failed = NULL;
+
+    return memwall_question_check(question, &failed) || cli_take_error(failed, error);
 }

@@ -1,15 +1,22 @@
-/* question.h - the command's part of a question, set through the library's own header. */
+/* question.h - calls of the library whose errors become the command's. */
 #ifndef MW_CLI_QUESTION_H
 #define MW_CLI_QUESTION_H
 
-#include "lib/question.h"
+#include <glib.h>
 
-/* As memwall_question_set; the error is the command's. */
+#include "lib/memwall.h"
+
+/* Turns an error of the library, which it takes, into one of the command; false. */
+bool cli_take_error(struct memwall_error *failed, GError **error);
+
+/* As memwall_question_set. */
 bool cli_question_set(struct memwall_question *question, const char *name, const char *text,
                       GError **error);
 
 /* A key of the hardware profile, "SECTION.KEY=VALUE", as --set has it. */
 bool cli_question_set_key(struct memwall_question *question, const char *assignment,
                           GError **error);
+/* As memwall_question_check. */
+bool cli_question_check(const struct memwall_question *question, GError **error);
 
 #endif

@@ -1,140 +1,62 @@
-/* What plan and simulate ask for, from words to models, profiles and settings. */
+/* What plan, simulate, run and compare ask, from words to a question. */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/input.h"
 #include "cli/calibration/calibrate.h"
 #include "cli/cli.h"
-#include "cli/deepspeed_file.h"
 #include "cli/options.h"
-#include "cli/plan_file.h"
 #include "cli/question.h"
 #include "cli/request_internal.h"
-#include "exec/device/cpu/kernels.h"
-#include "exec/host/machine.h"
+#include "cli/run/planned.h"
 #include "exec/ranks/ranks.h"
+#include "lib/question.h"
 #include "report/measured.h"
+#include "study/plan_file.h"
+
+/* Plan and simulate ask through the library, which reads the question by itself. */
+static bool
+asks_library(const struct cli_verb *verb)
+{
+    return verb == &cli_verb_plan || verb == &cli_verb_simulate;
+}
+
+/* --- what the options say -------------------------------------------------------------------- */
 
 static bool
-parse_strategies(struct cli_request *request, const char *text, GError **error)
+set(struct cli_request *request, const char *name, const char *text, GError **error)
 {
-    /* Of "" g_strsplit makes no names at all. */
-    g_auto(GStrv) names = g_strsplit(*text ? text : ",", ",", -1);
+    return !text || cli_question_set(request->asked, name, text, error);
+}
 
-    for (char **name = names; *name; name++) {
-        enum mw_strategy strategy;
-        if (!mw_strategy_parse(*name, &strategy, error))
+static bool
+ask_profile(struct cli_request *request, const char *outlook, GError **error)
+{
+    if (!set(request, "outlook", outlook, error))
+        return false;
+    for (char **key = request->sets; key && *key; key++)
+        if (!cli_question_set_key(request->asked, *key, error))
             return false;
-        for (int i = 0; i < request->question.strategy_count; i++)
-            if (request->question.strategies[i] == strategy)
-                return mw_refuse(error, "-s %s: strategy %s is named twice", text, *name);
-        if (names[1] && strategy == MW_STRATEGY_AUTO)
-            return mw_refuse(error, "-s %s: auto tries all strategies; give it alone", text);
-        request->question.strategies[request->question.strategy_count++] = strategy;
-    }
     return true;
 }
 
-static void
-tell_machine(const struct mw_hwprofile *profile)
-{
-    const char *measured = mw_hwprofile_machine(profile);
-    g_autofree char *here = mw_machine_name();
-
-    if (measured && strcmp(measured, here))
-        cli_say("profile %s was measured on another machine (%s); this one is %s",
-                mw_hwprofile_name(profile), measured, here);
-}
-
-/* What would compute as the profile did: " or set MEMWALL_ISA=avx2", or nothing. */
-static char *
-how_to_force(const char *name)
-{
-    for (int isa = 0; isa < MW_CPU_ISAS; isa++)
-        if (!strcmp(name, mw_cpu_isa_name((enum mw_cpu_isa)isa)) &&
-            mw_cpu_isa_runs((enum mw_cpu_isa)isa))
-            return g_strdup_printf(", or set %s=%s", MW_CPU_ISA_VARIABLE, name);
-    return g_strdup("");
-}
-
-/* Of this machine; of another one the processor is another, which is said. */
-static void
-tell_instruction_set(const struct mw_hwprofile *profile)
-{
-    const char *measured = mw_hwprofile_instruction_set(profile);
-    const char *machine = mw_hwprofile_machine(profile);
-    g_autofree char *here = mw_machine_name();
-
-    if (!measured || g_strcmp0(machine, here))
-        return;
-    const char *used = mw_cpu_isa_name(mw_cpu_isa_used(NULL));
-    g_autofree char *otherwise = how_to_force(measured);
-    if (strcmp(measured, used))
-        cli_say(
-            "profile %s was measured with instruction set %s, and runs here use %s: its figures "
-            "are not theirs; measure again with `memwall calibrate`%s",
-            mw_hwprofile_name(profile), measured, used, otherwise);
-}
-
-static void
-tell_disturbed(const struct mw_hwprofile *profile)
-{
-    const char *disturbed = mw_hwprofile_disturbed(profile);
-    double left = disturbed ? mw_hwprofile_rate_left(profile) : 1;
-
-    if (left < 1)
-        cli_say("profile %s was measured while the machine slowed down (%s): real steps may be "
-                "%sslower than predicted; measure again with `memwall calibrate`",
-                mw_hwprofile_name(profile), disturbed, left < 0.5 ? "several times " : "");
-    else if (disturbed)
-        cli_say("profile %s was measured while its machine was busy or changed its speed (%s): "
-                "figures may be too low and predictions too slow; run `memwall calibrate` again "
-                "when the machine is quiet",
-                mw_hwprofile_name(profile), disturbed);
-}
-
-void
-cli_request_tell(const struct cli_request *request)
-{
-    tell_machine(request->question.profile);
-    tell_instruction_set(request->question.profile);
-    tell_disturbed(request->question.profile);
-}
-
-/* What the profile is asked for: its name, where that is known, the end of its ranges, its keys. */
+/* All but the hardware, which may have to be measured. */
 static bool
-ask_profile(const struct cli_request *request, const char *outlook,
-            struct memwall_question *question, GError **error)
+ask(struct cli_request *request, const struct cli_request_words *words, const struct cli_verb *verb,
+    GError **error)
 {
-    if (outlook && !cli_question_set(question, "outlook", outlook, error))
-        return false;
-    for (char **set = request->sets; set && *set; set++)
-        if (!cli_question_set_key(question, *set, error))
-            return false;
-    return !request->hardware_name ||
-           cli_question_set(question, "hardware", request->hardware_name, error);
+    const char *plan = asks_library(verb) ? request->plan_file : NULL;
+    const char *notes = request->write_deepspeed ? "on" : NULL;
+
+    return ask_profile(request, words->outlook, error) && set(request, "plan", plan, error) &&
+           (request->plan_file || (set(request, "model", request->model_name, error) &&
+                                   cli_options_ask(request->asked, error) &&
+                                   set(request, "deepspeed", request->deepspeed_file, error) &&
+                                   set(request, "deepspeed-notes", notes, error) &&
+                                   set(request, "strategy", words->strategies, error)));
 }
 
-static bool
-load_profile(struct cli_request *request, const char *outlook, GError **error)
-{
-    struct memwall_question *question = memwall_question_new();
-    bool good = ask_profile(request, outlook, question, error) &&
-                mw_lib_profile(question, &request->question, error);
-
-    memwall_question_free(question);
-    return good;
-}
-
-static bool
-check_profile_words(const struct cli_request *request, const char *outlook, GError **error)
-{
-    struct memwall_question *question = memwall_question_new();
-    bool good = ask_profile(request, outlook, question, error);
-
-    memwall_question_free(question);
-    return good;
-}
+/* --- what is missing ------------------------------------------------------------------------- */
 
 static bool
 check_names(const struct cli_request *request, GError **error)
@@ -147,29 +69,31 @@ check_names(const struct cli_request *request, GError **error)
 static bool
 check_plan_there(const struct cli_request *request, const char *verb, GError **error)
 {
-    const char *wanted = !strcmp(verb, "compare") ? mw_run_wanted() : CLI_PLAN_WANTED;
+    const char *wanted = !strcmp(verb, "compare") ? mw_run_wanted() : MW_PLAN_FILE_WANTED;
 
     return !request->plan_file || mw_input_is_there(request->plan_file, wanted, error);
 }
 
-/* Of a plan file the machine that it was made for, where no other is named. */
+/* A plan file names the machine that it was made for; -H goes before it. */
 static void
 take_plan_machine(struct cli_request *request, const struct cli_verb *verb)
 {
     if (request->plan_file && !request->hardware_name &&
         (verb == &cli_verb_simulate || verb == &cli_verb_run))
-        request->hardware_name = cli_plan_file_machine(request->plan_file);
+        request->hardware_name = mw_plan_file_machine(request->plan_file);
 }
 
-/* Left out, the hardware is `here`: this machine, measured first if it never was. */
+/* Without -H the hardware is `here`: this machine, measured first if it never was. */
 static bool
-find_hardware(struct cli_request *request, GError **error)
+ask_hardware(struct cli_request *request, GError **error)
 {
-    if (request->hardware_name && strcmp(request->hardware_name, "here"))
-        return true;
-    g_free(request->hardware_name);
-    request->hardware_name = cli_here_path();
-    return cli_here_ensure(error);
+    if (!request->hardware_name || !strcmp(request->hardware_name, "here")) {
+        g_free(request->hardware_name);
+        request->hardware_name = cli_here_path();
+        if (!cli_here_ensure(error))
+            return false;
+    }
+    return set(request, "hardware", request->hardware_name, error);
 }
 
 static bool
@@ -180,25 +104,7 @@ is_to_be_measured(const struct cli_request *request)
     return (!name || !strcmp(name, "here")) && !cli_here_is_measured();
 }
 
-static bool
-apply_options(struct cli_request *request, const struct cli_request_words *words, GError **error)
-{
-    mw_settings_init(&request->question.settings);
-    request->question.writes_deepspeed = request->write_deepspeed != NULL;
-    request->question.ends = request->json || request->csv;
-    if (!cli_options_apply(&request->question.settings, error) ||
-        (request->deepspeed_file && !cli_deepspeed_load(request, error)))
-        return false;
-    if (request->sensitivity)
-        request->question.settings.ops_max = MW_WHAT_IF_OPS_MAX;
-    if (words->strategies)
-        return parse_strategies(request, words->strategies, error);
-    request->question.strategies[request->question.strategy_count++] =
-        request->question.settings.strategy;
-    return true;
-}
-
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- before anything is measured ------------------------------------------------------------- */
 
 static bool
 check_run_file(const char *path, GError **error)
@@ -213,73 +119,78 @@ check_run_file(const char *path, GError **error)
 }
 
 static bool
-check_plan_text(const struct cli_request *request, const struct cli_verb *verb, GError **error)
+check_plan_text(const char *path, GError **error)
 {
-    return strcmp(verb->name, "compare") ? cli_plan_file_check(request->plan_file, error)
-                                         : check_run_file(request->plan_file, error);
+    struct mw_plan *plan = mw_plan_file_read(path, error);
+
+    mw_plan_free(plan);
+    return plan != NULL;
 }
 
-/* As far as it can be said without figures.  What is measured is one GPU, or the cores of one
- * process; keys that are set may make more of it, and a run has as many as processes. */
+/* A run has as many GPUs as processes were started, so nothing is known of the machine. */
 static bool
-check_settings(const struct cli_request *request, const struct cli_request_words *words,
-               const struct cli_verb *verb, GError **error)
+check_run_settings(struct cli_request *trial, GError **error)
 {
-    const struct mw_hardware alone = {
-        .gpus_per_node = 1, .gpu_bf16 = true, .gpu_flash_attention = true};
-    bool known =
-        verb != &cli_verb_run && !(request->sets && *request->sets) && !request->deepspeed_file;
-    const struct mw_request planned = {&request->question.model, known ? &alone : NULL};
-    struct mw_settings asked = request->question.settings;
-    bool taken = false;
-
-    for (int i = 0; !taken && i < request->question.strategy_count; i++) {
-        asked.strategy = request->question.strategies[i];
-        taken = mw_settings_check(&planned, &asked, error && !*error ? error : NULL);
-    }
-    if (taken)
-        g_clear_error(error);
-    return taken;
+    if (!mw_lib_settings(trial->asked, &trial->question, error))
+        return false;
+    if (mw_lib_check(&trial->question, NULL, error))
+        return true;
+    mw_lib_blame_deepspeed(trial->asked, &trial->question.settings, error);
+    return false;
 }
 
-/* As far as it can be said without a machine: no measurement is for a question that is refused. */
+/* No measurement is for a question that would be refused. */
 static bool
-check_before_measuring(const struct cli_request *request, const struct cli_request_words *words,
-                       const struct cli_verb *verb, cli_check check, GError **error)
+check_before_measuring(const struct cli_request *request, const struct cli_verb *verb,
+                       cli_check check, GError **error)
 {
     struct cli_request trial = *request; /* strings are the request's */
+    bool good;
 
-    if (!check_profile_words(request, words->outlook, error))
-        return false;
-    bool good = request->plan_file ? check_plan_text(request, verb, error)
-                                   : apply_options(&trial, words, error) &&
-                                         cli_request_check_outputs(&trial, verb->name, error) &&
-                                         check_settings(&trial, words, verb, error);
-    cli_deepspeed_blame(&trial, error);
+    if (verb == &cli_verb_compare)
+        good = check_run_file(request->plan_file, error);
+    else if (asks_library(verb))
+        good = (request->plan_file || cli_request_check_outputs(&trial, verb->name, error)) &&
+               cli_question_check(request->asked, error);
+    else if (request->plan_file)
+        good = check_plan_text(request->plan_file, error);
+    else
+        good = cli_request_check_outputs(&trial, verb->name, error) &&
+               check_run_settings(&trial, error);
     good = good && (!check || check(&trial, true, error));
     mw_deepspeed_said_clear(&trial.question.deepspeed);
     return good;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+/* For verbs that need more than the library's answer. */
+static bool
+read_question(struct cli_request *request, GError **error)
+{
+    return mw_lib_profile(request->asked, &request->question, error) &&
+           (request->plan_file || mw_lib_settings(request->asked, &request->question, error));
 }
 
 static bool
 fill_request(struct cli_request *request, const struct cli_request_words *words,
              const struct cli_verb *verb, cli_check check, GError **error)
 {
+    bool loads = !asks_library(verb) && !request->plan_file;
+
     if (request->plan_file && !cli_request_check_plan_file(request, words, error))
         return false;
     take_plan_machine(request, verb);
     if (request->plan_file && verb == &cli_verb_run) /* what names of runs begin with */
-        request->model_name = cli_plan_file_model(request->plan_file);
+        request->model_name = cli_run_plan_model(request->plan_file);
     if (!check_names(request, error) ||
-        (!request->plan_file &&
-         !mw_model_load(request->model_name, &request->question.model, error)) ||
+        (loads && !mw_model_load(request->model_name, &request->question.model, error)) ||
         !check_plan_there(request, verb->name, error) || (check && !check(request, false, error)) ||
-        (is_to_be_measured(request) &&
-         !check_before_measuring(request, words, verb, check, error)) ||
-        !find_hardware(request, error) || !load_profile(request, words->outlook, error))
+        !ask(request, words, verb, error) ||
+        (is_to_be_measured(request) && !check_before_measuring(request, verb, check, error)) ||
+        !ask_hardware(request, error) || (!asks_library(verb) && !read_question(request, error)))
         return false;
-    return request->plan_file || (apply_options(request, words, error) &&
-                                  cli_request_check_outputs(request, verb->name, error));
+    return request->plan_file || cli_request_check_outputs(request, verb->name, error);
 }
 
 static int
@@ -305,8 +216,8 @@ parse(struct cli_request *request, const struct cli_verb *verb, const struct cli
 static void
 clear(struct cli_request *request)
 {
-    mw_hwprofile_free(request->question.profile);
-    mw_deepspeed_said_clear(&request->question.deepspeed);
+    memwall_question_free(request->asked);
+    mw_lib_clear(&request->question);
     g_free(request->model_name);
     g_free(request->hardware_name);
     g_free(request->output);
@@ -324,7 +235,7 @@ cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
                 cli_complete complete, cli_check check, int argc, char **argv,
                 int (*answer)(const struct cli_request *request))
 {
-    struct cli_request request = {0};
+    struct cli_request request = {.asked = memwall_question_new()};
     gboolean done;
     int status = parse(&request, verb, more, complete, check, argc, argv, &done);
 

@@ -7,6 +7,18 @@
 #include "cli/paths.h"
 #include "cli/request_internal.h"
 
+/* How many strategies -s names; "auto" is one. */
+static int
+strategy_count(const struct cli_request *request)
+{
+    const char *text = memwall_question_get(request->asked, "strategy");
+    int count = 1;
+
+    for (; text && (text = strchr(text, ',')); text++)
+        count++;
+    return count;
+}
+
 /* The first of the options that was given, as it is written; NULL if none was. */
 static const char *
 plan_option(const struct cli_request *request)
@@ -23,12 +35,12 @@ file_option(const struct cli_request *request)
 static bool
 check_plan_verb(const struct cli_request *request, GError **error)
 {
-    const char *timed = request->trace                          ? "--trace"
-                        : request->plot                         ? "--plot"
-                        : request->sensitivity                  ? "--what-if"
-                        : request->details                      ? "--details"
-                        : request->question.settings.tokens > 0 ? "--tokens"
-                                                                : NULL;
+    const char *timed = request->trace                                   ? "--trace"
+                        : request->plot                                  ? "--plot"
+                        : request->sensitivity                           ? "--what-if"
+                        : request->details                               ? "--details"
+                        : memwall_question_get(request->asked, "tokens") ? "--tokens"
+                                                                         : NULL;
     const char *more = request->csv ? "--csv" : file_option(request);
 
     if (timed)
@@ -46,9 +58,9 @@ check_several(const struct cli_request *request, GError **error)
                          : request->details   ? "--details"
                                               : file_option(request);
 
-    if (request->question.strategy_count > 1 && single)
+    if (strategy_count(request) > 1 && single)
         return mw_refuse(error, "%s: takes one strategy; -s names %d of them", single,
-                         request->question.strategy_count);
+                         strategy_count(request));
     return true;
 }
 
@@ -101,11 +113,10 @@ check_run_verb(const struct cli_request *request, GError **error)
     if (other)
         return mw_refuse(error, "%s: is an option of %s, not of run", other,
                          request->csv ? "plan and simulate" : "simulate");
-    if (request->question.settings.tokens > 0)
+    if (memwall_question_get(request->asked, "tokens"))
         return mw_refuse(error, "--tokens: is an option of simulate; run trains --steps N");
-    if (request->question.strategy_count > 1)
-        return mw_refuse(error, "-s: names %d strategies; run takes one",
-                         request->question.strategy_count);
+    if (strategy_count(request) > 1)
+        return mw_refuse(error, "-s: names %d strategies; run takes one", strategy_count(request));
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* `memwall compare`: what `run --save-timeline` wrote against a prediction. */
 #include "cli/compare.h"
-#include "cli/output.h"
-#include "cli/plan_file.h"
+#include "cli/doubts.h"
+#include "cli/unfit.h"
 
 static int
 report(const struct cli_request *request, struct mw_answer *answer,
@@ -11,8 +11,8 @@ report(const struct cli_request *request, struct mw_answer *answer,
     g_autoptr(GError) error = NULL;
 
     if (!answer->result->feasible)
-        return cli_answers_print(request, &answer, 1, false);
-    cli_request_tell(request);
+        return cli_unfit_print(request, answer, true);
+    cli_doubts_tell(request->question.profile);
     if (!cli_compare_report(request, &it, false, &error))
         return cli_fail(error);
     return cli_flush();

@@ -4,8 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/deepspeed_file.h"
-#include "cli/output.h"
+#include "cli/doubts.h"
 #include "cli/run/alike.h"
 #include "cli/run/backend.h"
 #include "cli/run/begin.h"
@@ -20,9 +19,12 @@
 #include "cli/run/taken.h"
 #include "cli/run/training.h"
 #include "cli/runs/export.h"
+#include "cli/unfit.h"
 #include "exec/course/log.h"
 #include "exec/nvme/run_names.h"
+#include "lib/question.h"
 #include "study/evaluate.h"
+#include "study/fill.h"
 
 /* Of each lane of collectives. */
 #define COLLECTIVE_SCRATCH_BYTES ((int64_t)4 << 20)
@@ -331,11 +333,18 @@ start(struct run *run, GError **error)
     return true;
 }
 
+/* What a DeepSpeed file asks that the plan does otherwise: a run shows no notes of its answer. */
 static void
 tell_deepspeed(const struct cli_training *training)
 {
-    if (training->answer->sizing) /* a plan that was read is of no file */
-        cli_deepspeed_tell(training->request, training->answer->sizing);
+    const struct mw_question *question = &training->request->question;
+    g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+
+    if (!training->answer->sizing) /* a plan that was read is of no DeepSpeed file */
+        return;
+    mw_note_deepspeed(question, question->strategies[0], training->answer->sizing, notes);
+    for (guint i = 0; i < notes->len; i++)
+        cli_say("%s", (const char *)notes->pdata[i]);
 }
 
 static bool
@@ -347,7 +356,7 @@ train(struct run *run, GError **error)
         return true;
     run->phase = BEGUN;
     if (mw_ranks_index(run->training.ranks) == 0) {
-        cli_request_tell(run->training.request);
+        cli_doubts_tell(run->training.request->question.profile);
         if (!run->training.request->json)
             tell_deepspeed(&run->training);
     }
@@ -469,7 +478,7 @@ end_without_plan(struct run *run, int rank)
     if (rank)
         cli_say("the plan of rank 0 fits, that of rank %d does not, by its profile %s:", rank,
                 mw_hwprofile_name(training->request->question.profile));
-    int status = cli_answers_print(training->request, &run->training.answer, 1, true);
+    int status = cli_unfit_print(training->request, training->answer, false);
     return status == CLI_DOES_NOT_FIT ? agreed(run, status) : status;
 }
 
@@ -484,11 +493,24 @@ run_alike(struct run *run)
     return alike ? run_plan(run) : agreed(run, CLI_USAGE);
 }
 
+static struct mw_answer *
+plan(const struct cli_request *request, GError **error)
+{
+    const struct mw_question *question = &request->question;
+
+    if (request->plan_file)
+        return cli_run_plan_answer(request, error);
+    struct mw_answer *answer =
+        mw_answer_new(question, question->strategies[0],
+                      request->json ? MW_DEPTH_VERDICT : MW_DEPTH_ROW, true, error);
+    mw_lib_blame_deepspeed(request->asked, &question->settings, error);
+    return answer;
+}
+
 static int
 plan_and_run(struct run *run)
 {
     struct cli_training *training = &run->training;
-    const struct cli_request *request = training->request;
     g_autoptr(GError) error = NULL;
     bool alike;
     int lacks, rank;
@@ -501,9 +523,7 @@ plan_and_run(struct run *run)
         return fail(run, error);
     cli_run_request_tell_backend(training);
     training->stem = stem_of(training);
-    enum mw_depth depth = request->json ? MW_DEPTH_VERDICT : MW_DEPTH_ROW;
-    training->answer = request->plan_file ? cli_run_plan_answer(request, &error)
-                                          : cli_answer_new(request, 0, depth, true, &error);
+    training->answer = plan(training->request, &error);
     if (!training->answer)
         return fail(run, error);
     cli_run_request_tell_dtype(training);

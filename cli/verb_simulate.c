@@ -1,14 +1,25 @@
 /* `memwall simulate`: the predicted step; several strategies give a row each. */
+#include <string.h>
+
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/plan_file.h"
+
+/* A table of several strategies shows no ranges, and need not wait for them. */
+static enum memwall_depth
+depth_of(const struct cli_request *request)
+{
+    const char *strategies = memwall_question_get(request->asked, "strategy");
+    bool several = strategies && strchr(strategies, ',');
+
+    if (request->sensitivity)
+        return MEMWALL_WHAT_IF;
+    return several && !request->json && !request->csv ? MEMWALL_STEP : MEMWALL_SIMULATE;
+}
 
 static int
 answer(const struct cli_request *request)
 {
-    enum mw_depth depth = request->sensitivity ? MW_DEPTH_FULL : MW_DEPTH_VERDICT;
-
-    return request->plan_file ? cli_plan_file(request) : cli_answer_request(request, depth);
+    return cli_ask(request, depth_of(request));
 }
 
 static int

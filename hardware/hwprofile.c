@@ -407,6 +407,15 @@ mw_hwprofile_backend(const struct mw_hwprofile *profile)
     return mw_hw_value_of(profile, "profile", "backend")->text;
 }
 
+char *
+mw_hwprofile_text(const struct mw_hwprofile *profile, const char *group, const char *key)
+{
+    const struct mw_hw_key *row = mw_hw_key(group, key);
+    const struct mw_hw_value *value = row ? mw_hw_value_of(profile, group, key) : NULL;
+
+    return value && value->given ? value_text(value, row) : NULL;
+}
+
 const char *
 mw_hwprofile_instruction_set(const struct mw_hwprofile *profile)
 {

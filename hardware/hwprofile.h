@@ -210,6 +210,9 @@ struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw
 /* Provenance of one key, or of the profile as a whole: the worst of the keys that carry time. */
 enum mw_provenance mw_hwprofile_provenance(const struct mw_hwprofile *profile, const char *group,
                                            const char *key, const char **source);
+/* The text of a key's value, a range included; NULL: it is not given, or there is no such key.
+ * g_free it. */
+char *mw_hwprofile_text(const struct mw_hwprofile *profile, const char *group, const char *key);
 bool mw_hwprofile_gives(const struct mw_hwprofile *profile, const char *group, const char *key);
 /* Whether mw_hwprofile_set gave the key its value. */
 bool mw_hwprofile_is_set(const struct mw_hwprofile *profile, const char *group, const char *key);

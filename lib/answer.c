@@ -1,180 +1,79 @@
-/* An answer: figures by the names of the JSON, and texts. */
-#include <json-glib/json-glib.h>
-#include <locale.h>
+/* Reading an answer: figures by the names of the JSON, keys, warnings, texts. */
+#include "lib/answer.h"
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/json.h"
-#include "base/progress.h"
-#include "lib/question.h"
-#include "report/report.h"
-
-struct memwall_answer {
-    struct mw_question question; /* that the answer refers to */
-    struct mw_answer *answer;
-    enum memwall_depth depth;
-    char *json, *text, *plan; /* plan: NULL where it does not fit */
-    JsonNode *figures;        /* the one answer of `json` */
-};
-
-/* --- texts ----------------------------------------------------------------------------------- */
-
-static void
-write_json(FILE *out, const struct memwall_answer *answer)
-{
-    mw_json_write(out, &answer->answer->result, 1);
-}
-
-static void
-write_text(FILE *out, const struct memwall_answer *answer)
-{
-    if (answer->depth == MEMWALL_PLAN)
-        mw_table_plan(out, answer->answer->result);
-    else
-        mw_table_simulate(out, answer->answer->result, false);
-}
-
-static void
-write_plan(FILE *out, const struct memwall_answer *answer)
-{
-    mw_plan_write(answer->answer->plan, out);
-}
-
-/* g_free it. */
-static char *
-written(const struct memwall_answer *answer,
-        void (*write)(FILE *out, const struct memwall_answer *answer))
-{
-    size_t length = 0;
-    char *text = NULL;
-    FILE *out = open_memstream(&text, &length);
-
-    if (!out)
-        return g_strdup("");
-    write(out, answer);
-    fclose(out);
-    char *copy = g_strdup(text);
-    free(text);
-    return copy;
-}
-
-static void
-fill_texts(struct memwall_answer *answer)
-{
-    answer->json = written(answer, write_json);
-    answer->text = written(answer, write_text);
-    answer->plan = answer->answer->plan ? written(answer, write_plan) : NULL;
-    answer->figures = mw_json_parse(answer->json, -1, "answer", NULL);
-}
-
-/* --- asking ---------------------------------------------------------------------------------- */
-
-static struct memwall_answer *
-ask(const struct memwall_question *question, enum memwall_depth depth, const char **blamed,
-    GError **error)
-{
-    static const enum mw_depth depths[] = {MW_DEPTH_PLAN, MW_DEPTH_VERDICT, MW_DEPTH_FULL};
-    struct memwall_answer *answer = g_new0(struct memwall_answer, 1);
-
-    answer->depth = depth;
-    if (mw_lib_read(question, &answer->question, blamed, error)) {
-        if (depth == MEMWALL_WHAT_IF)
-            answer->question.settings.ops_max = MW_WHAT_IF_OPS_MAX;
-        answer->answer = mw_answer_new(&answer->question, answer->question.strategies[0],
-                                       depths[depth], false, error);
-    }
-    if (!answer->answer) {
-        memwall_answer_free(answer);
-        return NULL;
-    }
-    fill_texts(answer);
-    return answer;
-}
-
-/* Numbers have a point in them, whatever the caller's locale: for this thread, meanwhile. */
-static struct memwall_answer *
-ask_with_points(const struct memwall_question *question, enum memwall_depth depth,
-                const char **blamed, GError **error)
-{
-    locale_t points = newlocale(LC_NUMERIC_MASK, "C", duplocale(uselocale((locale_t)0)));
-    locale_t before = points ? uselocale(points) : (locale_t)0;
-    struct memwall_answer *answer = ask(question, depth, blamed, error);
-
-    if (points) {
-        uselocale(before);
-        freelocale(points);
-    }
-    return answer;
-}
-
-/* Within a question the listener hears of what is done; its end is the return. */
-struct hearing {
-    memwall_listener listener;
-    void *data;
-};
-
-static void
-hear(void *data, const char *doing, int simulated)
-{
-    const struct hearing *hearing = data;
-
-    if (doing)
-        hearing->listener(hearing->data, doing, simulated);
-}
-
-struct memwall_answer *
-memwall_ask(const struct memwall_question *question, enum memwall_depth depth,
-            struct memwall_error **error)
-{
-    struct hearing hearing = {question->listener, question->data};
-    const char *blamed = NULL;
-    GError *failed = NULL;
-
-    if (depth < MEMWALL_PLAN || depth > MEMWALL_WHAT_IF) {
-        mw_refuse(&failed, "depth %d: must be MEMWALL_PLAN, MEMWALL_SIMULATE or MEMWALL_WHAT_IF",
-                  (int)depth);
-        mw_lib_fail(failed, blamed, error);
-        return NULL;
-    }
-    if (hearing.listener)
-        mw_progress_listen(hear, &hearing);
-    struct memwall_answer *answer = ask_with_points(question, depth, &blamed, &failed);
-    mw_progress_end();
-    if (hearing.listener)
-        mw_progress_listen(NULL, NULL);
-    if (!answer)
-        mw_lib_fail(failed, blamed, error);
-    return answer;
-}
-
-void
-memwall_answer_free(struct memwall_answer *answer)
-{
-    if (!answer)
-        return;
-    mw_answer_free(answer->answer);
-    mw_lib_clear(&answer->question);
-    if (answer->figures)
-        json_node_unref(answer->figures);
-    g_free(answer->json);
-    g_free(answer->text);
-    g_free(answer->plan);
-    g_free(answer);
-}
-
-/* --- reading --------------------------------------------------------------------------------- */
 
 bool
 memwall_answer_fits(const struct memwall_answer *answer)
 {
-    return answer->answer->result->feasible;
+    bool fits = false;
+
+    for (size_t i = 0; i < answer->count; i++)
+        fits = fits || answer->answers[i]->result->feasible;
+    for (guint i = 0; answer->largest && i < answer->largest->len; i++)
+        fits = fits || g_array_index(answer->largest, struct mw_largest, i).layers > 0;
+    return fits;
 }
 
-/* What a name of one level leads to; NULL: nothing. */
+/* --- texts ----------------------------------------------------------------------------------- */
+
+/* Makes a text when it is first wanted, by whichever thread. */
+static const char *
+text_of(const struct memwall_answer *answer, enum memwall_form form)
+{
+    struct memwall_answer *kept = (struct memwall_answer *)answer;
+    char **text = form == MEMWALL_JSON   ? &kept->json
+                  : form == MEMWALL_TEXT ? &kept->text
+                                         : &kept->plan;
+
+    g_mutex_lock(&kept->lock);
+    if (!*text)
+        *text = mw_lib_string(answer, form, NULL);
+    g_mutex_unlock(&kept->lock);
+    return *text;
+}
+
+const char *
+memwall_answer_json(const struct memwall_answer *answer)
+{
+    return text_of(answer, MEMWALL_JSON);
+}
+
+const char *
+memwall_answer_text(const struct memwall_answer *answer)
+{
+    const char *text = text_of(answer, MEMWALL_TEXT);
+
+    return text ? text : "";
+}
+
+const char *
+memwall_answer_plan(const struct memwall_answer *answer)
+{
+    return text_of(answer, MEMWALL_PLAN_TEXT);
+}
+
+/* --- figures --------------------------------------------------------------------------------- */
+
 static JsonNode *
-step(JsonNode *node, const char *name)
+figures_of(const struct memwall_answer *answer)
+{
+    struct memwall_answer *kept = (struct memwall_answer *)answer;
+    const char *json = memwall_answer_json(answer);
+
+    g_mutex_lock(&kept->lock);
+    if (!kept->figures)
+        kept->figures = mw_json_parse(json, -1, "answer", NULL);
+    g_mutex_unlock(&kept->lock);
+    return kept->figures;
+}
+
+/* The node that one part of a name leads to; NULL: none. */
+static JsonNode *
+child(JsonNode *node, const char *name)
 {
     if (JSON_NODE_HOLDS_OBJECT(node))
         return json_object_get_member(json_node_get_object(node), name);
@@ -186,16 +85,24 @@ step(JsonNode *node, const char *name)
                                                 : NULL;
 }
 
+static bool
+is_of_whole(const char *name)
+{
+    return g_str_has_prefix(name, "answers.") || g_str_has_prefix(name, "largest.");
+}
+
 static JsonNode *
 figure(const struct memwall_answer *answer, const char *name)
 {
     g_auto(GStrv) path = g_strsplit(name, ".", -1);
-    JsonNode *node = answer->figures;
+    JsonNode *node = figures_of(answer);
 
-    node = node ? step(node, "answers") : NULL;
-    node = node ? step(node, "0") : NULL;
-    for (char **level = path; node && *level; level++)
-        node = step(node, *level);
+    if (!is_of_whole(name)) {
+        node = node ? child(node, "answers") : NULL;
+        node = node ? child(node, "0") : NULL;
+    }
+    for (char **part = path; node && *part; part++)
+        node = child(node, *part);
     return node;
 }
 
@@ -225,20 +132,36 @@ memwall_answer_string(const struct memwall_answer *answer, const char *name)
                : NULL;
 }
 
-const char *
-memwall_answer_json(const struct memwall_answer *answer)
+/* --- beside the figures ---------------------------------------------------------------------- */
+
+static char *
+profile_text(const struct memwall_answer *answer, const char *name)
 {
-    return answer->json;
+    g_auto(GStrv) parts = g_strsplit(name, ".", 2);
+
+    if (!strcmp(name, "profile.name"))
+        return g_strdup(mw_hwprofile_name(answer->question.profile));
+    return parts[0] && parts[1] ? mw_hwprofile_text(answer->question.profile, parts[0], parts[1])
+                                : NULL;
 }
 
 const char *
-memwall_answer_text(const struct memwall_answer *answer)
+memwall_answer_key(const struct memwall_answer *answer, const char *name)
 {
-    return answer->text;
+    struct memwall_answer *kept = (struct memwall_answer *)answer;
+
+    g_mutex_lock(&kept->lock);
+    if (!kept->keys)
+        kept->keys = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    char *text = g_hash_table_lookup(kept->keys, name);
+    if (!text && (text = profile_text(answer, name)))
+        g_hash_table_insert(kept->keys, g_strdup(name), text);
+    g_mutex_unlock(&kept->lock);
+    return text;
 }
 
 const char *
-memwall_answer_plan(const struct memwall_answer *answer)
+memwall_answer_warning(const struct memwall_answer *answer, size_t index)
 {
-    return answer->plan;
+    return index < answer->warnings->len ? answer->warnings->pdata[index] : NULL;
 }

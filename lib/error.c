@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "lib/question.h"
 
 struct memwall_error {
@@ -32,25 +33,49 @@ is_key(const char *name)
     return g_strv_contains((const char *const *)keys, name);
 }
 
-/* A message begins with the setting that it blames: "batch=0: must be", "gpu.memory_gib=x: ". */
+/* Where the rest of a message is, which begins with a name as this program spells it; else NULL. */
 static const char *
-setting_of(const char *message)
+behind(const char *message, const char *name)
 {
-    static const char *const others[] = {"model", "hardware", "strategy", "outlook", NULL};
-    size_t length = strcspn(message, "=: ");
-    g_autofree char *name = g_strndup(message, length);
+    g_autofree char *braced = g_strdup_printf("{%s}", name);
+    g_autofree char *spelled = mw_spelled(braced);
+    size_t length = strlen(spelled);
 
-    if (message[length] != '=' && message[length] != ':')
+    return g_str_has_prefix(message, spelled) && strchr("= :,", message[length]) && message[length]
+               ? message + length
+               : NULL;
+}
+
+/* "gpu.memory_gib=x: ", or as a command spells that. */
+static const char *
+key_of(const char *message)
+{
+    g_autofree char *before = mw_spelled("{key a.b}");
+    size_t length = strlen(before) - strlen("a.b");
+
+    if (strncmp(message, before, length))
         return NULL;
-    if (strchr(name, '.'))
-        return is_key(name) ? g_intern_string(name) : NULL;
-    return mw_setting_find(name) || g_strv_contains(others, name) ? g_intern_string(name) : NULL;
+    message += length;
+    g_autofree char *name = g_strndup(message, strcspn(message, "=: "));
+    return is_key(name) ? g_intern_string(name) : NULL;
+}
+
+const char *
+mw_lib_setting_of(const char *message)
+{
+    for (int i = 0; i < MW_SETTINGS_COUNT; i++)
+        if (behind(message, mw_settings_table[i].name))
+            return mw_settings_table[i].name;
+    for (int i = 0; mw_lib_names[i]; i++)
+        if (behind(message, mw_lib_names[i]))
+            return mw_lib_names[i];
+    return key_of(message);
 }
 
 bool
 mw_lib_fail(GError *failed, const char *setting, struct memwall_error **error)
 {
-    const char *named = setting_of(failed->message);
+    const char *named = mw_lib_setting_of(failed->message);
 
     if (error) {
         *error = g_new(struct memwall_error, 1);

@@ -23,11 +23,10 @@ strategies(void)
 static char **
 settings(void)
 {
-    static const char *const others[] = {"model", "hardware", "strategy", "outlook"};
     GPtrArray *names = g_ptr_array_new();
 
-    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
-        g_ptr_array_add(names, g_strdup(others[i]));
+    for (int i = 0; mw_lib_names[i]; i++)
+        g_ptr_array_add(names, g_strdup(mw_lib_names[i]));
     for (int i = 0; i < MW_SETTINGS_COUNT; i++)
         g_ptr_array_add(names, g_strdup(mw_settings_table[i].name));
     g_ptr_array_add(names, NULL);

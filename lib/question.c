@@ -1,13 +1,13 @@
-/* A question: texts by name, and what they come to. */
+/* A question: texts by name. */
 #include "lib/question.h"
 
 #include <string.h>
 
 #include "base/error.h"
-#include "base/homedir.h"
 #include "base/nearest.h"
 
-static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
+const char *const mw_lib_names[] = {"model",     "hardware",        "strategy", "outlook",
+                                    "deepspeed", "deepspeed-notes", "plan",     NULL};
 
 struct memwall_question *
 memwall_question_new(void)
@@ -27,6 +27,9 @@ memwall_question_free(struct memwall_question *question)
     g_free(question->hardware);
     g_free(question->strategy);
     g_free(question->outlook);
+    g_free(question->deepspeed);
+    g_free(question->deepspeed_notes);
+    g_free(question->plan);
     for (int i = 0; i < MW_SETTINGS_COUNT; i++)
         g_free(question->settings[i]);
     g_ptr_array_unref(question->keys);
@@ -51,10 +54,10 @@ text_of(struct memwall_question *question, const char *name)
         const char *name;
         char **text;
     } others[] = {
-        {"model", &question->model},
-        {"hardware", &question->hardware},
-        {"strategy", &question->strategy},
-        {"outlook", &question->outlook},
+        {"model", &question->model},         {"hardware", &question->hardware},
+        {"strategy", &question->strategy},   {"outlook", &question->outlook},
+        {"deepspeed", &question->deepspeed}, {"deepspeed-notes", &question->deepspeed_notes},
+        {"plan", &question->plan},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
@@ -95,21 +98,6 @@ set_key(struct memwall_question *question, const char *name, const char *value)
         g_ptr_array_add(question->keys, g_strdup_printf("%s=%s", name, value));
 }
 
-static bool
-parse_outlook(const char *text, int *outlook, GError **error)
-{
-    for (*outlook = 0; *outlook < MW_OUTLOOK_COUNT; ++*outlook)
-        if (!strcmp(text, outlook_names[*outlook]))
-            return true;
-    return mw_refuse(error, "{outlook=%s}: must be low, typical or high", text);
-}
-
-static bool
-is_sliced(const struct memwall_question *question)
-{
-    return question->settings[mw_setting_find("tp") - mw_settings_table] != NULL;
-}
-
 /* A part of a sequence may come to whole ones with tp, which may be set later. */
 static bool
 check_setting(const struct memwall_question *question, const struct mw_setting *setting,
@@ -119,7 +107,14 @@ check_setting(const struct memwall_question *question, const struct mw_setting *
 
     mw_settings_init(&settings);
     return mw_setting_read(setting, value, true, &settings, NULL) ||
-           mw_setting_read(setting, value, is_sliced(question), &settings, error);
+           mw_setting_read(setting, value, mw_lib_is_sliced(question), &settings, error);
+}
+
+static bool
+check_switch(const char *name, const char *value, GError **error)
+{
+    return !strcmp(value, "on") || !strcmp(value, "off") ||
+           mw_refuse(error, "%s=%s: must be on or off", name, value);
 }
 
 /* What can be said of a value alone. */
@@ -128,7 +123,7 @@ check_value(const struct memwall_question *question, const char *name, const cha
             GError **error)
 {
     const struct mw_setting *setting = mw_setting_find(name);
-    enum mw_strategy strategy;
+    struct mw_question strategies = {.strategy_count = 0};
     int outlook;
 
     if (is_key(name)) {
@@ -138,8 +133,10 @@ check_value(const struct memwall_question *question, const char *name, const cha
     if (setting)
         return check_setting(question, setting, value, error);
     if (!strcmp(name, "strategy"))
-        return mw_strategy_parse(value, &strategy, error);
-    return strcmp(name, "outlook") || parse_outlook(value, &outlook, error);
+        return mw_lib_strategies(value, &strategies, error);
+    if (!strcmp(name, "deepspeed-notes"))
+        return check_switch(name, value, error);
+    return strcmp(name, "outlook") || mw_lib_outlook(value, &outlook, error);
 }
 
 static bool
@@ -182,90 +179,4 @@ memwall_question_get(const struct memwall_question *question, const char *name)
     return index < question->keys->len
                ? (const char *)question->keys->pdata[index] + strlen(name) + 1
                : NULL;
-}
-
-/* --- what it comes to ------------------------------------------------------------------------ */
-
-/* This machine's, which the command measures and the library does not. */
-static struct mw_hwprofile *
-load_here(GError **error)
-{
-    g_autofree char *config = mw_homedir_path(MW_HOMEDIR_CONFIG);
-    g_autofree char *path = g_build_filename(config, "hwprofiles", "here.ini", NULL);
-
-    if (g_file_test(path, G_FILE_TEST_EXISTS))
-        return mw_hwprofile_load(path, error);
-    mw_refuse(error,
-              "{hardware=here}: this machine was not measured (there is no %s): "
-              "`memwall calibrate` does that, or name another profile",
-              path);
-    return NULL;
-}
-
-bool
-mw_lib_profile(const struct memwall_question *question, struct mw_question *out, GError **error)
-{
-    bool here = !question->hardware || !strcmp(question->hardware, "here");
-    int only = -1;
-
-    if (question->outlook && !parse_outlook(question->outlook, &only, error))
-        return false;
-    out->profile = here ? load_here(error) : mw_hwprofile_load(question->hardware, error);
-    if (!out->profile)
-        return false;
-    for (guint i = 0; i < question->keys->len; i++)
-        if (!mw_hwprofile_set(out->profile, question->keys->pdata[i], error))
-            return false;
-    out->modified = question->keys->len > 0;
-    if (!mw_hwprofile_check(out->profile, error))
-        return false;
-    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
-        out->hardware[outlook] = mw_hwprofile_read(out->profile, only < 0 ? outlook : only);
-    out->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
-    return true;
-}
-
-bool
-mw_lib_settings(const struct memwall_question *question, struct mw_settings *settings,
-                GError **error)
-{
-    bool sliced = is_sliced(question);
-
-    for (int i = 0; i < MW_SETTINGS_COUNT; i++)
-        if (question->settings[i] &&
-            !mw_setting_read(&mw_settings_table[i], question->settings[i], sliced, settings, error))
-            return false;
-    return true;
-}
-
-bool
-mw_lib_read(const struct memwall_question *question, struct mw_question *out, const char **blamed,
-            GError **error)
-{
-    *out = (struct mw_question){.strategy_count = 1, .ends = true};
-    *blamed = "model";
-    if (!question->model)
-        return mw_refuse(error, "{model}: is missing; give the name of a preset or the path of a "
-                                "config.json");
-    if (!mw_model_load(question->model, &out->model, error))
-        return false;
-    *blamed = "hardware";
-    if (!mw_lib_profile(question, out, error))
-        return false;
-    *blamed = "strategy";
-    mw_settings_init(&out->settings);
-    if (question->strategy &&
-        !mw_strategy_parse(question->strategy, &out->settings.strategy, error))
-        return false;
-    *blamed = NULL;
-    out->strategies[0] = out->settings.strategy;
-    return mw_lib_settings(question, &out->settings, error);
-}
-
-void
-mw_lib_clear(struct mw_question *question)
-{
-    mw_hwprofile_free(question->profile);
-    mw_deepspeed_said_clear(&question->deepspeed);
-    question->profile = NULL;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "plan/plan.h"
+#include "study/largest.h"
 #include "study/result.h"
 
 void mw_table_plan(FILE *out, const struct mw_result *result); /* what is kept where */
@@ -20,10 +21,13 @@ void mw_table_plan(FILE *out, const struct mw_result *result); /* what is kept w
 void mw_table_simulate(FILE *out, const struct mw_result *result, bool details);
 /* Several strategies, one row each. */
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
+/* The most layers that fit; `ops_max` is the limit that "or more" speaks of. */
+void mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, int64_t ops_max);
 
 /* An object whose "answers" are the results, however many.  What cannot be said is null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
+void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);
 
 /* Chrome trace (opens in Perfetto): one process per rank, one track per lane, operators by name,
  * memory of each tier as counters. */

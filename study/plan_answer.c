@@ -1,8 +1,10 @@
 /* What the simulator says of a plan alone, whose model and settings nobody names. */
 #include <math.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/spell.h"
 #include "study/evaluate.h"
 #include "study/fill.h"
 
@@ -173,4 +175,39 @@ mw_answer_of_plan(const struct mw_question *question, const char *name, struct m
         return answer;
     mw_answer_free(answer);
     return NULL;
+}
+
+/* --- the machine that it was made for --------------------------------------------------------- */
+
+/* Capacities of one machine agree to rounding, unless a key was set. */
+#define SAME_MEMORY 0.01
+
+static const char *
+other_memory(const struct mw_plan *plan, const struct mw_result *r)
+{
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        double then = (double)plan->tiers[t].capacity_bytes,
+               now = (double)r->tiers[t].capacity_bytes;
+        if (fabs(then - now) > SAME_MEMORY * fmax(then, now))
+            return mw_tier_name(t);
+    }
+    return NULL;
+}
+
+char *
+mw_answer_other_machine(const struct mw_question *question, const char *name,
+                        const struct mw_answer *answer)
+{
+    const char *here = mw_hwprofile_name(question->profile);
+    const char *then = answer->plan->machine;
+    const char *tier = other_memory(answer->plan, answer->result);
+
+    if (then && strcmp(then, here))
+        return mw_spelled_printf("%s: the plan was made for machine %s; this answer is for %s, "
+                                 "{hardware} names another",
+                                 name, then, here);
+    return tier ? mw_spelled_printf("%s: the plan was made for another amount of %s memory than %s "
+                                    "has; this answer is for %s, {hardware} names another",
+                                    name, tier, here, here)
+                : NULL;
 }

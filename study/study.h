@@ -59,6 +59,10 @@ struct mw_answer *mw_answer_new(const struct mw_question *question, enum mw_stra
  * model.  What does not fit there is not timed. */
 struct mw_answer *mw_answer_of_plan(const struct mw_question *question, const char *name,
                                     struct mw_plan *plan, GError **error);
+/* Of such an answer, a line for whoever does not know that the plan was made for another machine
+ * than the question's; NULL: it was made for this one.  g_free it. */
+char *mw_answer_other_machine(const struct mw_question *question, const char *name,
+                              const struct mw_answer *answer);
 
 void mw_answer_free(struct mw_answer *answer);
 

@@ -178,7 +178,12 @@ def check_python(box):
                              "progress=lambda *at: heard.append(at))\n"
                              "assert heard and a.strategy == a['strategy']\n"
                              "assert a.plan_text.startswith('memwall-plan')\n"
-                             "assert a.strategy in a.text\n"
+                             "assert a.strategy in a.text and a.warnings == []\n"
+                             "rows = memwall.compare('tiny', 'rtx4090', batch=2,\n"
+                             "                       strategies=['zero3', 'zero-offload'])\n"
+                             "assert [r.strategy for r in rows] == ['zero3', 'zero-offload']\n"
+                             "most = memwall.largest('gpt3-13b', 'rtx4090', strategy='ddp')\n"
+                             "assert most[0].layers > 0, most\n"
                              "print(a.json)"))
     if said != answer_of_command(box):
         yield "the answer is not the command's"

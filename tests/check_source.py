@@ -50,7 +50,8 @@ BELOW = {
     "calibrate": {"base", "plan", "hardware", "exec/host", "exec/memory", "exec/nvme",
                   "exec/ranks", "exec/device"},
     "report": {"base", "plan", "hardware", "study"},
-    "lib": {"base", "plan", "hardware", "model", "planner/settings", "planner", "study", "report"},
+    "lib": {"base", "plan", "hardware", "model", "planner/settings", "planner/deepspeed", "planner",
+            "study", "report"},
     "cli": None,  # all
 }
 FOLDERS = sorted({room.split("/")[0] for room in BELOW})

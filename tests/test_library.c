@@ -1,7 +1,10 @@
 /* libmemwall through its header alone. */
 #include <glib.h>
+#include <glib/gstdio.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/memwall.h"
@@ -101,19 +104,6 @@ test_does_not_fit(void)
     memwall_question_free(question);
 }
 
-static const struct {
-    const char *name, *value, *setting, *message;
-    enum memwall_code code;
-} refused[] = {
-    {"batch", "0", "batch", "batch=0: must be ", MEMWALL_INVALID},
-    {"sequ", "1", NULL, "sequ: no setting of this name; did you mean seq?", MEMWALL_INVALID},
-    {"--batch", "1", NULL, "--batch: no setting of this name", MEMWALL_INVALID},
-    {"nvme.drives", "x", "nvme.drives", "nvme.drives=x: must be ", MEMWALL_INVALID},
-    {"nvm.drives", "1", "nvm.drives", "nvm.drives=1: ", MEMWALL_INVALID},
-    {"strategy", "zero9", "strategy", "", MEMWALL_INVALID},
-    {"outlook", "worst", "outlook", "outlook=worst: must be low, typical or high", MEMWALL_INVALID},
-};
-
 static void
 check_error(struct memwall_error *error, enum memwall_code code, const char *setting,
             const char *message)
@@ -125,6 +115,232 @@ check_error(struct memwall_error *error, enum memwall_code code, const char *set
     g_assert_null(strchr(memwall_error_message(error), '\n'));
     memwall_error_free(error);
 }
+
+/* --- several strategies, layers, plans that were written -------------------------------------- */
+
+static struct memwall_answer *
+ask(const char *const *pairs, enum memwall_depth depth)
+{
+    struct memwall_question *question = question_of(pairs);
+    struct memwall_error *error = NULL;
+    struct memwall_answer *answer = memwall_ask(question, depth, &error);
+
+    g_assert_cmpstr(error ? memwall_error_message(error) : NULL, ==, NULL);
+    memwall_question_free(question);
+    return answer;
+}
+
+/* What memwall_answer_print prints; NULL where it refuses, with a message that has the words. */
+static char *
+printed(const struct memwall_answer *answer, enum memwall_form form, const char *words)
+{
+    struct memwall_error *error = NULL;
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    bool good = memwall_answer_print(answer, form, out, &error);
+
+    fclose(out);
+    g_assert_true(good == !words);
+    if (good)
+        return text;
+    g_assert_cmpint(memwall_error_code(error), ==, MEMWALL_INVALID);
+    g_assert_nonnull(strstr(memwall_error_message(error), words));
+    g_assert_cmpuint(length, ==, 0);
+    memwall_error_free(error);
+    free(text);
+    return NULL;
+}
+
+/* Each strategy has the figures that it has alone, and the quick depth leaves out ranges. */
+static void
+test_several(void)
+{
+    static const char *const pairs[] = {"model",   "tiny",     "hardware",
+                                        "rtx4090", "strategy", "zero3,zero-offload",
+                                        "batch",   "2",        NULL};
+    struct memwall_answer *both = ask(pairs, MEMWALL_SIMULATE), *alone = answer_small(1);
+    struct memwall_answer *quick = ask(pairs, MEMWALL_STEP);
+    char *csv = printed(both, MEMWALL_CSV, NULL);
+    double none;
+
+    g_assert_true(memwall_answer_fits(both));
+    g_assert_cmpstr(memwall_answer_string(both, "strategy"), ==, "zero3");
+    g_assert_cmpstr(memwall_answer_string(both, "answers.1.strategy"), ==, "zero-offload");
+    g_assert_null(memwall_answer_string(both, "answers.2.strategy"));
+    g_assert_cmpfloat(number(both, "step_time_s"), ==, number(alone, "step_time_s"));
+    g_assert_cmpfloat(number(quick, "answers.1.step_time_s"), ==,
+                      number(both, "answers.1.step_time_s"));
+    g_assert_cmpfloat(number(both, "answers.1.range.step_time_s.low"), >, 0);
+    g_assert_false(memwall_answer_number(quick, "answers.1.range.step_time_s.low", &none));
+    g_assert_null(memwall_answer_warning(both, 0));
+    g_assert_nonnull(strstr(csv, "zero-offload"));
+    g_assert_null(printed(both, MEMWALL_PLAN_TEXT, "one strategy"));
+    g_assert_null(memwall_answer_plan(both));
+    free(csv);
+    memwall_answer_free(both);
+    memwall_answer_free(quick);
+    memwall_answer_free(alone);
+}
+
+static void
+test_largest(void)
+{
+    static const char *const pairs[] = {"model",    "gpt3-13b",         "hardware", "rtx4090",
+                                        "strategy", "ddp,zero-offload", NULL};
+    struct memwall_answer *largest = ask(pairs, MEMWALL_LARGEST);
+
+    g_assert_true(memwall_answer_fits(largest));
+    g_assert_cmpstr(memwall_answer_string(largest, "largest.0.strategy"), ==, "ddp");
+    g_assert_cmpfloat(number(largest, "largest.1.layers"), >, number(largest, "largest.0.layers"));
+    g_assert_nonnull(strstr(memwall_answer_text(largest), "zero-offload"));
+    g_assert_null(printed(largest, MEMWALL_CSV, "text or JSON"));
+    g_assert_null(memwall_answer_string(largest, "strategy"));
+    memwall_answer_free(largest);
+}
+
+static char *
+file_in(const char *folder, const char *name)
+{
+    return g_build_filename(folder, name, NULL);
+}
+
+static void
+remove_file(char *path)
+{
+    g_assert_cmpint(g_unlink(path), ==, 0);
+    g_free(path);
+}
+
+/* A plan that was written, on the machine that it was made for and on another. */
+static void
+test_written_plan(void)
+{
+    g_autofree char *folder = g_dir_make_tmp("memwall-library-XXXXXX", NULL);
+    char *path = file_in(folder, "plan.txt");
+    struct memwall_answer *made = answer_small(MEMWALL_PLAN), *first = answer_small(1);
+
+    g_assert_true(memwall_answer_write(made, MEMWALL_PLAN_TEXT, path, NULL));
+    const char *const there[] = {"plan", path, NULL};
+    const char *const elsewhere[] = {"plan", path, "hardware", "dgx2", NULL};
+    const char *const mixed[] = {"plan", path, "batch", "2", NULL};
+    struct memwall_answer *read = ask(there, MEMWALL_SIMULATE);
+    struct memwall_answer *moved = ask(elsewhere, MEMWALL_SIMULATE);
+    struct memwall_question *question = question_of(mixed);
+    struct memwall_error *error = NULL;
+
+    g_assert_cmpfloat(number(read, "step_time_s"), ==, number(first, "step_time_s"));
+    g_assert_cmpstr(memwall_answer_plan(read), ==, memwall_answer_plan(made));
+    g_assert_null(memwall_answer_warning(read, 0));
+    g_assert_nonnull(strstr(memwall_answer_warning(moved, 0), "made for machine rtx4090"));
+    g_assert_null(printed(read, MEMWALL_DEEPSPEED, "does not hold its settings"));
+    g_assert_null(memwall_ask(question, MEMWALL_SIMULATE, &error));
+    check_error(error, MEMWALL_INVALID, "batch", "batch: cannot be set");
+    g_assert_false(memwall_question_check(question, &error));
+    check_error(error, MEMWALL_INVALID, "batch", "batch: cannot be set");
+    memwall_question_free(question);
+    memwall_answer_free(made);
+    memwall_answer_free(first);
+    memwall_answer_free(read);
+    memwall_answer_free(moved);
+    remove_file(path);
+    g_rmdir(folder);
+}
+
+/* The settings of a DeepSpeed file that an answer wrote lead to the same step. */
+static void
+test_deepspeed(void)
+{
+    static const char *const offload[] = {
+        "model", "tiny", "hardware", "rtx4090", "strategy", "zero-offload", "batch", "2", NULL};
+    g_autofree char *folder = g_dir_make_tmp("memwall-library-XXXXXX", NULL);
+    char *path = file_in(folder, "ds_config.json");
+    struct memwall_answer *made = ask(offload, MEMWALL_SIMULATE);
+
+    g_assert_true(memwall_answer_write(made, MEMWALL_DEEPSPEED, path, NULL));
+    const char *const again[] = {"model", "tiny", "hardware", "rtx4090", "deepspeed", path, NULL};
+    struct memwall_answer *read = ask(again, MEMWALL_SIMULATE);
+    g_assert_cmpstr(memwall_answer_string(read, "strategy"), ==, "zero-offload");
+    g_assert_cmpfloat(number(read, "step_time_s"), ==, number(made, "step_time_s"));
+    memwall_answer_free(made);
+    memwall_answer_free(read);
+    remove_file(path);
+    g_rmdir(folder);
+}
+
+static void
+test_forms(void)
+{
+    struct memwall_answer *answer = answer_small(MEMWALL_SIMULATE);
+    struct memwall_error *error = NULL;
+    char *text = printed(answer, MEMWALL_TEXT, NULL),
+         *more = printed(answer, MEMWALL_DETAILS, NULL);
+
+    g_assert_cmpstr(text, ==, memwall_answer_text(answer));
+    g_assert_cmpuint(strlen(more), >, strlen(text));
+    g_assert_null(printed(answer, MEMWALL_TRACE, "goes to a file"));
+    g_assert_null(printed(answer, (enum memwall_form)99, "form 99"));
+    g_assert_false(memwall_answer_write(answer, MEMWALL_JSON, "/nonexistent/x", &error));
+    g_assert_cmpint(memwall_error_code(error), ==, MEMWALL_IO);
+    memwall_error_free(error);
+    free(text);
+    free(more);
+    memwall_answer_free(answer);
+}
+
+static void
+test_profile_keys(void)
+{
+    static const char *const pairs[] = {"model",          "tiny", "hardware", "rtx4090",
+                                        "gpu.memory_gib", "20",   NULL};
+    struct memwall_answer *answer = ask(pairs, MEMWALL_PLAN);
+    const char *memory = memwall_answer_key(answer, "gpu.memory_gib");
+
+    g_assert_cmpstr(memory, ==, "20");
+    g_assert_true(memwall_answer_key(answer, "gpu.memory_gib") == memory);
+    g_assert_cmpstr(memwall_answer_key(answer, "gpu.bf16"), ==, "true");
+    g_assert_cmpstr(memwall_answer_key(answer, "profile.name"), ==, "rtx4090");
+    g_assert_null(memwall_answer_key(answer, "profile.disturbed"));
+    g_assert_null(memwall_answer_key(answer, "gpu.nothing"));
+    g_assert_null(memwall_answer_key(answer, "gpu"));
+    g_assert_null(memwall_answer_key(answer, ""));
+    memwall_answer_free(answer);
+}
+
+/* What is checked holds without a profile, whose name may be wrong. */
+static void
+test_check(void)
+{
+    static const char *const good[] = {"model", "tiny", "hardware", "dgx9", "batch", "2", NULL};
+    static const char *const bad[] = {"model", "tiny", "batch", "3", "global-batch", "4", NULL};
+    struct memwall_question *questions[] = {question_of(good), question_of(bad)};
+    struct memwall_error *error = NULL;
+
+    g_assert_true(memwall_question_check(questions[0], &error));
+    g_assert_null(error);
+    g_assert_false(memwall_question_check(questions[1], &error));
+    check_error(error, MEMWALL_INVALID, "global-batch", "global-batch=4: ");
+    for (size_t i = 0; i < G_N_ELEMENTS(questions); i++)
+        memwall_question_free(questions[i]);
+}
+
+/* --- what is refused -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *value, *setting, *message;
+    enum memwall_code code;
+} refused[] = {
+    {"batch", "0", "batch", "batch=0: must be ", MEMWALL_INVALID},
+    {"sequ", "1", NULL, "sequ: no setting of this name; did you mean seq?", MEMWALL_INVALID},
+    {"--batch", "1", NULL, "--batch: no setting of this name", MEMWALL_INVALID},
+    {"nvme.drives", "x", "nvme.drives", "nvme.drives=x: must be ", MEMWALL_INVALID},
+    {"nvm.drives", "1", "nvm.drives", "nvm.drives=1: ", MEMWALL_INVALID},
+    {"strategy", "zero9", "strategy", "", MEMWALL_INVALID},
+    {"strategy", "ddp,zero3,ddp", "strategy", "is named twice", MEMWALL_INVALID},
+    {"strategy", "auto,zero3", "strategy", "give it alone", MEMWALL_INVALID},
+    {"deepspeed-notes", "1", "deepspeed-notes", "must be on or off", MEMWALL_INVALID},
+    {"outlook", "worst", "outlook", "outlook=worst: must be low, typical or high", MEMWALL_INVALID},
+};
 
 static void
 test_set(void)
@@ -307,6 +523,13 @@ main(int argc, char **argv)
     g_test_add_func("/library/figures", test_figures);
     g_test_add_func("/library/depths", test_depths);
     g_test_add_func("/library/does-not-fit", test_does_not_fit);
+    g_test_add_func("/library/several", test_several);
+    g_test_add_func("/library/largest", test_largest);
+    g_test_add_func("/library/written-plan", test_written_plan);
+    g_test_add_func("/library/deepspeed", test_deepspeed);
+    g_test_add_func("/library/forms", test_forms);
+    g_test_add_func("/library/profile-keys", test_profile_keys);
+    g_test_add_func("/library/check", test_check);
     g_test_add_func("/library/set", test_set);
     g_test_add_func("/library/ask-refuses", test_ask_refuses);
     g_test_add_func("/library/free-of-nothing", test_free_of_nothing);

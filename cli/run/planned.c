@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "cli/plan_file.h"
 #include "study/evaluate.h"
+#include "study/plan_file.h"
 
 static bool
 refuse(const struct cli_request *request, const char *why, GError **error)
@@ -32,7 +32,7 @@ static bool
 take_plan(const struct cli_request *request, struct mw_decoder *decoder, int64_t *seq,
           GError **error)
 {
-    struct mw_plan *plan = cli_plan_file_read(request->plan_file, error);
+    struct mw_plan *plan = mw_plan_file_read(request->plan_file, error);
     bool good = plan && can_run(request, plan, error);
 
     if (good) {
@@ -74,7 +74,7 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
 struct mw_answer *
 cli_run_plan_answer(const struct cli_request *request, GError **error)
 {
-    struct mw_plan *plan = cli_plan_file_read(request->plan_file, error);
+    struct mw_plan *plan = mw_plan_file_read(request->plan_file, error);
 
     if (!plan || !can_run(request, plan, error)) {
         mw_plan_free(plan);
@@ -92,6 +92,16 @@ cli_run_plan_answer(const struct cli_request *request, GError **error)
     answer->result->model = g_strdup(plan->model ? plan->model : "unnamed");
     answer->result->strategy = g_strdup(plan->strategy ? plan->strategy : "plan");
     return answer;
+}
+
+char *
+cli_run_plan_model(const char *path)
+{
+    struct mw_plan *plan = mw_plan_file_read(path, NULL);
+    char *word = g_strdup(plan && plan->model ? plan->model : "plan");
+
+    mw_plan_free(plan);
+    return g_strcanon(word, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-_", '-');
 }
 
 double

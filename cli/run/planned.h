@@ -14,6 +14,10 @@ bool cli_run_decoder(const struct cli_request *request, struct mw_decoder *decod
  * cannot be run. */
 struct mw_answer *cli_run_plan_answer(const struct cli_request *request, GError **error);
 
+/* A word that stands for the model of the plan in a file; no path, whatever the file says.  g_free
+ * it. */
+char *cli_run_plan_model(const char *path);
+
 /* FLOPs of the model of one rank and step: products forward, and twice that backward (PaLM, arXiv
  * 2204.02311, App. B), however the plan computes them. */
 double cli_run_flops(const struct mw_answer *answer);

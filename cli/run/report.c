@@ -1,10 +1,10 @@
 #include "cli/run/report.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/whole_file.h"
 #include "cli/compare.h"
-#include "cli/output.h"
 #include "cli/run/gather.h"
 #include "cli/run/log.h"
 #include "cli/run/paths.h"
@@ -40,6 +40,33 @@ check_writable(struct cli_training *training, const char *path, GError **error)
     return true;
 }
 
+static bool
+write_plan(const char *path, const struct mw_plan *plan, GError **error)
+{
+    struct mw_file *file = mw_file_open(path, error);
+
+    if (!file)
+        return false;
+    mw_plan_write(plan, file->stream);
+    return mw_file_commit(file, error);
+}
+
+static bool
+write_deepspeed(const char *path, const struct mw_sizing *sizing, GError **error)
+{
+    g_autofree char *text = mw_deepspeed_text_of(sizing);
+
+    return mw_file_write(path, text, strlen(text), error);
+}
+
+static bool
+write_plan_files(const struct cli_request *request, const struct mw_answer *answer, GError **error)
+{
+    return (!request->output || write_plan(request->output, answer->plan, error)) &&
+           (!request->write_deepspeed ||
+            write_deepspeed(request->write_deepspeed, answer->sizing, error));
+}
+
 bool
 cli_run_report_prepare(struct cli_training *training, GError **error)
 {
@@ -51,8 +78,7 @@ cli_run_report_prepare(struct cli_training *training, GError **error)
            check_writable(training, request->trace, error) &&
            check_writable(training, request->plot, error) &&
            check_writable(training, training->options.save_timeline, error) &&
-           cli_run_log_check(training, error) &&
-           cli_write_plan_files(request, training->answer, error);
+           cli_run_log_check(training, error) && write_plan_files(request, training->answer, error);
 }
 
 /* --- meanwhile ------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 #include "cli/run/training.h"
 
 /* Of a command line that asks for --resume, where it was parsed and before it is looked at: fills
- * in `request`, *strategies and the options that cli_run_options_read and cli_options_apply are to
+ * in `request`, *strategies and the options that cli_run_options_read and cli_options_ask are to
  * read.  False with *error: there is no such run, or a file of the run's is not there any more. */
 bool cli_run_taken_fill(struct cli_request *request, char **strategies, GError **error);
 

@@ -116,5 +116,7 @@ struct mw_deepspeed_facts {
  * is said), no activation checkpoints on NVMe (the CPU is named) and offloads only from certain
  * stages on (the lowest that can is named). */
 char *mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_facts *facts);
+/* The same of a plan's sizing, whose facts it computes. */
+char *mw_deepspeed_text_of(const struct mw_sizing *sizing);
 
 #endif

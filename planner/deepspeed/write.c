@@ -296,3 +296,34 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
     json_builder_end_object(json);
     return text_of(json);
 }
+
+static int64_t
+largest_part(const struct mw_sizing *sizing)
+{
+    int64_t largest = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int u = 0; u < sizing->classes[c].unit_count; u++)
+            largest = MAX(largest, sizing->classes[c].units[u].tile_params);
+    return largest;
+}
+
+char *
+mw_deepspeed_text_of(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+    const int64_t part = largest_part(sizing);
+    const struct mw_deepspeed_facts facts = {
+        .micro_batch = s->micro_batch,
+        .grad_accum = s->grad_accum,
+        .train_batch = s->micro_batch * sizing->ranks * s->grad_accum,
+        .prefetch_elements = part * s->prefetch,
+        .live_elements = part * (s->prefetch + 1),
+        .largest_unit_elements = part,
+        .buffers = mw_deepspeed_buffers(sizing),
+        .nvme_queue_depth = sizing->hardware->nvme_queue_depth,
+        .nvme_block_bytes = sizing->hardware->nvme_block_bytes,
+    };
+
+    return mw_deepspeed_text(s, &facts);
+}

@@ -11,18 +11,19 @@ hardware profile stand in a dict: keys={"host.memory_gib": 256}.  docs/library.m
 them all, and the figures of an answer.
 """
 import ctypes
+import itertools
 import json as _json
 
 from memwall._library import LISTENER, library
 
-__all__ = ["Answer", "Error", "names", "plan", "simulate", "version"]
+__all__ = ["Answer", "Error", "compare", "largest", "names", "plan", "simulate", "version"]
 
 CODES = {1: "invalid", 2: "format", 3: "io", 4: "device", 5: "large"}
-PLAN, SIMULATE, WHAT_IF = range(3)
+PLAN, SIMULATE, WHAT_IF, STEP, LARGEST = range(5)
 
 
 class Error(ValueError):
-    """What cannot be answered: `code` is one of CODES' words, `setting` what is wrong, or None."""
+    """Says why there is no answer: `code` is one of CODES' words, `setting` what is wrong, or None."""
 
     def __init__(self, message, code, setting):
         super().__init__(message)
@@ -46,12 +47,13 @@ class Answer(Figures):
     """The best plan: figures as the command's JSON has them (docs/schema.json, "result").
 
     `text` is for people, `plan_text` the plan that the command simulates and runs, or None where
-    it does not fit, and `json` the whole answer as the command prints it.
+    it does not fit, and `json` the whole answer as the command prints it.  `warnings` lists what to
+    know before trusting it.
     """
 
-    def __init__(self, json, text, plan_text):
+    def __init__(self, json, text, plan_text, warnings):
         super().__init__(_json.loads(json, object_hook=Figures)["answers"][0])
-        self.__dict__.update(json=json, text=text, plan_text=plan_text)
+        self.__dict__.update(json=json, text=text, plan_text=plan_text, warnings=warnings)
 
     def __repr__(self):
         return f"<memwall.Answer: {self['plan']}{'' if self['feasible'] else ', does not fit'}>"
@@ -85,7 +87,24 @@ def _text(read, answer):
     return text.decode() if text is not None else None
 
 
-def _ask(depth, settings, keys, progress):
+def _warnings(answer):
+    texts = (library.memwall_answer_warning(answer, index) for index in itertools.count())
+    return [text.decode() for text in itertools.takewhile(bool, texts)]
+
+
+def _answer(answer):
+    return Answer(_text(library.memwall_answer_json, answer),
+                  _text(library.memwall_answer_text, answer),
+                  _text(library.memwall_answer_plan, answer), _warnings(answer))
+
+
+def _rows(name):
+    """Reads a list of the answer's JSON."""
+    return lambda answer: _json.loads(library.memwall_answer_json(answer),
+                                      object_hook=Figures)[name]
+
+
+def _ask(depth, settings, keys, progress, read=_answer):
     question = library.memwall_question_new()
     error = ctypes.c_void_p()
     listener = LISTENER(
@@ -105,18 +124,17 @@ def _ask(depth, settings, keys, progress):
     if not answer:
         _raise(error)
     try:
-        return Answer(_text(library.memwall_answer_json, answer),
-                      _text(library.memwall_answer_text, answer),
-                      _text(library.memwall_answer_plan, answer))
+        return read(answer)
     finally:
         library.memwall_answer_free(answer)
 
 
-def simulate(model, hardware=None, *, keys=None, what_if=False, progress=None, **settings):
+def simulate(model=None, hardware=None, *, keys=None, what_if=False, progress=None, **settings):
     """The best plan and how fast it is.  Without `hardware`: this machine, once it was calibrated.
 
     progress(doing, simulated) is called while it computes.  "Does not fit" is an answer:
-    its `feasible` is False, and `remedy` says what would make it fit.
+    its `feasible` is False, and `remedy` says what would make it fit.  Instead of a model,
+    plan="FILE" names a plan that was written before.
     """
     return _ask(WHAT_IF if what_if else SIMULATE,
                 {"model": model, "hardware": hardware, **settings}, keys, progress)
@@ -125,6 +143,18 @@ def simulate(model, hardware=None, *, keys=None, what_if=False, progress=None, *
 def plan(model, hardware=None, *, keys=None, progress=None, **settings):
     """What would be where, and whether it fits; no times."""
     return _ask(PLAN, {"model": model, "hardware": hardware, **settings}, keys, progress)
+
+
+def compare(model, hardware=None, *, strategies, keys=None, progress=None, **settings):
+    """Figures of several strategies, in a list; one that would take too long is left out."""
+    return _ask(SIMULATE, {"model": model, "hardware": hardware, "strategy": ",".join(strategies),
+                           **settings}, keys, progress, _rows("answers"))
+
+
+def largest(model, hardware=None, *, keys=None, progress=None, **settings):
+    """The most layers of the model that fit, for each strategy: figures in a list."""
+    return _ask(LARGEST, {"model": model, "hardware": hardware, **settings}, keys, progress,
+                _rows("largest"))
 
 
 def names(what):

@@ -5,6 +5,7 @@ import os
 LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
 
 _POINTER, _TEXT, _INT, _BOOL = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_bool
+_SIZE = ctypes.c_size_t
 _NAMES = ctypes.POINTER(ctypes.c_char_p)
 _ERROR = ctypes.POINTER(ctypes.c_void_p)
 
@@ -23,6 +24,7 @@ FUNCTIONS = {
     "memwall_answer_json": (_TEXT, _POINTER),
     "memwall_answer_text": (_TEXT, _POINTER),
     "memwall_answer_plan": (_TEXT, _POINTER),
+    "memwall_answer_warning": (_TEXT, _POINTER, _SIZE),
     "memwall_answer_free": (None, _POINTER),
     "memwall_names": (_NAMES, _TEXT),
     "memwall_names_free": (None, _NAMES),

@@ -1,0 +1,187 @@
+/* From a question to an answer. */
+#include <locale.h>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "lib/answer.h"
+#include "lib/question.h"
+#include "study/plan_file.h"
+
+static enum mw_depth
+depth_of(const struct memwall_answer *answer)
+{
+    static const enum mw_depth depths[] = {
+        [MEMWALL_PLAN] = MW_DEPTH_PLAN,
+        [MEMWALL_SIMULATE] = MW_DEPTH_VERDICT,
+        [MEMWALL_WHAT_IF] = MW_DEPTH_FULL,
+        [MEMWALL_STEP] = MW_DEPTH_ROW,
+    };
+    enum mw_depth depth = depths[answer->depth];
+
+    return answer->compares ? MIN(depth, MW_DEPTH_ROW) : depth;
+}
+
+/* Of several strategies, one whose step has too many ops is left out. */
+static bool
+leave_out(struct memwall_answer *answer, enum mw_strategy strategy, GError **refused)
+{
+    if (!answer->compares || !g_error_matches(*refused, MW_ERROR, MW_ERROR_LARGE))
+        return false;
+    g_ptr_array_add(answer->warnings,
+                    g_strdup_printf("%s is left out: %s", mw_strategy_name((int)strategy),
+                                    (*refused)->message));
+    g_clear_error(refused);
+    return true;
+}
+
+static bool
+answer_strategies(const struct memwall_question *question, struct memwall_answer *answer,
+                  GError **error)
+{
+    struct mw_question *asked = &answer->question;
+
+    answer->compares = asked->strategy_count > 1;
+    if (answer->depth == MEMWALL_WHAT_IF)
+        asked->settings.ops_max = MW_WHAT_IF_OPS_MAX;
+    asked->ends = answer->depth != MEMWALL_STEP;
+    for (int i = 0; i < asked->strategy_count; i++) {
+        GError *refused = NULL;
+        struct mw_answer *one =
+            mw_answer_new(asked, asked->strategies[i], depth_of(answer), false, &refused);
+        if (one) {
+            answer->answers[answer->count++] = one;
+        } else if (!leave_out(answer, asked->strategies[i], &refused)) {
+            mw_lib_blame_deepspeed(question, &asked->settings, &refused);
+            g_propagate_error(error, refused);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+answer_largest(struct memwall_answer *answer, GError **error)
+{
+    answer->largest = mw_largest_find(&answer->question, error);
+    return answer->largest != NULL;
+}
+
+static bool
+answer_plan(const struct memwall_question *question, struct memwall_answer *answer, GError **error)
+{
+    struct mw_plan *plan = mw_plan_file_read(question->plan, error);
+    struct mw_answer *one =
+        plan ? mw_answer_of_plan(&answer->question, question->plan, plan, error) : NULL;
+
+    if (!one)
+        return false;
+    answer->answers[answer->count++] = one;
+    char *other = mw_answer_other_machine(&answer->question, question->plan, one);
+    if (other)
+        g_ptr_array_add(answer->warnings, other);
+    return true;
+}
+
+static bool
+check_depth(const struct memwall_question *question, enum memwall_depth depth, GError **error)
+{
+    if ((int)depth < MEMWALL_PLAN || depth > MEMWALL_LARGEST)
+        return mw_refuse(error,
+                         "depth %d: must be MEMWALL_PLAN, MEMWALL_SIMULATE, MEMWALL_WHAT_IF, "
+                         "MEMWALL_STEP or MEMWALL_LARGEST",
+                         (int)depth);
+    if (question->plan && depth != MEMWALL_PLAN && depth != MEMWALL_SIMULATE)
+        return mw_refuse(error, "{plan}: a plan that was written before can only be simulated");
+    return true;
+}
+
+static struct memwall_answer *
+ask(const struct memwall_question *question, enum memwall_depth depth, const char **blamed,
+    GError **error)
+{
+    struct memwall_answer *answer = g_new0(struct memwall_answer, 1);
+
+    answer->depth = depth;
+    answer->warnings = g_ptr_array_new_with_free_func(g_free);
+    g_mutex_init(&answer->lock);
+    if (check_depth(question, depth, error) &&
+        mw_lib_read(question, &answer->question, blamed, error) &&
+        (question->plan               ? answer_plan(question, answer, error)
+         : (depth == MEMWALL_LARGEST) ? answer_largest(answer, error)
+                                      : answer_strategies(question, answer, error)))
+        return answer;
+    memwall_answer_free(answer);
+    return NULL;
+}
+
+/* Numbers have a point in them, whatever the caller's locale: for this thread, meanwhile. */
+static struct memwall_answer *
+ask_with_points(const struct memwall_question *question, enum memwall_depth depth,
+                const char **blamed, GError **error)
+{
+    locale_t points = newlocale(LC_NUMERIC_MASK, "C", duplocale(uselocale((locale_t)0)));
+    locale_t before = points ? uselocale(points) : (locale_t)0;
+    struct memwall_answer *answer = ask(question, depth, blamed, error);
+
+    if (points) {
+        uselocale(before);
+        freelocale(points);
+    }
+    return answer;
+}
+
+struct hearing {
+    memwall_listener listener;
+    void *data;
+};
+
+/* The listener hears of no end: that is the return. */
+static void
+hear(void *data, const char *doing, int simulated)
+{
+    const struct hearing *hearing = data;
+
+    if (doing)
+        hearing->listener(hearing->data, doing, simulated);
+}
+
+struct memwall_answer *
+memwall_ask(const struct memwall_question *question, enum memwall_depth depth,
+            struct memwall_error **error)
+{
+    struct hearing hearing = {question->listener, question->data};
+    const char *blamed = NULL;
+    GError *failed = NULL;
+
+    if (hearing.listener)
+        mw_progress_listen(hear, &hearing);
+    struct memwall_answer *answer = ask_with_points(question, depth, &blamed, &failed);
+    mw_progress_end();
+    if (hearing.listener)
+        mw_progress_listen(NULL, NULL);
+    if (!answer)
+        mw_lib_fail(failed, blamed, error);
+    return answer;
+}
+
+void
+memwall_answer_free(struct memwall_answer *answer)
+{
+    if (!answer)
+        return;
+    for (size_t i = 0; i < answer->count; i++)
+        mw_answer_free(answer->answers[i]);
+    if (answer->largest)
+        g_array_unref(answer->largest);
+    mw_lib_clear(&answer->question);
+    g_ptr_array_unref(answer->warnings);
+    g_mutex_clear(&answer->lock);
+    if (answer->figures)
+        json_node_unref(answer->figures);
+    if (answer->keys)
+        g_hash_table_unref(answer->keys);
+    g_free(answer->json);
+    g_free(answer->text);
+    g_free(answer->plan);
+    g_free(answer);
+}

@@ -1,0 +1,289 @@
+/* What the texts of a question come to. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/homedir.h"
+#include "base/spell.h"
+#include "lib/question.h"
+#include "study/plan_file.h"
+
+static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
+
+bool
+mw_lib_outlook(const char *text, int *outlook, GError **error)
+{
+    for (*outlook = 0; *outlook < MW_OUTLOOK_COUNT; ++*outlook)
+        if (!strcmp(text, outlook_names[*outlook]))
+            return true;
+    return mw_refuse(error, "{outlook=%s}: must be low, typical or high", text);
+}
+
+bool
+mw_lib_strategies(const char *text, struct mw_question *out, GError **error)
+{
+    /* g_strsplit makes no names of "", which is to be refused as a name. */
+    g_auto(GStrv) names = g_strsplit(*text ? text : ",", ",", -1);
+
+    out->strategy_count = 0;
+    for (char **name = names; *name; name++) {
+        enum mw_strategy strategy;
+        if (!mw_strategy_parse(*name, &strategy, error))
+            return false;
+        for (int i = 0; i < out->strategy_count; i++)
+            if (out->strategies[i] == strategy)
+                return mw_refuse(error, "{strategy=%s}: strategy %s is named twice", text, *name);
+        if (names[1] && strategy == MW_STRATEGY_AUTO)
+            return mw_refuse(error, "{strategy=%s}: auto tries all strategies; give it alone",
+                             text);
+        out->strategies[out->strategy_count++] = strategy;
+    }
+    return true;
+}
+
+bool
+mw_lib_is_sliced(const struct memwall_question *question)
+{
+    return question->settings[mw_setting_find("tp") - mw_settings_table] != NULL;
+}
+
+/* --- the machine ----------------------------------------------------------------------------- */
+
+/* This machine's profile, which the command measures and the library does not. */
+static struct mw_hwprofile *
+load_here(GError **error)
+{
+    g_autofree char *config = mw_homedir_path(MW_HOMEDIR_CONFIG);
+    g_autofree char *path = g_build_filename(config, "hwprofiles", "here.ini", NULL);
+
+    if (g_file_test(path, G_FILE_TEST_EXISTS))
+        return mw_hwprofile_load(path, error);
+    mw_refuse(error,
+              "{hardware=here}: this machine was not measured (there is no %s): "
+              "`memwall calibrate` does that, or name another profile",
+              path);
+    return NULL;
+}
+
+bool
+mw_lib_profile(const struct memwall_question *question, struct mw_question *out, GError **error)
+{
+    g_autofree char *planned =
+        !question->hardware && question->plan ? mw_plan_file_machine(question->plan) : NULL;
+    const char *name = planned ? planned : question->hardware;
+    bool here = !name || !strcmp(name, "here");
+    int only = -1;
+
+    if (question->outlook && !mw_lib_outlook(question->outlook, &only, error))
+        return false;
+    out->profile = here ? load_here(error) : mw_hwprofile_load(name, error);
+    if (!out->profile)
+        return false;
+    for (guint i = 0; i < question->keys->len; i++)
+        if (!mw_hwprofile_set(out->profile, question->keys->pdata[i], error))
+            return false;
+    out->modified = question->keys->len > 0;
+    if (!mw_hwprofile_check(out->profile, error))
+        return false;
+    for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
+        out->hardware[outlook] = mw_hwprofile_read(out->profile, only < 0 ? outlook : only);
+    out->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
+    return true;
+}
+
+/* --- settings -------------------------------------------------------------------------------- */
+
+static bool
+read_settings(const struct memwall_question *question, struct mw_settings *settings, GError **error)
+{
+    bool sliced = mw_lib_is_sliced(question);
+
+    for (int i = 0; i < MW_SETTINGS_COUNT; i++)
+        if (question->settings[i] &&
+            !mw_setting_read(&mw_settings_table[i], question->settings[i], sliced, settings, error))
+            return false;
+    return true;
+}
+
+/* Data-parallel GPUs that the settings ask for; 0: tensor slicing does not divide them. */
+static int64_t
+replicas(const struct mw_question *out)
+{
+    const struct mw_settings *s = &out->settings;
+    int64_t gpus = s->gpus_per_node == MW_AUTO ? out->hardware[MW_OUTLOOK_TYPICAL].gpus_per_node
+                                               : s->gpus_per_node;
+
+    return s->nodes * gpus % s->tp ? 0 : s->nodes * gpus / s->tp;
+}
+
+/* `out` has the settings of the question already.  They go before the file's words on the batch, so
+ * the file's own product need not come out. */
+static bool
+read_deepspeed(const struct memwall_question *question, struct mw_question *out, GError **error)
+{
+    struct mw_settings *s = &out->settings;
+    bool named = s->global_batch != MW_AUTO;
+    bool own_batch = named || s->micro_batch != MW_AUTO || s->grad_accum != MW_AUTO ||
+                     !out->profile; /* the number of ranks is not known yet */
+    bool placed[MW_STATE_COUNT];
+
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        placed[state] = s->placement[state].count > 0;
+    if (!mw_deepspeed_load(question->deepspeed, own_batch ? 0 : replicas(out), s, &out->deepspeed,
+                           error))
+        return false;
+    if (named)
+        s->batch_source = NULL;
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (placed[state])
+            s->device_key[state] = NULL;
+    int64_t tp = s->tp;
+    if (!read_settings(question, s, error))
+        return false;
+    return s->tp == tp || mw_refuse(error,
+                                    "{tp=%" G_GINT64_FORMAT "}: %s has tensor_parallel.autotp_size "
+                                    "%" G_GINT64_FORMAT "; leave one of them out",
+                                    s->tp, question->deepspeed, tp);
+}
+
+bool
+mw_lib_settings(const struct memwall_question *question, struct mw_question *out, GError **error)
+{
+    mw_settings_init(&out->settings);
+    if (!read_settings(question, &out->settings, error) ||
+        (question->deepspeed && !read_deepspeed(question, out, error)))
+        return false;
+    out->writes_deepspeed = !g_strcmp0(question->deepspeed_notes, "on");
+    out->strategies[0] = out->settings.strategy;
+    out->strategy_count = 1;
+    return !question->strategy || mw_lib_strategies(question->strategy, out, error);
+}
+
+/* The message begins with a setting that stands in no text of the question, and is not as usual. */
+static bool
+blames_unset(const struct memwall_question *question, const struct mw_settings *settings,
+             const char *message)
+{
+    const char *name = mw_lib_setting_of(message);
+    const struct mw_setting *setting = name ? mw_setting_find(name) : NULL;
+
+    return setting && !question->settings[setting - mw_settings_table] &&
+           !mw_setting_is_usual(setting, settings);
+}
+
+void
+mw_lib_blame_deepspeed(const struct memwall_question *question, const struct mw_settings *settings,
+                       GError **error)
+{
+    if (error && *error && question->deepspeed &&
+        blames_unset(question, settings, (*error)->message))
+        g_prefix_error(error, "%s, read as ", question->deepspeed);
+}
+
+bool
+mw_lib_check(const struct mw_question *question, const struct mw_hardware *hardware, GError **error)
+{
+    const struct mw_request planned = {&question->model, hardware};
+    struct mw_settings asked = question->settings;
+    bool taken = false;
+
+    for (int i = 0; !taken && i < question->strategy_count; i++) {
+        asked.strategy = question->strategies[i];
+        taken = mw_settings_check(&planned, &asked, error && !*error ? error : NULL);
+    }
+    if (taken)
+        g_clear_error(error);
+    return taken;
+}
+
+/* --- all of it ------------------------------------------------------------------------------- */
+
+static bool
+read_model(const struct memwall_question *question, struct mw_model *model, GError **error)
+{
+    if (!question->model)
+        return mw_refuse(error, "{model}: is missing; give the name of a preset or the path of a "
+                                "config.json");
+    return mw_model_load(question->model, model, error);
+}
+
+/* A plan is what it is: only the machine is open. */
+static bool
+check_plan_alone(const struct memwall_question *question, GError **error)
+{
+    const char *other = question->model       ? "model"
+                        : question->strategy  ? "strategy"
+                        : question->deepspeed ? "deepspeed"
+                                              : NULL;
+
+    for (int i = 0; !other && i < MW_SETTINGS_COUNT; i++)
+        if (question->settings[i])
+            other = mw_settings_table[i].name;
+    return !other || mw_refuse(error,
+                               "{%s}: cannot be set for a plan that was written before, which "
+                               "takes hardware, outlook and keys of the profile",
+                               other);
+}
+
+bool
+mw_lib_read(const struct memwall_question *question, struct mw_question *out, const char **blamed,
+            GError **error)
+{
+    *out = (struct mw_question){.strategy_count = 1, .ends = true};
+    *blamed = question->plan ? "plan" : "model";
+    if (question->plan ? !check_plan_alone(question, error)
+                       : !read_model(question, &out->model, error))
+        return false;
+    *blamed = "hardware";
+    if (!mw_lib_profile(question, out, error))
+        return false;
+    *blamed = question->deepspeed ? "deepspeed" : NULL;
+    return question->plan || mw_lib_settings(question, out, error);
+}
+
+void
+mw_lib_clear(struct mw_question *question)
+{
+    mw_hwprofile_free(question->profile);
+    mw_deepspeed_said_clear(&question->deepspeed);
+    question->profile = NULL;
+}
+
+static bool
+check_plan(const struct memwall_question *question, GError **error)
+{
+    struct mw_plan *plan =
+        check_plan_alone(question, error) ? mw_plan_file_read(question->plan, error) : NULL;
+    bool good = plan != NULL;
+
+    mw_plan_free(plan);
+    return good;
+}
+
+/* What is measured is one GPU, or the cores of one process; keys may make more of it. */
+static bool
+check_settings(const struct memwall_question *question, struct mw_question *out, GError **error)
+{
+    static const struct mw_hardware alone = {
+        .gpus_per_node = 1, .gpu_bf16 = true, .gpu_flash_attention = true};
+    bool here = !question->hardware || !strcmp(question->hardware, "here");
+    bool known = here && !question->keys->len && !question->deepspeed;
+
+    if (!read_model(question, &out->model, error) || !mw_lib_settings(question, out, error))
+        return false;
+    if (mw_lib_check(out, known ? &alone : NULL, error))
+        return true;
+    mw_lib_blame_deepspeed(question, &out->settings, error);
+    return false;
+}
+
+bool
+memwall_question_check(const struct memwall_question *question, struct memwall_error **error)
+{
+    struct mw_question out = {.strategy_count = 1};
+    GError *failed = NULL;
+    bool good =
+        question->plan ? check_plan(question, &failed) : check_settings(question, &out, &failed);
+
+    mw_lib_clear(&out);
+    return good || mw_lib_fail(failed, question->plan ? "plan" : NULL, error);
+}

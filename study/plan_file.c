@@ -1,0 +1,57 @@
+#include "study/plan_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/input.h"
+#include "hardware/hwprofile.h"
+
+/* A longer name could not be that of a file. */
+#define MACHINE_LINE_BYTES 4096
+
+struct mw_plan *
+mw_plan_file_read(const char *path, GError **error)
+{
+    static const struct mw_input_kind kind = {MW_PLAN_FILE_WANTED, MW_PLAN_TEXT_BYTES_MAX,
+                                              MW_PLAN_TEXT_BEGIN};
+    gsize length;
+    g_autofree char *text = mw_input_read(path, &kind, &length, error);
+    char why[256];
+
+    if (!text)
+        return NULL;
+    struct mw_plan *plan = mw_plan_parse(text, length, why, sizeof why);
+    if (!plan)
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
+    return plan;
+}
+
+/* Reads the head alone: a plan may be large. */
+static char *
+read_machine(FILE *in)
+{
+    char line[MACHINE_LINE_BYTES];
+
+    for (int i = 0; i < 3 && fgets(line, sizeof line, in); i++)
+        if (g_str_has_prefix(line, "machine "))
+            return g_strstrip(g_strdup(line + strlen("machine ")));
+    return NULL;
+}
+
+char *
+mw_plan_file_machine(const char *path)
+{
+    FILE *in = g_file_test(path, G_FILE_TEST_IS_REGULAR) ? fopen(path, "re") : NULL;
+    g_autofree char *name = in ? read_machine(in) : NULL;
+    bool is_name =
+        name && strcmp(name, "here") && !strchr(name, '/') && !g_str_has_suffix(name, ".ini");
+    struct mw_hwprofile *profile = is_name ? mw_hwprofile_load(name, NULL) : NULL;
+
+    if (in)
+        fclose(in);
+    if (!profile)
+        return NULL;
+    mw_hwprofile_free(profile);
+    return g_steal_pointer(&name);
+}

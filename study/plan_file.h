@@ -1,0 +1,18 @@
+/* plan_file.h - plans as files: the text that `memwall plan -o` and memwall_answer_write write. */
+#ifndef MW_STUDY_PLAN_FILE_H
+#define MW_STUDY_PLAN_FILE_H
+
+#include <glib.h>
+
+#include "plan/plan.h"
+
+#define MW_PLAN_FILE_WANTED "a plan, as `memwall plan -o` writes it"
+
+/* The checked plan of a file; NULL with *error.  mw_plan_free it. */
+struct mw_plan *mw_plan_file_read(const char *path, GError **error);
+
+/* The name of the profile that the plan was made for, where such a profile is known; NULL: it was
+ * made for the machine at hand, or the file does not say.  Pipes are not read.  g_free it. */
+char *mw_plan_file_machine(const char *path);
+
+#endif
