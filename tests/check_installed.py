@@ -8,6 +8,7 @@ example      examples/best_plan.c is built by pkg-config alone, and answers as t
 wheel        scripts/wheel writes a wheel whose list is right, twice the same bytes.
 declared     the Python package declares functions as the header does.
 python       examples/batches.py runs from the wheel, and an answer is the command's.
+readme       the program of README.md runs.
 refused      what cannot be answered is an exception that names the setting.
 
 check_installed.py BUILD: a build folder in which all is built.
@@ -189,6 +190,16 @@ def check_python(box):
         yield "the answer is not the command's"
 
 
+def check_readme(box):
+    programs = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(),
+                          re.MULTILINE | re.DOTALL)
+    for program in programs:
+        if not re.match(r"zero\S* \d+ [a-z0-9 -]+ \d+$", python(box, program).strip()):
+            yield f"{program} prints {python(box, program)}"
+    if not programs:
+        yield "README.md has no program"
+
+
 def check_refused(box):
     said = python(box, "import memwall\n"
                        "for more in ({'batch': 0}, {'sequ': 1}, {'keys': {'nvme.drives': 'x'}}):\n"
@@ -212,6 +223,7 @@ def tests(box):
     yield "wheel", check_wheel(box)
     yield "declared", check_declared(box)
     yield "python", check_python(box)
+    yield "readme", check_readme(box)
     yield "refused", check_refused(box)
 
 
