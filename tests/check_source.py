@@ -4,7 +4,8 @@
 1  data goes one way: a folder includes only those below it (BELOW), so sim and exec share with the
    rest only the plan, which holds the timeline row, and what lies under it, and never each other.
 7  numbers have units in their names; time is int64 nanoseconds, sizes are int64 bytes.
-Strings below cli/ spell no option.  And lines are no longer than an eye follows.
+Strings below cli/ spell no option, docs/tour.md draws the arrows that there are, and lines are no
+longer than an eye follows.
 """
 import os
 import re
@@ -109,6 +110,28 @@ def check_no_circle():
         for other in sorted((below or set()) - seen):
             yield f"{room}/ is above {other}/, which the table names later"
         seen.add(room)
+
+
+def drawn():
+    """The arrows of docs/tour.md: from folder to folders."""
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ((?:`\w+`(?:, )?)*) ?\|$",
+                      text_of("docs/tour.md").split("## The layers")[1].split("\n## ")[0],
+                      re.MULTILINE)
+    return {folder: set(re.findall(r"`(\w+)`", others))
+            for folders, others in rows for folder in re.findall(r"`(\w+)`", folders)}
+
+
+def check_drawing():
+    """A newcomer draws the architecture from docs/tour.md: it has the arrows of the code."""
+    tour = drawn()
+    for folder in FOLDERS:
+        found = {name.split("/")[0] for path in sources(folder)
+                 for kind, name in includes(path) if kind == '"'}
+        found = found & set(FOLDERS) - {folder, "base"}
+        if folder not in tour:
+            yield f"docs/tour.md does not draw {folder}/"
+        elif found != tour[folder]:
+            yield f"{folder}/ includes {sorted(found)}; docs/tour.md says {sorted(tour[folder])}"
 
 
 def check_checksums():
@@ -235,6 +258,7 @@ def main():
         ("invariant-7/units-in-names", check_units),
         ("invariant-7/whole-bytes-and-nanoseconds", check_integers),
         ("invariant-7/no-vendor-units-inside", check_vendor_units),
+        ("drawing", check_drawing),
         ("checksums", check_checksums),
         ("strategies", check_strategies),
         ("options", check_options),
