@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "exec/device/backend.h"
 #include "report/wrap.h"
+#include "sim/cost.h"
 
 /* FLOPs over the rate of matrix products: what a prediction must beat. */
 static double
@@ -15,7 +16,9 @@ naive_s(const struct mw_plan *plan, const struct mw_hardware *hardware)
 
     for (uint32_t i = 0; i < plan->op_count; i++)
         flops += plan->works[plan->ops[i].work].flops;
-    return flops > 0 ? flops / hardware->gpu_achievable_flops : NAN;
+    double rate =
+        hardware->gpu_achievable_flops * mw_cost_products_share(hardware, plan->shape.dtype);
+    return flops > 0 ? flops / rate : NAN;
 }
 
 static void

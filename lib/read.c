@@ -264,7 +264,7 @@ static bool
 check_settings(const struct memwall_question *question, struct mw_question *out, GError **error)
 {
     static const struct mw_hardware alone = {
-        .gpus_per_node = 1, .gpu_bf16 = true, .gpu_flash_attention = true};
+        .gpus_per_node = 1, .gpu_bf16 = true, .gpu_fp32_flops = 1, .gpu_flash_attention = true};
     bool here = !question->hardware || !strcmp(question->hardware, "here");
     bool known = here && !question->keys->len && !question->deepspeed;
 

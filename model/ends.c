@@ -97,33 +97,22 @@ logits(const struct mw_walk *walk)
     return info;
 }
 
-/* Cross entropy on fp32 logits.  Forward, per logit: the cast reads 2 bytes and writes 4, the
- * logarithm of softmax reads 4 and writes 4.  Backward: reads 4, writes 4, the cast reads 4 and
- * writes 2.  Kept: the logarithms, 4. */
+/* Cross entropy on fp32 logits.  Forward, per logit: the cast of narrower ones reads 2 bytes and
+ * writes 4, the logarithm of softmax reads 4 and writes 4.  Backward: reads 4, writes 4, the cast
+ * reads 4 and writes 2.  Kept: the logarithms, 4. */
 static struct mw_operator_info
 loss(const struct mw_walk *walk)
 {
     int64_t logits = MW_PRODUCT(walk->tokens, vocab_rows(walk));
+    int64_t cast = walk->element_bytes == MW_B32 ? 0 : walk->element_bytes + MW_B32;
 
     return (struct mw_operator_info){
         .operator_ = MW_OPERATOR_LOSS,
-        .forward_bytes = MW_PRODUCT(14, logits),
-        .backward_bytes = MW_PRODUCT(14, logits),
+        .forward_bytes = MW_PRODUCT(2 * MW_B32 + cast, logits),
+        .backward_bytes = MW_PRODUCT(2 * MW_B32 + cast, logits),
         .saved_bytes = MW_PRODUCT(MW_B32, logits),
         .output_bytes = MW_PRODUCT(MW_B32, walk->tokens),
         .launches = 3,
-    };
-}
-
-static struct mw_walk
-walk_of(const struct mw_model *model, const struct mw_shape *shape)
-{
-    return (struct mw_walk){
-        .model = model,
-        .tokens = MW_PRODUCT(shape->sequences, shape->seq),
-        .seq = shape->seq,
-        .tp = shape->tp,
-        .flash = shape->flash_attention,
     };
 }
 
@@ -131,7 +120,7 @@ int
 mw_model_head(const struct mw_model *model, const struct mw_shape *shape,
               struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct mw_walk walk = walk_of(model, shape);
+    struct mw_walk walk = mw_walk_of(model, shape, false);
 
     if (!model->vocab)
         return 0;
@@ -143,7 +132,7 @@ int
 mw_model_tail(const struct mw_model *model, const struct mw_shape *shape,
               struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct mw_walk walk = walk_of(model, shape);
+    struct mw_walk walk = mw_walk_of(model, shape, false);
     int count = 0;
 
     if (!model->vocab)

@@ -39,7 +39,7 @@ add_router(struct mw_operator_info *info, const struct mw_walk *walk, const stru
 {
     const struct mw_model *model = walk->model;
     int64_t one = mw_walk_tensor(walk, model->hidden);
-    int64_t ordered = MW_PRODUCT(MW_B16, mlp->copies, model->hidden);
+    int64_t ordered = MW_PRODUCT(walk->element_bytes, mlp->copies, model->hidden);
     int64_t scores = MW_PRODUCT(MW_B32, walk->tokens, model->experts);
     int64_t moved = MW_SUM(one, ordered, MW_PRODUCT(2, scores));
 
@@ -76,10 +76,10 @@ mlp_up(const struct mw_walk *walk)
     struct mw_operator_info info = {
         .operator_ = MW_OPERATOR_MLP_UP,
         .params = MW_PRODUCT(columns, MW_SUM(model->hidden, model->mlp_bias)),
-        .backward_bytes = MW_PRODUCT(model->mlp_bias, MW_B16, matrices, mlp.inner),
+        .backward_bytes = MW_PRODUCT(model->mlp_bias, walk->element_bytes, matrices, mlp.inner),
         /* a parallel block's MLP shares the input that QKV keeps */
         .saved_bytes = model->parallel_block ? 0 : mw_walk_tensor(walk, model->hidden),
-        .output_bytes = MW_PRODUCT(MW_B16, matrices, mlp.inner),
+        .output_bytes = MW_PRODUCT(walk->element_bytes, matrices, mlp.inner),
         .launches = walk->mixture && mlp.dense ? 2 : 1,
     };
 
@@ -94,7 +94,7 @@ mlp_up(const struct mw_walk *walk)
 static struct mw_operator_info
 mlp_act(const struct mw_walk *walk)
 {
-    int64_t inner = MW_PRODUCT(MW_B16, mlp_shape(walk).inner);
+    int64_t inner = MW_PRODUCT(walk->element_bytes, mlp_shape(walk).inner);
     int64_t matrices = walk->model->mlp_matrices - 1;
 
     return (struct mw_operator_info){
@@ -113,14 +113,14 @@ mlp_down(const struct mw_walk *walk)
     const struct mw_model *model = walk->model;
     struct mlp mlp = mlp_shape(walk);
     /* the experts' results are weighted and summed; backward needs them for the weights */
-    int64_t results = MW_PRODUCT(MW_B16, mlp.copies, model->hidden);
+    int64_t results = MW_PRODUCT(walk->element_bytes, mlp.copies, model->hidden);
     struct mw_operator_info info = {
         .operator_ = MW_OPERATOR_MLP_DOWN,
         .params = MW_PRODUCT(mlp_columns(walk, &mlp), model->hidden),
         .forward_bytes = MW_SUM(results, walk->mixture ? mw_walk_tensor(walk, model->hidden) : 0),
         .backward_bytes =
             MW_SUM(MW_PRODUCT(2, results), walk->mixture ? mw_walk_tensor(walk, model->hidden) : 0),
-        .saved_bytes = MW_SUM(MW_PRODUCT(MW_B16, mlp.inner), results),
+        .saved_bytes = MW_SUM(MW_PRODUCT(walk->element_bytes, mlp.inner), results),
         .launches = (walk->mixture ? 2 : 1) + (walk->mixture && mlp.dense ? 1 : 0),
     };
 

@@ -119,21 +119,22 @@ latent_qkv(const struct mw_walk *walk)
 }
 
 /*
- * Stored scores, 16-bit, one per head and pair of tokens.  Forward, per score: the product writes 2
- * bytes, the fused softmax reads and writes 4, the product with v reads 2; dropout reads 2, writes
- * 2 and a mask of 1.  Backward: the gradient of the scores is written (2) and the scores read (2),
- * softmax reads both and writes (6), two products read (4); dropout reads 3, writes 2.
- * Kept: softmax's result (2); with dropout its mask and result (1 + 2).
+ * Stored scores, one element e per head and pair of tokens.  Forward, per score: the product writes
+ * e bytes, the fused softmax reads and writes 2 e, the product with v reads e; dropout reads e,
+ * writes e and a mask of 1.  Backward: the gradient of the scores is written (e) and the scores
+ * read (e), softmax reads both and writes (3 e), two products read (2 e); dropout reads e + 1,
+ * writes e. Kept: softmax's result (e); with dropout its mask and result (1 + e).
  */
 static void
 set_score_bytes(struct mw_operator_info *info, const struct mw_walk *walk)
 {
     int64_t scores = MW_PRODUCT(walk->tokens, walk->seq, mw_walk_query_heads(walk));
     bool dropout = walk->model->dropout;
+    int64_t e = walk->element_bytes;
 
-    info->forward_bytes = MW_PRODUCT(8 + 5 * dropout, scores);
-    info->backward_bytes = MW_PRODUCT(14 + 5 * dropout, scores);
-    info->saved_bytes = MW_SUM(info->saved_bytes, MW_PRODUCT(2 + 3 * dropout, scores));
+    info->forward_bytes = MW_PRODUCT(4 * e + (2 * e + 1) * dropout, scores);
+    info->backward_bytes = MW_PRODUCT(7 * e + (2 * e + 1) * dropout, scores);
+    info->saved_bytes = MW_SUM(info->saved_bytes, MW_PRODUCT(e + (1 + e) * dropout, scores));
     info->launches = 3 + dropout;
 }
 
@@ -205,14 +206,7 @@ int
 mw_model_layer(const struct mw_model *model, int64_t layer, const struct mw_shape *shape,
                struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct mw_walk walk = {
-        .model = model,
-        .tokens = MW_PRODUCT(shape->sequences, shape->seq),
-        .seq = shape->seq,
-        .tp = shape->tp,
-        .flash = shape->flash_attention,
-        .mixture = model->experts && layer >= model->dense_layers,
-    };
+    struct mw_walk walk = mw_walk_of(model, shape, model->experts && layer >= model->dense_layers);
     int64_t norms = model->parallel_block ? 1 : model->norms_per_layer / 2;
     int count = 0;
 

@@ -77,7 +77,7 @@ struct mw_operator_info {
     int64_t forward_bytes;   /* device memory read and written outside matrix operands; without
                               * flash attention the scores too, which products write and read */
     int64_t backward_bytes;
-    int64_t saved_bytes;     /* activations that backward needs, 16-bit, per rank */
+    int64_t saved_bytes;     /* activations that backward needs, per rank */
     int64_t output_bytes;    /* its result */
     uint32_t launches;       /* kernels, forward */
 };
@@ -87,6 +87,7 @@ struct mw_shape {
     int64_t seq;
     int64_t tp;
     bool flash_attention;
+    enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */
 };
 
 #define MW_LAYER_OPERATORS_MAX 12

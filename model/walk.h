@@ -7,20 +7,36 @@
 #include "base/arithmetic.h"
 #include "model/internal.h"
 
-#define MW_B16 2 /* bytes of an activation */
 #define MW_B32 4
 
 struct mw_walk {
     const struct mw_model *model;
     int64_t tokens, seq, tp;
+    int64_t element_bytes; /* of an activation */
     bool flash;
     bool mixture; /* this layer has experts */
 };
 
+/* Of blocks, or of the model's ends. */
+static inline struct mw_walk
+mw_walk_of(const struct mw_model *model, const struct mw_shape *shape, bool mixture)
+{
+    return (struct mw_walk){
+        .model = model,
+        .tokens = MW_PRODUCT(shape->sequences, shape->seq),
+        .seq = shape->seq,
+        .tp = shape->tp,
+        .element_bytes =
+            mw_dtype_element_bytes(shape->dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : shape->dtype),
+        .flash = shape->flash_attention,
+        .mixture = mixture,
+    };
+}
+
 static inline int64_t
 mw_walk_tensor(const struct mw_walk *walk, int64_t width)
 {
-    return MW_PRODUCT(MW_B16, walk->tokens, width);
+    return MW_PRODUCT(walk->element_bytes, walk->tokens, width);
 }
 
 static inline int64_t

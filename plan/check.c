@@ -102,11 +102,9 @@ check_slots(struct mw_plan_check *check)
         if (slot->program >= check->plan->program_count)
             return mw_plan_refuse(check, "slot %u: program %u, the plan has %u", i, slot->program,
                                   check->plan->program_count);
-        if (slot->tier >= MW_TIER_COUNT || slot->purpose >= MW_PURPOSE_COUNT ||
-            slot->dtype >= MW_DTYPE_COUNT)
-            return mw_plan_refuse(check,
-                                  "slot %u: tier %u, purpose %u or data type %u out of range", i,
-                                  slot->tier, slot->purpose, slot->dtype);
+        if (slot->tier >= MW_TIER_COUNT || slot->purpose >= MW_PURPOSE_COUNT)
+            return mw_plan_refuse(check, "slot %u: tier %u or purpose %u out of range", i,
+                                  slot->tier, slot->purpose);
         if (slot->offset_bytes < 0 || slot->size_bytes < 0)
             return mw_plan_refuse(check, "slot %u: negative offset or size", i);
     }

@@ -9,22 +9,31 @@ within(int64_t count, int64_t size, int64_t limit)
     return !__builtin_mul_overflow(count, size, &product) && product <= limit;
 }
 
-/* The homes hold 16-bit parameters, and gradients of their own type. */
+/* Whether so many parts, a stride of elements apart, are within a home. */
+static bool
+are_at_home(const struct mw_plan *plan, uint32_t slot, uint8_t dtype, int64_t stride,
+            uint32_t parts)
+{
+    int64_t block = mw_dtype_row(dtype)->block_elements;
+
+    return stride % block == 0 &&
+           within(stride / block, (int64_t)mw_dtype_row(dtype)->block_bytes * parts,
+                  plan->slots[slot].size_bytes);
+}
+
 static bool
 check_homes(struct mw_plan_check *check, uint32_t index)
 {
     const struct mw_plan *plan = check->plan;
     const struct mw_tensor *tensor = &plan->tensors[index];
-    int64_t param_bytes = 2 * (int64_t)tensor->tiles;
-    int64_t gradient_bytes =
-        (tensor->gradient_dtype == MW_DTYPE_FP32 ? 4 : 2) * (int64_t)tensor->tiles;
 
     if (tensor->param_slot >= plan->slot_count || tensor->gradient_slot >= plan->slot_count)
         return mw_plan_refuse(check, "tensor %u: homes %u and %u: expected two of %u slots", index,
                               tensor->param_slot, tensor->gradient_slot, plan->slot_count);
-    if (!within(tensor->param_stride, param_bytes, plan->slots[tensor->param_slot].size_bytes) ||
-        !within(tensor->gradient_stride, gradient_bytes,
-                plan->slots[tensor->gradient_slot].size_bytes))
+    if (!are_at_home(plan, tensor->param_slot, tensor->dtype, tensor->param_stride,
+                     tensor->tiles) ||
+        !are_at_home(plan, tensor->gradient_slot, tensor->gradient_dtype, tensor->gradient_stride,
+                     tensor->tiles))
         return mw_plan_refuse(check, "tensor %u: does not fit its home", index);
     return true;
 }
@@ -54,8 +63,8 @@ check_tensors(struct mw_plan_check *check)
 
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         const struct mw_tensor *tensor = &plan->tensors[i];
-        if (tensor->program >= plan->program_count || tensor->gradient_dtype >= MW_DTYPE_COUNT ||
-            tensor->layer < -1)
+        if (tensor->program >= plan->program_count || tensor->dtype >= MW_DTYPE_COUNT ||
+            tensor->gradient_dtype >= MW_DTYPE_COUNT || tensor->layer < -1)
             return mw_plan_refuse(check, "tensor %u: program, layer or data type out of range", i);
         if (tensor->elements < 0 || tensor->rows < 0 || tensor->row_elements < 0 ||
             tensor->tile_elements < 0 || tensor->shard_elements < 0 || tensor->param_stride < 0 ||

@@ -90,14 +90,9 @@ mw_phase_name(int phase)
 const char *
 mw_dtype_name(int dtype)
 {
-    static const char *const names[MW_DTYPE_COUNT] = {
-        [MW_DTYPE_NONE] = "none",
-        [MW_DTYPE_BF16] = "bf16",
-        [MW_DTYPE_FP16] = "fp16",
-        [MW_DTYPE_FP32] = "fp32",
-    };
+    const struct mw_dtype_traits *traits = mw_dtype_row(dtype);
 
-    return lookup(names, MW_DTYPE_COUNT, dtype);
+    return traits ? traits->name : NULL;
 }
 
 const char *

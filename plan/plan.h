@@ -74,11 +74,11 @@ enum mw_op_kind {
 enum mw_object {
     MW_OBJECT_NONE,
     MW_OBJECT_ACTIVATIONS, /* what operators compute, and their gradients on the way back */
-    MW_OBJECT_PARAMETERS,  /* 16-bit parameters of a fetch unit */
+    MW_OBJECT_PARAMETERS,  /* of a fetch unit, as operators read them */
     MW_OBJECT_GRADIENTS,   /* of a fetch unit's parameters */
     MW_OBJECT_CHECKPOINT,  /* an activation checkpoint */
     MW_OBJECT_STATE,       /* a chunk of the optimizer step: its gradients and state */
-    MW_OBJECT_UPDATED,     /* the chunk's 16-bit parameters, on their way to where they live */
+    MW_OBJECT_UPDATED,     /* the chunk's parameters, on their way to where they live */
     MW_OBJECT_COUNT
 };
 
@@ -135,7 +135,7 @@ enum mw_channel_kind {
 
 /* What a slot is for.  The ledger sums slots by (tier, purpose). */
 enum mw_purpose {
-    MW_PURPOSE_PARAMETERS,            /* 16-bit parameters at rest */
+    MW_PURPOSE_PARAMETERS,            /* at rest, as operators read them */
     MW_PURPOSE_GRADIENTS,             /* gradients at rest or accumulated */
     MW_PURPOSE_OPTIMIZER_STATE,       /* fp32 master parameters, momentum, variance */
     MW_PURPOSE_OPTIMIZER_STATE_OTHER, /* the other extent of a committed state */
@@ -296,7 +296,6 @@ struct mw_slot {
     uint32_t program;
     uint8_t tier;    /* enum mw_tier */
     uint8_t purpose; /* enum mw_purpose */
-    uint8_t dtype;
     bool persistent;      /* holds a content before the step begins (state at rest) */
     int64_t offset_bytes; /* within the rank's part of the tier */
     int64_t size_bytes;
@@ -326,18 +325,21 @@ struct mw_use {
  * r * shard_elements + i, in the other homes at t * stride + r * shard_elements + i.
  * mw_tensor_place says it for one element, mw_chunk_pieces for a chunk.
  *
- * Where gradients are fp32 the gradient home begins with them (it may be larger); they are
- * made and reduced in 16 bits, and ACCUMULATE adds them up, of micro-batch 0 instead sets.  Buffers
- * hold one part or shard from their start on, or a chunk as the state has it, padding included:
- * gradients behind the state where they come with it.  A pinned gradient buffer bound for NVMe
- * has the fp32 shard first, from where drives read and write it, and the 16-bit one behind it, at
- * the next whole page; one bound for host memory has the 16-bit one alone.
+ * Gradients are made and reduced in the type of the parameters.  Where they are summed, ACCUMULATE
+ * adds them up in fp32, of micro-batch 0 instead sets, and the gradient home begins with the sums
+ * (it may be larger).  Buffers hold one part or shard from their start on, or a chunk as the state
+ * has it, padding included: gradients behind the state where they come with it.  A pinned gradient
+ * buffer bound for NVMe has the sum of the shard first, from where drives read and write it, and
+ * what is added to it behind it, at the next whole page; one bound for host memory has the latter
+ * alone.
  */
 struct mw_tensor {
     uint32_t program;
     int32_t layer;      /* -1: outside the layers */
     uint32_t operators; /* whose parameters: bits 1 << enum mw_operator */
-    uint8_t gradient_dtype;
+    uint8_t dtype;      /* enum mw_dtype: of parameters, and of gradients as they are made */
+    uint8_t gradient_dtype; /* of those at home */
+    bool summed;            /* gradients are added up at home */
     bool trainable;
     uint32_t tiles;
     int64_t elements, rows, row_elements;

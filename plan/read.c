@@ -43,6 +43,12 @@ read_index(struct mw_plan_reader *reader, uint32_t next)
     mw_plan_reader_fail(reader, expected);
 }
 
+static uint8_t
+read_dtype(struct mw_plan_reader *reader)
+{
+    return mw_plan_reader_name(reader, mw_dtype_name, "an element type such as bf16 or fp32");
+}
+
 static void
 read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
@@ -56,7 +62,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->checkpoint_interval = read_i64(reader, "interval");
     shape->delayed_from = read_i64(reader, "delayed-from");
     shape->save_every = read_i64(reader, "save-every");
-    shape->dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
+    shape->dtype = read_dtype(reader);
     shape->commits = mw_plan_reader_skip(reader, "commits");
 }
 
@@ -158,7 +164,6 @@ read_slot(struct mw_plan_reader *reader, struct mw_plan *plan)
     slot.program = read_u32(reader, "program");
     slot.tier = mw_plan_reader_name(reader, mw_tier_name, "gpu, cpu or nvme");
     slot.purpose = mw_plan_reader_name(reader, mw_purpose_name, "the purpose of a slot");
-    slot.dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
     slot.offset_bytes = read_i64(reader, "offset");
     slot.size_bytes = read_i64(reader, "size");
     slot.persistent = mw_plan_reader_skip(reader, "persistent");
@@ -174,9 +179,10 @@ read_tensor(struct mw_plan_reader *reader, struct mw_plan *plan)
     tensor.program = read_u32(reader, "program");
     tensor.layer = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
     tensor.operators = read_u32(reader, "operators");
+    tensor.dtype = read_dtype(reader);
     mw_plan_reader_key(reader, "gradient");
-    tensor.gradient_dtype =
-        mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
+    tensor.gradient_dtype = read_dtype(reader);
+    tensor.summed = mw_plan_reader_skip(reader, "summed");
     tensor.elements = read_i64(reader, "elements");
     tensor.rows = read_i64(reader, "rows");
     tensor.row_elements = read_i64(reader, NULL);
@@ -247,7 +253,7 @@ read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
     work.kind = mw_plan_reader_name(reader, mw_op_kind_name, "a kind of op");
     work.object = mw_plan_reader_name(reader, mw_object_name, "what an op moves or changes");
     work.operator_ = mw_plan_reader_name(reader, mw_operator_name, "an operator");
-    work.dtype = mw_plan_reader_name(reader, mw_dtype_name, "none, bf16, fp16 or fp32");
+    work.dtype = read_dtype(reader);
     work.host = mw_plan_reader_skip(reader, "host");
     work.comm = mw_plan_reader_reference(reader, "comm");
     if (mw_plan_reader_skip(reader, "hop"))

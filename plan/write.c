@@ -237,7 +237,6 @@ write_slot(struct writer *writer, const struct mw_slot *slot, uint32_t index)
     put_key(writer, " program ", slot->program);
     put_name(writer, mw_tier_name(slot->tier));
     put_name(writer, mw_purpose_name(slot->purpose));
-    put_name(writer, mw_dtype_name(slot->dtype));
     put_key(writer, " offset ", slot->offset_bytes);
     put_key(writer, " size ", slot->size_bytes);
     put(writer, slot->persistent ? " persistent\n" : "\n");
@@ -250,8 +249,10 @@ write_tensor(struct writer *writer, const struct mw_tensor *tensor, uint32_t ind
     put_key(writer, " program ", tensor->program);
     put_key(writer, " layer ", tensor->layer);
     put_key(writer, " operators ", tensor->operators);
+    put_name(writer, mw_dtype_name(tensor->dtype));
     put(writer, " gradient");
     put_name(writer, mw_dtype_name(tensor->gradient_dtype));
+    put_flag(writer, " summed", tensor->summed);
     put_key(writer, " elements ", tensor->elements);
     put_key(writer, " rows ", tensor->rows);
     put_key(writer, " ", tensor->row_elements);

@@ -172,7 +172,7 @@ add_filled(struct search *search, int64_t sequences)
     return accum;
 }
 
-/* One micro-batch, which keeps gradients in 16 bits, or as many as fill the step. */
+/* One micro-batch, which adds up no gradients, or as many as fill the step. */
 static void
 find_all(struct search *search, int64_t *guess)
 {

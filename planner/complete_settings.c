@@ -24,7 +24,7 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
 
     if (s->gpus_per_node == MW_AUTO)
         s->gpus_per_node = request->hardware->gpus_per_node;
-    if (s->dtype == MW_DTYPE_NONE || !request->hardware->gpu_bf16)
+    if (s->dtype == MW_DTYPE_NONE || (s->dtype == MW_DTYPE_BF16 && !request->hardware->gpu_bf16))
         s->dtype = request->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
     if (s->seq == MW_AUTO)
         s->seq = mw_settings_default_seq(model);
@@ -221,6 +221,15 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          "}: model %s has learned positions for %" G_GINT64_FORMAT
                          " tokens; give 1 to %" G_GINT64_FORMAT,
                          s->seq, request->model->name, request->model->seq, request->model->seq);
+    if (mw_dtype_row(s->dtype)->products == MW_PRODUCTS_FP32 &&
+        request->hardware->gpu_fp32_flops <= 0)
+        return mw_refuse(error,
+                         "{dtype=%s}: the profile has no rate of products in fp32; "
+                         "set gpu.fp32_tflops, or give {dtype=%s}",
+                         mw_dtype_name(s->dtype), request->hardware->gpu_bf16 ? "bf16" : "fp16");
+    if (s->dtype == MW_DTYPE_FP32 && s->layout == MW_LAYOUT_PAPER20)
+        return mw_refuse(error, "{state-layout=paper20}: keeps gradients in fp32 beside those of "
+                                "16 bits, and {dtype=fp32} has these alone; leave one out");
     if (s->param_loads == 2 && s->checkpoint_interval == 0)
         return mw_refuse(error,
                          "{param-loads=2}: means one fetch for recompute and backward, and "
@@ -263,7 +272,7 @@ check_strategies(const struct mw_request *request, const struct mw_settings *s, 
 bool
 mw_settings_check(const struct mw_request *request, const struct mw_settings *asked, GError **error)
 {
-    const struct mw_hardware any = {.gpus_per_node = 1, .gpu_bf16 = true};
+    const struct mw_hardware any = {.gpus_per_node = 1, .gpu_bf16 = true, .gpu_fp32_flops = 1};
     const struct mw_hardware *hardware = request->hardware ? request->hardware : &any;
     const struct mw_request trial = {request->model, hardware};
     struct mw_settings s = *asked;

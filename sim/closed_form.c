@@ -7,8 +7,9 @@
 #include "sim/cost.h"
 #include "sim/efficiency.h"
 
-/* Fused update: reads p, m, v and a 16-bit gradient, writes p, m, v and a 16-bit parameter. */
-#define UPDATE_BYTES 28.0
+/* Fused update: reads p, m, v and a gradient, writes p, m, v and the parameter as operators read
+ * it. */
+#define UPDATE_STATE_BYTES 24.0
 
 struct rates { /* bytes/s of one rank when all ranks of the node move at once, or it alone */
     double h2d, d2h, read, write, dram, norm;
@@ -44,7 +45,7 @@ drive_rate(const struct mw_hardware *hw, bool write, double users)
 static void
 find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct rates *r)
 {
-    double users = d->gpus_per_node;
+    double users = d->gpus_per_node, update_bytes = UPDATE_STATE_BYTES + 2 * d->element_bytes;
 
     r->dram = hw->host_memory_bytes_per_s / users;
     r->norm = hw->host_norm_bytes_per_s > 0 ? hw->host_norm_bytes_per_s / users : r->dram;
@@ -58,8 +59,8 @@ find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct 
     r->write = drive_rate(hw, true, users);
     r->read_alone = drive_rate(hw, false, 1);
     r->dp = ring_of(hw, d->dp, d->dp_per_node, fmin(d->tp, users / d->dp_per_node));
-    r->update_s_per_param[0] = UPDATE_BYTES / hw->gpu_memory_bytes_per_s;
-    r->update_s_per_param[1] = fmax(users / hw->host_update_params_per_s, UPDATE_BYTES / r->dram);
+    r->update_s_per_param[0] = update_bytes / hw->gpu_memory_bytes_per_s;
+    r->update_s_per_param[1] = fmax(users / hw->host_update_params_per_s, update_bytes / r->dram);
 }
 
 /* Zero bytes take no time even where there is no such channel. */
@@ -80,16 +81,18 @@ products_s(const struct mw_closed_products *products, double forwards, double fl
 }
 
 static void
-add_block(const struct mw_closed_block *block, double forwards, const struct mw_hardware *hw,
-          double *plan)
+add_block(const struct mw_closed_block *block, double forwards, double share,
+          const struct mw_hardware *hw, double *plan)
 {
     double bytes = block->forward_bytes * forwards + block->backward_bytes;
     double streamed = block->forward_streamed * forwards + block->backward_streamed;
     double launches = block->forward_launches * (forwards + 2);
 
     plan[MW_TERM_PRODUCTS] +=
-        products_s(&block->weights, forwards, mw_cost_matmul_flops(hw, block->weights.size)) +
-        products_s(&block->attention, forwards, mw_cost_attention_flops(hw, block->attention.size));
+        products_s(&block->weights, forwards,
+                   share * mw_cost_matmul_flops(hw, block->weights.size)) +
+        products_s(&block->attention, forwards,
+                   share * mw_cost_attention_flops(hw, block->attention.size));
     plan[MW_TERM_MEMORY_BOUND] += bytes / mw_cost_operator_bytes_per_s(hw) +
                                   streamed / hw->gpu_memory_bytes_per_s +
                                   launches * hw->gpu_launch_s;
@@ -98,9 +101,11 @@ add_block(const struct mw_closed_block *block, double forwards, const struct mw_
 static void
 compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
 {
-    add_block(&d->layer_block, d->checkpoint_interval > 0 ? 2 : 1, hw, plan);
-    add_block(&d->head, 1, hw, plan);
-    add_block(&d->tail, 1, hw, plan);
+    double share = mw_cost_products_share(hw, d->dtype);
+
+    add_block(&d->layer_block, d->checkpoint_interval > 0 ? 2 : 1, share, hw, plan);
+    add_block(&d->head, 1, share, hw, plan);
+    add_block(&d->tail, 1, share, hw, plan);
     plan[MW_TERM_PRODUCTS] *= d->micro_batches;
     plan[MW_TERM_MEMORY_BOUND] *= d->micro_batches;
 }
@@ -120,9 +125,10 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const 
         loads[t] = d->layer_block.params_in[t] * d->layer_loads +
                    d->head.params_in[t] * (d->head_loads + d->tied_loads) +
                    d->tail.params_in[t] * d->tail_loads;
-    double nvme_bytes = 2 * loads[MW_TIER_NVME] * d->micro_batches;
-    double off_gpu_bytes = 2 * loads[MW_TIER_CPU] * d->micro_batches + nvme_bytes;
-    double bytes = 2 * loads[MW_TIER_GPU] * d->micro_batches + off_gpu_bytes;
+    double each = d->element_bytes * d->micro_batches;
+    double nvme_bytes = each * loads[MW_TIER_NVME];
+    double off_gpu_bytes = each * loads[MW_TIER_CPU] + nvme_bytes;
+    double bytes = each * loads[MW_TIER_GPU] + off_gpu_bytes;
     double sharers = alone ? 1 : d->dp;
 
     plan[MW_TERM_FETCH_NVME] = over(nvme_bytes / sharers, alone ? r->read_alone : r->read);
@@ -139,19 +145,20 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     double params = d->layer_block.params + d->head.params + d->tail.params;
     double shard = params / (d->gradients_partitioned ? d->dp : 1);
     double cpu = d->gradients_in[MW_TIER_CPU], nvme = d->gradients_in[MW_TIER_NVME];
-    bool owner = d->owner_broadcast && d->dp > 1, widens = d->gradient_bytes > 2;
+    bool owner = d->owner_broadcast && d->dp > 1;
+    double made = d->element_bytes;
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
     double times = d->micro_batches, element = d->gradient_bytes;
 
     plan[MW_TERM_GRADIENT_REDUCE] =
-        reduces * mw_ring_s(&r->dp, (d->gradients_partitioned ? 2 : element) * params) *
+        reduces * mw_ring_s(&r->dp, (d->gradients_partitioned ? made : element) * params) *
         (d->optimizer_partitioned ? 1 : 2);
-    plan[MW_TERM_GRADIENT_PCIE] =
-        times * over(2 * (owner ? params : shard) * (cpu + nvme), owner ? r->d2h_alone : r->d2h) +
-        over(element * d->state_params * d->gradient_h2d, r->h2d) +
-        over(element * d->state_params * d->gradient_d2h, r->d2h);
-    /* First micro-batch: read 2, write 4; later ones: read 2 and 4, write 4. */
-    double sum_bytes = widens ? 6 + 10 * (times - 1) : 0;
+    plan[MW_TERM_GRADIENT_PCIE] = times * over(made * (owner ? params : shard) * (cpu + nvme),
+                                               owner ? r->d2h_alone : r->d2h) +
+                                  over(element * d->state_params * d->gradient_h2d, r->h2d) +
+                                  over(element * d->state_params * d->gradient_d2h, r->d2h);
+    /* First micro-batch: read it, write 4; later ones: read it and 4, write 4. */
+    double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (times - 1) : 0;
     plan[MW_TERM_GRADIENT_SUM] =
         over(shard * sum_bytes * (cpu + nvme), r->dram) + over(shard * element * nvme, r->norm) +
         over(d->state_params * element * d->updated_from[MW_TIER_CPU], r->norm) +
@@ -172,7 +179,7 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                  const struct rates *r, double *plan)
 {
     double count = d->checkpoint_interval > 0 ? ceil(d->layers / d->checkpoint_interval) : 0;
-    double message = 2 * d->tokens * d->hidden;
+    double message = d->element_bytes * d->tokens * d->hidden;
     double bytes = count * message / d->tp * d->micro_batches;
     double nvme = d->checkpoints_in[MW_TIER_NVME];
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
@@ -202,11 +209,11 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, co
                                over(shard * d->state_bytes * nvme, r->write);
     plan[MW_TERM_UPDATE] = shard * ((1 - host) * r->update_s_per_param[0]) +
                            (host > 0 ? shard * host * r->update_s_per_param[1] : 0);
-    plan[MW_TERM_RETURN] = over(2 * shard * d->param_write, r->write) +
-                           over(2 * shard * d->param_h2d, r->h2d) +
-                           over(2 * shard * d->param_d2h, r->d2h);
+    plan[MW_TERM_RETURN] = over(d->element_bytes * shard * d->param_write, r->write) +
+                           over(d->element_bytes * shard * d->param_h2d, r->h2d) +
+                           over(d->element_bytes * shard * d->param_d2h, r->d2h);
     if (d->optimizer_partitioned && !d->params_fetched)
-        plan[MW_TERM_RETURN] += mw_ring_s(&r->dp, 2 * shard * d->dp);
+        plan[MW_TERM_RETURN] += mw_ring_s(&r->dp, d->element_bytes * shard * d->dp);
 }
 
 /* --- the paper's equations ------------------------------------------------------------------- */
@@ -252,12 +259,13 @@ paper_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         mw_efficiency_ait_params(tokens), mw_efficiency_ait_state(tokens * d->micro_batches),
         mw_efficiency_ait_checkpoints(d->hidden, fmax(d->checkpoint_interval, 1))};
     double bandwidth[MW_TRAFFIC_COUNT];
+    double peak_flops = hw->gpu_achievable_flops * mw_cost_products_share(hw, d->dtype);
 
     paper_bandwidths(d, hw, bandwidth);
-    out->paper_s[MW_TERM_PRODUCTS] = flops / hw->gpu_achievable_flops;
+    out->paper_s[MW_TERM_PRODUCTS] = flops / peak_flops;
     for (int t = 0; t < MW_TRAFFIC_COUNT; t++) {
         out->paper_s[terms[t]] = flops / (ait[t] * bandwidth[t]);
-        out->paper_efficiency[t] = mw_efficiency(ait[t], bandwidth[t], hw->gpu_achievable_flops);
+        out->paper_efficiency[t] = mw_efficiency(ait[t], bandwidth[t], peak_flops);
     }
 }
 

@@ -49,34 +49,37 @@ struct mw_closed_dims {
     /* share of each state in each tier: sums to 1 */
     double params_in[MW_TIER_COUNT], gradients_in[MW_TIER_COUNT], state_in[MW_TIER_COUNT];
     double checkpoints_in[MW_TIER_COUNT];
-    /* share of the parameters whose update moves gradients to where it runs, and new 16-bit
+    /* share of the parameters whose update moves gradients to where it runs, and new
      * parameters to where they live */
     double gradient_h2d, gradient_d2h, param_h2d, param_d2h, param_write;
     double updated_from[MW_TIER_COUNT]; /* share of the state whose gradients are there */
     bool params_fetched;        /* partitioned over the data-parallel ranks */
     bool gradients_partitioned, optimizer_partitioned, owner_broadcast;
-    double gradient_bytes;      /* an element at rest: 2, or 4 when accumulated */
+    enum mw_dtype dtype;        /* of parameters, activations, and gradients as they are made */
+    double element_bytes;       /* of it */
+    bool gradients_summed;      /* in fp32 */
+    double gradient_bytes;      /* an element at rest: as it is made, or 4 of a sum */
     double state_bytes;         /* an element: 12 */
     double state_params;        /* elements of a rank's state, padding included */
     double saved_bytes;         /* of a rank's gradients, by every step's commit */
 };
 
 enum mw_closed_term {
-    MW_TERM_PRODUCTS,      /* matrix products */
-    MW_TERM_MEMORY_BOUND,  /* norms, activations, softmax, loss; launches */
-    MW_TERM_FETCH_NVME,    /* nc-transfers */
-    MW_TERM_FETCH_PCIE,    /* cg-transfers */
-    MW_TERM_FETCH_GATHER,  /* gg-transfers */
+    MW_TERM_PRODUCTS,     /* matrix products */
+    MW_TERM_MEMORY_BOUND, /* norms, activations, softmax, loss; launches */
+    MW_TERM_FETCH_NVME,   /* nc-transfers */
+    MW_TERM_FETCH_PCIE,   /* cg-transfers */
+    MW_TERM_FETCH_GATHER, /* gg-transfers */
     MW_TERM_GRADIENT_REDUCE,
     MW_TERM_GRADIENT_PCIE,
-    MW_TERM_GRADIENT_SUM,  /* accumulation and norm */
+    MW_TERM_GRADIENT_SUM, /* accumulation and norm */
     MW_TERM_GRADIENT_NVME,
     MW_TERM_CHECKPOINT_PCIE,
     MW_TERM_CHECKPOINT_NVME,
-    MW_TERM_SLICING,       /* all-reduces of tensor slicing */
-    MW_TERM_STATE_NVME,    /* optimizer state read and written */
+    MW_TERM_SLICING,    /* all-reduces of tensor slicing */
+    MW_TERM_STATE_NVME, /* optimizer state read and written */
     MW_TERM_UPDATE,
-    MW_TERM_RETURN,        /* updated 16-bit parameters to where they live */
+    MW_TERM_RETURN, /* updated parameters to where they live */
     MW_TERM_COUNT
 };
 

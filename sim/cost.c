@@ -116,6 +116,14 @@ mw_cost_attention_flops(const struct mw_hardware *hardware, double size)
                     size);
 }
 
+double
+mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype dtype)
+{
+    return mw_dtype_row(dtype)->products == MW_PRODUCTS_FP32
+               ? hardware->gpu_fp32_flops / hardware->gpu_peak_flops
+               : 1;
+}
+
 bool
 mw_cost_streams(enum mw_operator operator_)
 {
@@ -137,13 +145,14 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
                                                     : mw_cost_operator_bytes_per_s(hardware)) +
                      (double)work->launches * hardware->gpu_launch_s;
     double size = mw_cost_matmul_size(work->m, work->n, work->k);
+    double share = mw_cost_products_share(hardware, work->dtype);
 
     if (work->flops > 0 && work->m > 0)
-        seconds += (double)work->flops / (work->operator_ == MW_OPERATOR_ATTENTION
-                                              ? mw_cost_attention_flops(hardware, size)
-                                              : mw_cost_matmul_flops(hardware, size));
+        seconds += (double)work->flops / (share * (work->operator_ == MW_OPERATOR_ATTENTION
+                                                       ? mw_cost_attention_flops(hardware, size)
+                                                       : mw_cost_matmul_flops(hardware, size)));
     else if (work->flops > 0)
-        seconds += (double)work->flops / hardware->gpu_achievable_flops;
+        seconds += (double)work->flops / (share * hardware->gpu_achievable_flops);
     return seconds;
 }
 

@@ -2,7 +2,8 @@
  * cost.h - what an op costs on a machine: cost = f(work, hardware), nothing hidden in code.
  *
  *   matrix products   flops / rate((m·n·k)^(1/3)), the profile's curve; log-linear between
- *                     points, the end values beyond them
+ *                     points, the end values beyond them; of fp32 by gpu_fp32_flops over
+ *                     gpu_peak_flops
  *   memory-bound      bytes / gpu_operator_bytes_per_s, added to the matrix products; those of
  *                     attention, loss, update and passes / gpu_memory_bytes_per_s
  *   launches          launches * gpu_launch_s
@@ -70,6 +71,10 @@ double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write)
 
 /* What a rank checks of what drives read and write; INFINITY: the profile does not say. */
 double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
+
+/* The rate of products of this type as a share of the curves', which are of 16 bits.  The profile
+ * has a peak for fp32 and no curve: products are taken to reach the same share of it by size. */
+double mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype dtype);
 
 /* The matrix-product curve at the size of a product, the cube root of m·n·k, FLOP/s. */
 double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);

@@ -96,8 +96,9 @@ mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardwa
         flops += (double)times[w] * (double)work->flops;
         seconds += (double)times[w] * mw_cost_work_s(plan, work, hardware);
     }
-    return seconds > 0 ? fmax(hardware->gpu_achievable_flops, flops / seconds)
-                       : hardware->gpu_achievable_flops;
+    double layers =
+        hardware->gpu_achievable_flops * mw_cost_products_share(hardware, plan->shape.dtype);
+    return seconds > 0 ? fmax(layers, flops / seconds) : layers;
 }
 
 /* --- closed form: dimensions from the model, shares from the settings ------------------------ */
@@ -233,6 +234,9 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         .gradients_partitioned = s->gradients_partitioned,
         .optimizer_partitioned = s->optimizer_partitioned,
         .owner_broadcast = settings->partition == MW_PARTITION_OWNER,
+        .dtype = settings->dtype,
+        .element_bytes = s->element_bytes,
+        .gradients_summed = s->gradients_summed,
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = s->optimizer_element_bytes,
         .state_params = s->shard_params,

@@ -14,11 +14,26 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     double tokens = sequences * 1024, gpus = 16;
     double weights = 12 * layers * hidden * hidden;
     struct mw_closed_dims dims = {
-        .gpus_per_node = gpus, .nodes = nodes, .dp = gpus * nodes, .dp_per_node = gpus,
-        .tp = 1, .tp_per_node = 1, .micro_batches = 1, .tokens = tokens, .hidden = hidden,
-        .layers = layers, .checkpoint_interval = 1, .paper_params = weights,
-        .layer_loads = 3, .head_loads = 1, .tail_loads = 2, .params_fetched = true,
-        .gradients_partitioned = true, .optimizer_partitioned = true, .gradient_bytes = 2,
+        .gpus_per_node = gpus,
+        .nodes = nodes,
+        .dp = gpus * nodes,
+        .dp_per_node = gpus,
+        .tp = 1,
+        .tp_per_node = 1,
+        .micro_batches = 1,
+        .tokens = tokens,
+        .hidden = hidden,
+        .layers = layers,
+        .checkpoint_interval = 1,
+        .paper_params = weights,
+        .layer_loads = 3,
+        .head_loads = 1,
+        .tail_loads = 2,
+        .params_fetched = true,
+        .gradients_partitioned = true,
+        .optimizer_partitioned = true,
+        .element_bytes = 2,
+        .gradient_bytes = 2,
         .state_bytes = 12,
     };
 

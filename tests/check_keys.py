@@ -36,6 +36,7 @@ memory_gib = 24
 reserve_gib = 1
 largest_request_gib = 20
 memory_gb_per_s = 700
+fp32_tflops = 20
 peak_tflops = 200
 achievable_tflops = 90; 100; 110
 matmul_dim = 256; 4096
@@ -103,7 +104,7 @@ VALUES = {
 }
 
 # A step that moves all states over every link; one that the update on the CPU bounds; one bound by
-# copies of a single GPU; one whose batch the memory decides.
+# copies of a single GPU; one whose batch the memory decides; one in fp32.
 SCENARIOS = [
     "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --gradient-device nvme "
     "--activation-device cpu --nodes 2 --batch 2 --save-every 10 --what-if",
@@ -112,6 +113,7 @@ SCENARIOS = [
     "-s zero-offload --gpus 1 --batch 8",
     "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
     "-s zero1 --batch 1 --nodes 2",
+    "-s zero-offload --batch 1 --gpus 1 --dtype fp32",
 ]
 
 # Key: an option that is refused at another value, and words of the refusal.

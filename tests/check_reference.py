@@ -119,8 +119,8 @@ TYPED = (
     ("memwall simulate --det", ["--details"], True),
     ("memwall plan --details", [], True),  # is simulate's alone
     ("memwall plan --batch ", ["auto"], True),
-    ("memwall plan --dtype ", ["bf16", "fp16"], True),
-    ("memwall plan --dtype=f", ["fp16"], True),
+    ("memwall plan --dtype ", ["bf16", "fp16", "fp32"], True),
+    ("memwall plan --dtype=f", ["fp16", "fp32"], True),
     ("memwall run --backend c", ["cpu", "cuda"], True),
     ("memwall calibrate --backend n", [], True),
     ("memwall list ", ["models", "hwprofiles", "strategies", "devices", "runs"], True),
@@ -232,7 +232,7 @@ ZSH_TYPED = (
     ("memwall calib", "memwall calibrate "),
     ("memwall simulate --det", "memwall simulate --details "),
     ("memwall plan --details", "memwall plan --details"),  # is simulate's alone
-    ("memwall plan --dtype=f", "memwall plan --dtype=fp16 "),
+    ("memwall plan --dtype=b", "memwall plan --dtype=bf16 "),
     ("memwall plan --dty", "memwall plan --dtype="),
     ("memwall list hwpr", "memwall list hwprofiles "),
     ("memwall list models gpt2-x", "memwall list models gpt2-xl "),

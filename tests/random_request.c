@@ -159,6 +159,8 @@ random_hardware(GRand *random)
     struct mw_hardware hw = test_hardware(names[pick(random, 0, G_N_ELEMENTS(names) - 1)]);
 
     hw.gpus_per_node = 8;
+    if (hw.gpu_fp32_flops <= 0)
+        hw.gpu_fp32_flops = hw.gpu_peak_flops / 2;
     hw.nodes_max = 0;
     if (hw.nic_bytes_per_s <= 0)
         hw.nic_bytes_per_s = 1e10;
@@ -295,6 +297,8 @@ random_request_init(struct random_request *request, guint32 seed)
         request->model = draw_model(random);
     while (!mw_model_validate(&request->model, "random", NULL));
     request->settings.logits_chunks = once_in(random, 2) ? MW_AUTO : pick(random, 1, 9);
+    if (request->settings.layout == MW_LAYOUT_ZERO16 && once_in(random, 3))
+        request->settings.dtype = MW_DTYPE_FP32;
     random_request_name(request);
 }
 

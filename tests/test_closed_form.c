@@ -103,6 +103,8 @@ even_settings(GRand *random)
     if (s.strategy == MW_STRATEGY_ZERO_OFFLOAD && pick(random, 0, 1))
         s.dpu_start = 1;
     place_states(random, &s);
+    if (s.layout == MW_LAYOUT_ZERO16 && pick(random, 0, 2) == 0)
+        s.dtype = MW_DTYPE_FP32;
     return s;
 }
 

@@ -140,7 +140,7 @@ bound_for_nvme(const struct flow *flow, const struct mw_op *op)
 {
     const struct content *buffer = &flow->slots[find_use(flow, op, true)->slot];
 
-    return mw_sizing_widens(flow->sizing) ? buffer->sum : buffer->fresh;
+    return flow->sizing->gradients_summed ? buffer->sum : buffer->fresh;
 }
 
 static void

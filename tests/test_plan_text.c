@@ -34,7 +34,6 @@ add_content(struct mw_plan *plan)
 {
     mw_plan_add_slot(plan, (struct mw_slot){.tier = MW_TIER_GPU,
                                             .purpose = MW_PURPOSE_LOGITS,
-                                            .dtype = MW_DTYPE_FP32,
                                             .offset_bytes = 100,
                                             .size_bytes = 200});
     mw_plan_add_slot(
@@ -43,7 +42,9 @@ add_content(struct mw_plan *plan)
     mw_plan_add_tensor(plan, (struct mw_tensor){.program = 1,
                                                 .layer = 2,
                                                 .operators = 12,
+                                                .dtype = MW_DTYPE_BF16,
                                                 .gradient_dtype = MW_DTYPE_FP32,
+                                                .summed = true,
                                                 .trainable = true,
                                                 .tiles = 4,
                                                 .elements = 17,
@@ -177,10 +178,10 @@ static const char plan_text[] =
     "lane 1 program 1 nvme-read index 3 window 4 bytes 1048576\n"
     "channel 0 sm index 0 users 1\n"
     "channel 1 drive index 2 users 8\n"
-    "slot 0 program 0 gpu logits fp32 offset 100 size 200\n"
-    "slot 1 program 1 nvme parameters none offset 0 size 9223372036854775807 persistent\n"
-    "tensor 0 program 1 layer 2 operators 12 gradient fp32 elements 17 rows 4 3 tiles 4 5 shard 3 "
-    "strides 3 5 6 homes 1 0 whole-gradients trainable\n"
+    "slot 0 program 0 gpu logits offset 100 size 200\n"
+    "slot 1 program 1 nvme parameters offset 0 size 9223372036854775807 persistent\n"
+    "tensor 0 program 1 layer 2 operators 12 bf16 gradient fp32 summed elements 17 rows 4 3 "
+    "tiles 4 5 shard 3 strides 3 5 6 homes 1 0 whole-gradients trainable\n"
     "chunk 0 program 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
     "work 0 compute activations qkv bf16 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
     "max 5 elements 6 launches 7 draw 0:1000000 1:4096\n"
@@ -354,16 +355,17 @@ static const struct edit edits[] = {
     {"tp 2 by 1", "tp 2 by 1 dp", "line 12: expected a number from 0 to"},
     {"comm 0 dp", "comm dp", "line 14: expected the index 0, found 'dp'"},
     {"comm 0 dp", "com 0 dp",
-     "line 14: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op or end, "
+     "line 14: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op "
+     "or end, "
      "found 'com'"},
     {"0 compute index", "0 computer index", "line 15: expected a kind of lane, found 'computer'"},
     {"index 3", "index 256", "line 16: expected a number from 0 to 255, found '256'"},
     {"sm index", "ms index", "line 17: expected a kind of channel, found 'ms'"},
     {"gpu logits", "ram logits", "line 19: expected gpu, cpu or nvme, found 'ram'"},
     {"gpu logits", "gpu logs", "line 19: expected the purpose of a slot, found 'logs'"},
-    {"logits fp32", "logits fp31", "line 19: expected none, bf16, fp16 or fp32, found 'fp31'"},
     {"persistent", "persistently", "line 20: expected the end of the line, found 'persistently'"},
-    {"gradient fp32", "gradient int8", "line 21: expected none, bf16, fp16 or fp32, found 'int8'"},
+    {"gradient fp32", "gradient int8",
+     "line 21: expected an element type such as bf16 or fp32, found 'int8'"},
     {"tiles 4 5", "tiles 4", "line 21: expected a number up to 9223372036854775807, found 'shard'"},
     {" trainable", " trained", "line 21: expected the end of the line, found 'trained'"},
     {"other -", "other x", "line 22: expected a number from 0 to 4294967294, found 'x'"},
@@ -398,7 +400,8 @@ static const struct edit edits[] = {
     {"decoder llama", "decoder mamba", "line 11: expected gpt2 or llama, found 'mamba'"},
     {"llama silu", "llama swish", "line 11: expected gelu_new, gelu, relu or silu"},
     {"end\n", "",
-     "line 27: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op or end, "
+     "line 27: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op "
+     "or end, "
      "found the end"},
     {"end\n", "end\n\n", "line 28: expected nothing after 'end'"},
     {"end\n", "end end\n", "line 27: expected the end of the line, found 'end'"},

@@ -186,20 +186,20 @@ check_norm(const struct mw_plan *plan)
 static void
 check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
 {
-    bool widens = plan->tensor_count && plan->tensors[0].gradient_dtype == MW_DTYPE_FP32;
+    bool sums = plan->tensor_count && plan->tensors[0].summed;
     int64_t parts = 0;
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
         int kind = plan->works[op->work].kind;
         parts -= kind == MW_OP_ACCUMULATE;
-        for (uint32_t u = op->use_begin; widens && u < op->use_begin + op->use_count; u++)
+        for (uint32_t u = op->use_begin; sums && u < op->use_begin + op->use_count; u++)
             if (plan->uses[u].mode != MW_USE_READ &&
                 plan->slots[plan->uses[u].slot].purpose == MW_PURPOSE_GRADIENTS)
                 g_assert_true(kind == MW_OP_ACCUMULATE || kind == MW_OP_NVME_WRITE ||
                               kind == MW_OP_REDUCE_SCATTER || kind == MW_OP_ALL_REDUCE);
     }
-    for (uint32_t t = 0; widens && t < plan->tensor_count; t++)
+    for (uint32_t t = 0; sums && t < plan->tensor_count; t++)
         if (plan->tensors[t].elements)
             parts += plan->tensors[t].tiles * sizing->settings.grad_accum;
     g_assert_cmpint(parts, ==, 0);

@@ -61,7 +61,7 @@ test_refused(void)
         {"rope-positions", 0, "0", "from 1 to 1099511627776"},
         {"decoder", 2, "2", "0 (GPT-2) or 1 (Llama)"},
         {"activation", 4, "4", "0 (gelu_new) or 1 (gelu) or 2 (relu) or 3 (silu)"},
-        {"dtype", 3, "3", "1 (bf16) or 2 (fp16)"},
+        {"dtype", 4, "4", "1 (bf16) or 2 (fp16) or 3 (fp32)"},
         {"tied", 2, "2", "0 (no) or 1 (yes)"},
         {"shuffle", ALL_ONES, "18446744073709551615", "0 (no) or 1 (yes)"},
         {"lr-schedule", 2, "2", "0 (constant) or 1 (cosine)"},

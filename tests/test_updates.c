@@ -169,7 +169,8 @@ send(const struct step *step, const struct mw_op *op)
 
     g_assert_true(from && from->params);
     g_assert_true(!to == arrives);
-    g_assert_cmpint(step->plan->works[op->work].bytes, ==, 2 * chunk_of(step, op)->elements);
+    g_assert_cmpint(step->plan->works[op->work].bytes, ==,
+                    step->sizing->element_bytes * chunk_of(step, op)->elements);
     if (to)
         to->params = true;
     step->chunks[op->shard].sent += arrives;
@@ -182,7 +183,7 @@ gather(const struct step *step, const struct mw_op *op)
     g_assert_true(uses_homes(step, op, false, MW_USE_MODIFY));
     g_assert_cmpint(step->chunks[op->shard].sent, ==, 1);
     g_assert_cmpint(step->plan->works[op->work].bytes, ==,
-                    2 * chunk_of(step, op)->elements * step->sizing->dp);
+                    step->sizing->element_bytes * chunk_of(step, op)->elements * step->sizing->dp);
     step->chunks[op->shard].gathered++;
 }
 

@@ -70,7 +70,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_GRAD_ACCUM] = (uint64_t)s->micro_batches;
     now[CLI_FIXED_SEQ] = (uint64_t)s->seq;
     now[CLI_FIXED_DPU_START] = (uint64_t)s->delayed_from;
-    now[CLI_FIXED_TYPE] = s->dtype == MW_DTYPE_FP16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
+    now[CLI_FIXED_TYPE] = s->dtype;
 }
 
 static uint64_t

@@ -33,7 +33,7 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
     [CLI_FIXED_GRAD_ACCUM] = {"grad-accum", "--grad-accum", CLI_FIELD_WHOLE, 1, BATCH_MAX},
     [CLI_FIXED_SEQ] = {"seq", "--seq", CLI_FIELD_DIMENSION, 1, 0},
     [CLI_FIXED_DPU_START] = {"dpu-start", "--dpu-start", CLI_FIELD_WHOLE_OR_NONE, 0, 1e9},
-    [CLI_FIXED_TYPE] = {"dtype", "--dtype", CLI_FIELD_TYPE, MW_DTYPE_BF16, MW_DTYPE_FP16},
+    [CLI_FIXED_TYPE] = {"dtype", "--dtype", CLI_FIELD_TYPE, MW_DTYPE_BF16, MW_DTYPE_FP32},
     [CLI_FIXED_POSITION_ROWS] = {"position-rows", "the model's number of learned positions",
                                  CLI_FIELD_DIMENSION, 0, 0},
     [CLI_FIXED_ATTENTION_BIAS] = {"attention-bias", "whether the model's q, k and v have biases",

@@ -77,7 +77,8 @@ mw_loss_scaling_dynamic(double start)
 struct mw_loss_scaling
 mw_loss_scaling_default(enum mw_dtype dtype)
 {
-    return dtype == MW_DTYPE_FP16 ? mw_loss_scaling_dynamic(65536) : mw_loss_scaling_none();
+    return mw_dtype_row((int)dtype)->scales_loss ? mw_loss_scaling_dynamic(65536)
+                                                 : mw_loss_scaling_none();
 }
 
 bool

@@ -25,7 +25,7 @@ struct mw_backend_place {
 struct mw_backend_options {
     const struct mw_decoder *decoder; /* NULL: neither prepare nor compute will be called */
     int64_t sequences, seq;           /* of a micro-batch */
-    enum mw_dtype dtype;       /* of parameters and activations: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
+    enum mw_dtype dtype;              /* of parameters and activations, one of the backend's */
     int threads;               /* of the compute lane; 0: all cores */
     int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
     /* Where collectives will be the device's (join): those that all ranks, which then open at once,
@@ -51,6 +51,7 @@ struct mw_backend_device {
 struct mw_backend {
     const char *name;
     bool apart; /* its memory is not the host's: nothing but the functions below reaches it */
+    uint32_t dtypes; /* that it computes in: bits 1 << enum mw_dtype */
     /* Passes of the host's lanes; NULL: the cores' own. */
     const struct mw_cpu_kernels *(*host)(enum mw_dtype dtype);
 
@@ -154,6 +155,8 @@ mw_backend_takes(const struct mw_backend *backend, const struct mw_backend_place
 {
     return !backend->takes || backend->takes(place, error);
 }
+/* Whether it computes in a type; false with an error: in which it does. */
+bool mw_backend_computes(const struct mw_backend *backend, enum mw_dtype dtype, GError **error);
 /* The device that a rank has: that of its number on the machine, or the one that is all it sees. */
 bool mw_backend_describe_own(const struct mw_backend *backend, int node_rank,
                              struct mw_backend_device *device, GError **error);

@@ -50,7 +50,8 @@ gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 
     return trainer->collectives->all_gather(
         trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
-        part_at(trainer, from, op->tile), &part, sizeof(uint16_t), error);
+        part_at(trainer, from, op->tile), &part,
+        mw_dtype_element_bytes(mw_trainer_tensor(trainer, op)->dtype), error);
 }
 
 /* Owners send what they have of a part to all, one after the other. */
@@ -65,8 +66,8 @@ broadcast_shards(struct mw_trainer *trainer, const struct mw_op *op, GError **er
 
     for (uint32_t rank = 0; rank < trainer->ranks; rank++) {
         struct mw_range shard = mw_tensor_shard(tensor, rank, op->tile);
-        char *at = whole + 2 * shard.first;
-        int64_t bytes = 2 * shard.elements;
+        char *at = whole + mw_dtype_bytes(tensor->dtype, shard.first);
+        int64_t bytes = mw_dtype_bytes(tensor->dtype, shard.elements);
         if (rank == trainer->rank &&
             !trainer->places.backend->copy(trainer->places.device, at, own, bytes, error))
             return false;
@@ -82,10 +83,11 @@ gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint
                 const struct mw_ranks_part *part, int stream, GError **error)
 {
     char *whole = part_at(trainer, tensor->param_slot, tile);
+    int64_t bytes = mw_dtype_element_bytes(tensor->dtype);
 
-    return trainer->collectives->all_gather(
-        trainer->peers, stream, whole, own_shard(trainer, whole, tensor, tile, sizeof(uint16_t)),
-        part, sizeof(uint16_t), error);
+    return trainer->collectives->all_gather(trainer->peers, stream, whole,
+                                            own_shard(trainer, whole, tensor, tile, bytes), part,
+                                            bytes, error);
 }
 
 /* Every rank has updated the same range of its own shards; the first rank's are the longest. */
@@ -125,7 +127,7 @@ mw_trainer_gather_state(struct mw_trainer *trainer, GError **error)
 
 /* --- gradients ------------------------------------------------------------------------------- */
 
-/* The narrow gradient of one micro-batch, to where this rank keeps its shard. */
+/* The gradient of one micro-batch, as it was made, to where this rank keeps its shard. */
 static bool
 scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, GError **error)
 {

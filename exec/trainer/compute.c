@@ -10,10 +10,10 @@ tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
 
 /* A home holds all parts of a tensor, a buffer the one that travels. */
 static void *
-part_at(const struct mw_trainer *trainer, uint32_t slot, int64_t element)
+part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t element)
 {
     bool home = trainer->tensor_of_home[slot] != MW_NONE;
-    return mw_places_at(&trainer->places, slot, home ? 2 * element : 0);
+    return mw_places_at(&trainer->places, slot, home ? mw_dtype_bytes(dtype, element) : 0);
 }
 
 /* With checkpoints forward keeps no layer's activations, and a group's are there from its
@@ -66,9 +66,10 @@ bind_part(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_co
     uint32_t gradient = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT);
     compute->part = &trainer->parts[index][op->tile];
     if (param != MW_NONE)
-        compute->params = part_at(trainer, param, op->tile * tensor->param_stride);
+        compute->params = part_at(trainer, param, tensor->dtype, op->tile * tensor->param_stride);
     if (gradient != MW_NONE)
-        compute->gradient = part_at(trainer, gradient, op->tile * tensor->gradient_stride);
+        compute->gradient =
+            part_at(trainer, gradient, tensor->gradient_dtype, op->tile * tensor->gradient_stride);
     compute->gradient_adds = adds_gradient(trainer, op);
 }
 
@@ -94,7 +95,8 @@ checkpoint(struct mw_trainer *trainer, const struct mw_op *op, uint16_t *x, GErr
 {
     const struct mw_places *places = &trainer->places;
     uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
-    int64_t bytes = 2 * trainer->tokens * trainer->plan->shape.decoder.hidden;
+    int64_t bytes =
+        mw_trainer_element_bytes(trainer) * trainer->tokens * trainer->plan->shape.decoder.hidden;
 
     if (slot == MW_NONE)
         return true;

@@ -62,10 +62,11 @@ check_field(const struct mw_commit_record *record, size_t row, uint64_t value, G
     case SCALE:
         return check_scale(record, name, error);
     case TYPE:
-        return value == MW_DTYPE_BF16 || value == MW_DTYPE_FP16 ||
-               refuse(error, "field \"%s\" is %" PRIu64 ": must be %d (%s) or %d (%s)", name, value,
-                      MW_DTYPE_BF16, mw_dtype_name(MW_DTYPE_BF16), MW_DTYPE_FP16,
-                      mw_dtype_name(MW_DTYPE_FP16));
+        return (value < MW_DTYPE_COUNT && mw_dtype_row((int)value)->computes) ||
+               refuse(error, "field \"%s\" is %" PRIu64 ": must be %d (%s), %d (%s) or %d (%s)",
+                      name, value, MW_DTYPE_BF16, mw_dtype_name(MW_DTYPE_BF16), MW_DTYPE_FP16,
+                      mw_dtype_name(MW_DTYPE_FP16), MW_DTYPE_FP32,
+                      mw_dtype_name(MW_DTYPE_FP32));
     }
     return true;
 }

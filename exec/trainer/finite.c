@@ -20,6 +20,12 @@
 /* The largest fp32 numbers that stay finite when they are rounded to nearest, ties to even. */
 enum { FP32_MAX = 0x7f7fffff, BF16_MAX = 0x7f7f7fff, FP16_MAX = 0x477fefff };
 
+static int32_t
+most_of(enum mw_dtype dtype)
+{
+    return dtype == MW_DTYPE_FP16 ? FP16_MAX : dtype == MW_DTYPE_FP32 ? FP32_MAX : BF16_MAX;
+}
+
 /* Whether no magnitude is above `most`, as bits: a loop for vectors, without a branch.  A memcpy
  * that is checked (_FORTIFY_SOURCE) would keep it from being one. */
 static bool
@@ -36,15 +42,15 @@ are_within(const char *values, int64_t count, int32_t most)
     return !(above >> 31);
 }
 
-/* Bytes [at, at + bytes) of a chunk's state: parameters, which must be finite in 16 bits too, then
- * momentum and variance. */
+/* Bytes [at, at + bytes) of a chunk's state: parameters, which must be finite in the run's type
+ * too, then momentum and variance. */
 bool
 mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t at, int64_t bytes,
                      const void *state)
 {
     int64_t params = 4 * trainer->plan->chunks[chunk].elements;
     int64_t first = CLAMP(params - at, 0, bytes);
-    int32_t most = trainer->kernels->dtype == MW_DTYPE_FP16 ? FP16_MAX : BF16_MAX;
+    int32_t most = most_of(trainer->kernels->dtype);
 
     return are_within(state, first / 4, most) &&
            are_within((const char *)state + first, (bytes - first) / 4, FP32_MAX);

@@ -115,8 +115,11 @@ struct mw_place mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot
 struct mw_range mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor,
                                     uint32_t tile);
 bool mw_trainer_is_delayed(const struct mw_plan *plan);
-int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor); /* of an element at home */
-/* Where the 16-bit gradient begins in a host buffer that holds the wide one before it. */
+/* Bytes of an element: of activations, trained parameters and gradients as they are made; and of
+ * gradients at home. */
+int64_t mw_trainer_element_bytes(const struct mw_trainer *trainer);
+int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor);
+/* Where the gradient as it was made begins in a host buffer that holds the sum before it. */
 int64_t mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor);
 
 /* --- exec/trainer/threads.c --- */
@@ -191,7 +194,7 @@ bool mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GErro
 
 /* value = the least of all ranks'; between runs. */
 bool mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error);
-/* 16-bit parameters that all ranks hold, where each has made those of its own state. */
+/* Parameters that all ranks hold, where each has made those of its own state. */
 bool mw_trainer_gather_state(struct mw_trainer *trainer, GError **error);
 
 /* --- exec/trainer/finite.c: what is not finite is neither used nor kept --- */
@@ -222,7 +225,7 @@ bool mw_trainer_start_state(struct mw_trainer *trainer, GError **error);
 /* Reads what this rank starts from and keeps nothing: false with *error where the state could not
  * be made of it. */
 bool mw_trainer_try_start(const struct mw_trainer *trainer, GError **error);
-/* 16-bit parameters, from a chunk's state where it can be reached; those without state. */
+/* Parameters, from a chunk's state where it can be reached; those without state. */
 bool mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GError **error);
 bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
@@ -231,7 +234,7 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 #define MW_TRAINER_OWN_FIELDS 8
 #define MW_TRAINER_FORMAT "format" /* which fields there are; without it 1 */
 #define MW_TRAINER_FORMAT_NOW 2
-#define MW_TRAINER_DTYPE "dtype" /* of the run's 16-bit values; without it bf16 */
+#define MW_TRAINER_DTYPE "dtype" /* of what the run computes in; without it bf16 */
 #define MW_TRAINER_LOSS_SCALE "loss-scale"
 #define MW_TRAINER_GOOD_STEPS "good-steps"
 #define MW_TRAINER_SKIPPED "skipped"

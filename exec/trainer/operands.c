@@ -137,10 +137,10 @@ holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradie
     uint32_t of_home = look->trainer->tensor_of_home[slot];
 
     if (of_home == MW_NONE)
-        return has_room(look, slot, 0, 2 * elements);
+        return has_room(look, slot, 0, mw_dtype_bytes(look->tensor->dtype, elements));
     if (!gradient)
         return slot == look->tensor->param_slot;
-    return slot == look->tensor->gradient_slot && look->tensor->gradient_dtype != MW_DTYPE_FP32;
+    return slot == look->tensor->gradient_slot && !look->tensor->summed;
 }
 
 /* A transfer goes from one tier to another: which, its kind says. */
@@ -173,6 +173,7 @@ wrong_compute(const struct look *look)
 {
     const struct mw_decoder *decoder = &look->trainer->plan->shape.decoder;
     enum mw_operator operator_ = (enum mw_operator)look->work->operator_;
+    int64_t element = mw_trainer_element_bytes(look->trainer);
     bool logits = operator_ == MW_OPERATOR_LOGITS || operator_ == MW_OPERATOR_LOSS;
     bool backward = look->op->phase == MW_PHASE_BACKWARD;
     bool scatters = operator_ == MW_OPERATOR_EMBEDDING; /* its backward reads no parameters */
@@ -187,10 +188,12 @@ wrong_compute(const struct look *look)
     if (has_weights(operator_) && backward &&
         (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
         return "has no room for its gradient";
-    if (kept != MW_NONE && !has_room(look, kept, 0, 2 * look->trainer->tokens * decoder->hidden))
+    if (kept != MW_NONE &&
+        !has_room(look, kept, 0, element * look->trainer->tokens * decoder->hidden))
         return "has no room for its checkpoint";
-    if (logits && (scores == MW_NONE ||
-                   !has_room(look, scores, 0, 2 * chunk_tokens(look) * mw_logits_stride(decoder))))
+    if (logits &&
+        (scores == MW_NONE ||
+         !has_room(look, scores, 0, element * chunk_tokens(look) * mw_logits_stride(decoder))))
         return "has no room for its logits";
     return reaches_all(look) ? NULL : "uses memory that is not the device's";
 }
@@ -202,10 +205,10 @@ wrong_accumulate(const struct look *look)
     int64_t n = look->work->elements, at = mw_trainer_narrow_at(look->trainer, look->tensor);
 
     if (buffer == MW_NONE || n < 0 || n > look->tensor->gradient_stride ||
-        !has_room(look, buffer, at, 2 * n) ||
+        !has_room(look, buffer, at, mw_dtype_bytes(look->tensor->dtype, n)) ||
         (sum == MW_NONE ? !has_room(look, buffer, 0, 4 * n) || 4 * n > at
                         : sum != look->tensor->gradient_slot) ||
-        look->tensor->gradient_dtype != MW_DTYPE_FP32)
+        !look->tensor->summed || look->tensor->gradient_dtype != MW_DTYPE_FP32)
         return "has no room for its sum";
     return reaches_all(look) ? NULL : "uses memory that it does not reach";
 }
@@ -235,7 +238,8 @@ wrong_part_move(const struct look *look)
         return "moves between other tiers than its kind";
     struct mw_move move = mw_trainer_part_move(look->trainer, look->op);
     if (mw_trainer_turn_stream(look->trainer, look->op) >= 0)
-        move.bytes = 2 * look->tensor->shard_elements; /* an owner moves what it has */
+        /* an owner moves what it has */
+        move.bytes = mw_dtype_bytes(look->tensor->dtype, look->tensor->shard_elements);
     return has_room_to_move(look, &move) ? NULL : "moves more than a slot holds";
 }
 
@@ -295,7 +299,8 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     if (in != MW_NONE ? !has_room(look, in, 0, bytes * n)
                       : at_home && !reaches_homes(look, chunk, true))
         return "has no gradients to update with";
-    if (out != MW_NONE ? !has_room(look, out, 0, 2 * n) : !reaches_homes(look, chunk, false))
+    if (out != MW_NONE ? !has_room(look, out, 0, mw_trainer_element_bytes(look->trainer) * n)
+                       : !reaches_homes(look, chunk, false))
         return "has no room for updated parameters";
     return reaches_all(look) ? NULL : "uses memory that it does not reach";
 }

@@ -19,11 +19,11 @@ mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot, int64_t tile)
     const struct mw_tensor *tensor = &trainer->plan->tensors[index];
     bool gradients = trainer->plan->slots[slot].purpose == MW_PURPOSE_GRADIENTS;
     int64_t bytes = gradients ? mw_trainer_gradient_bytes(tensor) * tensor->gradient_stride
-                              : 2 * tensor->param_stride;
+                              : mw_dtype_bytes(tensor->dtype, tensor->param_stride);
     return (struct mw_place){slot, tile * bytes};
 }
 
-/* A gradient that comes from the device to a buffer is the narrow one. */
+/* A gradient that comes from the device to a buffer is as it was made. */
 static bool
 is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
 {
@@ -53,7 +53,8 @@ mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op)
 
     if (trainer->ranks == 1 || (!fetched && !left))
         return -1;
-    bool whole = work->bytes > 2 * mw_trainer_tensor(trainer, op)->shard_elements;
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    bool whole = work->bytes > mw_dtype_bytes(tensor->dtype, tensor->shard_elements);
     return whole ? stream_of(work->kind) : -1;
 }
 
@@ -93,13 +94,14 @@ bool
 mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int stream,
                         GError **error)
 {
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     struct mw_move move = mw_trainer_part_move(trainer, op);
 
-    move.bytes = 2 * mw_trainer_tensor(trainer, op)->shard_elements;
+    move.bytes = mw_dtype_bytes(tensor->dtype, tensor->shard_elements);
     return move_in_turn(trainer, stream, &move, error);
 }
 
-/* The wide gradient grows at home, or, where that is on drives, before the narrow one. */
+/* The sum grows at home, or, where that is on drives, before what is added to it. */
 bool
 mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -109,10 +111,12 @@ mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError
     uint32_t home = mw_trainer_slot(trainer, op, MW_ROLE_SUM);
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     int64_t n = plan->works[op->work].elements;
-    const uint16_t *x = mw_places_at(places, buffer, mw_trainer_narrow_at(trainer, tensor));
-    float *sum = home == MW_NONE
-                     ? mw_places_at(places, buffer, 0)
-                     : mw_places_at(places, home, 4 * op->tile * tensor->gradient_stride);
+    const void *x = mw_places_at(places, buffer, mw_trainer_narrow_at(trainer, tensor));
+    float *sum =
+        home == MW_NONE
+            ? mw_places_at(places, buffer, 0)
+            : mw_places_at(places, home,
+                           mw_trainer_gradient_bytes(tensor) * op->tile * tensor->gradient_stride);
 
     if (!plan->works[op->work].host)
         return places->backend->accumulate(places->device, sum, x, n, op->micro_batch == 0, error);

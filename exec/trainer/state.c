@@ -112,7 +112,7 @@ start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **er
     return !drives || mw_places_move(&trainer->places, &move, 1, error);
 }
 
-/* --- 16-bit parameters ----------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------ */
 
 static bool
 put_params(struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes, void *made, int64_t bytes,
@@ -139,8 +139,9 @@ start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *mad
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
         if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, trainer->kernels->dtype,
                         made, error) ||
-            !put_params(trainer, tensor->param_slot, 2 * (tile * tensor->param_stride + i), made,
-                        2 * count, error))
+            !put_params(trainer, tensor->param_slot,
+                        mw_dtype_bytes(tensor->dtype, tile * tensor->param_stride + i), made,
+                        mw_dtype_bytes(tensor->dtype, count), error))
             return false;
     }
     return true;
@@ -168,13 +169,14 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
     return good;
 }
 
-/* --- 16-bit parameters of a state that is there ---------------------------------------------- */
+/* --- parameters of a state that is there ----------------------------------------------------- */
 
 static bool
 restore_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *w,
-              uint16_t *made, GError **error)
+              void *made, GError **error)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+    int64_t bytes = mw_dtype_element_bytes(tensor->dtype);
 
     for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
@@ -185,7 +187,7 @@ restore_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece 
         if (!copy_state(trainer, w, from, 4 * count, error))
             return false;
         trainer->kernels->narrow(made, w, count);
-        if (!put_params(trainer, tensor->param_slot, 2 * at, made, 2 * count, error))
+        if (!put_params(trainer, tensor->param_slot, bytes * at, made, bytes * count, error))
             return false;
     }
     return true;
@@ -199,7 +201,7 @@ mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GError **e
     void *made = NULL;
     bool good = true;
 
-    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 2 * PIECE_ELEMENTS))
+    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
         g_error("out of memory");
     for (int64_t i = 0; good && i < it->piece_count; i++)
         good = restore_piece(trainer, chunk, &it->pieces[i], w, made, error);

@@ -39,18 +39,24 @@ mw_trainer_is_delayed(const struct mw_plan *plan)
 }
 
 int64_t
+mw_trainer_element_bytes(const struct mw_trainer *trainer)
+{
+    return mw_dtype_element_bytes(trainer->plan->shape.dtype);
+}
+
+int64_t
 mw_trainer_gradient_bytes(const struct mw_tensor *tensor)
 {
-    return tensor->gradient_dtype == MW_DTYPE_FP32 ? 4 : 2;
+    return mw_dtype_element_bytes(tensor->gradient_dtype);
 }
 
 int64_t
 mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor)
 {
-    bool wide = tensor->gradient_dtype == MW_DTYPE_FP32 &&
-                trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
+    bool sum_first =
+        tensor->summed && trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
 
-    return mw_in_pages(wide ? 4 * tensor->shard_elements : 0);
+    return mw_in_pages(sum_first ? mw_trainer_gradient_bytes(tensor) * tensor->shard_elements : 0);
 }
 
 static int64_t
@@ -287,16 +293,18 @@ check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
 static bool
 check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
-    bool one = dtype == MW_DTYPE_BF16 || dtype == MW_DTYPE_FP16;
+    bool one = true;
 
     for (uint32_t i = 0; i < plan->work_count; i++)
         one &= plan->works[i].kind != MW_OP_COMPUTE || plan->works[i].dtype == dtype;
-    for (uint32_t i = 0; i < plan->tensor_count; i++)
-        one &= plan->tensors[i].gradient_dtype == dtype ||
-               plan->tensors[i].gradient_dtype == MW_DTYPE_FP32;
+    for (uint32_t i = 0; i < plan->tensor_count; i++) {
+        const struct mw_tensor *tensor = &plan->tensors[i];
+        one &= tensor->dtype == dtype &&
+               tensor->gradient_dtype == (tensor->summed ? MW_DTYPE_FP32 : dtype);
+    }
     if (!one)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "the executor computes in bf16 or in fp16; this plan has neither, or both");
+                    "the executor computes in one data type; this plan has several");
     return one;
 }
 
@@ -427,6 +435,8 @@ host_passes(const struct mw_backend *backend, enum mw_dtype dtype)
 struct mw_trainer *
 mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 {
+    if (!mw_backend_computes(options->backend, (enum mw_dtype)options->plan->shape.dtype, error))
+        return NULL;
     struct mw_trainer *trainer = g_new0(struct mw_trainer, 1);
 
     trainer->options = *options;

@@ -1,5 +1,5 @@
 /*
- * The optimizer step: the gradient's norm, then chunk by chunk state in, update, state and 16-bit
+ * The optimizer step: the gradient's norm, then chunk by chunk state in, update, state and
  * parameters out.
  *
  * The norm is a sum of fp64 partials over blocks of every part's shard, in the order of tensors,
@@ -31,7 +31,8 @@ static int64_t
 in_home(const struct mw_trainer *trainer, const struct mw_piece *piece, enum mw_home home)
 {
     const struct mw_tensor *tensor = tensor_of(trainer, piece);
-    int64_t bytes = home == MW_HOME_GRADIENTS ? mw_trainer_gradient_bytes(tensor) : 2;
+    int64_t bytes = home == MW_HOME_GRADIENTS ? mw_trainer_gradient_bytes(tensor)
+                                              : mw_trainer_element_bytes(trainer);
 
     return bytes * mw_tensor_place(tensor, home, trainer->rank, piece->tile, piece->first);
 }
@@ -62,13 +63,14 @@ static void
 scatter_params(const struct mw_trainer *trainer, uint32_t chunk, uint32_t buffer, GArray *moves)
 {
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    int64_t bytes = mw_trainer_element_bytes(trainer);
 
     for (int64_t i = 0; i < it->piece_count; i++) {
         const struct mw_piece *piece = &it->pieces[i];
         struct mw_move move = {
-            .from = {buffer, 2 * piece->at},
+            .from = {buffer, bytes * piece->at},
             .to = {tensor_of(trainer, piece)->param_slot, in_home(trainer, piece, MW_HOME_PARAMS)},
-            .bytes = 2 * piece->elements,
+            .bytes = bytes * piece->elements,
         };
         g_array_append_val(moves, move);
     }
@@ -89,7 +91,8 @@ list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mo
     uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
     if (to != MW_NONE)
-        add_move(moves, from, to, 2 * trainer->plan->chunks[op->shard].elements);
+        add_move(moves, from, to,
+                 mw_trainer_element_bytes(trainer) * trainer->plan->chunks[op->shard].elements);
     else
         scatter_params(trainer, op->shard, from, moves);
 }
@@ -310,15 +313,17 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
     const struct mw_tensor *tensor = tensor_of(trainer, piece);
     int64_t n = trainer->plan->chunks[it->chunk].elements;
     int64_t bytes = mw_trainer_gradient_bytes(tensor), at = piece->at;
+    bool fp32 = tensor->gradient_dtype == MW_DTYPE_FP32;
     float *w = (float *)(void *)it->state + at;
     const void *gradient =
         it->gradients != MW_NONE
             ? mw_places_at(places, it->gradients, it->gradients_at_bytes + bytes * at)
             : mw_places_at(places, tensor->gradient_slot,
                            in_home(trainer, piece, MW_HOME_GRADIENTS));
-    uint16_t *param = it->params != MW_NONE ? mw_places_at(places, it->params, 2 * at)
-                                            : mw_places_at(places, tensor->param_slot,
-                                                           in_home(trainer, piece, MW_HOME_PARAMS));
+    void *param =
+        it->params != MW_NONE
+            ? mw_places_at(places, it->params, mw_trainer_element_bytes(trainer) * at)
+            : mw_places_at(places, tensor->param_slot, in_home(trainer, piece, MW_HOME_PARAMS));
     const struct mw_adamw *step =
         range->decays ? &trainer->now.adamw_decaying : &trainer->now.adamw;
 
@@ -328,10 +333,9 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
         trainer->kernels->narrow(param, w, piece->elements);
     else if (it->device)
         return places->backend->adamw(places->device, step, w, w + n, w + 2 * n, param, gradient,
-                                      bytes == 4, piece->elements, error);
+                                      fp32, piece->elements, error);
     else
-        trainer->kernels->adamw(step, w, w + n, w + 2 * n, param, gradient, bytes == 4,
-                                piece->elements);
+        trainer->kernels->adamw(step, w, w + n, w + 2 * n, param, gradient, fp32, piece->elements);
     return true;
 }
 

@@ -69,7 +69,7 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
 static void
 gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
 {
-    int64_t bytes = 2 * b->sizing->tokens * b->sizing->model->hidden;
+    int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
 
     if (b->sizing->tp == 1)
         return;

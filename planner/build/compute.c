@@ -14,7 +14,7 @@ static void
 slicing_all_reduce(struct builder *b, const struct visit *v, enum mw_operator operator_,
                    uint32_t slot)
 {
-    int64_t bytes = 2 * b->sizing->tokens * b->sizing->model->hidden;
+    int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
     uint32_t work = mw_work_collective(
         b, MW_OP_ALL_REDUCE, (struct subject){MW_OBJECT_ACTIVATIONS, operator_}, b->tp_comm, bytes);
 

@@ -25,7 +25,7 @@ static int64_t
 part_bytes(const struct builder *b, const struct visit *v)
 {
     const struct mw_unit *unit = mw_sizing_unit(b->sizing, v->fetched_unit);
-    return 2 * mw_sizing_carried_params(b->sizing, unit);
+    return mw_sizing_param_bytes(unit, mw_sizing_carried_params(b->sizing, unit));
 }
 
 /* What it is fetched for: an embedding serves tied logits too. */
@@ -110,7 +110,8 @@ fetch_from_peers(struct builder *b, struct visit *v)
     uint32_t source = from_shard ? v->shard_slot : b->param_home + v->fetched_unit;
     enum mw_op_kind kind =
         mw_sizing_owners_broadcast(b->sizing) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
-    uint32_t work = mw_work_collective(b, kind, fetched(b, v), b->dp_comm, 2 * unit->tile_params);
+    uint32_t work = mw_work_collective(b, kind, fetched(b, v), b->dp_comm,
+                                       mw_sizing_param_bytes(unit, unit->tile_params));
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     if (!from_shard)

@@ -2,8 +2,8 @@
  * Gradients leave behind the backward pass: reduce-scatter, D2H, accumulation, NVMe.  With
  * replicated gradients (ddp, zero1) they stay and are reduced once, with the last micro-batch.
  *
- * Where they are kept in fp32, backward makes them in 16 bits all the same and they are added up
- * where they live: the sums are the same bits on every tier.
+ * Where they are summed in fp32, backward makes them in the type of the parameters all the same and
+ * they are added up where they live: the sums are the same bits on every tier.
  */
 #include <glib.h>
 
@@ -29,13 +29,13 @@ lives_on_gpu(const struct builder *b, const struct visit *v)
     return b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU;
 }
 
-/* Backward writes it where it lives: nothing to send or to widen. */
+/* Backward writes it where it lives: nothing to send or to add. */
 static bool
 made_at_home(const struct builder *b, const struct visit *v)
 {
     bool whole = !b->sizing->gradients_partitioned || b->sizing->dp == 1;
 
-    return whole && lives_on_gpu(b, v) && !mw_sizing_widens(b->sizing);
+    return whole && lives_on_gpu(b, v) && !b->sizing->gradients_summed;
 }
 
 /* The gradient of tied logits comes first and waits for the embedding's, which is added to it. */
@@ -88,13 +88,13 @@ reduce_in_place(struct builder *b, const struct visit *v, const struct mw_unit *
     mw_build_use(b, b->gradient_home + v->global_unit, MW_USE_MODIFY, MW_ROLE_GRADIENT);
 }
 
-/* To a slot of this rank's shard on the GPU: the home itself where it needs no widening. */
+/* To a slot of this rank's shard on the GPU: the home itself where it adds up nothing. */
 static uint32_t
 reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
 {
-    bool arrives = lives_on_gpu(b, v) && !mw_sizing_widens(b->sizing);
+    bool arrives = lives_on_gpu(b, v) && !b->sizing->gradients_summed;
     uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER, gradients_of(b, v), b->dp_comm,
-                                       2 * unit->tile_params);
+                                       b->sizing->element_bytes * unit->tile_params);
     uint32_t target = arrives ? b->gradient_home + v->global_unit
                               : mw_build_ring_next(&b->slots[MW_BUFFER_GRADIENTS_SHARD]);
 
@@ -104,11 +104,11 @@ reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *u
     return arrives ? MW_NONE : target;
 }
 
-/* The first micro-batch reads 2 bytes and writes 4, later ones read the sum too. */
+/* The first micro-batch reads an element and writes a sum of 4 bytes, later ones read it too. */
 static uint32_t
 work_accumulate(struct builder *b, const struct visit *v, bool host, int64_t params)
 {
-    int64_t element_bytes = v->micro_batch > 0 ? 10 : 6;
+    int64_t element_bytes = b->sizing->element_bytes + (v->micro_batch > 0 ? 8 : 4);
 
     return mw_work_accumulate(b, mw_sizing_unit_operator(b->sizing, v->global_unit), host,
                               element_bytes * params, params);
@@ -181,17 +181,17 @@ static void
 to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, bool alone)
 {
     enum mw_tier tier = b->sizing->gradient_home[v->global_unit];
-    bool widens = mw_sizing_widens(b->sizing);
+    bool sums = b->sizing->gradients_summed;
     int64_t shard = mw_sizing_unit(b->sizing, v->global_unit)->shard_params;
     uint32_t home = b->gradient_home + v->global_unit;
-    bool direct = tier == MW_TIER_CPU && !widens;
+    bool direct = tier == MW_TIER_CPU && !sums;
     uint32_t target = direct ? home : mw_build_ring_next(&b->slots[MW_BUFFER_GRADIENTS_PINNED]);
 
     mw_build_op(b, LANE_D2H, mw_work_copy(b, MW_OP_D2H, gradients_of(b, v), bytes, alone),
                 identify(v));
     mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
     mw_build_use(b, target, direct ? home_mode(b, v) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
-    if (widens)
+    if (sums)
         accumulate(b, v, target, shard);
     if (tier == MW_TIER_NVME)
         to_nvme(b, v, target, shard);
@@ -226,7 +226,7 @@ send_shard(struct builder *b, const struct visit *v, const struct mw_unit *unit,
 {
     if (b->sizing->dp > 1)
         slot = reduce_scatter(b, v, unit, slot);
-    to_host(b, v, slot, 2 * mw_sizing_carried_params(b->sizing, unit),
+    to_host(b, v, slot, b->sizing->element_bytes * mw_sizing_carried_params(b->sizing, unit),
             mw_sizing_owners_broadcast(b->sizing));
 }
 

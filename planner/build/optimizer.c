@@ -1,5 +1,5 @@
 /*
- * The optimizer step, in chunks: read state | update | write state and 16-bit parameters,
+ * The optimizer step, in chunks: read state | update | write state and parameters,
  * pipelined over a few buffer sets (ZeRO-Infinity Sec. 5.2.2).  It starts when the norm of all
  * gradients is known.  With delayed parameter update (ZeRO-Offload Sec. 5.2) the host updates with
  * the gradients of the step before while the GPU computes.  It begins with the last chunk, since
@@ -71,7 +71,7 @@ copy_op(struct builder *b, int lane, enum mw_op_kind kind, int64_t bytes, uint32
 static void
 return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_t after)
 {
-    int64_t bytes = 2 * b->chunks[c].params;
+    int64_t bytes = b->sizing->element_bytes * b->chunks[c].params;
 
     build_op(b, lane, mw_work_copy(b, kind, of_updated, bytes, false), c);
     mw_build_after(b, after);
@@ -163,7 +163,7 @@ bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     return slot;
 }
 
-/* Where the update leaves 16-bit parameters that live elsewhere; MW_NONE: at their home. */
+/* Where the update leaves parameters that live elsewhere; MW_NONE: at their home. */
 static uint32_t
 outgoing_slot(struct builder *b, uint32_t c)
 {
@@ -216,10 +216,10 @@ gather_params(struct builder *b, uint32_t c)
 
     if (s->params_partitioned || !s->optimizer_partitioned || s->dp == 1)
         return;
-    build_op(
-        b, LANE_COLLECTIVE,
-        mw_work_collective(b, MW_OP_ALL_GATHER, of_updated, b->dp_comm, 2 * chunk->params * s->dp),
-        c);
+    build_op(b, LANE_COLLECTIVE,
+             mw_work_collective(b, MW_OP_ALL_GATHER, of_updated, b->dp_comm,
+                                s->element_bytes * chunk->params * s->dp),
+             c);
     use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 

@@ -108,8 +108,8 @@ add_slots(struct builder *b, enum mw_buffer_kind kind)
         enum mw_tier tier = slots[i].tier;
         int64_t bytes = mw_round_up(slots[i].bytes, MW_SLOT_ALIGNMENT_BYTES);
         mw_plan_add_slot(b->plan,
-                         (struct mw_slot){b->program, tier, buffer->purpose, MW_DTYPE_NONE,
-                                          buffer->persistent, b->offset_bytes[tier], bytes});
+                         (struct mw_slot){b->program, tier, buffer->purpose, buffer->persistent,
+                                          b->offset_bytes[tier], bytes});
         b->offset_bytes[tier] += bytes;
     }
     return ring;
@@ -141,8 +141,9 @@ add_tensors(struct builder *b)
                          .program = b->program,
                          .layer = layer,
                          .operators = operator_bits(class, unit),
-                         .gradient_dtype =
-                             s->gradient_element_bytes == 4 ? MW_DTYPE_FP32 : s->settings.dtype,
+                         .dtype = unit->dtype,
+                         .gradient_dtype = s->gradients_summed ? MW_DTYPE_FP32 : s->settings.dtype,
+                         .summed = s->gradients_summed,
                          .trainable = true,
                          .tiles = unit->tiles,
                          .elements = unit->params,

@@ -7,9 +7,9 @@
 
 #define ALL_MULTIPROCESSORS 1000000
 
-/* Fused unscale, clip, Adam and 16-bit cast: reads p, m, v (12 B) and a 16-bit gradient (2 B),
- * writes p, m, v (12 B) and the 16-bit parameter (2 B). */
-#define UPDATE_BYTES 28
+/* Fused unscale, clip, Adam and cast: reads p, m, v (12 B) and a gradient, writes p, m, v (12 B)
+ * and the parameter as operators read it; 28 B with both of 16 bits. */
+#define UPDATE_STATE_BYTES 24
 
 struct draws {
     struct mw_draw draw[6];
@@ -235,7 +235,7 @@ mw_work_update(struct builder *b, int64_t params, bool host)
 {
     struct mw_work work = blank_work(MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE);
     struct draws draws = {0};
-    int64_t bytes = params * UPDATE_BYTES;
+    int64_t bytes = params * (UPDATE_STATE_BYTES + 2 * b->sizing->element_bytes);
 
     work.dtype = MW_DTYPE_FP32;
     work.elements = params;

@@ -282,9 +282,11 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
     json_builder_begin_object(json);
     add_batch(json, settings, facts);
     add_slicing(json, settings);
-    begin(json, settings->dtype == MW_DTYPE_FP16 ? "fp16" : "bf16");
-    add_bool(json, "enabled", true);
-    json_builder_end_object(json);
+    if (settings->dtype != MW_DTYPE_FP32) { /* what it trains in without either */
+        begin(json, settings->dtype == MW_DTYPE_FP16 ? "fp16" : "bf16");
+        add_bool(json, "enabled", true);
+        json_builder_end_object(json);
+    }
     add_sums(json, settings, facts);
     add_optimizer(json);
     add_zero(json, settings, facts);

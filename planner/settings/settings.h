@@ -26,7 +26,9 @@
 
 /* State bytes a parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
 enum mw_layout {
-    MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance */
+    MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance; in
+                          fp32 4 + 4 + 12: the state has parameters of its own, which steps that
+                          are durable go on from (docs/DESIGN.md) */
     MW_LAYOUT_PAPER20, /* zero16 + 4: gradients kept in fp32 too, written by the backward pass and
                           read by the optimizer step, which does not write them back */
     MW_LAYOUT_COUNT
@@ -63,7 +65,8 @@ struct mw_settings {
     const char *device_key[MW_STATE_COUNT];
     enum mw_partition partition;
     enum mw_layout layout;
-    enum mw_dtype dtype;         /* 16-bit format; MW_DTYPE_NONE: bf16 where the GPU has it */
+    enum mw_dtype dtype;         /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
+                                    where the GPU has it, else fp16 */
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
     bool eager;                  /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */

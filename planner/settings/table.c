@@ -22,7 +22,7 @@ static const struct mw_setting_choice layout_choices[] = {
 static const struct mw_setting_choice partition_choices[] = {
     {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
 static const struct mw_setting_choice dtype_choices[] = {
-    {"bf16", MW_DTYPE_BF16}, {"fp16", MW_DTYPE_FP16}, {NULL, 0}};
+    {"bf16", MW_DTYPE_BF16}, {"fp16", MW_DTYPE_FP16}, {"fp32", MW_DTYPE_FP32}, {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -54,7 +54,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "slice tensors over N GPUs (default 1: no slicing)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
-     "keep 16-bit parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
+     "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
      "node in CPU memory and the rest on NVMe"},
     {MW_SETTINGS_PLACES, "optimizer-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0,
      NULL, NULL, "WHERE", "keep the optimizer state on gpu, cpu or nvme, or split it"},
@@ -87,7 +87,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "keep state as zero16, 16 bytes per parameter (default), or paper20, 20 bytes: gradients in "
      "fp32 too"},
     {MW_SETTINGS_MEMORY, "dtype", MW_SETTING_CHOICE, FIELD(dtype), 0, 0, NULL, dtype_choices,
-     "bf16|fp16", "compute in bf16 (default where the GPU has it) or fp16"},
+     "bf16|fp16|fp32",
+     "data type of parameters, activations and gradients (default bf16 where the GPU has it, else "
+     "fp16)"},
     {MW_SETTINGS_SCHEDULE, "overlap", MW_SETTING_CHOICE, FIELD(overlap), 0, 0, NULL,
      overlap_choices, "on|off",
      "run transfers and collectives while the GPU computes (default on)"},

@@ -84,9 +84,10 @@ set_activations(struct mw_sizing *sizing)
         widest = MAX(widest, classes[c].widest_bytes);
     int64_t bytes = group * saved + 2 * widest, count = CLAMP(bytes / MAX(1, widest), 1, 64);
     set(sizing, MW_BUFFER_ACTIVATIONS, count, mw_divide_up(bytes, count));
-    /* 16-bit logits and their fp32 softmax, which becomes the gradient in place. */
+    /* Logits and their fp32 softmax, which becomes the gradient in place. */
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
-    int64_t logits = 6 * tokens * mw_divide_up(sizing->model->vocab, sizing->tp);
+    int64_t logits =
+        (sizing->element_bytes + 4) * tokens * mw_divide_up(sizing->model->vocab, sizing->tp);
     if (classes[MW_CLASS_TAIL].blocks && logits)
         set(sizing, MW_BUFFER_LOGITS, 1, logits);
 }
@@ -97,6 +98,7 @@ struct survey { /* what the homes ask for */
     struct mw_chunk_moves moves; /* of any chunk */
     bool gradient_with_state;    /* read from NVMe together */
     int64_t tile_params, carried_params, chunk_params, group_parts; /* the most of each */
+    int64_t tile_bytes, carried_bytes;                              /* of parameters */
     int64_t logits_parts, logits_gradients; /* that stay over all chunks; 0 with one chunk */
 };
 
@@ -161,8 +163,11 @@ survey_homes(const struct mw_sizing *sizing)
         for (int u = 0; u < class->unit_count; u++) {
             const struct mw_unit *unit = &class->units[u];
             survey.tile_params = MAX(survey.tile_params, unit->tile_params);
-            survey.carried_params =
-                MAX(survey.carried_params, mw_sizing_carried_params(sizing, unit));
+            int64_t carried = mw_sizing_carried_params(sizing, unit);
+            survey.carried_params = MAX(survey.carried_params, carried);
+            survey.tile_bytes =
+                MAX(survey.tile_bytes, mw_sizing_param_bytes(unit, unit->tile_params));
+            survey.carried_bytes = MAX(survey.carried_bytes, mw_sizing_param_bytes(unit, carried));
         }
     }
     survey.group_parts = group_parts(sizing);
@@ -204,11 +209,11 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
     /* With two loads the units of a checkpoint group stay from recompute to backward; in chunks the
      * logits' weight stays from the first one's forward to the last one's backward. */
     set(sizing, MW_BUFFER_PARAMETERS_GATHERED,
-        MAX(ring + group, settings->prefetch + survey->logits_parts), 2 * survey->tile_params);
+        MAX(ring + group, settings->prefetch + survey->logits_parts), survey->tile_bytes);
     if (offloaded && sizing->dp > 1)
-        set(sizing, MW_BUFFER_PARAMETERS_SHARD, ring, 2 * survey->carried_params);
+        set(sizing, MW_BUFFER_PARAMETERS_SHARD, ring, survey->carried_bytes);
     if (survey->params[MW_TIER_NVME])
-        set(sizing, MW_BUFFER_PARAMETERS_PINNED, ring, 2 * survey->carried_params);
+        set(sizing, MW_BUFFER_PARAMETERS_PINNED, ring, survey->carried_bytes);
 }
 
 static void
@@ -216,22 +221,23 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
 {
     const struct mw_unit *embedding = &sizing->classes[MW_CLASS_HEAD].units[0];
     bool offloaded = survey->gradients[MW_TIER_CPU] || survey->gradients[MW_TIER_NVME];
-    bool widens = mw_sizing_widens(sizing);
+    bool sums = sizing->gradients_summed;
+    int64_t element = sizing->element_bytes;
     bool reduced = sizing->gradients_partitioned && sizing->dp > 1;
     int64_t ring = offloaded || reduced ? GRADIENT_RING : 1;
 
     /* The gradient of the logits' weight is summed over their chunks before it leaves. */
-    if (offloaded || reduced || widens)
+    if (offloaded || reduced || sums)
         set(sizing, MW_BUFFER_GRADIENTS_WHOLE, MAX(ring, ring - 1 + survey->logits_gradients),
-            2 * survey->tile_params);
-    if (mw_sizing_tied(sizing) && (sizing->gradient_home[0] != MW_TIER_GPU || reduced || widens))
-        set(sizing, MW_BUFFER_GRADIENTS_TIED, embedding->tiles, 2 * embedding->tile_params);
-    if (reduced && (offloaded || widens))
-        set(sizing, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING, 2 * survey->carried_params);
-    if (survey->gradients[MW_TIER_NVME] || (offloaded && widens)) {
-        int64_t bytes = 2 * survey->carried_params;
+            element * survey->tile_params);
+    if (mw_sizing_tied(sizing) && (sizing->gradient_home[0] != MW_TIER_GPU || reduced || sums))
+        set(sizing, MW_BUFFER_GRADIENTS_TIED, embedding->tiles, element * embedding->tile_params);
+    if (reduced && (offloaded || sums))
+        set(sizing, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING, element * survey->carried_params);
+    if (survey->gradients[MW_TIER_NVME] || (offloaded && sums)) {
+        int64_t bytes = element * survey->carried_params;
         /* Behind the sum that drives read and write, in whole pages. */
-        if (survey->gradients[MW_TIER_NVME] && widens)
+        if (survey->gradients[MW_TIER_NVME] && sums)
             bytes += mw_round_up(4 * survey->carried_params, MW_SLOT_ALIGNMENT_BYTES);
         set(sizing, MW_BUFFER_GRADIENTS_PINNED, GRADIENT_RING, bytes);
     }
@@ -263,13 +269,14 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
         set(sizing, MW_BUFFER_UPDATE_GRADIENTS_PINNED, ring, gradient_bytes);
     if (moves->gradient_h2d)
         set(sizing, MW_BUFFER_UPDATE_GRADIENTS_GPU, GPU_UPDATE_RING, gradient_bytes);
-    /* Updated 16-bit parameters on their way to GPU or NVMe; all of them with delayed update,
+    /* Updated parameters on their way to GPU or NVMe; all of them with delayed update,
      * since the GPU still computes with the old ones. */
     if (moves->param_h2d || moves->param_write)
         set(sizing, MW_BUFFER_UPDATED_PINNED, delayed ? sizing->chunk_count : ring,
-            2 * survey->chunk_params);
+            sizing->element_bytes * survey->chunk_params);
     if (moves->param_d2h)
-        set(sizing, MW_BUFFER_UPDATED_GPU, GPU_UPDATE_RING, 2 * survey->chunk_params);
+        set(sizing, MW_BUFFER_UPDATED_GPU, GPU_UPDATE_RING,
+            sizing->element_bytes * survey->chunk_params);
 }
 
 /* Two records take turns, so that one is whole at any time.  A record holds the extent map, one
@@ -311,7 +318,7 @@ unsaved_bytes(const struct mw_sizing *sizing)
     for (uint32_t u = 0; u < sizing->unit_count; u++) {
         const struct mw_unit *unit = mw_sizing_unit(sizing, u);
         if (sizing->param_home[u] != MW_TIER_NVME)
-            bytes += 2 * unit->tiles * unit->shard_params;
+            bytes += mw_sizing_param_bytes(unit, unit->tiles * unit->shard_params);
     }
     return bytes;
 }

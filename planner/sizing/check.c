@@ -136,7 +136,7 @@ check_shape(const struct mw_model *model, bool flash_attention, const struct mw_
             GError **error)
 {
     struct mw_shape shape = {(int64_t)(settings->micro_batch * settings->tp + 0.5), settings->seq,
-                             settings->tp, flash_attention};
+                             settings->tp, flash_attention, settings->dtype};
 
     return mw_model_validate_shape(model, &shape, error);
 }

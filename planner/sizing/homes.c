@@ -66,7 +66,7 @@ mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
                      const struct mw_unit *unit)
 {
     return kind == MW_BUFFER_PARAMETERS
-               ? 2 * params_of_rank(unit, sizing->params_partitioned)
+               ? mw_sizing_param_bytes(unit, params_of_rank(unit, sizing->params_partitioned))
                : sizing->gradient_rest_bytes * params_of_rank(unit, sizing->gradients_partitioned);
 }
 
@@ -118,7 +118,7 @@ mw_sizing_place_units(struct mw_sizing *sizing)
     sizing->gradient_home = place_state(sizing, MW_STATE_GRADIENTS, MW_BUFFER_GRADIENTS);
 }
 
-/* Checkpoints: 2·bsz·seq·hd bytes every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
+/* Checkpoints: bsz·seq·hd elements every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
  * slicing each rank keeps 1/tp of them (ZeRO-R, Pa). */
 void
 mw_sizing_place_checkpoints(struct mw_sizing *sizing)
@@ -128,8 +128,8 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
 
     if (interval) {
         sizing->checkpoint_count = mw_divide_up(sizing->model->layers, interval);
-        sizing->checkpoint_bytes =
-            2 * mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
+        sizing->checkpoint_bytes = sizing->element_bytes *
+                                   mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
     }
     begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node);
     sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_count + 1);
@@ -149,12 +149,15 @@ joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32
            sizing->gradient_home[chunk->first_unit] == sizing->gradient_home[unit];
 }
 
-/* Pieces are about equal, and begin at whole pages of 16-bit elements. */
+/* So many elements fill a page at least, whatever the type. */
+#define PAGE_PARAMS (MW_SLOT_ALIGNMENT_BYTES / 2)
+
+/* Pieces are about equal, and begin at whole pages. */
 static int64_t
 piece_end(int64_t all, int64_t piece, int64_t pieces)
 {
     int64_t end = (double)all * piece / pieces;
-    return piece == pieces ? all : MIN(all, mw_round_up(end, MW_SLOT_ALIGNMENT_BYTES / 2));
+    return piece == pieces ? all : MIN(all, mw_round_up(end, PAGE_PARAMS));
 }
 
 struct cutter {
@@ -192,8 +195,7 @@ static void
 cut_unit(struct cutter *cutter, uint32_t unit, int64_t params)
 {
     /* Smaller ones than a page would only be looked at and left out. */
-    int64_t piece_params =
-        MAX(cutter->sizing->settings.optimizer_chunk, MW_SLOT_ALIGNMENT_BYTES / 2);
+    int64_t piece_params = MAX(cutter->sizing->settings.optimizer_chunk, PAGE_PARAMS);
     int64_t pieces = MAX(1, mw_divide_up(params, piece_params)), from = 0;
 
     for (int64_t p = 1; p <= pieces; p++) {

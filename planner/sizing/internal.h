@@ -18,8 +18,7 @@ bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
  * beside the embedding goes by the name of a projection. */
 enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit);
 
-/* Gradients are kept in fp32; they are made and reduced in 16 bits. */
-bool mw_sizing_widens(const struct mw_sizing *sizing);
+int64_t mw_sizing_param_bytes(const struct mw_unit *unit, int64_t elements);
 
 /* Fails with a line that names the option and what is accepted. */
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,

@@ -34,13 +34,13 @@ fetch_ops(const struct mw_sizing *s, const struct passage *p)
 static int64_t
 part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
 {
-    bool widens = mw_sizing_widens(s), nvme = home == MW_TIER_NVME;
+    bool sums = s->gradients_summed, nvme = home == MW_TIER_NVME;
 
     if (!s->gradients_partitioned)
-        return (home != MW_TIER_GPU || widens) + (s->dp > 1 && last);
+        return (home != MW_TIER_GPU || sums) + (s->dp > 1 && last);
     if (home == MW_TIER_GPU)
-        return (s->dp > 1) + widens;
-    return (s->dp > 1) + 1 + (widens ? 1 + (nvme && !first) : 0) + (nvme ? 1 + last : 0);
+        return (s->dp > 1) + sums;
+    return (s->dp > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) + (nvme ? 1 + last : 0);
 }
 
 /* Over all micro-batches of a step. */

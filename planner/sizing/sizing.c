@@ -8,8 +8,6 @@
 
 /* Chunks that the planner cuts by itself, whatever the model's size. */
 #define CHUNKS_MOST 8192
-/* So many 16-bit elements fill a page: parts and chunks on drives begin at such multiples. */
-#define PAGE_PARAMS (MW_SLOT_ALIGNMENT_BYTES / 2)
 /* A step of so many times the ops that a plan may have is not even sized, for searches do that
  * thousands of times. */
 #define SIZED_MOST 4
@@ -135,11 +133,14 @@ cut_tiles(struct mw_sizing *sizing)
         for (int u = 0; u < sizing->classes[c].unit_count; u++)
             largest = MAX(largest, sizing->classes[c].units[u].params);
     int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
-    int64_t grain = uses_drives(&sizing->settings) ? PAGE_PARAMS : 1;
+    /* So many elements fill a page: parts and chunks on drives begin at such multiples. */
+    int64_t page = MW_SLOT_ALIGNMENT_BYTES / sizing->element_bytes;
+    int64_t grain = uses_drives(&sizing->settings) ? page : 1;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++) {
             struct mw_unit *unit = &sizing->classes[c].units[u];
+            unit->dtype = sizing->settings.dtype;
             find_rows(sizing, &sizing->classes[c], unit);
             unit->tiles = CLAMP(mw_divide_up(unit->params, limit), 1, unit->rows);
             unit->tile_params = mw_divide_up(unit->rows, unit->tiles) * unit->row_params +
@@ -208,10 +209,10 @@ mw_sizing_tied(const struct mw_sizing *sizing)
     return sizing->model->tied_embedding && sizing->classes[MW_CLASS_HEAD].blocks;
 }
 
-bool
-mw_sizing_widens(const struct mw_sizing *sizing)
+int64_t
+mw_sizing_param_bytes(const struct mw_unit *unit, int64_t elements)
 {
-    return sizing->gradient_element_bytes == 4;
+    return mw_dtype_bytes(unit->dtype, elements);
 }
 
 const struct mw_unit *
@@ -254,7 +255,7 @@ set_ranks(struct mw_sizing *sizing)
     sizing->sequences = settings->micro_batch * settings->tp + 0.5;
     sizing->tokens = sizing->sequences * settings->seq;
     sizing->shape = (struct mw_shape){sizing->sequences, settings->seq, settings->tp,
-                                      sizing->hardware->gpu_flash_attention};
+                                      sizing->hardware->gpu_flash_attention, settings->dtype};
 }
 
 /* A run that ends before the delay begins has none. */
@@ -277,7 +278,10 @@ set_strategy(struct mw_sizing *sizing)
     sizing->params_partitioned = strategy->state[MW_STATE_PARAMETERS].partitioned;
     sizing->gradients_partitioned = strategy->state[MW_STATE_GRADIENTS].partitioned;
     sizing->optimizer_partitioned = strategy->state[MW_STATE_OPTIMIZER].partitioned;
-    sizing->gradient_element_bytes = paper20 || sizing->settings.grad_accum > 1 ? 4 : 2;
+    sizing->element_bytes = mw_dtype_element_bytes(sizing->settings.dtype);
+    sizing->gradients_summed = paper20 || sizing->settings.grad_accum > 1;
+    sizing->gradient_element_bytes =
+        sizing->gradients_summed ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes;
     sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
     sizing->optimizer_element_bytes = 12;
 }

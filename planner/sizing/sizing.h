@@ -32,6 +32,7 @@ struct mw_unit {
     int64_t shard_params; /* elements of a rank's shard of a part */
     int64_t shard_stride; /* from a shard to the next in a home: whole pages where drives hold it */
     int first, count;     /* its operators, in the class's list */
+    enum mw_dtype dtype;  /* of its parameters */
 };
 
 /* A block of operators that are alike: the head, the tail, dense layers, layers with experts. */
@@ -64,7 +65,7 @@ struct mw_chunk_run {
 };
 
 /* What travels for the update of a chunk: its gradients to where it is updated, which is where its
- * state lives or passes through, and the new 16-bit parameters to where they live. */
+ * state lives or passes through, and the new parameters to where they live. */
 struct mw_chunk_moves {
     bool host;          /* updated on the host, else on the GPU */
     bool gradient_read; /* from NVMe, when the state does not come from there too */
@@ -99,7 +100,7 @@ enum mw_buffer_kind {
     MW_BUFFER_SAVES,                   /* two, which take turns */
     MW_BUFFER_UPDATE_GRADIENTS_PINNED, /* chunks' gradients on their way to the update, */
     MW_BUFFER_UPDATE_GRADIENTS_GPU,    /* in host memory and on the GPU */
-    MW_BUFFER_UPDATED_PINNED,          /* chunks' new 16-bit parameters on their way home, */
+    MW_BUFFER_UPDATED_PINNED,          /* chunks' new parameters on their way home, */
     MW_BUFFER_UPDATED_GPU,             /* in host memory and on the GPU */
     MW_BUFFER_CHECKSUMS,               /* of all that is on drives: behind all else of its tier */
     MW_BUFFER_KIND_COUNT
@@ -141,7 +142,9 @@ struct mw_sizing {
     bool params_partitioned;    /* fetched for use */
     bool gradients_partitioned; /* as the strategy's row says */
     bool optimizer_partitioned;
-    int64_t gradient_element_bytes;  /* moved: 2, or 4 when accumulated or kept in fp32 */
+    int64_t element_bytes; /* of parameters that are trained, and their gradients as made */
+    bool gradients_summed; /* in fp32, apart from where they are made */
+    int64_t gradient_element_bytes;  /* moved: as made, or 4 of a sum */
     int64_t gradient_rest_bytes;     /* held at home; paper20 keeps the 16-bit gradient too */
     int64_t optimizer_element_bytes; /* fp32 parameter, momentum, variance: 12 */
 

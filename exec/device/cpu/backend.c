@@ -148,6 +148,7 @@ describe(int index, struct mw_backend_device *device, GError **error)
 
 const struct mw_backend mw_backend_cpu = {
     .name = "cpu",
+    .dtypes = 1 << MW_DTYPE_BF16 | 1 << MW_DTYPE_FP16,
     .devices = devices,
     .describe = describe,
     .open = open_cpu,

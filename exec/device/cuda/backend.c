@@ -384,6 +384,7 @@ room(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error)
 
 const struct mw_backend mw_backend_cuda = {
     .name = "cuda",
+    .dtypes = 1 << MW_DTYPE_BF16 | 1 << MW_DTYPE_FP16,
     .apart = true,
     .devices = mw_cuda_gpu_count,
     .installed = mw_cuda_gpu_has_driver,

@@ -189,6 +189,7 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 
 const struct mw_backend mw_backend_null = {
     .name = "null",
+    .dtypes = 1 << MW_DTYPE_BF16 | 1 << MW_DTYPE_FP16,
     .host = host,
     .open = open_null,
     .close = close_null,
