@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "exec/device/backend.h"
 #include "report/wrap.h"
-#include "sim/cost.h"
+#include "study/evaluate.h"
 
 /* FLOPs over the rate of matrix products: what a prediction must beat. */
 static double
@@ -16,9 +16,7 @@ naive_s(const struct mw_plan *plan, const struct mw_hardware *hardware)
 
     for (uint32_t i = 0; i < plan->op_count; i++)
         flops += plan->works[plan->ops[i].work].flops;
-    double rate =
-        hardware->gpu_achievable_flops * mw_cost_products_share(hardware, plan->shape.dtype);
-    return flops > 0 ? flops / rate : NAN;
+    return flops > 0 ? flops / mw_layers_flops(plan, hardware) : NAN;
 }
 
 static void

@@ -119,8 +119,7 @@ open_log(struct run *run, GError **error)
         .steps = training->options.steps,
         .tokens = (int64_t)r->tokens_per_step,
         .flops = cli_run_flops(training->answer) * ranks,
-        .peak_flops = hw->gpu_peak_flops * ranks *
-                      mw_cost_products_share(hw, training->answer->plan->shape.dtype),
+        .peak_flops = mw_peak_flops(training->answer->plan, hw) * ranks,
         .loss_scale = cli_training_loss_scaling(training).max > 1,
         .gives_up = gives_up_reader,
         .data = run,

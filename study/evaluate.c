@@ -82,6 +82,18 @@ mw_flops_done(const struct mw_sizing *sizing)
 }
 
 double
+mw_peak_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
+{
+    return hardware->gpu_peak_flops * mw_cost_products_share(hardware, plan->shape.dtype);
+}
+
+double
+mw_layers_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
+{
+    return hardware->gpu_achievable_flops * mw_cost_products_share(hardware, plan->shape.dtype);
+}
+
+double
 mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
 {
     g_autofree int64_t *times = g_new0(int64_t, plan->work_count);
@@ -96,8 +108,7 @@ mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardwa
         flops += (double)times[w] * (double)work->flops;
         seconds += (double)times[w] * mw_cost_work_s(plan, work, hardware);
     }
-    double layers =
-        hardware->gpu_achievable_flops * mw_cost_products_share(hardware, plan->shape.dtype);
+    double layers = mw_layers_flops(plan, hardware);
     return seconds > 0 ? fmax(layers, flops / seconds) : layers;
 }
 

@@ -20,6 +20,10 @@ double mw_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
  * layers that are recomputed and the scores that flash attention's backward forms again. */
 double mw_flops_of_model(const struct mw_sizing *sizing);
 double mw_flops_done(const struct mw_sizing *sizing);
+/* Of the datasheet, in the plan's data type: the base of MFU; and of whole layers as the profile has
+ * them. */
+double mw_peak_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
+double mw_layers_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
 /* FLOP/s of whole layers without communication, the base of efficiency: the profile's figure, or
  * what the plan's own compute comes to where that is more (long sequences: attention's products are
  * larger than those that the profile's figure is of).  No step is faster. */
