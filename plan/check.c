@@ -187,10 +187,10 @@ check_deps(struct mw_plan_check *check, uint32_t index)
         uint32_t dep = plan->deps[op->dep_begin + i];
         uint32_t other = MW_DEP_INDEX(dep);
 
-        if (other >= plan->op_count)
+        if (other >= check->op_count)
             return mw_plan_refuse(check, "%s depends on op %u, the plan has %u",
-                                  mw_plan_label_op(plan, index).text, other, plan->op_count);
-        if (dep == index)
+                                  mw_plan_label_op(plan, index).text, other, check->op_count);
+        if (dep == index && !plan->section_count)
             return mw_plan_refuse(check, "%s depends on itself",
                                   mw_plan_label_op(plan, index).text);
     }
@@ -244,6 +244,7 @@ check_op(struct mw_plan_check *check, uint32_t index)
 static bool
 check_ops(struct mw_plan_check *check)
 {
+    check->op_count = (uint32_t)mw_plan_unfolded_ops(check->plan);
     if (check->plan->op_count > MW_PLAN_MAX_OPS)
         return mw_plan_refuse(check, "%u ops: at most %u", check->plan->op_count, MW_PLAN_MAX_OPS);
     for (uint32_t i = 0; i < check->plan->op_count; i++)
@@ -257,8 +258,9 @@ check_tables(struct mw_plan_check *check)
 {
     return check_world(check) && mw_plan_check_programs(check) && check_comms(check) &&
            check_lanes(check) && check_channels(check) && check_slots(check) &&
-           mw_plan_check_homes(check) && check_works(check) && check_ops(check) &&
-           mw_plan_check_shape(check);
+           mw_plan_check_homes(check) && check_works(check) &&
+           mw_plan_check_section_places(check) && check_ops(check) &&
+           mw_plan_check_sections(check) && mw_plan_check_shape(check);
 }
 
 static void
@@ -272,22 +274,34 @@ clear(struct mw_plan_check *check)
     mw_plan_clock_free(check->clock);
 }
 
-bool
-mw_plan_check(struct mw_plan *plan, char *why, size_t why_size)
+static void
+seal(struct mw_plan *plan, bool barriered)
 {
-    struct mw_plan_check check = {.plan = plan, .why = why, .why_size = why_size};
-    bool good = check_tables(&check) && mw_plan_check_memory(&check) &&
-                mw_plan_check_matches(&check) && mw_plan_check_order(&check) &&
-                mw_plan_check_content(&check);
-
-    clear(&check);
-    if (!good)
-        return false;
     for (uint32_t p = 0; p < plan->program_count; p++)
         for (int tier = 0; tier < MW_TIER_COUNT; tier++)
             if (plan->programs[p].peak_bytes[tier] > plan->peak_bytes[tier])
                 plan->peak_bytes[tier] = plan->programs[p].peak_bytes[tier];
-    plan->barriered = check.barriered;
+    plan->barriered = barriered;
     plan->checked = true;
-    return true;
+}
+
+/* Of a plan without sections. */
+static bool
+check_flat(struct mw_plan_check *check)
+{
+    return mw_plan_check_memory(check) && mw_plan_check_matches(check) &&
+           mw_plan_check_order(check) && mw_plan_check_content(check);
+}
+
+bool
+mw_plan_check(struct mw_plan *plan, char *why, size_t why_size)
+{
+    struct mw_plan_check check = {.plan = plan, .why = why, .why_size = why_size};
+    bool good = check_tables(&check) &&
+                (plan->section_count ? mw_plan_check_rounds(&check) : check_flat(&check));
+
+    clear(&check);
+    if (good)
+        seal(plan, check.barriered);
+    return good;
 }

@@ -36,6 +36,7 @@ struct mw_plan_check {
 
     uint32_t *program_of;              /* by programs: [world_ranks], MW_NONE: of none */
     struct mw_plan_matches matches;    /* by matches */
+    uint32_t op_count;                 /* by tables: unfolded */
     uint32_t *order;                   /* by order: [op_count] */
     struct mw_plan_clock *clock;       /* made between order and content, see plan/clock.h */
     bool barriered;                    /* by barrier */
@@ -44,6 +45,11 @@ struct mw_plan_check {
 bool mw_plan_check_programs(struct mw_plan_check *check);
 bool mw_plan_check_shape(struct mw_plan_check *check);
 bool mw_plan_check_homes(struct mw_plan_check *check);
+/* Where sections are has to be known before numbers of the unfolded plan are looked at. */
+bool mw_plan_check_section_places(struct mw_plan_check *check);
+bool mw_plan_check_sections(struct mw_plan_check *check);
+/* All that comes behind the tables, of a plan with sections. */
+bool mw_plan_check_rounds(struct mw_plan_check *check);
 bool mw_plan_check_memory(struct mw_plan_check *check);
 bool mw_plan_check_matches(struct mw_plan_check *check);
 bool mw_plan_check_order(struct mw_plan_check *check);

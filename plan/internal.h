@@ -24,4 +24,9 @@ uint32_t mw_plan_peer(const struct mw_plan *plan, const struct mw_work *work, ui
 /* Whether an op of the kind may use a slot in the role; both in range. */
 bool mw_plan_may_have(int kind, int role);
 
+/* Writes a section behind those that there are, with its span; there is room. */
+void mw_plan_put_section(struct mw_plan *plan, struct mw_section section);
+/* All but ops and sections, of a new plan. */
+void mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from);
+
 #endif

@@ -7,7 +7,7 @@
 
 struct mw_plan_capacity {
     uint32_t programs, comms, lanes, channels, draws, works, slots, ops, deps, uses, tensors,
-        chunks;
+        chunks, sections;
 };
 
 static _Noreturn void
@@ -130,6 +130,9 @@ mw_plan_free(struct mw_plan *plan)
     free(plan->uses);
     free(plan->tensors);
     free(plan->chunks);
+    free(plan->sections);
+    free(plan->dep_strides);
+    free(plan->use_strides);
     free(plan->capacity);
     free(plan);
 }
@@ -247,6 +250,8 @@ uint32_t
 mw_plan_add_op(struct mw_plan *plan, struct mw_op op)
 {
     require_open(plan, __func__);
+    if (plan->section_count)
+        die(__func__, "all ops come before the sections");
     if (plan->op_count == MW_PLAN_MAX_OPS)
         die(__func__, "more ops than an index can name");
     plan->ops = reserve(plan->ops, plan->op_count, 1, &plan->capacity->ops, sizeof op);
@@ -295,4 +300,29 @@ mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode, enum
     plan->uses[plan->use_count++] =
         (struct mw_use){.slot = slot, .mode = (uint8_t)mode, .role = (uint8_t)role};
     op->use_count++;
+}
+
+/* A section within adds to the rounds of the one around it. */
+void
+mw_plan_put_section(struct mw_plan *plan, struct mw_section section)
+{
+    section.span = section.op_count;
+    plan->sections[plan->section_count] = section;
+    if (section.parent != MW_NONE)
+        plan->sections[section.parent].span += (section.rounds - 1) * section.span;
+    plan->section_count++;
+}
+
+uint32_t
+mw_plan_add_section(struct mw_plan *plan, struct mw_section section)
+{
+    require_open(plan, __func__);
+    plan->sections =
+        reserve(plan->sections, plan->section_count, 1, &plan->capacity->sections, sizeof section);
+    if (!plan->section_count) {
+        plan->dep_strides = mw_plan_allocate(plan->dep_count, sizeof *plan->dep_strides);
+        plan->use_strides = mw_plan_allocate(plan->use_count, sizeof *plan->use_strides);
+    }
+    mw_plan_put_section(plan, section);
+    return plan->section_count - 1;
 }

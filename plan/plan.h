@@ -383,6 +383,32 @@ struct mw_op {
     uint8_t use_count;
 };
 
+/*
+ * Repetition is said once: a section is a row of ops that are done `rounds` times over, such as the
+ * micro-batches of a step that are alike.  Sections nest, two deep at most.  The plan stands for
+ * its unfolded plan, in which every round has ops of its own, one round after the other.
+ *
+ * In a plan with sections a dependency is a number of the unfolded plan, as it is in round 0 of the
+ * sections that the op is in; from round to round it moves on by mw_plan.dep_strides.  A use's slot
+ * is that of round 0 likewise; from round to round it moves on by mw_plan.use_strides, around its
+ * ring.  The identity moves on by the section's steps.  Ops in a section have no match.
+ */
+#define MW_SECTION_LEVELS 2
+struct mw_section {
+    uint32_t first_op, op_count; /* with those of the sections within it */
+    uint32_t rounds;
+    uint32_t parent; /* the section around it, or MW_NONE; of a lower number */
+    int32_t micro_batch_step, layer_step, shard_step;
+    uint32_t span; /* ops of a round, unfolded: filled in by mw_plan_add_section */
+};
+struct mw_dep_stride {
+    int32_t by[MW_SECTION_LEVELS]; /* rounds of the outer section, then of the inner one */
+};
+struct mw_use_stride {
+    int32_t by[MW_SECTION_LEVELS];
+    uint32_t ring_first, ring_count; /* slots that take turns; 0: slots in a row, without end */
+};
+
 #define MW_MAX_DEPS_PER_OP 255
 #define MW_MAX_USES_PER_OP 255
 #define MW_MAX_DRAWS_PER_WORK 255
@@ -432,6 +458,11 @@ struct mw_plan {
     uint32_t dep_count;
     struct mw_use *uses;
     uint32_t use_count;
+
+    struct mw_section *sections; /* in the order of their ops, outer ones first */
+    uint32_t section_count;
+    struct mw_dep_stride *dep_strides; /* [dep_count], [use_count]; NULL without sections */
+    struct mw_use_stride *use_strides;
 
     bool checked;   /* set by mw_plan_check alone */
     bool barriered; /* set by mw_plan_check: no op of a step can start before the step before
@@ -491,6 +522,55 @@ uint32_t mw_plan_add_op(struct mw_plan *plan, struct mw_op op);
 /* Adds a dependency of the newest op.  MW_NONE and repeats are ignored. */
 void mw_plan_add_dep(struct mw_plan *plan, uint32_t dep);
 void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode, enum mw_role role);
+
+/* Makes a section of ops that are there, with its span; then their dependencies and uses take
+ * strides.  Outer sections come before inner ones, and otherwise in the order of their ops. */
+uint32_t mw_plan_add_section(struct mw_plan *plan, struct mw_section section);
+
+/* --- sections -------------------------------------------------------------------------------- */
+
+/* An op of the unfolded plan: of the folded one, in these rounds. */
+struct mw_op_place {
+    uint32_t op;
+    uint32_t round[MW_SECTION_LEVELS]; /* 0 where it is in no section */
+};
+/* How deep the op is in sections, which are named from the outermost on; MW_NONE behind. */
+int mw_plan_sections_of(const struct mw_plan *plan, uint32_t op,
+                        uint32_t sections[MW_SECTION_LEVELS]);
+/* How many ops of the unfolded plan the op stands for. */
+int64_t mw_plan_op_rounds(const struct mw_plan *plan, uint32_t op);
+int64_t mw_plan_unfolded_ops(const struct mw_plan *plan);
+/* Numbers of the unfolded plan; the other way false if there is no such number. */
+int64_t mw_plan_unfolded_number(const struct mw_plan *plan, struct mw_op_place place);
+bool mw_plan_find_number(const struct mw_plan *plan, int64_t number, struct mw_op_place *place);
+/* What a use's slot and an op's identity are in some rounds. */
+uint32_t mw_plan_use_slot(const struct mw_plan *plan, uint32_t use,
+                          const uint32_t round[MW_SECTION_LEVELS]);
+struct mw_op mw_plan_op_at(const struct mw_plan *plan, struct mw_op_place place);
+/* Where ops stand in their lanes, of the unfolded plan. */
+struct mw_lane_places {
+    int64_t *first;  /* [op_count] in rounds 0, from 0 */
+    int64_t *span;   /* [section_count * lane_count] ops of a lane in a round */
+    int64_t *length; /* [lane_count] */
+};
+struct mw_lane_places mw_lane_places_new(const struct mw_plan *plan);
+void mw_lane_places_clear(struct mw_lane_places *places);
+int64_t mw_lane_place(const struct mw_plan *plan, const struct mw_lane_places *places,
+                      struct mw_op_place place);
+/* The same step without sections, unchecked.  With `rounds_max` above 0 a section has no more
+ * rounds than that: those in its middle are left out. */
+struct mw_plan *mw_plan_unfold(const struct mw_plan *plan, uint32_t rounds_max);
+/* The same step with rounds of equal ops as one section: `begins` has the first op of each of
+ * `count` rounds, in order, and where the last one ends; `rings` of each slot the ring whose
+ * slots take turns, as (first, count), or count 0.  Rounds that differ stay apart.  Then
+ * `more` rounds are added to the section, which have to be like those beside them: at least `alike`
+ * that were compared, the first `before` rounds not among them, or it returns NULL. */
+struct mw_slot_ring {
+    uint32_t first, count;
+};
+struct mw_plan *mw_plan_fold(const struct mw_plan *plan, const uint32_t *begins, uint32_t count,
+                             const struct mw_slot_ring *rings, uint32_t alike, uint32_t more,
+                             uint32_t before);
 
 /*
  * Proves, for every timing:
@@ -569,6 +649,7 @@ struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t
 struct mw_timeline_row {
     uint32_t op;
     uint32_t step;
+    uint32_t round[MW_SECTION_LEVELS]; /* of the sections that the op is in */
     int64_t start_ns, end_ns;
 };
 

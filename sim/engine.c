@@ -32,8 +32,8 @@ new_flow(struct mw_engine *engine)
 }
 
 /* Progress counts from the stream's first op; a stream that never falls idle starts over. */
-static void
-rebase_stream(struct mw_engine *engine, struct mw_stream *stream)
+void
+mw_stream_rebase(struct mw_engine *engine, struct mw_stream *stream)
 {
     for (uint32_t f = stream->queue.head, n = 0; n < stream->queue.count; n++) {
         engine->flows[f].finish -= stream->progress;
@@ -55,7 +55,7 @@ join_stream(struct mw_engine *engine, uint32_t index, uint32_t flow)
     } else {
         mw_stream_advance(stream, engine->now_ns);
         if (stream->progress > PROGRESS_REBASE)
-            rebase_stream(engine, stream);
+            mw_stream_rebase(engine, stream);
     }
     engine->flows[flow].finish = stream->progress + (double)stream->work_ns;
     mw_flow_push(engine, &stream->queue, flow);
@@ -110,14 +110,33 @@ take_turn(struct mw_engine *engine, uint32_t flow)
 
     f->since_ns = engine->now_ns;
     if (engine->rows && f->last_step)
-        engine->rows[f->op] =
-            (struct mw_timeline_row){.op = f->op, .step = f->step, .start_ns = engine->now_ns};
+        engine->rows[f->row].start_ns = engine->now_ns - engine->skipped_ns;
     if (f->ready_ns <= engine->now_ns) {
         go_on(engine, flow);
         return;
     }
     engine->lanes[f->lane].leading = flow;
     mw_heap_set(&engine->heap, engine->plan->work_count + f->lane, f->ready_ns);
+}
+
+/* Of a plan without sections, the row of an op is the one with its number. */
+static uint32_t
+new_row(struct mw_engine *engine, const struct mw_lane_state *lane, uint32_t op)
+{
+    struct mw_timeline_row row = {.op = op, .step = lane->step};
+
+    if (!engine->rows || lane->step + 1 < engine->steps)
+        return MW_NONE;
+    for (int level = 0; level < MW_SECTION_LEVELS; level++)
+        row.round[level] = lane->round[level] - lane->skipped[level];
+    if (engine->plan->section_count && engine->row_count == engine->row_room) {
+        engine->row_room *= 2;
+        engine->rows = g_renew(struct mw_timeline_row, engine->rows, engine->row_room);
+    }
+    uint32_t index = engine->plan->section_count ? engine->row_count : op;
+    engine->row_count++;
+    engine->rows[index] = row;
+    return index;
 }
 
 static void
@@ -134,8 +153,8 @@ start_op(struct mw_engine *engine, uint32_t lane_index, uint32_t op_index)
                          .step = lane->step,
                          .step_slot = lane->step_slot,
                          .last_step = last_step,
+                         .row = new_row(engine, lane, op_index),
                          .ready_ns = engine->now_ns + engine->streams[op->work].lead_ns};
-    engine->pending[lane->step_slot][op_index] = op->dep_count; /* of the step three on */
     lane->bytes += engine->streams[op->work].bytes;
     if (lane->in_flight++ == 0)
         take_turn(engine, flow);
@@ -154,15 +173,69 @@ window_has_room(const struct mw_engine *engine, const struct mw_lane_state *lane
                                           lane->window_bytes - lane->bytes;
 }
 
-static void
-next_op(struct mw_engine *engine, struct mw_lane_state *lane)
+/* At the end of a round the lane goes back to its first op of the section. */
+static bool
+repeat(struct mw_engine *engine, uint32_t index, struct mw_lane_state *lane)
 {
-    if (++lane->next == lane->end) {
+    const struct mw_plan *plan = engine->plan;
+    uint32_t entry = lane->next, s = engine->repeats[entry];
+
+    while (s != MW_NONE && engine->section_last[(size_t)s * plan->lane_count + index] == entry) {
+        const struct mw_section *section = &plan->sections[s];
+        int level = section->parent == MW_NONE ? 0 : 1;
+        bool again = ++lane->round[level] < section->rounds;
+
+        mw_engine_end_round(engine, index, s);
+        if (again) {
+            lane->next = engine->section_first[(size_t)s * plan->lane_count + index];
+            return true;
+        }
+        lane->round[level] = 0;
+        lane->skipped[level] = 0;
+        s = section->parent;
+    }
+    return false;
+}
+
+static void
+next_op(struct mw_engine *engine, uint32_t index)
+{
+    struct mw_lane_state *lane = &engine->lanes[index];
+
+    if (!engine->repeats || !repeat(engine, index, lane))
+        lane->next++;
+    if (lane->next == lane->end) {
         lane->next = lane->begin;
         lane->step++;
         lane->step_slot = lane->step_slot + 1 == MW_STEP_SLOTS ? 0 : lane->step_slot + 1;
     }
     lane->head = lane->step < engine->steps ? engine->lane_ops[lane->next] : MW_NONE;
+    lane->waits_met = 0;
+}
+
+/* Whether the head's dependencies are done; if not, the lane waits for the first that is not. */
+static bool
+head_is_ready(struct mw_engine *engine, uint32_t index)
+{
+    struct mw_lane_state *lane = &engine->lanes[index];
+    const struct mw_op *op = &engine->plan->ops[lane->head];
+
+    if (lane->waits_for != MW_NONE)
+        return false;
+    for (; lane->waits_met < op->dep_count; lane->waits_met++) {
+        const struct mw_wait *wait = &engine->waits[op->dep_begin + lane->waits_met];
+        struct mw_lane_state *other = &engine->lanes[wait->lane];
+        int64_t until = mw_wait_until(lane, other, wait);
+
+        if (other->done >= until)
+            continue;
+        lane->waits_for = wait->lane;
+        lane->waits_until = until;
+        lane->next_waiter = other->first_waiter;
+        other->first_waiter = index;
+        return false;
+    }
+    return true;
 }
 
 static void
@@ -172,10 +245,9 @@ run_lane(struct mw_engine *engine, uint32_t index)
 
     lane->queued = false;
     while (lane->head != MW_NONE && lane->step < engine->steps_done + 2 &&
-           engine->pending[lane->step_slot][lane->head] == 0 && window_has_room(engine, lane)) {
-        uint32_t op = lane->head;
-        start_op(engine, index, op);
-        next_op(engine, lane);
+           head_is_ready(engine, index) && window_has_room(engine, lane)) {
+        start_op(engine, index, lane->head);
+        next_op(engine, index);
     }
 }
 
@@ -185,7 +257,7 @@ end_steps(struct mw_engine *engine)
 {
     uint64_t *done = engine->done_in;
 
-    while (done[engine->steps_done % MW_STEP_SLOTS] == engine->plan->op_count) {
+    while (done[engine->steps_done % MW_STEP_SLOTS] == engine->step_ops) {
         done[engine->steps_done % MW_STEP_SLOTS] = 0;
         if (engine->steps_done++ == 0)
             engine->first_end_ns = engine->now_ns;
@@ -196,21 +268,23 @@ end_steps(struct mw_engine *engine)
     }
 }
 
+/* The lane has done one more op. */
 static void
-release_successors(struct mw_engine *engine, uint32_t op, uint32_t slot)
+wake_waiters(struct mw_engine *engine, struct mw_lane_state *lane)
 {
-    uint32_t next_slot = slot + 1 == MW_STEP_SLOTS ? 0 : slot + 1;
+    uint32_t *from = &lane->first_waiter;
 
-    for (uint32_t i = engine->successor_begin[op]; i < engine->successor_begin[op + 1]; i++) {
-        uint32_t successor = MW_DEP_INDEX(engine->successors[i]);
-        uint32_t in = engine->successors[i] & MW_DEP_PREVIOUS_STEP ? next_slot : slot;
-        uint32_t lane;
+    while (*from != MW_NONE) {
+        uint32_t index = *from;
+        struct mw_lane_state *waiter = &engine->lanes[index];
 
-        if (--engine->pending[in][successor] > 0)
+        if (waiter->waits_until > lane->done) {
+            from = &waiter->next_waiter;
             continue;
-        lane = engine->plan->ops[successor].lane;
-        if (engine->lanes[lane].head == successor && engine->lanes[lane].step_slot == in)
-            queue_lane(engine, lane);
+        }
+        *from = waiter->next_waiter;
+        waiter->waits_for = MW_NONE;
+        queue_lane(engine, index);
     }
 }
 
@@ -224,7 +298,7 @@ complete_flow(struct mw_engine *engine, uint32_t flow)
     if (f->last_step)
         lane->busy_ns += engine->now_ns - f->since_ns;
     if (f->last_step && engine->rows)
-        engine->rows[op].end_ns = engine->now_ns;
+        engine->rows[f->row].end_ns = engine->now_ns - engine->skipped_ns;
     lane->in_flight--;
     lane->bytes -= engine->streams[engine->plan->ops[op].work].bytes;
     queue_lane(engine, f->lane);
@@ -232,9 +306,10 @@ complete_flow(struct mw_engine *engine, uint32_t flow)
     engine->free_flow = flow;
     if (lane->waiting.count > 0)
         take_turn(engine, mw_flow_pop(engine, &lane->waiting));
-    release_successors(engine, op, slot);
+    lane->done++;
+    wake_waiters(engine, lane);
     engine->ops_done++;
-    if (++engine->done_in[slot] == engine->plan->op_count)
+    if (++engine->done_in[slot] == engine->step_ops)
         end_steps(engine);
 }
 
@@ -297,19 +372,27 @@ fire(struct mw_engine *engine, uint32_t item)
         go_on(engine, engine->lanes[item - works].leading);
 }
 
-static void
-run(struct mw_engine *engine)
+void
+mw_engine_run_lanes(struct mw_engine *engine)
 {
     for (uint32_t l = 0; l < engine->plan->lane_count; l++)
         queue_lane(engine, l);
     drain(engine);
     mw_engine_settle(engine);
+}
+
+static void
+run(struct mw_engine *engine)
+{
+    mw_engine_run_lanes(engine);
     while (engine->heap.count > 0) {
         engine->now_ns = engine->heap.entries[0].time_ns;
         while (engine->heap.count > 0 && engine->heap.entries[0].time_ns == engine->now_ns)
             fire(engine, mw_heap_pop(&engine->heap));
         drain(engine);
         mw_engine_settle(engine);
+        if (engine->round_of != MW_NONE)
+            mw_engine_look_back(engine);
     }
 }
 
@@ -350,8 +433,10 @@ fill_result(struct mw_engine *engine, struct mw_engine_result *result)
         result->lane_busy_ns[l] = engine->lanes[l].busy_ns;
     result->channel_busy_ns = g_new(double, plan->channel_count);
     mw_engine_channels_busy(engine, result->channel_busy_ns);
+    result->rounds_skipped = engine->rounds_skipped;
+    result->rounds_by_mean = engine->rounds_by_mean;
     result->timeline.rows = engine->rows;
-    result->timeline.row_count = engine->rows ? plan->op_count : 0;
+    result->timeline.row_count = engine->rows ? engine->row_count : 0;
     engine->rows = NULL;
 }
 
@@ -373,8 +458,10 @@ mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
         engine.steps = plan->barriered ? 1 : 3;
     ok = mw_engine_prepare(&engine, why, why_size);
     if (ok) {
-        if (options.keep_timeline)
-            engine.rows = g_new0(struct mw_timeline_row, plan->op_count);
+        if (options.keep_timeline) {
+            engine.row_room = MAX(1, plan->op_count);
+            engine.rows = g_new0(struct mw_timeline_row, engine.row_room);
+        }
         if (plan->op_count > 0)
             run(&engine);
         ok = plan->op_count == 0 || check_end(&engine, why, why_size);

@@ -36,11 +36,15 @@ struct mw_engine_result {
     int64_t first_step_ns; /* end of step 0 */
     int64_t step_ns;       /* steady state: end of the last step less end of the one before */
     uint64_t ops_done;
+    int64_t rounds_skipped; /* of sections: they take their turn as rounds before them did */
+    int64_t
+        rounds_by_mean; /* of sections: by the mean of the last rounds, as no state came again */
     uint64_t reshares;       /* how often speeds were recomputed */
     int64_t *lane_busy_ns;   /* [lane_count] time in which the lane has an op of the last step in
                                 flight that is not waiting for its match or its turn */
     double *channel_busy_ns; /* [channel_count] integral of the share used by one step's ops */
-    struct mw_timeline timeline; /* empty unless kept; rows sorted by op */
+    struct mw_timeline timeline; /* empty unless kept; rows sorted by op, without the rounds that
+                                    were skipped: of a shorter step */
 };
 
 /* Refuses (returns false, one line in `why`) an unchecked plan, and one on which time overflows.

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static bool
 refuse(char *why, size_t why_size, const char *line)
@@ -20,7 +21,7 @@ check_time(struct mw_engine *engine)
 
     engine->work_uses = g_new0(uint64_t, plan->work_count);
     for (uint32_t i = 0; i < plan->op_count; i++)
-        engine->work_uses[plan->ops[i].work]++;
+        engine->work_uses[plan->ops[i].work] += (uint64_t)mw_plan_op_rounds(plan, i);
     for (uint32_t w = 0; w < plan->work_count; w++) {
         if (engine->costs->work_ns[w] < 0 ||
             __builtin_mul_overflow(engine->costs->work_ns[w], engine->work_uses[w], &product) ||
@@ -45,45 +46,45 @@ check_rates(const struct mw_engine *engine)
     return true;
 }
 
-/* The plan's deps, turned around: counting sort by the op that is waited for. */
-static void
-build_successors(struct mw_engine *engine)
+static int64_t
+place_of_number(const struct mw_engine *engine, int64_t number, uint32_t *lane)
 {
-    const struct mw_plan *plan = engine->plan;
-    uint32_t *begin = engine->successor_begin = g_new0(uint32_t, (size_t)plan->op_count + 2);
+    struct mw_op_place place;
 
-    engine->successors = g_new(uint32_t, plan->dep_count);
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        for (uint32_t d = 0; d < plan->ops[i].dep_count; d++)
-            begin[MW_DEP_INDEX(plan->deps[plan->ops[i].dep_begin + d]) + 2]++;
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        begin[i + 2] += begin[i + 1];
-    /* begin[i + 1] is the cursor of i; when all are placed, it is where i ends. */
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        for (uint32_t d = 0; d < plan->ops[i].dep_count; d++) {
-            uint32_t dep = plan->deps[plan->ops[i].dep_begin + d];
-            engine->successors[begin[MW_DEP_INDEX(dep) + 1]++] = i | (dep & MW_DEP_PREVIOUS_STEP);
-        }
-    }
+    if (!mw_plan_find_number(engine->plan, number, &place))
+        return 0;
+    *lane = engine->plan->ops[place.op].lane;
+    return mw_lane_place(engine->plan, &engine->places, place);
 }
 
-/* In step 0 the step before counts as done. */
-static void
-build_pending(struct mw_engine *engine)
+static struct mw_wait
+wait_of(const struct mw_engine *engine, uint32_t index)
 {
-    const struct mw_plan *plan = engine->plan;
+    uint32_t dep = engine->plan->deps[index], number = MW_DEP_INDEX(dep), lane = 0;
+    struct mw_wait wait = {.back = dep & MW_DEP_PREVIOUS_STEP ? 1 : 0};
 
-    for (int slot = 0; slot < MW_STEP_SLOTS; slot++)
-        engine->pending[slot] = g_new(uint8_t, plan->op_count);
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct mw_op *op = &plan->ops[i];
-        uint8_t within = 0;
-
-        for (uint32_t d = 0; d < op->dep_count; d++)
-            within += !(plan->deps[op->dep_begin + d] & MW_DEP_PREVIOUS_STEP);
-        engine->pending[0][i] = within;
-        engine->pending[1][i] = engine->pending[2][i] = op->dep_count;
+    if (!engine->plan->section_count) {
+        wait.lane = engine->plan->ops[number].lane;
+        wait.done = engine->places.first[number] + 1;
+        return wait;
     }
+    wait.done = place_of_number(engine, number, &wait.lane) + 1;
+    for (int level = 0; level < MW_SECTION_LEVELS; level++) {
+        int32_t by = engine->plan->dep_strides[index].by[level];
+        if (by)
+            wait.stride[level] =
+                place_of_number(engine, (int64_t)number + by, &lane) + 1 - wait.done;
+    }
+    return wait;
+}
+
+/* Ops of a lane end in their order: that one is done, the number of those that are done says. */
+static void
+build_waits(struct mw_engine *engine)
+{
+    engine->waits = g_new(struct mw_wait, engine->plan->dep_count);
+    for (uint32_t i = 0; i < engine->plan->dep_count; i++)
+        engine->waits[i] = wait_of(engine, i);
 }
 
 static void
@@ -102,6 +103,8 @@ build_lanes(struct mw_engine *engine)
 
         lane->window_ops = plan->lanes[l].window_ops;
         lane->window_bytes = plan->lanes[l].window_bytes;
+        lane->length = engine->places.length[l];
+        lane->waits_for = lane->first_waiter = MW_NONE;
         lane->begin = lane->end = begin;
         begin += lane->next;
         lane->next = lane->begin;
@@ -113,6 +116,34 @@ build_lanes(struct mw_engine *engine)
     for (uint32_t l = 0; l < plan->lane_count; l++) {
         struct mw_lane_state *lane = &engine->lanes[l];
         lane->head = lane->begin < lane->end ? engine->lane_ops[lane->begin] : MW_NONE;
+    }
+}
+
+/* Where lanes go back to at the end of a round. */
+static void
+build_repeats(struct mw_engine *engine)
+{
+    const struct mw_plan *plan = engine->plan;
+    size_t cells = (size_t)plan->section_count * plan->lane_count;
+
+    if (!plan->section_count)
+        return;
+    engine->repeats = g_new(uint32_t, plan->op_count);
+    engine->section_first = g_new(uint32_t, cells);
+    engine->section_last = g_new(uint32_t, cells);
+    memset(engine->section_first, 0xff, cells * sizeof(uint32_t)); /* all MW_NONE */
+    memset(engine->section_last, 0xff, cells * sizeof(uint32_t));
+    for (uint32_t entry = 0; entry < plan->op_count; entry++) {
+        uint32_t op = engine->lane_ops[entry], sections[MW_SECTION_LEVELS];
+        int depth = mw_plan_sections_of(plan, op, sections);
+
+        engine->repeats[entry] = depth ? sections[depth - 1] : MW_NONE;
+        for (int level = 0; level < depth; level++) {
+            size_t cell = (size_t)sections[level] * plan->lane_count + plan->ops[op].lane;
+            if (engine->section_first[cell] == MW_NONE)
+                engine->section_first[cell] = entry;
+            engine->section_last[cell] = entry;
+        }
     }
 }
 
@@ -146,9 +177,12 @@ mw_engine_prepare(struct mw_engine *engine, char *why, size_t why_size)
         return refuse(why, why_size, "time overflows: the ops' durations add up to over 73 years");
     if (!build_matches(engine))
         return refuse(why, why_size, "a match number is not below the number of ops");
-    build_successors(engine);
-    build_pending(engine);
+    engine->places = mw_lane_places_new(engine->plan);
+    engine->step_ops = (uint64_t)mw_plan_unfolded_ops(engine->plan);
+    build_waits(engine);
     build_lanes(engine);
+    build_repeats(engine);
+    mw_engine_rounds_init(engine);
     mw_engine_share_init(engine);
     engine->free_flow = MW_NONE;
     return true;
@@ -159,11 +193,10 @@ mw_engine_release(struct mw_engine *engine)
 {
     mw_engine_share_clear(engine);
     g_free(engine->work_uses);
-    g_free(engine->successor_begin);
-    g_free(engine->successors);
+    mw_engine_rounds_clear(engine);
+    g_free(engine->waits);
+    mw_lane_places_clear(&engine->places);
     g_free(engine->lane_ops);
-    for (int slot = 0; slot < MW_STEP_SLOTS; slot++)
-        g_free(engine->pending[slot]);
     g_free(engine->lanes);
     g_free(engine->lane_queue);
     g_free(engine->flows);

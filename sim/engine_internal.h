@@ -12,8 +12,8 @@
 #include "sim/engine.h"
 #include "sim/engine_heap.h"
 
-/* Steps s and s+1 are in flight together and ops of s+1 count down dependencies of s+2. */
-#define MW_STEP_SLOTS 3
+/* Steps s and s+1 are in flight together. */
+#define MW_STEP_SLOTS 2
 
 /* Absorbs rounding errors of progress, in ns: a completion is rounded up only beyond it. */
 #define MW_PROGRESS_SLACK 1e-6
@@ -26,6 +26,7 @@ struct mw_flow {
     uint32_t op, lane;
     uint32_t next; /* in the lane's queue, the stream, the match, or the free list */
     uint32_t step;
+    uint32_t row; /* or MW_NONE */
     uint8_t step_slot;
     bool last_step;
 };
@@ -68,11 +69,27 @@ struct mw_link {
     double level;
 };
 
+/* What an op waits for: that a lane has done so many ops of a step, as counted in rounds 0 of the
+ * sections that the op is in; of the step before where `back` is 1. */
+struct mw_wait {
+    uint32_t lane, back;
+    int64_t done;
+    int64_t stride[MW_SECTION_LEVELS];
+};
+
 struct mw_lane_state {
     uint32_t begin, end, next; /* in lane_ops */
+    uint32_t round[MW_SECTION_LEVELS];   /* of the op at `next` */
+    uint32_t skipped[MW_SECTION_LEVELS]; /* of them */
     uint32_t step;
     uint8_t step_slot;
     bool queued;
+    int64_t length;     /* ops of a step */
+    int64_t done;       /* ops, of all steps together */
+    uint32_t waits_met; /* of the head's */
+    uint32_t waits_for; /* a lane, or MW_NONE; until that has done so many: */
+    int64_t waits_until;
+    uint32_t first_waiter, next_waiter; /* lanes */
     uint32_t in_flight, window_ops;
     int64_t bytes, window_bytes;
     uint32_t head;                /* op at `next`; MW_NONE when the program is over */
@@ -93,11 +110,19 @@ struct mw_engine {
     int64_t now_ns;
     uint64_t ops_done, reshares;
     uint64_t done_in[MW_STEP_SLOTS];
+    uint64_t step_ops; /* of a step */
     int64_t first_end_ns, previous_end_ns, last_end_ns;
 
-    uint32_t *successor_begin, *successors; /* with MW_DEP_PREVIOUS_STEP: in the next step */
+    struct mw_wait *waits; /* [plan->dep_count] */
+    struct mw_lane_places places;
     uint32_t *lane_ops;
-    uint8_t *pending[MW_STEP_SLOTS]; /* dependencies that are not done */
+    uint32_t *repeats; /* [op_count] innermost section whose round ends with this entry of lane_ops,
+                          in its lane; MW_NONE; NULL without sections */
+    uint32_t *section_first, *section_last; /* [section_count * lane_count] entries of lane_ops */
+    struct mw_rounds *rounds; /* [section_count], of engine_rounds.c; NULL: none are skipped */
+    uint32_t round_of;        /* section whose round has just ended, or MW_NONE */
+    int64_t skipped_ns;       /* of the timeline */
+    int64_t rounds_skipped, rounds_by_mean;
     struct mw_lane_state *lanes;
     uint32_t *lane_queue, lane_queue_count;
 
@@ -119,7 +144,8 @@ struct mw_engine {
 
     struct mw_match_state *matches;
     uint32_t match_count;
-    struct mw_timeline_row *rows; /* [op_count] or NULL */
+    struct mw_timeline_row *rows; /* or NULL */
+    uint32_t row_count, row_room;
 };
 
 /* engine_graph.c: what is built once.  Refuses with a line in `why`. */
@@ -133,6 +159,30 @@ void mw_engine_share_clear(struct mw_engine *engine);
 void mw_engine_settle(struct mw_engine *engine);
 /* [channel_count] of one step; of a channel with directions, the busiest of all and each way. */
 void mw_engine_channels_busy(const struct mw_engine *engine, double *busy_ns);
+
+/* engine.c: starts all that can start now. */
+void mw_engine_run_lanes(struct mw_engine *engine);
+void mw_stream_rebase(struct mw_engine *engine, struct mw_stream *stream);
+
+/* engine_rounds.c: rounds of a section that take their turns alike are not run one by one. */
+void mw_engine_rounds_init(struct mw_engine *engine);
+void mw_engine_rounds_clear(struct mw_engine *engine);
+/* A lane has started the last op of a round. */
+void mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t section);
+/* After all that happens at now_ns: goes on to a later round if the state was there before. */
+void mw_engine_look_back(struct mw_engine *engine);
+
+/* How many ops the other lane has done when the head of `lane` need not wait for it. */
+static inline int64_t
+mw_wait_until(const struct mw_lane_state *lane, const struct mw_lane_state *other,
+              const struct mw_wait *wait)
+{
+    int64_t until = ((int64_t)lane->step - wait->back) * other->length + wait->done;
+
+    for (int level = 0; level < MW_SECTION_LEVELS; level++)
+        until += wait->stride[level] * lane->round[level];
+    return until;
+}
 
 static inline void
 mw_flow_push(struct mw_engine *engine, struct mw_flow_queue *queue, uint32_t flow)

@@ -45,10 +45,14 @@ compare_fixture_rows(struct mw_timeline_row *rows, uint32_t step, int64_t begin_
 {
     int64_t turn = begin_ns + forward_ms * MS, end = turn + 20 * MS;
 
-    rows[FORWARD] = (struct mw_timeline_row){FORWARD, step, begin_ns, turn};
-    rows[BACKWARD] = (struct mw_timeline_row){BACKWARD, step, turn, end};
-    rows[READ] = (struct mw_timeline_row){READ, step, end - 10 * MS, end - 5 * MS};
-    rows[WRITE] = (struct mw_timeline_row){WRITE, step, end + MS, end + 9 * MS};
+    rows[FORWARD] =
+        (struct mw_timeline_row){.op = FORWARD, .step = step, .start_ns = begin_ns, .end_ns = turn};
+    rows[BACKWARD] =
+        (struct mw_timeline_row){.op = BACKWARD, .step = step, .start_ns = turn, .end_ns = end};
+    rows[READ] = (struct mw_timeline_row){
+        .op = READ, .step = step, .start_ns = end - 10 * MS, .end_ns = end - 5 * MS};
+    rows[WRITE] = (struct mw_timeline_row){
+        .op = WRITE, .step = step, .start_ns = end + MS, .end_ns = end + 9 * MS};
 }
 
 struct mw_measured *

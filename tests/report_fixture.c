@@ -112,7 +112,8 @@ add_op(struct builder *b, int lane, int work, int phase, int layer, int64_t star
                                                          .phase = (uint8_t)phase,
                                                          .layer = layer,
                                                          .match = MW_NONE});
-    struct mw_timeline_row row = {op, 0, 5 * MS + start_ns, 5 * MS + start_ns + length_ns};
+    struct mw_timeline_row row = {
+        .op = op, .start_ns = 5 * MS + start_ns, .end_ns = 5 * MS + start_ns + length_ns};
 
     g_array_append_val(b->rows, row);
 }

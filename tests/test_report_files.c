@@ -216,7 +216,9 @@ static void
 test_memory_wraps(void)
 {
     struct mw_plan *plan = mw_plan_new("wraps");
-    struct mw_timeline_row rows[] = {{0, 0, 0, 10}, {1, 0, 20, 30}, {2, 0, 30, 40}};
+    struct mw_timeline_row rows[] = {{.op = 0, .end_ns = 10},
+                                     {.op = 1, .start_ns = 20, .end_ns = 30},
+                                     {.op = 2, .start_ns = 30, .end_ns = 40}};
     struct mw_timeline timeline = {rows, G_N_ELEMENTS(rows)};
     struct mw_memory_lives lives;
 

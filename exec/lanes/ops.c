@@ -215,7 +215,7 @@ begin_op(struct mw_lanes_lane *lane, uint32_t index, uint32_t step)
     if (goes) {
         count(lanes, index, 1);
         lanes->rows[step % MW_LANES_STEPS_AT_ONCE][index] =
-            (struct mw_timeline_row){index, step, now_ns(lanes), 0};
+            (struct mw_timeline_row){.op = index, .step = step, .start_ns = now_ns(lanes)};
     }
     pthread_mutex_unlock(&lanes->mutex);
     return goes;

@@ -43,12 +43,15 @@ static void
 forward_backward(struct builder *b)
 {
     for (uint32_t v = 0; v < b->visit_count; v++) {
+        if (!v || b->visits[v].micro_batch != b->visits[v - 1].micro_batch)
+            b->rounds[b->visits[v].micro_batch] = b->plan->op_count;
         load_checkpoints(b, v);
         mw_fetch_ahead(b, v);
         mw_compute_visit(b, v);
         mw_fetch_release(b, v);
         store_checkpoint(b, v);
     }
+    b->rounds[b->sizing->settings.grad_accum] = b->plan->op_count;
     mw_gradient_flush(b);
 }
 
@@ -150,34 +153,141 @@ shape_of(const struct mw_sizing *sizing)
     return shape;
 }
 
-struct mw_plan *
-mw_build_plan(const struct mw_sizing *sizing)
+/* Unchecked. */
+static struct mw_plan *
+build(struct builder *b)
 {
+    const struct mw_sizing *sizing = b->sizing;
     const struct mw_settings *settings = &sizing->settings;
-    struct builder b = {.sizing = sizing};
-    char why[256];
     g_autofree char *title = g_strdup_printf(
         "%s, %s, %" G_GINT64_FORMAT " x %" G_GINT64_FORMAT " GPUs, batch %g, seq %" G_GINT64_FORMAT,
         sizing->model->name, mw_strategy_name(settings->strategy), settings->nodes,
         settings->gpus_per_node, settings->micro_batch, settings->seq);
 
-    g_return_val_if_fail(sizing->fits, NULL);
-    b.chunks = mw_sizing_chunks(sizing);
-    b.plan = mw_plan_new(title);
-    mw_plan_set_world(b.plan, sizing->ranks, sizing->ranks_per_node, !settings->unfold);
-    memcpy(b.plan->tiers, sizing->tiers, sizeof b.plan->tiers);
-    b.plan->shape = shape_of(sizing);
-    mw_plan_set_model(b.plan, sizing->model->name);
-    mw_plan_set_strategy(b.plan, mw_strategy_name(settings->strategy));
-    mw_build_add_comms(&b);
-    for (b.program = 0; b.program < b.plan->program_count; b.program++) {
-        b.rank = b.plan->programs[b.program].ranks.base;
-        build_program(&b);
+    b->chunks = mw_sizing_chunks(sizing);
+    b->plan = mw_plan_new(title);
+    mw_plan_set_world(b->plan, sizing->ranks, sizing->ranks_per_node, !settings->unfold);
+    memcpy(b->plan->tiers, sizing->tiers, sizeof b->plan->tiers);
+    b->plan->shape = shape_of(sizing);
+    mw_plan_set_model(b->plan, sizing->model->name);
+    mw_plan_set_strategy(b->plan, mw_strategy_name(settings->strategy));
+    b->rounds = g_new0(uint32_t, settings->grad_accum + 1);
+    mw_build_add_comms(b);
+    for (b->program = 0; b->program < b->plan->program_count; b->program++) {
+        b->rank = b->plan->programs[b->program].ranks.base;
+        build_program(b);
     }
-    g_free(b.chunks);
-    g_free(b.visits);
-    g_free(b.states);
+    return b->plan;
+}
+
+static void
+clear(struct builder *b)
+{
+    g_free(b->rounds);
+    g_free(b->chunks);
+    g_free(b->visits);
+    g_free(b->states);
+}
+
+struct mw_plan *
+mw_build_plan(const struct mw_sizing *sizing)
+{
+    struct builder b = {.sizing = sizing};
+    char why[256];
+
+    g_return_val_if_fail(sizing->fits, NULL);
+    build(&b);
+    clear(&b);
     if (!mw_plan_check(b.plan, why, sizeof why))
         g_error("planner: its own plan fails the check, which is a fault of memwall: %s", why);
     return b.plan;
+}
+
+/* --- sections -------------------------------------------------------------------------------- */
+
+/* Slots that take turns, of each slot. */
+static struct mw_slot_ring *
+find_rings(const struct builder *b)
+{
+    struct mw_slot_ring *rings = g_new0(struct mw_slot_ring, b->plan->slot_count + 1);
+
+    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++)
+        for (uint32_t i = 0; i < b->slots[kind].count; i++)
+            rings[b->slots[kind].first + i] =
+                (struct mw_slot_ring){b->slots[kind].first, b->slots[kind].count};
+    return rings;
+}
+
+/* How many micro-batches it takes until each slot of a ring has had its turn, where a micro-batch
+ * uses so many of them, and the next one begins so much further on. */
+static uint32_t
+rounds_of_ring(uint32_t count, uint32_t used, uint32_t by)
+{
+    uint32_t way = MIN(by, count - by);
+
+    return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
+}
+
+/* Of all rings. */
+static uint32_t
+rounds_of_rings(const struct builder *b, const struct mw_slot_ring *rings)
+{
+    const struct mw_plan *plan = b->plan;
+    g_autofree bool *seen = g_new0(bool, plan->slot_count + 1);
+    g_autofree uint32_t *used = g_new0(uint32_t, plan->slot_count + 1); /* by first slot */
+    g_autofree uint32_t *by = g_new0(uint32_t, plan->slot_count + 1);
+    uint32_t first = plan->ops[b->rounds[1]].use_begin, next = plan->ops[b->rounds[2]].use_begin;
+    uint32_t rounds = 1;
+
+    for (uint32_t u = first; u < next; u++) {
+        uint32_t slot = plan->uses[u].slot;
+        struct mw_slot_ring ring = rings[slot];
+        if (!ring.count || seen[slot])
+            continue;
+        seen[slot] = true;
+        used[ring.first]++;
+        if (u - first + next < plan->use_count)
+            by[ring.first] = (plan->uses[u - first + next].slot + ring.count - slot) % ring.count;
+    }
+    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++) {
+        const struct ring *ring = &b->slots[kind];
+        if (ring->count && used[ring->first])
+            rounds = MAX(rounds, rounds_of_ring(ring->count, used[ring->first], by[ring->first]));
+    }
+    return rounds;
+}
+
+/* Of so many micro-batches, with those that are left out in a section of those that are alike; NULL
+ * if there are none. */
+static struct mw_plan *
+build_folded(const struct mw_sizing *sizing, int64_t micro_batches)
+{
+    struct mw_sizing few = *sizing;
+    struct builder b = {.sizing = &few};
+    few.settings.grad_accum = micro_batches;
+    build(&b);
+    g_autofree struct mw_slot_ring *rings = find_rings(&b);
+    uint32_t turn = rounds_of_rings(&b, rings);
+    struct mw_plan *plan =
+        mw_plan_fold(b.plan, b.rounds, (uint32_t)micro_batches, rings, turn + 2,
+                     (uint32_t)(sizing->settings.grad_accum - micro_batches), turn);
+    mw_plan_free(b.plan);
+    clear(&b);
+    return plan;
+}
+
+struct mw_plan *
+mw_build_plan_folded(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *settings = &sizing->settings;
+
+    g_return_val_if_fail(sizing->fits, NULL);
+    for (int64_t few = MW_FOLDED_LEAST;
+         few <= MW_FOLDED_MOST && few < settings->grad_accum && !settings->unfold; few *= 2) {
+        struct mw_plan *plan = build_folded(sizing, few);
+        if (plan && mw_plan_check(plan, NULL, 0))
+            return plan;
+        mw_plan_free(plan);
+    }
+    return mw_build_plan(sizing);
 }

@@ -17,4 +17,11 @@
  * plan does not pass mw_plan_check: that is a defect of the builder, never of the input. */
 struct mw_plan *mw_build_plan(const struct mw_sizing *sizing);
 
+/* The same step, micro-batches that are alike in a section: few of them are built, and those in the
+ * middle compared.  Without sections if the step has few, or none are alike, or ranks have programs
+ * of their own. */
+#define MW_FOLDED_LEAST 8
+#define MW_FOLDED_MOST 64
+struct mw_plan *mw_build_plan_folded(const struct mw_sizing *sizing);
+
 #endif

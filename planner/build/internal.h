@@ -102,6 +102,7 @@ struct builder {
 
     uint32_t *work_cache;             /* [class][operator][direction] */
     uint32_t work_table[WORK_TABLE]; /* works by hash */
+    uint32_t *rounds; /* [grad_accum + 1] first op of each micro-batch, and where they end */
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */

@@ -1,0 +1,274 @@
+/*
+ * Sections are what they can be, and what their ops wait for and use moves on within the plan.
+ *
+ * A dependency moves on along its target's lane: from round to round, it is an op of the same lane,
+ * so many places further on as in the rounds before.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "plan/check.h"
+#include "plan/internal.h"
+
+/* Targets before the section are looked at one by one, in so many rounds at most. */
+#define ROUNDS_BEFORE 4096
+
+static uint32_t
+end_of(const struct mw_section *section)
+{
+    return section->first_op + section->op_count;
+}
+
+static bool
+is_placed(const struct mw_plan *plan, uint32_t s)
+{
+    const struct mw_section *section = &plan->sections[s];
+    const struct mw_section *parent = section->parent < s ? &plan->sections[section->parent] : NULL;
+    uint32_t before = s; /* the section before it with the same parent */
+
+    if (!section->rounds || !section->op_count || section->op_count > plan->op_count ||
+        section->first_op > plan->op_count - section->op_count)
+        return false;
+    if (section->parent != MW_NONE &&
+        (!parent || parent->parent != MW_NONE || section->first_op < parent->first_op ||
+         end_of(section) > end_of(parent)))
+        return false;
+    while (before-- > 0)
+        if (plan->sections[before].parent == section->parent)
+            return section->first_op >= end_of(&plan->sections[before]);
+    return true;
+}
+
+bool
+mw_plan_check_section_places(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    uint64_t ops = plan->op_count;
+
+    for (uint32_t s = 0; s < plan->section_count; s++) {
+        const struct mw_section *section = &plan->sections[s];
+        if (!is_placed(plan, s))
+            return mw_plan_refuse(check,
+                                  "section %u: expected ops of the plan, behind those of the "
+                                  "section before and within the one around it, and rounds",
+                                  s);
+        uint64_t rounds = section->rounds - 1, around = 1;
+        if (section->parent != MW_NONE)
+            around = plan->sections[section->parent].rounds;
+        /* Each factor is below 2^32, and what they come to before the last one below 2^31. */
+        uint64_t more = rounds * section->op_count;
+        if (more <= MW_PLAN_MAX_OPS)
+            more *= around;
+        ops += more;
+        if (more > MW_PLAN_MAX_OPS || ops > MW_PLAN_MAX_OPS)
+            return mw_plan_refuse(check, "section %u: more than %u ops, unfolded", s,
+                                  MW_PLAN_MAX_OPS);
+    }
+    return true;
+}
+
+/* --- identities and slots -------------------------------------------------------------------- */
+
+struct look {
+    struct mw_plan_check *check;
+    struct mw_lane_places places;
+    uint32_t op;
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth;
+};
+
+static int64_t
+last_of(const struct look *look, int level)
+{
+    return look->check->plan->sections[look->sections[level]].rounds - 1;
+}
+
+static bool
+check_identity(const struct look *look)
+{
+    const struct mw_plan *plan = look->check->plan;
+    const struct mw_op *op = &plan->ops[look->op];
+    int64_t least[3] = {op->micro_batch, op->layer, op->shard};
+    int64_t most[3] = {op->micro_batch, op->layer, op->shard};
+    const int64_t least_of[3] = {0, -1, 0}, most_of[3] = {UINT16_MAX, INT32_MAX, UINT32_MAX};
+
+    for (int level = 0; level < look->depth; level++) {
+        const struct mw_section *section = &plan->sections[look->sections[level]];
+        const int64_t steps[3] = {section->micro_batch_step, section->layer_step,
+                                  section->shard_step};
+        for (int i = 0; i < 3; i++) {
+            int64_t moved = steps[i] * last_of(look, level);
+            least[i] += moved < 0 ? moved : 0;
+            most[i] += moved > 0 ? moved : 0;
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        if (least[i] < least_of[i] || most[i] > most_of[i])
+            return mw_plan_refuse(look->check, "%s: its identity leaves its range in a later round",
+                                  mw_plan_label_op(plan, look->op).text);
+    if (op->match != MW_NONE)
+        return mw_plan_refuse(look->check, "%s: has a match, and is in a section",
+                              mw_plan_label_op(plan, look->op).text);
+    return true;
+}
+
+static bool
+is_ring(const struct mw_plan *plan, const struct mw_use_stride *stride, uint32_t slot)
+{
+    if (stride->ring_count > plan->slot_count ||
+        stride->ring_first > plan->slot_count - stride->ring_count || slot < stride->ring_first ||
+        slot - stride->ring_first >= stride->ring_count)
+        return false;
+    for (uint32_t i = 0; i < stride->ring_count; i++)
+        if (plan->slots[stride->ring_first + i].program != plan->slots[slot].program)
+            return false;
+    return true;
+}
+
+/* Programs have their slots one after the other or not: of slots in a row, each is looked at. */
+static bool
+is_row(const struct look *look, const struct mw_use_stride *stride, uint32_t slot)
+{
+    const struct mw_plan *plan = look->check->plan;
+    int64_t least = slot, most = slot;
+
+    for (int level = 0; level < look->depth; level++) {
+        int64_t moved = stride->by[level] * last_of(look, level);
+        least += moved < 0 ? moved : 0;
+        most += moved > 0 ? moved : 0;
+    }
+    if (least < 0 || most >= plan->slot_count)
+        return false;
+    for (int64_t i = least; i <= most; i++)
+        if (plan->slots[i].program != plan->slots[slot].program)
+            return false;
+    return true;
+}
+
+static bool
+check_use_strides(const struct look *look)
+{
+    const struct mw_plan *plan = look->check->plan;
+    const struct mw_op *op = &plan->ops[look->op];
+
+    for (uint32_t i = op->use_begin; i < op->use_begin + op->use_count; i++) {
+        const struct mw_use_stride *stride = &plan->use_strides[i];
+        uint32_t slot = plan->uses[i].slot;
+        if (stride->ring_count ? !is_ring(plan, stride, slot) : !is_row(look, stride, slot))
+            return mw_plan_refuse(
+                look->check,
+                "%s: its slot %u leaves the slots of its program, or its ring, in "
+                "a later round",
+                mw_plan_label_op(plan, look->op).text, slot);
+    }
+    return true;
+}
+
+/* --- dependencies ---------------------------------------------------------------------------- */
+
+/* The same op, some rounds of one section on. */
+static bool
+is_rounds_on(const struct mw_plan *plan, struct mw_op_place from, struct mw_op_place to,
+             uint32_t *section, int64_t *rounds)
+{
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth = mw_plan_sections_of(plan, from.op, sections), differ = 0;
+
+    if (from.op != to.op)
+        return false;
+    for (int level = 0; level < depth; level++)
+        if (from.round[level] != to.round[level]) {
+            *section = sections[level];
+            *rounds = (int64_t)to.round[level] - from.round[level];
+            differ++;
+        }
+    return differ == 1;
+}
+
+/* From the number on, `last` times further by the stride: all ops of one lane, equally far apart
+ * there. */
+static bool
+moves_evenly(const struct look *look, int64_t number, int64_t stride, int64_t last)
+{
+    const struct mw_plan *plan = look->check->plan;
+    struct mw_op_place from, to;
+    int64_t apart = 0;
+
+    if (!stride || last < 1)
+        return mw_plan_find_number(plan, number, &from);
+    for (int64_t r = 0; r < last; r++, number += stride) {
+        uint32_t section = MW_NONE;
+        int64_t rounds = 0;
+        if (r >= ROUNDS_BEFORE || !mw_plan_find_number(plan, number, &from) ||
+            !mw_plan_find_number(plan, number + stride, &to) ||
+            plan->ops[from.op].lane != plan->ops[to.op].lane)
+            return false;
+        int64_t way =
+            mw_lane_place(plan, &look->places, to) - mw_lane_place(plan, &look->places, from);
+        if (r && way != apart)
+            return false;
+        apart = way;
+        /* From here to there as often as it takes. */
+        if (is_rounds_on(plan, from, to, &section, &rounds)) {
+            int level = plan->sections[section].parent == MW_NONE ? 0 : 1;
+            int64_t end = from.round[level] + rounds * (last - r);
+            if (end >= 0 && end < plan->sections[section].rounds)
+                return true;
+        }
+    }
+    return true;
+}
+
+static bool
+check_dep_strides(const struct look *look)
+{
+    const struct mw_plan *plan = look->check->plan;
+    const struct mw_op *op = &plan->ops[look->op];
+    int64_t mine = mw_plan_unfolded_number(plan, (struct mw_op_place){.op = look->op});
+
+    for (uint32_t i = op->dep_begin; i < op->dep_begin + op->dep_count; i++) {
+        const int32_t *by = plan->dep_strides[i].by;
+        int64_t number = MW_DEP_INDEX(plan->deps[i]);
+        bool good = number != mine;
+        for (int level = look->depth; level < MW_SECTION_LEVELS; level++)
+            good = good && !by[level];
+        for (int level = 0; level < look->depth && good; level++) {
+            /* With the other level's rounds at their first and at their last. */
+            int other = 1 - level;
+            int64_t moved = other < look->depth ? by[other] * last_of(look, other) : 0;
+            good = moves_evenly(look, number, by[level], last_of(look, level)) &&
+                   (!moved || moves_evenly(look, number + moved, by[level], last_of(look, level)));
+        }
+        if (!good)
+            return mw_plan_refuse(look->check,
+                                  "%s: what it depends on does not move on evenly in one lane",
+                                  mw_plan_label_op(plan, look->op).text);
+    }
+    return true;
+}
+
+static bool
+check_op(struct look *look)
+{
+    const struct mw_plan *plan = look->check->plan;
+
+    look->depth = mw_plan_sections_of(plan, look->op, look->sections);
+    return !look->depth ||
+           (check_identity(look) && check_use_strides(look) && check_dep_strides(look));
+}
+
+bool
+mw_plan_check_sections(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    struct look look = {.check = check};
+    bool good = true;
+
+    if (!plan->section_count)
+        return true;
+    look.places = mw_lane_places_new(plan);
+    for (look.op = 0; look.op < plan->op_count && good; look.op++)
+        good = check_op(&look);
+    mw_lane_places_clear(&look.places);
+    return good;
+}

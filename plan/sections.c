@@ -1,0 +1,445 @@
+/* Sections: numbers of the unfolded plan, and the unfolded plan itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/internal.h"
+
+static uint32_t
+end_of(const struct mw_section *section)
+{
+    return section->first_op + section->op_count;
+}
+
+int
+mw_plan_sections_of(const struct mw_plan *plan, uint32_t op, uint32_t sections[MW_SECTION_LEVELS])
+{
+    int depth = 0;
+
+    for (int level = 0; level < MW_SECTION_LEVELS; level++)
+        sections[level] = MW_NONE;
+    for (uint32_t s = 0; s < plan->section_count && depth < MW_SECTION_LEVELS; s++)
+        if (op >= plan->sections[s].first_op && op < end_of(&plan->sections[s]))
+            sections[depth++] = s;
+    return depth;
+}
+
+int64_t
+mw_plan_op_rounds(const struct mw_plan *plan, uint32_t op)
+{
+    uint32_t sections[MW_SECTION_LEVELS];
+    int64_t rounds = 1;
+
+    for (int depth = mw_plan_sections_of(plan, op, sections); depth-- > 0;)
+        rounds *= plan->sections[sections[depth]].rounds;
+    return rounds;
+}
+
+/* What sections that end before an op, or with it, add to the numbers behind them. */
+static int64_t
+added_before(const struct mw_plan *plan, uint32_t op)
+{
+    int64_t added = 0;
+
+    for (uint32_t s = 0; s < plan->section_count; s++)
+        if (end_of(&plan->sections[s]) <= op)
+            added += (int64_t)(plan->sections[s].rounds - 1) * plan->sections[s].span;
+    return added;
+}
+
+int64_t
+mw_plan_unfolded_ops(const struct mw_plan *plan)
+{
+    return plan->op_count + added_before(plan, plan->op_count);
+}
+
+int64_t
+mw_plan_unfolded_number(const struct mw_plan *plan, struct mw_op_place place)
+{
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth = mw_plan_sections_of(plan, place.op, sections);
+    int64_t number = place.op + added_before(plan, place.op);
+
+    for (int level = 0; level < depth; level++)
+        number += (int64_t)place.round[level] * plan->sections[sections[level]].span;
+    return number;
+}
+
+/* Of the sections at this level and before `end`, the last one that begins at `number` or before;
+ * `number` becomes one within it, or without all of them. */
+static uint32_t
+enter_section(const struct mw_plan *plan, uint32_t parent, int64_t *number, uint32_t *round)
+{
+    for (uint32_t s = 0; s < plan->section_count; s++) {
+        const struct mw_section *section = &plan->sections[s];
+        if (section->parent != parent)
+            continue;
+        int64_t all = (int64_t)section->rounds * section->span;
+        if (*number < section->first_op)
+            return MW_NONE;
+        if (*number < section->first_op + all) {
+            int64_t within = *number - section->first_op;
+            *round = (uint32_t)(within / section->span);
+            *number = section->first_op + within % section->span;
+            return s;
+        }
+        *number -= all - section->op_count;
+    }
+    return MW_NONE;
+}
+
+bool
+mw_plan_find_number(const struct mw_plan *plan, int64_t number, struct mw_op_place *place)
+{
+    uint32_t section = MW_NONE;
+
+    *place = (struct mw_op_place){0};
+    if (number < 0 || number >= mw_plan_unfolded_ops(plan))
+        return false;
+    for (int level = 0; level < MW_SECTION_LEVELS; level++) {
+        section = enter_section(plan, section, &number, &place->round[level]);
+        if (section == MW_NONE)
+            break;
+    }
+    place->op = (uint32_t)number;
+    return true;
+}
+
+uint32_t
+mw_plan_use_slot(const struct mw_plan *plan, uint32_t use, const uint32_t round[MW_SECTION_LEVELS])
+{
+    uint32_t slot = plan->uses[use].slot;
+    int64_t moved = 0;
+
+    if (!plan->use_strides)
+        return slot;
+    const struct mw_use_stride *stride = &plan->use_strides[use];
+    for (int level = 0; level < MW_SECTION_LEVELS; level++)
+        moved += (int64_t)stride->by[level] * round[level];
+    if (!stride->ring_count)
+        return (uint32_t)(slot + moved);
+    moved = (slot - stride->ring_first + moved) % stride->ring_count;
+    return stride->ring_first + (uint32_t)(moved < 0 ? moved + stride->ring_count : moved);
+}
+
+struct mw_op
+mw_plan_op_at(const struct mw_plan *plan, struct mw_op_place place)
+{
+    struct mw_op op = plan->ops[place.op];
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth = mw_plan_sections_of(plan, place.op, sections);
+
+    for (int level = 0; level < depth; level++) {
+        const struct mw_section *section = &plan->sections[sections[level]];
+        int64_t round = place.round[level];
+        op.micro_batch = (uint16_t)(op.micro_batch + round * section->micro_batch_step);
+        op.layer = (int32_t)(op.layer + round * section->layer_step);
+        op.shard = (uint32_t)(op.shard + round * section->shard_step);
+    }
+    return op;
+}
+
+/* --- lanes ----------------------------------------------------------------------------------- */
+
+struct mw_lane_places
+mw_lane_places_new(const struct mw_plan *plan)
+{
+    size_t lanes = plan->lane_count;
+    struct mw_lane_places places = {
+        .first = mw_plan_allocate(plan->op_count, sizeof *places.first),
+        .span = mw_plan_allocate(plan->section_count * lanes, sizeof *places.span),
+        .length = mw_plan_allocate(lanes, sizeof *places.length),
+    };
+    uint32_t ended = 0; /* sections, counted as they end: inner ones first */
+    bool *done = mw_plan_allocate(plan->section_count, sizeof *done);
+
+    for (uint32_t i = 0; i <= plan->op_count; i++) {
+        for (uint32_t s = plan->section_count; s-- > 0 && ended < plan->section_count;) {
+            const struct mw_section *section = &plan->sections[s];
+            if (done[s] || end_of(section) > i)
+                continue;
+            done[s] = true;
+            ended++;
+            for (size_t l = 0; l < lanes; l++) {
+                int64_t more = (section->rounds - 1) * places.span[s * lanes + l];
+                places.length[l] += more;
+                if (section->parent != MW_NONE)
+                    places.span[section->parent * lanes + l] += more;
+            }
+        }
+        if (i == plan->op_count)
+            break;
+        uint32_t lane = plan->ops[i].lane, sections[MW_SECTION_LEVELS];
+        int depth = mw_plan_sections_of(plan, i, sections);
+        places.first[i] = places.length[lane]++;
+        for (int level = 0; level < depth; level++)
+            places.span[sections[level] * lanes + lane]++;
+    }
+    free(done);
+    return places;
+}
+
+void
+mw_lane_places_clear(struct mw_lane_places *places)
+{
+    free(places->first);
+    free(places->span);
+    free(places->length);
+}
+
+int64_t
+mw_lane_place(const struct mw_plan *plan, const struct mw_lane_places *places,
+              struct mw_op_place place)
+{
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth = mw_plan_sections_of(plan, place.op, sections);
+    int64_t at = places->first[place.op];
+
+    for (int level = 0; level < depth; level++)
+        at += place.round[level] *
+              places->span[(size_t)sections[level] * plan->lane_count + plan->ops[place.op].lane];
+    return at;
+}
+
+/* --- unfolding ------------------------------------------------------------------------------- */
+
+void
+mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from)
+{
+    mw_plan_set_machine(to, from->machine);
+    mw_plan_set_model(to, from->model);
+    mw_plan_set_strategy(to, from->strategy);
+    mw_plan_set_world(to, from->world_ranks, from->ranks_per_node, true);
+    mw_plan_clear_programs(to);
+    for (uint32_t i = 0; i < from->program_count; i++)
+        mw_plan_add_program(to, from->programs[i].ranks);
+    to->shape = from->shape;
+    memcpy(to->tiers, from->tiers, sizeof to->tiers);
+    for (uint32_t i = 0; i < from->comm_count; i++)
+        mw_plan_add_comm(to, from->comms[i]);
+    for (uint32_t i = 0; i < from->lane_count; i++)
+        mw_plan_add_lane(to, from->lanes[i]);
+    for (uint32_t i = 0; i < from->channel_count; i++)
+        mw_plan_add_channel(to, from->channels[i]);
+    for (uint32_t i = 0; i < from->work_count; i++)
+        mw_plan_add_work(to, from->works[i], from->draws + from->works[i].draw_begin,
+                         from->works[i].draw_count);
+    for (uint32_t i = 0; i < from->slot_count; i++)
+        mw_plan_add_slot(to, from->slots[i]);
+    for (uint32_t i = 0; i < from->tensor_count; i++)
+        mw_plan_add_tensor(to, from->tensors[i]);
+    for (uint32_t i = 0; i < from->chunk_count; i++)
+        mw_plan_add_chunk(to, from->chunks[i]);
+}
+
+struct unfolding {
+    const struct mw_plan *plan;
+    struct mw_plan *flat;
+    struct mw_plan few;   /* the folded plan with fewer rounds: numbers alone */
+    uint32_t *ring_of;    /* [slot_count] a use whose ring the slot is in, or MW_NONE */
+    uint32_t *ring_by;    /* [slot_count] section whose stride of the ring is counted, or MW_NONE */
+    int64_t *left_out_by; /* [slot_count] by its first slot: how far rounds that are left out so far
+                             would have moved a ring on */
+};
+
+/* Rounds in the middle are left out: those near an end keep their distance from it. */
+static bool
+find_round(const struct unfolding *it, uint32_t section, uint32_t *round)
+{
+    uint32_t rounds = it->plan->sections[section].rounds;
+    uint32_t few = it->few.sections[section].rounds, left = rounds - *round;
+
+    if (*round >= left)
+        *round = left <= few ? few - left : MW_NONE;
+    return *round < few;
+}
+
+static bool
+find_place(const struct unfolding *it, struct mw_op_place *place)
+{
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth = mw_plan_sections_of(it->plan, place->op, sections);
+
+    for (int level = 0; level < depth; level++)
+        if (!find_round(it, sections[level], &place->round[level]))
+            return false;
+    return true;
+}
+
+/* What a dependency moves on by from round to round of `own`, by numbers of fewer rounds: by rounds
+ * of that section, or of one that the target is in. */
+static bool
+find_stride(const struct unfolding *it, uint32_t own, int64_t target, int32_t stride, int64_t *few)
+{
+    const struct mw_section *mine = &it->plan->sections[own];
+    struct mw_op_place from, to;
+    uint32_t sections[MW_SECTION_LEVELS];
+    int differ = -1;
+
+    *few = 0;
+    if (!stride)
+        return true;
+    if (stride % (int64_t)mine->span == 0) {
+        *few = stride / (int64_t)mine->span * it->few.sections[own].span;
+        return true;
+    }
+    if (!mw_plan_find_number(it->plan, target, &from) ||
+        !mw_plan_find_number(it->plan, target + stride, &to) || from.op != to.op)
+        return false;
+    int depth = mw_plan_sections_of(it->plan, from.op, sections);
+    for (int level = 0; level < depth; level++)
+        if (from.round[level] != to.round[level]) {
+            if (differ >= 0)
+                return false;
+            differ = level;
+        }
+    if (differ < 0)
+        return false;
+    *few =
+        ((int64_t)to.round[differ] - from.round[differ]) * it->few.sections[sections[differ]].span;
+    return true;
+}
+
+static bool
+unfold_dep(struct unfolding *it, struct mw_op_place place, const uint32_t *sections, int depth,
+           uint32_t index)
+{
+    uint32_t dep = it->plan->deps[index];
+    int64_t number = MW_DEP_INDEX(dep), moved = 0, few;
+    struct mw_op_place target;
+
+    if (!mw_plan_find_number(it->plan, number, &target) || !find_place(it, &target))
+        return false;
+    for (int level = 0; level < depth; level++) {
+        if (!find_stride(it, sections[level], number, it->plan->dep_strides[index].by[level], &few))
+            return false;
+        moved += few * place.round[level];
+    }
+    number = mw_plan_unfolded_number(&it->few, target) + moved;
+    if (number < 0 || number >= mw_plan_unfolded_ops(&it->few))
+        return false;
+    mw_plan_add_dep(it->flat, (uint32_t)number | (dep & MW_DEP_PREVIOUS_STEP));
+    return true;
+}
+
+static void
+find_rings(struct unfolding *it)
+{
+    const struct mw_plan *plan = it->plan;
+
+    it->left_out_by = mw_plan_allocate(plan->slot_count, sizeof *it->left_out_by);
+    it->ring_of = mw_plan_allocate(plan->slot_count, sizeof *it->ring_of);
+    it->ring_by = mw_plan_allocate(plan->slot_count, sizeof *it->ring_by);
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        it->ring_of[s] = it->ring_by[s] = MW_NONE;
+    for (uint32_t u = 0; plan->use_strides && u < plan->use_count; u++) {
+        const struct mw_use_stride *ring = &plan->use_strides[u];
+        if (!ring->ring_count || it->ring_of[ring->ring_first] != MW_NONE)
+            continue;
+        for (uint32_t i = 0; i < ring->ring_count; i++)
+            it->ring_of[ring->ring_first + i] = u;
+    }
+}
+
+/* Behind a section, rings are where fewer rounds leave them. */
+static uint32_t
+move_slot(const struct unfolding *it, uint32_t slot)
+{
+    uint32_t use = slot < it->plan->slot_count ? it->ring_of[slot] : MW_NONE;
+
+    if (use == MW_NONE)
+        return slot;
+    const struct mw_use_stride *ring = &it->plan->use_strides[use];
+    int64_t at = (slot - ring->ring_first - it->left_out_by[ring->ring_first]) % ring->ring_count;
+    return ring->ring_first + (uint32_t)(at < 0 ? at + ring->ring_count : at);
+}
+
+/* After the last op of its last round. */
+static void
+leave_section(struct unfolding *it, uint32_t s, int level)
+{
+    const struct mw_plan *plan = it->plan;
+    const struct mw_section *section = &plan->sections[s];
+    int64_t left_out = (int64_t)section->rounds - it->few.sections[s].rounds;
+    const struct mw_op *last = &plan->ops[end_of(section) - 1];
+
+    for (uint32_t u = plan->ops[section->first_op].use_begin;
+         left_out && u < last->use_begin + last->use_count; u++) {
+        const struct mw_use_stride *ring = &plan->use_strides[u];
+        /* All uses of a ring move on alike: the first one speaks for them. */
+        if (ring->ring_count && it->ring_by[ring->ring_first] != s) {
+            it->ring_by[ring->ring_first] = s;
+            it->left_out_by[ring->ring_first] += left_out * ring->by[level] % ring->ring_count;
+        }
+    }
+    for (uint32_t i = 0; i < plan->slot_count && left_out; i++)
+        it->ring_by[i] = MW_NONE;
+}
+
+static void
+leave_sections(struct unfolding *it, struct mw_op_place place)
+{
+    uint32_t sections[MW_SECTION_LEVELS];
+
+    for (int level = mw_plan_sections_of(it->plan, place.op, sections); level-- > 0;) {
+        uint32_t s = sections[level];
+        if (place.op + 1 != end_of(&it->plan->sections[s]) ||
+            place.round[level] + 1 < it->few.sections[s].rounds)
+            return;
+        leave_section(it, s, level);
+    }
+}
+
+static bool
+unfold_op(struct unfolding *it, struct mw_op_place place)
+{
+    const struct mw_op *op = &it->plan->ops[place.op];
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth = mw_plan_sections_of(it->plan, place.op, sections);
+
+    mw_plan_add_op(it->flat, mw_plan_op_at(it->plan, place));
+    for (uint32_t d = 0; d < op->dep_count; d++)
+        if (!unfold_dep(it, place, sections, depth, op->dep_begin + d))
+            return false;
+    for (uint32_t u = 0; u < op->use_count; u++) {
+        const struct mw_use *use = &it->plan->uses[op->use_begin + u];
+        uint32_t slot = move_slot(it, mw_plan_use_slot(it->plan, op->use_begin + u, place.round));
+        if (slot >= it->plan->slot_count)
+            return false;
+        mw_plan_add_use(it->flat, slot, use->mode, use->role);
+    }
+    return true;
+}
+
+struct mw_plan *
+mw_plan_unfold(const struct mw_plan *plan, uint32_t rounds_max)
+{
+    struct unfolding it = {.plan = plan, .flat = mw_plan_new(plan->title), .few = *plan};
+    bool good = true;
+    struct mw_section *sections = mw_plan_allocate(plan->section_count, sizeof *sections);
+
+    it.few.sections = sections;
+    it.few.section_count = 0;
+    for (uint32_t s = 0; s < plan->section_count; s++) {
+        struct mw_section section = plan->sections[s];
+        if (rounds_max && section.rounds > rounds_max)
+            section.rounds = rounds_max;
+        mw_plan_put_section(&it.few, section);
+    }
+    mw_plan_copy_tables(it.flat, plan);
+    find_rings(&it);
+    for (int64_t i = 0, count = mw_plan_unfolded_ops(&it.few); i < count && good; i++) {
+        struct mw_op_place place;
+        mw_plan_find_number(&it.few, i, &place);
+        good = unfold_op(&it, place);
+        leave_sections(&it, place);
+    }
+    free(sections);
+    free(it.ring_of);
+    free(it.ring_by);
+    free(it.left_out_by);
+    if (!good) {
+        mw_plan_free(it.flat);
+        return NULL;
+    }
+    return it.flat;
+}

@@ -1,0 +1,414 @@
+/*
+ * engine_rounds.c - rounds of a section that take their turns as rounds before them did.
+ *
+ * What happens from a moment on follows from the state then: where lanes stand, which ops are on
+ * their way and how far they have come.  All of it is kept so that it can be told relative to now
+ * and to the round of one lane.  Where the state at the end of a round is that at the end of an
+ * earlier one, what happened in between happens again and again, as long as no lane leaves the
+ * section: these rounds are skipped, and the result is that of a run which takes all of them.
+ *
+ * Where none comes again, the rounds that are left take the mean of the last ones, and the result
+ * says so.
+ */
+#include <string.h>
+
+#include "sim/engine_internal.h"
+
+/* A state is looked for among so many before it. */
+#define STATES_KEPT 64
+/* Rounds without one that was there before, until the mean is taken. */
+#define ROUNDS_LOOKED_AT 256
+
+struct state {
+    GArray *words; /* uint64_t */
+    guint hash;
+    uint32_t round;
+    int64_t now_ns;
+    uint64_t reshares;
+    int64_t *busy_ns, *done; /* [lane_count] */
+};
+
+struct mw_rounds {
+    uint32_t lane; /* whose rounds are counted: the one with most ops */
+    int level;
+    /* The rest is of one row of rounds: in a step, and in a round of the section around it. */
+    uint32_t step, outer;
+    bool begun, over;
+    uint32_t seen;
+    struct state states[STATES_KEPT]; /* of round n at n % STATES_KEPT */
+};
+
+void
+mw_engine_rounds_init(struct mw_engine *engine)
+{
+    const struct mw_plan *plan = engine->plan;
+
+    engine->round_of = MW_NONE;
+    if (!plan->section_count || engine->match_count)
+        return;
+    engine->rounds = g_new0(struct mw_rounds, plan->section_count);
+    for (uint32_t s = 0; s < plan->section_count; s++) {
+        const int64_t *span = engine->places.span + (size_t)s * plan->lane_count;
+        struct mw_rounds *rounds = &engine->rounds[s];
+
+        rounds->level = plan->sections[s].parent == MW_NONE ? 0 : 1;
+        for (uint32_t l = 1; l < plan->lane_count; l++)
+            if (span[l] > span[rounds->lane])
+                rounds->lane = l;
+    }
+}
+
+static void
+clear_states(struct mw_rounds *rounds)
+{
+    for (int i = 0; i < STATES_KEPT; i++) {
+        if (rounds->states[i].words)
+            g_array_unref(rounds->states[i].words);
+        g_free(rounds->states[i].busy_ns);
+        g_free(rounds->states[i].done);
+        rounds->states[i] = (struct state){0};
+    }
+}
+
+void
+mw_engine_rounds_clear(struct mw_engine *engine)
+{
+    for (uint32_t s = 0; engine->rounds && s < engine->plan->section_count; s++)
+        clear_states(&engine->rounds[s]);
+    g_free(engine->rounds);
+    g_free(engine->repeats);
+    g_free(engine->section_first);
+    g_free(engine->section_last);
+}
+
+void
+mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t section)
+{
+    if (engine->rounds && engine->rounds[section].lane == lane)
+        engine->round_of = section;
+}
+
+/* --- the state ------------------------------------------------------------------------------- */
+
+static bool
+is_within(const struct mw_section *section, uint32_t op)
+{
+    return op >= section->first_op && op - section->first_op < section->op_count;
+}
+
+/* Whether the lane takes part in the rounds that are looked at. */
+static bool
+takes_part(const struct mw_engine *engine, uint32_t section, const struct mw_lane_state *lane)
+{
+    const struct mw_rounds *rounds = &engine->rounds[section];
+
+    return lane->head != MW_NONE && lane->step == rounds->step &&
+           (rounds->level == 0 || lane->round[0] == rounds->outer) &&
+           is_within(&engine->plan->sections[section], lane->head);
+}
+
+static void
+add(GArray *words, int64_t word)
+{
+    g_array_append_val(words, word);
+}
+
+static void
+add_double(GArray *words, double value)
+{
+    int64_t word;
+
+    memcpy(&word, &value, sizeof word);
+    add(words, word);
+}
+
+/* In how long it happens; negative: it is not awaited. */
+static int64_t
+due_in(const struct mw_engine *engine, uint32_t item)
+{
+    uint32_t at = engine->heap.position[item];
+
+    return at == MW_HEAP_ABSENT ? -1 : engine->heap.entries[at].time_ns - engine->now_ns;
+}
+
+static void
+add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint32_t round,
+         GArray *words)
+{
+    const struct mw_lane_state *lane = &engine->lanes[index];
+    bool part = takes_part(engine, section, lane);
+    int level = engine->rounds[section].level;
+
+    add(words, part);
+    add(words, (int64_t)lane->step - engine->rounds[section].step);
+    for (int i = 0; i < MW_SECTION_LEVELS; i++)
+        add(words, (int64_t)lane->round[i] - (part && i == level ? round : 0));
+    add(words, lane->next);
+    add(words, lane->in_flight);
+    add(words, due_in(engine, engine->plan->work_count + index));
+    if (engine->heap.position[engine->plan->work_count + index] != MW_HEAP_ABSENT)
+        add(words, engine->now_ns - engine->flows[lane->leading].since_ns);
+    for (uint32_t f = lane->waiting.head, n = 0; n < lane->waiting.count; n++) {
+        add(words, engine->flows[f].op);
+        add(words, MAX(0, engine->flows[f].ready_ns - engine->now_ns));
+        f = engine->flows[f].next;
+    }
+}
+
+/* Progress starts over, so that equal states have equal numbers. */
+static void
+add_stream(struct mw_engine *engine, uint32_t index, GArray *words)
+{
+    struct mw_stream *stream = &engine->streams[index];
+
+    if (!stream->queue.count)
+        return;
+    mw_stream_advance(stream, engine->now_ns);
+    mw_stream_rebase(engine, stream);
+    add(words, index);
+    add(words, stream->queue.count);
+    add(words, due_in(engine, index));
+    add_double(words, stream->speed);
+    for (uint32_t f = stream->queue.head, n = 0; n < stream->queue.count; n++) {
+        const struct mw_flow *flow = &engine->flows[f];
+        add(words, flow->op);
+        add(words, engine->now_ns - flow->since_ns);
+        add_double(words, flow->finish);
+        f = flow->next;
+    }
+}
+
+static struct state
+take_state(struct mw_engine *engine, uint32_t section, uint32_t round)
+{
+    uint32_t lanes = engine->plan->lane_count;
+    struct state state = {.words = g_array_new(FALSE, FALSE, sizeof(int64_t)),
+                          .round = round,
+                          .now_ns = engine->now_ns,
+                          .reshares = engine->reshares,
+                          .busy_ns = g_new(int64_t, lanes),
+                          .done = g_new(int64_t, lanes)};
+
+    add(state.words, (int64_t)engine->steps_done - engine->rounds[section].step);
+    for (uint32_t l = 0; l < lanes; l++) {
+        add_lane(engine, section, l, round, state.words);
+        state.busy_ns[l] = engine->lanes[l].busy_ns;
+        state.done[l] = engine->lanes[l].done;
+    }
+    for (uint32_t w = 0; w < engine->plan->work_count; w++)
+        add_stream(engine, w, state.words);
+    for (guint i = 0; i < state.words->len; i++)
+        state.hash = state.hash * 31 + (guint)g_array_index(state.words, guint64, i) +
+                     (guint)(g_array_index(state.words, guint64, i) >> 32);
+    return state;
+}
+
+static bool
+is_same(const struct state *a, const struct state *b)
+{
+    return a->words && b->words && a->hash == b->hash && a->words->len == b->words->len &&
+           !memcmp(a->words->data, b->words->data, a->words->len * sizeof(int64_t));
+}
+
+/* --- going on -------------------------------------------------------------------------------- */
+
+/* A lane that takes no part waits on for one that does, and starts where it would have. */
+static int64_t
+rounds_until_woken(const struct mw_engine *engine, uint32_t section,
+                   const struct mw_lane_state *lane)
+{
+    const struct mw_lane_state *other = &engine->lanes[lane->waits_for];
+    int64_t span =
+        engine->places.span[(size_t)section * engine->plan->lane_count + lane->waits_for];
+
+    return span && takes_part(engine, section, other) ? (lane->waits_until - 1 - other->done) / span
+                                                      : INT64_MAX;
+}
+
+/* What an op waits for either moves on with the rounds, or is done for all rounds to come. */
+static int64_t
+rounds_until_held(const struct mw_engine *engine, uint32_t section, uint32_t op)
+{
+    const struct mw_op *it = &engine->plan->ops[op];
+    const struct mw_lane_state *lane = &engine->lanes[it->lane];
+    int level = engine->rounds[section].level;
+    int64_t least = INT64_MAX;
+
+    for (uint32_t d = 0; d < it->dep_count; d++) {
+        const struct mw_wait *wait = &engine->waits[it->dep_begin + d];
+        const struct mw_lane_state *other = &engine->lanes[wait->lane];
+        int64_t stride = wait->stride[level];
+        int64_t span = engine->places.span[(size_t)section * engine->plan->lane_count + wait->lane];
+
+        if (stride > 0 && (wait->back || stride != span || !takes_part(engine, section, other)))
+            least = MIN(least, (other->done - mw_wait_until(lane, other, wait)) / stride);
+    }
+    return MAX(0, least);
+}
+
+static int64_t
+rounds_to_skip(const struct mw_engine *engine, uint32_t section)
+{
+    const struct mw_section *it = &engine->plan->sections[section];
+    int level = engine->rounds[section].level;
+    int64_t most = INT64_MAX;
+
+    for (uint32_t l = 0; l < engine->plan->lane_count; l++) {
+        const struct mw_lane_state *lane = &engine->lanes[l];
+        if (takes_part(engine, section, lane))
+            most = MIN(most, (int64_t)it->rounds - 1 - lane->round[level]);
+        else if (lane->waits_for != MW_NONE)
+            most = MIN(most, rounds_until_woken(engine, section, lane));
+    }
+    for (uint32_t i = it->first_op; i < it->first_op + it->op_count && most > 0; i++)
+        if (takes_part(engine, section, &engine->lanes[engine->plan->ops[i].lane]))
+            most = MIN(most, rounds_until_held(engine, section, i));
+    return most;
+}
+
+static int64_t
+times(int64_t value, int64_t rounds, int64_t of)
+{
+    return value / of * rounds + value % of * rounds / of;
+}
+
+static void
+shift_times(struct mw_engine *engine, int64_t by_ns)
+{
+    for (uint32_t f = 0; f < engine->flow_count; f++) {
+        engine->flows[f].ready_ns += by_ns;
+        engine->flows[f].since_ns += by_ns;
+    }
+    for (uint32_t w = 0; w < engine->plan->work_count; w++)
+        engine->streams[w].since_ns += by_ns;
+    for (uint32_t i = 0; i < engine->heap.count; i++)
+        engine->heap.entries[i].time_ns += by_ns;
+    engine->now_ns += by_ns;
+    engine->skipped_ns += by_ns;
+}
+
+/* So many rounds further on: as if those since `from` had come again. */
+static void
+skip(struct mw_engine *engine, uint32_t section, const struct state *from, uint32_t round,
+     int64_t rounds)
+{
+    const struct mw_rounds *it = &engine->rounds[section];
+    int64_t of = round - from->round;
+    uint64_t ops = 0;
+
+    for (uint32_t l = 0; l < engine->plan->lane_count; l++) {
+        struct mw_lane_state *lane = &engine->lanes[l];
+        int64_t span = engine->places.span[(size_t)section * engine->plan->lane_count + l];
+
+        lane->busy_ns += times(lane->busy_ns - from->busy_ns[l], rounds, of);
+        if (!takes_part(engine, section, lane))
+            continue;
+        lane->round[it->level] += (uint32_t)rounds;
+        lane->skipped[it->level] += (uint32_t)rounds;
+        lane->done += rounds * span;
+        ops += (uint64_t)(rounds * span);
+    }
+    engine->done_in[it->step % MW_STEP_SLOTS] += ops;
+    engine->ops_done += ops;
+    engine->reshares += (uint64_t)times((int64_t)(engine->reshares - from->reshares), rounds, of);
+    shift_times(engine, times(engine->now_ns - from->now_ns, rounds, of));
+    engine->rounds_skipped += rounds;
+}
+
+/* What lanes wait for is found anew. */
+static void
+wait_anew(struct mw_engine *engine)
+{
+    for (uint32_t l = 0; l < engine->plan->lane_count; l++) {
+        struct mw_lane_state *lane = &engine->lanes[l];
+        lane->waits_for = lane->first_waiter = MW_NONE;
+        lane->waits_met = 0;
+    }
+    mw_engine_run_lanes(engine);
+}
+
+/* Lanes that take no part stand still: what they did would not go on for ever. */
+static bool
+others_rest(const struct mw_engine *engine, uint32_t section, const struct state *from)
+{
+    for (uint32_t l = 0; l < engine->plan->lane_count; l++)
+        if (!takes_part(engine, section, &engine->lanes[l]) &&
+            (engine->lanes[l].done != from->done[l] || engine->lanes[l].in_flight))
+            return false;
+    return true;
+}
+
+static void
+begin_rounds(struct mw_rounds *rounds, const struct mw_lane_state *lane)
+{
+    uint32_t outer = rounds->level ? lane->round[0] : 0;
+
+    if (rounds->begun && rounds->step == lane->step && rounds->outer == outer)
+        return;
+    clear_states(rounds);
+    rounds->begun = true;
+    rounds->over = false;
+    rounds->seen = 0;
+    rounds->step = lane->step;
+    rounds->outer = outer;
+}
+
+/* True if a state that was there before has come again; else the newest is kept. */
+static bool
+find_again(struct mw_engine *engine, uint32_t section, struct state *now)
+{
+    struct mw_rounds *rounds = &engine->rounds[section];
+    struct state *place = &rounds->states[now->round % STATES_KEPT];
+
+    for (uint32_t back = 1; back < STATES_KEPT && back <= now->round; back++) {
+        const struct state *from = &rounds->states[(now->round - back) % STATES_KEPT];
+        int64_t most;
+
+        if (from->round != now->round - back || !is_same(from, now))
+            continue;
+        most = rounds_to_skip(engine, section) / back * back;
+        if (most <= 0)
+            return false;
+        skip(engine, section, from, now->round, most);
+        return true;
+    }
+    /* The oldest one, whose place the newest takes. */
+    if (++rounds->seen >= ROUNDS_LOOKED_AT && place->words &&
+        place->round + STATES_KEPT == now->round && others_rest(engine, section, place)) {
+        int64_t most = rounds_to_skip(engine, section);
+        if (most > 0) {
+            skip(engine, section, place, now->round, most);
+            engine->rounds_by_mean += most;
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+mw_engine_look_back(struct mw_engine *engine)
+{
+    uint32_t section = engine->round_of;
+    struct mw_rounds *rounds = &engine->rounds[section];
+    const struct mw_lane_state *lane = &engine->lanes[rounds->lane];
+
+    engine->round_of = MW_NONE;
+    if (lane->head == MW_NONE || !is_within(&engine->plan->sections[section], lane->head))
+        return;
+    begin_rounds(rounds, lane);
+    uint32_t round = lane->round[rounds->level];
+    if (rounds->over || round + 2 >= engine->plan->sections[section].rounds)
+        return;
+    struct state now = take_state(engine, section, round);
+    rounds->over = find_again(engine, section, &now);
+    struct state *place = &rounds->states[round % STATES_KEPT];
+    if (place->words)
+        g_array_unref(place->words);
+    g_free(place->busy_ns);
+    g_free(place->done);
+    *place = now;
+    if (rounds->over) {
+        clear_states(rounds);
+        wait_anew(engine);
+    }
+}
