@@ -123,7 +123,7 @@ measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
            mw_calibrate_attention(c, out, error) && mw_calibrate_copies(c, out, error) &&
            mw_calibrate_drives(c, out, error) && mw_calibrate_shares(c, out, error) &&
            mw_calibrate_collectives(c, out, error) && mw_calibrate_drift(c, out, error) &&
-           mw_calibrate_good(c, error) && mw_calibrate_device_room(c, out, error);
+           mw_calibrate_good(c, error) && mw_calibrate_memory_beside(c, out, error);
 }
 
 /* More time buys more samples, less of it shorter windows. */

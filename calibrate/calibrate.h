@@ -38,7 +38,7 @@ void mw_measure_widen(struct mw_measure *measure, int wished);
 /* What a figure can be. */
 void mw_measure_clamp(struct mw_measure *measure, double least, double most);
 /* Points of no samples get what the nearest measured ones tell, `dims` rising. */
-void mw_calibrate_fill(const double *dims, struct mw_measure *rates, int points);
+void mw_calibrate_interpolate(const double *dims, struct mw_measure *rates, int points);
 /* Of samples of `kinds` in turn, the one that the others of its kind contradict most: its distance
  * from their median, as a part of it, is over 3.5 deviations, told by the median of all distances
  * (the modified z-score of Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), and over
@@ -61,7 +61,7 @@ double mw_calibrate_share(double x, double y);
 
 /* The first window from which on a drive's write rate keeps still: the median of `span` windows is
  * within a twentieth of that of the `span` before.  -1: not yet. */
-int mw_calibrate_settled(const double *rates, int count, int span);
+int mw_calibrate_steady_from(const double *rates, int count, int span);
 
 /* --- the machine --- */
 

@@ -132,7 +132,8 @@ told_by_neighbour(const struct mw_calibrate_curve *curve, const struct mw_measur
 }
 
 double
-mw_calibrate_told(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+mw_calibrate_least_rate(const struct mw_calibrate_curve *curve, const struct mw_measure *rates,
+                        int point)
 {
     double below = fmax(KEPT * fastest(rates, curve->points, point - 1, -1),
                         told_by_neighbour(curve, rates, point));
@@ -157,7 +158,7 @@ find_worst(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
 
     for (int i = 0; i < curve->points; i++)
         if (tries[i] < RETAKES)
-            wrong[i] = contradiction(mw_calibrate_told(curve, rates, i), &rates[i]);
+            wrong[i] = contradiction(mw_calibrate_least_rate(curve, rates, i), &rates[i]);
     if (!mw_calibrate_sum(c, wrong, curve->points, error))
         return false;
     *worst = -1;
@@ -224,7 +225,7 @@ static bool
 settle_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
              struct mw_measure *rates, int point, GError **error)
 {
-    double told = mw_calibrate_told(curve, rates, point);
+    double told = mw_calibrate_least_rate(curve, rates, point);
     double out =
         contradiction(KEPT * told_for_sure(curve, rates, point), &rates[point]) > 0 ? 1 : 0;
 
@@ -275,12 +276,12 @@ mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate_curv
 }
 
 bool
-mw_calibrate_settle_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
-                          struct mw_measure *rates, GError **error)
+mw_calibrate_measure_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                           struct mw_measure *rates, GError **error)
 {
     if (!take_contradicting_again(c, curve, rates, error) || !settle(c, curve, rates, error))
         return false;
-    mw_calibrate_fill(curve->dims, rates, curve->points);
+    mw_calibrate_interpolate(curve->dims, rates, curve->points);
     return true;
 }
 
@@ -289,7 +290,7 @@ mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve
                         struct mw_measure *rates, GError **error)
 {
     if (!mw_calibrate_take_points(c, curve, rates, 0, error) ||
-        !mw_calibrate_settle_curve(c, curve, rates, error))
+        !mw_calibrate_measure_curve(c, curve, rates, error))
         return false;
     c->budget.begun[curve->again] = true; /* its time is the others' */
     return true;

@@ -288,7 +288,7 @@ mw_calibrate_open_device(struct mw_calibrator *c, struct mw_calibration *out, GE
 }
 
 bool
-mw_calibrate_device_room(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
+mw_calibrate_memory_beside(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     int64_t left = 0;
 

@@ -182,7 +182,7 @@ measure_kinds(struct mw_calibrator *c, struct mw_calibration *out, GError **erro
             return false;
     }
     for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
-        if (!mw_calibrate_settle_curve(c, &curves[kind], out->collective_bytes_per_s[kind], error))
+        if (!mw_calibrate_measure_curve(c, &curves[kind], out->collective_bytes_per_s[kind], error))
             return false;
     c->budget.begun[MW_CALIBRATE_COLLECTIVE_KINDS_AGAIN] = true;
     return true;

@@ -149,7 +149,7 @@ measured_from(const struct mw_measure *rates, int points, int from, int step)
 }
 
 void
-mw_calibrate_fill(const double *dims, struct mw_measure *rates, int points)
+mw_calibrate_interpolate(const double *dims, struct mw_measure *rates, int points)
 {
     for (int i = 0; i < points; i++) {
         if (rates[i].samples)
@@ -201,7 +201,7 @@ mw_calibrate_share(double x, double y)
 }
 
 int
-mw_calibrate_settled(const double *rates, int count, int span)
+mw_calibrate_steady_from(const double *rates, int count, int span)
 {
     for (int i = span; i + span <= count; i++) {
         double before = median_of(rates + i - span, span), after = median_of(rates + i, span);

@@ -209,8 +209,8 @@ struct mw_calibrate_curve {
     bool *contradicts; /* set of points that are left out for it */
 };
 /* What the other sizes say that a point's rate is at least; 0: nothing. */
-double mw_calibrate_told(const struct mw_calibrate_curve *curve, const struct mw_measure *rates,
-                         int point);
+double mw_calibrate_least_rate(const struct mw_calibrate_curve *curve,
+                               const struct mw_measure *rates, int point);
 bool mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                              struct mw_measure *rates, GError **error);
 /* The two halves of it, for several curves that share a part: so many points are to be measured
@@ -232,8 +232,8 @@ double mw_calibrate_pace_s(const struct mw_calibrate_pace *pace, double units);
 /* Whether a work of so many units is short enough for so many seconds.  What the start alone takes
  * of them a smaller one takes too: then half of them are the units'. */
 bool mw_calibrate_pace_fits(const struct mw_calibrate_pace *pace, double units, double seconds);
-bool mw_calibrate_settle_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
-                               struct mw_measure *rates, GError **error);
+bool mw_calibrate_measure_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                                struct mw_measure *rates, GError **error);
 /* Of all figures, at the end: sizes that were not measured, and a layer smaller than wished, are at
  * least as fast as what they cost to start and the fastest measured work tell.  A size with under
  * half of a smaller one's rate is left out. */
@@ -366,7 +366,8 @@ bool mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GEr
 /* The parts, each in its own file. */
 bool mw_calibrate_open_device(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 /* What the device's memory holds beside the arena, when all else has run. */
-bool mw_calibrate_device_room(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+bool mw_calibrate_memory_beside(struct mw_calibrator *c, struct mw_calibration *out,
+                                GError **error);
 void mw_calibrate_close_device(struct mw_calibrator *c);
 bool mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error);

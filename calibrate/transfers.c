@@ -214,7 +214,8 @@ mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GErr
             return false;
         written += rate * window_s;
         g_array_append_val(rates, rate);
-        from = mw_calibrate_settled((double *)(void *)rates->data, (int)rates->len, SUSTAINED_SPAN);
+        from = mw_calibrate_steady_from((double *)(void *)rates->data, (int)rates->len,
+                                        SUSTAINED_SPAN);
     }
     if (m.error) {
         g_propagate_error(error, g_steal_pointer(&m.error));

@@ -148,7 +148,7 @@ measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
     if (!good)
         g_set_error_literal(error, MW_ERROR, MW_ERROR_INVALID,
                             "calibrate measures one machine: start all ranks on it");
-    good = good && cli_run_backend_settle(&wish->backend, wish->ranks, error) &&
+    good = good && cli_run_backend_choose(&wish->backend, wish->ranks, error) &&
            cli_calibrate(wish, error);
     if (good)
         mw_ranks_leave(wish->ranks);

@@ -24,7 +24,7 @@
 #include "exec/nvme/run_names.h"
 #include "lib/question.h"
 #include "study/evaluate.h"
-#include "study/fill.h"
+#include "study/set_result.h"
 
 /* Of each lane of collectives. */
 #define COLLECTIVE_SCRATCH_BYTES ((int64_t)4 << 20)
@@ -444,7 +444,7 @@ train_and_save(struct run *run)
         return fail(run, error);
     if (run->training.unstarted)
         return end_unstarted(run);
-    if (!cli_training_save(&run->training, &error) || !cli_run_report_gather(run->report, &error))
+    if (!cli_training_save(&run->training, &error) || !cli_run_report_unite(run->report, &error))
         return fail(run, error);
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
         return fail(run, error);
@@ -519,7 +519,7 @@ plan_and_run(struct run *run)
         return fail(run, error);
     if (!alike)
         return agreed(run, CLI_USAGE);
-    if (!cli_run_backend_settle(&training->options.backend, training->ranks, &error))
+    if (!cli_run_backend_choose(&training->options.backend, training->ranks, &error))
         return fail(run, error);
     cli_run_request_tell_backend(training);
     training->stem = stem_of(training);
@@ -652,8 +652,8 @@ check(const struct cli_request *request, bool measures, GError **error)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run(&cli_verb_run, cli_run_groups(), cli_run_taken_fill, check, argc, argv,
-                           answer);
+    return cli_request_run(&cli_verb_run, cli_run_groups(), cli_run_taken_complete, check, argc,
+                           argv, answer);
 }
 
 const struct cli_verb cli_verb_run = {

@@ -392,7 +392,7 @@ find_and_verify(char **names, int count, bool as_json, bool *whole, GError **err
 
     for (int i = 0; i < count; i++)
         all[i] = g_strdup(names[i]);
-    if (count > 1 && !cli_runs_settle_all(all, false, error))
+    if (count > 1 && !cli_runs_end_replacing_all(all, false, error))
         return false;
     if (count > 1)
         return verify(all, as_json, whole, error);

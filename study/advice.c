@@ -73,8 +73,8 @@ advise(const struct mw_question *question, const struct mw_answer *answer, const
 void
 mw_advise(const struct mw_question *question, const struct mw_answer *answer)
 {
-    g_autoptr(GPtrArray) settings = mw_changes_free(question, answer);
-    g_autoptr(GPtrArray) paid = mw_changes_paid(question, answer);
+    g_autoptr(GPtrArray) settings = mw_best_settings(question, answer);
+    g_autoptr(GPtrArray) paid = mw_best_purchases(question, answer);
 
     double times = 1;
     struct mw_sizing *out =
@@ -93,7 +93,7 @@ mw_advise_batch(const struct mw_question *question, const struct mw_answer *answ
 
     if (question->settings.micro_batch != MW_AUTO)
         return;
-    g_autoptr(GPtrArray) changes = mw_changes_smaller_batches(question, answer);
+    g_autoptr(GPtrArray) changes = mw_best_smaller_batches(question, answer);
     struct mw_change *change = changes->len ? changes->pdata[0] : NULL;
     if (change && mw_choose(&change->question, answer->sizing->settings.strategy, &choice, NULL) &&
         mw_change_is_worth(change, mw_choice_rate(&choice) / result->tokens_per_s)) {

@@ -4,7 +4,7 @@
 #include "base/progress.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
-#include "study/fill.h"
+#include "study/set_result.h"
 #include "study/study.h"
 
 /* What the engine says of the choice, or why it refuses it. */
@@ -47,13 +47,13 @@ mw_answer_new(const struct mw_question *question, enum mw_strategy strategy, enu
         answer = answer_of(&choice);
         if (answer->plan)
             mw_plan_set_machine(answer->plan, mw_hwprofile_name(question->profile));
-        mw_fill_sizing(question, strategy, answer);
+        mw_result_set_sizing(question, strategy, answer);
         if (depth == MW_DEPTH_ROW && !keep_timeline)
             forget_timeline(&choice);
         if (answer->plan && depth == MW_DEPTH_PLAN)
-            mw_fill_layout(answer, &choice.engine);
+            mw_result_set_layout(answer, &choice.engine);
         else if (answer->plan)
-            mw_fill_simulation(question, answer, depth, &choice.engine);
+            mw_result_set_simulation(question, answer, depth, &choice.engine);
     }
     mw_choice_clear(&choice);
     mw_progress_end();

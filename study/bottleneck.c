@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "sim/cost.h"
-#include "study/fill.h"
+#include "study/set_result.h"
 
 struct bound {
     const char *name, *what; /* "nic", "channel" */
@@ -69,8 +69,8 @@ collective_latency_s(const struct mw_plan *plan, const struct mw_hardware *hw)
 /* What is busiest.  A shared channel says more than a lane that waits on it, and so does latency:
  * the lane of collectives is named where neither is above all else. */
 void
-mw_fill_bottleneck(const struct mw_plan *plan, const struct mw_hardware *hw,
-                   const struct mw_engine_result *engine, struct mw_result *r)
+mw_result_set_bottleneck(const struct mw_plan *plan, const struct mw_hardware *hw,
+                         const struct mw_engine_result *engine, struct mw_result *r)
 {
     struct bound best = busiest_lane(plan, engine), channel = busiest_channel(plan, engine);
     struct bound collectives = busiest_collectives(plan, engine);

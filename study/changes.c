@@ -575,7 +575,7 @@ list_new(const struct mw_question *question, const struct mw_answer *answer)
 }
 
 GPtrArray *
-mw_changes_free(const struct mw_question *question, const struct mw_answer *answer)
+mw_best_settings(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct list list = list_new(question, answer);
 
@@ -590,7 +590,7 @@ mw_changes_free(const struct mw_question *question, const struct mw_answer *answ
 }
 
 GPtrArray *
-mw_changes_smaller_batches(const struct mw_question *question, const struct mw_answer *answer)
+mw_best_smaller_batches(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct list list = list_new(question, answer);
 
@@ -628,7 +628,7 @@ add_machines(struct list *list)
 }
 
 GPtrArray *
-mw_changes_paid(const struct mw_question *question, const struct mw_answer *answer)
+mw_best_purchases(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct list list = list_new(question, answer);
 

@@ -1,7 +1,6 @@
 /*
- * changes.h - what one could change about a question, one thing at a time: the batch, a setting, a
- * figure of the machine.  The rest of the request stays as it was asked for, open where it was
- * open.
+ * changes.h - single changes of a question: the batch, a setting, a figure of the machine.  All
+ * else stays as it was asked for, or open.
  */
 #ifndef MW_STUDY_CHANGES_H
 #define MW_STUDY_CHANGES_H
@@ -10,7 +9,7 @@
 
 enum mw_change_kind {
     MW_CHANGE_SETTING, /* free of charge */
-    MW_CHANGE_PART,    /* of the machine: memory, a drive */
+    MW_CHANGE_PART,    /* a part of the machine: memory, a drive */
     MW_CHANGE_NODES,
     MW_CHANGE_MACHINE,
     MW_CHANGE_KINDS
@@ -18,32 +17,32 @@ enum mw_change_kind {
 
 struct mw_change {
     char *what;                   /* for people */
-    char *flags;                  /* that make it, behind those of the request */
-    struct mw_question question;  /* with it; a shallow copy */
+    char *flags;                  /* the options that make it, to be added to the request's */
+    struct mw_question question;  /* the changed one; a shallow copy */
     struct mw_hwprofile *profile; /* of the changed machine, or NULL */
     enum mw_change_kind kind;
-    double gain;         /* times the tokens/s, estimated */
-    double times_dearer; /* the price of all machines; of a part, whose price is not known,
-                          * and of a setting 1 */
-    bool priced;         /* that price is known */
+    double gain;         /* estimated factor on tokens/s */
+    double times_dearer; /* factor on the price of all machines; 1 for a setting, and for a part,
+                          * whose price is not known */
+    bool priced;         /* whether that price is known */
 };
 
-/* Whether a gain of so many times the tokens/s is worth a line: of a setting over 1%.  What is paid
- * for must gain over 5%, and at least half of what it adds to the price: twice the nodes half as
- * much again, a machine of four times the price 2.5 times the tokens/s.  What costs less need only
- * be as fast, within 1%. */
+/* Whether such a factor on tokens/s is worth a line.  A setting must gain over 1%.  A purchase must
+ * gain over 5%, and at least half of what it adds to the price: 1.5 times the tokens/s for twice
+ * the nodes, 2.5 times for a machine of four times the price.  What costs less need only be as
+ * fast, within 1%. */
 bool mw_change_is_worth(const struct mw_change *change, double gain);
-/* Tokens for the money, as a multiple of the present. */
+/* Factor on the tokens per dollar. */
 double mw_change_merit(const struct mw_change *change, double gain);
 
-/* Settings that an estimate expects to be worth a line, best first.
- * Free with g_ptr_array_unref. */
-GPtrArray *mw_changes_free(const struct mw_question *question, const struct mw_answer *answer);
-/* The same of what has to be paid for, most tokens for the money first: parts, of a machine that is
- * not rented; twice the nodes, or half of them and fewer; another machine of a known price. */
-GPtrArray *mw_changes_paid(const struct mw_question *question, const struct mw_answer *answer);
-/* Settings: smaller batches alone. */
-GPtrArray *mw_changes_smaller_batches(const struct mw_question *question,
-                                      const struct mw_answer *answer);
+/* The settings that are worth a line by estimate, best first: array of struct mw_change *.
+ * g_ptr_array_unref it. */
+GPtrArray *mw_best_settings(const struct mw_question *question, const struct mw_answer *answer);
+/* The same of purchases, most tokens per dollar first: parts of a machine that is not rented; twice
+ * the nodes, or half of them and fewer; another machine of a known price. */
+GPtrArray *mw_best_purchases(const struct mw_question *question, const struct mw_answer *answer);
+/* The same of smaller batches alone. */
+GPtrArray *mw_best_smaller_batches(const struct mw_question *question,
+                                   const struct mw_answer *answer);
 
 #endif

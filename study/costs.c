@@ -1,15 +1,15 @@
 /* What a step does to the drives, and what a training run costs. */
 #include <math.h>
 
-#include "study/fill.h"
+#include "study/set_result.h"
 
 #define HOURS_A_DAY 24
 #define SECONDS_A_DAY 86400
 #define DAYS_A_YEAR 365.25
 
 void
-mw_fill_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
-               struct mw_result *r)
+mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *hw, int64_t saved_bytes,
+                     struct mw_result *r)
 {
     int64_t written = saved_bytes * plan->world_ranks, read = 0;
 
@@ -72,14 +72,14 @@ run_s(const struct mw_answer *answer)
 }
 
 void
-mw_fill_costs(const struct mw_question *question, const struct mw_answer *answer)
+mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct mw_result *r = answer->result;
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     const struct mw_sizing *s = answer->sizing;
 
-    mw_fill_drives(answer->plan, hw,
-                   s->save_steps ? s->buffers[MW_BUFFER_SAVES].bytes / s->save_steps : 0, r);
+    mw_result_set_drives(answer->plan, hw,
+                         s->save_steps ? s->buffers[MW_BUFFER_SAVES].bytes / s->save_steps : 0, r);
     if (question->settings.tokens <= 0)
         return;
     r->tokens = question->settings.tokens;

@@ -15,18 +15,18 @@ bool mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hard
 double mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
 
 double mw_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
-/* FLOPs of one rank and step.  Of the model: products forward, and twice that backward, however
- * they are computed (PaLM, arXiv 2204.02311, App. B).  Done: with what is computed a second time,
- * layers that are recomputed and the scores that flash attention's backward forms again. */
+/* FLOPs per rank and step.  Of the model: products in forward, and twice as many in backward,
+ * however they are computed (PaLM, arXiv 2204.02311, App. B).  Done: recomputed layers and the
+ * scores that flash attention forms again in backward count too. */
 double mw_flops_of_model(const struct mw_sizing *sizing);
 double mw_flops_done(const struct mw_sizing *sizing);
-/* Of the datasheet, in the plan's data type: the base of MFU; and of whole layers as the profile has
- * them. */
+/* FLOP/s in the plan's data type: the peak of the datasheet, which MFU refers to, and what whole
+ * layers reach by the profile. */
 double mw_peak_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
 double mw_layers_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
-/* FLOP/s of whole layers without communication, the base of efficiency: the profile's figure, or
- * what the plan's own compute comes to where that is more (long sequences: attention's products are
- * larger than those that the profile's figure is of).  No step is faster. */
+/* FLOP/s of whole layers without communication, which efficiency refers to: the profile's figure,
+ * or what the plan's own compute reaches where that is more (with long sequences attention's
+ * products are larger than those that were measured for the profile).  No step is faster. */
 double mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
 
 void mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,

@@ -3,7 +3,7 @@
 
 #include "base/spell.h"
 #include "hardware/scale.h"
-#include "study/fill.h"
+#include "study/set_result.h"
 
 static bool
 lacks_drives(const struct mw_sizing *sizing)

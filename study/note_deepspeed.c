@@ -2,7 +2,7 @@
  * is written. */
 #include "base/format.h"
 #include "base/spell.h"
-#include "study/fill.h"
+#include "study/set_result.h"
 
 /* A strategy that was named goes before the file's; what the file places stays placed. */
 static void

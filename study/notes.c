@@ -3,7 +3,7 @@
 #include "base/spell.h"
 #include "planner/batches.h"
 #include "study/choose.h"
-#include "study/fill.h"
+#include "study/set_result.h"
 
 /* A setting that was asked for and that nothing of this plan follows. */
 static void
@@ -267,8 +267,8 @@ note_durable(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
 }
 
 void
-mw_fill_notes(const struct mw_question *question, enum mw_strategy strategy,
-              const struct mw_answer *answer)
+mw_result_set_notes(const struct mw_question *question, enum mw_strategy strategy,
+                    const struct mw_answer *answer)
 {
     const struct mw_sizing *sizing = answer->sizing;
     struct mw_result *r = answer->result;

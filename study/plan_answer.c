@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/spell.h"
 #include "study/evaluate.h"
-#include "study/fill.h"
+#include "study/set_result.h"
 
 /* Ranks can sit only where there are GPUs. */
 static bool
@@ -146,9 +146,9 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
                                                     : mw_step_s(answer->plan, &hw[o], false);
     r->first_step_time_s = engine.first_step_ns * 1e-9;
     r->critical_path_s = mw_step_s(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true);
-    mw_fill_use(answer->plan, &hw[MW_OUTLOOK_TYPICAL], &engine, r);
-    mw_fill_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);
-    mw_fill_burst_step(answer->plan, &hw[MW_OUTLOOK_TYPICAL], r);
+    mw_result_set_use(answer->plan, &hw[MW_OUTLOOK_TYPICAL], &engine, r);
+    mw_result_set_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);
+    mw_result_set_burst_step(answer->plan, &hw[MW_OUTLOOK_TYPICAL], r);
     answer->timeline = engine.timeline;
     engine.timeline = (struct mw_timeline){0};
     mw_engine_result_clear(&engine);

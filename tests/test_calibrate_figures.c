@@ -77,11 +77,11 @@ test_settled(void)
         falling[i] = i < 20 ? 3000 - i : i < 40 ? 3000 - 100 * (i - 19) : 1000;
     for (int i = 0; i < 12; i++)
         flat[i] = 1000 + 10 * (i % 3);
-    g_assert_cmpint(mw_calibrate_settled(flat, 12, 6), ==, 0);
-    g_assert_cmpint(mw_calibrate_settled(flat, 11, 6), ==, -1);
+    g_assert_cmpint(mw_calibrate_steady_from(flat, 12, 6), ==, 0);
+    g_assert_cmpint(mw_calibrate_steady_from(flat, 11, 6), ==, -1);
     /* From 20 on it falls by more than a twentieth in ten windows. */
-    g_assert_cmpint(mw_calibrate_settled(falling + 20, 10, 5), ==, -1);
-    g_assert_cmpint(mw_calibrate_settled(falling + 20, 40, 10), ==, 14);
+    g_assert_cmpint(mw_calibrate_steady_from(falling + 20, 10, 5), ==, -1);
+    g_assert_cmpint(mw_calibrate_steady_from(falling + 20, 40, 10), ==, 14);
 }
 
 int

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/run/gather.h"
+#include "cli/run/unite.h"
 #include "report/compare.h"
 #include "tests/compare_fixture.h"
 #include "tests/launched.h"
@@ -44,8 +44,8 @@ work(void)
     struct mw_measured *measured = compare_fixture_measured(forward_ms[own], STEPS);
     struct mw_measured *none = mw_measured_new(OPS);
 
-    g_assert_true(cli_gather_ranks(none, plan, ranks, NULL));
-    g_assert_true(cli_gather_ranks(measured, plan, ranks, NULL));
+    g_assert_true(cli_unite_ranks(none, plan, ranks, NULL));
+    g_assert_true(cli_unite_ranks(measured, plan, ranks, NULL));
     g_assert_cmpuint(none->rank_count, ==, 0);
     g_assert_cmpuint(measured->rank_count, ==, own ? 0 : RANKS - 1);
     for (uint32_t r = 0; r < measured->rank_count; r++)
@@ -79,7 +79,7 @@ test_alone(void)
     struct mw_plan *plan = compare_fixture_plan();
     struct mw_measured *measured = compare_fixture_measured(forward_ms[0], STEPS);
 
-    g_assert_true(cli_gather_ranks(measured, plan, ranks, NULL));
+    g_assert_true(cli_unite_ranks(measured, plan, ranks, NULL));
     g_assert_cmpuint(measured->rank_count, ==, 0);
     mw_measured_free(measured);
     mw_plan_free(plan);

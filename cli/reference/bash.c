@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/reference/form.h"
-#include "cli/reference/gathered.h"
+#include "cli/reference/verb_options.h"
 
 static const char head[] =
     "# Completion of memwall for bash; made from the tables of the command by\n"
@@ -95,15 +95,15 @@ add_options(GPtrArray *options, const GArray *entries)
 }
 
 static void
-print_verb(FILE *out, const struct cli_gathered *gathered)
+print_verb(FILE *out, const struct cli_verb_options *of_verb)
 {
-    const char *name = gathered->verb->name;
+    const char *name = of_verb->verb->name;
     g_autoptr(GPtrArray) options = g_ptr_array_new_with_free_func(g_free);
-    g_autoptr(GPtrArray) lists = cli_words_before_name(gathered->verb);
-    struct cli_values arguments = cli_values_of_arguments(gathered->verb);
+    g_autoptr(GPtrArray) lists = cli_words_before_name(of_verb->verb);
+    struct cli_values arguments = cli_values_of_arguments(of_verb->verb);
 
-    for (guint g = 0; g < gathered->groups->len; g++) {
-        const struct cli_gathered_group *group = g_ptr_array_index(gathered->groups, g);
+    for (guint g = 0; g < of_verb->groups->len; g++) {
+        const struct cli_verb_group *group = g_ptr_array_index(of_verb->groups, g);
         add_options(options, group->entries);
         for (guint i = 0; i < group->entries->len; i++) {
             const GOptionEntry *entry = &g_array_index(group->entries, GOptionEntry, i);
@@ -122,18 +122,18 @@ print_verb(FILE *out, const struct cli_gathered *gathered)
 }
 
 void
-cli_bash_print(FILE *out, const GPtrArray *gathered)
+cli_bash_print(FILE *out, const GPtrArray *all)
 {
     g_autoptr(GPtrArray) verbs = g_ptr_array_new_with_free_func(g_free);
 
-    for (guint i = 0; i < gathered->len; i++) {
-        const struct cli_gathered *each = g_ptr_array_index(gathered, i);
+    for (guint i = 0; i < all->len; i++) {
+        const struct cli_verb_options *each = g_ptr_array_index(all, i);
         g_ptr_array_add(verbs, g_strdup(each->verb->name));
     }
     g_ptr_array_add(verbs, g_strdup("help"));
     fputs(head, out);
-    for (guint i = 0; i < gathered->len; i++)
-        print_verb(out, g_ptr_array_index(gathered, i));
+    for (guint i = 0; i < all->len; i++)
+        print_verb(out, g_ptr_array_index(all, i));
     fputs("    help:*)", out);
     print_words(out, "words", verbs);
     fputs(" ;;\n    :*)", out);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/reference/form.h"
-#include "cli/reference/gathered.h"
+#include "cli/reference/verb_options.h"
 
 static void
 print_quoted(FILE *out, const char *text)
@@ -36,15 +36,15 @@ print_values(FILE *out, const struct cli_values *values)
 
 /* When a verb stands there that takes it.  NULL: not at its first verb. */
 static char *
-condition(const GPtrArray *all, const struct cli_gathered *verb, const char *title,
+condition(const GPtrArray *all, const struct cli_verb_options *verb, const char *title,
           const GOptionEntry *entry)
 {
     g_autoptr(GString) verbs = g_string_new("__fish_seen_subcommand_from");
     bool first = true;
 
     for (guint i = 0; i < all->len; i++) {
-        const struct cli_gathered *each = g_ptr_array_index(all, i);
-        if (!cli_gathered_takes(each, title, entry))
+        const struct cli_verb_options *each = g_ptr_array_index(all, i);
+        if (!cli_verb_takes(each, title, entry))
             continue;
         if (first && each != verb)
             return NULL;
@@ -78,13 +78,13 @@ print_option(FILE *out, const char *when, const GOptionEntry *entry)
 }
 
 static void
-print_options(FILE *out, const GPtrArray *all, const struct cli_gathered *gathered)
+print_options(FILE *out, const GPtrArray *all, const struct cli_verb_options *of_verb)
 {
-    for (guint g = 0; g < gathered->groups->len; g++) {
-        const struct cli_gathered_group *group = g_ptr_array_index(gathered->groups, g);
+    for (guint g = 0; g < of_verb->groups->len; g++) {
+        const struct cli_verb_group *group = g_ptr_array_index(of_verb->groups, g);
         for (guint i = 0; i < group->entries->len; i++) {
             const GOptionEntry *entry = &g_array_index(group->entries, GOptionEntry, i);
-            g_autofree char *when = condition(all, gathered, group->title, entry);
+            g_autofree char *when = condition(all, of_verb, group->title, entry);
             if (when)
                 print_option(out, when, entry);
         }
@@ -123,15 +123,15 @@ print_arguments(FILE *out, const struct cli_verb *verb)
 }
 
 void
-cli_fish_print(FILE *out, const GPtrArray *gathered)
+cli_fish_print(FILE *out, const GPtrArray *all)
 {
     fputs("# Completion of memwall for fish; made from the tables of the command by\n"
           "# `memwall --reference fish`.\n"
           "\n"
           "complete -c memwall -f\n",
           out);
-    for (guint i = 0; i < gathered->len; i++) {
-        const struct cli_gathered *each = g_ptr_array_index(gathered, i);
+    for (guint i = 0; i < all->len; i++) {
+        const struct cli_verb_options *each = g_ptr_array_index(all, i);
         fprintf(out, "complete -c memwall -n __fish_use_subcommand -a %s -d ", each->verb->name);
         print_quoted(out, each->verb->summary);
         fputc('\n', out);
@@ -139,9 +139,9 @@ cli_fish_print(FILE *out, const GPtrArray *gathered)
     fputs("complete -c memwall -n __fish_use_subcommand -a help -d 'explain a verb'\n"
           "complete -c memwall -n __fish_use_subcommand -l version -d 'print the version'\n\n",
           out);
-    for (guint i = 0; i < gathered->len; i++) {
-        const struct cli_gathered *each = g_ptr_array_index(gathered, i);
+    for (guint i = 0; i < all->len; i++) {
+        const struct cli_verb_options *each = g_ptr_array_index(all, i);
         print_arguments(out, each->verb);
-        print_options(out, gathered, each);
+        print_options(out, all, each);
     }
 }

@@ -29,11 +29,11 @@ char *cli_form_text(const char *text, const char *open, const char *close,
                     void (*escape)(GString *to, char c));
 
 /* All verbs and options, on one page. */
-void cli_page_print(FILE *out, const struct cli_form *form, const GPtrArray *gathered);
+void cli_page_print(FILE *out, const struct cli_form *form, const GPtrArray *all);
 
 /* Scripts for shells. */
-void cli_bash_print(FILE *out, const GPtrArray *gathered);
-void cli_zsh_print(FILE *out, const GPtrArray *gathered);
-void cli_fish_print(FILE *out, const GPtrArray *gathered);
+void cli_bash_print(FILE *out, const GPtrArray *all);
+void cli_zsh_print(FILE *out, const GPtrArray *all);
+void cli_fish_print(FILE *out, const GPtrArray *all);
 
 #endif

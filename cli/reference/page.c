@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/reference/form.h"
-#include "cli/reference/gathered.h"
+#include "cli/reference/verb_options.h"
 #include "cli/reference/reference.h"
 
 /* --- text ------------------------------------------------------------------------------------ */
@@ -82,8 +82,8 @@ find_takers(const GPtrArray *all, const char *title, const GOptionEntry *entry)
     GPtrArray *takers = g_ptr_array_new();
 
     for (guint i = 0; i < all->len; i++) {
-        const struct cli_gathered *each = g_ptr_array_index(all, i);
-        if (entry ? cli_gathered_takes(each, title, entry) : !!cli_gathered_group(each, title))
+        const struct cli_verb_options *each = g_ptr_array_index(all, i);
+        if (entry ? cli_verb_takes(each, title, entry) : !!cli_verb_group(each, title))
             g_ptr_array_add(takers, g_ptr_array_index(all, i));
     }
     return takers;
@@ -103,7 +103,7 @@ names_of(const GPtrArray *takers)
     GString *names = g_string_new(NULL);
 
     for (guint i = 0; i < takers->len; i++) {
-        const struct cli_gathered *taker = g_ptr_array_index(takers, i);
+        const struct cli_verb_options *taker = g_ptr_array_index(takers, i);
         g_string_append_printf(names, "%s%s", i ? ", " : "", taker->verb->name);
     }
     return g_string_free(names, FALSE);
@@ -111,16 +111,16 @@ names_of(const GPtrArray *takers)
 
 /* What a verb before this one takes too has been printed. */
 static bool
-is_first_to_take(const GPtrArray *takers, const struct cli_gathered *verb)
+is_first_to_take(const GPtrArray *takers, const struct cli_verb_options *verb)
 {
     return g_ptr_array_index(takers, 0) == verb;
 }
 
 static void
 print_shared_options(FILE *out, const struct cli_form *form, const GPtrArray *all,
-                     const struct cli_gathered *verb, const char *title, guint verbs)
+                     const struct cli_verb_options *verb, const char *title, guint verbs)
 {
-    const struct cli_gathered_group *group = cli_gathered_group(verb, title);
+    const struct cli_verb_group *group = cli_verb_group(verb, title);
 
     for (guint i = 0; i < group->entries->len; i++) {
         const GOptionEntry *entry = &g_array_index(group->entries, GOptionEntry, i);
@@ -155,9 +155,9 @@ print_shared_groups(FILE *out, const struct cli_form *form, const GPtrArray *all
     form->paragraph(out, "Brackets name the verbs that take an option where not all verbs of its "
                          "group do.");
     for (guint v = 0; v < all->len; v++) {
-        const struct cli_gathered *verb = g_ptr_array_index(all, v);
+        const struct cli_verb_options *verb = g_ptr_array_index(all, v);
         for (guint i = 0; i < verb->groups->len; i++) {
-            const struct cli_gathered_group *group = g_ptr_array_index(verb->groups, i);
+            const struct cli_verb_group *group = g_ptr_array_index(verb->groups, i);
             g_autoptr(GPtrArray) takers = find_takers(all, group->title, NULL);
             if (is_shared(all, group->title) && is_first_to_take(takers, verb))
                 print_shared_group(out, form, all, group->title);
@@ -169,12 +169,12 @@ print_shared_groups(FILE *out, const struct cli_form *form, const GPtrArray *all
 
 static void
 print_groups(FILE *out, const struct cli_form *form, const GPtrArray *all,
-             const struct cli_gathered *verb)
+             const struct cli_verb_options *verb)
 {
     g_autoptr(GString) shared = g_string_new(NULL);
 
     for (guint i = 0; i < verb->groups->len; i++) {
-        const struct cli_gathered_group *group = g_ptr_array_index(verb->groups, i);
+        const struct cli_verb_group *group = g_ptr_array_index(verb->groups, i);
         if (is_shared(all, group->title)) {
             g_string_append_printf(shared, "%s\"%s\"", shared->len ? ", " : "", group->title);
             continue;
@@ -195,9 +195,9 @@ print_groups(FILE *out, const struct cli_form *form, const GPtrArray *all,
 
 static void
 print_verb(FILE *out, const struct cli_form *form, const GPtrArray *all,
-           const struct cli_gathered *gathered)
+           const struct cli_verb_options *of_verb)
 {
-    const struct cli_verb *verb = gathered->verb;
+    const struct cli_verb *verb = of_verb->verb;
     g_autofree char *usage = g_strdup_printf("memwall %s %s%s[OPTION...]", verb->name,
                                              verb->arguments, *verb->arguments ? " " : "");
     g_auto(GStrv) details = g_strsplit(verb->details ? verb->details : "", "\n", -1);
@@ -207,13 +207,13 @@ print_verb(FILE *out, const struct cli_form *form, const GPtrArray *all,
     print_sentence(out, form, verb->summary);
     for (char **line = details; *line; line++)
         form->paragraph(out, *line);
-    print_groups(out, form, all, gathered);
+    print_groups(out, form, all, of_verb);
     form->paragraph(out, strchr(verb->examples, '\n') ? "Examples:" : "Example:");
     form->commands(out, verb->examples);
 }
 
 void
-cli_page_print(FILE *out, const struct cli_form *form, const GPtrArray *gathered)
+cli_page_print(FILE *out, const struct cli_form *form, const GPtrArray *all)
 {
     form->begin(out);
     form->section(out, "Synopsis");
@@ -221,9 +221,9 @@ cli_page_print(FILE *out, const struct cli_form *form, const GPtrArray *gathered
     form->section(out, "Description");
     print_sentence(out, form, CLI_PURPOSE);
     form->section(out, "Verbs");
-    for (guint i = 0; i < gathered->len; i++)
-        print_verb(out, form, gathered, g_ptr_array_index(gathered, i));
-    print_shared_groups(out, form, gathered);
+    for (guint i = 0; i < all->len; i++)
+        print_verb(out, form, all, g_ptr_array_index(all, i));
+    print_shared_groups(out, form, all);
     print_facts(out, form, "Exit status", cli_exit_statuses);
     print_facts(out, form, "Environment", cli_environment);
     print_facts(out, form, "Files", cli_files);

@@ -5,26 +5,26 @@
 
 #include "cli/cli.h"
 #include "cli/reference/form.h"
-#include "cli/reference/gathered.h"
+#include "cli/reference/verb_options.h"
 #include "cli/runs/runs.h"
 
 /* --- forms ----------------------------------------------------------------------------------- */
 
 static void
-print_man(FILE *out, const GPtrArray *gathered)
+print_man(FILE *out, const GPtrArray *all)
 {
-    cli_page_print(out, &cli_form_man, gathered);
+    cli_page_print(out, &cli_form_man, all);
 }
 
 static void
-print_markdown(FILE *out, const GPtrArray *gathered)
+print_markdown(FILE *out, const GPtrArray *all)
 {
-    cli_page_print(out, &cli_form_markdown, gathered);
+    cli_page_print(out, &cli_form_markdown, all);
 }
 
 static const struct {
     const char *name;
-    void (*print)(FILE *out, const GPtrArray *gathered);
+    void (*print)(FILE *out, const GPtrArray *all);
 } forms[] = {{"man", print_man},
              {"markdown", print_markdown},
              {"bash", cli_bash_print},
@@ -36,8 +36,8 @@ cli_reference(int argc, char **argv)
 {
     for (size_t i = 0; argc == 1 && i < G_N_ELEMENTS(forms); i++)
         if (!strcmp(argv[0], forms[i].name)) {
-            g_autoptr(GPtrArray) gathered = cli_gather();
-            forms[i].print(stdout, gathered);
+            g_autoptr(GPtrArray) all = cli_verbs_with_options();
+            forms[i].print(stdout, all);
             return cli_flush();
         }
     cli_say("--reference: takes one of man, markdown, bash, zsh and fish");

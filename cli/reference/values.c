@@ -2,7 +2,7 @@
  * they are, upper case stands for something. */
 #include <string.h>
 
-#include "cli/reference/gathered.h"
+#include "cli/reference/verb_options.h"
 
 /* What upper case stands for where more is known than that there is a value. */
 static const struct placeholder {

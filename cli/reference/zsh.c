@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/reference/form.h"
-#include "cli/reference/gathered.h"
+#include "cli/reference/verb_options.h"
 
 static const char head[] =
     "#compdef memwall\n"
@@ -99,14 +99,14 @@ print_option(FILE *out, const GOptionEntry *entry)
 }
 
 static void
-print_verb(FILE *out, const struct cli_gathered *gathered)
+print_verb(FILE *out, const struct cli_verb_options *of_verb)
 {
-    g_autoptr(GPtrArray) lists = cli_words_before_name(gathered->verb);
-    struct cli_values arguments = cli_values_of_arguments(gathered->verb);
+    g_autoptr(GPtrArray) lists = cli_words_before_name(of_verb->verb);
+    struct cli_values arguments = cli_values_of_arguments(of_verb->verb);
 
-    fprintf(out, "    %s)\n        _arguments -s", gathered->verb->name);
-    for (guint g = 0; g < gathered->groups->len; g++) {
-        const struct cli_gathered_group *group = g_ptr_array_index(gathered->groups, g);
+    fprintf(out, "    %s)\n        _arguments -s", of_verb->verb->name);
+    for (guint g = 0; g < of_verb->groups->len; g++) {
+        const struct cli_verb_group *group = g_ptr_array_index(of_verb->groups, g);
         for (guint i = 0; i < group->entries->len; i++)
             print_option(out, &g_array_index(group->entries, GOptionEntry, i));
     }
@@ -124,11 +124,11 @@ print_verb(FILE *out, const struct cli_gathered *gathered)
 }
 
 void
-cli_zsh_print(FILE *out, const GPtrArray *gathered)
+cli_zsh_print(FILE *out, const GPtrArray *all)
 {
     fputs(head, out);
-    for (guint i = 0; i < gathered->len; i++) {
-        const struct cli_gathered *each = g_ptr_array_index(gathered, i);
+    for (guint i = 0; i < all->len; i++) {
+        const struct cli_verb_options *each = g_ptr_array_index(all, i);
         fprintf(out, "        '%s:", each->verb->name);
         print_quoted(out, each->verb->summary, ":\\");
         fputs("'\n", out);
@@ -144,8 +144,8 @@ cli_zsh_print(FILE *out, const GPtrArray *gathered)
           "    case $words[1] in\n"
           "    help) _describe -t verbs verb verbs ;;\n",
           out);
-    for (guint i = 0; i < gathered->len; i++)
-        print_verb(out, g_ptr_array_index(gathered, i));
+    for (guint i = 0; i < all->len; i++)
+        print_verb(out, g_ptr_array_index(all, i));
     fputs("    esac\n"
           "}\n"
           "\n"

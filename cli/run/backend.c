@@ -42,7 +42,7 @@ settle_best(const struct mw_backend **backend, const struct mw_backend_place *pl
 }
 
 bool
-cli_run_backend_settle(const struct mw_backend **backend, struct mw_ranks *ranks, GError **error)
+cli_run_backend_choose(const struct mw_backend **backend, struct mw_ranks *ranks, GError **error)
 {
     struct mw_backend_place place = {
         .ranks = mw_ranks_count(ranks),

@@ -13,7 +13,7 @@ bool cli_run_backend_read(const char *name, const struct mw_backend **backend, G
 /* *backend is what was asked for: false with an error where it does not take this rank.  NULL is
  * auto: then what is best where it takes every rank, else cores; one rank says why not, in a line.
  * All ranks call, with alike requests. */
-bool cli_run_backend_settle(const struct mw_backend **backend, struct mw_ranks *ranks,
+bool cli_run_backend_choose(const struct mw_backend **backend, struct mw_ranks *ranks,
                             GError **error);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/format.h"
 #include "exec/device/backend.h"
 #include "report/table.h"
-#include "study/fill.h"
+#include "study/set_result.h"
 
 /* "2 sequences of 256 tokens per GPU in each of 4 micro-batches, 8 in all per step" */
 static char *

@@ -22,7 +22,7 @@ bool cli_checkpoint_place_check(const char *option, const char *path,
 
 /* Before a checkpoint is looked for at PATH: what a save that was killed has left of its place is
  * put right, with a line. */
-bool cli_checkpoint_place_settle(const char *path, GError **error);
+bool cli_checkpoint_place_mend(const char *path, GError **error);
 
 /* The same as the `keeps` of mw_checkpoint_options; its data is the decoder. */
 char *cli_checkpoint_place_keeps_late(const char *path, int64_t steps, void *decoder);

@@ -161,7 +161,7 @@ cli_run_drives_close(struct cli_run_drives *drives, bool together)
     if (spared)
         cli_run_entry_clear(&drives->entry);
     else if (drives->described && (together || drives->alone)) {
-        cli_run_drives_settle(drives);
+        cli_run_drives_describe_end(drives);
         say_kept(drives, together);
     } else if (drives->entry.made && !drives->described && drives->fresh && drives->leader &&
                (together || drives->alone)) /* no rank has made anything */

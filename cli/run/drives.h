@@ -19,7 +19,7 @@ struct cli_run_drives *cli_run_drives_open(struct cli_training *training, GError
 bool cli_run_drives_begin(struct cli_run_drives *drives, GError **error);
 /* Where a drive has no room beside what is set aside, that is deleted at once: true if there was
  * something. */
-bool cli_run_drives_make_room(struct cli_run_drives *drives);
+bool cli_run_drives_delete_set_aside(struct cli_run_drives *drives);
 /* The new run has done a step: what was set aside goes, if that one is to be kept instead.  As
  * note_step below. */
 void cli_run_drives_begun(struct cli_run_drives *drives, bool committed, bool skipped);

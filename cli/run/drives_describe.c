@@ -332,7 +332,7 @@ cli_run_drives_note_step(struct cli_run_drives *drives)
 }
 
 void
-cli_run_drives_settle(struct cli_run_drives *drives)
+cli_run_drives_describe_end(struct cli_run_drives *drives)
 {
     bool durable, good = look_at_steps(drives, &durable);
 

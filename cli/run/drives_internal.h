@@ -80,6 +80,6 @@ bool cli_run_drives_describe_again(struct cli_run_drives *drives, bool changed, 
  * NULL: there is none.  g_free it. */
 char *cli_run_drives_made_name(const struct cli_run_drives *drives);
 /* At the end: how far it came; of a run without a durable step nothing stays. */
-void cli_run_drives_settle(struct cli_run_drives *drives);
+void cli_run_drives_describe_end(struct cli_run_drives *drives);
 
 #endif

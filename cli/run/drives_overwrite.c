@@ -119,7 +119,7 @@ cli_run_drives_overwrite(struct cli_run_drives *drives, GError **error)
             return false;
     }
     if (drives->aside && !has_small_room(drives))
-        cli_run_drives_make_room(drives);
+        cli_run_drives_delete_set_aside(drives);
     return true;
 }
 
@@ -155,7 +155,7 @@ discard(struct cli_run_drives *drives)
 }
 
 bool
-cli_run_drives_make_room(struct cli_run_drives *drives)
+cli_run_drives_delete_set_aside(struct cli_run_drives *drives)
 {
     char **directories = drives->entry.directories;
     bool any = false;
@@ -200,7 +200,7 @@ cli_run_drives_put_back(struct cli_run_drives *drives)
     for (char **each = drives->entry.directories; drives->entry.name && *each; each++)
         if (!mw_run_aside_look(*each) && cli_runs_has(&drives->entry, *each))
             mw_run_files_remove(*each, true, NULL);
-    if (!cli_runs_settle_all(drives->entry.directories, true, &why))
+    if (!cli_runs_end_replacing_all(drives->entry.directories, true, &why))
         cli_say("what --overwrite had set aside is put back by the next look at it: %s",
                 why->message);
     drives->aside = false;

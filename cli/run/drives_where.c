@@ -53,7 +53,7 @@ lock(struct cli_run_drives *drives, GError **error)
         }
         g_ptr_array_add(drives->locks, taken);
     }
-    return cli_runs_settle_all(drives->entry.directories, true, error);
+    return cli_runs_end_replacing_all(drives->entry.directories, true, error);
 }
 
 /* --- where ----------------------------------------------------------------------------------- */
@@ -297,5 +297,5 @@ cli_run_drives_find(struct cli_run_drives *drives, GError **error)
         drives->entry.created = first_time_of(drives);
     return share(drives, error) &&
            (drives->first || !drives->leader || !drives->entry.directories ||
-            cli_runs_settle_all(drives->entry.directories, true, error));
+            cli_runs_end_replacing_all(drives->entry.directories, true, error));
 }

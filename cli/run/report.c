@@ -5,7 +5,7 @@
 
 #include "base/whole_file.h"
 #include "cli/compare.h"
-#include "cli/run/gather.h"
+#include "cli/run/unite.h"
 #include "cli/run/log.h"
 #include "cli/run/paths.h"
 #include "exec/host/machine.h"
@@ -153,11 +153,11 @@ cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step 
 }
 
 bool
-cli_run_report_gather(struct cli_run_report *report, GError **error)
+cli_run_report_unite(struct cli_run_report *report, GError **error)
 {
     const struct cli_training *training = report->training;
 
-    return cli_gather_ranks(report->measured, training->answer->plan, training->ranks, error);
+    return cli_unite_ranks(report->measured, training->answer->plan, training->ranks, error);
 }
 
 /* --- after ----------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ int64_t cli_run_report_step(struct cli_run_report *report, const struct mw_train
                             int64_t *stolen_ns);
 
 /* After the last step, by all ranks together: the first learns what the others did. */
-bool cli_run_report_gather(struct cli_run_report *report, GError **error);
+bool cli_run_report_unite(struct cli_run_report *report, GError **error);
 
 /* Then, by the first: the run's file, then what cli_compare_report says. */
 bool cli_run_report_end(struct cli_run_report *report, GError **error);

@@ -272,7 +272,7 @@ find(GError **error)
     g_autofree char *note = NULL;
 
     if (asked.nvme)
-        return cli_runs_settle(asked.nvme[0], false, NULL) ? g_strdup(asked.nvme[0]) : NULL;
+        return cli_runs_end_replacing(asked.nvme[0], false, NULL) ? g_strdup(asked.nvme[0]) : NULL;
     struct cli_run *run =
         asked.run ? cli_runs_find(asked.run, error) : cli_runs_newest(&note, error);
     if (!run)
@@ -346,7 +346,7 @@ fill(const char *directory, struct cli_request *request, char **strategies, GErr
 }
 
 bool
-cli_run_taken_fill(struct cli_request *request, char **strategies, GError **error)
+cli_run_taken_complete(struct cli_request *request, char **strategies, GError **error)
 {
     GError *why = NULL;
 

@@ -16,7 +16,7 @@
 /* Of a command line that asks for --resume, where it was parsed and before it is looked at: fills
  * in `request`, *strategies and the options that cli_run_options_read and cli_options_ask are to
  * read.  False with *error: there is no such run, or a file of the run's is not there any more. */
-bool cli_run_taken_fill(struct cli_request *request, char **strategies, GError **error);
+bool cli_run_taken_complete(struct cli_request *request, char **strategies, GError **error);
 
 /* The key "options", into the object of a description that is open. */
 void cli_run_taken_write(struct mw_json_writer *json, const struct cli_training *training);

@@ -168,7 +168,7 @@ open_start(struct cli_training *run, GError **error)
 {
     const char *folder = run->options.from ? run->options.from : run->options.weights;
 
-    if (folder && !cli_checkpoint_place_settle(folder, error))
+    if (folder && !cli_checkpoint_place_mend(folder, error))
         return false;
     if (run->options.from) {
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
@@ -386,7 +386,7 @@ ready(void *data, GError **error)
 static bool
 make_room(void *data)
 {
-    return cli_run_drives_make_room(((struct cli_training *)data)->drives);
+    return cli_run_drives_delete_set_aside(((struct cli_training *)data)->drives);
 }
 
 static bool

@@ -226,7 +226,7 @@ is_in_use(const char *directory)
 }
 
 bool
-cli_runs_settle(const char *directory, bool locked, GError **error)
+cli_runs_end_replacing(const char *directory, bool locked, GError **error)
 {
     if (!mw_run_aside_look(directory))
         return true;
@@ -241,10 +241,10 @@ cli_runs_settle(const char *directory, bool locked, GError **error)
 }
 
 bool
-cli_runs_settle_all(char **directories, bool locked, GError **error)
+cli_runs_end_replacing_all(char **directories, bool locked, GError **error)
 {
     for (guint i = g_strv_length(directories); i-- > 0;)
-        if (!cli_runs_settle(directories[i], locked, error))
+        if (!cli_runs_end_replacing(directories[i], locked, error))
             return false;
     return true;
 }

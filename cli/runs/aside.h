@@ -13,9 +13,9 @@
  * back, with a line that says so, or deleted if the new one has begun.  Leaves alone what a run is
  * at, unless that is the caller (`locked`), and what cannot be decided.  False with *error: the
  * system refuses. */
-bool cli_runs_settle(const char *directory, bool locked, GError **error);
+bool cli_runs_end_replacing(const char *directory, bool locked, GError **error);
 /* In all of them; the first last. */
-bool cli_runs_settle_all(char **directories, bool locked, GError **error);
+bool cli_runs_end_replacing_all(char **directories, bool locked, GError **error);
 
 /* The run that replaces the old one, which has begun, has it no more: of this directory.  False
  * with *error: the old one is in the way still, and goes later. */

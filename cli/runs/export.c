@@ -113,7 +113,7 @@ check_directories(char **directories, GError **error)
     if (repeated)
         return mw_refuse(error, "%s: is given twice: give each directory of the run once",
                          repeated);
-    if (!cli_runs_settle_all(directories, false, error) ||
+    if (!cli_runs_end_replacing_all(directories, false, error) ||
         !cli_run_entry_read(directories[0], &entry, error))
         return false;
     for (char **each = directories; good && *each; each++) {

@@ -187,11 +187,12 @@ read_settled(const char *folder, struct cli_run_entry *entry, GError **error)
 {
     g_autoptr(GError) why = NULL;
 
-    if (!cli_runs_settle(folder, false, error))
+    if (!cli_runs_end_replacing(folder, false, error))
         return false;
     if (!cli_run_entry_read(folder, entry, error))
         return false;
-    if (!cli_runs_settle_all(entry->directories, false, &why)) /* one that cannot be is away */
+    if (!cli_runs_end_replacing_all(entry->directories, false,
+                                    &why)) /* one that cannot be is away */
         cli_say("%s", why->message);
     cli_run_entry_clear(entry);
     return cli_run_entry_read(folder, entry, error);

@@ -1,5 +1,5 @@
 /* What a sizing, a plan and a timeline say, filled into a result. */
-#include "study/fill.h"
+#include "study/set_result.h"
 
 #include <math.h>
 
@@ -147,10 +147,10 @@ fill_channels(const struct mw_plan *plan, const struct mw_engine_result *engine,
 }
 
 void
-mw_fill_use(const struct mw_plan *plan, const struct mw_hardware *hw,
-            const struct mw_engine_result *engine, struct mw_result *r)
+mw_result_set_use(const struct mw_plan *plan, const struct mw_hardware *hw,
+                  const struct mw_engine_result *engine, struct mw_result *r)
 {
-    mw_fill_bottleneck(plan, hw, engine, r);
+    mw_result_set_bottleneck(plan, hw, engine, r);
     fill_channels(plan, engine, r);
     if (engine->timeline.row_count)
         mw_summary_lanes(plan, &engine->timeline, r);
@@ -197,8 +197,8 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
 
 /* The first step writes into the drives' empty cache at burst rate, until that is full. */
 void
-mw_fill_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
-                   struct mw_result *r)
+mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
+                         struct mw_result *r)
 {
     struct mw_hardware hw = *hardware;
     double written = r->nvme_written_bytes;
@@ -241,8 +241,8 @@ fill_run(const struct mw_question *question, const struct mw_answer *answer)
         r->undelayed_step_time_s = mw_step_s(undelayed, hw, false);
         r->first_step_time_s = r->undelayed_step_time_s;
     }
-    mw_fill_costs(question, answer);
-    mw_fill_burst_step(undelayed ? undelayed : answer->plan, hw, r);
+    mw_result_set_costs(question, answer);
+    mw_result_set_burst_step(undelayed ? undelayed : answer->plan, hw, r);
     mw_plan_free(undelayed);
 }
 
@@ -257,18 +257,19 @@ take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
 
 /* A plan's memory over the step needs a timeline, but no speed is said of it. */
 void
-mw_fill_layout(struct mw_answer *answer, struct mw_engine_result *engine)
+mw_result_set_layout(struct mw_answer *answer, struct mw_engine_result *engine)
 {
     take_timeline(answer, engine);
     mw_summary_lanes(answer->plan, &answer->timeline, answer->result);
 }
 
 void
-mw_fill_simulation(const struct mw_question *question, struct mw_answer *answer,
-                   enum mw_depth depth, struct mw_engine_result *engine)
+mw_result_set_simulation(const struct mw_question *question, struct mw_answer *answer,
+                         enum mw_depth depth, struct mw_engine_result *engine)
 {
     fill_rates(question, answer, engine);
-    mw_fill_use(answer->plan, &question->hardware[MW_OUTLOOK_TYPICAL], engine, answer->result);
+    mw_result_set_use(answer->plan, &question->hardware[MW_OUTLOOK_TYPICAL], engine,
+                      answer->result);
     fill_run(question, answer);
     take_timeline(answer, engine);
     mw_advise_batch(question, answer);
@@ -283,12 +284,12 @@ mw_fill_simulation(const struct mw_question *question, struct mw_answer *answer,
 }
 
 void
-mw_fill_sizing(const struct mw_question *question, enum mw_strategy strategy,
-               const struct mw_answer *answer)
+mw_result_set_sizing(const struct mw_question *question, enum mw_strategy strategy,
+                     const struct mw_answer *answer)
 {
     fill_identity(question, answer->sizing, answer->result);
     fill_ledger(answer->sizing, answer->result);
     fill_paper(answer->sizing, &answer->result->paper);
-    mw_fill_notes(question, strategy, answer);
+    mw_result_set_notes(question, strategy, answer);
     fill_verdict(question, strategy, answer->sizing, answer->result);
 }

@@ -1,34 +1,34 @@
 /*
- * gathered.h - the options of all verbs, as their own code hands them to the parser.
+ * verb_options.h - the options of all verbs, as their own code hands them to the parser.
  *
  * Texts are static.  What help leaves out is not here.
  */
-#ifndef MW_CLI_REFERENCE_GATHERED_H
-#define MW_CLI_REFERENCE_GATHERED_H
+#ifndef MW_CLI_REFERENCE_VERB_OPTIONS_H
+#define MW_CLI_REFERENCE_VERB_OPTIONS_H
 
 #include <glib.h>
 #include <stdbool.h>
 
 #include "cli/cli.h"
 
-struct cli_gathered_group {
+struct cli_verb_group {
     const char *title;
     GArray *entries; /* GOptionEntry */
 };
 
-struct cli_gathered {
+struct cli_verb_options {
     const struct cli_verb *verb;
-    GPtrArray *groups; /* struct cli_gathered_group */
+    GPtrArray *groups; /* struct cli_verb_group */
 };
 
-/* All verbs (struct cli_gathered) in the order of help.  g_ptr_array_unref it. */
-GPtrArray *cli_gather(void);
+/* All verbs (struct cli_verb_options) in the order of help.  g_ptr_array_unref it. */
+GPtrArray *cli_verbs_with_options(void);
 
 /* The verb's group of the title; NULL: it has none. */
-const struct cli_gathered_group *cli_gathered_group(const struct cli_gathered *gathered,
+const struct cli_verb_group *cli_verb_group(const struct cli_verb_options *of_verb,
                                                     const char *title);
 /* Whether the verb takes this very option: same name, same words, in a group of the title. */
-bool cli_gathered_takes(const struct cli_gathered *gathered, const char *title,
+bool cli_verb_takes(const struct cli_verb_options *of_verb, const char *title,
                         const GOptionEntry *entry);
 
 /* --- values ---------------------------------------------------------------------------------- */

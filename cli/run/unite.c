@@ -1,4 +1,4 @@
-#include "cli/run/gather.h"
+#include "cli/run/unite.h"
 
 #include "report/compare.h"
 
@@ -26,8 +26,8 @@ tell(struct mw_ranks *ranks, struct mw_measured_rank *rank, int root, GError **e
 }
 
 bool
-cli_gather_ranks(struct mw_measured *measured, const struct mw_plan *plan, struct mw_ranks *ranks,
-                 GError **error)
+cli_unite_ranks(struct mw_measured *measured, const struct mw_plan *plan, struct mw_ranks *ranks,
+                GError **error)
 {
     int64_t step = measured->seen ? mw_measured_typical(measured)->step : -1;
     int count = mw_ranks_count(ranks), own = mw_ranks_index(ranks);
