@@ -27,7 +27,7 @@ struct mw_result_tier { /* per rank; for CPU and NVMe the rank's share of its no
 struct mw_result_lane {
     char *name;       /* "compute", "h2d", "nvme-read", ... */
     double busy_s;    /* an op in flight */
-    double exposed_s; /* of it, while the compute lane waits */
+    double exposed_s; /* of that, while the compute lane waits */
 };
 
 struct mw_result_channel {
@@ -40,35 +40,35 @@ struct mw_result_phase { /* forward, backward (with recompute), optimizer: wall 
     double start_s, end_s;
 };
 
-struct mw_result_what_if { /* step time with one bandwidth or latency scaled */
+struct mw_result_what_if { /* step time if one bandwidth or latency were scaled */
     char *what;            /* "nvme read+write", "gpu compute", "collective latency", ... */
     double factor;
     double step_time_s;
 };
 
-struct mw_result_need { /* bandwidth that an efficiency asks for */
+struct mw_result_need { /* the bandwidth that an efficiency needs */
     char *what;
     double efficiency;       /* 0.5, 0.7, 0.9 */
-    double bytes_per_s;      /* needed; NAN: out of reach by this alone */
+    double bytes_per_s;      /* needed; NAN: this bandwidth alone cannot do it */
     double present_bytes_per_s;
 };
 
-struct mw_result_change { /* one thing, changed alone */
+struct mw_result_change { /* one thing that is changed alone */
     char *what;         /* NULL: none */
-    char *flags;        /* that make it, behind those of the request */
-    bool priced;        /* what it costs is known */
-    double times_tokens_per_usd; /* the present ones; NAN: what it costs is not known */
-    double step_time_s; /* with it, of the batch with it */
+    char *flags;        /* the options that make it, to be added to the request's */
+    bool priced;        /* whether its price is known */
+    double times_tokens_per_usd; /* factor on tokens per dollar; NAN: its price is not known */
+    double step_time_s; /* of the changed plan and its batch */
     double tokens_per_s;
     double micro_batch, global_batch;
 };
 
 struct mw_result_owned { /* cost of a machine that is bought; price 0: not known */
     double node_price_usd, years; /* years in which it is written off */
-    const char *years_from;       /* their provenance, or "default"; not owned by the result */
+    const char *years_from;       /* the provenance of years, or "default"; borrowed */
     double machine_usd;           /* the run's share of the price, all nodes; NAN: not known */
-    double energy_usd;            /* NAN: no power or no price of electricity */
-    double drives_usd;            /* of the sets of drives beyond the first; NAN: no price known */
+    double energy_usd;            /* NAN: power or price of electricity is not known */
+    double drives_usd;            /* of replaced sets of drives; NAN: their price is not known */
 };
 
 struct mw_result_term { /* a term in which the two closed forms differ */
@@ -76,16 +76,16 @@ struct mw_result_term { /* a term in which the two closed forms differ */
     double paper_s, plan_s;
 };
 
-struct mw_result_paper { /* the printed equations (model/paper.h), beside what is planned */
+struct mw_result_paper { /* what the papers' equations say (model/paper.h) */
     int64_t params, model_state_bytes;         /* of the model */
-    int64_t checkpoint_bytes, activation_bytes; /* a node */
-    int64_t mswm_bytes, awm_bytes;             /* a GPU */
-    int64_t zero_bytes[4];                     /* a GPU: baseline, Pos, Pos+g, Pos+g+p */
+    int64_t checkpoint_bytes, activation_bytes; /* per node */
+    int64_t mswm_bytes, awm_bytes;             /* per GPU */
+    int64_t zero_bytes[4];                     /* per GPU: baseline, Pos, Pos+g, Pos+g+p */
 };
 
 struct mw_result {
-    /* model and strategy are NULL for a plan of which the text alone is known: `plan` is there;
-     * hardware_set: what differs from the profile of that name, in words; NULL: nothing */
+    /* model and strategy are NULL for a plan that was read from a file; hardware_set lists the keys
+     * that were set in the profile; NULL: none */
     char *model, *hardware, *hardware_description, *hardware_set, *strategy;
     int64_t params, active_params, paper_params;
 
@@ -94,7 +94,7 @@ struct mw_result {
     double micro_batch;     /* sequences per GPU; fractional with tp */
     double global_batch;    /* sequences per step */
     double tokens_per_step;
-    double default_step_tokens; /* that an open batch keeps; NAN: the batch was asked for */
+    double default_step_tokens; /* what an open batch aims at; NAN: the batch was asked for */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *param_device, *optimizer_device, *gradient_device, *activation_device;
     char *partition;        /* "bandwidth-centric" or "owner-broadcast" */
@@ -112,19 +112,19 @@ struct mw_result {
     size_t ledger_count;
     struct mw_result_paper paper;
 
-    bool simulated;         /* the following are filled in */
+    bool simulated;         /* whether the following are set */
     double step_time_s[3];
     double first_step_time_s;
     double undelayed_step_time_s; /* of the steps before --dpu-start; NAN without any */
     double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
     double efficiency[3];     /* of what whole layers reach without communication */
-    double mfu;               /* model FLOPs (nothing computed twice) of the datasheet peak */
-    double mfu_published;     /* the most that a published run reached; NAN: not said */
-    const char *mfu_published_from; /* its source; not owned by the result */
+    double mfu;               /* model FLOPs (recompute not counted) over the datasheet's peak */
+    double mfu_published;     /* the highest of a published run; NAN: not known */
+    const char *mfu_published_from; /* its source; borrowed */
     double tokens_per_s;
     char *bottleneck;         /* lane or channel, or "collective latency" */
     double bottleneck_share;  /* of the step */
-    double collective_latency_s; /* of a step's collectives, whatever they carry */
+    double collective_latency_s; /* per step, of collectives of no bytes */
     struct mw_result_lane *lanes;
     size_t lane_count;
     struct mw_result_channel *channels;
@@ -133,7 +133,7 @@ struct mw_result {
     size_t phase_count;
     double critical_path_s;   /* longest path at uncontended durations */
     double closed_form_paper_s, closed_form_plan_s;
-    /* Eq. 6 for each traffic alone: parameters and gradients, optimizer state, checkpoints */
+    /* Eq. 6 with one kind of traffic: parameters and gradients, optimizer state, checkpoints */
     double paper_efficiency[3];
     struct mw_result_term *terms;
     size_t term_count;
@@ -141,18 +141,18 @@ struct mw_result {
     size_t what_if_count;
     struct mw_result_need *needs;
     size_t need_count;
-    double smaller_batch, smaller_batch_tokens_per_s; /* faster than the open one; NAN: none */
+    double smaller_batch, smaller_batch_tokens_per_s; /* faster than the chosen one; NAN: none */
     struct mw_result_change change; /* the setting that gains most; .what NULL: none */
-    struct mw_result_change paid_change; /* most tokens for the money; .what NULL: none */
+    struct mw_result_change paid_change; /* most tokens per dollar; .what NULL: none */
 
-    int64_t nvme_written_bytes; /* a step, a node */
+    int64_t nvme_written_bytes; /* per step and node */
     int64_t nvme_read_bytes;
-    double drive_life_steps;   /* NAN: no drives written or no rating */
-    double drive_sets;         /* that the training wears out, of a node's drives, or begins to;
-                                * NAN: no life or no tokens */
-    double tokens;             /* of --tokens; NAN: not asked */
+    double drive_life_steps;   /* NAN: nothing is written, or the rating is not known */
+    double drive_sets;         /* of a node's drives that the training wears out or begins; NAN:
+                                * life or tokens are not known */
+    double tokens;             /* of --tokens; NAN: not given */
     double days, energy_kwh;
-    double cost_usd;           /* of renting where a rent is known, else of owning */
+    double cost_usd;           /* of renting if the rent is known, else of owning */
     bool rented;
     struct mw_result_owned owned;
     char *provenance;          /* worst of the profile's figures */
@@ -164,17 +164,17 @@ struct mw_result {
     const struct mw_timeline *timeline;
 };
 
-/* The ends of a figure over the outlooks: what two ends of a profile do to a ratio need not lie on
- * both sides of the typical one, which is between them all the same. */
+/* The ends of a figure over the outlooks.  The typical value always lies between them, also for a
+ * ratio whose values at both ends of the profile lie on the same side of it. */
 struct mw_result_ends {
     double low, high;
 };
 struct mw_result_ends mw_result_ends(const double of_outlook[3]);
 
-/* Machine and, where they are known, energy and drives; NAN without a price. */
+/* The machine's price and, where they are known, those of energy and drives; NAN without it. */
 double mw_result_owned_usd(const struct mw_result_owned *owned);
 
-/* Nothing is said yet: numbers NAN, counts 0. */
+/* An empty result: numbers are NAN, counts 0. */
 struct mw_result *mw_result_new(void);
 void mw_result_free(struct mw_result *result);
 

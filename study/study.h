@@ -17,21 +17,21 @@
 #include "planner/planner.h"
 #include "study/result.h"
 
-/* Of a plan that what-if tables are asked of: they run the engine some hundred times. */
+/* The most ops of a plan with what-if tables, which run the engine some hundred times. */
 #define MW_WHAT_IF_OPS_MAX (MW_OPS_MAX / 2)
 
 struct mw_question {
     struct mw_model model;
     struct mw_hwprofile *profile;                  /* borrowed */
-    struct mw_hardware hardware[MW_OUTLOOK_COUNT]; /* of the profile */
-    enum mw_outlook outlook;                       /* that the typical one was read at */
-    bool modified; /* keys were set: it is no machine that another one could replace */
+    struct mw_hardware hardware[MW_OUTLOOK_COUNT]; /* the profile, read at each outlook */
+    enum mw_outlook outlook; /* at which hardware[MW_OUTLOOK_TYPICAL] was read */
+    bool modified; /* keys were set: no other machine can be advised in its place */
     struct mw_settings settings;
-    enum mw_strategy strategies[MW_STRATEGY_COUNT]; /* to compare; one at least */
+    enum mw_strategy strategies[MW_STRATEGY_COUNT]; /* to compare; at least one */
     int strategy_count;
-    struct mw_deepspeed_said deepspeed; /* of a file that the settings are from; or empty */
-    bool writes_deepspeed;              /* a file for the plan is wanted: notes say what it lacks */
-    bool ends; /* the ends of every range are wanted of each strategy that is compared */
+    struct mw_deepspeed_said deepspeed; /* of the file with settings; empty: there is none */
+    bool writes_deepspeed; /* notes say what a DeepSpeed file for the plan cannot express */
+    bool ends; /* a comparison has the ends of every range too */
 };
 
 /* One strategy's answer: the best of its candidates.  `plan` and timeline live in the answer. */
@@ -39,28 +39,28 @@ struct mw_answer {
     struct mw_result *result;
     struct mw_plan *plan; /* NULL when it does not fit */
     struct mw_timeline timeline;
-    struct mw_sizing *sizing; /* NULL of a plan that was read */
+    struct mw_sizing *sizing; /* NULL for a plan that was read from a file */
 };
 
 enum mw_depth {
     MW_DEPTH_PLAN,    /* sizes and placement of the best candidate */
     MW_DEPTH_ROW,     /* and its step time: a row of a comparison */
-    MW_DEPTH_VERDICT, /* and outlooks, closed forms, the single change that gains most */
+    MW_DEPTH_VERDICT, /* and its range, closed forms, the single change that gains most */
     MW_DEPTH_FULL     /* and the what-if tables */
 };
 
-/* Of MW_STRATEGY_AUTO the fastest strategy; if none fits, the one that lacks least.  It may take
- * seconds: base/progress.h tells how far it is. */
+/* With MW_STRATEGY_AUTO the fastest strategy; if none fits, the one that lacks least.  May take
+ * seconds, and reports its progress (base/progress.h). */
 struct mw_answer *mw_answer_new(const struct mw_question *question, enum mw_strategy strategy,
                                 enum mw_depth depth, bool keep_timeline, GError **error);
 
-/* The answer to a checked plan, which it takes, on the question's machine; `name` is what messages
- * call the plan.  Nothing is said of tokens, FLOP/s or closed forms: a plan does not hold its
- * model.  What does not fit there is not timed. */
+/* Simulates a checked plan, which it takes, on the question's machine; messages call the plan
+ * `name`.  Without the plan's model it says nothing of tokens, FLOP/s or closed forms.  A plan that
+ * does not fit on the machine is not simulated. */
 struct mw_answer *mw_answer_of_plan(const struct mw_question *question, const char *name,
                                     struct mw_plan *plan, GError **error);
-/* Of such an answer, a line for whoever does not know that the plan was made for another machine
- * than the question's; NULL: it was made for this one.  g_free it. */
+/* A warning that such a plan was made for another machine than the question's; NULL: it was made
+ * for this one.  g_free it. */
 char *mw_answer_other_machine(const struct mw_question *question, const char *name,
                               const struct mw_answer *answer);
 

@@ -1,54 +1,53 @@
 /*
  * deepspeed.h - DeepSpeed's ds_config.json, read into settings and written from them.
  *
- * As DeepSpeed 0.19 reads it (tests/peer_deepspeed.py holds the two against each other): 5e8 is a
- * fine integer; a value of null is an absent one, with a note where DeepSpeed refuses it.  "auto"
- * is a word of the Hugging Face trainer, which puts its own arguments there (transformers 5,
- * integrations/deepspeed.py): a micro-batch of 8 and accumulation over 1 unless told otherwise.
- * Elsewhere DeepSpeed takes its default for it. What a file leaves open, and what is not as
- * DeepSpeed would do it, is said in notes.
+ * A file is read as DeepSpeed 0.19 reads it (tests/peer_deepspeed.py compares the two).  5e8 is an
+ * integer.  null stands for an absent key, with a note where DeepSpeed refuses it.  "auto" is a
+ * word of the Hugging Face trainer, which replaces it with its own arguments (transformers 5,
+ * integrations/deepspeed.py): a micro-batch of 8 and no accumulation unless told otherwise.  For
+ * other keys DeepSpeed then takes its default.  Notes say what a file leaves open, and what the
+ * plan does otherwise than DeepSpeed would.
  *
- *   zero_optimization            true is stage 1 and false stage 0, as in files of old
+ *   zero_optimization            true is stage 1 and false stage 0, as in old files
  *   zero_optimization.stage      0 ddp, 1 zero1, 2 zero2, 3 zero3; with offload to the CPU
  *                                zero-offload (1, 2) or zero-infinity-cpu (3); with NVMe anywhere
  *                                zero-infinity-nvme.  Absent, or without zero_optimization: 0
- *   offload_param.device         parameters; "none" is the GPU.  Below stage 3 DeepSpeed passes
- * over it offload_optimizer.device     optimizer state and gradients.  At stage 3, where only one
- * of the two is offloaded, the other stays on the GPU, as in DeepSpeed. At stages 1 and 2 "nvme" is
- * the CPU; at stage 0 both are refused, as DeepSpeed fails there cpu_offload, cpu_offload_param
- * older names of device = "cpu" pipeline_read, pipeline_write    buffer_sets = 1 + one for each
- * that is true (on NVMe) sub_group_size               optimizer_chunk (stage 3; 0 has no effect)
+ *   offload_param.device         parameters; "none" is the GPU.  DeepSpeed ignores it below stage 3
+ *   offload_optimizer.device     optimizer state and gradients.  At stage 3, where only one of the
+ *                                two is offloaded, the other stays on the GPU, as in DeepSpeed.  At
+ *                                stages 1 and 2 "nvme" means the CPU.  At stage 0 both are refused,
+ *                                because DeepSpeed fails there
+ *   cpu_offload, cpu_offload_param   older names of device = "cpu"
+ *   pipeline_read, pipeline_write    buffer_sets = 1 + one for each that is true (on NVMe)
+ *   sub_group_size               optimizer_chunk (stage 3; 0 has no effect)
  *   overlap_comm                 overlap; false also sets prefetch 0.  Absent: true at stage 3 and
  *                                where there is no stage, else false
- *   stage3_prefetch_bucket_size  0 sets prefetch 0; how many units another size holds depends on
+ *   stage3_prefetch_bucket_size  0 sets prefetch 0.  How many units another size holds depends on
  *                                the model, so it has no effect
  *   activation_checkpointing.cpu_checkpointing   activation checkpoints on the CPU or the GPU
- *   train_batch_size, train_micro_batch_size_per_gpu, gradient_accumulation_steps   the batch; of
- *                                three one follows from the other two and the world size
+ *   train_batch_size, train_micro_batch_size_per_gpu, gradient_accumulation_steps   the batch; the
+ *                                third follows from two of them and the world size
  *   tensor_parallel.autotp_size  tp, above 1.  Without an mpu of the training script DeepSpeed
  *                                counts GPUs that share a model as replicas: train_batch_size is
  *                                read so where that comes out, and is not written
- *   fp16, bf16, bfloat16         at most one of them on: the format of the plan's 16-bit values.
- *                                With neither on DeepSpeed trains in fp32, which no plan does: a
- *                                note says so
- *   data_types.grad_accum_dtype  what DeepSpeed sums micro-batches in: without it the 16-bit
- * format. A plan sums in fp32, and is written so; of another file a note says which bytes the
- * difference is optimizer.type               Adam or AdamW; of others a note says that the plan has
- * AdamW
+ *   fp16, bf16, bfloat16         the plan's 16-bit type; at most one may be on.  With none on
+ *                                DeepSpeed trains in fp32; a note says what the plan does
+ *   data_types.grad_accum_dtype  the type in which DeepSpeed sums micro-batches; absent: the 16-bit
+ *                                one.  A plan sums in fp32, and a written file says so.  For
+ *                                another file a note says how many bytes that differs by
+ *   optimizer.type               Adam or AdamW; for others a note says that the plan has AdamW
+ *   sequence_parallel_size       refused above 1: DeepSpeed divides the GPUs by it
+ *   offload_optimizer.ratio      below 1, at stage 3, a note says that DeepSpeed keeps part of the
+ *                                state on the GPU
+ *   memwall                      DeepSpeed ignores it.  A written file says here, by the names of
+ *                                the settings, what DeepSpeed has no word for.  It is ignored, with
+ *                                a note, where stage or devices no longer agree with it
  *
- *   sequence_parallel_size       above 1 it is refused: DeepSpeed divides the GPUs by it
- *   offload_optimizer.ratio      below 1, at stage 3, a note says that DeepSpeed keeps a part of
- * the state on the GPU
- *
- *   memwall                      not DeepSpeed's, which passes over it: what a written file says of
- *                                its plan beyond DeepSpeed's words, by the names of the options.
- *                                Left out, with a note, where stage or devices no longer agree
- *
- * The types and bounds of gradient_clipping, the other sizes and the aio block (thread_count is the
- * older name of intra_op_parallelism) are checked; these and all other keys have no effect on a
- * plan and are listed.  In sections that DeepSpeed reads through its classes "3" is 3 and 1 is
- * true. A key that DeepSpeed has given up, and refuses, is noted.  An unknown name that looks like
- * a known one is noted with that.
+ * The types and bounds of gradient_clipping, of the other sizes and of the aio block (thread_count
+ * is the older name of intra_op_parallelism) are checked.  These and all other keys have no effect
+ * on a plan, and are listed.  In sections that DeepSpeed reads through its classes "3" is 3 and 1
+ * is true.  Notes name keys that DeepSpeed has given up and refuses, and unknown names that
+ * resemble a known one.
  */
 #ifndef MW_PLANNER_DEEPSPEED_DEEPSPEED_H
 #define MW_PLANNER_DEEPSPEED_DEEPSPEED_H
@@ -58,37 +57,38 @@
 #include "planner/settings/settings.h"
 #include "planner/sizing/sizing.h"
 
-/* What is to be told of a file.  Arrays end with NULL; pointers are NULL before a file is read. */
+/* What notes say of a file.  Arrays end with NULL; pointers are NULL before a file is read. */
 struct mw_deepspeed_said {
     char **ignored;   /* dotted names of keys that the plan does not follow */
     char **notes;     /* one line each, without the file's name */
     char *stage_said; /* "zero_optimization.stage 2"; NULL: the file does not say */
     int stage;
-    enum mw_strategy strategy; /* that it asks for */
-    int64_t sum_bytes; /* of an element of DeepSpeed's sum of micro-batches, 2 or 4; 0: no file was
+    enum mw_strategy strategy; /* the one that the file asks for */
+    int64_t sum_bytes; /* per element of DeepSpeed's sum of micro-batches, 2 or 4; 0: no file was
                           read, or it trains in fp32 */
 };
 
-/* The strategy's stage, or the lowest at which DeepSpeed can place the states so. */
+/* The strategy's stage, or the lowest one at which DeepSpeed can place the states like this. */
 int mw_deepspeed_stage(const struct mw_settings *settings);
 
 void mw_deepspeed_said_clear(struct mw_deepspeed_said *said);
 
-/* Applies the file to `settings` (fields that it does not name stay as they are).  `said`, if not
- * NULL, is filled on success.  `world_size` checks train_batch_size = micro-batch * accumulation *
- * data-parallel ranks, of which it is the number with settings->tp as it comes; 0: not known. */
+/* Applies the file to `settings` (fields that it does not name stay as they are).  On
+ * success `said`, if not NULL, is set.  `world_size`, the number of data-parallel ranks with
+ * settings->tp as it was, checks train_batch_size = micro-batch * accumulation * ranks; 0: not
+ * known. */
 bool mw_deepspeed_load(const char *path, int64_t world_size, struct mw_settings *settings,
                        struct mw_deepspeed_said *said, GError **error);
 bool mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t world_size,
                         struct mw_settings *settings, struct mw_deepspeed_said *said,
                         GError **error);
 
-/* What each rank of DeepSpeed pins in host memory for states on drives.  Its buffers hold whole
- * partitions, as it cuts no parameter (partitioned_param_swapper.py, get_buffer), and whole
- * sub-groups, which end behind a whole partition (stage3.py, _create_fp16_sub_groups; utils.py,
- * SwapBufferManager).  Operators stand for their parameters, so that a product of three tensors is
- * taken as one: never too small.  Counts are 0 for what is not on drives.  As many sets of state as
- * the plan has, or one, without pipelining, where host memory holds no more. */
+/* What each rank of DeepSpeed pins in host memory for states on drives.  DeepSpeed cuts no
+ * parameter: its buffers hold whole partitions (partitioned_param_swapper.py, get_buffer) and whole
+ * sub-groups, which end after a whole partition (stage3.py, _create_fp16_sub_groups; utils.py,
+ * SwapBufferManager).  An operator counts as one parameter, even if it has three tensors, so the
+ * figure is never too small.  Counts are 0 for what is not on drives.  There are as many sets of
+ * state as the plan has; one, without pipelining, where host memory holds no more. */
 struct mw_deepspeed_buffers {
     int64_t param_count, param_elements;             /* of 16 bits */
     int64_t state_sets, state_count, state_elements; /* of fp32 */
@@ -98,7 +98,7 @@ struct mw_deepspeed_buffers {
 };
 struct mw_deepspeed_buffers mw_deepspeed_buffers(const struct mw_sizing *sizing);
 
-/* What the plan needs to be written.  Whole numbers; devices of the resolved settings. */
+/* What a written file says beside the settings.  Whole numbers. */
 struct mw_deepspeed_facts {
     double micro_batch;
     int64_t grad_accum;
@@ -111,10 +111,10 @@ struct mw_deepspeed_facts {
     int64_t nvme_block_bytes;
 };
 
-/* Text of a ds_config.json for these (resolved) settings, which reads back to the same; g_free it.
- * DeepSpeed has no splits over tiers (the slowest part is named; of parameters on NVMe, max_in_cpu
- * is said), no activation checkpoints on NVMe (the CPU is named) and offloads only from certain
- * stages on (the lowest that can is named). */
+/* The text of a ds_config.json for complete settings, which reads back to the same; g_free it.
+ * DeepSpeed has no splits over tiers: the file names the slowest part, and max_in_cpu for
+ * parameters on NVMe.  It has no activation checkpoints on NVMe: the file names the CPU.  It
+ * offloads only from certain stages on: the file names the lowest that can. */
 char *mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_facts *facts);
 /* The same of a plan's sizing, whose facts it computes. */
 char *mw_deepspeed_text_of(const struct mw_sizing *sizing);
