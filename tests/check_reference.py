@@ -269,7 +269,11 @@ def check_zsh(box):
     status, _, err = ask(box, ["zsh", "-n", str(script)])
     if status or err:
         yield f"status {status}: {err}"
-    master, terminal = os.openpty()
+    try:
+        master, terminal = os.openpty()
+    except OSError as error:
+        yield Skip(f"no terminal: {error.strerror}")
+        return
     shown = box.folder / "shown"
     environment = dict(shell_environment(box), TERM="vt100")
     with subprocess.Popen(["zsh", "-f", "-i"], cwd=box.folder, env=environment, stdin=terminal,
