@@ -30,8 +30,8 @@ run_loss(void *data)
     uint16_t *logits = mw_calibrate_take(&c->device, &at, 2 * rows * stride);
     double *losses = mw_calibrate_take(&c->device, &at, 8 * rows);
 
-    c->kernels->cross_entropy(c->on, c->loss, losses, logits, stride, c->targets, rows, VOCAB,
-                              1e-3f);
+    c->kernels->cross_entropy(c->on, c->loss, losses, logits, stride, logits, false, stride,
+                              c->targets, rows, VOCAB, 1e-3f);
     return LOSS_BYTES * (double)rows * VOCAB;
 }
 

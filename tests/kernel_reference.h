@@ -1,6 +1,6 @@
 /*
  * kernel_reference.h - every kernel of exec/device/cpu as plain loops over doubles: dense row-major
- * tensors, outputs overwritten.  What the kernels must agree with; see exec/device/cpu/kernels.h
+ * tensors, outputs overwritten.  What the kernels must agree with; see exec/operators/kernel_list.h
  * for shapes.  The backward passes are themselves checked by finite differences.
  */
 #ifndef MW_TESTS_KERNEL_REFERENCE_H

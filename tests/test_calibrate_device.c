@@ -156,10 +156,11 @@ attention_backward(void *on, const struct mw_attention *shape, uint16_t *dq, uin
 }
 
 static void
-cross_entropy(void *on, double *loss, double *row_loss, uint16_t *logits, int64_t ld,
-              const int32_t *targets, int64_t rows, int64_t vocab, float scale)
+cross_entropy(void *on, double *loss, double *row_loss, uint16_t *dlogits, int64_t ld_dlogits,
+              const void *logits, bool logits_fp32, int64_t ld_logits, const int32_t *targets,
+              int64_t rows, int64_t vocab, float scale)
 {
-    g_assert_cmpint(ld % 32, ==, 0);
+    g_assert_cmpint(ld_logits % 32, ==, 0);
     for (int64_t i = 0; i < rows; i++)
         g_assert_cmpint(targets[i], ==, i);
     take_ns(LOSS_NS * 28 * (double)(rows * vocab));

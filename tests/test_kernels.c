@@ -163,13 +163,13 @@ check_norm_weights(const struct mw_cpu_kernels *k, const struct norm_case *c, co
     g_autofree float *full = mw_floats_poisoned(c->columns);
     const float *mean = c->centred ? c->mean : NULL;
     k->norm_weight_gradient((struct mw_gradient){half.bits, false, false}, c->dy.bits, c->x.bits,
-                            mean, c->rstd, c->rows, c->columns);
+                            mean, c->rstd, c->rows, c->columns, NULL);
     mw_expect_half("dweight", half.bits, dweight, c->columns, RELATIVE, bound);
     k->norm_weight_gradient((struct mw_gradient){full, true, false}, c->dy.bits, c->x.bits, mean,
-                            c->rstd, c->rows, c->columns);
+                            c->rstd, c->rows, c->columns, NULL);
     mw_expect_fp32("dweight", full, dweight, c->columns, 1e-6, bound);
     k->bias_gradient((struct mw_gradient){full, true, true}, c->dy.bits, c->columns, c->rows,
-                     c->columns);
+                     c->columns, NULL);
     for (int64_t i = 0; i < c->columns; i++)
         half.value[i] = dweight[i] + dbias[i];
     mw_expect_fp32("dweight + dbias", full, half.value, c->columns, 1e-6, 2.0 * bound);

@@ -118,11 +118,11 @@ static void
 pass_weight_gradients(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     k->norm_weight_gradient((struct mw_gradient){a->full[0], true, false}, a->in[0], a->in[1],
-                            a->row_mean, a->row_rstd, a->rows, a->columns);
+                            a->row_mean, a->row_rstd, a->rows, a->columns, NULL);
     k->norm_weight_gradient((struct mw_gradient){a->half[0], false, true}, a->in[0], a->in[1], NULL,
-                            a->row_rstd, a->rows, a->columns);
+                            a->row_rstd, a->rows, a->columns, NULL);
     k->bias_gradient((struct mw_gradient){a->full[1], true, true}, a->in[0], a->columns, a->rows,
-                     a->columns);
+                     a->columns, NULL);
 }
 
 static void
@@ -160,9 +160,11 @@ pass_rope(const struct mw_cpu_kernels *k, const struct arrays *a)
 static void
 pass_cross_entropy(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
-    k->cross_entropy(a->half[0], a->columns, a->wide, a->in[0], false, a->columns, a->targets,
+    double *loss = a->wide + 2 * a->rows;
+
+    k->cross_entropy(loss, a->wide, a->half[0], a->columns, a->in[0], false, a->columns, a->targets,
                      a->rows, a->columns - a->columns / 9, 0.25f);
-    k->cross_entropy(a->half[1], a->columns, a->wide + a->rows, a->full_in, true, a->columns,
+    k->cross_entropy(loss, a->wide + a->rows, a->half[1], a->columns, a->full_in, true, a->columns,
                      a->targets, a->rows, a->columns - a->columns / 9, 0.25f);
 }
 

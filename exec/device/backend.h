@@ -105,8 +105,9 @@ struct mw_backend {
      * pinned. */
     bool (*copy)(void *backend, void *to, const void *from, int64_t bytes, GError **error);
 
-    /* On the compute lane, all operands on the device but `partial`, which is in pinned memory; as
-     * exec/device/cpu/kernels.h says.  accumulate: sum (+)= x, the first time without the plus. */
+    /* On the compute lane, as exec/operators/kernel_list.h says.  All operands are on the device
+     * but `partial`, which is in pinned memory.  accumulate: sum (+)= x, the first time without
+     * the plus. */
     bool (*accumulate)(void *backend, float *sum, const uint16_t *x, int64_t n, bool first,
                        GError **error);
     bool (*square_sums)(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,

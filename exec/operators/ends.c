@@ -131,7 +131,7 @@ loss_forward(const struct mw_operators *operators, const struct mw_compute *comp
     int64_t stride = mw_logits_stride(compute->decoder);
 
     operators->kernels->cross_entropy(operators->device, compute->loss, operators->token_scratch,
-                                      compute->logits, stride,
+                                      compute->logits, stride, compute->logits, false, stride,
                                       compute->targets + compute->first_token, compute->tokens,
                                       compute->decoder->vocab, compute->gradient_scale);
 }

@@ -17,6 +17,10 @@
 extern "C" {
 #endif
 
+/* MW_BARE(a, b) is a, b: so MW_BARE parameters puts a list without its parentheses behind others
+ * (exec/operators/kernel_list.h). */
+#define MW_BARE(...) __VA_ARGS__
+
 /* Where the gradient of a parameter goes: data[...] are halves, or fp32 where fp32 is set;
  * accumulate adds to what is there (in fp32, rounded once). */
 struct mw_gradient {

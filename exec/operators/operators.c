@@ -46,7 +46,7 @@ static int64_t
 kernel_bytes(const struct mw_operators *operators)
 {
     int64_t embedding = operators->kernels->embedding_scratch_bytes(
-        operators->device, operators->sequences * operators->seq, operators->decoder.vocab);
+        operators->device, operators->sequences * operators->seq);
 
     return MAX(MAX(attention_bytes(operators), row_sums_bytes(operators)), embedding);
 }

@@ -1,7 +1,7 @@
 /*
  * kernel_table.h - the kernels of exec/device/cuda as tables like those of the cpu backend, for its
- * tests: operands are host memory, which mirrors on the device stand for.  NULL: attention and
- * gemm.
+ * tests: operands are host memory, which mirrors on the device stand for.  Scratch is the tables'
+ * own.  Of attention, q, k and v lie in one tensor, and so do their gradients.  gemm is NULL.
  */
 #ifndef MW_TESTS_CUDA_KERNEL_TABLE_H
 #define MW_TESTS_CUDA_KERNEL_TABLE_H
@@ -14,5 +14,9 @@ extern const struct mw_cpu_kernels mw_test_cuda_bf16, mw_test_cuda_fp16;
 
 /* Those of mw_test_dtype. */
 const struct mw_cuda_launches *mw_test_cuda_launches(void);
+const struct mw_cpu_kernels *mw_test_cuda_kernels(void);
+
+/* Whether all mirrors lie at multiples of 256 bytes (tests/cuda/mirrors.h). */
+extern bool mw_test_aligned;
 
 #endif

@@ -30,12 +30,8 @@ void *mw_mirror_scratch(struct mw_mirrors *mirrors, int64_t bytes);
 /* status: what the launch returned.  Reads back what kernels wrote. */
 void mw_mirrors_end(struct mw_mirrors *mirrors, int status);
 
-/* In halves, and in elements of fp32. */
+/* In halves. */
 #define MW_IN_HALF(mirrors, x, n) ((const uint16_t *)mw_mirror_in(mirrors, x, 2 * (n), 2))
-#define MW_IN_FP32(mirrors, x, n) ((const float *)mw_mirror_in(mirrors, x, 4 * (n), 4))
-#define MW_IN_INT32(mirrors, x, n) ((const int32_t *)mw_mirror_in(mirrors, x, 4 * (n), 4))
 #define MW_OUT_HALF(mirrors, x, n) ((uint16_t *)mw_mirror_out(mirrors, x, 2 * (n), 2))
-#define MW_OUT_FP32(mirrors, x, n) ((float *)mw_mirror_out(mirrors, x, 4 * (n), 4))
-#define MW_OUT_FP64(mirrors, x, n) ((double *)mw_mirror_out(mirrors, x, 8 * (n), 8))
 
 #endif

@@ -4,7 +4,6 @@
 
 #include "tests/attention_case.h"
 #include "tests/cuda/kernel_table.h"
-#include "tests/cuda/mirrors.h"
 
 static struct mw_ref_attention
 random_shape(int64_t seq, int64_t head_dim, int64_t kv_heads, int64_t group)
@@ -16,49 +15,25 @@ random_shape(int64_t seq, int64_t head_dim, int64_t kv_heads, int64_t group)
 /* Of shapes in fp16, whose kernels are those of bf16 but for conversions, every third. */
 #define STRIDE (mw_test_dtype == MW_DTYPE_FP16 ? 3 : 1)
 
-/* Whether operands lie at multiples of 256 bytes, or anywhere at times. */
-static bool aligned = true;
-
-static void
-begin(struct mw_mirrors *m)
-{
-    if (aligned)
-        mw_mirrors_begin_aligned(m);
-    else
-        mw_mirrors_begin(m);
-}
-
 static void
 forward(struct mw_attention_case *c)
 {
-    struct mw_mirrors m;
+    const uint16_t *q = c->fused;
 
-    begin(&m);
-    const uint16_t *q = MW_IN_HALF(&m, c->fused, c->rows * c->ld);
-    uint16_t *o = MW_OUT_HALF(&m, c->o.bits, c->o.n);
-    float *lse = MW_OUT_FP32(&m, c->lse, c->rows * c->plain.heads);
-    mw_mirrors_end(&m, mw_test_cuda_launches()->attention_forward(
-                           NULL, &c->shape, o, lse, q, q + mw_attention_case_k(c),
-                           q + mw_attention_case_v(c), NULL));
+    mw_test_cuda_kernels()->attention_forward(&c->shape, c->o.bits, c->lse, q,
+                                              q + mw_attention_case_k(c),
+                                              q + mw_attention_case_v(c), NULL);
 }
 
 static void
 backward(struct mw_attention_case *c)
 {
     int64_t k = mw_attention_case_k(c), v = mw_attention_case_v(c);
-    struct mw_mirrors m;
+    const uint16_t *q = c->fused;
+    uint16_t *dq = c->fused_gradient;
 
-    begin(&m);
-    const uint16_t *q = MW_IN_HALF(&m, c->fused, c->rows * c->ld);
-    uint16_t *dq = MW_OUT_HALF(&m, c->fused_gradient, c->rows * c->ld);
-    const uint16_t *d_o = MW_IN_HALF(&m, c->d_o.bits, c->d_o.n);
-    const uint16_t *o = MW_IN_HALF(&m, c->o.bits, c->o.n);
-    const float *lse = MW_IN_FP32(&m, c->lse, c->rows * c->plain.heads);
-    void *scratch =
-        mw_mirror_scratch(&m, mw_test_cuda_launches()->attention_scratch_bytes(&c->shape));
-    mw_mirrors_end(&m, mw_test_cuda_launches()->attention_backward(NULL, &c->shape, dq, dq + k,
-                                                                   dq + v, d_o, o, lse, q, q + k,
-                                                                   q + v, scratch));
+    mw_test_cuda_kernels()->attention_backward(&c->shape, dq, dq + k, dq + v, c->d_o.bits,
+                                               c->o.bits, c->lse, q, q + k, q + v, NULL);
 }
 
 static void
@@ -114,7 +89,7 @@ test_groups(gconstpointer data)
 static void
 test_unaligned(gconstpointer data)
 {
-    aligned = false;
+    mw_test_aligned = false;
     for (int round = 0; round < 10; round += STRIDE) {
         int64_t dim = 2 * mw_random_size(round == 0 ? 128 : 60);
         struct mw_ref_attention plain =
@@ -125,7 +100,7 @@ test_unaligned(gconstpointer data)
                                      random_shape(70, 254, 1, 1)};
     for (gsize i = 0; i < G_N_ELEMENTS(odd); i++)
         check(&odd[i], 1);
-    aligned = true;
+    mw_test_aligned = true;
 }
 
 /* The emulator takes blocks, warps and lanes in another order each time: the bits are the same. */
@@ -230,6 +205,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    mw_test_aligned = true;
     mw_add_kernel_test("attention/widths", test_widths);
     mw_add_kernel_test("attention/lengths", test_lengths);
     mw_add_kernel_test("attention/groups", test_groups);

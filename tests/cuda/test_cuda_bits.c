@@ -191,8 +191,8 @@ check_bias(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
     struct mw_tensor dy = mw_tensor_random(rows * ld, 1.0);
     struct gradients bias = gradients_random(columns);
 
-    k->bias_gradient(bias.got, dy.bits, ld, rows, columns);
-    mw_cpu_kernels(mw_test_dtype)->bias_gradient(bias.expected, dy.bits, ld, rows, columns);
+    k->bias_gradient(bias.got, dy.bits, ld, rows, columns, NULL);
+    mw_cpu_kernels(mw_test_dtype)->bias_gradient(bias.expected, dy.bits, ld, rows, columns, NULL);
     expect_gradients("dbias", &bias);
     mw_tensor_clear(&dy);
 }
@@ -206,9 +206,10 @@ check_weight(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
     const float *taken_off = g_test_rand_bit() ? mean : NULL;
     struct gradients weight = gradients_random(columns);
 
-    k->norm_weight_gradient(weight.got, dy.bits, x.bits, taken_off, rstd, rows, columns);
+    k->norm_weight_gradient(weight.got, dy.bits, x.bits, taken_off, rstd, rows, columns, NULL);
     mw_cpu_kernels(mw_test_dtype)
-        ->norm_weight_gradient(weight.expected, dy.bits, x.bits, taken_off, rstd, rows, columns);
+        ->norm_weight_gradient(weight.expected, dy.bits, x.bits, taken_off, rstd, rows, columns,
+                               NULL);
     expect_gradients("dweight", &weight);
     mw_tensor_clear(&dy);
     mw_tensor_clear(&x);

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "exec/device/cpu/kernels.h"
 #include "exec/device/cpu/matmul.h"
-#include "exec/operators/kernels_plain.h"
 
 #define ALIGNMENT 64
 
@@ -19,12 +18,6 @@ struct mw_cpu_device {
     struct mw_cpu_matmul *matmul;
     int threads;
 };
-
-static const struct mw_cpu_kernels *
-kernels_of(void *device)
-{
-    return ((struct mw_cpu_device *)device)->kernels;
-}
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -144,102 +137,31 @@ multiply(void *device, const struct mw_product *product, void *c, const uint16_t
     return told(cpu, mw_cpu_matmul_run(cpu->matmul, product, c, a, b, bias), error);
 }
 
-/* --- as they are called ---------------------------------------------------------------------- */
+/* --- kernels --------------------------------------------------------------------------------- */
 
-#define HAND_ON(name, parameters, ...)                                                             \
-    static void name parameters                                                                    \
-    {                                                                                              \
-        kernels_of(device)->name(__VA_ARGS__);                                                     \
-    }
-
-MW_PLAIN_KERNELS(HAND_ON)
-
-/* --- sums over rows -------------------------------------------------------------------------- */
-
-static int64_t
-row_sums_scratch_bytes(void *device, int64_t rows, int64_t columns)
-{
-    (void)device;
-    (void)rows;
-    (void)columns;
-    return 0;
-}
-
-static void
-norm_weight_gradient(void *device, struct mw_gradient dweight, const uint16_t *dy,
-                     const uint16_t *x, const float *mean, const float *rstd, int64_t rows,
-                     int64_t columns, void *scratch)
-{
-    (void)scratch;
-    kernels_of(device)->norm_weight_gradient(dweight, dy, x, mean, rstd, rows, columns);
-}
-
-static void
-bias_gradient(void *device, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy,
-              int64_t rows, int64_t columns, void *scratch)
-{
-    (void)scratch;
-    kernels_of(device)->bias_gradient(dbias, dy, ld_dy, rows, columns);
-}
-
-/* --- embeddings ------------------------------------------------------------------------------ */
-
-/* The order of the tokens. */
-static int64_t
-embedding_scratch_bytes(void *device, int64_t rows, int64_t vocab)
-{
-    (void)device;
-    (void)vocab;
-    return rows * (int64_t)sizeof(uint64_t);
-}
-
-/* --- attention ------------------------------------------------------------------------------- */
-
-static int64_t
-attention_scratch_bytes(void *device, const struct mw_attention *shape)
-{
-    struct mw_cpu_device *cpu = device;
-
-    return cpu->kernels->attention_scratch_bytes(shape, cpu->threads);
-}
-
-/* Scratch is for so many threads. */
-static void
-check_team(const struct mw_cpu_device *device)
+/* Of a team of threads that scratch is large enough for. */
+static const struct mw_cpu_kernels *
+kernels_of(const struct mw_cpu_device *device)
 {
 #if defined(_OPENMP)
     g_assert(omp_get_max_threads() <= device->threads);
-#else
-    (void)device;
 #endif
+    return device->kernels;
 }
 
-static void
-attention_forward(void *device, const struct mw_attention *shape, uint16_t *o, float *lse,
-                  const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
-{
-    check_team(device);
-    kernels_of(device)->attention_forward(shape, o, lse, q, k, v, scratch);
-}
-
-static void
-attention_backward(void *device, const struct mw_attention *shape, uint16_t *dq, uint16_t *dk,
-                   uint16_t *dv, const uint16_t *d_o, const uint16_t *o, const float *lse,
-                   const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
-{
-    check_team(device);
-    kernels_of(device)->attention_backward(shape, dq, dk, dv, d_o, o, lse, q, k, v, scratch);
-}
-
-/* --- loss ------------------------------------------------------------------------------------ */
-
-static void
-cross_entropy(void *device, double *loss, double *row_loss, uint16_t *logits, int64_t ld,
-              const int32_t *targets, int64_t rows, int64_t vocab, float scale)
-{
-    *loss += kernels_of(device)->cross_entropy(logits, ld, row_loss, logits, false, ld, targets,
-                                               rows, vocab, scale);
-}
+#define MW_KERNEL(name, parameters, arguments)                                                     \
+    static void name(void *device, MW_BARE parameters)                                             \
+    {                                                                                              \
+        kernels_of(device)->name arguments;                                                        \
+    }
+#define MW_KERNEL_SCRATCH(name, parameters, arguments)                                             \
+    static int64_t name(void *device, MW_BARE parameters)                                          \
+    {                                                                                              \
+        const struct mw_cpu_device *cpu = device;                                                  \
+                                                                                                   \
+        return cpu->kernels->name(MW_BARE arguments, cpu->threads);                                \
+    }
+#include "exec/operators/kernel_list.h"
 
 const struct mw_kernels mw_cpu_device_kernels = {
     .device_name = "cpu",
@@ -251,15 +173,7 @@ const struct mw_kernels mw_cpu_device_kernels = {
     .copy_rows = copy_rows,
     .prepare = prepare,
     .multiply = multiply,
-    .row_sums_scratch_bytes = row_sums_scratch_bytes,
-    .norm_weight_gradient = norm_weight_gradient,
-    .bias_gradient = bias_gradient,
-    .embedding_scratch_bytes = embedding_scratch_bytes,
-    .attention_scratch_bytes = attention_scratch_bytes,
-    .attention_forward = attention_forward,
-    .attention_backward = attention_backward,
-    .cross_entropy = cross_entropy,
-    /* clang-format off */
-    MW_PLAIN_KERNELS(MW_PLAIN_ENTRY)
-    /* clang-format on */
+#define MW_KERNEL(name, parameters, arguments) .name = name,
+#define MW_KERNEL_SCRATCH MW_KERNEL
+#include "exec/operators/kernel_list.h"
 };

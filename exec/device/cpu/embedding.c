@@ -94,11 +94,20 @@ clear(struct mw_gradient g, int64_t first, int64_t n)
     memset((char *)g.data + (size_t)first * element_bytes, 0, (size_t)n * element_bytes);
 }
 
+/* The order of the tokens. */
+int64_t
+MW_CPU(embedding_scratch_bytes)(int64_t rows, int threads)
+{
+    (void)threads;
+    return rows * (int64_t)sizeof(uint64_t);
+}
+
 void
 MW_CPU(embedding_backward)(struct mw_gradient dweight, const uint16_t *dy, const int32_t *tokens,
                            int64_t rows, int64_t columns, int32_t first, int32_t count,
-                           uint64_t *order)
+                           void *scratch)
 {
+    uint64_t *order = scratch;
     if (!dweight.accumulate) {
 #pragma omp parallel for schedule(static)
         for (int64_t id = 0; id < count; id++)

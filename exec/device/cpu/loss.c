@@ -119,10 +119,10 @@ row_entropy(uint16_t *d, const void *row, bool fp32, int32_t target, int64_t voc
     return log(sum) + (double)max - (double)at_target;
 }
 
-double
-MW_CPU(cross_entropy)(uint16_t *dlogits, int64_t ld_dlogits, double *row_loss, const void *logits,
-                      bool logits_fp32, int64_t ld_logits, const int32_t *targets, int64_t rows,
-                      int64_t vocab, float scale)
+void
+MW_CPU(cross_entropy)(double *loss, double *row_loss, uint16_t *dlogits, int64_t ld_dlogits,
+                      const void *logits, bool logits_fp32, int64_t ld_logits,
+                      const int32_t *targets, int64_t rows, int64_t vocab, float scale)
 {
     int64_t row_bytes = ld_logits * (int64_t)(logits_fp32 ? sizeof(float) : sizeof(uint16_t));
 #pragma omp parallel for schedule(static)
@@ -144,5 +144,5 @@ MW_CPU(cross_entropy)(uint16_t *dlogits, int64_t ld_dlogits, double *row_loss, c
     double total = 0.0;
     for (int64_t r = 0; r < rows; r++)
         total += row_loss[r];
-    return total;
+    *loss += total;
 }

@@ -1,8 +1,16 @@
 /* The tables of launches, one for each type of 16-bit elements. */
 #include "exec/device/cuda/half.h"
 
-#define ROW_BF16(name) .name = mw_cuda_##name##_bf16,
-#define ROW_FP16(name) .name = mw_cuda_##name##_fp16,
+const struct mw_cuda_launches mw_cuda_launches_bf16 = {
+#define MW_KERNEL(name, parameters, arguments) .name = mw_cuda_##name##_bf16,
+#define MW_KERNEL_PASS MW_KERNEL
+#define MW_KERNEL_SCRATCH MW_KERNEL
+#include "exec/operators/kernel_list.h"
+};
 
-const struct mw_cuda_launches mw_cuda_launches_bf16 = {MW_CUDA_LAUNCHES(ROW_BF16)};
-const struct mw_cuda_launches mw_cuda_launches_fp16 = {MW_CUDA_LAUNCHES(ROW_FP16)};
+const struct mw_cuda_launches mw_cuda_launches_fp16 = {
+#define MW_KERNEL(name, parameters, arguments) .name = mw_cuda_##name##_fp16,
+#define MW_KERNEL_PASS MW_KERNEL
+#define MW_KERNEL_SCRATCH MW_KERNEL
+#include "exec/operators/kernel_list.h"
+};

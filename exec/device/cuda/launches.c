@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "exec/device/cuda/kernels.h"
 #include "exec/device/cuda/queue.h"
-#include "exec/operators/kernels_plain.h"
 
 /* Keeps the first status that is bad. */
 static void
@@ -31,9 +30,6 @@ launches_of(void *device)
 {
     return ((struct mw_cuda_device *)device)->launches;
 }
-
-#define LAUNCH(device, name, ...)                                                                  \
-    keep(device, launches_of(device)->name(mw_cuda_stream(), __VA_ARGS__), "kernel " #name)
 
 static bool
 suits(void *device, const struct mw_decoder *decoder, GError **error)
@@ -112,80 +108,20 @@ multiply(void *device, const struct mw_product *product, void *c, const uint16_t
     return mw_cuda_matmul_run(cuda->matmul, mw_cuda_stream(), product, c, a, b, bias, error);
 }
 
-/* --- as they are called ---------------------------------------------------------------------- */
+/* --- kernels --------------------------------------------------------------------------------- */
 
-#define HAND_ON(name, parameters, ...)                                                             \
-    static void name parameters                                                                    \
+#define MW_KERNEL(name, parameters, arguments)                                                     \
+    static void name(void *device, MW_BARE parameters)                                             \
     {                                                                                              \
-        LAUNCH(device, name, __VA_ARGS__);                                                         \
+        keep(device, launches_of(device)->name(mw_cuda_stream(), MW_BARE arguments),               \
+             "kernel " #name);                                                                     \
     }
-
-MW_PLAIN_KERNELS(HAND_ON)
-
-/* --- sums over rows -------------------------------------------------------------------------- */
-
-static int64_t
-row_sums_scratch_bytes(void *device, int64_t rows, int64_t columns)
-{
-    return launches_of(device)->row_sums_scratch_bytes(rows, columns);
-}
-
-static void
-norm_weight_gradient(void *device, struct mw_gradient dweight, const uint16_t *dy,
-                     const uint16_t *x, const float *mean, const float *rstd, int64_t rows,
-                     int64_t columns, void *scratch)
-{
-    LAUNCH(device, norm_weight_gradient, dweight, dy, x, mean, rstd, rows, columns, scratch);
-}
-
-static void
-bias_gradient(void *device, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy,
-              int64_t rows, int64_t columns, void *scratch)
-{
-    LAUNCH(device, bias_gradient, dbias, dy, ld_dy, rows, columns, scratch);
-}
-
-/* --- embeddings ------------------------------------------------------------------------------ */
-
-static int64_t
-embedding_scratch_bytes(void *device, int64_t rows, int64_t vocab)
-{
-    (void)vocab;
-    return launches_of(device)->embedding_scratch_bytes(rows);
-}
-
-/* --- attention ------------------------------------------------------------------------------- */
-
-static int64_t
-attention_scratch_bytes(void *device, const struct mw_attention *shape)
-{
-    return launches_of(device)->attention_scratch_bytes(shape);
-}
-
-static void
-attention_forward(void *device, const struct mw_attention *shape, uint16_t *o, float *lse,
-                  const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
-{
-    LAUNCH(device, attention_forward, shape, o, lse, q, k, v, scratch);
-}
-
-static void
-attention_backward(void *device, const struct mw_attention *shape, uint16_t *dq, uint16_t *dk,
-                   uint16_t *dv, const uint16_t *d_o, const uint16_t *o, const float *lse,
-                   const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
-{
-    LAUNCH(device, attention_backward, shape, dq, dk, dv, d_o, o, lse, q, k, v, scratch);
-}
-
-/* --- loss ------------------------------------------------------------------------------------ */
-
-static void
-cross_entropy(void *device, double *loss, double *row_loss, uint16_t *logits, int64_t ld,
-              const int32_t *targets, int64_t rows, int64_t vocab, float scale)
-{
-    LAUNCH(device, cross_entropy, loss, row_loss, logits, ld, logits, false, ld, targets, rows,
-           vocab, scale);
-}
+#define MW_KERNEL_SCRATCH(name, parameters, arguments)                                             \
+    static int64_t name(void *device, MW_BARE parameters)                                          \
+    {                                                                                              \
+        return launches_of(device)->name arguments;                                                \
+    }
+#include "exec/operators/kernel_list.h"
 
 const struct mw_kernels mw_cuda_kernels = {
     .device_name = "GPU",
@@ -197,15 +133,7 @@ const struct mw_kernels mw_cuda_kernels = {
     .copy_rows = copy_rows,
     .prepare = prepare,
     .multiply = multiply,
-    .row_sums_scratch_bytes = row_sums_scratch_bytes,
-    .norm_weight_gradient = norm_weight_gradient,
-    .bias_gradient = bias_gradient,
-    .embedding_scratch_bytes = embedding_scratch_bytes,
-    .attention_scratch_bytes = attention_scratch_bytes,
-    .attention_forward = attention_forward,
-    .attention_backward = attention_backward,
-    .cross_entropy = cross_entropy,
-    /* clang-format off */
-    MW_PLAIN_KERNELS(MW_PLAIN_ENTRY)
-    /* clang-format on */
+#define MW_KERNEL(name, parameters, arguments) .name = name,
+#define MW_KERNEL_SCRATCH MW_KERNEL
+#include "exec/operators/kernel_list.h"
 };

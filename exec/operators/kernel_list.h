@@ -1,0 +1,182 @@
+/*
+ * kernel_list.h - every kernel, once: name, parameters, arguments.  All else that names each kernel
+ * is made from this list: the tables of functions (exec/operators/kernels.h,
+ * exec/device/cpu/kernels.h, exec/device/cuda/kernels.h), the declarations for each instruction set
+ * and element type, the functions of a device that hand a call on, the fakes of CUDA kernels.
+ *
+ * Define what a row becomes, then include this file, as often as needed; it has no include guard.
+ * Rows whose macro is not defined vanish; all three macros are undefined at the end.
+ *
+ *   MW_KERNEL(name, parameters, arguments)          of operators: part of every device
+ *   MW_KERNEL_PASS(name, parameters, arguments)     over vectors: for a backend's own passes
+ *   MW_KERNEL_SCRATCH(name, parameters, arguments)  bytes of scratch that a kernel needs
+ *
+ * parameters and arguments stand in parentheses; MW_BARE(exec/operators/kernel_types.h) takes those
+ * off.  What a device adds (itself, a stream, a number of threads) is not in the list.
+ *
+ * Data are as exec/operators/kernel_types.h says.  The caller owns every buffer; no kernel
+ * allocates.  Outputs need no initial value unless they accumulate.  Inputs and outputs overlap
+ * only where it says so, and then exactly.  `scratch` is as large as the kernel's *_scratch_bytes
+ * says (NULL for 0), and lies at a multiple of 64 bytes; its content lasts for one call.
+ */
+#include "exec/operators/kernel_types.h"
+
+#ifndef MW_KERNEL
+#define MW_KERNEL(name, parameters, arguments)
+#endif
+#ifndef MW_KERNEL_PASS
+#define MW_KERNEL_PASS(name, parameters, arguments)
+#endif
+#ifndef MW_KERNEL_SCRATCH
+#define MW_KERNEL_SCRATCH(name, parameters, arguments)
+#endif
+
+/* clang-format off */
+
+/* --- elementwise, n elements ----------------------------------------------------------------- */
+
+/* out = a + b; out may be a or b. */
+MW_KERNEL(add, (uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n), (out, a, b, n))
+
+MW_KERNEL_PASS(widen, (float *out, const uint16_t *x, int64_t n), (out, x, n))
+MW_KERNEL_PASS(narrow, (uint16_t *out, const float *x, int64_t n), (out, x, n))
+/* sum[i] += x[i] */
+MW_KERNEL_PASS(accumulate, (float *sum, const uint16_t *x, int64_t n), (sum, x, n))
+
+/* --- activations, n elements; dx may be dy --------------------------------------------------- */
+
+/* x/2 * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): "gelu_new" */
+MW_KERNEL(gelu_forward, (uint16_t *y, const uint16_t *x, int64_t n), (y, x, n))
+MW_KERNEL(gelu_backward,
+          (uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n), (dx, dy, x, n))
+/* x/2 * (1 + erf(x / sqrt(2))): "gelu" */
+MW_KERNEL(gelu_erf_forward, (uint16_t *y, const uint16_t *x, int64_t n), (y, x, n))
+MW_KERNEL(gelu_erf_backward,
+          (uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n), (dx, dy, x, n))
+MW_KERNEL(relu_forward, (uint16_t *y, const uint16_t *x, int64_t n), (y, x, n))
+MW_KERNEL(relu_backward,
+          (uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n), (dx, dy, x, n))
+/* y = silu(gate) * up; dgate may be gate and dup may be up. */
+MW_KERNEL(swiglu_forward,
+          (uint16_t *y, const uint16_t *gate, const uint16_t *up, int64_t n), (y, gate, up, n))
+MW_KERNEL(swiglu_backward,
+          (uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const uint16_t *gate,
+           const uint16_t *up, int64_t n),
+          (dgate, dup, dy, gate, up, n))
+
+/* --- norms over rows of `columns` ------------------------------------------------------------ */
+
+/* mean and rstd [rows] are written for the backward pass.
+ * y = (x - mean) * rstd * weight + bias;  y = x * rstd * weight.  dx may be dy.
+ * dx_add, if not NULL, [rows, columns], is added to dx (the residual path); it may be dx. */
+MW_KERNEL(layernorm_forward,
+          (uint16_t *y, float *mean, float *rstd, const uint16_t *x, const uint16_t *weight,
+           const uint16_t *bias, int64_t rows, int64_t columns, float eps),
+          (y, mean, rstd, x, weight, bias, rows, columns, eps))
+MW_KERNEL(layernorm_backward,
+          (uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const uint16_t *x,
+           const uint16_t *weight, const float *mean, const float *rstd, int64_t rows,
+           int64_t columns),
+          (dx, dx_add, dy, x, weight, mean, rstd, rows, columns))
+MW_KERNEL(rmsnorm_forward,
+          (uint16_t *y, float *rstd, const uint16_t *x, const uint16_t *weight, int64_t rows,
+           int64_t columns, float eps),
+          (y, rstd, x, weight, rows, columns, eps))
+MW_KERNEL(rmsnorm_backward,
+          (uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const uint16_t *x,
+           const uint16_t *weight, const float *rstd, int64_t rows, int64_t columns),
+          (dx, dx_add, dy, x, weight, rstd, rows, columns))
+
+/* --- sums over rows: gradients of weights and biases ----------------------------------------- */
+
+MW_KERNEL_SCRATCH(row_sums_scratch_bytes, (int64_t rows, int64_t columns), (rows, columns))
+/* dweight (+)= sum of dy * (x - mean) * rstd; mean is 0 where it is NULL, for rmsnorm. */
+MW_KERNEL(norm_weight_gradient,
+          (struct mw_gradient dweight, const uint16_t *dy, const uint16_t *x, const float *mean,
+           const float *rstd, int64_t rows, int64_t columns, void *scratch),
+          (dweight, dy, x, mean, rstd, rows, columns, scratch))
+/* dbias (+)= sum of dy. */
+MW_KERNEL(bias_gradient,
+          (struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64_t rows,
+           int64_t columns, void *scratch),
+          (dbias, dy, ld_dy, rows, columns, scratch))
+
+/* --- embeddings ------------------------------------------------------------------------------ */
+
+/* y[t] = weight[tokens[t] - first] where that row is in [0, count); other rows of y stay as they
+ * are, so that a table cut in tiles fills y tile by tile. */
+MW_KERNEL(embedding_forward,
+          (uint16_t *y, const uint16_t *weight, const int32_t *tokens, int64_t rows,
+           int64_t columns, int32_t first, int32_t count),
+          (y, weight, tokens, rows, columns, first, count))
+MW_KERNEL_SCRATCH(embedding_scratch_bytes, (int64_t rows), (rows))
+/* dweight[id - first] (+)= the sum of dy[t] over tokens[t] == id, in order of t; rows of no token
+ * become 0 unless accumulated. */
+MW_KERNEL(embedding_backward,
+          (struct mw_gradient dweight, const uint16_t *dy, const int32_t *tokens, int64_t rows,
+           int64_t columns, int32_t first, int32_t count, void *scratch),
+          (dweight, dy, tokens, rows, columns, first, count, scratch))
+/* y[b * seq + p] += weight[p] for `batch` sequences, and dweight[p] (+)= their sum over b.
+ * dweight has `positions` >= seq rows; those from seq on become 0 unless accumulated. */
+MW_KERNEL(position_forward,
+          (uint16_t *y, const uint16_t *weight, int64_t batch, int64_t seq, int64_t columns),
+          (y, weight, batch, seq, columns))
+MW_KERNEL(position_backward,
+          (struct mw_gradient dweight, const uint16_t *dy, int64_t batch, int64_t seq,
+           int64_t columns, int64_t positions),
+          (dweight, dy, batch, seq, columns, positions))
+/* In place, by Hugging Face's convention (element i pairs with i + head_dim / 2): x holds rows of
+ * `heads` heads, ld apart; table is mw_rope_table's.  inverse: the backward pass. */
+MW_KERNEL(rope,
+          (uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
+           int64_t head_dim, int64_t ld, bool inverse),
+          (x, table, batch, seq, heads, head_dim, ld, inverse))
+
+/* --- attention ------------------------------------------------------------------------------- */
+
+MW_KERNEL_SCRATCH(attention_scratch_bytes, (const struct mw_attention *shape), (shape))
+/* lse [batch, heads, seq] is the log-sum-exp of each row of scaled scores.
+ * Backward: dq, dk, dv are laid out as q, k, v; they must not overlap the inputs. */
+MW_KERNEL(attention_forward,
+          (const struct mw_attention *shape, uint16_t *o, float *lse, const uint16_t *q,
+           const uint16_t *k, const uint16_t *v, void *scratch),
+          (shape, o, lse, q, k, v, scratch))
+MW_KERNEL(attention_backward,
+          (const struct mw_attention *shape, uint16_t *dq, uint16_t *dk, uint16_t *dv,
+           const uint16_t *d_o, const uint16_t *o, const float *lse, const uint16_t *q,
+           const uint16_t *k, const uint16_t *v, void *scratch),
+          (shape, dq, dk, dv, d_o, o, lse, q, k, v, scratch))
+
+/* --- loss: mean or sum is up to the scale ---------------------------------------------------- */
+
+/* Row r: row_loss[r] = log(sum(exp(logits[r]))) - logits[r][targets[r]], and, where dlogits is not
+ * NULL, dlogits[r] = scale * (softmax(logits[r]) - onehot(targets[r])), 0 from `vocab` to
+ * ld_dlogits.  A row whose target is -1 has loss 0 and gradient 0.  logits has 16 bits or is fp32;
+ * dlogits may be the same memory if rows start at the same addresses.  *loss += the sum of
+ * row_loss, in a fixed order: host memory that the device reaches, read when the kernel is done. */
+MW_KERNEL(cross_entropy,
+          (double *loss, double *row_loss, uint16_t *dlogits, int64_t ld_dlogits,
+           const void *logits, bool logits_fp32, int64_t ld_logits, const int32_t *targets,
+           int64_t rows, int64_t vocab, float scale),
+          (loss, row_loss, dlogits, ld_dlogits, logits, logits_fp32, ld_logits, targets, rows,
+           vocab, scale))
+
+/* --- optimizer ------------------------------------------------------------------------------- */
+
+/* w, m, v in place; param (if not NULL) becomes w in 16 bits; grad has 16 bits or is fp32.  One
+ * pass: 28 bytes of memory traffic per parameter with gradients of 16 bits. */
+MW_KERNEL_PASS(adamw,
+               (const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+                const void *grad, bool grad_fp32, int64_t n),
+               (step, w, m, v, param, grad, grad_fp32, n))
+/* partial[i] = the sum of squares of elements [i, i + 1) * MW_NORM_BLOCK of grad, in fp64:
+ * infinite or NaN exactly where an element is.  grad starts at a multiple of the block. */
+MW_KERNEL_PASS(square_sums,
+               (double *partial, const void *grad, bool grad_fp32, int64_t n),
+               (partial, grad, grad_fp32, n))
+
+/* clang-format on */
+
+#undef MW_KERNEL
+#undef MW_KERNEL_PASS
+#undef MW_KERNEL_SCRATCH
