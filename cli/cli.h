@@ -13,22 +13,21 @@
 #include "report/report.h"
 #include "study/study.h"
 
-/* The rule of 1 and 2.  CLI_USAGE: the command, or a file or folder that it names, cannot be used
- * as it is, and that shows before anything is trained, measured, deleted or written: another
- * command is the way out.  CLI_FAILED: the same command may do once something else is mended: what
- * failed while it ran, room, a device, a rank, and what an earlier run left that is damaged, lost
- * or in use.  Errors say which by their codes (base/error.h); cli_named is for those of
- * MW_ERROR_IO. */
+/* Statuses 1 and 2 differ by the way out.  CLI_USAGE: the command, or a file or folder that it
+ * names, cannot be used as it is.  That shows before anything is trained, measured, deleted or
+ * written, and another command is needed.  CLI_FAILED: the same command may succeed once something
+ * else is mended: disk space, a device, a rank, or what an earlier run left damaged, lost or in
+ * use. An error's code says which (base/error.h); cli_named is for those of MW_ERROR_IO. */
 enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
 
-/* And a signal's number, as shells give it where a signal ends a program: 130 by Ctrl-C. */
+/* Plus the signal's number, as shells report a program that a signal ended: 130 for Ctrl-C. */
 #define CLI_SIGNALLED 128
 
 struct cli_verb {
     const char *name;
     const char *summary;
-    const char *arguments; /* beside options, as usage shows them; "" for none */
-    const char *examples;  /* commands, a line each */
+    const char *arguments; /* what usage shows beside the options; "" for nothing */
+    const char *examples;  /* one command per line */
     const char *details;   /* what help says below the options, in lines of any length; or NULL */
     int (*run)(int argc, char **argv);
 };
@@ -58,9 +57,9 @@ struct cli_request {
  * `strategies` is what -s said, or NULL. */
 typedef bool (*cli_complete)(struct cli_request *request, char **strategies, GError **error);
 
-/* Looks at what the verb's own options said, and where this machine is about to be measured for it
- * (`measures`), at all that the verb reads and could refuse: the request has model and settings
- * then, and no hardware. */
+/* Checks the verb's own options; if this machine is about to be measured (`measures`), also all
+ * that the verb reads and could refuse.  The request then has model and settings, and no
+ * hardware. */
 typedef bool (*cli_check)(const struct cli_request *request, bool measures, GError **error);
 
 /* Parses the options of `verb` (plan, simulate, run, compare) and `more` (may be NULL), and lets
@@ -70,24 +69,25 @@ int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *m
                     cli_complete complete, cli_check check, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));
 
-/* Whether a file that is written in the end can be; NULL: there is no such file. */
+/* Whether a file that will be written in the end can be; NULL: there is no such file. */
 bool cli_check_output(const char *path, GError **error);
 
-/* Whatever was printed reaches standard output, or CLI_FAILED with a line that says so. */
+/* Flushes standard output; CLI_FAILED, with a line that says why, if something did not arrive. */
 int cli_flush(void);
 
-/* From now on a reader who goes away (`| head`, or a `| tee` that Ctrl-C ended) does not end the
- * process: what is written to it fails, and what the verb makes besides its text is finished.
- * Verbs that only print end as others do. */
+/* From now on a reader that goes away (`| head`, or a `| tee` that Ctrl-C ended) does not end the
+ * process: writing to it fails, and the verb finishes what it makes beside its text.  Verbs that
+ * only print do not call this. */
 void cli_outlive_readers(void);
 
 /* Prints `memwall: MESSAGE` on standard error as one line: control characters as \n or \x1b. */
 void cli_say(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
-/* `good`, of a look at what the command names before it begins: MW_ERROR_IO is MW_ERROR_INVALID. */
+/* Returns `good`, the outcome of a check of what the command names; makes MW_ERROR_IO of such a
+ * check MW_ERROR_INVALID. */
 bool cli_named(bool good, GError **error);
 
-/* The exit status of the error's code; and says the error before. */
+/* The exit status that belongs to the error's code; cli_fail prints the error first. */
 int cli_exit_of(const GError *error);
 int cli_fail(const GError *error);
 

@@ -1,4 +1,4 @@
-/* compare.h - a run beside its prediction, as a request asks for it. */
+/* compare.h - reports a run beside its prediction, in the form that a request asks for. */
 #ifndef MW_CLI_COMPARE_H
 #define MW_CLI_COMPARE_H
 
@@ -13,8 +13,8 @@ struct cli_measured {
     const char *machine;
 };
 
-/* Trace and plot, where the request names them; then on standard output JSON where it asks for it,
- * else the table, or of it (`brief`) one line. */
+/* Writes trace and plot, if the request names them; then prints JSON, if it asks for that, else the
+ * table, or one line of it if `brief`. */
 bool cli_compare_report(const struct cli_request *request, const struct cli_measured *it,
                         bool brief, GError **error);
 

@@ -46,7 +46,7 @@ cli_limits_parse(struct cli_limits *limits, char *const *texts, GError **error)
     return true;
 }
 
-/* Returns the part of the rate that is left. */
+/* Returns the fraction of the rate that is left. */
 static double
 limit(double *bytes_per_s, double limit)
 {
@@ -58,8 +58,9 @@ limit(double *bytes_per_s, double limit)
     return limit / before;
 }
 
-/* Held back, reads and writes leave each other the drive's time, and what moves leaves the cores
- * to others while it waits.  What a node has is for all its ranks, each with such a lane. */
+/* Reads and writes that are held back leave the drive to each other, and copies that are held back
+ * leave the cores to others while they wait.  A node's rates are for all its ranks, each of which
+ * has such a lane. */
 void
 cli_limits_apply(const struct cli_limits *limits, int ranks, struct mw_hardware *hw)
 {

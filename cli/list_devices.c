@@ -10,7 +10,7 @@
 #include "exec/device/cpu/kernels.h"
 #include "report/wrap.h"
 
-/* Those that this machine runs, from the slowest to the fastest. */
+/* The instruction sets that this machine runs, from the slowest to the fastest. */
 static void
 list_instruction_sets(struct mw_json_writer *json)
 {

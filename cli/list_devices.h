@@ -1,4 +1,4 @@
-/* list_devices.h - `memwall list devices`: what was built in, and what of it is here. */
+/* list_devices.h - `memwall list devices`: what was built in, and which of it this machine has. */
 #ifndef MW_CLI_LIST_DEVICES_H
 #define MW_CLI_LIST_DEVICES_H
 

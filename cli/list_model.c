@@ -18,7 +18,7 @@ struct rows {
     struct mw_shape shape;
 };
 
-/* What is at the ends is never recomputed: only blocks are, from their checkpoints. */
+/* Only blocks are recomputed, from their checkpoints; the ends of the model never are. */
 static void
 add_operator(struct row *row, const struct mw_operator_info *info, bool in_layer)
 {
@@ -57,7 +57,7 @@ is_there(const struct row *row)
     return row->params || row->forward_flops || row->saved_bytes;
 }
 
-/* The paper's count of all FLOPs of a step: forward, backward twice, recompute. */
+/* The paper's count of a step's FLOPs: forward, twice that in backward, and the recompute. */
 static double
 paper_flops(const struct mw_model *model, int64_t seq)
 {

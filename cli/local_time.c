@@ -3,7 +3,7 @@
 #include <glib.h>
 #include <time.h>
 
-/* GLib's own warns of a zone that it cannot read, and then has no time at all. */
+/* GLib's function warns of a zone that it cannot read, and then returns no time at all. */
 char *
 cli_local_time(int64_t seconds, const char *format)
 {

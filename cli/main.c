@@ -42,7 +42,7 @@ print_help(FILE *out)
     }
 }
 
-/* What was typed or read may hold line ends and terminal codes; a message stays one plain line. */
+/* Text that was typed or read may hold line ends and terminal codes; a message stays one line. */
 static char *
 one_line(const char *text)
 {
@@ -64,7 +64,7 @@ one_line(const char *text)
     return g_string_free(line, FALSE);
 }
 
-/* What was typed or read may be long; how a message begins and ends says what is wrong. */
+/* Text that was typed or read may be long; the begin and the end of a message say what is wrong. */
 static char *
 shortened(const char *line)
 {
@@ -211,7 +211,7 @@ start(int argc, char **argv)
 {
     set_environment();
     cli_progress_line_begin();
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit on files then fails and is told */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on file sizes then fails with an error */
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); /* figures read the same everywhere */
     if (argc < 2) {

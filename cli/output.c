@@ -17,7 +17,7 @@ cli_say_unwritten(const struct cli_request *request)
             cli_say("%s: not written, as the plan does not fit", paths[i]);
 }
 
-/* Of one strategy: options of files refuse several. */
+/* There is one strategy where there are files: their options refuse several. */
 static bool
 write_files(const struct cli_request *request, const struct memwall_answer *answer, GError **error)
 {

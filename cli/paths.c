@@ -50,7 +50,7 @@ is_in(const struct place *file, const struct place *folder)
     return file->in_folder && folder->there && cli_path_is_same(&file->folder, &folder->file);
 }
 
-/* Of a set in several files, which their folder or the index's has. */
+/* Weights in several files: their folder, or that of their index, holds them. */
 static bool
 is_of_weights(const struct place *file, const struct place *weights)
 {
@@ -83,7 +83,7 @@ reads_it(enum cli_path_use use, const struct place *one, const struct place *two
     return use == CLI_PATH_READS_WEIGHTS && is_of_weights(one, two);
 }
 
-/* What `other` does with the file that is written at `one`, or in and with the folder. */
+/* What `other` does with the file that `one` writes, or with its folder. */
 static const char *
 verdict(const struct cli_path *written, const struct place *one, const struct cli_path *other,
         const struct place *two)
@@ -121,15 +121,15 @@ conflict_at(const struct cli_path *written, const char *at, const struct cli_pat
     return what;
 }
 
-/* A folder that is made may be written "out/", "out/." or by way of one that is not there, and is
- * found by what that comes to.  NULL: a file's name has to be as it is. */
+/* A folder to be made may be named "out/" or "out/.", or by way of a folder that does not exist:
+ * all mean the same.  NULL: a file's name stays as it is. */
 static char *
 folder_of(const struct cli_path *path)
 {
     return path->use == CLI_PATH_REPLACES ? g_canonicalize_filename(path->path, NULL) : NULL;
 }
 
-/* Of both by name, and by where the name leads. */
+/* Compares both by name, and by where the names lead. */
 static const char *
 conflict(const struct cli_path *written, const struct cli_path *asked)
 {
@@ -162,7 +162,8 @@ is_given(const struct cli_path *path)
     return path->path && *path->path;
 }
 
-/* Of two that are written the later is named first, and a folder behind what lies in it. */
+/* Of two files that are written the message names the later one first, and a folder after the file
+ * that lies in it. */
 static bool
 is_asked(const struct cli_path *paths, size_t i, size_t j)
 {

@@ -1,8 +1,8 @@
 /*
- * paths.h - the files of a command line: what it writes is neither what it reads, nor where a run
- * keeps its state, nor another thing that it writes, nor part of what other commands have left to
- * be gone on with (paths_kept.h), by whatever name: files are the same by device and inode, those
- * that are not there yet by folder and name, and a link is also what it leads to.
+ * paths.h - checks the files of a command line against each other.  A command must not write what
+ * it reads, what a run keeps its state in, the same file twice, or a part of what a resume needs
+ * (paths_kept.h), whatever the names.  Files are the same if device and inode are, or folder and
+ * name for files that do not exist yet; a link stands for itself and for its target.
  */
 #ifndef MW_CLI_PATHS_H
 #define MW_CLI_PATHS_H
@@ -23,15 +23,15 @@ enum cli_path_use {
 
 struct cli_path {
     enum cli_path_use use;
-    const char *option; /* as it is written, with its dashes; or what else names the file */
+    const char *option; /* with its dashes; or what else names the file */
     const char *path;   /* NULL: not given */
 };
 
-/* Whether both are of the same file or folder. */
+/* Whether both lead to the same file or folder. */
 bool cli_path_is_same(const struct stat *a, const struct stat *b);
 
-/* False with *error, one line that has both options.  A device, such as /dev/null, may be written
- * by several. */
+/* False with *error, one line that names both options.  Several may write to a device, such as
+ * /dev/null. */
 bool cli_paths_check(const struct cli_path *paths, size_t count, GError **error);
 
 #endif

@@ -1,4 +1,4 @@
-/* What plan, simulate, run and compare ask, from words to a question. */
+/* Turns the options of plan, simulate, run and compare into a question. */
 #include <string.h>
 
 #include "base/error.h"
@@ -14,7 +14,7 @@
 #include "report/measured.h"
 #include "study/plan_file.h"
 
-/* Plan and simulate ask through the library, which reads the question by itself. */
+/* plan and simulate ask through the library, which reads the question itself. */
 static bool
 asks_library(const struct cli_verb *verb)
 {
@@ -40,7 +40,7 @@ ask_profile(struct cli_request *request, const char *outlook, GError **error)
     return true;
 }
 
-/* All but the hardware, which may have to be measured. */
+/* Asks for all but the hardware, which may have to be measured first. */
 static bool
 ask(struct cli_request *request, const struct cli_request_words *words, const struct cli_verb *verb,
     GError **error)
@@ -127,7 +127,7 @@ check_plan_text(const char *path, GError **error)
     return plan != NULL;
 }
 
-/* A run has as many GPUs as processes were started, so nothing is known of the machine. */
+/* A run has as many GPUs as processes were started, so the machine is not known yet. */
 static bool
 check_run_settings(struct cli_request *trial, GError **error)
 {
@@ -139,7 +139,7 @@ check_run_settings(struct cli_request *trial, GError **error)
     return false;
 }
 
-/* No measurement is for a question that would be refused. */
+/* Refuses before a machine is measured in vain. */
 static bool
 check_before_measuring(const struct cli_request *request, const struct cli_verb *verb,
                        cli_check check, GError **error)
@@ -164,7 +164,7 @@ check_before_measuring(const struct cli_request *request, const struct cli_verb 
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* For verbs that need more than the library's answer. */
+/* run and compare need more than the library's answer. */
 static bool
 read_question(struct cli_request *request, GError **error)
 {

@@ -1,4 +1,4 @@
-/* What of a request contradicts itself, before anything is asked. */
+/* Refuses options that contradict each other, before anything is asked. */
 #include <string.h>
 
 #include "base/error.h"
@@ -19,7 +19,7 @@ strategy_count(const struct cli_request *request)
     return count;
 }
 
-/* The first of the options that was given, as it is written; NULL if none was. */
+/* The first of these options that was given, with its dashes; NULL: none was. */
 static const char *
 plan_option(const struct cli_request *request)
 {

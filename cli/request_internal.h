@@ -1,27 +1,28 @@
 /*
- * request_internal.h - the parts of a request: words, and what contradicts what.
+ * request_internal.h - reading the words of a request, and checking them against each other.
  */
 #ifndef MW_CLI_REQUEST_INTERNAL_H
 #define MW_CLI_REQUEST_INTERNAL_H
 
 #include "cli/cli.h"
 
-/* Words that are gone when the request is made; owned. */
+/* Words that are needed only until the question is set; owned. */
 struct cli_request_words {
     char *strategies, *outlook;
     gboolean help;
 };
 
-/* Reads the options of `verb` and `more` into both, and the plan's or the run's file; or prints
- * help. */
+/* Reads the options of `verb` and of `more` into both, and the file argument of simulate and
+ * compare; or prints help. */
 bool cli_request_read_words(struct cli_request *request, struct cli_request_words *words,
                             const struct cli_verb *verb, const struct cli_words_group *more,
                             int argc, char **argv, GError **error);
 void cli_request_words_clear(struct cli_request_words *words);
 
-/* Options of the answer that exclude each other, or are another verb's, and its files. */
+/* Checks the options of the answer and its files: some exclude each other, some are another
+ * verb's. */
 bool cli_request_check_outputs(const struct cli_request *request, const char *verb, GError **error);
-/* The same of a plan file, which is what it is: only the machine that it would run on is open. */
+/* The same for a plan file, which leaves only the machine open. */
 bool cli_request_check_plan_file(const struct cli_request *request,
                                  const struct cli_request_words *words, GError **error);
 

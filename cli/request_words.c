@@ -7,7 +7,7 @@
 #include "cli/request_internal.h"
 #include "cli/words.h"
 
-/* Of a verb, options that it refuses, in words of its own: help leaves them out. */
+/* Options that a verb refuses with a message of its own; its help leaves them out. */
 static const struct {
     const struct cli_verb *verb;
     const char *options[6];
@@ -36,7 +36,7 @@ hide(const char *const *names, GOptionEntry *entries)
             entry->flags |= G_OPTION_FLAG_HIDDEN;
 }
 
-/* What compare takes: its plan is that of the run. */
+/* The options of compare, whose plan is that of the run. */
 static const char *const of_compare[] = {"help", "hardware", "set",  "outlook",
                                          "json", "trace",    "plot", NULL};
 
@@ -130,7 +130,7 @@ set_output(GOptionEntry entries[GROUP_MAX], struct cli_request *request)
     memcpy(entries, output, sizeof output);
 }
 
-/* What stands behind the options: the file that simulate may read, and compare reads. */
+/* The argument after the options: the file that simulate may read, and that compare reads. */
 static bool
 take_file(struct cli_request *request, const struct cli_verb *verb, int argc, char **argv,
           GError **error)

@@ -42,7 +42,7 @@ raise_default(pthread_attr_t *attributes)
            !pthread_setattr_default_np(attributes);
 }
 
-/* The limit of this thread's stack may not be raised; that of another is not bound by it. */
+/* This thread's stack cannot grow beyond its limit; that of another thread can. */
 int
 cli_start_with_stack(int (*body)(int argc, char **argv), int argc, char **argv)
 {

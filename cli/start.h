@@ -1,14 +1,14 @@
-/* start.h - a process that was started with less than it needs. */
+/* start.h - gives a process what it needs where it was started with less. */
 #ifndef MW_CLI_START_H
 #define MW_CLI_START_H
 
 #include <stdbool.h>
 
-/* Descriptors 0 to 2 that were closed would become those of the next files, which then get what is
- * meant for the terminal.  Each is opened so that its use fails as before.  False: it cannot be. */
+/* Opens descriptors 0 to 2 where they are closed, so that no file gets them and receives what is
+ * meant for the terminal.  Their use fails as before.  False: one cannot be opened. */
 bool cli_start_descriptors(void);
 
-/* Runs `body` with the stack that it and its threads need, whatever `ulimit -s` says. */
+/* Runs `body` with the stack that it and its threads need, whatever `ulimit -s` is. */
 int cli_start_with_stack(int (*body)(int argc, char **argv), int argc, char **argv);
 
 #endif

@@ -134,7 +134,7 @@ read_dtype(enum mw_dtype *dtype, GError **error)
     return false;
 }
 
-/* Calls for MPI where mpirun started this: the ranks of one machine. */
+/* Joins the ranks of this machine, if mpirun started it. */
 static bool
 measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
 {
@@ -155,7 +155,7 @@ measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
     return good;
 }
 
-/* In one line, where all ranks have failed alike. */
+/* Says why in one line if all ranks failed alike. */
 static int
 fail(const struct cli_calibrate_wish *wish, const GError *error)
 {

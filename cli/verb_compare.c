@@ -1,4 +1,4 @@
-/* `memwall compare`: what `run --save-timeline` wrote against a prediction. */
+/* `memwall compare`: sets what `run --save-timeline` wrote beside a prediction. */
 #include "cli/compare.h"
 #include "cli/doubts.h"
 #include "cli/unfit.h"

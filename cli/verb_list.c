@@ -13,7 +13,7 @@
 #include "cli/runs/list_runs.h"
 #include "report/wrap.h"
 
-/* Of a list, as it goes out: `json` NULL is a table. */
+/* Where a list is printed: as JSON, or as a table if `json` is NULL. */
 static void
 begin(struct mw_json_writer *json, const char *schema, const char *key)
 {
@@ -190,7 +190,7 @@ static const char *const list_names[LISTS + 1] = {"models",  "hwprofiles", "stra
 
 #define ALL_LISTS "models, hwprofiles, strategies, devices or runs"
 
-/* What others call the same; spelling alone does not lead there. */
+/* Other names for the same list, which a search by spelling would not find. */
 static const struct {
     const char *lists;
     const char *words[9];
@@ -229,7 +229,7 @@ parse_list(const char *word, enum list *list, GError **error)
     return mw_refuse(error, "list %s: must be " ALL_LISTS, word);
 }
 
-/* `words` are those behind the verb: a list, and the one of it that is asked for. */
+/* `words` follow the verb: a list, and perhaps one of its entries. */
 static bool
 check_words(char **words, int count, bool as_json, enum list *list, GError **error)
 {

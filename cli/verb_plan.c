@@ -1,4 +1,4 @@
-/* `memwall plan`: what will be where and when; fits or not; --largest. */
+/* `memwall plan`: what is kept where, and whether it fits; --largest. */
 #include "cli/cli.h"
 #include "cli/output.h"
 

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 
-/* A table of several strategies shows no ranges, and need not wait for them. */
+/* A table of several strategies shows no ranges, so none are computed. */
 static enum memwall_depth
 depth_of(const struct cli_request *request)
 {

@@ -26,7 +26,7 @@ new_context(const struct cli_words *words)
     return context;
 }
 
-/* GLib names the option only in its message; what was typed is in argv. */
+/* GLib's message names the option; what was typed stands in argv. */
 static char *
 options_like(const struct cli_words *words, const char *message, char **argv)
 {
@@ -59,7 +59,7 @@ drop_separator(int *argc, char **argv)
     --*argc;
 }
 
-/* For GLib --overwrite=no says --overwrite. */
+/* GLib takes --overwrite=no for --overwrite. */
 static bool
 check_flag(const struct cli_words *words, const char *word, GError **error)
 {

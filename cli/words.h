@@ -1,8 +1,7 @@
 /*
- * words.h - the words of a verb's command line: groups of options, from which parsing and help
- * come.
+ * words.h - parses a verb's command line and prints its help, both from groups of options.
  *
- * A mistyped option is answered with the nearest one.  Help fits 80 columns.
+ * The message for a mistyped option names the nearest one.  Help fits 80 columns.
  */
 #ifndef MW_CLI_WORDS_H
 #define MW_CLI_WORDS_H
@@ -11,8 +10,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The title of a group that is one verb's own; a group of another title means the same wherever it
- * appears. */
+/* The title of a group that only one verb has; a group of another title is the same in every
+ * verb. */
 #define CLI_WORDS_OWN "Options"
 
 struct cli_words_group {
@@ -33,11 +32,11 @@ bool cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GEr
 
 void cli_words_help(const struct cli_words *words, FILE *out);
 
-/* From now on cli_words_help prints nothing and hands the words to `take` instead: so the reference
- * reads every verb's options where the verb makes them. */
+/* From now on cli_words_help calls `take` instead of printing: so the reference reads every verb's
+ * options where the verb makes them. */
 void cli_words_divert(void (*take)(const struct cli_words *words, void *data), void *data);
 
-/* `text` from `column` on, broken at blanks so that no line is longer than 80 columns. */
+/* Prints `text` from `column` on, broken at blanks so that no line exceeds 80 columns. */
 void cli_words_wrap(FILE *out, const char *text, int column);
 
 #endif
