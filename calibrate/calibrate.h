@@ -1,14 +1,14 @@
 /*
- * calibrate.h - what this machine does with a backend, measured: the figures of a hardware profile.
+ * calibrate.h - measures this machine with a backend: the figures of a hardware profile.
  *
- * Primitives only, never a plan: products, operators, copies, updates and transfers as a run does
- * them, on the OpenMP team that a run has (omp_set_num_threads), in arenas and files like a run's.
- * With the `cpu` backend "device" and "host" are the same cores and the same memory; what that
- * costs is measured by running one beside the other.  A device that queues ops is timed by its own
- * events, and its copies are those of pinned memory, in lanes of their own.  Takes about a minute.
+ * It measures primitives, never a plan: products, operators, copies, updates and transfers as a run
+ * does them, on the OpenMP team that a run has (omp_set_num_threads), in arenas and files like a
+ * run's.  With the `cpu` backend "device" and "host" are the same cores and the same memory; what
+ * that costs is measured by running one beside the other.  A device that queues ops is timed by its
+ * own events, and its copies use pinned memory and lanes of their own.  Takes about a minute.
  *
- * Several ranks of one machine (mpirun) measure together: each is a device of the profile, what all
- * share is what they have of it at once, and collectives are measured between them.
+ * Several ranks of one machine (mpirun) measure together: each is a device of the profile, shared
+ * parts are measured with all ranks at once, and collectives are measured between them.
  */
 #ifndef MW_CALIBRATE_CALIBRATE_H
 #define MW_CALIBRATE_CALIBRATE_H
@@ -26,41 +26,42 @@
 /* Median, and the 10th and 90th percentiles: low is the smaller number. */
 struct mw_measure {
     double low, typical, high;
-    int samples;   /* 0: left out; there is a figure all the same where neighbours tell one */
-    int wished;    /* samples; 0: as many as there are */
-    double waited; /* of its time the sample in the middle, for cores that others had; 0 to 1 */
+    int samples;   /* 0: left out; the figure, if there is one, comes from its neighbours */
+    int wished;    /* number of samples wished; 0: as many as there are */
+    double waited; /* fraction of its time that the middle sample waited for cores; 0 to 1 */
 };
 
-/* Sorts the samples.  Percentiles are linear between neighbours.  None: all zero. */
+/* Sorts the samples.  Percentiles are linear between neighbours.  Without samples all is zero. */
 struct mw_measure mw_measure_of(double *samples, int count);
-/* Fewer samples than wished: the range that they may have. */
+/* Widens the range where there are fewer samples than wished. */
 void mw_measure_widen(struct mw_measure *measure, int wished);
-/* What a figure can be. */
+/* Limits a figure to what it can be. */
 void mw_measure_clamp(struct mw_measure *measure, double least, double most);
-/* Points of no samples get what the nearest measured ones tell, `dims` rising. */
+/* Gives points without samples the value between their nearest measured neighbours; `dims`
+ * rises. */
 void mw_calibrate_interpolate(const double *dims, struct mw_measure *rates, int points);
-/* Of samples of `kinds` in turn, the one that the others of its kind contradict most: its distance
- * from their median, as a part of it, is over 3.5 deviations, told by the median of all distances
- * (the modified z-score of Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993), and over
- * a twentieth.  Those that have been judged do not count.  -1: there is none, or too few samples.
- */
+/* Of samples whose kinds take turns, the one that the others of its kind contradict most: its
+ * relative distance from their median is over 3.5 deviations, estimated from the median of all
+ * distances (the modified z-score of Iglewicz and Hoaglin, How to Detect and Handle Outliers,
+ * 1993), and over 5%.  Skips samples that have been judged.  -1: there is none, or too few
+ * samples. */
 int mw_calibrate_outlier(const double *samples, int count, int kinds, const bool *judged);
 double mw_calibrate_kind_median(const double *samples, int count, int kinds, int kind);
 
-/* Half of the distance from low to high, over typical; 0 if typical is 0. */
+/* Half the distance from low to high, divided by typical; 0 if typical is 0. */
 double mw_measure_spread(const struct mw_measure *measure);
 
 /* y = intercept + slope * x by least squares of the relative error (y > 0); both at least 0. */
 void mw_calibrate_line(const double *x, const double *y, int count, double *intercept,
                        double *slope);
 
-/* Of two works that go on side by side at the parts `x` and `y` of their speeds alone, where the
- * first asks for all cores: the part of the cores that the second asks for, when they are shared
- * max-min fairly (sim/engine_share.c).  x + y = 1: they take turns, 1; x + y = 2: nothing, 0. */
+/* Two works run side by side, at fractions `x` and `y` of their speeds alone; the first asks for
+ * all cores.  Returns the fraction of the cores that the second asks for, if they are shared
+ * max-min fairly (sim/engine_share.c): 1 for x + y = 1, where they take turns; 0 for x + y = 2. */
 double mw_calibrate_share(double x, double y);
 
-/* The first window from which on a drive's write rate keeps still: the median of `span` windows is
- * within a twentieth of that of the `span` before.  -1: not yet. */
+/* The first window from which on a drive's write rate is steady: the median of `span` windows is
+ * within 5% of that of the `span` before.  -1: it is not yet. */
 int mw_calibrate_steady_from(const double *rates, int count, int span);
 
 /* --- the machine --- */
@@ -69,26 +70,25 @@ int mw_calibrate_steady_from(const double *rates, int count, int span);
 struct mw_calibration_drives {
     int count;
     int64_t free_bytes;  /* on all their file systems */
-    int64_t block_bytes; /* picked */
-    int depth;           /* picked; blocks in flight a drive, direction
-                            and rank */
+    int64_t block_bytes; /* chosen */
+    int depth;           /* chosen: blocks in flight per drive, direction and rank */
     bool direct, ram;    /* all; any */
     struct mw_measure read_bytes_per_s, write_bytes_per_s, burst_bytes_per_s;
     struct mw_measure latency_s; /* of one request alone */
     struct mw_measure duplex;
-    bool sustained;                              /* write is, with burst beside it */
-    bool settled;                                /* before the limit */
+    bool sustained;                              /* the write rate is, with the burst beside it */
+    bool settled;                                /* it became steady before the limit */
     int64_t written_bytes;                       /* to find the sustained rate */
-    int64_t cache_bytes;                         /* written before it settled */
+    int64_t cache_bytes;                         /* written before it became steady */
     int settings, settings_tried;                /* of blocks and depth */
     int64_t file_bytes, region_bytes;            /* reads and writes go through the second */
     int64_t request_bytes, request_bytes_wished; /* the longest one timed */
 };
 
-/* What the hypervisor took; samples are counted in batches of 200 ms and more. */
+/* Time that the hypervisor took; samples are counted in batches of 200 ms and more. */
 struct mw_calibration_steal {
-    bool told;                /* by the system */
-    int samples, again, kept; /* all; taken once more; kept although it took time from them */
+    bool told;                /* the system reports it */
+    int samples, again, kept; /* all; taken again; kept although it took time from them */
 };
 
 enum mw_calibration_collective {
@@ -101,15 +101,15 @@ enum mw_calibration_collective {
 #define MW_CALIBRATION_MESSAGES_MAX 6
 #define MW_CALIBRATION_HEAD_DIM 64 /* of the attention that is measured */
 
-/* What other programs took, and what contradicts the rest. */
+/* How other programs disturbed, and which figures contradict the rest. */
 struct mw_calibration_disturbances {
-    int samples, waited;        /* of what runs alone; kept although threads waited for cores */
-    int samples_again;          /* taken again, for others of their measure contradicted them */
-    int sizes_again, sizes_out; /* the same of sizes of a curve, and those left out for it */
+    int samples, waited;        /* of works alone; kept although threads waited for cores */
+    int samples_again;          /* taken again because others of their measure contradict them */
+    int sizes_again, sizes_out; /* the same for sizes of a curve, and sizes left out for it */
 };
 
-/* The speed at the end, as a part of that at first; 1: their ranges meet; 0: there was no time to
- * see. */
+/* The ratio of the speed at the end to that at the begin; 1: their ranges overlap; 0: there was no
+ * time to measure it. */
 struct mw_calibration_drift {
     double products, updates;
 };
@@ -117,29 +117,30 @@ bool mw_calibrate_has_drifted(double speed);
 
 struct mw_calibration {
     const char *backend;
-    enum mw_dtype dtype; /* that it computed in */
+    enum mw_dtype dtype; /* in which it computed */
     bool apart;          /* its devices have memory of their own */
-    /* Of devices that are apart; that of rank 0: */
+    /* Of devices with memory of their own; rank 0's: */
     char device[256];
     const char *direct_storage;               /* in words; NULL: there is no such thing */
     int64_t device_bytes, device_taken_bytes; /* its memory, and what is taken beside slots */
     int ranks;
     int cores;            /* of a rank's team */
-    double cores_had;     /* part of the cores that products had; well below 1: others are busy */
-    int64_t memory_bytes; /* what a run may take of the host's, devices included but those apart */
+    double cores_had;     /* fraction of the cores that products had; below 1: others are busy */
+    int64_t memory_bytes; /* of the host, for a run; with devices that have no memory of their
+                           * own */
     int points;
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
-    bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* other sizes: left out for it */
-    double peak_flops; /* of all cores, by one thread alone; 0: no team waited for cores */
+    bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* other sizes do: left out */
+    double peak_flops; /* all cores, estimated from one thread; 0: no team waited for cores */
     int attention_points;
-    int64_t attention_tokens; /* of a piece, at least: sequences beside one another */
+    int64_t attention_tokens; /* per piece, at least: several short sequences */
     double attention_dim[MW_MATMUL_POINTS_MAX];              /* cube root of seq * seq * head_dim */
     struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* counted whole */
     bool attention_contradicts[MW_MATMUL_POINTS_MAX];
-    struct mw_measure layer_flops;     /* a GPT-2 layer, both ways, attention counted whole */
-    int64_t layer_rows, layer_columns; /* of it: tokens, and the hidden size */
-    int64_t layer_rows_wished, layer_columns_wished; /* where there is time */
+    struct mw_measure layer_flops;     /* a GPT-2 layer, forward and backward, whole attention */
+    int64_t layer_rows, layer_columns; /* its tokens and hidden size */
+    int64_t layer_rows_wished, layer_columns_wished; /* if there were time */
     struct mw_measure device_bytes_per_s;            /* update and loss, by the planner's bytes */
     struct mw_measure operator_bytes_per_s; /* a layer's memory-bound operators, likewise */
     struct mw_measure launch_s;
@@ -152,17 +153,17 @@ struct mw_calibration {
     struct mw_measure host_share, copy_share, nvme_share;   /* of the cores, beside products */
     struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, MODEL.md 7.5 */
     struct mw_measure collective_share;
-    /* Of devices that are apart, several ranks: what a rank passes on a second, by the bytes of all
-     * ranks' shards. */
+    /* Several devices with memory of their own: bytes per second that a rank passes on, over the
+     * bytes of all ranks' shards. */
     int messages;
     int64_t message_bytes[MW_CALIBRATION_MESSAGES_MAX];
     struct mw_measure collective_bytes_per_s[MW_CALIBRATION_COLLECTIVES]
                                             [MW_CALIBRATION_MESSAGES_MAX];
     bool collective_contradicts[MW_CALIBRATION_COLLECTIVES][MW_CALIBRATION_MESSAGES_MAX];
-    char collectives_by[128];                /* whose they are, in words; "": the ranks' own */
-    int64_t arena_bytes, arena_bytes_wished; /* that operands move through */
-    double budget_s, took_s;                 /* without what --sustained wrote */
-    double opened_s;                         /* of these: memory and the drives' file were made */
+    char collectives_by[128];                /* the library, in words; "": the ranks' own */
+    int64_t arena_bytes, arena_bytes_wished; /* operands move through it */
+    double budget_s, took_s;                 /* without the writes of --sustained */
+    double opened_s;                         /* of these: making memory and the drives' file */
     struct mw_calibration_steal steal;
     struct mw_calibration_disturbances disturbances;
     struct mw_calibration_drift drift;
@@ -172,15 +173,15 @@ struct mw_calibration {
 struct mw_calibration_options {
     const struct mw_backend *backend; /* one that computes */
     enum mw_dtype dtype;              /* in which: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
-    const char *const *directories;   /* one a drive; they exist */
+    const char *const *directories;   /* one per drive; they exist */
     int directory_count;
     bool sustained;
-    int64_t sustained_limit_bytes;           /* at most so much is written; 0: 64 GiB */
+    int64_t sustained_limit_bytes;           /* the most that is written; 0: 64 GiB */
     bool quick;                              /* tiny and noisy: for tests */
-    double budget_s;                         /* 0: 60; what `sustained` writes comes on top */
+    double budget_s;                         /* 0: 60; the writes of `sustained` come on top */
     const struct mw_nvme_calls *drive_calls; /* NULL: the system's */
-    struct mw_ranks *ranks; /* with one lane, of one machine; NULL: one rank alone */
-    /* What is measured now, and how much of the budget is left; false stops.  NULL is allowed. */
+    struct mw_ranks *ranks; /* with one lane, on one machine; NULL: one rank alone */
+    /* Called with what is measured now and the seconds that are left; false stops.  May be NULL. */
     bool (*progress)(void *data, const char *what, double left_s);
     /* A line for the user. */
     void (*notice)(void *data, const char *line);
@@ -188,11 +189,11 @@ struct mw_calibration_options {
 };
 
 #define MW_CALIBRATION_BUDGET_S 60.0
-/* Products that have less of the cores run beside others. */
+/* If products have a smaller fraction of the cores, other programs are running. */
 #define MW_CALIBRATION_QUIET 0.9
 
-/* False with *error: a directory that cannot be written or is too small, no memory, stopped, a
- * device that is not there or fails. */
+/* False with *error: a directory cannot be written or is too small, memory is short, progress()
+ * stopped it, a device is missing or fails. */
 bool mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration *out,
                   GError **error);
 

@@ -57,7 +57,7 @@ holds_files(const char *directory)
     return holds;
 }
 
-/* NULL: all of its directories are gone, or empty, and only the list has it still. */
+/* NULL: all its directories are gone or empty, and only the list still has it. */
 static const char *
 first_left(const struct cli_run *run)
 {
@@ -68,7 +68,7 @@ first_left(const struct cli_run *run)
     return *there;
 }
 
-/* What is left of a run without one of its drives goes by a directory's name, not by the run's. */
+/* What is left of a run that lacks a drive is deleted by a directory's name, not by the run's. */
 static bool
 is_whole(const struct cli_run *run, const char *name, GError **error)
 {
@@ -88,7 +88,7 @@ is_whole(const struct cli_run *run, const char *name, GError **error)
     return false;
 }
 
-/* NULL with *error where it cannot be deleted. */
+/* NULL with *error if it cannot be deleted. */
 static struct cli_run *
 find_run(const char *name, GError **error)
 {
@@ -141,7 +141,7 @@ is_among(const struct cli_run *run, const GPtrArray *runs)
     return false;
 }
 
-/* None is deleted before all are known to be runs that can be. */
+/* Deletes nothing before all are known to be runs that can be deleted. */
 static bool
 remove_all(char **names, int count, GError **error)
 {

@@ -1,4 +1,4 @@
-/* `memwall run`: trains by the plan, here, and says how near the prediction was. */
+/* `memwall run`: trains by the plan on this machine, and says how close the prediction was. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -35,14 +35,16 @@ struct run {
     struct cli_training training;
     struct cli_run_stop *stop; /* NULL: signals do what they do elsewhere */
     _Atomic int phase;         /* enum phase */
-    GMutex lock;               /* of whoever answers signals, against its end: trainer and log */
+    GMutex lock;               /* protects trainer and log, which the thread that answers signals
+                                * uses, from being closed */
     struct mw_log *log;
     struct cli_run_report *report;
     int64_t committed;       /* the last step that is, from 1; 0: none */
-    _Atomic int64_t step_ns; /* that one takes: by the plan, then by the last few */
+    _Atomic int64_t step_ns; /* time of one step: by the plan, then a mean of the last few */
     int64_t steps;           /* of this run, so far */
     int64_t unlogged;        /* the first step, from 1, that the log lacks; 0: none */
-    bool complete;           /* what it could write is written: ranks end alike, if not with 0 */
+    bool complete;           /* all that could be written is: ranks end with one status, perhaps not
+                              * 0 */
     bool agreed;             /* so they do, before anything was written */
     _Atomic int64_t told_us; /* when it was told to end */
     _Atomic bool hears;      /* so it was; told_us is set */
@@ -51,7 +53,7 @@ struct run {
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-/* What is trained is worth more than its log: the run goes on, and its status tells. */
+/* A training is worth more than its log: the run goes on, and its exit status shows the failure. */
 static void
 note_unlogged(struct run *run, int64_t step, const GError *why)
 {
@@ -88,7 +90,7 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     return true;
 }
 
-/* Whoever reads may stand still, and what was trained is to be kept all the same. */
+/* A reader of the output may stand still; what was trained must be kept all the same. */
 #define READER_WAIT_US (2 * G_USEC_PER_SEC)
 
 static bool
@@ -137,7 +139,7 @@ open_log(struct run *run, GError **error)
 
 /* --- before the first ------------------------------------------------------------------------ */
 
-/* Of this rank's files.  A run that trains nothing leaves those of others alone. */
+/* What this rank's files begin with.  A run that trains nothing has names of its own. */
 static char *
 stem_of(const struct cli_training *training)
 {
@@ -149,7 +151,7 @@ stem_of(const struct cli_training *training)
 
 /* --- the end before the end ------------------------------------------------------------------- */
 
-/* A launcher tells all ranks to end once one has failed: then there is none to go on with. */
+/* A launcher ends all ranks once one has failed: then no rank can go on. */
 #define FAILURE_LOOKS 10
 #define FAILURE_LOOK_US 30000
 
@@ -168,7 +170,7 @@ others_fail(const struct cli_training *training)
 static void
 answer_signal(struct run *run, int number)
 {
-    /* Which one that is the ranks agree upon at its end. */
+    /* At its end the ranks agree on which step that is. */
     static const char *const answers[] = {
         [STARTING] = "stops before the first step",
         [BEGUN] = "stops after its first step",
@@ -281,7 +283,7 @@ end_early(struct run *run)
     return CLI_SIGNALLED + cli_run_stop_signal(wish);
 }
 
-/* In one line, where all ranks have failed alike. */
+/* Says why in one line if all ranks failed alike. */
 static int
 fail(const struct run *run, const GError *error)
 {
@@ -289,7 +291,7 @@ fail(const struct run *run, const GError *error)
                                                                : cli_exit_of(error);
 }
 
-/* All ranks have trained and saved the same steps; one of those that lack data says why. */
+/* All ranks have trained and saved the same steps; one of the ranks that lack data says why. */
 static int
 end_without_data(struct run *run)
 {
@@ -321,7 +323,7 @@ hear_before_first_step(struct run *run, GError **error)
                           error);
 }
 
-/* True also where it ends before its first step. */
+/* True also if the run ends before its first step. */
 static bool
 start(struct run *run, GError **error)
 {
@@ -340,7 +342,7 @@ tell_deepspeed(const struct cli_training *training)
     const struct mw_question *question = &training->request->question;
     g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
 
-    if (!training->answer->sizing) /* a plan that was read is of no DeepSpeed file */
+    if (!training->answer->sizing) /* a plan from a file has no DeepSpeed file */
         return;
     mw_note_deepspeed(question, question->strategies[0], training->answer->sizing, notes);
     for (guint i = 0; i < notes->len; i++)
@@ -394,7 +396,7 @@ end_unstarted(struct run *run)
     return CLI_SIGNALLED + cli_run_stop_signal(training->unstarted);
 }
 
-/* Ranks agree on the status: it is that of one that could not print or log all. */
+/* The ranks agree on a status: that of a rank that could not print or log everything, if any. */
 static bool
 complete(struct run *run, int *status, GError **error)
 {
@@ -456,8 +458,8 @@ train_and_save(struct run *run)
     return wish ? end_early(run) : status; /* Ctrl-C may have ended who reads, too */
 }
 
-/* From the first file that it makes to the last that it writes a signal leaves nothing halfway:
- * close ends what begins here. */
+/* From the first file that the run makes to the last that it writes, a signal leaves nothing half
+ * done: close_run ends what begins here. */
 static int
 run_plan(struct run *run)
 {
@@ -467,7 +469,7 @@ run_plan(struct run *run)
     return train_and_save(run);
 }
 
-/* Profiles may differ: what fits one rank need not fit another, whose answer is that of all. */
+/* Profiles of ranks may differ: if the plan does not fit one rank, that is the answer of all. */
 static int
 end_without_plan(struct run *run, int rank)
 {
@@ -558,7 +560,7 @@ close_log(struct run *run)
     mw_log_close(log);
 }
 
-/* Descriptions are written here, and what is not kept is deleted. */
+/* Writes descriptions, and deletes what is not kept. */
 static void
 close_run(struct run *run, bool together)
 {

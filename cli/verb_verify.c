@@ -92,7 +92,7 @@ print_missing(const GPtrArray *missing)
         printf("and %u more; --json names all\n", missing->len - DAMAGE_LINES);
 }
 
-/* Its extents are what the step behind the newest is written to. */
+/* The step after the newest one will be written to its extents. */
 static bool
 is_given_up(const struct mw_verified *verified, int step)
 {
@@ -149,7 +149,7 @@ whole_before(const struct mw_verified *verified)
     return before < verified->step_count && mw_verify_is_whole(verified, before) ? before : -1;
 }
 
-/* What is missing is not known to be damaged. */
+/* A missing file is not known to be damaged. */
 static void
 print_missing_verdict(const struct mw_verified *verified)
 {
@@ -170,7 +170,7 @@ print_missing_verdict(const struct mw_verified *verified)
            *what == 'o' ? " as written; `memwall export` takes what is whole" : "");
 }
 
-/* Of a record that the drive does not give back nobody knows the step. */
+/* A record that the drive does not return has no known step. */
 static void
 print_unreadable_verdict(const struct mw_verified *verified)
 {
@@ -301,7 +301,7 @@ print_json(const struct mw_verified *verified)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* What the description in the first directory knows of a record that is gone; NULL. */
+/* What the description in the first directory says of a record that is gone; NULL: nothing. */
 static char *
 lost_text(const char *directory)
 {
@@ -321,7 +321,7 @@ lost_text(const char *directory)
     return text ? g_strconcat(text, ": put it back to go on", NULL) : NULL;
 }
 
-/* Of the run that is in the first directory; 0: not known. */
+/* Number of ranks of the run in the first directory; 0: not known. */
 static int
 noted_ranks(const char *directory)
 {
@@ -384,7 +384,8 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
     return good;
 }
 
-/* One name is of a run, or a directory of one, whose description says what others it has. */
+/* A single name is that of a run, or of one of its directories; the description names the
+ * others. */
 static bool
 find_and_verify(char **names, int count, bool as_json, bool *whole, GError **error)
 {

@@ -1,4 +1,4 @@
-/* Measuring this machine, and where its profile goes. */
+/* Measures this machine and writes its profile. */
 #include "cli/calibration/calibrate.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ is_first(const struct cli_calibrate_wish *wish)
 
 /* --- progress -------------------------------------------------------------------------------- */
 
-/* A terminal has one line, written anew; anything else a line for each part. */
+/* On a terminal one line is written again and again; elsewhere each part has a line. */
 static bool
 progress(void *data, const char *what, double left_s)
 {
@@ -59,7 +59,7 @@ notice(void *data, const char *line)
 
 /* --- places ---------------------------------------------------------------------------------- */
 
-/* Folders that are missing under a name of the user's are made; a home is not. */
+/* Makes missing folders below a name that the user gave, but no home directory. */
 static bool
 make_folder_of(const char *file, bool named, GError **error)
 {
@@ -73,7 +73,7 @@ make_folder_of(const char *file, bool named, GError **error)
     return cli_named(false, error);
 }
 
-/* Where runs have their state.  Folders that were named are the user's to make. */
+/* The folders where runs keep their state.  Folders that were named must exist. */
 static char **
 find_directories(const struct cli_calibrate_wish *wish, GError **error)
 {
@@ -115,7 +115,7 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
         .ranks = wish->ranks,
         .data = (void *)(gintptr)wish,
     };
-    /* Ranks listen to SIGTERM themselves: one may wait for another that is lost. */
+    /* Ranks handle SIGTERM themselves: one of them may wait for another that is lost. */
     bool several = wish->ranks && mw_ranks_count(wish->ranks) > 1;
 
     signals = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_HUP | (several ? 0 : MW_SIGNALS_TERM));
@@ -163,8 +163,9 @@ print(const struct cli_calibrate_wish *wish, const struct mw_calibration *measur
 
 #define BESIDE "here-disturbed"
 
-/* A profile of a quiet machine is not lost to a busy hour: what is disturbed goes beside it, unless
- * -o names where.  One that cannot be read, or of other processors or cores, is no loss. */
+/* A disturbed measurement does not replace a profile of the quiet machine: it goes to a file beside
+ * it, unless -o names one.  A profile that cannot be read, or of other processors or cores, may be
+ * replaced. */
 static char *
 place_of(char *output, const struct cli_calibrate_wish *wish, const struct mw_calibration *measured)
 {

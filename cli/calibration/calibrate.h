@@ -1,4 +1,4 @@
-/* calibrate.h - measuring this machine, and where its profile is. */
+/* calibrate.h - measures this machine, and knows where its profile is. */
 #ifndef MW_CLI_CALIBRATION_CALIBRATE_H
 #define MW_CLI_CALIBRATION_CALIBRATE_H
 
@@ -11,9 +11,9 @@
 struct cli_calibrate_wish {
     const struct mw_backend *backend; /* what computes */
     enum mw_dtype dtype;              /* in which; MW_DTYPE_NONE: bf16 */
-    struct mw_ranks *ranks; /* NULL: one alone.  Several measure together; the first writes */
+    struct mw_ranks *ranks; /* NULL: one rank alone.  Several measure together; the first writes */
     char *output;           /* NULL: cli_here_path() */
-    char **directories;     /* NULL: where runs have their state (cli/runs/runs.h) */
+    char **directories;     /* NULL: where runs keep their state (cli/runs/runs.h) */
     gboolean sustained, quick, json;
     gboolean silent;    /* no table */
     gboolean alone;     /* the caller holds the lock */
@@ -21,12 +21,12 @@ struct cli_calibrate_wish {
     double budget_s;    /* 0: its default */
 };
 
-/* Measures, writes the profile, prints.  Progress goes to standard error.  Waits for another one
- * that measures this machine for this user. */
+/* Measures, writes the profile, prints.  Progress goes to standard error.  Waits for another
+ * process of this user that is measuring this machine. */
 bool cli_calibrate(const struct cli_calibrate_wish *wish, GError **error);
 
-/* The exit status of why it was not measured, where a signal stopped it the shells'; and says why
- * before. */
+/* The exit status for a failed measurement; if a signal stopped it, the one that shells give.
+ * cli_calibrate_fail prints the error first. */
 int cli_calibrate_exit_of(const GError *error);
 int cli_calibrate_fail(const GError *error);
 
@@ -34,16 +34,16 @@ int cli_calibrate_fail(const GError *error);
 char *cli_here_path(void);
 
 bool cli_here_is_measured(void);
-/* Where that goes.  False with *error, which names the variable to set, or `otherwise`, what else
- * can be given. */
+/* Makes the folder for it.  False with *error, which names the variable to set, or `otherwise`, an
+ * option that can be given instead. */
 bool cli_here_make_folder(const char *otherwise, GError **error);
 
-/* One measures at a time, of a user's: waits, and says so.  To be given to cli_here_unlock. */
+/* Lets one process of a user measure at a time: waits for others, and says so.  Give the result to
+ * cli_here_unlock. */
 int cli_here_lock(void);
 void cli_here_unlock(int lock);
 
-/* So that there is a profile of this machine: measures it where there is none, and says so on
- * standard error. */
+/* Measures this machine if it has no profile yet, and says so on standard error. */
 bool cli_here_ensure(GError **error);
 
 #endif

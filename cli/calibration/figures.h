@@ -24,10 +24,10 @@ char *cli_attention_name(double dim);
 
 extern const char *const cli_collective_names[]; /* by enum mw_calibration_collective */
 
-/* How it was measured; NULL: said elsewhere. */
+/* How it was measured; NULL: another place says so. */
 const char *cli_figure_how(const struct cli_figure *figure, const struct mw_calibration *measured);
 
-/* Whether a profile has it; others are in the table alone. */
+/* Whether a profile has it; other figures are only in the table. */
 bool cli_figure_kept(const struct cli_figure *figure);
 
 /* In the profile's unit. */

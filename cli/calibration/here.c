@@ -35,8 +35,9 @@ cli_here_make_folder(const char *otherwise, GError **error)
     return mw_homedir_make(MW_HOMEDIR_CONFIG, folder, otherwise, error);
 }
 
-/* The lock is the process's: one that is killed lets go of it, and the file may stay.  Where there
- * can be no lock, there is none: two that measure at once have wrong figures, and nothing worse. */
+/* The lock belongs to the process: if that is killed, the lock is gone and its file may stay. 
+ * Where no lock can be had there is none: two that measure at once get wrong figures, nothing
+ * worse. */
 int
 cli_here_lock(void)
 {

@@ -1,4 +1,4 @@
-/* What the budget had no time for, and what disturbed, in words. */
+/* Says in words what there was no time for, and what disturbed the measurement. */
 #include <stdarg.h>
 
 #include "cli/calibration/figures.h"
@@ -16,7 +16,7 @@ cli_calibrate_few(const struct mw_measure *measure)
     return g_strdup_printf("%d of %d samples", measure->samples, measure->wished);
 }
 
-/* Those that contradict others, or those that do not. */
+/* The points that contradict others, or those that do not. */
 static void
 add_points(GPtrArray *all, char *(*name)(double), int points, const double *dims,
            const struct mw_measure *rates, const bool *contradict, bool wanted)
@@ -122,7 +122,7 @@ cli_calibrate_left_out(const struct mw_calibration *m)
     return all;
 }
 
-/* Sizes of a curve that were left out: one by its name, several by their number. */
+/* Sizes of a curve that were left out: a single one by its name, several by their number. */
 static void
 add_count(GPtrArray *all, const char *what, char *(*name)(double), int points, const double *dims,
           const struct mw_measure *rates, const bool *contradict)
@@ -167,7 +167,7 @@ cli_calibrate_left_out_shortly(const struct mw_calibration *m)
 
 /* --- disturbances ---------------------------------------------------------------------------- */
 
-#define MARKED_PART 10 /* one sample of so many may be disturbed on a quiet machine */
+#define MARKED_PART 10 /* on a quiet machine too, one sample in this many may be disturbed */
 
 static void append(GString *text, const char *format, ...) G_GNUC_PRINTF(2, 3);
 

@@ -11,13 +11,15 @@
 
 #define GIB 1073741824.0
 
-/* What a run's process takes beside its arenas. */
+/* Memory that a run's process takes beside its arenas. */
 #define HOST_RESERVE 0.05
 
-/* Of a GPU's memory: scratch that operators take by the size of a micro-batch. */
+/* Fraction of a GPU's memory for the scratch that operators take, which grows with the
+ * micro-batch. */
 #define DEVICE_RESERVE 0.02
 
-/* Of the free space: for others, and because file systems slow down when they are full. */
+/* Fraction of the free space that stays free: for others, and because full file systems are
+ * slow. */
 #define NVME_RESERVE 0.1
 
 struct writer {
@@ -45,7 +47,7 @@ add_number(struct writer *w, const char *key, double value, const char *how)
     add_source(w, key, how);
 }
 
-/* What a profile may say: a machine that hardly gets to run can be slower. */
+/* Clamps to what a profile may say: a machine that hardly gets to run can be slower. */
 static double
 within(const char *group, const char *key, double value)
 {
@@ -80,14 +82,14 @@ how_written(const struct mw_calibration_drives *d)
                            (double)d->written_bytes / 1e9);
 }
 
-/* A burst is only one where it is faster than what lasts. */
+/* It is a burst only if it is faster than the sustained rate. */
 static bool
 has_burst(const struct mw_calibration_drives *d)
 {
     return d->sustained && d->burst_bytes_per_s.typical > d->write_bytes_per_s.typical;
 }
 
-/* No profile says what both ways at once cost. */
+/* A profile has no figure for what both directions at once cost. */
 static char *
 how_copied(const struct mw_calibration *m)
 {
@@ -224,7 +226,7 @@ peak_flops(const struct mw_calibration *m)
     return peak;
 }
 
-/* Whole MiB: what is written is what was meant, not more than there is. */
+/* In whole MiB, rounded down: never more than there is. */
 static double
 gib(double bytes)
 {
@@ -330,7 +332,7 @@ add_profile(struct writer *w)
         g_string_append_printf(w->text, "rate_left = %.2f\n", cli_calibrate_rate_left(m));
 }
 
-/* As every profile prints: it reads back to the same. */
+/* In the form of every profile, which reads back to the same. */
 static char *
 printed(const struct mw_hwprofile *profile)
 {

@@ -32,7 +32,8 @@ print_rate(FILE *out, const char *label, const struct mw_measure *flops)
     print_row(out, label, "TFLOP/s", &m);
 }
 
-/* A size that was left out has the figures of others, and says nothing; below the table is why. */
+/* A size that was left out has the figures of others, so it has no row; the lines below the table
+ * say why. */
 static void
 print_curve(FILE *out, char *(*name)(double), int points, const double *dims,
             const struct mw_measure *flops)
@@ -152,7 +153,7 @@ print_disturbed(FILE *out, const struct mw_calibration *measured)
         mw_wrap_line(out, 2, "marked as disturbed while it was measured: %s", what);
 }
 
-/* Whether it did is not known where the system does not tell. */
+/* Where the system does not report this, it is not known. */
 static void
 print_steal(FILE *out, const struct mw_calibration_steal *steal)
 {
