@@ -84,6 +84,13 @@ work_of(const struct mw_plan *plan, uint32_t op)
     return &plan->works[plan->ops[op].work];
 }
 
+/* A commit writes what its rank has; all others move the same. */
+static bool
+moves_alike(const struct mw_work *a, const struct mw_work *b)
+{
+    return a->bytes == b->bytes || mw_op_traits(a->kind)->joins == MW_JOINS_ALL;
+}
+
 /* The first member against another one. */
 static bool
 check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
@@ -92,7 +99,7 @@ check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
     const struct mw_work *a = work_of(plan, first), *b = work_of(plan, other);
 
     if ((is_point_to_point(a) ? is_pair(a, b) : a->kind == b->kind) && a->comm == b->comm &&
-        a->bytes == b->bytes && a->hop == b->hop)
+        moves_alike(a, b) && a->hop == b->hop)
         return true;
     return mw_plan_refuse(check,
                           "match %u: %s (%s, comm %d, %" PRId64
@@ -166,7 +173,7 @@ check_pair(struct mw_plan_check *check, const uint32_t *members)
     bool good = count == mw_members_count(to);
 
     for (uint32_t i = 0; i < count && good; i++) {
-        uint32_t peer = mw_plan_peer(plan, work_of(plan, send), mw_members_at(from, i));
+        uint32_t peer = mw_work_peer(plan, work_of(plan, send), mw_members_at(from, i));
         good = peer < plan->world_ranks && check->program_of[peer] == program_of(plan, recv);
     }
     if (good)
@@ -220,7 +227,7 @@ check_alone(struct mw_plan_check *check, uint32_t op)
     uint32_t own = program_of(plan, op), count = mw_members_count(&ranks), other = own;
 
     if (is_point_to_point(work_of(plan, op))) {
-        uint32_t peer = mw_plan_peer(plan, work_of(plan, op), plan->programs[own].ranks.base);
+        uint32_t peer = mw_work_peer(plan, work_of(plan, op), plan->programs[own].ranks.base);
         ranks = mw_members_of_one(peer);
         count = 1;
     }

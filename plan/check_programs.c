@@ -9,6 +9,9 @@ claim_ranks(struct mw_plan_check *check, uint32_t index)
     const struct mw_members *ranks = &check->plan->programs[index].ranks;
     uint32_t world = check->plan->world_ranks;
 
+    if (!check->plan->programs[index].in_flight)
+        return mw_plan_refuse(check, "program %u: no micro-batch in flight; expected 1 or more",
+                              index);
     if (ranks->base >= world || !mw_plan_spans_nest(ranks->spans, world - ranks->base))
         return mw_plan_refuse(check,
                               "program %u: expected ranks that are named once each, all of them "

@@ -18,9 +18,6 @@ void *mw_plan_allocate(size_t count, size_t size);
 /* Whether no two ranks that the spans name are the same, and all lie in the world. */
 bool mw_plan_spans_nest(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t world_ranks);
 
-/* The rank that a SEND of `rank` goes to, or its RECV comes from. */
-uint32_t mw_plan_peer(const struct mw_plan *plan, const struct mw_work *work, uint32_t rank);
-
 /* Whether an op of the kind may use a slot in the role; both in range. */
 bool mw_plan_may_have(int kind, int role);
 

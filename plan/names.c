@@ -146,6 +146,7 @@ mw_purpose_name(int purpose)
         [MW_PURPOSE_CHECKPOINT_BUFFERS] = "checkpoint-buffers",
         [MW_PURPOSE_OPTIMIZER_BUFFERS] = "optimizer-buffers",
         [MW_PURPOSE_LOGITS] = "logits",
+        [MW_PURPOSE_STAGE_BUFFERS] = "stage-buffers",
         [MW_PURPOSE_COMMIT_RECORDS] = "commit-records",
         [MW_PURPOSE_SAVES] = "saves",
         [MW_PURPOSE_CHECKSUMS] = "checksums",
@@ -181,6 +182,8 @@ mw_role_name(int role)
         [MW_ROLE_OUTPUT] = "output",
         [MW_ROLE_CHECKPOINT] = "checkpoint",
         [MW_ROLE_LOGITS] = "logits",
+        [MW_ROLE_RECEIVED] = "received",
+        [MW_ROLE_SENT] = "sent",
         [MW_ROLE_RECORD] = "record",
         [MW_ROLE_SAVE] = "save",
     };

@@ -150,7 +150,7 @@ mw_plan_add_program(struct mw_plan *plan, struct mw_members ranks)
     require_open(plan, __func__);
     plan->programs = reserve(plan->programs, plan->program_count, 1, &plan->capacity->programs,
                              sizeof *plan->programs);
-    plan->programs[plan->program_count] = (struct mw_program){.ranks = ranks};
+    plan->programs[plan->program_count] = (struct mw_program){.ranks = ranks, .in_flight = 1};
     return plan->program_count++;
 }
 

@@ -147,6 +147,7 @@ enum mw_purpose {
     MW_PURPOSE_CHECKPOINT_BUFFERS, /* a checkpoint on its way */
     MW_PURPOSE_OPTIMIZER_BUFFERS,  /* the buffer sets of the optimizer step */
     MW_PURPOSE_LOGITS,             /* logits, their gradient, the loss */
+    MW_PURPOSE_STAGE_BUFFERS,      /* what pipeline stages send: activations and their gradients */
     MW_PURPOSE_COMMIT_RECORDS,
     MW_PURPOSE_SAVES,     /* of state that is not on NVMe, every K steps */
     MW_PURPOSE_CHECKSUMS, /* of pages on NVMe, by which what is read is checked */
@@ -169,8 +170,10 @@ enum mw_role {
     MW_ROLE_INPUT, /* activations */
     MW_ROLE_OUTPUT,
     MW_ROLE_CHECKPOINT,
-    MW_ROLE_LOGITS, /* and their gradient */
-    MW_ROLE_RECORD, /* of a durable step */
+    MW_ROLE_LOGITS,   /* and their gradient */
+    MW_ROLE_RECEIVED, /* activations or their gradients from a neighbouring pipeline stage */
+    MW_ROLE_SENT,     /* the same, to one */
+    MW_ROLE_RECORD,   /* of a durable step */
     MW_ROLE_SAVE,
     MW_ROLE_COUNT
 };
@@ -240,6 +243,8 @@ struct mw_comm_shape {
  * one program has no match; one between programs has an op in each. */
 struct mw_program {
     struct mw_members ranks;
+    uint32_t in_flight; /* micro-batches whose backward is to come, at most: those have activations
+                           of their own */
     int64_t peak_bytes[MW_TIER_COUNT]; /* of one rank, proved by mw_plan_check */
 };
 
@@ -601,6 +606,8 @@ bool mw_members_have(const struct mw_members *members, uint32_t rank);
 /* The group of a rank, and what it looks like; of a world of so many ranks per node. */
 struct mw_members mw_comm_group(const struct mw_comm *comm, uint32_t rank);
 struct mw_comm_shape mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm);
+/* The rank that a SEND of `rank` goes to, or its RECV comes from. */
+uint32_t mw_work_peer(const struct mw_plan *plan, const struct mw_work *work, uint32_t rank);
 /* MW_NONE: none of the plan's programs is this rank's. */
 uint32_t mw_plan_program_of(const struct mw_plan *plan, uint32_t rank);
 /* What one rank of a checked plan runs: its program alone, as a plan whose collectives have no

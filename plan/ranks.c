@@ -114,7 +114,7 @@ mw_plan_program_of(const struct mw_plan *plan, uint32_t rank)
 }
 
 uint32_t
-mw_plan_peer(const struct mw_plan *plan, const struct mw_work *work, uint32_t rank)
+mw_work_peer(const struct mw_plan *plan, const struct mw_work *work, uint32_t rank)
 {
     struct mw_members group = mw_comm_group(&plan->comms[work->comm], rank);
     int64_t size = mw_members_count(&group), index = 0;

@@ -114,9 +114,10 @@ read_program(struct mw_plan_reader *reader, struct mw_plan *plan)
     struct mw_members ranks;
 
     read_index(reader, plan->program_count);
+    uint32_t in_flight = read_u32(reader, "in-flight");
     ranks.base = read_u32(reader, "base");
     read_spans(reader, ranks.spans);
-    mw_plan_add_program(plan, ranks);
+    plan->programs[mw_plan_add_program(plan, ranks)].in_flight = in_flight;
 }
 
 static void

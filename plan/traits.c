@@ -6,8 +6,9 @@
 /* Homes that a chunk of the optimizer step runs through, beside the buffer that it is in. */
 #define CHUNK (BIT(PARAMETER) | BIT(GRADIENT) | BIT(STATE))
 #define GATHERED (BIT(PARAMETER) | BIT(CHECKPOINT))
-#define OPERATOR \
-    (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS))
+#define OPERATOR                                                                                   \
+    (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS) |   \
+     BIT(RECEIVED) | BIT(SENT))
 
 /* clang-format off */
 #define ROW(kind, name, agent, joins, writes, roles) \

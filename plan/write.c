@@ -197,6 +197,7 @@ static void
 write_program(struct writer *writer, const struct mw_program *program, uint32_t index)
 {
     put_key(writer, "program ", index);
+    put_key(writer, " in-flight ", program->in_flight);
     put_key(writer, " base ", program->ranks.base);
     put_spans(writer, program->ranks.spans);
 }

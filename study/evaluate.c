@@ -48,7 +48,8 @@ mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool u
 double
 mw_tokens_per_step(const struct mw_sizing *sizing)
 {
-    return (double)sizing->tokens / sizing->tp * sizing->ranks * sizing->settings.grad_accum;
+    return (double)sizing->tokens / sizing->tp * (sizing->ranks / sizing->pp) *
+           sizing->settings.grad_accum;
 }
 
 double
@@ -56,12 +57,13 @@ mw_flops_of_model(const struct mw_sizing *sizing)
 {
     double flops = 0;
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        const struct mw_class_info *class = &sizing->classes[c];
-        for (int i = 0; i < class->operator_count; i++)
-            flops += 3.0 * (double)class->blocks * (double)class->operators[i].forward_flops;
-    }
-    return flops * sizing->settings.grad_accum;
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage)
+        for (int c = 0; c < MW_CLASS_COUNT; c++) {
+            const struct mw_class_info *class = &stage->classes[c];
+            for (int i = 0; i < class->operator_count; i++)
+                flops += 3.0 * (double)class->blocks * (double)class->operators[i].forward_flops;
+        }
+    return flops * sizing->settings.grad_accum / (double)sizing->pp;
 }
 
 double
@@ -70,15 +72,16 @@ mw_flops_done(const struct mw_sizing *sizing)
     bool recomputes = sizing->settings.checkpoint_interval > 0;
     double flops = 0;
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        const struct mw_class_info *class = &sizing->classes[c];
-        bool layer = c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT;
-        for (int i = 0; i < class->operator_count; i++)
-            flops += (double)class->blocks *
-                     (class->operators[i].forward_flops * (layer && recomputes ? 2.0 : 1.0) +
-                      class->operators[i].backward_flops);
-    }
-    return flops * sizing->settings.grad_accum;
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage)
+        for (int c = 0; c < MW_CLASS_COUNT; c++) {
+            const struct mw_class_info *class = &stage->classes[c];
+            bool layer = c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT;
+            for (int i = 0; i < class->operator_count; i++)
+                flops += (double)class->blocks *
+                         (class->operators[i].forward_flops * (layer && recomputes ? 2.0 : 1.0) +
+                          class->operators[i].backward_flops);
+        }
+    return flops * sizing->settings.grad_accum / (double)sizing->pp;
 }
 
 double

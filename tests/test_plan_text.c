@@ -171,8 +171,8 @@ static const char plan_text[] =
     "epsilon "
     "1.0000000000000001e-05 theta 500000 stretch 8 1 4 8192 tied attention-bias projection-bias "
     "mlp-bias\n"
-    "program 0 base 3 tp 2 by 1 pp 2 by 8\n"
-    "program 1 base 15\n"
+    "program 0 in-flight 1 base 3 tp 2 by 1 pp 2 by 8\n"
+    "program 1 in-flight 1 base 15\n"
     "comm 0 dp 8 by 2\n"
     "lane 0 program 0 compute index 0 window 1 bytes 0\n"
     "lane 1 program 1 nvme-read index 3 window 4 bytes 1048576\n"
@@ -384,8 +384,7 @@ static const struct edit edits[] = {
     {"use 0:define:logits", "use 0:define", "line 25: expected a use such as 3:read:source"},
     {"0:define:logits", "0:define:state",
      "line 25: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
-     "logits "
-     "or none), found '0:define:state'"},
+     "logits, received, sent or none), found '0:define:state'"},
     {"0:define:logits", "0:define:logit", "line 25: expected a use such as 3:read:source"},
     {"use 0:define", "uses 0:define", "line 25: expected the end of the line, found 'uses'"},
     {"match 9", "match -", "line 26: expected a number from 0 to 4294967294, found '-'"},

@@ -122,7 +122,8 @@ homes_text(const struct mw_plan *plan)
     mw_plan_set_world(homes, plan->world_ranks, plan->ranks_per_node, true);
     mw_plan_clear_programs(homes);
     for (uint32_t i = 0; i < plan->program_count; i++)
-        mw_plan_add_program(homes, plan->programs[i].ranks);
+        homes->programs[mw_plan_add_program(homes, plan->programs[i].ranks)].in_flight =
+            plan->programs[i].in_flight;
     memcpy(homes->tiers, plan->tiers, sizeof homes->tiers);
     for (uint32_t i = 0; i < plan->slot_count; i++)
         mw_plan_add_slot(homes, plan->slots[i]);

@@ -22,9 +22,6 @@ can_run(const struct cli_request *request, const struct mw_plan *plan, GError **
                       "its updates are delayed from a later step on, and it has no plan for the "
                       "steps before: give -m and the options that it was made with",
                       error);
-    if (plan->program_count > 1)
-        return refuse(request, "it has a program for each rank; a run takes the plan of one",
-                      error);
     return true;
 }
 
@@ -102,6 +99,74 @@ cli_run_plan_model(const char *path)
 
     mw_plan_free(plan);
     return g_strcanon(word, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-_", '-');
+}
+
+/* --- the program of a rank ------------------------------------------------------------------- */
+
+/* What the prediction says of the program's ops, under their numbers in it. */
+static void
+narrow_timeline(struct mw_answer *answer, uint32_t program)
+{
+    const struct mw_plan *plan = answer->plan;
+    struct mw_timeline *timeline = &answer->timeline;
+    g_autofree uint32_t *numbers = g_new(uint32_t, plan->op_count);
+    uint32_t next = 0;
+    size_t kept = 0;
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        bool here = plan->lanes[plan->ops[i].lane].program == program;
+        numbers[i] = here ? next++ : MW_NONE;
+    }
+    for (size_t i = 0; i < timeline->row_count; i++) {
+        struct mw_timeline_row row = timeline->rows[i];
+        row.op = numbers[row.op];
+        if (row.op != MW_NONE)
+            timeline->rows[kept++] = row;
+    }
+    timeline->row_count = kept;
+}
+
+/* A rank is a stage of its own: nothing but activations and numbers goes between them. */
+static bool
+can_run_programs(const struct cli_training *run, GError **error)
+{
+    const struct mw_plan *plan = run->answer->plan;
+    const struct cli_run_options *o = &run->options;
+
+    if (plan->program_count != plan->world_ranks)
+        return mw_refuse(error,
+                         "pipeline: run takes one GPU per stage, here %u stages of %u GPUs; give "
+                         "as many GPUs as stages",
+                         plan->program_count, plan->world_ranks);
+    if (o->save || o->resume || o->weights || o->from)
+        return mw_refuse(error, "pipeline: run starts from --seed, and neither saves nor resumes "
+                                "stages: no --save, --resume, --weights or --from");
+    if (plan->shape.commits || plan->shape.save_every)
+        return mw_refuse(error, "pipeline: steps of stages are not durable: --commit none, and no "
+                                "--save-every");
+    return true;
+}
+
+bool
+cli_run_take_program(struct cli_training *run, GError **error)
+{
+    struct mw_answer *answer = run->answer;
+    uint32_t rank = (uint32_t)mw_ranks_index(run->ranks);
+    char why[256];
+
+    if (answer->plan->program_count == 1)
+        return true;
+    if (!can_run_programs(run, error))
+        return false;
+    struct mw_plan *own = mw_plan_extract(answer->plan, rank, why, sizeof why);
+    if (!own)
+        return mw_refuse(error, "pipeline: %s", why);
+    narrow_timeline(answer, mw_plan_program_of(answer->plan, rank));
+    mw_plan_free(answer->plan);
+    answer->plan = own;
+    answer->result->plan = own;
+    run->is_stage = true;
+    return true;
 }
 
 double

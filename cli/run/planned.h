@@ -3,6 +3,7 @@
 #define MW_CLI_RUN_PLANNED_H
 
 #include "cli/cli.h"
+#include "cli/run/training.h"
 #include "plan/decoder.h"
 
 /* What is trained, on sequences of how many tokens (`seq` may be NULL): the request's model, or
@@ -17,6 +18,9 @@ struct mw_answer *cli_run_plan_answer(const struct cli_request *request, GError 
 /* A word that stands for the model of the plan in a file; no path, whatever the file says.  g_free
  * it. */
 char *cli_run_plan_model(const char *path);
+
+/* Of a plan with a program for each rank, what this rank runs takes the plan's place. */
+bool cli_run_take_program(struct cli_training *run, GError **error);
 
 /* FLOPs of the model of one rank and step: products forward, and twice that backward (PaLM, arXiv
  * 2204.02311, App. B), however the plan computes them. */

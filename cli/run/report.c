@@ -157,7 +157,8 @@ cli_run_report_unite(struct cli_run_report *report, GError **error)
 {
     const struct cli_training *training = report->training;
 
-    return cli_unite_ranks(report->measured, training->answer->plan, training->ranks, error);
+    return training->is_stage ||
+           cli_unite_ranks(report->measured, training->answer->plan, training->ranks, error);
 }
 
 /* --- after ----------------------------------------------------------------------------------- */

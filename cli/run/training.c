@@ -219,8 +219,8 @@ open_data(struct cli_training *run, GError **error)
     const struct mw_step_shape *s = &run->answer->plan->shape;
 
     run->sequences = s->sequences;
-    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks),
-                                         .ranks = mw_ranks_count(run->ranks),
+    run->place = (struct mw_batch_place){.rank = run->is_stage ? 0 : mw_ranks_index(run->ranks),
+                                         .ranks = run->is_stage ? 1 : mw_ranks_count(run->ranks),
                                          .sequences = run->sequences};
     if (!open_tokens(run, s->seq, error))
         return false;
@@ -493,7 +493,8 @@ cli_training_open(struct cli_training *run, GError **error)
 {
     const struct cli_request *request = run->request;
 
-    return cli_run_decoder(request, &run->decoder, NULL, error) &&
+    return cli_run_take_program(run, error) &&
+           cli_run_decoder(request, &run->decoder, NULL, error) &&
            check_start(&run->options, error) && check_save(run, error) &&
            (!run->answer->sizing || check_settings(&run->answer->sizing->settings, error)) &&
            check_resume(run, error) && open_drives(run, error) && open_start(run, error) &&

@@ -35,6 +35,7 @@ struct cli_training {
     int *held; /* [held_count] descriptors of pipes whose readers wait for the report */
     int held_count;
     int unstarted; /* the wish (cli/run/stop.h) by which it ends before its first step; 0: none */
+    bool is_stage; /* of a pipeline: its plan is another than that of the other ranks */
     bool diverged; /* once the trainer is closed: for that the run has ended */
     char *saved;   /* the folder that --save was done to; NULL: it was not */
     bool displaced; /* that one is another than what was asked for, which cannot be written */

@@ -11,12 +11,6 @@
 /* Of collectives in plans: 0 is for data-parallel ones, 2 for those of a delayed update. */
 #define SLICING_STREAM 1
 
-static int
-stream_of(const struct mw_trainer *trainer, const struct mw_op *op)
-{
-    return trainer->plan->lanes[op->lane].index;
-}
-
 static struct mw_ranks_part
 whole_part(const struct mw_tensor *tensor, uint32_t tile)
 {
@@ -49,7 +43,7 @@ gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
     return trainer->collectives->all_gather(
-        trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
+        trainer->peers, mw_trainer_stream(trainer, op), part_at(trainer, to, op->tile),
         part_at(trainer, from, op->tile), &part,
         mw_dtype_element_bytes(mw_trainer_tensor(trainer, op)->dtype), error);
 }
@@ -71,8 +65,8 @@ broadcast_shards(struct mw_trainer *trainer, const struct mw_op *op, GError **er
         if (rank == trainer->rank &&
             !trainer->places.backend->copy(trainer->places.device, at, own, bytes, error))
             return false;
-        if (!trainer->collectives->broadcast(trainer->peers, stream_of(trainer, op), at, bytes,
-                                             (int)rank, error))
+        if (!trainer->collectives->broadcast(trainer->peers, mw_trainer_stream(trainer, op), at,
+                                             bytes, (int)rank, error))
             return false;
     }
     return true;
@@ -103,7 +97,8 @@ gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
         struct mw_ranks_part part = whole_part(tensor, piece.tile);
         part.range_first = piece.first;
         part.range_elements = piece.elements;
-        good = gather_in_place(trainer, tensor, piece.tile, &part, stream_of(trainer, op), error);
+        good = gather_in_place(trainer, tensor, piece.tile, &part, mw_trainer_stream(trainer, op),
+                               error);
     }
     return good;
 }
@@ -135,7 +130,7 @@ scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, 
     uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
     return trainer->collectives->reduce_scatter(
-        trainer->peers, stream_of(trainer, op), part_at(trainer, to, op->tile),
+        trainer->peers, mw_trainer_stream(trainer, op), part_at(trainer, to, op->tile),
         part_at(trainer, from, op->tile), &part, trainer->kernels->dtype, error);
 }
 
@@ -150,10 +145,10 @@ reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
     char *own = own_shard(trainer, whole, tensor, op->tile, mw_trainer_gradient_bytes(tensor));
 
     if (trainer->plan->works[op->work].kind == MW_OP_ALL_REDUCE)
-        return trainer->collectives->all_reduce(trainer->peers, stream_of(trainer, op), whole,
-                                                dtype, part.elements, error);
-    return trainer->collectives->reduce_scatter(trainer->peers, stream_of(trainer, op), own, whole,
-                                                &part, dtype, error);
+        return trainer->collectives->all_reduce(trainer->peers, mw_trainer_stream(trainer, op),
+                                                whole, dtype, part.elements, error);
+    return trainer->collectives->reduce_scatter(trainer->peers, mw_trainer_stream(trainer, op), own,
+                                                whole, &part, dtype, error);
 }
 
 /* --- ops ------------------------------------------------------------------------------------- */
@@ -186,7 +181,7 @@ bool
 mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_collectives *table = trainer->collectives;
-    int stream = stream_of(trainer, op);
+    int stream = mw_trainer_stream(trainer, op);
 
     return (!table->group_begin || table->group_begin(trainer->peers, stream, error)) &&
            collect(trainer, op, error) &&
@@ -204,12 +199,12 @@ bool
 mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error)
 {
     struct mw_ranks *ranks = trainer->options.ranks;
-    g_autofree double *values = g_new0(double, trainer->ranks);
+    g_autofree double *values = g_new0(double, trainer->world_ranks);
 
-    values[trainer->rank] = (double)*value;
-    if (ranks && !mw_ranks_all_reduce_fp64(ranks, 0, values, trainer->ranks, error))
+    values[trainer->world_rank] = (double)*value;
+    if (ranks && !mw_ranks_all_reduce_fp64(ranks, 0, values, trainer->world_ranks, error))
         return false;
-    for (uint32_t r = 0; r < trainer->ranks; r++)
+    for (uint32_t r = 0; r < trainer->world_ranks; r++)
         *value = MIN(*value, (int64_t)values[r]);
     return true;
 }
@@ -261,7 +256,7 @@ mw_trainer_streams(const struct mw_trainer *trainer)
 {
     const struct mw_trainer_options *o = &trainer->options;
 
-    return trainer->ranks > 1 && o->backend->join
+    return trainer->world_ranks > 1 && o->backend->join
                ? 1 | streams_of(o->plan) | streams_of(o->undelayed)
                : 0;
 }
@@ -287,17 +282,21 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     const struct mw_plan *plan = trainer->plan;
     const struct mw_ranks *ranks = trainer->options.ranks;
 
-    trainer->ranks = ranks ? mw_ranks_count(ranks) : 1;
-    trainer->rank = ranks ? mw_ranks_index(ranks) : 0;
-    if (plan->world_ranks != trainer->ranks) {
+    trainer->world_ranks = ranks ? mw_ranks_count(ranks) : 1;
+    trainer->world_rank = ranks ? mw_ranks_index(ranks) : 0;
+    trainer->ranks = mw_trainer_is_stage(plan) ? 1 : trainer->world_ranks;
+    trainer->rank = mw_trainer_is_stage(plan) ? 0 : trainer->world_rank;
+    if (plan->world_ranks != trainer->world_ranks) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan is for %u GPU%s, and %u rank%s started; mpirun -n %u starts as many",
-                    plan->world_ranks, plan->world_ranks == 1 ? "" : "s", trainer->ranks,
-                    trainer->ranks == 1 ? " was" : "s were", plan->world_ranks);
+                    plan->world_ranks, plan->world_ranks == 1 ? "" : "s", trainer->world_ranks,
+                    trainer->world_ranks == 1 ? " was" : "s were", plan->world_ranks);
         return false;
     }
-    if (trainer->ranks == 1)
+    if (trainer->world_ranks == 1)
         return true;
+    if (trainer->options.backend->apart && mw_trainer_is_stage(plan))
+        return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)
         return refuse(error, "this backend; {backend=cpu} runs");
     return check_ops(plan, trainer->options.backend, error);

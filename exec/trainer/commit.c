@@ -85,8 +85,8 @@ mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
         .stem = options->drives.stem,
         .fingerprint =
             mw_durable_fingerprint(plan, trainer->kernels->dtype, options->commit.fingerprint),
-        .rank = (int)trainer->rank,
-        .ranks = (int)trainer->ranks,
+        .rank = (int)trainer->world_rank,
+        .ranks = (int)trainer->world_ranks,
         .extents_max = it->extents_max,
         .nvme = trainer->places.nvme,
         .resume = options->commit.resume,

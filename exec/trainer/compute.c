@@ -21,9 +21,20 @@ part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t 
 static struct mw_layer_room *
 layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
+    int64_t set = op->micro_batch % trainer->sets;
+    struct mw_layer_room *layers = &trainer->layers[set * trainer->layers_kept];
+
     if (trainer->plan->shape.checkpoint_interval && op->phase == MW_PHASE_FORWARD)
-        return &trainer->layers[0];
-    return &trainer->layers[layer % trainer->layers_kept];
+        return layers;
+    return &layers[layer % trainer->layers_kept];
+}
+
+/* A stage of a pipeline ends before the model does. */
+static bool
+has_layer(const struct mw_trainer *trainer, int32_t layer)
+{
+    return layer < trainer->plan->shape.decoder.layers &&
+           trainer->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + MW_OPERATOR_QKV] != MW_NONE;
 }
 
 static uint16_t *
@@ -34,8 +45,8 @@ output_of(const struct mw_trainer *trainer, const struct mw_op *op)
     bool ends_group =
         op->phase == MW_PHASE_RECOMPUTE && interval && next % interval == 0;
 
-    if (next == trainer->plan->shape.decoder.layers || ends_group)
-        return trainer->room.hidden;
+    if (!has_layer(trainer, next) || ends_group)
+        return trainer->rooms[op->micro_batch % trainer->sets].hidden;
     return layer_room(trainer, op, next)->x;
 }
 
@@ -117,8 +128,8 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .sequences = trainer->plan->shape.sequences,
         .seq = trainer->plan->shape.seq,
         .loss = trainer->loss,
-        .room = &trainer->room,
-        .input = trainer->layers[0].x,
+        .room = &trainer->rooms[op->micro_batch % trainer->sets],
+        .input = trainer->layers[op->micro_batch % trainer->sets * trainer->layers_kept].x,
         .logits = logits == MW_NONE ? NULL : mw_places_at(&trainer->places, logits, 0),
     };
 
@@ -152,7 +163,9 @@ mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **
 {
     struct mw_compute compute = bind(trainer, op);
 
-    if (op->layer >= 0 && !checkpoint(trainer, op, compute.layer->x, error))
+    if (!mw_trainer_take_received(trainer, op, &compute, error) ||
+        (op->layer >= 0 && !checkpoint(trainer, op, compute.layer->x, error)))
         return false;
-    return trainer->places.backend->compute(trainer->places.device, &compute, error);
+    return trainer->places.backend->compute(trainer->places.device, &compute, error) &&
+           mw_trainer_give_sent(trainer, op, &compute, error);
 }

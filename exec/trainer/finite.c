@@ -232,7 +232,7 @@ advice(const struct mw_trainer *trainer, int64_t last_update)
 static void
 wait_for_all(const struct mw_trainer *trainer)
 {
-    if (trainer->ranks > 1)
+    if (trainer->world_ranks > 1)
         (void)mw_ranks_barrier(trainer->options.ranks, MW_TRAINER_COLLECTIVE_LANES - 1, NULL);
 }
 

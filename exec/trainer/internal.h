@@ -60,7 +60,8 @@ struct mw_trainer {
     struct mw_places places;
     struct mw_lanes *lanes;
     const struct mw_cpu_kernels *kernels; /* of the host lanes */
-    uint32_t rank, ranks;
+    uint32_t rank, ranks;             /* data-parallel: among those that train on other sequences */
+    uint32_t world_rank, world_ranks; /* among all, of which other stages train on the same */
     int has_diverged; /* any lane may see it */
     _Atomic int64_t moved_ns;      /* when an op began or ended at last, */
     _Atomic int64_t busy_until_ns; /* and what counts as that; of the monotonic clock */
@@ -76,8 +77,9 @@ struct mw_trainer {
     uint32_t *tensor_of;          /* [layer + 1][operator]; MW_NONE */
     uint32_t *tensor_of_home;     /* [slot_count]; MW_NONE */
     struct mw_part **parts;       /* [tensor][tile] */
-    struct mw_layer_room *layers; /* [layers_kept] */
-    struct mw_shared_room room;
+    struct mw_layer_room *layers; /* [sets][layers_kept] */
+    struct mw_shared_room *rooms; /* [sets]: one per micro-batch that is kept */
+    int64_t sets;
     struct mw_trainer_chunk *chunks; /* [chunk_count] */
 
     /* [stream] of owners' turns: how long the rank has waited for others to come to an op, not for
@@ -121,6 +123,17 @@ int64_t mw_trainer_element_bytes(const struct mw_trainer *trainer);
 int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor);
 /* Where the gradient as it was made begins in a host buffer that holds the sum before it. */
 int64_t mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor);
+
+/* --- exec/trainer/stages.c --- */
+bool mw_trainer_is_stage(const struct mw_plan *plan); /* of a pipeline */
+/* Between the slots that stages send and receive, and where operators have them. */
+bool mw_trainer_take_received(struct mw_trainer *trainer, const struct mw_op *op,
+                              const struct mw_compute *compute, GError **error);
+bool mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
+                          const struct mw_compute *compute, GError **error);
+bool mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* The stream of collectives that an op of such a lane is called on. */
+int mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op);
 
 /* --- exec/trainer/threads.c --- */
 /* False with *error where the system refuses a thread that the run will need. */

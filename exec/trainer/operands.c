@@ -168,6 +168,21 @@ chunk_tokens(const struct look *look)
     return (look->trainer->tokens + shape->token_chunks - 1) / shape->token_chunks;
 }
 
+/* What goes from one pipeline stage to the next: the hidden state of all tokens. */
+static int64_t
+hop_bytes(const struct look *look)
+{
+    return mw_trainer_element_bytes(look->trainer) * look->trainer->tokens *
+           look->trainer->plan->shape.decoder.hidden;
+}
+
+static bool
+has_room_to_hop(const struct look *look, enum mw_role role)
+{
+    return !uses(look, role) ||
+           (look->op->layer >= 0 && has_room(look, slot_of(look, role), 0, hop_bytes(look)));
+}
+
 static const char *
 wrong_compute(const struct look *look)
 {
@@ -195,6 +210,22 @@ wrong_compute(const struct look *look)
         (scores == MW_NONE ||
          !has_room(look, scores, 0, element * chunk_tokens(look) * mw_logits_stride(decoder))))
         return "has no room for its logits";
+    if (!has_room_to_hop(look, MW_ROLE_RECEIVED) || !has_room_to_hop(look, MW_ROLE_SENT))
+        return "has no room for what stages send";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+static const char *
+wrong_hop(const struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+    enum mw_role role = look->work->kind == MW_OP_SEND ? MW_ROLE_SOURCE : MW_ROLE_DESTINATION;
+    uint32_t peer = mw_work_peer(trainer->plan, look->work, trainer->world_rank);
+
+    if (peer >= trainer->world_ranks || peer == trainer->world_rank)
+        return "is of no neighbouring stage";
+    if (!uses(look, role) || !has_room_to_hop(look, role) || look->work->bytes != hop_bytes(look))
+        return "has no room for what stages send";
     return reaches_all(look) ? NULL : "uses memory that is not the device's";
 }
 
@@ -367,6 +398,9 @@ wrong_part_op(const struct look *look)
         return wrong_part_norm(look);
     case MW_OP_UPDATE:
         return "is of no chunk";
+    case MW_OP_SEND:
+    case MW_OP_RECV:
+        return wrong_hop(look);
     case MW_OP_NVME_READ:
     case MW_OP_NVME_WRITE:
     case MW_OP_H2D:
@@ -387,8 +421,9 @@ is_a_mark(const struct mw_work *work)
 static bool
 needs_tensor(const struct mw_work *work)
 {
-    return work->kind == MW_OP_COMPUTE ? has_weights(work->operator_)
-                                       : work->object != MW_OBJECT_CHECKPOINT;
+    if (work->kind == MW_OP_COMPUTE)
+        return has_weights(work->operator_);
+    return work->object != MW_OBJECT_CHECKPOINT && mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
 }
 
 /* NULL: the op names what there is. */

@@ -42,7 +42,7 @@ map_parts(struct mw_trainer *trainer, GError **error)
             elements += trainer->parts[t][tile].elements;
         }
     }
-    if (elements == mw_weights_elements(decoder))
+    if (elements == mw_weights_elements(decoder) || mw_trainer_is_stage(plan))
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                 "the plan has %" G_GINT64_FORMAT " parameters, the model %" G_GINT64_FORMAT,
@@ -74,16 +74,40 @@ activation_room(const struct mw_trainer *trainer, char **base)
     return bytes;
 }
 
+static int64_t
+count_layers(const struct mw_plan *plan)
+{
+    int64_t layers = 0;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        layers += plan->tensors[t].layer >= 0 && plan->tensors[t].operators >> MW_OPERATOR_QKV & 1;
+    return layers;
+}
+
+static void
+lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_room_layout *layout,
+            char *base)
+{
+    const struct mw_step_shape *shape = &trainer->options.plan->shape;
+
+    for (int64_t l = 0; l < trainer->layers_kept; l++)
+        trainer->layers[set * trainer->layers_kept + l] =
+            mw_room_layer(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
+    trainer->rooms[set] =
+        mw_room_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
+}
+
 static bool
 lay_out_rooms(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *o = &trainer->options;
-    int64_t interval = o->plan->shape.checkpoint_interval;
+    int64_t interval = o->plan->shape.checkpoint_interval, layers = count_layers(o->plan);
     char *base = NULL;
     int64_t bytes = activation_room(trainer, &base);
 
-    trainer->layers_kept =
-        interval ? MIN(interval, o->plan->shape.decoder.layers) : o->plan->shape.decoder.layers;
+    trainer->layers_kept = interval ? MIN(interval, layers) : layers;
+    trainer->sets = interval ? 1 : o->plan->programs[0].in_flight;
+    bytes /= trainer->sets;
     struct mw_room_layout layout = mw_room_layout(&o->plan->shape.decoder, o->plan->shape.sequences,
                                                   o->plan->shape.seq, trainer->layers_kept);
     if (layout.bytes > bytes) {
@@ -94,12 +118,10 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
                     bytes, layout.bytes);
         return false;
     }
-    trainer->layers = g_new(struct mw_layer_room, trainer->layers_kept);
-    for (int64_t l = 0; l < trainer->layers_kept; l++)
-        trainer->layers[l] = mw_room_layer(&o->plan->shape.decoder, o->plan->shape.sequences,
-                                           o->plan->shape.seq, &layout, base, l);
-    trainer->room = mw_room_shared(&o->plan->shape.decoder, o->plan->shape.sequences,
-                                   o->plan->shape.seq, &layout, base);
+    trainer->layers = g_new(struct mw_layer_room, trainer->sets * trainer->layers_kept);
+    trainer->rooms = g_new(struct mw_shared_room, trainer->sets);
+    for (int64_t set = 0; set < trainer->sets; set++, base += bytes)
+        lay_out_set(trainer, set, &layout, base);
     return true;
 }
 
@@ -253,6 +275,7 @@ mw_trainer_take_down(struct mw_trainer *trainer)
     g_clear_pointer(&trainer->parts, g_free);
     g_clear_pointer(&trainer->chunks, g_free);
     g_clear_pointer(&trainer->layers, g_free);
+    g_clear_pointer(&trainer->rooms, g_free);
     g_clear_pointer(&trainer->tensor_of, g_free);
     g_clear_pointer(&trainer->tensor_of_home, g_free);
     g_clear_pointer(&trainer->partial_first, g_free);

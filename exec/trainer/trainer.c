@@ -199,6 +199,8 @@ static bool (*const runs[MW_OP_KIND_COUNT])(struct mw_trainer *, const struct mw
     [MW_OP_REDUCE_SCATTER] = mw_trainer_collect,
     [MW_OP_ALL_REDUCE] = mw_trainer_collect,
     [MW_OP_BROADCAST] = mw_trainer_collect,
+    [MW_OP_SEND] = mw_trainer_hop,
+    [MW_OP_RECV] = mw_trainer_hop,
     [MW_OP_COMMIT] = end_by,
 };
 
@@ -234,10 +236,11 @@ waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
     bool collective = lane->kind == MW_LANE_COLLECTIVE;
     int turns;
 
-    if (trainer->ranks == 1)
+    if (trainer->world_ranks == 1)
         return 0;
     if (collective || trainer->plan->works[op->work].kind == MW_OP_COMMIT)
-        return mw_ranks_waited_ns(trainer->options.ranks, collective ? lane->index : 0);
+        return mw_ranks_waited_ns(trainer->options.ranks,
+                                  collective ? mw_trainer_stream(trainer, op) : 0);
     turns = mw_trainer_turn_stream(trainer, op);
     return turns < 0 ? 0 : trainer->turns_waited_ns[turns];
 }
@@ -407,7 +410,7 @@ mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GErro
     struct mw_exec_backend run = {run_op, trainer, stop, mw_trainer_queues, 0};
 
     /* Alone nothing could be called off. */
-    if (trainer->ranks > 1)
+    if (trainer->world_ranks > 1)
         run.patience_ns = (int64_t)(trainer->options.patience_s * 1e9);
     mw_lanes_free(trainer->lanes);
     mw_trainer_take_down(trainer);
@@ -422,7 +425,7 @@ mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GErro
 static void
 give_back_drives(struct mw_trainer *trainer)
 {
-    if (trainer->ranks > 1)
+    if (trainer->world_ranks > 1)
         mw_nvme_close(g_steal_pointer(&trainer->places.nvme));
 }
 
@@ -453,7 +456,7 @@ mw_trainer_new(const struct mw_trainer_options *options, GError **error)
         !mw_trainer_open_commit(trainer, error) || !reserve_drives(trainer, error) ||
         !make_state(trainer, error)) {
         give_back_drives(trainer);
-        if (trainer->ranks <= 1)
+        if (trainer->world_ranks <= 1)
             mw_trainer_free(trainer);
         return NULL;
     }

@@ -55,7 +55,7 @@ struct mw_trainer_commit {
 
 /* Lanes of collectives that ranks must have: those of plans, three to take turns on, and one to end
  * a course together. */
-#define MW_TRAINER_COLLECTIVE_LANES 7
+#define MW_TRAINER_COLLECTIVE_LANES 8
 
 #define MW_TRAINER_WISHES 7
 

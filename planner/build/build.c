@@ -18,12 +18,13 @@ load_checkpoints(struct builder *b, uint32_t visit)
 
     if (!interval || v->phase != MW_PHASE_RECOMPUTE || !v->first_of_group)
         return;
-    int64_t checkpoint = v->layer / interval;
-    if (checkpoint == count - 1)
+    int64_t group = v->layer / interval;
+    int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
+    if (group == count - 1)
         mw_checkpoint_load(b, checkpoint, v->micro_batch);
-    if (ahead && checkpoint > 0)
+    if (ahead && group > 0)
         mw_checkpoint_load(b, checkpoint - 1, v->micro_batch);
-    if (!ahead && checkpoint < count - 1)
+    if (!ahead && group < count - 1)
         mw_checkpoint_load(b, checkpoint, v->micro_batch);
 }
 
@@ -35,7 +36,7 @@ store_checkpoint(struct builder *b, uint32_t visit)
 
     if (!interval || v->phase != MW_PHASE_FORWARD || !v->first_of_group)
         return;
-    int64_t checkpoint = v->layer / interval;
+    int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
     mw_checkpoint_store(b, checkpoint, b->checkpoint_loaded[checkpoint], v->micro_batch);
 }
 
@@ -46,8 +47,10 @@ forward_backward(struct builder *b)
         if (!v || b->visits[v].micro_batch != b->visits[v - 1].micro_batch)
             b->rounds[b->visits[v].micro_batch] = b->plan->op_count;
         load_checkpoints(b, v);
+        mw_stage_receive(b, v);
         mw_fetch_ahead(b, v);
         mw_compute_visit(b, v);
+        mw_stage_send(b, v);
         mw_fetch_release(b, v);
         store_checkpoint(b, v);
     }
@@ -100,7 +103,7 @@ build_program(struct builder *b)
     mw_build_add_channels(b);
     mw_build_add_slots(b);
     b->param_slot_held = g_new0(bool, b->slots[MW_BUFFER_PARAMETERS_GATHERED].count + 1);
-    b->checkpoint_loaded = g_new0(uint32_t, b->sizing->checkpoint_count + 1);
+    b->checkpoint_loaded = g_new0(uint32_t, b->sizing->checkpoint_slots + 1);
     b->work_cache = g_new(uint32_t, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2);
     memset(b->work_cache, 0xff, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2 * sizeof(uint32_t));
     memset(b->work_table, 0xff, sizeof b->work_table); /* all MW_NONE */
@@ -108,8 +111,10 @@ build_program(struct builder *b)
     b->compute_wait = MW_NONE;
     b->norm_agreed = MW_NONE;
     b->reduced_slot = MW_NONE;
-    b->match_count = 0;
-    b->activation_turn = 0;
+    memset(b->met, 0, sizeof b->met);
+    b->activation_sets =
+        settings->checkpoint_interval ? 1 : (uint32_t)b->sizing->micro_batches_in_flight;
+    b->activation_turns = g_new0(int, b->activation_sets);
     mw_schedule_visits(b);
 
     b->chain = settings->serialize;
@@ -130,6 +135,39 @@ build_program(struct builder *b)
     g_clear_pointer(&b->param_slot_held, g_free);
     g_clear_pointer(&b->checkpoint_loaded, g_free);
     g_clear_pointer(&b->work_cache, g_free);
+    g_clear_pointer(&b->activation_turns, g_free);
+}
+
+/* A program for all ranks, one for each pipeline stage, or one for each rank. */
+static void
+add_programs(struct mw_plan *plan, const struct mw_sizing *sizing)
+{
+    uint32_t stage_ranks = sizing->tp * sizing->dp;
+    bool folded = !sizing->settings.unfold;
+
+    mw_plan_set_world(plan, sizing->ranks, sizing->ranks_per_node, folded && sizing->pp == 1);
+    if (!folded || sizing->pp == 1)
+        return;
+    mw_plan_clear_programs(plan);
+    for (uint32_t stage = 0; stage < sizing->pp; stage++) {
+        struct mw_members ranks = mw_members_of_one(stage * stage_ranks);
+        if (sizing->tp > 1)
+            ranks.spans[MW_AXIS_TP] = (struct mw_axis_span){1, sizing->tp};
+        if (sizing->dp > 1)
+            ranks.spans[MW_AXIS_DP] = (struct mw_axis_span){sizing->tp, sizing->dp};
+        mw_plan_add_program(plan, ranks);
+    }
+}
+
+/* The sizing of the stage that a rank has. */
+static const struct mw_sizing *
+sizing_of(const struct mw_sizing *first, uint32_t rank)
+{
+    const struct mw_sizing *sizing = first;
+
+    while (sizing->next_stage && rank / (sizing->tp * sizing->dp) > sizing->stage)
+        sizing = sizing->next_stage;
+    return sizing;
 }
 
 static struct mw_step_shape
@@ -164,9 +202,9 @@ build(struct builder *b)
         sizing->model->name, mw_strategy_name(settings->strategy), settings->nodes,
         settings->gpus_per_node, settings->micro_batch, settings->seq);
 
-    b->chunks = mw_sizing_chunks(sizing);
+    b->matches = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
     b->plan = mw_plan_new(title);
-    mw_plan_set_world(b->plan, sizing->ranks, sizing->ranks_per_node, !settings->unfold);
+    add_programs(b->plan, sizing);
     memcpy(b->plan->tiers, sizing->tiers, sizeof b->plan->tiers);
     b->plan->shape = shape_of(sizing);
     mw_plan_set_model(b->plan, sizing->model->name);
@@ -175,6 +213,10 @@ build(struct builder *b)
     mw_build_add_comms(b);
     for (b->program = 0; b->program < b->plan->program_count; b->program++) {
         b->rank = b->plan->programs[b->program].ranks.base;
+        b->sizing = sizing_of(sizing, b->rank);
+        g_free(b->chunks);
+        b->chunks = mw_sizing_chunks(b->sizing);
+        b->plan->programs[b->program].in_flight = b->sizing->micro_batches_in_flight;
         build_program(b);
     }
     return b->plan;
@@ -185,6 +227,8 @@ clear(struct builder *b)
 {
     g_free(b->rounds);
     g_free(b->chunks);
+    g_free(b->lane_of);
+    g_hash_table_unref(b->matches);
     g_free(b->visits);
     g_free(b->states);
 }
@@ -283,7 +327,8 @@ mw_build_plan_folded(const struct mw_sizing *sizing)
 
     g_return_val_if_fail(sizing->fits, NULL);
     for (int64_t few = MW_FOLDED_LEAST;
-         few <= MW_FOLDED_MOST && few < settings->grad_accum && !settings->unfold; few *= 2) {
+         few <= MW_FOLDED_MOST && few < settings->grad_accum && !settings->unfold &&
+         sizing->pp == 1; few *= 2) {
         struct mw_plan *plan = build_folded(sizing, few);
         if (plan && mw_plan_check(plan, NULL, 0))
             return plan;

@@ -13,7 +13,16 @@ home_tier(const struct builder *b, int64_t checkpoint)
 static int32_t
 first_layer(const struct builder *b, int64_t checkpoint)
 {
-    return checkpoint * b->sizing->settings.checkpoint_interval;
+    return checkpoint % b->sizing->checkpoint_count * b->sizing->settings.checkpoint_interval;
+}
+
+int64_t
+mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb)
+{
+    const struct mw_sizing *s = b->sizing;
+
+    return mb % s->micro_batches_in_flight * s->checkpoint_count +
+           layer / MAX(1, s->settings.checkpoint_interval);
 }
 
 static const struct subject of_checkpoint = {MW_OBJECT_CHECKPOINT, MW_OPERATOR_NONE};

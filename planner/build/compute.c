@@ -25,19 +25,21 @@ slicing_all_reduce(struct builder *b, const struct visit *v, enum mw_operator op
 
 /* Activations take turns in the slots of the working memory. */
 static uint32_t
-activation_slot(const struct builder *b, int turn)
+activation_slot(const struct builder *b, uint32_t set, int turn)
 {
     const struct ring *activations = &b->slots[MW_BUFFER_ACTIVATIONS];
-    int count = activations->count;
-    return activations->first + ((turn % count) + count) % count;
+    int count = activations->count / b->activation_sets;
+    return activations->first + set * count + ((turn % count) + count) % count;
 }
 
 static void
 use_activations(struct builder *b, const struct visit *v)
 {
     bool backward = v->phase == MW_PHASE_BACKWARD;
-    uint32_t mine = activation_slot(b, b->activation_turn);
-    uint32_t before = activation_slot(b, b->activation_turn + (backward ? 1 : -1));
+    uint32_t set = v->micro_batch % b->activation_sets;
+    int turn = b->activation_turns[set];
+    uint32_t mine = activation_slot(b, set, turn);
+    uint32_t before = activation_slot(b, set, turn + (backward ? 1 : -1));
 
     if (before != mine && b->states[before].writer != MW_NONE)
         mw_build_use(b, before, MW_USE_READ, MW_ROLE_INPUT);
@@ -48,7 +50,7 @@ use_activations(struct builder *b, const struct visit *v)
 static void
 use_checkpoint(struct builder *b, const struct visit *v)
 {
-    int64_t checkpoint = v->layer / MAX(1, b->sizing->settings.checkpoint_interval);
+    int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
 
     if (v->phase == MW_PHASE_RECOMPUTE)
         mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_READ, MW_ROLE_CHECKPOINT);
@@ -70,7 +72,7 @@ use_logits(struct builder *b, const struct visit *v, enum mw_operator operator_)
 }
 
 static void
-compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool first,
+compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool first, bool last,
                  uint32_t gradient, enum mw_use_mode gradient_mode)
 {
     const struct mw_class_info *class = &b->sizing->classes[v->class_];
@@ -89,14 +91,16 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
         mw_build_use(b, v->param_slot, MW_USE_READ, MW_ROLE_PARAMETER);
     use_logits(b, v, info->operator_);
     use_activations(b, v);
+    mw_stage_use(b, first, last);
     if (first && v->first_of_group)
         use_checkpoint(b, v);
     if (gradient != MW_NONE && has_params)
         mw_build_use(b, gradient, gradient_mode, MW_ROLE_GRADIENT);
-    b->activation_turn += backward ? -1 : 1;
+    uint32_t set = v->micro_batch % b->activation_sets;
+    int turn = b->activation_turns[set];
+    b->activation_turns[set] += backward ? -1 : 1;
     if (needs_all_reduce(b, v, info->operator_) && v->last_of_block_unit)
-        slicing_all_reduce(b, v, info->operator_, activation_slot(b, b->activation_turn -
-                                                                         (backward ? -1 : 1)));
+        slicing_all_reduce(b, v, info->operator_, activation_slot(b, set, turn));
 }
 
 /* Operators before the tiled product run with part 0, which has their parameters, those behind it
@@ -150,7 +154,7 @@ mw_compute_visit(struct builder *b, uint32_t visit)
 {
     struct visit *v = &b->visits[visit];
     const struct mw_class_info *class = &b->sizing->classes[v->class_];
-    bool backward = v->phase == MW_PHASE_BACKWARD, first = true;
+    bool backward = v->phase == MW_PHASE_BACKWARD;
     uint32_t gradient = MW_NONE;
     enum mw_use_mode mode = MW_USE_DEFINE;
 
@@ -161,14 +165,17 @@ mw_compute_visit(struct builder *b, uint32_t visit)
                        : mw_sizing_largest_operator(class, unit);
     if (backward && (weight || makes_gradient(b, v, unit, tiled)))
         gradient = mw_gradient_slot(b, v, &mode);
+    int run[MW_LAYER_OPERATORS_MAX], count = 0;
     for (int step = 0; step < unit->count; step++) {
         int i = unit->first + (backward ? unit->count - 1 - step : step);
-        if (!belongs(v, &class->operators[i]) || !runs_now(b, v, tiles, i, tiled))
-            continue;
-        compute_operator(b, v, i, i == tiled ? tiles : 1, first, gradient, mode);
+        if (belongs(v, &class->operators[i]) && runs_now(b, v, tiles, i, tiled))
+            run[count++] = i;
+    }
+    for (int r = 0; r < count; r++) {
+        int i = run[r];
+        compute_operator(b, v, i, i == tiled ? tiles : 1, r == 0, r == count - 1, gradient, mode);
         if (class->operators[i].params && gradient != MW_NONE)
             mode = MW_USE_MODIFY;
-        first = false;
     }
     if (gradient != MW_NONE && !weight)
         mw_gradient_leave(b, v, gradient);

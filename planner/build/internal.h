@@ -26,6 +26,11 @@ enum {
     LANE_UPDATE_READ,
     LANE_UPDATE_WRITE,
     LANE_UPDATE_HOST,
+    /* Between pipeline stages, each way: neither waits for the other */
+    LANE_STAGE_INPUT,
+    LANE_STAGE_OUTPUT,
+    LANE_STAGE_GRADIENT_INPUT,
+    LANE_STAGE_GRADIENT_OUTPUT,
     LANES_PER_RANK
 };
 
@@ -51,6 +56,7 @@ struct visit {
     uint8_t class_;
     uint8_t unit; /* within its block */
     bool first_of_group, last_of_block_unit;
+    bool enters, leaves; /* first and last of a stage's pass: fed by a neighbour, or feeding one */
     uint16_t micro_batch;
     uint16_t tile;
     uint16_t chunk; /* of the logits */
@@ -74,9 +80,10 @@ struct builder {
     struct mw_plan *plan;
     uint32_t rank; /* the first that the program stands for */
     uint32_t program;
-    uint32_t lane_base;
+    uint32_t lanes[LANES_PER_RANK]; /* in the plan; MW_NONE: the program has none */
+    uint8_t *lane_of;               /* [plan->lane_count] which of them a lane of the plan is */
 
-    uint32_t dp_comm, tp_comm, world_comm;
+    uint32_t dp_comm, tp_comm, pp_comm, world_comm;
     uint32_t channel[MW_CHANNEL_KIND_COUNT];
 
     struct slot_state *states; /* [plan->slot_count] */
@@ -86,7 +93,8 @@ struct builder {
     bool chain;           /* every op waits for the newest */
     uint32_t norm_agreed; /* of a delayed update, which comes before backward; else MW_NONE */
     uint32_t compute_wait; /* a collective that the next compute op needs */
-    uint32_t match_count;
+    GHashTable *matches;   /* numbers of matches, by who meets where */
+    uint32_t met[MW_AXIS_COUNT + 1]; /* collectives so far: of a group along an axis; of all */
     int64_t offset_bytes[MW_TIER_COUNT];
 
     struct ring slots[MW_BUFFER_KIND_COUNT];
@@ -95,6 +103,7 @@ struct builder {
     uint32_t state_home;                /* one per chunk */
     uint32_t *chunk_other;              /* [chunk_count] the other extent, or MW_NONE */
     uint32_t logits_slot;
+    uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
     uint32_t tied_gradient;               /* first slot; one per part of the embedding */
     uint32_t commit_record, commit_saves; /* that this step writes, or MW_NONE */
     bool *param_slot_held;
@@ -106,7 +115,8 @@ struct builder {
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
-    int activation_turn;
+    uint32_t activation_sets;    /* of the working memory: one per micro-batch that is kept */
+    int *activation_turns;       /* [activation_sets] */
 };
 
 /* What an op is about. */
@@ -147,6 +157,8 @@ uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of
                       bool alone);
 uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of,
                             uint32_t comm, int64_t bytes);
+/* From one pipeline stage to the next, or back: MW_OP_SEND or MW_OP_RECV. */
+uint32_t mw_work_hop(struct builder *b, enum mw_op_kind kind, int32_t hop, int64_t bytes);
 uint32_t mw_work_update(struct builder *b, int64_t params, bool host);
 uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host,
                             int64_t bytes, int64_t elements);
@@ -172,9 +184,17 @@ void mw_gradient_leave(struct builder *b, const struct visit *visit, uint32_t sl
 void mw_gradient_flush(struct builder *b); /* what is yet to be accumulated */
 
 /* --- planner/build/checkpoint.c --- */
+/* A checkpoint's number: of a layer's group, for the micro-batch's turn among those in flight. */
+int64_t mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb);
 uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);
 void mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb);
 void mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb);
+
+/* --- planner/build/stage.c --- */
+/* Around each visit: what comes from neighbouring stages for it, and what goes to them from it. */
+void mw_stage_receive(struct builder *b, uint32_t visit);
+void mw_stage_use(struct builder *b, bool first, bool last); /* by the visit's newest op */
+void mw_stage_send(struct builder *b, uint32_t visit);
 
 /* --- planner/build/optimizer.c --- */
 void mw_optimizer_step(struct builder *b);

@@ -13,22 +13,61 @@ is_met(enum mw_op_kind kind)
     return joins == MW_JOINS_ALL || joins == MW_JOINS_GROUP;
 }
 
-/* Members of a group meet in the same op of their programs; sibling groups in different ones.  Each
- * number has two members at least, so that numbers stay below the number of ops. */
+/* Where programs meet: the n-th time along an axis, in the group that begins with a rank.  Each
+ * place has two members at least, so that numbers stay below the number of ops. */
+static uint32_t
+number_of(struct builder *b, int axis, uint32_t base, uint32_t n)
+{
+    uint64_t place = ((uint64_t)axis << 60) | ((uint64_t)base << 32) | n;
+    gint64 *key = g_memdup2(&place, sizeof place);
+    gpointer number;
+
+    if (g_hash_table_lookup_extended(b->matches, key, NULL, &number)) {
+        g_free(key);
+        return GPOINTER_TO_UINT(number);
+    }
+    number = GUINT_TO_POINTER(g_hash_table_size(b->matches));
+    g_hash_table_insert(b->matches, key, number);
+    return GPOINTER_TO_UINT(number);
+}
+
+static bool
+is_within_program(const struct builder *b, const struct mw_members *group)
+{
+    const struct mw_members *ranks = &b->plan->programs[b->program].ranks;
+
+    for (uint32_t i = 0; i < mw_members_count(group); i++)
+        if (!mw_members_have(ranks, mw_members_at(group, i)))
+            return false;
+    return true;
+}
+
+/* Of a collective of a group, or of all ranks. */
 static uint32_t
 next_match(struct builder *b, uint32_t comm)
 {
-    const struct mw_sizing *s = b->sizing;
-    uint32_t groups = comm == b->dp_comm ? s->tp : comm == b->tp_comm ? s->dp : 1;
-    uint32_t group = comm == b->dp_comm   ? b->rank % s->tp
-                     : comm == b->tp_comm ? b->rank / s->tp
-                                          : 0;
+    bool all = comm == MW_NONE || comm == b->world_comm;
+    int axis = all ? MW_AXIS_COUNT : comm == b->tp_comm ? MW_AXIS_TP : MW_AXIS_DP;
 
-    if (b->plan->program_count == 1 ||
-        (comm != MW_NONE && mw_plan_comm_shape(b->plan, comm).size == 1))
+    if (b->plan->program_count == 1)
         return MW_NONE;
-    b->match_count += groups;
-    return b->match_count - groups + group;
+    if (all)
+        return number_of(b, axis, 0, b->met[axis]++);
+    struct mw_members group = mw_comm_group(&b->plan->comms[comm], b->rank);
+    if (is_within_program(b, &group))
+        return MW_NONE;
+    return number_of(b, axis, group.base, b->met[axis]++);
+}
+
+/* A boundary between stages is known by the rank in front of it. */
+static uint32_t
+hop_match(struct builder *b, const struct mw_work *work, uint32_t micro_batch)
+{
+    uint32_t stride = b->plan->comms[b->pp_comm].spans[MW_AXIS_PP].stride;
+    bool sends = work->kind == MW_OP_SEND, forward = work->hop > 0;
+    uint32_t front = sends == forward ? b->rank : b->rank - stride;
+
+    return number_of(b, MW_AXIS_PP, front, 2 * micro_batch + !forward);
 }
 
 uint32_t
@@ -36,9 +75,9 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
 {
     const struct mw_work *done = &b->plan->works[work];
     struct mw_op op = {.work = work,
-                       .lane = b->lane_base + lane,
+                       .lane = b->lanes[lane],
                        .phase = id.phase,
-                       .layer = id.layer,
+                       .layer = id.layer < 0 ? -1 : id.layer + (int32_t)b->sizing->first_layer,
                        .micro_batch = id.micro_batch,
                        .tile = id.tile,
                        .shard = id.shard,
@@ -46,6 +85,8 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
 
     if (is_met(done->kind))
         op.match = next_match(b, done->comm);
+    else if (mw_op_traits(done->kind)->joins == MW_JOINS_PAIR)
+        op.match = hop_match(b, done, id.micro_batch);
     uint32_t index = mw_plan_add_op(b->plan, op);
     if (b->lane_last[lane] == MW_NONE)
         mw_plan_add_dep(b->plan, b->begin_op);
@@ -79,7 +120,7 @@ void
 mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_role role)
 {
     struct slot_state *state = slot_state(b, slot);
-    int lane = b->plan->ops[b->newest].lane - b->lane_base;
+    int lane = b->lane_of[b->plan->ops[b->newest].lane];
 
     mw_plan_add_use(b->plan, slot, mode, role);
     mw_build_after(b, state->writer);

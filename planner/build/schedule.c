@@ -160,7 +160,7 @@ static void
 add_tail(struct builder *b, uint16_t mb)
 {
     const struct mw_sizing *s = b->sizing;
-    uint32_t base = mw_sizing_layer_unit(s, s->model->layers);
+    uint32_t base = mw_sizing_layer_unit(s, s->layers);
     struct walk walk = {MW_PHASE_FORWARD, mb, 0, MW_CLASS_TAIL, -1, base, true};
 
     if (!s->classes[MW_CLASS_TAIL].blocks)
@@ -204,7 +204,7 @@ static void
 add_backward(struct builder *b, uint16_t mb)
 {
     const struct mw_settings *settings = &b->sizing->settings;
-    int64_t layers = b->sizing->model->layers, interval = settings->checkpoint_interval;
+    int64_t layers = b->sizing->layers, interval = settings->checkpoint_interval;
 
     if (!interval) {
         for (int64_t layer = layers - 1; layer >= 0; layer--)
@@ -224,17 +224,46 @@ add_backward(struct builder *b, uint16_t mb)
     }
 }
 
+static void
+add_forward(struct builder *b, uint16_t mb)
+{
+    int64_t interval = b->sizing->settings.checkpoint_interval;
+    uint32_t first = b->visit_count;
+
+    add_head(b, MW_PHASE_FORWARD, mb);
+    for (int64_t layer = 0; layer < b->sizing->layers; layer++)
+        add_layer(b, MW_PHASE_FORWARD, mb, layer, interval && layer % interval == 0);
+    b->visits[first].enters = b->sizing->stage > 0;
+    b->visits[b->visit_count - 1].leaves = b->sizing->next_stage != NULL;
+}
+
+/* From the logits to where the micro-batch came in. */
+static void
+add_return(struct builder *b, uint16_t mb)
+{
+    uint32_t first = b->visit_count;
+
+    add_tail(b, mb);
+    add_backward(b, mb);
+    add_head(b, MW_PHASE_BACKWARD, mb);
+    while (b->visits[first].phase != MW_PHASE_BACKWARD)
+        first++;
+    b->visits[first].enters = b->sizing->next_stage != NULL;
+    b->visits[b->visit_count - 1].leaves = b->sizing->stage > 0;
+}
+
+/* As many forward as may be in flight, then one backward and one forward in turn. */
 void
 mw_schedule_visits(struct builder *b)
 {
-    int64_t interval = b->sizing->settings.checkpoint_interval;
+    int64_t micro_batches = b->sizing->settings.grad_accum;
+    int64_t ahead = MIN(b->sizing->micro_batches_in_flight, micro_batches);
 
-    for (int64_t mb = 0; mb < b->sizing->settings.grad_accum; mb++) {
-        add_head(b, MW_PHASE_FORWARD, mb);
-        for (int64_t layer = 0; layer < b->sizing->model->layers; layer++)
-            add_layer(b, MW_PHASE_FORWARD, mb, layer, interval && layer % interval == 0);
-        add_tail(b, mb);
-        add_backward(b, mb);
-        add_head(b, MW_PHASE_BACKWARD, mb);
+    for (int64_t mb = 0; mb < ahead - 1; mb++)
+        add_forward(b, mb);
+    for (int64_t mb = 0; mb < micro_batches; mb++) {
+        if (mb + ahead - 1 < micro_batches)
+            add_forward(b, mb + ahead - 1);
+        add_return(b, mb);
     }
 }

@@ -28,6 +28,10 @@ static const struct {
     [LANE_UPDATE_READ] = {MW_LANE_NVME_READ, 1},
     [LANE_UPDATE_WRITE] = {MW_LANE_NVME_WRITE, 1},
     [LANE_UPDATE_HOST] = {MW_LANE_HOST, 1},
+    [LANE_STAGE_INPUT] = {MW_LANE_COLLECTIVE, 3},
+    [LANE_STAGE_OUTPUT] = {MW_LANE_COLLECTIVE, 4},
+    [LANE_STAGE_GRADIENT_INPUT] = {MW_LANE_COLLECTIVE, 5},
+    [LANE_STAGE_GRADIENT_OUTPUT] = {MW_LANE_COLLECTIVE, 6},
 };
 
 static uint32_t
@@ -36,19 +40,30 @@ window_of(enum mw_lane_kind kind)
     return kind == MW_LANE_NVME_READ || kind == MW_LANE_NVME_WRITE ? DRIVE_WINDOW : LANE_WINDOW;
 }
 
+static bool
+has_lane(const struct builder *b, int lane)
+{
+    const struct mw_sizing *s = b->sizing;
+
+    if (lane == LANE_STAGE_INPUT || lane == LANE_STAGE_GRADIENT_OUTPUT)
+        return s->stage > 0;
+    if (lane == LANE_STAGE_OUTPUT || lane == LANE_STAGE_GRADIENT_INPUT)
+        return s->next_stage != NULL;
+    return lane < LANE_UPDATE_COLLECTIVE || s->settings.dpu_start != MW_AUTO;
+}
+
 void
 mw_build_add_lanes(struct builder *b)
 {
-    bool delayed = b->sizing->settings.dpu_start != MW_AUTO;
-
-    b->lane_base = b->plan->lane_count;
+    b->lane_of = g_renew(uint8_t, b->lane_of, b->plan->lane_count + LANES_PER_RANK);
     for (int l = 0; l < LANES_PER_RANK; l++) {
-        b->lane_last[l] = MW_NONE;
-        if (l >= LANE_UPDATE_COLLECTIVE && !delayed)
+        enum mw_lane_kind kind = lane_table[l].kind;
+        b->lane_last[l] = b->lanes[l] = MW_NONE;
+        if (!has_lane(b, l))
             continue;
-        mw_plan_add_lane(b->plan,
-                         (struct mw_lane){b->program, lane_table[l].kind, lane_table[l].index,
-                                          window_of(lane_table[l].kind), 0});
+        b->lanes[l] = mw_plan_add_lane(
+            b->plan, (struct mw_lane){b->program, kind, lane_table[l].index, window_of(kind), 0});
+        b->lane_of[b->lanes[l]] = l;
     }
 }
 
@@ -59,22 +74,37 @@ belongs_to_node(enum mw_channel_kind kind)
            kind == MW_CHANNEL_CORES || kind == MW_CHANNEL_DRIVE || kind == MW_CHANNEL_NIC;
 }
 
-/* Folded, one program stands for a node's ranks and gets its part of the node's channels;
- * unfolded, the ranks of a node share them. */
+/* Of the program's ranks, how many share the first one's node. */
+static uint32_t
+ranks_of_node(const struct builder *b, uint32_t node)
+{
+    const struct mw_members *ranks = &b->plan->programs[b->program].ranks;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < mw_members_count(ranks); i++)
+        count += mw_members_at(ranks, i) / b->plan->ranks_per_node == node;
+    return count;
+}
+
+/* Programs of one node share its channels.  One that stands for several ranks of it gets the part
+ * of as many: a pipeline's stages have as many there as each other. */
 void
 mw_build_add_channels(struct builder *b)
 {
-    bool folded = b->plan->program_count == 1;
-    uint32_t node = b->rank / b->sizing->ranks_per_node;
-    bool first_of_node = b->rank % b->sizing->ranks_per_node == 0;
+    uint32_t node = b->rank / b->plan->ranks_per_node, users = ranks_of_node(b, node);
+    uint32_t before = b->plan->channel_count;
 
     for (int kind = 0; kind < MW_CHANNEL_KIND_COUNT; kind++) {
         bool shared = belongs_to_node(kind);
-        if (shared && !first_of_node)
-            continue;
-        b->channel[kind] = mw_plan_add_channel(
-            b->plan, (struct mw_channel){kind, shared ? node : b->rank,
-                                         shared && folded ? b->sizing->ranks_per_node : 1});
+        uint32_t c = 0;
+        while (shared && c < before &&
+               (b->plan->channels[c].kind != kind || b->plan->channels[c].index != node))
+            c++;
+        b->channel[kind] =
+            shared && c < before
+                ? c
+                : mw_plan_add_channel(b->plan, (struct mw_channel){kind, shared ? node : b->rank,
+                                                                   shared ? users : 1});
     }
 }
 
@@ -88,13 +118,18 @@ mw_build_add_comms(struct builder *b)
         s->tp > 1 ? (struct mw_axis_span){1, s->tp} : (struct mw_axis_span){0, 1};
     struct mw_axis_span data =
         s->dp > 1 ? (struct mw_axis_span){s->tp, s->dp} : (struct mw_axis_span){0, 1};
-    struct mw_comm dp = one, tp = one, world = one;
+    uint32_t stage_ranks = s->tp * s->dp;
+    struct mw_axis_span stages =
+        s->pp > 1 ? (struct mw_axis_span){stage_ranks, s->pp} : (struct mw_axis_span){0, 1};
+    struct mw_comm dp = one, tp = one, pp = one, world = one;
 
     dp.spans[MW_AXIS_DP] = world.spans[MW_AXIS_DP] = data;
     tp.spans[MW_AXIS_TP] = world.spans[MW_AXIS_TP] = slices;
+    pp.spans[MW_AXIS_PP] = world.spans[MW_AXIS_PP] = stages;
     b->dp_comm = mw_plan_add_comm(b->plan, dp);
     b->tp_comm = mw_plan_add_comm(b->plan, tp);
     b->world_comm = mw_plan_add_comm(b->plan, world);
+    b->pp_comm = s->pp > 1 ? mw_plan_add_comm(b->plan, pp) : MW_NONE;
 }
 
 static struct ring
@@ -139,7 +174,7 @@ add_tensors(struct builder *b)
         mw_plan_add_tensor(
             b->plan, (struct mw_tensor){
                          .program = b->program,
-                         .layer = layer,
+                         .layer = layer < 0 ? -1 : layer + (int32_t)s->first_layer,
                          .operators = operator_bits(class, unit),
                          .dtype = unit->dtype,
                          .gradient_dtype = s->gradients_summed ? MW_DTYPE_FP32 : s->settings.dtype,

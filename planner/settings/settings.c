@@ -29,6 +29,7 @@ mw_settings_init(struct mw_settings *settings)
         .nodes = 1,
         .gpus_per_node = MW_AUTO,
         .tp = 1,
+        .pp = 1,
         .micro_batch = MW_AUTO,
         .global_batch = MW_AUTO,
         .step_tokens_max = MW_AUTO,

@@ -49,6 +49,7 @@ struct mw_settings {
     int64_t nodes;              /* default 1 */
     int64_t gpus_per_node;      /* MW_AUTO: all that the profile has */
     int64_t tp;                 /* tensor slicing, default 1 */
+    int64_t pp;                 /* pipeline stages, default 1 */
     bool tp_fixed;              /* by a file: another one is refused beside it */
     double micro_batch;         /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
     int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch * ranks * grad_accum */

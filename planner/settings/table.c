@@ -52,6 +52,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "the ZeRO papers' presets)"},
     {MW_SETTINGS_BATCH, "tp", MW_SETTING_INTEGER, FIELD(tp), 1, 1024, NULL, NULL, "N",
      "slice tensors over N GPUs (default 1: no slicing)"},
+    {MW_SETTINGS_BATCH, "pp", MW_SETTING_INTEGER, FIELD(pp), 1, 1024, NULL, NULL, "N",
+     "divide the layers into a pipeline of N stages, each on its own GPUs, one micro-batch forward "
+     "and one backward in turn (default 1: no pipeline)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "

@@ -50,7 +50,7 @@ struct mw_setting {
     const char *help;                        /* other settings in braces: see mw_setting_help */
 };
 
-#define MW_SETTINGS_COUNT 26
+#define MW_SETTINGS_COUNT 27
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];

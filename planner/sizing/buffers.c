@@ -7,6 +7,8 @@
 
 /* Two slots let one gradient leave while the next is made. */
 #define GRADIENT_RING 2
+/* Two let the next micro-batch travel while a stage computes with this one. */
+#define STAGE_RING 2
 /* Two let one checkpoint travel while the next is made or used. */
 #define CHECKPOINT_RING 2
 /* Two let a chunk's gradients or parameters travel while another is updated on the GPU. */
@@ -45,6 +47,10 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
     [MW_BUFFER_ACTIVATIONS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
     [MW_BUFFER_LOGITS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_LOGITS},
+    [MW_BUFFER_STAGE_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
+    [MW_BUFFER_STAGE_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
+    [MW_BUFFER_STAGE_GRADIENT_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
+    [MW_BUFFER_STAGE_GRADIENT_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STATE_PINNED] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
     [MW_BUFFER_COMMIT_RECORDS] = {.tier = MW_TIER_NVME,
                                   .purpose = MW_PURPOSE_COMMIT_RECORDS,
@@ -75,21 +81,38 @@ set_activations(struct mw_sizing *sizing)
 {
     const struct mw_class_info *classes = sizing->classes;
     int64_t interval = sizing->settings.checkpoint_interval;
-    int64_t group = interval ? MIN(interval, sizing->model->layers) : sizing->model->layers;
-    int64_t saved = 0, widest = 0;
+    int64_t group = interval ? MIN(interval, sizing->layers) : sizing->layers;
+    int64_t sets = interval ? 1 : sizing->micro_batches_in_flight, saved = 0, widest = 0;
 
     for (int c = MW_CLASS_DENSE; c <= MW_CLASS_EXPERT; c++)
         saved = MAX(saved, classes[c].saved_bytes);
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
     int64_t bytes = group * saved + 2 * widest, count = CLAMP(bytes / MAX(1, widest), 1, 64);
-    set(sizing, MW_BUFFER_ACTIVATIONS, count, mw_divide_up(bytes, count));
+    set(sizing, MW_BUFFER_ACTIVATIONS, sets * count, mw_divide_up(bytes, count));
     /* Logits and their fp32 softmax, which becomes the gradient in place. */
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
     int64_t logits =
         (sizing->element_bytes + 4) * tokens * mw_divide_up(sizing->model->vocab, sizing->tp);
     if (classes[MW_CLASS_TAIL].blocks && logits)
         set(sizing, MW_BUFFER_LOGITS, 1, logits);
+}
+
+/* A stage has all tokens' activations from the one before it, and their gradients from the one
+ * behind it. */
+static void
+set_stage(struct mw_sizing *sizing)
+{
+    int64_t bytes = sizing->element_bytes * sizing->tokens * sizing->model->hidden;
+
+    if (sizing->stage > 0) {
+        set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING, bytes);
+        set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING, bytes);
+    }
+    if (sizing->stage + 1 < sizing->pp) {
+        set(sizing, MW_BUFFER_STAGE_OUTPUT, STAGE_RING, bytes);
+        set(sizing, MW_BUFFER_STAGE_GRADIENT_INPUT, STAGE_RING, bytes);
+    }
 }
 
 struct survey { /* what the homes ask for */
@@ -156,7 +179,7 @@ survey_homes(const struct mw_sizing *sizing)
     }
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
         survey_chunk(sizing, &survey, &sizing->run_chunks[c]);
-    for (int64_t c = 0; c < sizing->checkpoint_count; c++)
+    for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
         survey.checkpoints[sizing->checkpoint_home[c]] = true;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
@@ -190,7 +213,7 @@ set_homes(struct mw_sizing *sizing)
     sizing->buffers[MW_BUFFER_GRADIENTS].count = sizing->unit_count;
     /* A delayed update finds the gradients of the step before. */
     sizing->buffers[MW_BUFFER_GRADIENTS].persistent = sizing->settings.dpu_start != MW_AUTO;
-    sizing->buffers[MW_BUFFER_CHECKPOINTS].count = sizing->checkpoint_count;
+    sizing->buffers[MW_BUFFER_CHECKPOINTS].count = sizing->checkpoint_slots;
     sizing->buffers[MW_BUFFER_STATE].count = sizing->chunk_count;
     sizing->buffers[MW_BUFFER_STATE_OTHER].count = committed;
 }
@@ -353,6 +376,7 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
     memcpy(sizing->buffers, rows, sizeof rows);
     set_homes(sizing);
     set_activations(sizing);
+    set_stage(sizing);
     set_parameters(sizing, &survey);
     set_gradients(sizing, &survey);
     set_checkpoints(sizing, &survey);

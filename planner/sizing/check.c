@@ -75,6 +75,51 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     return false;
 }
 
+/* What a pipeline does not do yet, in one line each. */
+static bool
+check_pipeline(const struct mw_model *model, const struct mw_settings *settings, GError **error)
+{
+    int64_t pp = settings->pp, ranks = settings->nodes * settings->gpus_per_node;
+
+    if (pp == 1)
+        return true;
+    if (pp > model->layers)
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: model %s has %" G_GINT64_FORMAT
+                         " layers, one per stage at least; give 1 to %" G_GINT64_FORMAT,
+                         pp, model->name, model->layers, MIN(model->layers, ranks));
+    if (ranks % (settings->tp * pp))
+        return mw_refuse(
+            error,
+            "{pp=%" G_GINT64_FORMAT "}: times {tp=%" G_GINT64_FORMAT
+            "} must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT,
+            pp, settings->tp, ranks);
+    int64_t of_stage = ranks / pp, of_node = settings->gpus_per_node;
+    if (of_stage % of_node && of_node % of_stage)
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: makes stages of %" G_GINT64_FORMAT
+                         " GPUs, which neither fill nodes of %" G_GINT64_FORMAT " nor divide one",
+                         pp, of_stage, of_node);
+    if (model->tied_embedding)
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: model %s has one matrix for embedding and "
+                         "logits, which stages do not share yet; give 1",
+                         pp, model->name);
+    if (settings->dpu_start != MW_AUTO)
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: updates of a pipeline are not delayed; "
+                         "leave {dpu-start} away",
+                         pp);
+    if (!settings->overlap || settings->serialize)
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: stages wait for each other for ever "
+                         "where nothing overlaps; give {overlap=on}",
+                         pp);
+    if (settings->partition == MW_PARTITION_OWNER && ranks > settings->tp * pp)
+        return mw_refuse(error, "{pp=%" G_GINT64_FORMAT "}: needs {partition=bandwidth}", pp);
+    return true;
+}
+
 /* A tensor-sliced replica trains on the micro-batches of all its GPUs. */
 static bool
 refuse_sequences(const struct mw_settings *settings, GError **error)
@@ -153,7 +198,7 @@ bool
 mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                 const struct mw_settings *settings, GError **error)
 {
-    return check_ranks(settings, hardware, error) && check_batch(settings, error) &&
-           check_slicing(model, settings->tp, error) &&
+    return check_ranks(settings, hardware, error) && check_pipeline(model, settings, error) &&
+           check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
            check_shape(model, hardware->gpu_flash_attention, settings, error);
 }

@@ -127,13 +127,14 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     struct tier_filler filler;
 
     if (interval) {
-        sizing->checkpoint_count = mw_divide_up(sizing->model->layers, interval);
+        sizing->checkpoint_count = mw_divide_up(sizing->layers, interval);
         sizing->checkpoint_bytes = sizing->element_bytes *
                                    mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
     }
     begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node);
-    sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_count + 1);
-    for (int64_t c = 0; c < sizing->checkpoint_count; c++)
+    sizing->checkpoint_slots = sizing->checkpoint_count * sizing->micro_batches_in_flight;
+    sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_slots + 1);
+    for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
         sizing->checkpoint_home[c] = next_tier(&filler, sizing->checkpoint_bytes);
 }
 

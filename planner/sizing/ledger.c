@@ -27,7 +27,7 @@ list_units(const struct mw_sizing *sizing, enum mw_buffer_kind kind, struct mw_s
 static void
 list_checkpoints(const struct mw_sizing *sizing, struct mw_sized_slot *slots)
 {
-    for (int64_t c = 0; c < sizing->checkpoint_count; c++)
+    for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
         slots[c] = (struct mw_sized_slot){sizing->checkpoint_home[c], sizing->checkpoint_bytes};
 }
 
@@ -119,7 +119,7 @@ sum_slots(struct mw_sizing *sizing)
 
     add_units(sizing, MW_BUFFER_PARAMETERS);
     add_units(sizing, MW_BUFFER_GRADIENTS);
-    for (int64_t c = 0; c < sizing->checkpoint_count; c++)
+    for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
         add_slots(sizing, MW_BUFFER_CHECKPOINTS, sizing->checkpoint_home[c],
                   sizing->checkpoint_bytes, 1);
     add_chunks(sizing);

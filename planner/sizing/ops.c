@@ -6,6 +6,7 @@
 #include <glib.h>
 
 #include "base/error.h"
+#include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
 /* Which unit, and how often a step goes through it. */
@@ -185,10 +186,13 @@ checkpoint_ops(const struct mw_sizing *s)
 {
     int64_t ops = 0;
 
-    for (int64_t c = 0; c < s->checkpoint_count; c++)
-        ops += 2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
-               2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->tp > 1);
-    return s->settings.grad_accum * ops;
+    for (int64_t c = 0; c < s->checkpoint_slots; c++) {
+        int64_t turn = c / s->checkpoint_count; /* of the micro-batches in flight */
+        int64_t times = mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
+        ops += times * (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
+                        2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->tp > 1));
+    }
+    return ops;
 }
 
 static int64_t
@@ -218,7 +222,9 @@ int64_t
 mw_sizing_op_count(const struct mw_sizing *sizing)
 {
     int64_t ends = 2; /* begin and commit */
-    int64_t of_rank = units_ops(sizing) + checkpoint_ops(sizing) + optimizer_ops(sizing) + ends;
+    int64_t neighbours = (sizing->stage > 0) + (sizing->stage + 1 < sizing->pp);
+    int64_t of_rank = units_ops(sizing) + checkpoint_ops(sizing) + optimizer_ops(sizing) + ends +
+                      2 * neighbours * sizing->settings.grad_accum;
 
-    return of_rank * (sizing->settings.unfold ? sizing->ranks : 1);
+    return of_rank * (sizing->settings.unfold ? sizing->ranks / sizing->pp : 1);
 }

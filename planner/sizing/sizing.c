@@ -55,20 +55,23 @@ walk_model(struct mw_sizing *sizing)
 {
     const struct mw_model *model = sizing->model;
     struct mw_class_info *classes = sizing->classes;
-    int64_t dense = model->experts ? MIN(model->dense_layers, model->layers) : model->layers;
+    int64_t of_model = model->experts ? MIN(model->dense_layers, model->layers) : model->layers;
+    int64_t dense = CLAMP(of_model - sizing->first_layer, 0, sizing->layers);
 
-    classes[MW_CLASS_HEAD].operator_count =
-        mw_model_head(model, &sizing->shape, classes[MW_CLASS_HEAD].operators);
-    classes[MW_CLASS_TAIL].operator_count =
-        mw_model_tail(model, &sizing->shape, classes[MW_CLASS_TAIL].operators);
+    if (sizing->stage == 0)
+        classes[MW_CLASS_HEAD].operator_count =
+            mw_model_head(model, &sizing->shape, classes[MW_CLASS_HEAD].operators);
+    if (sizing->stage + 1 == sizing->pp)
+        classes[MW_CLASS_TAIL].operator_count =
+            mw_model_tail(model, &sizing->shape, classes[MW_CLASS_TAIL].operators);
     classes[MW_CLASS_HEAD].blocks = classes[MW_CLASS_HEAD].operator_count > 0;
     classes[MW_CLASS_TAIL].blocks = classes[MW_CLASS_TAIL].operator_count > 0;
     classes[MW_CLASS_DENSE].blocks = dense;
-    classes[MW_CLASS_EXPERT].blocks = model->layers - dense;
+    classes[MW_CLASS_EXPERT].blocks = sizing->layers - dense;
     if (dense)
         classes[MW_CLASS_DENSE].operator_count =
             mw_model_layer(model, 0, &sizing->shape, classes[MW_CLASS_DENSE].operators);
-    if (model->layers > dense)
+    if (sizing->layers > dense)
         classes[MW_CLASS_EXPERT].operator_count = mw_model_layer(
             model, model->layers - 1, &sizing->shape, classes[MW_CLASS_EXPERT].operators);
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
@@ -248,7 +251,8 @@ set_ranks(struct mw_sizing *sizing)
     sizing->ranks_per_node = settings->gpus_per_node;
     sizing->ranks = settings->nodes * settings->gpus_per_node;
     sizing->tp = settings->tp;
-    sizing->dp = sizing->ranks / settings->tp;
+    sizing->pp = settings->pp;
+    sizing->dp = sizing->ranks / settings->tp / settings->pp;
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
     sizing->dp_ranks_per_node =
         MIN(sizing->dp, MAX(1, sizing->ranks_per_node / sizing->tp_ranks_per_node));
@@ -256,6 +260,19 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tokens = sizing->sequences * settings->seq;
     sizing->shape = (struct mw_shape){sizing->sequences, settings->seq, settings->tp,
                                       sizing->hardware->gpu_flash_attention, settings->dtype};
+}
+
+/* Stages have as many layers as each other, or one more or less.  One forward, one backward: a
+ * stage is ahead by the stages behind it (PipeDream-flush; Narayanan et al. 2021, Sec. 2.2.1). */
+static void
+set_stage(struct mw_sizing *sizing, int64_t stage)
+{
+    int64_t layers = sizing->model->layers, pp = sizing->pp;
+
+    sizing->stage = stage;
+    sizing->first_layer = layers * stage / pp;
+    sizing->layers = layers * (stage + 1) / pp - sizing->first_layer;
+    sizing->micro_batches_in_flight = CLAMP(pp - stage, 1, MAX(1, sizing->settings.grad_accum));
 }
 
 /* A run that ends before the delay begins has none. */
@@ -289,7 +306,7 @@ set_strategy(struct mw_sizing *sizing)
 /* What is cut into which parts; nothing has its place yet. */
 static struct mw_sizing *
 cut(const struct mw_model *model, const struct mw_hardware *hardware,
-    const struct mw_settings *settings)
+    const struct mw_settings *settings, int64_t stage)
 {
     struct mw_sizing *sizing = g_new0(struct mw_sizing, 1);
 
@@ -299,6 +316,7 @@ cut(const struct mw_model *model, const struct mw_hardware *hardware,
     if (sizing->settings.tiles == MW_AUTO)
         sizing->settings.tiles = 1;
     set_ranks(sizing);
+    set_stage(sizing, stage);
     sizing->settings.logits_chunks =
         model->vocab ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
     drop_late_delay(sizing);
@@ -338,11 +356,52 @@ int64_t
 mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
                  const struct mw_settings *settings, int64_t most)
 {
-    struct mw_sizing *sizing = cut(model, hardware, settings);
-    int64_t ops = place_and_count(sizing, most);
+    int64_t ops = 0;
 
-    mw_sizing_free(sizing);
+    for (int64_t stage = 0; stage < settings->pp && ops <= most; stage++) {
+        struct mw_sizing *sizing = cut(model, hardware, settings, stage);
+        ops += place_and_count(sizing, most - ops);
+        mw_sizing_free(sizing);
+    }
     return ops;
+}
+
+/* One stage of a pipeline, or all there is.  Adds its ops to *ops; NULL: they are too many, or
+ * *error. */
+static struct mw_sizing *
+size_stage(const struct mw_model *model, const struct mw_hardware *hardware,
+           const struct mw_settings *settings, int64_t stage, int64_t *ops, GError **error)
+{
+    int64_t most = SIZED_MOST * settings->ops_max;
+    struct mw_sizing *sizing = cut(model, hardware, settings, stage);
+    bool good = mw_sizing_check_chunks(sizing, error);
+
+    if (good)
+        *ops += place_and_count(sizing, most - *ops);
+    if (!good || *ops > most) {
+        mw_sizing_free(sizing);
+        return NULL;
+    }
+    mw_sizing_set_buffers(sizing);
+    mw_sizing_sum_ledger(sizing);
+    return sizing;
+}
+
+/* What of it the first stage says for all: whether they fit, and which of them lacks most. */
+static void
+add_stage(struct mw_sizing *first, struct mw_sizing *stage)
+{
+    struct mw_sizing *last = first;
+
+    while (last->next_stage)
+        last = last->next_stage;
+    last->next_stage = stage;
+    if (stage->fits || (!first->fits && mw_sizing_lack(first) >= mw_sizing_lack(stage)))
+        return;
+    first->fits = false;
+    first->limiting_tier = stage->limiting_tier;
+    first->short_bytes = stage->short_bytes;
+    first->fragmentation = stage->fragmentation;
 }
 
 struct mw_sizing *
@@ -352,20 +411,24 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     if (!mw_sizing_check(model, hardware, settings, error))
         return NULL;
 
-    struct mw_sizing *sizing = cut(model, hardware, settings);
-    if (!mw_sizing_check_chunks(sizing, error)) {
-        mw_sizing_free(sizing);
-        return NULL;
+    struct mw_sizing *sizing = NULL, *stage = NULL;
+    int64_t ops = 0, most = SIZED_MOST * settings->ops_max;
+
+    for (int64_t s = 0; s < settings->pp; s++) {
+        stage = size_stage(model, hardware, settings, s, &ops, error);
+        if (!stage)
+            break;
+        if (sizing)
+            add_stage(sizing, stage);
+        else
+            sizing = stage;
     }
-    int64_t ops = place_and_count(sizing, SIZED_MOST * settings->ops_max);
-    if (ops <= SIZED_MOST * settings->ops_max) {
-        mw_sizing_set_buffers(sizing);
-        mw_sizing_sum_ledger(sizing);
-        /* What does not fit is not built: that is the answer. */
-        if (!sizing->fits || ops <= settings->ops_max)
-            return sizing;
-    }
+    /* What does not fit is not built: that is the answer. */
+    if (stage && (!sizing->fits || ops <= settings->ops_max))
+        return sizing;
     mw_sizing_free(sizing);
+    if (!stage && ops <= most)
+        return NULL;
     if (error) /* a search wants no advice */
         mw_sizing_refuse_ops(model, hardware, settings, settings, NULL, error);
     return NULL;
@@ -376,6 +439,7 @@ mw_sizing_free(struct mw_sizing *sizing)
 {
     if (!sizing)
         return;
+    mw_sizing_free(sizing->next_stage);
     g_free(sizing->param_home);
     g_free(sizing->gradient_home);
     g_free(sizing->checkpoint_home);

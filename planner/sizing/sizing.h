@@ -84,17 +84,22 @@ enum mw_buffer_kind {
     MW_BUFFER_STATE,       /* a slot per chunk */
     MW_BUFFER_STATE_OTHER, /* the other extent: a slot per chunk that is committed */
     /* buffers, whose slots are alike */
-    MW_BUFFER_PARAMETERS_GATHERED,     /* whole parts, on the GPU */
-    MW_BUFFER_PARAMETERS_SHARD,        /* on the GPU, before the all-gather */
-    MW_BUFFER_PARAMETERS_PINNED,       /* shards in host memory, from NVMe */
-    MW_BUFFER_GRADIENTS_WHOLE,         /* of parts, as backward makes them */
-    MW_BUFFER_GRADIENTS_TIED,          /* of tied logits, until the embedding's come */
-    MW_BUFFER_GRADIENTS_SHARD,         /* on the GPU, reduced */
-    MW_BUFFER_GRADIENTS_PINNED,        /* shards in host memory, to be accumulated or written */
-    MW_BUFFER_CHECKPOINTS_STAGED,      /* on the GPU, of those that live elsewhere */
-    MW_BUFFER_CHECKPOINTS_PINNED,      /* in host memory, of those on NVMe */
-    MW_BUFFER_ACTIVATIONS,             /* dozens of tensors, never one request */
-    MW_BUFFER_LOGITS,                  /* of one chunk of the tokens */
+    MW_BUFFER_PARAMETERS_GATHERED, /* whole parts, on the GPU */
+    MW_BUFFER_PARAMETERS_SHARD,    /* on the GPU, before the all-gather */
+    MW_BUFFER_PARAMETERS_PINNED,   /* shards in host memory, from NVMe */
+    MW_BUFFER_GRADIENTS_WHOLE,     /* of parts, as backward makes them */
+    MW_BUFFER_GRADIENTS_TIED,      /* of tied logits, until the embedding's come */
+    MW_BUFFER_GRADIENTS_SHARD,     /* on the GPU, reduced */
+    MW_BUFFER_GRADIENTS_PINNED,    /* shards in host memory, to be accumulated or written */
+    MW_BUFFER_CHECKPOINTS_STAGED,  /* on the GPU, of those that live elsewhere */
+    MW_BUFFER_CHECKPOINTS_PINNED,  /* in host memory, of those on NVMe */
+    MW_BUFFER_ACTIVATIONS,         /* dozens of tensors, never one request */
+    MW_BUFFER_LOGITS,              /* of one chunk of the tokens */
+    /* between pipeline stages: activations forward, their gradients backward */
+    MW_BUFFER_STAGE_INPUT,
+    MW_BUFFER_STAGE_OUTPUT,
+    MW_BUFFER_STAGE_GRADIENT_INPUT,
+    MW_BUFFER_STAGE_GRADIENT_OUTPUT,
     MW_BUFFER_STATE_PINNED,            /* chunks' state from NVMe, with gradients from there */
     MW_BUFFER_COMMIT_RECORDS,          /* two, which take turns */
     MW_BUFFER_SAVES,                   /* two, which take turns */
@@ -133,6 +138,11 @@ struct mw_sizing {
     struct mw_settings settings;        /* resolved: MW_AUTO left for no delay alone */
 
     int64_t ranks, ranks_per_node, dp, tp;
+    /* Of a pipeline a sizing is of one stage; that of the first owns those behind it. */
+    int64_t pp, stage;
+    struct mw_sizing *next_stage;    /* NULL: it is the last */
+    int64_t first_layer, layers;     /* of the model, that the stage has */
+    int64_t micro_batches_in_flight; /* whose backward is to come, at most */
     int64_t dp_ranks_per_node; /* members of one data-parallel group in a node */
     int64_t tp_ranks_per_node; /* members of one tensor-slicing group in a node */
     int64_t sequences;      /* of one micro-batch of one tensor-slicing group */
@@ -155,13 +165,14 @@ struct mw_sizing {
     uint32_t unit_count;           /* of the model, in walk order: head, layers, tail */
     uint8_t *param_home;           /* [unit_count] enum mw_tier */
     uint8_t *gradient_home;        /* [unit_count] */
-    uint8_t *checkpoint_home;      /* [checkpoint_count] */
+    uint8_t *checkpoint_home;      /* [checkpoint_slots] */
     uint32_t chunk_count;          /* of the step; they may be ten thousand, of few kinds */
     uint32_t run_count, run_chunk_count;
     struct mw_chunk_run *runs;     /* [run_count], in the order of the step */
     struct mw_chunk *run_chunks;   /* [run_chunk_count] */
 
     int64_t checkpoint_count; /* groups of layers; 0 without checkpointing */
+    int64_t checkpoint_slots; /* for all micro-batches in flight, one after the other */
     int64_t checkpoint_bytes; /* one checkpoint */
     int64_t save_steps; /* from one save of what no extent of the state has to the next; 0: none */
     bool saves_in_step; /* it is part of every step's commit */

@@ -1,0 +1,94 @@
+/* Pipeline stages: activations go to the next one, their gradients to the one before. */
+#include "exec/trainer/internal.h"
+
+/* Streams of collectives behind those of plans: owners' turns have them where there are no stages.
+ * A stage in the middle sends and receives at once, over boundaries whose numbers differ by one. */
+#define FORWARD_STREAM 3
+#define BACKWARD_STREAM 5
+
+static const struct mw_work *
+work_of(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    return &trainer->plan->works[op->work];
+}
+
+static bool
+is_hop(const struct mw_work *work)
+{
+    return mw_op_traits(work->kind)->joins == MW_JOINS_PAIR;
+}
+
+bool
+mw_trainer_is_stage(const struct mw_plan *plan)
+{
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        if (is_hop(&plan->works[w]))
+            return true;
+    return false;
+}
+
+static uint32_t
+peer_of(const struct mw_trainer *trainer, const struct mw_work *work)
+{
+    return mw_work_peer(trainer->plan, work, trainer->world_rank);
+}
+
+int
+mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_work *work = work_of(trainer, op);
+
+    if (!is_hop(work))
+        return trainer->plan->lanes[op->lane].index;
+    uint32_t boundary = MIN(trainer->world_rank, peer_of(trainer, work));
+    return (work->hop > 0 ? FORWARD_STREAM : BACKWARD_STREAM) + boundary % 2;
+}
+
+bool
+mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_work *work = work_of(trainer, op);
+    int stream = mw_trainer_stream(trainer, op), peer = (int)peer_of(trainer, work);
+    bool sends = work->kind == MW_OP_SEND;
+    uint32_t slot = mw_trainer_slot(trainer, op, sends ? MW_ROLE_SOURCE : MW_ROLE_DESTINATION);
+    void *data = mw_places_at(&trainer->places, slot, 0);
+
+    return sends
+               ? trainer->collectives->send(trainer->peers, stream, data, work->bytes, peer, error)
+               : trainer->collectives->receive(trainer->peers, stream, data, work->bytes, peer,
+                                               error);
+}
+
+static bool
+copy(struct mw_trainer *trainer, void *to, const void *from, GError **error)
+{
+    const struct mw_places *places = &trainer->places;
+    int64_t bytes =
+        mw_trainer_element_bytes(trainer) * trainer->tokens * trainer->plan->shape.decoder.hidden;
+
+    return places->backend->copy(places->device, to, from, bytes, error);
+}
+
+bool
+mw_trainer_take_received(struct mw_trainer *trainer, const struct mw_op *op,
+                         const struct mw_compute *compute, GError **error)
+{
+    uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_RECEIVED);
+
+    if (slot == MW_NONE)
+        return true;
+    return copy(trainer, compute->backward ? compute->room->gradient : compute->layer->x,
+                mw_places_at(&trainer->places, slot, 0), error);
+}
+
+bool
+mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
+                     const struct mw_compute *compute, GError **error)
+{
+    uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_SENT);
+
+    if (slot == MW_NONE)
+        return true;
+    return copy(trainer, mw_places_at(&trainer->places, slot, 0),
+                compute->backward ? compute->room->gradient : compute->output, error);
+}

@@ -1,0 +1,67 @@
+/* Between pipeline stages: activations forward, their gradients backward, each in lanes of its own
+ * so that neither waits for the other. */
+#include <glib.h>
+
+#include "planner/build/internal.h"
+
+/* One way: from the stage before to this one and on, or back. */
+struct way {
+    int receive_lane, send_lane;
+    enum mw_buffer_kind input, output;
+    int32_t hop;
+};
+
+static const struct way *
+way_of(const struct visit *v)
+{
+    static const struct way forward = {LANE_STAGE_INPUT, LANE_STAGE_OUTPUT, MW_BUFFER_STAGE_INPUT,
+                                       MW_BUFFER_STAGE_OUTPUT, 1};
+    static const struct way backward = {LANE_STAGE_GRADIENT_INPUT, LANE_STAGE_GRADIENT_OUTPUT,
+                                        MW_BUFFER_STAGE_GRADIENT_INPUT,
+                                        MW_BUFFER_STAGE_GRADIENT_OUTPUT, -1};
+
+    return v->phase == MW_PHASE_BACKWARD ? &backward : &forward;
+}
+
+static void
+hop(struct builder *b, const struct visit *v, bool sends, uint32_t slot)
+{
+    const struct way *way = way_of(v);
+    int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
+    struct identity id = {v->phase, v->layer, v->micro_batch, 0, 0};
+
+    mw_build_op(b, sends ? way->send_lane : way->receive_lane,
+                mw_work_hop(b, sends ? MW_OP_SEND : MW_OP_RECV, way->hop, bytes), id);
+    mw_build_use(b, slot, sends ? MW_USE_READ : MW_USE_DEFINE,
+                 sends ? MW_ROLE_SOURCE : MW_ROLE_DESTINATION);
+}
+
+void
+mw_stage_receive(struct builder *b, uint32_t visit)
+{
+    const struct visit *v = &b->visits[visit];
+
+    b->stage_input = b->stage_output = MW_NONE;
+    if (v->enters) {
+        b->stage_input = mw_build_ring_next(&b->slots[way_of(v)->input]);
+        hop(b, v, false, b->stage_input);
+    }
+    if (v->leaves)
+        b->stage_output = mw_build_ring_next(&b->slots[way_of(v)->output]);
+}
+
+void
+mw_stage_use(struct builder *b, bool first, bool last)
+{
+    if (first && b->stage_input != MW_NONE)
+        mw_build_use(b, b->stage_input, MW_USE_READ, MW_ROLE_RECEIVED);
+    if (last && b->stage_output != MW_NONE)
+        mw_build_use(b, b->stage_output, MW_USE_DEFINE, MW_ROLE_SENT);
+}
+
+void
+mw_stage_send(struct builder *b, uint32_t visit)
+{
+    if (b->stage_output != MW_NONE)
+        hop(b, &b->visits[visit], true, b->stage_output);
+}

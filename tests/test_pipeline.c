@@ -1,0 +1,275 @@
+/* Pipelines: plans of several programs, planned from random requests, checked, folded and unfolded,
+ * simulated, and cut into what each rank runs. */
+#include "sim/engine.h"
+#include "tests/random_request.h"
+
+#define REQUESTS 300
+#define TOLERANCE 1e-6
+
+/* Asks for stages where the request had none, and for nothing that they do not do. */
+static void
+ask_for_stages(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+    int64_t ranks = s->nodes * s->gpus_per_node;
+
+    request->model.tied_embedding = false;
+    s->pp = 2 + request->seed % 3;
+    while (s->pp > 1 && (ranks % (s->pp * s->tp) || s->pp > request->model.layers))
+        s->pp--;
+    s->grad_accum = 1 + request->seed % 5;
+    s->global_batch = MW_AUTO;
+    s->partition = MW_PARTITION_BANDWIDTH;
+    s->dpu_start = MW_AUTO;
+    s->overlap = true;
+    s->serialize = s->unfold = false;
+    random_request_name(request);
+}
+
+typedef void (*look)(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
+
+static void
+for_pipelines(guint32 first_seed, look look_at)
+{
+    int looked = 0;
+
+    for (guint32 seed = first_seed; looked < REQUESTS; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+
+        random_request_init(&request, seed);
+        ask_for_stages(&request);
+        const struct mw_sizing *sizing =
+            request.settings.pp > 1 ? random_request_fitting(&request, &found) : NULL;
+        if (!sizing)
+            continue;
+        look_at(sizing, &request.hardware);
+        looked++;
+    }
+}
+
+static void
+simulate(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
+         struct mw_engine_result *result)
+{
+    struct mw_costs costs;
+    char why[256] = "";
+
+    mw_costs_init(&costs, plan, hardware);
+    mw_engine_run(plan, &costs, (struct mw_engine_options){0, keep_timeline}, result, why,
+                  sizeof why);
+    g_assert_cmpstr(why, ==, "");
+    mw_costs_clear(&costs);
+}
+
+static int64_t
+step_ns(const struct mw_plan *plan, const struct mw_hardware *hardware)
+{
+    struct mw_engine_result result;
+
+    simulate(plan, hardware, false, &result);
+    int64_t step_ns = result.step_ns;
+    mw_engine_result_clear(&result);
+    return step_ns;
+}
+
+/* --- folded and unfolded --------------------------------------------------------------------- */
+
+static void
+compare(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_sizing apart = *sizing;
+    apart.settings.unfold = true;
+    struct mw_plan *folded = mw_build_plan(sizing), *unfolded = mw_build_plan(&apart);
+    int64_t folded_ns = step_ns(folded, hardware), unfolded_ns = step_ns(unfolded, hardware);
+
+    g_assert_cmpuint(folded->program_count, ==, sizing->pp);
+    g_assert_cmpuint(unfolded->program_count, ==, sizing->ranks);
+    g_assert_cmpfloat_with_epsilon((double)unfolded_ns, (double)folded_ns,
+                                   TOLERANCE * (double)folded_ns + folded->op_count);
+    for (uint32_t rank = 0; rank < unfolded->program_count; rank++) {
+        uint32_t stage = mw_plan_program_of(folded, rank);
+        for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+            g_assert_cmpint(unfolded->programs[rank].peak_bytes[tier], ==,
+                            folded->programs[stage].peak_bytes[tier]);
+    }
+    mw_plan_free(folded);
+    mw_plan_free(unfolded);
+}
+
+static void
+test_folded_and_unfolded(void)
+{
+    for_pipelines(500000, compare);
+}
+
+/* --- sizes ----------------------------------------------------------------------------------- */
+
+/* The stages' layers and parameters are the model's, and each one's slots are its ledger. */
+static void
+add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    int64_t layers = 0, params = 0, ops = 0;
+
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
+        g_assert_cmpint(stage->first_layer, ==, layers);
+        layers += stage->layers;
+        params += stage->params;
+        ops += mw_sizing_op_count(stage);
+        for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+            g_assert_cmpint(plan->programs[stage->stage].peak_bytes[tier], ==,
+                            stage->need_bytes[tier]);
+    }
+    g_assert_cmpint(layers, ==, sizing->model->layers);
+    g_assert_cmpint(ops, ==, plan->op_count);
+    int64_t elements = 0;
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        elements += plan->tensors[t].elements;
+    g_assert_cmpint(elements, ==, params);
+    mw_plan_free(plan);
+}
+
+static void
+test_sizes(void)
+{
+    for_pipelines(510000, add_up);
+}
+
+/* --- what a rank runs ------------------------------------------------------------------------ */
+
+static void
+extract(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    char why[256] = "";
+    uint32_t ops = 0;
+
+    for (uint32_t p = 0; p < plan->program_count; p++) {
+        const struct mw_members *ranks = &plan->programs[p].ranks;
+        uint32_t last = mw_members_at(ranks, mw_members_count(ranks) - 1);
+        struct mw_plan *own = mw_plan_extract(plan, last, why, sizeof why);
+
+        g_assert_cmpstr(why, ==, "");
+        g_assert_true(own->checked);
+        g_assert_cmpuint(own->programs[0].ranks.base, ==, last);
+        g_assert_cmpmem(own->peak_bytes, sizeof own->peak_bytes, plan->programs[p].peak_bytes,
+                        sizeof own->peak_bytes);
+        ops += own->op_count;
+        mw_plan_free(own);
+    }
+    g_assert_cmpuint(ops, ==, plan->op_count);
+    g_assert_null(mw_plan_extract(plan, plan->world_ranks, why, sizeof why));
+    g_assert_cmpstr(why, !=, "");
+    mw_plan_free(plan);
+}
+
+static void
+test_extraction(void)
+{
+    for_pipelines(520000, extract);
+}
+
+/* --- the bubble ------------------------------------------------------------------------------ */
+
+/* Of one stage and micro-batch. */
+static int64_t
+compute_ns(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t program)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        const struct mw_work *work = &plan->works[op->work];
+        bool computes = work->kind == MW_OP_COMPUTE && op->phase <= MW_PHASE_BACKWARD;
+        if (computes && op->micro_batch == 0 && plan->lanes[op->lane].program == program)
+            sum += costs->work_ns[op->work];
+    }
+    return sum;
+}
+
+static int64_t
+end_of_passes_ns(const struct mw_plan *plan, const struct mw_timeline *timeline)
+{
+    int64_t end_ns = 0;
+
+    for (size_t i = 0; i < timeline->row_count; i++) {
+        const struct mw_op *op = &plan->ops[timeline->rows[i].op];
+        bool computes = plan->works[op->work].kind == MW_OP_COMPUTE;
+        if (computes && op->phase == MW_PHASE_BACKWARD)
+            end_ns = MAX(end_ns, timeline->rows[i].end_ns);
+    }
+    return end_ns;
+}
+
+/* Equal stages whose links take no time: m micro-batches through p stages take as long as m + p - 1
+ * through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2). */
+static void
+check_bubble(int64_t stages, int64_t micro_batches)
+{
+    struct mw_model model = {.name = "layers alone",
+                             .layers = 12,
+                             .hidden = 512,
+                             .heads = 8,
+                             .kv_heads = 8,
+                             .head_dim = 64,
+                             .ffn = 2048,
+                             .mlp_matrices = 2};
+    struct mw_hardware hardware = test_hardware("aws-p5-48xlarge");
+    struct mw_settings settings;
+    struct mw_request request = {&model, &hardware};
+    g_autoptr(GError) error = NULL;
+
+    hardware.fabric_latency_s = 0;
+    hardware.fabric_bytes_per_s = 1e18;
+    hardware.gpu_collective_sm_share = 0;
+    hardware.gpu_launch_s = 0;
+    hardware.gpu_memory_bytes_per_s = 1e18; /* gradients are accumulated in no time */
+    mw_settings_init(&settings);
+    settings.strategy = MW_STRATEGY_DDP;
+    settings.gpus_per_node = settings.pp = stages;
+    settings.micro_batch = 1;
+    settings.grad_accum = micro_batches;
+    settings.seq = 1024;
+    settings.checkpoint_interval = 0; /* recomputation would begin before its gradients come */
+    struct mw_settings resolved;
+    g_assert_true(mw_settings_complete(&request, &settings, &resolved, &error));
+    g_autoptr(GPtrArray) found = mw_planner_candidates(&request, &resolved, &error);
+    g_assert_no_error(error);
+    struct mw_plan *plan = mw_build_plan(found->pdata[0]);
+    struct mw_engine_result result;
+    struct mw_costs costs;
+
+    simulate(plan, &hardware, true, &result);
+    mw_costs_init(&costs, plan, &hardware);
+    int64_t each_ns = compute_ns(plan, &costs, 0);
+    g_assert_cmpint(each_ns, ==, compute_ns(plan, &costs, (uint32_t)stages - 1));
+    int64_t wanted_ns = (micro_batches + stages - 1) * each_ns;
+    int64_t rounded_ns = plan->op_count; /* what takes no time takes a nanosecond at most */
+    int64_t passes_ns =
+        end_of_passes_ns(plan, &result.timeline) - (result.first_step_ns - result.step_ns);
+    g_assert_cmpint(passes_ns, >=, wanted_ns);
+    g_assert_cmpint(passes_ns, <=, wanted_ns + rounded_ns);
+    mw_costs_clear(&costs);
+    mw_engine_result_clear(&result);
+    mw_plan_free(plan);
+}
+
+static void
+test_bubble(void)
+{
+    for (int64_t stages = 2; stages <= 4; stages++)
+        for (int64_t micro_batches = 1; micro_batches <= 9; micro_batches++)
+            check_bubble(stages, micro_batches);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/pipeline/folded-and-unfolded", test_folded_and_unfolded);
+    g_test_add_func("/pipeline/sizes", test_sizes);
+    g_test_add_func("/pipeline/extraction", test_extraction);
+    g_test_add_func("/pipeline/bubble", test_bubble);
+    return g_test_run();
+}
