@@ -494,6 +494,57 @@ mw_plan_read(FILE *in, char *why, size_t why_size)
     return NULL;
 }
 
+/* --- where a check's reason is in the text --------------------------------------------------- */
+
+/* The check names entities as their lines begin: "op 12 (...", "slot 3: ...".  Where the first one
+ * in `why` does, and its length; NULL: it names none. */
+static const char *
+find_entity(const char *why, size_t *length)
+{
+    const char *first = NULL;
+
+    for (size_t i = 0; i < sizeof entities / sizeof *entities; i++) {
+        size_t word = strlen(entities[i].word);
+        for (const char *at = why; (at = strstr(at, entities[i].word)); at++) {
+            size_t digits = at[word] == ' ' ? strspn(at + word + 1, "0123456789") : 0;
+            if (!digits || (at > why && at[-1] != ' ') || (first && first < at))
+                continue;
+            first = at;
+            *length = word + 1 + digits;
+        }
+    }
+    return first;
+}
+
+/* 0: no line begins so. */
+static unsigned long
+find_line(const char *text, size_t size, const char *begin, size_t length)
+{
+    unsigned long line = 1;
+
+    for (size_t at = 0; at + length < size; at++) {
+        bool begins = at == 0 || text[at - 1] == '\n';
+        line += at > 0 && begins;
+        if (begins && !memcmp(text + at, begin, length) && text[at + length] == ' ')
+            return line;
+    }
+    return 0;
+}
+
+static void
+prepend_line(const char *text, size_t size, char *why, size_t why_size)
+{
+    size_t length = 0;
+    const char *entity = find_entity(why, &length);
+    unsigned long line = entity ? find_line(text, size, entity, length) : 0;
+    char said[512];
+
+    if (!line)
+        return;
+    snprintf(said, sizeof said, "%s", why);
+    snprintf(why, why_size, "line %lu: %s", line, said);
+}
+
 /* There are no streams of no bytes. */
 struct mw_plan *
 mw_plan_parse(const char *text, size_t length, char *why, size_t why_size)
@@ -508,6 +559,8 @@ mw_plan_parse(const char *text, size_t length, char *why, size_t why_size)
     }
     if (plan && mw_plan_check(plan, why, why_size))
         return plan;
+    if (plan)
+        prepend_line(text, length, why, why_size);
     mw_plan_free(plan);
     return NULL;
 }

@@ -1,0 +1,122 @@
+#!/usr/bin/python3
+"""Pipelines: a plan of several programs is written, simulated and run by as many ranks; prints TAP.
+
+The losses are those of one rank, to the last digit that is printed, whatever is partitioned or
+offloaded; what a pipeline cannot be asked for is refused in one line, and so is a plan file whose
+programs do not match.
+"""
+import random
+import re
+import sys
+
+from command import ROOT, Box
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
+
+MACHINE = "-H aws-p5-48xlarge"
+TRAINING = "--data text.txt --backend cpu --lr 2e-3 --steps 4"
+BATCH = "--batch 1 --grad-accum 4"
+PLACES = {
+    "ddp": "-s ddp",
+    "recomputed": "-s ddp --activation-checkpoint-interval 1",
+    "zero3": "-s zero3",
+    "offloaded": "-s zero-infinity-cpu --activation-checkpoint-interval 1 --activation-device cpu",
+    "tiles": "-s zero2 --tiles 2 --logits-chunks 2",
+}
+
+
+def model():
+    return f"-m {ROOT}/tests/fixtures/llama-small/config.json"
+
+
+def losses(answer):
+    return re.findall(r"^ +\d+ +(\d+\.\d+) ", answer.out.decode(), re.M)
+
+
+def ranks(box, count, options):
+    return box.run(options, prefix=[*MPIRUN, str(count)], **RANKS_ENVIRONMENT)
+
+
+def check_places(box, places):
+    """One rank, then a stage for each of two: planned by the run, and read from a file."""
+    alone = box.run(f"run {model()} {places} {BATCH} {MACHINE} {TRAINING}")
+    if len(losses(alone)) != 4:
+        yield f"alone: {alone.err[-300:]}"
+    written = box.run(f"plan {model()} {places} {BATCH} {MACHINE} --gpus 2 --pp 2 -o stages.plan")
+    if written.status:
+        yield f"plan: {written.err[-300:]}"
+    for what in (f"{model()} {places} {BATCH} --pp 2", "--plan stages.plan"):
+        two = ranks(box, 2, f"run {what} {MACHINE} {TRAINING}")
+        if losses(two) != losses(alone):
+            yield f"{what}: {losses(two)}, alone {losses(alone)}: {two.err[-300:]}"
+
+
+def check_simulated(box):
+    box.run(f"plan {model()} -s ddp {BATCH} {MACHINE} --gpus 2 --pp 2 -o stages.plan")
+    answers = [box.run(f"simulate {what} {MACHINE} --json")
+               for what in (f"{model()} -s ddp {BATCH} --gpus 2 --pp 2", "stages.plan")]
+    steps = [re.search(r'"step_time_s": *([0-9.e-]+)', a.out.decode()) for a in answers]
+    if not all(steps) or steps[0].group(1) != steps[1].group(1):
+        yield f"step of the model and of its plan: {[a.err[-200:] for a in answers]}"
+    if (box.folder / "stages.plan").read_text().count("\nprogram ") != 2:
+        yield "the plan has not two programs"
+
+
+def refused(box, options, words, count=0):
+    answer = ranks(box, count, options) if count else box.run(options)
+    lines = [line for line in answer.err.splitlines() if line.startswith("memwall:")]
+    if answer.status != 2 or len(lines) != 1:
+        yield f"{options}: status {answer.status}, {answer.err[-300:]!r}"
+    for word in words:
+        if word not in answer.err:
+            yield f"{options}: '{word}' is not in {answer.err[-300:]!r}"
+
+
+def check_refusals(box):
+    asked = f"plan {model()} -s ddp {BATCH} {MACHINE}"
+    gpt2 = f"-m {ROOT}/tests/fixtures/gpt2-small/config.json"
+    yield from refused(box, f"{asked} --gpus 3 --pp 3", ["--pp 3", "2 layers"])
+    yield from refused(box, f"{asked} --gpus 3 --pp 2", ["--pp 2", "which is 3"])
+    yield from refused(box, f"plan {gpt2} -s ddp {MACHINE} --gpus 2 --pp 2", ["embedding"])
+    yield from refused(box, f"{asked} --gpus 2 --pp 2 --overlap off", ["--overlap on"])
+    if has_ranks():
+        run = f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --pp 2"
+        yield from refused(box, f"{run} --save here", ["no --save"], 2)
+
+
+def check_unmatched(box):
+    """One number of a SEND or RECV, of a program or a communicator, is another."""
+    box.run(f"plan {model()} -s ddp {BATCH} {MACHINE} --gpus 2 --pp 2 -o stages.plan")
+    text = (box.folder / "stages.plan").read_text()
+    changes = [(r"^(work \d+ recv .* hop )1( flops .*)$", r"\g<1>-1\2",
+                r"line \d+: match \d+: op .* are not one collective"),
+               (r"^(program 1 .*base )1$", r"\g<1>0", r"rank 0 is of program 0 and of program 1"),
+               (r"^(comm 3 pp) 2 by 1$", r"\1 2 by 5", r"line \d+: comm 3: "),
+               (r"^(op \d+ lane \d+ work \d+ forward .*) match \d+( after .*:source)$", r"\1\2",
+                r"line \d+: .*match")]
+    for pattern, change, words in changes:
+        changed = re.sub(pattern, change, text, count=1, flags=re.M)
+        if changed == text:
+            yield f"nothing to change: {pattern}"
+        box.write("changed.plan", changed)
+        yield from refused(box, f"simulate changed.plan {MACHINE}", ["changed.plan: line "])
+        err = box.run(f"simulate changed.plan {MACHINE}").err
+        if not re.search(words, err):
+            yield f"{words!r} is not in {err!r}"
+
+
+def tests(box):
+    rng = random.Random(5)
+    box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
+    yield "simulated", check_simulated(box)
+    yield "refusals", check_refusals(box)
+    yield "unmatched", check_unmatched(box)
+    for name, places in PLACES.items() if has_ranks() else ():
+        yield f"losses/{name}", check_places(box, places)
+
+
+def main():
+    return report_in(Box, tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
