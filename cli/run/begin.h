@@ -4,8 +4,8 @@
 
 #include "cli/run/training.h"
 
-/* One line: steps, batch, sequence, placement, and how long a step and all of them are predicted to
- * take.  Of a training that has a trainer.  g_free it. */
+/* One line with steps, batch, sequence, placement, and the predicted times of one step and of all.
+ * The training must have a trainer.  g_free it. */
 char *cli_run_begin_text(const struct cli_training *training);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * drives.h - the directories of a run: those of --nvme, those of the run that it goes on with,
- * or one of its own; that no other run is in them; and the description that they get.
+ * drives.h - the directories of a run: those of --nvme, those of the run that it resumes, or one of
+ * its own.  Keeps other runs out of them, and writes the run's description there.
  */
 #ifndef MW_CLI_RUN_DRIVES_H
 #define MW_CLI_RUN_DRIVES_H
@@ -9,41 +9,43 @@
 
 struct cli_run_drives;
 
-/* Settles training->options.nvme, the same for all ranks, which all call.  The directories are this
- * run's until close.  NULL with *error: another run is there.  Plans without drives have none. */
+/* Sets training->options.nvme to the same on all ranks, which all call this.  The directories are
+ * this run's until close.  NULL with *error: another run is there.  Plans without drives have none.
+ */
 struct cli_run_drives *cli_run_drives_open(struct cli_training *training, GError **error);
-/* Once all else is known to be good, before anything is written: what --overwrite deletes is set
- * aside, and a new run described, so that what a kill leaves can be found.  Where a rank was told
- * to end before
- * --overwrite, nothing is: false with training->unstarted, on all ranks. */
+/* Called once all else is known to be good, before anything is written.  Sets aside what
+ * --overwrite deletes, and describes a new run, so that what is left after a kill can be found.  If
+ * a rank was told to end before that, nothing happens: false with training->unstarted, on all
+ * ranks. */
 bool cli_run_drives_begin(struct cli_run_drives *drives, GError **error);
-/* Where a drive has no room beside what is set aside, that is deleted at once: true if there was
+/* Deletes what is set aside at once, because a drive has no room beside it; true if there was
  * something. */
 bool cli_run_drives_delete_set_aside(struct cli_run_drives *drives);
-/* The new run has done a step: what was set aside goes, if that one is to be kept instead.  As
- * note_step below. */
+/* The new run has done a step: deletes what was set aside, if the new run is kept instead.  May be
+ * called as note_step below. */
 void cli_run_drives_begun(struct cli_run_drives *drives, bool committed, bool skipped);
-/* It has ended well, and `kept`: whatever its steps were, what was set aside goes now. */
+/* The run has ended well and is `kept`: deletes what was set aside, whatever its steps were. */
 void cli_run_drives_ended(struct cli_run_drives *drives, bool kept);
-/* Whether something is set aside still, and will be back. */
+/* Whether something is still set aside, and will be put back. */
 bool cli_run_drives_spare(const struct cli_run_drives *drives);
-/* What is resumed can be: it is described, if it is not, or anew where its course has `changed`. */
+/* The run can be resumed: describes it, if it is not described yet or its course has `changed`. */
 bool cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **error);
-/* A step is durable: the first time the description gets to say so, for then there is more to lose
- * with the record.  In any thread, while the others leave the drives alone. */
+/* A step is durable: the first time, the description is changed to say so, because then more would
+ * be lost with the record.  In any thread, while the others leave the drives alone. */
 void cli_run_drives_note_step(struct cli_run_drives *drives);
 /* Of a run that is described; NULL. */
 const char *cli_run_drives_name(const struct cli_run_drives *drives);
-/* Whether the directories were made for it, and a resume finds it by its name. */
+/* Whether the directories were made for the run, so that a resume finds it by its name. */
 bool cli_run_drives_are_own(const struct cli_run_drives *drives);
-/* What the run is called beside `memwall export`: its name, or a directory, or all of them where
- * they were moved and say so of each other no more.  g_free it. */
+/* How `memwall export` names the run: by its name, by a directory, or by all of them if they were
+ * moved and no longer name each other.  g_free it. */
 char *cli_run_drives_called(const struct cli_run_drives *drives);
-/* How that is gone on with and deleted; once it is described.  g_free it. */
+/* How the run is resumed and deleted, once it is described.  g_free it. */
 char *cli_run_drives_kept_text(const struct cli_run_drives *drives);
-/* What has to be done for a new start instead of this run; NULL: --overwrite does it. */
+/* What must be done to start anew instead of resuming this run; NULL: --overwrite does it. */
 const char *cli_run_drives_anew(struct cli_run_drives *drives);
-/* When all files are closed.  What is not durable is forgotten; `together`: all ranks are here. */
+/* Called when all files are closed.  Forgets what is not durable; `together`: all ranks are
+ * here. */
 void cli_run_drives_close(struct cli_run_drives *drives, bool together); /* NULL is allowed */
 
 #endif

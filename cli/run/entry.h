@@ -1,6 +1,6 @@
 /*
- * entry.h - what is written of a run beside its files, so that it can be found by its name,
- * gone on with and exported: DIRECTORY/memwall-run.json, in each of its directories.
+ * entry.h - the description of a run, by which it can be found, resumed and exported:
+ * DIRECTORY/memwall-run.json, in each of its directories.
  */
 #ifndef MW_CLI_RUN_ENTRY_H
 #define MW_CLI_RUN_ENTRY_H
@@ -17,9 +17,9 @@ struct cli_run_entry {
     char *model, *strategy;         /* may be NULL, as the next */
     char *created, *updated, *host; /* ISO 8601, UTC */
     char **directories;             /* absolute, in the order of the drives; at least one */
-    bool made;     /* for the run: the directories go with it, with all that is ours in them */
-    bool durable;  /* its steps were to be: what it has left may be gone on with */
-    bool deleting; /* of the list's: what is left of it is to go, as far as it has not */
+    bool made;     /* the directories were made for the run, and are deleted with it */
+    bool durable;  /* its steps were to be durable: what it left may be resumed */
+    bool deleting; /* in the list: what is left of the run must be deleted */
     int64_t ranks, steps; /* that were asked for */
     int64_t ranks_here;   /* of them on the machine that this was written on; 0: it does not say */
     int64_t last_step;    /* that was durable when this was written, from 1; 0: none */
@@ -28,18 +28,19 @@ struct cli_run_entry {
 /* As text that may be a name of a folder: "gpt-text" of models/gpt-text/config.json.  g_free it. */
 char *cli_run_entry_model_word(const char *model);
 
-/* From a directory.  False with *error: none is there (G_FILE_ERROR_NOENT), or it is damaged. */
+/* Reads it from a directory.  False with *error: there is none (G_FILE_ERROR_NOENT), or it is
+ * damaged. */
 bool cli_run_entry_read(const char *directory, struct cli_run_entry *entry, GError **error);
-/* The description itself, to be looked at further; json_node_unref it. */
+/* The description as JSON; json_node_unref it. */
 JsonNode *cli_run_entry_parse(const char *directory, GError **error);
 /* Its object of that key, such as "training"; NULL: it has none, or `root` is NULL.  Borrowed. */
 JsonObject *cli_run_entry_part(JsonNode *root, const char *key);
-/* Whole or not at all; `more` adds keys of its own. */
+/* Writes it whole or not at all; `more` adds keys of its own. */
 bool cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
                          void (*more)(struct mw_json_writer *json, const void *data),
                          const void *data, GError **error);
-/* Says in a description that its run is being deleted: the text before that, for _restore; NULL:
- * it says so by now, or cannot be written.  g_free it. */
+/* Notes in a description that its run is being deleted.  Returns the text before, for _restore;
+ * NULL: it says so already, or cannot be written.  g_free it. */
 char *cli_run_entry_mark_deleting(const char *directory);
 void cli_run_entry_restore(const char *directory, const char *text);
 void cli_run_entry_clear(struct cli_run_entry *entry);

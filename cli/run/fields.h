@@ -1,9 +1,8 @@
 /*
- * fields.h - the fields of a record that say how a run is trained: their names, and what each
- * can be.
+ * fields.h - the fields of a record that say how a run is trained: their names and ranges.
  *
- * A checksum tells damage, not what no run has: every field is held to its row before anything
- * follows from it.
+ * A checksum finds damage, not values that no run can have: every field is checked against its row
+ * before it is used.
  */
 #ifndef MW_CLI_RUN_FIELDS_H
 #define MW_CLI_RUN_FIELDS_H
@@ -14,19 +13,19 @@
 #define CLI_RUN_SEQUENCES "sequences" /* how many of the data were used */
 #define CLI_RUN_TOKENS "tokens"       /* of the data */
 
-/* What has to be alike; their order is that of the fingerprint. */
+/* What must be alike, in the order of the fingerprint. */
 enum cli_fixed {
     CLI_FIXED_KIND, CLI_FIXED_ACTIVATION, CLI_FIXED_LAYERS, CLI_FIXED_HIDDEN, CLI_FIXED_HEADS,
     CLI_FIXED_KV_HEADS, CLI_FIXED_HEAD_DIM, CLI_FIXED_FFN, CLI_FIXED_VOCAB, CLI_FIXED_TIED,
     CLI_FIXED_NORM_EPSILON, CLI_FIXED_ROPE_THETA, CLI_FIXED_BATCH, CLI_FIXED_GRAD_ACCUM,
     CLI_FIXED_SEQ, CLI_FIXED_DPU_START, CLI_FIXED_TYPE,
-    /* What older versions do not record, behind the fingerprint. */
+    /* What older versions did not record, after the fingerprint. */
     CLI_FIXED_POSITION_ROWS, CLI_FIXED_ATTENTION_BIAS, CLI_FIXED_PROJECTION_BIAS,
     CLI_FIXED_MLP_BIAS, CLI_FIXED_ROPE_FACTOR, CLI_FIXED_ROPE_LOW, CLI_FIXED_ROPE_HIGH,
     CLI_FIXED_ROPE_POSITIONS, CLI_FIXEDS
 };
 
-/* What changes the last digits of what is computed, and nothing else: a resume may have others. */
+/* What changes only the last digits of results: a resume may change it. */
 enum cli_digits { CLI_DIGITS_LOGITS_CHUNKS, CLI_DIGITS_TILES, CLI_DIGITS };
 
 enum cli_field_kind {
@@ -39,7 +38,7 @@ enum cli_field_kind {
     CLI_FIELD_YES, CLI_FIELD_SHAPE, CLI_FIELD_TYPE, CLI_FIELD_FAMILY, CLI_FIELD_ACTIVATION
 };
 
-/* Values are 64 bits, as in a record: those of a whole number, or of a double. */
+/* Values have 64 bits, as in a record: those of a whole number or of a double. */
 struct cli_run_field {
     const char *field, *what; /* in records, in messages */
     enum cli_field_kind kind;
@@ -51,7 +50,7 @@ extern const struct cli_run_field cli_run_fixed[CLI_FIXEDS], cli_run_courses[CLI
 
 /* A double's value. */
 double cli_run_field_real(uint64_t bits);
-/* Whether the value says that nothing was set. */
+/* Whether the value means that nothing was set. */
 bool cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits);
 
 /* A value within the row's range as messages show it; to be freed. */

@@ -1,6 +1,6 @@
 /*
- * homes.h - what of a run's description its state can be read by: model, and where the plan
- * has put which elements.
+ * homes.h - the part of a run's description that its state is read by: the model, and where the
+ * plan put which elements.
  */
 #ifndef MW_CLI_RUN_HOMES_H
 #define MW_CLI_RUN_HOMES_H
@@ -15,10 +15,10 @@ struct cli_run_homes {
     char *config; /* the text of config.json */
 };
 
-/* The keys "fingerprint", "decoder", "config" and "homes", into an object that is open. */
+/* Writes the keys "fingerprint", "decoder", "config" and "homes" into an open object. */
 void cli_run_homes_write(struct mw_json_writer *json, const struct cli_training *training);
-/* From the description in a directory.  False with *error: it is not there, lacks them, or does not
- * hold together. */
+/* Reads them from the description in a directory.  False with *error: there is none, it lacks them,
+ * or they contradict each other. */
 bool cli_run_homes_read(const char *directory, struct cli_run_homes *homes, GError **error);
 void cli_run_homes_clear(struct cli_run_homes *homes);
 

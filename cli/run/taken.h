@@ -1,10 +1,10 @@
 /*
- * taken.h - what a resume is not given again: options of the plan, model, data and the number
- * of steps, as the run's description has them.
+ * taken.h - options that a resume takes from the run's description: those of the plan, model, data
+ * and number of steps.
  *
- * A description says which options the run was given (paths absolute), and what the plan made of
- * the others.  Of these a resume takes what the state follows from; the rest is chosen anew.  What
- * is given stands, and is compared with the run later (cli/run/course.h).
+ * A description lists the options that the run was given (with absolute paths), and what the plan
+ * made of the others.  Of the latter a resume takes what the state depends on; the rest is chosen
+ * anew.  Options that are given go first, and are compared with the run later (cli/run/course.h).
  */
 #ifndef MW_CLI_RUN_TAKEN_H
 #define MW_CLI_RUN_TAKEN_H
@@ -13,12 +13,12 @@
 #include "cli/cli.h"
 #include "cli/run/training.h"
 
-/* Of a command line that asks for --resume, where it was parsed and before it is looked at: fills
- * in `request`, *strategies and the options that cli_run_options_read and cli_options_ask are to
- * read.  False with *error: there is no such run, or a file of the run's is not there any more. */
+/* Completes a parsed command line with --resume, before it is checked: `request`, *strategies and
+ * the options that cli_run_options_read and cli_options_ask will read.  False with *error: there is
+ * no such run, or one of its files is missing. */
 bool cli_run_taken_complete(struct cli_request *request, char **strategies, GError **error);
 
-/* The key "options", into the object of a description that is open. */
+/* Writes the key "options" into the open object of a description. */
 void cli_run_taken_write(struct mw_json_writer *json, const struct cli_training *training);
 
 #endif

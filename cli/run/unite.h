@@ -1,13 +1,14 @@
-/* unite.h - what the other ranks of a run did, told to the first. */
+/* unite.h - sends what the other ranks of a run measured to the first. */
 #ifndef MW_CLI_RUN_UNITE_H
 #define MW_CLI_RUN_UNITE_H
 
 #include "exec/ranks/ranks.h"
 #include "report/measured.h"
 
-/* By all ranks together, each with what it measured of the same steps of one plan: that of rank 0
- * gets the others', in order: their lanes' medians, and their rows of its own typical step.  Of one
- * rank, or of no step, nothing is to be told.  After a failure mw_ranks_abort is to follow. */
+/* All ranks call it together, each with its measurement of the same steps of one plan.  Rank 0's
+ * gets those of the others, in order: the medians of their lanes, and their rows of its own
+ * typical step.  With one rank, or without a step, nothing is sent.  After a failure call
+ * mw_ranks_abort. */
 bool cli_unite_ranks(struct mw_measured *measured, const struct mw_plan *plan,
                      struct mw_ranks *ranks, GError **error);
 

@@ -22,7 +22,7 @@ listed_folder(const char *name)
     return g_build_filename(base, name, NULL);
 }
 
-/* In a directory that the new run is not given. */
+/* The old run has state in a directory that the new one is not given. */
 static bool
 is_carried(const struct cli_run_entry *now, const struct cli_run_entry *listed)
 {
@@ -32,8 +32,8 @@ is_carried(const struct cli_run_entry *now, const struct cli_run_entry *listed)
     return false;
 }
 
-/* A run with a directory that is not there, or that stays as it is, has something left: it stays in
- * the list, and its name is not given again. */
+/* If a directory of the run is missing, or stays as it is, something is left of it: it stays in the
+ * list, and no other run gets its name. */
 void
 cli_runs_unlist(const struct cli_run_entry *now, const char *described, const char *directory)
 {
@@ -55,7 +55,7 @@ cli_runs_unlist(const struct cli_run_entry *now, const char *described, const ch
     cli_run_entry_clear(&there);
 }
 
-/* The new run's own place, which it has got with its name. */
+/* The new run's own folder in the list, which it got with its name. */
 static void
 unlist_unbegun(const char *directory)
 {
@@ -89,7 +89,7 @@ copy_description(const char *from, const char *to)
     return mw_file_commit(file, NULL);
 }
 
-/* A new run in directories that were made for the old one has taken its name, and its place. */
+/* A new run in directories that were made for the old one has its name, and its folder. */
 static void
 list_again(const char *directory)
 {
@@ -120,8 +120,8 @@ holds_unbegun(const char *directory)
     return aside == MW_RUN_ASIDE_MOVING || aside == MW_RUN_ASIDE_REPLACED;
 }
 
-/* By its record: a step is durable, and not all were skipped.  What it replaces may still lie
- * beside it, where a kill or a fault of the drive came between the two. */
+/* By its record: a step is durable, and not all were skipped.  The replaced run may still lie
+ * beside it, if a kill or a fault of the drive came in between. */
 static bool
 has_durable_step(const char *first)
 {
@@ -149,7 +149,7 @@ judge(const char *directory)
     enum verdict verdict = UNBEGUN;
     g_autoptr(GError) why = NULL;
 
-    /* One that is damaged may be of a run that has begun. */
+    /* A damaged record may be that of a run that has begun. */
     if (!cli_run_entry_read(directory, &fresh, &why))
         return g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) ? UNBEGUN : UNKNOWN;
     const char *first = fresh.directories[0];

@@ -19,8 +19,8 @@ fits(void *data, const char *path, const struct mw_commit_record *record, GError
     return cli_run_course_fits(&homes->decoder, homes->fingerprint, path, record, error);
 }
 
-/* Without a record there is nothing, whatever else lies there.  What stands in a record's place is
- * told by who opens it. */
+/* Without a record there is nothing to export, whatever else lies there.  If something else has a
+ * record's name, opening it says so. */
 static bool
 check_record(const char *directory, GError **error)
 {
@@ -101,7 +101,7 @@ cli_export_steps(char **directories, bool previous)
     return steps;
 }
 
-/* As they are named: that they are of one run, at rest. */
+/* The directories as they were named: they must be those of one run, which is not running. */
 static bool
 check_directories(char **directories, GError **error)
 {

@@ -1,5 +1,5 @@
 /*
- * export.h - what is durable of a run that has ended as a checkpoint, with no step more.
+ * export.h - writes the durable state of a run that has ended as a checkpoint, without training.
  */
 #ifndef MW_CLI_RUNS_EXPORT_H
 #define MW_CLI_RUNS_EXPORT_H
@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The newest durable step of a run (a name, or one of its directories, or all of them, in order: of
- * a run that was moved, whose description says where it was), or the one before it, goes
- * to `folder`, which checkpoint_place.h guards and `option` names; *steps is how many the run has
- * done then.  False with *error: nothing has changed. */
+/* Writes the newest durable step of a run, or the one before it, to `folder`, which
+ * checkpoint_place.h guards and messages call `option`; *steps is the number of steps that the
+ * checkpoint has.  The run is named by its name, by one of its directories, or, if it was moved, by
+ * all of them in order.  False with *error: nothing has changed. */
 bool cli_export(char **run, const char *option, const char *folder, bool previous, int64_t *steps,
                 GError **error);
 
-/* How many steps that would be, of a run that is at rest in these directories or that the caller
- * holds; 0: nothing there can be exported. */
+/* The number of steps of such a checkpoint, for a run in these directories that is not running, or
+ * that the caller has locked; 0: there is nothing to export. */
 int64_t cli_export_steps(char **directories, bool previous);
 
 #endif

@@ -9,14 +9,14 @@
 #include "cli/runs/runs.h"
 #include "report/wrap.h"
 
-/* When its files were last written; NULL: they are not there. */
+/* When its files were last written; NULL: there are none. */
 static GDateTime *
 changed(const struct cli_run *run)
 {
     return run->changed_ns ? g_date_time_new_from_unix_utc(run->changed_ns / 1000000000) : NULL;
 }
 
-/* A line is one run's, whatever a directory is called. */
+/* A run has one line, whatever its directories are called. */
 static void
 make_plain(char *text)
 {
@@ -46,7 +46,7 @@ print_row(const struct cli_run *run, const struct widths *widths)
     mw_wrap_row(stdout, row, places);
 }
 
-/* What nobody can go on with would be listed for ever. */
+/* Without these lines, runs that nobody can resume would stay in the list for ever. */
 static void
 say_taken(const GPtrArray *runs)
 {
@@ -107,7 +107,7 @@ print_table(const GPtrArray *runs)
     say_deleting(runs);
 }
 
-/* What nobody knows is null: the steps of a run that is away, or half deleted. */
+/* What is not known is null: the steps of a run whose drive is missing, or that is half deleted. */
 static void
 write_state(struct mw_json_writer *json, const struct cli_run *run)
 {
@@ -140,7 +140,7 @@ write_directories(struct mw_json_writer *json, const struct cli_run *run)
     mw_json_boolean(json, "own_directories", entry->made);
 }
 
-/* Times are UTC, as those of the description. */
+/* Times are in UTC, like those of the description. */
 static void
 write_run(struct mw_json_writer *json, const struct cli_run *run)
 {

@@ -1,4 +1,4 @@
-/* list_runs.h - `memwall list runs`: what can be gone on with, exported and deleted. */
+/* list_runs.h - `memwall list runs`: the runs that can be resumed, exported and deleted. */
 #ifndef MW_CLI_RUNS_LIST_RUNS_H
 #define MW_CLI_RUNS_LIST_RUNS_H
 

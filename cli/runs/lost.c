@@ -1,4 +1,4 @@
-/* Runs whose files are gone, and what their descriptions know of it. */
+/* Runs whose files are gone, and what their descriptions say of them. */
 #include <sys/stat.h>
 
 #include "cli/cli.h"
@@ -6,8 +6,8 @@
 #include "exec/commit/run_files.h"
 #include "exec/nvme/run_names.h"
 
-/* The description of a run knows that a step is durable soon after the first; one that was killed
- * before has a record that holds nothing, or has died before it made one. */
+/* A description says that a step is durable soon after the first one is.  A run that was killed
+ * before has an empty record, or none. */
 bool
 cli_runs_is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files)
 {
@@ -38,7 +38,7 @@ has_file(const char *path)
     return !lstat(path, &info) && S_ISREG(info.st_mode);
 }
 
-/* Of each rank whose record is here, on each of its drives. */
+/* Looks at every rank whose record is here, on each of its drives. */
 bool
 cli_runs_lacks_files(const struct cli_run_entry *entry, const struct mw_run_files *first)
 {

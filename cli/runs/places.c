@@ -1,4 +1,4 @@
-/* Where runs have their directories, and those of a new one. */
+/* Where runs have their directories; makes those of a new run. */
 #include <errno.h>
 #include <glib/gstdio.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "exec/nvme/nvme.h"
 
 #define NUMBERS 10000 /* of runs of one model and day */
-#define ATTEMPTS 8    /* a folder that was just made may be taken for what a killed run left */
+#define ATTEMPTS 8    /* a folder that was just made may be mistaken for one that a killed run
+                       * left */
 
 char *
 cli_runs_base(void)
@@ -41,7 +42,7 @@ cli_runs_same_directory(const char *one, const char *other)
     return !stat(one, &a) && !stat(other, &b) && cli_path_is_same(&a, &b);
 }
 
-/* Those that are not there yet go by their names. */
+/* Compares directories that do not exist yet by name. */
 static bool
 are_one(const char *one, const char *other)
 {
@@ -72,7 +73,7 @@ refuse_repeated(char **directories, GError **error)
                                   repeated);
 }
 
-/* Two colons side by side, or one at an end, are no directory. */
+/* Two colons in a row, or one at an end, name no directory. */
 bool
 cli_runs_drives(char ***drives, GError **error)
 {
@@ -108,7 +109,7 @@ make_folder(const char *path)
     return errno == EEXIST ? 0 : -1;
 }
 
-/* 1: folders of the name are in all of `where`; else none is left, as make_folder. */
+/* 1: all of `where` have a folder of this name; else none was left behind, as with make_folder. */
 static int
 make_folders(char **where, const char *name, GPtrArray *folders)
 {
@@ -129,12 +130,12 @@ make_folders(char **where, const char *name, GPtrArray *folders)
     return 1;
 }
 
-/* What a name is tried with, and what it got. */
+/* A name that is tried, and the folders that were made for it. */
 struct attempt {
     char *folder;     /* of the list */
     GPtrArray *found; /* char *, folders in `where` */
     struct mw_run_lock *lock;
-    bool lost; /* the list's folder was made, and is another's now: *why says more */
+    bool lost; /* the list's folder was made, and now belongs to another run: *why says more */
     GError *why;
 };
 
@@ -147,8 +148,8 @@ clear_attempt(struct attempt *attempt)
     g_clear_error(&attempt->why);
 }
 
-/* The list's folder first, with its lock: they keep the name for this run, and the folder from whom
- * sweeps what killed runs have left. */
+/* Makes and locks the list's folder first: that reserves the name for this run, and keeps the
+ * folder from being swept away with what killed runs left. */
 static int
 try_name(char *base, char **where, const char *name, struct attempt *attempt)
 {
@@ -184,8 +185,8 @@ directories_of(const struct attempt *attempt)
     return directories;
 }
 
-/* Folders of drives are the user's to make: where one is not there its drive may not be mounted,
- * and what is made instead would lie on another. */
+/* Never makes folders of drives: if one is missing, its drive may not be mounted, and a new folder
+ * would lie on another drive. */
 static bool
 are_there(char **where, GError **error)
 {

@@ -1,4 +1,4 @@
-/* Deleting a run, so that what a kill leaves is known for what it is. */
+/* Deletes a run so that what is left after a kill can be recognised. */
 #include <glib/gstdio.h>
 
 #include "cli/runs/runs.h"
@@ -22,7 +22,7 @@ count_files(const char *directory)
     return count;
 }
 
-/* A lock is what goes last of a directory that was made for a run. */
+/* The lock is deleted last from a directory that was made for a run. */
 static bool
 is_emptied(const struct cli_run_entry *entry, const char *directory)
 {

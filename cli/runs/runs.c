@@ -40,7 +40,7 @@ cli_runs_names(const struct cli_run_entry *entry, const char *directory)
     return false;
 }
 
-/* A name may be given again, and directories change where a run is carried to another place. */
+/* A name may have been given again, and directories change if a run is carried elsewhere. */
 static bool
 is_same(const struct cli_run_entry *one, const struct cli_run_entry *other)
 {
@@ -164,7 +164,7 @@ written_ns(const char *folder)
     return info.st_mtim.tv_sec * INT64_C(1000000000) + info.st_mtim.tv_nsec;
 }
 
-/* A run locks its folder before it checks what it is given, and is described behind that. */
+/* A run locks its folder, then checks its options, and only then writes its description. */
 static bool
 is_starting(struct cli_run *run, const char *folder)
 {
@@ -181,7 +181,7 @@ is_starting(struct cli_run *run, const char *folder)
     return true;
 }
 
-/* From a folder whose description, and directories that it names, hold for good. */
+/* Reads a folder whose description, and whose directories, will not change any more. */
 static bool
 read_settled(const char *folder, struct cli_run_entry *entry, GError **error)
 {
@@ -198,7 +198,7 @@ read_settled(const char *folder, struct cli_run_entry *entry, GError **error)
     return cli_run_entry_read(folder, entry, error);
 }
 
-/* Of a folder under the base; NULL with *error where it holds no description, or another run's. */
+/* Reads a folder under the base; NULL with *error if it has no description, or another run's. */
 static struct cli_run *
 run_in(const char *folder, GError **error)
 {
@@ -251,7 +251,7 @@ folders(void)
     return list;
 }
 
-/* One that cannot be looked at does not hide the others, and is told. */
+/* Says which run cannot be read, and goes on with the others. */
 GPtrArray *
 cli_runs_list(void)
 {
@@ -272,7 +272,7 @@ cli_runs_list(void)
 
 /* --- one of them ----------------------------------------------------------------------------- */
 
-/* NULL: it is none that a run can have.  g_free it. */
+/* NULL: no run can have this name.  g_free it. */
 static char *
 listed_folder(const char *name)
 {
@@ -296,7 +296,7 @@ cli_runs_own_folder(const struct cli_run_entry *entry)
     return same ? g_steal_pointer(&folder) : NULL;
 }
 
-/* A run that was carried or copied to another place says where it was. */
+/* The description of a run that was carried or copied elsewhere still names the old place. */
 static bool
 was_carried(const struct cli_run_entry *entry, const char *path)
 {
@@ -316,7 +316,7 @@ is_listed_in(const struct cli_run_entry *entry, const char *path)
     return cli_runs_same_directory(folder, path);
 }
 
-/* What a description in `path` says is of other directories is not done to them for its sake. */
+/* A description in `path` gives no right to change other directories that it names. */
 static bool
 take_place(struct cli_run_entry *entry, const char *path, GError **error)
 {
@@ -435,8 +435,8 @@ cli_runs_find(const char *name, GError **error)
     return NULL;
 }
 
-/* What is newer than all others is what was meant: an older one is not gone on with unasked, and so
- * is named. */
+/* The newest run is the one that was meant: an older one is not resumed unasked, so its name must
+ * be given. */
 static char *
 instead_text(const GPtrArray *runs, guint behind)
 {
@@ -466,8 +466,8 @@ check_newest(const GPtrArray *runs, guint index, GError **error)
     return true;
 }
 
-/* Whose drive is not mounted, whose files were deleted by hand, or that are being deleted: nobody
- * can go on with them now.  The newest of them says enough. */
+/* Runs that cannot be resumed now: a drive is not mounted, files were deleted by hand, or it is
+ * being deleted.  Names the newest of them. */
 static void
 note_passed(GString *text, const struct cli_run *run)
 {
@@ -526,8 +526,8 @@ cli_runs_described(const struct cli_run_entry *entry)
 
 /* --- removal --------------------------------------------------------------------------------- */
 
-/* A folder without a description was being made when its run was killed.  One whose description or
- * directories cannot be read now is somebody's all the same. */
+/* A folder without a description was being made when its run was killed.  A folder whose
+ * description or directories cannot be read now still belongs to a run. */
 static void
 sweep(const char *folder)
 {

@@ -1,10 +1,10 @@
 /*
- * runs.h - the runs of this user: each has a folder under the XDG state home
- * (memwall/runs/NAME), which holds its description, and its state too unless --nvme or
- * $MEMWALL_NVME says where that is.  What is measured of drives is measured there too.
+ * runs.h - the runs of this user.  Each has a folder under the XDG state home
+ * (memwall/runs/NAME), which holds its description, and also its state unless --nvme or
+ * $MEMWALL_NVME says where that is.  Drives are measured there too.
  *
- * A description is not believed beyond what it lies in: a directory that it names and that does not
- * say the same of itself is another's, and left alone.
+ * A description is trusted only for the directory that it lies in.  If it names another directory
+ * that does not say the same of itself, that one belongs to another run and is left alone.
  */
 #ifndef MW_CLI_RUNS_RUNS_H
 #define MW_CLI_RUNS_RUNS_H
@@ -18,9 +18,9 @@ enum cli_run_state {
     CLI_RUN_RUNNING,
     CLI_RUN_DURABLE,  /* can be gone on with */
     CLI_RUN_EMPTY,    /* nothing was committed */
-    CLI_RUN_DAMAGED,  /* no step is whole on all its ranks, or a file of one is gone */
-    CLI_RUN_AWAY,     /* a directory is not there, or another run has it */
-    CLI_RUN_DELETING, /* what has begun to delete it has not come to its end */
+    CLI_RUN_DAMAGED,  /* no step is complete on all its ranks, or a file of a rank is gone */
+    CLI_RUN_AWAY,     /* a directory is missing, or another run has it */
+    CLI_RUN_DELETING, /* its deletion has begun and not ended */
 };
 const char *cli_run_state_name(enum cli_run_state state);
 
@@ -41,13 +41,13 @@ void cli_run_free(struct cli_run *run); /* NULL is allowed */
 /* $XDG_STATE_HOME/memwall/runs.  g_free it. */
 char *cli_runs_base(void);
 bool cli_runs_make_base(GError **error);
-/* Folders of drives in $MEMWALL_NVME, g_strfreev them; NULL where it names none.  False with *error
- * where it names one twice, or more than a run can have. */
+/* The folders of drives in $MEMWALL_NVME, to be given to g_strfreev; NULL if it names none.  False
+ * with *error if it names one twice, or more than a run can have. */
 bool cli_runs_drives(char ***drives, GError **error);
 
-/* Whether both are there and one directory, whatever it is called. */
+/* Whether both exist and are the same directory, whatever the names. */
 bool cli_runs_same_directory(const char *one, const char *other);
-/* That another of them is before it; NULL: there is none. */
+/* An earlier entry that is the same directory; NULL: there is none. */
 const char *cli_runs_repeated(char **directories);
 
 /* Whether the description names the directory, */
@@ -64,53 +64,53 @@ bool cli_runs_is_copy(const struct cli_run_entry *entry, const char *directory);
 
 /* struct cli_run *, the newest first. */
 GPtrArray *cli_runs_list(void);
-/* Whether it has a folder under the base, whatever that holds. */
+/* Whether a folder under the base has this name, whatever it holds. */
 bool cli_runs_is_listed(const char *name);
-/* By its exact name, or else by one of its directories.  NULL with *error. */
+/* The run of this exact name, or else of this directory.  NULL with *error. */
 struct cli_run *cli_runs_find(const char *run, GError **error);
-/* That has a step to go on from, and is there: *note (NULL: nothing) says which newer ones are not.
- * NULL with *error: there is none, or the newest that is there is running or damaged: an older one
- * is not gone on with unasked. */
+/* The newest run that can be resumed; *note (NULL: nothing) names newer ones that cannot.  NULL
+ * with *error: there is none, or the newest one with files is running or damaged: an older run is
+ * not resumed unasked. */
 struct cli_run *cli_runs_newest(char **note, GError **error);
-/* The list's folder of it; NULL: it has none, for a name may have been given anew, where a
- * directory was carried to another place.  g_free it. */
+/* The run's folder in the list; NULL: it has none, as its directory was carried here and its name
+ * is another run's.  g_free it. */
 char *cli_runs_own_folder(const struct cli_run_entry *entry);
-/* Whether the list says that it is being deleted, whichever of its directories was named. */
+/* Whether the list says that it is being deleted, whichever directory was named. */
 bool cli_runs_is_deleting(const struct cli_run_entry *entry);
-/* A directory that has its description: its own, or that of the list.  g_free it. */
+/* A directory with its description: one of its own, or the list's.  g_free it. */
 char *cli_runs_described(const struct cli_run_entry *entry);
 
-/* The first of its directories that is not there, or holds no run, as where its drive is not
+/* The first of its directories that is missing or holds no run, perhaps because its drive is not
  * mounted; NULL: all are there, though another run may have one. */
 const char *cli_runs_missing(const struct cli_run_entry *entry);
-/* The first that another run has got since; NULL. */
+/* The first of its directories that another run has now; NULL: none. */
 const char *cli_runs_taken(const struct cli_run_entry *entry);
 
-/* Whether a run with these files in its first directory has had a durable step, and its record is
+/* Whether a run with these files in its first directory once had a durable step, and its record is
  * gone or empty. */
 bool cli_runs_is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files);
-/* Whether a rank that ran on this machine has no record, or one with a record no data, by names
- * alone. */
+/* Whether a rank that ran on this machine lacks its record, or has a record and lacks its data;
+ * looks at names alone. */
 bool cli_runs_lacks_files(const struct cli_run_entry *entry, const struct mw_run_files *first);
-/* The step, from 1, that the description in a directory says was durable when it was written; 0:
- * none, or no description of a run that the directory is of. */
+/* The last durable step, from 1, by the description in a directory; 0: there was none, or it
+ * describes no run of this directory. */
 int64_t cli_runs_noted_step(const char *directory);
-/* Says so where that is behind `step`, from 1, which is what was found. */
+/* Says so if that step is later than `step`, from 1, which was found. */
 void cli_runs_tell_lost_step(int64_t noted_step, int64_t step, const char *what_follows);
 /* "its last durable step was 8": what is known of a lost run in `directory`.  g_free it. */
 char *cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory);
 
-/* A new name, such as gpt2-2026-11-22-1, with a folder of it under the base.  If `where` is not
- * NULL there is another in each of them, and these *directories then are (may be NULL).  The name
- * is the caller's while it holds *lock, of the folder under the base, which is to be described
- * before it is released.  NULL with *error. */
+/* A new name, such as gpt2-2026-11-22-1, with a folder under the base.  If `where` is not NULL,
+ * each of them gets a folder too, and *directories (may be NULL) lists these.  The name is the
+ * caller's while it holds *lock, of the folder under the base, where it must write a description
+ * before it releases the lock.  NULL with *error. */
 char *cli_runs_reserve(const char *model, char **where, char ***directories,
                        struct mw_run_lock **lock, GError **error);
-/* Deletes what is ours of it in all its directories, and those that were made for it.  The list
- * says so first, so that what a kill leaves is deleted by the same name.  False with *error while
- * it runs (`locked`: unless by the caller). */
+/* Deletes the run's files in all its directories, and directories that were made for it.  The list
+ * notes that first, so that the same name deletes what is left after a kill.  False with *error
+ * while the run is running (`locked`: the caller has locked it). */
 bool cli_runs_remove(const struct cli_run_entry *entry, bool locked, GError **error);
-/* What runs that were killed have left in folders of their own, where nothing of it is durable. */
+/* Deletes folders that killed runs left and in which nothing is durable. */
 void cli_runs_sweep(void);
 
 #endif
