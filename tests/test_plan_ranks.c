@@ -204,6 +204,99 @@ test_commit_is_missing(void)
     accept(plan, false);
 }
 
+/* --- programs -------------------------------------------------------------------------------- */
+
+static struct mw_members
+some_ranks(uint32_t base, uint32_t count, uint32_t stride)
+{
+    struct mw_members ranks = mw_members_of_one(base);
+
+    if (count > 1)
+        ranks.spans[MW_AXIS_DP] = (struct mw_axis_span){stride, count};
+    return ranks;
+}
+
+/* Of four ranks, two programs; a communicator pairs rank r with r + 2. */
+static struct mw_plan *
+make_programs(struct mw_members first, struct mw_members second)
+{
+    struct mw_plan *plan = mw_plan_new("programs");
+
+    mw_plan_set_world(plan, 4, 4, true);
+    mw_plan_clear_programs(plan);
+    mw_plan_add_program(plan, first);
+    mw_plan_add_program(plan, second);
+    for (uint32_t i = 0; i < 2; i++)
+        mw_plan_add_lane(plan, (struct mw_lane){.program = i, .window_ops = 1});
+    mw_plan_add_comm(plan, comm_along(4, 1));
+    mw_plan_add_comm(plan, comm_along(2, 2));
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER, .comm = 1}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_SEND, .comm = 1, .hop = 1}, NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_RECV, .comm = 1, .hop = 1}, NULL, 0);
+    return plan;
+}
+
+static void
+test_programs_meet(void)
+{
+    struct mw_plan *plan = make_programs(some_ranks(0, 2, 1), some_ranks(2, 2, 1));
+
+    for (uint32_t i = 0; i < 2; i++) {
+        add(plan, i, GATHER, 0);
+        add(plan, i, i ? RECV : SEND, 1);
+    }
+    accept(plan, false);
+    plan = make_programs(some_ranks(0, 2, 1), some_ranks(2, 2, 1));
+    add(plan, 0, GATHER, MW_NONE);
+    refuse(plan, "meets program 1 and has no match");
+}
+
+/* Ranks 0 and 2 send to themselves or to the other program, as it is cut. */
+static void
+test_programs_pair(void)
+{
+    struct mw_plan *plan = make_programs(some_ranks(0, 2, 2), some_ranks(1, 2, 2));
+
+    add(plan, 0, SEND, 0);
+    add(plan, 1, RECV, 0);
+    refuse(plan, "do not send to those of");
+    plan = make_programs(some_ranks(0, 3, 1), some_ranks(3, 1, 1));
+    add(plan, 0, SEND, 0);
+    add(plan, 1, RECV, 0);
+    refuse(plan, "do not send to those of");
+}
+
+static void
+test_programs_overlap(void)
+{
+    refuse(make_programs(some_ranks(0, 2, 1), some_ranks(1, 2, 1)),
+           "rank 1 is of program 0 and of program 1");
+    refuse(make_programs(some_ranks(0, 2, 1), some_ranks(2, 3, 1)), "program 1: expected ranks");
+}
+
+/* One rank may take more than its share of a node's host memory where another takes less. */
+static struct mw_plan *
+make_sized(int64_t first_bytes, int64_t second_bytes)
+{
+    struct mw_plan *plan = make_programs(some_ranks(0, 3, 1), some_ranks(3, 1, 1));
+
+    plan->tiers[MW_TIER_CPU] = (struct mw_tier_info){100, 0, 400};
+    mw_plan_add_slot(plan, (struct mw_slot){.tier = MW_TIER_CPU, .size_bytes = first_bytes});
+    mw_plan_add_slot(
+        plan, (struct mw_slot){.program = 1, .tier = MW_TIER_CPU, .size_bytes = second_bytes});
+    return plan;
+}
+
+static void
+test_programs_share_nodes(void)
+{
+    accept(make_sized(90, 130), false);
+    accept(make_sized(10, 370), false);
+    refuse(make_sized(90, 131), "the ranks of node 0 together take more than the 400 bytes");
+    refuse(make_sized(101, 98), "the ranks of node 0 together take more than the 400 bytes");
+}
+
 /* The window lets the next step's commit start beside the last one. */
 static void
 test_commit_in_wide_lane(void)
@@ -233,5 +326,9 @@ main(int argc, char **argv)
     g_test_add_func("/plan-ranks/commits-apart", test_commits_apart);
     g_test_add_func("/plan-ranks/commit-is-missing", test_commit_is_missing);
     g_test_add_func("/plan-ranks/commit-in-wide-lane", test_commit_in_wide_lane);
+    g_test_add_func("/plan-ranks/programs-meet", test_programs_meet);
+    g_test_add_func("/plan-ranks/programs-pair", test_programs_pair);
+    g_test_add_func("/plan-ranks/programs-overlap", test_programs_overlap);
+    g_test_add_func("/plan-ranks/programs-share-nodes", test_programs_share_nodes);
     return g_test_run();
 }
