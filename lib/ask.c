@@ -44,6 +44,7 @@ answer_strategies(const struct memwall_question *question, struct memwall_answer
     if (answer->depth == MEMWALL_WHAT_IF)
         asked->settings.ops_max = MW_WHAT_IF_OPS_MAX;
     asked->ends = answer->depth != MEMWALL_STEP;
+    asked->settings.folds = true;
     for (int i = 0; i < asked->strategy_count; i++) {
         GError *refused = NULL;
         struct mw_answer *one =

@@ -263,8 +263,8 @@ check_tables(struct mw_plan_check *check)
            mw_plan_check_sections(check) && mw_plan_check_shape(check);
 }
 
-static void
-clear(struct mw_plan_check *check)
+void
+mw_plan_check_clear(struct mw_plan_check *check)
 {
     free(check->program_of);
     free(check->matches.begin);
@@ -285,10 +285,13 @@ seal(struct mw_plan *plan, bool barriered)
     plan->checked = true;
 }
 
-/* Of a plan without sections. */
-static bool
-check_flat(struct mw_plan_check *check)
+bool
+mw_plan_check_parts(struct mw_plan_check *check)
 {
+    if (!check_tables(check))
+        return false;
+    if (check->plan->section_count)
+        return mw_plan_check_rounds(check);
     return mw_plan_check_memory(check) && mw_plan_check_matches(check) &&
            mw_plan_check_order(check) && mw_plan_check_content(check);
 }
@@ -297,10 +300,9 @@ bool
 mw_plan_check(struct mw_plan *plan, char *why, size_t why_size)
 {
     struct mw_plan_check check = {.plan = plan, .why = why, .why_size = why_size};
-    bool good = check_tables(&check) &&
-                (plan->section_count ? mw_plan_check_rounds(&check) : check_flat(&check));
+    bool good = mw_plan_check_parts(&check);
 
-    clear(&check);
+    mw_plan_check_clear(&check);
     if (good)
         seal(plan, check.barriered);
     return good;

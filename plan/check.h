@@ -55,6 +55,10 @@ bool mw_plan_check_matches(struct mw_plan_check *check);
 bool mw_plan_check_order(struct mw_plan_check *check);
 bool mw_plan_check_content(struct mw_plan_check *check);
 
+/* All of them; what they leave in `check` is cleared by mw_plan_check_clear. */
+bool mw_plan_check_parts(struct mw_plan_check *check);
+void mw_plan_check_clear(struct mw_plan_check *check);
+
 /* Not a condition of a good plan: a plan without it must be safe over the end of a step. */
 bool mw_plan_find_barrier(const struct mw_plan_check *check);
 

@@ -1,24 +1,262 @@
-/* What is proved of few rounds of each section, and from there of all. */
+/*
+ * What is proved of few rounds of each section, and from there of all.
+ *
+ * The plan is unfolded with few rounds and checked as any plan is: that covers first and last
+ * rounds.  For those in the middle, induction.  What is certain to be done before an op starts is a
+ * row of the clock: for each lane, how many of its ops.  A row follows from those of the ops before
+ * it in its lane and of what it depends on, which stand at most `reach` rounds back.  Where, for so
+ * many rounds, each row is the one of the round before, every lane's number being the same or on by
+ * the lane's ops of a round, the next round's rows are so too, and so on.
+ *
+ * A use of a slot and the one before it move on alike, round by round, and are at most as many
+ * rounds apart as it takes until a ring has turned.  What one round proves of them, all do: a
+ * number that stays counts ops in front of the section alone, and proves nothing of ops within.
+ *
+ * Nothing waits in a circle: in a plan with sections each op depends on earlier ones alone.
+ */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/check.h"
+#include "plan/clock.h"
 #include "plan/internal.h"
 
-#define ROUNDS 8
+/* More rounds are not looked at: rings that turn so slowly are refused. */
+#define REACH_MAX 1000
+
+struct induction {
+    struct mw_plan_check *check, flat; /* of the plan, and of the one with few rounds */
+    struct mw_plan few;                /* the folded plan of those: its numbers */
+    struct mw_lane_places places;      /* of that */
+    uint32_t section, outer;           /* that are looked at, in this round around it */
+    int level;
+};
+
+/* --- how far back ---------------------------------------------------------------------------- */
+
+/* In rounds of its outermost section, or of the inner one. */
+static int64_t
+rounds_back(const struct mw_plan *plan, uint32_t op)
+{
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth = mw_plan_sections_of(plan, op, sections);
+    int64_t mine = mw_plan_unfolded_number(plan, (struct mw_op_place){.op = op}), most = 0;
+    const struct mw_op *it = &plan->ops[op];
+
+    for (uint32_t d = it->dep_begin; d < it->dep_begin + it->dep_count; d++) {
+        if (plan->deps[d] & MW_DEP_PREVIOUS_STEP)
+            continue;
+        for (int level = 0; level < depth; level++) {
+            int64_t span = plan->sections[sections[level]].span;
+            int64_t back = (mine - plan->deps[d] + span - 1) / span;
+            if (plan->dep_strides[d].by[level] && back > most)
+                most = back;
+        }
+    }
+    return most;
+}
+
+/* Rounds until each slot of a ring has had its turn, if one round uses so many of them. */
+static int64_t
+rounds_of_ring(const struct mw_use_stride *ring, int level, uint32_t used)
+{
+    int64_t count = ring->ring_count, by = ring->by[level] % count;
+    int64_t ahead = by < 0 ? by + count : by, way = ahead < count - ahead ? ahead : count - ahead;
+
+    return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
+}
+
+static int64_t
+find_reach(const struct mw_plan *plan)
+{
+    uint32_t *used = mw_plan_allocate(plan->slot_count, sizeof *used); /* by first slot */
+    uint32_t *seen = mw_plan_allocate(plan->slot_count, sizeof *seen); /* in section - 1 */
+    int64_t reach = 1;
+
+    for (uint32_t s = 0; s < plan->section_count; s++) {
+        const struct mw_section *section = &plan->sections[s];
+        int level = section->parent == MW_NONE ? 0 : 1;
+        uint32_t begin = section->first_op, end = begin + section->op_count;
+
+        memset(used, 0, plan->slot_count * sizeof *used);
+        for (int count = 1; count >= 0; count--) /* first counts, then asks */
+            for (uint32_t i = begin; i < end; i++)
+                for (uint32_t u = plan->ops[i].use_begin;
+                     u < plan->ops[i].use_begin + plan->ops[i].use_count; u++) {
+                    const struct mw_use_stride *ring = &plan->use_strides[u];
+                    uint32_t slot = plan->uses[u].slot;
+                    if (!ring->ring_count)
+                        continue;
+                    if (count) {
+                        used[ring->ring_first] += seen[slot] != s + 1;
+                        seen[slot] = s + 1;
+                        continue;
+                    }
+                    int64_t rounds = rounds_of_ring(ring, level, used[ring->ring_first]);
+                    reach = rounds > reach ? rounds : reach;
+                }
+    }
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        int64_t back = rounds_back(plan, i);
+        reach = back > reach ? back : reach;
+    }
+    free(used);
+    free(seen);
+    return reach;
+}
+
+/* --- earlier ops alone ----------------------------------------------------------------------- */
+
+static bool
+depends_on_earlier(const struct mw_plan *plan, uint32_t op)
+{
+    uint32_t sections[MW_SECTION_LEVELS];
+    int depth = mw_plan_sections_of(plan, op, sections);
+    int64_t mine = mw_plan_unfolded_number(plan, (struct mw_op_place){.op = op});
+    const struct mw_op *it = &plan->ops[op];
+
+    for (uint32_t d = it->dep_begin; d < it->dep_begin + it->dep_count; d++) {
+        int64_t ahead = mine - MW_DEP_INDEX(plan->deps[d]), least = ahead;
+        struct mw_op_place target;
+        if (plan->deps[d] & MW_DEP_PREVIOUS_STEP)
+            continue;
+        mw_plan_find_number(plan, MW_DEP_INDEX(plan->deps[d]), &target);
+        for (int level = 0; level < depth; level++) {
+            const struct mw_section *section = &plan->sections[sections[level]];
+            int64_t more = (int64_t)section->span - plan->dep_strides[d].by[level];
+            least += more < 0 ? more * (section->rounds - 1) : 0;
+            /* Of its own section, no round stays the one that is meant. */
+            if (section->rounds > 1 && more && target.op >= section->first_op &&
+                target.op < section->first_op + section->op_count)
+                return false;
+        }
+        if (least <= 0)
+            return false;
+    }
+    return true;
+}
+
+static bool
+check_earlier(struct mw_plan_check *check)
+{
+    for (uint32_t i = 0; i < check->plan->op_count; i++)
+        if (!depends_on_earlier(check->plan, i))
+            return mw_plan_refuse(check,
+                                  "%s: depends on a later op, or on one round of its own section, "
+                                  "in a plan with sections",
+                                  mw_plan_label_op(check->plan, i).text);
+    return true;
+}
+
+/* --- from round to round --------------------------------------------------------------------- */
+
+/* Every lane's number is that of the round before, or on by a round. */
+static bool
+row_follows(const struct induction *it, uint32_t before, uint32_t after)
+{
+    const struct mw_plan_clock *clock = it->flat.clock;
+    const struct mw_plan *plan = it->flat.plan;
+    uint32_t program = clock->program_of_lane[plan->ops[before].lane];
+    const uint32_t *from = clock->done + (size_t)before * clock->width;
+    const uint32_t *to = clock->done + (size_t)after * clock->width;
+
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        if (clock->last[l] == MW_NONE || clock->program_of_lane[l] != program)
+            continue;
+        int64_t span = it->places.span[(size_t)it->section * plan->lane_count + l];
+        int64_t on = (int64_t)to[clock->column[l]] - from[clock->column[l]];
+        if (on && on != span)
+            return false;
+    }
+    return true;
+}
+
+/* All ops of a round, with those of the sections within it, against the next one's. */
+static bool
+round_follows(const struct induction *it, uint32_t round)
+{
+    const struct mw_section *section = &it->few.sections[it->section];
+    struct mw_op_place place = {.op = section->first_op};
+
+    if (it->level)
+        place.round[0] = it->outer;
+    place.round[it->level] = round;
+    int64_t begin = mw_plan_unfolded_number(&it->few, place);
+    for (int64_t i = begin; i < begin + section->span; i++)
+        if (!row_follows(it, (uint32_t)i, (uint32_t)(i + section->span)))
+            return false;
+    return true;
+}
+
+/* The rounds in the middle, of those that are left out. */
+static bool
+check_section(struct induction *it, int64_t reach)
+{
+    const struct mw_plan *plan = it->check->plan;
+    uint32_t few = it->few.sections[it->section].rounds;
+
+    if (plan->sections[it->section].rounds == few)
+        return true;
+    for (uint32_t round = few - 1 - (uint32_t)reach; round + 1 < few; round++)
+        if (!round_follows(it, round))
+            return mw_plan_refuse(it->check,
+                                  "section %u: what is done before an op starts does not move on "
+                                  "evenly from round to round",
+                                  it->section);
+    return true;
+}
+
+static bool
+check_all(struct induction *it, int64_t reach)
+{
+    bool good = true;
+
+    for (it->section = 0; it->section < it->few.section_count && good; it->section++) {
+        uint32_t parent = it->few.sections[it->section].parent;
+        uint32_t outer = parent == MW_NONE ? 1 : it->few.sections[parent].rounds;
+        it->level = parent == MW_NONE ? 0 : 1;
+        for (it->outer = 0; it->outer < outer && good; it->outer++)
+            good = check_section(it, reach);
+    }
+    return good;
+}
+
+static bool
+check_few(struct mw_plan_check *check, int64_t reach)
+{
+    struct mw_plan *flat = mw_plan_unfold(check->plan, (uint32_t)(3 * reach + 2));
+    struct induction it = {.check = check};
+
+    if (!flat)
+        return mw_plan_refuse(check, "its sections cannot be unfolded");
+    it.flat = (struct mw_plan_check){.plan = flat, .why = check->why, .why_size = check->why_size};
+    bool good = mw_plan_check_parts(&it.flat);
+    if (good) {
+        it.few = mw_plan_with_rounds(check->plan, (uint32_t)(3 * reach + 2));
+        it.places = mw_lane_places_new(&it.few);
+        good = check_all(&it, reach);
+        mw_lane_places_clear(&it.places);
+        free(it.few.sections);
+        check->barriered = it.flat.barriered;
+        for (uint32_t p = 0; p < flat->program_count; p++)
+            memcpy(check->plan->programs[p].peak_bytes, flat->programs[p].peak_bytes,
+                   sizeof flat->programs[p].peak_bytes);
+    }
+    mw_plan_check_clear(&it.flat);
+    mw_plan_free(flat);
+    return good;
+}
 
 bool
 mw_plan_check_rounds(struct mw_plan_check *check)
 {
-    struct mw_plan *few = mw_plan_unfold(check->plan, ROUNDS);
+    int64_t reach = find_reach(check->plan);
 
-    if (!few)
-        return mw_plan_refuse(check, "its sections cannot be unfolded");
-    bool good = mw_plan_check(few, check->why, check->why_size);
-    check->barriered = few->barriered;
-    for (uint32_t p = 0; p < few->program_count; p++)
-        memcpy(check->plan->programs[p].peak_bytes, few->programs[p].peak_bytes,
-               sizeof few->programs[p].peak_bytes);
-    mw_plan_free(few);
-    return good;
+    if (reach > REACH_MAX)
+        return mw_plan_refuse(check,
+                              "its sections: an op depends on %" PRId64
+                              " rounds back, or a ring takes as many to turn: at most %d",
+                              reach, REACH_MAX);
+    return check_earlier(check) && check_few(check, reach);
 }

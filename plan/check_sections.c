@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/check.h"
 #include "plan/internal.h"
@@ -164,6 +165,107 @@ check_use_strides(const struct look *look)
     return true;
 }
 
+/* Two uses of one slot in a section are always as far apart, in rounds: all slots of a ring, or of
+ * those in a row, move on alike.  Slots in a row that move on otherwise lie apart. */
+struct moves {
+    uint32_t ring_first, ring_count; /* of the slot; count 0: it is in no ring */
+    int32_t by;
+    bool known;
+};
+
+struct row {
+    int32_t by;
+    int64_t least, most;
+};
+
+#define ROWS_MAX 64
+
+static bool
+add_row(struct row *rows, uint32_t *count, int32_t by, int64_t first, int64_t last)
+{
+    int64_t least = first < last ? first : last, most = first < last ? last : first;
+    uint32_t r = 0;
+
+    while (r < *count && rows[r].by != by)
+        r++;
+    if (r == ROWS_MAX)
+        return false;
+    if (r == *count)
+        rows[(*count)++] = (struct row){by, least, most};
+    rows[r].least = least < rows[r].least ? least : rows[r].least;
+    rows[r].most = most > rows[r].most ? most : rows[r].most;
+    return true;
+}
+
+static bool
+rows_lie_apart(const struct row *rows, uint32_t count)
+{
+    for (uint32_t a = 0; a < count; a++)
+        for (uint32_t b = a + 1; b < count; b++)
+            if (rows[a].least <= rows[b].most && rows[b].least <= rows[a].most)
+                return false;
+    return true;
+}
+
+static bool
+move_alike(const struct mw_plan *plan, uint32_t s, struct moves *moves)
+{
+    const struct mw_section *section = &plan->sections[s];
+    int level = section->parent == MW_NONE ? 0 : 1;
+    struct row rows[ROWS_MAX];
+    uint32_t row_count = 0;
+    const struct mw_op *last = &plan->ops[section->first_op + section->op_count - 1];
+
+    memset(moves, 0, plan->slot_count * sizeof *moves);
+    for (uint32_t u = plan->ops[section->first_op].use_begin; u < last->use_begin + last->use_count;
+         u++) {
+        const struct mw_use_stride *stride = &plan->use_strides[u];
+        uint32_t slot = plan->uses[u].slot;
+        struct moves mine = {stride->ring_first, stride->ring_count, stride->by[level], true};
+        if (!stride->ring_count) {
+            mine.ring_first = 0;
+            if (mine.by && !add_row(rows, &row_count, mine.by, slot,
+                                    slot + (int64_t)mine.by * (section->rounds - 1)))
+                return false;
+            mine.by = 0;
+        }
+        for (uint32_t i = 0; i < (mine.ring_count ? mine.ring_count : 1); i++) {
+            struct moves *of = &moves[mine.ring_count ? mine.ring_first + i : slot];
+            if (of->known && memcmp(of, &mine, sizeof mine))
+                return false;
+            if (mine.ring_count && of->known)
+                break; /* and so are the others */
+            *of = mine;
+        }
+    }
+    /* What stays, or turns, is a row of its own. */
+    for (uint32_t u = plan->ops[section->first_op].use_begin; u < last->use_begin + last->use_count;
+         u++) {
+        const struct mw_use_stride *stride = &plan->use_strides[u];
+        uint32_t slot = plan->uses[u].slot;
+        for (uint32_t r = 0; r < row_count; r++)
+            if ((stride->ring_count || !stride->by[level]) && rows[r].least <= slot &&
+                slot <= rows[r].most)
+                return false;
+    }
+    return rows_lie_apart(rows, row_count);
+}
+
+static bool
+check_moves(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    struct moves *moves = mw_plan_allocate(plan->slot_count, sizeof *moves);
+    bool good = true;
+
+    for (uint32_t s = 0; s < plan->section_count && good; s++)
+        if (!move_alike(plan, s, moves))
+            good = mw_plan_refuse(check, "section %u: slots of one ring, or row, do not move alike",
+                                  s);
+    free(moves);
+    return good;
+}
+
 /* --- dependencies ---------------------------------------------------------------------------- */
 
 /* The same op, some rounds of one section on. */
@@ -270,5 +372,5 @@ mw_plan_check_sections(struct mw_plan_check *check)
     for (look.op = 0; look.op < plan->op_count && good; look.op++)
         good = check_op(&look);
     mw_lane_places_clear(&look.places);
-    return good;
+    return good && check_moves(check);
 }

@@ -23,6 +23,9 @@ bool mw_plan_may_have(int kind, int role);
 
 /* Writes a section behind those that there are, with its span; there is room. */
 void mw_plan_put_section(struct mw_plan *plan, struct mw_section section);
+/* The folded plan with no more rounds than that of each section, to be asked for numbers: all but
+ * its sections, which free() frees, is the plan's. */
+struct mw_plan mw_plan_with_rounds(const struct mw_plan *plan, uint32_t rounds_max);
 /* All but ops and sections, of a new plan. */
 void mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from);
 

@@ -657,7 +657,9 @@ struct mw_timeline_row {
     uint32_t op;
     uint32_t step;
     uint32_t round[MW_SECTION_LEVELS]; /* of the sections that the op is in */
+    uint32_t more;                     /* times that it came again, in rounds that were skipped */
     int64_t start_ns, end_ns;
+    int64_t skipped_ns; /* before it ended: where rounds were skipped, its times leave them out */
 };
 
 struct mw_timeline {

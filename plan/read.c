@@ -360,6 +360,10 @@ read_op(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     struct mw_op op = {.match = MW_NONE};
 
+    if (plan->section_count) {
+        mw_plan_reader_fail(reader, "ops in front of the sections");
+        return;
+    }
     read_index(reader, plan->op_count);
     op.lane = read_u16(reader, "lane");
     op.work = read_u32(reader, "work");
@@ -374,6 +378,81 @@ read_op(struct mw_plan_reader *reader, struct mw_plan *plan)
     read_op_lists(reader, plan);
 }
 
+static void
+read_section(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    struct mw_section section;
+
+    read_index(reader, plan->section_count);
+    section.first_op = read_u32(reader, "ops");
+    section.op_count = read_u32(reader, NULL);
+    section.rounds = read_u32(reader, "rounds");
+    section.parent = mw_plan_reader_reference(reader, "parent");
+    section.micro_batch_step = (int32_t)mw_plan_reader_signed(reader, "mb", INT32_MAX);
+    section.layer_step = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
+    section.shard_step = (int32_t)mw_plan_reader_signed(reader, "shard", INT32_MAX);
+    if (section.parent != MW_NONE && section.parent >= plan->section_count)
+        mw_plan_reader_fail(reader, "a parent in front of it");
+    if (!reader->failed)
+        mw_plan_add_section(plan, section);
+}
+
+/* As many numbers as there are; numbers beside them are cut off by colons. */
+static void
+read_numbers(struct mw_plan_reader *reader, int count, const int64_t limit[], int64_t numbers[])
+{
+    char text[100] = "";
+    const char *word = mw_plan_reader_word(reader);
+    char *next = text;
+
+    if (strlen(word) < sizeof text)
+        strcpy(text, word);
+    for (int i = 0; i < count; i++) {
+        char *end = next ? strchr(next, ':') : NULL;
+        if (end)
+            *end = '\0';
+        if (!next || !mw_plan_parse_signed(next, limit[i], &numbers[i]) ||
+            (i + 1 < count ? !end : end != NULL)) {
+            mw_plan_reader_fail(reader, "strides such as 12:0, of uses 1:0:7:3");
+            return;
+        }
+        next = end ? end + 1 : NULL;
+    }
+}
+
+static void
+read_strides(struct mw_plan_reader *reader, struct mw_plan *plan)
+{
+    static const int64_t limit[] = {INT32_MAX, INT32_MAX, UINT32_MAX, UINT32_MAX};
+    uint32_t index = read_u32(reader, NULL);
+    int64_t numbers[4] = {0};
+
+    if (!plan->section_count || index >= plan->op_count) {
+        mw_plan_reader_fail(reader, "strides of an op, behind the sections");
+        return;
+    }
+    const struct mw_op *op = &plan->ops[index];
+    if (op->dep_count)
+        mw_plan_reader_key(reader, "after");
+    for (uint32_t i = op->dep_begin; i < op->dep_begin + op->dep_count && !reader->failed; i++) {
+        read_numbers(reader, MW_SECTION_LEVELS, limit, numbers);
+        for (int level = 0; level < MW_SECTION_LEVELS; level++)
+            plan->dep_strides[i].by[level] = (int32_t)numbers[level];
+    }
+    if (op->use_count)
+        mw_plan_reader_key(reader, "use");
+    for (uint32_t i = op->use_begin; i < op->use_begin + op->use_count && !reader->failed; i++) {
+        struct mw_use_stride *stride = &plan->use_strides[i];
+        read_numbers(reader, MW_SECTION_LEVELS + 2, limit, numbers);
+        for (int level = 0; level < MW_SECTION_LEVELS; level++)
+            stride->by[level] = (int32_t)numbers[level];
+        if (!reader->failed && (numbers[2] < 0 || numbers[3] < 0))
+            mw_plan_reader_fail(reader, "a ring");
+        stride->ring_first = (uint32_t)numbers[2];
+        stride->ring_count = (uint32_t)numbers[3];
+    }
+}
+
 static const struct {
     const char *word;
     void (*read)(struct mw_plan_reader *reader, struct mw_plan *plan);
@@ -381,7 +460,8 @@ static const struct {
     {"op", read_op},           {"slot", read_slot},       {"work", read_work},
     {"lane", read_lane},       {"comm", read_comm},       {"channel", read_channel},
     {"tensor", read_tensor},   {"chunk", read_chunk},     {"step", read_shape},
-    {"decoder", read_decoder}, {"program", read_program},
+    {"decoder", read_decoder}, {"program", read_program}, {"section", read_section},
+    {"strides", read_strides},
 };
 
 /* The first word of the next line. */
@@ -404,8 +484,8 @@ static bool
 read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     static const char expected[] =
-        "step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op "
-        "or end";
+        "step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op, "
+        "section, strides or end";
     const char *word = begin_line(reader, expected);
     size_t i = 0;
 

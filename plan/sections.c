@@ -410,21 +410,30 @@ unfold_op(struct unfolding *it, struct mw_op_place place)
     return true;
 }
 
-struct mw_plan *
-mw_plan_unfold(const struct mw_plan *plan, uint32_t rounds_max)
+struct mw_plan
+mw_plan_with_rounds(const struct mw_plan *plan, uint32_t rounds_max)
 {
-    struct unfolding it = {.plan = plan, .flat = mw_plan_new(plan->title), .few = *plan};
-    bool good = true;
-    struct mw_section *sections = mw_plan_allocate(plan->section_count, sizeof *sections);
+    struct mw_plan few = *plan;
 
-    it.few.sections = sections;
-    it.few.section_count = 0;
+    few.sections = mw_plan_allocate(plan->section_count, sizeof *few.sections);
+    few.section_count = 0;
     for (uint32_t s = 0; s < plan->section_count; s++) {
         struct mw_section section = plan->sections[s];
         if (rounds_max && section.rounds > rounds_max)
             section.rounds = rounds_max;
-        mw_plan_put_section(&it.few, section);
+        mw_plan_put_section(&few, section);
     }
+    return few;
+}
+
+struct mw_plan *
+mw_plan_unfold(const struct mw_plan *plan, uint32_t rounds_max)
+{
+    struct unfolding it = {.plan = plan,
+                           .flat = mw_plan_new(plan->title),
+                           .few = mw_plan_with_rounds(plan, rounds_max)};
+    bool good = true;
+
     mw_plan_copy_tables(it.flat, plan);
     find_rings(&it);
     for (int64_t i = 0, count = mw_plan_unfolded_ops(&it.few); i < count && good; i++) {
@@ -433,7 +442,7 @@ mw_plan_unfold(const struct mw_plan *plan, uint32_t rounds_max)
         good = unfold_op(&it, place);
         leave_sections(&it, place);
     }
-    free(sections);
+    free(it.few.sections);
     free(it.ring_of);
     free(it.ring_by);
     free(it.left_out_by);

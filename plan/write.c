@@ -377,6 +377,49 @@ write_op(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     put(writer, "\n");
 }
 
+static void
+write_section(struct writer *writer, const struct mw_section *section, uint32_t index)
+{
+    put_key(writer, "section ", index);
+    put_key(writer, " ops ", section->first_op);
+    put_key(writer, " ", section->op_count);
+    put_key(writer, " rounds ", section->rounds);
+    put_reference(writer, " parent ", section->parent);
+    put_key(writer, " mb ", section->micro_batch_step);
+    put_key(writer, " layer ", section->layer_step);
+    put_key(writer, " shard ", section->shard_step);
+    put(writer, "\n");
+}
+
+static void
+put_levels(struct writer *writer, const int32_t by[MW_SECTION_LEVELS])
+{
+    for (int level = 0; level < MW_SECTION_LEVELS; level++)
+        put_key(writer, level ? ":" : " ", by[level]);
+}
+
+/* Of an op in a section: one for each of its dependencies and uses. */
+static void
+write_strides(struct writer *writer, const struct mw_plan *plan, uint32_t index)
+{
+    const struct mw_op *op = &plan->ops[index];
+    uint32_t sections[MW_SECTION_LEVELS];
+
+    if (!mw_plan_sections_of(plan, index, sections))
+        return;
+    put_key(writer, "strides ", index);
+    put(writer, op->dep_count ? " after" : "");
+    for (uint32_t i = op->dep_begin; i < op->dep_begin + op->dep_count; i++)
+        put_levels(writer, plan->dep_strides[i].by);
+    put(writer, op->use_count ? " use" : "");
+    for (uint32_t i = op->use_begin; i < op->use_begin + op->use_count; i++) {
+        put_levels(writer, plan->use_strides[i].by);
+        put_key(writer, ":", plan->use_strides[i].ring_first);
+        put_key(writer, ":", plan->use_strides[i].ring_count);
+    }
+    put(writer, "\n");
+}
+
 bool
 mw_plan_write(const struct mw_plan *plan, FILE *out)
 {
@@ -404,6 +447,10 @@ mw_plan_write(const struct mw_plan *plan, FILE *out)
         write_work(&writer, plan, i);
     for (uint32_t i = 0; i < plan->op_count && !writer.failed; i++)
         write_op(&writer, plan, i);
+    for (uint32_t i = 0; i < plan->section_count; i++)
+        write_section(&writer, &plan->sections[i], i);
+    for (uint32_t i = 0; plan->section_count && i < plan->op_count && !writer.failed; i++)
+        write_strides(&writer, plan, i);
     put(&writer, "end\n");
     flush(&writer);
     return !writer.failed && !fflush(out) && !ferror(out);

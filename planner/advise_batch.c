@@ -67,7 +67,7 @@ mw_planner_advise_batch(const struct mw_request *request, const struct mw_settin
 int64_t
 mw_planner_ops(const struct mw_sizing *sizing)
 {
-    return mw_sizing_op_count(sizing);
+    return mw_sizing_built_ops(sizing);
 }
 
 int64_t
@@ -84,7 +84,7 @@ mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings
     struct mw_settings s = chosen->settings, resolved, of_strategy = *asked;
     GError *refused = NULL;
 
-    if (!error || mw_sizing_op_count(chosen) <= asked->ops_max)
+    if (!error || mw_sizing_built_ops(chosen) <= asked->ops_max)
         return;
     s.ops_max = asked->ops_max;
     of_strategy.strategy = s.strategy;

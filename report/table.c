@@ -200,6 +200,11 @@ mw_table_cautions(const struct mw_result *result)
                                                   mw_format_percent(result->mfu),
                                                   mw_format_percent(result->mfu_published),
                                                   result->mfu_published_from));
+    if (result->rounds_by_mean)
+        g_ptr_array_add(cautions,
+                        g_strdup_printf("the last %s micro-batches are not simulated one by one: "
+                                        "each takes the mean of those before them",
+                                        mw_format_count((double)result->rounds_by_mean)));
     g_ptr_array_add(cautions, NULL);
     return (char **)g_ptr_array_free(cautions, FALSE);
 }

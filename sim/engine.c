@@ -297,8 +297,10 @@ complete_flow(struct mw_engine *engine, uint32_t flow)
 
     if (f->last_step)
         lane->busy_ns += engine->now_ns - f->since_ns;
-    if (f->last_step && engine->rows)
+    if (f->last_step && engine->rows) {
         engine->rows[f->row].end_ns = engine->now_ns - engine->skipped_ns;
+        engine->rows[f->row].skipped_ns = engine->skipped_ns;
+    }
     lane->in_flight--;
     lane->bytes -= engine->streams[engine->plan->ops[op].work].bytes;
     queue_lane(engine, f->lane);

@@ -272,6 +272,19 @@ times(int64_t value, int64_t rounds, int64_t of)
     return value / of * rounds + value % of * rounds / of;
 }
 
+/* Of the timeline: what began since then comes again so often. */
+static void
+repeat_rows(struct mw_engine *engine, int64_t from_ns, int64_t often)
+{
+    int64_t end_ns = engine->now_ns - engine->skipped_ns;
+
+    for (uint32_t i = 0; engine->rows && i < engine->row_count; i++) {
+        struct mw_timeline_row *row = &engine->rows[i];
+        if (row->start_ns >= from_ns - engine->skipped_ns && row->start_ns < end_ns)
+            row->more += (uint32_t)often * (1 + row->more);
+    }
+}
+
 static void
 shift_times(struct mw_engine *engine, int64_t by_ns)
 {
@@ -308,6 +321,7 @@ skip(struct mw_engine *engine, uint32_t section, const struct state *from, uint3
         lane->done += rounds * span;
         ops += (uint64_t)(rounds * span);
     }
+    repeat_rows(engine, from->now_ns, rounds / of);
     engine->done_in[it->step % MW_STEP_SLOTS] += ops;
     engine->ops_done += ops;
     engine->reshares += (uint64_t)times((int64_t)(engine->reshares - from->reshares), rounds, of);

@@ -60,7 +60,8 @@ collective_latency_s(const struct mw_plan *plan, const struct mw_hardware *hw)
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
-        of_lane[op->lane] += mw_cost_collective_latency_s(plan, &plan->works[op->work], hw);
+        of_lane[op->lane] += (double)mw_plan_op_rounds(plan, o) *
+                             mw_cost_collective_latency_s(plan, &plan->works[op->work], hw);
         most = fmax(most, of_lane[op->lane]);
     }
     return most;

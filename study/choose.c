@@ -316,7 +316,7 @@ with_many_ops(const struct mw_settings *asked)
 {
     struct mw_settings settings = *asked;
 
-    if (asked->grad_accum > 1 || asked->global_batch != MW_AUTO)
+    if (!asked->folds && (asked->grad_accum > 1 || asked->global_batch != MW_AUTO))
         settings.ops_max *= REFUSED_OPS * REFUSED_MICRO_BATCHES;
     return settings;
 }

@@ -103,7 +103,7 @@ mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardwa
     double flops = 0, seconds = 0;
 
     for (uint32_t i = 0; i < plan->op_count; i++)
-        times[plan->ops[i].work]++;
+        times[plan->ops[i].work] += mw_plan_op_rounds(plan, i);
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];
         if (!times[w] || work->kind != MW_OP_COMPUTE)

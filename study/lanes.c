@@ -63,7 +63,12 @@ mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timelin
         const struct mw_timeline_row *row = &timeline->rows[i];
         uint32_t lane = plan->ops[row->op].lane;
         struct mw_span *span = &spans.span[place[lane]++];
-        *span = (struct mw_span){lane, row->op, row->start_ns - begin_ns, row->end_ns - begin_ns};
+        *span = (struct mw_span){.lane = lane,
+                                 .op = row->op,
+                                 .start_ns = row->start_ns - begin_ns,
+                                 .end_ns = row->end_ns - begin_ns,
+                                 .times = 1 + (int64_t)row->more,
+                                 .skipped_ns = row->skipped_ns};
         spans.span_ns = MAX(spans.span_ns, span->end_ns);
     }
     if (!in_order(&spans))

@@ -15,6 +15,8 @@
 struct mw_span { /* one op's time in its lane; times count from the first op's start */
     uint32_t lane, op;
     int64_t start_ns, end_ns;
+    int64_t times;      /* that it stands for, with rounds of a section that were skipped */
+    int64_t skipped_ns; /* that were skipped before it ended */
 };
 
 struct mw_spans { /* sorted by lane, then start, then op */

@@ -130,9 +130,10 @@ attention_share(const struct mw_plan *plan)
         const struct mw_work *work = &plan->works[plan->ops[i].work];
         if (work->kind != MW_OP_COMPUTE)
             continue;
-        all += (double)work->flops;
+        double flops = (double)work->flops * (double)mw_plan_op_rounds(plan, i);
+        all += flops;
         if (work->operator_ == MW_OPERATOR_ATTENTION)
-            attention += (double)work->flops;
+            attention += flops;
     }
     return all > 0 ? attention / all : 0;
 }

@@ -145,6 +145,7 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
         r->step_time_s[o] = o == MW_OUTLOOK_TYPICAL ? engine.step_ns * 1e-9
                                                     : mw_step_s(answer->plan, &hw[o], false);
     r->first_step_time_s = engine.first_step_ns * 1e-9;
+    r->rounds_by_mean = engine.rounds_by_mean;
     r->critical_path_s = mw_step_s(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true);
     mw_result_set_use(answer->plan, &hw[MW_OUTLOOK_TYPICAL], &engine, r);
     mw_result_set_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);

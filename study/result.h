@@ -115,6 +115,7 @@ struct mw_result {
     bool simulated;         /* whether the following are set */
     double step_time_s[3];
     double first_step_time_s;
+    int64_t rounds_by_mean; /* of the step's sections: by the mean of the rounds before them */
     double undelayed_step_time_s; /* of the steps before --dpu-start; NAN without any */
     double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
     double efficiency[3];     /* of what whole layers reach without communication */

@@ -128,6 +128,7 @@ fill_rates(const struct mw_question *question, const struct mw_answer *answer,
         r->efficiency[o] = efficiency;
     }
     r->first_step_time_s = engine->first_step_ns * 1e-9;
+    r->rounds_by_mean = engine->rounds_by_mean;
     r->mfu = mw_flops_of_model(answer->sizing) / step_s / mw_peak_flops(answer->plan, hw);
     r->mfu_published = MW_PAPER_MFU_MOST;
     r->mfu_published_from = MW_PAPER_MFU_SOURCE;

@@ -101,6 +101,34 @@ compute_time(const struct mw_plan *plan, const struct mw_spans *spans)
     return intervals;
 }
 
+/* Where rounds were skipped, each op counts as often as it came; a lane has one at a time. */
+static int64_t
+more_ns(const struct mw_spans *spans, uint32_t lane, const GArray *compute, int64_t *exposed_ns)
+{
+    size_t count, first = 0;
+    const struct mw_span *span = mw_lane_spans_of(spans, lane, &count);
+    int64_t busy_ns = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct interval interval = {span[i].start_ns, span[i].end_ns};
+        int64_t length_ns = interval.end_ns - interval.start_ns, common = 0;
+        if (span[i].times == 1)
+            continue;
+        while (first < compute->len &&
+               g_array_index(compute, struct interval, first).end_ns <= interval.start_ns)
+            first++;
+        for (size_t c = first; c < compute->len; c++) {
+            const struct interval *other = &g_array_index(compute, struct interval, c);
+            if (other->start_ns >= interval.end_ns)
+                break;
+            common += MIN(other->end_ns, interval.end_ns) - MAX(other->start_ns, interval.start_ns);
+        }
+        busy_ns += (span[i].times - 1) * length_ns;
+        *exposed_ns += (span[i].times - 1) * (length_ns - common);
+    }
+    return busy_ns;
+}
+
 static struct mw_result_lane
 summarize_lane(const struct mw_plan *plan, const struct mw_spans *spans, uint32_t lane,
                const GArray *compute)
@@ -112,8 +140,10 @@ summarize_lane(const struct mw_plan *plan, const struct mw_spans *spans, uint32_
     append_lane(busy, spans, lane);
     merge_intervals(busy);
     busy_ns = total_ns(busy);
+    int64_t exposed_ns = busy_ns - common_ns(busy, compute);
+    busy_ns += more_ns(spans, lane, compute, &exposed_ns);
     summary.busy_s = busy_ns * 1e-9;
-    summary.exposed_s = (busy_ns - common_ns(busy, compute)) * 1e-9;
+    summary.exposed_s = exposed_ns * 1e-9;
     g_array_free(busy, TRUE);
     return summary;
 }
@@ -147,16 +177,18 @@ phase_end(const struct mw_plan *plan, const struct mw_span *span, bool forward)
 
     if (forward)
         return op->phase == MW_PHASE_FORWARD && plan->works[op->work].kind == MW_OP_COMPUTE
-                   ? span->end_ns
+                   ? span->end_ns + span->skipped_ns
                    : 0;
-    return op->phase == MW_PHASE_BACKWARD || op->phase == MW_PHASE_RECOMPUTE ? span->end_ns : 0;
+    return op->phase == MW_PHASE_BACKWARD || op->phase == MW_PHASE_RECOMPUTE
+               ? span->end_ns + span->skipped_ns
+               : 0;
 }
 
 static void
 fill_phases(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_result *result)
 {
     const char *names[] = {"forward", "backward", "optimizer"};
-    int64_t ends[] = {0, 0, spans->span_ns};
+    int64_t ends[] = {0, 0, 0};
     int64_t start = 0;
     bool several = false;
 
@@ -164,6 +196,7 @@ fill_phases(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_
         several = several || plan->ops[spans->span[i].op].micro_batch > 0;
         ends[0] = MAX(ends[0], phase_end(plan, &spans->span[i], true));
         ends[1] = MAX(ends[1], phase_end(plan, &spans->span[i], false));
+        ends[2] = MAX(ends[2], spans->span[i].end_ns + spans->span[i].skipped_ns);
     }
     if (several) { /* they take turns */
         ends[0] = 0;

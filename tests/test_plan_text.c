@@ -355,8 +355,9 @@ static const struct edit edits[] = {
     {"tp 2 by 1", "tp 2 by 1 dp", "line 12: expected a number from 0 to"},
     {"comm 0 dp", "comm dp", "line 14: expected the index 0, found 'dp'"},
     {"comm 0 dp", "com 0 dp",
-     "line 14: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op "
-     "or end, "
+     "line 14: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, "
+     "op, "
+     "section, strides or end, "
      "found 'com'"},
     {"0 compute index", "0 computer index", "line 15: expected a kind of lane, found 'computer'"},
     {"index 3", "index 256", "line 16: expected a number from 0 to 255, found '256'"},
@@ -399,8 +400,9 @@ static const struct edit edits[] = {
     {"decoder llama", "decoder mamba", "line 11: expected gpt2 or llama, found 'mamba'"},
     {"llama silu", "llama swish", "line 11: expected gelu_new, gelu, relu or silu"},
     {"end\n", "",
-     "line 27: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, op "
-     "or end, "
+     "line 27: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, "
+     "op, "
+     "section, strides or end, "
      "found the end"},
     {"end\n", "end\n\n", "line 28: expected nothing after 'end'"},
     {"end\n", "end end\n", "line 27: expected the end of the line, found 'end'"},

@@ -1,6 +1,8 @@
 /* Repetition said once: a plan with sections is the flat plan of the same step, and the engine,
  * which skips rounds that take their turns alike, gives the flat plan's times. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "sim/engine.h"
 #include "tests/random_request.h"
@@ -89,6 +91,33 @@ assert_same_times(const struct mw_plan *plan, const struct run *folded, const st
                                        1e-9 * fabs(b->channel_busy_ns[c]) + 1e-9);
 }
 
+static char *
+text_of(const struct mw_plan *plan)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    g_assert_true(mw_plan_write(plan, out));
+    fclose(out);
+    return text;
+}
+
+static void
+assert_reads_back(const struct mw_plan *plan)
+{
+    char *text = text_of(plan), why[256] = "";
+    struct mw_plan *again = mw_plan_parse(text, strlen(text), why, sizeof why);
+
+    if (!again)
+        g_error("a plan's own text is refused: %s", why);
+    char *second = text_of(again);
+    g_assert_cmpstr(text, ==, second);
+    mw_plan_free(again);
+    free(second);
+    free(text);
+}
+
 struct counts {
     int compared, folded, skipped, by_mean;
 };
@@ -100,6 +129,8 @@ compare(const struct mw_sizing *sizing, struct counts *counts)
     struct mw_plan *unfolded = mw_plan_unfold(folded, 0);
 
     assert_same_plan(unfolded, flat);
+    if (folded->section_count)
+        assert_reads_back(folded);
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
         g_assert_cmpint(folded->peak_bytes[tier], ==, flat->peak_bytes[tier]);
     g_assert_cmpint(folded->barriered, ==, flat->barriered);
@@ -140,10 +171,141 @@ test_random_requests(void)
     g_assert_cmpint(counts.folded, >=, counts.compared * 9 / 10);
 }
 
+/* --- the same verdict ------------------------------------------------------------------------ */
+
+#define MUTATIONS 4000
+
+static struct mw_plan *
+unchecked_copy(const struct mw_plan *plan)
+{
+    char *text = text_of(plan), why[256] = "";
+    FILE *in = fmemopen(text, strlen(text), "r");
+    struct mw_plan *copy = mw_plan_read(in, why, sizeof why);
+
+    fclose(in);
+    free(text);
+    if (!copy)
+        g_error("not read: %s", why);
+    return copy;
+}
+
+static uint32_t
+below(GRand *random, uint32_t end)
+{
+    return (uint32_t)g_rand_int_range(random, 0, (gint32)end);
+}
+
+/* Of an op in the section, mostly. */
+static void
+mutate(GRand *random, struct mw_plan *plan)
+{
+    const struct mw_section *section = &plan->sections[0];
+    bool within = below(random, 4) > 0;
+    uint32_t index = within ? section->first_op + below(random, section->op_count)
+                            : below(random, plan->op_count);
+    struct mw_op *op = &plan->ops[index];
+    uint32_t dep = op->dep_begin + (op->dep_count ? below(random, op->dep_count) : 0);
+    uint32_t use = op->use_begin + (op->use_count ? below(random, op->use_count) : 0);
+    uint32_t other = below(random, plan->use_count);
+
+    switch (below(random, 8)) {
+    case 0: /* waits for the begin of the step instead */
+        if (op->dep_count) {
+            plan->deps[dep] = 0;
+            plan->dep_strides[dep] = (struct mw_dep_stride){{0}};
+        }
+        break;
+    case 1: /* for an op near it */
+        if (op->dep_count && plan->deps[dep] > 8 && !(plan->deps[dep] & MW_DEP_PREVIOUS_STEP))
+            plan->deps[dep] -= below(random, 8);
+        break;
+    case 2:
+        if (op->dep_count)
+            plan->dep_strides[dep].by[0] = below(random, 2) ? 0 : (int32_t)section->span;
+        break;
+    case 3:
+        if (op->dep_count)
+            plan->dep_strides[dep].by[0] += (int32_t)below(random, 5) - 2;
+        break;
+    case 4: /* for a round before */
+        if (op->dep_count && plan->deps[dep] < MW_DEP_PREVIOUS_STEP &&
+            plan->deps[dep] >= section->span)
+            plan->deps[dep] -= section->span;
+        break;
+    case 5:
+        if (op->use_count) {
+            plan->uses[use].slot = plan->uses[other].slot;
+            plan->use_strides[use] = plan->use_strides[other];
+        }
+        break;
+    case 6:
+        if (op->use_count)
+            plan->uses[use].mode = (uint8_t)below(random, MW_USE_MODE_COUNT);
+        break;
+    case 7:
+        if (op->use_count && plan->use_strides[use].ring_count > 1)
+            plan->use_strides[use].by[0] =
+                (int32_t)below(random, plan->use_strides[use].ring_count);
+        break;
+    }
+}
+
+/* What sections cannot say is refused, whatever comes of it. */
+static bool
+cannot_be_said(const char *why)
+{
+    return strstr(why, "section") || strstr(why, "evenly");
+}
+
+static void
+test_mutations(void)
+{
+    g_autoptr(GRand) random = g_rand_new_with_seed(20261123);
+    int refused = 0, accepted = 0, stricter = 0, done = 0;
+
+    for (guint32 seed = 720000; done < MUTATIONS; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+
+        random_request_init(&request, seed);
+        request.settings.unfold = false;
+        request.settings.global_batch = MW_AUTO;
+        request.settings.grad_accum = 12 + seed % 30;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing || mw_sizing_op_count(sizing) > 4000)
+            continue;
+        random_request_name(&request);
+        struct mw_plan *plan = mw_build_plan_folded(sizing);
+        for (int i = 0; i < 40 && plan->section_count; i++, done++) {
+            struct mw_plan *changed = unchecked_copy(plan);
+            char why[256] = "", flat_why[256] = "";
+            mutate(random, changed);
+            struct mw_plan *flat = mw_plan_unfold(changed, 0);
+            bool good = mw_plan_check(changed, why, sizeof why);
+            bool flat_good = flat && mw_plan_check(flat, flat_why, sizeof flat_why);
+            if (good && !flat_good)
+                g_error("mutation %d: accepted folded; unfolded: %s", i, flat_why);
+            refused += !flat_good;
+            accepted += good;
+            stricter += !good && flat_good;
+            if (!good && flat_good && !cannot_be_said(why))
+                g_error("mutation %d: accepted unfolded; folded: %s", i, why);
+            mw_plan_free(changed);
+            mw_plan_free(flat);
+        }
+        mw_plan_free(plan);
+    }
+    g_test_message("%d mutations: %d refused, %d accepted, %d that sections cannot say", done,
+                   refused, accepted, stricter);
+    g_assert_cmpint(refused, >, done / 5);
+    g_assert_cmpint(accepted, >, done / 5);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/sections/random-requests", test_random_requests);
+    g_test_add_func("/sections/mutations", test_mutations);
     return g_test_run();
 }

@@ -233,13 +233,12 @@ clear(struct builder *b)
     g_free(b->states);
 }
 
-struct mw_plan *
-mw_build_plan(const struct mw_sizing *sizing)
+static struct mw_plan *
+build_flat(const struct mw_sizing *sizing)
 {
     struct builder b = {.sizing = sizing};
     char why[256];
 
-    g_return_val_if_fail(sizing->fits, NULL);
     build(&b);
     clear(&b);
     if (!mw_plan_check(b.plan, why, sizeof why))
@@ -334,5 +333,12 @@ mw_build_plan_folded(const struct mw_sizing *sizing)
             return plan;
         mw_plan_free(plan);
     }
-    return mw_build_plan(sizing);
+    return build_flat(sizing);
+}
+
+struct mw_plan *
+mw_build_plan(const struct mw_sizing *sizing)
+{
+    g_return_val_if_fail(sizing->fits, NULL);
+    return mw_sizing_folds(sizing) ? mw_build_plan_folded(sizing) : build_flat(sizing);
 }

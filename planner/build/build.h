@@ -13,15 +13,14 @@
 #include "plan/plan.h"
 #include "planner/sizing/sizing.h"
 
-/* The checked plan of a sizing that fits; the caller frees it.  Aborts, naming the reason, if the
- * plan does not pass mw_plan_check: that is a defect of the builder, never of the input. */
+/* The checked plan of a sizing that fits, with sections if settings.folds asks for them; the caller
+ * frees it.  Aborts, naming the reason, if the plan does not pass mw_plan_check: that is a defect
+ * of the builder, never of the input. */
 struct mw_plan *mw_build_plan(const struct mw_sizing *sizing);
 
 /* The same step, micro-batches that are alike in a section: few of them are built, and those in the
  * middle compared.  Without sections if the step has few, or none are alike, or ranks have programs
  * of their own. */
-#define MW_FOLDED_LEAST 8
-#define MW_FOLDED_MOST 64
 struct mw_plan *mw_build_plan_folded(const struct mw_sizing *sizing);
 
 #endif

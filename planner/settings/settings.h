@@ -24,6 +24,10 @@
 /* Micro-batches that nobody asked for make no larger one: it is built in tenths of a second. */
 #define MW_OPS_QUICK (MW_OPS_MAX / 2)
 
+/* So many micro-batches are built of a step that says others once, or some more. */
+#define MW_FOLDED_LEAST 8
+#define MW_FOLDED_MOST 64
+
 /* State bytes a parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
 enum mw_layout {
     MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance; in
@@ -84,6 +88,8 @@ struct mw_settings {
     int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */
     double tokens;               /* to train on, for days and cost; 0: not asked */
     int64_t ops_max;             /* a plan of more is refused before it is made */
+    bool folds; /* of more ops than that, micro-batches that are alike are said once,
+                   in a section: no executor runs that */
 };
 
 void mw_settings_init(struct mw_settings *settings);

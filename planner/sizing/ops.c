@@ -228,3 +228,22 @@ mw_sizing_op_count(const struct mw_sizing *sizing)
 
     return of_rank * (sizing->settings.unfold ? sizing->ranks / sizing->pp : 1);
 }
+
+bool
+mw_sizing_folds(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+
+    return s->folds && !s->unfold && s->grad_accum > MW_FOLDED_LEAST &&
+           mw_sizing_op_count(sizing) > s->ops_max;
+}
+
+int64_t
+mw_sizing_built_ops(const struct mw_sizing *sizing)
+{
+    struct mw_sizing few = *sizing;
+
+    if (mw_sizing_folds(sizing))
+        few.settings.grad_accum = MW_FOLDED_LEAST;
+    return mw_sizing_op_count(&few);
+}

@@ -349,7 +349,7 @@ place_and_count(struct mw_sizing *sizing, int64_t most)
     if (least > most)
         return least;
     place(sizing);
-    return mw_sizing_op_count(sizing);
+    return mw_sizing_built_ops(sizing);
 }
 
 int64_t

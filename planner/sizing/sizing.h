@@ -220,6 +220,9 @@ bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chu
 struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* As many as mw_build_plan makes of it. */
 int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
+/* Whether its plan says micro-batches once; and the ops that are built of it at least. */
+bool mw_sizing_folds(const struct mw_sizing *sizing);
+int64_t mw_sizing_built_ops(const struct mw_sizing *sizing);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
 
 #endif
