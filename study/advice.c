@@ -11,11 +11,11 @@
 #define PLANNED 4
 /* Beside these so many that may not be advised. */
 #define REFUSED 6
-/* An estimate so much lower than the best that was planned may yet turn out to be better. */
+/* A change whose estimate is lower by this factor may still turn out better than the best one. */
 #define NEAR 0.75
 
-/* `left_out`: how many times as fast as the answer the plan is that was too slow to plan; what
- * makes fewer micro-batches gains that too, without being the cause. */
+/* `left_out`: factor by which the plan that was too slow to make is faster than the answer.  A
+ * change that leads to fewer micro-batches gains as much without being the cause. */
 static void
 take(struct mw_result_change *best, struct mw_change *change, struct mw_choice *choice, double gain,
      double left_out)
@@ -69,7 +69,7 @@ advise(const struct mw_question *question, const struct mw_answer *answer, const
     }
 }
 
-/* What is free and what has to be paid for stand beside each other: neither hides the other. */
+/* Settings and purchases stand beside each other: neither hides the other. */
 void
 mw_advise(const struct mw_question *question, const struct mw_answer *answer)
 {

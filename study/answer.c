@@ -7,7 +7,7 @@
 #include "study/set_result.h"
 #include "study/study.h"
 
-/* What the engine says of the choice, or why it refuses it. */
+/* Runs the engine on the choice; false with *error if it refuses the plan. */
 static bool
 simulate(struct mw_choice *choice, GError **error)
 {

@@ -1,4 +1,4 @@
-/* What a step has most of: MODEL.md, 8.7. */
+/* What limits a step: MODEL.md, 8.7. */
 #include <math.h>
 
 #include "sim/cost.h"
@@ -67,8 +67,8 @@ collective_latency_s(const struct mw_plan *plan, const struct mw_hardware *hw)
     return most;
 }
 
-/* What is busiest.  A shared channel says more than a lane that waits on it, and so does latency:
- * the lane of collectives is named where neither is above all else. */
+/* The busiest of all.  A shared channel explains more than a lane that waits for it, and so does
+ * latency: the lane of collectives is named only if neither is above all else. */
 void
 mw_result_set_bottleneck(const struct mw_plan *plan, const struct mw_hardware *hw,
                          const struct mw_engine_result *engine, struct mw_result *r)

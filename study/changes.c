@@ -9,14 +9,14 @@
 #include "study/choose.h"
 #include "study/evaluate.h"
 
-/* A gain of less is not worth a line; nor the money, where the change has to be paid for. */
+/* A smaller gain is not worth a line, or not worth the money of a purchase. */
 #define WORTH_A_LINE 1.01
 #define WORTH_MONEY 1.05
-/* Of what a change adds to the price, the share that it must add to the speed. */
+/* A purchase must add at least this fraction of what it adds to the price to the speed. */
 #define SHARE_OF_PRICE 0.5
-/* Steps of ZeRO-Offload's own runs before its delayed update begins (Sec. 5.2). */
+/* Number of steps before the delayed update begins in ZeRO-Offload's own runs (Sec. 5.2). */
 #define DELAY_STEPS 40
-/* A prefetch so many times as deep; the most that may be asked for. */
+/* Factor on the depth of prefetch; and the largest depth that may be asked for. */
 #define PREFETCH_DEEP 8
 #define PREFETCH_MAX 64
 /* Doublings of the micro-batches that are estimated. */
@@ -34,7 +34,7 @@ struct list {
 
 /* --- estimates ------------------------------------------------------------------------------- */
 
-/* Were half the time in which compute waits for these lanes gone. */
+/* The estimated gain if compute waited half as long for these lanes. */
 static double
 gain_of_lanes(const struct list *list, const char *const lanes[2])
 {
@@ -48,7 +48,7 @@ gain_of_lanes(const struct list *list, const char *const lanes[2])
     return step_s / fmax(step_s - exposed_s / 2, step_s / 2);
 }
 
-/* Were half the time in which compute waits in forward and backward gone. */
+/* The estimated gain if compute waited half as long in forward and backward. */
 static double
 gain_of_passes(const struct list *list)
 {
@@ -64,7 +64,7 @@ gain_of_passes(const struct list *list)
     return step_s / (step_s - fmax(0, idle_s) / 2);
 }
 
-/* A batch that was open stays as it came out, unless the change makes room for another. */
+/* An open batch stays as it was chosen, unless the change makes room for another. */
 static double
 estimated_gain(const struct list *list, const struct mw_question *question, bool room)
 {
@@ -83,7 +83,7 @@ estimated_gain(const struct list *list, const struct mw_question *question, bool
     return mw_estimated_rate(question, &asked) / list->rate;
 }
 
-/* Tokens a second, of all strategies where none was named. */
+/* Tokens per second; of all strategies if none was named. */
 static double
 rate_there(const struct mw_question *question)
 {
@@ -133,8 +133,8 @@ mw_change_merit(const struct mw_change *change, double gain)
     return gain / change->times_dearer;
 }
 
-/* Takes words and profile; `gain` may be known to be larger than the estimate.  Whether it is
- * worth a line. */
+/* Adds a change if it is worth a line, and returns whether it is.  Takes the words and the profile;
+ * `gain` may be known to exceed the estimate. */
 static bool
 add(struct list *list, enum mw_change_kind kind, struct mw_question question,
     struct mw_hwprofile *profile, double times_dearer, char *what, char *flags, double gain)
@@ -171,8 +171,7 @@ add_setting(struct list *list, struct mw_settings settings, char *what, char *fl
         fmax(gain, estimated_gain(list, &question, room)));
 }
 
-/* A larger step is another training: so many times the present one is offered while it keeps the
- * default for the model. */
+/* A larger step is another training: this factor is offered only up to the model's default. */
 static bool
 is_over_default(const struct list *list, double times)
 {
@@ -196,7 +195,7 @@ add_batch(struct list *list, double batch)
                 mw_spelled_printf("{batch=%.15g}", batch), 0);
 }
 
-/* The largest batch may have cost many tiles: the largest with the fewest may be faster. */
+/* The largest batch may need many tiles; the largest one with the fewest tiles may be faster. */
 static void
 add_untiled_batch(struct list *list)
 {
@@ -272,7 +271,7 @@ gain_of_fetching(const struct list *list)
     return best / list->answer->result->tokens_per_s;
 }
 
-/* One deeper, which takes little memory, and much deeper. */
+/* One unit deeper, which takes little memory, and much deeper. */
 static void
 add_fetching(struct list *list)
 {
@@ -292,7 +291,7 @@ add_fetching(struct list *list)
     }
 }
 
-/* With the present batch, or with an open one that leaves sums in fp32 their room. */
+/* With the present batch, or with an open batch that leaves room for sums in fp32. */
 static double
 gain_of_accumulation(const struct list *list, int64_t times)
 {
@@ -319,8 +318,8 @@ add_times_accumulation(struct list *list, int64_t times, double gain)
                 mw_spelled_printf("{grad-accum=%" G_GINT64_FORMAT "}", s.grad_accum), gain);
 }
 
-/* More micro-batches share one optimizer step, and the global batch grows with them: of the powers
- * of two times as many the fewest that come near the best, as a larger step is another training. */
+/* More micro-batches share one optimizer step, and the global batch grows with them.  As a larger
+ * step is another training, the smallest power of two that comes close to the best is taken. */
 static void
 add_accumulation(struct list *list)
 {
@@ -373,7 +372,7 @@ add_schedule(struct list *list)
     }
 }
 
-/* States that were asked to be far away, nearer. */
+/* Moves states to faster memory than was asked for. */
 static void
 add_devices(struct list *list)
 {
@@ -410,7 +409,7 @@ static const struct {
     {"one more drive", MW_HW_PART_DRIVES, {"nvme"}, false},
 };
 
-/* As many drives and one more; of all else twice as much. */
+/* One more drive; twice as much of everything else. */
 static double
 factor_of(const struct mw_question *question, size_t index)
 {
@@ -420,7 +419,7 @@ factor_of(const struct mw_question *question, size_t index)
                                                                    : 2;
 }
 
-/* The batch that was found open, as it is asked for. */
+/* The chosen batch, as options would ask for it. */
 static void
 keep_batch(const struct list *list, struct mw_settings *s, GString *flags)
 {
@@ -434,7 +433,7 @@ keep_batch(const struct list *list, struct mw_settings *s, GString *flags)
     mw_spelled_append(flags, " {grad-accum=%" G_GINT64_FORMAT "}", s->grad_accum);
 }
 
-/* More memory makes room for a larger batch, and may serve the present one better. */
+/* More memory makes room for a larger batch, or speeds up the present one. */
 static void
 add_upgrade(struct list *list, size_t index, bool same_batch)
 {
@@ -493,8 +492,8 @@ add_nodes(struct list *list)
         estimated_gain(list, &question, open));
 }
 
-/* Half as many, a quarter and so on, while the estimate comes to the rate that there is: it knows
- * of no latency, which makes small steps slower on more nodes. */
+/* Half as many nodes, a quarter and so on, while the estimate reaches the present rate.  The
+ * estimate ignores latency, which makes small steps slower on more nodes. */
 static void
 add_fewer_nodes(struct list *list)
 {
@@ -599,8 +598,8 @@ mw_best_smaller_batches(const struct mw_question *question, const struct mw_answ
     return list.changes;
 }
 
-/* Other machines of a known price, rented or bought as this one is; those few that come nearest by
- * their matrix rate for the money are estimated. */
+/* Other machines of a known price, rented or bought as this one is.  Estimates the few with the
+ * best matrix rate per dollar. */
 static void
 add_machines(struct list *list)
 {
@@ -621,7 +620,7 @@ add_machines(struct list *list)
         struct mw_change there = {.kind = MW_CHANGE_MACHINE,
                                   .times_dearer = priced->price_usd / mw_price_usd(hw, kind)};
         if (!mw_change_is_worth(&there, matrix_flops(&priced->hardware) / now_flops))
-            continue; /* no step has more than its matrix rate */
+            continue; /* no step is faster than the matrix rate */
         add_machine(list, priced);
         estimated++;
     }

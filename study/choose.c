@@ -7,20 +7,20 @@
 #include "base/progress.h"
 #include "study/evaluate.h"
 
-/* Only the candidates with the best estimates are simulated, and of those only what comes near. */
+/* Only candidates with the best estimates are simulated, and only those close to the best. */
 #define SIMULATED 4
 #define NEAR 0.9
-/* A plan must be so much faster than a simpler one: one that does not offload, or partitions less.
- */
+/* Factor by which a plan must be faster than a simpler one, which does not offload or partitions
+ * less. */
 #define WORTH_COMPLEXITY 1.02
-/* Of more micro-batches the times are those of so many and one less, and as much again for each
- * that is missing. */
+/* Of plans with more micro-batches this number and one less are simulated; each further micro-batch
+ * takes their difference. */
 #define SIMULATED_MICRO_BATCHES 3
-/* Steps that are refused are looked at up to so many times the ops, to say which is: micro-batches
- * cost nothing to count, layers and tiles do. */
+/* Steps with up to this many times the ops are examined before they are refused, to name the plan:
+ * counting micro-batches is free, counting layers and tiles is not. */
 #define REFUSED_OPS 64
 #define REFUSED_MICRO_BATCHES 64
-/* Each look takes a time by the layers: of so many not all strategies are looked at. */
+/* The time to examine a strategy grows with the layers: beyond this number not all are examined. */
 #define REFUSED_LAYERS 10000
 
 /* --- a choice -------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ mw_choice_rate(struct mw_choice *choice)
 
 /* --- a search -------------------------------------------------------------------------------- */
 
-/* What was simulated; a search comes by the same plan again and again. */
+/* What was simulated: a search meets the same plan again and again. */
 struct known {
     struct mw_settings settings;
     double rate;
@@ -94,7 +94,7 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
            a->checkpoint_interval == b->checkpoint_interval;
 }
 
-/* With so many micro-batches; INFINITY where the engine refuses. */
+/* Step time with this number of micro-batches; INFINITY if the engine refuses the plan. */
 static double
 step_with(const struct mw_sizing *sizing, int64_t micro_batches)
 {
@@ -109,7 +109,7 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     return step_s;
 }
 
-/* One micro-batch is like another, but for the first and the last. */
+/* All micro-batches but the first and the last are alike. */
 static double
 rate_by_few(const struct mw_sizing *sizing)
 {
@@ -122,7 +122,7 @@ rate_by_few(const struct mw_sizing *sizing)
                : 0;
 }
 
-/* Tokens a second, 0 if it does not fit: good enough to choose by. */
+/* Tokens per second, good enough to choose by; 0 if it does not fit. */
 static double
 rate_of(struct search *search, struct mw_choice *choice)
 {
@@ -151,7 +151,7 @@ mw_estimated_rate_of(const struct mw_sizing *sizing)
     return mw_tokens_per_step(sizing) / mw_estimate_s(sizing, sizing->hardware);
 }
 
-/* Of `candidates`, the indices of those that fit with the best estimates; returns how many. */
+/* Sets the indices of the candidates that fit and have the best estimates; returns their number. */
 static int
 shortlist(GPtrArray *candidates, guint list[SIMULATED])
 {
@@ -192,8 +192,7 @@ deepest_tier(const struct mw_sizing *sizing)
     return deepest;
 }
 
-/* What moves nothing off the GPU has less that can go wrong; then the strategy of less complexity.
- */
+/* A plan that offloads nothing is simpler; then the simpler strategy is. */
 static bool
 is_simpler(const struct mw_choice *one, const struct mw_choice *other)
 {
@@ -205,8 +204,8 @@ is_simpler(const struct mw_choice *one, const struct mw_choice *other)
                                           : other_offloads;
 }
 
-/* An open batch stays within the default, and the default is the step that is meant: of plans that
- * are alike what comes nearer to it. */
+/* An open batch stays within the default, which is the step that is meant: of equally fast plans
+ * the one closer to it is better. */
 static bool
 is_preferable(const struct mw_choice *one, const struct mw_choice *other)
 {
@@ -215,7 +214,7 @@ is_preferable(const struct mw_choice *one, const struct mw_choice *other)
             mw_tokens_per_step(one->sizing) > mw_tokens_per_step(other->sizing));
 }
 
-/* How many times as fast as the other it must be. */
+/* Factor by which it must be faster than the other. */
 static double
 handicap(const struct mw_choice *one, const struct mw_choice *other)
 {
@@ -238,7 +237,7 @@ take_better(struct search *search, struct mw_choice *best, struct mw_choice *oth
     }
 }
 
-/* The fastest of the candidates, or the one that there is. */
+/* The fastest candidate; if there is only one, that one. */
 static struct mw_choice
 pick(struct search *search, GPtrArray *candidates)
 {
@@ -264,7 +263,7 @@ find_candidates(const struct mw_question *question, const struct mw_settings *as
                : NULL;
 }
 
-/* Those that fit, perhaps none; NULL: refused. */
+/* The candidates that fit, perhaps none; NULL: the question is refused. */
 static GPtrArray *
 find_fitting(const struct mw_question *question, const struct mw_settings *asked)
 {
@@ -297,8 +296,7 @@ mw_estimated_rate(const struct mw_question *question, const struct mw_settings *
     return best_estimate(candidates);
 }
 
-/* Recomputation is open, and nothing that was asked for speaks of it: checkpoints that stay on the
- * GPU do not. */
+/* Whether recomputation is open, and no other setting decides it; checkpoints on the GPU do not. */
 static bool
 may_keep_all(const struct mw_settings *asked)
 {
@@ -310,7 +308,7 @@ may_keep_all(const struct mw_settings *asked)
     return asked->checkpoint_interval == MW_AUTO && asked->param_loads != 2 && !moved;
 }
 
-/* With a bound so high that micro-batches which were asked for do not reach it. */
+/* With a bound that is too high for the micro-batches that were asked for. */
 static struct mw_settings
 with_many_ops(const struct mw_settings *asked)
 {
@@ -352,7 +350,7 @@ mw_keeps_too_much(const struct mw_sizing *sizing)
     return keeps;
 }
 
-/* Nothing recomputed, where that fits even as eager frameworks keep it. */
+/* Recomputes nothing, if the activations fit even as eager frameworks keep them. */
 static struct mw_settings
 keeping_all(const struct mw_settings *asked)
 {
@@ -363,15 +361,15 @@ keeping_all(const struct mw_settings *asked)
     return settings;
 }
 
-/* Every block recomputed, or none where that is faster.  Without a sizing where the estimates do
- * not come near the rate that there is. */
+/* Recomputes every block, or none if that is faster.  Has no sizing if the estimates do not come
+ * close to the present rate. */
 static bool
 choose_of_strategy(struct search *search, const struct mw_settings *asked, double present,
                    struct mw_choice *choice, GError **error)
 {
     struct mw_settings settings = keeping_all(asked);
     g_autoptr(GError) refused = NULL;
-    /* Why it does not fit is asked only where nothing else does. */
+    /* Asks why a candidate does not fit only if none fits. */
     g_autoptr(GPtrArray) candidates = present > 0
                                           ? find_fitting(search->question, asked)
                                           : find_candidates(search->question, asked, &refused);
@@ -408,7 +406,7 @@ asks_for_offload(const struct mw_settings *settings)
     return false;
 }
 
-/* Of plans of several strategies, each the best of its own. */
+/* Chooses among the best plans of several strategies. */
 struct field {
     struct mw_choice choices[MW_STRATEGY_COUNT];
     double rates[MW_STRATEGY_COUNT];
@@ -425,7 +423,7 @@ fastest_of(const struct field *field)
     return rate;
 }
 
-/* What is not taken, for now, keeps no plan: one may be of half a million ops. */
+/* Frees the plan of a choice that is not taken for now: it may have half a million ops. */
 static void
 lighten(struct mw_choice *choice)
 {
@@ -434,7 +432,8 @@ lighten(struct mw_choice *choice)
     *choice = (struct mw_choice){.sizing = choice->sizing};
 }
 
-/* The simplest that is nearly as fast as the fastest; where none fits, what lacks least. */
+/* The simplest plan that is nearly as fast as the fastest; if none fits, the one that lacks
+ * least. */
 static bool
 is_preferred(const struct field *field, int strategy, int to, double fastest)
 {
@@ -479,7 +478,7 @@ leave(struct field *field)
     return best;
 }
 
-/* Those worth trying: with state off the GPU the same plan may have another strategy's name. */
+/* The strategies worth trying: with offloaded state two of them may mean the same plan. */
 static struct mw_strategies
 tried(const struct mw_settings *asked)
 {
@@ -514,7 +513,7 @@ choose_strategy(struct search *search, const struct mw_settings *asked, struct m
         }
     }
     struct mw_choice best = leave(&field);
-    /* Memory is not what is short where a strategy fits in too many ops. */
+    /* Memory is not short if a strategy fits with too many ops. */
     if (large && !fits(&best))
         mw_choice_clear(&best);
     *choice = best;
@@ -545,7 +544,7 @@ is_spared(const struct mw_question *question, enum mw_strategy strategy)
     return question->model.layers > REFUSED_LAYERS && params->deepest > params->nearest;
 }
 
-/* The candidate with the best estimate, whatever its ops; NULL if none fits. */
+/* The candidate with the best estimate, however many ops it has; NULL if none fits. */
 static struct mw_sizing *
 best_of_all(const struct mw_question *question, const struct mw_settings *asked)
 {
@@ -571,7 +570,7 @@ best_of_all(const struct mw_question *question, const struct mw_settings *asked)
     return best;
 }
 
-/* Whether one of the candidates is of few enough ops. */
+/* Whether some candidate has few enough ops. */
 static bool
 is_answered(const struct mw_question *question, const struct mw_settings *asked, int64_t batch)
 {
@@ -605,7 +604,7 @@ find_nearest_batches(const struct mw_question *question, const struct mw_setting
     return batches->most && is_answered(question, asked, batches->most);
 }
 
-/* The count and the nearest values are those of the plan that would be chosen. */
+/* The message has the number of ops and the nearest values of the plan that would be chosen. */
 static void
 refuse_chosen(const struct mw_question *question, const struct mw_settings *asked, GError **error)
 {
@@ -624,7 +623,7 @@ refuse_chosen(const struct mw_question *question, const struct mw_settings *aske
     mw_sizing_free(chosen);
 }
 
-/* By simulation of few micro-batches where those are quick, else by estimate. */
+/* Simulates few micro-batches if that is quick, else estimates. */
 static double
 times_as_fast(const struct mw_sizing *one, const struct mw_sizing *other)
 {
@@ -657,7 +656,7 @@ mw_choice_left_out(const struct mw_question *question, enum mw_strategy strategy
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* An open batch comes to what the same batch, asked for, comes to. */
+/* The result for an open batch is the result of asking for that batch. */
 static void
 settle(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
 {
@@ -674,7 +673,7 @@ settle(struct search *search, const struct mw_settings *asked, struct mw_choice 
     }
 }
 
-/* As fast as the same global batch, asked for, which may be split otherwise. */
+/* At least as fast as asking for the same global batch, which may be split differently. */
 static void
 try_global_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
 {

@@ -1,4 +1,4 @@
-/* What a step does to the drives, and what a training run costs. */
+/* Traffic and wear of the drives per step, and the cost of a training. */
 #include <math.h>
 
 #include "study/set_result.h"
@@ -28,9 +28,9 @@ mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *hw, i
                               : NAN;
 }
 
-/* A machine of one's own: its price, spread evenly over the years in which it is written off, as if
- * it trained all of that time; and, where their prices are known, the electricity and the drives
- * that are worn out before the training ends, the machine's own not among them. */
+/* Cost of a machine that is owned: its price, spread evenly over the years in which it is written
+ * off, as if it trained all that time.  To that come electricity and replaced drives, where their
+ * prices are known. */
 static struct mw_result_owned
 owned_cost(const struct mw_question *question, const struct mw_result *r)
 {
@@ -58,7 +58,7 @@ run_steps(const struct mw_result *r)
     return fmax(1, r->tokens / r->tokens_per_step);
 }
 
-/* Those before --dpu-start take their own time. */
+/* Steps before --dpu-start have a time of their own. */
 static double
 run_s(const struct mw_answer *answer)
 {

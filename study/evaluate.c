@@ -117,9 +117,9 @@ mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardwa
 
 /* --- closed form: dimensions from the model, shares from the settings ------------------------ */
 
-/* Parts that an operator is computed in: of a unit that is cut, the one with most parameters. */
+/* Number of tiles in which an operator is computed: only the largest operator of a unit is cut. */
 static int64_t
-parts_of(const struct mw_class_info *class, int operator_)
+tiles_of(const struct mw_class_info *class, int operator_)
 {
     for (int u = 0; u < class->unit_count; u++) {
         const struct mw_unit *unit = &class->units[u];
@@ -134,7 +134,7 @@ parts_of(const struct mw_class_info *class, int operator_)
     return 1;
 }
 
-/* Tiled products are slower; the two forms do not know of tiles, the estimate does. */
+/* Tiled products are slower; the estimate takes that into account, the two closed forms do not. */
 static void
 add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_closed_block *block)
 {
@@ -142,7 +142,7 @@ add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clos
 
     for (int i = 0; i < class->operator_count; i++) {
         const struct mw_operator_info *info = &class->operators[i];
-        double blocks = class->blocks, parts = tiled ? parts_of(class, i) : 1;
+        double blocks = class->blocks, parts = tiled ? tiles_of(class, i) : 1;
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
         struct mw_closed_products *products =
             info->operator_ == MW_OPERATOR_ATTENTION ? &block->attention : &block->weights;
@@ -161,7 +161,7 @@ add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clos
     }
 }
 
-/* From sums weighted by FLOPs to means. */
+/* Turns sums weighted by FLOPs into means. */
 static void
 finish_block(struct mw_closed_block *block)
 {

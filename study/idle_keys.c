@@ -1,4 +1,4 @@
-/* Keys of the profile that were set and change nothing. */
+/* Notes on keys of the profile that were set and have no effect. */
 #include <string.h>
 
 #include "base/spell.h"
@@ -29,7 +29,7 @@ has_one_gpu(const struct mw_sizing *sizing)
     return sizing->settings.gpus_per_node == 1;
 }
 
-/* `but`: keys of which this is no wonder. */
+/* `but`: keys that nobody expects to have an effect here. */
 static const struct {
     const char *group;
     const char *but[2];
@@ -42,7 +42,7 @@ static const struct {
     {"fabric", {NULL}, has_one_gpu, "one GPU per node uses no fabric"},
 };
 
-/* Those of a row that were set: "nvme.latency_us, nvme.duplex"; "" if none was. */
+/* The keys of a row that were set: "nvme.latency_us, nvme.duplex"; "": none was. */
 static char *
 names_set(const struct mw_hwprofile *profile, size_t row)
 {
@@ -59,7 +59,8 @@ names_set(const struct mw_hwprofile *profile, size_t row)
     return g_string_free(names, FALSE);
 }
 
-/* The number of drives changes what one more would gain, and no rate or size: those are of all. */
+/* The number of drives only changes what one more would gain: rates and sizes are those of all
+ * drives together. */
 static void
 note_drives(const struct mw_hwprofile *profile, const struct mw_sizing *sizing, GPtrArray *notes)
 {

@@ -49,8 +49,7 @@ find_places(const struct mw_plan *plan, const struct mw_timeline *timeline)
     return first;
 }
 
-/* A lane starts its ops in their order, so that there is nothing left to sort in a timeline that
- * obeys the rule. */
+/* A lane starts its ops in order, so a timeline that obeys the rule is sorted already. */
 struct mw_spans
 mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timeline)
 {

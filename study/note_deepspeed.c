@@ -1,10 +1,9 @@
-/* What is to be told of a DeepSpeed file beside its answer: of one that was read, and of one that
- * is written. */
+/* Notes on a DeepSpeed file that was read, and on one that is written. */
 #include "base/format.h"
 #include "base/spell.h"
 #include "study/set_result.h"
 
-/* A strategy that was named goes before the file's; what the file places stays placed. */
+/* A strategy that was named goes before the file's; placements of the file stay. */
 static void
 note_strategy(const struct mw_question *question, enum mw_strategy asked, GPtrArray *notes)
 {
@@ -60,7 +59,7 @@ whole_text(const struct mw_sizing *sizing, int64_t theirs, const char *planned)
         theirs == 4 ? "" : "; stage 2 sends them to the host");
 }
 
-/* Whether all that is short is what DeepSpeed has less of on the GPU. */
+/* Whether it would fit with the smaller gradients that DeepSpeed keeps on the GPU. */
 static bool
 fits_halved(const struct mw_sizing *sizing)
 {
@@ -73,7 +72,7 @@ fits_halved(const struct mw_sizing *sizing)
            !mw_sizing_lack_of(sizing, MW_TIER_CPU) && !mw_sizing_lack_of(sizing, MW_TIER_NVME);
 }
 
-/* Of those that are planned in fp32. */
+/* For sums that are planned in fp32. */
 static char *
 halved_text(const struct mw_sizing *sizing, int stage, const char *planned, const char *there)
 {
@@ -94,9 +93,9 @@ halved_text(const struct mw_sizing *sizing, int stage, const char *planned, cons
     return g_strdup(text->str);
 }
 
-/* `theirs` bytes an element has in DeepSpeed (engine.py, get_data_types).  Sums in fp32 of stage 2
- * are on the GPU there, wherever the optimizer is (stage_1_and_2.py,
- * _build_compact_grad_partition_buffer).  NULL: all is as planned. */
+/* DeepSpeed's sums have `theirs` bytes per element (engine.py, get_data_types).  At stage 2 its
+ * sums in fp32 are on the GPU, wherever the optimizer is (stage_1_and_2.py,
+ * _build_compact_grad_partition_buffer).  NULL: DeepSpeed does as planned. */
 static char *
 sums_text(const struct mw_sizing *sizing, int stage, int64_t theirs)
 {
@@ -132,7 +131,7 @@ note_sums(const char *source, const struct mw_sizing *sizing, int stage, int64_t
         g_ptr_array_add(notes, g_strdup_printf("%s: %s", source, text));
 }
 
-/* Buffers that the plan cuts finer than DeepSpeed can; a fit that DeepSpeed does not have. */
+/* Buffers that the plan cuts finer than DeepSpeed can; says so if the model does not fit there. */
 static void
 note_buffers(const struct mw_sizing *sizing, GPtrArray *notes)
 {

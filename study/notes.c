@@ -1,11 +1,11 @@
-/* What is to be known of an answer beside its figures. */
+/* Notes that stand beside the figures of an answer. */
 #include "base/format.h"
 #include "base/spell.h"
 #include "planner/batches.h"
 #include "study/choose.h"
 #include "study/set_result.h"
 
-/* A setting that was asked for and that nothing of this plan follows. */
+/* A setting that was asked for and has no effect on this plan. */
 static void
 note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -40,7 +40,7 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
         }
 }
 
-/* Why an open batch comes to less than the default; NULL where no more micro-batches are within. */
+/* Why the chosen batch is smaller than the default; NULL: one more micro-batch would exceed it. */
 static char *
 why_less(const struct mw_question *question, enum mw_strategy strategy,
          const struct mw_sizing *sizing, const struct mw_result *r)
@@ -70,7 +70,7 @@ why_less(const struct mw_question *question, enum mw_strategy strategy,
                                   : NULL;
 }
 
-/* What an open batch came to, and by what it went. */
+/* The batch that was chosen, and the default that it was chosen by. */
 static void
 note_batch(const struct mw_question *question, enum mw_strategy strategy,
            const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray *notes)
@@ -102,7 +102,8 @@ note_batch(const struct mw_question *question, enum mw_strategy strategy,
     g_ptr_array_add(notes, g_string_free(note, FALSE));
 }
 
-/* Positions that nothing was learned for can be computed, and are said little of. */
+/* Rotary positions beyond those that the model was trained with can be computed, and mean
+ * little. */
 static void
 note_length(const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -118,7 +119,7 @@ note_length(const struct mw_sizing *sizing, GPtrArray *notes)
                                       seq, model->name, model->seq));
 }
 
-/* From this share of the FLOPs on, what attention's rate is taken for decides the answer. */
+/* From this share of the FLOPs on, the assumed rate of attention decides the answer. */
 #define MUCH_ATTENTION 0.25
 
 static double
@@ -165,7 +166,7 @@ note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
                                      mw_format_count(tokens), mw_format_count(r->tokens_per_step)));
 }
 
-/* Activations that are kept, or not, so that eager frameworks have room for theirs. */
+/* Whether activations are kept, considering the room that eager frameworks need for theirs. */
 static void
 note_eager(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -184,8 +185,8 @@ note_eager(const struct mw_question *question, const struct mw_sizing *sizing, G
         g_ptr_array_add(notes, mw_spelled_printf(why, MW_EAGER_ACTIVATIONS));
 }
 
-/* Where what was left out keeps all activations as eager frameworks do, fewer micro-batches may
- * keep them too, though not with as much room. */
+/* If the plan that was left out keeps all activations, as eager frameworks do, fewer micro-batches
+ * may keep them too, though with less room. */
 static const char *
 keeping_once(const struct mw_question *question, const struct mw_sizing *out,
              const struct mw_sizing *sizing)
@@ -200,7 +201,7 @@ keeping_once(const struct mw_question *question, const struct mw_sizing *out,
                : "";
 }
 
-/* A larger batch that is slower for it would surprise. */
+/* Nobody expects a larger batch to be slower. */
 static void
 note_left_out(const struct mw_question *question, enum mw_strategy strategy,
               const struct mw_sizing *sizing, GPtrArray *notes)
@@ -250,7 +251,7 @@ mw_save_s(const struct mw_sizing *sizing)
            sizing->hardware->nvme_write_bytes_per_s;
 }
 
-/* What of its steps lasts, and what that takes. */
+/* Which steps are durable, and what that costs. */
 static void
 note_durable(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
 {

@@ -1,4 +1,4 @@
-/* What the simulator says of a plan alone, whose model and settings nobody names. */
+/* Simulates a plan from a file, without its model and settings. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "study/evaluate.h"
 #include "study/set_result.h"
 
-/* Ranks can sit only where there are GPUs. */
+/* Each rank needs a GPU of its own. */
 static bool
 check_machine(const struct mw_question *question, const char *name, const struct mw_plan *plan,
               GError **error)
@@ -39,7 +39,7 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->dpu_start = MW_AUTO;
 }
 
-/* The tiers that homes are in, as placements are written: "gpu", "cpu,nvme". */
+/* The tiers of homes, written like a placement: "gpu", "cpu,nvme". */
 static char *
 tiers_text(const bool tiers[MW_TIER_COUNT])
 {
@@ -63,7 +63,7 @@ device_of(const struct mw_plan *plan, enum mw_purpose purpose)
     return tiers_text(tiers);
 }
 
-/* Of what shapes a step, if the plan says it. */
+/* The settings that shape a step, if the plan has them. */
 static void
 fill_settings(const struct mw_plan *plan, struct mw_result *r)
 {
@@ -89,7 +89,7 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->activation_device = device_of(plan, MW_PURPOSE_ACTIVATION_CHECKPOINTS);
 }
 
-/* The plan's peaks against this machine, which need not be the one it was planned for. */
+/* Compares the plan's peaks with this machine, which may not be the one it was made for. */
 static void
 fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_result *r)
 {
@@ -157,7 +157,7 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
     return true;
 }
 
-/* What does not fit here is not timed. */
+/* A plan that does not fit here is not simulated. */
 struct mw_answer *
 mw_answer_of_plan(const struct mw_question *question, const char *name, struct mw_plan *plan,
                   GError **error)

@@ -7,7 +7,7 @@
 #include "base/input.h"
 #include "hardware/hwprofile.h"
 
-/* A longer name could not be that of a file. */
+/* No file can have a longer name. */
 #define MACHINE_LINE_BYTES 4096
 
 struct mw_plan *

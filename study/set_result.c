@@ -1,4 +1,4 @@
-/* What a sizing, a plan and a timeline say, filled into a result. */
+/* Sets the fields of a result from a sizing, a plan and a timeline. */
 #include "study/set_result.h"
 
 #include <math.h>
@@ -196,7 +196,7 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
     r->terms = (struct mw_result_term *)g_array_free(terms, FALSE);
 }
 
-/* The first step writes into the drives' empty cache at burst rate, until that is full. */
+/* The first step writes at burst rate until the drives' cache, which is empty, is full. */
 void
 mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
                          struct mw_result *r)
@@ -212,8 +212,8 @@ mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *h
     r->first_step_time_s = mw_step_s(plan, &hw, false);
 }
 
-/* With delayed update the steps before --dpu-start update as zero-offload does; with none before
- * it, or no room for such a step, NULL. */
+/* The steps before --dpu-start update as zero-offload does.  NULL: there is none, or such a step
+ * does not fit. */
 static struct mw_plan *
 plan_undelayed(const struct mw_question *question, const struct mw_answer *answer)
 {
@@ -256,7 +256,7 @@ take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
     answer->result->timeline = &answer->timeline;
 }
 
-/* A plan's memory over the step needs a timeline, but no speed is said of it. */
+/* Memory over the step needs a timeline, though no speed was asked for. */
 void
 mw_result_set_layout(struct mw_answer *answer, struct mw_engine_result *engine)
 {

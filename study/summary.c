@@ -69,7 +69,7 @@ total_ns(const GArray *intervals)
     return total;
 }
 
-/* Time that lies in both of two sets of disjoint intervals. */
+/* The time that two sets of disjoint intervals have in common. */
 static int64_t
 common_ns(const GArray *a, const GArray *b)
 {

@@ -1,5 +1,4 @@
-/* Step time against each bandwidth, and the bandwidth that an efficiency needs: of the same plan.
- */
+/* Step time over each bandwidth, and the bandwidth that an efficiency needs, for the same plan. */
 #include <math.h>
 
 #include "base/progress.h"
@@ -13,7 +12,7 @@
 #define AT(field) offsetof(struct mw_hardware, field)
 #define NO_FIGURE SIZE_MAX
 
-/* `figure`: the bytes/s that are said, of those that vary together. */
+/* `figure`: the one of the figures that vary together whose bytes/s are shown. */
 static const struct {
     const char *name;
     enum mw_hw_rate rate;
@@ -46,8 +45,8 @@ scaled_step_s(const struct mw_question *question, const struct mw_answer *answer
     return mw_step_s(answer->plan, &hw, false);
 }
 
-/* The smallest factor that brings the step to `target_s`: NAN if this rate alone cannot, 0 if next
- * to nothing will do (a network that one node does not use). */
+/* The smallest factor on this rate that brings the step to `target_s`; NAN if this rate alone
+ * cannot, 0 if almost none is needed (a network that one node does not use). */
 static double
 needed_factor(const struct mw_question *question, const struct mw_answer *answer, int rate,
               double target_s)
@@ -91,7 +90,7 @@ add_needs(const struct mw_question *question, const struct mw_answer *answer, GA
     }
 }
 
-/* Drives are what can be bought: one more like those that are there. */
+/* Drives can be bought: the row for one more of the same. */
 static void
 add_drive_row(const struct mw_question *question, const struct mw_answer *answer, GArray *rows)
 {
@@ -108,7 +107,7 @@ add_drive_row(const struct mw_question *question, const struct mw_answer *answer
     g_array_append_val(rows, row);
 }
 
-/* No bandwidth shortens it: fewer hops do, or faster ones. */
+/* No bandwidth shortens latency; only fewer or faster hops do. */
 static void
 add_latency_rows(const struct mw_question *question, const struct mw_answer *answer, GArray *rows)
 {

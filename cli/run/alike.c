@@ -17,14 +17,15 @@
     "all ranks follow one plan: give them the same options, and the same -H FILE where each "      \
     "machine has a profile of its own"
 
-/* What a rank has, a phrase for each thing. */
+/* A rank's settings, one phrase for each. */
 struct look {
     GPtrArray *phrases; /* char * */
-    guint must;         /* that have to be alike; the others say why the last of them is not */
+    guint must;         /* the phrases that must be alike; the others explain a difference in the
+                         * last of these */
     const char *wanted;
 };
 
-/* Adds to look->phrases what this rank has, and sets look->must where not all have to be alike. */
+/* Adds this rank's phrases to look->phrases, and sets look->must if not all must be alike. */
 typedef bool (*add_phrases)(struct cli_training *training, struct look *look, GError **error);
 
 G_GNUC_PRINTF(2, 3)
@@ -151,7 +152,7 @@ look_at(struct cli_training *training, add_phrases add_mine, const char *wanted,
 
 /* --- what was asked for ---------------------------------------------------------------------- */
 
-/* All ranks write into one folder, which may have other names on other machines. */
+/* All ranks write into one folder, whose name may differ between machines. */
 static void
 add_save(const struct cli_training *training, GPtrArray *phrases)
 {
@@ -228,7 +229,7 @@ put_tensor(GArray *numbers, const struct mw_tensor *t)
     put(numbers, t->params_whole << 2 | t->gradients_whole << 1 | t->state_whole);
 }
 
-/* Collectives come in the order of their lane. */
+/* Collectives of a lane run in its order. */
 static void
 put_collectives(GArray *numbers, const struct mw_plan *plan, uint32_t lane)
 {

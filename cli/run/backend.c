@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
-/* What is best is known among the ranks alone. */
+/* Only all ranks together know what is best. */
 bool
 cli_run_backend_read(const char *name, const struct mw_backend **backend, GError **error)
 {
@@ -23,7 +23,7 @@ cli_run_backend_read(const char *name, const struct mw_backend **backend, GError
 
 enum { TAKEN, NO_DEVICE, REFUSED }; /* the best of a rank; the largest counts */
 
-/* What one rank lacks, all do without. */
+/* If one rank lacks a device, no rank uses its own. */
 static bool
 settle_best(const struct mw_backend **backend, const struct mw_backend_place *place,
             struct mw_ranks *ranks, GError **error)

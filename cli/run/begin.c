@@ -25,7 +25,8 @@ batch_text(const struct mw_result *r)
                            isnan(r->default_step_tokens) ? "" : " (--batch N sets another)");
 }
 
-/* What steps [first, last) wait for: every K-th is saved, and the last (exec/trainer/trainer.h). */
+/* Seconds of saves in steps [first, last): every K-th step is saved, and the last one
+ * (exec/trainer/trainer.h). */
 static double
 saves_s(const struct mw_answer *answer, int64_t first, int64_t last)
 {
@@ -37,7 +38,7 @@ saves_s(const struct mw_answer *answer, int64_t first, int64_t last)
            (answer->sizing ? mw_save_s(answer->sizing) : 0);
 }
 
-/* Steps before --dpu-start take their own time. */
+/* Steps before --dpu-start have a time of their own. */
 static char *
 time_text(const struct cli_training *training, int64_t first, int64_t last)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* A model that came from a config.json keeps it, if that can still be read. */
+/* A model from a config.json keeps that file, if it can still be read. */
 static char *
 copy_of(const char *model_name)
 {

@@ -142,7 +142,7 @@ take_digits(const struct cli_training *training, uint64_t now[CLI_DIGITS])
     now[CLI_DIGITS_TILES] = (uint64_t)s->tiles;
 }
 
-/* What a constant rate does not use is no change. */
+/* Options that a constant rate does not use are no change. */
 static bool
 matters(const struct cli_training *training, int which)
 {
@@ -385,7 +385,7 @@ is_of_positions(int which)
            which == CLI_FIXED_ROPE_HIGH || which == CLI_FIXED_ROPE_POSITIONS;
 }
 
-/* Weights that were trained by one arithmetic mean nothing to another, though their shapes fit. */
+/* Weights of one kind of model mean nothing to another, even if their shapes fit. */
 static bool
 check_model(const struct cli_training *training, GError **error)
 {
@@ -498,7 +498,7 @@ add_data(const struct cli_training *training, GString *changes)
         json_node_unref(root);
 }
 
-/* Sums are taken in other orders: false where all are the same. */
+/* Says that sums are now added in another order; false if they are not. */
 static bool
 tell_digits(const struct cli_training *training)
 {

@@ -15,11 +15,11 @@ struct cli_run_data {
     int32_t *tokens;       /* [1 + ahead][micro_batches][2][count]: ids, then targets */
     int64_t *next;         /* [micro_batches] the first step that is not read */
     GError *error;
-    atomic_bool fails; /* the step behind `last` cannot be read */
+    atomic_bool fails; /* the step after `last` cannot be read */
 };
 
-/* A wish is heard where a step ends; then that one is the last, or the one behind it, which may
- * have begun by then (trainer.h). */
+/* A wish is heard when a step ends; then that step is the last, or the one after it, which may have
+ * begun by then (trainer.h). */
 static int64_t
 steps_ahead(const struct cli_training *training)
 {
@@ -99,7 +99,7 @@ read_step(const struct cli_run_data *data, int64_t step, int64_t micro_batch, GE
     return mw_tokens_batch(training->tokens, &cursor, &place, ids, ids + data->count, error);
 }
 
-/* What fails later than this is of a step that is not begun. */
+/* A later failure concerns a step that will not begin. */
 static bool
 read_ahead(struct cli_run_data *data, int64_t step, int64_t micro_batch, GError **error)
 {

@@ -1,4 +1,4 @@
-/* What is written of a run beside its files and into the list, so that it can be found. */
+/* Writes the description of a run beside its files and into the list, so that it can be found. */
 #include <glib/gstdio.h>
 
 #include "base/error.h"
@@ -80,7 +80,7 @@ output_of(const struct cli_run_options *options, size_t i)
     return *(char *const *)((const char *)options + outputs[i].offset);
 }
 
-/* A name that JSON cannot hold has to be given again. */
+/* A name that JSON cannot hold must be given again by a resume. */
 static void
 write_path(struct mw_json_writer *json, const char *key, const char *path)
 {
@@ -162,7 +162,7 @@ is_name_free(const struct cli_run_drives *drives, const char *folder, GError **e
                               drives->entry.name, drives->entry.directories[0]);
 }
 
-/* The run is listed, unless this user has no place for lists. */
+/* Lists the run, unless this user has no place for lists. */
 static void
 write_listed(struct cli_run_drives *drives)
 {
@@ -181,7 +181,7 @@ write_listed(struct cli_run_drives *drives)
         cli_say("`memwall list runs` will not have this run: %s", why->message);
 }
 
-/* A run in directories of the user's gets a name here. */
+/* A run in directories that the user named gets its name here. */
 static void
 name_it(struct cli_run_drives *drives)
 {

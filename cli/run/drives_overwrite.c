@@ -1,7 +1,8 @@
 /*
- * --overwrite: the run that the directories hold is set aside when all is known to be good that can
- * be known without its place, and goes when the new one has a first step to keep instead: durable,
- * if it makes steps durable, and none that was skipped.  What ends before that puts it back.
+ * --overwrite: the old run in the directories is set aside once all checks have passed that need no
+ * room on its drives.  It is deleted when the new run has a first step to keep instead, which must
+ * be durable, if the run makes steps durable, and not skipped.  A run that ends before puts it
+ * back.
  */
 #include <sys/statvfs.h>
 
@@ -16,7 +17,7 @@
 
 /* --- room ------------------------------------------------------------------------------------ */
 
-/* At the least: other directories may be on the same drive. */
+/* A lower bound: other directories may be on the same drive. */
 static int64_t
 needed_bytes(const struct cli_run_drives *drives)
 {
@@ -27,7 +28,7 @@ needed_bytes(const struct cli_run_drives *drives)
            mw_ranks_node_count(training->ranks);
 }
 
-/* INT64_MAX: not known, as of a file system that does not count. */
+/* INT64_MAX: not known, because the file system does not say. */
 static int64_t
 free_bytes(const char *directory)
 {
@@ -90,7 +91,7 @@ set_aside(struct cli_run_drives *drives, GError **error)
     return true;
 }
 
-/* A drive may have no room for as much as a description beside the old run. */
+/* A drive may not even have room for a description beside the old run. */
 static bool
 has_small_room(const struct cli_run_drives *drives)
 {
@@ -100,7 +101,7 @@ has_small_room(const struct cli_run_drives *drives)
     return true;
 }
 
-/* One machine after the other: they may see the same directories, or each its own. */
+/* Machines take turns: they may see the same directories, or each its own. */
 bool
 cli_run_drives_overwrite(struct cli_run_drives *drives, GError **error)
 {

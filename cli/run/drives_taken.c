@@ -17,7 +17,7 @@ options_of(const struct cli_run_drives *drives)
 
 /* --- a record --------------------------------------------------------------------------------- */
 
-/* What holds no whole step cannot be gone on with. */
+/* A run without a complete step cannot be resumed. */
 static bool
 refuse_run(const char *directory, const struct mw_run_files *files, GError **error)
 {
@@ -111,7 +111,7 @@ is_free_elsewhere(const struct cli_run_drives *drives, const char *directory, bo
     return good;
 }
 
-/* Nobody can tell then what the state beside it is of. */
+/* Then nobody can say to which run the state beside it belongs. */
 static bool
 refuse_unread(const char *directory, const GError *why, GError **error)
 {

@@ -1,11 +1,11 @@
 /*
- * That the directories which a resume is given are those of one run.
+ * Checks that the directories which a resume is given are those of one run.
  *
- * Who goes on with a copy of one directory beside the run's own others makes the original
- * worthless, and so does who mixes two runs: where they were trained alike, their bits are too, and
- * no checksum tells.  A copy is known by its original, which is there and has the run's state; of a
- * run that was carried to other places nothing is left in the old ones.  A directory without a
- * description says nothing: what it holds is compared with the record.
+ * To resume with a copy of one directory beside the run's own others would make the original
+ * worthless, and so would a mix of two runs: if they were trained alike their bits agree, and no
+ * checksum shows it.  A copy is recognised by its original, which is there and has the run's state;
+ * a run that was carried elsewhere left nothing in the old places.  The content of a directory
+ * without a description is compared with the record.
  */
 #include "base/error.h"
 #include "cli/run/drives_internal.h"
@@ -22,7 +22,7 @@ options_text(char **directories, const struct cli_run_entry *without)
     return g_string_free(text, FALSE);
 }
 
-/* The first description that there is: where it was found; NULL: there is none. */
+/* Where the first description was found; NULL: there is none. */
 static const char *
 read_first(char **given, struct cli_run_entry *run)
 {

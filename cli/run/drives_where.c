@@ -1,4 +1,4 @@
-/* The directories of a run: which they are, and that no other run is in them. */
+/* Finds the directories of a run, and checks that no other run is in them. */
 #include <glib/gstdio.h>
 #include <string.h>
 
@@ -228,7 +228,7 @@ from_text(struct cli_run_entry *entry, bool *listed, const GString *text)
         g_clear_pointer(&entry->name, g_free);
 }
 
-/* Each machine may have its own.  What is not there of a drive may not be mounted. */
+/* Each machine may have its own.  If one is missing, its drive may not be mounted. */
 static bool
 make_here(const struct cli_run_entry *entry, bool listed, GError **error)
 {
@@ -268,7 +268,7 @@ share(struct cli_run_drives *drives, GError **error)
     return good && (drives->first || make_here(&drives->entry, listed, error));
 }
 
-/* When it was created tells a run from the one that it replaces, which may have its name. */
+/* The time of creation tells a run from the one that it replaces, which may have the same name. */
 static char *
 first_time_of(const struct cli_run_drives *drives)
 {

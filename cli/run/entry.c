@@ -20,7 +20,7 @@
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-/* Of a path to a config.json what says most is its folder. */
+/* The folder of a config.json says more than its name. */
 char *
 cli_run_entry_model_word(const char *model)
 {
@@ -114,7 +114,7 @@ get_directories(JsonObject *object, const char *origin, char ***out, GError **er
     return true;
 }
 
-/* As names are given: a file's name of plain characters, which hides nothing and leads nowhere. */
+/* A valid name: a file name of plain characters that neither begins with a dot nor has a slash. */
 static bool
 is_name(const char *name)
 {
@@ -124,7 +124,7 @@ is_name(const char *name)
            strspn(name, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "._-") == length;
 }
 
-/* A directory that was made for a run, and goes with it, has its name. */
+/* A directory that was made for a run, and is deleted with it, has its name. */
 static bool
 check_made(const struct cli_run_entry *entry, const char *origin, GError **error)
 {
@@ -142,7 +142,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_entry *entry,
 {
     int64_t version = 0;
 
-    entry->durable = true; /* where one of an older version does not say it */
+    entry->durable = true; /* for descriptions of older versions, which do not say it */
     if (!mw_json_get_int(object, "memwall_run", 1, VERSION, origin, &version, error) ||
         !get_text(object, "name", origin, &entry->name, error) ||
         !get_text(object, "model", origin, &entry->model, error) ||

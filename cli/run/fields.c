@@ -8,7 +8,7 @@
 #include "planner/settings/settings.h"
 
 #define BATCH_MAX 1e9    /* sequences of a step, as --global-batch takes them */
-#define COUNT_MAX 0x1p53 /* beyond it not every whole number is a double */
+#define COUNT_MAX 0x1p53 /* beyond it a double cannot hold every whole number */
 
 /* At least as wide as the options and config.json: what those refuse is refused there. */
 const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {

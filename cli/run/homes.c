@@ -82,7 +82,7 @@ is_same(const struct mw_decoder *one, const struct mw_decoder *other, size_t at,
     return !memcmp((const char *)one + at, (const char *)other + at, bytes);
 }
 
-/* The one key says in short what the other holds; together they are held to the records. */
+/* One key is the digest of the other; both are compared with the records. */
 static bool
 take_model(const struct mw_decoder *described, const char *config, const char *origin,
            struct mw_decoder *decoder, GError **error)
@@ -110,7 +110,7 @@ take_model(const struct mw_decoder *described, const char *config, const char *o
 
 /* --- homes ----------------------------------------------------------------------------------- */
 
-/* The plan without its ops and what they run on. */
+/* The plan without its ops, lanes and channels. */
 static char *
 homes_text(const struct mw_plan *plan)
 {
@@ -167,7 +167,7 @@ check_layers(const struct mw_decoder *decoder, const struct mw_plan *plan, const
                      origin, decoder->layers, plan->tensor_count);
 }
 
-/* What can be written in few digits and takes long to walk through. */
+/* Limits numbers that take few digits to write and long to walk through. */
 static bool
 check_homes(const struct mw_plan *plan, const char *origin, GError **error)
 {

@@ -118,7 +118,7 @@ place_for(struct cli_run_report *report, const struct mw_plan *plan)
     return report->undelayed;
 }
 
-/* Since the step before.  Rank 0 says it for all: a typical step of its is one of theirs. */
+/* Since the step before.  Rank 0 reports for all: its typical step is one of theirs. */
 static int64_t
 stolen_since(struct cli_run_report *report)
 {

@@ -4,8 +4,8 @@
 #include "hardware/scale.h"
 #include "planner/settings/settings.h"
 
-/* More ranks than a machine has devices share it: each has its part of memory and cores, and what
- * they send each other is copied. */
+/* If there are more ranks than devices they share the machine: each has its part of memory and
+ * cores, and they exchange data by copies. */
 static void
 share_device(struct mw_hardware *hardware, int ranks)
 {
@@ -19,8 +19,8 @@ share_device(struct mw_hardware *hardware, int ranks)
         hardware->fabric_bytes_per_s = hardware->pcie_h2d_bytes_per_s * share;
 }
 
-/* A process stands for a GPU: without --gpus the plan is for those that were started, on the nodes
- * that they are on, or on as many as --nodes says. */
+/* A process stands for a GPU: without --gpus the plan is for the processes that were started, on
+ * their nodes or on as many nodes as --nodes says. */
 static void
 plan_for(struct mw_settings *settings, const struct mw_ranks *ranks)
 {
@@ -34,9 +34,9 @@ plan_for(struct mw_settings *settings, const struct mw_ranks *ranks)
     settings->nodes = mw_ranks_count(ranks) / mw_ranks_node_count(ranks);
 }
 
-/* Sequences per GPU and step where nobody gives a batch, as the Hugging Face trainer has it
- * (per_device_train_batch_size): whoever tries a run waits for seconds.  The default global batch
- * of a plan is that of trainings over months. */
+/* Sequences per GPU and step if no batch is given, as in the Hugging Face trainer
+ * (per_device_train_batch_size): a first try of a run takes seconds.  The default global batch of a
+ * plan is that of trainings over months. */
 #define DEFAULT_SEQUENCES 8
 
 static void
@@ -64,7 +64,7 @@ cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
     return mine;
 }
 
-/* Products of the two types are as fast as each other on GPUs, not on cores. */
+/* Products in bf16 and fp16 are equally fast on GPUs, but not on cores. */
 void
 cli_run_request_tell_dtype(const struct cli_training *training)
 {
@@ -86,7 +86,7 @@ cli_run_request_tell_dtype(const struct cli_training *training)
                 name);
 }
 
-/* Of another device it predicts another machine. */
+/* The profile of another device predicts another machine. */
 void
 cli_run_request_tell_backend(const struct cli_training *training)
 {

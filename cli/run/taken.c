@@ -13,7 +13,7 @@
 
 /* --- into a description ---------------------------------------------------------------------- */
 
-/* As models and profiles are loaded; what is no path is a name. */
+/* Follows the rule by which models and profiles are loaded: a text that is no path is a name. */
 static bool
 is_path(const char *name)
 {
@@ -154,7 +154,7 @@ take_option(struct taking *taking, GString *said, const char *name, const char *
         note(said, option, value);
 }
 
-/* A number of sequences is said in three ways, of which two are enough. */
+/* Three options give the number of sequences; two of them determine it. */
 static bool
 is_said_otherwise(const char *name)
 {
@@ -176,7 +176,7 @@ take_asked(struct taking *taking)
     }
 }
 
-/* What the state follows from, and its place in the data; gradients go with the optimizer state. */
+/* What the state and its place in the data depend on; gradients go with the optimizer state. */
 static void
 take_found(struct taking *taking)
 {
@@ -284,7 +284,7 @@ find(GError **error)
     return directory;
 }
 
-/* Of a directory that has no description of a run. */
+/* For a directory without the description of a run. */
 static bool
 refuse_undescribed(const char *directory, GError **error)
 {
