@@ -11,8 +11,8 @@
 
 enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 2 };
 
-/* What is measured, in the order of calibrate/budget.c's table: each has a share of the time that
- * is left when it begins. */
+/* The parts of a calibration, in the order of calibrate/budget.c's table: each gets a share of the
+ * time that is left when it begins. */
 enum mw_calibrate_part {
     MW_CALIBRATE_WARM,
     MW_CALIBRATE_PRODUCTS,
@@ -42,32 +42,32 @@ enum mw_calibrate_part {
     MW_CALIBRATE_PARTS
 };
 
-/* How much is done at once: more on a device that it takes more to keep busy. */
+/* Sizes of what is measured: larger for a device that needs more work to be busy. */
 struct mw_calibrate_scale {
     int64_t arena_bytes;  /* of the device: operands move through it */
     const int64_t *sizes; /* of products */
     int product_points;
     int64_t beside;             /* size of the products beside other works */
-    double product_s, launch_s; /* a sample's: of products, of small kernels */
-    double warm_s;              /* of products, before anything is measured */
+    double product_s, launch_s; /* seconds per sample of products, of small kernels */
+    double warm_s;              /* seconds of products before anything is measured */
     int64_t rows, columns;      /* of memory-bound operators */
     int64_t loss_rows, loss_stride;
     int64_t layer_rows, layer_seq, layer_columns;
     int64_t attention_tokens, attention_columns; /* tokens: at least one sequence */
     const int64_t *seqs;
     int seq_points;
-    int64_t device_params;         /* of an update on the device; 0: the host's is the device's */
-    int64_t params, params_beside; /* of one on the host, and beside products */
+    int64_t device_params;         /* per update on the device; 0: the host's update counts */
+    int64_t params, params_beside; /* per update on the host, alone and beside products */
     int64_t copy_bytes;
-    int handoffs;            /* of a sample */
-    const int64_t *messages; /* of collectives between devices, rising: all ranks' shards */
+    int handoffs;            /* per sample */
+    const int64_t *messages; /* sizes of collectives between devices, rising: all ranks' shards */
     int message_points;
 };
 
-/* Of a device that is apart, or of cores. */
+/* The sizes for a device with memory of its own, or for cores. */
 const struct mw_calibrate_scale *mw_calibrate_scale(bool apart, bool quick);
 
-/* So much of what is wished, by halves, as there is time for at this rate. */
+/* The wished size, halved until there is time for it at this rate. */
 int64_t mw_calibrate_arena_bytes(int64_t wished_bytes, double s_per_byte, double room_s);
 
 /* Lanes of a device that queues ops. */
@@ -86,57 +86,57 @@ struct mw_calibrator {
     const struct mw_kernels *kernels;    /* of the device */
     const struct mw_cpu_kernels *passes; /* of the host's lanes */
     const struct mw_calibrate_scale *scale;
-    struct mw_calibrate_scale own_scale; /* where memory was too slow to get for the table's */
-    struct mw_arena memory;              /* of the host, pinned where the device wants it so */
-    struct mw_arena device, host; /* where operands are; the first's addresses are the device's */
+    struct mw_calibrate_scale own_scale; /* used if getting memory for the table's takes too long */
+    struct mw_arena memory;              /* of the host, pinned if the device wants that */
+    struct mw_arena device, host; /* of the operands; the first has addresses of the device */
     struct {
         char *device, *host;
     } ends[2];            /* of copies: to the device, to the host */
     int32_t *targets;     /* of the loss, on the device */
     double *loss;         /* in pinned memory */
     void *peers;          /* of the backend's collectives; NULL: none were needed yet */
-    int rounds;           /* samples wished of a figure */
-    int cores;            /* of a team */
+    int rounds;           /* wished samples per figure */
+    int cores;            /* per team */
     double window_s;      /* of a sample of works side by side, in this part */
-    double window_wish_s; /* where there is time for it */
-    double patience_s;    /* left in this step for samples taken again */
-    int64_t beside;       /* size of the products beside other works: less where they are slow */
+    double window_wish_s; /* the same if there is time for it */
+    double patience_s;    /* left in this step for taking samples again */
+    int64_t beside;       /* size of the products beside other works; smaller if they are slow */
     int64_t move_bytes;   /* of a transfer beside other works, likewise */
-    int64_t region_bytes; /* of the drives' file: it has been written */
+    int64_t region_bytes; /* of the drives' file that have been written */
     struct {
         double end_s;    /* when all must be done, by this rank's clock */
-        double until_s;  /* when this part must be */
-        int measures;    /* that this part still has */
+        double until_s;  /* when this part must be done */
+        int measures;    /* how many this part still has */
         double sample_s; /* the longest sample of the last measure */
         bool begun[MW_CALIBRATE_PARTS];
     } budget;
     struct mw_calibration_steal steal;
     struct mw_calibration_disturbances disturbances;
-    /* Of the last sample: part of its time that threads waited for cores that others had, the part
-     * of the cores that was left to them, and the rate that its work has with all, at least. */
+    /* Of the last sample: the fraction of its time that threads waited for cores, the fraction of
+     * the cores that they had, and a lower bound of the work's rate with all cores. */
     double waited, left, undisturbed;
-    double fastest;    /* rate of samples since this was 0 */
-    pid_t *team;       /* its threads, once others had cores, where each can have one; NULL */
-    double cores_left; /* the part of the cores that it had when last seen */
-    double peak_flops; /* of all cores, by what one thread does; 0: no team has waited */
+    double fastest;    /* highest rate of a sample since this was set to 0 */
+    pid_t *team;       /* its threads, once other programs had cores; NULL: not known */
+    double cores_left; /* the fraction of the cores that it last had */
+    double peak_flops; /* all cores, estimated from one thread; 0: no team has waited */
     struct mw_nvme *nvme;
-    uint32_t *sums; /* of its pages: what it moves is checked, as a run's is */
-    bool has_files; /* to be removed */
-    GMutex mutex;   /* of the error */
-    GError *error;  /* the first that a work met; what is measured from then on is worth nothing */
+    uint32_t *sums; /* of its pages: transfers are checked, as in a run */
+    bool has_files; /* which must be removed */
+    GMutex mutex;   /* protects error */
+    GError *error;  /* the first one of a work; figures measured after it are void */
 };
 
 double mw_calibrate_now_s(void);
-/* For tests; NULL: the system's. */
+/* For tests; NULL: the system's clock. */
 void mw_calibrate_set_clock(double (*now_s)(void));
-/* Seconds that threads which could run have waited for a core so far. */
+/* Seconds that runnable threads have waited for a core so far. */
 double mw_calibrate_waited_s(void);
 void mw_calibrate_set_waited(double (*seconds)(void));
 
-/* Gives the calling thread's teams their size, and the thread the device. */
+/* Sets the size of the calling thread's teams, and its device. */
 void mw_calibrate_enter(const struct mw_calibrator *c);
 
-/* Keeps the first error of works, and takes each: the next step says it. */
+/* Takes an error of a work, and keeps the first: the next step reports it. */
 void mw_calibrate_fail(struct mw_calibrator *c, GError *error);
 bool mw_calibrate_failed(struct mw_calibrator *c);
 /* False with *error where one has failed.  While no work goes on. */
@@ -149,108 +149,110 @@ bool mw_calibrate_step(struct mw_calibrator *c, const char *what, GError **error
 /* --- the budget --- */
 
 void mw_calibrate_budget_open(struct mw_calibrator *c, double seconds);
-/* A part's first step: gives it its time, to be shared by so many measures. */
+/* The first step of a part: gives it its time, which its measures share. */
 bool mw_calibrate_begin(struct mw_calibrator *c, enum mw_calibrate_part part, const char *what,
                         int measures, GError **error);
-/* Seconds that the next measure of this part has; at least 0. */
+/* Seconds for the next measure of this part; at least 0. */
 double mw_calibrate_share_s(const struct mw_calibrator *c);
-/* Whether what takes so long, and can be left out, ends in the budget; where not, the part is over
- * and its time the others'. */
+/* Whether a part that takes `needs_s`, and can be left out, ends within the budget; if not, the
+ * part is over and the others get its time. */
 bool mw_calibrate_has_time(struct mw_calibrator *c, enum mw_calibrate_part part, double needs_s,
                            bool *yes, GError **error);
-/* A figure that was left out: of this range, and named. */
+/* A figure that was left out, with this range. */
 struct mw_measure mw_calibrate_left_out(const struct mw_calibrator *c, double low, double typical,
                                         double high);
-/* The value becomes rank 0's on all: they decide alike. */
+/* All ranks get rank 0's value, so that they decide alike. */
 bool mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error);
-/* The value becomes the least of all ranks'. */
+/* All ranks get the smallest of their values. */
 bool mw_calibrate_least(struct mw_calibrator *c, double *value, GError **error);
 
-/* A sample that was measured before the others are: its time, and what was stolen from it, are the
- * first batch's. */
+/* A sample that was measured before the others: its time, and the time stolen from it, belong to
+ * the first batch. */
 struct mw_calibrate_first {
     double began_s, took_s;
     struct mw_steal stolen; /* as it was when the sample began */
 };
 
-/* Samples of one measure: as many as are wished and the measure's share of time has room for, at
- * least `least`.  They are judged in batches of 200 ms or more, for steal is counted in ticks: one
- * that the hypervisor took time from is taken again.  So are, one by one, samples that the others
- * contradict (mw_calibrate_outlier), a quarter of them at most.  The range widens by what the
- * hypervisor took of a batch that was kept, and by what a sample of the middle waited for cores. */
+/* Samples of one measure: at least `least`, at most as many as are wished, as long as the
+ * measure's time lasts.  They are judged in batches of 200 ms or more, because steal is counted
+ * in ticks: a batch that the hypervisor took time from is taken again.  So are single samples
+ * that the others contradict (mw_calibrate_outlier), at most a quarter of them.  The range is
+ * widened by the time that the hypervisor took from a batch that was kept, and that a typical
+ * sample waited for cores. */
 struct mw_calibrate_samples {
-    /* The `number`th into values[]; false with *error stops. */
+    /* Takes sample `number` into values[]; false with *error stops. */
     bool (*take)(void *state, int number, double *values, GError **error);
     void *state;
-    int values;        /* of a sample, a measure each; at most MW_CALIBRATE_VALUES_MAX */
+    int values;        /* per sample, each for a measure; at most MW_CALIBRATE_VALUES_MAX */
     int wished, least; /* 0: c->rounds; 1 */
-    int kinds;         /* that samples are of in turn; 0: one */
-    bool together;     /* ranks meet in each: all take as many */
-    bool rates;        /* values are of mw_calibrate_quiet_rate */
-    /* The first, where it was measured before; NULL: not.  take() is asked for it, too. */
+    int kinds;         /* of samples, which take turns; 0: one */
+    bool together;     /* ranks meet in each sample: all take as many */
+    bool rates;        /* values come from mw_calibrate_quiet_rate */
+    /* The first sample, if it was measured before, or NULL.  take() is called for it too. */
     const struct mw_calibrate_first *first;
 };
 bool mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_samples *samples,
                                struct mw_measure *measures, GError **error);
 
-/* A rate at each of several sizes: every second one first, then those between, as far as the part's
- * time goes; where the first waited for cores, the largest before smaller ones, which tell least.
- * Sizes whose least sample would take more than half of what is left are left out. Those that
- * others contradict are measured again (calibrate/curve.c), in a part of their own. */
+/* A rate at each of several sizes: first every second one, then those between, as long as the
+ * part's time lasts.  If the first ones waited for cores, large sizes come before small ones, which
+ * say least.  A size is left out if its smallest sample would take more than half of the time that
+ * is left.  Sizes that others contradict are measured again (calibrate/curve.c), in a part of their
+ * own. */
 struct mw_calibrate_curve {
     int points;
     const double *dims;
-    double (*units)(const void *state, int point); /* of the least sample, warming up included */
+    double (*units)(const void *state, int point); /* of the smallest sample, with warming up */
     bool (*measure)(void *state, int point, struct mw_measure *rate, GError **error);
     void *state;
-    bool flops; /* are the units */
+    bool flops; /* units are FLOPs */
     const char *what;
     enum mw_calibrate_part again;
-    bool *contradicts; /* set of points that are left out for it */
+    bool *contradicts; /* set for points that are left out because others contradict them */
 };
-/* What the other sizes say that a point's rate is at least; 0: nothing. */
+/* A lower bound of a point's rate by the other sizes; 0: there is none. */
 double mw_calibrate_least_rate(const struct mw_calibrate_curve *curve,
                                const struct mw_measure *rates, int point);
 bool mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                              struct mw_measure *rates, GError **error);
-/* The two halves of it, for several curves that share a part: so many points are to be measured
- * behind these; then each is held to itself.  The caller closes the part `again`. */
+/* The two halves of mw_calibrate_take_curve, for several curves that share a part: `behind` more
+ * points will be measured after these; then each curve is checked.  The caller closes the part
+ * `again`. */
 bool mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                               struct mw_measure *rates, int behind, GError **error);
-/* Seconds of so many units, by the measured points: what the least work took to start, and the
- * units at the fastest rate that was seen; 0: none was measured.  A small work that waits for cores
- * says nothing of a large one's rate. */
+/* Predicts the seconds of a work from the measured points: the start of the smallest work, and its
+ * units at the fastest rate; 0: none was measured.  A small work that waits for cores says nothing
+ * of a large one's rate. */
 struct mw_calibrate_pace {
     double start_s, rate;
 };
-/* Points in rising order; by the slow end of the range, for others may have the cores again. */
+/* Takes points in rising order, at the slow end of their range: others may take the cores again. */
 void mw_calibrate_pace_add(struct mw_calibrate_pace *pace, double units,
                            const struct mw_measure *rate);
-/* Of FLOPs: the rate is at least half of what one thread tells of all, on the cores that it had. */
+/* For FLOPs: the rate is at least half of that of one thread times the cores that were free. */
 void mw_calibrate_pace_of_cores(struct mw_calibrate_pace *pace, const struct mw_calibrator *c);
 double mw_calibrate_pace_s(const struct mw_calibrate_pace *pace, double units);
-/* Whether a work of so many units is short enough for so many seconds.  What the start alone takes
- * of them a smaller one takes too: then half of them are the units'. */
+/* Whether a work of this many units fits into this many seconds.  If the start alone exceeds them,
+ * a smaller work would too: then the units may take half of them. */
 bool mw_calibrate_pace_fits(const struct mw_calibrate_pace *pace, double units, double seconds);
 bool mw_calibrate_measure_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                                 struct mw_measure *rates, GError **error);
-/* Of all figures, at the end: sizes that were not measured, and a layer smaller than wished, are at
- * least as fast as what they cost to start and the fastest measured work tell.  A size with under
- * half of a smaller one's rate is left out. */
+/* Completes all figures at the end: sizes that were not measured, and a layer smaller than wished,
+ * are at least as fast as their start and the fastest measured work imply.  Leaves out a size with
+ * less than half the rate of a smaller one. */
 void mw_calibrate_bound(struct mw_calibration *measured);
-/* Of products, in FLOPs, by those measured so far. */
+/* The pace of products, in FLOPs, by those measured so far. */
 struct mw_calibrate_pace mw_calibrate_products_pace(const struct mw_calibrator *c,
                                                     const struct mw_calibration *out);
 
-/* Sizes that there is time for, by the pace of products: of products beside other works, c->beside;
- * of the layer, in *out. */
+/* Choose sizes that there is time for, by the pace of products: c->beside for products beside other
+ * works, and the layer's in *out. */
 bool mw_calibrate_choose_beside(struct mw_calibrator *c, const struct mw_calibration *out,
                                 GError **error);
 bool mw_calibrate_choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq,
                                GError **error);
 
-/* A part of an arena, on a 64-byte border; *at moves on, back to the start where there is no room.
- */
+/* A piece of an arena at a multiple of 64 bytes; *at moves on, and back to the start at the end. */
 void *mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes);
 
 /* Units of work: `run` does a piece and returns its units. */
@@ -261,33 +263,33 @@ struct mw_calibrate_work {
     enum mw_calibrate_lane lane;
 };
 
-/* Units a second, repeated for at least `seconds`.  Where the device queues ops `run` only queues a
- * piece; enough of them are, and the time is the device's own. */
+/* Units per second, repeated for at least `seconds`.  If the device queues ops, `run` only queues a
+ * piece; enough pieces are queued, and the device's own clock counts. */
 double mw_calibrate_rate(const struct mw_calibrate_work *work, double seconds);
-/* A piece: what is needed once is there then. */
+/* Does one piece, so that what is needed once has been made. */
 void mw_calibrate_once(const struct mw_calibrate_work *work);
 
 /* --- works of a device with queues --- */
 bool mw_calibrate_queues(const struct mw_calibrate_work *work);
 double mw_calibrate_queued_rate(const struct mw_calibrate_work *work, double seconds);
 void mw_calibrate_queued_once(const struct mw_calibrate_work *work);
-/* Seconds of so many pieces, behind one more in which the ranks meet: what ranks do together they
- * do equally often. */
+/* Seconds of this many pieces, after one more in which the ranks meet: ranks do what they do
+ * together equally often. */
 double mw_calibrate_counted_s(const struct mw_calibrate_work *work, int pieces);
-/* Seconds from a copy of next to nothing to the next, in the other direction's lane, which waits
- * for it. */
+/* Seconds from one tiny copy to the next, in the lane of the other direction, which waits for
+ * it. */
 double mw_calibrate_chain_s(struct mw_calibrator *c, int count);
 
-/* The same where nothing is queued; and the rate of the fastest piece. */
+/* The same without queues; also the rate of the fastest piece. */
 double mw_calibrate_rate_of_pieces(const struct mw_calibrate_work *work, double seconds,
                                    double *fastest);
 
-/* Of a sample's time, its threads together: one that waited more for cores is disturbed. */
+/* A sample is disturbed if its threads waited for cores for more than this fraction of its time. */
 #define MW_CALIBRATE_WAITED 0.05
-/* Of the cores, that threads had on average: where they had less, others have them. */
+/* If threads had less than this fraction of the cores on average, others have them. */
 #define MW_CALIBRATE_LEFT 0.9
-/* Alone on the machine.  A sample in which a thread waited for a core that others had is
- * taken again, as long as patience_s lasts; the least disturbed one counts. */
+/* The rate alone on the machine.  A sample in which a thread waited for a core is taken again, as
+ * long as patience_s lasts; the least disturbed one counts. */
 double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
                                double seconds);
 /* Samples of it. */
@@ -295,28 +297,28 @@ struct mw_measure mw_calibrate_measure(struct mw_calibrator *c,
                                        const struct mw_calibrate_work *work, double seconds);
 /* Seconds of processor time of all threads. */
 double mw_calibrate_used_s(void);
-/* A thread beside this one, to be joined; NULL where there is none: a work has failed. */
+/* Starts a thread beside this one, to be joined; NULL: none could be started, the work fails. */
 GThread *mw_calibrate_thread(struct mw_calibrator *c, GThreadFunc run, void *data);
 /* Two works at once, each in a thread of its own. */
 void mw_calibrate_rates(struct mw_calibrator *c, const struct mw_calibrate_work works[2],
                         double seconds, double rates[2]);
 
-/* What two works keep of their speeds alone, side by side, added up: 1 to 2. */
+/* The sum of the fractions of their speeds alone that two works keep side by side: 1 to 2. */
 struct mw_calibrate_pair {
     struct mw_calibrator *c;
     struct mw_calibrate_work works[2];
 };
 bool mw_calibrate_duplex(struct mw_calibrate_pair *pair, struct mw_measure *duplex, GError **error);
 
-/* The share of the compute that a work takes beside products, both at the parts `x` (of products)
- * and `y` of their speeds alone. */
+/* The share of the compute that a work takes beside products, if products run at the fraction `x`
+ * of their speed alone and the work at `y`. */
 double mw_calibrate_felt(const struct mw_calibrator *c, double x, double y);
 
-/* A product on the device, queued where it queues. */
+/* A product on the device, queued if the device queues. */
 void mw_calibrate_multiply(struct mw_calibrator *c, const struct mw_product *product, void *to,
                            const uint16_t *a, const uint16_t *b, const uint16_t *bias);
 
-/* Products of the size of a small layer's, to run beside other things; a product a call. */
+/* Products of the size of a small layer's, to run beside other works; one product per call. */
 struct mw_calibrate_products {
     struct mw_calibrator *c;
     int64_t at;
@@ -331,8 +333,8 @@ struct mw_calibrate_copies {
 };
 struct mw_calibrate_work mw_calibrate_copies_work(struct mw_calibrate_copies *copies); /* bytes */
 
-/* Requests of `bytes`, one after the other, round and round in the half of the file that is the
- * direction's.  An error is kept, and no more is moved. */
+/* Requests of `bytes`, one after the other, round and round in the direction's half of the file.
+ * After an error, which is kept, nothing more is moved. */
 struct mw_calibrate_mover {
     struct mw_calibrator *c;
     enum mw_nvme_direction direction;
@@ -341,12 +343,12 @@ struct mw_calibrate_mover {
 };
 double mw_calibrate_move(void *mover); /* bytes; a struct mw_calibrate_mover */
 
-/* Names the files on the drives, with the rank's number behind it. */
+/* What the names of the files on the drives begin with; the rank's number follows. */
 #define MW_CALIBRATE_STEM "memwall-calibrate-"
-/* Removes such files of this user's that no process is at. */
+/* Removes such files of this user that no process uses. */
 void mw_calibrate_remove_left(const char *directory);
 
-/* Sets c->move_bytes, of which a window has some at this rate. */
+/* Sets c->move_bytes so that a window has several transfers at this rate. */
 void mw_calibrate_choose_move(struct mw_calibrator *c, double bytes_per_s);
 bool mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
@@ -358,14 +360,14 @@ int mw_calibrate_rank(const struct mw_calibrator *c);
 /* data[i] = the sum over all ranks. */
 bool mw_calibrate_sum(struct mw_calibrator *c, double *data, int count, GError **error);
 bool mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
-/* The same between devices that are apart. */
+/* The same between devices with memory of their own. */
 bool mw_calibrate_fabric(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
-/* Every rank's figures into those of the machine. */
+/* Unites all ranks' figures into those of the machine. */
 bool mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 
 /* The parts, each in its own file. */
 bool mw_calibrate_open_device(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
-/* What the device's memory holds beside the arena, when all else has run. */
+/* Measures what the device's memory holds beside the arena, after all else has run. */
 bool mw_calibrate_memory_beside(struct mw_calibrator *c, struct mw_calibration *out,
                                 GError **error);
 void mw_calibrate_close_device(struct mw_calibrator *c);
@@ -378,15 +380,15 @@ bool mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *ou
 void mw_calibrate_close_drives(struct mw_calibrator *c);
 bool mw_calibrate_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_shares(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
-/* Whether the machine is as fast as it was: the first works again.  Last. */
+/* Measures the first works again, last of all: whether the machine is as fast as it was. */
 bool mw_calibrate_drift(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
-/* Products of one of the sizes, as they were measured first; likewise the host's update. */
+/* Measure products of one size, and the host's update, as at first. */
 bool mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out, int point,
                                  struct mw_measure *flops, GError **error);
 struct mw_measure mw_calibrate_update_again(struct mw_calibrator *c);
-/* Seconds that a kernel with next to nothing to do takes: of its least disturbed samples. */
+/* Seconds of a kernel that has almost nothing to do, by its least disturbed samples. */
 struct mw_measure mw_calibrate_launch(struct mw_calibrator *c);
-/* Seconds of all shapes of a size, at the rate that was measured; 0: it was not. */
+/* Seconds of all shapes of a size, at the measured rate; 0: it was not measured. */
 double mw_calibrate_products_s(const struct mw_calibration *out, int point);
 
 /* Memory-bound operators of one layer over `rows` tokens of `columns`, forward twice (recompute)
@@ -394,8 +396,8 @@ double mw_calibrate_products_s(const struct mw_calibration *out, int point);
 double mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns);
 double mw_calibrate_layer_bytes(int64_t rows, int64_t columns);
 
-/* Of a device that is apart: rates without what the planner counts beside them, when all is
- * measured. */
+/* For a device with memory of its own, when all is measured: removes from the rates what the
+ * planner counts separately. */
 void mw_calibrate_net(const struct mw_calibrator *c, struct mw_calibration *out);
 
 #endif
