@@ -1,9 +1,8 @@
 /*
- * What the fastest works say of those that were not measured.
+ * Bounds the rates of works that were not measured by the fastest ones that were.
  *
- * A work takes what it costs to start, and its FLOPs at the machine's peak (the roofline of
- * calibrate/curve.c): so a rate that waits for cores held down at small sizes says nothing of
- * larger ones, and is not theirs.
+ * A work takes its start, and its FLOPs at the machine's peak (the roofline of calibrate/curve.c).
+ * So a small size that was slow because it waited for cores does not bound larger ones.
  */
 #include <math.h>
 
@@ -11,7 +10,7 @@
 
 /* Attention may leave out the half of its products that a causal mask hides, counted or not. */
 #define ATTENTION_PART 0.5
-/* What a full cache costs at most (calibrate/curve.c). */
+/* The largest loss by a full cache (calibrate/curve.c). */
 #define KEPT 0.5
 
 static double
@@ -25,7 +24,7 @@ best_of(const struct mw_measure *rates, int points)
     return best;
 }
 
-/* `times` the work of one of this rate: the start is there once. */
+/* The rate of `times` as much work: the start is counted once. */
 static double
 grown(double rate, double times, double peak)
 {
@@ -82,8 +81,8 @@ raise_products(struct mw_calibration *m, struct peak peak)
     raise_points(work, m->matmul_flops, m->points, peak);
 }
 
-/* Sequences that are shorter than a piece's tokens are several: its work grows with their length,
- * and only then with the square of it. */
+/* A piece has several sequences if they are shorter than its tokens: then its work grows with their
+ * length, and only for longer ones with its square. */
 static void
 raise_attention(struct mw_calibration *m, struct peak products)
 {
@@ -104,7 +103,7 @@ raise_attention(struct mw_calibration *m, struct peak products)
         raise_points(work, m->attention_flops, m->attention_points, peak);
 }
 
-/* However wide the ranges are: half of a smaller one's rate is no property of the machine. */
+/* However wide the ranges are, half of a smaller size's rate is no property of the machine. */
 static void
 leave_out_slow(struct mw_calibration *m, struct mw_measure *rates, int points, bool *contradicts)
 {
@@ -123,7 +122,7 @@ leave_out_slow(struct mw_calibration *m, struct mw_measure *rates, int points, b
     }
 }
 
-/* A layer that had to be small starts as many kernels as a large one. */
+/* A small layer starts as many kernels as a large one. */
 static void
 raise_layer(struct mw_calibration *m, struct peak peak)
 {

@@ -1,9 +1,9 @@
-/* Time: what each part may take of it, and who says so. */
+/* Divides the time among the parts. */
 #include <math.h>
 
 #include "calibrate/internal.h"
 
-/* Which machines have the part, and its weight: seconds of sixty, about. */
+/* Which machines have the part, and its weight: its seconds out of sixty, roughly. */
 static const struct {
     double weight;
     enum { ALWAYS, APART, NOT_APART, RANKS, RANKS_APART } where;
@@ -60,7 +60,7 @@ mw_calibrate_budget_open(struct mw_calibrator *c, double seconds)
     c->budget.end_s = c->budget.until_s = mw_calibrate_now_s() + seconds;
 }
 
-/* What earlier parts did not need goes to those that come. */
+/* Time that earlier parts did not need goes to later ones. */
 static double
 part_s(const struct mw_calibrator *c, enum mw_calibrate_part part)
 {
@@ -95,7 +95,7 @@ mw_calibrate_least(struct mw_calibrator *c, double *value, GError **error)
     return true;
 }
 
-/* Windows of a measure, at least: two works alone and both at once, twice. */
+/* Windows per measure, at least: two works alone and both at once, twice. */
 #define WINDOWS 6
 #define WINDOW_SHORT_S 0.03
 

@@ -1,4 +1,4 @@
-/* The order of the measurements, and what they all need. */
+/* Runs the measurements in their order, with what they all need. */
 #include "calibrate/calibrate.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@
 #define WINDOW_LEAST_S 0.1
 #define QUICK_WINDOW_S 0.01
 
-/* As a run's: ranks of one machine share its cores. */
+/* As in a run, ranks of one machine share its cores. */
 static int
 team(const struct mw_ranks *ranks)
 {
@@ -99,7 +99,7 @@ mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes)
     return arena->base + place;
 }
 
-/* This thread's team, and that of one beside it. */
+/* This thread's team, and that of a thread beside it. */
 static bool
 has_threads(const struct mw_calibrator *c, GError **error)
 {
@@ -126,7 +126,7 @@ measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
            mw_calibrate_good(c, error) && mw_calibrate_memory_beside(c, out, error);
 }
 
-/* More time buys more samples, less of it shorter windows. */
+/* With more time there are more samples, with less time shorter windows. */
 static void
 plan_time(struct mw_calibrator *c, struct mw_calibration *out)
 {

@@ -1,4 +1,5 @@
-/* Copies between host and device: one way, both, of all ranks at once; from one lane to another. */
+/* Measures copies between host and device: in one direction, in both, of all ranks at once, and
+ * from one lane to another. */
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ struct turns {
     GMutex mutex;
     GCond changed;
     int turn, taken, wished;
-    double until_s; /* where cores are not to be had, fewer are taken */
+    double until_s; /* fewer if cores are busy */
 };
 
 #define TURNS_LEAST 10
@@ -107,7 +108,7 @@ measure_latency(struct mw_calibrator *c, struct mw_measure *latency_s, GError **
 
 /* --- rates ----------------------------------------------------------------------------------- */
 
-/* One way alone, the ranks in turn, and all of them at once. */
+/* One direction alone: the ranks in turn, then all of them at once. */
 static bool
 measure_way(struct mw_calibrate_copies *copies, struct mw_measure *alone,
             struct mw_measure *at_once, GError **error)

@@ -1,13 +1,12 @@
 /*
- * A rate over size: which sizes are measured, and what they say of one another.
+ * Measures a rate over size: chooses the sizes, and compares them with each other.
  *
  * Rates rise with the size of a work to one top, where the machine's bounds are reached (the
- * roofline of Williams, Waterman and Patterson, CACM 52(4), 2009), and may fall behind it, when
- * caches no longer help: a size that is slower than a smaller one and a larger one is a dent, that
- * part of a closing over sizes which the closing fills (Serra, Image Analysis and Mathematical
- * Morphology, 1982).  And a work takes no longer than a larger one of its kind.  What other
- * programs do to a team of threads makes dents that no number of samples shows, when they last as
- * long as the samples do.
+ * roofline of Williams, Waterman and Patterson, CACM 52(4), 2009), and may fall after it, when
+ * caches no longer help.  A size that is slower than both a smaller and a larger one is a dent:
+ * what a closing over sizes would fill (Serra, Image Analysis and Mathematical Morphology, 1982). 
+ * And a work takes no longer than a larger one of its kind.  Other programs that disturb a team of
+ * threads for as long as the samples last make dents that no number of samples would show.
  */
 #include <math.h>
 
@@ -53,7 +52,7 @@ mw_calibrate_pace_fits(const struct mw_calibrate_pace *pace, double units, doubl
     return work_s <= fmax(seconds - pace->start_s, seconds / 2);
 }
 
-/* Seconds of the least sample; 0: nothing is known. */
+/* Seconds of the smallest sample; 0: not known. */
 static double
 least_s(const struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
         const struct mw_measure *rates, int point)
@@ -73,7 +72,7 @@ take_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
 {
     double left_s = c->budget.until_s - mw_calibrate_now_s();
     double others_s =
-        c->peak_flops > 0 ? 0 : left_s / 2; /* the largest tells more than all smaller ones */
+        c->peak_flops > 0 ? 0 : left_s / 2; /* the largest size says more than all smaller ones */
     double take = least_s(c, curve, rates, point) <= left_s - others_s || point == 0;
 
     c->budget.measures = left;
@@ -84,7 +83,7 @@ take_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
 
 /* --- contradictions -------------------------------------------------------------------------- */
 
-/* The fastest of points from `from` on by `step`, at the slow end of its range; 0: none. */
+/* The fastest of every `step`th point from `from` on, at the slow end of its range; 0: none. */
 static double
 fastest(const struct mw_measure *rates, int points, int from, int step)
 {
@@ -118,7 +117,7 @@ told_for_sure(const struct mw_calibrate_curve *curve, const struct mw_measure *r
     return fmax(fmin(below, above), told_by_time(curve, rates, point));
 }
 
-/* The largest has no larger one to be held to: only to the one below it. */
+/* The largest size can be compared only with the one below it. */
 static double
 told_by_neighbour(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
 {
@@ -141,7 +140,7 @@ mw_calibrate_least_rate(const struct mw_calibrate_curve *curve, const struct mw_
     return fmax(told_for_sure(curve, rates, point), below);
 }
 
-/* How many times slower than it can be; 0: it agrees with the others, or was not measured. */
+/* Factor by which it is slower than possible; 0: it agrees with the others, or was not measured. */
 static double
 contradiction(double told, const struct mw_measure *rate)
 {
@@ -171,7 +170,7 @@ find_worst(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
     return true;
 }
 
-/* What disturbs makes slower: the faster one is nearer to the truth. */
+/* Disturbances only make slower: the faster one is closer to the truth. */
 static bool
 measure_again(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
               struct mw_measure *rates, int point, GError **error)
@@ -220,7 +219,7 @@ take_contradicting_again(struct mw_calibrator *c, const struct mw_calibrate_curv
     return true;
 }
 
-/* Where one rank leaves it out, all do: a figure of the machine is one of all ranks. */
+/* If one rank leaves it out, all do: a figure of the machine is one of all ranks. */
 static bool
 settle_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
              struct mw_measure *rates, int point, GError **error)
@@ -241,7 +240,7 @@ settle_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
     return true;
 }
 
-/* The worst first: what is left out contradicts nobody. */
+/* The worst first: a point that is left out contradicts no other. */
 static bool
 settle(struct mw_calibrator *c, const struct mw_calibrate_curve *curve, struct mw_measure *rates,
        GError **error)

@@ -1,4 +1,4 @@
-/* The device that is measured, and how much is done on it at once. */
+/* Opens the device that is measured, and chooses the sizes for it. */
 #include "calibrate/internal.h"
 
 #define KIB (INT64_C(1) << 10)
@@ -26,7 +26,7 @@ static const struct mw_calibrate_scale cores = {
     .product_points = G_N_ELEMENTS(cores_sizes),
     .beside = 768,
     .product_s = 4e-3,
-    .launch_s = 1e-3, /* less than a scheduler's slice: some have no wait in them */
+    .launch_s = 1e-3, /* shorter than a scheduler's slice: some pieces contain no wait */
     .rows = 1024,
     .columns = 768,
     .loss_rows = 128,
@@ -102,7 +102,7 @@ mw_calibrate_scale(bool is_apart, bool quick)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Numbers of about 1/64: nothing overflows, and no drive makes them smaller. */
+/* Numbers of about 1/64, which neither overflow nor become zero. */
 static void
 fill(const struct mw_arena *arena, enum mw_dtype dtype)
 {
@@ -167,7 +167,7 @@ pin(struct mw_calibrator *c, GError **error)
     return c->memory.pinned;
 }
 
-/* A rank that sees one device alone has that one. */
+/* A rank that sees a single device has that one. */
 static void
 describe(struct mw_calibrator *c, struct mw_calibration *out)
 {

@@ -1,10 +1,10 @@
 /*
- * Whether the machine is at the end as fast as it was at first: the first works again.
+ * Measures the first works again at the end: whether the machine is as fast as it was.
  *
  * A hypervisor that throttles, a processor that gets hot, or a neighbour that comes or goes changes
- * all rates alike, so that they contradict one another nowhere.  Which of the two speeds lasts is
- * not known: ranges reach to both.  A change that lasts from before the first sample until after
- * the last one does not show.
+ * all rates alike, so that no rate contradicts another.  Nobody knows which of the two speeds will
+ * last, so ranges reach to both.  A change that begins before the first sample and ends after the
+ * last one cannot be seen.
  */
 #include <math.h>
 
@@ -82,7 +82,7 @@ widen_all(struct mw_calibration *out)
 
 /* --- the works ------------------------------------------------------------------------------- */
 
-/* All ranks together: they have one speed. */
+/* All ranks together: they have the same speed. */
 static bool
 add_up(struct mw_calibrator *c, struct mw_measure *m, GError **error)
 {

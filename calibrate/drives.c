@@ -1,4 +1,4 @@
-/* The drives' file, and which block size and depth to use. */
+/* Makes the drives' file, and chooses block size and depth. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -47,7 +47,7 @@ find_room(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError 
     return true;
 }
 
-/* Half of what is free at most, for all ranks.  Too little is for the tier to refuse, with its
+/* At most half of the free space, for all ranks.  If that is too little the tier refuses it, with
  * numbers. */
 static int64_t
 file_bytes(const struct mw_calibrator *c, const struct mw_calibration_drives *drives)
@@ -106,8 +106,8 @@ tell_notices(const struct mw_calibrator *c, struct mw_calibration_drives *drives
     }
 }
 
-/* Blocks that were reserved but never written are slower to write, and read as zeros: all of the
- * file is written first, or as much of it as there is time for. */
+/* Blocks that were reserved but never written are slower to write, and read as zeros.  So the file
+ * is written first, as much of it as there is time for. */
 static bool
 write_region(struct mw_calibrator *c, GError **error)
 {
@@ -133,7 +133,7 @@ write_region(struct mw_calibrator *c, GError **error)
     return true;
 }
 
-/* Seconds to read and to write a byte; the best of some, of one where there is no time. */
+/* Seconds to read and to write a byte: the best of several, or a single one if time is short. */
 static bool
 time_setting(struct mw_calibrator *c, double *seconds, GError **error)
 {
@@ -215,7 +215,7 @@ pick(struct mw_calibrator *c, struct mw_calibration_drives *drives, struct setti
     return true;
 }
 
-/* The file is kept from one opening to the next, and goes in any case. */
+/* The file is kept between openings, and removed in the end. */
 void
 mw_calibrate_close_drives(struct mw_calibrator *c)
 {

@@ -1,5 +1,5 @@
-/* Collectives of devices that are apart, by the backend's own: by size, by kind, and beside
- * products. */
+/* Measures the backend's collectives between devices with memory of their own: by size, by kind,
+ * and beside products. */
 #include <math.h>
 
 #include "calibrate/internal.h"
@@ -11,7 +11,7 @@
 #define STREAM 0
 #define PIECES 4
 #define PIECES_MAX 4096
-/* Of the time that collectives take: products beside them are timed in it. */
+/* Fraction of the time of collectives in which products beside them are timed. */
 #define INSIDE 0.7
 
 struct collective {
@@ -29,7 +29,7 @@ part_of(const struct collective *it)
                                   .shard_elements = shard};
 }
 
-/* What a rank passes on (docs/MODEL.md 7.5 to 7.7). */
+/* Bytes that a rank passes on (docs/MODEL.md 7.5 to 7.7). */
 static double
 passed_on(const struct collective *it)
 {
@@ -161,7 +161,7 @@ curve_of(struct sizes *sizes, struct mw_calibration *out)
                                        .contradicts = out->collective_contradicts[sizes->kind]};
 }
 
-/* All kinds first, for what is measured again comes behind them. */
+/* All kinds first, because repeated measurements come after them. */
 static bool
 measure_kinds(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {

@@ -14,7 +14,7 @@ by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of sorted samples; linear between neighbours. */
+/* A percentile of sorted samples, linear between neighbours. */
 static double
 percentile(const double *samples, int count, double part)
 {
@@ -117,7 +117,7 @@ mw_measure_clamp(struct mw_measure *measure, double least, double most)
 
 /* --- curves ---------------------------------------------------------------------------------- */
 
-/* On a line between the two, by the logarithm of the size; as wide as both. */
+/* On a line between the two over the logarithm of the size; its range covers both. */
 static struct mw_measure
 between(const double *dims, const struct mw_measure *rates, int below, int above, int point)
 {

@@ -1,4 +1,4 @@
-/* One layer, forward and backward: its memory-bound operators by themselves, and all of it. */
+/* Measures one layer, forward and backward: its memory-bound operators alone, and the whole. */
 #include <math.h>
 
 #include "calibrate/internal.h"
@@ -173,7 +173,7 @@ attention_of(const struct layer *l, int64_t seq)
                                  .scale = 0.125f};
 }
 
-/* docs/MODEL.md 3.1 and 3.2, attention whole: 6 a weight, 14 a pair of tokens. */
+/* docs/MODEL.md 3.1 and 3.2, with whole attention: 6 per weight, 14 per pair of tokens. */
 static double
 layer_flops(int64_t rows, int64_t seq, int64_t columns)
 {
@@ -286,7 +286,7 @@ struct attended {
     struct mw_attention shape;
 };
 
-/* Forward, forward again as recompute, and backward: 4, 4 and 10 FLOPs a pair and column. */
+/* Forward, recompute and backward: 4, 4 and 10 FLOPs per pair and column. */
 static double
 run_attention(void *data)
 {

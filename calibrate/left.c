@@ -1,4 +1,4 @@
-/* What a calibration that was killed left on the drives. */
+/* Removes what a killed calibration left on the drives. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "calibrate/internal.h"
 #include "exec/nvme/internal.h"
 
-/* Who measures holds the lock that the file's stem names (exec/nvme/nvme.h): then it is in use. */
+/* A process that measures holds the lock that the file's stem names (exec/nvme/nvme.h). */
 static void
 remove_unused(const char *directory, int folder, const char *name, int rank)
 {
@@ -22,7 +22,7 @@ remove_unused(const char *directory, int folder, const char *name, int rank)
     mw_nvme_lock_release(&lock);
 }
 
-/* "memwall-calibrate-RANK-IofN.data", and nothing behind it. */
+/* "memwall-calibrate-RANK-IofN.data", and nothing after it. */
 static bool
 rank_of(const char *name, int *rank)
 {

@@ -1,4 +1,4 @@
-/* Matrix products by shape: what a linear layer computes forward and backward. */
+/* Measures matrix products by shape: those of a linear layer, forward and backward. */
 #include <math.h>
 
 #if defined(_OPENMP)
@@ -16,7 +16,7 @@ static const double shapes[][3] = {{1, 1, 1}, {1, 2, 0.5}, {2, 0.5, 1}, {1, 0.5,
 struct linear {
     struct mw_calibrator *c;
     int64_t tokens, outputs, inputs;
-    int64_t at; /* operands move through the arena: a step's are not in the caches either */
+    int64_t at; /* operands move through the arena: those of a step are not in the caches either */
     bool ready;
 };
 
@@ -79,7 +79,7 @@ struct sized {
     struct linear shapes[G_N_ELEMENTS(shapes)];
 };
 
-/* The shapes in turn.  A first piece makes ready and warms up where there is time for it. */
+/* The shapes take turns.  If there is time, a first piece prepares and warms up. */
 static bool
 take_shape(void *data, int number, double *rate, GError **error)
 {
@@ -122,7 +122,8 @@ units_of(const void *data, int point)
 /* A team that waits for cores is slow out of all proportion, and one thread alone is not: pieces of
  * its products are shorter than a scheduler's slice.  All cores are as fast as so many of it at
  * most, and where two of them are threads of one core, half as fast at least. */
-#define ONE_SIZE 320 /* that of no other product: the library makes it for a thread */
+#define ONE_SIZE 320 /* a size of no other product, as the library compiles it for a number of
+                      * threads */
 #define ONE_PIECES 5 /* in which it did not wait */
 #define ONE_MOST_S 0.5
 
@@ -230,7 +231,7 @@ mw_calibrate_products_pace(const struct mw_calibrator *c, const struct mw_calibr
     return pace;
 }
 
-/* Beside other works: the largest of which a window has some. */
+/* Beside other works: the largest size of which a window has several. */
 bool
 mw_calibrate_choose_beside(struct mw_calibrator *c, const struct mw_calibration *out,
                            GError **error)

@@ -1,4 +1,4 @@
-/* What memory bounds: operators of the device, passes of the host. */
+/* Measures what memory bounds: operators of the device, passes of the host. */
 #include <math.h>
 
 #include "calibrate/internal.h"
@@ -102,7 +102,7 @@ run_norm(void *data)
     return 2 * (double)p->params;
 }
 
-/* The optimizer where it stays on a device that is apart. */
+/* The optimizer, if it stays on a device with memory of its own. */
 static double
 run_device_update(void *data)
 {

@@ -1,6 +1,6 @@
-/* What is left of the rates of a device that is apart when the other terms of docs/MODEL.md 7.2 are
- * taken off: an op takes launches, bytes and FLOPs one after the other, and a measured time has
- * them all.  Cores begin a kernel in no time: their rates stay as they are. */
+/* Removes the other terms of docs/MODEL.md 7.2 from the rates of a device with memory of its own:
+ * an op takes launches, bytes and FLOPs one after the other, and a measured time contains them all.
+ * Cores start a kernel in no time, so their rates stay as they are. */
 #include <math.h>
 
 #include "calibrate/internal.h"

@@ -1,10 +1,10 @@
-/* Works of a device that queues ops: timed by when it began and ended them. */
+/* Times works of a device that queues ops, by the device's own clock. */
 #include "calibrate/internal.h"
 
-/* An op has pieces for so long: what an op costs the host is little beside it. */
+/* An op has pieces for this long, beside which its cost on the host is small. */
 #define OP_S 4e-3
 #define PIECES_MAX 1024
-/* The device goes on with one while the host queues the other. */
+/* The device works on one while the host queues the other. */
 #define OPS_AHEAD 2
 /* Behind those of the lanes. */
 #define CHAIN_TICKETS ((MW_CALIBRATE_COLLECTIVE + 1) * OPS_AHEAD)
@@ -77,7 +77,7 @@ note_done(void *data, int64_t start_ns, int64_t end_ns, GError *error)
     g_mutex_unlock(&flow->mutex);
 }
 
-/* An op ends with an error of a kernel in it, too. */
+/* An error of a kernel ends its op too. */
 static bool
 end_op(struct flow *flow, GError **error)
 {
@@ -99,7 +99,7 @@ end_op(struct flow *flow, GError **error)
     return false;
 }
 
-/* Units of an op of so many pieces, behind `after` if that is a ticket. */
+/* Units of an op with this many pieces, after `after` if that is a ticket. */
 static double
 queue_op(struct flow *flow, uint32_t ticket, const uint32_t *after, int pieces)
 {
@@ -197,7 +197,7 @@ run_small(void *data)
     return 1;
 }
 
-/* Something that lasts goes first: the host has queued the chain when it begins. */
+/* A long work goes first, so that the host has queued the chain before it begins. */
 static double
 time_chain(struct flow flows[2], int count)
 {

@@ -1,11 +1,11 @@
 /*
- * Works alone on the machine, where other programs have its cores.
+ * Estimates the rate of a work alone on the machine while other programs use its cores.
  *
- * A thread that waits for a core makes its whole team wait, so a sample may be slower out of all
- * proportion and never faster.  Samples that waited are taken again while there is patience.  Where
- * that does not help, two things tell what the machine does alone: the fastest piece of a sample,
- * as pieces are shorter than a scheduler's slice where works are small, and what is left of a
- * sample's time without what threads waited for on average, where they are longer.
+ * A thread that waits for a core makes its whole team wait, so a sample may be far too slow and is
+ * never too fast.  Samples that waited are taken again while patience lasts.  If that does not help
+ * there are two estimates: the fastest piece of a sample, because pieces of small works are shorter
+ * than a scheduler's slice; and, for longer pieces, a sample's time without the average wait of its
+ * threads.
  */
 #include <math.h>
 #include <sched.h>
@@ -83,7 +83,7 @@ find_team(struct mw_calibrator *c)
 #endif
 }
 
-/* Best effort: where it fails the sample is as it would have been. */
+/* Best effort: if it fails the sample is what it would have been. */
 static void
 keep_apart(const struct mw_calibrator *c, const cpu_set_t *all)
 {
@@ -135,7 +135,7 @@ take_sample(const struct mw_calibrator *c, const struct mw_calibrate_work *work,
     return s;
 }
 
-/* The part of the cores that threads had on average. */
+/* The fraction of the cores that threads had on average. */
 static double
 cores_left(const struct mw_calibrator *c, const struct sample *s)
 {

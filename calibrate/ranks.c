@@ -1,4 +1,4 @@
-/* Several ranks of one machine: what they measure between them, and their figures in one. */
+/* Several ranks of one machine: measures between them, and unites their figures. */
 #include <math.h>
 #include <string.h>
 
@@ -169,7 +169,7 @@ run_beside(void *data)
     return NULL;
 }
 
-/* All ranks run as many collectives; products go on until they are done. */
+/* All ranks run the same number of collectives; products go on until these are done. */
 static bool
 share_beside(struct collectives *large, double *share)
 {

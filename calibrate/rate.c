@@ -97,7 +97,7 @@ take_rate(void *data, int number, double *rate, GError **error)
     return true;
 }
 
-/* Of the time there is: a first piece, which warms caches up, that takes longer counts itself. */
+/* A first piece that warms up caches counts too if it takes longer than this part of the time. */
 #define LONG 0.3
 
 static double
@@ -140,8 +140,8 @@ mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *wo
     return measure;
 }
 
-/* Two begin at once.  Each goes on until both have had their time, so that neither is ever alone
- * in its own. */
+/* Two works begin at once.  Each goes on until both have had their time, so that neither is alone
+ * during its own. */
 struct pair {
     GMutex mutex;
     GCond changed;

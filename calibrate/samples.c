@@ -1,4 +1,4 @@
-/* Samples of a measure: how many, and which are taken again. */
+/* Takes the samples of a measure, and takes some again. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ struct taking {
     struct samples it;
 };
 
-/* Of ranks that meet in each sample, rank 0 says. */
+/* If ranks meet in each sample, rank 0 decides. */
 static bool
 decide(const struct taking *t, bool *yes, GError **error)
 {
@@ -103,7 +103,7 @@ struct batch {
     bool disturbed;
 };
 
-/* Where the first sample was measured before, the batch began with that. */
+/* If the first sample was measured before, the batch began with it. */
 static double
 begin_batch(struct taking *t, struct mw_steal *before)
 {
@@ -146,7 +146,7 @@ copy_batch(struct samples *to, const struct samples *from, int first, int count)
     memcpy(to->undisturbed + first, from->undisturbed + first, bytes);
 }
 
-/* Taken again while there is time, and the least stolen is kept. */
+/* Takes a batch again while there is time, and keeps the one with the least steal. */
 static bool
 take_batch(struct taking *t, GError **error)
 {
@@ -210,7 +210,7 @@ distance(const struct taking *t, int number, const double *values)
     return sum;
 }
 
-/* Ranks that meet in a sample take the same one again: rank 0's. */
+/* Ranks that meet in a sample take the same one again: the one that rank 0 chose. */
 static bool
 agree_on(const struct taking *t, int *number, GError **error)
 {
@@ -222,7 +222,7 @@ agree_on(const struct taking *t, int *number, GError **error)
     return true;
 }
 
-/* The one of the two that is nearer to the middle of all. */
+/* Keeps the one of the two that is closer to the median of all. */
 static bool
 take_again(struct taking *t, int number, GError **error)
 {

@@ -1,4 +1,4 @@
-/* What goes on beside matrix products, and how much of the cores it takes. */
+/* Measures which share of the cores works take beside matrix products. */
 #include <math.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ struct beside {
     int64_t first; /* parameter of the next piece */
 };
 
-/* Short beside a window, also where two teams are in each other's way. */
+/* Short compared with a window, even if two teams hinder each other. */
 #define PIECE_PARAMS (INT64_C(1) << 20)
 
 static double
@@ -65,7 +65,8 @@ run_update(void *data)
     return (double)params;
 }
 
-/* Beside products in the arena of a device that is not apart: both ends are the host's. */
+/* Beside products in the arena of a device that shares the host's memory: both ends are the
+ * host's. */
 static double
 run_copy(void *data)
 {
@@ -75,7 +76,7 @@ run_copy(void *data)
     return 1;
 }
 
-/* Units a second of what runs alone, and the part of the cores that it keeps busy. */
+/* Units per second of a work alone, and the fraction of the cores that it keeps busy. */
 static double
 alone_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work, double *busy)
 {
@@ -102,7 +103,7 @@ struct shared {
     int count;
 };
 
-/* Where the device is the host's cores nothing takes less of them than it is seen to use. */
+/* If the device is the host's cores, a work takes at least the share that it is seen to use. */
 static bool
 take_share(void *data, int number, double *share, GError **error)
 {
@@ -220,7 +221,7 @@ measure_transfers(struct mw_calibrator *c, struct mw_calibrate_products *product
     return good;
 }
 
-/* Of cores that are the device's and the host's. */
+/* For cores that are both device and host. */
 static bool
 measure_host(struct mw_calibrator *c, struct mw_calibrate_products *products,
              struct mw_calibration *out, GError **error)
@@ -238,7 +239,7 @@ measure_host(struct mw_calibrator *c, struct mw_calibrate_products *products,
                          1.0 / c->cores, &out->copy_share, error);
 }
 
-/* Of a device whose copies are lanes of their own, in both directions. */
+/* For a device whose copies have lanes of their own, in both directions. */
 static bool
 measure_copies(struct mw_calibrator *c, struct mw_calibrate_products *products,
                struct mw_calibration *out, GError **error)

@@ -1,4 +1,5 @@
-/* How fast the drives move what a run moves: requests one after the other in each direction. */
+/* Measures how fast the drives do a run's transfers: requests one after the other in each
+ * direction. */
 #include <math.h>
 
 #include "base/error.h"
@@ -48,7 +49,7 @@ mw_calibrate_choose_move(struct mw_calibrator *c, double bytes_per_s)
 
 /* --- a direction: latency and rate ----------------------------------------------------------- */
 
-/* Seconds of a request of each size, by itself. */
+/* Seconds of a single request of each size. */
 static bool
 time_sizes(struct mw_calibrate_mover *m, const double *sizes, int count, double *seconds,
            GError **error)
@@ -67,7 +68,7 @@ time_sizes(struct mw_calibrate_mover *m, const double *sizes, int count, double 
 static const double sizes[] = {0.5 * MIB, 2.0 * MIB, 8.0 * MIB, 32.0 * MIB, 128.0 * MIB};
 #define QUICK_SIZES 3
 #define SIZES_LEAST 2
-#define FIRST_SIZE 1  /* where there is time for the larger ones */
+#define FIRST_SIZE 1  /* if there is time for the larger ones */
 #define SAMPLES 3     /* that there is time for, at least */
 #define SIZES_SUM 1.4 /* of all sizes, in the largest */
 
@@ -225,7 +226,7 @@ mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GErr
     int first = from >= 0 ? from : MAX(0, (int)rates->len - SUSTAINED_SPAN);
     for (int i = 0; i < first; i++)
         d->cache_bytes += (int64_t)(g_array_index(rates, double, i) * window_s);
-    for (guint i = 0; i < rates->len; i++) /* a rank's part: they are added up in the end */
+    for (guint i = 0; i < rates->len; i++) /* a rank's part; the parts are added up in the end */
         g_array_index(rates, double, i) /= mw_calibrate_ranks(c);
     d->burst_bytes_per_s = d->write_bytes_per_s;
     d->write_bytes_per_s =

@@ -1,24 +1,24 @@
 /*
- * fits.h - whether settings of one placement fit, and the most of something that does: what
- * searches ask thousands of times.
+ * fits.h - whether settings of one placement fit, and the largest number of something that does;
+ * searches ask this thousands of times.
  */
 #ifndef MW_PLANNER_FITS_H
 #define MW_PLANNER_FITS_H
 
 #include "planner/planner.h"
 
-/* What tiles and chunks cannot cut is more than there is. */
+/* Whether the bytes that tiles and chunks cannot reduce exceed the memory. */
 bool mw_fits_in_no_parts(const struct mw_sizing *sizing, const struct mw_settings *asked);
 
-/* Whether mw_planner_size_placement finds room, at less cost: a committed step never needs less,
- * and most placements that lack room do so in any number of tiles and chunks. */
+/* Whether mw_planner_size_placement finds room, but faster: a committed step never needs less, and
+ * most placements that lack room lack it with any number of tiles and chunks. */
 bool mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings *settings);
 
 typedef bool (*mw_fits_number)(const struct mw_request *request, const struct mw_settings *settings,
                                int64_t number);
 
-/* The largest number up to `most` that fits, searched upwards from a guess, which placements that
- * are much alike share; 0 if none does. */
+/* The largest number up to `most` that fits, searched upwards from a guess that similar placements
+ * share; 0 if none does. */
 int64_t mw_fits_largest(const struct mw_request *request, const struct mw_settings *settings,
                         mw_fits_number fit, int64_t guess, int64_t most);
 

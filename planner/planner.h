@@ -1,5 +1,6 @@
 /*
- * planner.h - from a request to the placements worth simulating, and to what would make it fit.
+ * planner.h - finds the placements of a request that are worth simulating, and what would make it
+ * fit.
  *
  * Order of use: mw_settings_complete, mw_planner_candidates, then mw_build_plan on those that fit.
  */
@@ -14,32 +15,33 @@
 #include "planner/settings/settings.h"
 #include "planner/sizing/sizing.h"
 
-/* What is planned; borrowed by everything below. */
+/* What is planned; everything below borrows it. */
 struct mw_request {
     const struct mw_model *model;
     const struct mw_hardware *hardware;
 };
 
-/* Without --seq: the smaller of the model's and 4096; 1024 for the paper's presets. */
+/* The length without --seq: the smaller of the model's and 4096; 1024 for the paper's presets. */
 int64_t mw_settings_default_seq(const struct mw_model *model);
 
-/* Tokens of a step for a model of so many parameters: GPT-3's Table 2.1. */
+/* Tokens per step for a model with this many parameters: GPT-3's Table 2.1. */
 double mw_default_step_tokens(int64_t params);
-/* Sequences of a micro-batch of one tensor-slicing group that keep settings->step_tokens_max; one
- * at least. */
+/* Sequences per micro-batch of one tensor-slicing group within settings->step_tokens_max; at least
+ * one. */
 int64_t mw_most_sequences(const struct mw_settings *settings);
-/* Micro-batches of settings->micro_batch that keep it; one at least. */
+/* Micro-batches of settings->micro_batch within it; at least one. */
 int64_t mw_most_micro_batches(const struct mw_settings *settings);
 /* By more than tables round. */
 bool mw_exceeds_step_tokens(double step_tokens, double most);
 
-/* Fills in defaults that need no search and refuses contradictions.  Batch, tiles, commit
- * and placements may stay open. */
+/* Sets defaults that need no search, and refuses contradictions.  Batch, tiles, commit and
+ * placements may stay open. */
 bool mw_settings_complete(const struct mw_request *request, const struct mw_settings *asked,
                           struct mw_settings *resolved, GError **error);
 
-/* Refuses what planning would refuse on any machine, or, where request->hardware is not NULL, on
- * one of so many GPUs: of it these, their network and their types are read. */
+/* Refuses what planning would refuse on any machine.  If request->hardware is not NULL, also what
+ * it would refuse with that number of GPUs, their network and their data types; it reads nothing
+ * else of it. */
 bool mw_settings_check(const struct mw_request *request, const struct mw_settings *asked,
                        GError **error);
 
@@ -55,11 +57,11 @@ bool mw_settings_check(const struct mw_request *request, const struct mw_setting
 GPtrArray *mw_planner_candidates(const struct mw_request *request,
                                  const struct mw_settings *resolved, GError **error);
 
-/* Those that fit, at less cost where none does: then it is empty. */
+/* The candidates that fit; faster if none does: then the array is empty. */
 GPtrArray *mw_planner_fitting_candidates(const struct mw_request *request,
                                          const struct mw_settings *resolved);
 
-/* Whether any of these would fit, at less cost; an open batch, with one sequence. */
+/* Whether any candidate would fit, but faster; an open batch counts with one sequence. */
 bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
 
 /* *error becomes MW_ERROR_LARGE of `chosen`, which was sized with a larger bound than that of what
@@ -84,8 +86,8 @@ int64_t mw_planner_most_micro_batches(const struct mw_sizing *sizing);
 void mw_planner_advise_batch(const struct mw_request *request, const struct mw_settings *resolved,
                              GError **error);
 
-/* The sizing of a placement and a batch that are settled; tiles, chunks and commit may be open.
- * One that fits, or lacks least. */
+/* The sizing for a given placement and batch; tiles, chunks and commit may be open.  It fits, or
+ * lacks least. */
 struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
                                             const struct mw_settings *settings, GError **error);
 
@@ -93,21 +95,22 @@ struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
 double mw_planner_largest_batch(const struct mw_request *request,
                                 const struct mw_settings *settings);
 
-/* The most layers of this model that fit under one strategy; 0 if none does.  `more`: memory has
- * room for more, but a plan of so many ops is refused (mw_settings.ops_max). */
+/* The most layers of this model that fit with one strategy; 0 if none does.  `more`: memory has
+ * room for more, but a plan with so many ops is refused (mw_settings.ops_max). */
 int64_t mw_planner_largest_layers(const struct mw_request *request,
                                   const struct mw_settings *resolved, bool *more, GError **error);
 
 /* The machine that it does not fit on. */
 struct mw_remedy_here {
     const struct mw_hwprofile *profile;
-    enum mw_outlook outlook; /* that the request's hardware was read at */
+    enum mw_outlook outlook; /* at which the request's hardware was read */
     bool replaceable;        /* it is as listed: another machine may be proposed */
 };
 
-/* One line: what would make it fit, the least change first: options to add to what was `asked` (its
- * strategy may be auto), more nodes, another machine, or what a machine would have to have, in keys
- * of the profile too; `sizing` is the answer that does not fit.  `here` may be NULL.  g_free it. */
+/* One line that says what would make it fit, the smallest change first: options to add to `asked`
+ * (whose strategy may be auto), more nodes, another machine, or what this machine would need, also
+ * as keys of the profile.  `sizing` is the answer that does not fit.  `here` may be NULL.  g_free
+ * it. */
 char *mw_planner_remedy(const struct mw_request *request, const struct mw_settings *asked,
                         const struct mw_sizing *sizing, const struct mw_remedy_here *here);
 
