@@ -7,7 +7,7 @@
 #include "planner/planner.h"
 #include "planner/sizing/internal.h"
 
-/* The same sequences a step, more of them in each of fewer micro-batches. */
+/* The same sequences per step, in fewer and larger micro-batches. */
 static bool
 fewer_micro_batches(const struct mw_request *request, struct mw_settings *s)
 {

@@ -8,9 +8,9 @@
 
 #define GRAD_ACCUM_MAX 65536
 #define SEQUENCES_MAX 65536
-/* Of the splits of a global batch that fit: the first, and each with half as many sequences. */
+/* Splits of a global batch that fit: the first, then each with half as many sequences. */
 #define SPLITS_MAX 4
-/* With more micro-batches than these one more or less changes little. */
+/* Beyond this number, one more or one less micro-batch changes little. */
 #define FEW_MICRO_BATCHES 4
 
 struct search {
@@ -59,7 +59,7 @@ mw_planner_largest_batch(const struct mw_request *request, const struct mw_setti
     return (double)largest_sequences(request, settings, 1) / settings->tp;
 }
 
-/* Tiles that so many sequences take, which fit, where their number is open, else 0. */
+/* The number of tiles that this many sequences, which fit, need if it is open; else 0. */
 static int64_t
 most_tiles(const struct search *search, int64_t sequences)
 {
@@ -74,7 +74,7 @@ most_tiles(const struct search *search, int64_t sequences)
     return tiles;
 }
 
-/* The largest number may have cost many tiles: the largest with `tiles`, while those are fewer. */
+/* The largest number may need many tiles: the largest one with `tiles`, while those are fewer. */
 static int64_t
 largest_with_tiles(const struct search *search, int64_t tiles)
 {
@@ -109,7 +109,8 @@ find_micro_batch(struct search *search, int64_t *guess)
 
 /* --- a global batch is to be split ----------------------------------------------------------- */
 
-/* The fewest micro-batches that fit, and some more; where none fits, the most. */
+/* The smallest number of micro-batches that fits, and some larger ones; if none fits, the
+ * largest. */
 static void
 split_global_batch(struct search *search)
 {
@@ -136,8 +137,8 @@ split_global_batch(struct search *search)
 
 /* --- all is open ----------------------------------------------------------------------------- */
 
-/* Micro-batches that keep the default global batch and the step quick to plan: each adds as many
- * ops as the third does. */
+/* The number of micro-batches within the default global batch with which the step is quick to plan:
+ * each adds as many ops as the third does. */
 static int64_t
 most_micro_batches(const struct search *search, const struct mw_sizing *two)
 {
@@ -172,7 +173,7 @@ add_filled(struct search *search, int64_t sequences)
     return accum;
 }
 
-/* One micro-batch, which adds up no gradients, or as many as fill the step. */
+/* A single micro-batch, which sums no gradients, or as many as the step takes. */
 static void
 find_all(struct search *search, int64_t *guess)
 {
@@ -183,7 +184,7 @@ find_all(struct search *search, int64_t *guess)
     int64_t whole = largest_sequences(search->request, s, *guess);
     *guess = MAX(1, whole);
     add(search, (double)*guess / s->tp, 1);
-    /* What one micro-batch has no room for, two have none for. */
+    /* If one micro-batch does not fit, two do not either. */
     if (!whole || (whole == most && most_tiles(search, whole) <= 1))
         return;
     s->grad_accum = 2;
@@ -203,7 +204,7 @@ find_all(struct search *search, int64_t *guess)
 
 /* --- what bounds it -------------------------------------------------------------------------- */
 
-/* With any of the strategies asked for, and any micro-batch where that is open. */
+/* With any of the strategies asked for, and any micro-batch if that is open. */
 static bool
 fits_any(const struct mw_request *request, const struct mw_settings *asked)
 {

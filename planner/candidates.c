@@ -1,4 +1,4 @@
-/* Which placements and batches are worth simulating. */
+/* Finds the placements and batches that are worth simulating. */
 #include <glib.h>
 
 #include "base/error.h"
@@ -31,8 +31,8 @@ struct search {
     GError *error;
 };
 
-/* Offload only when needed (Sec. 5.1): a state that goes further down must make room for a larger
- * batch or for fewer tiles.  Of one placement another batch is another candidate. */
+/* Offload only when needed (Sec. 5.1): moving a state further down must make room for a larger
+ * batch or for fewer tiles.  Each batch of a placement is a candidate of its own. */
 static bool
 is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 {
@@ -84,8 +84,7 @@ struct tiers {
     enum mw_tier optimizer, gradients, params, activations;
 };
 
-/* Whether memory has room for more tiles or chunks than a plan may have ops: then it is not memory
- * that is short. */
+/* Whether memory suffices, but only with more tiles or chunks than a plan may have ops. */
 static bool
 has_room_for_more_ops(const struct mw_request *request, const struct mw_settings *settings,
                       const struct mw_sizing *nearest, GError **error)
@@ -153,7 +152,7 @@ try_batches(struct search *search, struct mw_settings *s)
     return kept;
 }
 
-/* What the user fixed stays as it is; gradients follow an optimizer state that is fixed. */
+/* Placements that the user fixed stay; gradients follow an optimizer state that is fixed. */
 static bool
 try_exactly(struct search *search, const struct tiers *tiers)
 {
@@ -190,7 +189,8 @@ try_gradients(struct search *search, struct tiers tiers)
     return kept;
 }
 
-/* All moves of parameters and checkpoints with the optimizer state there, which goes first. */
+/* All placements of parameters and checkpoints with the optimizer state there, which moves
+ * first. */
 static bool
 try_optimizer(struct search *search, enum mw_tier optimizer)
 {
@@ -210,8 +210,8 @@ try_optimizer(struct search *search, enum mw_tier optimizer)
     return kept;
 }
 
-/* A tier below the first with room is tried too: it may leave room for a larger batch or for fewer
- * tiles.  The batch that an open one comes to finds the same placements again. */
+/* Tries the tier below the first one with room too: it may make room for a larger batch or for
+ * fewer tiles.  The batch that is chosen for an open one leads to the same placements. */
 static void
 try_all(struct search *search)
 {
@@ -243,7 +243,7 @@ mw_planner_fits(const struct mw_request *request, const struct mw_settings *reso
     return found->len > 0;
 }
 
-/* Nothing fits: what lacks least, or why that is not what is wrong. */
+/* Nothing fits: the one that lacks least, or the reason why memory is not the problem. */
 static GPtrArray *
 blame_all(const struct mw_request *request, const struct mw_settings *resolved, GError **error)
 {
@@ -300,7 +300,7 @@ layers_fit(const struct mw_request *request, const struct mw_settings *resolved,
     struct mw_request smaller = {&model, request->hardware};
     struct mw_settings s = *resolved;
 
-    /* Of a mixture the leading dense layers come first, as many as there are. */
+    /* In a mixture of experts the leading dense layers come first. */
     model.layers = layers;
     model.dense_layers = MIN(model.dense_layers, layers);
     if (!mw_model_validate(&model, model.name, NULL))

@@ -43,7 +43,7 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->partition = mw_strategy_traits(s->strategy)->partition;
 }
 
-/* Blames the global batch, by the name under which it came. */
+/* Refuses the global batch, under the name by which it was given. */
 static bool G_GNUC_PRINTF(3, 4)
     refuse_batch(const struct mw_settings *s, GError **error, const char *accepted, ...)
 {
@@ -58,7 +58,7 @@ static bool G_GNUC_PRINTF(3, 4)
                      text);
 }
 
-/* The two next to the global batch of those that are `unit` times a whole number. */
+/* The two multiples of `unit` that are next to the global batch. */
 static char *
 nearest_batches(const struct mw_settings *s, double unit)
 {
@@ -134,7 +134,7 @@ leaves_gpu(const struct mw_placement *placement)
     return false;
 }
 
-/* Blames the option, or the key of a file: with the file's own strategy it would be fine. */
+/* Refuses the option, or the key of a file, which would suit the file's own strategy. */
 static bool
 refuse_device(const struct mw_settings *s, enum mw_state state, const char *option,
               const char *keeps, const char *instead, GError **error)
@@ -169,7 +169,7 @@ delays_update(const struct mw_strategy_traits *strategy)
     return strategy->delays_update;
 }
 
-/* The one that partitions as this one does, and may keep optimizer state on the GPU. */
+/* The strategy with the same partitioning that may keep optimizer state on the GPU. */
 static const char *
 name_without_offload(const struct mw_strategy_traits *strategy)
 {
@@ -251,8 +251,8 @@ mw_settings_complete(const struct mw_request *request, const struct mw_settings 
     return complete_batch(resolved, error) && check_combination(request, resolved, error);
 }
 
-/* Of an open strategy it is enough that one takes them; else why the one that takes any device does
- * not. */
+/* If the strategy is open, one that takes them is enough; if none does, the message is that of the
+ * strategy that takes any device. */
 static bool
 check_strategies(const struct mw_request *request, const struct mw_settings *s, GError **error)
 {

@@ -1,18 +1,18 @@
-/* How many tokens a step has where nobody says. */
+/* The number of tokens per step if no batch is asked for. */
 #include <glib.h>
 #include <math.h>
 
 #include "planner/planner.h"
 
-/* GPT-3 (arXiv 2005.14165), Table 2.1: parameters and tokens of a batch.  From row to row along a
- * line in both logarithms; before the first and behind the last row, as there. */
+/* GPT-3 (arXiv 2005.14165), Table 2.1: parameters, and tokens per batch.  Between rows along a line
+ * in both logarithms; before the first and after the last row, constant. */
 static const struct {
     double params, tokens;
 } table[] = {
     {125e6, 0.5e6}, {350e6, 0.5e6}, {760e6, 0.5e6}, {1.3e9, 1e6},
     {2.7e9, 1e6},   {6.7e9, 2e6},   {13e9, 2e6},    {175e9, 3.2e6},
 };
-/* Tables round: a step may be so much larger. */
+/* Tables round, so a step may be larger by this factor. */
 #define TOLERANCE 1.05
 
 double
@@ -30,7 +30,7 @@ mw_default_step_tokens(int64_t params)
     return table[row].tokens * pow(table[row + 1].tokens / table[row].tokens, along);
 }
 
-/* What a step of one sequence, or one micro-batch, would take `each` of. */
+/* How many of `each`, in tokens, a step may have; at least one. */
 static int64_t
 most_of(const struct mw_settings *s, double each)
 {

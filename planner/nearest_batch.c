@@ -1,4 +1,4 @@
-/* The nearest global batch that is planned, where the one asked for has too many ops. */
+/* Finds the nearest global batch that can be planned, if the one asked for has too many ops. */
 #include <glib.h>
 #include <math.h>
 
@@ -6,7 +6,7 @@
 #include "planner/sizing/internal.h"
 
 #define GRAD_ACCUM_MAX 65536
-/* So many numbers of micro-batches are looked at for one that leaves little of what was asked. */
+/* How many numbers of micro-batches are tried, to find one that comes close to what was asked. */
 #define SPLITS_LOOKED_AT 64
 
 /* The most sequences of a data-parallel group, `below` at most, in micro-batches that fit, as
@@ -45,7 +45,7 @@ mw_planner_nearest_batches(const struct mw_request *request, const struct mw_set
 {
     struct mw_settings two = *asked, resolved;
 
-    /* All micro-batches but one are alike in memory. */
+    /* All micro-batches but one need the same memory. */
     two.global_batch = MW_AUTO;
     two.grad_accum = 2;
     two.step_tokens_max = 0;

@@ -1,4 +1,4 @@
-/* What is left open of one placement: tiles, chunks of the logits, commit. */
+/* Decides what is still open for one placement: tiles, chunks of the logits, commit. */
 #include <glib.h>
 
 #include "planner/planner.h"
@@ -30,8 +30,8 @@ size_with_commit(const struct mw_request *request, const struct mw_settings *set
     return mw_sizing_new(request->model, request->hardware, &s, error);
 }
 
-/* Chunks of the logits that make any sense: with V/h of them the logits take 6·t·h bytes, three
- * times what enters them, and are no burden beside a layer's activations. */
+/* The largest sensible number of chunks of the logits: with V/h of them the logits take 6·t·h
+ * bytes, three times their input, which is little beside a layer's activations. */
 static int64_t
 most_chunks(const struct mw_sizing *sizing)
 {
@@ -43,7 +43,7 @@ most_chunks(const struct mw_sizing *sizing)
     return chunks;
 }
 
-/* The fewest chunks, a power of two, with which as many logits go as are short. */
+/* The smallest power of two of chunks that saves at least as many bytes of logits as are short. */
 static int64_t
 fewest_chunks(const struct mw_sizing *sizing)
 {
@@ -58,7 +58,7 @@ fewest_chunks(const struct mw_sizing *sizing)
     return chunks;
 }
 
-/* That which fits, or lacks less; the other is freed.  `other` may be NULL. */
+/* Returns the one that fits, or lacks less, and frees the other.  `other` may be NULL. */
 static struct mw_sizing *
 nearer(struct mw_sizing *one, struct mw_sizing *other)
 {
@@ -90,9 +90,9 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     return nearest;
 }
 
-/* Memory-centric tiling only when a buffer does not fit, whatever else does not; if no number of
- * tiles helps, the one that lacks least, so that neither verdict nor remedy blames a buffer that
- * tiling would have cut. */
+/* Memory-centric tiling only if a buffer does not fit, whatever else does not.  If no number of
+ * tiles helps, takes the one that lacks least, so that neither verdict nor remedy blames a buffer
+ * that tiling would have cut. */
 struct mw_sizing *
 mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
                           GError **error)

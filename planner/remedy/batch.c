@@ -1,4 +1,4 @@
-/* What would make it fit without another batch: the same sequences in more micro-batches. */
+/* A remedy that keeps the batch: the same sequences in more micro-batches. */
 #include <glib.h>
 
 #include "base/spell.h"
@@ -25,7 +25,7 @@ split_with(const struct mw_unfit *unfit, const struct mw_settings *open, enum mw
     }
 }
 
-/* With the strategy, or of auto any; false: none fits. */
+/* With the strategy, or with any for auto; false: none fits. */
 static bool
 split_least(const struct mw_unfit *unfit, enum mw_strategy strategy, struct mw_settings *least)
 {

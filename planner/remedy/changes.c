@@ -1,4 +1,5 @@
-/* Changes of several settings at once: which it takes, and how they are asked for. */
+/* Changes of several settings at once: finds those that are needed, and says how to ask for
+ * them. */
 #include <glib.h>
 #include <math.h>
 #include <stddef.h>
@@ -47,7 +48,7 @@ number_of(const struct mw_settings *s, size_t which)
     return choice;
 }
 
-/* Whether it was asked for and not what it usually is. */
+/* Whether it was asked for and differs from its default. */
 static bool
 make_usual(struct mw_settings *s, size_t which)
 {
@@ -125,7 +126,7 @@ fits(const struct mw_unfit *unfit, const struct mw_changes *changes)
     return mw_remedy_fits(unfit, &s);
 }
 
-/* With fewer sequences, where it takes that. */
+/* With fewer sequences, if that is needed. */
 static bool
 fits_somehow(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
@@ -200,7 +201,7 @@ mw_batch_per_group(const struct mw_settings *settings, double batch)
                            batch * settings->tp, settings->tp);
 }
 
-/* By their options, or by the keys of a file, of which one may place two states.  g_free it. */
+/* Names them by options, or by keys of a file, one of which may place two states.  g_free it. */
 static char *
 devices_given_up(const struct mw_settings *asked)
 {

@@ -1,11 +1,11 @@
-/* What a sizing lacks: in words, and in keys of the profile. */
+/* Says what a sizing lacks: in words, and in keys of the profile. */
 #include <glib.h>
 #include <math.h>
 
 #include "hardware/scale.h"
 #include "planner/remedy/internal.h"
 
-/* "170 GiB", "15.9 TiB": three figures, rounded up, as what is said must be enough.  g_free it. */
+/* "170 GiB", "15.9 TiB": three digits, rounded up so that the amount suffices.  g_free it. */
 static char *
 enough_memory(int64_t bytes)
 {
@@ -24,7 +24,7 @@ enough_memory(int64_t bytes)
     return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
 }
 
-/* Of a machine that was measured capacity is the free space of its drives. */
+/* The capacity of a measured machine is the free space of its drives. */
 static bool
 has_free_space(const struct mw_unfit *unfit)
 {
@@ -43,7 +43,7 @@ lack_in_tier(const struct mw_sizing *sizing, int tier, bool *one_piece)
     return MAX(MAX(sum, one), 0);
 }
 
-/* Drives are had whole: as many more as the node's are.  0: it has none, or none are short. */
+/* Drives come whole: how many more of the node's kind.  0: it has none, or none are short. */
 int64_t
 mw_lacking_drives(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {

@@ -1,4 +1,4 @@
-/* What would make it fit and has to be had: nodes, another machine. */
+/* Remedies to be bought or rented: more nodes, another machine. */
 #include <glib.h>
 #include <math.h>
 
@@ -6,14 +6,14 @@
 #include "hardware/priced.h"
 #include "planner/remedy/internal.h"
 
-/* Another machine is said before more nodes where those cost so many times as much at least. */
+/* Another machine stands before more nodes if those cost at least this factor more. */
 #define WORTH_ANOTHER 1.05
-/* So is another strategy, where what was asked for costs so many times as much at least. */
+/* So does another strategy, if the one asked for costs at least this factor more. */
 #define FAR_CHEAPER 2
-/* Tensors are sliced over so many GPUs of another machine at most. */
+/* The most GPUs of another machine over which tensors are sliced. */
 #define SLICED_MOST 64
 
-/* With another strategy, where it takes that. */
+/* With another strategy, if that is needed. */
 char *
 mw_remedy_gpus(const struct mw_unfit *unfit)
 {
@@ -34,15 +34,15 @@ mw_remedy_gpus(const struct mw_unfit *unfit)
 
 /* --- an offer -------------------------------------------------------------------------------- */
 
-/* So many nodes of a machine, with all that has to be asked for beside its name. */
+/* A number of nodes of a machine, with all that must be asked for beside its name. */
 struct offer {
     char *text; /* "hardware=dgx2 nodes=2 fits (798000 USD)"; NULL: none */
-    double usd; /* of all nodes; of no known price their number */
+    double usd; /* of all nodes; without a known price their number */
     int64_t gpus;
     bool released; /* with other settings than those that were asked for */
 };
 
-/* What may be changed for an offer beside the machine. */
+/* What an offer may change beside the machine. */
 struct terms {
     bool released; /* all that mw_changes_release opens, else nothing */
     int64_t tp;    /* MW_AUTO: as asked */
@@ -136,7 +136,7 @@ cheapest(const struct mw_unfit *unfit, const GPtrArray *machines,
     return found;
 }
 
-/* Leaves out what has no room for one sequence with the most nodes. */
+/* Leaves out machines whose most nodes have no room for one sequence. */
 static void
 keep_possible(const struct mw_unfit *unfit, GPtrArray *machines, const struct mw_settings *least)
 {
@@ -151,7 +151,7 @@ keep_possible(const struct mw_unfit *unfit, GPtrArray *machines, const struct mw
     }
 }
 
-/* Leaves out what has no such number of GPUs in a node. */
+/* Leaves out machines whose nodes do not have this number of GPUs. */
 static void
 keep_sliced(const struct mw_unfit *unfit, GPtrArray *machines, int64_t tp)
 {
@@ -163,8 +163,8 @@ keep_sliced(const struct mw_unfit *unfit, GPtrArray *machines, int64_t tp)
     }
 }
 
-/* For less than `usd`: on the fewest nodes, to a power of two, and of those the cheapest.  Fewer
- * sequences before more nodes. */
+/* The cheapest offer below `usd` on the fewest nodes, to a power of two.  Prefers fewer sequences
+ * to more nodes. */
 static struct offer
 offer_of_kind(const struct mw_unfit *unfit, const struct terms *terms, enum mw_price_kind kind,
               double usd)
@@ -241,7 +241,7 @@ compare_usd(const void *a, const void *b, void *unused)
     return (one->usd > other->usd) - (one->usd < other->usd);
 }
 
-/* As many as are equal stay in their order. */
+/* Equal ones keep their order. */
 static void
 offers_sort(struct offers *offers, GCompareDataFunc compare)
 {
@@ -323,7 +323,7 @@ mw_remedy_machine(const struct mw_unfit *unfit)
 
 /* --- more nodes ------------------------------------------------------------------------------ */
 
-/* Fewer sequences where no number of nodes is enough. */
+/* Tries fewer sequences if no number of nodes is enough. */
 static struct offer
 offer_of_nodes(const struct mw_unfit *unfit, const struct terms *terms)
 {
@@ -350,7 +350,7 @@ offers_choose(struct offers *offers)
         }
 }
 
-/* Sliced otherwise, where no number of nodes is enough as they were asked for. */
+/* Tries another slicing if no number of nodes is enough with the one asked for. */
 static struct offer
 offer_of_sliced_nodes(const struct mw_unfit *unfit)
 {

@@ -1,4 +1,4 @@
-/* What would make it fit: memory of the tiers. */
+/* A remedy: more memory of the tiers. */
 #include <glib.h>
 #include <math.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "planner/remedy/internal.h"
 
 #define UNLIMITED_BYTES (INT64_C(1) << 60)
-/* A machine takes so many times its host memory; more is another machine. */
+/* Host memory can grow by this factor; more takes another machine. */
 #define HOST_TIMES 4
 
-/* The drives first: they cost least.  A machine without any has nothing to enlarge. */
+/* Drives first, because they cost least.  A machine without drives has none to enlarge. */
 static const struct {
     bool host, drives;
 } grown[] = {{false, true}, {true, false}, {true, true}};
@@ -105,7 +105,7 @@ add_memory(int64_t *memory_bytes, int64_t *request_bytes, int64_t lack_bytes, in
         *request_bytes += lack_bytes;
 }
 
-/* Whether what the sizing lacks, added, is enough. */
+/* Whether it fits once what the sizing lacks is added. */
 static bool
 fits_with_lacking(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
@@ -122,7 +122,7 @@ fits_with_lacking(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
     return mw_remedy_fits(&other, unfit->asked);
 }
 
-/* Raises each to what some machine of a known price has. */
+/* Raises each to the most that a machine of a known price has. */
 static void
 raise_to_most(enum mw_price_kind kind, struct mw_hardware *most)
 {
@@ -158,7 +158,7 @@ can_be_had(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
                   : hw->nvme_drives + mw_lacking_drives(unfit, sizing) <= most.nvme_drives);
 }
 
-/* Whether it takes another machine, in all but name. */
+/* Whether it would amount to another machine. */
 static bool
 is_far(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
@@ -181,7 +181,7 @@ lacking(const struct mw_unfit *unfit, bool anew, struct mw_sizing **roomy)
     return *roomy && fits_with_lacking(unfit, *roomy) ? *roomy : anew ? NULL : unfit->sizing;
 }
 
-/* ": host.memory_gib=256", where that is enough, else "".  g_free it. */
+/* ": host.memory_gib=256" if that is enough, else "".  g_free it. */
 static char *
 sets(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
@@ -198,7 +198,7 @@ sets(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
     return fits ? g_strdup_printf(": %s", flags->str) : g_strdup("");
 }
 
-/* Where the tier that was said to be short is none of those that are to have more. */
+/* For when the tier that was said to be short is not among those that need more. */
 static char *
 why(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
@@ -215,8 +215,8 @@ why(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
                            cpu && nvme ? "" : "s", mw_tier_name(tier));
 }
 
-/* Memory of the host and drives can be had, but for a machine that is rented as it is; that of a
- * GPU comes with another one. */
+/* Host memory and drives can be bought, except for a rented machine; more GPU memory needs another
+ * GPU. */
 static char *
 upgrade(const struct mw_unfit *unfit, bool far)
 {

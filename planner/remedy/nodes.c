@@ -1,4 +1,4 @@
-/* What would make it fit: how many nodes it takes. */
+/* A remedy: more nodes. */
 #include <glib.h>
 
 #include "planner/remedy/internal.h"
@@ -50,7 +50,7 @@ mw_most_nodes(const struct mw_hardware *hardware)
     return hardware->nodes_max > 0 ? MIN(hardware->nodes_max, MW_NODES_MOST) : MW_NODES_MOST;
 }
 
-/* More than those asked for, the fewest; 0: none. */
+/* The smallest number above the one asked for; 0: none. */
 int64_t
 mw_fewest_more_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {

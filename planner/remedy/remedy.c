@@ -1,4 +1,4 @@
-/* "Does not fit" is an answer: what, changed in the request, would make it fit. */
+/* "Does not fit" is an answer: says what change of the request would make it fit. */
 #include <glib.h>
 
 #include "planner/remedy/internal.h"

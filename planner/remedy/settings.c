@@ -1,4 +1,4 @@
-/* What would make it fit on the same machine. */
+/* Remedies on the same machine. */
 #include <glib.h>
 #include <math.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 #include "base/spell.h"
 #include "planner/remedy/internal.h"
 
-/* So many times fewer sequences are not the least change. */
+/* Sequences fewer by this factor are not the smallest change. */
 #define FAR_FEWER 2
 
 /* The first candidate of the settings if it fits, else NULL; the caller frees it.  Of auto, with
@@ -24,7 +24,7 @@ fitting(const struct mw_unfit *unfit, const struct mw_settings *settings)
     return found->len ? g_steal_pointer(&found->pdata[0]) : NULL;
 }
 
-/* Where a number of parts was fixed, at `offset` in the settings: another one. */
+/* Another number of parts, if one was fixed, at `offset` in the settings. */
 static char *
 other_number(const struct mw_unfit *unfit, size_t offset, const char *name)
 {
@@ -70,7 +70,7 @@ mw_remedy_usual_setting(const struct mw_unfit *unfit)
     return NULL;
 }
 
-/* Checkpoints are all that a strategy without offload can have elsewhere. */
+/* A strategy without offload can move only checkpoints. */
 char *
 mw_remedy_checkpoints(const struct mw_unfit *unfit)
 {
@@ -182,7 +182,7 @@ mw_remedy_free_devices(const struct mw_unfit *unfit)
                : NULL;
 }
 
-/* Of a strategy that was named, that one first. */
+/* A strategy that was named comes first. */
 char *
 mw_remedy_several_settings(const struct mw_unfit *unfit)
 {

@@ -1,4 +1,4 @@
-/* What would make it fit: tensors sliced over another number of GPUs. */
+/* A remedy: tensors sliced over another number of GPUs. */
 #include <glib.h>
 
 #include "planner/remedy/internal.h"
@@ -57,7 +57,7 @@ slice(const struct mw_unfit *unfit, const struct mw_changes *changes)
     return best.batch > 0 ? mw_changes_text(unfit, &best, "", NULL) : NULL;
 }
 
-/* With the strategy that was asked for, if it has room so, else with another one. */
+/* With the strategy that was asked for if it fits then, else with another one. */
 char *
 mw_remedy_slicing(const struct mw_unfit *unfit)
 {

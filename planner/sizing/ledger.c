@@ -1,4 +1,4 @@
-/* What all slots together take of each tier, what the tier has, and whether that is enough. */
+/* Adds up what all slots take of each tier, and compares it with what the tier has. */
 #include <glib.h>
 
 #include "base/arithmetic.h"
@@ -80,7 +80,7 @@ add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, enum mw_tier tier,
     sizing->largest_bytes[tier] = MAX(sizing->largest_bytes[tier], bytes);
 }
 
-/* A search does this thousands of times: the blocks of a class are alike but for their tiers. */
+/* A search does this thousands of times; the blocks of a class differ only in their tiers. */
 static void
 add_units(struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
@@ -125,7 +125,7 @@ sum_slots(struct mw_sizing *sizing)
     add_chunks(sizing);
     for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_CHECKSUMS; kind++)
         add_slots(sizing, kind, buffers[kind].tier, buffers[kind].bytes, buffers[kind].count);
-    /* What drives give back is checked against what they were given last, page by page. */
+    /* Every page read from drives is checked against the one written last. */
     checksums->bytes = mw_plan_checksum_bytes(sizing->need_bytes[MW_TIER_NVME]);
     checksums->count = checksums->bytes > 0;
     add_slots(sizing, MW_BUFFER_CHECKSUMS, checksums->tier, checksums->bytes, checksums->count);
@@ -203,7 +203,7 @@ mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier)
                       sizing->largest_bytes[tier] - info->largest_request_bytes));
 }
 
-/* Of all tiers, each as a share of itself. */
+/* Of all tiers, relative to each tier. */
 static double
 whole_lack(const struct mw_sizing *sizing)
 {

@@ -1,5 +1,5 @@
-/* A question whose answer takes too long is refused before it is begun, with the nearest value that
- * is quick. */
+/* Refuses a question whose answer would take too long before work on it begins, and names the
+ * nearest value that is quick. */
 #include <glib.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -118,7 +118,7 @@ nearest_within(const struct question *q, enum knob knob, int64_t most)
     return quick;
 }
 
-/* What is just not refused takes a while: of values that are quick the nearest, if one is. */
+/* A value that is barely accepted takes a while: names the nearest quick value, if there is one. */
 static int64_t
 nearest_quick(const struct question *q, enum knob knob)
 {
@@ -145,7 +145,7 @@ change_of(const struct question *q, enum knob knob, int64_t nearest)
     return (double)value_of(q, knob) / nearest;
 }
 
-/* Of options the one that has to change least; of none that would do alone, the model's layers. */
+/* Names the option that must change least; if no single option would do, the model's layers. */
 static enum knob
 least_change(const struct question *q, int64_t *nearest)
 {
@@ -212,7 +212,7 @@ least_parts(const struct question *q)
     return g_string_free(text, FALSE);
 }
 
-/* What was asked for, and what it makes of a step. */
+/* The settings that were asked for, and the number of ops that they lead to. */
 static char *
 name_of(const struct question *q, enum knob knob)
 {

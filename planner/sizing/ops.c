@@ -1,7 +1,7 @@
 /*
- * How many ops the builder makes of a sizing, before it makes any: a plan takes half a kilobyte and
- * some microseconds an op, so one of too many is refused, with the nearest setting that is quick.
- * test_planner_random holds the count to what is built.
+ * Counts the ops that the builder would make for a sizing, before it makes any.  A plan takes half
+ * a kilobyte and some microseconds per op, so a plan of too many is refused, with the nearest
+ * setting that is quick.  test_planner_random compares the count with what is built.
  */
 #include <glib.h>
 
@@ -31,7 +31,7 @@ fetch_ops(const struct mw_sizing *s, const struct passage *p)
            ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (s->dp > 1));
 }
 
-/* What becomes of the gradient of one part in a micro-batch. */
+/* The ops that move the gradient of one part in a micro-batch. */
 static int64_t
 part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
 {
@@ -60,7 +60,7 @@ gradient_ops(const struct mw_sizing *s, const struct passage *p)
     return ops * p->unit->tiles;
 }
 
-/* All-reduces of tensor slicing behind the last part of a pass. */
+/* All-reduces of tensor slicing after the last part of a pass. */
 static int64_t
 slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
 {
