@@ -1,6 +1,4 @@
-/* What each architecture fixes, and the dimensions as a table. */
-#include <string.h>
-
+/* The dimensions as a table, and a model as its family's row begins it. */
 #include "model/internal.h"
 
 #define DIMENSION(field, min, max)                                                                 \
@@ -31,139 +29,38 @@ const struct mw_dimension_info mw_dimensions[MW_DIMENSION_COUNT] = {
     [MW_DIMENSION_ROPE_DIM] = DIMENSION(rope_dim, 0, 1 << 16),
 };
 
-/*
- * Templates.  Dimensions given here are the defaults of Hugging Face's config classes that their
- * published config.json files rely on; position_rows holds the rows of the position table beyond
- * `seq` (OPT leaves its first two unused).
- */
-static const struct mw_model templates[] = {
-    {.architecture = "gpt2",
-     .mlp_matrices = 2,
-     .norms_per_layer = 2,
-     .learned_positions = true,
-     .tied_embedding = true,
-     .attention_bias = true,
-     .projection_bias = true,
-     .mlp_bias = true,
-     .norm_bias = true,
-     .final_norm = true,
-     .dropout = true},
-    {.architecture = "opt",
-     .mlp_matrices = 2,
-     .norms_per_layer = 2,
-     .learned_positions = true,
-     .position_rows = 2,
-     .tied_embedding = true,
-     .attention_bias = true,
-     .projection_bias = true,
-     .mlp_bias = true,
-     .norm_bias = true,
-     .final_norm = true,
-     .dropout = true},
-    {.architecture = "bloom", /* ALiBi: no position table, nothing rotated */
-     .mlp_matrices = 2,
-     .norms_per_layer = 2,
-     .tied_embedding = true,
-     .attention_bias = true,
-     .projection_bias = true,
-     .mlp_bias = true,
-     .norm_bias = true,
-     .final_norm = true,
-     .embedding_norm = true},
-    {.architecture = "llama",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .final_norm = true},
-    {.architecture = "mistral",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .final_norm = true},
-    {.architecture = "mixtral",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .final_norm = true},
-    {.architecture = "qwen2",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .attention_bias = true,
-     .final_norm = true},
-    {.architecture = "qwen3",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .head_dim = 128,
-     .qk_norm = true,
-     .final_norm = true},
-    {.architecture = "qwen3_moe",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .qk_norm = true,
-     .final_norm = true},
-    {.architecture = "gemma",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .head_dim = 256,
-     .tied_embedding = true,
-     .final_norm = true},
-    {.architecture = "gemma2",
-     .mlp_matrices = 3,
-     .norms_per_layer = 4,
-     .rotary = true,
-     .head_dim = 256,
-     .tied_embedding = true,
-     .final_norm = true},
-    {.architecture = "gemma3_text",
-     .mlp_matrices = 3,
-     .norms_per_layer = 4,
-     .rotary = true,
-     .heads = 8,
-     .kv_heads = 4,
-     .head_dim = 256,
-     .vocab = 262208,
-     .seq = 131072,
-     .qk_norm = true,
-     .tied_embedding = true,
-     .final_norm = true},
-    {.architecture = "phi",
-     .mlp_matrices = 2,
-     .norms_per_layer = 1,
-     .parallel_block = true,
-     .rotary = true,
-     .attention_bias = true,
-     .projection_bias = true,
-     .mlp_bias = true,
-     .norm_bias = true,
-     .logits_bias = true,
-     .final_norm = true},
-    {.architecture = "phi3",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .final_norm = true},
-    {.architecture = "deepseek_v3",
-     .mlp_matrices = 3,
-     .norms_per_layer = 2,
-     .rotary = true,
-     .router_bias = true,
-     .final_norm = true},
-};
-
 bool
 mw_model_begin(struct mw_model *model, const char *architecture)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(templates); i++) {
-        if (!strcmp(templates[i].architecture, architecture)) {
-            *model = templates[i];
-            return true;
-        }
-    }
-    return false;
+    const struct mw_family *family = mw_family_find(architecture);
+
+    if (!family)
+        return false;
+    const struct mw_family_traits *traits = &family->traits;
+    *model = (struct mw_model){
+        .family = family,
+        .mlp_matrices = traits->mlp_matrices,
+        .norms_per_layer = traits->norms_per_layer,
+        .position_rows = traits->unused_positions,
+        .learned_positions = traits->learned_positions,
+        .rotary = traits->rotary,
+        .tied_embedding = traits->tied_embedding,
+        .attention_bias = traits->attention_bias,
+        .projection_bias = traits->projection_bias,
+        .mlp_bias = traits->mlp_bias,
+        .norm_bias = traits->norm_bias,
+        .logits_bias = traits->logits_bias,
+        .router_bias = traits->router_bias,
+        .final_norm = traits->final_norm,
+        .embedding_norm = traits->embedding_norm,
+        .qk_norm = traits->qk_norm,
+        .parallel_block = traits->parallel_block,
+        .dropout = traits->dropout,
+    };
+    g_strlcpy(model->architecture, family->name, sizeof model->architecture);
+    for (int i = 0; i < MW_DIMENSION_COUNT; i++)
+        *mw_dimension_in(model, i) = family->defaults[i];
+    return true;
 }
 
 void

@@ -17,16 +17,16 @@ first_class(const struct mw_config *config)
     return json_node_get_value_type(first) == G_TYPE_STRING ? json_node_get_string(first) : NULL;
 }
 
-static const struct mw_config_kind *
-refuse_kind(const struct mw_config *config, const char *key, const char *value)
+static const struct mw_family *
+refuse_family(const struct mw_config *config, const char *key, const char *value)
 {
     g_autoptr(GString) known = g_string_new(NULL);
     g_autofree char *shown = value ? g_strescape(value, NULL) : NULL;
 
     if (shown && strlen(shown) > 48)
         shown[48] = '\0';
-    for (size_t i = 0; i < (size_t)mw_config_kind_count; i++)
-        g_string_append_printf(known, "%s%s", i ? ", " : "", mw_config_kinds[i].type);
+    for (int i = 0; i < mw_family_count; i++)
+        g_string_append_printf(known, "%s%s", i ? ", " : "", mw_families[i].name);
     if (shown)
         mw_refuse(config->error, "%s: model %s %s is not supported; supported are %s",
                   config->origin, strcmp(key, "model_type") ? "class" : "type", shown, known->str);
@@ -36,22 +36,23 @@ refuse_kind(const struct mw_config *config, const char *key, const char *value)
     return NULL;
 }
 
-static const struct mw_config_kind *
-find_kind(const struct mw_config *config)
+static const struct mw_family *
+find_family(const struct mw_config *config)
 {
     const char *type = NULL, *class_name = first_class(config);
 
     if (!mw_json_get_string(config->object, "model_type", config->origin, &type, config->error))
         return NULL;
-    for (size_t i = 0; i < (size_t)mw_config_kind_count; i++) {
-        const struct mw_config_kind *kind = &mw_config_kinds[i];
-        if (type ? !strcmp(type, kind->type)
-                 : class_name && kind->prefix && g_str_has_prefix(class_name, kind->prefix))
-            return kind;
+    for (int i = 0; i < mw_family_count; i++) {
+        const struct mw_family *family = &mw_families[i];
+        if (type ? !strcmp(type, family->name)
+                 : class_name && family->class_prefix &&
+                       g_str_has_prefix(class_name, family->class_prefix))
+            return family;
     }
     if (type || !class_name)
-        return refuse_kind(config, "model_type", type);
-    return refuse_kind(config, "architectures", class_name);
+        return refuse_family(config, "model_type", type);
+    return refuse_family(config, "architectures", class_name);
 }
 
 /* Gemma 3 with images keeps its decoder's dimensions apart; the image tower is not counted. */
@@ -95,7 +96,7 @@ may_be_absent(const struct mw_config *config, int dimension)
     case MW_DIMENSION_ROPE_DIM:
         return true;
     case MW_DIMENSION_FFN:
-        return !strcmp(config->model->architecture, "gpt2");
+        return config->model->family->traits.derived_ffn;
     default:
         return false;
     }
@@ -131,13 +132,24 @@ present(const struct mw_config *config, const char *key)
     return node && !JSON_NODE_HOLDS_NULL(node);
 }
 
-static struct mw_dimension_names
-names_in(const struct mw_config *config, const struct mw_dimension_names *names)
+static const char *
+name_in(const struct mw_family *family, int dimension)
 {
-    struct mw_dimension_names used = *names;
+    const struct mw_family_key *key = family->keys;
+
+    while (key->name && (int)key->meaning != dimension)
+        key++;
+    return key->name;
+}
+
+static struct mw_dimension_names
+names_in(const struct mw_config *config)
+{
+    struct mw_dimension_names used;
 
     for (int i = 0; i < MW_DIMENSION_COUNT; i++) {
-        const char *name = names->of[i];
+        const char *name = name_in(config->model->family, i);
+        used.of[i] = name;
         for (size_t j = 0; j < G_N_ELEMENTS(aliases) && name; j++)
             if (!strcmp(name, aliases[j][0]) && !present(config, name) &&
                 present(config, aliases[j][1]))
@@ -224,14 +236,14 @@ check_activation(const struct mw_config *config)
 static bool
 read_model(struct mw_config *config)
 {
-    const struct mw_config_kind *kind = find_kind(config);
+    const struct mw_family *family = find_family(config);
 
-    if (!kind || !mw_model_begin(config->model, kind->architecture) || !read_tied(config) ||
+    if (!family || !mw_model_begin(config->model, family->name) || !read_tied(config) ||
         !enter_text_config(config) || !read_tied(config))
         return false;
-    struct mw_dimension_names names = names_in(config, kind->names);
+    struct mw_dimension_names names = names_in(config);
     return check_activation(config) && read_dimensions(config, &names) &&
-           (!kind->read || kind->read(config)) &&
+           mw_config_read_keys(config) &&
            mw_model_complete(config->model, &names, config->origin, config->error);
 }
 

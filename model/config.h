@@ -1,5 +1,5 @@
 /*
- * config.h - the kinds of Hugging Face config.json; for model/config*.c alone.
+ * config.h - a Hugging Face config.json on its way into a model; for model/config*.c alone.
  */
 #ifndef MW_MODEL_CONFIG_H
 #define MW_MODEL_CONFIG_H
@@ -16,15 +16,7 @@ struct mw_config {
     GError **error;
 };
 
-struct mw_config_kind {
-    const char *type;         /* model_type */
-    const char *prefix;       /* of the class in "architectures"; NULL: never found by it */
-    const char *architecture; /* of mw_model_begin */
-    const struct mw_dimension_names *names;
-    bool (*read)(const struct mw_config *config); /* the rest, after the dimensions; may be NULL */
-};
-
-extern const struct mw_config_kind mw_config_kinds[];
-extern const int mw_config_kind_count;
+/* What the keys of the model's family mean beside dimensions and constants of a run. */
+bool mw_config_read_keys(const struct mw_config *config);
 
 #endif

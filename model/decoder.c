@@ -5,31 +5,38 @@
 #include "base/json.h"
 #include "model/internal.h"
 
-static const struct {
-    const char *architecture;
-    enum mw_decoder_kind kind;
-    enum mw_decoder_activation activation;
-    double norm_epsilon, rope_theta;
-} architectures[] = {
-    {"gpt2", MW_DECODER_GPT2, MW_ACTIVATION_GELU_TANH, 1e-5, 0},
-    {"llama", MW_DECODER_LLAMA, MW_ACTIVATION_SILU, 1e-5, 10000},
-    {"mistral", MW_DECODER_LLAMA, MW_ACTIVATION_SILU, 1e-5, 10000},
-    {"qwen2", MW_DECODER_LLAMA, MW_ACTIVATION_SILU, 1e-6, 1000000},
-};
+/* "gpt2, llama or qwen2" */
+static char *
+families_that_run(void)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (int i = 0; mw_family_runs_name(i); i++)
+        g_string_append_printf(names, "%s%s",
+                               !i                           ? ""
+                               : mw_family_runs_name(i + 1) ? ", "
+                                                            : " or ",
+                               mw_family_runs_name(i));
+    return g_string_free(g_steal_pointer(&names), FALSE);
+}
 
 static bool
 refuse(const struct mw_model *model, const char *what, GError **error)
 {
+    g_autofree char *known = families_that_run();
+
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "model %s: %s: must be a dense decoder like GPT-2, Llama, Mistral or Qwen2 to run "
-                "here (it can be planned and simulated)",
-                model->name, what);
+                "model %s: %s: must be a dense decoder of type %s to run here (it can be planned "
+                "and simulated)",
+                model->name, what, known);
     return false;
 }
 
 static bool
 check(const struct mw_model *model, GError **error)
 {
+    if (model->family->why_not)
+        return refuse(model, model->family->why_not, error);
     if (model->experts)
         return refuse(model, "a mixture of experts", error);
     if (model->kv_lora)
@@ -39,22 +46,6 @@ check(const struct mw_model *model, GError **error)
     if (!model->vocab)
         return refuse(model, "a stack of blocks without a vocabulary", error);
     return true;
-}
-
-static bool
-start(const struct mw_model *model, struct mw_decoder *decoder, GError **error)
-{
-    for (size_t i = 0; i < G_N_ELEMENTS(architectures); i++) {
-        if (strcmp(model->architecture, architectures[i].architecture))
-            continue;
-        decoder->kind = architectures[i].kind;
-        decoder->activation = architectures[i].activation;
-        decoder->norm_epsilon = architectures[i].norm_epsilon;
-        decoder->rope_theta = architectures[i].rope_theta;
-        return true;
-    }
-    g_autofree char *what = g_strdup_printf("architecture %s", model->architecture);
-    return refuse(model, what, error);
 }
 
 /* --- config.json ----------------------------------------------------------------------------- */
@@ -74,9 +65,9 @@ static const struct {
 };
 
 static bool
-read_activation(JsonObject *object, const char *origin, struct mw_decoder *decoder, GError **error)
+read_activation(JsonObject *object, const char *key, const char *origin, struct mw_decoder *decoder,
+                GError **error)
 {
-    const char *key = decoder->kind == MW_DECODER_GPT2 ? "activation_function" : "hidden_act";
     const char *name = NULL;
 
     if (!mw_json_get_string(object, key, origin, &name, error))
@@ -95,22 +86,18 @@ read_activation(JsonObject *object, const char *origin, struct mw_decoder *decod
     return false;
 }
 
-/* GPT-2's variants that scale the scores in another way. */
+/* Variants that compute what the executor does not. */
 static bool
-read_gpt2(JsonObject *object, const char *origin, struct mw_decoder *decoder, GError **error)
+expect_flag(JsonObject *object, const char *key, bool expected, const char *origin, GError **error)
 {
-    bool scaled = true, by_layer = false;
+    bool value = expected;
 
-    if (!mw_json_get_number(object, "layer_norm_epsilon", 0, MW_DECODER_EPSILON_MAX, origin,
-                            &decoder->norm_epsilon, error) ||
-        !mw_json_get_bool(object, "scale_attn_weights", origin, &scaled, error) ||
-        !mw_json_get_bool(object, "scale_attn_by_inverse_layer_idx", origin, &by_layer, error))
+    if (!mw_json_get_bool(object, key, origin, &value, error))
         return false;
-    if (scaled && !by_layer)
+    if (value == expected)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: key \"%s\": value %s: must be %s", origin,
-                scaled ? "scale_attn_by_inverse_layer_idx" : "scale_attn_weights",
-                scaled ? "true" : "false", scaled ? "false" : "true");
+                key, value ? "true" : "false", expected ? "true" : "false");
     return false;
 }
 
@@ -137,22 +124,23 @@ read_stretching(JsonObject *object, const char *origin, struct mw_rope_scaling *
                            origin, &scaling->original_positions, error);
 }
 
-/* "rope_theta" and "rope_scaling", or both in "rope_parameters" (transformers 5). */
+/* Theta and "rope_scaling", or both in "rope_parameters" (transformers 5). */
 static bool
-read_rotary(JsonObject *object, const char *origin, struct mw_decoder *decoder, GError **error)
+read_rotary(JsonObject *object, const char *key, const char *origin, struct mw_decoder *decoder,
+            GError **error)
 {
     JsonObject *inner = child(object, "rope_parameters");
     const char *type = "default";
 
     if (!inner)
         inner = child(object, "rope_scaling");
-    if (!mw_json_get_number(object, "rope_theta", 1, MW_DECODER_THETA_MAX, origin,
-                            &decoder->rope_theta, error))
+    if (!mw_json_get_number(object, key, 1, MW_DECODER_THETA_MAX, origin, &decoder->rope_theta,
+                            error))
         return false;
     if (!inner)
         return true;
-    if (!mw_json_get_number(inner, "rope_theta", 1, MW_DECODER_THETA_MAX, origin,
-                            &decoder->rope_theta, error) ||
+    if (!mw_json_get_number(inner, key, 1, MW_DECODER_THETA_MAX, origin, &decoder->rope_theta,
+                            error) ||
         !mw_json_get_string(inner, "type", origin, &type, error) ||
         !mw_json_get_string(inner, "rope_type", origin, &type, error))
         return false;
@@ -167,28 +155,49 @@ read_rotary(JsonObject *object, const char *origin, struct mw_decoder *decoder, 
 }
 
 static bool
-read_object(JsonObject *object, const char *origin, struct mw_decoder *decoder, GError **error)
+read_key(JsonObject *object, const struct mw_family_key *key, const char *origin,
+         struct mw_decoder *decoder, GError **error)
 {
-    if (!read_activation(object, origin, decoder, error))
-        return false;
-    if (decoder->kind == MW_DECODER_GPT2)
-        return read_gpt2(object, origin, decoder, error);
-    return mw_json_get_number(object, "rms_norm_eps", 0, MW_DECODER_EPSILON_MAX, origin,
-                              &decoder->norm_epsilon, error) &&
-           read_rotary(object, origin, decoder, error);
+    switch (key->meaning) {
+    case MW_KEY_ACTIVATION:
+        return read_activation(object, key->name, origin, decoder, error);
+    case MW_KEY_NORM_EPSILON:
+        return mw_json_get_number(object, key->name, 0, MW_DECODER_EPSILON_MAX, origin,
+                                  &decoder->norm_epsilon, error);
+    case MW_KEY_ROPE_THETA:
+        return read_rotary(object, key->name, origin, decoder, error);
+    case MW_KEY_RUNS_IF_TRUE:
+    case MW_KEY_RUNS_IF_FALSE:
+        return expect_flag(object, key->name, key->meaning == MW_KEY_RUNS_IF_TRUE, origin, error);
+    default:
+        return true;
+    }
+}
+
+static bool
+read_object(const struct mw_model *model, JsonObject *object, const char *origin,
+            struct mw_decoder *decoder, GError **error)
+{
+    for (const struct mw_family_key *key = model->family->keys; key->name; key++)
+        if (!read_key(object, key, origin, decoder, error))
+            return false;
+    return true;
 }
 
 static bool
 find(struct mw_model *model, JsonObject *object, const char *origin, GError **error)
 {
-    struct mw_decoder *constants = &model->constants;
+    const struct mw_family_run *run = &model->family->run;
 
-    *constants = (struct mw_decoder){.rope_scaling.factor = 1,
-                                     .rope_scaling.low_frequency_factor = 1,
-                                     .rope_scaling.high_frequency_factor = 4,
-                                     .rope_scaling.original_positions = 8192};
-    return check(model, error) && start(model, constants, error) &&
-           (!object || read_object(object, origin, constants, error));
+    if (!check(model, error))
+        return false;
+    model->constants = (struct mw_decoder){.family = model->family,
+                                           .kind = run->kind,
+                                           .activation = run->activation,
+                                           .norm_epsilon = run->norm_epsilon,
+                                           .rope_theta = run->rope_theta,
+                                           .rope_scaling = MW_ROPE_UNSCALED};
+    return !object || read_object(model, object, origin, &model->constants, error);
 }
 
 void

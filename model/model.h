@@ -1,9 +1,7 @@
 /*
  * model.h - a decoder's dimensions, and the walk over its operators.
  *
- * Supported: GPT-2, OPT, BLOOM, Llama (grouped-query attention), Mistral, Qwen2, Qwen3, Gemma,
- * Gemma 2, Gemma 3 (text), Phi, Phi-3; mixtures of experts: Mixtral, Qwen3-MoE, DeepSeek-V3
- * (multi-head latent attention).
+ * families/families.c has the families that are supported.
  *
  * Shapes: tokens t = sequences * seq, hidden h, heads a, head_dim d, kv_heads g, ffn f, vocab V.
  * Nothing here knows hardware or parallelism beyond tensor slicing, which divides an operator's
@@ -16,12 +14,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "families/family.h"
 #include "plan/decoder.h"
 #include "plan/plan.h"
 
 struct mw_model {
     char name[96];
-    char architecture[32]; /* gpt2, opt, llama, mistral, qwen2, qwen3, gemma, ... */
+    char architecture[32]; /* the family's name: gpt2, opt, llama, mistral, qwen2, ... */
+    const struct mw_family *family;
     int64_t layers;
     int64_t hidden;
     int64_t heads;
@@ -141,6 +141,9 @@ bool mw_model_validate_shape(const struct mw_model *model, const struct mw_shape
 /* The decoder that the executor runs, of the model's present dimensions; false with *error for one
  * that it does not know: which part of it, and what it knows. */
 bool mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, GError **error);
+
+/* The text of a config.json that is read as this decoder.  g_free it. */
+char *mw_model_write_config(const struct mw_decoder *decoder);
 
 char **mw_model_list(void); /* preset names, in file order; g_strfreev */
 

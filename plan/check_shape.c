@@ -39,9 +39,10 @@ check_decoder(struct mw_plan_check *check, const struct mw_decoder *d)
     const int64_t dimensions[] = {d->layers,   d->hidden, d->heads, d->kv_heads,
                                   d->head_dim, d->ffn,    d->vocab};
 
-    if (d->kind >= MW_DECODER_KIND_COUNT || d->activation >= MW_ACTIVATION_COUNT)
-        return mw_plan_refuse(check, "decoder: kind %d or activation %d out of range", d->kind,
-                              d->activation);
+    if (!d->family || !d->family->run.tensors || d->kind != d->family->run.kind ||
+        d->activation >= MW_ACTIVATION_COUNT)
+        return mw_plan_refuse(check, "decoder: family of kind %d or activation %d out of range",
+                              d->kind, d->activation);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++)
         if (!is_dimension(dimensions[i]))
             return mw_plan_refuse(check, "decoder: dimension %" PRId64 ": expected 1 to %" PRId64,

@@ -1,9 +1,6 @@
 /*
  * decoder.h - the model that a plan's operators make up: dimensions and constants, plain numbers.
- *
- * GPT-2: learned positions, LayerNorm with bias, fused qkv, two MLP matrices, every product
- * with a bias.  Llama: rotary positions, RMSNorm, grouped-query attention, a gated MLP; biases as
- * the flags say (Qwen2 has them on q, k, v).
+ * Its family says what checkpoints call its tensors; nothing that is computed depends on it.
  */
 #ifndef MW_PLAN_DECODER_H
 #define MW_PLAN_DECODER_H
@@ -11,16 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Records of runs have the numbers. */
-enum mw_decoder_kind { MW_DECODER_GPT2, MW_DECODER_LLAMA, MW_DECODER_KIND_COUNT };
-
-enum mw_decoder_activation {
-    MW_ACTIVATION_GELU_TANH, /* "gelu_new", "gelu_pytorch_tanh" */
-    MW_ACTIVATION_GELU_ERF,  /* "gelu" */
-    MW_ACTIVATION_RELU,
-    MW_ACTIVATION_SILU, /* of the gate: SwiGLU */
-    MW_ACTIVATION_COUNT
-};
+#include "families/family.h"
 
 /* Llama 3.1's stretched rotary positions (its config.json's rope_scaling); factor 1: none. */
 struct mw_rope_scaling {
@@ -29,7 +17,16 @@ struct mw_rope_scaling {
     int64_t original_positions;
 };
 
+/* As transformers has them where only the factor is given. */
+#define MW_ROPE_UNSCALED                                                                           \
+    (struct mw_rope_scaling)                                                                       \
+    {                                                                                              \
+        .factor = 1, .low_frequency_factor = 1, .high_frequency_factor = 4,                        \
+        .original_positions = 8192                                                                 \
+    }
+
 struct mw_decoder {
+    const struct mw_family *family; /* one that runs; a plan's text has its name */
     enum mw_decoder_kind kind;
     enum mw_decoder_activation activation;
     int64_t layers, hidden;
@@ -51,9 +48,5 @@ struct mw_decoder {
 #define MW_DECODER_STRETCH_MIN 1e-3 /* of the factors of frequencies; that of all: 1 */
 #define MW_DECODER_STRETCH_MAX 1e6
 #define MW_DECODER_POSITIONS_MAX (INT64_C(1) << 40)
-
-/* As transformers calls them; NULL out of range. */
-const char *mw_decoder_kind_name(int kind);
-const char *mw_activation_name(int activation);
 
 #endif

@@ -197,27 +197,3 @@ mw_work_name(const struct mw_work *work)
     return work->operator_ != MW_OPERATOR_NONE ? mw_operator_name(work->operator_)
                                                : mw_object_name(work->object);
 }
-
-const char *
-mw_decoder_kind_name(int kind)
-{
-    static const char *const names[MW_DECODER_KIND_COUNT] = {
-        [MW_DECODER_GPT2] = "gpt2",
-        [MW_DECODER_LLAMA] = "llama",
-    };
-
-    return lookup(names, MW_DECODER_KIND_COUNT, kind);
-}
-
-const char *
-mw_activation_name(int activation)
-{
-    static const char *const names[MW_ACTIVATION_COUNT] = {
-        [MW_ACTIVATION_GELU_TANH] = "gelu_new",
-        [MW_ACTIVATION_GELU_ERF] = "gelu",
-        [MW_ACTIVATION_RELU] = "relu",
-        [MW_ACTIVATION_SILU] = "silu",
-    };
-
-    return lookup(names, MW_ACTIVATION_COUNT, activation);
-}

@@ -72,7 +72,9 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
     struct mw_decoder *decoder = &plan->shape.decoder;
 
     plan->shape.has_decoder = true;
-    decoder->kind = mw_plan_reader_name(reader, mw_decoder_kind_name, "gpt2 or llama");
+    decoder->family = mw_family_find(mw_family_runs_name(
+        mw_plan_reader_name(reader, mw_family_runs_name, "a family of models that runs")));
+    decoder->kind = decoder->family->run.kind;
     decoder->activation =
         mw_plan_reader_name(reader, mw_activation_name, "gelu_new, gelu, relu or silu");
     decoder->layers = read_i64(reader, "layers");

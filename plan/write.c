@@ -155,7 +155,7 @@ static void
 write_decoder(struct writer *writer, const struct mw_decoder *decoder)
 {
     put(writer, "decoder");
-    put_name(writer, mw_decoder_kind_name((int)decoder->kind));
+    put_name(writer, decoder->family ? decoder->family->name : "unknown");
     put_name(writer, mw_activation_name((int)decoder->activation));
     put_key(writer, " layers ", decoder->layers);
     put_key(writer, " hidden ", decoder->hidden);

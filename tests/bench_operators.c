@@ -54,7 +54,8 @@ buffer(int64_t bytes)
 static void
 set_up(struct bench *b, bool smoke)
 {
-    b->decoder = (struct mw_decoder){.kind = MW_DECODER_GPT2,
+    b->decoder = (struct mw_decoder){.family = mw_family_find("gpt2"),
+                                     .kind = MW_DECODER_GPT2,
                                      .layers = 1,
                                      .hidden = 768,
                                      .heads = 12,

@@ -19,9 +19,10 @@ COLUMNS = 100
 # that is named with a room of its own (planner/sizing) is a layer of its own.
 BELOW = {
     "base": set(),
-    "plan": set(),
+    "families": set(),
+    "plan": {"families"},
     "hardware": {"base"},
-    "model": {"base", "plan"},
+    "model": {"base", "families", "plan"},
     "planner/settings": {"base", "plan", "hardware", "model"},
     "planner/sizing": {"base", "plan", "hardware", "model", "planner/settings"},
     "planner/build": {"base", "plan", "hardware", "model", "planner/settings", "planner/sizing"},
@@ -38,7 +39,7 @@ BELOW = {
     "exec/memory": {"base", "exec/host"},
     "exec/nvme": {"base", "exec/host", "exec/memory"},
     "exec/commit": {"base", "exec/host", "exec/nvme"},
-    "exec/data": {"base", "plan", "exec/host"},
+    "exec/data": {"base", "families", "plan", "exec/host"},
     "exec/operators": {"base", "plan", "exec/data"},
     "exec/ranks": {"base", "plan", "exec/host", "exec/data"},
     "exec/lanes": {"base", "plan", "exec/host"},
@@ -59,7 +60,7 @@ FOLDERS = sorted({room.split("/")[0] for room in BELOW})
 LIBC = {"assert.h", "errno.h", "float.h", "inttypes.h", "limits.h", "locale.h", "math.h",
         "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"}
 # What of the system a folder needs; those not named here have libraries of their own.
-SYSTEM = {"plan": LIBC, "sim": LIBC | {"glib.h"}}
+SYSTEM = {"families": LIBC, "plan": LIBC, "sim": LIBC | {"glib.h"}}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 

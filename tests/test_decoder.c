@@ -35,7 +35,7 @@ static void
 test_presets_refused(void)
 {
     static const char *const rows[][2] = {
-        {"opt-1.3b", "architecture opt"}, {"mixtral-8x7b", "a mixture of experts"},
+        {"opt-1.3b", "row 2 of their table"},         {"mixtral-8x7b", "a mixture of experts"},
         {"qwen3-4b", "norms of q and k"}, {"zi-6b-50b", "without a vocabulary"},
         {"deepseek-v3", "mixture"},
     };
@@ -153,7 +153,8 @@ test_written_configs(void)
         g_autofree char *text = cli_checkpoint_config(*name, &decoder);
         g_assert_true(mw_model_parse_config(text, -1, *name, &model, &error) &&
                       mw_model_decoder(&model, &again, &error));
-        if (decoder.kind != again.kind || decoder.activation != again.activation ||
+        if (decoder.family != again.family || decoder.kind != again.kind ||
+            decoder.activation != again.activation ||
             memcmp(&decoder.layers, &again.layers, 9 * sizeof(int64_t)) ||
             decoder.tied_embedding != again.tied_embedding ||
             decoder.attention_bias != again.attention_bias ||

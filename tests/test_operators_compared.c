@@ -223,7 +223,8 @@ choose_heads(struct mw_decoder *d)
 static struct mw_decoder
 random_gpt2(void)
 {
-    struct mw_decoder d = {.kind = MW_DECODER_GPT2, .norm_epsilon = 1e-5};
+    struct mw_decoder d = {
+        .family = mw_family_find("gpt2"), .kind = MW_DECODER_GPT2, .norm_epsilon = 1e-5};
 
     choose_heads(&d);
     d.kv_heads = d.heads;
@@ -237,7 +238,10 @@ static struct mw_decoder
 random_llama(void)
 {
     struct mw_decoder d = {
-        .kind = MW_DECODER_LLAMA, .norm_epsilon = 1e-6, .activation = MW_ACTIVATION_SILU};
+        .family = mw_family_find("llama"),
+        .kind = MW_DECODER_LLAMA,
+        .norm_epsilon = 1e-6,
+        .activation = MW_ACTIVATION_SILU};
 
     choose_heads(&d);
     d.hidden = between(1, WIDTH_MAX);

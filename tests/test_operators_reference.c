@@ -25,7 +25,7 @@ struct variant {
 #define SEQ_MAX 16
 
 /* For finite differences: a few thousand parameters. */
-static const struct variant tiny[] = {
+static struct variant tiny[] = {
     {"gpt2", {GPT2(GELU_TANH, 8, 2, 12, 11), .position_rows = 7, .tied_embedding = true}},
     {"gpt2-erf-untied", {GPT2(GELU_ERF, 8, 4, 9, 7), .position_rows = SEQ_MAX}},
     {"gpt2-relu", {GPT2(RELU, 6, 3, 5, 5), .position_rows = 7, .tied_embedding = true}},
@@ -35,7 +35,7 @@ static const struct variant tiny[] = {
       .projection_bias = true, .mlp_bias = true}},
 };
 
-static const struct variant variants[] = {
+static struct variant variants[] = {
     {"gpt2", {GPT2(GELU_TANH, 48, 4, 192, 101), .position_rows = 29, .tied_embedding = true}},
     {"gpt2-exact", {GPT2(GELU_ERF, 34, 17, 61, 53), .position_rows = SEQ_MAX}},
     {"gpt2-relu", {GPT2(RELU, 36, 3, 144, 97), .position_rows = 17, .tied_embedding = true}},
@@ -46,6 +46,14 @@ static const struct variant variants[] = {
      {LLAMA(32, 4, 2, 8, 64, 64), .attention_bias = true, .projection_bias = true,
       .mlp_bias = true}},
 };
+
+static void
+set_families(struct variant *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        all[i].decoder.family =
+            mw_family_find(all[i].decoder.kind == MW_DECODER_GPT2 ? "gpt2" : "llama");
+}
 
 struct inputs {
     double *params;
@@ -237,6 +245,7 @@ stretched(void)
 {
     struct variant variant = {"llama-stretched", {LLAMA(32, 4, 2, 16, 64, 64)}};
 
+    set_families(&variant, 1);
     variant.decoder.rope_theta = 100;
     variant.decoder.rope_scaling = (struct mw_rope_scaling){8, 1, 4, 32};
     return variant;
@@ -277,6 +286,8 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    set_families(tiny, G_N_ELEMENTS(tiny));
+    set_families(variants, G_N_ELEMENTS(variants));
     if (mw_drive_tests(&mw_drive_cpu))
         add_differences();
     if (mw_drive_skips("/operators/reference", skip))

@@ -96,10 +96,6 @@ name_of(enum cli_field_kind kind, uint64_t value)
 {
     static const char *const families[] = {
         [MW_DECODER_GPT2] = "GPT-2", [MW_DECODER_LLAMA] = "Llama"};
-    static const char *const activations[] = {[MW_ACTIVATION_GELU_TANH] = "gelu_new",
-                                              [MW_ACTIVATION_GELU_ERF] = "gelu",
-                                              [MW_ACTIVATION_RELU] = "relu",
-                                              [MW_ACTIVATION_SILU] = "silu"};
 
     switch (kind) {
     case CLI_FIELD_YES:
@@ -111,7 +107,7 @@ name_of(enum cli_field_kind kind, uint64_t value)
     case CLI_FIELD_FAMILY:
         return families[value];
     case CLI_FIELD_ACTIVATION:
-        return activations[value];
+        return mw_activation_name((int)value);
     default:
         return NULL;
     }

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/run/checkpoint_config.h"
-#include "model/model.h"
 #include "cli/run/entry.h"
 #include "exec/commit/run_files.h"
 #include "model/model.h"
@@ -48,7 +47,7 @@ write_decoder(struct mw_json_writer *json, const struct mw_decoder *decoder)
     const char *bytes = (const char *)decoder;
 
     mw_json_begin(json, "decoder", '{', true);
-    mw_json_string(json, "kind", decoder->kind == MW_DECODER_GPT2 ? "gpt2" : "llama");
+    mw_json_string(json, "kind", decoder->family->name);
     for (size_t i = 0; i < G_N_ELEMENTS(dimensions); i++)
         mw_json_integer(json, dimensions[i].key, *(const int64_t *)(bytes + dimensions[i].at));
     for (size_t i = 0; i < G_N_ELEMENTS(flags); i++)
@@ -64,7 +63,8 @@ read_decoder(JsonObject *object, const char *origin, struct mw_decoder *decoder,
 
     if (!mw_json_get_string(object, "kind", origin, &kind, error))
         return false;
-    decoder->kind = g_strcmp0(kind, "gpt2") ? MW_DECODER_LLAMA : MW_DECODER_GPT2;
+    const struct mw_family *family = mw_family_find(kind ? kind : "");
+    decoder->kind = family && family->run.tensors ? family->run.kind : MW_DECODER_KIND_COUNT;
     for (size_t i = 0; i < G_N_ELEMENTS(dimensions); i++)
         if (!mw_json_get_int(object, dimensions[i].key, 0,
                              mw_model_dimension_max(dimensions[i].key), origin,

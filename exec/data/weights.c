@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "families/family.h"
+
 struct list {
     const struct mw_decoder *decoder;
+    const struct mw_family_tensors *tensors;
     struct mw_weight *out;
     enum mw_operator operator_;
     int64_t layer;
@@ -19,34 +22,74 @@ is_gpt2(const struct mw_decoder *decoder)
 }
 
 static void
-set_name(const struct list *list, struct mw_weight *weight, const char *name)
+set_name(const struct list *list, struct mw_weight *weight, enum mw_weight_role role)
 {
-    const char *base = is_gpt2(list->decoder) ? "transformer." : "model.";
+    const struct mw_family_tensors *tensors = list->tensors;
+    const char *name = tensors->of[role];
 
     if (list->layer < 0)
-        snprintf(weight->name, sizeof weight->name, "%s%s", strncmp(name, "lm_head", 7) ? base : "",
-                 name);
+        snprintf(weight->name, sizeof weight->name, "%s%s",
+                 role == MW_WEIGHT_LOGITS ? "" : tensors->base, name);
     else
-        snprintf(weight->name, sizeof weight->name, "%s%s.%lld.%s", base,
-                 is_gpt2(list->decoder) ? "h" : "layers", (long long)list->layer, name);
+        snprintf(weight->name, sizeof weight->name, "%s%s.%lld.%s", tensors->base, tensors->layer,
+                 (long long)list->layer, name);
+}
+
+/* Where the tensor's rows are in its shape. */
+static int
+row_axis(const struct mw_weight *weight)
+{
+    return weight->transposed ? 1 : 0;
+}
+
+/* A tensor that several roles share is as large as all of them. */
+static void
+join_tensor(struct list *list, struct mw_weight *weight)
+{
+    int64_t rows = weight->rows;
+
+    for (int i = 0; i < list->count - 1; i++)
+        if (!strcmp(list->out[i].name, weight->name))
+            rows += list->out[i].rows;
+    weight->file_row = rows - weight->rows;
+    for (int i = 0; i < list->count; i++)
+        if (!strcmp(list->out[i].name, weight->name))
+            list->out[i].shape[row_axis(weight)] = rows;
+}
+
+/* What follows the weight before it in the operator's rows and in one tensor belongs to it. */
+static bool
+extend_last(struct list *list)
+{
+    struct mw_weight *next = &list->out[list->count - 1], *last = next - 1;
+
+    if (list->count < 2 || strcmp(last->name, next->name) ||
+        next->first_row != last->first_row + last->rows)
+        return false;
+    last->rows += next->rows;
+    last->elements += next->elements;
+    last->shape[row_axis(last)] += next->rows;
+    list->count--;
+    return true;
 }
 
 static struct mw_weight *
-add(struct list *list, const char *name, enum mw_weight_start start)
+add(struct list *list, enum mw_weight_role role, enum mw_weight_start start)
 {
     struct mw_weight *weight = &list->out[list->count++];
 
     memset(weight, 0, sizeof *weight);
-    set_name(list, weight, name);
+    set_name(list, weight, role);
+    weight->base = list->tensors->base;
     weight->operator_ = list->operator_;
     weight->start = start;
     return weight;
 }
 
 static struct mw_weight *
-add_vector(struct list *list, const char *name, int64_t size, enum mw_weight_start start)
+add_vector(struct list *list, enum mw_weight_role role, int64_t size, enum mw_weight_start start)
 {
-    struct mw_weight *weight = add(list, name, start);
+    struct mw_weight *weight = add(list, role, start);
 
     weight->rank = 1;
     weight->shape[0] = size;
@@ -56,34 +99,41 @@ add_vector(struct list *list, const char *name, int64_t size, enum mw_weight_sta
 
 /* An element for each of the rows of a matrix. */
 static void
-add_bias(struct list *list, const char *name, int64_t first_row, int64_t rows)
+add_bias(struct list *list, enum mw_weight_role role, int64_t first_row, int64_t rows)
 {
-    struct mw_weight *weight = add_vector(list, name, rows, MW_WEIGHT_ZERO);
+    struct mw_weight *weight = add_vector(list, role, rows, MW_WEIGHT_ZERO);
 
     weight->first_row = first_row;
     weight->rows = rows;
     weight->row_elements = 1;
+    if (!extend_last(list))
+        join_tensor(list, weight);
 }
 
-/* Rows of the vector: output features; GPT-2's files have them as columns, save the tables. */
+/* Rows of the vector: output features; files of some families have them as columns, save those of
+ * the tables. */
 static void
-add_matrix(struct list *list, const char *name, int64_t first_row, int64_t rows, int64_t columns,
-           enum mw_weight_start start)
+add_matrix(struct list *list, enum mw_weight_role role, int64_t first_row, int64_t rows,
+           int64_t columns, enum mw_weight_start start)
 {
-    struct mw_weight *weight = add(list, name, start);
+    struct mw_weight *weight = add(list, role, start);
 
     weight->rank = 2;
-    weight->transposed = is_gpt2(list->decoder) && list->layer >= 0;
+    weight->transposed = list->tensors->transposed && list->layer >= 0;
     weight->shape[0] = weight->transposed ? columns : rows;
     weight->shape[1] = weight->transposed ? rows : columns;
     weight->elements = rows * columns;
     weight->first_row = first_row;
     weight->rows = rows;
     weight->row_elements = columns;
+    if (!extend_last(list))
+        join_tensor(list, weight);
 }
 
+/* --- operators ------------------------------------------------------------------------------- */
+
 static void
-add_norm(struct list *list, const char *weight, const char *bias)
+add_norm(struct list *list, enum mw_weight_role weight, enum mw_weight_role bias)
 {
     add_vector(list, weight, list->decoder->hidden, MW_WEIGHT_ONE);
     if (is_gpt2(list->decoder))
@@ -91,122 +141,58 @@ add_norm(struct list *list, const char *weight, const char *bias)
 }
 
 static void
-add_product(struct list *list, const char *weight, const char *bias, int64_t rows, int64_t columns,
-            enum mw_weight_start start)
+add_tables(struct list *list)
 {
-    add_matrix(list, weight, 0, rows, columns, start);
-    if (bias)
-        add_bias(list, bias, 0, rows);
+    const struct mw_decoder *decoder = list->decoder;
+
+    add_matrix(list, MW_WEIGHT_TOKENS, 0, decoder->vocab, decoder->hidden, MW_WEIGHT_NORMAL);
+    if (is_gpt2(decoder))
+        add_matrix(list, MW_WEIGHT_POSITIONS, decoder->vocab, decoder->position_rows,
+                   decoder->hidden, MW_WEIGHT_NORMAL);
 }
 
 static void
-list_llama_qkv(struct list *list)
+add_qkv(struct list *list)
 {
     const struct mw_decoder *decoder = list->decoder;
     int64_t q = decoder->heads * decoder->head_dim, kv = decoder->kv_heads * decoder->head_dim;
 
-    add_matrix(list, "self_attn.q_proj.weight", 0, q, decoder->hidden, MW_WEIGHT_NORMAL);
-    add_matrix(list, "self_attn.k_proj.weight", q, kv, decoder->hidden, MW_WEIGHT_NORMAL);
-    add_matrix(list, "self_attn.v_proj.weight", q + kv, kv, decoder->hidden, MW_WEIGHT_NORMAL);
-    if (!decoder->attention_bias)
+    add_matrix(list, MW_WEIGHT_Q, 0, q, decoder->hidden, MW_WEIGHT_NORMAL);
+    add_matrix(list, MW_WEIGHT_K, q, kv, decoder->hidden, MW_WEIGHT_NORMAL);
+    add_matrix(list, MW_WEIGHT_V, q + kv, kv, decoder->hidden, MW_WEIGHT_NORMAL);
+    if (!decoder->attention_bias && !is_gpt2(decoder))
         return;
-    add_bias(list, "self_attn.q_proj.bias", 0, q);
-    add_bias(list, "self_attn.k_proj.bias", q, kv);
-    add_bias(list, "self_attn.v_proj.bias", q + kv, kv);
+    add_bias(list, MW_WEIGHT_Q_BIAS, 0, q);
+    add_bias(list, MW_WEIGHT_K_BIAS, q, kv);
+    add_bias(list, MW_WEIGHT_V_BIAS, q + kv, kv);
 }
 
+/* A row of the gate and the same row of up are in one tile. */
 static void
-list_llama_up(struct list *list)
+add_up(struct list *list)
 {
     const struct mw_decoder *decoder = list->decoder;
+    bool gated = !is_gpt2(decoder);
 
-    add_matrix(list, "mlp.gate_proj.weight", 0, decoder->ffn, decoder->hidden, MW_WEIGHT_NORMAL);
-    add_matrix(list, "mlp.up_proj.weight", 0, decoder->ffn, decoder->hidden, MW_WEIGHT_NORMAL);
-    if (!decoder->mlp_bias)
+    if (gated)
+        add_matrix(list, MW_WEIGHT_GATE, 0, decoder->ffn, decoder->hidden, MW_WEIGHT_NORMAL);
+    add_matrix(list, MW_WEIGHT_UP, 0, decoder->ffn, decoder->hidden, MW_WEIGHT_NORMAL);
+    if (!decoder->mlp_bias && gated)
         return;
-    add_bias(list, "mlp.gate_proj.bias", 0, decoder->ffn);
-    add_bias(list, "mlp.up_proj.bias", 0, decoder->ffn);
+    if (gated)
+        add_bias(list, MW_WEIGHT_GATE_BIAS, 0, decoder->ffn);
+    add_bias(list, MW_WEIGHT_UP_BIAS, 0, decoder->ffn);
 }
 
 static void
-list_gpt2(struct list *list, enum mw_operator operator_)
+add_residual(struct list *list, enum mw_weight_role weight, enum mw_weight_role bias, bool biased,
+             int64_t columns)
 {
-    const struct mw_decoder *decoder = list->decoder;
-    int64_t hidden = decoder->hidden;
+    int64_t hidden = list->decoder->hidden;
 
-    switch (operator_) {
-    case MW_OPERATOR_EMBEDDING:
-        add_matrix(list, "wte.weight", 0, decoder->vocab, hidden, MW_WEIGHT_NORMAL);
-        add_matrix(list, "wpe.weight", decoder->vocab, decoder->position_rows, hidden,
-                   MW_WEIGHT_NORMAL);
-        break;
-    case MW_OPERATOR_NORM1:
-        add_norm(list, "ln_1.weight", "ln_1.bias");
-        break;
-    case MW_OPERATOR_QKV:
-        add_product(list, "attn.c_attn.weight", "attn.c_attn.bias", 3 * hidden, hidden,
-                    MW_WEIGHT_NORMAL);
-        break;
-    case MW_OPERATOR_PROJECTION:
-        add_product(list, "attn.c_proj.weight", "attn.c_proj.bias", hidden, hidden,
-                    MW_WEIGHT_RESIDUAL);
-        break;
-    case MW_OPERATOR_NORM2:
-        add_norm(list, "ln_2.weight", "ln_2.bias");
-        break;
-    case MW_OPERATOR_MLP_UP:
-        add_product(list, "mlp.c_fc.weight", "mlp.c_fc.bias", decoder->ffn, hidden,
-                    MW_WEIGHT_NORMAL);
-        break;
-    case MW_OPERATOR_MLP_DOWN:
-        add_product(list, "mlp.c_proj.weight", "mlp.c_proj.bias", hidden, decoder->ffn,
-                    MW_WEIGHT_RESIDUAL);
-        break;
-    case MW_OPERATOR_FINAL_NORM:
-        add_norm(list, "ln_f.weight", "ln_f.bias");
-        break;
-    default:
-        break;
-    }
-}
-
-static void
-list_llama(struct list *list, enum mw_operator operator_)
-{
-    const struct mw_decoder *decoder = list->decoder;
-    int64_t hidden = decoder->hidden;
-
-    switch (operator_) {
-    case MW_OPERATOR_EMBEDDING:
-        add_matrix(list, "embed_tokens.weight", 0, decoder->vocab, hidden, MW_WEIGHT_NORMAL);
-        break;
-    case MW_OPERATOR_NORM1:
-        add_norm(list, "input_layernorm.weight", NULL);
-        break;
-    case MW_OPERATOR_QKV:
-        list_llama_qkv(list);
-        break;
-    case MW_OPERATOR_PROJECTION:
-        add_product(list, "self_attn.o_proj.weight",
-                    decoder->projection_bias ? "self_attn.o_proj.bias" : NULL, hidden,
-                    decoder->heads * decoder->head_dim, MW_WEIGHT_RESIDUAL);
-        break;
-    case MW_OPERATOR_NORM2:
-        add_norm(list, "post_attention_layernorm.weight", NULL);
-        break;
-    case MW_OPERATOR_MLP_UP:
-        list_llama_up(list);
-        break;
-    case MW_OPERATOR_MLP_DOWN:
-        add_product(list, "mlp.down_proj.weight", decoder->mlp_bias ? "mlp.down_proj.bias" : NULL,
-                    hidden, decoder->ffn, MW_WEIGHT_RESIDUAL);
-        break;
-    case MW_OPERATOR_FINAL_NORM:
-        add_norm(list, "norm.weight", NULL);
-        break;
-    default:
-        break;
-    }
+    add_matrix(list, weight, 0, hidden, columns, MW_WEIGHT_RESIDUAL);
+    if (biased || is_gpt2(list->decoder))
+        add_bias(list, bias, 0, hidden);
 }
 
 int
@@ -215,14 +201,54 @@ mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_, in
 {
     bool end = operator_ == MW_OPERATOR_EMBEDDING || operator_ == MW_OPERATOR_FINAL_NORM ||
                operator_ == MW_OPERATOR_LOGITS;
-    struct list list = {
-        .decoder = decoder, .out = out, .operator_ = operator_, .layer = end ? -1 : layer};
+    struct list list = {.decoder = decoder,
+                        .tensors = decoder->family->run.tensors,
+                        .out = out,
+                        .operator_ = operator_,
+                        .layer = end ? -1 : layer};
 
-    if (is_gpt2(decoder))
-        list_gpt2(&list, operator_);
-    else
-        list_llama(&list, operator_);
-    if (operator_ == MW_OPERATOR_LOGITS && !decoder->tied_embedding)
-        add_matrix(&list, "lm_head.weight", 0, decoder->vocab, decoder->hidden, MW_WEIGHT_NORMAL);
+    switch (operator_) {
+    case MW_OPERATOR_EMBEDDING:
+        add_tables(&list);
+        break;
+    case MW_OPERATOR_NORM1:
+        add_norm(&list, MW_WEIGHT_NORM1, MW_WEIGHT_NORM1_BIAS);
+        break;
+    case MW_OPERATOR_QKV:
+        add_qkv(&list);
+        break;
+    case MW_OPERATOR_PROJECTION:
+        add_residual(&list, MW_WEIGHT_PROJECTION, MW_WEIGHT_PROJECTION_BIAS,
+                     decoder->projection_bias, decoder->heads * decoder->head_dim);
+        break;
+    case MW_OPERATOR_NORM2:
+        add_norm(&list, MW_WEIGHT_NORM2, MW_WEIGHT_NORM2_BIAS);
+        break;
+    case MW_OPERATOR_MLP_UP:
+        add_up(&list);
+        break;
+    case MW_OPERATOR_MLP_DOWN:
+        add_residual(&list, MW_WEIGHT_DOWN, MW_WEIGHT_DOWN_BIAS, decoder->mlp_bias, decoder->ffn);
+        break;
+    case MW_OPERATOR_FINAL_NORM:
+        add_norm(&list, MW_WEIGHT_FINAL_NORM, MW_WEIGHT_FINAL_NORM_BIAS);
+        break;
+    case MW_OPERATOR_LOGITS:
+        if (!decoder->tied_embedding)
+            add_matrix(&list, MW_WEIGHT_LOGITS, 0, decoder->vocab, decoder->hidden,
+                       MW_WEIGHT_NORMAL);
+        break;
+    default:
+        break;
+    }
     return list.count;
+}
+
+int64_t
+mw_weight_file_element(const struct mw_weight *weight, int64_t element)
+{
+    if (!weight->transposed)
+        return weight->file_row * weight->row_elements + element;
+    return element % weight->shape[0] * weight->shape[1] + weight->file_row +
+           element / weight->shape[0];
 }

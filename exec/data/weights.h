@@ -5,16 +5,17 @@
  * output features: [out, in], row-major):
  *
  *                   GPT-2                                Llama
- *   EMBEDDING       wte [vocab, hidden], wpe [rows, h]   embed_tokens [vocab, hidden]
+ *   EMBEDDING       tokens [vocab, hidden], positions    tokens [vocab, hidden]
  *   NORM1, NORM2    weight [hidden], bias [hidden]       weight [hidden]
- *   QKV             rows of q, k, v; bias                q, k, v weights; q, k, v biases, if any
+ *   QKV             rows of q, k, v; their biases        rows of q, k, v; their biases, if any
  *   PROJECTION      weight [hidden, hidden], bias        weight [hidden, heads * head_dim]; bias
  *   MLP_UP          weight [ffn, hidden], bias           gate, up weights; their biases, if any
  *   MLP_DOWN        weight [hidden, ffn], bias           weight; bias, if any
  *   FINAL_NORM      as NORM1                             as NORM1
- *   LOGITS          nothing: tied                        lm_head [vocab, hidden], unless tied
+ *   LOGITS          weight [vocab, hidden], unless tied  as GPT-2
  *
- * GPT-2's files hold the matrices of a layer the other way round ([in, out], "Conv1D"): those are
+ * The row of the decoder's family (families) has what files call them, which of them share
+ * one tensor there, and whether the matrices of a layer are stored as [in, out]: those are
  * transposed on their way.
  *
  * A *part* is what the plan fetches at once: tile `tile` of `tiles` of a fetch unit (struct
@@ -50,10 +51,12 @@ enum mw_weight_start {
 
 struct mw_weight {
     char name[MW_WEIGHTS_NAME_MAX]; /* as transformers writes it: "transformer.h.0.ln_1.weight" */
+    const char *base; /* of the name, which a file can lack */
     enum mw_operator operator_;
     int rank;
-    int64_t shape[2]; /* in the file */
+    int64_t shape[2]; /* of the tensor in the file, which can hold rows of other weights too */
     bool transposed;  /* the file holds [in, out], the vector [out, in] */
+    int64_t file_row; /* of the tensor: its first row here (transposed: column) */
     int64_t elements;
     /* Rows of its operator that it has a share of, and elements of one; a norm has no rows. */
     int64_t first_row, rows, row_elements;
@@ -78,6 +81,9 @@ int mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_
                     struct mw_weight out[MW_WEIGHTS_MAX]);
 int64_t mw_weights_operator_elements(const struct mw_decoder *decoder, enum mw_operator operator_);
 int64_t mw_weights_elements(const struct mw_decoder *decoder); /* of the whole model */
+
+/* Where the file's tensor has an element of the weight, which counts it in the vector's order. */
+int64_t mw_weight_file_element(const struct mw_weight *weight, int64_t element);
 
 /* The pieces of a part, in order; returns how many. */
 int mw_weights_pieces(const struct mw_decoder *decoder, const struct mw_weights_part *part,

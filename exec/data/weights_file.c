@@ -4,26 +4,22 @@
 
 #include "base/error.h"
 #include "exec/data/weights_internal.h"
+#include "families/family.h"
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-/* "transformer." and "model.": files of the bare decoder leave it out. */
+/* Files of the bare decoder leave the base out. */
 static const char *
-without_base(const char *name)
+without_base(const char *name, const char *base)
 {
-    static const char *const bases[] = {"transformer.", "model."};
-
-    for (size_t i = 0; i < G_N_ELEMENTS(bases); i++)
-        if (g_str_has_prefix(name, bases[i]))
-            return name + strlen(bases[i]);
-    return name;
+    return g_str_has_prefix(name, base) ? name + strlen(base) : name;
 }
 
 static const struct mw_safetensor *
-find(const struct mw_safetensors *set, const char *prefix, const char *name)
+find(const struct mw_safetensors *set, const char *prefix, const struct mw_weight *weight)
 {
-    g_autofree char *whole = g_strconcat(prefix, name, NULL);
-    g_autofree char *bare = g_strconcat(prefix, without_base(name), NULL);
+    g_autofree char *whole = g_strconcat(prefix, weight->name, NULL);
+    g_autofree char *bare = g_strconcat(prefix, without_base(weight->name, weight->base), NULL);
     const struct mw_safetensor *found = mw_safetensors_find(set, whole);
 
     return found ? found : mw_safetensors_find(set, bare);
@@ -46,7 +42,7 @@ static const struct mw_safetensor *
 expect(const struct mw_safetensors *set, const char *prefix, const struct mw_weight *weight,
        GError **error)
 {
-    const struct mw_safetensor *tensor = find(set, prefix, weight->name);
+    const struct mw_safetensor *tensor = find(set, prefix, weight);
     size_t shape_size = (size_t)weight->rank * sizeof *weight->shape;
 
     if (!tensor) {
@@ -118,13 +114,16 @@ check_weight(const struct mw_weight *weight, void *data, GError **error)
     return tensor;
 }
 
-/* What files hold besides parameters: causal masks, rotary frequencies, a tied output matrix. */
+/* What files hold besides parameters, and a tied output matrix. */
 static bool
 may_be_there(const struct mw_decoder *decoder, const char *name)
 {
-    return g_str_has_suffix(name, ".attn.bias") || g_str_has_suffix(name, ".attn.masked_bias") ||
-           g_str_has_suffix(name, ".rotary_emb.inv_freq") ||
-           (decoder->tied_embedding && !strcmp(name, "lm_head.weight"));
+    const struct mw_family_tensors *tensors = decoder->family->run.tensors;
+    bool beside = decoder->tied_embedding && !strcmp(name, tensors->of[MW_WEIGHT_LOGITS]);
+
+    for (int i = 0; i < MW_TENSORS_BESIDE_MAX && tensors->beside[i]; i++)
+        beside |= g_str_has_suffix(name, tensors->beside[i]);
+    return beside;
 }
 
 bool
@@ -267,7 +266,8 @@ load_transposed(const struct load *load, const struct mw_safetensor *tensor,
         struct column of = column_of(piece, inputs, i);
         if (of.begin >= of.end)
             continue;
-        if (!read_finite(load, tensor, i * outputs + of.begin, of.end - of.begin, column))
+        if (!read_finite(load, tensor, i * outputs + piece->weight.file_row + of.begin,
+                         of.end - of.begin, column))
             return false;
         scatter(load->out, column, piece, of, i, load->element_bytes);
     }
@@ -285,8 +285,8 @@ load_piece(const struct mw_weights_piece *piece, void *data)
         return false;
     if (piece->weight.transposed)
         return load_transposed(load, tensor, piece);
-    return read_finite(load, tensor, piece->first, piece->count,
-                       load->out + piece->at * load->element_bytes);
+    return read_finite(load, tensor, mw_weight_file_element(&piece->weight, piece->first),
+                       piece->count, load->out + piece->at * load->element_bytes);
 }
 
 static bool
@@ -339,6 +339,8 @@ declare(const struct mw_weight *weight, void *data, GError **error)
     const struct store *store = data;
     g_autofree char *name = g_strconcat(store->prefix, weight->name, NULL);
 
+    if (weight->file_row)
+        return true; /* by the first of those that share it */
     return mw_safetensors_declare(store->writer, name, store->dtype, weight->shape, weight->rank,
                                   error);
 }
@@ -363,8 +365,9 @@ store_transposed(const struct store *store, const char *name, const struct mw_we
         if (of.begin >= of.end)
             continue;
         gather(column, store->values, piece, of, i, store->element_bytes);
-        if (!mw_safetensors_write(store->writer, name, i * outputs + of.begin, of.end - of.begin,
-                                  column, store->error))
+        if (!mw_safetensors_write(store->writer, name,
+                                  i * outputs + piece->weight.file_row + of.begin,
+                                  of.end - of.begin, column, store->error))
             return false;
     }
     return true;
@@ -378,7 +381,8 @@ store_piece(const struct mw_weights_piece *piece, void *data)
 
     if (piece->weight.transposed)
         return store_transposed(store, name, piece);
-    return mw_safetensors_write(store->writer, name, piece->first, piece->count,
+    return mw_safetensors_write(store->writer, name,
+                                mw_weight_file_element(&piece->weight, piece->first), piece->count,
                                 store->values + piece->at * store->element_bytes, store->error);
 }
 

@@ -47,7 +47,9 @@ number_of(const struct start *start, const struct mw_weight *weight)
     int count = mw_weights_list(start->decoder, weight->operator_, start->layer, weights);
     int64_t number = mw_weights_operator_begin(start->decoder, weight->operator_, start->layer);
 
-    for (int i = 0; i < count && strcmp(weights[i].name, weight->name); i++)
+    for (int i = 0; i < count && (strcmp(weights[i].name, weight->name) ||
+                                  weights[i].file_row != weight->file_row);
+         i++)
         number += weights[i].elements;
     return number;
 }

@@ -38,9 +38,7 @@ mw_trainer_element_name(const struct mw_decoder *decoder, const struct mw_tensor
 
     if (!find_piece(decoder, tensor, tile, element, &piece))
         return g_strdup("an unknown tensor");
-    int64_t at = piece.first + element - piece.at;
-    if (piece.weight.transposed)
-        at = at % piece.weight.shape[0] * piece.weight.shape[1] + at / piece.weight.shape[0];
+    int64_t at = mw_weight_file_element(&piece.weight, piece.first + element - piece.at);
     return g_strdup_printf("\"%s%s\", element %" G_GINT64_FORMAT, mw_checkpoint_prefixes[state],
                            piece.weight.name, at);
 }

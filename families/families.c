@@ -1,0 +1,315 @@
+/* The table of model families.  A family that is like another is one row. */
+#include "families/family.h"
+
+#include <string.h>
+
+/* --- keys of config.json --------------------------------------------------------------------- */
+
+/* In the order in which memwall writes them. */
+#define LLAMA_DIMENSIONS                                                                           \
+    {"hidden_size", MW_DIMENSION_HIDDEN}, {"intermediate_size", MW_DIMENSION_FFN},                 \
+        {"num_hidden_layers", MW_DIMENSION_LAYERS}, {"num_attention_heads", MW_DIMENSION_HEADS},   \
+        {"num_key_value_heads", MW_DIMENSION_KV_HEADS},                                            \
+        {"max_position_embeddings", MW_DIMENSION_SEQ}, {"vocab_size", MW_DIMENSION_VOCAB}
+#define LLAMA_CONSTANTS                                                                            \
+    {"hidden_act", MW_KEY_ACTIVATION}, {"rms_norm_eps", MW_KEY_NORM_EPSILON},                      \
+        {"rope_theta", MW_KEY_ROPE_THETA}
+#define HEAD_DIM {"head_dim", MW_DIMENSION_HEAD_DIM}
+#define ATTENTION_BIAS {"attention_bias", MW_KEY_ATTENTION_BIAS}
+
+static const struct mw_family_key gpt2_keys[] = {
+    {"n_embd", MW_DIMENSION_HIDDEN},
+    {"n_head", MW_DIMENSION_HEADS},
+    {"n_inner", MW_DIMENSION_FFN},
+    {"n_layer", MW_DIMENSION_LAYERS},
+    {"n_positions", MW_DIMENSION_SEQ},
+    {"vocab_size", MW_DIMENSION_VOCAB},
+    {"activation_function", MW_KEY_ACTIVATION},
+    {"layer_norm_epsilon", MW_KEY_NORM_EPSILON},
+    {"add_cross_attention", MW_KEY_FALSE},
+    {"scale_attn_weights", MW_KEY_RUNS_IF_TRUE},
+    {"scale_attn_by_inverse_layer_idx", MW_KEY_RUNS_IF_FALSE},
+    {"resid_pdrop", MW_KEY_DROPOUT},
+    {"attn_pdrop", MW_KEY_DROPOUT},
+    {"embd_pdrop", MW_KEY_EMBEDDING_DROPOUT},
+    {NULL, 0},
+};
+
+static const struct mw_family_key opt_keys[] = {
+    {"num_hidden_layers", MW_DIMENSION_LAYERS},
+    {"hidden_size", MW_DIMENSION_HIDDEN},
+    {"num_attention_heads", MW_DIMENSION_HEADS},
+    {"ffn_dim", MW_DIMENSION_FFN},
+    {"vocab_size", MW_DIMENSION_VOCAB},
+    {"max_position_embeddings", MW_DIMENSION_SEQ},
+    {"word_embed_proj_dim", MW_DIMENSION_EMBEDDING_DIM},
+    {"do_layer_norm_before", MW_KEY_NORM_FIRST},
+    {"_remove_final_layer_norm", MW_KEY_NO_FINAL_NORM},
+    {"enable_bias", MW_KEY_BIAS},
+    {"layer_norm_elementwise_affine", MW_KEY_TRUE},
+    {"dropout", MW_KEY_DROPOUT},
+    {"attention_dropout", MW_KEY_DROPOUT},
+    {NULL, 0},
+};
+
+static const struct mw_family_key bloom_keys[] = {
+    {"n_layer", MW_DIMENSION_LAYERS},   {"hidden_size", MW_DIMENSION_HIDDEN},
+    {"n_head", MW_DIMENSION_HEADS},     {"vocab_size", MW_DIMENSION_VOCAB},
+    {"seq_length", MW_DIMENSION_SEQ},   {NULL, 0},
+};
+
+static const struct mw_family_key llama_keys[] = {
+    LLAMA_DIMENSIONS, HEAD_DIM, LLAMA_CONSTANTS, ATTENTION_BIAS, {"mlp_bias", MW_KEY_MLP_BIAS},
+    {NULL, 0},
+};
+
+/* Mistral and Qwen2: their biases are not for a key to say. */
+static const struct mw_family_key fixed_bias_keys[] = {
+    LLAMA_DIMENSIONS, HEAD_DIM, LLAMA_CONSTANTS, {NULL, 0},
+};
+
+/* Qwen3 and the Gemmas. */
+static const struct mw_family_key attention_bias_keys[] = {
+    LLAMA_DIMENSIONS, HEAD_DIM, ATTENTION_BIAS, {NULL, 0},
+};
+
+static const struct mw_family_key mixtral_keys[] = {
+    LLAMA_DIMENSIONS,
+    HEAD_DIM,
+    {"num_local_experts", MW_DIMENSION_EXPERTS},
+    {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
+    {"intermediate_size", MW_DIMENSION_EXPERT_FFN},
+    {NULL, 0},
+};
+
+static const struct mw_family_key qwen3_moe_keys[] = {
+    LLAMA_DIMENSIONS,
+    HEAD_DIM,
+    {"num_experts", MW_DIMENSION_EXPERTS},
+    {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
+    {"moe_intermediate_size", MW_DIMENSION_EXPERT_FFN},
+    ATTENTION_BIAS,
+    {"mlp_only_layers", MW_KEY_DENSE_LIST},
+    {"decoder_sparse_step", MW_KEY_ONE},
+    {NULL, 0},
+};
+
+/* Phi's heads always divide its hidden size. */
+static const struct mw_family_key phi_keys[] = {
+    LLAMA_DIMENSIONS,
+    {"qk_layernorm", MW_KEY_QK_NORM},
+    {NULL, 0},
+};
+
+static const struct mw_family_key phi3_keys[] = {LLAMA_DIMENSIONS, {NULL, 0}};
+
+static const struct mw_family_key deepseek_keys[] = {
+    LLAMA_DIMENSIONS,
+    {"v_head_dim", MW_DIMENSION_VALUE_DIM},
+    {"n_routed_experts", MW_DIMENSION_EXPERTS},
+    {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
+    {"moe_intermediate_size", MW_DIMENSION_EXPERT_FFN},
+    {"first_k_dense_replace", MW_DIMENSION_DENSE_LAYERS},
+    {"q_lora_rank", MW_DIMENSION_Q_LORA},
+    {"kv_lora_rank", MW_DIMENSION_KV_LORA},
+    {"qk_rope_head_dim", MW_DIMENSION_ROPE_DIM},
+    {"n_shared_experts", MW_KEY_SHARED_EXPERTS},
+    {"moe_layer_freq", MW_KEY_ONE},
+    {"attention_bias", MW_KEY_FALSE},
+    {"qk_nope_head_dim", MW_KEY_UNROTATED_DIM},
+    {NULL, 0},
+};
+
+/* --- tensors --------------------------------------------------------------------------------- */
+
+static const struct mw_family_tensors gpt2_tensors = {
+    .base = "transformer.",
+    .layer = "h",
+    .transposed = true,
+    .of =
+        {
+            [MW_WEIGHT_TOKENS] = "wte.weight",
+            [MW_WEIGHT_POSITIONS] = "wpe.weight",
+            [MW_WEIGHT_NORM1] = "ln_1.weight",
+            [MW_WEIGHT_NORM1_BIAS] = "ln_1.bias",
+            [MW_WEIGHT_Q] = "attn.c_attn.weight",
+            [MW_WEIGHT_K] = "attn.c_attn.weight",
+            [MW_WEIGHT_V] = "attn.c_attn.weight",
+            [MW_WEIGHT_Q_BIAS] = "attn.c_attn.bias",
+            [MW_WEIGHT_K_BIAS] = "attn.c_attn.bias",
+            [MW_WEIGHT_V_BIAS] = "attn.c_attn.bias",
+            [MW_WEIGHT_PROJECTION] = "attn.c_proj.weight",
+            [MW_WEIGHT_PROJECTION_BIAS] = "attn.c_proj.bias",
+            [MW_WEIGHT_NORM2] = "ln_2.weight",
+            [MW_WEIGHT_NORM2_BIAS] = "ln_2.bias",
+            [MW_WEIGHT_UP] = "mlp.c_fc.weight",
+            [MW_WEIGHT_UP_BIAS] = "mlp.c_fc.bias",
+            [MW_WEIGHT_DOWN] = "mlp.c_proj.weight",
+            [MW_WEIGHT_DOWN_BIAS] = "mlp.c_proj.bias",
+            [MW_WEIGHT_FINAL_NORM] = "ln_f.weight",
+            [MW_WEIGHT_FINAL_NORM_BIAS] = "ln_f.bias",
+            [MW_WEIGHT_LOGITS] = "lm_head.weight",
+        },
+    .beside = {".attn.bias", ".attn.masked_bias"},
+};
+
+#define LLAMA_TENSORS                                                                              \
+    [MW_WEIGHT_TOKENS] = "embed_tokens.weight", [MW_WEIGHT_NORM1] = "input_layernorm.weight",      \
+    [MW_WEIGHT_PROJECTION] = "self_attn.o_proj.weight",                                            \
+    [MW_WEIGHT_PROJECTION_BIAS] = "self_attn.o_proj.bias",                                         \
+    [MW_WEIGHT_NORM2] = "post_attention_layernorm.weight",                                         \
+    [MW_WEIGHT_DOWN] = "mlp.down_proj.weight", [MW_WEIGHT_DOWN_BIAS] = "mlp.down_proj.bias",       \
+    [MW_WEIGHT_FINAL_NORM] = "norm.weight", [MW_WEIGHT_LOGITS] = "lm_head.weight"
+
+static const struct mw_family_tensors llama_tensors = {
+    .base = "model.",
+    .layer = "layers",
+    .of =
+        {
+            LLAMA_TENSORS,
+            [MW_WEIGHT_Q] = "self_attn.q_proj.weight",
+            [MW_WEIGHT_K] = "self_attn.k_proj.weight",
+            [MW_WEIGHT_V] = "self_attn.v_proj.weight",
+            [MW_WEIGHT_Q_BIAS] = "self_attn.q_proj.bias",
+            [MW_WEIGHT_K_BIAS] = "self_attn.k_proj.bias",
+            [MW_WEIGHT_V_BIAS] = "self_attn.v_proj.bias",
+            [MW_WEIGHT_GATE] = "mlp.gate_proj.weight",
+            [MW_WEIGHT_UP] = "mlp.up_proj.weight",
+            [MW_WEIGHT_GATE_BIAS] = "mlp.gate_proj.bias",
+            [MW_WEIGHT_UP_BIAS] = "mlp.up_proj.bias",
+        },
+    .beside = {".rotary_emb.inv_freq"},
+};
+
+/* --- families -------------------------------------------------------------------------------- */
+
+#define GPT2_BLOCK(norms)                                                                          \
+    .mlp_matrices = 2, .norms_per_layer = norms, .attention_bias = true, .projection_bias = true,  \
+    .mlp_bias = true, .norm_bias = true, .final_norm = true
+#define LLAMA_BLOCK(norms)                                                                         \
+    .mlp_matrices = 3, .norms_per_layer = norms, .rotary = true, .final_norm = true
+#define LLAMA_RUN .kind = MW_DECODER_LLAMA, .activation = MW_ACTIVATION_SILU
+
+const struct mw_family mw_families[] = {
+    {.name = "gpt2",
+     .class_prefix = "GPT2LMHead",
+     .traits = {GPT2_BLOCK(2), .derived_ffn = true, .learned_positions = true,
+                .tied_embedding = true, .dropout = true},
+     .keys = gpt2_keys,
+     .run = {"GPT2LMHeadModel", MW_DECODER_GPT2, MW_ACTIVATION_GELU_TANH, .norm_epsilon = 1e-5,
+             .tensors = &gpt2_tensors}},
+    {.name = "opt",
+     .class_prefix = "OPTFor",
+     .traits = {GPT2_BLOCK(2), .learned_positions = true, .unused_positions = 2,
+                .tied_embedding = true, .dropout = true},
+     .keys = opt_keys,
+     .why_not = "positions that begin at row 2 of their table"},
+    {.name = "bloom",
+     .class_prefix = "BloomFor",
+     .traits = {GPT2_BLOCK(2), .tied_embedding = true, .embedding_norm = true},
+     .keys = bloom_keys,
+     .why_not = "ALiBi instead of positions"},
+    {.name = "llama",
+     .class_prefix = "LlamaFor",
+     .traits = {LLAMA_BLOCK(2)},
+     .keys = llama_keys,
+     .run = {"LlamaForCausalLM", LLAMA_RUN, 1e-5, 10000, &llama_tensors}},
+    {.name = "mistral",
+     .class_prefix = "MistralFor",
+     .traits = {LLAMA_BLOCK(2)},
+     .keys = fixed_bias_keys,
+     .run = {"MistralForCausalLM", LLAMA_RUN, 1e-5, 10000, &llama_tensors}},
+    {.name = "mixtral",
+     .class_prefix = "MixtralFor",
+     .traits = {LLAMA_BLOCK(2)},
+     .keys = mixtral_keys,
+     .why_not = "a mixture of experts"},
+    {.name = "qwen2",
+     .class_prefix = "Qwen2For",
+     .traits = {LLAMA_BLOCK(2), .attention_bias = true},
+     .keys = fixed_bias_keys,
+     .run = {"Qwen2ForCausalLM", LLAMA_RUN, 1e-6, 1000000, &llama_tensors}},
+    {.name = "qwen3",
+     .class_prefix = "Qwen3For",
+     .traits = {LLAMA_BLOCK(2), .qk_norm = true},
+     .keys = attention_bias_keys,
+     .defaults = {[MW_DIMENSION_HEAD_DIM] = 128},
+     .why_not = "norms of q and k"},
+    {.name = "qwen3_moe",
+     .class_prefix = "Qwen3MoeFor",
+     .traits = {LLAMA_BLOCK(2), .qk_norm = true},
+     .keys = qwen3_moe_keys,
+     .why_not = "a mixture of experts"},
+    {.name = "gemma",
+     .class_prefix = "GemmaFor",
+     .traits = {LLAMA_BLOCK(2), .tied_embedding = true},
+     .keys = attention_bias_keys,
+     .defaults = {[MW_DIMENSION_HEAD_DIM] = 256},
+     .why_not = "a scaled embedding, and norms that scale by 1 + weight"},
+    {.name = "gemma2",
+     .class_prefix = "Gemma2For",
+     .traits = {LLAMA_BLOCK(4), .tied_embedding = true},
+     .keys = attention_bias_keys,
+     .defaults = {[MW_DIMENSION_HEAD_DIM] = 256},
+     .why_not = "four norms in a layer, and soft caps of scores and logits"},
+    {.name = "gemma3_text",
+     .class_prefix = "Gemma3ForCausal",
+     .traits = {LLAMA_BLOCK(4), .qk_norm = true, .tied_embedding = true},
+     .keys = attention_bias_keys,
+     .defaults = {[MW_DIMENSION_HEADS] = 8,
+                  [MW_DIMENSION_KV_HEADS] = 4,
+                  [MW_DIMENSION_HEAD_DIM] = 256,
+                  [MW_DIMENSION_VOCAB] = 262208,
+                  [MW_DIMENSION_SEQ] = 131072},
+     .why_not = "four norms in a layer, and norms of q and k"},
+    {.name = "gemma3", .class_prefix = "Gemma3ForConditional", .same = "gemma3_text"},
+    {.name = "phi",
+     .class_prefix = "PhiFor",
+     .traits = {GPT2_BLOCK(1), .parallel_block = true, .rotary = true,
+                .logits_bias = true},
+     .keys = phi_keys,
+     .why_not = "attention and MLP in parallel"},
+    {.name = "phi3",
+     .class_prefix = "Phi3For",
+     .traits = {LLAMA_BLOCK(2)},
+     .keys = phi3_keys,
+     .why_not = "fused tensors"},
+    {.name = "deepseek_v3",
+     .class_prefix = "DeepseekV3For",
+     .traits = {LLAMA_BLOCK(2), .router_bias = true},
+     .keys = deepseek_keys,
+     .why_not = "a mixture of experts"},
+    {.name = "kimi_k2", .same = "deepseek_v3"},
+};
+const int mw_family_count = sizeof mw_families / sizeof *mw_families;
+
+const struct mw_family *
+mw_family_find(const char *name)
+{
+    for (int i = 0; i < mw_family_count; i++)
+        if (!strcmp(mw_families[i].name, name))
+            return mw_families[i].same ? mw_family_find(mw_families[i].same) : &mw_families[i];
+    return NULL;
+}
+
+const char *
+mw_family_runs_name(int number)
+{
+    for (int i = 0; i < mw_family_count; i++)
+        if (mw_families[i].run.tensors && !number--)
+            return mw_families[i].name;
+    return NULL;
+}
+
+const char *
+mw_activation_name(int activation)
+{
+    static const char *const names[MW_ACTIVATION_COUNT] = {
+        [MW_ACTIVATION_GELU_TANH] = "gelu_new",
+        [MW_ACTIVATION_GELU_ERF] = "gelu",
+        [MW_ACTIVATION_RELU] = "relu",
+        [MW_ACTIVATION_SILU] = "silu",
+    };
+
+    return activation >= 0 && activation < MW_ACTIVATION_COUNT ? names[activation] : NULL;
+}
