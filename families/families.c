@@ -16,6 +16,7 @@
         {"rope_theta", MW_KEY_ROPE_THETA}
 #define HEAD_DIM {"head_dim", MW_DIMENSION_HEAD_DIM}
 #define ATTENTION_BIAS {"attention_bias", MW_KEY_ATTENTION_BIAS}
+#define WINDOW {"sliding_window", MW_KEY_WINDOW}
 
 static const struct mw_family_key gpt2_keys[] = {
     {"n_embd", MW_DIMENSION_HIDDEN},
@@ -63,9 +64,14 @@ static const struct mw_family_key llama_keys[] = {
     {NULL, 0},
 };
 
-/* Mistral and Qwen2: their biases are not for a key to say. */
-static const struct mw_family_key fixed_bias_keys[] = {
-    LLAMA_DIMENSIONS, HEAD_DIM, LLAMA_CONSTANTS, {NULL, 0},
+static const struct mw_family_key mistral_keys[] = {
+    LLAMA_DIMENSIONS, HEAD_DIM, LLAMA_CONSTANTS, WINDOW, {NULL, 0},
+};
+
+/* Its window is another's: it counts where "use_sliding_window" says so, in some of the layers. */
+static const struct mw_family_key qwen2_keys[] = {
+    LLAMA_DIMENSIONS, HEAD_DIM, LLAMA_CONSTANTS, {"use_sliding_window", MW_KEY_RUNS_IF_FALSE},
+    {NULL, 0},
 };
 
 /* Qwen3 and the Gemmas. */
@@ -101,7 +107,10 @@ static const struct mw_family_key phi_keys[] = {
     {NULL, 0},
 };
 
-static const struct mw_family_key phi3_keys[] = {LLAMA_DIMENSIONS, {NULL, 0}};
+static const struct mw_family_key phi3_keys[] = {
+    LLAMA_DIMENSIONS, LLAMA_CONSTANTS, WINDOW, {"partial_rotary_factor", MW_KEY_RUNS_IF_ONE},
+    {NULL, 0},
+};
 
 static const struct mw_family_key deepseek_keys[] = {
     LLAMA_DIMENSIONS,
@@ -181,6 +190,26 @@ static const struct mw_family_tensors llama_tensors = {
     .beside = {".rotary_emb.inv_freq"},
 };
 
+static const struct mw_family_tensors phi3_tensors = {
+    .base = "model.",
+    .layer = "layers",
+    .of =
+        {
+            LLAMA_TENSORS,
+            [MW_WEIGHT_Q] = "self_attn.qkv_proj.weight",
+            [MW_WEIGHT_K] = "self_attn.qkv_proj.weight",
+            [MW_WEIGHT_V] = "self_attn.qkv_proj.weight",
+            [MW_WEIGHT_Q_BIAS] = "self_attn.qkv_proj.bias",
+            [MW_WEIGHT_K_BIAS] = "self_attn.qkv_proj.bias",
+            [MW_WEIGHT_V_BIAS] = "self_attn.qkv_proj.bias",
+            [MW_WEIGHT_GATE] = "mlp.gate_up_proj.weight",
+            [MW_WEIGHT_UP] = "mlp.gate_up_proj.weight",
+            [MW_WEIGHT_GATE_BIAS] = "mlp.gate_up_proj.bias",
+            [MW_WEIGHT_UP_BIAS] = "mlp.gate_up_proj.bias",
+        },
+    .beside = {".rotary_emb.inv_freq"},
+};
+
 /* --- families -------------------------------------------------------------------------------- */
 
 #define GPT2_BLOCK(norms)                                                                          \
@@ -217,7 +246,7 @@ const struct mw_family mw_families[] = {
     {.name = "mistral",
      .class_prefix = "MistralFor",
      .traits = {LLAMA_BLOCK(2)},
-     .keys = fixed_bias_keys,
+     .keys = mistral_keys,
      .run = {"MistralForCausalLM", LLAMA_RUN, 1e-5, 10000, &llama_tensors}},
     {.name = "mixtral",
      .class_prefix = "MixtralFor",
@@ -227,7 +256,7 @@ const struct mw_family mw_families[] = {
     {.name = "qwen2",
      .class_prefix = "Qwen2For",
      .traits = {LLAMA_BLOCK(2), .attention_bias = true},
-     .keys = fixed_bias_keys,
+     .keys = qwen2_keys,
      .run = {"Qwen2ForCausalLM", LLAMA_RUN, 1e-6, 1000000, &llama_tensors}},
     {.name = "qwen3",
      .class_prefix = "Qwen3For",
@@ -273,7 +302,7 @@ const struct mw_family mw_families[] = {
      .class_prefix = "Phi3For",
      .traits = {LLAMA_BLOCK(2)},
      .keys = phi3_keys,
-     .why_not = "fused tensors"},
+     .run = {"Phi3ForCausalLM", LLAMA_RUN, 1e-5, 10000, &phi3_tensors}},
     {.name = "deepseek_v3",
      .class_prefix = "DeepseekV3For",
      .traits = {LLAMA_BLOCK(2), .router_bias = true},

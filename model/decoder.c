@@ -154,6 +154,23 @@ read_rotary(JsonObject *object, const char *key, const char *origin, struct mw_d
     return false;
 }
 
+/* Beside theta, or, in transformers 5, with it. */
+static bool
+expect_one(JsonObject *object, const char *key, const char *origin, GError **error)
+{
+    JsonObject *inner = child(object, "rope_parameters");
+    double value = 1;
+
+    if (!mw_json_get_number(object, key, 0, 1, origin, &value, error) ||
+        (inner && !mw_json_get_number(inner, key, 0, 1, origin, &value, error)))
+        return false;
+    if (value == 1)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: key \"%s\": value %g: must be 1", origin,
+                key, value);
+    return false;
+}
+
 static bool
 read_key(JsonObject *object, const struct mw_family_key *key, const char *origin,
          struct mw_decoder *decoder, GError **error)
@@ -169,6 +186,11 @@ read_key(JsonObject *object, const struct mw_family_key *key, const char *origin
     case MW_KEY_RUNS_IF_TRUE:
     case MW_KEY_RUNS_IF_FALSE:
         return expect_flag(object, key->name, key->meaning == MW_KEY_RUNS_IF_TRUE, origin, error);
+    case MW_KEY_RUNS_IF_ONE:
+        return expect_one(object, key->name, origin, error);
+    case MW_KEY_WINDOW:
+        return mw_json_get_int(object, key->name, 1, MW_DECODER_POSITIONS_MAX, origin,
+                               &decoder->positions, error);
     default:
         return true;
     }
@@ -224,11 +246,25 @@ mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, GErro
     decoder->head_dim = model->head_dim;
     decoder->ffn = model->ffn;
     decoder->vocab = model->vocab;
-    decoder->positions = model->seq;
+    decoder->positions = decoder->positions ? MIN(decoder->positions, model->seq) : model->seq;
     decoder->position_rows = model->position_rows;
     decoder->tied_embedding = model->tied_embedding;
     decoder->attention_bias = model->attention_bias;
     decoder->projection_bias = model->projection_bias;
     decoder->mlp_bias = model->mlp_bias;
     return true;
+}
+
+bool
+mw_model_runs_seq(const struct mw_model *model, int64_t seq, GError **error)
+{
+    int64_t window = model->constants.positions;
+
+    if (!window || seq <= window)
+        return true;
+    return mw_refuse(error,
+                     "model %s: attention here has no window: a sequence must have at most "
+                     "sliding_window (%" G_GINT64_FORMAT
+                     ") tokens to run (longer ones can be planned and simulated)",
+                     model->name, window);
 }

@@ -145,6 +145,9 @@ bool mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, 
 /* The text of a config.json that is read as this decoder.  g_free it. */
 char *mw_model_write_config(const struct mw_decoder *decoder);
 
+/* A sequence is within the window of the attention, which the executor does not have. */
+bool mw_model_runs_seq(const struct mw_model *model, int64_t seq, GError **error);
+
 char **mw_model_list(void); /* preset names, in file order; g_strfreev */
 
 #endif

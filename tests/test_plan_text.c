@@ -398,7 +398,8 @@ static const struct edit edits[] = {
     {"epsilon 1.0000000000000001e-05", "epsilon small", "line 11: expected a number such as 1e-05"},
     {"epsilon 1.0000000000000001e-05", "epsilon inf", "line 11: expected a number such as 1e-05"},
     {"theta 500000", "theta 1e999", "line 11: expected a number such as 1e-05"},
-    {"decoder llama", "decoder mamba", "line 11: expected a family of models that runs, found 'mamba'"},
+    {"decoder llama", "decoder mamba",
+     "line 11: expected a family of models that runs, found 'mamba'"},
     {"llama silu", "llama swish", "line 11: expected gelu_new, gelu, relu or silu"},
     {"end\n", "",
      "line 27: expected step, decoder, program, comm, lane, channel, slot, tensor, chunk, work, "

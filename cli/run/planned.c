@@ -65,7 +65,7 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
         tokens = mw_settings_default_seq(&question->model);
     if (seq)
         *seq = tokens;
-    return true;
+    return request->plan_file || mw_model_runs_seq(&question->model, tokens, error);
 }
 
 struct mw_answer *

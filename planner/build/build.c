@@ -187,7 +187,8 @@ shape_of(const struct mw_sizing *sizing)
         .dtype = (uint8_t)s->dtype,
     };
 
-    shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL);
+    shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&
+                        mw_model_runs_seq(sizing->model, s->seq, NULL);
     return shape;
 }
 

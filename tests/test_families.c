@@ -1,0 +1,84 @@
+/* The table of model families: what its rows must satisfy. */
+#include "families/family.h"
+
+#include <glib.h>
+#include <string.h>
+
+static void
+test_rows(void)
+{
+    for (int i = 0; i < mw_family_count; i++) {
+        const struct mw_family *family = &mw_families[i];
+        const struct mw_family *found = mw_family_find(family->name);
+        g_assert_nonnull(found);
+        g_assert_cmpstr(found->name, ==, family->same ? family->same : family->name);
+        g_assert_null(found->same);
+        /* it runs, or it is said why not */
+        g_assert_true(!found->run.tensors == !!found->why_not);
+        for (int j = 0; j < i; j++)
+            g_assert_cmpstr(mw_families[j].name, !=, family->name);
+    }
+    g_assert_null(mw_family_find("mamba"));
+}
+
+/* None of these has a default in model/, in no family. */
+static void
+test_keys(void)
+{
+    static const enum mw_key_meaning needed[] = {MW_DIMENSION_LAYERS, MW_DIMENSION_HIDDEN,
+                                                 MW_DIMENSION_HEADS, MW_DIMENSION_VOCAB,
+                                                 MW_DIMENSION_SEQ};
+
+    for (int i = 0; i < mw_family_count; i++)
+        for (size_t j = 0; j < G_N_ELEMENTS(needed) && !mw_families[i].same; j++) {
+            const struct mw_family_key *key = mw_families[i].keys;
+            while (key->name && key->meaning != needed[j])
+                key++;
+            g_assert_nonnull(key->name);
+        }
+}
+
+static bool
+is_of_kind(enum mw_weight_role role, enum mw_decoder_kind kind)
+{
+    switch (role) {
+    case MW_WEIGHT_POSITIONS:
+    case MW_WEIGHT_NORM1_BIAS:
+    case MW_WEIGHT_NORM2_BIAS:
+    case MW_WEIGHT_FINAL_NORM_BIAS:
+        return kind == MW_DECODER_GPT2;
+    case MW_WEIGHT_GATE:
+    case MW_WEIGHT_GATE_BIAS:
+        return kind == MW_DECODER_LLAMA;
+    default:
+        return true;
+    }
+}
+
+/* Every tensor that the executor asks for has a name, biases that flags can ask for among them, and
+ * what memwall writes is found by its class. */
+static void
+test_those_that_run(void)
+{
+    const char *name;
+    int count = 0;
+
+    for (; (name = mw_family_runs_name(count)); count++) {
+        const struct mw_family *family = mw_family_find(name);
+        g_assert_true(g_str_has_prefix(family->run.class_name, family->class_prefix));
+        for (int role = 0; role < MW_WEIGHT_ROLE_COUNT; role++)
+            if (is_of_kind(role, family->run.kind))
+                g_assert_nonnull(family->run.tensors->of[role]);
+    }
+    g_assert_cmpint(count, >=, 5);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/families/rows", test_rows);
+    g_test_add_func("/families/keys", test_keys);
+    g_test_add_func("/families/those-that-run", test_those_that_run);
+    return g_test_run();
+}
