@@ -83,7 +83,7 @@ write_ops(struct mw_json_writer *json, const struct mw_compare *c)
     mw_json_begin(json, "ops", '[', false);
     for (uint32_t i = 0; i < c->op_count; i++) {
         const struct mw_op *op = &c->plan->ops[c->ops[i].op];
-        g_autofree char *title = mw_op_title(c->plan, c->ops[i].op);
+        g_autofree char *title = mw_op_title(c->plan, op);
         g_autofree char *lane = mw_lane_title(&c->plan->lanes[op->lane]);
         mw_json_begin(json, NULL, '{', true);
         mw_json_integer(json, "op", c->ops[i].op);

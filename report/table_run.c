@@ -144,7 +144,7 @@ print_ops(FILE *out, const struct mw_compare *c)
     mw_grid_row(grid, "op", "", "kind", "predicted", "measured", "difference", NULL);
     for (uint32_t i = 0; i < MIN(c->op_count, OPS_SHOWN); i++) {
         const struct mw_compare_op *op = &c->ops[i];
-        g_autofree char *title = mw_op_title(c->plan, op->op);
+        g_autofree char *title = mw_op_title(c->plan, &c->plan->ops[op->op]);
         g_autofree char *number = g_strdup_printf("%" PRIu32, op->op);
         mw_grid_row(grid, number, title,
                     mw_op_kind_name(c->plan->works[c->plan->ops[op->op].work].kind),

@@ -57,11 +57,11 @@ write_sort_index(struct mw_json_writer *json, uint32_t pid, int64_t tid)
 }
 
 static void
-write_args(struct mw_json_writer *json, uint32_t index, const struct mw_op *op,
+write_args(struct mw_json_writer *json, const struct mw_span *span, const struct mw_op *op,
            const struct mw_work *work)
 {
     mw_json_begin(json, "args", '{', true);
-    mw_json_integer(json, "op", index);
+    mw_json_integer(json, "op", span->op);
     mw_json_string(json, "phase", mw_phase_name(op->phase));
     mw_json_integer(json, "micro_batch", op->micro_batch);
     mw_json_integer(json, "layer", op->layer);
@@ -71,6 +71,8 @@ write_args(struct mw_json_writer *json, uint32_t index, const struct mw_op *op,
     mw_json_integer(json, "shard", op->shard);
     mw_json_integer(json, "bytes", work->bytes);
     mw_json_integer(json, "flops", work->flops);
+    if (span->times > 1)
+        mw_json_integer(json, "times", span->times);
     mw_json_end(json, '}');
 }
 
@@ -79,9 +81,11 @@ write_op(struct mw_json_writer *json, const struct part *part, const struct mw_s
          int64_t tid)
 {
     const struct mw_plan *plan = part->plan;
-    const struct mw_op *op = &plan->ops[span->op];
-    const struct mw_work *work = &plan->works[op->work];
-    g_autofree char *name = mw_op_title(plan, span->op);
+    /* As it is where the sections are unfolded. */
+    const struct mw_op op =
+        mw_plan_op_at(plan, (struct mw_op_place){span->op, {span->round[0], span->round[1]}});
+    const struct mw_work *work = &plan->works[op.work];
+    g_autofree char *name = mw_op_title(plan, &op);
 
     mw_json_begin(json, NULL, '{', true);
     mw_json_string(json, "ph", "X");
@@ -91,7 +95,7 @@ write_op(struct mw_json_writer *json, const struct part *part, const struct mw_s
     mw_json_integer(json, "tid", tid);
     write_time(json, "ts", span->start_ns);
     write_time(json, "dur", span->end_ns - span->start_ns);
-    write_args(json, span->op, op, work);
+    write_args(json, span, &op, work);
     mw_json_end(json, '}');
 }
 

@@ -128,7 +128,7 @@ new_row(struct mw_engine *engine, const struct mw_lane_state *lane, uint32_t op)
     if (!engine->rows || lane->step + 1 < engine->steps)
         return MW_NONE;
     for (int level = 0; level < MW_SECTION_LEVELS; level++)
-        row.round[level] = lane->round[level] - lane->skipped[level];
+        row.round[level] = lane->round[level];
     if (engine->plan->section_count && engine->row_count == engine->row_room) {
         engine->row_room *= 2;
         engine->rows = g_renew(struct mw_timeline_row, engine->rows, engine->row_room);
@@ -191,7 +191,6 @@ repeat(struct mw_engine *engine, uint32_t index, struct mw_lane_state *lane)
             return true;
         }
         lane->round[level] = 0;
-        lane->skipped[level] = 0;
         s = section->parent;
     }
     return false;

@@ -79,8 +79,7 @@ struct mw_wait {
 
 struct mw_lane_state {
     uint32_t begin, end, next; /* in lane_ops */
-    uint32_t round[MW_SECTION_LEVELS];   /* of the op at `next` */
-    uint32_t skipped[MW_SECTION_LEVELS]; /* of them */
+    uint32_t round[MW_SECTION_LEVELS]; /* of the op at `next` */
     uint32_t step;
     uint8_t step_slot;
     bool queued;

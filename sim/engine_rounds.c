@@ -317,7 +317,6 @@ skip(struct mw_engine *engine, uint32_t section, const struct state *from, uint3
         if (!takes_part(engine, section, lane))
             continue;
         lane->round[it->level] += (uint32_t)rounds;
-        lane->skipped[it->level] += (uint32_t)rounds;
         lane->done += rounds * span;
         ops += (uint64_t)(rounds * span);
     }

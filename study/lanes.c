@@ -64,6 +64,7 @@ mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timelin
         struct mw_span *span = &spans.span[place[lane]++];
         *span = (struct mw_span){.lane = lane,
                                  .op = row->op,
+                                 .round = {row->round[0], row->round[1]},
                                  .start_ns = row->start_ns - begin_ns,
                                  .end_ns = row->end_ns - begin_ns,
                                  .times = 1 + (int64_t)row->more,
@@ -116,13 +117,12 @@ mw_lane_title(const struct mw_lane *lane)
 }
 
 char *
-mw_op_title(const struct mw_plan *plan, uint32_t index)
+mw_op_title(const struct mw_plan *plan, const struct mw_op *op)
 {
     static const char *const phases[MW_PHASE_COUNT] = {
         [MW_PHASE_FORWARD] = "fwd",   [MW_PHASE_RECOMPUTE] = "rec", [MW_PHASE_BACKWARD] = "bwd",
         [MW_PHASE_OPTIMIZER] = "opt", [MW_PHASE_COMMIT] = "commit",
     };
-    const struct mw_op *op = &plan->ops[index];
     const struct mw_work *work = &plan->works[op->work];
     GString *name = g_string_new(work->object == MW_OBJECT_NONE ? mw_op_kind_name(work->kind)
                                                                 : mw_work_name(work));

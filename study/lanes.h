@@ -15,6 +15,7 @@
 struct mw_span { /* one op's time in its lane; times count from the first op's start */
     uint32_t lane, op;
     int64_t start_ns, end_ns;
+    uint32_t round[MW_SECTION_LEVELS]; /* of the sections that the op is in */
     int64_t times;      /* that it stands for, with rounds of a section that were skipped */
     int64_t skipped_ns; /* that were skipped before it ended */
 };
@@ -36,7 +37,7 @@ const struct mw_span *mw_lane_spans_of(const struct mw_spans *spans, uint32_t la
 char *mw_lane_title(const struct mw_lane *lane);
 
 /* "mlp-up fwd L12 mb1 t3 s2": numbers that are 0, or do not apply, are left out.  g_free it. */
-char *mw_op_title(const struct mw_plan *plan, uint32_t op);
+char *mw_op_title(const struct mw_plan *plan, const struct mw_op *op);
 
 /* False with MW_ERROR_INVALID naming `path` if the result has no timeline to write there. */
 bool mw_lane_has_timeline(const struct mw_result *result, const char *path, GError **error);

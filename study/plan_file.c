@@ -27,6 +27,28 @@ mw_plan_file_read(const char *path, GError **error)
     return plan;
 }
 
+struct mw_plan *
+mw_plan_file_read_unfolded(const char *path, GError **error)
+{
+    struct mw_plan *plan = mw_plan_file_read(path, error);
+    char why[256] = "its sections cannot be unfolded";
+
+    if (!plan || !plan->section_count)
+        return plan;
+    int64_t ops = mw_plan_unfolded_ops(plan);
+    struct mw_plan *flat = ops <= MW_PLAN_FILE_OPS_MAX ? mw_plan_unfold(plan, 0) : NULL;
+    mw_plan_free(plan);
+    if (flat && mw_plan_check(flat, why, sizeof why))
+        return flat;
+    if (ops > MW_PLAN_FILE_OPS_MAX)
+        mw_refuse(error, "%s: %" G_GINT64_FORMAT " ops, its sections unfolded: at most %d are run",
+                  path, ops, MW_PLAN_FILE_OPS_MAX);
+    else
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
+    mw_plan_free(flat);
+    return NULL;
+}
+
 /* Reads the head alone: a plan may be large. */
 static char *
 read_machine(FILE *in)

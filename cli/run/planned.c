@@ -71,7 +71,7 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
 struct mw_answer *
 cli_run_plan_answer(const struct cli_request *request, GError **error)
 {
-    struct mw_plan *plan = mw_plan_file_read(request->plan_file, error);
+    struct mw_plan *plan = mw_plan_file_read_unfolded(request->plan_file, error);
 
     if (!plan || !can_run(request, plan, error)) {
         mw_plan_free(plan);
