@@ -37,15 +37,15 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "use N GPUs per node (default: all that the profile has)"},
     {MW_SETTINGS_BATCH, "batch", MW_SETTING_REAL, FIELD(micro_batch), 1e-3, 1e6, "auto", NULL,
      "N|auto",
-     "give each GPU micro-batches of N sequences (default auto: the fastest that fit; of "
-     "`run` at most 8 per step)"},
+     "give each GPU micro-batches of N sequences (default auto: the fastest that fit; with "
+     "`run` at most 8 sequences per GPU and step)"},
     {MW_SETTINGS_BATCH, "global-batch", MW_SETTING_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, NULL,
      NULL, "N",
-     "train on N sequences per step, all GPUs together (default: what {batch=N} comes to; of auto "
-     "at most 0.5M to 3.2M tokens by parameters, as GPT-3's table has it)"},
+     "train on N sequences per step, all GPUs together (default: what {batch=N} gives; with auto at "
+     "most 0.5M to 3.2M tokens, by the number of parameters, as in GPT-3's table)"},
     {MW_SETTINGS_BATCH, "grad-accum", MW_SETTING_INTEGER, FIELD(grad_accum), 1, 4096, NULL, NULL,
      "N",
-     "accumulate gradients over N micro-batches per step (default 1; of {batch=auto} as many as "
+     "accumulate gradients over N micro-batches per step (default 1; with {batch=auto} as many as "
      "fill the global batch)"},
     {MW_SETTINGS_BATCH, "seq", MW_SETTING_INTEGER, FIELD(seq), 1, 1 << 24, NULL, NULL, "N",
      "train on sequences of N tokens (default: the model's own length, at most 4096; 1024 for "
@@ -112,8 +112,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "STEP|none",
      "delay the parameter update by one step, from step STEP on, with zero-offload (default none)"},
     {MW_SETTINGS_COST, "tokens", MW_SETTING_COUNT, FIELD(tokens), 1, 1e18, NULL, NULL, "N",
-     "say how many days, how much energy and how much money training on N tokens takes, such as "
-     "15T or 1.5e13 (default: not said)"},
+     "estimate the days, the energy and the money for training on N tokens, such as 15T or 1.5e13 "
+     "(default: no estimate)"},
 };
 
 const struct mw_setting *
