@@ -41,8 +41,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "`run` at most 8 sequences per GPU and step)"},
     {MW_SETTINGS_BATCH, "global-batch", MW_SETTING_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, NULL,
      NULL, "N",
-     "train on N sequences per step, all GPUs together (default: what {batch=N} gives; with auto at "
-     "most 0.5M to 3.2M tokens, by the number of parameters, as in GPT-3's table)"},
+     "train on N sequences per step, all GPUs together (default: what {batch=N} gives; with auto "
+     "at most 0.5M to 3.2M tokens, by the number of parameters, as in GPT-3's table)"},
     {MW_SETTINGS_BATCH, "grad-accum", MW_SETTING_INTEGER, FIELD(grad_accum), 1, 4096, NULL, NULL,
      "N",
      "accumulate gradients over N micro-batches per step (default 1; with {batch=auto} as many as "
