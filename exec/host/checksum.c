@@ -3,7 +3,7 @@
 #include <glib.h>
 #include <xxhash.h>
 #ifdef MW_XXH_DISPATCH
-#include <xxh_x86dispatch.h> /* XXH3 by what the processor has */
+#include <xxh_x86dispatch.h> /* XXH3 with the processor's own vectors */
 #endif
 
 struct mw_checksum {

@@ -1,6 +1,7 @@
 /*
- * checksum.h - XXH3 with 64 bits, by the vectors that the processor has: of pages on drives, of
- * extents and their records, of tensors in files.  The same number on every processor.
+ * checksum.h - XXH3 checksums of 64 bits: of pages on drives, of extents and their records, of
+ * tensors in files.  They are computed with the processor's vector instructions, and are the same
+ * on every processor.
  */
 #ifndef MW_EXEC_HOST_CHECKSUM_H
 #define MW_EXEC_HOST_CHECKSUM_H
@@ -9,7 +10,7 @@
 
 uint64_t mw_checksum(const void *data, int64_t bytes);
 
-/* Of what comes in pieces, whatever their lengths. */
+/* Of data that comes in pieces of any length. */
 struct mw_checksum;
 struct mw_checksum *mw_checksum_begin(void);
 void mw_checksum_add(struct mw_checksum *sum, const void *data, int64_t bytes);

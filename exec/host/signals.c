@@ -13,7 +13,7 @@
 /* By bit. */
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2};
 
-/* `timeout` and shells send a signal to the process and to its group: that is one and not two. */
+/* `timeout` and shells send a signal to the process and to its group: that counts as one signal. */
 #define TWICE_MS 200
 #define NUMBER_BITS 8
 #define NUMBER_MASK ((1 << NUMBER_BITS) - 1)
@@ -25,8 +25,8 @@ struct mw_signals {
     struct sigaction before[G_N_ELEMENTS(numbers)];
 };
 
-/* A handler has no other way to them, and one in another thread may still be at it when its
- * listener has ended: so they and their descriptors stay for the life of the process. */
+/* A handler can reach nothing else, and a handler in another thread may still use a listener that
+ * has ended: so listeners and their descriptors stay for the life of the process. */
 static struct mw_signals all[MW_SIGNALS_LISTENERS_MAX];
 static atomic_int count;
 
@@ -66,7 +66,7 @@ is_warning(int number)
     return number == SIGXCPU || number == SIGUSR1 || number == SIGUSR2;
 }
 
-/* False: one was heard before, and this is another. */
+/* False: another signal was heard before this one. */
 static bool
 hear(struct mw_signals *signals, int number)
 {
@@ -83,8 +83,8 @@ hear(struct mw_signals *signals, int number)
     return true;
 }
 
-/* What is raised comes once this returns; without a listener, which has just ended, to whom it was
- * before. */
+/* A signal raised here comes after this returns.  Where the listener has just ended, it goes to
+ * whatever handled it before. */
 static void
 on_signal(int number)
 {

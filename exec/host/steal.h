@@ -1,7 +1,7 @@
 /*
  * steal.h - time that a hypervisor took from this machine's cores, as Linux counts it: the eighth
- * figure of the first line of /proc/stat (proc(5)), in ticks of a hundredth of a second, as a rule.
- * What is shorter than some ticks is not seen.
+ * figure of the first line of /proc/stat (proc(5)), as a rule in ticks of a hundredth of a second.
+ * Times shorter than a few ticks do not show.
  */
 #ifndef MW_EXEC_HOST_STEAL_H
 #define MW_EXEC_HOST_STEAL_H
@@ -15,9 +15,9 @@ struct mw_steal {
 };
 
 void mw_steal_read(struct mw_steal *steal);
-/* Seconds from one to the other, of all cores together; 0 where it is not told. */
+/* Seconds stolen between the two, of all cores together; 0 where the system does not say. */
 double mw_steal_s(const struct mw_steal *before, const struct mw_steal *after);
-/* Whether so much is more than a measurement bears: over a hundredth of the time of all cores. */
+/* Whether so much stolen time disturbs a measurement: over a hundredth of the time of all cores. */
 bool mw_steal_disturbs(double stolen_s, double elapsed_s, int cores);
 /* For tests: another file; NULL: /proc/stat.  Borrowed. */
 void mw_steal_set_path(const char *path);

@@ -16,9 +16,9 @@ struct mw_lanes_lane {
     uint32_t op_count;
     uint32_t oldest, oldest_step; /* the first op, in `ops`, that has not ended */
     int64_t ended_ns;             /* when the one before it did */
-    uint32_t in_flight;           /* but for those that the device orders */
+    uint32_t in_flight;           /* without those that the device orders */
     int64_t in_flight_bytes;
-    uint32_t queued; /* those */
+    uint32_t queued; /* those that the device orders */
     GThread *thread;
     pthread_cond_t wake;      /* the op that it waits for may start, or the run has failed */
     uint32_t next, next_step; /* that op, while it waits */
@@ -44,7 +44,7 @@ struct mw_lanes {
     /* When they were of the step before the last; of this run. */
     int64_t let_in_ns[MW_LANES_STEPS_AT_ONCE];
     int64_t origin_ns;
-    int64_t moved_ns; /* when an op ended, or rows were taken, at last; mw_lanes_clock_ns */
+    int64_t moved_ns; /* when an op last ended or rows were last taken; mw_lanes_clock_ns */
     bool ends, failed;
     GError *error;
 };
@@ -56,18 +56,18 @@ int64_t mw_lanes_clock_ns(void);
 /* --- exec/lanes/ops.c: with the mutex --- */
 /* No op of the step starts any more. */
 bool mw_lanes_is_over(const struct mw_lanes *lanes, uint32_t step);
-/* Takes the error; the first failure is the one that is told. */
+/* Takes the error; the first failure is the one that is reported. */
 void mw_lanes_give_up(struct mw_lanes *lanes, GError *error);
-/* Wakes the lanes that can go on, or are at their end.  To wake them all, for each to see that it
- * cannot, would take cores from those that compute. */
+/* Wakes the lanes that can go on or have come to their end.  Waking all of them, only to find that
+ * they cannot, would take cores from those that compute. */
 void mw_lanes_wake(struct mw_lanes *lanes);
 
-/* Without: the thread of a lane, a struct mw_lanes_lane. */
+/* Without the mutex: the thread of a lane, a struct mw_lanes_lane. */
 gpointer mw_lanes_run_lane(gpointer lane);
 
 /* --- exec/lanes/rows.c --- */
-/* Moves times of a step's rows that break the rule by no more than clocks are off, and keeps their
- * ends for the step after it. */
+/* Where a step's rows break the rule by no more than the clocks' error, moves their times.  Keeps
+ * their ends for the step after it. */
 void mw_lanes_settle_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows);
 
 #endif

@@ -2,20 +2,21 @@
  * lanes.h - a plan on a real clock: every lane issues its ops by the rule of plan/plan.h, and
  * says when each of them started and ended.
  *
- * A thread a lane.  What an op does is the backend's: it does it in place, or starts it and says
- * later, from any thread, that it is done; only then does the lane's window matter, since an op
- * done in place keeps its lane busy.  What is done before an earlier op of its lane counts as done
- * with that, and its time begins there.  Nothing here knows what an op is.
+ * Each lane has a thread.  The backend carries ops out: in place, or it starts an op and reports
+ * its end later, from any thread.  Only in the second case does the lane's window matter, since an
+ * op done in place keeps its lane busy.  An op that finishes before an earlier op of its lane
+ * counts as done when that one is done, and its time begins then.  Nothing here knows what an op
+ * is.
  *
- * A device may order ops by itself: then one op that it runs is queued behind another before that
- * is done, as many as there are, and no thread stands between them.  The rule is the device's to
- * keep among those: it lets an op start when all that it depends on are done, one of a lane after
- * the other.  All else waits here until they are done.  Rows of such ops have the device's clock:
- * where it is off, they keep the rule by as much less.
+ * A device may order ops by itself: then its ops are queued one behind another before they are
+ * done, as many as there are, and no host thread wakes up in between.  Among these ops the device
+ * keeps the rule: it starts an op when all that the op depends on are done, and ops of one lane one
+ * after the other.  All other ops wait here until their dependencies are done.  Rows of such ops
+ * have the device's clock: they keep the rule to within that clock's error.
  *
  * Steps follow one another lane by lane, two in flight at most: no op of a step starts before all
  * ops of the step before the last are done and its rows are taken.  In the first step, edges of
- * distance 1 are met.
+ * distance 1 count as met.
  */
 #ifndef MW_EXEC_LANES_LANES_H
 #define MW_EXEC_LANES_LANES_H
@@ -40,19 +41,19 @@ struct mw_exec_backend {
     enum mw_exec_outcome (*run)(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step,
                                 GError **error);
     void *context;
-    /* The run has failed: ops that wait for what may never come now end.  Called once then, in the
-     * thread that runs, while ops are in flight.  NULL: none does. */
+    /* Called once when the run has failed and ops are in flight, in the thread of mw_lanes_run: ops
+     * that wait for what may never come must end now.  NULL: no op waits so. */
     void (*stop)(void *context);
-    /* Whether an op is one that the device orders: it may be run while others such are queued, in
-     * its lane or among those that it depends on.  The same for every step.  NULL: none is. */
+    /* Whether the device orders this op, in every step alike: it may be run while other such ops of
+     * its lane, or such ops that it depends on, are still queued.  NULL: the device orders none. */
     bool (*queues)(void *context, uint32_t op);
-    /* When for so long no op has ended, the run has failed, and *error names ops in flight: they
-     * wait for something that hangs.  0: that may be for ever. */
+    /* The run fails if no op ends for so long: something hangs, and *error names the ops in flight.
+     * 0: never. */
     int64_t patience_ns;
 };
 
-/* How far two times of a device's clock may be off against each other: quartz drifts by some ppm
- * from one mark of it to the next, half a second later (exec/device/cuda/clock.h). */
+/* How far apart two times of a device's clock may be for one event: quartz drifts by some ppm from
+ * one mark of the clock to the next, half a second later (exec/device/cuda/clock.h). */
 #define MW_LANES_CLOCK_SLACK_NS 50000
 
 /* Of one step: op_count rows, sorted by op; times from the start of the run, monotonic clock.
@@ -70,23 +71,23 @@ void mw_lanes_free(struct mw_lanes *lanes); /* NULL is allowed */
 bool mw_lanes_run(struct mw_lanes *lanes, uint32_t steps, mw_lanes_step on_step, void *data,
                   GError **error);
 
-/* In on_step, of its step: when ops of it could begin at the soonest, for until then on_step had
- * the step before the last.  Of the timeline's clock; 0 of the first two. */
+/* For on_step: the earliest time at which ops of its step could begin, because on_step was still
+ * busy with the step before the last.  On the timeline's clock; 0 for the first two steps. */
 int64_t mw_lanes_let_in_ns(const struct mw_lanes *lanes, uint32_t step);
 
-/* Lets no step after `step` begin: the run ends well with it, or before where it is that short. To
- * be called in an op of that step, where a barrier keeps the next one from having begun, or of the
- * one before, for of three steps no two are in flight with the third. */
+/* Lets no step after `step` begin: the run then ends with success, earlier if it has fewer steps.
+ * To be called in an op of `step` where a barrier keeps the next step from having begun, or in an
+ * op of the step before it, since no more than two steps are in flight. */
 void mw_lanes_end_with(struct mw_lanes *lanes, uint32_t step);
 
-/* Of its time so far, an op that runs has waited so long for other ranks: it begins that much later
+/* The running op has spent so much of its time waiting for other ranks: it begins that much later
  * in the step's rows, since waiting is not work.  Any thread, before the op ends. */
 void mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns);
 
 /* A pending op has ended.  Any thread; fail takes the error. */
 void mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step);
 void mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error);
-/* As done, of one that ran from start_ns to end_ns of the monotonic clock. */
+/* The same as mw_lanes_done, for an op that ran from start_ns to end_ns of the monotonic clock. */
 void mw_lanes_ran(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns,
                   int64_t end_ns);
 

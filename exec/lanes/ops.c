@@ -131,8 +131,8 @@ retire_all(struct mw_lanes *lanes, struct mw_lanes_lane *lane)
         retire(lanes, lane, lane->ops[lane->oldest], lane->oldest_step);
 }
 
-/* A device's clock may be off by a little: no op starts before it was given to the device, nor ends
- * after it was seen to. */
+/* A device's clock may be a little off: an op starts no earlier than it was given to the device,
+ * and ends no later than its end was seen. */
 static void
 end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, int64_t start_ns, int64_t end_ns,
        GError *error)

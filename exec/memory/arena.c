@@ -52,7 +52,7 @@ map_huge(char *base, int64_t bytes, const struct mw_memory_room *room)
     return map_at(base, huge_bytes, MAP_HUGETLB) ? huge_bytes : 0;
 }
 
-/* Every page is there afterwards; false with errno if memory ran out on the way. */
+/* Makes every page resident; false with errno if memory ran out on the way. */
 static bool
 populate(char *base, int64_t bytes)
 {
@@ -67,7 +67,7 @@ populate(char *base, int64_t bytes)
     return true;
 }
 
-/* Of the mappings that lie in the arena, what smaps says is on transparent huge pages. */
+/* Bytes on transparent huge pages, as smaps reports them for the mappings in the arena. */
 static int64_t
 count_transparent(const char *base, int64_t bytes)
 {

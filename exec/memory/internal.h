@@ -11,7 +11,7 @@ int64_t mw_memory_read_number(const char *path);
 /* The number behind `key` at the start of a line; -1 if there is none. */
 int64_t mw_memory_find_number(const char *text, const char *key);
 
-/* Takes over a bound that is lower than the room so far; `text` as printf's. */
+/* Lowers the room to `bytes` where that is less; `format` is printf's and says why. */
 G_GNUC_PRINTF(3, 4)
 void mw_memory_bound(struct mw_memory_room *room, int64_t bytes, const char *format, ...);
 

@@ -67,8 +67,8 @@ bound_by_machine(const char *root, struct mw_memory_room *room)
         room->huge_page_bytes = MAX(free_pages - MAX(reserved_pages, 0), 0) * page_kib * 1024;
 }
 
-/* Address space that no plan counts: stacks of threads, of the cores too, and what libraries
- * take while they run.  Some of them do not survive an allocation that fails. */
+/* Address space that no plan counts: stacks of all threads, OpenMP's included, and what libraries
+ * take while they run.  Some libraries do not survive an allocation that fails. */
 static int64_t
 uncounted_bytes(void)
 {

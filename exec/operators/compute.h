@@ -1,12 +1,12 @@
 /*
  * compute.h - one compute op with its operands: what exec/ hands to a backend's operators.
  *
- * All pointers but ids, targets and loss are addresses of device memory, at the places that the
- * plan's slots have; nothing is allocated for an op.  Shapes: T = sequences * seq tokens of the
+ * All pointers but ids, targets and loss are addresses of device memory, at the places of the
+ * plan's slots; nothing is allocated for an op.  Shapes: T = sequences * seq tokens of the
  * micro-batch, h hidden, q = heads * head_dim, kv = kv_heads * head_dim, f ffn, V vocab.
- * Activations are bf16, row-major, a row a token.
+ * Activations are bf16 or fp16, row-major, one row per token.
  *
- * Backward visits a unit's parts in reverse, forward in order: the part with the last rows is the
+ * Forward visits a unit's parts in order, backward in reverse: the part with the last rows is the
  * last one forward and the first one backward.
  */
 #ifndef MW_EXEC_OPERATORS_COMPUTE_H
@@ -40,7 +40,7 @@ struct mw_layer_room {
     uint16_t *x;   /* [T, h] its input */
     uint16_t *n1;  /* [T, h] */
     uint16_t *qkv; /* [T, q + 2 kv], rotated where the model rotates */
-    uint16_t *o;   /* [T, q] of the attention */
+    uint16_t *o;   /* [T, q] output of attention */
     float *lse;    /* [sequences, heads, seq] */
     uint16_t *x2;  /* [T, h] x + projection */
     uint16_t *n2;  /* [T, h] */
@@ -48,15 +48,15 @@ struct mw_layer_room {
     uint16_t *act; /* [T, f] */
 };
 
-/* What all layers share.  What is never needed at once lies in one place: `final` is where
- * `gradient` is, for the final norm's backward makes the first gradient, behind all who read
- * `final`; `hidden` is in `wide`, which serves the backward of the layers alone.  A recomputed
- * group's last output, which nobody reads, may go to `hidden` too. */
+/* What all layers share.  Tensors that are never needed at once share memory: `final` lies where
+ * `gradient` does, since the final norm's backward makes the first gradient after the last read of
+ * `final`; `hidden` lies in `wide`, which only the backward of the layers uses.  The last output of
+ * a recomputed group, which nothing reads, may go to `hidden` too. */
 struct mw_shared_room {
-    uint16_t *hidden;   /* [T, h] what the last layer puts out */
+    uint16_t *hidden;   /* [T, h] output of the last layer */
     uint16_t *final;    /* [T, h] after the final norm */
-    uint16_t *gradient; /* [T, h] of the layer's output, and of its input in the end */
-    uint16_t *branch;   /* [T, max(h, q)] of an operator's input on its way back */
+    uint16_t *gradient; /* [T, h] of the layer's output; in the end, of its input */
+    uint16_t *branch;   /* [T, max(h, q)] gradient of an operator's input */
     uint16_t *wide;     /* wide_elements: gradients of qkv, and of the MLP's inner activation */
     int64_t wide_elements;
 };
@@ -67,7 +67,7 @@ struct mw_compute {
     bool backward; /* forward and recompute are alike */
     int64_t sequences, seq;
     int64_t first_token, tokens;  /* of LOGITS and LOSS: a chunk; else 0 and T */
-    const int32_t *ids, *targets; /* [T]; a target of -1 counts for nothing */
+    const int32_t *ids, *targets; /* [T]; a target of -1 adds neither loss nor gradient */
     float gradient_scale;         /* of a token's loss: loss scale / tokens of the whole batch */
     double *loss;                 /* LOSS adds the sum of its tokens' losses */
 
@@ -84,14 +84,14 @@ struct mw_compute {
                          their gradient in place */
 };
 
-/* How the activation room of a plan is divided, from its start: the layers' sums of the attention,
- * the shared room, the rest of the layers.  What it takes is at most what planner/sizing counts:
+/* How the activation room of a plan is divided, from its start: the layers' sums of attention
+ * (lse), the shared room, the rest of the layers.  It takes at most what planner/sizing counts:
  * saved activations of `layers` layers, and twice the widest output.  (Models with an MLP far
  * narrower than their hidden size would need more: `bytes` says so.)  Tensors follow each other
  * without gaps; they begin at multiples of 64 bytes where T is a multiple of 32. */
 struct mw_room_layout {
     int64_t bytes;
-    int64_t layer_bytes; /* of one layer, all in all */
+    int64_t layer_bytes; /* of one layer in total */
     int64_t layers;
 };
 
@@ -103,7 +103,7 @@ struct mw_layer_room mw_room_layer(const struct mw_decoder *decoder, int64_t seq
 struct mw_shared_room mw_room_shared(const struct mw_decoder *decoder, int64_t sequences,
                                      int64_t seq, const struct mw_room_layout *layout, void *base);
 
-/* From one row of logits to the next, in elements: whole cache lines where that fits the 6 bytes a
+/* Elements from one row of logits to the next: whole cache lines where these fit in the 6 bytes per
  * logit that planner/sizing counts. */
 int64_t mw_logits_stride(const struct mw_decoder *decoder);
 

@@ -1,8 +1,8 @@
 /*
  * internal.h - what the operators' files share; for exec/operators/ alone.
  *
- * An operator is what it does before its matrix products, the products, what it does behind them;
- * the products are listed apart, so that they can be made ready before anything runs.
+ * An operator has a step before its matrix products, the products, and a step after them.  The
+ * products are listed separately, so that they can be prepared before anything runs.
  */
 #ifndef MW_EXEC_OPERATORS_INTERNAL_H
 #define MW_EXEC_OPERATORS_INTERNAL_H
@@ -16,7 +16,7 @@ struct mw_operators {
     int64_t sequences, seq;
     void *scratch; /* of one kernel at a time */
     int64_t scratch_bytes;
-    /* 8 bytes a token, which serve one operator at a time: the losses of rows, mean and rstd of a
+    /* 8 bytes per token, for one operator at a time: the losses of rows, or mean and rstd of a
      * norm. */
     void *token_scratch;
     int64_t token_bytes;

@@ -1,11 +1,11 @@
 /*
- * kernel_types.h - what kernels of all devices are told: plain numbers, for C and C++.
+ * kernel_types.h - the types that kernels of all devices take: plain numbers, for C and C++.
  *
  * Parameters, activations and their gradients are halves: bf16 (the upper half of an IEEE single)
- * or fp16 (IEEE's own), held in uint16_t; all that a device is given are of one type.  Sums are
+ * or fp16 (IEEE's own), held in uint16_t; one device computes in one of the two types.  Sums are
  * fp32 or fp64.  Tensors are row-major.  `rows` counts tokens (batch * seq).  A leading dimension
- * (ld_*) is the distance of two rows in elements, at least the row's length.
- * Halves are rounded to nearest even, to infinity beyond their range; a NaN stays a (quiet) NaN.
+ * (ld_*) is the distance between two rows in elements, at least the row's length. Halves are
+ * rounded to nearest even, to infinity beyond their range; a NaN stays a (quiet) NaN.
  */
 #ifndef MW_EXEC_OPERATORS_KERNEL_TYPES_H
 #define MW_EXEC_OPERATORS_KERNEL_TYPES_H

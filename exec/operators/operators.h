@@ -3,15 +3,15 @@
  * sequences of a device's kernels (exec/operators/kernels.h).
  *
  * A struct mw_operators belongs to the thread that computes (a lane).  It owns what operators need
- * beside the arena, all of it in memory of the device: the kernels' scratch, 8 bytes a token, and
- * the table of rotary positions.  After mw_operators_prepare nothing is allocated.
+ * outside of the arena, all in device memory: scratch of the kernels, 8 bytes per token, and the
+ * table of rotary positions.  Nothing is allocated after mw_operators_prepare.
  *
- * Results are a function of the operands, of the parts that the parameters come in, and of the
- * device's kernels.  What stands behind a part's end is neither read nor written.
+ * Results are a function of the operands, of how the parameters are cut into parts, and of the
+ * device's kernels.  Memory past the end of a part is neither read nor written.
  *
- * What a backward leaves in its layer's room is not what forward put there: NORM1 and NORM2 write
- * n1 and n2 again (the same bits, to have the statistics of the norm, which have no room of their
- * own), MLP_ACT with a gate turns `up` into its gradient.
+ * A backward operator may change its layer's room: NORM1 and NORM2 write n1 and n2 again (the same
+ * bits; they recompute the norm's statistics, which have no room of their own), and MLP_ACT with a
+ * gate replaces `up` by its gradient.
  */
 #ifndef MW_EXEC_OPERATORS_OPERATORS_H
 #define MW_EXEC_OPERATORS_OPERATORS_H
@@ -30,7 +30,8 @@ struct mw_operators *mw_operators_create(const struct mw_kernels *kernels, void 
                                          int64_t seq, GError **error);
 void mw_operators_destroy(struct mw_operators *operators); /* NULL is allowed */
 
-/* Makes what running `compute` will need; reads none of its operands, but where they are. */
+/* Makes what running `compute` will need.  Reads the addresses of its operands, not their
+ * contents. */
 bool mw_operators_prepare(struct mw_operators *operators, const struct mw_compute *compute,
                           GError **error);
 /* ids, targets and loss are where the kernels reach them.  Token ids must be within the vocabulary.

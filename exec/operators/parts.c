@@ -11,8 +11,8 @@ enter_norm(struct mw_part *part, const struct mw_weights_piece *piece)
         part->norm_bias_at = piece->at;
 }
 
-/* Pieces of one matrix follow each other: q, k and v are rows behind rows; gate and up have the
- * same rows, which count once. */
+/* Pieces of one matrix follow each other: q, k and v have rows of their own, one after the other;
+ * gate and up have the same rows, which count once. */
 static void
 enter_rows(struct mw_part_matrix *matrix, const struct mw_weights_piece *piece, int64_t base_row)
 {

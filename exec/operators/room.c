@@ -2,7 +2,7 @@
 #include "exec/operators/compute.h"
 
 #define CACHE_LINE_ELEMENTS 32
-/* What planner/sizing counts of a logit: 6 bytes, that is three of bf16. */
+/* planner/sizing counts 6 bytes per logit: three elements of 16 bits. */
 #define LOGIT_ELEMENTS 3
 
 static int64_t
@@ -11,7 +11,7 @@ larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Elements a token. */
+/* Elements per token. */
 static int64_t
 qkv_width(const struct mw_decoder *decoder)
 {
@@ -36,7 +36,7 @@ wide_width(const struct mw_decoder *decoder)
     return larger(larger(decoder->ffn, qkv_width(decoder)), decoder->hidden);
 }
 
-/* Without the fp32 sums of its attention. */
+/* Without the fp32 sums of its attention (lse). */
 static int64_t
 layer_elements(const struct mw_decoder *decoder, int64_t tokens)
 {
