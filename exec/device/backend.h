@@ -2,8 +2,8 @@
  * backend.h - what a device does for a run: its memory, copies to and from it, and the arithmetic
  * of the compute lane.  Above this table nothing knows which device it is.
  *
- * Addresses called `device` are of the device's memory, which the backend gave; all others are of
- * host memory.  Ops of different lanes call at once.
+ * Addresses called `device` are in the device's memory, which the backend allocated; all others are
+ * in host memory.  Ops of different lanes may call at the same time.
  */
 #ifndef MW_EXEC_DEVICE_BACKEND_H
 #define MW_EXEC_DEVICE_BACKEND_H
@@ -28,21 +28,22 @@ struct mw_backend_options {
     enum mw_dtype dtype;              /* of parameters and activations, one of the backend's */
     int threads;               /* of the compute lane; 0: all cores */
     int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
-    /* Where collectives will be the device's (join): those that all ranks, which then open at once,
-     * will use.  What they take of the device's memory is taken before the plan's part. */
-    struct mw_ranks *ranks; /* NULL: none will be, or nobody knows yet; borrowed until close */
+    /* Where the device carries out collectives (join): the ranks and streams that all ranks, which
+     * then open at once, will use.  The device memory that collectives need is taken before the
+     * plan's part. */
+    struct mw_ranks *ranks; /* NULL: no collectives, or not known yet; borrowed until close */
     uint32_t streams;       /* bits 1 << stream */
 };
 
 struct mw_cpu_kernels; /* exec/device/cpu/kernels.h */
 
-/* An op that was queued has run, from start to end of the monotonic clock; or has failed, then
- * without times and with the error, which is to be freed.  Called in a thread of the backend's. */
+/* A queued op has run, from start to end of the monotonic clock; or it has failed, then without
+ * times and with the error, which `done` frees.  Called in a thread of the backend. */
 typedef void (*mw_backend_done)(void *data, int64_t start_ns, int64_t end_ns, GError *error);
 
 #define MW_BACKEND_QUEUES_MAX 16
 
-/* One that a backend could run on. */
+/* A device that a backend could run on. */
 struct mw_backend_device {
     char name[256];
     int64_t memory_bytes;
@@ -51,20 +52,20 @@ struct mw_backend_device {
 struct mw_backend {
     const char *name;
     bool apart; /* its memory is not the host's: nothing but the functions below reaches it */
-    uint32_t dtypes; /* that it computes in: bits 1 << enum mw_dtype */
-    /* Passes of the host's lanes; NULL: the cores' own. */
+    uint32_t dtypes; /* types that it computes in: bits 1 << enum mw_dtype */
+    /* Passes for the host's lanes; NULL: those of the cores (mw_cpu_kernels). */
     const struct mw_cpu_kernels *(*host)(enum mw_dtype dtype);
 
-    /* How many of its devices this machine has; -1 with an error: why it cannot use any.  NULL,
-     * both: it has none. */
+    /* How many of its devices this machine has; -1 with an error that says why it cannot use any.
+     * NULL, both functions: it has none. */
     int (*devices)(GError **error);
     bool (*describe)(int index, struct mw_backend_device *device, GError **error);
-    /* Whether this machine is meant to have such devices: then it is worth a word that it cannot
-     * use any.  NULL: it is not. */
+    /* Whether this machine is meant to have such devices: then users are told that it cannot use
+     * any.  NULL: it is not. */
     bool (*installed)(void);
 
-    /* Sets what its libraries read of the environment when they start: to be called before MPI, and
-     * before there are threads.  NULL: they read nothing. */
+    /* Sets environment variables that its libraries read when they start: to be called before MPI
+     * starts, and before there are threads.  NULL: they read none. */
     void (*environment)(void);
 
     /* Whether it can compute for this rank; false with an error: why not.  NULL: for any. */
@@ -75,28 +76,29 @@ struct mw_backend {
                   GError **error);
     void (*close)(void *backend);
 
-    /* Host memory, whole pages, that the device copies from and to, and reads and writes where it
-     * says so; from then on it stays where it is.  NULL: nothing needs to be done. */
+    /* Pins host memory, in whole pages, that the device copies from and to, and that it reads and
+     * writes where a function says so.  From then on it stays where it is.  NULL: nothing needs to
+     * be done. */
     bool (*pin)(void *backend, void *memory, int64_t bytes, GError **error);
     void (*unpin)(void *backend, void *memory);
 
     /* --- queues --- */
-    /* NULL: whoever calls the functions below waits until their work is done.  Otherwise that holds
-     * outside of begin and end; what a thread calls between the two is an op: queued, in order,
-     * behind the op before it in the same queue and behind the ops `after`, all of which have ended
-     * or were queued.  Operands must stay until `done` is called.
-     * A ticket names an op.  It may name another when the op is done and all that follow it have
-     * begun.
-     * end: after a failure in between `done` is NULL: what was queued is waited for, and nobody is
-     * told.  False with *error: `done` will not be called. */
-    /* Before the queue's first op: its ops go before those of others that wait for the device, as
-     * other ranks wait for them.  NULL: it has no such order. */
+    /* NULL: the functions below return when their work is done.  Otherwise that holds outside of
+     * begin and end only; what a thread calls between the two is one op: it is queued behind the op
+     * before it in the same queue and behind the ops `after`, all of which have ended or were
+     * queued.  Operands must stay until `done` is called.
+     * A ticket names an op.  It may name another one when the op is done and all that follow it
+     * have begun.
+     * end: after a failure in between `done` is NULL: what was queued is waited for, and nothing is
+     * reported.  False with *error: `done` will not be called. */
+    /* To be called before the queue's first op: its ops then go before others that wait for the
+     * device, because other ranks wait for them.  NULL: it has no such order. */
     void (*hurry)(void *backend, int queue);
     bool (*begin)(void *backend, int queue, uint32_t ticket, const uint32_t *after, int after_count,
                   GError **error);
     bool (*end)(void *backend, mw_backend_done done, void *data, GError **error);
 
-    /* Makes what `compute` will need, so that the first step costs no more than the others; reads
+    /* Makes what `compute` will need, so that the first step takes no longer than the others; reads
      * no operand.  NULL: there is nothing to make. */
     bool (*prepare)(void *backend, const struct mw_compute *compute, GError **error);
     /* ids, targets and loss are in pinned memory. */
@@ -117,35 +119,35 @@ struct mw_backend {
     bool (*narrow)(void *backend, uint16_t *out, const float *x, int64_t n, GError **error);
 
     /* --- collectives --- */
-    /* Of what ranks have in their devices' memory.  NULL, both: it is the host's, and
+    /* Collectives of device memory.  NULL, both: device memory is host memory, and
      * mw_ranks_collectives serves.
-     * join: once, by all ranks at once, before the first collective; `streams` (bits 1 << stream)
-     * are those that will be used, as in the options of open if those say any; `ranks` is borrowed
-     * until close.  What it returns is the table's
-     * `self`, the backend's own; NULL with an error. */
+     * join: called once, by all ranks at once, before the first collective; `streams` (bits
+     * 1 << stream) are those that will be used, the same as in the options of open where those name
+     * any; `ranks` is borrowed until close.  It returns the table's `self`, which the backend owns;
+     * NULL with an error. */
     const struct mw_collectives *collectives;
     void *(*join)(void *backend, struct mw_ranks *ranks, uint32_t streams, GError **error);
 
     /* --- what its operators are made of, for who measures it; NULL: it computes nothing --- */
-    /* kernels: for the device that `enter` gives, in every thread that calls them.  They may be
-     * queued, between begin and end only where there are queues.
-     * launched: false with *error if a kernel could not be started since this was asked last; for
-     * the thread that computes.  NULL: kernels cannot fail. */
+    /* kernels: for the device that `enter` gives; each thread that calls them enters first.  Where
+     * there are queues, calls between begin and end are queued.
+     * launched: false with *error if a kernel could not be started since the last call; for the
+     * thread that computes.  NULL: kernels cannot fail. */
     const struct mw_kernels *kernels;
     void *(*enter)(void *backend);
     bool (*launched)(void *backend, GError **error);
-    /* Of the device's memory, of which all programs that use it have a part.  NULL: it is the
-     * host's. */
+    /* How much device memory is free, and how much there is; all programs that use the device share
+     * it.  NULL: it is the host's. */
     bool (*room)(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error);
-    /* Whether files can be read and written without a detour through host memory, in words; nothing
-     * here does it.  NULL: there is no such thing. */
+    /* In words, whether the device could read and write files without a detour through host memory;
+     * nothing here does so.  NULL: there is no such thing. */
     const char *(*direct_storage)(void);
 };
 
 extern const struct mw_backend mw_backend_cpu;
 extern const struct mw_backend mw_backend_null; /* computes nothing; nothing is trained */
 
-/* All that are built in, NULL behind the last; and the one of a name, or NULL. */
+/* All backends that are built in, ended by NULL; and the one with a name, or NULL. */
 extern const struct mw_backend *const mw_backends[];
 const struct mw_backend *mw_backend_find(const char *name);
 
@@ -156,13 +158,14 @@ mw_backend_takes(const struct mw_backend *backend, const struct mw_backend_place
 {
     return !backend->takes || backend->takes(place, error);
 }
-/* Whether it computes in a type; false with an error: in which it does. */
+/* Whether it computes in a type; false with an error that names the types it computes in. */
 bool mw_backend_computes(const struct mw_backend *backend, enum mw_dtype dtype, GError **error);
-/* The device that a rank has: that of its number on the machine, or the one that is all it sees. */
+/* The device of a rank: the one with the rank's number on the machine, or the only one that the
+ * rank sees. */
 bool mw_backend_describe_own(const struct mw_backend *backend, int node_rank,
                              struct mw_backend_device *device, GError **error);
-/* What runs this rank best: GPUs before cores, which take any.  *why: what keeps it from devices
- * that are there, or are meant to be. */
+/* The best backend for this rank: a GPU before cores, which take any rank.  *why: why a device that
+ * is there, or is meant to be there, cannot be used. */
 const struct mw_backend *mw_backend_best(const struct mw_backend_place *place, GError **why);
 
 extern const struct mw_backend mw_backend_cuda; /* where it is built in (MW_CUDA) */

@@ -21,7 +21,7 @@ mw_backend_describe_own(const struct mw_backend *backend, int node_rank,
     return count >= 0 && backend->describe(count == 1 ? 0 : node_rank, device, error);
 }
 
-/* Why not is said where there is something of them. */
+/* The reason is reported where the machine has such devices or is meant to. */
 static bool
 has_devices(const struct mw_backend *backend, GError **why)
 {

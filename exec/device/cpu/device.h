@@ -19,7 +19,7 @@ struct mw_cpu_device;
 struct mw_cpu_device *mw_cpu_device_create(int threads, enum mw_dtype dtype, GError **error);
 void mw_cpu_device_destroy(struct mw_cpu_device *device); /* NULL is allowed */
 
-/* Of matrix products, as prepared so far. */
+/* Scratch of the matrix products that were prepared so far. */
 int64_t mw_cpu_device_scratch_bytes(const struct mw_cpu_device *device);
 
 extern const struct mw_kernels mw_cpu_device_kernels;

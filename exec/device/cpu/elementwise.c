@@ -84,9 +84,10 @@ chunk_length(int64_t start, int64_t n)
         }                                                                                          \
     }
 
-/* A function of one half has 65,536 values. Where registers have sixteen lanes they are computed as
- * quickly as they are looked up; elsewhere from a table, which the same vectors make when it is
- * first needed. The values that activations have lie in a few kilobytes of it. */
+/* A function of one half has 65,536 values.  Where registers have sixteen lanes, the values are
+ * computed as quickly as they are looked up.  Elsewhere they come from a table, which the same
+ * vectors fill when it is first needed; the values that activations take lie in a few kilobytes of
+ * it. */
 #define HALF_VALUES 65536
 
 struct activation {
@@ -126,7 +127,7 @@ look_up_values(uint16_t *y, const uint16_t *x, const struct activation *a, int64
         y[i] = a->value[x[i]];
 }
 
-/* In two steps: what is stored in fours is not yet there to be loaded in vectors. */
+/* In two steps: a vector load right after stores of four elements would have to wait for them. */
 static void
 look_up_slopes(uint16_t *dx, const uint16_t *dy, const uint16_t *x, const struct activation *a,
                int64_t n)

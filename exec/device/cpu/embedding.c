@@ -15,7 +15,7 @@ MW_CPU(embedding_forward)(uint16_t *y, const uint16_t *weight, const int32_t *to
     }
 }
 
-/* Heap sort: in place, and the keys differ, so that the order is the only one. */
+/* Heap sort, in place.  All keys differ, so only one order is possible. */
 static void
 sift(uint64_t *key, int64_t at, int64_t n)
 {
@@ -43,7 +43,8 @@ sort(uint64_t *key, int64_t n)
     }
 }
 
-/* Keys (row of the table, token's index) of the tokens that are in the table; how many. */
+/* Writes keys (row of the table, token's index) of the tokens that are in the table; returns how
+ * many. */
 static int64_t
 order_tokens(uint64_t *order, const int32_t *tokens, int64_t rows, int32_t first, int32_t count)
 {
@@ -145,7 +146,7 @@ MW_CPU(position_forward)(uint16_t *y, const uint16_t *weight, int64_t batch, int
     }
 }
 
-/* Of a position, over the sequences in their order. */
+/* The sum of a position over the sequences, in their order. */
 MW_INLINE struct mw_lanes
 sum_sequences(const uint16_t *dy, int64_t batch, int64_t ld, int64_t lanes)
 {

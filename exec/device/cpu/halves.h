@@ -58,8 +58,8 @@ mw_native_load_half(const uint16_t *x)
 #endif
 }
 
-/* In the upper 16 bits, what is below them being nothing: round to nearest even by integer
- * arithmetic: subnormals too, which AVX512-BF16 flushes.  x is no NaN. */
+/* Rounds to nearest even by integer arithmetic, into the upper 16 bits; the lower bits mean
+ * nothing.  Subnormals are rounded too, which AVX512-BF16 flushes.  x is no NaN. */
 MW_INLINE mw_native_u32
 mw_native_round_number(mw_native x)
 {
@@ -67,7 +67,7 @@ mw_native_round_number(mw_native x)
     return bits + (((bits >> 16) & 1) + 0x7fff);
 }
 
-/* The same of any x. */
+/* The same for any x. */
 MW_INLINE mw_native_u32
 mw_native_round(mw_native x)
 {

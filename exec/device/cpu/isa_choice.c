@@ -63,7 +63,8 @@ mw_cpu_isa_runs(enum mw_cpu_isa isa)
     }
 }
 
-/* The library is held to the same set: it then refuses what it would refuse on such a machine. */
+/* The library is limited to the same set: it then refuses what it would refuse on such a
+ * machine. */
 static void
 hold_library(enum mw_cpu_isa isa)
 {

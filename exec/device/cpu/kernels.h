@@ -21,7 +21,7 @@
 #include "exec/operators/kernel_types.h"
 #include "plan/dtype.h"
 
-/* Of attention. */
+/* The largest head_dim of attention. */
 #define MW_CPU_HEAD_DIM_MAX 256
 
 struct mw_cpu_kernels {
@@ -50,7 +50,8 @@ enum mw_cpu_isa {
     MW_CPU_ISAS,
 };
 
-/* Names one of them, for kernels and library alike to use no later one; read once. */
+/* Environment variable that names the latest instruction set that kernels and matrix library may
+ * use; read once. */
 #define MW_CPU_ISA_VARIABLE "MEMWALL_ISA"
 
 const char *mw_cpu_isa_name(enum mw_cpu_isa isa);
@@ -60,9 +61,9 @@ enum mw_cpu_isa mw_cpu_isa_used(bool *forced);
 /* Why the variable's value cannot be followed (then the best is used), one line; NULL: it can. */
 const char *mw_cpu_isa_refusal(void);
 
-/* Of MW_DTYPE_BF16 or MW_DTYPE_FP16: the table of the set in use, or of the best one before it; and
- * that of one set, NULL where it does not run here or adds nothing to the one before.  Static,
- * never freed. */
+/* For MW_DTYPE_BF16 or MW_DTYPE_FP16: mw_cpu_kernels gives the table of the set in use, or of the
+ * best one before it; mw_cpu_kernels_of that of one set, NULL where the set does not run here or
+ * adds nothing to the one before.  Static, never freed. */
 const struct mw_cpu_kernels *mw_cpu_kernels(enum mw_dtype dtype);
 const struct mw_cpu_kernels *mw_cpu_kernels_of(enum mw_cpu_isa isa, enum mw_dtype dtype);
 

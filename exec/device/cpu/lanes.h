@@ -46,7 +46,7 @@ mw_lanes_load_half(const uint16_t *x)
 
 #if MW_WIDTH == 8
 
-/* Is any of sixteen lanes a NaN? One comparison says it of two registers. */
+/* Whether any of sixteen lanes is a NaN.  One comparison covers two registers. */
 MW_INLINE bool
 mw_lanes_any_nan(struct mw_lanes v)
 {
@@ -97,7 +97,7 @@ mw_lanes_store_half(uint16_t *x, struct mw_lanes v)
 #endif
 }
 
-/* Sixteen halves from one aligned place to another, past the caches where that can be. */
+/* Copies sixteen halves from one aligned place to another, past the caches where possible. */
 MW_INLINE void
 mw_halves_stream(uint16_t *to, const uint16_t *from)
 {
@@ -110,8 +110,9 @@ mw_halves_stream(uint16_t *to, const uint16_t *from)
 #endif
 }
 
-/* Past the caches where the instruction set can, so that lines need not be read first: x is aligned
- * to 32 bytes and its neighbour follows at once.  Before others read it: mw_lanes_stream_end. */
+/* Past the caches where the instruction set allows it, so that lines need not be read first: x is
+ * aligned to 32 bytes, and the next sixteen follow at once.  Call mw_lanes_stream_end before others
+ * read it. */
 MW_INLINE void
 mw_lanes_stream_half(uint16_t *x, struct mw_lanes v)
 {
@@ -126,7 +127,7 @@ mw_lanes_stream_half(uint16_t *x, struct mw_lanes v)
 #endif
 }
 
-/* The same of fp32: x is aligned to 64 bytes. */
+/* The same for fp32: x is aligned to 64 bytes. */
 MW_INLINE void
 mw_lanes_stream(float *x, struct mw_lanes v)
 {

@@ -166,8 +166,8 @@ create_memory(struct mw_cpu_matmul *matmul, struct entry *entry, dnnl_primitive_
     return dnnl_success;
 }
 
-/* Of blocks that are computed one after the other: as many as keep the scratch small, each with no
- * fewer than MW_CPU_MATMUL_BLOCK rows or columns. */
+/* The number of blocks, computed one after the other, that keeps the scratch small while each block
+ * has at least MW_CPU_MATMUL_BLOCK rows or columns. */
 static int64_t
 count_blocks(const struct mw_product *product, dnnl_primitive_desc_t pd)
 {
@@ -180,7 +180,7 @@ count_blocks(const struct mw_product *product, dnnl_primitive_desc_t pd)
     return wanted < 1 ? 1 : wanted < most ? wanted : most;
 }
 
-/* Takes pd over. */
+/* Takes ownership of pd. */
 static struct entry *
 create_entry(struct mw_cpu_matmul *matmul, const struct mw_product *product,
              dnnl_primitive_desc_t pd)
@@ -204,7 +204,7 @@ create_entry(struct mw_cpu_matmul *matmul, const struct mw_product *product,
     return NULL;
 }
 
-/* Found, moved to the front; or NULL. */
+/* The entry, moved to the front; or NULL. */
 static struct entry *
 find(struct mw_cpu_matmul *matmul, const struct mw_product *product)
 {
@@ -255,8 +255,9 @@ multiplies(struct mw_cpu_matmul *matmul)
     return true;
 }
 
-/* Who multiplies is a rule, not a timing, for the two have not the same bits.  AVX-512 alone leaves
- * the library to emulate bf16, at half the speed of own products (docs/PERFORMANCE.md). */
+/* Which of the two multiplies is a rule and never a timing, since their bits differ.  With AVX-512
+ * alone the library would emulate bf16, at half the speed of our own products
+ * (docs/PERFORMANCE.md). */
 static bool
 emulates(enum mw_dtype dtype)
 {
@@ -274,7 +275,7 @@ mw_cpu_matmul_create(enum mw_dtype dtype)
     struct mw_cpu_matmul *matmul = calloc(1, sizeof *matmul);
     if (matmul == NULL)
         return NULL;
-    mw_cpu_isa_used(NULL); /* holds the library to it, before its first use */
+    mw_cpu_isa_used(NULL); /* limits the library to that set, before its first use */
     if (dnnl_engine_create(&matmul->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&matmul->stream, matmul->engine, dnnl_stream_default_flags) !=
             dnnl_success) {

@@ -7,10 +7,10 @@
  * Where the library cannot multiply the type on this machine, or would emulate it, the kernels' own
  * gemm does.
  *
- * Of operands with gaps between their rows the library keeps fp32 sums of the whole result, once a
- * thread (oneDNN 2.6, "gemm:jit"): 390 MiB for the logits of 1024 tokens.  A product that asks for
- * more scratch than MW_CPU_MATMUL_SCRATCH_MAX is computed block by block of its result, at the same
- * speed.
+ * Where operands have gaps between their rows, the library keeps fp32 sums of the whole result,
+ * once per thread (oneDNN 2.6, "gemm:jit"): 390 MiB for the logits of 1024 tokens.  A product that
+ * asks for more scratch than MW_CPU_MATMUL_SCRATCH_MAX is computed block by block of its result, at
+ * the same speed.
  */
 #ifndef MW_EXEC_DEVICE_CPU_MATMUL_H
 #define MW_EXEC_DEVICE_CPU_MATMUL_H
@@ -34,7 +34,8 @@ bool mw_cpu_matmul_prepare(struct mw_cpu_matmul *matmul, const struct mw_product
 bool mw_cpu_matmul_run(struct mw_cpu_matmul *matmul, const struct mw_product *product, void *c,
                        const uint16_t *a, const uint16_t *b, const uint16_t *bias);
 
-/* Bytes of scratch that the cache holds; what went wrong last, owned by the cache, one line. */
+/* mw_cpu_matmul_scratch_bytes: bytes of scratch that the cache holds.  mw_cpu_matmul_error: what
+ * went wrong last, in one line that the cache owns. */
 int64_t mw_cpu_matmul_scratch_bytes(const struct mw_cpu_matmul *matmul);
 const char *mw_cpu_matmul_error(const struct mw_cpu_matmul *matmul);
 

@@ -1,8 +1,8 @@
-/* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467) over rows, forward and backward.
- * A row is walked twice: for its sums, and for what is made of them. Two rows go together, for a
- * sum takes its additions one after the other, and weights are read for both. Lines of the next two
- * are asked for in both walks, for memory to have something to do in either: the first row's in the
- * walk for sums. Lanes are in the order that mw_lanes_load_pairs has. */
+/* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467) over rows, forward and backward.  A
+ * row is read twice: for its sums, and for the results made from them.  Two rows go together,
+ * because a sum makes its additions one after the other, and weights are then read once for both.
+ * Lines of the next two rows are prefetched in both passes, so that memory is busy in either: those
+ * of the first row in the pass for sums.  Lanes are in the order of mw_lanes_load_pairs. */
 #include "exec/device/cpu/cache.h"
 #include "exec/device/cpu/isa.h"
 #include "exec/device/cpu/pairs.h"

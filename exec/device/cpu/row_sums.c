@@ -1,7 +1,7 @@
-/* Gradients that are sums over tokens. Rows are cut in groups, and those in spans, by their number
- * alone; what is in a span is added up in order of rows, then spans in a group, then groups: one
- * order for any number of threads, and rounding stays small. A thread takes groups, and so reads
- * rows of memory one after the other. */
+/* Gradients that are sums over tokens.  Rows are cut into groups, and groups into spans, by the
+ * number of rows alone.  Rows are added up in order within a span, then spans within a group, then
+ * groups: the order is the same for any number of threads, and rounding stays small.  A thread
+ * takes groups, and so reads rows of memory one after the other. */
 #include "exec/device/cpu/gradient.h"
 #include "exec/device/cpu/isa.h"
 #include "exec/device/cpu/pairs.h"
@@ -136,8 +136,8 @@ put_strip(struct mw_gradient g, float sum[][STRIP], int64_t groups, int64_t colu
     }
 }
 
-/* Into how many parts columns are cut beside groups, for at least 7 of 8 threads to have work all
- * the time. Sums do not depend on it. */
+/* Into how many parts columns are cut, beside groups, so that at least 7 of 8 threads always have
+ * work.  Sums do not depend on it. */
 static int64_t
 parts_for_team(int64_t groups)
 {

@@ -14,8 +14,8 @@ mw_smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* While rows are computed on from the caches the memory would have nothing to do: the lines of the
- * next ones, `ld` elements apart, are asked for then.  Beyond the last one that does nothing. */
+/* While rows are computed from the caches, memory would be idle: so lines of the next rows, `ld`
+ * elements apart, are prefetched then.  Past the last row that does nothing. */
 MW_INLINE void
 mw_ask_for(const uint16_t *next, int64_t ld, int rows)
 {

@@ -1,8 +1,8 @@
 /*
  * A device that computes nothing.  Its memory is an arena and copies are made, so that everything
- * travels as in any run; an operator only looks whether the parameters that it is handed are its
- * own.  They never change: the update leaves the state as it is.  So a step takes what it takes to
- * order ops and to move bytes, and an op that runs before what it needs is there is found out.
+ * travels as in any run; an operator only checks that it is handed its own parameters.  They never
+ * change, since the update leaves the state as it is.  So a step takes the time to order ops and to
+ * move bytes, and an op that runs too early is found out.
  */
 #include <omp.h>
 #include <string.h>
