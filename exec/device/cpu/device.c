@@ -113,7 +113,7 @@ copy_rows(void *device, uint16_t *to, const uint16_t *from, int64_t rows, int64_
 /* --- matrix products ------------------------------------------------------------------------- */
 
 static bool
-told(const struct mw_cpu_device *device, bool good, GError **error)
+check(const struct mw_cpu_device *device, bool good, GError **error)
 {
     if (!good)
         g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE, mw_cpu_matmul_error(device->matmul));
@@ -125,7 +125,7 @@ prepare(void *device, const struct mw_product *product, GError **error)
 {
     struct mw_cpu_device *cpu = device;
 
-    return told(cpu, mw_cpu_matmul_prepare(cpu->matmul, product), error);
+    return check(cpu, mw_cpu_matmul_prepare(cpu->matmul, product), error);
 }
 
 static bool
@@ -134,7 +134,7 @@ multiply(void *device, const struct mw_product *product, void *c, const uint16_t
 {
     struct mw_cpu_device *cpu = device;
 
-    return told(cpu, mw_cpu_matmul_run(cpu->matmul, product, c, a, b, bias), error);
+    return check(cpu, mw_cpu_matmul_run(cpu->matmul, product, c, a, b, bias), error);
 }
 
 /* --- kernels --------------------------------------------------------------------------------- */

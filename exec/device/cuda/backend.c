@@ -20,7 +20,7 @@ struct cuda {
     int32_t *tokens; /* room on the device for the ids, or the targets, of a micro-batch */
 };
 
-/* The thread that calls works on the GPU from here on. */
+/* From here on the calling thread works on the GPU. */
 static struct cuda *
 enter(void *backend)
 {
@@ -88,7 +88,7 @@ close_cuda(void *backend)
     g_free(cuda);
 }
 
-/* Threads that wait sleep: the cores are the host lanes'. */
+/* Threads sleep while they wait: the cores are for the host's lanes. */
 static bool
 start(struct cuda *cuda, GError **error)
 {
@@ -110,7 +110,7 @@ start(struct cuda *cuda, GError **error)
     return false;
 }
 
-/* What is taken, and a tenth more, for two starts do not take quite the same. */
+/* What is taken, and a tenth more, since no two starts take exactly the same. */
 static double
 reserve_gib(size_t taken_bytes)
 {
@@ -155,8 +155,8 @@ connect(struct cuda *cuda, struct mw_ranks *ranks, uint32_t streams, GError **er
     return cuda->peers != NULL;
 }
 
-/* The arena comes last: it has what the plan says, and how much all else takes, of libraries above
- * all, nobody knows before. */
+/* The arena comes last: its size is the plan's, and how much everything else takes, libraries above
+ * all, is not known before. */
 static bool
 own(struct cuda *cuda, const struct mw_backend_options *o, int64_t bytes, GError **error)
 {
@@ -245,8 +245,8 @@ prepare(void *backend, const struct mw_compute *compute, GError **error)
     return mw_operators_prepare(enter(backend)->operators, compute, error);
 }
 
-/* From and to whichever memory, on the thread's stream; what is pinned in several ranges goes range
- * by range. */
+/* Between memory of any kind, on the thread's stream.  Memory that is pinned in several ranges is
+ * copied range by range. */
 static bool
 copy_ranges(struct cuda *cuda, void *to, const void *from, int64_t bytes, GError **error)
 {

@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Single precision resolves 30 ns then; quartz drifts by less than 50 us. */
+/* At this age single precision resolves 30 ns, and quartz has drifted by less than 50 us. */
 #define RENEW_NS INT64_C(500000000)
-/* The shortest of so many looks at both clocks counts. */
+/* The clocks are read so many times; the read that took the shortest counts. */
 #define LOOKS 3
 
 struct mw_cuda_mark {
@@ -66,7 +66,7 @@ mw_cuda_clock_destroy(struct mw_cuda_clock *clock)
     g_free(clock);
 }
 
-/* Its time is off by half of what passes here at most. */
+/* The error of its time is at most half of what passes here. */
 static bool
 look(const struct mw_cuda_clock *clock, struct mw_cuda_mark *mark, int64_t *took_ns, GError **error)
 {
@@ -93,7 +93,7 @@ new_mark(const struct mw_cuda_clock *clock, GError **error)
         struct mw_cuda_mark *mark = g_new0(struct mw_cuda_mark, 1);
         int64_t took_ns = INT64_MAX;
         mark->users = 1;
-        /* Spins: waking up would count as time. */
+        /* Spins, since the time to wake up would count. */
         if (!mw_cuda_check(clock->gpu, cudaEventCreateWithFlags(&mark->event, cudaEventDefault),
                            "cudaEventCreateWithFlags", error) ||
             !look(clock, mark, &took_ns, error)) {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-/* Tensor cores for bf16 came with it. */
+/* The first compute capability with tensor cores for bf16. */
 #define OLDEST_MAJOR 8
 
 bool
@@ -14,7 +14,7 @@ mw_cuda_check(const struct mw_cuda_gpu *gpu, int status, const char *call, GErro
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "GPU %d (%s): %s: %s", gpu->ordinal, gpu->name,
                 call, cudaGetErrorString((cudaError_t)status));
-    cudaGetLastError(); /* whoever asks next asks for another call */
+    cudaGetLastError(); /* the next one to ask means another call */
     return false;
 }
 
@@ -87,12 +87,12 @@ mw_cuda_gpu_environment(void)
 
     if (!g_once_init_enter(&said))
         return;
-    /* Streams beyond the driver's own number of connections, 8, share one: what waits in one of
-     * them keeps the others waiting, and ranks that wait for each other in several may do so for
-     * ever. */
+    /* Streams beyond the driver's number of connections (8 by default) share one: work that waits
+     * in one stream holds up the others, and ranks that wait for each other in several streams may
+     * wait for ever. */
     g_setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", FALSE);
-    /* A kernel that is loaded when it is first launched waits until the device is idle, which a
-     * collective that waits for another rank may never be. */
+    /* A kernel that is loaded at its first launch waits until the device is idle.  A collective
+     * that waits for another rank may keep it from ever being idle. */
     g_setenv("CUDA_MODULE_LOADING", "EAGER", FALSE);
     g_once_init_leave(&said, 1);
 }

@@ -1,5 +1,5 @@
 /*
- * gpu.h - the GPUs of this machine, and what is said when a call to one fails.
+ * gpu.h - the GPUs of this machine, and the error of a call that fails.
  */
 #ifndef MW_EXEC_DEVICE_CUDA_GPU_H
 #define MW_EXEC_DEVICE_CUDA_GPU_H
@@ -17,8 +17,9 @@ struct mw_cuda_gpu {
     int64_t memory_bytes;
 };
 
-/* What the driver reads of the environment when it is first called, unless it is set already.  MPI
- * may be who calls it first: so a program says this before it joins ranks, and starts threads. */
+/* Sets environment variables that the driver reads when it is first called, unless they are set
+ * already.  MPI may be the first to call it: so call this before ranks are joined and threads are
+ * started. */
 void mw_cuda_gpu_environment(void);
 
 /* -1 with *error (MW_ERROR_DEVICE): no driver, one that is too old for this build, or one that
@@ -30,18 +31,18 @@ bool mw_cuda_gpu_has_driver(void);
 
 bool mw_cuda_gpu_find(int ordinal, struct mw_cuda_gpu *gpu, GError **error);
 
-/* The GPU of the `index`th of `ranks` ranks on this machine, one that this build's kernels run on.
- * Where each rank sees one GPU alone, because the launcher said so, it is that one. */
+/* The GPU for rank `index` of the `ranks` ranks on this machine; this build's kernels must run on
+ * it. Where the launcher lets each rank see one GPU only, it is that one. */
 bool mw_cuda_gpu_pick(int index, int ranks, struct mw_cuda_gpu *gpu, GError **error);
 
-/* A cudaStream_t that waits for no other; one that is urgent goes first: blocks of its kernels
- * start before those of kernels that others queued earlier. */
+/* A cudaStream_t that waits for no other.  An urgent one goes first: blocks of its kernels start
+ * before those of kernels that were queued earlier on others. */
 bool mw_cuda_stream_create(const struct mw_cuda_gpu *gpu, bool urgent, void **stream,
                            GError **error);
 
-/* status is a cudaError_t; other than 0: false, and *error names device and call, in one line. What
- * CUDA keeps of it for this thread (cudaGetLastError, by which kernels say that they were started)
- * is taken away, unless it is for good. */
+/* status is a cudaError_t.  Other than 0: false, and *error names device and call, in one line. The
+ * error that CUDA keeps for this thread (cudaGetLastError, by which kernels report that they were
+ * launched) is cleared, unless it is sticky. */
 bool mw_cuda_check(const struct mw_cuda_gpu *gpu, int status, const char *call, GError **error);
 
 #endif

@@ -6,13 +6,13 @@
 #include "base/error.h"
 #include "exec/device/cuda/library.h"
 
-/* NVIDIA's advice for compute capability 9.0 (cuBLAS, cublasSetWorkspace); others ask for less. */
+/* NVIDIA's advice for compute capability 9.0 (cuBLAS, cublasSetWorkspace); other ones need less. */
 #define WORKSPACE_BYTES (32 << 20)
 
-/* Of operands that lie well: 16 bytes are what accesses of tensor cores' kernels need. */
+/* Alignment of well-placed operands: kernels for tensor cores access 16 bytes at once. */
 #define ALIGNED_BYTES 16
 
-/* That are looked at for a product: the first that the library likes may be none that runs here. */
+/* How many algorithms are tried per product: the library's first choice may not run here. */
 #define ALGORITHMS 8
 
 #define STRING_OF(x) #x
@@ -113,7 +113,7 @@ static bool
 own(struct mw_cuda_matmul *matmul, GError **error)
 {
     size_t bytes = WORKSPACE_BYTES;
-    /* Else parts of a sum over k could be added up in 16 bits. */
+    /* Otherwise parts of a sum over k could be added up in 16 bits. */
     uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
     return mw_cuda_check(matmul->gpu, cudaMalloc(&matmul->workspace, bytes),
@@ -183,7 +183,7 @@ set_bias(struct mw_cuda_matmul *matmul, struct choice *choice, const void *bias,
     return set(matmul, choice, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias, error);
 }
 
-/* An algorithm is chosen for as much alignment as the address has that is there then. */
+/* The algorithm is chosen for the alignment that the address has at that time. */
 static const void *
 aligned_as(const struct mw_cuda_matmul *matmul, const struct choice *choice)
 {
@@ -232,7 +232,7 @@ describe(struct mw_cuda_matmul *matmul, struct choice *choice, GError **error)
                            p->ld_c, error);
 }
 
-/* Operands elsewhere lie at multiples of their elements. */
+/* Other operands lie at multiples of their elements. */
 static bool
 prefer_alignment(struct mw_cuda_matmul *matmul, const struct choice *choice, GError **error)
 {
@@ -247,7 +247,7 @@ prefer_alignment(struct mw_cuda_matmul *matmul, const struct choice *choice, GEr
            prefer(matmul, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c, error);
 }
 
-/* The first that can run, in the library's order, which is the same each time. */
+/* The first algorithm that can run, in the library's order, which is always the same. */
 static bool
 choose(struct mw_cuda_matmul *matmul, struct choice *choice, GError **error)
 {

@@ -12,9 +12,10 @@
 #define STRING(x) STRING_OF(x)
 #define LIBRARY "libnccl.so." STRING(NCCL_MAJOR)
 
-/* Communicators that do not block came with it. */
+/* The first version with communicators that do not block. */
 #define OLDEST_VERSION 21400
-/* Their blocks can be bounded since; the library takes what it knows of a configuration. */
+/* The first version whose number of blocks can be bounded; an older library ignores that part of a
+ * configuration. */
 #define CONFIGURES_BLOCKS 21700
 
 /* A call goes through in some microseconds; a connection takes longer. */
@@ -40,9 +41,9 @@ check_version(const struct mw_cuda_nccl *nccl, GError **error)
     return false;
 }
 
-/* The library, and one that is not too old.
- * Connections are made when ranks join: the first step costs no more than the others, and nothing
- * is allocated while one communicator waits for another. */
+/* Loads the library, which must not be too old.  Connections are made when ranks join: so the first
+ * step takes no longer than the others, and nothing is allocated while one communicator waits for
+ * another. */
 static bool
 load(struct mw_cuda_nccl *nccl, GError **error)
 {
@@ -51,7 +52,7 @@ load(struct mw_cuda_nccl *nccl, GError **error)
     bool good =
         library && mw_cuda_library_find(library, "ncclGetVersion", &nccl->ncclGetVersion, error);
 
-    /* An old one lacks calls, too. */
+    /* An old library lacks some of the calls, too. */
     if (good && !check_version(nccl, error))
         return false;
 #define X(name) good = good && mw_cuda_library_find(library, #name, &nccl->name, error);
@@ -143,9 +144,9 @@ mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *call, GE
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Communicators that are at work at once must all find room on the GPU: one that waits for room
- * behind another would keep its ranks waiting, which may be those that the other waits for.  So all
- * together have half of the multiprocessors at most. */
+/* Communicators that work at the same time must all find room on the GPU.  One that waits for room
+ * behind another would keep its ranks waiting, and the other one may be waiting for those.  So all
+ * of them together take at most half of the multiprocessors. */
 static ncclConfig_t
 configure(const struct mw_cuda_peers *peers, uint32_t streams)
 {
@@ -160,7 +161,7 @@ configure(const struct mw_cuda_peers *peers, uint32_t streams)
     return config;
 }
 
-/* The first rank names the communicator to all. */
+/* The first rank sends the communicator's id to all. */
 static bool
 connect_stream(struct mw_cuda_peers *peers, int stream, ncclConfig_t config, GError **error)
 {
@@ -178,7 +179,7 @@ connect_stream(struct mw_cuda_peers *peers, int stream, ncclConfig_t config, GEr
            mw_cuda_peers_wait(peers, stream, "ncclCommInitRankConfig", error);
 }
 
-/* The others may not come any further. */
+/* The other ranks may not get any further. */
 static void
 give_up(struct mw_cuda_peers *peers)
 {

@@ -3,8 +3,8 @@
  *
  * NCCL is loaded when several ranks run.  There is a communicator for each stream of collectives.
  * None of them blocks (ncclConfig_t.blocking): no call waits inside of NCCL for another rank, which
- * may be gone; who calls looks again until the call has gone through, or all has failed.  A mutex
- * is held for each call, and no longer: a communicator is one thread's at a time, and is nobody's
+ * may be gone.  The caller polls until the call has gone through or everything has failed.  A mutex
+ * is held during each call, and no longer: one thread at a time uses a communicator, and none does
  * when it is aborted.
  */
 #ifndef MW_EXEC_DEVICE_CUDA_NCCL_H
@@ -46,44 +46,46 @@ struct mw_cuda_peers {
     struct mw_cuda_queues *queues;
     struct mw_ranks *ranks;
     struct mw_cuda_nccl nccl;
-    /* Each a cudaStream_t, for threads that are in no op: NCCL launches from a thread of its own,
-     * for which the stream of the thread that calls (cudaStreamPerThread) is another one. */
+    /* A cudaStream_t each, for threads that are in no op: NCCL launches from a thread of its own,
+     * in which cudaStreamPerThread means another stream than in the caller's thread. */
     void *streams[MW_COLLECTIVE_STREAMS_MAX];
 
     pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t changed;
     ncclComm_t comms[MW_COLLECTIVE_STREAMS_MAX]; /* NULL: none */
     const char *waits; /* for this call, outside of the GPU's queues; NULL */
-    char *why;         /* all has failed; NULL: it has not */
+    char *why;         /* why everything has failed; NULL: it has not */
     bool over, ended;  /* the watcher is to end; it has */
     GThread *watcher;
 };
 
-/* Before a call of NCCL's: takes the mutex, unless all has failed, which *error says then. */
+/* Before a call of NCCL: takes the mutex; false with *error if everything has failed. */
 bool mw_cuda_peers_enter(struct mw_cuda_peers *peers, GError **error);
-/* After it: gives the mutex back.  What is neither success nor in progress has failed, and all with
- * it. */
+/* After the call: gives the mutex back.  A status that is neither success nor in progress is a
+ * failure, and then everything has failed. */
 bool mw_cuda_peers_exit(struct mw_cuda_peers *peers, int stream, ncclResult_t status,
                         const char *call, GError **error);
 #define MW_CUDA_PEERS_CALL(peers, stream, error, name, arguments)                                  \
     (mw_cuda_peers_enter(peers, error) &&                                                          \
      mw_cuda_peers_exit(peers, stream, (peers)->nccl.name arguments, #name, error))
 
-/* Until the stream's communicator is no longer in progress of `call`. */
+/* Waits until `call` is no longer in progress on the stream's communicator. */
 bool mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *call, GError **error);
 
 /* --- nccl_watch.c: who looks after the communicators --- */
-/* False with *error: nobody does; unwatch is to be called all the same. */
+/* Starts to watch.  False with *error: nothing watches, and unwatch is to be called all the
+ * same. */
 bool mw_cuda_peers_watch(struct mw_cuda_peers *peers, GError **error);
-/* False: what was aborted does not come to its end, and still uses all of this. */
+/* False: aborted work does not end, and still uses all of this. */
 bool mw_cuda_peers_unwatch(struct mw_cuda_peers *peers);
-/* With the mutex: all has failed, for this reason in this call (NULL: one that is waited for). */
+/* With the mutex: everything has failed, for this reason in this call (NULL: the call that is
+ * waited for). */
 void mw_cuda_peers_fail(struct mw_cuda_peers *peers, const char *call, const char *reason);
 void mw_cuda_peers_fail_by(struct mw_cuda_peers *peers, int stream, ncclResult_t status,
                            const char *call);
 
 /* --- nccl_seats.c: who sits where --- */
-/* One rank has one GPU, which is no other's. */
+/* Checks that each rank has a GPU that no other rank has. */
 bool mw_cuda_peers_check_seats(const struct mw_cuda_peers *peers, GError **error);
 
 #endif

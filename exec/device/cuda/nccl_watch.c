@@ -1,5 +1,5 @@
-/* Who looks after the communicators: a rank that is gone does not come to where others wait for
- * it on their GPUs, and no call says so. */
+/* The thread that watches the communicators: a rank that is gone never joins a collective that
+ * others wait in on their GPUs, and no call reports that. */
 #include <cuda_runtime_api.h>
 #include <string.h>
 #include <time.h>
@@ -9,12 +9,12 @@
 #include "exec/host/thread.h"
 
 #define LOOK_NS 100000000
-/* So many times for what is aborted to come to its end; it may never, and the process is to end. */
+/* How many looks aborted work is given to end.  It may never end, and the process has to. */
 #define PATIENT_LOOKS 30
 
 /* --- failure --------------------------------------------------------------------------------- */
 
-/* What waits is told before anything is broken off. */
+/* Those that wait get the reason before anything is aborted. */
 void
 mw_cuda_peers_fail(struct mw_cuda_peers *peers, const char *call, const char *reason)
 {
@@ -109,8 +109,8 @@ abort_all(const struct mw_cuda_peers *peers, ncclComm_t comms[])
             g_thread_join(all[stream].thread);
 }
 
-/* With the mutex, which is given back meanwhile: nobody comes to a communicator any more, and who
- * asks is told why. */
+/* With the mutex, which is given back in between: from then on no thread finds a communicator, and
+ * each call reports why. */
 static void
 break_off(struct mw_cuda_peers *peers)
 {

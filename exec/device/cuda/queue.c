@@ -7,13 +7,13 @@
 #include "exec/device/cuda/clock.h"
 #include "exec/host/thread.h"
 
-/* Ops of a queue that are on their way at once.  What the driver holds of a stream is bounded (some
- * 1,024 launches, waits and records); beyond that a call to queue more holds the driver's lock
- * until there is room, and who would make that room may need the lock.  No op queues more than 32.
- */
+/* Ops of a queue in flight at once.  The driver holds a bounded number of commands per stream (some
+ * 1,024 launches, waits and records).  Beyond that, a call that queues more holds the driver's lock
+ * until there is room, and the thread that would make room may need that lock.  No op queues more
+ * than 32 commands. */
 #define OPS_AT_ONCE 32
 
-/* An op that is queued, on its way to the thread that waits for it. */
+/* A queued op, handed to the thread that waits for it. */
 struct queued {
     cudaEvent_t start, end;
     struct mw_cuda_mark *mark; /* before its start */
@@ -29,7 +29,7 @@ struct queue {
     GQueue ops;          /* struct queued, in the order of the stream */
     const char *awaited; /* the call of the one before them; NULL */
     int begun;           /* ops that have begun and are not done */
-    bool urgent;         /* of which kind its stream will be */
+    bool urgent;         /* the kind that its stream will be of */
 };
 
 struct ticket {
@@ -44,7 +44,7 @@ struct mw_cuda_queues {
     GArray *tickets; /* struct ticket; those that were used have events */
     struct mw_cuda_clock *clock;
     bool over;
-    char *why; /* all has failed; NULL: it has not */
+    char *why; /* why everything has failed; NULL: it has not */
 };
 
 /* What this thread is queueing. */
@@ -106,7 +106,7 @@ mw_cuda_queues_awaited(struct mw_cuda_queues *queues)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-/* What ended only because all was broken off has not been done. */
+/* An op that ended only because everything was aborted has not been done. */
 static bool
 is_whole(struct mw_cuda_queues *queues, GError **error)
 {
@@ -155,8 +155,8 @@ leave(struct queue *queue)
     pthread_mutex_unlock(&queue->all->mutex);
 }
 
-/* With the mutex: until the queue has room for another op.  What is on its way depends on nothing
- * that is still to be queued here, so room comes. */
+/* With the mutex: waits until the queue has room for another op.  Ops in flight depend on nothing
+ * that is still to be queued here, so there will be room. */
 static void
 enter(struct mw_cuda_queues *queues, struct queue *queue)
 {
@@ -217,7 +217,8 @@ open_ticket(struct mw_cuda_queues *queues, uint32_t number, struct ticket *out, 
     return good;
 }
 
-/* The end of a ticket's op; NULL: it was never queued, and is none to wait for. */
+/* The event at the end of a ticket's op; NULL: it was never queued, so there is nothing to wait
+ * for. */
 static cudaEvent_t
 end_of(struct mw_cuda_queues *queues, uint32_t ticket)
 {
@@ -230,8 +231,8 @@ end_of(struct mw_cuda_queues *queues, uint32_t ticket)
     return end;
 }
 
-/* Without the mutex: where the driver has no room for more in a stream, a call to queue something
- * waits until some of it is done. */
+/* Called without the mutex: where the driver has no room for more in a stream, a call that queues
+ * something waits until some of it is done. */
 static bool
 wait_for(struct mw_cuda_queues *queues, const struct queue *queue, const uint32_t *after, int count,
          GError **error)
@@ -300,7 +301,7 @@ mw_cuda_queues_end(struct mw_cuda_queues *queues, mw_backend_done done, void *da
         hand_over(queues, queue, &op);
         return true;
     }
-    /* What is on its way must not outlive what it works on. */
+    /* Work in flight must not outlive its operands. */
     cudaStreamSynchronize(queue->stream);
     mw_cuda_clock_drop(queues->clock, op.mark);
     leave(queue);

@@ -1,10 +1,10 @@
 /*
- * queue.h - a stream for each lane that queues ops on the GPU; who waits for them to be done, and
- * when they ran.
+ * queue.h - a stream for each lane that queues ops on the GPU, a thread that waits until they are
+ * done, and the times at which they ran.
  *
- * An op is all that a thread queues between begin and end.  Its ticket names it to those that must
- * follow it: a number of the caller's, which may serve another op once this one is done and no op
- * behind it is to be begun.
+ * An op is all that a thread queues between begin and end.  Its ticket names it to the ops that
+ * must follow it.  Tickets are numbers that the caller gives; one may name another op once this one
+ * is done and all ops that follow it have begun.
  *
  * Outside of begin and end a thread works on a stream of its own and waits for what it queued there
  * (mw_cuda_settle): so the same functions serve both.
@@ -22,7 +22,8 @@ struct mw_cuda_queues *mw_cuda_queues_create(const struct mw_cuda_gpu *gpu, GErr
 /* When nothing is queued.  NULL is allowed. */
 void mw_cuda_queues_destroy(struct mw_cuda_queues *queues);
 
-/* Before the queue's first op: where its ops and those of others could run, its go first. */
+/* To be called before the queue's first op: its ops then run before those of other queues that
+ * could run at the same time. */
 void mw_cuda_queues_hurry(struct mw_cuda_queues *queues, int queue);
 
 /* As exec/device/backend.h says.  The thread's current device must be the GPU. */
@@ -31,14 +32,15 @@ bool mw_cuda_queues_begin(struct mw_cuda_queues *queues, int queue, uint32_t tic
 bool mw_cuda_queues_end(struct mw_cuda_queues *queues, mw_backend_done done, void *data,
                         GError **error);
 
-/* All is over, and why: ops that have not been seen to end by now have failed with this line,
- * whatever they still do.  The first time counts.  Any thread. */
+/* Ends all queues, and says why: ops whose end has not been seen by now have failed with this line,
+ * whatever they still do.  Only the first call counts.  Any thread. */
 void mw_cuda_queues_fail(struct mw_cuda_queues *queues, const char *why);
 
 /* --- what an op waits for other ranks in --- */
 /* Names a call of the op that this thread queues; a literal. */
 void mw_cuda_queues_name(const char *call);
-/* Of the ops that are named and next in their queues, one's; NULL: there is none.  Any thread. */
+/* The call that one of the named ops, next in their queues, is in; NULL: there is none.  Any
+ * thread. */
 const char *mw_cuda_queues_awaited(struct mw_cuda_queues *queues);
 
 /* The cudaStream_t that this thread's work goes to. */
