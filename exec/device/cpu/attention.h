@@ -12,7 +12,7 @@
 
 #define MW_LOG2_E 1.44269504f
 #define MW_LN_2 0.69314718f
-/* Far below any score, yet a number: differences of it are no NaN. */
+/* Far below any score, yet finite: differences of it are no NaN. */
 #define MW_MASKED -1e30f
 
 /* 2^x: x = n + r with |r| <= 1/2, and Taylor's terms up to (r ln 2)^5/5!: relative error below
@@ -36,8 +36,8 @@ mw_exp2(mw_native x)
     return mw_native_select(x > mw_native_splat(-126.0f), y, none);
 }
 
-/* Rounded to halves, as A: elements of a row.  By the quickest way: subnormal numbers may become
- * zero. */
+/* Elements of a row, rounded to halves as operand A, in the quickest way: subnormal numbers may
+ * become zero. */
 MW_INLINE void
 mw_store_left(mw_left *out, mw_native v)
 {

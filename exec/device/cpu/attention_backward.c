@@ -1,8 +1,8 @@
 /*
- * The gradients of attention, with the scores computed again by blocks (FlashAttention, arXiv
- * 2205.14135, Algorithm 4).  A thread takes one head of k and v, so that their gradients are
- * summed in order: of the heads of its group, then of the queries.  Scores are held transposed,
- * [key][query]: so each product's left operand lies in rows as it is.
+ * The gradients of attention.  Scores are computed again, in blocks (FlashAttention, arXiv
+ * 2205.14135, Algorithm 4).  A thread takes one head of k and v, so that their gradients are summed
+ * in order: over the heads of its group, then over the queries.  Scores are held transposed,
+ * [key][query]: so the left operand of each product lies in rows as it is.
  */
 #include "exec/device/cpu/attention.h"
 #include "exec/device/cpu/isa.h"
@@ -30,7 +30,7 @@ struct work {
     mw_right do_rows[BLOCK_Q / MW_DEEP * MW_CPU_HEAD_DIM_MAX];
 };
 
-/* Distances of their panels. */
+/* Distances between their panels. */
 #define DS_PANEL (BLOCK_K / MW_DEEP * MW_PANEL)
 #define COLUMNS_PANEL (MW_CPU_HEAD_DIM_MAX / MW_DEEP * MW_PANEL)
 #define ROWS_PANEL (BLOCK_Q / MW_DEEP * MW_PANEL)
@@ -52,7 +52,7 @@ struct queries {
     int64_t first, n, padded;
 };
 
-/* Rows of so many begin in different sets of the caches. */
+/* Rows of this length begin in different sets of the caches. */
 static int64_t
 padded_keys(const struct mw_attention *s)
 {
@@ -103,7 +103,7 @@ turn_keys(const struct mw_attention *s, const struct head *head)
     }
 }
 
-/* delta = the sum of do * o over a row: what softmax's gradient takes off. */
+/* delta = the sum of do * o over a row: the term that softmax's gradient subtracts. */
 static float
 row_delta(const uint16_t *d_o, const uint16_t *o, int64_t n)
 {
@@ -141,7 +141,7 @@ load_queries(const struct mw_attention *s, const struct head *head, const struct
     }
 }
 
-/* Queries before a key weigh it nothing: lanes below `from`. */
+/* A key gets no weight from queries before it: lanes below `from`. */
 MW_INLINE mw_native
 only_from(mw_native v, int64_t from)
 {

@@ -28,7 +28,7 @@ struct work {
 struct packed {
     struct work *work;
     mw_right *k, *v;          /* [head_dim, keys] and [keys, head_dim] as B */
-    int64_t k_panel, v_panel; /* distances of their panels */
+    int64_t k_panel, v_panel; /* distances between their panels */
     int64_t dim;              /* padded */
 };
 
@@ -45,7 +45,7 @@ static struct packed
 describe(const struct mw_attention *s)
 {
     int64_t keys = mw_round_up(s->seq, MW_PANEL);
-    /* A panel more: they begin in different sets of the caches. */
+    /* One panel more, so that they begin in different sets of the caches. */
     return (struct packed){.k_panel = mw_steps(s->head_dim) * MW_PANEL,
                            .v_panel = mw_steps(keys) * MW_PANEL + MW_PANEL,
                            .dim = mw_round_up(s->head_dim, MW_PANEL)};
@@ -79,7 +79,7 @@ lay_out(const struct mw_attention *s, void *scratch)
     return p;
 }
 
-/* Keys that come after a query weigh nothing.  first_key is at most first_row. */
+/* A query gives no weight to the keys after it.  first_key is at most first_row. */
 static void
 mask_later(float *scores, int64_t rows, int64_t first_row, int64_t first_key, int64_t keys)
 {
@@ -109,7 +109,7 @@ scale_row(float *row, int64_t n, float factor)
         mw_native_store(row + i, mw_native_load(row + i) * factor);
 }
 
-/* Row i's running maximum and sum take in its scores; what was summed before is scaled to match. */
+/* Updates row i's running maximum and sum with its scores, and rescales what was summed before. */
 static void
 take_in(struct work *w, int64_t i, int64_t keys, float scale, int64_t dim)
 {

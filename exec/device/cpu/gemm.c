@@ -1,6 +1,6 @@
 /*
- * The product by own code: a thread takes a block of C at a time, and goes along k in passes that
- * pack B for the block and A for a few rows after the other (exec/device/cpu/pack.h).
+ * The product by own code: a thread takes one block of C at a time, and walks k in passes.  Each
+ * pass packs B for the block, and A for a few rows after the other (exec/device/cpu/pack.h).
  */
 #include "exec/device/cpu/isa.h"
 #include "exec/device/cpu/pack.h"
@@ -11,15 +11,15 @@
 #include <omp.h>
 #endif
 
-/* A panel of B, of a pass's steps, stays in the first-level cache; A's packed rows in the second.
- * Blocks of C are so large that packing costs little. */
+/* A panel of B for one pass stays in the first-level cache, A's packed rows in the second.  Blocks
+ * of C are so large that packing costs little. */
 #define STEPS 256
 #define DEPTH (STEPS * MW_DEEP)
 #define LEFT_ROWS 96
 #define BLOCK_M 384
 #define BLOCK_N 512
-/* Blocks that each thread should have, so that none waits long for the last one; and how small they
- * may become for that. */
+/* How many blocks each thread should have, so that none waits long for the last one; and how small
+ * blocks may become for that. */
 #define BLOCKS_PER_THREAD 8
 #define BLOCK_M_LEAST 48
 #define BLOCK_N_LEAST 64
@@ -76,8 +76,8 @@ pack_turned(mw_left *out, const uint16_t *x, int64_t ld, int64_t rows, int64_t t
 #define TURNED_ROW 1
 #define TURNED_STEP MW_TILE_ROWS
 
-/* The rows of a tile lie together.  Eight are written where six are wanted: the next ones' place
- * is filled after. */
+/* The rows of a tile lie together.  Eight are written where six are wanted: the place of the next
+ * ones is filled afterwards. */
 static void
 pack_turned(mw_left *out, const uint16_t *x, int64_t ld, int64_t rows, int64_t there, int64_t n)
 {
@@ -196,7 +196,7 @@ ceiling(int64_t n, int64_t unit)
     return (n + unit - 1) / unit;
 }
 
-/* How C is cut does not show in its bits. */
+/* How C is cut does not change its bits. */
 static struct block
 cut(const struct mw_product *p)
 {

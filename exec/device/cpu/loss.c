@@ -79,7 +79,7 @@ times(float factor, struct mw_lanes x)
     return x;
 }
 
-/* From the front: where logits are fp32 in the same memory, lanes are read before they are
+/* Goes from front to back: where logits are fp32 in the same memory, lanes are read before they are
  * overwritten. */
 MW_INLINE void
 put_gradient(uint16_t *d, const void *row, bool fp32, int64_t vocab, float max, float factor)

@@ -60,7 +60,7 @@ update_last(const struct mw_adamw *s, float *w, float *m, float *v, const void *
     return wi;
 }
 
-/* 32 halves past the caches, where aligned: the line need not be read first. */
+/* Writes 32 halves past the caches where they are aligned: the line need not be read first. */
 MW_INLINE void
 put_line(uint16_t *param, struct mw_lanes low, struct mw_lanes high)
 {

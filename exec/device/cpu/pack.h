@@ -13,7 +13,7 @@ mw_round_up(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Steps along k elements. */
+/* How many steps k elements take. */
 MW_INLINE int64_t
 mw_steps(int64_t k)
 {
@@ -80,7 +80,7 @@ mw_zip_high(mw_u16x8 a, mw_u16x8 b)
     return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
-/* Rows become columns: each of three rounds moves a bit of the row's number to the column's. */
+/* Transposes: each of three rounds moves one bit of the row's number to the column's. */
 MW_INLINE void
 mw_transpose_8(mw_u16x8 v[8])
 {

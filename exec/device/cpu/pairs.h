@@ -1,13 +1,13 @@
 /*
- * pairs.h - sixteen halves as lanes in the order that is the quickest to have.
+ * pairs.h - sixteen halves as lanes, in the order that is quickest to load.
  *
- * Where all that a pass reads and writes are halves, lanes may be in another order than elements:
- * with bf16 in AVX2 the even ones are in part 0 and the odd ones in part 1, each a shift or a mask
- * away.  Such lanes go with these functions only; elsewhere they are in the order of elements.
+ * A pass that reads and writes nothing but halves may keep lanes in another order than elements:
+ * with bf16 in AVX2 the even ones are in part 0 and the odd ones in part 1, each one shift or mask
+ * away.  Such lanes work with these functions only; elsewhere lanes are in the order of elements.
  *
- * What is stored are halves or came of arithmetic on them, so a NaN has nothing in its lower 16
- * bits, be it the processor's own or one handed on: rounded as a number it stays the NaN that it
- * is.
+ * What is stored came from halves or from arithmetic on them, so the lower 16 bits of a NaN are
+ * zero, whether the processor made the NaN or passed it on: rounded like a number, it stays the NaN
+ * that it is.
  */
 #ifndef MW_EXEC_DEVICE_CPU_PAIRS_H
 #define MW_EXEC_DEVICE_CPU_PAIRS_H
@@ -25,9 +25,9 @@ mw_lanes_load_pairs(const uint16_t *x)
          (mw_native)_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000))}};
 }
 
-/* All sixteen rounded to nearest even at once: the upper 16 bits go up where the lower ones are
- * more than 0x8000, or are that beside odd upper ones. Less 1 beside even ones, the highest of the
- * lower bits says which. */
+/* Rounds all sixteen to nearest even at once: the upper 16 bits go up where the lower ones are more
+ * than 0x8000, or are 0x8000 beside odd upper ones.  After subtracting 1 beside even ones, the
+ * highest of the lower bits says which. */
 MW_INLINE __m256i
 mw_lanes_narrow_pairs(struct mw_lanes v)
 {
@@ -171,7 +171,7 @@ mw_lanes_store_pairs_some(uint16_t *x, struct mw_lanes v, int64_t n)
     memcpy(x, lane, (size_t)n * sizeof *x);
 }
 
-/* Sixteen (n is a constant then), or the last n of a row. */
+/* Sixteen (n is then a constant), or the last n of a row. */
 MW_INLINE struct mw_lanes
 mw_lanes_get_pairs(const uint16_t *x, int64_t n)
 {

@@ -2,13 +2,13 @@
  * panel.h - products of small matrices with fp32 sums: C[m, n] (+)= A[m, k] B[k, n], by tiles of C
  * that stay in registers.
  *
- * Operands were halves (exec/device/cpu/pack.h makes these of them).  Where there are instructions
- * for dot products of bf16 pairs, A is of halves, taken in pairs along k, and a word of B holds
- * elements (2p, j) and (2p + 1, j), the first in its lower half.  Elsewhere both are widened to
- * fp32, and k is gone along one by one.  MW_DEEP is how many of k a step takes.
+ * Operands are made from halves by exec/device/cpu/pack.h.  Where there are instructions for dot
+ * products of bf16 pairs, A is of halves, taken in pairs along k, and a word of B holds elements
+ * (2p, j) and (2p + 1, j), the first in its lower half.  Elsewhere both are widened to fp32, and k
+ * is walked one by one.  MW_DEEP is how many elements of k one step takes.
  *
- * B lies in panels of MW_PANEL columns, each [steps][MW_PANEL]; n is a multiple of MW_PANEL.
- * An element's sum takes the same operations in the same order whatever tile it falls in.
+ * B lies in panels of MW_PANEL columns, each [steps][MW_PANEL]; n is a multiple of MW_PANEL. An
+ * element's sum takes the same operations in the same order in whatever tile it lies.
  */
 #ifndef MW_EXEC_DEVICE_CPU_PANEL_H
 #define MW_EXEC_DEVICE_CPU_PANEL_H
@@ -19,8 +19,8 @@
 
 #define MW_PANEL 16
 
-/* A tile is of so many rows and vectors: its sums, a row of B and an element of A fill the
- * registers, of which there are 32, or 16. */
+/* Rows of a tile, and its vectors: the sums, a row of B and an element of A fill the registers, of
+ * which there are 32, or 16. */
 #define MW_TILE_ROWS 6
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define MW_TILE_VECTORS 4
@@ -46,7 +46,7 @@ struct mw_panel {
     const mw_right *b;
     int64_t ld_c;
     int64_t a_tile, a_row, a_step;
-    int64_t b_panel; /* distance of two panels */
+    int64_t b_panel; /* distance between two panels */
     int64_t m, n, steps;
     bool accumulate;
 };
@@ -79,7 +79,7 @@ mw_step(mw_native sum, const mw_left *a, mw_native b)
 #endif
 }
 
-/* `rows` x `vectors` sums stay in registers while they go along k. */
+/* `rows` x `vectors` sums stay in registers along all of k. */
 MW_INLINE void
 mw_panel_tile(const struct mw_panel *p, int64_t row, int64_t column, int rows, int vectors)
 {

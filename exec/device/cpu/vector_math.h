@@ -26,7 +26,7 @@ mw_exp_within(mw_native x)
     return p * (mw_native)exponent;
 }
 
-/* Of x <= 88 or a NaN. Below -87 it is 0. */
+/* For x <= 88 or a NaN.  Below -87 it is 0. */
 MW_INLINE mw_native
 mw_exp(mw_native x)
 {
@@ -35,7 +35,7 @@ mw_exp(mw_native x)
     return mw_native_select(x != x, x, y);
 }
 
-/* Below -87 it is exp(-87), which is nothing beside 1, and so of a NaN; above 88 it is exp(88). */
+/* Below -87 and for a NaN it is exp(-87), which is negligible beside 1; above 88 it is exp(88). */
 MW_INLINE mw_native
 mw_exp_beside_one(mw_native x)
 {
@@ -43,22 +43,22 @@ mw_exp_beside_one(mw_native x)
         mw_native_min(mw_native_max(x, mw_native_splat(-87.0f)), mw_native_splat(88.0f)));
 }
 
-/* 1 - 2 / (exp(2x) + 1); of a NaN some number. */
+/* 1 - 2 / (exp(2x) + 1); some number for a NaN. */
 MW_INLINE mw_native
 mw_tanh(mw_native x)
 {
     return 1.0f - 2.0f / (mw_exp_beside_one(2.0f * x) + 1.0f);
 }
 
-/* Of a NaN some number. */
+/* Some number for a NaN. */
 MW_INLINE mw_native
 mw_sigmoid(mw_native x)
 {
     return 1.0f / (mw_exp_beside_one(-x) + 1.0f);
 }
 
-/* Abramowitz and Stegun 7.1.26: |error| <= 1.5e-7. exp(-80) is nothing beside 1, yet so large that
- * no product with it is subnormal, which some processors are slow at. */
+/* Abramowitz and Stegun 7.1.26: |error| <= 1.5e-7.  exp(-80) is negligible beside 1, yet so large
+ * that no product with it is subnormal, which is slow on some processors. */
 MW_INLINE mw_native
 mw_erf(mw_native x)
 {

@@ -1,5 +1,5 @@
 /* Activations: each output element from its own inputs.  exp and division are the device's fast
- * ones: errors below 1e-5 of results that are rounded to 16 bits. */
+ * versions: errors below 1e-5 of results that are rounded to 16 bits. */
 #include "exec/device/cuda/access.cuh"
 #include "exec/device/cuda/half.h"
 

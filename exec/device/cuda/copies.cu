@@ -1,4 +1,4 @@
-/* Bytes that are filled, and copied: elements of any type. */
+/* Fills and copies bytes: elements of any type. */
 #include "exec/device/cuda/access.cuh"
 #include "exec/device/cuda/kernels.h"
 

@@ -6,7 +6,7 @@
 
 #include "exec/device/cuda/device.h"
 
-/* Loads on their way at once: memory is far away, and a sum in order waits for each. */
+/* Loads in flight at once: memory is far away, and a sum in order waits for each. */
 #define MW_AHEAD 8
 
 /* MW_AHEAD of them from i on, or, where not `all`, those before `count`: zeros for the others,

@@ -1,5 +1,5 @@
-/* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467), forward and backward: a block takes
- * a row.  Later passes over the row find it in the cache of the multiprocessor. */
+/* LayerNorm (arXiv 1607.06450) and RMSNorm (arXiv 1910.07467), forward and backward: one block per
+ * row.  Later passes over the row find it in the multiprocessor's cache. */
 #include "exec/device/cuda/access.cuh"
 #include "exec/device/cuda/half.h"
 #include "exec/device/cuda/reduce.cuh"
@@ -42,7 +42,7 @@ row_variance(const uint16_t *x, float mean, struct shape s)
     return mw_block_sum(sum) / (float)s.columns;
 }
 
-/* bias NULL: RMSNorm, which takes no mean off. */
+/* bias NULL: RMSNorm, which subtracts no mean. */
 __global__ void
 __launch_bounds__(MW_ROW_THREADS_MAX)
     norm_forward(uint16_t *y, float *mean, float *rstd, const uint16_t *x, const uint16_t *weight,

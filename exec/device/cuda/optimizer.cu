@@ -61,7 +61,7 @@ lane_squares(const T *grad, int64_t first, int64_t end)
 {
     double sum = 0.0;
 
-#pragma unroll 16 /* loads on their way at once */
+#pragma unroll 16 /* loads in flight at once */
     for (int64_t i = first; i < end; i += LANES) {
         double x = (double)mw_value(grad[i]);
         sum = __fma_rn(x, x, sum);

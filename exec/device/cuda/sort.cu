@@ -1,5 +1,5 @@
-/* A merge of rising and falling runs of `length` keys compares keys at halving distances; steps
- * below TILE are one block's, in shared memory. */
+/* Merging rising and falling runs of `length` keys compares keys at distances that halve; one block
+ * takes all steps below TILE, in shared memory. */
 #include "exec/device/cuda/sort.cuh"
 
 #include "exec/device/cuda/device.h"
