@@ -185,7 +185,7 @@ repeat(struct mw_engine *engine, uint32_t index, struct mw_lane_state *lane)
         int level = section->parent == MW_NONE ? 0 : 1;
         bool again = ++lane->round[level] < section->rounds;
 
-        mw_engine_end_round(engine, index, s);
+        mw_engine_end_round(engine, index, s, again);
         if (again) {
             lane->next = engine->section_first[(size_t)s * plan->lane_count + index];
             return true;

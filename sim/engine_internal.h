@@ -166,8 +166,8 @@ void mw_stream_rebase(struct mw_engine *engine, struct mw_stream *stream);
 /* engine_rounds.c: rounds of a section that take their turns alike are not run one by one. */
 void mw_engine_rounds_init(struct mw_engine *engine);
 void mw_engine_rounds_clear(struct mw_engine *engine);
-/* A lane has started the last op of a round. */
-void mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t section);
+/* A lane has started the last op of a round; `again`: not of the last one. */
+void mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t section, bool again);
 /* After all that happens at now_ns: goes on to a later round if the state was there before. */
 void mw_engine_look_back(struct mw_engine *engine);
 

@@ -15,12 +15,17 @@
 #include "sim/engine_internal.h"
 
 /* A state is looked for among so many before it. */
-#define STATES_KEPT 64
-/* Rounds without one that was there before, until the mean is taken. */
+#define STATES_COMPARED 64
+/* Rounds without one that was there before, until the mean is taken: of so many at least, and at
+ * most, at whose ends lanes stand alike.  Then no lane runs away from the others; where one does,
+ * rounds are run one by one until it is through. */
 #define ROUNDS_LOOKED_AT 256
+#define ROUNDS_OF_MEAN 192
+#define STATES_KEPT 1024
 
 struct state {
-    GArray *words; /* uint64_t */
+    GArray *words; /* uint64_t; NULL: too old to be compared */
+    guint64 stand; /* of lanes, hashed */
     guint hash;
     uint32_t round;
     int64_t now_ns;
@@ -29,12 +34,12 @@ struct state {
 };
 
 struct mw_rounds {
-    uint32_t lane; /* whose rounds are counted: the one with most ops */
+    uint32_t lane, next_lane; /* whose rounds are counted: first the one with most ops */
     int level;
     /* The rest is of one row of rounds: in a step, and in a round of the section around it. */
     uint32_t step, outer;
     bool begun, over;
-    uint32_t seen;
+    uint32_t seen, kept;              /* states up to this place */
     struct state states[STATES_KEPT]; /* of round n at n % STATES_KEPT */
 };
 
@@ -59,15 +64,21 @@ mw_engine_rounds_init(struct mw_engine *engine)
 }
 
 static void
+clear_state(struct state *state)
+{
+    if (state->words)
+        g_array_unref(state->words);
+    g_free(state->busy_ns);
+    g_free(state->done);
+    *state = (struct state){0};
+}
+
+static void
 clear_states(struct mw_rounds *rounds)
 {
-    for (int i = 0; i < STATES_KEPT; i++) {
-        if (rounds->states[i].words)
-            g_array_unref(rounds->states[i].words);
-        g_free(rounds->states[i].busy_ns);
-        g_free(rounds->states[i].done);
-        rounds->states[i] = (struct state){0};
-    }
+    for (uint32_t i = 0; i < MIN(rounds->kept, STATES_KEPT); i++)
+        clear_state(&rounds->states[i]);
+    rounds->kept = 0;
 }
 
 void
@@ -81,12 +92,6 @@ mw_engine_rounds_clear(struct mw_engine *engine)
     g_free(engine->section_last);
 }
 
-void
-mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t section)
-{
-    if (engine->rounds && engine->rounds[section].lane == lane)
-        engine->round_of = section;
-}
 
 /* --- the state ------------------------------------------------------------------------------- */
 
@@ -105,6 +110,38 @@ takes_part(const struct mw_engine *engine, uint32_t section, const struct mw_lan
     return lane->head != MW_NONE && lane->step == rounds->step &&
            (rounds->level == 0 || lane->round[0] == rounds->outer) &&
            is_within(&engine->plan->sections[section], lane->head);
+}
+
+/* The lane is through: of those that are not, the one with most rounds left is looked at. */
+static void
+change_lane(struct mw_engine *engine, uint32_t section)
+{
+    struct mw_rounds *rounds = &engine->rounds[section];
+    uint32_t least = UINT32_MAX;
+
+    for (uint32_t l = 0; l < engine->plan->lane_count; l++) {
+        const struct mw_lane_state *lane = &engine->lanes[l];
+        if (l == rounds->lane || !takes_part(engine, section, lane) ||
+            lane->round[rounds->level] >= least)
+            continue;
+        least = lane->round[rounds->level];
+        rounds->next_lane = l;
+    }
+    if (least == UINT32_MAX)
+        return;
+    rounds->lane = rounds->next_lane;
+    rounds->begun = false;
+}
+
+void
+mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t section, bool again)
+{
+    if (!engine->rounds || engine->rounds[section].lane != lane)
+        return;
+    if (again)
+        engine->round_of = section;
+    else
+        change_lane(engine, section);
 }
 
 static void
@@ -131,10 +168,19 @@ due_in(const struct mw_engine *engine, uint32_t item)
     return at == MW_HEAP_ABSENT ? -1 : engine->heap.entries[at].time_ns - engine->now_ns;
 }
 
-static void
-add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint32_t round,
-         GArray *words)
+static guint64
+mix(guint64 hash, guint64 word)
 {
+    hash = (hash ^ word) * G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+/* Returns `stand` with the lane's. */
+static guint64
+add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint32_t round,
+         guint64 stand, GArray *words)
+{
+    guint first = words->len;
     const struct mw_lane_state *lane = &engine->lanes[index];
     bool part = takes_part(engine, section, lane);
     int level = engine->rounds[section].level;
@@ -145,6 +191,8 @@ add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint3
         add(words, (int64_t)lane->round[i] - (part && i == level ? round : 0));
     add(words, lane->next);
     add(words, lane->in_flight);
+    for (guint i = first; i < words->len; i++)
+        stand = mix(stand, g_array_index(words, guint64, i));
     add(words, due_in(engine, engine->plan->work_count + index));
     if (engine->heap.position[engine->plan->work_count + index] != MW_HEAP_ABSENT)
         add(words, engine->now_ns - engine->flows[lane->leading].since_ns);
@@ -153,6 +201,7 @@ add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint3
         add(words, MAX(0, engine->flows[f].ready_ns - engine->now_ns));
         f = engine->flows[f].next;
     }
+    return stand;
 }
 
 /* Progress starts over, so that equal states have equal numbers. */
@@ -191,7 +240,7 @@ take_state(struct mw_engine *engine, uint32_t section, uint32_t round)
 
     add(state.words, (int64_t)engine->steps_done - engine->rounds[section].step);
     for (uint32_t l = 0; l < lanes; l++) {
-        add_lane(engine, section, l, round, state.words);
+        state.stand = add_lane(engine, section, l, round, state.stand, state.words);
         state.busy_ns[l] = engine->lanes[l].busy_ns;
         state.done[l] = engine->lanes[l].done;
     }
@@ -371,13 +420,12 @@ static bool
 find_again(struct mw_engine *engine, uint32_t section, struct state *now)
 {
     struct mw_rounds *rounds = &engine->rounds[section];
-    struct state *place = &rounds->states[now->round % STATES_KEPT];
 
-    for (uint32_t back = 1; back < STATES_KEPT && back <= now->round; back++) {
+    for (uint32_t back = 1; back <= STATES_COMPARED && back <= now->round; back++) {
         const struct state *from = &rounds->states[(now->round - back) % STATES_KEPT];
         int64_t most;
 
-        if (from->round != now->round - back || !is_same(from, now))
+        if (!from->done || from->round != now->round - back || !is_same(from, now))
             continue;
         most = rounds_to_skip(engine, section) / back * back;
         if (most <= 0)
@@ -385,15 +433,21 @@ find_again(struct mw_engine *engine, uint32_t section, struct state *now)
         skip(engine, section, from, now->round, most);
         return true;
     }
-    /* The oldest one, whose place the newest takes. */
-    if (++rounds->seen >= ROUNDS_LOOKED_AT && place->words &&
-        place->round + STATES_KEPT == now->round && others_rest(engine, section, place)) {
-        int64_t most = rounds_to_skip(engine, section);
-        if (most > 0) {
-            skip(engine, section, place, now->round, most);
-            engine->rounds_by_mean += most;
-            return true;
-        }
+    rounds->seen++;
+    for (uint32_t back = MIN(STATES_KEPT - 1, now->round);
+         rounds->seen >= ROUNDS_LOOKED_AT && back >= ROUNDS_OF_MEAN; back--) {
+        const struct state *from = &rounds->states[(now->round - back) % STATES_KEPT];
+        int64_t most;
+
+        if (!from->done || from->round != now->round - back || from->stand != now->stand ||
+            !others_rest(engine, section, from))
+            continue;
+        most = rounds_to_skip(engine, section);
+        if (most <= 0)
+            return false;
+        skip(engine, section, from, now->round, most);
+        engine->rounds_by_mean += most;
+        return true;
     }
     return false;
 }
@@ -414,12 +468,12 @@ mw_engine_look_back(struct mw_engine *engine)
         return;
     struct state now = take_state(engine, section, round);
     rounds->over = find_again(engine, section, &now);
-    struct state *place = &rounds->states[round % STATES_KEPT];
-    if (place->words)
-        g_array_unref(place->words);
-    g_free(place->busy_ns);
-    g_free(place->done);
-    *place = now;
+    clear_state(&rounds->states[round % STATES_KEPT]);
+    rounds->states[round % STATES_KEPT] = now;
+    rounds->kept = MAX(rounds->kept, round + 1);
+    if (round >= STATES_COMPARED)
+        g_clear_pointer(&rounds->states[(round - STATES_COMPARED) % STATES_KEPT].words,
+                        g_array_unref);
     if (rounds->over) {
         clear_states(rounds);
         wait_anew(engine);
