@@ -159,6 +159,29 @@ write_range(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
+write_stages(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "stages", '[', false);
+    for (size_t s = 0; s < r->stage_count; s++) {
+        const struct mw_result_stage *stage = &r->stages[s];
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_integer(json, "gpus", stage->gpus);
+        mw_json_integer(json, "first_layer", stage->first_layer);
+        mw_json_integer(json, "layers", stage->layers);
+        mw_json_integer(json, "params", stage->params);
+        mw_json_integer(json, "micro_batches_in_flight", stage->micro_batches);
+        for (int t = 0; t < MW_TIER_COUNT; t++) {
+            g_autofree char *key = g_strdup_printf("%s_bytes", mw_tier_name(t));
+            mw_json_integer(json, key, stage->bytes[t]);
+        }
+        if (r->simulated)
+            mw_json_number(json, "compute_s", stage->compute_s);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
 write_memory(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_begin(json, "peak_bytes", '{', true);
@@ -185,6 +208,8 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_end(json, '}');
     }
     mw_json_end(json, ']');
+    if (r->stage_count)
+        write_stages(json, r);
 }
 
 static void

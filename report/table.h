@@ -13,6 +13,7 @@
 /* "label         text": the lines of a verdict. */
 void mw_table_line(FILE *out, const char *label, const char *format, ...) G_GNUC_PRINTF(3, 4);
 void mw_table_heading(FILE *out, const char *heading);
+void mw_table_stages(FILE *out, const struct mw_result *r); /* of a pipeline; else nothing */
 
 /* "2 x dgx2 (32 GPUs)".  g_free it. */
 char *mw_table_machines(const struct mw_result *result);

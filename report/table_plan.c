@@ -211,6 +211,7 @@ mw_table_plan(FILE *out, const struct mw_result *result)
     mw_table_memory(out, result);
     print_ledger(out, result);
     print_in_use(out, result);
+    mw_table_stages(out, result);
     print_paper(out, &result->paper);
     print_placement(out, result);
     print_settings(out, result);

@@ -120,6 +120,7 @@ print_details(FILE *out, const struct mw_result *r)
         print_channels(out, r);
     if (r->phase_count)
         print_phases(out, r);
+    mw_table_stages(out, r);
     if (r->term_count)
         print_terms(out, r);
 }

@@ -5,6 +5,7 @@
 #include "study/choose.h"
 #include "study/evaluate.h"
 #include "study/set_result.h"
+#include "study/stages.h"
 #include "study/study.h"
 
 /* Runs the engine on the choice; false with *error if it refuses the plan. */
@@ -31,6 +32,8 @@ answer_of(struct mw_choice *choice)
     answer->result = mw_result_new();
     answer->sizing = g_steal_pointer(&choice->sizing);
     answer->plan = g_steal_pointer(&choice->plan);
+    if (answer->plan)
+        mw_result_set_stages(answer->plan, answer->result);
     return answer;
 }
 

@@ -7,6 +7,7 @@
 #include "base/spell.h"
 #include "study/evaluate.h"
 #include "study/set_result.h"
+#include "study/stages.h"
 
 /* Each rank needs a GPU of its own. */
 static bool
@@ -171,6 +172,7 @@ mw_answer_of_plan(const struct mw_question *question, const char *name, struct m
     fill_settings(plan, answer->result);
     fill_memory(hw, plan, answer->result);
     fill_ledger(plan, answer->result);
+    mw_result_set_stages(plan, answer->result);
     if (check_machine(question, name, plan, error) &&
         (!answer->result->feasible || fill_speed(question, answer, error)))
         return answer;

@@ -103,6 +103,7 @@ mw_result_free(struct mw_result *result)
         return;
     free_texts(result);
     g_free(result->ledger);
+    g_free(result->stages);
     FREE_ARRAY(result->lanes, result->lane_count, name);
     FREE_ARRAY(result->channels, result->channel_count, name);
     FREE_ARRAY(result->phases, result->phase_count, name);

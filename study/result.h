@@ -14,6 +14,15 @@
 
 #include "plan/plan.h"
 
+struct mw_result_stage { /* of a pipeline */
+    int64_t gpus;
+    int64_t first_layer, layers;
+    int64_t params;        /* of all its tensors, before they are partitioned over its GPUs */
+    int64_t micro_batches; /* whose activations it keeps at most */
+    int64_t bytes[MW_TIER_COUNT]; /* at one time, per GPU */
+    double compute_s;             /* in which one of its GPUs computes */
+};
+
 struct mw_result_ledger_row { /* bytes of one purpose in one tier, per rank */
     enum mw_tier tier;
     enum mw_purpose purpose;
@@ -110,6 +119,8 @@ struct mw_result {
     struct mw_result_tier tiers[MW_TIER_COUNT];
     struct mw_result_ledger_row *ledger;
     size_t ledger_count;
+    struct mw_result_stage *stages; /* of a pipeline; else none */
+    size_t stage_count;
     struct mw_result_paper paper;
 
     bool simulated;         /* whether the following are set */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "study/lanes.h"
+#include "study/stages.h"
 
 struct interval {
     int64_t start_ns, end_ns;
@@ -224,5 +225,6 @@ mw_summary_lanes(const struct mw_plan *plan, const struct mw_timeline *timeline,
 
     fill_lanes(plan, &spans, result);
     fill_phases(plan, &spans, result);
+    mw_result_set_stage_times(plan, timeline, result);
     mw_lane_spans_clear(&spans);
 }
