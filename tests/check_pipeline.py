@@ -5,6 +5,7 @@ The losses are those of one rank, to the last digit that is printed, whatever is
 offloaded; what a pipeline cannot be asked for is refused in one line, and so is a plan file whose
 programs do not match.
 """
+import json
 import random
 import re
 import sys
@@ -57,6 +58,9 @@ def check_simulated(box):
     steps = [re.search(r'"step_time_s": *([0-9.e-]+)', a.out.decode()) for a in answers]
     if not all(steps) or steps[0].group(1) != steps[1].group(1):
         yield f"step of the model and of its plan: {[a.err[-200:] for a in answers]}"
+    stages = [json.loads(a.out)["answers"][0]["stages"] for a in answers]
+    if stages[0] != stages[1] or [s["first_layer"] for s in stages[0]] != [0, 1]:
+        yield f"stages: {stages}"
     if (box.folder / "stages.plan").read_text().count("\nprogram ") != 2:
         yield "the plan has not two programs"
 

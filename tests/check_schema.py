@@ -44,6 +44,8 @@ ASKED = (
                "--what-if --tokens 1e15 --set gpu.memory_gib=32 --set nvme.endurance_tbw=1"),
     ("answer", "simulate -m llama-3.1-8b -H rtx4090 --tokens 10B --what-if"),
     ("answer", "simulate -m llama-3.1-8b -H dgx-h100 --tokens 10B --outlook low"),
+    ("answer", "simulate -m llama-2-7b -H aws-p5-48xlarge -s zero1 --pp 4 --batch 1 "
+               "--grad-accum 4"),
     ("answer", "simulate -m gpt3-175b -H flat-test -s zero3 --batch 16"),
     ("answer", RUN + "--set gpu.memory_gib=0.001 -s ddp"),
     ("run", RUN + "-s zero3 --save-timeline t"),
