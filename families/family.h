@@ -56,29 +56,29 @@ enum mw_key_meaning {
     MW_DIMENSION_ROPE_DIM,
     MW_DIMENSION_COUNT,
 
-    /* Flags: which products have biases, which norms there are. */
+    /* Flags for biases and norms. */
     MW_KEY_ATTENTION_BIAS = MW_DIMENSION_COUNT, /* of q, k, v and of the projection */
     MW_KEY_MLP_BIAS,
     MW_KEY_BIAS, /* of all products */
     MW_KEY_QK_NORM,
     MW_KEY_NORM_FIRST,    /* false: no final norm */
     MW_KEY_NO_FINAL_NORM, /* true: no final norm */
-    /* Rates of dropout.  Where all are 0, no masks are kept; a run has none. */
+    /* Rates of dropout.  If all of them are 0, no masks are saved.  A run has no dropout. */
     MW_KEY_DROPOUT,
-    MW_KEY_EMBEDDING_DROPOUT, /* of the embedding, whose mask is not counted */
+    MW_KEY_EMBEDDING_DROPOUT, /* its mask is not counted */
     /* Experts and latents. */
     MW_KEY_DENSE_LIST,     /* the layers without experts: [0, 1, ...] */
     MW_KEY_SHARED_EXPERTS, /* how many, each as wide as the others */
     MW_KEY_UNROTATED_DIM,  /* of a head of q and k, beside rope_dim */
-    /* The walk over the operators knows one value. */
+    /* Keys of which the walk over the operators supports one value. */
     MW_KEY_TRUE,
     MW_KEY_FALSE,
     MW_KEY_ONE,
-    /* Only a run asks for these. */
+    /* Keys that only a run needs. */
     MW_KEY_ACTIVATION,
     MW_KEY_NORM_EPSILON,
     MW_KEY_ROPE_THETA, /* and "rope_scaling" or "rope_parameters" beside it */
-    MW_KEY_WINDOW,     /* of attention: no sequence of a run is longer */
+    MW_KEY_WINDOW,     /* of attention: sequences of a run must be no longer */
     MW_KEY_RUNS_IF_TRUE,
     MW_KEY_RUNS_IF_FALSE,
     MW_KEY_RUNS_IF_ONE,
@@ -91,7 +91,7 @@ struct mw_family_key {
 
 /* --- tensors of a checkpoint ----------------------------------------------------------------- */
 
-/* What a tensor is to the executor, in the order in which it keeps them (exec/data/weights.h). */
+/* The role of a tensor in the executor, in the order of its vectors (exec/data/weights.h). */
 enum mw_weight_role {
     MW_WEIGHT_TOKENS,
     MW_WEIGHT_POSITIONS,
@@ -137,8 +137,8 @@ struct mw_family_tensors {
 
 /* --- a row ----------------------------------------------------------------------------------- */
 
-/* What a family computes, where no key of its config.json says otherwise.  Each member is
- * explained at struct mw_model, which has it too. */
+/* What a family computes if no key of its config.json says otherwise.  struct mw_model, which has
+ * the same members, explains them. */
 struct mw_family_traits {
     int64_t mlp_matrices, norms_per_layer;
     int64_t unused_positions; /* rows of a learned position table before the first position */
@@ -148,7 +148,7 @@ struct mw_family_traits {
     bool final_norm, embedding_norm, qk_norm, parallel_block, dropout;
 };
 
-/* How the executor runs it; the constants are those of models whose config.json has none. */
+/* How the executor runs the family.  The constants apply if a config.json has none. */
 struct mw_family_run {
     const char *class_name; /* of the config.json that is written */
     enum mw_decoder_kind kind;
@@ -160,22 +160,22 @@ struct mw_family_run {
 struct mw_family {
     const char *name;         /* model_type */
     const char *class_prefix; /* of the class in "architectures"; NULL: never found by it */
-    const char *same;         /* the family that all the rest is of; NULL: this one */
+    const char *same;         /* the family whose row holds all the rest; NULL: this row */
     struct mw_family_traits traits;
     const struct mw_family_key *keys;
-    int64_t defaults[MW_DIMENSION_COUNT]; /* of absent keys, as published files rely on them */
+    int64_t defaults[MW_DIMENSION_COUNT]; /* of absent keys; published files rely on them */
     struct mw_family_run run;
-    const char *why_not; /* what the executor lacks; NULL: it runs the family */
+    const char *why_not; /* what the executor lacks; NULL if it runs the family */
 };
 
 extern const struct mw_family mw_families[];
 extern const int mw_family_count;
 
 const struct mw_family *mw_family_find(const char *name); /* NULL: there is none */
-/* Names of those that the executor runs, by number from 0 on; NULL behind the last. */
+/* The names of families that the executor runs, by number from 0; NULL after the last. */
 const char *mw_family_runs_name(int number);
 
-/* As transformers calls it, in the file that memwall writes; NULL out of range. */
+/* The name in transformers and in the files that memwall writes; NULL out of range. */
 const char *mw_activation_name(int activation);
 
 #endif

@@ -1,4 +1,4 @@
-/* The dimensions as a table, and a model as its family's row begins it. */
+/* The table of dimensions, and how a model starts from the row of its family. */
 #include "model/internal.h"
 
 #define DIMENSION(field, min, max)                                                                 \
@@ -6,8 +6,8 @@
 #field, offsetof(struct mw_model, field), min, max                                         \
     }
 
-/* The maxima leave room over any published model: the largest of ZeRO-Infinity's, 100T, has 315
- * layers of hidden size 163840. */
+/* The maxima exceed every published model: ZeRO-Infinity's largest, 100T, has 315 layers of hidden
+ * size 163840. */
 const struct mw_dimension_info mw_dimensions[MW_DIMENSION_COUNT] = {
     [MW_DIMENSION_LAYERS] = DIMENSION(layers, 1, 100000),
     [MW_DIMENSION_HIDDEN] = DIMENSION(hidden, 1, 1 << 21),

@@ -1,4 +1,4 @@
-/* Defaults of absent dimensions, and what a model must satisfy. */
+/* Defaults of absent dimensions, and the conditions that a model must satisfy. */
 #include <string.h>
 
 #include "base/error.h"
@@ -72,7 +72,7 @@ check_at_most(const struct check *check, int dimension, int other)
                   value_of(check, other));
 }
 
-/* Rows that no position uses are among them. */
+/* Includes rows that no position uses. */
 #define POSITION_ROWS_MAX (INT64_C(1) << 29)
 
 int64_t

@@ -1,4 +1,4 @@
-/* Hugging Face config.json of a decoder. */
+/* Reads the Hugging Face config.json of a decoder. */
 #include <string.h>
 
 #include "base/error.h"
@@ -81,7 +81,7 @@ refuse_missing(const struct mw_config *config, const char *key, int dimension)
     return false;
 }
 
-/* Keys whose absence means a default: those that mw_model_complete knows. */
+/* Keys that a file can leave out: mw_model_complete has their defaults. */
 static bool
 may_be_absent(const struct mw_config *config, int dimension)
 {
@@ -174,8 +174,8 @@ read_tied(const struct mw_config *config)
                             &config->model->tied_embedding, config->error);
 }
 
-/* Hugging Face's functions that read and write every element once, as the walk counts them; all of
- * them cost the same there. */
+/* Hugging Face's activation functions that read and write every element once.  The walk over the
+ * operators counts the same cost for all of them. */
 static const char *const activations[] = {"gelu",
                                           "gelu_10",
                                           "gelu_accurate",
@@ -217,7 +217,7 @@ refuse_activation(const struct mw_config *config, const char *key)
     return false;
 }
 
-/* The key's name differs by architecture, and Gemma's files have two of them. */
+/* The name of the key depends on the family, and Gemma's files have two such keys. */
 static bool
 check_activation(const struct mw_config *config)
 {
@@ -247,7 +247,7 @@ read_model(struct mw_config *config)
            mw_model_complete(config->model, &names, config->origin, config->error);
 }
 
-/* gpt3-175b/config.json is gpt3-175b, and so is gpt3-175b.json. */
+/* gpt3-175b/config.json and gpt3-175b.json both name the model gpt3-175b. */
 static void
 name_after(struct mw_model *model, const char *origin)
 {

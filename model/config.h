@@ -16,7 +16,7 @@ struct mw_config {
     GError **error;
 };
 
-/* What the keys of the model's family mean beside dimensions and constants of a run. */
+/* Reads the keys of the model's family that are neither dimensions nor constants of a run. */
 bool mw_config_read_keys(const struct mw_config *config);
 
 #endif

@@ -1,4 +1,4 @@
-/* Keys of config.json, by what the row of a model's family says that they mean. */
+/* Reads the keys of config.json as the row of the model's family defines them. */
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
@@ -9,8 +9,7 @@ read_flag(const struct mw_config *config, const char *key, bool *out)
     return mw_json_get_bool(config->object, key, config->origin, out, config->error);
 }
 
-/* Fails where the key is there and says something that the walk over the operators does not know.
- */
+/* Fails if the key is present with a value that the walk over the operators does not support. */
 static bool
 expect_flag(const struct mw_config *config, const char *key, bool expected)
 {
@@ -55,7 +54,7 @@ read_bias(const struct mw_config *config, const char *key)
     return true;
 }
 
-/* The key's `without` says that there is none. */
+/* The value `without` means that there is no final norm. */
 static bool
 read_final_norm(const struct mw_config *config, const char *key, bool without)
 {
@@ -67,7 +66,7 @@ read_final_norm(const struct mw_config *config, const char *key, bool without)
     return true;
 }
 
-/* Layers without experts may only be the first ones: [0, 1, ...]. */
+/* Only the first layers can be without experts: [0, 1, ...]. */
 static bool
 read_dense_layers(const struct mw_config *config, const char *key)
 {
@@ -147,14 +146,14 @@ read_key(const struct mw_config *config, const struct mw_family_key *key)
         return expect_flag(config, key->name, key->meaning == MW_KEY_TRUE);
     case MW_KEY_ONE:
         return expect_one(config, key->name);
-    default: /* read_dropout, or only a run asks for it */
+    default: /* read_dropout reads it, or only a run needs it */
         return true;
     }
 }
 
 #define RATE_DEFAULT 0.1 /* of GPT-2 and OPT */
 
-/* Dropout is off where every one of its rates is given as 0. */
+/* Dropout is off if the file gives 0 for every rate. */
 static bool
 read_dropout(const struct mw_config *config)
 {

@@ -1,4 +1,5 @@
-/* A config.json of what runs, by the keys of its family: mw_model_parse_config reads it back. */
+/* Writes the config.json of a decoder that runs, with the keys of its family.
+ * mw_model_parse_config reads it back. */
 #include "model/model.h"
 
 static int64_t
@@ -21,7 +22,7 @@ dimension_of(const struct mw_decoder *d, enum mw_key_meaning meaning)
         return d->vocab;
     case MW_DIMENSION_SEQ:
         return d->position_rows ? d->position_rows : d->positions;
-    default: /* experts, latents: no decoder that runs has them */
+    default: /* experts and latents, which no decoder that runs has */
         return 0;
     }
 }

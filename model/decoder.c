@@ -1,11 +1,11 @@
-/* The decoder that the executor runs, of a model. */
+/* Derives from a model the decoder that the executor runs. */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "model/internal.h"
 
-/* "gpt2, llama or qwen2" */
+/* A list such as "gpt2, llama or qwen2". */
 static char *
 families_that_run(void)
 {
@@ -86,7 +86,7 @@ read_activation(JsonObject *object, const char *key, const char *origin, struct 
     return false;
 }
 
-/* Variants that compute what the executor does not. */
+/* Fails for variants of a model that the executor does not compute. */
 static bool
 expect_flag(JsonObject *object, const char *key, bool expected, const char *origin, GError **error)
 {
@@ -124,7 +124,7 @@ read_stretching(JsonObject *object, const char *origin, struct mw_rope_scaling *
                            origin, &scaling->original_positions, error);
 }
 
-/* Theta and "rope_scaling", or both in "rope_parameters" (transformers 5). */
+/* Files have theta beside "rope_scaling", or both in "rope_parameters" (transformers 5). */
 static bool
 read_rotary(JsonObject *object, const char *key, const char *origin, struct mw_decoder *decoder,
             GError **error)
@@ -154,7 +154,7 @@ read_rotary(JsonObject *object, const char *key, const char *origin, struct mw_d
     return false;
 }
 
-/* Beside theta, or, in transformers 5, with it. */
+/* The key stands at the top, or in "rope_parameters" (transformers 5). */
 static bool
 expect_one(JsonObject *object, const char *key, const char *origin, GError **error)
 {

@@ -1,9 +1,10 @@
-/* The walk before and after the layers: embedding; final norm, logits, loss. */
+/* The walk over the operators before the layers (embedding) and after them (final norm, logits,
+ * loss). */
 #include "model/walk.h"
 
 #define TOKEN_BYTES 8 /* torch keeps token numbers as int64 */
 
-/* Of a vocabulary sliced over ranks; the last rank's rows are padded. */
+/* Per rank, if ranks share the vocabulary; the rows of the last rank are padded. */
 static int64_t
 vocab_rows(const struct mw_walk *walk)
 {

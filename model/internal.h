@@ -1,5 +1,5 @@
 /*
- * internal.h - shared within model/ alone: the dimensions as a table, a model on its way.
+ * internal.h - the table of dimensions and the steps of reading a model; for model/ alone.
  */
 #ifndef MW_MODEL_INTERNAL_H
 #define MW_MODEL_INTERNAL_H
@@ -18,7 +18,7 @@ struct mw_dimension_info {
 
 extern const struct mw_dimension_info mw_dimensions[MW_DIMENSION_COUNT];
 
-/* What a file calls the dimensions; NULL where it has no key. */
+/* The names that a file has for the dimensions; NULL for one without a key. */
 struct mw_dimension_names {
     const char *of[MW_DIMENSION_COUNT];
 };
@@ -30,16 +30,17 @@ mw_dimension_in(struct mw_model *model, int dimension)
     return (int64_t *)((char *)model + mw_dimensions[dimension].offset);
 }
 
-/* Starts `model` as the row of its family says, dimensions 0 save where the family has a default of
- * its own.  False for an unknown family. */
+/* Initializes `model` from the row of its family.  Dimensions are 0 unless the family has a default
+ * of its own.  False for an unknown family. */
 bool mw_model_begin(struct mw_model *model, const char *architecture);
-/* Gives absent dimensions their defaults, which must divide, then checks the whole. */
+/* Sets absent dimensions to their defaults, then checks the whole model. */
 bool mw_model_complete(struct mw_model *model, const struct mw_dimension_names *names,
                        const char *origin, GError **error);
-/* Fills in model->constants, from the object of a config.json where there is one (`origin` names
- * it), else as models of the family were published; or says why there is none. */
+/* Sets model->constants, or model->why_not if the executor does not run the model.  The constants
+ * are those of the config.json `object` (`origin` names the file in errors); without an object they
+ * are those of the family's published models. */
 void mw_model_find_decoder(struct mw_model *model, JsonObject *object, const char *origin);
-/* `text` cut at a character's boundary. */
+/* Cuts a `text` that is too long between two characters. */
 void mw_model_set_name(struct mw_model *model, const char *text);
 
 #endif

@@ -1,11 +1,11 @@
 /* The MLP's operators, dense or of experts. */
 #include "model/walk.h"
 
-/* Inner widths of a rank's MLP, and over how many rows the experts work. */
+/* Inner widths of a rank's MLP, and the number of rows that its experts process. */
 struct mlp {
-    int64_t dense;  /* also the shared experts together */
+    int64_t dense;  /* of all shared experts together, in a layer with experts */
     int64_t expert; /* 0 without experts */
-    int64_t copies; /* tokens, once for every expert that they visit */
+    int64_t copies; /* of tokens: one for each expert that a token visits */
     int64_t inner;  /* elements of the inner activation */
 };
 
@@ -32,8 +32,8 @@ mlp_columns(const struct mw_walk *walk, const struct mlp *mlp)
     return MW_SUM(mlp->dense, MW_PRODUCT(walk->mixture ? walk->model->experts : 0, mlp->expert));
 }
 
-/* The router's product and fp32 softmax (read, write), and the copy of tokens into experts' order.
- */
+/* The router's product, its fp32 softmax (read and write), and the copy that sorts tokens by
+ * expert. */
 static void
 add_router(struct mw_operator_info *info, const struct mw_walk *walk, const struct mlp *mlp)
 {
@@ -52,7 +52,7 @@ add_router(struct mw_operator_info *info, const struct mw_walk *walk, const stru
     info->launches += 3;
 }
 
-/* The experts' products run as one grouped kernel; its shape is that of one expert. */
+/* One grouped kernel computes the products of all experts.  Its shape is that of one expert. */
 static void
 set_mlp_product(struct mw_operator_info *info, const struct mw_walk *walk, const struct mlp *mlp,
                 int64_t matrices, bool up)
@@ -77,7 +77,7 @@ mlp_up(const struct mw_walk *walk)
         .operator_ = MW_OPERATOR_MLP_UP,
         .params = MW_PRODUCT(columns, MW_SUM(model->hidden, model->mlp_bias)),
         .backward_bytes = MW_PRODUCT(model->mlp_bias, walk->element_bytes, matrices, mlp.inner),
-        /* a parallel block's MLP shares the input that QKV keeps */
+        /* in a parallel block the MLP shares the input that QKV saves */
         .saved_bytes = model->parallel_block ? 0 : mw_walk_tensor(walk, model->hidden),
         .output_bytes = MW_PRODUCT(walk->element_bytes, matrices, mlp.inner),
         .launches = walk->mixture && mlp.dense ? 2 : 1,
@@ -89,8 +89,8 @@ mlp_up(const struct mw_walk *walk)
     return info;
 }
 
-/* Forward reads what the products wrote (gate and up) and writes one result; backward reads both
- * and the gradient, and writes their gradients. */
+/* Forward reads the outputs of the products (gate and up) and writes one result.  Backward reads
+ * both outputs and the gradient of the result, and writes the gradients of both. */
 static struct mw_operator_info
 mlp_act(const struct mw_walk *walk)
 {
@@ -112,7 +112,7 @@ mlp_down(const struct mw_walk *walk)
 {
     const struct mw_model *model = walk->model;
     struct mlp mlp = mlp_shape(walk);
-    /* the experts' results are weighted and summed; backward needs them for the weights */
+    /* the experts' results, weighted and summed; backward needs them for the weights' gradient */
     int64_t results = MW_PRODUCT(walk->element_bytes, mlp.copies, model->hidden);
     struct mw_operator_info info = {
         .operator_ = MW_OPERATOR_MLP_DOWN,

@@ -7,14 +7,14 @@
  */
 #include "model/walk.h"
 
-/* Ranks beyond the k and v heads hold copies of them. */
+/* If there are more ranks than k and v heads, the further ranks hold copies. */
 static int64_t
 kv_heads(const struct mw_walk *walk)
 {
     return mw_divide_up(walk->model->kv_heads, walk->tp);
 }
 
-/* Dropout keeps one byte an element, whole on every rank. */
+/* Dropout saves one byte per element, and every rank saves the whole mask. */
 static int64_t
 mask(const struct mw_walk *walk)
 {
@@ -35,8 +35,8 @@ mw_operator_add_residual(struct mw_operator_info *info, const struct mw_walk *wa
     info->launches += 1;
 }
 
-/* Forward reads x and writes y; backward reads x and dy and writes dx, then the gradient that went
- * around the block is added (two reads, a write). */
+/* Forward reads x and writes y.  Backward reads x and dy and writes dx, then adds the gradient of
+ * the residual connection (two reads and a write). */
 static struct mw_operator_info
 norm(const struct mw_walk *walk, enum mw_operator operator_, int64_t count)
 {
@@ -54,7 +54,8 @@ norm(const struct mw_walk *walk, enum mw_operator operator_, int64_t count)
     };
 }
 
-/* Rotary positions and norms of q and k each read and write both once; norms keep their input. */
+/* Rotary positions and the norms of q and k each read and write q and k once.  The norms also save
+ * their input. */
 static struct mw_operator_info
 plain_qkv(const struct mw_walk *walk)
 {
@@ -172,7 +173,7 @@ attention(const struct mw_walk *walk)
     };
 
     mw_operator_set_product(&info, rows, walk->seq, model->head_dim);
-    /* A batch of products, one a head and sequence: their shape sets the rate. */
+    /* A batch of products, one per head and sequence: the shape of one determines the rate. */
     info.m = walk->seq;
     int64_t scores_flops = info.forward_flops;
     mw_operator_add_flops(&info, MW_PRODUCT(2, rows, walk->seq, model->value_dim));

@@ -1,4 +1,4 @@
-/* Parameter counts, all of them sums over the walk. */
+/* Parameter counts: sums over the operators of the walk. */
 #include "model/internal.h"
 
 static const struct mw_shape one_token = {.sequences = 1, .seq = 1, .tp = 1};
@@ -30,7 +30,7 @@ end_params(const struct mw_model *model)
     return mw_saturating_add(first, sum_params(tail, mw_model_tail(model, &one_token, tail)));
 }
 
-/* Leading layers without experts are alike, and so are the others. */
+/* The leading layers, without experts, are alike; so are all other layers. */
 static int64_t
 dense_layers(const struct mw_model *model)
 {

@@ -1,4 +1,5 @@
-/* models/presets.ini: one section a preset, keys named like the fields of struct mw_model. */
+/* Reads models/presets.ini: one section per preset, with keys named like the fields of struct
+ * mw_model. */
 #include <string.h>
 
 #include "base/datadir.h"
@@ -157,7 +158,7 @@ mw_model_load_preset(const char *name, struct mw_model *model, GError **error)
     return true;
 }
 
-/* ORGANIZATION/MODEL, as hubs name models, where there is no such folder. */
+/* Whether it is ORGANIZATION/MODEL, as model hubs name models, and no folder has that name. */
 static bool
 is_hub_name(const char *name)
 {

@@ -1,8 +1,9 @@
-/* Whether a shape suits a model, and whether its sums fit int64. */
+/* Checks that a shape suits a model, and that the sums over a step fit int64. */
 #include "base/error.h"
 #include "model/walk.h"
 
-/* Of a step's FLOPs; of its bytes an eighth, because a plan adds up many of those on top. */
+/* The limit of the FLOPs of a step.  Bytes have an eighth of it, because a plan adds up more of
+ * them. */
 #define TOTAL_MAX (INT64_MAX / 2)
 #define BYTES_ROOM 8
 
@@ -37,7 +38,7 @@ check_tp(const struct mw_model *model, int64_t tp, GError **error)
     return true;
 }
 
-/* Forward, recompute and backward of one operator, or every byte field with its room. */
+/* The FLOPs of one operator in forward, recompute and backward, or its bytes times BYTES_ROOM. */
 static int64_t
 largest_sum(const struct mw_operator_info *info)
 {
@@ -78,8 +79,8 @@ is_too_large(const struct mw_model *model, struct mw_shape shape, int64_t sequen
     return total(model, &shape) > TOTAL_MAX;
 }
 
-/* Blames the length where one sequence is too much, or where sequences as long as the model's would
- * do. */
+/* The error names the length if a single sequence is too large, or if sequences of the model's own
+ * length would fit. */
 static bool
 refuse_total(const struct mw_model *model, const struct mw_shape *shape, GError **error)
 {

@@ -1,4 +1,4 @@
-/* Sets of files, and reading from them. */
+/* Opens sets of files and reads from them. */
 #include "exec/data/safetensors_internal.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ clear_file(void *data)
     g_free(file->path);
 }
 
-/* Its number in *number. */
+/* Sets *number to the number of the file in the set. */
 static bool
 add_file(struct mw_safetensors *set, const char *path, int *number, GError **error)
 {
@@ -135,7 +135,7 @@ find_in_file(const struct mw_safetensors *set, int number, const char *name)
     return NULL;
 }
 
-/* `numbers`: file name -> number + 1 of those that are open. */
+/* `numbers` maps names of open files to their number + 1. */
 static bool
 add_entry(struct mw_safetensors *set, const char *name, JsonNode *node, GHashTable *numbers,
           GError **error)

@@ -1,12 +1,12 @@
 /*
- * safetensors.h - weights in Hugging Face's safetensors files: read in parts, written in parts.
+ * safetensors.h - reads and writes weights in Hugging Face's safetensors files, in parts.
  *
  * A file: the header's length (uint64, little-endian), the header (a JSON object: tensor name ->
- * dtype, shape, [begin, end) of its bytes behind the header; "__metadata__" -> strings), the
+ * dtype, shape, [begin, end) of its bytes after the header; "__metadata__" -> strings), the
  * tensors' bytes, row-major, little-endian.  A *set* is one file, or the files that a
  * model.safetensors.index.json names.
  *
- * What is accepted is strict: every byte behind the header belongs to exactly one tensor, no name
+ * The reader is strict: every byte after the header belongs to exactly one tensor, no name
  * comes twice, sizes agree with shapes.  Errors are one line: file, tensor, what is wrong, what
  * would be accepted.
  */
@@ -88,18 +88,19 @@ const char *mw_safetensors_file(const struct mw_safetensors *set,
 size_t mw_safetensors_count(const struct mw_safetensors *set);
 const struct mw_safetensor *mw_safetensors_at(const struct mw_safetensors *set, size_t index);
 const struct mw_safetensor *mw_safetensors_find(const struct mw_safetensors *set, const char *name);
-/* Of the set's first file; NULL without it. */
+/* Metadata of the set's first file; NULL if the key is absent. */
 const char *mw_safetensors_metadata(const struct mw_safetensors *set, const char *key);
 
-/* Whether the file has a checksum of each tensor, as this writes them. */
+/* Whether the file has a checksum for each tensor, as files written here have. */
 bool mw_safetensors_has_sums(const struct mw_safetensors *set);
-/* One number of all its names and checksums, which it has: of the content, whatever its order. */
+/* A digest of all names and checksums, which the set must have.  It does not depend on their order.
+ */
 uint64_t mw_safetensors_digest(const struct mw_safetensors *set);
-/* The same where there are checksums, else a number of its names and of how each tensor begins,
- * which is read: another set shows, and not each byte of it. */
+/* The same if there are checksums; else a digest of the names and of the first bytes of each
+ * tensor, which this reads.  It tells sets apart, but does not cover every byte. */
 bool mw_safetensors_sample(const struct mw_safetensors *set, uint64_t *digest, GError **error);
-/* Reads every `parts`-th tensor that has one, from `part` on, and compares: false with file and
- * tensor. */
+/* Reads every `parts`-th tensor that has a checksum, from `part` on, and compares; the error names
+ * file and tensor. */
 bool mw_safetensors_verify(const struct mw_safetensors *set, size_t part, size_t parts,
                            GError **error);
 
@@ -133,7 +134,7 @@ void mw_safetensors_describe(struct mw_safetensors_writer *writer, const char *k
 bool mw_safetensors_declare(struct mw_safetensors_writer *writer, const char *name,
                             enum mw_safetensors_dtype dtype, const int64_t *shape, int rank,
                             GError **error);
-/* How long the file will be: nothing is made, and only a free is to follow. */
+/* The length that the file would have.  Makes no file; only a free may follow. */
 bool mw_safetensors_plan(struct mw_safetensors_writer *writer, int64_t *bytes, GError **error);
 /* Makes the file at its full size: a file system that is too full says so here. */
 bool mw_safetensors_begin(struct mw_safetensors_writer *writer, GError **error);
@@ -143,7 +144,7 @@ bool mw_safetensors_write(struct mw_safetensors_writer *writer, const char *name
                           int64_t count, const void *values, GError **error);
 bool mw_safetensors_sync(struct mw_safetensors_writer *writer, GError **error);
 int64_t mw_safetensors_written_bytes(const struct mw_safetensors_writer *writer);
-/* Fails unless this writer and the others (their `written_bytes`, summed) wrote every byte. */
+/* Fails unless this writer and the others (`written_bytes` is their sum) wrote every byte. */
 bool mw_safetensors_commit(struct mw_safetensors_writer *writer, int64_t others_bytes,
                            GError **error);
 /* After the commit: mw_safetensors_digest of what was written. */

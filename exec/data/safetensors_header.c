@@ -1,4 +1,4 @@
-/* The header of one file. */
+/* Reads the header of one file. */
 #include "exec/data/safetensors_internal.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const struct {
 
 struct reading {
     const char *origin;
-    int64_t data_bytes; /* behind the header */
+    int64_t data_bytes; /* after the header */
     int64_t data_offset_bytes;
     GError **error;
 };
@@ -87,7 +87,7 @@ refuse_member(const struct reading *reading, const char *name, const char *key, 
                   value ? value : "", accepted);
 }
 
-/* As many whole numbers of at least 0 as `out` has room for; -1 otherwise. */
+/* Reads an array of whole numbers of at least 0 that fits `out`; returns how many, else -1. */
 static int
 read_numbers(JsonNode *node, int64_t *out, int most)
 {
@@ -215,7 +215,7 @@ compare_offsets(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Every byte behind the header is in exactly one tensor. */
+/* Every byte after the header belongs to exactly one tensor. */
 static bool
 check_cover(const struct reading *reading, const struct mw_safetensors_header *header)
 {

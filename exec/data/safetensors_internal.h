@@ -1,5 +1,5 @@
 /*
- * safetensors_internal.h - what reading and writing share; for exec/data/safetensors*.c alone.
+ * safetensors_internal.h - shared by reading and writing; for exec/data/safetensors*.c alone.
  */
 #ifndef MW_EXEC_DATA_SAFETENSORS_INTERNAL_H
 #define MW_EXEC_DATA_SAFETENSORS_INTERNAL_H
@@ -10,7 +10,7 @@
 
 /* Elements and bytes of tensor->shape; false where they do not fit int64. */
 bool mw_safetensors_measure(struct mw_safetensor *tensor);
-/* [first, first + count) lies in the tensor. */
+/* Whether elements [first, first + count) lie within the tensor. */
 bool mw_safetensors_check_range(const struct mw_safetensor *tensor, const char *origin,
                                 int64_t first, int64_t count, GError **error);
 
@@ -18,10 +18,10 @@ bool mw_safetensors_check_range(const struct mw_safetensor *tensor, const char *
 #define MW_SAFETENSORS_SUM "memwall.xxh3." /* a key of the metadata, before the tensor's name */
 char *mw_safetensors_sum_key(const struct mw_safetensor *tensor); /* g_free it, as the next */
 char *mw_safetensors_sum_text(uint64_t sum);
-/* Of a tensor's bytes in the file. */
+/* The checksum of a tensor's bytes in the file. */
 bool mw_safetensors_sum(int fd, const char *path, const struct mw_safetensor *tensor, uint64_t *sum,
                         GError **error);
-/* Of their names and checksums, in whatever order the file has them. */
+/* A digest of names and checksums that does not depend on their order in the file. */
 uint64_t mw_safetensors_digest_of(const struct mw_safetensor *const *tensors, size_t count);
 bool mw_safetensors_take_sums(struct mw_safetensors_header *header, const char *origin,
                               GError **error);

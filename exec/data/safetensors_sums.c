@@ -1,6 +1,6 @@
 /*
- * Checksums of tensors, XXH3 with 64 bits, in a file's metadata: what is written is read back for
- * them, so that they are of the file, whatever ranks and ranges it came from.
+ * Checksums of tensors (64-bit XXH3) in a file's metadata.  They are computed from data that is
+ * read back from the file, so they do not depend on the ranks and ranges that wrote it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ refuse(const char *origin, const struct mw_safetensor *tensor, const char *wrong
     return false;
 }
 
-/* Files of other tools have no checksums; of those that have, one that misses is damage. */
+/* Files of other tools have no checksums.  If some tensors have one, a missing one is damage. */
 static bool
 has_any(const struct mw_safetensors_header *header)
 {
@@ -93,7 +93,7 @@ has_any(const struct mw_safetensors_header *header)
     return false;
 }
 
-/* What the metadata says of each tensor, if it says anything. */
+/* Takes the checksums of tensors from the metadata, if it has any. */
 bool
 mw_safetensors_take_sums(struct mw_safetensors_header *header, const char *origin, GError **error)
 {
@@ -139,7 +139,7 @@ mw_safetensors_digest(const struct mw_safetensors *set)
     return mw_safetensors_digest_of(tensors, count);
 }
 
-#define SAMPLE_BYTES 4096 /* of a tensor, at most */
+#define SAMPLE_BYTES 4096 /* per tensor, at most */
 
 bool
 mw_safetensors_sample(const struct mw_safetensors *set, uint64_t *digest, GError **error)

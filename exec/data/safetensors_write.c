@@ -1,4 +1,4 @@
-/* Writing a file: declared, then filled in any order, then renamed into place. */
+/* Writes a file: declares its tensors, fills them in any order, then renames the file. */
 #include "exec/data/safetensors_internal.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/own_file.h"
 
-#define DATA_ALIGNMENT 64 /* of the first tensor, by spaces behind the header's JSON */
+#define DATA_ALIGNMENT 64 /* of the first tensor, by spaces after the JSON of the header */
 
 struct mw_safetensors_writer {
     char *path, *part;
@@ -110,7 +110,7 @@ mw_safetensors_declare(struct mw_safetensors_writer *writer, const char *name,
 
 /* --- layout ---------------------------------------------------------------------------------- */
 
-/* Wide elements first, so that each tensor is aligned to its own elements. */
+/* Wide elements come first, so each tensor is aligned to its element size. */
 static int
 compare_widths(const void *a, const void *b)
 {
@@ -135,7 +135,7 @@ compare_keys(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Of the same length whatever the sums: they are known when all is written. */
+/* The length does not depend on the checksums, which are known only after all data is written. */
 static void
 add_sums(const struct mw_safetensors_writer *writer)
 {
@@ -178,7 +178,7 @@ add_tensor(JsonBuilder *builder, const struct mw_safetensor *tensor, int64_t hea
     json_builder_end_object(builder);
 }
 
-/* With offsets from the begin of the data. */
+/* Offsets count from the beginning of the data. */
 static char *
 header_text(const struct mw_safetensors_writer *writer)
 {
@@ -195,7 +195,7 @@ header_text(const struct mw_safetensors_writer *writer)
     return json_to_string(root, FALSE);
 }
 
-/* All before the data. */
+/* Everything before the data. */
 static void
 put_head(const struct mw_safetensors_writer *writer, GString *head)
 {
@@ -258,7 +258,7 @@ write_bytes(struct mw_safetensors_writer *writer, int64_t offset_bytes, const vo
     return true;
 }
 
-/* File systems that cannot reserve get a file of holes. */
+/* On file systems that cannot reserve space the file consists of holes. */
 static bool
 reserve(struct mw_safetensors_writer *writer, int64_t size_bytes, GError **error)
 {
@@ -303,7 +303,7 @@ mw_safetensors_begin(struct mw_safetensors_writer *writer, GError **error)
            write_bytes(writer, 0, head->str, (int64_t)head->len, error);
 }
 
-/* The other rank declared the same: its header is ours. */
+/* The other rank declared the same tensors, so its header is ours too. */
 static bool
 check_same(const struct mw_safetensors_writer *writer, const GString *head, GError **error)
 {
@@ -375,13 +375,13 @@ sync_folder(const char *path, GError **error)
 
     if (fd < 0)
         return fail(folder, errno, error);
-    /* Some file systems have no fsync of a folder: EINVAL. */
+    /* Some file systems do not support fsync of a folder: EINVAL. */
     int number = fsync(fd) && errno != EINVAL ? errno : 0;
     close(fd);
     return !number || fail(folder, number, error);
 }
 
-/* Read back: what is in the file, by whichever rank. */
+/* Reads back the content of the file, whichever rank wrote it. */
 static bool
 put_sums(struct mw_safetensors_writer *writer, GError **error)
 {

@@ -1,4 +1,4 @@
-/* Token files, texts, and batches of them. */
+/* Reads token files and texts, and makes batches. */
 #include "exec/data/tokens.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ find_format(int32_t magic)
     return -1;
 }
 
-/* The header says how many tokens there are; the file must hold just these. */
+/* The header has the number of tokens, and the file must hold exactly as many. */
 static bool
 check_size(const struct mw_tokens *tokens, int64_t file_bytes, GError **error)
 {

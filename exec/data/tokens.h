@@ -3,11 +3,11 @@
  *
  * A token file is llm.c's: a header of 256 int32 (magic, version, how many tokens), then the
  * tokens: magic 20240520, version 1: uint16 (GPT-2); magic 20240801, version 7: uint32 (Llama 3).
- * Any other file not named *.bin is UTF-8 text, a token a byte: 256 of them.
+ * Any file that is not named *.bin is UTF-8 text, one token per byte: 256 different ones.
  *
- * Sequence i of an epoch is tokens [i * seq, i * seq + seq]; what follows the last whole one is
- * left out.  An epoch's sequences come in file order, or shuffled by a seed.  The n-th sequence of
- * the run depends on the file and the seed alone, never on ranks or micro-batches.
+ * Sequence i of an epoch is tokens [i * seq, i * seq + seq]; tokens after the last whole sequence
+ * are not used.  An epoch's sequences come in file order, or shuffled by a seed.  The n-th sequence
+ * of the run depends on the file and the seed alone, never on ranks or micro-batches.
  */
 #ifndef MW_EXEC_DATA_TOKENS_H
 #define MW_EXEC_DATA_TOKENS_H
@@ -19,7 +19,7 @@
 #define MW_TEXT_VOCAB 256
 #define MW_TOKENS_WANTED "UTF-8 text, or a token file named *.bin"
 
-/* Where in the data a run is: plain numbers, kept in the commit record. */
+/* The position of a run in the data: plain numbers, which the commit record stores. */
 struct mw_cursor {
     int64_t epoch;
     int64_t sequence; /* within the epoch: the next to be used */
@@ -41,11 +41,11 @@ struct mw_tokens *mw_tokens_open(const char *path, int64_t vocab, int64_t seq, u
                                  GError **error);
 void mw_tokens_close(struct mw_tokens *tokens); /* NULL is allowed */
 
-/* Plain text: its tokens are bytes. */
+/* Whether it is plain text, whose tokens are bytes. */
 bool mw_tokens_are_text(const struct mw_tokens *tokens);
 int64_t mw_tokens_count(const struct mw_tokens *tokens);
 
-/* Every token of the file is within the vocabulary; reads all of it. */
+/* Reads the whole file and checks that every token is within the vocabulary. */
 bool mw_tokens_check(const struct mw_tokens *tokens, GError **error);
 
 /* A number of what the file holds, its tokens' width included: of the whole of a small one, of
@@ -58,7 +58,7 @@ bool mw_tokens_sample(const struct mw_tokens *tokens, uint64_t *digest, GError *
 bool mw_tokens_batch(const struct mw_tokens *tokens, const struct mw_cursor *cursor,
                      const struct mw_batch_place *place, int32_t *inputs, int32_t *targets,
                      GError **error);
-/* `cursor`, moved on by all sequences of a step. */
+/* `cursor`, advanced by all sequences of a step. */
 struct mw_cursor mw_tokens_advance(const struct mw_tokens *tokens, struct mw_cursor cursor,
                                    int64_t sequences);
 

@@ -1,4 +1,4 @@
-/* Which tensors an operator has: names, shapes, rows. */
+/* The tensors of an operator: names, shapes, rows. */
 #include "exec/data/weights.h"
 
 #include <stdio.h>
@@ -35,14 +35,14 @@ set_name(const struct list *list, struct mw_weight *weight, enum mw_weight_role 
                  (long long)list->layer, name);
 }
 
-/* Where the tensor's rows are in its shape. */
+/* The dimension of the shape that counts rows. */
 static int
 row_axis(const struct mw_weight *weight)
 {
     return weight->transposed ? 1 : 0;
 }
 
-/* A tensor that several roles share is as large as all of them. */
+/* A tensor that several roles share holds the rows of all of them. */
 static void
 join_tensor(struct list *list, struct mw_weight *weight)
 {
@@ -57,7 +57,7 @@ join_tensor(struct list *list, struct mw_weight *weight)
             list->out[i].shape[row_axis(weight)] = rows;
 }
 
-/* What follows the weight before it in the operator's rows and in one tensor belongs to it. */
+/* Joins the last two weights if they are neighbours in the operator's rows and in one tensor. */
 static bool
 extend_last(struct list *list)
 {
@@ -97,7 +97,7 @@ add_vector(struct list *list, enum mw_weight_role role, int64_t size, enum mw_we
     return weight;
 }
 
-/* An element for each of the rows of a matrix. */
+/* One element per row of a matrix. */
 static void
 add_bias(struct list *list, enum mw_weight_role role, int64_t first_row, int64_t rows)
 {
@@ -110,8 +110,8 @@ add_bias(struct list *list, enum mw_weight_role role, int64_t first_row, int64_t
         join_tensor(list, weight);
 }
 
-/* Rows of the vector: output features; files of some families have them as columns, save those of
- * the tables. */
+/* A row of the vector is an output feature.  Files of some families store the features of a layer's
+ * matrices as columns. */
 static void
 add_matrix(struct list *list, enum mw_weight_role role, int64_t first_row, int64_t rows,
            int64_t columns, enum mw_weight_start start)
@@ -167,7 +167,7 @@ add_qkv(struct list *list)
     add_bias(list, MW_WEIGHT_V_BIAS, q + kv, kv);
 }
 
-/* A row of the gate and the same row of up are in one tile. */
+/* A tile has the same rows of gate and up. */
 static void
 add_up(struct list *list)
 {

@@ -14,9 +14,9 @@
  *   FINAL_NORM      as NORM1                             as NORM1
  *   LOGITS          weight [vocab, hidden], unless tied  as GPT-2
  *
- * The row of the decoder's family (families) has what files call them, which of them share
- * one tensor there, and whether the matrices of a layer are stored as [in, out]: those are
- * transposed on their way.
+ * The row of the decoder's family (families/family.h) has the names of these tensors in files,
+ * says which of them share one tensor there, and whether files store the matrices of a layer as
+ * [in, out]: then they are transposed when they are loaded and stored.
  *
  * A *part* is what the plan fetches at once: tile `tile` of `tiles` of a fetch unit (struct
  * mw_tensor of plan/plan.h).  It has the rows [rows * tile / tiles, rows * (tile + 1) / tiles)
@@ -25,7 +25,7 @@
  * the vectors of its operators, one after the other.
  *
  * Everything here takes any range of a part, so that a rank reads, starts or writes its own shard
- * alone.  Elements behind a part's end are padding: they read as zero and are not written.
+ * alone.  Elements after the end of a part are padding: they read as zero and are not written.
  */
 #ifndef MW_EXEC_DATA_WEIGHTS_H
 #define MW_EXEC_DATA_WEIGHTS_H
@@ -51,14 +51,14 @@ enum mw_weight_start {
 
 struct mw_weight {
     char name[MW_WEIGHTS_NAME_MAX]; /* as transformers writes it: "transformer.h.0.ln_1.weight" */
-    const char *base; /* of the name, which a file can lack */
+    const char *base; /* of the name; files can leave it out */
     enum mw_operator operator_;
     int rank;
     int64_t shape[2]; /* of the tensor in the file, which can hold rows of other weights too */
     bool transposed;  /* the file holds [in, out], the vector [out, in] */
-    int64_t file_row; /* of the tensor: its first row here (transposed: column) */
+    int64_t file_row; /* of the file's tensor at which this weight begins (transposed: column) */
     int64_t elements;
-    /* Rows of its operator that it has a share of, and elements of one; a norm has no rows. */
+    /* Its rows among those of its operator, and its elements per row; a norm has no rows. */
     int64_t first_row, rows, row_elements;
     enum mw_weight_start start;
 };
@@ -69,7 +69,7 @@ struct mw_weights_part {
     int64_t tiles, tile;
 };
 
-/* What a part has of one tensor, never empty. */
+/* The elements of one tensor that a part has: at least one. */
 struct mw_weights_piece {
     struct mw_weight weight;
     int64_t first, count; /* elements of the tensor, in the vector's order */
@@ -82,7 +82,7 @@ int mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_
 int64_t mw_weights_operator_elements(const struct mw_decoder *decoder, enum mw_operator operator_);
 int64_t mw_weights_elements(const struct mw_decoder *decoder); /* of the whole model */
 
-/* Where the file's tensor has an element of the weight, which counts it in the vector's order. */
+/* The element of the file's tensor that holds `element` of the weight, in the vector's order. */
 int64_t mw_weight_file_element(const struct mw_weight *weight, int64_t element);
 
 /* The pieces of a part, in order; returns how many. */
@@ -90,7 +90,7 @@ int mw_weights_pieces(const struct mw_decoder *decoder, const struct mw_weights_
                       struct mw_weights_piece out[MW_WEIGHTS_PIECES_MAX]);
 int64_t mw_weights_part_elements(const struct mw_decoder *decoder,
                                  const struct mw_weights_part *part);
-/* Rows that tiles cut a unit by: those of its largest operator; 1 where that has none. */
+/* The rows by which tiles cut a unit: those of its largest operator, 1 if it has none. */
 int64_t mw_weights_rows(const struct mw_decoder *decoder, uint32_t operators);
 
 /* Starting values, each a function of the seed and of the element's number in the whole model
@@ -102,24 +102,24 @@ void mw_weights_start(const struct mw_decoder *decoder, uint64_t seed,
                       enum mw_dtype as, void *out);
 
 /* The set holds this model: every tensor is there with its shape and a dtype that converts, and
- * none that the model lacks.  Names may come without "transformer." or "model.".  `prefix` stands
+ * none that the model lacks.  Names may lack the family's base ("model.").  `prefix` stands
  * before every name ("" for weights; "exp_avg." and the like in a checkpoint with optimizer
- * state); only tensors with it are looked at.  Values are looked at when they are loaded: one that
- * is not finite, or not in the type that is asked for, is an error. */
+ * state); tensors without it are ignored.  Values are checked when they are loaded: one that is not
+ * finite, or not within the requested type, is an error. */
 bool mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                       const char *prefix, GError **error);
 bool mw_weights_load(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                      const char *prefix, const struct mw_weights_part *part, int64_t first,
                      int64_t count, enum mw_dtype as, void *out, GError **error);
-/* The same of values that are squares, or means of them: none may be below 0. */
+/* The same for values that are squares, or means of squares: none may be negative. */
 bool mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                              const char *prefix, const struct mw_weights_part *part, int64_t first,
                              int64_t count, enum mw_dtype as, void *out, GError **error);
 
-/* Declares every tensor with its Hugging Face name behind `prefix`. */
+/* Declares every tensor by its Hugging Face name after `prefix`. */
 bool mw_weights_declare(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
                         const char *prefix, enum mw_safetensors_dtype dtype, GError **error);
-/* `values`: of the dtype that was declared. */
+/* `values` are of the declared dtype. */
 bool mw_weights_store(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
                       const char *prefix, const struct mw_weights_part *part, int64_t first,
                       int64_t count, enum mw_safetensors_dtype dtype, const void *values,

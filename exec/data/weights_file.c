@@ -1,4 +1,4 @@
-/* Weights out of and into safetensors files. */
+/* Loads weights from safetensors files and stores them in such files. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-/* Files of the bare decoder leave the base out. */
+/* Files of a decoder without a language-model head have names without the base. */
 static const char *
 without_base(const char *name, const char *base)
 {
@@ -37,7 +37,7 @@ refuse_missing(const struct mw_safetensors *set, const char *prefix, const struc
     return false;
 }
 
-/* The tensor, with shape and dtype checked; NULL with an error. */
+/* Finds the tensor and checks its shape and dtype; NULL with an error. */
 static const struct mw_safetensor *
 expect(const struct mw_safetensors *set, const char *prefix, const struct mw_weight *weight,
        GError **error)
@@ -114,7 +114,7 @@ check_weight(const struct mw_weight *weight, void *data, GError **error)
     return tensor;
 }
 
-/* What files hold besides parameters, and a tied output matrix. */
+/* Tensors that files hold beside the parameters; and the output matrix of a tied model. */
 static bool
 may_be_there(const struct mw_decoder *decoder, const char *name)
 {
@@ -233,8 +233,8 @@ refuse_value(const struct load *load, const struct mw_safetensor *tensor, int64_
     return false;
 }
 
-/* Elements as the file counts them.  Of values that are not finite no step would ever come, and of
- * a root of what is below 0 neither. */
+/* `first` and `count` are elements of the file's tensor.  No step can follow from a value that is
+ * not finite, nor from the root of a negative one. */
 static bool
 read_finite(const struct load *load, const struct mw_safetensor *tensor, int64_t first,
             int64_t count, char *out)
@@ -340,7 +340,7 @@ declare(const struct mw_weight *weight, void *data, GError **error)
     g_autofree char *name = g_strconcat(store->prefix, weight->name, NULL);
 
     if (weight->file_row)
-        return true; /* by the first of those that share it */
+        return true; /* the first weight that shares the tensor declares it */
     return mw_safetensors_declare(store->writer, name, store->dtype, weight->shape, weight->rank,
                                   error);
 }

@@ -19,7 +19,7 @@ mw_weights_operator_elements(const struct mw_decoder *decoder, enum mw_operator 
     return elements;
 }
 
-/* Those of `operators` before `end`, in the model's order, which is that of their numbers. */
+/* Elements of the `operators` whose number is below `end`: numbers are in the model's order. */
 static int64_t
 sum_before(const struct mw_decoder *decoder, uint32_t operators, int end)
 {
@@ -54,7 +54,7 @@ mw_weights_operator_begin(const struct mw_decoder *decoder, enum mw_operator ope
 
 /* --- pieces ---------------------------------------------------------------------------------- */
 
-/* The first of the largest, as the planner chooses it. */
+/* The largest operator, and the first of several, as the planner chooses it. */
 static enum mw_operator
 largest(const struct mw_decoder *decoder, uint32_t operators)
 {
@@ -101,7 +101,7 @@ rows_of(const struct mw_decoder *decoder, const struct mw_weights_part *part)
     };
 }
 
-/* What is not cut is in tile 0, whole. */
+/* Tile 0 has the whole of every tensor that is not cut. */
 static struct mw_weights_piece
 piece_of(const struct mw_weight *weight, const struct rows *rows, int64_t tile)
 {

@@ -1,4 +1,4 @@
-/* Starting values: any element by itself, so that threads share them out. */
+/* Starting values.  Each element is computed by itself, so threads can divide the work. */
 #include <math.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ normal_pair(uint64_t key, int64_t pair, double deviation, double out[2])
     out[1] = radius * sin(angle);
 }
 
-/* Number of the tensor's first element in the whole model. */
+/* The number of the tensor's first element in the whole model. */
 static int64_t
 number_of(const struct start *start, const struct mw_weight *weight)
 {
