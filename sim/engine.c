@@ -224,7 +224,7 @@ head_is_ready(struct mw_engine *engine, uint32_t index)
     for (; lane->waits_met < op->dep_count; lane->waits_met++) {
         const struct mw_wait *wait = &engine->waits[op->dep_begin + lane->waits_met];
         struct mw_lane_state *other = &engine->lanes[wait->lane];
-        int64_t until = mw_wait_until(lane, other, wait);
+        int64_t until = mw_wait_until(engine, lane, op->dep_begin + lane->waits_met);
 
         if (other->done >= until)
             continue;

@@ -58,7 +58,7 @@ place_of_number(const struct mw_engine *engine, int64_t number, uint32_t *lane)
 }
 
 static struct mw_wait
-wait_of(const struct mw_engine *engine, uint32_t index)
+wait_of(struct mw_engine *engine, uint32_t index)
 {
     uint32_t dep = engine->plan->deps[index], number = MW_DEP_INDEX(dep), lane = 0;
     struct mw_wait wait = {.back = dep & MW_DEP_PREVIOUS_STEP ? 1 : 0};
@@ -72,7 +72,7 @@ wait_of(const struct mw_engine *engine, uint32_t index)
     for (int level = 0; level < MW_SECTION_LEVELS; level++) {
         int32_t by = engine->plan->dep_strides[index].by[level];
         if (by)
-            wait.stride[level] =
+            engine->wait_strides[index].by[level] =
                 place_of_number(engine, (int64_t)number + by, &lane) + 1 - wait.done;
     }
     return wait;
@@ -83,6 +83,8 @@ static void
 build_waits(struct mw_engine *engine)
 {
     engine->waits = g_new(struct mw_wait, engine->plan->dep_count);
+    if (engine->plan->section_count)
+        engine->wait_strides = g_new0(struct mw_wait_stride, engine->plan->dep_count);
     for (uint32_t i = 0; i < engine->plan->dep_count; i++)
         engine->waits[i] = wait_of(engine, i);
 }
@@ -195,6 +197,7 @@ mw_engine_release(struct mw_engine *engine)
     g_free(engine->work_uses);
     mw_engine_rounds_clear(engine);
     g_free(engine->waits);
+    g_free(engine->wait_strides);
     mw_lane_places_clear(&engine->places);
     g_free(engine->lane_ops);
     g_free(engine->lanes);

@@ -74,7 +74,11 @@ struct mw_link {
 struct mw_wait {
     uint32_t lane, back;
     int64_t done;
-    int64_t stride[MW_SECTION_LEVELS];
+};
+
+/* How that moves on from round to round. */
+struct mw_wait_stride {
+    int64_t by[MW_SECTION_LEVELS];
 };
 
 struct mw_lane_state {
@@ -113,6 +117,7 @@ struct mw_engine {
     int64_t first_end_ns, previous_end_ns, last_end_ns;
 
     struct mw_wait *waits; /* [plan->dep_count] */
+    struct mw_wait_stride *wait_strides; /* the same; NULL without sections */
     struct mw_lane_places places;
     uint32_t *lane_ops;
     uint32_t *repeats; /* [op_count] innermost section whose round ends with this entry of lane_ops,
@@ -173,13 +178,14 @@ void mw_engine_look_back(struct mw_engine *engine);
 
 /* How many ops the other lane has done when the head of `lane` need not wait for it. */
 static inline int64_t
-mw_wait_until(const struct mw_lane_state *lane, const struct mw_lane_state *other,
-              const struct mw_wait *wait)
+mw_wait_until(const struct mw_engine *engine, const struct mw_lane_state *lane, uint32_t index)
 {
-    int64_t until = ((int64_t)lane->step - wait->back) * other->length + wait->done;
+    const struct mw_wait *wait = &engine->waits[index];
+    int64_t until =
+        ((int64_t)lane->step - wait->back) * engine->lanes[wait->lane].length + wait->done;
 
-    for (int level = 0; level < MW_SECTION_LEVELS; level++)
-        until += wait->stride[level] * lane->round[level];
+    for (int level = 0; engine->wait_strides && level < MW_SECTION_LEVELS; level++)
+        until += engine->wait_strides[index].by[level] * lane->round[level];
     return until;
 }
 

@@ -286,11 +286,12 @@ rounds_until_held(const struct mw_engine *engine, uint32_t section, uint32_t op)
     for (uint32_t d = 0; d < it->dep_count; d++) {
         const struct mw_wait *wait = &engine->waits[it->dep_begin + d];
         const struct mw_lane_state *other = &engine->lanes[wait->lane];
-        int64_t stride = wait->stride[level];
+        int64_t stride = engine->wait_strides[it->dep_begin + d].by[level];
         int64_t span = engine->places.span[(size_t)section * engine->plan->lane_count + wait->lane];
 
         if (stride > 0 && (wait->back || stride != span || !takes_part(engine, section, other)))
-            least = MIN(least, (other->done - mw_wait_until(lane, other, wait)) / stride);
+            least =
+                MIN(least, (other->done - mw_wait_until(engine, lane, it->dep_begin + d)) / stride);
     }
     return MAX(0, least);
 }
