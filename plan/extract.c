@@ -140,6 +140,10 @@ mw_plan_extract(const struct mw_plan *plan, uint32_t rank, char *why, size_t why
 {
     struct extraction it = {plan, mw_plan_program_of(plan, rank), NULL, NULL, NULL, NULL, NULL};
 
+    if (plan->section_count) {
+        snprintf(why, why_size, "the plan has sections: unfold it first");
+        return NULL;
+    }
     if (!plan->checked || it.program == MW_NONE) {
         snprintf(why, why_size,
                  plan->checked ? "no program is rank %u's" : "the plan of rank %u is not checked",
