@@ -77,7 +77,7 @@ set_up(struct bench *b, bool smoke)
         b->decoder.vocab = 101;
         b->seq = 70;
     }
-    struct mw_room_layout layout = mw_room_layout(&b->decoder, 1, b->seq, 1);
+    struct mw_room_layout layout = mw_room_layout(&b->decoder, MW_DTYPE_BF16, 1, b->seq, 1);
     b->base = buffer(layout.bytes);
     int64_t table = (b->decoder.vocab + b->decoder.position_rows) * b->decoder.hidden;
     int64_t largest = table > 9 * b->decoder.hidden * b->decoder.ffn
@@ -87,7 +87,7 @@ set_up(struct bench *b, bool smoke)
     b->shared = mw_room_shared(&b->decoder, 1, b->seq, &layout, b->base);
     b->params = buffer(2 * largest);
     b->gradient = buffer(2 * largest);
-    b->logits = buffer(2 * b->seq * mw_logits_stride(&b->decoder));
+    b->logits = buffer(2 * b->seq * mw_logits_stride(&b->decoder, MW_DTYPE_BF16));
     b->ids = buffer(4 * b->seq);
     for (int64_t t = 0; t < b->seq; t++)
         b->ids[t] = (int32_t)(t * 7919 % b->decoder.vocab);

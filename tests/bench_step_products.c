@@ -148,8 +148,8 @@ shape_of(const struct mw_product *product)
 }
 
 static bool
-multiply(void *device, const struct mw_product *product, void *c, const uint16_t *a,
-         const uint16_t *b, const uint16_t *bias, GError **error)
+multiply(void *device, const struct mw_product *product, void *c, const void *a, const void *b,
+         const void *bias, GError **error)
 {
     struct shape *shape = bench.compares ? shape_of(product) : NULL;
     int64_t begin = g_get_monotonic_time();
@@ -219,7 +219,7 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 }
 
 static bool
-accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, GError **error)
+accumulate(void *backend, float *sum, const void *x, int64_t n, bool first, GError **error)
 {
     return mw_backend_cpu.accumulate(backend, sum, x, n, first, error);
 }
@@ -232,14 +232,14 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     return mw_backend_cpu.adamw(backend, step, w, m, v, param, gradient, fp32, n, error);
 }
 
 static bool
-narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
 {
     return mw_backend_cpu.narrow(backend, out, x, n, error);
 }

@@ -20,10 +20,10 @@ struct driver {
     struct mw_room_layout layout;
     struct mw_layer_room *rooms;
     struct mw_shared_room shared;
-    uint16_t *logits;
+    void *logits;
     int32_t *ids, *targets;
     double *loss;
-    uint16_t *checkpoints; /* [layers, T, h], in memory of the host */
+    char *checkpoints; /* [layers, T, h], in memory of the host */
 };
 
 static const struct {
@@ -49,6 +49,12 @@ loss_scale(const struct driver *driver)
     return mw_drive_dtype(driver->drive) == MW_DTYPE_FP16 ? FP16_LOSS_SCALE : 1;
 }
 
+static int64_t
+bytes_of(const struct driver *driver, int64_t elements)
+{
+    return mw_dtype_bytes(mw_drive_dtype(driver->drive), elements);
+}
+
 /* --- one op ---------------------------------------------------------------------------------- */
 
 static struct mw_compute
@@ -60,6 +66,7 @@ blank(const struct driver *driver, enum mw_operator operator_, bool backward)
         .decoder = drive->decoder,
         .operator_ = operator_,
         .backward = backward,
+        .dtype = mw_drive_dtype(drive),
         .sequences = drive->sequences,
         .seq = drive->seq,
         .tokens = driver->tokens,
@@ -135,7 +142,7 @@ room_of(const struct driver *driver, int64_t layer)
 }
 
 static void
-run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, uint16_t *output)
+run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, void *output)
 {
     struct driver_unit *unit = &driver->layers[4 * layer + u];
     int64_t tiles = unit->tensor.tiles;
@@ -162,13 +169,13 @@ run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, uint1
 
 /* From the device. */
 static void
-widen(const struct driver *driver, double *out, const uint16_t *from, int64_t n)
+widen(const struct driver *driver, double *out, const void *from, int64_t n)
 {
-    g_autofree uint16_t *half = g_new(uint16_t, n);
+    g_autofree void *elements = g_malloc((gsize)bytes_of(driver, n));
 
-    driver->table->read(half, from, 2 * n);
+    driver->table->read(elements, from, bytes_of(driver, n));
     for (int64_t i = 0; i < n; i++)
-        out[i] = (double)mw_fp32_of_half(half[i], mw_drive_dtype(driver->drive));
+        out[i] = (double)mw_fp32_of_element(elements, i, mw_drive_dtype(driver->drive));
 }
 
 static void
@@ -177,11 +184,12 @@ layer_forward(struct driver *driver, int64_t layer)
     const struct mw_drive *drive = driver->drive;
     int64_t elements = driver->tokens * drive->decoder->hidden;
     bool last = layer == drive->decoder->layers - 1;
-    uint16_t *input = room_of(driver, layer)->x;
-    uint16_t *output = last ? driver->shared.hidden : room_of(driver, layer + 1)->x;
+    void *input = room_of(driver, layer)->x;
+    void *output = last ? driver->shared.hidden : room_of(driver, layer + 1)->x;
 
     widen(driver, driver->driven->hidden + layer * elements, input, elements);
-    driver->table->read(driver->checkpoints + layer * elements, input, 2 * elements);
+    driver->table->read(driver->checkpoints + bytes_of(driver, layer * elements), input,
+                        bytes_of(driver, elements));
     for (int u = 0; u < 4; u++)
         run_layer_unit(driver, layer, u, false, output);
     if (last)
@@ -194,8 +202,9 @@ layer_backward(struct driver *driver, int64_t layer)
     int64_t elements = driver->tokens * driver->drive->decoder->hidden;
 
     if (driver->drive->recompute) {
-        driver->table->write(room_of(driver, layer)->x, driver->checkpoints + layer * elements,
-                             2 * elements);
+        driver->table->write(room_of(driver, layer)->x,
+                             driver->checkpoints + bytes_of(driver, layer * elements),
+                             bytes_of(driver, elements));
         for (int u = 0; u < 4; u++)
             run_layer_unit(driver, layer, u, false, driver->shared.hidden);
     }
@@ -228,11 +237,11 @@ static void
 copy_logits(struct driver *driver, int64_t first, int64_t count)
 {
     int64_t vocab = driver->drive->decoder->vocab;
-    int64_t stride = mw_logits_stride(driver->drive->decoder);
+    int64_t stride = mw_logits_stride(driver->drive->decoder, mw_drive_dtype(driver->drive));
 
     for (int64_t t = 0; t < count; t++)
-        widen(driver, driver->driven->logits + (first + t) * vocab, driver->logits + t * stride,
-              vocab);
+        widen(driver, driver->driven->logits + (first + t) * vocab,
+              (char *)driver->logits + bytes_of(driver, t * stride), vocab);
 }
 
 /* Tied logits' gradient is the embedding's, begun here. */
@@ -316,8 +325,9 @@ place(struct driver *driver)
     int64_t chunk = (driver->tokens + driver->chunks - 1) / driver->chunks;
 
     place_rooms(driver);
-    driver->logits =
-        driver_memory_take(memory, 2 * chunk * mw_logits_stride(driver->drive->decoder));
+    driver->logits = driver_memory_take(
+        memory, bytes_of(driver, chunk * mw_logits_stride(driver->drive->decoder,
+                                                          mw_drive_dtype(driver->drive))));
     driver->ids = driver_memory_take(memory, driver->tokens * (int64_t)sizeof *driver->ids);
     driver->targets = driver_memory_take(memory, driver->tokens * (int64_t)sizeof *driver->targets);
     driver->loss = driver_memory_take(memory, sizeof *driver->loss);
@@ -348,9 +358,11 @@ make_operands(struct driver *driver)
     const struct mw_drive *drive = driver->drive;
     int64_t layers = drive->decoder->layers, rooms = drive->recompute ? 1 : layers;
 
-    driver->layout = mw_room_layout(drive->decoder, drive->sequences, drive->seq, rooms);
+    driver->layout =
+        mw_room_layout(drive->decoder, mw_drive_dtype(drive), drive->sequences, drive->seq, rooms);
     driver->rooms = g_new(struct mw_layer_room, rooms);
-    driver->checkpoints = g_new(uint16_t, layers * driver->tokens * drive->decoder->hidden);
+    driver->checkpoints =
+        g_malloc((gsize)bytes_of(driver, layers * driver->tokens * drive->decoder->hidden));
     make_units(driver);
     driver->memory = driver_memory_start(driver->table);
     place(driver);

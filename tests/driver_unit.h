@@ -11,8 +11,9 @@
 struct driver_unit {
     struct mw_tensor tensor;
     struct mw_part *parts;
-    uint16_t **params;
-    uint16_t **gradients;
+    void **params;
+    void **gradients;
+    int64_t element_bytes;
     uint32_t made; /* operators whose gradients are begun */
 };
 

@@ -111,13 +111,13 @@ list_forward(struct mw_output_list *l)
         mw_outputs_attention_forward(l);
         break;
     case MW_OPERATOR_PROJECTION:
-        mw_outputs_forward_products(l, c->layer->x + first);
+        mw_outputs_forward_products(l, (uint16_t *)c->layer->x + first);
         break;
     case MW_OPERATOR_MLP_ACT:
         mw_outputs_act_forward(l);
         break;
     case MW_OPERATOR_MLP_DOWN:
-        mw_outputs_forward_products(l, c->layer->x2 + first);
+        mw_outputs_forward_products(l, (uint16_t *)c->layer->x2 + first);
         break;
     case MW_OPERATOR_LOSS:
         mw_outputs_loss(l);

@@ -22,8 +22,8 @@ list_tokens_gradient(struct mw_output_list *l)
     const struct mw_part_matrix *matrix = &c->part->matrix;
     int64_t hidden = c->decoder->hidden;
     struct mw_operator_output *output =
-        mw_outputs_add(l, "tokens' gradient", c->gradient + matrix->at, matrix->rows, hidden,
-                       hidden, mw_outputs_fresh_gradient(l));
+        mw_outputs_add(l, "tokens' gradient", (uint16_t *)c->gradient + matrix->at, matrix->rows,
+                       hidden, hidden, mw_outputs_fresh_gradient(l));
 
     output->terms += mw_outputs_tokens(l);
     mw_outputs_add_old(l, output);
@@ -44,8 +44,8 @@ list_positions_gradient(struct mw_output_list *l)
     int64_t hidden = c->decoder->hidden;
     bool whole = !positions->first_row && positions->rows >= c->seq;
     struct mw_operator_output *output =
-        mw_outputs_add(l, "positions' gradient", c->gradient + positions->at, positions->rows,
-                       hidden, hidden, mw_outputs_fresh_gradient(l));
+        mw_outputs_add(l, "positions' gradient", (uint16_t *)c->gradient + positions->at,
+                       positions->rows, hidden, hidden, mw_outputs_fresh_gradient(l));
 
     output->terms += c->sequences;
     mw_outputs_add_old(l, output);
@@ -76,8 +76,8 @@ mw_outputs_logits_backward(struct mw_output_list *l)
 
     mw_outputs_backward_products(l);
     if (positions->rows && mw_outputs_fresh_gradient(l))
-        mw_outputs_add(l, "positions' gradient", c->gradient + positions->at, positions->rows,
-                       positions->columns, positions->columns, true)
+        mw_outputs_add(l, "positions' gradient", (uint16_t *)c->gradient + positions->at,
+                       positions->rows, positions->columns, positions->columns, true)
             ->exact = true;
 }
 
@@ -87,7 +87,8 @@ size_row(const struct mw_output_list *l, int64_t row, double *size)
 {
     const struct mw_compute *c = l->compute;
     int64_t vocab = c->decoder->vocab, target = c->targets[c->first_token + row];
-    const uint16_t *logits = c->logits + row * mw_logits_stride(c->decoder);
+    const uint16_t *logits =
+        (const uint16_t *)c->logits + row * mw_logits_stride(c->decoder, c->dtype);
     double largest = 0, sum = 0;
 
     if (target < 0)
@@ -107,7 +108,7 @@ void
 mw_outputs_loss(struct mw_output_list *l)
 {
     const struct mw_compute *c = l->compute;
-    int64_t stride = mw_logits_stride(c->decoder);
+    int64_t stride = mw_logits_stride(c->decoder, c->dtype);
     struct mw_operator_output logits =
         *mw_outputs_add(l, "gradient of logits", c->logits, c->tokens, stride, stride, false);
     struct mw_operator_output *loss = mw_outputs_add(l, "loss", c->loss, 1, 1, 1, false);

@@ -51,7 +51,7 @@ list_norm_forward(struct mw_output_list *l, const struct norm *norm)
     int64_t hidden = c->decoder->hidden;
     struct mw_operator_output *output =
         mw_outputs_add(l, "output", norm->y, mw_outputs_tokens(l), hidden, hidden, true);
-    const uint16_t *weight = c->params + c->part->norm_weight_at;
+    const uint16_t *weight = (const uint16_t *)c->params + c->part->norm_weight_at;
     double rstd;
 
     output->terms += hidden;
@@ -62,7 +62,8 @@ list_norm_forward(struct mw_output_list *l, const struct norm *norm)
                 2 * scale * fabs(mw_outputs_load(l, weight, i)) +
                 (c->part->norm_bias_at < 0
                      ? 0
-                     : fabs(mw_outputs_load(l, c->params + c->part->norm_bias_at, i)));
+                     : fabs(mw_outputs_load(l, (const uint16_t *)c->params + c->part->norm_bias_at,
+                                            i)));
     }
 }
 
@@ -72,11 +73,11 @@ list_norm_parameters(struct mw_output_list *l, const struct norm *norm)
     const struct mw_compute *c = l->compute;
     int64_t hidden = c->decoder->hidden, at = c->part->norm_bias_at;
     struct mw_operator_output weight =
-        *mw_outputs_add(l, "weight gradient", c->gradient + c->part->norm_weight_at, 1, hidden,
-                        hidden, mw_outputs_fresh_gradient(l));
+        *mw_outputs_add(l, "weight gradient", (uint16_t *)c->gradient + c->part->norm_weight_at, 1,
+                        hidden, hidden, mw_outputs_fresh_gradient(l));
     struct mw_operator_output *bias =
         at < 0 ? NULL
-               : mw_outputs_add(l, "bias gradient", c->gradient + at, 1, hidden, hidden,
+               : mw_outputs_add(l, "bias gradient", (uint16_t *)c->gradient + at, 1, hidden, hidden,
                                 mw_outputs_fresh_gradient(l));
     double rstd;
 
@@ -103,7 +104,7 @@ list_norm_input(struct mw_output_list *l, const struct norm *norm)
 {
     const struct mw_compute *c = l->compute;
     int64_t hidden = c->decoder->hidden;
-    const uint16_t *weight = c->params + c->part->norm_weight_at;
+    const uint16_t *weight = (const uint16_t *)c->params + c->part->norm_weight_at;
     struct mw_operator_output *output = mw_outputs_add(
         l, "input gradient", norm->dx, mw_outputs_tokens(l), hidden, hidden, !norm->adds);
     double rstd;

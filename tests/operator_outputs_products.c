@@ -119,7 +119,8 @@ list_weight_gradient(struct mw_output_list *l, const struct mw_multiply *m, int6
     sum_product(l, m, rotated, output, NULL);
     mw_outputs_add_old(l, output);
     if (matrix->bias_at >= 0)
-        list_bias(l, m, l->compute->gradient + matrix->bias_at + twin * matrix->rows, rotated);
+        list_bias(l, m, (uint16_t *)l->compute->gradient + matrix->bias_at + twin * matrix->rows,
+                  rotated);
 }
 
 /* rotated: of all rows of the matrix. */

@@ -166,8 +166,8 @@ calibrate_late(const struct mw_kernels *kernels,
 static gint disturbed; /* a size is, until it is measured again */
 
 static bool
-multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
-         const uint16_t *bias, GError **error)
+multiply(void *on, const struct mw_product *p, void *c, const void *a, const void *b,
+         const void *bias, GError **error)
 {
     if (g_atomic_int_get(&disturbed) &&
         llround(cbrt((double)(p->m * p->n * p->k))) == DISTURBED_DIM)
@@ -207,8 +207,8 @@ waiting_s(void)
 }
 
 static bool
-late_multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
-              const uint16_t *bias, GError **error)
+late_multiply(void *on, const struct mw_product *p, void *c, const void *a, const void *b,
+              const void *bias, GError **error)
 {
     if (g_atomic_int_get(&late_products))
         late_s += DISTURBED_S;

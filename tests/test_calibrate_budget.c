@@ -42,8 +42,8 @@ spend_s(double seconds)
 /* --- its parts ------------------------------------------------------------------------------- */
 
 static bool
-multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
-         const uint16_t *bias, GError **error)
+multiply(void *on, const struct mw_product *p, void *c, const void *a, const void *b,
+         const void *bias, GError **error)
 {
     if (!(machine.flops > 0))
         return mw_backend_cpu.kernels->multiply(on, p, c, a, b, bias, error);
@@ -59,8 +59,8 @@ spend_attention(const struct mw_attention *s, double flops_a_pair)
 }
 
 static void
-attention_forward(void *on, const struct mw_attention *shape, uint16_t *o, float *lse,
-                  const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+attention_forward(void *on, const struct mw_attention *shape, void *o, float *lse, const void *q,
+                  const void *k, const void *v, void *scratch)
 {
     if (machine.flops > 0)
         spend_attention(shape, 4);
@@ -69,9 +69,9 @@ attention_forward(void *on, const struct mw_attention *shape, uint16_t *o, float
 }
 
 static void
-attention_backward(void *on, const struct mw_attention *shape, uint16_t *dq, uint16_t *dk,
-                   uint16_t *dv, const uint16_t *d_o, const uint16_t *o, const float *lse,
-                   const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+attention_backward(void *on, const struct mw_attention *shape, void *dq, void *dk, void *dv,
+                   const void *d_o, const void *o, const float *lse, const void *q, const void *k,
+                   const void *v, void *scratch)
 {
     if (machine.flops > 0)
         spend_attention(shape, 10);

@@ -51,8 +51,8 @@ prepare(void *on, const struct mw_product *product, GError **error)
 }
 
 static bool
-multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
-         const uint16_t *bias, GError **error)
+multiply(void *on, const struct mw_product *p, void *c, const void *a, const void *b,
+         const void *bias, GError **error)
 {
     g_assert_true(on == &device);
     take_ns(LAUNCH_NS +
@@ -61,36 +61,35 @@ multiply(void *on, const struct mw_product *p, void *c, const uint16_t *a, const
 }
 
 static void
-add(void *on, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
+add(void *on, void *out, const void *a, const void *b, int64_t n)
 {
     take_ns(LAUNCH_NS + (n == 64 ? 0 : OPERATOR_NS * 3 * 2 * (double)n));
 }
 
 static void
-gelu_forward(void *on, uint16_t *y, const uint16_t *x, int64_t n)
+gelu_forward(void *on, void *y, const void *x, int64_t n)
 {
     take_ns(LAUNCH_NS + OPERATOR_NS * 2 * 2 * (double)n);
 }
 
 static void
-gelu_backward(void *on, uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n)
+gelu_backward(void *on, void *dx, const void *dy, const void *x, int64_t n)
 {
     take_ns(2 * LAUNCH_NS + OPERATOR_NS * 3 * 2 * (double)n);
 }
 
 static void
-layernorm_forward(void *on, uint16_t *y, float *mean, float *rstd, const uint16_t *x,
-                  const uint16_t *weight, const uint16_t *bias, int64_t rows, int64_t columns,
-                  float eps)
+layernorm_forward(void *on, void *y, float *mean, float *rstd, const void *x, const void *weight,
+                  const void *bias, int64_t rows, int64_t columns, float eps)
 {
     take_ns(LAUNCH_NS + OPERATOR_NS * 2 * 2 * (double)(rows * columns));
 }
 
 /* A backward norm is three kernels: together they move six tensors. */
 static void
-layernorm_backward(void *on, uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                   const uint16_t *x, const uint16_t *weight, const float *mean, const float *rstd,
-                   int64_t rows, int64_t columns)
+layernorm_backward(void *on, void *dx, const void *dx_add, const void *dy, const void *x,
+                   const void *weight, const float *mean, const float *rstd, int64_t rows,
+                   int64_t columns)
 {
     take_ns(2 * LAUNCH_NS + OPERATOR_NS * 3 * 2 * (double)(rows * columns));
 }
@@ -102,7 +101,7 @@ row_sums_scratch_bytes(void *on, int64_t rows, int64_t columns)
 }
 
 static void
-norm_weight_gradient(void *on, struct mw_gradient dweight, const uint16_t *dy, const uint16_t *x,
+norm_weight_gradient(void *on, struct mw_gradient dweight, const void *dy, const void *x,
                      const float *mean, const float *rstd, int64_t rows, int64_t columns,
                      void *scratch)
 {
@@ -111,7 +110,7 @@ norm_weight_gradient(void *on, struct mw_gradient dweight, const uint16_t *dy, c
 }
 
 static void
-bias_gradient(void *on, struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64_t rows,
+bias_gradient(void *on, struct mw_gradient dbias, const void *dy, int64_t ld_dy, int64_t rows,
               int64_t columns, void *scratch)
 {
     g_assert_nonnull(scratch);
@@ -141,22 +140,22 @@ pairs(const struct mw_attention *s)
 }
 
 static void
-attention_forward(void *on, const struct mw_attention *shape, uint16_t *o, float *lse,
-                  const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+attention_forward(void *on, const struct mw_attention *shape, void *o, float *lse, const void *q,
+                  const void *k, const void *v, void *scratch)
 {
     take_ns(LAUNCH_NS + stream_ns(shape, 4) + ATTENTION_NS * 4 * pairs(shape));
 }
 
 static void
-attention_backward(void *on, const struct mw_attention *shape, uint16_t *dq, uint16_t *dk,
-                   uint16_t *dv, const uint16_t *d_o, const uint16_t *o, const float *lse,
-                   const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+attention_backward(void *on, const struct mw_attention *shape, void *dq, void *dk, void *dv,
+                   const void *d_o, const void *o, const float *lse, const void *q, const void *k,
+                   const void *v, void *scratch)
 {
     take_ns(2 * LAUNCH_NS + stream_ns(shape, 8) + ATTENTION_NS * 10 * pairs(shape));
 }
 
 static void
-cross_entropy(void *on, double *loss, double *row_loss, uint16_t *dlogits, int64_t ld_dlogits,
+cross_entropy(void *on, double *loss, double *row_loss, void *dlogits, int64_t ld_dlogits,
               const void *logits, bool logits_fp32, int64_t ld_logits, const int32_t *targets,
               int64_t rows, int64_t vocab, float scale)
 {
@@ -265,7 +264,7 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     g_assert_true((char *)w >= device.memory && (char *)w < device.memory + (64 << 20));

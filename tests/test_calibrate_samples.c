@@ -247,7 +247,7 @@ test_waits_of_long(void)
 static int launches, quiet_launches; /* of ten, the first */
 
 static void
-add(void *on, uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n)
+add(void *on, void *out, const void *a, const void *b, int64_t n)
 {
     const double wait_s = launches++ % 10 < quiet_launches ? 0 : WAIT_S;
 

@@ -90,8 +90,8 @@ test_sums(gconstpointer data)
     }
 }
 
-typedef void forward_fn(uint16_t *y, const uint16_t *x, int64_t n);
-typedef void backward_fn(uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n);
+typedef void forward_fn(void *y, const void *x, int64_t n);
+typedef void backward_fn(void *dx, const void *dy, const void *x, int64_t n);
 
 static void
 check_activation(enum mw_ref_activation kind, forward_fn *forward, backward_fn *backward)

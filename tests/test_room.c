@@ -46,11 +46,11 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval)
     struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval);
     const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
     int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
-    struct mw_room_layout layout = mw_room_layout(&decoder, batch, seq, layers);
+    struct mw_room_layout layout = mw_room_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers);
     g_assert_true(sizing->shape.flash_attention);
     g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
     g_assert_cmpint(layout.layer_bytes, ==, sizing->classes[MW_CLASS_DENSE].saved_bytes);
-    g_assert_cmpint(2 * batch * seq * mw_logits_stride(&decoder), <=,
+    g_assert_cmpint(2 * batch * seq * mw_logits_stride(&decoder, MW_DTYPE_BF16), <=,
                     sizing->buffers[MW_BUFFER_LOGITS].bytes);
     mw_sizing_free(sizing);
     mw_hwprofile_free(profile);
@@ -138,7 +138,7 @@ check_apart(const char *name, int64_t sequences, int64_t seq)
 {
     struct mw_decoder d = mw_test_decoder(name);
     int64_t tokens = sequences * seq, one = 2 * tokens * d.hidden;
-    struct mw_room_layout layout = mw_room_layout(&d, sequences, seq, d.layers);
+    struct mw_room_layout layout = mw_room_layout(&d, MW_DTYPE_BF16, sequences, seq, d.layers);
     char *base = (char *)64;
     struct mw_shared_room shared = mw_room_shared(&d, sequences, seq, &layout, base);
     g_autofree struct span *spans = g_new(struct span, 9 * d.layers + 4);

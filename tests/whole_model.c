@@ -85,9 +85,11 @@ mw_whole_random(const struct mw_decoder *decoder, enum mw_dtype dtype, GRand *ra
         const struct mw_whole_tensor *tensor = &g_array_index(list, struct mw_whole_tensor, i);
         double mean = tensor->weight.start == MW_WEIGHT_ONE;
         double size = tensor->weight.rank == 2 ? 0.15 : 0.1;
-        for (int64_t e = 0; e < tensor->weight.elements; e++)
-            whole[tensor->begin + e] = (double)mw_fp32_of_half(
-                mw_half_of_fp32((float)(mean + size * normal(random)), dtype), dtype);
+        for (int64_t e = 0; e < tensor->weight.elements; e++) {
+            float value;
+            mw_element_of_fp32(&value, 0, (float)(mean + size * normal(random)), dtype);
+            whole[tensor->begin + e] = (double)mw_fp32_of_element(&value, 0, dtype);
+        }
     }
     return whole;
 }
@@ -127,7 +129,7 @@ mw_whole_load(const struct mw_decoder *decoder, const struct mw_safetensors *set
 
 void
 mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
-                const struct mw_weights_part *part, enum mw_dtype dtype, uint16_t *half)
+                const struct mw_weights_part *part, enum mw_dtype dtype, void *made)
 {
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int count = mw_weights_pieces(decoder, part, pieces);
@@ -135,13 +137,13 @@ mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
     for (int i = 0; i < count; i++) {
         int64_t from = begin_of(decoder, pieces[i].weight.name) + pieces[i].first;
         for (int64_t e = 0; e < pieces[i].count; e++)
-            half[pieces[i].at + e] = mw_half_of_fp32((float)whole[from + e], dtype);
+            mw_element_of_fp32(made, pieces[i].at + e, (float)whole[from + e], dtype);
     }
 }
 
 void
 mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
-                 const struct mw_weights_part *part, enum mw_dtype dtype, const uint16_t *half)
+                 const struct mw_weights_part *part, enum mw_dtype dtype, const void *made)
 {
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int count = mw_weights_pieces(decoder, part, pieces);
@@ -150,7 +152,7 @@ mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
         int64_t to = begin_of(decoder, pieces[i].weight.name) + pieces[i].first;
         for (int64_t e = 0; e < pieces[i].count; e++) {
             int64_t at = pieces[i].at + e;
-            whole[to + e] = (double)mw_fp32_of_half(half[at], dtype);
+            whole[to + e] = (double)mw_fp32_of_element(made, at, dtype);
         }
     }
 }

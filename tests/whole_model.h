@@ -25,10 +25,9 @@ double *mw_whole_load(const struct mw_decoder *decoder, const struct mw_safetens
 
 /* A part's elements, in bf16 or fp16, between it and the vector. */
 void mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
-                     const struct mw_weights_part *part, enum mw_dtype dtype, uint16_t *half);
+                     const struct mw_weights_part *part, enum mw_dtype dtype, void *made);
 void mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
-                      const struct mw_weights_part *part, enum mw_dtype dtype,
-                      const uint16_t *half);
+                      const struct mw_weights_part *part, enum mw_dtype dtype, const void *made);
 
 /* What `got` is off by, as a share of the root mean square of `expected` in the same tensor or, if
  * that is larger, a tenth of the operator's; the largest over all tensors, whose name goes to

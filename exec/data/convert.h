@@ -89,4 +89,21 @@ mw_half_of_fp32(float value, enum mw_dtype dtype)
     return dtype == MW_DTYPE_FP16 ? mw_fp16_of_fp32(value) : mw_bf16_of_fp32(value);
 }
 
+/* Element i of a vector of a type that computes (plan/dtype.h). */
+static inline float
+mw_fp32_of_element(const void *vector, int64_t i, enum mw_dtype dtype)
+{
+    return dtype == MW_DTYPE_FP32 ? ((const float *)vector)[i]
+                                  : mw_fp32_of_half(((const uint16_t *)vector)[i], dtype);
+}
+
+static inline void
+mw_element_of_fp32(void *vector, int64_t i, float value, enum mw_dtype dtype)
+{
+    if (dtype == MW_DTYPE_FP32)
+        ((float *)vector)[i] = value;
+    else
+        ((uint16_t *)vector)[i] = mw_half_of_fp32(value, dtype);
+}
+
 #endif

@@ -110,13 +110,13 @@ struct mw_backend {
     /* On the compute lane, as exec/operators/kernel_list.h says.  All operands are on the device
      * but `partial`, which is in pinned memory.  accumulate: sum (+)= x, the first time without
      * the plus. */
-    bool (*accumulate)(void *backend, float *sum, const uint16_t *x, int64_t n, bool first,
+    bool (*accumulate)(void *backend, float *sum, const void *x, int64_t n, bool first,
                        GError **error);
     bool (*square_sums)(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
                         GError **error);
     bool (*adamw)(void *backend, const struct mw_adamw *step, float *w, float *m, float *v,
-                  uint16_t *param, const void *gradient, bool fp32, int64_t n, GError **error);
-    bool (*narrow)(void *backend, uint16_t *out, const float *x, int64_t n, GError **error);
+                  void *param, const void *gradient, bool fp32, int64_t n, GError **error);
+    bool (*narrow)(void *backend, void *out, const float *x, int64_t n, GError **error);
 
     /* --- collectives --- */
     /* Collectives of device memory.  NULL, both: device memory is host memory, and

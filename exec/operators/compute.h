@@ -4,7 +4,8 @@
  * All pointers but ids, targets and loss are addresses of device memory, at the places of the
  * plan's slots; nothing is allocated for an op.  Shapes: T = sequences * seq tokens of the
  * micro-batch, h hidden, q = heads * head_dim, kv = kv_heads * head_dim, f ffn, V vocab.
- * Activations are bf16 or fp16, row-major, one row per token.
+ * Parameters, activations and their gradients are elements of one type, `dtype`; activations are
+ * row-major, a row a token.
  *
  * Forward visits a unit's parts in order, backward in reverse: the part with the last rows is the
  * last one forward and the first one backward.
@@ -37,15 +38,15 @@ struct mw_part {
 
 /* What a layer keeps for its backward. */
 struct mw_layer_room {
-    uint16_t *x;   /* [T, h] its input */
-    uint16_t *n1;  /* [T, h] */
-    uint16_t *qkv; /* [T, q + 2 kv], rotated where the model rotates */
-    uint16_t *o;   /* [T, q] output of attention */
+    void *x;   /* [T, h] its input */
+    void *n1;  /* [T, h] */
+    void *qkv; /* [T, q + 2 kv], rotated where the model rotates */
+    void *o;   /* [T, q] output of attention */
     float *lse;    /* [sequences, heads, seq] */
-    uint16_t *x2;  /* [T, h] x + projection */
-    uint16_t *n2;  /* [T, h] */
-    uint16_t *up;  /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
-    uint16_t *act; /* [T, f] */
+    void *x2;      /* [T, h] x + projection */
+    void *n2;      /* [T, h] */
+    void *up;      /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
+    void *act;     /* [T, f] */
 };
 
 /* What all layers share.  Tensors that are never needed at once share memory: `final` lies where
@@ -53,18 +54,19 @@ struct mw_layer_room {
  * `final`; `hidden` lies in `wide`, which only the backward of the layers uses.  The last output of
  * a recomputed group, which nothing reads, may go to `hidden` too. */
 struct mw_shared_room {
-    uint16_t *hidden;   /* [T, h] output of the last layer */
-    uint16_t *final;    /* [T, h] after the final norm */
-    uint16_t *gradient; /* [T, h] of the layer's output; in the end, of its input */
-    uint16_t *branch;   /* [T, max(h, q)] gradient of an operator's input */
-    uint16_t *wide;     /* wide_elements: gradients of qkv, and of the MLP's inner activation */
+    void *hidden;   /* [T, h] output of the last layer */
+    void *final;    /* [T, h] after the final norm */
+    void *gradient; /* [T, h] of the layer's output; in the end, of its input */
+    void *branch;   /* [T, max(h, q)] gradient of an operator's input */
+    void *wide;     /* wide_elements: gradients of qkv, and of the MLP's inner activation */
     int64_t wide_elements;
 };
 
 struct mw_compute {
     const struct mw_decoder *decoder;
     enum mw_operator operator_;
-    bool backward; /* forward and recompute are alike */
+    bool backward;       /* forward and recompute are alike */
+    enum mw_dtype dtype; /* of elements; MW_DTYPE_NONE: one of 16 bits */
     int64_t sequences, seq;
     int64_t first_token, tokens;  /* of LOGITS and LOSS: a chunk; else 0 and T */
     const int32_t *ids, *targets; /* [T]; a target of -1 adds neither loss nor gradient */
@@ -72,15 +74,15 @@ struct mw_compute {
     double *loss;                 /* LOSS adds the sum of its tokens' losses */
 
     const struct mw_part *part;
-    const uint16_t *params; /* the part's; NULL where the operator has none */
-    uint16_t *gradient;     /* of the part; NULL forward and where there is none */
+    const void *params;     /* the part's; NULL where the operator has none */
+    void *gradient;         /* of the part; NULL forward and where there is none */
     bool gradient_adds;     /* adds to what the gradient holds */
 
     const struct mw_layer_room *layer; /* NULL outside the layers */
     const struct mw_shared_room *room;
-    uint16_t *input;  /* EMBEDDING: where the first layer's input goes */
-    uint16_t *output; /* MLP_DOWN: where the next layer's input goes; not the layer's own x2 */
-    uint16_t *logits; /* [tokens, V], rows mw_logits_stride apart; the loss turns them into
+    void *input;  /* EMBEDDING: where the first layer's input goes */
+    void *output; /* MLP_DOWN: where the next layer's input goes; not the layer's own x2 */
+    void *logits; /* [tokens, V], rows mw_logits_stride apart; the loss turns them into
                          their gradient in place */
 };
 
@@ -93,19 +95,27 @@ struct mw_room_layout {
     int64_t bytes;
     int64_t layer_bytes; /* of one layer in total */
     int64_t layers;
+    int64_t element_bytes; /* of activations */
 };
 
-struct mw_room_layout mw_room_layout(const struct mw_decoder *decoder, int64_t sequences,
-                                     int64_t seq, int64_t layers);
+struct mw_room_layout mw_room_layout(const struct mw_decoder *decoder, enum mw_dtype dtype,
+                                     int64_t sequences, int64_t seq, int64_t layers);
 /* The rooms at `base`, which is as large as the layout says; addresses only, nothing is read. */
 struct mw_layer_room mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
                                    const struct mw_room_layout *layout, void *base, int64_t layer);
 struct mw_shared_room mw_room_shared(const struct mw_decoder *decoder, int64_t sequences,
                                      int64_t seq, const struct mw_room_layout *layout, void *base);
 
-/* Elements from one row of logits to the next: whole cache lines where these fit in the 6 bytes per
- * logit that planner/sizing counts. */
-int64_t mw_logits_stride(const struct mw_decoder *decoder);
+/* From one row of logits to the next, in elements: whole cache lines where that fits what
+ * planner/sizing counts of a logit, 4 bytes beside the element. */
+int64_t mw_logits_stride(const struct mw_decoder *decoder, enum mw_dtype dtype);
+
+/* Bytes of an element; the one `elements` behind another. */
+static inline int64_t
+mw_compute_element_bytes(enum mw_dtype dtype)
+{
+    return mw_dtype_element_bytes(dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : dtype);
+}
 
 /* The part of a fetch unit, from exec/data/weights.h. */
 struct mw_part mw_part_of(const struct mw_decoder *decoder, const struct mw_tensor *tensor,

@@ -8,9 +8,11 @@ smaller(int64_t a, int64_t b)
 }
 
 static void
-clear(const struct mw_operators *operators, struct mw_gradient to, int64_t elements)
+clear(const struct mw_operators *operators, const struct mw_compute *compute, struct mw_gradient to,
+      int64_t elements)
 {
-    operators->kernels->clear(operators->device, to.data, elements * (int64_t)sizeof(uint16_t));
+    operators->kernels->clear(operators->device, to.data,
+                              elements * mw_compute_element_bytes(compute->dtype));
 }
 
 /* --- embedding ------------------------------------------------------------------------------- */
@@ -34,13 +36,16 @@ embedding_forward(const struct mw_operators *operators, const struct mw_compute 
     int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
 
     if (tokens->rows)
-        kernels->embedding_forward(operators->device, compute->input, compute->params + tokens->at,
-                                   compute->ids, mw_operator_tokens(compute), hidden,
-                                   (int32_t)tokens->first_row, (int32_t)tokens->rows);
+        kernels->embedding_forward(operators->device, compute->input,
+                                   mw_operator_param_at(compute, tokens->at), compute->ids,
+                                   mw_operator_tokens(compute), hidden, (int32_t)tokens->first_row,
+                                   (int32_t)tokens->rows);
     for (int64_t s = 0; used && s < compute->sequences; s++)
         kernels->position_forward(
-            operators->device, compute->input + (s * compute->seq + positions->first_row) * hidden,
-            compute->params + positions->at, 1, used, hidden);
+            operators->device,
+            mw_operator_at(compute, compute->input,
+                           (s * compute->seq + positions->first_row) * hidden),
+            mw_operator_param_at(compute, positions->at), 1, used, hidden);
 }
 
 /* The kernel takes whole sequences; where a part ends within them, or begins, one after the
@@ -50,7 +55,7 @@ position_backward(const struct mw_operators *operators, const struct mw_compute 
 {
     const struct mw_part_matrix *positions = &compute->part->positions;
     struct mw_gradient to = mw_operator_gradient_at(compute, positions->at);
-    const uint16_t *gradient = compute->room->gradient;
+    const void *gradient = compute->room->gradient;
     int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
 
     if (used == compute->seq) {
@@ -59,11 +64,13 @@ position_backward(const struct mw_operators *operators, const struct mw_compute 
         return;
     }
     if (!used && !to.accumulate)
-        clear(operators, to, positions->rows * hidden);
+        clear(operators, compute, to, positions->rows * hidden);
     for (int64_t s = 0; used && s < compute->sequences; s++) {
         operators->kernels->position_backward(
-            operators->device, to, gradient + (s * compute->seq + positions->first_row) * hidden, 1,
-            used, hidden, positions->rows);
+            operators->device, to,
+            mw_operator_read_at(compute, gradient,
+                                (s * compute->seq + positions->first_row) * hidden),
+            1, used, hidden, positions->rows);
         to.accumulate = true;
     }
 }
@@ -121,14 +128,14 @@ logits_backward(const struct mw_operators *operators, const struct mw_compute *c
     const struct mw_part_matrix *positions = &compute->part->positions;
 
     if (compute->gradient && !compute->gradient_adds && positions->rows)
-        clear(operators, mw_operator_gradient_at(compute, positions->at),
+        clear(operators, compute, mw_operator_gradient_at(compute, positions->at),
               positions->rows * positions->columns);
 }
 
 static void
 loss_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
-    int64_t stride = mw_logits_stride(compute->decoder);
+    int64_t stride = mw_logits_stride(compute->decoder, compute->dtype);
 
     operators->kernels->cross_entropy(operators->device, compute->loss, operators->token_scratch,
                                       compute->logits, stride, compute->logits, false, stride,

@@ -27,7 +27,7 @@ struct mw_operators {
 struct mw_multiply {
     struct mw_product product;
     void *c;
-    const uint16_t *a, *b, *bias;
+    const void *a, *b, *bias;
 };
 
 #define MW_MULTIPLIES_MAX 4 /* gradients of input and weight, twice with a gate */
@@ -53,10 +53,10 @@ struct mw_operator_steps mw_operator_end_steps(enum mw_operator operator_, bool 
 /* y = norm(x), and back: dx = norm'(dy), plus dx_add where that is not NULL.  y is written in both
  * directions. */
 struct mw_operator_norm {
-    uint16_t *y;
-    const uint16_t *x;
-    uint16_t *dx;
-    const uint16_t *dx_add, *dy;
+    void *y;
+    const void *x;
+    void *dx;
+    const void *dx_add, *dy;
 };
 void mw_operator_norm_forward(const struct mw_operators *operators,
                               const struct mw_compute *compute,
@@ -84,12 +84,31 @@ mw_operator_has_last_rows(const struct mw_part_matrix *matrix)
     return matrix->rows > 0 && matrix->first_row + matrix->rows == matrix->all_rows;
 }
 
+/* The element `at` behind another: of an activation or a gradient, and of what is only read. */
+static inline void *
+mw_operator_at(const struct mw_compute *compute, void *base, int64_t at)
+{
+    return (char *)base + at * mw_compute_element_bytes(compute->dtype);
+}
+
+static inline const void *
+mw_operator_read_at(const struct mw_compute *compute, const void *base, int64_t at)
+{
+    return (const char *)base + at * mw_compute_element_bytes(compute->dtype);
+}
+
+static inline const void *
+mw_operator_param_at(const struct mw_compute *compute, int64_t at)
+{
+    return mw_operator_read_at(compute, compute->params, at);
+}
+
 /* Where the gradient of parameter `at` of the part goes. */
 static inline struct mw_gradient
 mw_operator_gradient_at(const struct mw_compute *compute, int64_t at)
 {
     return (struct mw_gradient){
-        .data = compute->gradient + at,
+        .data = mw_operator_at(compute, compute->gradient, at),
         .accumulate = compute->gradient_adds,
     };
 }

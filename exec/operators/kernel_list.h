@@ -14,6 +14,9 @@
  * parameters and arguments stand in parentheses; MW_BARE(exec/operators/kernel_types.h) takes those
  * off.  What a device adds (itself, a stream, a number of threads) is not in the list.
  *
+ * MW_ELEMENT is the C type of an element of parameters, activations and their gradients: void where
+ * one table serves several types, unless it is defined.
+ *
  * Data are as exec/operators/kernel_types.h says.  The caller owns every buffer; no kernel
  * allocates.  Outputs need no initial value unless they accumulate.  Inputs and outputs overlap
  * only where it says so, and then exactly.  `scratch` is as large as the kernel's *_scratch_bytes
@@ -23,6 +26,9 @@
 
 #ifndef MW_KERNEL
 #define MW_KERNEL(name, parameters, arguments)
+#endif
+#ifndef MW_ELEMENT
+#define MW_ELEMENT void
 #endif
 #ifndef MW_KERNEL_PASS
 #define MW_KERNEL_PASS(name, parameters, arguments)
@@ -36,32 +42,34 @@
 /* --- elementwise, n elements ----------------------------------------------------------------- */
 
 /* out = a + b; out may be a or b. */
-MW_KERNEL(add, (uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n), (out, a, b, n))
+MW_KERNEL(add,
+          (MW_ELEMENT *out, const MW_ELEMENT *a, const MW_ELEMENT *b, int64_t n), (out, a, b, n))
 
-MW_KERNEL_PASS(widen, (float *out, const uint16_t *x, int64_t n), (out, x, n))
-MW_KERNEL_PASS(narrow, (uint16_t *out, const float *x, int64_t n), (out, x, n))
+MW_KERNEL_PASS(widen, (float *out, const MW_ELEMENT *x, int64_t n), (out, x, n))
+MW_KERNEL_PASS(narrow, (MW_ELEMENT *out, const float *x, int64_t n), (out, x, n))
 /* sum[i] += x[i] */
-MW_KERNEL_PASS(accumulate, (float *sum, const uint16_t *x, int64_t n), (sum, x, n))
+MW_KERNEL_PASS(accumulate, (float *sum, const MW_ELEMENT *x, int64_t n), (sum, x, n))
 
 /* --- activations, n elements; dx may be dy --------------------------------------------------- */
 
 /* x/2 * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): "gelu_new" */
-MW_KERNEL(gelu_forward, (uint16_t *y, const uint16_t *x, int64_t n), (y, x, n))
+MW_KERNEL(gelu_forward, (MW_ELEMENT *y, const MW_ELEMENT *x, int64_t n), (y, x, n))
 MW_KERNEL(gelu_backward,
-          (uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n), (dx, dy, x, n))
+          (MW_ELEMENT *dx, const MW_ELEMENT *dy, const MW_ELEMENT *x, int64_t n), (dx, dy, x, n))
 /* x/2 * (1 + erf(x / sqrt(2))): "gelu" */
-MW_KERNEL(gelu_erf_forward, (uint16_t *y, const uint16_t *x, int64_t n), (y, x, n))
+MW_KERNEL(gelu_erf_forward, (MW_ELEMENT *y, const MW_ELEMENT *x, int64_t n), (y, x, n))
 MW_KERNEL(gelu_erf_backward,
-          (uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n), (dx, dy, x, n))
-MW_KERNEL(relu_forward, (uint16_t *y, const uint16_t *x, int64_t n), (y, x, n))
+          (MW_ELEMENT *dx, const MW_ELEMENT *dy, const MW_ELEMENT *x, int64_t n), (dx, dy, x, n))
+MW_KERNEL(relu_forward, (MW_ELEMENT *y, const MW_ELEMENT *x, int64_t n), (y, x, n))
 MW_KERNEL(relu_backward,
-          (uint16_t *dx, const uint16_t *dy, const uint16_t *x, int64_t n), (dx, dy, x, n))
+          (MW_ELEMENT *dx, const MW_ELEMENT *dy, const MW_ELEMENT *x, int64_t n), (dx, dy, x, n))
 /* y = silu(gate) * up; dgate may be gate and dup may be up. */
 MW_KERNEL(swiglu_forward,
-          (uint16_t *y, const uint16_t *gate, const uint16_t *up, int64_t n), (y, gate, up, n))
+          (MW_ELEMENT *y, const MW_ELEMENT *gate, const MW_ELEMENT *up, int64_t n),
+          (y, gate, up, n))
 MW_KERNEL(swiglu_backward,
-          (uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const uint16_t *gate,
-           const uint16_t *up, int64_t n),
+          (MW_ELEMENT *dgate, MW_ELEMENT *dup, const MW_ELEMENT *dy, const MW_ELEMENT *gate,
+           const MW_ELEMENT *up, int64_t n),
           (dgate, dup, dy, gate, up, n))
 
 /* --- norms over rows of `columns` ------------------------------------------------------------ */
@@ -70,21 +78,21 @@ MW_KERNEL(swiglu_backward,
  * y = (x - mean) * rstd * weight + bias;  y = x * rstd * weight.  dx may be dy.
  * dx_add, if not NULL, [rows, columns], is added to dx (the residual path); it may be dx. */
 MW_KERNEL(layernorm_forward,
-          (uint16_t *y, float *mean, float *rstd, const uint16_t *x, const uint16_t *weight,
-           const uint16_t *bias, int64_t rows, int64_t columns, float eps),
+          (MW_ELEMENT *y, float *mean, float *rstd, const MW_ELEMENT *x, const MW_ELEMENT *weight,
+           const MW_ELEMENT *bias, int64_t rows, int64_t columns, float eps),
           (y, mean, rstd, x, weight, bias, rows, columns, eps))
 MW_KERNEL(layernorm_backward,
-          (uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const uint16_t *x,
-           const uint16_t *weight, const float *mean, const float *rstd, int64_t rows,
+          (MW_ELEMENT *dx, const MW_ELEMENT *dx_add, const MW_ELEMENT *dy, const MW_ELEMENT *x,
+           const MW_ELEMENT *weight, const float *mean, const float *rstd, int64_t rows,
            int64_t columns),
           (dx, dx_add, dy, x, weight, mean, rstd, rows, columns))
 MW_KERNEL(rmsnorm_forward,
-          (uint16_t *y, float *rstd, const uint16_t *x, const uint16_t *weight, int64_t rows,
+          (MW_ELEMENT *y, float *rstd, const MW_ELEMENT *x, const MW_ELEMENT *weight, int64_t rows,
            int64_t columns, float eps),
           (y, rstd, x, weight, rows, columns, eps))
 MW_KERNEL(rmsnorm_backward,
-          (uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy, const uint16_t *x,
-           const uint16_t *weight, const float *rstd, int64_t rows, int64_t columns),
+          (MW_ELEMENT *dx, const MW_ELEMENT *dx_add, const MW_ELEMENT *dy, const MW_ELEMENT *x,
+           const MW_ELEMENT *weight, const float *rstd, int64_t rows, int64_t columns),
           (dx, dx_add, dy, x, weight, rstd, rows, columns))
 
 /* --- sums over rows: gradients of weights and biases ----------------------------------------- */
@@ -92,12 +100,12 @@ MW_KERNEL(rmsnorm_backward,
 MW_KERNEL_SCRATCH(row_sums_scratch_bytes, (int64_t rows, int64_t columns), (rows, columns))
 /* dweight (+)= sum of dy * (x - mean) * rstd; mean is 0 where it is NULL, for rmsnorm. */
 MW_KERNEL(norm_weight_gradient,
-          (struct mw_gradient dweight, const uint16_t *dy, const uint16_t *x, const float *mean,
+          (struct mw_gradient dweight, const MW_ELEMENT *dy, const MW_ELEMENT *x, const float *mean,
            const float *rstd, int64_t rows, int64_t columns, void *scratch),
           (dweight, dy, x, mean, rstd, rows, columns, scratch))
 /* dbias (+)= sum of dy. */
 MW_KERNEL(bias_gradient,
-          (struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64_t rows,
+          (struct mw_gradient dbias, const MW_ELEMENT *dy, int64_t ld_dy, int64_t rows,
            int64_t columns, void *scratch),
           (dbias, dy, ld_dy, rows, columns, scratch))
 
@@ -106,29 +114,29 @@ MW_KERNEL(bias_gradient,
 /* y[t] = weight[tokens[t] - first] where that row is in [0, count); other rows of y stay as they
  * are, so that a table cut in tiles fills y tile by tile. */
 MW_KERNEL(embedding_forward,
-          (uint16_t *y, const uint16_t *weight, const int32_t *tokens, int64_t rows,
+          (MW_ELEMENT *y, const MW_ELEMENT *weight, const int32_t *tokens, int64_t rows,
            int64_t columns, int32_t first, int32_t count),
           (y, weight, tokens, rows, columns, first, count))
 MW_KERNEL_SCRATCH(embedding_scratch_bytes, (int64_t rows), (rows))
 /* dweight[id - first] (+)= the sum of dy[t] over tokens[t] == id, in order of t; rows of no token
  * become 0 unless accumulated. */
 MW_KERNEL(embedding_backward,
-          (struct mw_gradient dweight, const uint16_t *dy, const int32_t *tokens, int64_t rows,
+          (struct mw_gradient dweight, const MW_ELEMENT *dy, const int32_t *tokens, int64_t rows,
            int64_t columns, int32_t first, int32_t count, void *scratch),
           (dweight, dy, tokens, rows, columns, first, count, scratch))
 /* y[b * seq + p] += weight[p] for `batch` sequences, and dweight[p] (+)= their sum over b.
  * dweight has `positions` >= seq rows; those from seq on become 0 unless accumulated. */
 MW_KERNEL(position_forward,
-          (uint16_t *y, const uint16_t *weight, int64_t batch, int64_t seq, int64_t columns),
+          (MW_ELEMENT *y, const MW_ELEMENT *weight, int64_t batch, int64_t seq, int64_t columns),
           (y, weight, batch, seq, columns))
 MW_KERNEL(position_backward,
-          (struct mw_gradient dweight, const uint16_t *dy, int64_t batch, int64_t seq,
+          (struct mw_gradient dweight, const MW_ELEMENT *dy, int64_t batch, int64_t seq,
            int64_t columns, int64_t positions),
           (dweight, dy, batch, seq, columns, positions))
 /* In place, by Hugging Face's convention (element i pairs with i + head_dim / 2): x holds rows of
  * `heads` heads, ld apart; table is mw_rope_table's.  inverse: the backward pass. */
 MW_KERNEL(rope,
-          (uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
+          (MW_ELEMENT *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
            int64_t head_dim, int64_t ld, bool inverse),
           (x, table, batch, seq, heads, head_dim, ld, inverse))
 
@@ -138,13 +146,13 @@ MW_KERNEL_SCRATCH(attention_scratch_bytes, (const struct mw_attention *shape), (
 /* lse [batch, heads, seq] is the log-sum-exp of each row of scaled scores.
  * Backward: dq, dk, dv are laid out as q, k, v; they must not overlap the inputs. */
 MW_KERNEL(attention_forward,
-          (const struct mw_attention *shape, uint16_t *o, float *lse, const uint16_t *q,
-           const uint16_t *k, const uint16_t *v, void *scratch),
+          (const struct mw_attention *shape, MW_ELEMENT *o, float *lse, const MW_ELEMENT *q,
+           const MW_ELEMENT *k, const MW_ELEMENT *v, void *scratch),
           (shape, o, lse, q, k, v, scratch))
 MW_KERNEL(attention_backward,
-          (const struct mw_attention *shape, uint16_t *dq, uint16_t *dk, uint16_t *dv,
-           const uint16_t *d_o, const uint16_t *o, const float *lse, const uint16_t *q,
-           const uint16_t *k, const uint16_t *v, void *scratch),
+          (const struct mw_attention *shape, MW_ELEMENT *dq, MW_ELEMENT *dk, MW_ELEMENT *dv,
+           const MW_ELEMENT *d_o, const MW_ELEMENT *o, const float *lse, const MW_ELEMENT *q,
+           const MW_ELEMENT *k, const MW_ELEMENT *v, void *scratch),
           (shape, dq, dk, dv, d_o, o, lse, q, k, v, scratch))
 
 /* --- loss: mean or sum is up to the scale ---------------------------------------------------- */
@@ -155,7 +163,7 @@ MW_KERNEL(attention_backward,
  * dlogits may be the same memory if rows start at the same addresses.  *loss += the sum of
  * row_loss, in a fixed order: host memory that the device reaches, read when the kernel is done. */
 MW_KERNEL(cross_entropy,
-          (double *loss, double *row_loss, uint16_t *dlogits, int64_t ld_dlogits,
+          (double *loss, double *row_loss, MW_ELEMENT *dlogits, int64_t ld_dlogits,
            const void *logits, bool logits_fp32, int64_t ld_logits, const int32_t *targets,
            int64_t rows, int64_t vocab, float scale),
           (loss, row_loss, dlogits, ld_dlogits, logits, logits_fp32, ld_logits, targets, rows,
@@ -166,7 +174,7 @@ MW_KERNEL(cross_entropy,
 /* w, m, v in place; param (if not NULL) becomes w in 16 bits; grad has 16 bits or is fp32.  One
  * pass: 28 bytes of memory traffic per parameter with gradients of 16 bits. */
 MW_KERNEL_PASS(adamw,
-               (const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+               (const struct mw_adamw *step, float *w, float *m, float *v, MW_ELEMENT *param,
                 const void *grad, bool grad_fp32, int64_t n),
                (step, w, m, v, param, grad, grad_fp32, n))
 /* partial[i] = the sum of squares of elements [i, i + 1) * MW_NORM_BLOCK of grad, in fp64:
@@ -180,3 +188,4 @@ MW_KERNEL_PASS(square_sums,
 #undef MW_KERNEL
 #undef MW_KERNEL_PASS
 #undef MW_KERNEL_SCRATCH
+#undef MW_ELEMENT

@@ -35,15 +35,15 @@ struct mw_kernels {
     bool (*upload)(void *device, void *to, const void *from, int64_t bytes, GError **error);
     void (*clear)(void *device, void *to, int64_t bytes);
     /* Of `rows` rows, ld elements apart in both, the first `columns` elements. */
-    void (*copy_rows)(void *device, uint16_t *to, const uint16_t *from, int64_t rows,
-                      int64_t columns, int64_t ld);
+    void (*copy_rows)(void *device, void *to, const void *from, int64_t rows, int64_t columns,
+                      int64_t ld);
 
     /* --- matrix products --- */
     /* Makes what the product needs, so that running it allocates nothing. */
     bool (*prepare)(void *device, const struct mw_product *product, GError **error);
     /* bias is read only where product->bias.  m, n and k are at least 1. */
-    bool (*multiply)(void *device, const struct mw_product *product, void *c, const uint16_t *a,
-                     const uint16_t *b, const uint16_t *bias, GError **error);
+    bool (*multiply)(void *device, const struct mw_product *product, void *c, const void *a,
+                     const void *b, const void *bias, GError **error);
 
 #define MW_KERNEL(name, parameters, arguments) void (*name)(void *device, MW_BARE parameters);
 #define MW_KERNEL_SCRATCH(name, parameters, arguments)                                             \

@@ -11,7 +11,7 @@ mw_operator_norm_forward(const struct mw_operators *operators, const struct mw_c
 {
     const struct mw_kernels *kernels = operators->kernels;
     int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
-    const uint16_t *weight = compute->params + compute->part->norm_weight_at;
+    const void *weight = mw_operator_param_at(compute, compute->part->norm_weight_at);
     float eps = (float)compute->decoder->norm_epsilon;
     float *mean = operators->token_scratch, *rstd = mean + tokens;
 
@@ -20,8 +20,8 @@ mw_operator_norm_forward(const struct mw_operators *operators, const struct mw_c
                                  eps);
     else
         kernels->layernorm_forward(operators->device, norm->y, mean, rstd, norm->x, weight,
-                                   compute->params + compute->part->norm_bias_at, tokens, hidden,
-                                   eps);
+                                   mw_operator_param_at(compute, compute->part->norm_bias_at),
+                                   tokens, hidden, eps);
 }
 
 static void
@@ -49,7 +49,7 @@ mw_operator_norm_backward(const struct mw_operators *operators, const struct mw_
 {
     const struct mw_kernels *kernels = operators->kernels;
     int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
-    const uint16_t *weight = compute->params + compute->part->norm_weight_at;
+    const void *weight = mw_operator_param_at(compute, compute->part->norm_weight_at);
     float *mean = operators->token_scratch, *rstd = mean + tokens;
 
     mw_operator_norm_forward(operators, compute, norm);
@@ -98,7 +98,7 @@ norm_backward(const struct mw_operators *operators, const struct mw_compute *com
 /* --- attention ------------------------------------------------------------------------------- */
 
 static void
-rotate(const struct mw_operators *operators, const struct mw_compute *compute, uint16_t *qkv,
+rotate(const struct mw_operators *operators, const struct mw_compute *compute, void *qkv,
        bool inverse)
 {
     const struct mw_decoder *decoder = compute->decoder;
@@ -147,10 +147,11 @@ attention_forward(const struct mw_operators *operators, const struct mw_compute 
 {
     struct mw_attention shape = shape_of(compute);
     const struct mw_layer_room *layer = compute->layer;
-    const uint16_t *k = layer->qkv + mw_decoder_q(compute->decoder);
+    int64_t q = mw_decoder_q(compute->decoder), kv = mw_decoder_kv(compute->decoder);
 
     operators->kernels->attention_forward(operators->device, &shape, layer->o, layer->lse,
-                                          layer->qkv, k, k + mw_decoder_kv(compute->decoder),
+                                          layer->qkv, mw_operator_read_at(compute, layer->qkv, q),
+                                          mw_operator_read_at(compute, layer->qkv, q + kv),
                                           operators->scratch);
 }
 
@@ -160,24 +161,27 @@ attention_backward(const struct mw_operators *operators, const struct mw_compute
     struct mw_attention shape = shape_of(compute);
     const struct mw_layer_room *layer = compute->layer;
     int64_t q = mw_decoder_q(compute->decoder), kv = mw_decoder_kv(compute->decoder);
-    uint16_t *dqkv = compute->room->wide;
+    void *dqkv = compute->room->wide;
 
-    operators->kernels->attention_backward(operators->device, &shape, dqkv, dqkv + q, dqkv + q + kv,
-                                           compute->room->branch, layer->o, layer->lse, layer->qkv,
-                                           layer->qkv + q, layer->qkv + q + kv, operators->scratch);
+    operators->kernels->attention_backward(
+        operators->device, &shape, dqkv, mw_operator_at(compute, dqkv, q),
+        mw_operator_at(compute, dqkv, q + kv), compute->room->branch, layer->o, layer->lse,
+        layer->qkv, mw_operator_read_at(compute, layer->qkv, q),
+        mw_operator_read_at(compute, layer->qkv, q + kv), operators->scratch);
 }
 
 /* --- residual stream ------------------------------------------------------------------------- */
 
 /* The part's columns of what the product is added to. */
 static void
-copy_columns(const struct mw_operators *operators, const struct mw_compute *compute, uint16_t *to,
-             const uint16_t *from)
+copy_columns(const struct mw_operators *operators, const struct mw_compute *compute, void *to,
+             const void *from)
 {
     int64_t first = compute->part->matrix.first_row, count = compute->part->matrix.rows;
 
     if (count)
-        operators->kernels->copy_rows(operators->device, to + first, from + first,
+        operators->kernels->copy_rows(operators->device, mw_operator_at(compute, to, first),
+                                      mw_operator_read_at(compute, from, first),
                                       mw_operator_tokens(compute), count, compute->decoder->hidden);
 }
 
@@ -203,7 +207,8 @@ act_forward(const struct mw_operators *operators, const struct mw_compute *compu
     int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
 
     if (mw_decoder_gated(compute->decoder))
-        kernels->swiglu_forward(operators->device, layer->act, layer->up, layer->up + n, n);
+        kernels->swiglu_forward(operators->device, layer->act, layer->up,
+                                mw_operator_read_at(compute, layer->up, n), n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_TANH)
         kernels->gelu_forward(operators->device, layer->act, layer->up, n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_ERF)
@@ -216,11 +221,12 @@ static void
 act_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     const struct mw_kernels *kernels = operators->kernels;
-    uint16_t *wide = compute->room->wide, *up = compute->layer->up;
+    void *wide = compute->room->wide, *up = compute->layer->up;
     int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
 
     if (mw_decoder_gated(compute->decoder))
-        kernels->swiglu_backward(operators->device, up, up + n, wide, up, up + n, n);
+        kernels->swiglu_backward(operators->device, up, mw_operator_at(compute, up, n), wide, up,
+                                 mw_operator_read_at(compute, up, n), n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_TANH)
         kernels->gelu_backward(operators->device, wide, wide, up, n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_ERF)

@@ -4,10 +4,10 @@
 /* y[tokens, all rows] = x[tokens, in] W^T.  `dy` is its gradient, shaped like y. */
 struct linear {
     int64_t tokens, in, out; /* out: from one row of y to the next */
-    const uint16_t *x;
-    uint16_t *y;
-    const uint16_t *dy;
-    uint16_t *dx;
+    const void *x;
+    void *y;
+    const void *dy;
+    void *dx;
     bool residual; /* y holds what the product is added to */
     int64_t twin;  /* with a gate: from its y to up's, else 0 */
 };
@@ -20,11 +20,11 @@ logits(const struct mw_compute *c)
     return (struct linear){
         .tokens = c->tokens,
         .in = c->decoder->hidden,
-        .out = mw_logits_stride(c->decoder),
-        .x = c->room->final + at,
+        .out = mw_logits_stride(c->decoder, c->dtype),
+        .x = mw_operator_read_at(c, c->room->final, at),
         .y = c->logits,
         .dy = c->logits,
-        .dx = c->room->branch + at,
+        .dx = mw_operator_at(c, c->room->branch, at),
     };
 }
 
@@ -95,10 +95,10 @@ forward_product(const struct mw_compute *c, const struct linear *l, int64_t twin
                     .b_transposed = true,
                     .bias = bias,
                     .accumulate = l->residual},
-        .c = l->y + matrix->first_row + twin * l->twin,
+        .c = mw_operator_at(c, l->y, matrix->first_row + twin * l->twin),
         .a = l->x,
-        .b = c->params + at,
-        .bias = bias ? c->params + matrix->bias_at + twin * matrix->rows : NULL,
+        .b = mw_operator_param_at(c, at),
+        .bias = bias ? mw_operator_param_at(c, matrix->bias_at + twin * matrix->rows) : NULL,
     };
 }
 
@@ -115,8 +115,8 @@ input_gradient(const struct mw_compute *c, const struct linear *l, int64_t twin)
                     .ld_a = l->out,
                     .accumulate = twin || !mw_operator_has_last_rows(matrix)},
         .c = l->dx,
-        .a = l->dy + matrix->first_row + twin * l->twin,
-        .b = c->params + matrix->at + twin * matrix->rows * l->in,
+        .a = mw_operator_read_at(c, l->dy, matrix->first_row + twin * l->twin),
+        .b = mw_operator_param_at(c, matrix->at + twin * matrix->rows * l->in),
     };
 }
 
@@ -135,7 +135,7 @@ weight_gradient(const struct mw_compute *c, const struct linear *l, int64_t twin
                     .a_transposed = true,
                     .accumulate = to.accumulate},
         .c = to.data,
-        .a = l->dy + matrix->first_row + twin * l->twin,
+        .a = mw_operator_read_at(c, l->dy, matrix->first_row + twin * l->twin),
         .b = l->x,
     };
 }
@@ -172,6 +172,6 @@ mw_operator_bias(const struct mw_operators *operators, const struct mw_compute *
         operators->kernels->bias_gradient(
             operators->device,
             mw_operator_gradient_at(compute, matrix->bias_at + twin * matrix->rows),
-            linear.dy + matrix->first_row + twin * linear.twin, linear.out, linear.tokens,
-            matrix->rows, operators->scratch);
+            mw_operator_read_at(compute, linear.dy, matrix->first_row + twin * linear.twin),
+            linear.out, linear.tokens, matrix->rows, operators->scratch);
 }

@@ -1,9 +1,9 @@
 /* The room of activations: what lies where. */
 #include "exec/operators/compute.h"
 
-#define CACHE_LINE_ELEMENTS 32
-/* planner/sizing counts 6 bytes per logit: three elements of 16 bits. */
-#define LOGIT_ELEMENTS 3
+#define CACHE_LINE_BYTES 64
+/* What planner/sizing counts of a logit beside the element itself. */
+#define LOGIT_SUM_BYTES 4
 
 static int64_t
 larger(int64_t a, int64_t b)
@@ -57,31 +57,38 @@ sum_bytes(const struct mw_decoder *decoder, int64_t tokens)
 }
 
 struct mw_room_layout
-mw_room_layout(const struct mw_decoder *decoder, int64_t sequences, int64_t seq, int64_t layers)
+mw_room_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int64_t sequences,
+               int64_t seq, int64_t layers)
 {
-    int64_t tokens = sequences * seq;
-    int64_t layer = sum_bytes(decoder, tokens) + 2 * layer_elements(decoder, tokens);
+    int64_t tokens = sequences * seq, element = mw_compute_element_bytes(dtype);
+    int64_t layer = sum_bytes(decoder, tokens) + element * layer_elements(decoder, tokens);
 
     return (struct mw_room_layout){
-        .bytes = layers * layer + 2 * shared_elements(decoder, tokens),
+        .bytes = layers * layer + element * shared_elements(decoder, tokens),
         .layer_bytes = layer,
         .layers = layers,
+        .element_bytes = element,
     };
 }
 
-static uint16_t *
+static char *
 behind_sums(const struct mw_decoder *decoder, int64_t tokens, const struct mw_room_layout *layout,
             void *base)
 {
-    return (uint16_t *)((char *)base + layout->layers * sum_bytes(decoder, tokens));
+    return (char *)base + layout->layers * sum_bytes(decoder, tokens);
 }
 
-static uint16_t *
-take(uint16_t **at, int64_t elements)
-{
-    uint16_t *taken = *at;
+struct taker {
+    char *at;
+    int64_t element_bytes;
+};
 
-    *at += elements;
+static void *
+take(struct taker *from, int64_t elements)
+{
+    char *taken = from->at;
+
+    from->at += elements * from->element_bytes;
     return taken;
 }
 
@@ -90,19 +97,19 @@ mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
               const struct mw_room_layout *layout, void *base, int64_t layer)
 {
     int64_t tokens = sequences * seq, one = tokens * decoder->hidden;
-    uint16_t *at = behind_sums(decoder, tokens, layout, base) + shared_elements(decoder, tokens) +
-                   layer * layer_elements(decoder, tokens);
+    struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
     struct mw_layer_room room;
 
+    take(&from, shared_elements(decoder, tokens) + layer * layer_elements(decoder, tokens));
     room.lse = (float *)base + layer * tokens * decoder->heads;
-    room.x = take(&at, one);
-    room.n1 = take(&at, one);
-    room.qkv = take(&at, tokens * qkv_width(decoder));
-    room.o = take(&at, tokens * mw_decoder_q(decoder));
-    room.x2 = take(&at, one);
-    room.n2 = take(&at, one);
-    room.up = take(&at, tokens * up_width(decoder));
-    room.act = take(&at, tokens * decoder->ffn);
+    room.x = take(&from, one);
+    room.n1 = take(&from, one);
+    room.qkv = take(&from, tokens * qkv_width(decoder));
+    room.o = take(&from, tokens * mw_decoder_q(decoder));
+    room.x2 = take(&from, one);
+    room.n2 = take(&from, one);
+    room.up = take(&from, tokens * up_width(decoder));
+    room.act = take(&from, tokens * decoder->ffn);
     return room;
 }
 
@@ -111,22 +118,22 @@ mw_room_shared(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
                const struct mw_room_layout *layout, void *base)
 {
     int64_t tokens = sequences * seq;
-    uint16_t *at = behind_sums(decoder, tokens, layout, base);
+    struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
     struct mw_shared_room room = {.wide_elements = tokens * wide_width(decoder)};
 
-    room.wide = take(&at, room.wide_elements);
-    room.branch = take(&at, tokens * branch_width(decoder));
-    room.gradient = take(&at, tokens * decoder->hidden);
+    room.wide = take(&from, room.wide_elements);
+    room.branch = take(&from, tokens * branch_width(decoder));
+    room.gradient = take(&from, tokens * decoder->hidden);
     room.final = room.gradient;
     room.hidden = room.wide;
     return room;
 }
 
 int64_t
-mw_logits_stride(const struct mw_decoder *decoder)
+mw_logits_stride(const struct mw_decoder *decoder, enum mw_dtype dtype)
 {
-    int64_t whole =
-        (decoder->vocab + CACHE_LINE_ELEMENTS - 1) / CACHE_LINE_ELEMENTS * CACHE_LINE_ELEMENTS;
+    int64_t element = mw_compute_element_bytes(dtype), line = CACHE_LINE_BYTES / element;
+    int64_t whole = (decoder->vocab + line - 1) / line * line;
 
-    return whole <= LOGIT_ELEMENTS * decoder->vocab ? whole : decoder->vocab;
+    return whole <= (element + LOGIT_SUM_BYTES) / element * decoder->vocab ? whole : decoder->vocab;
 }

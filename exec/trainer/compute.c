@@ -37,7 +37,7 @@ has_layer(const struct mw_trainer *trainer, int32_t layer)
            trainer->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + MW_OPERATOR_QKV] != MW_NONE;
 }
 
-static uint16_t *
+static void *
 output_of(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     int64_t interval = trainer->plan->shape.checkpoint_interval;
@@ -102,7 +102,7 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
 
 /* The first op of a group keeps the layer's input, or brings it back. */
 static bool
-checkpoint(struct mw_trainer *trainer, const struct mw_op *op, uint16_t *x, GError **error)
+checkpoint(struct mw_trainer *trainer, const struct mw_op *op, void *x, GError **error)
 {
     const struct mw_places *places = &trainer->places;
     uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
@@ -125,6 +125,7 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .decoder = &trainer->plan->shape.decoder,
         .operator_ = trainer->plan->works[op->work].operator_,
         .backward = op->phase == MW_PHASE_BACKWARD,
+        .dtype = trainer->plan->shape.dtype,
         .sequences = trainer->plan->shape.sequences,
         .seq = trainer->plan->shape.seq,
         .loss = trainer->loss,

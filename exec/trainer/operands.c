@@ -206,9 +206,10 @@ wrong_compute(const struct look *look)
     if (kept != MW_NONE &&
         !has_room(look, kept, 0, element * look->trainer->tokens * decoder->hidden))
         return "has no room for its checkpoint";
-    if (logits &&
-        (scores == MW_NONE ||
-         !has_room(look, scores, 0, element * chunk_tokens(look) * mw_logits_stride(decoder))))
+    if (logits && (scores == MW_NONE ||
+                   !has_room(look, scores, 0,
+                             element * chunk_tokens(look) *
+                                 mw_logits_stride(decoder, look->trainer->plan->shape.dtype))))
         return "has no room for its logits";
     if (!has_room_to_hop(look, MW_ROLE_RECEIVED) || !has_room_to_hop(look, MW_ROLE_SENT))
         return "has no room for what stages send";

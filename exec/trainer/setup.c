@@ -108,8 +108,9 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
     trainer->layers_kept = interval ? MIN(interval, layers) : layers;
     trainer->sets = interval ? 1 : o->plan->programs[0].in_flight;
     bytes /= trainer->sets;
-    struct mw_room_layout layout = mw_room_layout(&o->plan->shape.decoder, o->plan->shape.sequences,
-                                                  o->plan->shape.seq, trainer->layers_kept);
+    struct mw_room_layout layout =
+        mw_room_layout(&o->plan->shape.decoder, o->plan->shape.dtype, o->plan->shape.sequences,
+                       o->plan->shape.seq, trainer->layers_kept);
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT

@@ -113,6 +113,7 @@ cpu()
 
 extern "C" {
 
+#define MW_ELEMENT uint16_t
 #define MW_KERNEL(name, parameters, arguments)                                                     \
     int MW_CUDA(name)(void *stream, MW_BARE parameters)                                            \
     {                                                                                              \

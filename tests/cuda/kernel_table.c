@@ -137,8 +137,9 @@ attention_out(const struct mw_attention *s)
 
 /* --- the tables ------------------------------------------------------------------------------ */
 
+#define MW_ELEMENT uint16_t
 #define MW_KERNEL(name, parameters, arguments)                                                     \
-    static void name parameters                                                                    \
+    static void mirrored_##name parameters                                                         \
     {                                                                                              \
         struct mw_mirrors mirrors;                                                                 \
                                                                                                    \
@@ -151,6 +152,15 @@ attention_out(const struct mw_attention *s)
     {                                                                                              \
         return mw_test_cuda_launches()->name arguments;                                            \
     }
+#include "exec/operators/kernel_list.h"
+
+/* As the cores' tables have them, which know of no type. */
+#define MW_KERNEL(name, parameters, arguments)                                                     \
+    static void name parameters                                                                    \
+    {                                                                                              \
+        mirrored_##name arguments;                                                                 \
+    }
+#define MW_KERNEL_PASS MW_KERNEL
 #include "exec/operators/kernel_list.h"
 
 const struct mw_cpu_kernels mw_test_cuda_bf16 = {

@@ -44,9 +44,11 @@ mw_store_left(mw_left *out, mw_native v)
 #if MW_DEEP == 2
     __m256bh half = _mm512_cvtneps_pbh((__m512)v);
     memcpy(out, &half, sizeof half);
+#elif defined(MW_ELEMENT_FP32)
+    mw_native_store(out, v);
 #elif defined(MW_HALF_FP16)
     mw_native_u16 half = mw_native_narrow(v);
-    uint16_t lane[MW_WIDTH];
+    mw_element lane[MW_WIDTH];
     memcpy(lane, &half, sizeof half);
     mw_native_store(out, mw_native_load_half(lane));
 #else
@@ -56,13 +58,13 @@ mw_store_left(mw_left *out, mw_native v)
 
 /* n elements, at most MW_LANES. */
 MW_INLINE struct mw_lanes
-mw_take(const uint16_t *x, int64_t n)
+mw_take(const mw_element *x, int64_t n)
 {
     return n >= MW_LANES ? mw_lanes_load_half(x) : mw_lanes_load_half_some(x, n);
 }
 
 MW_INLINE void
-mw_put(uint16_t *x, struct mw_lanes v, int64_t n)
+mw_put(mw_element *x, struct mw_lanes v, int64_t n)
 {
     if (n >= MW_LANES)
         mw_lanes_store_half(x, v);
@@ -78,7 +80,7 @@ struct mw_rows {
 #define MW_ROWS_ROOM(n) (MW_DEEP == 1 ? (n) : 1)
 
 MW_INLINE struct mw_rows
-mw_rows_of(mw_left *room, int64_t ld, const uint16_t *x, int64_t ld_x, int64_t rows, int64_t k)
+mw_rows_of(mw_left *room, int64_t ld, const mw_element *x, int64_t ld_x, int64_t rows, int64_t k)
 {
 #if MW_DEEP == 2
     (void)room, (void)ld, (void)rows, (void)k;

@@ -40,14 +40,14 @@ struct head {
     struct work *work;
     float *dk, *dv;    /* [key][padded dim] */
     mw_left *k_turned; /* [dim][padded keys] */
-    const uint16_t *k, *v;
+    const mw_element *k, *v;
     int64_t dim, keys;
 };
 
 /* A block of at most BLOCK_Q queries of one head. */
 struct queries {
-    const uint16_t *q, *o, *d_o;
-    uint16_t *dq;
+    const mw_element *q, *o, *d_o;
+    mw_element *dq;
     const float *lse;
     int64_t first, n, padded;
 };
@@ -105,7 +105,7 @@ turn_keys(const struct mw_attention *s, const struct head *head)
 
 /* delta = the sum of do * o over a row: the term that softmax's gradient subtracts. */
 static float
-row_delta(const uint16_t *d_o, const uint16_t *o, int64_t n)
+row_delta(const mw_element *d_o, const mw_element *o, int64_t n)
 {
     struct mw_lanes sum = {0};
     for (int64_t c = 0; c < n; c += MW_LANES) {
@@ -117,7 +117,7 @@ row_delta(const uint16_t *d_o, const uint16_t *o, int64_t n)
 }
 
 static void
-pack_padded_rows(mw_right *out, const uint16_t *x, int64_t ld, int64_t rows, int64_t padded,
+pack_padded_rows(mw_right *out, const mw_element *x, int64_t ld, int64_t rows, int64_t padded,
                  int64_t columns)
 {
     mw_pack_rows(out, ROWS_PANEL, x, ld, rows, columns);
@@ -209,7 +209,7 @@ put_queries(const struct mw_attention *s, const struct work *w, const struct que
 }
 
 static void
-put_sums(uint16_t *out, int64_t ld, const float *sums, int64_t dim, int64_t rows, int64_t columns)
+put_sums(mw_element *out, int64_t ld, const float *sums, int64_t dim, int64_t rows, int64_t columns)
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c += MW_LANES)
@@ -226,8 +226,8 @@ visit_queries(const struct mw_attention *s, const struct head *head, const struc
 }
 
 struct pointers {
-    uint16_t *dq, *dk, *dv;
-    const uint16_t *d_o, *o, *q, *k, *v;
+    mw_element *dq, *dk, *dv;
+    const mw_element *d_o, *o, *q, *k, *v;
     const float *lse;
     void *scratch;
 };
@@ -266,9 +266,10 @@ differentiate_head(const struct mw_attention *s, const struct pointers *x, int64
 }
 
 void
-MW_CPU(attention_backward)(const struct mw_attention *shape, uint16_t *dq, uint16_t *dk,
-                           uint16_t *dv, const uint16_t *d_o, const uint16_t *o, const float *lse,
-                           const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+MW_CPU(attention_backward)(const struct mw_attention *shape, mw_element *dq, mw_element *dk,
+                           mw_element *dv, const mw_element *d_o, const mw_element *o,
+                           const float *lse, const mw_element *q, const mw_element *k,
+                           const mw_element *v, void *scratch)
 {
     const struct pointers x = {dq, dk, dv, d_o, o, q, k, v, lse, scratch};
 #pragma omp parallel for schedule(dynamic)

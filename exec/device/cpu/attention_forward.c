@@ -34,8 +34,8 @@ struct packed {
 
 /* A block of at most BLOCK_Q queries of one head. */
 struct queries {
-    const uint16_t *q;
-    uint16_t *o;
+    const mw_element *q;
+    mw_element *o;
     float *lse;
     int64_t first, n;
 };
@@ -186,8 +186,8 @@ MW_CPU(attention_forward_bytes)(const struct mw_attention *shape, int threads)
 
 /* Queries [first, first + CHUNK) of sequence b and head g of k and v. */
 static void
-attend_chunk(const struct mw_attention *s, uint16_t *o, float *lse, const uint16_t *q,
-             const uint16_t *k, const uint16_t *v, int64_t b, int64_t g, int64_t first,
+attend_chunk(const struct mw_attention *s, mw_element *o, float *lse, const mw_element *q,
+             const mw_element *k, const mw_element *v, int64_t b, int64_t g, int64_t first,
              void *scratch)
 {
     struct packed p = lay_out(s, scratch);
@@ -209,8 +209,9 @@ attend_chunk(const struct mw_attention *s, uint16_t *o, float *lse, const uint16
 }
 
 void
-MW_CPU(attention_forward)(const struct mw_attention *shape, uint16_t *o, float *lse,
-                          const uint16_t *q, const uint16_t *k, const uint16_t *v, void *scratch)
+MW_CPU(attention_forward)(const struct mw_attention *shape, mw_element *o, float *lse,
+                          const mw_element *q, const mw_element *k, const mw_element *v,
+                          void *scratch)
 {
     const struct mw_attention *s = shape;
     int64_t chunks = (s->seq + CHUNK - 1) / CHUNK, pairs = s->batch * s->kv_heads;

@@ -80,7 +80,7 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 }
 
 static bool
-accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, GError **error)
+accumulate(void *backend, float *sum, const void *x, int64_t n, bool first, GError **error)
 {
     const struct mw_cpu_kernels *kernels = enter(backend)->kernels;
 
@@ -102,7 +102,7 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     (void)error;
@@ -111,7 +111,7 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 }
 
 static bool
-narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
 {
     (void)error;
     enter(backend)->kernels->narrow(out, x, n);
@@ -148,7 +148,7 @@ describe(int index, struct mw_backend_device *device, GError **error)
 
 const struct mw_backend mw_backend_cpu = {
     .name = "cpu",
-    .dtypes = 1 << MW_DTYPE_BF16 | 1 << MW_DTYPE_FP16,
+    .dtypes = 1 << MW_DTYPE_BF16 | 1 << MW_DTYPE_FP16 | 1 << MW_DTYPE_FP32,
     .devices = devices,
     .describe = describe,
     .open = open_cpu,

@@ -101,13 +101,15 @@ clear(void *device, void *to, int64_t bytes)
 }
 
 static void
-copy_rows(void *device, uint16_t *to, const uint16_t *from, int64_t rows, int64_t columns,
-          int64_t ld)
+copy_rows(void *device, void *to, const void *from, int64_t rows, int64_t columns, int64_t ld)
 {
-    (void)device;
+    const struct mw_cpu_device *cpu = device;
+    int64_t element = mw_dtype_element_bytes((int)cpu->kernels->dtype);
+
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++)
-        memcpy(to + r * ld, from + r * ld, (size_t)columns * sizeof *to);
+        memcpy((char *)to + r * ld * element, (const char *)from + r * ld * element,
+               (size_t)(columns * element));
 }
 
 /* --- matrix products ------------------------------------------------------------------------- */
@@ -129,8 +131,8 @@ prepare(void *device, const struct mw_product *product, GError **error)
 }
 
 static bool
-multiply(void *device, const struct mw_product *product, void *c, const uint16_t *a,
-         const uint16_t *b, const uint16_t *bias, GError **error)
+multiply(void *device, const struct mw_product *product, void *c, const void *a, const void *b,
+         const void *bias, GError **error)
 {
     struct mw_cpu_device *cpu = device;
 

@@ -29,7 +29,7 @@ chunk_length(int64_t start, int64_t n)
         return x;                                                                                  \
     }                                                                                              \
                                                                                                    \
-    static void name##_chunk(uint16_t *y, const uint16_t *x, int64_t n)                            \
+    static void name##_chunk(mw_element *y, const mw_element *x, int64_t n)                        \
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
@@ -39,7 +39,7 @@ chunk_length(int64_t start, int64_t n)
                                       n - i);                                                      \
     }                                                                                              \
                                                                                                    \
-    void MW_CPU(name)(uint16_t * y, const uint16_t *x, int64_t n)                                  \
+    void MW_CPU(name)(mw_element * y, const mw_element *x, int64_t n)                              \
     {                                                                                              \
         _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < n; i += CHUNK)        \
             name##_chunk(y + i, x + i, chunk_length(i, n));                                        \
@@ -53,8 +53,8 @@ chunk_length(int64_t start, int64_t n)
         return a;                                                                                  \
     }                                                                                              \
                                                                                                    \
-    MW_INLINE void name##_chunk(uint16_t *y, const uint16_t *a, const uint16_t *b, int64_t n,      \
-                                bool streams)                                                      \
+    MW_INLINE void name##_chunk(mw_element *y, const mw_element *a, const mw_element *b,           \
+                                int64_t n, bool streams)                                           \
     {                                                                                              \
         int64_t i = 0;                                                                             \
         for (; i + MW_LANES <= n; i += MW_LANES)                                                   \
@@ -68,7 +68,7 @@ chunk_length(int64_t start, int64_t n)
                                       n - i);                                                      \
     }                                                                                              \
                                                                                                    \
-    void MW_CPU(name)(uint16_t * y, const uint16_t *a, const uint16_t *b, int64_t n)               \
+    void MW_CPU(name)(mw_element * y, const mw_element *a, const mw_element *b, int64_t n)         \
     {                                                                                              \
         bool streams = y != a && y != b && mw_cpu_streams(y, n * (int64_t)sizeof *y);              \
         _Pragma("omp parallel")                                                                    \
@@ -84,6 +84,18 @@ chunk_length(int64_t start, int64_t n)
         }                                                                                          \
     }
 
+#if defined(MW_ELEMENT_FP32)
+
+#define ACTIVATION(name, f, f_slope)                                                               \
+    MW_INLINE mw_native name##_back(mw_native dy, mw_native x)                                     \
+    {                                                                                              \
+        return dy * f_slope(x);                                                                    \
+    }                                                                                              \
+    UNARY(name##_forward, f)                                                                       \
+    BINARY(name##_backward, name##_back)
+
+#else
+
 /* A function of one half has 65,536 values.  Where registers have sixteen lanes, the values are
  * computed as quickly as they are looked up.  Elsewhere they come from a table, which the same
  * vectors fill when it is first needed; the values that activations take lie in a few kilobytes of
@@ -92,7 +104,7 @@ chunk_length(int64_t start, int64_t n)
 
 struct activation {
     pthread_once_t once;
-    uint16_t value[HALF_VALUES];
+    mw_element value[HALF_VALUES];
     float slope[HALF_VALUES];
 };
 
@@ -100,7 +112,7 @@ MW_INLINE void
 fill_activation(struct activation *a, mw_native f(mw_native), mw_native slope(mw_native))
 {
     for (int x = 0; x < HALF_VALUES; x += MW_LANES) {
-        uint16_t half[MW_LANES];
+        mw_element half[MW_LANES];
         struct mw_lanes value, d;
         for (int i = 0; i < MW_LANES; i++)
             half[i] = (uint16_t)(x + i);
@@ -115,12 +127,12 @@ fill_activation(struct activation *a, mw_native f(mw_native), mw_native slope(mw
 }
 
 static void
-look_up_values(uint16_t *y, const uint16_t *x, const struct activation *a, int64_t n)
+look_up_values(mw_element *y, const mw_element *x, const struct activation *a, int64_t n)
 {
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
-        uint16_t four[4] = {a->value[x[i]], a->value[x[i + 1]], a->value[x[i + 2]],
-                            a->value[x[i + 3]]};
+        mw_element four[4] = {a->value[x[i]], a->value[x[i + 1]], a->value[x[i + 2]],
+                              a->value[x[i + 3]]};
         memcpy(y + i, four, sizeof four);
     }
     for (; i < n; i++)
@@ -129,8 +141,8 @@ look_up_values(uint16_t *y, const uint16_t *x, const struct activation *a, int64
 
 /* In two steps: a vector load right after stores of four elements would have to wait for them. */
 static void
-look_up_slopes(uint16_t *dx, const uint16_t *dy, const uint16_t *x, const struct activation *a,
-               int64_t n)
+look_up_slopes(mw_element *dx, const mw_element *dy, const mw_element *x,
+               const struct activation *a, int64_t n)
 {
     float slope[CHUNK] __attribute__((aligned(64)));
     for (int64_t i = 0; i < n; i++)
@@ -159,19 +171,22 @@ look_up_slopes(uint16_t *dx, const uint16_t *dy, const uint16_t *x, const struct
         fill_activation(&name##_table, f, f_slope);                                                \
     }                                                                                              \
                                                                                                    \
-    void MW_CPU(name##_forward)(uint16_t * y, const uint16_t *x, int64_t n)                        \
+    void MW_CPU(name##_forward)(mw_element * y, const mw_element *x, int64_t n)                    \
     {                                                                                              \
         pthread_once(&name##_table.once, name##_fill);                                             \
         _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < n; i += CHUNK)        \
             look_up_values(y + i, x + i, &name##_table, chunk_length(i, n));                       \
     }                                                                                              \
                                                                                                    \
-    void MW_CPU(name##_backward)(uint16_t * dx, const uint16_t *dy, const uint16_t *x, int64_t n)  \
+    void MW_CPU(name##_backward)(mw_element * dx, const mw_element *dy, const mw_element *x,       \
+                                 int64_t n)                                                        \
     {                                                                                              \
         pthread_once(&name##_table.once, name##_fill);                                             \
         _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < n; i += CHUNK)        \
             look_up_slopes(dx + i, dy + i, x + i, &name##_table, chunk_length(i, n));              \
     }
+
+#endif
 
 MW_INLINE mw_native
 gelu_tanh(mw_native x)
@@ -249,8 +264,8 @@ swiglu_slopes_lanes(struct mw_lanes *dgate, struct mw_lanes *dup, struct mw_lane
 }
 
 static void
-swiglu_backward_chunk(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const uint16_t *gate,
-                      const uint16_t *up, int64_t n)
+swiglu_backward_chunk(mw_element *dgate, mw_element *dup, const mw_element *dy,
+                      const mw_element *gate, const mw_element *up, int64_t n)
 {
     struct mw_lanes dg, du;
     int64_t i = 0;
@@ -270,8 +285,8 @@ swiglu_backward_chunk(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const 
 }
 
 void
-MW_CPU(swiglu_backward)(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, const uint16_t *gate,
-                        const uint16_t *up, int64_t n)
+MW_CPU(swiglu_backward)(mw_element *dgate, mw_element *dup, const mw_element *dy,
+                        const mw_element *gate, const mw_element *up, int64_t n)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i += CHUNK)
@@ -279,7 +294,7 @@ MW_CPU(swiglu_backward)(uint16_t *dgate, uint16_t *dup, const uint16_t *dy, cons
 }
 
 MW_INLINE void
-widen_chunk(float *out, const uint16_t *x, int64_t n, bool streams)
+widen_chunk(float *out, const mw_element *x, int64_t n, bool streams)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
@@ -292,7 +307,7 @@ widen_chunk(float *out, const uint16_t *x, int64_t n, bool streams)
 }
 
 void
-MW_CPU(widen)(float *out, const uint16_t *x, int64_t n)
+MW_CPU(widen)(float *out, const mw_element *x, int64_t n)
 {
     bool streams = mw_cpu_streams(out, n * (int64_t)sizeof *out);
 #pragma omp parallel
@@ -308,7 +323,7 @@ MW_CPU(widen)(float *out, const uint16_t *x, int64_t n)
 }
 
 MW_INLINE void
-narrow_chunk(uint16_t *out, const float *x, int64_t n, bool streams)
+narrow_chunk(mw_element *out, const float *x, int64_t n, bool streams)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
@@ -321,7 +336,7 @@ narrow_chunk(uint16_t *out, const float *x, int64_t n, bool streams)
 }
 
 void
-MW_CPU(narrow)(uint16_t *out, const float *x, int64_t n)
+MW_CPU(narrow)(mw_element *out, const float *x, int64_t n)
 {
     bool streams = mw_cpu_streams(out, n * (int64_t)sizeof *out);
 #pragma omp parallel
@@ -337,7 +352,7 @@ MW_CPU(narrow)(uint16_t *out, const float *x, int64_t n)
 }
 
 static void
-accumulate_chunk(float *total, const uint16_t *x, int64_t n)
+accumulate_chunk(float *total, const mw_element *x, int64_t n)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= n; i += MW_LANES)
@@ -351,7 +366,7 @@ accumulate_chunk(float *total, const uint16_t *x, int64_t n)
 }
 
 void
-MW_CPU(accumulate)(float *total, const uint16_t *x, int64_t n)
+MW_CPU(accumulate)(float *total, const mw_element *x, int64_t n)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i += CHUNK)

@@ -4,8 +4,8 @@
 #include "exec/device/cpu/pairs.h"
 
 void
-MW_CPU(embedding_forward)(uint16_t *y, const uint16_t *weight, const int32_t *tokens, int64_t rows,
-                          int64_t columns, int32_t first, int32_t count)
+MW_CPU(embedding_forward)(mw_element *y, const mw_element *weight, const int32_t *tokens,
+                          int64_t rows, int64_t columns, int32_t first, int32_t count)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++) {
@@ -60,14 +60,14 @@ order_tokens(uint64_t *order, const int32_t *tokens, int64_t rows, int32_t first
 
 /* n elements of a row of dy: sixteen, or the last ones. */
 MW_INLINE struct mw_lanes
-row_lanes(const uint16_t *row, int64_t n)
+row_lanes(const mw_element *row, int64_t n)
 {
     return n == MW_LANES ? mw_lanes_load_half(row) : mw_lanes_load_half_some(row, n);
 }
 
 /* Adds up n rows of dy, whose numbers are in the lower halves of the keys, in their order. */
 MW_INLINE struct mw_lanes
-sum_tokens(const uint16_t *dy, int64_t columns, const uint64_t *order, int64_t n, int64_t lanes)
+sum_tokens(const mw_element *dy, int64_t columns, const uint64_t *order, int64_t n, int64_t lanes)
 {
     struct mw_lanes sum = mw_lanes_splat(0.0f);
     for (int64_t i = 0; i < n; i++)
@@ -77,7 +77,7 @@ sum_tokens(const uint16_t *dy, int64_t columns, const uint64_t *order, int64_t n
 
 /* The gradient of one token: n keys of the same id. */
 static void
-put_token(struct mw_gradient dweight, const uint16_t *dy, int64_t columns, const uint64_t *order,
+put_token(struct mw_gradient dweight, const mw_element *dy, int64_t columns, const uint64_t *order,
           int64_t n)
 {
     int64_t at = (int64_t)(order[0] >> 32) * columns, c = 0;
@@ -91,7 +91,7 @@ put_token(struct mw_gradient dweight, const uint16_t *dy, int64_t columns, const
 static void
 clear(struct mw_gradient g, int64_t first, int64_t n)
 {
-    size_t element_bytes = g.fp32 ? sizeof(float) : sizeof(uint16_t);
+    size_t element_bytes = g.fp32 ? sizeof(float) : sizeof(mw_element);
     memset((char *)g.data + (size_t)first * element_bytes, 0, (size_t)n * element_bytes);
 }
 
@@ -104,7 +104,7 @@ MW_CPU(embedding_scratch_bytes)(int64_t rows, int threads)
 }
 
 void
-MW_CPU(embedding_backward)(struct mw_gradient dweight, const uint16_t *dy, const int32_t *tokens,
+MW_CPU(embedding_backward)(struct mw_gradient dweight, const mw_element *dy, const int32_t *tokens,
                            int64_t rows, int64_t columns, int32_t first, int32_t count,
                            void *scratch)
 {
@@ -127,13 +127,13 @@ MW_CPU(embedding_backward)(struct mw_gradient dweight, const uint16_t *dy, const
 }
 
 void
-MW_CPU(position_forward)(uint16_t *y, const uint16_t *weight, int64_t batch, int64_t seq,
+MW_CPU(position_forward)(mw_element *y, const mw_element *weight, int64_t batch, int64_t seq,
                          int64_t columns)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < batch * seq; r++) {
-        uint16_t *row = y + r * columns;
-        const uint16_t *position = weight + r % seq * columns;
+        mw_element *row = y + r * columns;
+        const mw_element *position = weight + r % seq * columns;
         int64_t c = 0, n = columns % MW_LANES;
         for (; c + MW_LANES <= columns; c += MW_LANES)
             mw_lanes_store_pairs(row + c, mw_lanes_add(mw_lanes_load_pairs(row + c),
@@ -148,7 +148,7 @@ MW_CPU(position_forward)(uint16_t *y, const uint16_t *weight, int64_t batch, int
 
 /* The sum of a position over the sequences, in their order. */
 MW_INLINE struct mw_lanes
-sum_sequences(const uint16_t *dy, int64_t batch, int64_t ld, int64_t lanes)
+sum_sequences(const mw_element *dy, int64_t batch, int64_t ld, int64_t lanes)
 {
     struct mw_lanes sum = mw_lanes_splat(0.0f);
     for (int64_t b = 0; b < batch; b++)
@@ -157,12 +157,12 @@ sum_sequences(const uint16_t *dy, int64_t batch, int64_t ld, int64_t lanes)
 }
 
 void
-MW_CPU(position_backward)(struct mw_gradient dweight, const uint16_t *dy, int64_t batch,
+MW_CPU(position_backward)(struct mw_gradient dweight, const mw_element *dy, int64_t batch,
                           int64_t seq, int64_t columns, int64_t positions)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t p = 0; p < seq; p++) {
-        const uint16_t *row = dy + p * columns;
+        const mw_element *row = dy + p * columns;
         int64_t c = 0, ld = seq * columns;
         for (; c + MW_LANES <= columns; c += MW_LANES)
             mw_gradient_put(dweight, p * columns + c, sum_sequences(row + c, batch, ld, MW_LANES),
@@ -189,10 +189,10 @@ turn(struct mw_lanes *a, struct mw_lanes *b, struct mw_lanes cosine, struct mw_l
 
 /* One head: the first half's elements pair with the second's. */
 MW_INLINE void
-turn_head(uint16_t *low, const float *cosine, int64_t half, float sign)
+turn_head(mw_element *low, const float *cosine, int64_t half, float sign)
 {
     const float *sine = cosine + half;
-    uint16_t *high = low + half;
+    mw_element *high = low + half;
     struct mw_lanes a, b;
     int64_t i = 0, n = half % MW_LANES;
     for (; i + MW_LANES <= half; i += MW_LANES) {
@@ -212,7 +212,7 @@ turn_head(uint16_t *low, const float *cosine, int64_t half, float sign)
 }
 
 void
-MW_CPU(rope)(uint16_t *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
+MW_CPU(rope)(mw_element *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
              int64_t head_dim, int64_t ld, bool inverse)
 {
     float sign = inverse ? -1.0f : 1.0f;

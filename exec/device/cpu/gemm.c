@@ -46,7 +46,7 @@ leading(int64_t ld, int64_t dense)
 }
 
 static void
-pack_b(mw_right *out, const struct mw_product *p, const uint16_t *b, const struct block *block,
+pack_b(mw_right *out, const struct mw_product *p, const mw_element *b, const struct block *block,
        int64_t first, int64_t n)
 {
     int64_t ld = leading(p->ld_b, p->b_transposed ? p->k : p->n);
@@ -62,7 +62,7 @@ pack_b(mw_right *out, const struct mw_product *p, const uint16_t *b, const struc
 
 /* A of the transpose of x [n, rows], of which `there` can be read. */
 static void
-pack_turned(mw_left *out, const uint16_t *x, int64_t ld, int64_t rows, int64_t there, int64_t n)
+pack_turned(mw_left *out, const mw_element *x, int64_t ld, int64_t rows, int64_t there, int64_t n)
 {
     (void)there;
     for (int64_t i = 0; i < rows; i++) {
@@ -79,7 +79,7 @@ pack_turned(mw_left *out, const uint16_t *x, int64_t ld, int64_t rows, int64_t t
 /* The rows of a tile lie together.  Eight are written where six are wanted: the place of the next
  * ones is filled afterwards. */
 static void
-pack_turned(mw_left *out, const uint16_t *x, int64_t ld, int64_t rows, int64_t there, int64_t n)
+pack_turned(mw_left *out, const mw_element *x, int64_t ld, int64_t rows, int64_t there, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
         for (int64_t i = 0; i < rows; i += MW_TILE_ROWS)
@@ -90,7 +90,7 @@ pack_turned(mw_left *out, const uint16_t *x, int64_t ld, int64_t rows, int64_t t
 
 /* Rows of A from `row` on, along k from `first` on; and how they lie. */
 static void
-pack_a(mw_left *out, struct mw_panel *panel, const struct mw_product *p, const uint16_t *a,
+pack_a(mw_left *out, struct mw_panel *panel, const struct mw_product *p, const mw_element *a,
        int64_t row, int64_t rows, int64_t first, int64_t n)
 {
     int64_t ld = leading(p->ld_a, p->a_transposed ? p->m : p->k);
@@ -110,34 +110,34 @@ load(const float *x, int64_t n)
 }
 
 MW_INLINE struct mw_lanes
-load_half(const uint16_t *x, int64_t n)
+load_half(const mw_element *x, int64_t n)
 {
     return n == MW_LANES ? mw_lanes_load_half(x) : mw_lanes_load_half_some(x, n);
 }
 
 /* Sixteen of a row, or the n that are left of it: its sums, rounded where C is of halves. */
 MW_INLINE void
-put_lanes(const struct mw_product *p, void *c, const uint16_t *bias, const float *sums, int64_t at,
-          int64_t n)
+put_lanes(const struct mw_product *p, void *c, const mw_element *bias, const float *sums,
+          int64_t at, int64_t n)
 {
     struct mw_lanes v = mw_lanes_load(sums);
     if (p->bias)
         v = mw_lanes_add(v, load_half(bias, n));
     if (p->accumulate)
         v = mw_lanes_add(v,
-                         p->c_fp32 ? load((float *)c + at, n) : load_half((uint16_t *)c + at, n));
+                         p->c_fp32 ? load((float *)c + at, n) : load_half((mw_element *)c + at, n));
     if (p->c_fp32 && n == MW_LANES)
         mw_lanes_store((float *)c + at, v);
     else if (p->c_fp32)
         mw_lanes_store_some((float *)c + at, v, n);
     else if (n == MW_LANES)
-        mw_lanes_store_half((uint16_t *)c + at, v);
+        mw_lanes_store_half((mw_element *)c + at, v);
     else
-        mw_lanes_store_half_some((uint16_t *)c + at, v, n);
+        mw_lanes_store_half_some((mw_element *)c + at, v, n);
 }
 
 static void
-put_row(const struct mw_product *p, void *c, const uint16_t *bias, const float *sums, int64_t row,
+put_row(const struct mw_product *p, void *c, const mw_element *bias, const float *sums, int64_t row,
         const struct block *b)
 {
     int64_t at = row * leading(p->ld_c, p->n) + b->column, j = 0;
@@ -148,8 +148,8 @@ put_row(const struct mw_product *p, void *c, const uint16_t *bias, const float *
 }
 
 static void
-block_product(const struct mw_product *p, void *c, const uint16_t *a, const uint16_t *b,
-              const uint16_t *bias, const struct block *block, struct scratch *scratch)
+block_product(const struct mw_product *p, void *c, const mw_element *a, const mw_element *b,
+              const mw_element *bias, const struct block *block, struct scratch *scratch)
 {
     struct mw_panel panel = {
         .a = scratch->a,
@@ -217,8 +217,8 @@ cut(const struct mw_product *p)
 }
 
 void
-MW_CPU(gemm)(const struct mw_product *product, void *c, const uint16_t *a, const uint16_t *b,
-             const uint16_t *bias, void *scratch)
+MW_CPU(gemm)(const struct mw_product *product, void *c, const mw_element *a, const mw_element *b,
+             const mw_element *bias, void *scratch)
 {
     const struct block size = cut(product);
     int64_t down = ceiling(product->m, size.rows);

@@ -1,6 +1,6 @@
 /*
- * halves.h - a register of fp32 from elements of 16 bits, and back: fp16 where a file is compiled
- * with MW_HALF_FP16, else bf16.
+ * halves.h - a register of fp32 from stored elements, and back: fp16 where a file is compiled with
+ * MW_HALF_FP16, fp32 with MW_ELEMENT_FP32, else bf16.
  */
 #ifndef MW_EXEC_DEVICE_CPU_HALVES_H
 #define MW_EXEC_DEVICE_CPU_HALVES_H
@@ -8,10 +8,18 @@
 #include "exec/data/convert.h"
 #include "exec/device/cpu/native.h"
 
-#if defined(MW_HALF_FP16)
+#if defined(MW_ELEMENT_FP32)
 
 MW_INLINE mw_native
-mw_native_load_half(const uint16_t *x)
+mw_native_load_half(const mw_element *x)
+{
+    return mw_native_load(x);
+}
+
+#elif defined(MW_HALF_FP16)
+
+MW_INLINE mw_native
+mw_native_load_half(const mw_element *x)
 {
 #if MW_WIDTH == 16
     return (mw_native)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)(const void *)x));
@@ -43,7 +51,7 @@ mw_native_narrow(mw_native x)
 #else
 
 MW_INLINE mw_native
-mw_native_load_half(const uint16_t *x)
+mw_native_load_half(const mw_element *x)
 {
 #if MW_WIDTH == 8
     __m128i half = _mm_loadu_si128((const __m128i_u *)(const void *)x);
@@ -88,7 +96,7 @@ mw_native_narrow(mw_native x)
 MW_INLINE mw_native
 mw_native_add_third(mw_native sum, mw_native pair, mw_native x)
 {
-#if defined(MW_HALF_FP16)
+#if defined(MW_HALF_FP16) || defined(MW_ELEMENT_FP32)
     return sum + pair * x;
 #else
     return mw_native_add_exact(sum, pair, x);

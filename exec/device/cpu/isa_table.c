@@ -1,16 +1,38 @@
-/* The table of one instruction set and type of elements. */
+/* The table of one instruction set and type of elements, for callers who know of no type. */
 #include "exec/device/cpu/isa.h"
 
+#define MW_KERNEL(name, parameters, arguments)                                                     \
+    static void call_##name parameters                                                             \
+    {                                                                                              \
+        MW_CPU(name) arguments;                                                                    \
+    }
+#define MW_KERNEL_PASS MW_KERNEL
+#define MW_KERNEL_SCRATCH(name, parameters, arguments)                                             \
+    static int64_t call_##name(MW_BARE parameters, int threads)                                    \
+    {                                                                                              \
+        return MW_CPU(name)(MW_BARE arguments, threads);                                           \
+    }
+#include "exec/operators/kernel_list.h"
+
+static void
+call_gemm(const struct mw_product *product, void *c, const void *a, const void *b, const void *bias,
+          void *scratch)
+{
+    MW_CPU(gemm)(product, c, a, b, bias, scratch);
+}
+
 const struct mw_cpu_kernels MW_CPU(table) = {
-#if defined(MW_HALF_FP16)
+#if defined(MW_ELEMENT_FP32)
+    .dtype = MW_DTYPE_FP32,
+#elif defined(MW_HALF_FP16)
     .dtype = MW_DTYPE_FP16,
 #else
     .dtype = MW_DTYPE_BF16,
 #endif
-#define MW_KERNEL(name, parameters, arguments) .name = MW_CPU(name),
+#define MW_KERNEL(name, parameters, arguments) .name = call_##name,
 #define MW_KERNEL_PASS MW_KERNEL
 #define MW_KERNEL_SCRATCH MW_KERNEL
 #include "exec/operators/kernel_list.h"
     .gemm_scratch_bytes = MW_CPU(gemm_scratch_bytes),
-    .gemm = MW_CPU(gemm),
+    .gemm = call_gemm,
 };

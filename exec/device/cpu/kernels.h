@@ -1,7 +1,7 @@
 /*
  * kernels.h - what the operators of a GPT-2 or Llama decoder compute on CPU cores.
  *
- * One table of functions for each instruction set and type of 16-bit elements; mw_cpu_kernels()
+ * One table of functions for each instruction set and type of elements; mw_cpu_kernels()
  * gives the best that this machine runs, or the forced one.  All tables of a type give the same
  * bits, except where dot products of pairs are taken (gemm and attention): there the order and the
  * rounding of sums follow the instructions.
@@ -25,7 +25,7 @@
 #define MW_CPU_HEAD_DIM_MAX 256
 
 struct mw_cpu_kernels {
-    enum mw_dtype dtype; /* of 16-bit elements */
+    enum mw_dtype dtype; /* of elements */
 
 #define MW_KERNEL(name, parameters, arguments) void(*name) parameters;
 #define MW_KERNEL_PASS MW_KERNEL
@@ -37,8 +37,8 @@ struct mw_cpu_kernels {
     /* The product by own code, where the matrix library lacks the type.  scratch:
      * gemm_scratch_bytes() for the caller's number of threads, 64-byte aligned. */
     int64_t (*gemm_scratch_bytes)(const struct mw_product *product, int threads);
-    void (*gemm)(const struct mw_product *product, void *c, const uint16_t *a, const uint16_t *b,
-                 const uint16_t *bias, void *scratch);
+    void (*gemm)(const struct mw_product *product, void *c, const void *a, const void *b,
+                 const void *bias, void *scratch);
 };
 
 /* From the slowest to the fastest; each machine runs all up to one.  Records keep the numbers. */
@@ -61,9 +61,9 @@ enum mw_cpu_isa mw_cpu_isa_used(bool *forced);
 /* Why the variable's value cannot be followed (then the best is used), one line; NULL: it can. */
 const char *mw_cpu_isa_refusal(void);
 
-/* For MW_DTYPE_BF16 or MW_DTYPE_FP16: mw_cpu_kernels gives the table of the set in use, or of the
- * best one before it; mw_cpu_kernels_of that of one set, NULL where the set does not run here or
- * adds nothing to the one before.  Static, never freed. */
+/* Of a type that computes (plan/dtype.h): the table of the set in use, or of the best one before
+ * it; and that of one set, NULL where it does not run here or adds nothing to the one before.
+ * Static, never freed. */
 const struct mw_cpu_kernels *mw_cpu_kernels(enum mw_dtype dtype);
 const struct mw_cpu_kernels *mw_cpu_kernels_of(enum mw_cpu_isa isa, enum mw_dtype dtype);
 

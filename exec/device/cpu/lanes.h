@@ -36,7 +36,7 @@ mw_lanes_store(float *x, struct mw_lanes v)
 }
 
 MW_INLINE struct mw_lanes
-mw_lanes_load_half(const uint16_t *x)
+mw_lanes_load_half(const mw_element *x)
 {
     struct mw_lanes v;
     MW_EACH_PART (p)
@@ -53,6 +53,8 @@ mw_lanes_any_nan(struct mw_lanes v)
     __m256 odd = _mm256_cmp_ps((__m256)v.part[0], (__m256)v.part[1], _CMP_UNORD_Q);
     return _mm256_movemask_ps(odd) != 0;
 }
+
+#if !defined(MW_ELEMENT_FP32)
 
 /* Sixteen halves in a register. */
 MW_INLINE __m256i
@@ -78,10 +80,14 @@ mw_lanes_narrow(struct mw_lanes v)
 
 #endif
 
+#endif
+
 MW_INLINE void
-mw_lanes_store_half(uint16_t *x, struct mw_lanes v)
+mw_lanes_store_half(mw_element *x, struct mw_lanes v)
 {
-#if MW_WIDTH == 8
+#if defined(MW_ELEMENT_FP32)
+    mw_lanes_store(x, v);
+#elif MW_WIDTH == 8
     _mm256_storeu_si256((__m256i_u *)(void *)x, mw_lanes_narrow(v));
 #elif MW_WIDTH == 4 && defined(__SSE2__) && !defined(MW_HALF_FP16)
     for (int p = 0; p < MW_PARTS; p += 2) {
@@ -97,9 +103,11 @@ mw_lanes_store_half(uint16_t *x, struct mw_lanes v)
 #endif
 }
 
+#if !defined(MW_ELEMENT_FP32)
+
 /* Copies sixteen halves from one aligned place to another, past the caches where possible. */
 MW_INLINE void
-mw_halves_stream(uint16_t *to, const uint16_t *from)
+mw_halves_stream(mw_element *to, const mw_element *from)
 {
 #if defined(__SSE2__)
     const __m128i *part = (const __m128i *)(const void *)from;
@@ -110,18 +118,22 @@ mw_halves_stream(uint16_t *to, const uint16_t *from)
 #endif
 }
 
+#endif
+
 /* Past the caches where the instruction set allows it, so that lines need not be read first: x is
  * aligned to 32 bytes, and the next sixteen follow at once.  Call mw_lanes_stream_end before others
  * read it. */
 MW_INLINE void
-mw_lanes_stream_half(uint16_t *x, struct mw_lanes v)
+mw_lanes_stream_half(mw_element *x, struct mw_lanes v)
 {
-#if MW_WIDTH == 16
+#if defined(MW_ELEMENT_FP32) /* may be aligned to less than its 64 bytes */
+    mw_lanes_store(x, v);
+#elif MW_WIDTH == 16
     _mm256_stream_si256((__m256i *)(void *)x, (__m256i)mw_native_narrow(v.part[0]));
 #elif MW_WIDTH == 8
     _mm256_stream_si256((__m256i *)(void *)x, mw_lanes_narrow(v));
 #else
-    uint16_t lane[MW_LANES] __attribute__((aligned(32)));
+    mw_element lane[MW_LANES] __attribute__((aligned(32)));
     mw_lanes_store_half(lane, v);
     mw_halves_stream(x, lane);
 #endif
@@ -170,17 +182,17 @@ mw_lanes_store_some(float *x, struct mw_lanes v, int64_t n)
 }
 
 MW_INLINE struct mw_lanes
-mw_lanes_load_half_some(const uint16_t *x, int64_t n)
+mw_lanes_load_half_some(const mw_element *x, int64_t n)
 {
-    uint16_t lane[MW_LANES] = {0};
+    mw_element lane[MW_LANES] = {0};
     memcpy(lane, x, (size_t)n * sizeof *x);
     return mw_lanes_load_half(lane);
 }
 
 MW_INLINE void
-mw_lanes_store_half_some(uint16_t *x, struct mw_lanes v, int64_t n)
+mw_lanes_store_half_some(mw_element *x, struct mw_lanes v, int64_t n)
 {
-    uint16_t lane[MW_LANES];
+    mw_element lane[MW_LANES];
     mw_lanes_store_half(lane, v);
     memcpy(x, lane, (size_t)n * sizeof *x);
 }

@@ -13,7 +13,7 @@ MW_INLINE struct mw_lanes
 logit_lanes(const void *row, bool fp32, int64_t i)
 {
     return fp32 ? mw_lanes_load((const float *)row + i)
-                : mw_lanes_load_half((const uint16_t *)row + i);
+                : mw_lanes_load_half((const mw_element *)row + i);
 }
 
 /* Logits [i, i + n), n < 16, and -infinity beyond them. */
@@ -21,7 +21,7 @@ MW_INLINE struct mw_lanes
 last_logits(const void *row, bool fp32, int64_t i, int64_t n)
 {
     return mw_lanes_first(fp32 ? mw_lanes_load_some((const float *)row + i, n)
-                               : mw_lanes_load_half_some((const uint16_t *)row + i, n),
+                               : mw_lanes_load_half_some((const mw_element *)row + i, n),
                           n, -INFINITY);
 }
 
@@ -82,7 +82,7 @@ times(float factor, struct mw_lanes x)
 /* Goes from front to back: where logits are fp32 in the same memory, lanes are read before they are
  * overwritten. */
 MW_INLINE void
-put_gradient(uint16_t *d, const void *row, bool fp32, int64_t vocab, float max, float factor)
+put_gradient(mw_element *d, const void *row, bool fp32, int64_t vocab, float max, float factor)
 {
     int64_t i = 0;
     for (; i + MW_LANES <= vocab; i += MW_LANES)
@@ -93,7 +93,7 @@ put_gradient(uint16_t *d, const void *row, bool fp32, int64_t vocab, float max, 
 }
 
 static void
-put_target(uint16_t *d, float probability, float scale)
+put_target(mw_element *d, float probability, float scale)
 {
     mw_lanes_store_half_some(d, mw_lanes_splat(scale * (probability - 1.0f)), 1);
 }
@@ -102,11 +102,11 @@ MW_INLINE float
 logit(const void *row, bool fp32, int64_t i)
 {
     return fp32 ? ((const float *)row)[i]
-                : mw_lanes_load_half_some((const uint16_t *)row + i, 1).part[0][0];
+                : mw_lanes_load_half_some((const mw_element *)row + i, 1).part[0][0];
 }
 
 MW_INLINE double
-row_entropy(uint16_t *d, const void *row, bool fp32, int32_t target, int64_t vocab, float scale)
+row_entropy(mw_element *d, const void *row, bool fp32, int32_t target, int64_t vocab, float scale)
 {
     float max = row_max(row, fp32, vocab);
     double sum = row_sum(row, fp32, vocab, max);
@@ -120,14 +120,14 @@ row_entropy(uint16_t *d, const void *row, bool fp32, int32_t target, int64_t voc
 }
 
 void
-MW_CPU(cross_entropy)(double *loss, double *row_loss, uint16_t *dlogits, int64_t ld_dlogits,
+MW_CPU(cross_entropy)(double *loss, double *row_loss, mw_element *dlogits, int64_t ld_dlogits,
                       const void *logits, bool logits_fp32, int64_t ld_logits,
                       const int32_t *targets, int64_t rows, int64_t vocab, float scale)
 {
-    int64_t row_bytes = ld_logits * (int64_t)(logits_fp32 ? sizeof(float) : sizeof(uint16_t));
+    int64_t row_bytes = ld_logits * (int64_t)(logits_fp32 ? sizeof(float) : sizeof(mw_element));
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++) {
-        uint16_t *d = dlogits != NULL ? dlogits + r * ld_dlogits : NULL;
+        mw_element *d = dlogits != NULL ? dlogits + r * ld_dlogits : NULL;
         const void *row = (const char *)logits + r * row_bytes;
         bool counts = targets[r] != -1;
         if (!counts)

@@ -75,11 +75,13 @@ static dnnl_status_t
 describe_product(dnnl_matmul_desc_t *desc, enum mw_dtype dtype, const struct mw_product *p)
 {
     dnnl_memory_desc_t a, b, c, bias;
-    dnnl_data_type_t half = dtype == MW_DTYPE_FP16 ? dnnl_f16 : dnnl_bf16;
-    if (describe(&a, half, p->m, p->k, p->ld_a, p->a_transposed) != dnnl_success ||
-        describe(&b, half, p->k, p->n, p->ld_b, p->b_transposed) != dnnl_success ||
-        describe(&c, p->c_fp32 ? dnnl_f32 : half, p->m, p->n, p->ld_c, false) != dnnl_success ||
-        describe(&bias, half, 1, p->n, p->n, false) != dnnl_success)
+    dnnl_data_type_t element = dtype == MW_DTYPE_FP32   ? dnnl_f32
+                               : dtype == MW_DTYPE_FP16 ? dnnl_f16
+                                                        : dnnl_bf16;
+    if (describe(&a, element, p->m, p->k, p->ld_a, p->a_transposed) != dnnl_success ||
+        describe(&b, element, p->k, p->n, p->ld_b, p->b_transposed) != dnnl_success ||
+        describe(&c, p->c_fp32 ? dnnl_f32 : element, p->m, p->n, p->ld_c, false) != dnnl_success ||
+        describe(&bias, element, 1, p->n, p->n, false) != dnnl_success)
         return dnnl_invalid_arguments;
     return dnnl_matmul_desc_init(desc, &a, &b, p->bias ? &bias : NULL, &c);
 }
@@ -269,6 +271,12 @@ emulates(enum mw_dtype dtype)
 #endif
 }
 
+int64_t
+mw_cpu_matmul_element_bytes(const struct mw_cpu_matmul *matmul)
+{
+    return mw_dtype_element_bytes((int)matmul->dtype);
+}
+
 struct mw_cpu_matmul *
 mw_cpu_matmul_create(enum mw_dtype dtype)
 {
@@ -282,7 +290,7 @@ mw_cpu_matmul_create(enum mw_dtype dtype)
         mw_cpu_matmul_destroy(matmul);
         return NULL;
     }
-    matmul->dtype = dtype;
+    matmul->dtype = dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : dtype;
     matmul->by_library = !emulates(dtype) && multiplies(matmul);
     return matmul;
 }

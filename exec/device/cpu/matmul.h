@@ -21,7 +21,7 @@
 
 struct mw_cpu_matmul;
 
-/* dtype: MW_DTYPE_BF16 or MW_DTYPE_FP16.  NULL: no memory, or no engine.  Destroying NULL does
+/* dtype: one that computes (plan/dtype.h).  NULL: no memory, or no engine.  Destroying NULL does
  * nothing. */
 struct mw_cpu_matmul *mw_cpu_matmul_create(enum mw_dtype dtype);
 void mw_cpu_matmul_destroy(struct mw_cpu_matmul *matmul);
@@ -32,7 +32,7 @@ bool mw_cpu_matmul_prepare(struct mw_cpu_matmul *matmul, const struct mw_product
 /* bias is read only where product->bias.  m, n and k are at least 1.  On failure false: see
  * mw_cpu_matmul_error. */
 bool mw_cpu_matmul_run(struct mw_cpu_matmul *matmul, const struct mw_product *product, void *c,
-                       const uint16_t *a, const uint16_t *b, const uint16_t *bias);
+                       const void *a, const void *b, const void *bias);
 
 /* mw_cpu_matmul_scratch_bytes: bytes of scratch that the cache holds.  mw_cpu_matmul_error: what
  * went wrong last, in one line that the cache owns. */

@@ -57,18 +57,20 @@ run_block(struct mw_cpu_matmul *matmul, const struct mw_cpu_call *whole, int64_t
 {
     struct mw_product shape = shape_of(&whole->product, count);
     bool columns = by_columns(&whole->product);
-    int64_t c_at = at * (columns ? 1 : shape.ld_c) * (shape.c_fp32 ? 4 : 2);
+    int64_t element = mw_cpu_matmul_element_bytes(matmul);
+    int64_t c_at = at * (columns ? 1 : shape.ld_c) * (shape.c_fp32 ? 4 : element);
     int64_t a_at = columns ? 0 : at * (shape.a_transposed ? 1 : shape.ld_a);
     int64_t b_at = !columns ? 0 : at * (shape.b_transposed ? shape.ld_b : 1);
 
-    return mw_cpu_matmul_run(matmul, &shape, (char *)whole->c + c_at, whole->a + a_at,
-                             whole->b + b_at,
-                             shape.bias && columns ? whole->bias + at : whole->bias);
+    return mw_cpu_matmul_run(
+        matmul, &shape, (char *)whole->c + c_at, (const char *)whole->a + a_at * element,
+        (const char *)whole->b + b_at * element,
+        shape.bias && columns ? (const char *)whole->bias + at * element : whole->bias);
 }
 
 bool
 mw_cpu_matmul_run(struct mw_cpu_matmul *matmul, const struct mw_product *product, void *c,
-                  const uint16_t *a, const uint16_t *b, const uint16_t *bias)
+                  const void *a, const void *b, const void *bias)
 {
     const struct mw_cpu_call call = {*product, c, a, b, bias};
     int64_t blocks = mw_cpu_matmul_blocks(matmul, product);

@@ -13,9 +13,10 @@
 struct mw_cpu_call {
     struct mw_product product;
     void *c;
-    const uint16_t *a, *b, *bias;
+    const void *a, *b, *bias;
 };
 
+int64_t mw_cpu_matmul_element_bytes(const struct mw_cpu_matmul *matmul);
 /* In how many blocks of its result the product is to be computed, now that its primitive is made
  * (where that is 1); 0: it cannot be. */
 int64_t mw_cpu_matmul_blocks(struct mw_cpu_matmul *matmul, const struct mw_product *product);

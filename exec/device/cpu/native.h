@@ -24,6 +24,13 @@
 #define MW_WIDTH 4
 #endif
 
+/* What is stored: halves, or fp32 where a file is compiled with MW_ELEMENT_FP32. */
+#if defined(MW_ELEMENT_FP32)
+typedef float mw_element;
+#else
+typedef uint16_t mw_element;
+#endif
+
 /* Vectors are no typedefs of structs, but the language has no other name for them. */
 typedef float mw_native __attribute__((vector_size(4 * MW_WIDTH)));
 typedef int32_t mw_native_i32 __attribute__((vector_size(4 * MW_WIDTH)));
@@ -147,11 +154,14 @@ mw_native_add(mw_native a, mw_native b)
 }
 
 /* sum + a * b where fp32 holds a * b exactly, as it does the product of two halves: one rounding
- * then, fused or not, and the same bits. Products too small or too large for fp32 are apart. */
+ * then, fused or not, and the same bits. Products too small or too large for fp32 are apart.  Of
+ * two elements of fp32 it does not: there nothing is fused. */
 MW_INLINE mw_native
 mw_native_add_exact(mw_native sum, mw_native a, mw_native b)
 {
-#if MW_WIDTH == 16
+#if defined(MW_ELEMENT_FP32)
+    return sum + a * b;
+#elif MW_WIDTH == 16
     return (mw_native)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
 #elif MW_WIDTH == 8 && defined(__FMA__)
     return (mw_native)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);

@@ -18,7 +18,7 @@
 
 /* Rows of whole lines that are larger than the caches go past them. */
 static bool
-rows_stream(const uint16_t *result, int64_t rows, int64_t columns)
+rows_stream(const mw_element *result, int64_t rows, int64_t columns)
 {
     return columns % MW_LINE == 0 &&
            mw_cpu_streams(result, rows * columns * (int64_t)sizeof *result);
@@ -27,9 +27,9 @@ rows_stream(const uint16_t *result, int64_t rows, int64_t columns)
 /* --- forward; RMSNorm has neither mean nor bias, and is not centred --- */
 
 struct forward {
-    uint16_t *y;
+    mw_element *y;
     float *mean, *rstd;
-    const uint16_t *x, *weight, *bias;
+    const mw_element *x, *weight, *bias;
     int64_t columns;
     float eps;
 };
@@ -54,7 +54,7 @@ add_moments(struct moments *m, const struct forward *f, bool centred, int64_t ro
 
 /* The mean of (x - mean)^2, of a row far from 0. */
 static __attribute__((noinline)) float
-far_variance(const uint16_t *x, int64_t columns, float mean)
+far_variance(const mw_element *x, int64_t columns, float mean)
 {
     struct mw_lanes sum = mw_lanes_splat(0.0f);
     for (int64_t i = 0; i < columns; i += MW_LANES) {
@@ -183,8 +183,8 @@ forward(const struct forward *f, bool centred, int64_t rows)
 }
 
 void
-MW_CPU(layernorm_forward)(uint16_t *y, float *mean, float *rstd, const uint16_t *x,
-                          const uint16_t *weight, const uint16_t *bias, int64_t rows,
+MW_CPU(layernorm_forward)(mw_element *y, float *mean, float *rstd, const mw_element *x,
+                          const mw_element *weight, const mw_element *bias, int64_t rows,
                           int64_t columns, float eps)
 {
     const struct forward f = {y, mean, rstd, x, weight, bias, columns, eps};
@@ -192,7 +192,7 @@ MW_CPU(layernorm_forward)(uint16_t *y, float *mean, float *rstd, const uint16_t 
 }
 
 void
-MW_CPU(rmsnorm_forward)(uint16_t *y, float *rstd, const uint16_t *x, const uint16_t *weight,
+MW_CPU(rmsnorm_forward)(mw_element *y, float *rstd, const mw_element *x, const mw_element *weight,
                         int64_t rows, int64_t columns, float eps)
 {
     const struct forward f = {y, NULL, rstd, x, weight, NULL, columns, eps};
@@ -208,8 +208,8 @@ MW_CPU(rmsnorm_forward)(uint16_t *y, float *rstd, const uint16_t *x, const uint1
  * dx = rstd (g - (slope x + offset)). What cancels there for a mean far from 0 is less than what
  * the rounding of x to 16 bits took. */
 struct backward {
-    uint16_t *dx;
-    const uint16_t *dx_add, *dy, *x, *weight;
+    mw_element *dx;
+    const mw_element *dx_add, *dy, *x, *weight;
     const float *mean, *rstd;
     int64_t columns;
 };
@@ -363,8 +363,8 @@ backward(const struct backward *b, bool centred, int64_t rows)
 }
 
 void
-MW_CPU(layernorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                           const uint16_t *x, const uint16_t *weight, const float *mean,
+MW_CPU(layernorm_backward)(mw_element *dx, const mw_element *dx_add, const mw_element *dy,
+                           const mw_element *x, const mw_element *weight, const float *mean,
                            const float *rstd, int64_t rows, int64_t columns)
 {
     const struct backward b = {dx, dx_add, dy, x, weight, mean, rstd, columns};
@@ -372,9 +372,9 @@ MW_CPU(layernorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t 
 }
 
 void
-MW_CPU(rmsnorm_backward)(uint16_t *dx, const uint16_t *dx_add, const uint16_t *dy,
-                         const uint16_t *x, const uint16_t *weight, const float *rstd, int64_t rows,
-                         int64_t columns)
+MW_CPU(rmsnorm_backward)(mw_element *dx, const mw_element *dx_add, const mw_element *dy,
+                         const mw_element *x, const mw_element *weight, const float *rstd,
+                         int64_t rows, int64_t columns)
 {
     const struct backward b = {dx, dx_add, dy, x, weight, NULL, rstd, columns};
     backward(&b, false, rows);

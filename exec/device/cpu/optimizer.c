@@ -9,7 +9,7 @@ MW_INLINE struct mw_lanes
 gradient_lanes(const void *grad, bool fp32, int64_t i)
 {
     return fp32 ? mw_lanes_load((const float *)grad + i)
-                : mw_lanes_load_half((const uint16_t *)grad + i);
+                : mw_lanes_load_half((const mw_element *)grad + i);
 }
 
 /* n < 16 */
@@ -17,7 +17,7 @@ MW_INLINE struct mw_lanes
 last_gradients(const void *grad, bool fp32, int64_t i, int64_t n)
 {
     return fp32 ? mw_lanes_load_some((const float *)grad + i, n)
-                : mw_lanes_load_half_some((const uint16_t *)grad + i, n);
+                : mw_lanes_load_half_some((const mw_element *)grad + i, n);
 }
 
 MW_INLINE void
@@ -62,7 +62,7 @@ update_last(const struct mw_adamw *s, float *w, float *m, float *v, const void *
 
 /* Writes 32 halves past the caches where they are aligned: the line need not be read first. */
 MW_INLINE void
-put_line(uint16_t *param, struct mw_lanes low, struct mw_lanes high)
+put_line(mw_element *param, struct mw_lanes low, struct mw_lanes high)
 {
     if (((uintptr_t)param & 63) == 0) {
         mw_lanes_stream_half(param, low);
@@ -74,7 +74,7 @@ put_line(uint16_t *param, struct mw_lanes low, struct mw_lanes high)
 }
 
 MW_INLINE void
-adamw_chunk(const struct mw_adamw *s, float *w, float *m, float *v, uint16_t *param,
+adamw_chunk(const struct mw_adamw *s, float *w, float *m, float *v, mw_element *param,
             const void *grad, bool fp32, int64_t start, int64_t end)
 {
     int64_t i = start;
@@ -94,7 +94,7 @@ adamw_chunk(const struct mw_adamw *s, float *w, float *m, float *v, uint16_t *pa
 }
 
 void
-MW_CPU(adamw)(const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+MW_CPU(adamw)(const struct mw_adamw *step, float *w, float *m, float *v, mw_element *param,
               const void *grad, bool grad_fp32, int64_t n)
 {
     struct mw_adamw s = *step;

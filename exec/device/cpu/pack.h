@@ -20,21 +20,23 @@ mw_steps(int64_t k)
     return (k + MW_DEEP - 1) / MW_DEEP;
 }
 
-/* Eight halves, and as fp32. */
-typedef uint16_t mw_u16x8 __attribute__((vector_size(16)));
+/* Eight elements, and as fp32. */
+typedef mw_element mw_eight __attribute__((vector_size(8 * sizeof(mw_element))));
 
-MW_INLINE mw_u16x8
-mw_raw(const uint16_t *x)
+MW_INLINE mw_eight
+mw_raw(const mw_element *x)
 {
-    mw_u16x8 v;
+    mw_eight v;
     memcpy(&v, x, sizeof v);
     return v;
 }
 
 MW_INLINE void
-mw_widen_8(float *out, mw_u16x8 half)
+mw_widen_8(float *out, mw_eight half)
 {
-#if defined(__AVX2__) && defined(MW_HALF_FP16)
+#if defined(MW_ELEMENT_FP32)
+    memcpy(out, &half, sizeof half);
+#elif defined(__AVX2__) && defined(MW_HALF_FP16)
     _mm256_storeu_ps(out, _mm256_cvtph_ps((__m128i)half));
 #elif defined(__AVX2__)
     __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)half), 16);
@@ -43,9 +45,9 @@ mw_widen_8(float *out, mw_u16x8 half)
     for (int i = 0; i < 8; i++)
         out[i] = mw_fp32_of_fp16(half[i]);
 #else
-    const mw_u16x8 zero = {0};
-    mw_u16x8 low = __builtin_shufflevector(zero, half, 0, 8, 1, 9, 2, 10, 3, 11);
-    mw_u16x8 high = __builtin_shufflevector(zero, half, 4, 12, 5, 13, 6, 14, 7, 15);
+    const mw_eight zero = {0};
+    mw_eight low = __builtin_shufflevector(zero, half, 0, 8, 1, 9, 2, 10, 3, 11);
+    mw_eight high = __builtin_shufflevector(zero, half, 4, 12, 5, 13, 6, 14, 7, 15);
     if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) {
         low = __builtin_shufflevector(half, zero, 0, 8, 1, 9, 2, 10, 3, 11);
         high = __builtin_shufflevector(half, zero, 4, 12, 5, 13, 6, 14, 7, 15);
@@ -56,10 +58,10 @@ mw_widen_8(float *out, mw_u16x8 half)
 }
 
 /* The first n of eight halves. */
-MW_INLINE mw_u16x8
-mw_raw_first(const uint16_t *x, int64_t n)
+MW_INLINE mw_eight
+mw_raw_first(const mw_element *x, int64_t n)
 {
-    mw_u16x8 v = {0};
+    mw_eight v = {0};
     if (n >= 8)
         return mw_raw(x);
     for (int64_t i = 0; i < n; i++)
@@ -68,24 +70,24 @@ mw_raw_first(const uint16_t *x, int64_t n)
 }
 
 /* Rows a and b to their lower halves' elements in turn, and to their upper halves'. */
-MW_INLINE mw_u16x8
-mw_zip_low(mw_u16x8 a, mw_u16x8 b)
+MW_INLINE mw_eight
+mw_zip_low(mw_eight a, mw_eight b)
 {
     return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
 }
 
-MW_INLINE mw_u16x8
-mw_zip_high(mw_u16x8 a, mw_u16x8 b)
+MW_INLINE mw_eight
+mw_zip_high(mw_eight a, mw_eight b)
 {
     return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
 /* Transposes: each of three rounds moves one bit of the row's number to the column's. */
 MW_INLINE void
-mw_transpose_8(mw_u16x8 v[8])
+mw_transpose_8(mw_eight v[8])
 {
     for (int round = 0; round < 3; round++) {
-        mw_u16x8 next[8];
+        mw_eight next[8];
         for (int i = 0; i < 4; i++) {
             next[2 * i] = mw_zip_low(v[i], v[i + 4]);
             next[2 * i + 1] = mw_zip_high(v[i], v[i + 4]);
@@ -96,9 +98,11 @@ mw_transpose_8(mw_u16x8 v[8])
 
 /* Of one half. */
 MW_INLINE float
-mw_widen_one(uint16_t half)
+mw_widen_one(mw_element half)
 {
-#if defined(MW_HALF_FP16)
+#if defined(MW_ELEMENT_FP32)
+    return half;
+#elif defined(MW_HALF_FP16)
     return mw_fp32_of_fp16(half);
 #else
     return mw_fp32_of_bf16(half);
@@ -107,7 +111,7 @@ mw_widen_one(uint16_t half)
 
 /* One half as an element of A. */
 MW_INLINE mw_left
-mw_left_one(uint16_t half)
+mw_left_one(mw_element half)
 {
 #if MW_DEEP == 2
     return half;
@@ -129,23 +133,23 @@ mw_clear_steps(mw_right *out, int64_t b_panel, int64_t columns, int64_t from, in
 
 /* Word lanes of two rows: elements j of even in the lower halves, of odd in the upper ones. */
 MW_INLINE void
-mw_interleave(uint32_t *out, mw_u16x8 even, mw_u16x8 odd)
+mw_interleave(uint32_t *out, mw_eight even, mw_eight odd)
 {
-    mw_u16x8 low = mw_zip_low(even, odd), high = mw_zip_high(even, odd);
+    mw_eight low = mw_zip_low(even, odd), high = mw_zip_high(even, odd);
     memcpy(out, &low, sizeof low);
     memcpy(out + 4, &high, sizeof high);
 }
 
 /* B of x [k, columns]. */
 static inline __attribute__((unused)) void
-mw_pack_rows(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld_x, int64_t k,
+mw_pack_rows(mw_right *out, int64_t b_panel, const mw_element *x, int64_t ld_x, int64_t k,
              int64_t columns)
 {
     for (int64_t r = 0; r < k; r += 2) {
-        const uint16_t *even = x + r * ld_x, *odd = even + ld_x;
+        const mw_element *even = x + r * ld_x, *odd = even + ld_x;
         for (int64_t j = 0; j < mw_round_up(columns, MW_PANEL); j += 8) {
             uint32_t *words = out + j / MW_PANEL * b_panel + r / 2 * MW_PANEL + j % MW_PANEL;
-            mw_u16x8 high = {0};
+            mw_eight high = {0};
             if (r + 1 < k)
                 high = mw_raw_first(odd + j, columns - j);
             mw_interleave(words, mw_raw_first(even + j, columns - j), high);
@@ -155,12 +159,12 @@ mw_pack_rows(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld_x, in
 
 /* B of the transpose of x [columns, k]. */
 static inline __attribute__((unused)) void
-mw_pack_transposed(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld_x, int64_t columns,
-                   int64_t k)
+mw_pack_transposed(mw_right *out, int64_t b_panel, const mw_element *x, int64_t ld_x,
+                   int64_t columns, int64_t k)
 {
     for (int64_t j = 0; j < mw_round_up(columns, MW_PANEL); j++) {
         uint32_t *words = out + j / MW_PANEL * b_panel + j % MW_PANEL;
-        const uint16_t *row = x + j * ld_x;
+        const mw_element *row = x + j * ld_x;
         bool real = j < columns;
         for (int64_t p = 0; p < k / 2; p++) {
             uint32_t word = 0;
@@ -183,7 +187,7 @@ mw_pack_again(mw_right *out, int64_t b_panel, const mw_left *x, int64_t ld, int6
 
 /* A of x [rows, k], in rows ld apart. */
 static inline __attribute__((unused)) void
-mw_pack_left(mw_left *out, int64_t ld, const uint16_t *x, int64_t ld_x, int64_t rows, int64_t k)
+mw_pack_left(mw_left *out, int64_t ld, const mw_element *x, int64_t ld_x, int64_t rows, int64_t k)
 {
     for (int64_t i = 0; i < rows; i++) {
         memcpy(out + i * ld, x + i * ld_x, (size_t)k * sizeof *x);
@@ -196,18 +200,18 @@ mw_pack_left(mw_left *out, int64_t ld, const uint16_t *x, int64_t ld_x, int64_t 
 
 /* One row of a panel, of the first n of sixteen halves. */
 MW_INLINE void
-mw_pack_row(float *out, const uint16_t *x, int64_t n)
+mw_pack_row(float *out, const mw_element *x, int64_t n)
 {
     mw_widen_8(out, mw_raw_first(x, n));
-    mw_widen_8(out + 8, n > 8 ? mw_raw_first(x + 8, n - 8) : (mw_u16x8){0});
+    mw_widen_8(out + 8, n > 8 ? mw_raw_first(x + 8, n - 8) : (mw_eight){0});
 }
 
 static inline __attribute__((unused)) void
-mw_pack_rows(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld_x, int64_t k,
+mw_pack_rows(mw_right *out, int64_t b_panel, const mw_element *x, int64_t ld_x, int64_t k,
              int64_t columns)
 {
     for (int64_t r = 0; r < k; r++) {
-        const uint16_t *row = x + r * ld_x;
+        const mw_element *row = x + r * ld_x;
         float *to = out + r * MW_PANEL;
         int64_t j = 0;
         for (; j + MW_PANEL <= columns; j += MW_PANEL, to += b_panel) {
@@ -221,23 +225,23 @@ mw_pack_rows(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld_x, in
 
 /* Eight columns of a panel, `columns` of them real, along n <= 8 of k. */
 MW_INLINE void
-mw_pack_turned(float *out, const uint16_t *x, int64_t ld_x, int64_t columns, int64_t n)
+mw_pack_turned(float *out, const mw_element *x, int64_t ld_x, int64_t columns, int64_t n)
 {
-    mw_u16x8 v[8];
+    mw_eight v[8];
     for (int64_t j = 0; j < 8; j++)
-        v[j] = j < columns ? mw_raw_first(x + j * ld_x, n) : (mw_u16x8){0};
+        v[j] = j < columns ? mw_raw_first(x + j * ld_x, n) : (mw_eight){0};
     mw_transpose_8(v);
     for (int64_t i = 0; i < n; i++)
         mw_widen_8(out + i * MW_PANEL, v[i]);
 }
 
 static inline __attribute__((unused)) void
-mw_pack_transposed(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld_x, int64_t columns,
-                   int64_t k)
+mw_pack_transposed(mw_right *out, int64_t b_panel, const mw_element *x, int64_t ld_x,
+                   int64_t columns, int64_t k)
 {
     for (int64_t j = 0; j < mw_round_up(columns, MW_PANEL); j += 8) {
         float *to = out + j / MW_PANEL * b_panel + j % MW_PANEL;
-        const uint16_t *from = x + j * ld_x;
+        const mw_element *from = x + j * ld_x;
         int64_t at = 0;
         for (; at + 8 <= k && j + 8 <= columns; at += 8)
             mw_pack_turned(to + at * MW_PANEL, from + at, ld_x, 8, 8);
@@ -248,10 +252,10 @@ mw_pack_transposed(mw_right *out, int64_t b_panel, const uint16_t *x, int64_t ld
 }
 
 static inline __attribute__((unused)) void
-mw_pack_left(mw_left *out, int64_t ld, const uint16_t *x, int64_t ld_x, int64_t rows, int64_t k)
+mw_pack_left(mw_left *out, int64_t ld, const mw_element *x, int64_t ld_x, int64_t rows, int64_t k)
 {
     for (int64_t i = 0; i < rows; i++) {
-        const uint16_t *row = x + i * ld_x;
+        const mw_element *row = x + i * ld_x;
         int64_t j = 0;
         for (; j + 8 <= k; j += 8)
             mw_widen_8(out + i * ld + j, mw_raw(row + j));

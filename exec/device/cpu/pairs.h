@@ -14,10 +14,10 @@
 
 #include "exec/device/cpu/lanes.h"
 
-#if MW_WIDTH == 8 && !defined(MW_HALF_FP16)
+#if MW_WIDTH == 8 && !defined(MW_HALF_FP16) && !defined(MW_ELEMENT_FP32)
 
 MW_INLINE struct mw_lanes
-mw_lanes_load_pairs(const uint16_t *x)
+mw_lanes_load_pairs(const mw_element *x)
 {
     __m256i pairs = _mm256_loadu_si256((const __m256i_u *)(const void *)x);
     return (struct mw_lanes){
@@ -40,13 +40,13 @@ mw_lanes_narrow_pairs(struct mw_lanes v)
 }
 
 MW_INLINE void
-mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
+mw_lanes_store_pairs(mw_element *x, struct mw_lanes v)
 {
     _mm256_storeu_si256((__m256i_u *)(void *)x, mw_lanes_narrow_pairs(v));
 }
 
 MW_INLINE void
-mw_lanes_stream_pairs(uint16_t *x, struct mw_lanes v)
+mw_lanes_stream_pairs(mw_element *x, struct mw_lanes v)
 {
     _mm256_stream_si256((__m256i *)(void *)x, mw_lanes_narrow_pairs(v));
 }
@@ -79,21 +79,21 @@ mw_lanes_to_pairs(struct mw_lanes v)
 #else
 
 MW_INLINE struct mw_lanes
-mw_lanes_load_pairs(const uint16_t *x)
+mw_lanes_load_pairs(const mw_element *x)
 {
     return mw_lanes_load_half(x);
 }
 
-#if defined(MW_HALF_FP16)
+#if defined(MW_HALF_FP16) || defined(MW_ELEMENT_FP32)
 
 MW_INLINE void
-mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
+mw_lanes_store_pairs(mw_element *x, struct mw_lanes v)
 {
     mw_lanes_store_half(x, v);
 }
 
 MW_INLINE void
-mw_lanes_stream_pairs(uint16_t *x, struct mw_lanes v)
+mw_lanes_stream_pairs(mw_element *x, struct mw_lanes v)
 {
     mw_lanes_stream_half(x, v);
 }
@@ -101,7 +101,7 @@ mw_lanes_stream_pairs(uint16_t *x, struct mw_lanes v)
 #else
 
 MW_INLINE void
-mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
+mw_lanes_store_pairs(mw_element *x, struct mw_lanes v)
 {
 #if MW_WIDTH == 4 && defined(__SSE2__)
     for (int p = 0; p < MW_PARTS; p += 2) {
@@ -119,14 +119,14 @@ mw_lanes_store_pairs(uint16_t *x, struct mw_lanes v)
 }
 
 MW_INLINE void
-mw_lanes_stream_pairs(uint16_t *x, struct mw_lanes v)
+mw_lanes_stream_pairs(mw_element *x, struct mw_lanes v)
 {
 #if MW_WIDTH == 16
     mw_native_u32 rounded = mw_native_round_number(v.part[0]) >> 16;
     _mm256_stream_si256((__m256i *)(void *)x,
                         (__m256i) __builtin_convertvector(rounded, mw_native_u16));
 #else
-    uint16_t lane[MW_LANES] __attribute__((aligned(32)));
+    mw_element lane[MW_LANES] __attribute__((aligned(32)));
     mw_lanes_store_pairs(lane, v);
     mw_halves_stream(x, lane);
 #endif
@@ -156,31 +156,31 @@ mw_lanes_to_pairs(struct mw_lanes v)
 
 /* The first n < 16 elements, as mw_lanes_load_half_some has them. */
 MW_INLINE struct mw_lanes
-mw_lanes_load_pairs_some(const uint16_t *x, int64_t n)
+mw_lanes_load_pairs_some(const mw_element *x, int64_t n)
 {
-    uint16_t lane[MW_LANES] = {0};
+    mw_element lane[MW_LANES] = {0};
     memcpy(lane, x, (size_t)n * sizeof *x);
     return mw_lanes_load_pairs(lane);
 }
 
 MW_INLINE void
-mw_lanes_store_pairs_some(uint16_t *x, struct mw_lanes v, int64_t n)
+mw_lanes_store_pairs_some(mw_element *x, struct mw_lanes v, int64_t n)
 {
-    uint16_t lane[MW_LANES];
+    mw_element lane[MW_LANES];
     mw_lanes_store_pairs(lane, v);
     memcpy(x, lane, (size_t)n * sizeof *x);
 }
 
 /* Sixteen (n is then a constant), or the last n of a row. */
 MW_INLINE struct mw_lanes
-mw_lanes_get_pairs(const uint16_t *x, int64_t n)
+mw_lanes_get_pairs(const mw_element *x, int64_t n)
 {
     return n == MW_LANES ? mw_lanes_load_pairs(x) : mw_lanes_load_pairs_some(x, n);
 }
 
 /* The same; sixteen go past the caches where `streams` is set, see mw_lanes_stream_half. */
 MW_INLINE void
-mw_lanes_put_pairs(uint16_t *x, struct mw_lanes v, int64_t n, bool streams)
+mw_lanes_put_pairs(mw_element *x, struct mw_lanes v, int64_t n, bool streams)
 {
     if (n < MW_LANES)
         mw_lanes_store_pairs_some(x, v, n);

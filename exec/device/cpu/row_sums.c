@@ -21,7 +21,7 @@ _Static_assert(STRIP % MW_LINE == 0, "strips of lines");
 
 /* What is added up: dy, times (x - mean) * rstd where x is given, without a mean x * rstd. */
 struct addends {
-    const uint16_t *dy, *x;
+    const mw_element *dy, *x;
     const float *mean, *rstd;
     int64_t ld;
 };
@@ -182,7 +182,7 @@ MW_CPU(row_sums_scratch_bytes)(int64_t rows, int64_t columns, int threads)
 }
 
 void
-MW_CPU(norm_weight_gradient)(struct mw_gradient dweight, const uint16_t *dy, const uint16_t *x,
+MW_CPU(norm_weight_gradient)(struct mw_gradient dweight, const mw_element *dy, const mw_element *x,
                              const float *mean, const float *rstd, int64_t rows, int64_t columns,
                              void *scratch)
 {
@@ -192,7 +192,7 @@ MW_CPU(norm_weight_gradient)(struct mw_gradient dweight, const uint16_t *dy, con
 }
 
 void
-MW_CPU(bias_gradient)(struct mw_gradient dbias, const uint16_t *dy, int64_t ld_dy, int64_t rows,
+MW_CPU(bias_gradient)(struct mw_gradient dbias, const mw_element *dy, int64_t ld_dy, int64_t rows,
                       int64_t columns, void *scratch)
 {
     const struct addends addends = {.dy = dy, .ld = ld_dy};

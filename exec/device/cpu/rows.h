@@ -17,7 +17,7 @@ mw_smaller(int64_t a, int64_t b)
 /* While rows are computed from the caches, memory would be idle: so lines of the next rows, `ld`
  * elements apart, are prefetched then.  Past the last row that does nothing. */
 MW_INLINE void
-mw_ask_for(const uint16_t *next, int64_t ld, int rows)
+mw_ask_for(const mw_element *next, int64_t ld, int rows)
 {
     for (int r = 0; r < rows; r++)
         __builtin_prefetch(next + r * ld, 0, 2);

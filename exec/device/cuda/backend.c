@@ -314,7 +314,7 @@ launched(struct cuda *cuda, int status, const char *kernel, GError **error)
 }
 
 static bool
-accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, GError **error)
+accumulate(void *backend, float *sum, const void *x, int64_t n, bool first, GError **error)
 {
     struct cuda *cuda = enter(backend);
     void *stream = mw_cuda_stream();
@@ -337,7 +337,7 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     struct cuda *cuda = enter(backend);
@@ -349,7 +349,7 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 }
 
 static bool
-narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
 {
     struct cuda *cuda = enter(backend);
 

@@ -17,6 +17,7 @@
 extern "C" {
 #endif
 
+#define MW_ELEMENT uint16_t
 #define MW_KERNEL(name, parameters, arguments)                                                     \
     int mw_cuda_##name##_bf16(void *stream, MW_BARE parameters);                                   \
     int mw_cuda_##name##_fp16(void *stream, MW_BARE parameters);

@@ -39,6 +39,7 @@ extern "C" {
 #define MW_CUDA_HEAD_DIM_MAX 256
 
 struct mw_cuda_launches {
+#define MW_ELEMENT uint16_t
 #define MW_KERNEL(name, parameters, arguments) int (*name)(void *stream, MW_BARE parameters);
 #define MW_KERNEL_PASS MW_KERNEL
 #define MW_KERNEL_SCRATCH(name, parameters, arguments) int64_t(*name) parameters;

@@ -84,8 +84,7 @@ clear(void *device, void *to, int64_t bytes)
 }
 
 static void
-copy_rows(void *device, uint16_t *to, const uint16_t *from, int64_t rows, int64_t columns,
-          int64_t ld)
+copy_rows(void *device, void *to, const void *from, int64_t rows, int64_t columns, int64_t ld)
 {
     keep(device, mw_cuda_copy_rows(mw_cuda_stream(), to, from, rows, columns, ld),
          "kernel copy_rows");
@@ -100,8 +99,8 @@ prepare(void *device, const struct mw_product *product, GError **error)
 }
 
 static bool
-multiply(void *device, const struct mw_product *product, void *c, const uint16_t *a,
-         const uint16_t *b, const uint16_t *bias, GError **error)
+multiply(void *device, const struct mw_product *product, void *c, const void *a, const void *b,
+         const void *bias, GError **error)
 {
     struct mw_cuda_device *cuda = device;
 

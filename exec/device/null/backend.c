@@ -37,7 +37,7 @@ open_null(const struct mw_backend_options *options, int64_t bytes, void **memory
     struct null *null = g_new0(struct null, 1);
 
     null->threads = options->threads ? options->threads : omp_get_num_procs();
-    null->dtype = options->dtype;
+    null->dtype = options->dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : options->dtype;
     null->seen = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     if (!mw_arena_reserve(&null->arena, "device memory", bytes, error)) {
         close_null(null);
@@ -49,15 +49,15 @@ open_null(const struct mw_backend_options *options, int64_t bytes, void **memory
 
 /* --- parameters ------------------------------------------------------------------------------ */
 
-/* Of elements spread over the part (FNV-1a). */
+/* Of pairs of bytes spread over the part (FNV-1a). */
 static uint64_t
-digest(const uint16_t *params, int64_t elements)
+digest(const uint16_t *params, int64_t bytes)
 {
-    int64_t samples = MIN(elements, SAMPLES);
+    int64_t pairs = bytes / (int64_t)sizeof *params, samples = MIN(pairs, SAMPLES);
     uint64_t digest = 0xcbf29ce484222325;
 
     for (int64_t i = 0; i < samples; i++)
-        digest = (digest ^ params[(elements - 1) * i / MAX(samples - 1, 1)]) * 0x100000001b3;
+        digest = (digest ^ params[(pairs - 1) * i / MAX(samples - 1, 1)]) * 0x100000001b3;
     return digest;
 }
 
@@ -77,7 +77,8 @@ compute(void *backend, const struct mw_compute *compute, GError **error)
 
     if (!compute->params)
         return true;
-    uint64_t now = digest(compute->params, compute->part->elements);
+    uint64_t now =
+        digest(compute->params, mw_dtype_bytes((int)null->dtype, compute->part->elements));
     const uint64_t *before = g_hash_table_lookup(null->seen, compute->part);
     if (!before)
         g_hash_table_insert(null->seen, (void *)compute->part, g_memdup2(&now, sizeof now));
@@ -102,13 +103,13 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 /* --- passes ---------------------------------------------------------------------------------- */
 
 static void
-nothing_widened(float *out, const uint16_t *x, int64_t n)
+nothing_widened(float *out, const void *x, int64_t n)
 {
     (void)out, (void)x, (void)n;
 }
 
 static void
-nothing_accumulated(float *sum, const uint16_t *x, int64_t n)
+nothing_accumulated(float *sum, const void *x, int64_t n)
 {
     (void)sum, (void)x, (void)n;
 }
@@ -121,14 +122,13 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
 
 /* What an update leaves behind are the parameters of the state. */
 #define KEEPING(name, element_type)                                                                \
-    static void narrow_##name(uint16_t *out, const float *x, int64_t n)                            \
+    static void narrow_##name(void *out, const float *x, int64_t n)                                \
     {                                                                                              \
         mw_cpu_kernels(element_type)->narrow(out, x, n);                                           \
     }                                                                                              \
                                                                                                    \
     static void nothing_updated_##name(const struct mw_adamw *step, float *w, float *m, float *v,  \
-                                       uint16_t *param, const void *gradient, bool fp32,           \
-                                       int64_t n)                                                  \
+                                       void *param, const void *gradient, bool fp32, int64_t n)    \
     {                                                                                              \
         (void)step, (void)m, (void)v, (void)gradient, (void)fp32;                                  \
         if (param)                                                                                 \
@@ -146,15 +146,16 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
 
 KEEPING(bf16, MW_DTYPE_BF16)
 KEEPING(fp16, MW_DTYPE_FP16)
+KEEPING(fp32, MW_DTYPE_FP32)
 
 static const struct mw_cpu_kernels *
 host(enum mw_dtype dtype)
 {
-    return dtype == MW_DTYPE_FP16 ? &host_fp16 : &host_bf16;
+    return dtype == MW_DTYPE_FP32 ? &host_fp32 : dtype == MW_DTYPE_FP16 ? &host_fp16 : &host_bf16;
 }
 
 static bool
-accumulate(void *backend, float *sum, const uint16_t *x, int64_t n, bool first, GError **error)
+accumulate(void *backend, float *sum, const void *x, int64_t n, bool first, GError **error)
 {
     (void)backend, (void)sum, (void)x, (void)n, (void)first, (void)error;
     return true;
@@ -169,7 +170,7 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
+narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
 {
     const struct null *null = backend;
 
@@ -180,7 +181,7 @@ narrow(void *backend, uint16_t *out, const float *x, int64_t n, GError **error)
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, uint16_t *param,
+adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     (void)step, (void)m, (void)v, (void)gradient, (void)fp32;
@@ -189,7 +190,7 @@ adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, 
 
 const struct mw_backend mw_backend_null = {
     .name = "null",
-    .dtypes = 1 << MW_DTYPE_BF16 | 1 << MW_DTYPE_FP16,
+    .dtypes = 1 << MW_DTYPE_BF16 | 1 << MW_DTYPE_FP16 | 1 << MW_DTYPE_FP32,
     .host = host,
     .open = open_null,
     .close = close_null,
