@@ -57,6 +57,8 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     write_shape(json, r, "tiles", r->tiles);
     write_shape(json, r, "logits_chunks", r->logits_chunks);
     write_known(json, r, "prefetch", r->prefetch);
+    if (r->prefetch_stages)
+        mw_json_string(json, "prefetch_stages", r->prefetch_stages);
 }
 
 void

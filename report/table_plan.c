@@ -112,7 +112,9 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
     mw_grid_row(grid, "tiles", integer_text(r->tiles), NULL);
     mw_grid_row(grid, "logits in", integer_text(r->logits_chunks),
                 r->logits_chunks == 1 ? "chunk" : "chunks", NULL);
-    mw_grid_row(grid, "prefetch depth", integer_text(r->prefetch), NULL);
+    mw_grid_row(grid, "prefetch depth",
+                r->prefetch_stages ? mw_table_text(r->prefetch_stages) : integer_text(r->prefetch),
+                NULL);
     mw_grid_row(grid, "commit", mw_table_text(r->commit), NULL);
     if (r->dpu_start >= 0)
         mw_grid_row(grid, "delayed update", "from step", integer_text(r->dpu_start), NULL);

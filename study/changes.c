@@ -243,7 +243,7 @@ add_prefetch(struct list *list, int64_t depth, double gain)
 {
     struct mw_settings s = list->question->settings;
 
-    s.prefetch = MIN(depth, PREFETCH_MAX);
+    mw_settings_set_prefetch(&s, MIN(depth, PREFETCH_MAX));
     if (s.prefetch <= list->now->prefetch)
         return;
     add_setting(list, s,

@@ -105,6 +105,7 @@ struct mw_result {
     double tokens_per_step;
     double default_step_tokens; /* what an open batch aims at; NAN: the batch was asked for */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
+    char *prefetch_stages;  /* "nc:cg:gg"; NULL: one depth for all */
     char *param_device, *optimizer_device, *gradient_device, *activation_device;
     char *partition;        /* "bandwidth-centric" or "owner-broadcast" */
     char *commit;           /* "step" or "none" */

@@ -41,6 +41,11 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->tiles = s->tiles;
     r->logits_chunks = s->logits_chunks;
     r->prefetch = s->prefetch;
+    if (mw_settings_has_fetch_stages(s))
+        r->prefetch_stages = g_strdup_printf(
+            "%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT,
+            s->prefetch_stage[MW_FETCH_NC], s->prefetch_stage[MW_FETCH_CG],
+            s->prefetch_stage[MW_FETCH_GG]);
     r->dpu_start = s->dpu_start;
     r->param_device = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);
     r->optimizer_device = mw_placement_text(&s->placement[MW_STATE_OPTIMIZER]);

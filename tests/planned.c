@@ -1,5 +1,7 @@
 #include "tests/planned.h"
 
+#include "planner/settings/table.h"
+
 static struct mw_hardware
 roomy_dgx2(const struct planned *what)
 {
@@ -28,6 +30,9 @@ ask(const struct planned *what, struct mw_settings *settings)
     settings->micro_batch = what->micro_batch;
     settings->gpus_per_node = what->gpus;
     settings->unfold = what->unfold;
+    if (what->prefetch &&
+        !mw_setting_read(mw_setting_find("prefetch"), what->prefetch, false, settings, NULL))
+        g_error("no prefetch of %s", what->prefetch);
     for (int state = MW_STATE_PARAMETERS; state <= MW_STATE_OPTIMIZER; state++)
         mw_placement_parse("nvme", NULL, &settings->placement[state], NULL);
 }

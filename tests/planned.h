@@ -13,6 +13,7 @@ struct planned {
     double micro_batch;
     bool unfold;
     bool no_latency;
+    const char *prefetch; /* as the setting is written; NULL: the usual */
 };
 
 /* Also gives the hardware that it was planned for; g_error if anything goes wrong. */

@@ -59,6 +59,8 @@ check_round_trip(const struct mw_settings *written)
     if (written->strategy == MW_STRATEGY_ZERO3 ||
         written->strategy >= MW_STRATEGY_ZERO_INFINITY_CPU) {
         g_assert_cmpint(read.prefetch < 0 ? 1 : read.prefetch, ==, written->prefetch);
+        g_assert_cmpmem(read.prefetch_stage, sizeof read.prefetch_stage, written->prefetch_stage,
+                        sizeof written->prefetch_stage);
         g_assert_cmpint(read.param_loads < 0 ? 3 : read.param_loads, ==, written->param_loads);
     }
     g_assert_cmpint(MAX(1, read.tiles), ==, written->tiles);
@@ -97,6 +99,11 @@ test_round_trip(void)
             settings.overlap = sets > 1;
             settings.dtype = sets == 2 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
             settings.prefetch = sets - 1;
+            if (sets == 4) {
+                settings.prefetch_stage[MW_FETCH_NC] = 3;
+                settings.prefetch_stage[MW_FETCH_CG] = 0;
+                settings.prefetch_stage[MW_FETCH_GG] = 1;
+            }
             settings.buffer_sets = sets;
             settings.checkpoint_interval = sets - 1;
             settings.param_loads = sets > 2 ? 2 : 3;

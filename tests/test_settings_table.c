@@ -20,6 +20,12 @@ static const struct {
     {"seq", "4k", false, "seq=4k: must be a whole number from 1 to 16777216"},
     {"tokens", "x", false, "tokens=x: must be a number from 1 to 1e18, as 15T or 1.5e13"},
     {"commit", "never", false, "commit=never: must be step or none"},
+    {"prefetch", "2", false, NULL},
+    {"prefetch", "4:0:1", false, NULL},
+    {"prefetch", "4:1", false, "prefetch=4:1: must be one number, or three: NC:CG:GG"},
+    {"prefetch", "1:1:1:1", false, "prefetch=1:1:1:1: must be one number, or three: NC:CG:GG"},
+    {"prefetch", "1:65:1", false, "prefetch=65: must be a whole number from 0 to 64"},
+    {"prefetch", "", false, "prefetch=: must be a whole number from 0 to 64"},
     {"param-device", "cpu:60GB,nvme", false, NULL},
     {"param-device", "tape", false,
      "param-device: \"tape\": unknown device at \"tape\"; accepted: gpu, cpu, nvme, or a split "

@@ -14,7 +14,7 @@ load_checkpoints(struct builder *b, uint32_t visit)
     const struct visit *v = &b->visits[visit];
     int64_t interval = b->sizing->settings.checkpoint_interval;
     int64_t count = b->sizing->checkpoint_count;
-    int64_t ahead = b->sizing->settings.prefetch ? 1 : 0;
+    int64_t ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) ? 1 : 0;
 
     if (!interval || v->phase != MW_PHASE_RECOMPUTE || !v->first_of_group)
         return;

@@ -99,7 +99,8 @@ mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb)
         mw_build_op(b, LANE_H2D,
                     mw_work_copy(b, MW_OP_H2D, of_checkpoint, b->sizing->checkpoint_bytes, false),
                     id);
-        if (tier == MW_TIER_CPU && b->sizing->settings.prefetch == 0)
+        if (tier == MW_TIER_CPU && 
+            mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) == 0)
             mw_build_after(b, b->lane_last[LANE_COMPUTE]);
         b->checkpoint_loaded[checkpoint] =
             mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_STAGED]);

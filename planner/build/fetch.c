@@ -1,7 +1,8 @@
 /*
  * The fetch path of a part of a fetch unit (ZeRO-Infinity Sec. 6.2): nc-transfer NVMe -> pinned
  * slot, cg-transfer pinned -> GPU, gg-transfer all-gather.  While part i computes, gg runs for
- * i+D, cg for i+2D, nc for i+3D; slots bound how far ahead each stage can be.
+ * i+D, cg for i+2D, nc for i+3D, or each stage its own depth ahead of the next one; slots bound how
+ * far ahead each stage can be.
  */
 #include <glib.h>
 
@@ -44,11 +45,24 @@ identify(const struct visit *v)
     return (struct identity){v->phase, v->layer, v->micro_batch, v->fetched_tile, 0};
 }
 
+/* How many parts ahead of its use a stage fetches: the depths of it and of all behind it. */
+static int64_t
+ahead_of_use(const struct builder *b, enum mw_fetch_stage stage)
+{
+    const struct mw_settings *settings = &b->sizing->settings;
+    int64_t ahead = 0;
+
+    for (enum mw_fetch_stage s = stage; s < MW_FETCH_STAGES; s++)
+        if (s != MW_FETCH_GG || b->sizing->dp > 1)
+            ahead += mw_settings_fetch_depth(settings, s);
+    return ahead;
+}
+
 /* The first transfer of a part waits for the compute before it when nothing is fetched ahead. */
 static void
-hold_back(struct builder *b)
+hold_back(struct builder *b, enum mw_fetch_stage first)
 {
-    if (b->sizing->settings.prefetch == 0)
+    if (ahead_of_use(b, first) == 0)
         mw_build_after(b, b->lane_last[LANE_COMPUTE]);
 }
 
@@ -59,7 +73,7 @@ fetch_from_nvme(struct builder *b, struct visit *v)
                                  mw_sizing_owners_broadcast(b->sizing));
 
     mw_build_op(b, LANE_READ, work, identify(v));
-    hold_back(b);
+    hold_back(b, MW_FETCH_NC);
     v->pinned_slot = mw_build_ring_next(&b->slots[MW_BUFFER_PARAMETERS_PINNED]);
     mw_build_use(b, b->param_home + v->fetched_unit, MW_USE_READ, MW_ROLE_SOURCE);
     mw_build_use(b, v->pinned_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
@@ -93,7 +107,7 @@ fetch_to_gpu(struct builder *b, struct visit *v)
 
     mw_build_op(b, LANE_H2D, work, identify(v));
     if (!from_nvme)
-        hold_back(b);
+        hold_back(b, MW_FETCH_CG);
     mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
     if (gathers)
         v->shard_slot = mw_build_ring_next(&b->slots[MW_BUFFER_PARAMETERS_SHARD]);
@@ -115,7 +129,7 @@ fetch_from_peers(struct builder *b, struct visit *v)
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
     if (!from_shard)
-        hold_back(b);
+        hold_back(b, MW_FETCH_GG);
     v->param_slot = take_param_slot(b);
     mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
     mw_build_use(b, v->param_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
@@ -133,12 +147,10 @@ visit_at(struct builder *b, int64_t visit)
 static void
 advance_stages(struct builder *b, int64_t visit)
 {
-    int64_t depth = b->sizing->settings.prefetch;
     bool gathers = b->sizing->dp > 1;
-    int64_t to_gpu = gathers ? 2 * depth : depth;
-    struct visit *nc = visit_at(b, visit + to_gpu + depth);
-    struct visit *cg = visit_at(b, visit + to_gpu);
-    struct visit *gg = gathers ? visit_at(b, visit + depth) : NULL;
+    struct visit *nc = visit_at(b, visit + ahead_of_use(b, MW_FETCH_NC));
+    struct visit *cg = visit_at(b, visit + ahead_of_use(b, MW_FETCH_CG));
+    struct visit *gg = gathers ? visit_at(b, visit + ahead_of_use(b, MW_FETCH_GG)) : NULL;
 
     if (nc && home_tier(b, nc) == MW_TIER_NVME)
         fetch_from_nvme(b, nc);
@@ -153,7 +165,7 @@ advance_stages(struct builder *b, int64_t visit)
 void
 mw_fetch_ahead(struct builder *b, uint32_t visit)
 {
-    int64_t first = visit ? (int64_t)visit : -3 * b->sizing->settings.prefetch;
+    int64_t first = visit ? (int64_t)visit : -ahead_of_use(b, MW_FETCH_NC);
 
     for (int64_t at = first; at <= visit; at++)
         advance_stages(b, at);

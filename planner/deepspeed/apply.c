@@ -466,11 +466,11 @@ apply_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     if (take(file, DS_OVERLAP, &value)) {
         settings->overlap = value;
         if (!value)
-            settings->prefetch = 0;
+            mw_settings_set_prefetch(settings, 0);
     }
     /* How many fetch units a larger bucket holds depends on the model: the planner's choice. */
     if (stage3 && value_of(file, DS_PREFETCH) == 0 && take(file, DS_PREFETCH, &value))
-        settings->prefetch = 0;
+        mw_settings_set_prefetch(settings, 0);
     if (stage3 && value_of(file, DS_SUB_GROUP) > 0 && take(file, DS_SUB_GROUP, &value))
         settings->optimizer_chunk = value;
     apply_pipeline(file, settings);

@@ -47,6 +47,9 @@ enum mw_ds_key {
     DS_OWN_TILES,
     DS_OWN_LOGITS_CHUNKS,
     DS_OWN_PREFETCH,
+    DS_OWN_PREFETCH_NC, /* the stages in their order */
+    DS_OWN_PREFETCH_CG,
+    DS_OWN_PREFETCH_GG,
     DS_OWN_OVERLAP,
     DS_OWN_CHUNK,
     DS_OWN_BUFFER_SETS,

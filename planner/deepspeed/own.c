@@ -1,4 +1,6 @@
 /* What a ds_config.json says in memwall's own section, and how it says so. */
+#include <string.h>
+
 #include "planner/deepspeed/internal.h"
 
 static const struct {
@@ -67,6 +69,21 @@ agrees(const struct mw_ds_file *file, const struct mw_settings *own)
            on_cpu == !is_on(own, MW_STATE_ACTIVATIONS, MW_TIER_GPU);
 }
 
+/* A depth for each stage, where the file says all of them. */
+static void
+take_fetch_stages(struct mw_ds_file *file, struct mw_settings *settings)
+{
+    int64_t depth[MW_FETCH_STAGES], deepest = 0;
+
+    for (int stage = 0; stage < MW_FETCH_STAGES; stage++) {
+        if (!take(file, (enum mw_ds_key)(DS_OWN_PREFETCH_NC + stage), &depth[stage]))
+            return;
+        deepest = MAX(deepest, depth[stage]);
+    }
+    settings->prefetch = deepest;
+    memcpy(settings->prefetch_stage, depth, sizeof depth);
+}
+
 static void
 take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
 {
@@ -79,8 +96,11 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
      * ahead. */
     int64_t overlap = file->key[DS_OWN_OVERLAP].value;
     bool ahead = overlap < 0 || overlap == (int64_t)settings->overlap;
-    if (ahead && file->key[DS_PREFETCH].value != 0 && take(file, DS_OWN_PREFETCH, &value))
-        settings->prefetch = value;
+    if (ahead && file->key[DS_PREFETCH].value != 0) {
+        if (take(file, DS_OWN_PREFETCH, &value))
+            mw_settings_set_prefetch(settings, value);
+        take_fetch_stages(file, settings);
+    }
     if (mw_deepspeed_stage(settings) == 0 && take(file, DS_OWN_OVERLAP, &value))
         settings->overlap = value;
     if (take(file, DS_OWN_OWNER, &value))
@@ -174,6 +194,9 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_int(json, "logits_chunks", s->logits_chunks, s->logits_chunks > 1);
     add_int(json, "prefetch", s->prefetch,
             s->prefetch > 1 || (s->prefetch == 1 && fetches && !s->overlap));
+    add_int(json, "prefetch_nc", s->prefetch_stage[MW_FETCH_NC], mw_settings_has_fetch_stages(s));
+    add_int(json, "prefetch_cg", s->prefetch_stage[MW_FETCH_CG], mw_settings_has_fetch_stages(s));
+    add_int(json, "prefetch_gg", s->prefetch_stage[MW_FETCH_GG], mw_settings_has_fetch_stages(s));
     add_bool(json, "overlap", s->overlap, !s->overlap || s->prefetch > 1);
     add_int(json, "optimizer_chunk", s->optimizer_chunk, !stage3 && s->optimizer_chunk > 0);
     add_int(json, "buffer_sets", s->buffer_sets, s->buffer_sets != sets_said);

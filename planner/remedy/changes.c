@@ -59,7 +59,9 @@ make_usual(struct mw_settings *s, size_t which)
     mw_settings_init(&open);
     if (number_of(s, which) == number_of(&open, which) || number_of(s, which) == usual[which].usual)
         return false;
-    if (usual[which].size == sizeof usual[which].usual)
+    if (usual[which].offset == offsetof(struct mw_settings, prefetch))
+        mw_settings_set_prefetch(s, usual[which].usual);
+    else if (usual[which].size == sizeof usual[which].usual)
         memcpy(field, &usual[which].usual, sizeof usual[which].usual);
     else
         memcpy(field, &choice, sizeof choice);

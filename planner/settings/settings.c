@@ -42,6 +42,7 @@ mw_settings_init(struct mw_settings *settings)
         .tiles = MW_AUTO,
         .logits_chunks = MW_AUTO,
         .prefetch = MW_AUTO,
+        .prefetch_stage = {MW_AUTO, MW_AUTO, MW_AUTO},
         .optimizer_chunk = MW_AUTO,
         .buffer_sets = 3,
         .overlap = true,
@@ -49,6 +50,28 @@ mw_settings_init(struct mw_settings *settings)
         .dpu_start = MW_AUTO,
         .ops_max = MW_OPS_MAX,
     };
+}
+
+void
+mw_settings_set_prefetch(struct mw_settings *settings, int64_t depth)
+{
+    settings->prefetch = depth;
+    for (int stage = 0; stage < MW_FETCH_STAGES; stage++)
+        settings->prefetch_stage[stage] = MW_AUTO;
+}
+
+int64_t
+mw_settings_fetch_depth(const struct mw_settings *settings, enum mw_fetch_stage stage)
+{
+    int64_t depth = settings->prefetch_stage[stage];
+
+    return depth == MW_AUTO ? settings->prefetch : depth;
+}
+
+bool
+mw_settings_has_fetch_stages(const struct mw_settings *settings)
+{
+    return settings->prefetch_stage[MW_FETCH_NC] != MW_AUTO;
 }
 
 static int64_t

@@ -48,6 +48,10 @@ struct mw_placement {
     } part[MW_TIER_COUNT];
 };
 
+/* Stages by which a part of the parameters comes to its use (ZeRO-Infinity Sec. 6.2): nc from NVMe
+ * to the host, cg from the host to the GPU, gg from the other GPUs. */
+enum mw_fetch_stage { MW_FETCH_NC, MW_FETCH_CG, MW_FETCH_GG, MW_FETCH_STAGES };
+
 struct mw_settings {
     enum mw_strategy strategy;
     int64_t nodes;              /* default 1 */
@@ -77,7 +81,8 @@ struct mw_settings {
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */
     int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: fewest */
-    int64_t prefetch;            /* depth D of every stage; MW_AUTO: 1 */
+    int64_t prefetch;            /* depth D of every stage, or of the deepest one; MW_AUTO: 1 */
+    int64_t prefetch_stage[MW_FETCH_STAGES]; /* of each stage; MW_AUTO: D */
     int64_t optimizer_chunk;     /* parameters a chunk of the optimizer step; MW_AUTO */
     int64_t buffer_sets;         /* of the optimizer step; default 3 */
     bool overlap;                /* collectives and transfers run beside compute; default true */
@@ -93,6 +98,13 @@ struct mw_settings {
 };
 
 void mw_settings_init(struct mw_settings *settings);
+
+/* The same depth for every stage. */
+void mw_settings_set_prefetch(struct mw_settings *settings, int64_t depth);
+/* How many parts ahead of the next stage that stage fetches; `prefetch` is no longer MW_AUTO. */
+int64_t mw_settings_fetch_depth(const struct mw_settings *settings, enum mw_fetch_stage stage);
+/* A depth for each stage is asked for, rather than one for all. */
+bool mw_settings_has_fetch_stages(const struct mw_settings *settings);
 
 /* "gpu", "cpu", "nvme", or a split such as "cpu:60GB,nvme" (GB, GiB, TB, TiB, MB, MiB). */
 bool mw_placement_parse(const char *text, const char *option, struct mw_placement *out,

@@ -79,8 +79,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_MEMORY, "logits-chunks", MW_SETTING_INTEGER, FIELD(logits_chunks), 1,
      MW_LOGITS_CHUNKS_MAX, "auto", NULL, "N|auto",
      "compute logits and loss in N parts of the tokens (default auto: as few as fit)"},
-    {MW_SETTINGS_SCHEDULE, "prefetch", MW_SETTING_INTEGER, FIELD(prefetch), 0, 64, NULL, NULL, "D",
-     "fetch parameters D parts ahead of their use, in each transfer stage (default 1; 0: none)"},
+    {MW_SETTINGS_SCHEDULE, "prefetch", MW_SETTING_DEPTHS, FIELD(prefetch), 0, 64, NULL, NULL,
+     "D|NC:CG:GG",
+     "fetch parameters D parts ahead of their use, in each transfer stage (default 1; 0: none), or "
+     "NC parts ahead from NVMe to the host, CG to the GPU and GG from the other GPUs"},
     {MW_SETTINGS_SCHEDULE, "partition", MW_SETTING_CHOICE, FIELD(partition), 0, 0, NULL,
      partition_choices, "bandwidth|owner",
      "partition parameters by bandwidth: each GPU fetches its share (default), or by owner: one "
@@ -161,7 +163,7 @@ is_whole(const struct mw_setting *setting, bool sliced)
     bool batch = setting->offset == offsetof(struct mw_settings, micro_batch);
 
     return setting->kind == MW_SETTING_INTEGER || setting->kind == MW_SETTING_WHOLE_COUNT ||
-           (batch && !sliced);
+           setting->kind == MW_SETTING_DEPTHS || (batch && !sliced);
 }
 
 static bool
@@ -202,6 +204,31 @@ parse_choice(const struct mw_setting *setting, const char *text, struct mw_setti
     return mw_refuse(error, "{%s=%s}: must be %s", setting->name, text, names->str);
 }
 
+/* "D", or "NC:CG:GG". */
+static bool
+parse_depths(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
+             GError **error)
+{
+    g_auto(GStrv) parts = g_strsplit(text, ":", -1);
+    guint count = g_strv_length(parts);
+    int64_t depth[MW_FETCH_STAGES], deepest = 0;
+
+    if (count != 1 && count != MW_FETCH_STAGES && strchr(text, ':'))
+        return mw_refuse(error, "{%s=%s}: must be one number, or three: NC:CG:GG", setting->name,
+                         text);
+    for (guint i = 0; i < MAX(count, 1); i++) {
+        double value;
+        if (!parse_number(setting, count ? parts[i] : text, false, &value, error))
+            return false;
+        depth[i] = (int64_t)value;
+        deepest = MAX(deepest, depth[i]);
+    }
+    mw_settings_set_prefetch(settings, deepest);
+    if (count == MW_FETCH_STAGES)
+        memcpy(settings->prefetch_stage, depth, sizeof depth);
+    return true;
+}
+
 /* As nobody asked for it: a file may have. */
 static void
 leave_open(const struct mw_setting *setting, struct mw_settings *settings)
@@ -226,6 +253,8 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
         return mw_placement_parse(
             text, name, (struct mw_placement *)((char *)settings + setting->offset), error);
     }
+    if (setting->kind == MW_SETTING_DEPTHS)
+        return parse_depths(setting, text, settings, error);
     if (setting->open && !strcmp(text, setting->open)) {
         leave_open(setting, settings);
         return true;

@@ -18,7 +18,8 @@ enum mw_setting_kind {
     MW_SETTING_REAL,
     MW_SETTING_COUNT,
     MW_SETTING_PLACEMENT,
-    MW_SETTING_CHOICE
+    MW_SETTING_CHOICE,
+    MW_SETTING_DEPTHS /* one number, or one for each stage of a fetch: nc:cg:gg */
 };
 
 /* As help shows them. */

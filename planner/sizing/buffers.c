@@ -224,7 +224,9 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
 {
     const struct mw_settings *settings = &sizing->settings;
     bool offloaded = survey->params[MW_TIER_CPU] || survey->params[MW_TIER_NVME];
-    int64_t ring = settings->prefetch + 1;
+    int64_t nc = mw_settings_fetch_depth(settings, MW_FETCH_NC);
+    int64_t cg = mw_settings_fetch_depth(settings, MW_FETCH_CG);
+    int64_t last = sizing->dp > 1 ? mw_settings_fetch_depth(settings, MW_FETCH_GG) : cg;
     int64_t group = settings->param_loads == 2 ? survey->group_parts : 0;
 
     if (!sizing->params_partitioned || (!offloaded && sizing->dp == 1))
@@ -232,11 +234,11 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
     /* With two loads the units of a checkpoint group stay from recompute to backward; in chunks the
      * logits' weight stays from the first one's forward to the last one's backward. */
     set(sizing, MW_BUFFER_PARAMETERS_GATHERED,
-        MAX(ring + group, settings->prefetch + survey->logits_parts), survey->tile_bytes);
+        MAX(last + 1 + group, last + survey->logits_parts), survey->tile_bytes);
     if (offloaded && sizing->dp > 1)
-        set(sizing, MW_BUFFER_PARAMETERS_SHARD, ring, survey->carried_bytes);
+        set(sizing, MW_BUFFER_PARAMETERS_SHARD, cg + 1, survey->carried_bytes);
     if (survey->params[MW_TIER_NVME])
-        set(sizing, MW_BUFFER_PARAMETERS_PINNED, ring, survey->carried_bytes);
+        set(sizing, MW_BUFFER_PARAMETERS_PINNED, nc + 1, survey->carried_bytes);
 }
 
 static void
