@@ -64,7 +64,7 @@ static bool
 check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
 {
     if (s->sequences < 0 || s->seq < 0 || s->micro_batches < 1 ||
-        s->micro_batches > UINT16_MAX + 1 || s->tiles < 1 || s->token_chunks < 1 ||
+        s->micro_batches > MW_PLAN_MICRO_BATCHES_MAX || s->tiles < 1 || s->token_chunks < 1 ||
         s->checkpoint_interval < 0 || s->delayed_from < -1 || s->save_every < 0 ||
         s->sequences > DIMENSION_MAX || s->seq > DIMENSION_MAX ||
         s->sequences * s->seq > DIMENSION_MAX || s->dtype >= MW_DTYPE_COUNT)

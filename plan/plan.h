@@ -414,6 +414,7 @@ struct mw_use_stride {
     uint32_t ring_first, ring_count; /* slots that take turns; 0: slots in a row, without end */
 };
 
+#define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch tells apart */
 #define MW_MAX_DEPS_PER_OP 255
 #define MW_MAX_USES_PER_OP 255
 #define MW_MAX_DRAWS_PER_WORK 255

@@ -246,6 +246,7 @@ narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
 
 const struct mw_backend bench_products_backend = {
     .name = "cpu, products timed",
+    .dtypes = 1 << MW_DTYPE_BF16 | 1 << MW_DTYPE_FP16,
     .open = open_products,
     .close = close_products,
     .compute = compute,

@@ -235,7 +235,7 @@ mw_sizing_folds(const struct mw_sizing *sizing)
     const struct mw_settings *s = &sizing->settings;
 
     return s->folds && !s->unfold && s->grad_accum > MW_FOLDED_LEAST &&
-           mw_sizing_op_count(sizing) > s->ops_max;
+           s->grad_accum <= MW_PLAN_MICRO_BATCHES_MAX && mw_sizing_op_count(sizing) > s->ops_max;
 }
 
 int64_t
