@@ -53,10 +53,11 @@ static bool
 check_comms(struct mw_plan_check *check)
 {
     for (uint32_t i = 0; i < check->plan->comm_count; i++)
-        if (!mw_plan_spans_nest(check->plan->comms[i].spans, check->plan->world_ranks))
+        if (!mw_plan_spans_nest(check->plan->comms[i].spans, check->plan->world_ranks) ||
+            !mw_plan_spans_divide(check->plan->comms[i].spans))
             return mw_plan_refuse(check,
-                                  "comm %u: expected spans that name each of their ranks once, all "
-                                  "of them among the world's %u",
+                                  "comm %u: expected spans that divide the world's %u ranks into "
+                                  "groups, each rank in one",
                                   i, check->plan->world_ranks);
     return true;
 }

@@ -15,6 +15,10 @@ void *mw_plan_allocate(size_t count, size_t size);
 /* More are no machine that anybody has. */
 #define MW_PLAN_MAX_WORLD (1u << 22)
 
+/* Whether a span's stride is a whole number of the spans below it: then the ranks of the world fall
+ * into groups, of which no two share a rank. */
+bool mw_plan_spans_divide(const struct mw_axis_span spans[MW_AXIS_COUNT]);
+
 /* Whether no two ranks that the spans name are the same, and all lie in the world. */
 bool mw_plan_spans_nest(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t world_ranks);
 

@@ -72,6 +72,21 @@ mw_plan_spans_nest(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t worl
     return reach <= world_ranks;
 }
 
+bool
+mw_plan_spans_divide(const struct mw_axis_span spans[MW_AXIS_COUNT])
+{
+    uint64_t below = 1;
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        if (spans[axis].count == 1)
+            continue;
+        if (spans[axis].stride % below)
+            return false;
+        below = (uint64_t)spans[axis].stride * spans[axis].count;
+    }
+    return true;
+}
+
 struct mw_members
 mw_comm_group(const struct mw_comm *comm, uint32_t rank)
 {

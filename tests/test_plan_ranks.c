@@ -267,6 +267,19 @@ test_programs_pair(void)
     refuse(plan, "do not send to those of");
 }
 
+/* Ranks 0, 1, 3 and 4, but of rank 3 a group that would begin before rank 0. */
+static void
+test_groups_overlap(void)
+{
+    struct mw_plan *plan = make_plan(6);
+
+    plan->comms[0].spans[MW_AXIS_TP] = (struct mw_axis_span){1, 2};
+    plan->comms[0].spans[MW_AXIS_DP] = (struct mw_axis_span){3, 2};
+    add(plan, 3, GATHER, 0);
+    add(plan, 4, GATHER, 0);
+    refuse(plan, "comm 0: expected spans that divide the world's 6 ranks into groups");
+}
+
 static void
 test_programs_overlap(void)
 {
@@ -328,6 +341,7 @@ main(int argc, char **argv)
     g_test_add_func("/plan-ranks/commit-in-wide-lane", test_commit_in_wide_lane);
     g_test_add_func("/plan-ranks/programs-meet", test_programs_meet);
     g_test_add_func("/plan-ranks/programs-pair", test_programs_pair);
+    g_test_add_func("/plan-ranks/groups-overlap", test_groups_overlap);
     g_test_add_func("/plan-ranks/programs-overlap", test_programs_overlap);
     g_test_add_func("/plan-ranks/programs-share-nodes", test_programs_share_nodes);
     return g_test_run();
