@@ -135,8 +135,8 @@ can_run_programs(const struct cli_training *run, GError **error)
 
     if (plan->program_count != plan->world_ranks)
         return mw_refuse(error,
-                         "pipeline: run takes one GPU per stage, here %u stages of %u GPUs; give "
-                         "as many GPUs as stages",
+                         "pipeline: run takes one GPU per stage, and this plan has %u stages on "
+                         "%u GPUs; give as many stages as GPUs",
                          plan->program_count, plan->world_ranks);
     if (o->save || o->resume || o->weights || o->from)
         return mw_refuse(error, "pipeline: run starts from --seed, and neither saves nor resumes "

@@ -105,6 +105,10 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
     char *base = NULL;
     int64_t bytes = activation_room(trainer, &base);
 
+    if (!layers) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");
+        return false;
+    }
     trainer->layers_kept = interval ? MIN(interval, layers) : layers;
     trainer->sets = interval ? 1 : o->plan->programs[0].in_flight;
     bytes /= trainer->sets;

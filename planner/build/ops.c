@@ -63,9 +63,8 @@ next_match(struct builder *b, uint32_t comm)
 static uint32_t
 hop_match(struct builder *b, const struct mw_work *work, uint32_t micro_batch)
 {
-    uint32_t stride = b->plan->comms[b->pp_comm].spans[MW_AXIS_PP].stride;
-    bool sends = work->kind == MW_OP_SEND, forward = work->hop > 0;
-    uint32_t front = sends == forward ? b->rank : b->rank - stride;
+    uint32_t front = MIN(b->rank, mw_work_peer(b->plan, work, b->rank));
+    bool forward = work->hop > 0;
 
     return number_of(b, MW_AXIS_PP, front, 2 * micro_batch + !forward);
 }

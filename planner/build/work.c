@@ -226,13 +226,11 @@ mw_work_hop(struct builder *b, enum mw_op_kind kind, int32_t hop, int64_t bytes)
 {
     struct mw_work work = blank_work(kind, MW_OBJECT_ACTIVATIONS, MW_OPERATOR_NONE);
     struct draws draws = {0};
-    uint32_t stride = b->plan->comms[b->pp_comm].spans[MW_AXIS_PP].stride;
-    bool sends = kind == MW_OP_SEND, up = sends == (hop > 0);
-    uint32_t peer = up ? b->rank + stride : b->rank - stride;
-    bool near = peer / b->plan->ranks_per_node == b->rank / b->plan->ranks_per_node;
 
     work.comm = b->pp_comm;
     work.hop = hop;
+    uint32_t peer = mw_work_peer(b->plan, &work, b->rank);
+    bool near = peer / b->plan->ranks_per_node == b->rank / b->plan->ranks_per_node;
     set_bytes(&work, bytes);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     draw(b, &draws, near ? MW_CHANNEL_FABRIC : MW_CHANNEL_NIC, bytes);

@@ -108,12 +108,13 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
     if (settings->dpu_start != MW_AUTO)
         return mw_refuse(error,
                          "{pp=%" G_GINT64_FORMAT "}: updates of a pipeline are not delayed; "
-                         "leave {dpu-start} away",
+                         "drop {dpu-start}",
                          pp);
     if (!settings->overlap || settings->serialize)
         return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT "}: stages wait for each other for ever "
-                         "where nothing overlaps; give {overlap=on}",
+                         "{pp=%" G_GINT64_FORMAT
+                         "}: stages that overlap nothing would wait for each "
+                         "other forever; give {overlap=on}",
                          pp);
     if (settings->partition == MW_PARTITION_OWNER && ranks > settings->tp * pp)
         return mw_refuse(error, "{pp=%" G_GINT64_FORMAT "}: needs {partition=bandwidth}", pp);
