@@ -156,7 +156,8 @@ add_entry(struct mw_safetensors *set, const char *name, JsonNode *node, GHashTab
     }
     struct mw_safetensor *tensor = find_in_file(set, number, name);
     if (!tensor) {
-        g_autofree char *accepted = g_strdup_printf("must be in %s, which lacks it", file);
+        g_autofree char *shown = g_strescape(file, NULL);
+        g_autofree char *accepted = g_strdup_printf("must be in %s, which lacks it", shown);
         return refuse_entry(set->path, name, accepted, error);
     }
     add_tensor(set, tensor);

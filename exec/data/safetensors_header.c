@@ -224,10 +224,12 @@ check_cover(const struct reading *reading, const struct mw_safetensors_header *h
     for (size_t i = 0; i < header->tensor_count; i++) {
         const struct mw_safetensor *tensor = &header->tensors[i];
         int64_t gap = tensor->offset_bytes - at;
-        if (gap < 0)
+        if (gap < 0) {
+            g_autofree char *before = g_strescape(header->tensors[i - 1].name, NULL);
             return refuse(reading, tensor->name,
                           "overlaps tensor \"%s\" by %" G_GINT64_FORMAT " bytes: must follow it",
-                          header->tensors[i - 1].name, -gap);
+                          before, -gap);
+        }
         if (gap > 0)
             return refuse(reading, tensor->name,
                           "%" G_GINT64_FORMAT " bytes before it belong to no tensor: there must be "
