@@ -1,10 +1,9 @@
 /* Pipelines: plans of several programs, planned from random requests, checked, folded and unfolded,
  * simulated, and cut into what each rank runs. */
-#include "sim/engine.h"
 #include "tests/random_request.h"
+#include "tests/simulated.h"
 
 #define REQUESTS 300
-#define TOLERANCE 1e-6
 
 /* Asks for stages where the request had none, and for nothing that they do not do. */
 static void
@@ -48,53 +47,12 @@ for_pipelines(guint32 first_seed, look look_at)
     }
 }
 
-static void
-simulate(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
-         struct mw_engine_result *result)
-{
-    struct mw_costs costs;
-    char why[256] = "";
-
-    mw_costs_init(&costs, plan, hardware);
-    mw_engine_run(plan, &costs, (struct mw_engine_options){0, keep_timeline}, result, why,
-                  sizeof why);
-    g_assert_cmpstr(why, ==, "");
-    mw_costs_clear(&costs);
-}
-
-static int64_t
-step_ns(const struct mw_plan *plan, const struct mw_hardware *hardware)
-{
-    struct mw_engine_result result;
-
-    simulate(plan, hardware, false, &result);
-    int64_t step_ns = result.step_ns;
-    mw_engine_result_clear(&result);
-    return step_ns;
-}
-
 /* --- folded and unfolded --------------------------------------------------------------------- */
 
 static void
 compare(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 {
-    struct mw_sizing apart = *sizing;
-    apart.settings.unfold = true;
-    struct mw_plan *folded = mw_build_plan(sizing), *unfolded = mw_build_plan(&apart);
-    int64_t folded_ns = step_ns(folded, hardware), unfolded_ns = step_ns(unfolded, hardware);
-
-    g_assert_cmpuint(folded->program_count, ==, sizing->pp);
-    g_assert_cmpuint(unfolded->program_count, ==, sizing->ranks);
-    g_assert_cmpfloat_with_epsilon((double)unfolded_ns, (double)folded_ns,
-                                   TOLERANCE * (double)folded_ns + folded->op_count);
-    for (uint32_t rank = 0; rank < unfolded->program_count; rank++) {
-        uint32_t stage = mw_plan_program_of(folded, rank);
-        for (int tier = 0; tier < MW_TIER_COUNT; tier++)
-            g_assert_cmpint(unfolded->programs[rank].peak_bytes[tier], ==,
-                            folded->programs[stage].peak_bytes[tier]);
-    }
-    mw_plan_free(folded);
-    mw_plan_free(unfolded);
+    mw_test_folded_as_unfolded(sizing, hardware, sizing->pp);
 }
 
 static void
@@ -237,10 +195,9 @@ check_bubble(int64_t stages, int64_t micro_batches)
     g_autoptr(GPtrArray) found = mw_planner_candidates(&request, &resolved, &error);
     g_assert_no_error(error);
     struct mw_plan *plan = mw_build_plan(found->pdata[0]);
-    struct mw_engine_result result;
+    struct mw_engine_result result = mw_test_simulate(plan, &hardware, true);
     struct mw_costs costs;
 
-    simulate(plan, &hardware, true, &result);
     mw_costs_init(&costs, plan, &hardware);
     int64_t each_ns = compute_ns(plan, &costs, 0);
     g_assert_cmpint(each_ns, ==, compute_ns(plan, &costs, (uint32_t)stages - 1));
