@@ -91,8 +91,9 @@ struct mw_family_key {
 
 /* --- tensors of a checkpoint ----------------------------------------------------------------- */
 
-/* The role of a tensor in the executor, in the order of its vectors (exec/data/weights.h). */
+/* The role of a tensor in the executor. */
 enum mw_weight_role {
+    MW_WEIGHT_NONE,
     MW_WEIGHT_TOKENS,
     MW_WEIGHT_POSITIONS,
     MW_WEIGHT_NORM1,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/walk.h"
+#include "model/internal.h"
 
 const struct mw_dimension_names mw_preset_names = {
     {"layers", "hidden", "heads", "kv_heads", "head_dim", "value_dim", "ffn", "vocab", "seq",

@@ -1,221 +1,294 @@
 /*
- * The walk over a layer's operators.
+ * The walk over a model's operators: the rows of plan/operators.h with the model's dimensions.
  *
  * Saved activations follow Korthikanti et al. (arXiv 2205.05198, Sec. 4.1 and Eq. 2): a GPT layer
  * with dropout and stored scores keeps t·h·(10 + 24/tp + 5·a·s/(h·tp)) bytes, 34·t·h + 5·a·s·t on
  * one rank; what an architecture lacks (dropout masks, a second norm) drops out.
  */
-#include "model/walk.h"
+#include "model/model.h"
 
-/* If there are more ranks than k and v heads, the further ranks hold copies. */
-static int64_t
-kv_heads(const struct mw_walk *walk)
-{
-    return mw_divide_up(walk->model->kv_heads, walk->tp);
-}
+#include "base/arithmetic.h"
 
-/* Dropout saves one byte per element, and every rank saves the whole mask. */
-static int64_t
-mask(const struct mw_walk *walk)
-{
-    return walk->model->dropout ? MW_PRODUCT(walk->tokens, walk->model->hidden) : 0;
-}
+struct walk {
+    const struct mw_model *model;
+    int64_t tokens, seq;
+    int64_t element_bytes[MW_ELEMENT_INT64 + 1];
+    struct mw_operator_dims dims;
+};
 
-void
-mw_operator_add_residual(struct mw_operator_info *info, const struct mw_walk *walk, bool bias)
-{
-    int64_t one = mw_walk_tensor(walk, walk->model->hidden);
+/* --- a model's dimensions -------------------------------------------------------------------- */
 
-    info->params = MW_SUM(info->params, MW_PRODUCT(bias, walk->model->hidden));
-    info->forward_bytes = MW_SUM(info->forward_bytes, MW_PRODUCT(3, one), mask(walk));
-    info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(bias, one), mask(walk),
-                                  MW_PRODUCT(walk->model->dropout, 2, one));
-    info->saved_bytes = MW_SUM(info->saved_bytes, mask(walk));
-    info->output_bytes = one;
-    info->launches += 1;
-}
-
-/* Forward reads x and writes y.  Backward reads x and dy and writes dx, then adds the gradient of
- * the residual connection (two reads and a write). */
-static struct mw_operator_info
-norm(const struct mw_walk *walk, enum mw_operator operator_, int64_t count)
-{
-    int64_t hidden = walk->model->hidden;
-    int64_t one = mw_walk_tensor(walk, hidden);
-
-    return (struct mw_operator_info){
-        .operator_ = operator_,
-        .params = MW_PRODUCT(count, hidden, 1 + walk->model->norm_bias),
-        .forward_bytes = MW_PRODUCT(count, 2, one),
-        .backward_bytes = MW_SUM(MW_PRODUCT(count, 3, one), MW_PRODUCT(3, one)),
-        .saved_bytes = MW_PRODUCT(count, one),
-        .output_bytes = one,
-        .launches = (uint32_t)count,
-    };
-}
-
-/* Rotary positions and the norms of q and k each read and write q and k once.  The norms also save
- * their input. */
-static struct mw_operator_info
-plain_qkv(const struct mw_walk *walk)
-{
-    const struct mw_model *model = walk->model;
-    int64_t keys = kv_heads(walk);
-    int64_t q_and_k =
-        mw_walk_tensor(walk, MW_PRODUCT(MW_SUM(mw_walk_query_heads(walk), keys), model->head_dim));
-    int64_t columns = MW_SUM(MW_PRODUCT(MW_SUM(mw_walk_query_heads(walk), keys), model->head_dim),
-                             MW_PRODUCT(keys, model->value_dim));
-    int64_t passes = model->rotary + model->qk_norm;
-    struct mw_operator_info info = {
-        .operator_ = MW_OPERATOR_QKV,
-        .params = MW_SUM(MW_PRODUCT(columns, MW_SUM(model->hidden, model->attention_bias)),
-                         MW_PRODUCT(model->qk_norm, 2, model->head_dim, 1 + model->norm_bias)),
-        .forward_bytes = MW_PRODUCT(passes, 2, q_and_k),
-        .backward_bytes =
-            MW_SUM(MW_PRODUCT(passes, 2, q_and_k), MW_PRODUCT(model->qk_norm, q_and_k),
-                   MW_PRODUCT(model->attention_bias, mw_walk_tensor(walk, columns))),
-        .saved_bytes =
-            MW_SUM(mw_walk_tensor(walk, model->hidden), MW_PRODUCT(model->qk_norm, q_and_k)),
-        .output_bytes = mw_walk_tensor(walk, columns),
-        .launches = (uint32_t)(1 + model->rotary + 2 * model->qk_norm),
-    };
-
-    mw_operator_set_product(&info, walk->tokens, columns, model->hidden);
-    return info;
-}
-
-/* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, Sec. 2.1): q and kv pass through
- * normed latents that every rank holds; the products out of them are sliced by heads.
- * Traffic: the latents' norms, and q and k assembled from their parts with and without positions.
- */
-static struct mw_operator_info
-latent_qkv(const struct mw_walk *walk)
-{
-    const struct mw_model *model = walk->model;
-    int64_t heads = mw_walk_query_heads(walk);
-    int64_t q_width = MW_PRODUCT(heads, model->head_dim);
-    int64_t kv_width = MW_PRODUCT(heads, model->head_dim - model->rope_dim + model->value_dim);
-    int64_t q_from = model->q_lora ? model->q_lora : model->hidden;
-    int64_t latents = MW_SUM(model->q_lora, model->kv_lora);
-    int64_t weights = MW_SUM(MW_PRODUCT(model->hidden, MW_SUM(latents, model->rope_dim)),
-                             MW_PRODUCT(q_from, q_width), MW_PRODUCT(model->kv_lora, kv_width));
-    int64_t moved = MW_SUM(MW_PRODUCT(2, mw_walk_tensor(walk, latents)),
-                           MW_PRODUCT(4, mw_walk_tensor(walk, q_width)));
-    struct mw_operator_info info = {
-        .operator_ = MW_OPERATOR_QKV,
-        .params = MW_SUM(weights, latents),
-        .forward_bytes = moved,
-        .backward_bytes = MW_SUM(moved, mw_walk_tensor(walk, latents)),
-        .saved_bytes = MW_SUM(mw_walk_tensor(walk, model->hidden),
-                              MW_PRODUCT(2, mw_walk_tensor(walk, latents))),
-        .output_bytes = mw_walk_tensor(
-            walk, MW_SUM(MW_PRODUCT(2, q_width), MW_PRODUCT(heads, model->value_dim))),
-        .launches = model->q_lora ? 9 : 7, /* products, latent norms, rotary and assembly of q, k */
-    };
-
-    mw_operator_set_product(&info, walk->tokens, q_width, q_from);
-    info.forward_flops = 0;
-    mw_operator_add_flops(&info, MW_PRODUCT(2, walk->tokens, weights));
-    return info;
-}
-
-/*
- * Stored scores, one element e per head and pair of tokens.  Forward, per score: the product writes
- * e bytes, the fused softmax reads and writes 2 e, the product with v reads e; dropout reads e,
- * writes e and a mask of 1.  Backward: the gradient of the scores is written (e) and the scores
- * read (e), softmax reads both and writes (3 e), two products read (2 e); dropout reads e + 1,
- * writes e. Kept: softmax's result (e); with dropout its mask and result (1 + e).
- */
 static void
-set_score_bytes(struct mw_operator_info *info, const struct mw_walk *walk)
+set_attention_widths(const struct mw_model *model, const struct mw_shape *shape, int64_t *width)
 {
-    int64_t scores = MW_PRODUCT(walk->tokens, walk->seq, mw_walk_query_heads(walk));
-    bool dropout = walk->model->dropout;
-    int64_t e = walk->element_bytes;
+    /* If there are more ranks than k and v heads, the further ranks hold copies. */
+    int64_t heads = mw_divide_up(model->heads, shape->tp);
+    int64_t key_heads = model->kv_lora ? heads : mw_divide_up(model->kv_heads, shape->tp);
 
-    info->forward_bytes = MW_PRODUCT(4 * e + (2 * e + 1) * dropout, scores);
-    info->backward_bytes = MW_PRODUCT(7 * e + (2 * e + 1) * dropout, scores);
-    info->saved_bytes = MW_SUM(info->saved_bytes, MW_PRODUCT(e + (1 + e) * dropout, scores));
-    info->launches = 3 + dropout;
+    width[MW_WIDTH_HEAD] = model->head_dim;
+    width[MW_WIDTH_HEADS] = heads;
+    width[MW_WIDTH_QUERIES] = MW_PRODUCT(heads, model->head_dim);
+    width[MW_WIDTH_KEYS] = MW_PRODUCT(key_heads, model->head_dim);
+    width[MW_WIDTH_VALUES] = MW_PRODUCT(key_heads, model->value_dim);
+    width[MW_WIDTH_ATTENDED] = MW_PRODUCT(heads, model->value_dim);
+    width[MW_WIDTH_SCORES] = MW_PRODUCT(heads, shape->seq);
+    width[MW_WIDTH_QUERY_LATENT] = model->q_lora;
+    width[MW_WIDTH_KEY_LATENT] = model->kv_lora;
+    width[MW_WIDTH_KEY_LATENT_ROTARY] = MW_SUM(model->kv_lora, model->rope_dim);
+    width[MW_WIDTH_QUERY_INPUT] = model->q_lora ? model->q_lora : model->hidden;
+    width[MW_WIDTH_KEYS_VALUES] =
+        MW_PRODUCT(heads, model->head_dim - model->rope_dim + model->value_dim);
 }
 
-/* q, k, v and the result pass once; backward reads them with the result's gradient and writes
- * three gradients.  Kept beside q, k, v: the logarithm of each row's sum, fp32. */
 static void
-set_flash_bytes(struct mw_operator_info *info, const struct mw_walk *walk)
+set_mlp_widths(const struct mw_model *model, const struct mw_shape *shape, bool mixture,
+               int64_t *width)
 {
-    int64_t row_sums = MW_PRODUCT(MW_B32, walk->tokens, mw_walk_query_heads(walk));
-    int64_t inputs = info->saved_bytes;
+    int64_t ffn = mw_divide_up(mixture ? model->shared_expert_ffn : model->ffn, shape->tp);
+    int64_t expert = mixture ? mw_divide_up(model->expert_ffn, shape->tp) : 0;
 
-    info->forward_bytes = MW_SUM(inputs, info->output_bytes, row_sums);
-    info->backward_bytes =
-        MW_SUM(MW_PRODUCT(2, inputs), MW_PRODUCT(2, info->output_bytes), row_sums);
-    info->saved_bytes = MW_SUM(inputs, row_sums);
-    info->launches = 1;
+    width[MW_WIDTH_FFN] = ffn;
+    width[MW_WIDTH_EXPERT] = expert;
+    width[MW_WIDTH_EXPERTS] = mixture ? model->experts : 0;
+    width[MW_WIDTH_INNER] = MW_SUM(ffn, MW_PRODUCT(model->experts_per_token, expert));
+    width[MW_WIDTH_UP] = MW_PRODUCT(model->mlp_matrices - 1, width[MW_WIDTH_INNER]);
+    width[MW_WIDTH_COPIES] = mixture ? MW_PRODUCT(model->experts_per_token, model->hidden) : 0;
+}
+
+static uint32_t
+features_of(const struct mw_model *model, const struct mw_shape *shape, bool mixture, bool narrow)
+{
+    const struct {
+        bool has;
+        uint32_t feature;
+    } features[] = {
+        {model->vocab, MW_HAS(VOCAB)},
+        {model->rotary, MW_HAS(ROTARY)},
+        {model->position_rows, MW_HAS(POSITIONS)},
+        {model->norm_bias, MW_HAS(NORM_BIAS)},
+        {model->attention_bias, MW_HAS(ATTENTION_BIAS)},
+        {model->projection_bias, MW_HAS(PROJECTION_BIAS)},
+        {model->mlp_bias, MW_HAS(MLP_BIAS)},
+        {model->logits_bias, MW_HAS(LOGITS_BIAS)},
+        {model->router_bias, MW_HAS(ROUTER_BIAS)},
+        {model->mlp_matrices == 3, MW_HAS(GATE)},
+        {!model->parallel_block, MW_HAS(TWO_BRANCHES)},
+        {model->norms_per_layer == 4, MW_HAS(OUTPUT_NORMS)},
+        {model->qk_norm, MW_HAS(QK_NORM)},
+        {model->final_norm, MW_HAS(FINAL_NORM)},
+        {model->embedding_norm, MW_HAS(EMBEDDING_NORM)},
+        {model->embedding_dim != model->hidden, MW_HAS(EMBEDDING_PROJECTION)},
+        {!model->tied_embedding, MW_HAS(UNTIED)},
+        {model->dropout, MW_HAS(DROPOUT)},
+        {mixture, MW_HAS(EXPERTS)},
+        {!model->kv_lora, MW_HAS(PLAIN_ATTENTION)},
+        {model->kv_lora, MW_HAS(LATENT_ATTENTION)},
+        {model->q_lora, MW_HAS(QUERY_LATENT)},
+        {shape->flash_attention, MW_HAS(FLASH_ATTENTION)},
+        {!shape->flash_attention, MW_HAS(STORED_SCORES)},
+        {narrow, MW_HAS(NARROW)},
+    };
+    uint32_t all = 0;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(features); i++)
+        all |= features[i].has ? features[i].feature : 0;
+    return all;
+}
+
+static struct walk
+walk_of(const struct mw_model *model, const struct mw_shape *shape, bool mixture)
+{
+    enum mw_dtype dtype = shape->dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : shape->dtype;
+    int64_t element_bytes = mw_dtype_element_bytes(dtype);
+    int64_t fp32_bytes = mw_dtype_element_bytes(MW_DTYPE_FP32);
+    struct walk walk = {
+        .model = model,
+        .tokens = MW_PRODUCT(shape->sequences, shape->seq),
+        .seq = shape->seq,
+        .element_bytes = {[MW_ELEMENT_ACTIVATION] = element_bytes,
+                          [MW_ELEMENT_BYTE] = 1,
+                          [MW_ELEMENT_FP32] = fp32_bytes,
+                          [MW_ELEMENT_INT64] = sizeof(int64_t)},
+        .dims.features = features_of(model, shape, mixture, element_bytes < fp32_bytes),
+    };
+
+    walk.dims.width[MW_WIDTH_ONE] = 1;
+    walk.dims.width[MW_WIDTH_HIDDEN] = model->hidden;
+    /* If ranks share the vocabulary, the rows of the last one are padded. */
+    walk.dims.width[MW_WIDTH_VOCAB] = mw_divide_up(model->vocab, shape->tp);
+    walk.dims.width[MW_WIDTH_POSITIONS] = model->position_rows;
+    walk.dims.width[MW_WIDTH_EMBEDDING] = model->embedding_dim;
+    set_attention_widths(model, shape, walk.dims.width);
+    set_mlp_widths(model, shape, mixture, walk.dims.width);
+    return walk;
+}
+
+/* --- an operator ----------------------------------------------------------------------------- */
+
+static int64_t
+parameter_elements(const struct walk *walk, const struct mw_operator_parameter *parameter)
+{
+    const int64_t *width = walk->dims.width;
+
+    switch (parameter->kind) {
+    case MW_PARAMETER_EXPERTS:
+    case MW_PARAMETER_EXPERTS_TWIN:
+        return MW_PRODUCT(width[MW_WIDTH_EXPERTS], width[parameter->rows],
+                          width[parameter->columns]);
+    case MW_PARAMETER_EXPERTS_BIAS:
+        return MW_PRODUCT(width[MW_WIDTH_EXPERTS], width[parameter->rows]);
+    case MW_PARAMETER_BIAS:
+    case MW_PARAMETER_MORE_BIAS:
+    case MW_PARAMETER_VECTOR:
+        return width[parameter->rows];
+    default:
+        return MW_PRODUCT(width[parameter->rows], width[parameter->columns]);
+    }
+}
+
+static void
+add_params(struct mw_operator_info *info, const struct walk *walk,
+           const struct mw_operator_row *row)
+{
+    for (const struct mw_operator_parameter *p = row->parameters; p && p->kind; p++)
+        if (mw_dims_have(&walk->dims, p->when | p->owned))
+            info->params = mw_saturating_add(info->params, parameter_elements(walk, p));
+}
+
+/* The first one sets the rate of all.  With experts one grouped kernel computes the products of all
+ * of them, and its shape is that of one expert. */
+static void
+add_product(struct mw_operator_info *info, const struct walk *walk,
+            const struct mw_operator_parameter *parameter, bool joins)
+{
+    const int64_t *width = walk->dims.width;
+    int64_t n = width[parameter->rows], k = width[parameter->columns], rows = walk->tokens;
+    bool of_experts =
+        parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN;
+
+    if (!n || !k)
+        return;
+    if (of_experts)
+        rows = MW_PRODUCT(walk->tokens, walk->model->experts_per_token);
+    info->forward_flops = MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, n, k));
+    if (!info->m) {
+        info->m = of_experts ? mw_divide_up(rows, walk->model->experts) : rows;
+        info->n = n;
+        info->k = k;
+    } else if (joins && info->launches == 1) {
+        info->n = MW_SUM(info->n, n);
+    }
+    info->launches += !joins;
 }
 
 /* Q·K^T and the product with V, counted whole although the mask makes half of them idle: the
  * published formulas (12·nl·hd² with its sequence term, arXiv 2104.04473 Eq. 3) count them whole.
- */
-static struct mw_operator_info
-attention(const struct mw_walk *walk)
+ * A batch of products, one per head and sequence: the shape of one sets the rate.  Backward of
+ * flash attention forms the scores again. */
+static void
+add_attention(struct mw_operator_info *info, const struct walk *walk)
 {
-    const struct mw_model *model = walk->model;
-    int64_t heads = mw_walk_query_heads(walk);
-    int64_t key_heads = model->kv_lora ? heads : kv_heads(walk);
-    int64_t rows = MW_PRODUCT(walk->tokens, heads);
-    struct mw_operator_info info = {
-        .operator_ = MW_OPERATOR_ATTENTION,
-        .saved_bytes = mw_walk_tensor(walk, MW_SUM(MW_PRODUCT(heads, model->head_dim),
-                                                   MW_PRODUCT(key_heads, model->head_dim),
-                                                   MW_PRODUCT(key_heads, model->value_dim))),
-        .output_bytes = mw_walk_tensor(walk, MW_PRODUCT(heads, model->value_dim)),
-    };
+    const int64_t *width = walk->dims.width;
+    int64_t scores = MW_PRODUCT(2, walk->tokens, walk->seq, width[MW_WIDTH_QUERIES]);
 
-    mw_operator_set_product(&info, rows, walk->seq, model->head_dim);
-    /* A batch of products, one per head and sequence: the shape of one determines the rate. */
-    info.m = walk->seq;
-    int64_t scores_flops = info.forward_flops;
-    mw_operator_add_flops(&info, MW_PRODUCT(2, rows, walk->seq, model->value_dim));
-    if (walk->flash) {
-        info.backward_flops = MW_SUM(info.backward_flops, scores_flops);
-        set_flash_bytes(&info, walk);
-    } else {
-        set_score_bytes(&info, walk);
-    }
-    return info;
+    info->m = walk->seq;
+    info->n = walk->seq;
+    info->k = width[MW_WIDTH_HEAD];
+    info->forward_flops =
+        MW_SUM(scores, MW_PRODUCT(2, walk->tokens, walk->seq, width[MW_WIDTH_ATTENDED]));
+    info->backward_flops = mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION)) ? scores : 0;
 }
 
-static struct mw_operator_info
-projection(const struct mw_walk *walk)
+/* Computed in one product with the matrix before it, where that is there. */
+static bool
+joins_last(const struct walk *walk, const struct mw_operator_parameter *parameter)
 {
-    const struct mw_model *model = walk->model;
-    int64_t width = MW_PRODUCT(mw_walk_query_heads(walk), model->value_dim);
-    struct mw_operator_info info = {
-        .operator_ = MW_OPERATOR_PROJECTION,
-        .params = MW_PRODUCT(width, model->hidden),
-        .saved_bytes = mw_walk_tensor(walk, width),
-        .launches = 1,
-    };
+    return (parameter->kind == MW_PARAMETER_MORE || parameter->kind == MW_PARAMETER_TWIN ||
+            parameter->kind == MW_PARAMETER_EXPERTS_TWIN) &&
+           mw_dims_have(&walk->dims, parameter[-1].when);
+}
 
-    mw_operator_set_product(&info, walk->tokens, model->hidden, width);
-    mw_operator_add_residual(&info, walk, model->projection_bias);
-    return info;
+static bool
+is_multiplied(const struct mw_operator_parameter *parameter)
+{
+    return parameter->columns && parameter->kind != MW_PARAMETER_TABLE &&
+           parameter->kind != MW_PARAMETER_MORE_TABLE;
+}
+
+static void
+add_products(struct mw_operator_info *info, const struct walk *walk,
+             const struct mw_operator_row *row)
+{
+    for (const struct mw_operator_parameter *p = row->parameters; p && p->kind; p++)
+        if (is_multiplied(p) && mw_dims_have(&walk->dims, p->when))
+            add_product(info, walk, p, joins_last(walk, p));
+    if (row->attends)
+        add_attention(info, walk);
+    info->backward_flops = MW_SUM(info->backward_flops, MW_PRODUCT(2, info->forward_flops));
+}
+
+static void
+add_passes(struct mw_operator_info *info, const struct walk *walk,
+           const struct mw_operator_row *row)
+{
+    for (const struct mw_operator_pass *pass = row->passes; pass->width; pass++) {
+        int64_t once = MW_PRODUCT(walk->element_bytes[pass->element], walk->tokens,
+                                  walk->dims.width[pass->width]);
+        if (!mw_dims_have(&walk->dims, pass->when))
+            continue;
+        info->forward_bytes = MW_SUM(info->forward_bytes, MW_PRODUCT(pass->forward, once));
+        info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(pass->backward, once));
+        info->saved_bytes = MW_SUM(info->saved_bytes, MW_PRODUCT(pass->kept, once));
+        info->launches += pass->launches;
+    }
+    for (int i = 0; i < MW_OPERATOR_OUTPUTS_MAX; i++)
+        info->output_bytes =
+            MW_SUM(info->output_bytes, MW_PRODUCT(walk->element_bytes[row->output_element],
+                                                  walk->tokens, walk->dims.width[row->output[i]]));
+}
+
+static int
+walk_place(const struct walk *walk, enum mw_operator_place place,
+           struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
+{
+    int count = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        const struct mw_operator_row *row = mw_operator_row(i);
+        if (row->place != place || !mw_dims_have(&walk->dims, row->when))
+            continue;
+        struct mw_operator_info *info = &out[count++];
+        *info = (struct mw_operator_info){.operator_ = (enum mw_operator)i};
+        add_params(info, walk, row);
+        add_products(info, walk, row);
+        add_passes(info, walk, row);
+    }
+    return count;
 }
 
 int
 mw_model_layer(const struct mw_model *model, int64_t layer, const struct mw_shape *shape,
                struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct mw_walk walk = mw_walk_of(model, shape, model->experts && layer >= model->dense_layers);
-    int64_t norms = model->parallel_block ? 1 : model->norms_per_layer / 2;
-    int count = 0;
+    struct walk walk = walk_of(model, shape, model->experts && layer >= model->dense_layers);
 
-    out[count++] = norm(&walk, MW_OPERATOR_NORM1, norms);
-    out[count++] = model->kv_lora ? latent_qkv(&walk) : plain_qkv(&walk);
-    out[count++] = attention(&walk);
-    out[count++] = projection(&walk);
-    if (!model->parallel_block)
-        out[count++] = norm(&walk, MW_OPERATOR_NORM2, norms);
-    return count + mw_walk_mlp(&walk, out + count);
+    return walk_place(&walk, MW_PLACE_BLOCK, out);
+}
+
+int
+mw_model_head(const struct mw_model *model, const struct mw_shape *shape,
+              struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
+{
+    struct walk walk = walk_of(model, shape, false);
+
+    return walk_place(&walk, MW_PLACE_HEAD, out);
+}
+
+int
+mw_model_tail(const struct mw_model *model, const struct mw_shape *shape,
+              struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
+{
+    struct walk walk = walk_of(model, shape, false);
+
+    return walk_place(&walk, MW_PLACE_TAIL, out);
 }

@@ -1,6 +1,6 @@
 /* Checks that a shape suits a model, and that the sums over a step fit int64. */
 #include "base/error.h"
-#include "model/walk.h"
+#include "model/internal.h"
 
 /* The limit of the FLOPs of a step.  Bytes have an eighth of it, because a plan adds up more of
  * them. */

@@ -81,8 +81,7 @@ check_op(struct mw_plan_check *check, uint32_t index)
     const struct mw_step_shape *shape = &plan->shape;
     const struct mw_op *op = &plan->ops[index];
     const struct mw_work *work = &plan->works[op->work];
-    bool chunked = work->kind == MW_OP_COMPUTE &&
-                   (work->operator_ == MW_OPERATOR_LOGITS || work->operator_ == MW_OPERATOR_LOSS);
+    bool chunked = work->kind == MW_OP_COMPUTE && mw_operator_row(work->operator_)->in_token_chunks;
 
     if (op->micro_batch < shape->micro_batches && op->layer < shape->decoder.layers &&
         (!chunked || op->shard < shape->token_chunks))

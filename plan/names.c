@@ -54,28 +54,6 @@ mw_object_name(int object)
 }
 
 const char *
-mw_operator_name(int operator_)
-{
-    static const char *const names[MW_OPERATOR_COUNT] = {
-        [MW_OPERATOR_NONE] = "none",
-        [MW_OPERATOR_EMBEDDING] = "embedding",
-        [MW_OPERATOR_NORM1] = "norm1",
-        [MW_OPERATOR_QKV] = "qkv",
-        [MW_OPERATOR_ATTENTION] = "attention",
-        [MW_OPERATOR_PROJECTION] = "projection",
-        [MW_OPERATOR_NORM2] = "norm2",
-        [MW_OPERATOR_MLP_UP] = "mlp-up",
-        [MW_OPERATOR_MLP_ACT] = "mlp-act",
-        [MW_OPERATOR_MLP_DOWN] = "mlp-down",
-        [MW_OPERATOR_FINAL_NORM] = "final-norm",
-        [MW_OPERATOR_LOGITS] = "logits",
-        [MW_OPERATOR_LOSS] = "loss",
-    };
-
-    return lookup(names, MW_OPERATOR_COUNT, operator_);
-}
-
-const char *
 mw_phase_name(int phase)
 {
     static const char *const names[MW_PHASE_COUNT] = {

@@ -37,6 +37,7 @@
 
 #include "plan/decoder.h"
 #include "plan/dtype.h"
+#include "plan/operators.h"
 
 #define MW_NONE UINT32_MAX
 
@@ -80,23 +81,6 @@ enum mw_object {
     MW_OBJECT_STATE,       /* a chunk of the optimizer step: its gradients and state */
     MW_OBJECT_UPDATED,     /* the chunk's parameters, on their way to where they live */
     MW_OBJECT_COUNT
-};
-
-enum mw_operator {
-    MW_OPERATOR_NONE,
-    MW_OPERATOR_EMBEDDING,
-    MW_OPERATOR_NORM1,
-    MW_OPERATOR_QKV,
-    MW_OPERATOR_ATTENTION,
-    MW_OPERATOR_PROJECTION,
-    MW_OPERATOR_NORM2,
-    MW_OPERATOR_MLP_UP, /* with the gate, where the model has one */
-    MW_OPERATOR_MLP_ACT,
-    MW_OPERATOR_MLP_DOWN,
-    MW_OPERATOR_FINAL_NORM,
-    MW_OPERATOR_LOGITS,
-    MW_OPERATOR_LOSS,
-    MW_OPERATOR_COUNT
 };
 
 enum mw_phase {
@@ -489,7 +473,6 @@ const char *mw_tier_name(int tier);
 const char *mw_axis_name(int axis);
 const char *mw_op_kind_name(int kind);
 const char *mw_object_name(int object);
-const char *mw_operator_name(int operator_);
 const char *mw_phase_name(int phase);
 const char *mw_dtype_name(int dtype);
 const char *mw_lane_kind_name(int kind);

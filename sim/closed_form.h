@@ -28,7 +28,7 @@ struct mw_closed_products { /* matrix products of about one shape */
 struct mw_closed_block {
     struct mw_closed_products weights, attention; /* with parameters, and between tokens */
     double forward_bytes, backward_bytes; /* of memory-bound operators */
-    double forward_streamed, backward_streamed; /* of attention and loss: mw_cost_streams */
+    double forward_streamed, backward_streamed; /* of attention and loss: plan/operators.h */
     double forward_launches;
     double params; /* elements of a rank after tensor slicing */
     double params_in[MW_TIER_COUNT]; /* of them, where they live */

@@ -124,12 +124,6 @@ mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype dtype)
                : 1;
 }
 
-bool
-mw_cost_streams(enum mw_operator operator_)
-{
-    return operator_ == MW_OPERATOR_ATTENTION || operator_ == MW_OPERATOR_LOSS;
-}
-
 double
 mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware)
 {
@@ -140,7 +134,7 @@ mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware)
 static double
 compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    bool streams = work->kind != MW_OP_COMPUTE || mw_cost_streams(work->operator_);
+    bool streams = work->kind != MW_OP_COMPUTE || mw_operator_row(work->operator_)->streams;
     double seconds = (double)work->bytes / (streams ? hardware->gpu_memory_bytes_per_s
                                                     : mw_cost_operator_bytes_per_s(hardware)) +
                      (double)work->launches * hardware->gpu_launch_s;
@@ -148,7 +142,7 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
     double share = mw_cost_products_share(hardware, work->dtype);
 
     if (work->flops > 0 && work->m > 0)
-        seconds += (double)work->flops / (share * (work->operator_ == MW_OPERATOR_ATTENTION
+        seconds += (double)work->flops / (share * (mw_operator_row(work->operator_)->attends
                                                        ? mw_cost_attention_flops(hardware, size)
                                                        : mw_cost_matmul_flops(hardware, size)));
     else if (work->flops > 0)

@@ -80,8 +80,6 @@ double mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype 
 double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);
 double mw_cost_attention_flops(const struct mw_hardware *hardware, double size);
 
-/* Whether an operator's bytes move at the memory's rate, or at that of memory-bound operators. */
-bool mw_cost_streams(enum mw_operator operator_);
 double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
 double mw_cost_matmul_size(int64_t m, int64_t n, int64_t k);
 

@@ -144,18 +144,17 @@ add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clos
         const struct mw_operator_info *info = &class->operators[i];
         double blocks = class->blocks, parts = tiled ? tiles_of(class, i) : 1;
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
-        struct mw_closed_products *products =
-            info->operator_ == MW_OPERATOR_ATTENTION ? &block->attention : &block->weights;
+        const struct mw_operator_row *row = mw_operator_row(info->operator_);
+        struct mw_closed_products *products = row->attends ? &block->attention : &block->weights;
         products->forward_flops += blocks * info->forward_flops;
         products->backward_flops += blocks * info->backward_flops;
         if (info->m)
             products->size += blocks * info->forward_flops *
                               mw_cost_matmul_size(MAX(1, info->m / chunks), info->n, info->k) /
                               cbrt(parts);
-        bool streams = mw_cost_streams(info->operator_);
-        *(streams ? &block->forward_streamed : &block->forward_bytes) +=
+        *(row->streams ? &block->forward_streamed : &block->forward_bytes) +=
             blocks * info->forward_bytes;
-        *(streams ? &block->backward_streamed : &block->backward_bytes) +=
+        *(row->streams ? &block->backward_streamed : &block->backward_bytes) +=
             blocks * info->backward_bytes;
         block->forward_launches += blocks * info->launches * parts * chunks;
     }

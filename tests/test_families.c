@@ -42,6 +42,8 @@ static bool
 is_of_kind(enum mw_weight_role role, enum mw_decoder_kind kind)
 {
     switch (role) {
+    case MW_WEIGHT_NONE:
+        return false;
     case MW_WEIGHT_POSITIONS:
     case MW_WEIGHT_NORM1_BIAS:
     case MW_WEIGHT_NORM2_BIAS:

@@ -7,19 +7,13 @@
 #include "families/family.h"
 
 struct list {
-    const struct mw_decoder *decoder;
+    struct mw_operator_dims dims;
     const struct mw_family_tensors *tensors;
     struct mw_weight *out;
     enum mw_operator operator_;
     int64_t layer;
     int count;
 };
-
-static bool
-is_gpt2(const struct mw_decoder *decoder)
-{
-    return decoder->kind == MW_DECODER_GPT2;
-}
 
 static void
 set_name(const struct list *list, struct mw_weight *weight, enum mw_weight_role role)
@@ -133,114 +127,48 @@ add_matrix(struct list *list, enum mw_weight_role role, int64_t first_row, int64
 /* --- operators ------------------------------------------------------------------------------- */
 
 static void
-add_norm(struct list *list, enum mw_weight_role weight, enum mw_weight_role bias)
+add_parameter(struct list *list, const struct mw_operator_parameter *parameter, int64_t first_row)
 {
-    add_vector(list, weight, list->decoder->hidden, MW_WEIGHT_ONE);
-    if (is_gpt2(list->decoder))
-        add_vector(list, bias, list->decoder->hidden, MW_WEIGHT_ZERO);
+    int64_t rows = list->dims.width[parameter->rows];
+    int64_t columns = list->dims.width[parameter->columns];
+
+    if (parameter->kind == MW_PARAMETER_VECTOR)
+        add_vector(list, parameter->role, rows, parameter->start);
+    else if (parameter->columns)
+        add_matrix(list, parameter->role, first_row, rows, columns, parameter->start);
+    else
+        add_bias(list, parameter->role, first_row, rows);
 }
 
+/* Rows of parameters that are more of the one before begin where its rows end. */
 static void
-add_tables(struct list *list)
+add_parameters(struct list *list, const struct mw_operator_parameter *parameters)
 {
-    const struct mw_decoder *decoder = list->decoder;
+    int64_t end_row = 0;
 
-    add_matrix(list, MW_WEIGHT_TOKENS, 0, decoder->vocab, decoder->hidden, MW_WEIGHT_NORMAL);
-    if (is_gpt2(decoder))
-        add_matrix(list, MW_WEIGHT_POSITIONS, decoder->vocab, decoder->position_rows,
-                   decoder->hidden, MW_WEIGHT_NORMAL);
-}
-
-static void
-add_qkv(struct list *list)
-{
-    const struct mw_decoder *decoder = list->decoder;
-    int64_t q = decoder->heads * decoder->head_dim, kv = decoder->kv_heads * decoder->head_dim;
-
-    add_matrix(list, MW_WEIGHT_Q, 0, q, decoder->hidden, MW_WEIGHT_NORMAL);
-    add_matrix(list, MW_WEIGHT_K, q, kv, decoder->hidden, MW_WEIGHT_NORMAL);
-    add_matrix(list, MW_WEIGHT_V, q + kv, kv, decoder->hidden, MW_WEIGHT_NORMAL);
-    if (!decoder->attention_bias && !is_gpt2(decoder))
-        return;
-    add_bias(list, MW_WEIGHT_Q_BIAS, 0, q);
-    add_bias(list, MW_WEIGHT_K_BIAS, q, kv);
-    add_bias(list, MW_WEIGHT_V_BIAS, q + kv, kv);
-}
-
-/* A tile has the same rows of gate and up. */
-static void
-add_up(struct list *list)
-{
-    const struct mw_decoder *decoder = list->decoder;
-    bool gated = !is_gpt2(decoder);
-
-    if (gated)
-        add_matrix(list, MW_WEIGHT_GATE, 0, decoder->ffn, decoder->hidden, MW_WEIGHT_NORMAL);
-    add_matrix(list, MW_WEIGHT_UP, 0, decoder->ffn, decoder->hidden, MW_WEIGHT_NORMAL);
-    if (!decoder->mlp_bias && gated)
-        return;
-    if (gated)
-        add_bias(list, MW_WEIGHT_GATE_BIAS, 0, decoder->ffn);
-    add_bias(list, MW_WEIGHT_UP_BIAS, 0, decoder->ffn);
-}
-
-static void
-add_residual(struct list *list, enum mw_weight_role weight, enum mw_weight_role bias, bool biased,
-             int64_t columns)
-{
-    int64_t hidden = list->decoder->hidden;
-
-    add_matrix(list, weight, 0, hidden, columns, MW_WEIGHT_RESIDUAL);
-    if (biased || is_gpt2(list->decoder))
-        add_bias(list, bias, 0, hidden);
+    for (const struct mw_operator_parameter *p = parameters; p && p->kind; p++) {
+        bool more = p->kind == MW_PARAMETER_MORE || p->kind == MW_PARAMETER_MORE_BIAS ||
+                    p->kind == MW_PARAMETER_MORE_TABLE;
+        int64_t first_row = more ? end_row : 0;
+        if (!mw_dims_have(&list->dims, p->when | p->owned))
+            continue;
+        end_row = first_row + list->dims.width[p->rows];
+        add_parameter(list, p, first_row);
+    }
 }
 
 int
 mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_, int64_t layer,
                 struct mw_weight out[MW_WEIGHTS_MAX])
 {
-    bool end = operator_ == MW_OPERATOR_EMBEDDING || operator_ == MW_OPERATOR_FINAL_NORM ||
-               operator_ == MW_OPERATOR_LOGITS;
-    struct list list = {.decoder = decoder,
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+    struct list list = {.dims = mw_decoder_dims(decoder),
                         .tensors = decoder->family->run.tensors,
                         .out = out,
                         .operator_ = operator_,
-                        .layer = end ? -1 : layer};
+                        .layer = row->place == MW_PLACE_BLOCK ? layer : -1};
 
-    switch (operator_) {
-    case MW_OPERATOR_EMBEDDING:
-        add_tables(&list);
-        break;
-    case MW_OPERATOR_NORM1:
-        add_norm(&list, MW_WEIGHT_NORM1, MW_WEIGHT_NORM1_BIAS);
-        break;
-    case MW_OPERATOR_QKV:
-        add_qkv(&list);
-        break;
-    case MW_OPERATOR_PROJECTION:
-        add_residual(&list, MW_WEIGHT_PROJECTION, MW_WEIGHT_PROJECTION_BIAS,
-                     decoder->projection_bias, decoder->heads * decoder->head_dim);
-        break;
-    case MW_OPERATOR_NORM2:
-        add_norm(&list, MW_WEIGHT_NORM2, MW_WEIGHT_NORM2_BIAS);
-        break;
-    case MW_OPERATOR_MLP_UP:
-        add_up(&list);
-        break;
-    case MW_OPERATOR_MLP_DOWN:
-        add_residual(&list, MW_WEIGHT_DOWN, MW_WEIGHT_DOWN_BIAS, decoder->mlp_bias, decoder->ffn);
-        break;
-    case MW_OPERATOR_FINAL_NORM:
-        add_norm(&list, MW_WEIGHT_FINAL_NORM, MW_WEIGHT_FINAL_NORM_BIAS);
-        break;
-    case MW_OPERATOR_LOGITS:
-        if (!decoder->tied_embedding)
-            add_matrix(&list, MW_WEIGHT_LOGITS, 0, decoder->vocab, decoder->hidden,
-                       MW_WEIGHT_NORMAL);
-        break;
-    default:
-        break;
-    }
+    add_parameters(&list, row->parameters);
     return list.count;
 }
 

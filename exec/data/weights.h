@@ -1,8 +1,8 @@
 /*
  * weights.h - a decoder's parameters, operator by operator, and their names in Hugging Face files.
  *
- * The parameters of an operator are one flat vector, in this order (rows of a matrix are its
- * output features: [out, in], row-major):
+ * The parameters of an operator are one flat vector, in the order of its row in plan/operators.c
+ * (rows of a matrix are its output features: [out, in], row-major).  As the rows have it:
  *
  *                   GPT-2                                Llama
  *   EMBEDDING       tokens [vocab, hidden], positions    tokens [vocab, hidden]
@@ -41,13 +41,6 @@
 #define MW_WEIGHTS_MAX 6         /* tensors of one operator */
 #define MW_WEIGHTS_PIECES_MAX 24 /* tensors of one part */
 #define MW_WEIGHTS_NAME_MAX 96
-
-enum mw_weight_start {
-    MW_WEIGHT_NORMAL,   /* N(0, 0.02) */
-    MW_WEIGHT_RESIDUAL, /* N(0, 0.02 / sqrt(2 * layers)): what adds to the residual stream */
-    MW_WEIGHT_ONE,
-    MW_WEIGHT_ZERO,
-};
 
 struct mw_weight {
     char name[MW_WEIGHTS_NAME_MAX]; /* as transformers writes it: "transformer.h.0.ln_1.weight" */

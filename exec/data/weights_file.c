@@ -67,13 +67,15 @@ expect(const struct mw_safetensors *set, const char *prefix, const struct mw_wei
 typedef bool (*each_weight)(const struct mw_weight *weight, void *data, GError **error);
 
 static bool
-each_of_operators(const struct mw_decoder *decoder, int begin, int end, int64_t layer,
-                  each_weight each, void *data, GError **error)
+each_of_place(const struct mw_decoder *decoder, enum mw_operator_place place, int64_t layer,
+              each_weight each, void *data, GError **error)
 {
     struct mw_weight weights[MW_WEIGHTS_MAX];
 
-    for (int operator_ = begin; operator_ < end; operator_++) {
-        int count = mw_weights_list(decoder, operator_, layer, weights);
+    for (int operator_ = 0; operator_ < MW_OPERATOR_COUNT; operator_++) {
+        int count = mw_operator_row(operator_)->place == place
+                        ? mw_weights_list(decoder, operator_, layer, weights)
+                        : 0;
         for (int i = 0; i < count; i++)
             if (!each(&weights[i], data, error))
                 return false;
@@ -84,15 +86,12 @@ each_of_operators(const struct mw_decoder *decoder, int begin, int end, int64_t 
 static bool
 each_of_model(const struct mw_decoder *decoder, each_weight each, void *data, GError **error)
 {
-    if (!each_of_operators(decoder, MW_OPERATOR_EMBEDDING, MW_OPERATOR_NORM1, -1, each, data,
-                           error))
+    if (!each_of_place(decoder, MW_PLACE_HEAD, -1, each, data, error))
         return false;
     for (int64_t layer = 0; layer < decoder->layers; layer++)
-        if (!each_of_operators(decoder, MW_OPERATOR_NORM1, MW_OPERATOR_FINAL_NORM, layer, each,
-                               data, error))
+        if (!each_of_place(decoder, MW_PLACE_BLOCK, layer, each, data, error))
             return false;
-    return each_of_operators(decoder, MW_OPERATOR_FINAL_NORM, MW_OPERATOR_COUNT, -1, each, data,
-                             error);
+    return each_of_place(decoder, MW_PLACE_TAIL, -1, each, data, error);
 }
 
 /* --- checking -------------------------------------------------------------------------------- */

@@ -1,55 +1,59 @@
 /* Parts: tiles of fetch units, cut into pieces of tensors. */
 #include "exec/data/weights_internal.h"
 
-#define LAYER_OPERATORS                                                                            \
-    (1u << MW_OPERATOR_NORM1 | 1u << MW_OPERATOR_QKV | 1u << MW_OPERATOR_PROJECTION |              \
-     1u << MW_OPERATOR_NORM2 | 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN)
-#define TAIL_OPERATORS (1u << MW_OPERATOR_FINAL_NORM | 1u << MW_OPERATOR_LOGITS)
-
 /* --- counts ---------------------------------------------------------------------------------- */
+
+static bool
+is_of_layers(int operator_)
+{
+    return mw_operator_row(operator_)->place == MW_PLACE_BLOCK;
+}
 
 int64_t
 mw_weights_operator_elements(const struct mw_decoder *decoder, enum mw_operator operator_)
 {
     struct mw_weight weights[MW_WEIGHTS_MAX];
-    int64_t layer = LAYER_OPERATORS >> operator_ & 1 ? 0 : -1, elements = 0;
+    int64_t elements = 0;
 
-    for (int i = mw_weights_list(decoder, operator_, layer, weights) - 1; i >= 0; i--)
+    for (int i = mw_weights_list(decoder, operator_, 0, weights) - 1; i >= 0; i--)
         elements += weights[i].elements;
     return elements;
 }
 
-/* Elements of the `operators` whose number is below `end`: numbers are in the model's order. */
-static int64_t
-sum_before(const struct mw_decoder *decoder, uint32_t operators, int end)
+/* Elements of the operators before `end`, which come in the model's order: those of one layer, and
+ * those outside the layers. */
+struct before {
+    int64_t layer, ends;
+};
+
+static struct before
+sum_before(const struct mw_decoder *decoder, int end)
 {
-    int64_t elements = 0;
+    struct before before = {0};
 
     for (int i = 0; i < end; i++)
-        if (operators >> i & 1)
-            elements += mw_weights_operator_elements(decoder, i);
-    return elements;
+        *(is_of_layers(i) ? &before.layer : &before.ends) +=
+            mw_weights_operator_elements(decoder, i);
+    return before;
 }
 
 int64_t
 mw_weights_elements(const struct mw_decoder *decoder)
 {
-    return mw_weights_operator_elements(decoder, MW_OPERATOR_EMBEDDING) +
-           decoder->layers * sum_before(decoder, LAYER_OPERATORS, MW_OPERATOR_COUNT) +
-           sum_before(decoder, TAIL_OPERATORS, MW_OPERATOR_COUNT);
+    struct before all = sum_before(decoder, MW_OPERATOR_COUNT);
+
+    return all.ends + decoder->layers * all.layer;
 }
 
 int64_t
 mw_weights_operator_begin(const struct mw_decoder *decoder, enum mw_operator operator_,
                           int64_t layer)
 {
-    if (operator_ == MW_OPERATOR_EMBEDDING)
-        return 0;
-    int64_t head = mw_weights_operator_elements(decoder, MW_OPERATOR_EMBEDDING);
-    int64_t each = sum_before(decoder, LAYER_OPERATORS, MW_OPERATOR_COUNT);
-    if (LAYER_OPERATORS >> operator_ & 1)
-        return head + layer * each + sum_before(decoder, LAYER_OPERATORS, operator_);
-    return head + decoder->layers * each + sum_before(decoder, TAIL_OPERATORS, operator_);
+    struct before before = sum_before(decoder, operator_);
+
+    if (is_of_layers(operator_))
+        return before.ends + layer * sum_before(decoder, MW_OPERATOR_COUNT).layer + before.layer;
+    return before.ends + decoder->layers * before.layer;
 }
 
 /* --- pieces ---------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* The model's ends, beside matrix products: embedding; final norm, logits, loss. */
+/* How the operators at the model's ends run: embedding; final norm, logits, loss. */
 #include "exec/operators/internal.h"
 
 static int64_t
@@ -92,6 +92,11 @@ embedding_backward(const struct mw_operators *operators, const struct mw_compute
         position_backward(operators, compute);
 }
 
+const struct mw_operator_runner mw_run_embedding = {
+    .forward.before = embedding_forward,
+    .backward.before = embedding_backward,
+};
+
 /* --- final norm, logits, loss ---------------------------------------------------------------- */
 
 /* No residual path: nothing but the norm reads what the last layer puts out. */
@@ -120,6 +125,11 @@ final_norm_backward(const struct mw_operators *operators, const struct mw_comput
     mw_operator_norm_backward(operators, compute, &norm);
 }
 
+const struct mw_operator_runner mw_run_final_norm = {
+    .forward.before = final_norm_forward,
+    .backward.before = final_norm_backward,
+};
+
 /* A tied embedding's positions are no part of the logits: their gradient starts at zero here, and
  * the embedding's backward adds to it. */
 static void
@@ -132,6 +142,27 @@ logits_backward(const struct mw_operators *operators, const struct mw_compute *c
               positions->rows * positions->columns);
 }
 
+static struct mw_operator_linear
+logits_linear(const struct mw_compute *c)
+{
+    int64_t at = c->first_token * c->decoder->hidden;
+
+    return (struct mw_operator_linear){
+        .tokens = c->tokens,
+        .in = c->decoder->hidden,
+        .out = mw_logits_stride(c->decoder, c->dtype),
+        .x = mw_operator_read_at(c, c->room->final, at),
+        .y = c->logits,
+        .dy = c->logits,
+        .dx = mw_operator_at(c, c->room->branch, at),
+    };
+}
+
+const struct mw_operator_runner mw_run_logits = {
+    .backward.before = logits_backward,
+    .linear = logits_linear,
+};
+
 static void
 loss_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
@@ -143,15 +174,4 @@ loss_forward(const struct mw_operators *operators, const struct mw_compute *comp
                                       compute->decoder->vocab, compute->gradient_scale);
 }
 
-struct mw_operator_steps
-mw_operator_end_steps(enum mw_operator operator_, bool backward)
-{
-    static const struct mw_operator_steps steps[MW_OPERATOR_COUNT][2] = {
-        [MW_OPERATOR_EMBEDDING] = {{embedding_forward, NULL}, {embedding_backward, NULL}},
-        [MW_OPERATOR_FINAL_NORM] = {{final_norm_forward, NULL}, {final_norm_backward, NULL}},
-        [MW_OPERATOR_LOGITS] = {{NULL, NULL}, {logits_backward, NULL}},
-        [MW_OPERATOR_LOSS] = {{loss_forward, NULL}, {NULL, NULL}},
-    };
-
-    return steps[operator_][backward];
-}
+const struct mw_operator_runner mw_run_loss = {.forward.before = loss_forward};

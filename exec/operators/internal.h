@@ -46,9 +46,27 @@ struct mw_operator_steps {
     mw_operator_step before, behind;
 };
 
-/* In the layers: NORM1 to MLP_DOWN; and before and after them. */
-struct mw_operator_steps mw_operator_layer_steps(enum mw_operator operator_, bool backward);
-struct mw_operator_steps mw_operator_end_steps(enum mw_operator operator_, bool backward);
+/* y[tokens, all rows] = x[tokens, in] W^T.  `dy` is its gradient, shaped like y. */
+struct mw_operator_linear {
+    int64_t tokens, in, out; /* out: from one row of y to the next */
+    const void *x;
+    void *y;
+    const void *dy;
+    void *dx;
+    bool residual; /* y holds what the product is added to */
+    int64_t twin;  /* with a gate: from its y to up's, else 0 */
+};
+
+/* How an operator runs: a row of the table in operators.c. */
+struct mw_operator_runner {
+    struct mw_operator_steps forward, backward;
+    struct mw_operator_linear (*linear)(const struct mw_compute *compute); /* NULL: no products */
+};
+const struct mw_operator_runner *mw_operator_runner(enum mw_operator operator_);
+
+extern const struct mw_operator_runner mw_run_embedding, mw_run_norm, mw_run_qkv, mw_run_attention,
+    mw_run_projection, mw_run_mlp_up, mw_run_mlp_act, mw_run_mlp_down, mw_run_final_norm,
+    mw_run_logits, mw_run_loss;
 
 /* y = norm(x), and back: dx = norm'(dy), plus dx_add where that is not NULL.  y is written in both
  * directions. */

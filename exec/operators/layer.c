@@ -1,4 +1,4 @@
-/* What a layer's operators do beside matrix products. */
+/* How a layer's operators run. */
 #include <math.h>
 
 #include "exec/operators/internal.h"
@@ -95,6 +95,11 @@ norm_backward(const struct mw_operators *operators, const struct mw_compute *com
     mw_operator_norm_backward(operators, compute, &norm);
 }
 
+const struct mw_operator_runner mw_run_norm = {
+    .forward.before = norm_forward,
+    .backward.before = norm_backward,
+};
+
 /* --- attention ------------------------------------------------------------------------------- */
 
 static void
@@ -121,6 +126,26 @@ qkv_backward(const struct mw_operators *operators, const struct mw_compute *comp
 {
     rotate(operators, compute, compute->room->wide, true);
 }
+
+static struct mw_operator_linear
+qkv_linear(const struct mw_compute *c)
+{
+    return (struct mw_operator_linear){
+        .tokens = mw_operator_tokens(c),
+        .in = c->decoder->hidden,
+        .out = mw_operator_qkv_width(c),
+        .x = c->layer->n1,
+        .y = c->layer->qkv,
+        .dy = c->room->wide,
+        .dx = c->room->branch,
+    };
+}
+
+const struct mw_operator_runner mw_run_qkv = {
+    .forward.behind = qkv_forward,
+    .backward = {qkv_backward, mw_operator_bias},
+    .linear = qkv_linear,
+};
 
 static struct mw_attention
 shape_of(const struct mw_compute *compute)
@@ -170,6 +195,11 @@ attention_backward(const struct mw_operators *operators, const struct mw_compute
         mw_operator_read_at(compute, layer->qkv, q + kv), operators->scratch);
 }
 
+const struct mw_operator_runner mw_run_attention = {
+    .forward.before = attention_forward,
+    .backward.before = attention_backward,
+};
+
 /* --- residual stream ------------------------------------------------------------------------- */
 
 /* The part's columns of what the product is added to. */
@@ -191,13 +221,55 @@ projection_forward(const struct mw_operators *operators, const struct mw_compute
     copy_columns(operators, compute, compute->layer->x2, compute->layer->x);
 }
 
+static struct mw_operator_linear
+projection_linear(const struct mw_compute *c)
+{
+    return (struct mw_operator_linear){
+        .tokens = mw_operator_tokens(c),
+        .in = mw_decoder_q(c->decoder),
+        .out = c->decoder->hidden,
+        .x = c->layer->o,
+        .y = c->layer->x2,
+        .dy = c->room->gradient,
+        .dx = c->room->branch,
+        .residual = true,
+    };
+}
+
+const struct mw_operator_runner mw_run_projection = {
+    .forward.before = projection_forward,
+    .backward.behind = mw_operator_bias,
+    .linear = projection_linear,
+};
+
 static void
 down_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     copy_columns(operators, compute, compute->output, compute->layer->x2);
 }
 
-/* --- the MLP's inner activation -------------------------------------------------------------- */
+static struct mw_operator_linear
+down_linear(const struct mw_compute *c)
+{
+    return (struct mw_operator_linear){
+        .tokens = mw_operator_tokens(c),
+        .in = c->decoder->ffn,
+        .out = c->decoder->hidden,
+        .x = c->layer->act,
+        .y = c->output,
+        .dy = c->room->gradient,
+        .dx = c->room->wide,
+        .residual = true,
+    };
+}
+
+const struct mw_operator_runner mw_run_mlp_down = {
+    .forward.before = down_forward,
+    .backward.behind = mw_operator_bias,
+    .linear = down_linear,
+};
+
+/* --- the MLP's inner activation, and what it is of -------------------------------------------- */
 
 static void
 act_forward(const struct mw_operators *operators, const struct mw_compute *compute)
@@ -235,19 +307,30 @@ act_backward(const struct mw_operators *operators, const struct mw_compute *comp
         kernels->relu_backward(operators->device, wide, wide, up, n);
 }
 
-struct mw_operator_steps
-mw_operator_layer_steps(enum mw_operator operator_, bool backward)
-{
-    static const struct mw_operator_steps steps[MW_OPERATOR_COUNT][2] = {
-        [MW_OPERATOR_NORM1] = {{norm_forward, NULL}, {norm_backward, NULL}},
-        [MW_OPERATOR_QKV] = {{NULL, qkv_forward}, {qkv_backward, mw_operator_bias}},
-        [MW_OPERATOR_ATTENTION] = {{attention_forward, NULL}, {attention_backward, NULL}},
-        [MW_OPERATOR_PROJECTION] = {{projection_forward, NULL}, {NULL, mw_operator_bias}},
-        [MW_OPERATOR_NORM2] = {{norm_forward, NULL}, {norm_backward, NULL}},
-        [MW_OPERATOR_MLP_UP] = {{NULL, NULL}, {NULL, mw_operator_bias}},
-        [MW_OPERATOR_MLP_ACT] = {{act_forward, NULL}, {act_backward, NULL}},
-        [MW_OPERATOR_MLP_DOWN] = {{down_forward, NULL}, {NULL, mw_operator_bias}},
-    };
+const struct mw_operator_runner mw_run_mlp_act = {
+    .forward.before = act_forward,
+    .backward.before = act_backward,
+};
 
-    return steps[operator_][backward];
+static struct mw_operator_linear
+up_linear(const struct mw_compute *c)
+{
+    int64_t tokens = mw_operator_tokens(c), ffn = c->decoder->ffn;
+    bool gated = mw_decoder_gated(c->decoder);
+
+    return (struct mw_operator_linear){
+        .tokens = tokens,
+        .in = c->decoder->hidden,
+        .out = ffn,
+        .x = c->layer->n2,
+        .y = c->layer->up,
+        .dy = gated ? c->layer->up : c->room->wide,
+        .dx = c->room->branch,
+        .twin = gated ? tokens * ffn : 0,
+    };
 }
+
+const struct mw_operator_runner mw_run_mlp_up = {
+    .backward.behind = mw_operator_bias,
+    .linear = up_linear,
+};

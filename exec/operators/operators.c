@@ -123,6 +123,30 @@ mw_operators_destroy(struct mw_operators *operators)
     g_free(operators);
 }
 
+/* --- the table ------------------------------------------------------------------------------- */
+
+static const struct mw_operator_runner *const runners[MW_OPERATOR_COUNT] = {
+    [MW_OPERATOR_EMBEDDING] = &mw_run_embedding,
+    [MW_OPERATOR_NORM1] = &mw_run_norm,
+    [MW_OPERATOR_QKV] = &mw_run_qkv,
+    [MW_OPERATOR_ATTENTION] = &mw_run_attention,
+    [MW_OPERATOR_PROJECTION] = &mw_run_projection,
+    [MW_OPERATOR_NORM2] = &mw_run_norm,
+    [MW_OPERATOR_MLP_UP] = &mw_run_mlp_up,
+    [MW_OPERATOR_MLP_ACT] = &mw_run_mlp_act,
+    [MW_OPERATOR_MLP_DOWN] = &mw_run_mlp_down,
+    [MW_OPERATOR_FINAL_NORM] = &mw_run_final_norm,
+    [MW_OPERATOR_LOGITS] = &mw_run_logits,
+    [MW_OPERATOR_LOSS] = &mw_run_loss,
+};
+
+/* NULL: it is none of a decoder. */
+const struct mw_operator_runner *
+mw_operator_runner(enum mw_operator operator_)
+{
+    return mw_operator_row((int)operator_) ? runners[operator_] : NULL;
+}
+
 /* --- running --------------------------------------------------------------------------------- */
 
 static bool
@@ -137,7 +161,7 @@ refuse(const struct mw_operators *operators, const struct mw_compute *compute, c
 static bool
 suits(const struct mw_operators *operators, const struct mw_compute *compute, GError **error)
 {
-    if (compute->operator_ < MW_OPERATOR_EMBEDDING || compute->operator_ > MW_OPERATOR_LOSS)
+    if (!mw_operator_runner(compute->operator_))
         return refuse(operators, compute, "is not an operator of a decoder", error);
     if (compute->seq > operators->seq ||
         mw_operator_tokens(compute) > operators->sequences * operators->seq)
@@ -188,14 +212,10 @@ multiply(struct mw_operators *operators, const struct mw_compute *compute, GErro
 bool
 mw_operators_run(struct mw_operators *operators, const struct mw_compute *compute, GError **error)
 {
-    bool layer =
-        compute->operator_ >= MW_OPERATOR_NORM1 && compute->operator_ <= MW_OPERATOR_MLP_DOWN;
-
     if (!suits(operators, compute, error))
         return false;
-    struct mw_operator_steps steps =
-        layer ? mw_operator_layer_steps(compute->operator_, compute->backward)
-              : mw_operator_end_steps(compute->operator_, compute->backward);
+    const struct mw_operator_runner *runner = mw_operator_runner(compute->operator_);
+    struct mw_operator_steps steps = compute->backward ? runner->backward : runner->forward;
     if (steps.before)
         steps.before(operators, compute);
     if (!multiply(operators, compute, error))

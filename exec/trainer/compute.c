@@ -88,8 +88,7 @@ bind_part(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_co
 static void
 bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_compute *compute)
 {
-    bool chunked = compute->operator_ == MW_OPERATOR_LOGITS ||
-                   compute->operator_ == MW_OPERATOR_LOSS;
+    bool chunked = mw_operator_row((int)compute->operator_)->in_token_chunks;
     int64_t chunks = chunked ? trainer->logits_chunks : 1, chunk = chunked ? op->shard : 0;
 
     compute->first_token = trainer->tokens * chunk / chunks;

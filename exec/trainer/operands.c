@@ -76,8 +76,7 @@ is_chunks(const struct mw_work *work)
 static bool
 has_weights(int operator_)
 {
-    return operator_ != MW_OPERATOR_NONE && operator_ != MW_OPERATOR_ATTENTION &&
-           operator_ != MW_OPERATOR_MLP_ACT && operator_ != MW_OPERATOR_LOSS;
+    return mw_operator_row(operator_)->parameters;
 }
 
 static uint32_t
@@ -189,7 +188,7 @@ wrong_compute(const struct look *look)
     const struct mw_decoder *decoder = &look->trainer->plan->shape.decoder;
     enum mw_operator operator_ = (enum mw_operator)look->work->operator_;
     int64_t element = mw_trainer_element_bytes(look->trainer);
-    bool logits = operator_ == MW_OPERATOR_LOGITS || operator_ == MW_OPERATOR_LOSS;
+    bool logits = mw_operator_row((int)operator_)->in_token_chunks;
     bool backward = look->op->phase == MW_PHASE_BACKWARD;
     bool scatters = operator_ == MW_OPERATOR_EMBEDDING; /* its backward reads no parameters */
     uint32_t param = slot_of(look, MW_ROLE_PARAMETER), gradient = slot_of(look, MW_ROLE_GRADIENT);
@@ -441,8 +440,7 @@ wrong_names(struct look *look)
                    ? NULL
                    : "is of no chunk";
     if (look->work->kind == MW_OP_COMPUTE && look->op->layer < 0 &&
-        look->work->operator_ != MW_OPERATOR_EMBEDDING &&
-        look->work->operator_ < MW_OPERATOR_FINAL_NORM)
+        mw_operator_row(look->work->operator_)->place == MW_PLACE_BLOCK)
         return "is of no layer";
     if (!needs_tensor(look->work))
         return NULL;

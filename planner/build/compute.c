@@ -125,7 +125,7 @@ static bool
 belongs(const struct visit *v, const struct mw_operator_info *info)
 {
     if (v->tied == TIED_WEIGHT)
-        return info->operator_ == MW_OPERATOR_LOGITS || info->operator_ == MW_OPERATOR_LOSS;
+        return mw_operator_row(info->operator_)->in_token_chunks;
     return v->tied == TIED_NOT || info->params;
 }
 

@@ -14,22 +14,6 @@
 
 /* --- classes and units ---------------------------------------------------------------------- */
 
-static bool
-starts_unit(enum mw_operator operator_)
-{
-    switch (operator_) {
-    case MW_OPERATOR_EMBEDDING:
-    case MW_OPERATOR_NORM1:
-    case MW_OPERATOR_PROJECTION:
-    case MW_OPERATOR_NORM2:
-    case MW_OPERATOR_MLP_DOWN:
-    case MW_OPERATOR_FINAL_NORM:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* A norm is tiny: it travels with the product behind it.  A block without norms starts anyway. */
 static void
 group_units(struct mw_class_info *class)
@@ -38,7 +22,8 @@ group_units(struct mw_class_info *class)
 
     for (int i = 0; i < class->operator_count; i++) {
         const struct mw_operator_info *info = &class->operators[i];
-        if (!unit || (starts_unit(info->operator_) && class->unit_count < MW_CLASS_UNITS_MAX)) {
+        if (!unit || (mw_operator_row(info->operator_)->starts_unit &&
+                      class->unit_count < MW_CLASS_UNITS_MAX)) {
             unit = &class->units[class->unit_count++];
             unit->first = i;
         }
@@ -95,8 +80,9 @@ mw_sizing_largest_operator(const struct mw_class_info *class, const struct mw_un
 bool
 mw_sizing_all_reduces(enum mw_operator operator_, bool backward)
 {
-    return backward ? operator_ == MW_OPERATOR_QKV || operator_ == MW_OPERATOR_MLP_UP
-                    : operator_ == MW_OPERATOR_PROJECTION || operator_ == MW_OPERATOR_MLP_DOWN;
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+
+    return backward ? row->sums_backward : row->sums_forward;
 }
 
 /* What a row of a unit is: an output of its largest product with its bias, of a gated MLP one of
@@ -164,9 +150,7 @@ mw_sizing_logits_parts(const struct mw_sizing *sizing)
 int64_t
 mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_)
 {
-    bool chunked = operator_ == MW_OPERATOR_LOGITS || operator_ == MW_OPERATOR_LOSS;
-
-    return chunked ? sizing->settings.logits_chunks : 1;
+    return mw_operator_row(operator_)->in_token_chunks ? sizing->settings.logits_chunks : 1;
 }
 
 enum mw_class

@@ -1,0 +1,401 @@
+/* The table of operators. */
+#include "plan/operators.h"
+
+#include <stddef.h>
+
+#define MATRIX(kind_, rows_, columns_, role_, ...)                                                 \
+    {                                                                                              \
+        .kind = MW_PARAMETER_##kind_, .rows = MW_WIDTH_##rows_, .columns = MW_WIDTH_##columns_,    \
+        .role = MW_WEIGHT_##role_, __VA_ARGS__                                                     \
+    }
+#define BIAS(kind_, rows_, role_, ...)                                                             \
+    {                                                                                              \
+        .kind = MW_PARAMETER_##kind_, .rows = MW_WIDTH_##rows_, .role = MW_WEIGHT_##role_,         \
+        .start = MW_WEIGHT_ZERO, .when = __VA_ARGS__                                               \
+    }
+#define NORM(rows_, role_, bias_role_, when_)                                                      \
+    {.kind = MW_PARAMETER_VECTOR,                                                                  \
+     .rows = MW_WIDTH_##rows_,                                                                     \
+     .role = MW_WEIGHT_##role_,                                                                    \
+     .start = MW_WEIGHT_ONE,                                                                       \
+     .when = when_},                                                                               \
+    {                                                                                              \
+        .kind = MW_PARAMETER_VECTOR, .rows = MW_WIDTH_##rows_, .role = MW_WEIGHT_##bias_role_,     \
+        .start = MW_WEIGHT_ZERO, .when = (when_) | MW_HAS(NORM_BIAS)                               \
+    }
+#define PASS(width_, ...)                                                                          \
+    {                                                                                              \
+        .width = MW_WIDTH_##width_, __VA_ARGS__                                                    \
+    }
+#define END                                                                                        \
+    {                                                                                              \
+        0                                                                                          \
+    }
+
+/* A norm reads x and writes y; its backward reads x and dy and writes dx. */
+#define NORM_PASS(width_, when_)                                                                   \
+    PASS(width_, .forward = 2, .backward = 3, .kept = 1, .launches = 1, .when = when_)
+
+/* The end of a branch: bias (whole on every slice), dropout with a mask of a byte, residual
+ * addition. */
+#define RESIDUAL_PASSES(bias)                                                                      \
+    PASS(HIDDEN, .forward = 3, .launches = 1), PASS(HIDDEN, .backward = 1, .when = MW_HAS(bias)),  \
+        PASS(HIDDEN, .backward = 2, .when = MW_HAS(DROPOUT)),                                      \
+        PASS(HIDDEN, .forward = 1, .backward = 1, .kept = 1, .element = MW_ELEMENT_BYTE,           \
+             .when = MW_HAS(DROPOUT))
+
+/* --- before the layers ----------------------------------------------------------------------- */
+
+static const struct mw_operator_parameter embedding_parameters[] = {
+    MATRIX(TABLE, VOCAB, EMBEDDING, TOKENS),
+    MATRIX(MORE_TABLE, POSITIONS, HIDDEN, POSITIONS, .when = MW_HAS(POSITIONS)),
+    MATRIX(MATRIX, HIDDEN, EMBEDDING, NONE, .when = MW_HAS(EMBEDDING_PROJECTION)),
+    NORM(HIDDEN, NONE, NONE, MW_HAS(EMBEDDING_NORM)),
+    END,
+};
+
+/* Rows gathered: read and written, positions added (read), norm and dropout in passes of their own.
+ * Backward adds each row's gradient into the table's gradient: two reads and a write.  torch keeps
+ * token numbers as int64. */
+static const struct mw_operator_pass embedding_passes[] = {
+    PASS(EMBEDDING, .forward = 2, .backward = 3, .launches = 1),
+    PASS(HIDDEN, .forward = 1, .backward = 3, .launches = 1, .when = MW_HAS(POSITIONS)),
+    NORM_PASS(HIDDEN, MW_HAS(EMBEDDING_NORM)),
+    PASS(HIDDEN, .forward = 2, .backward = 2, .launches = 1, .when = MW_HAS(DROPOUT)),
+    PASS(HIDDEN, .forward = 1, .backward = 1, .kept = 1, .element = MW_ELEMENT_BYTE,
+         .when = MW_HAS(DROPOUT)),
+    PASS(ONE, .kept = 1, .element = MW_ELEMENT_INT64),
+    PASS(EMBEDDING, .kept = 1, .when = MW_HAS(EMBEDDING_PROJECTION)),
+    END,
+};
+
+/* --- a layer --------------------------------------------------------------------------------- */
+
+static const struct mw_operator_parameter norm1_parameters[] = {
+    NORM(HIDDEN, NORM1, NORM1_BIAS, 0),
+    NORM(HIDDEN, NONE, NONE, MW_HAS(TWO_BRANCHES) | MW_HAS(OUTPUT_NORMS)),
+    END,
+};
+
+/* Backward adds the gradient of the residual connection too: two reads and a write. */
+static const struct mw_operator_pass norm_passes[] = {
+    NORM_PASS(HIDDEN, 0),
+    NORM_PASS(HIDDEN, MW_HAS(TWO_BRANCHES) | MW_HAS(OUTPUT_NORMS)),
+    PASS(HIDDEN, .backward = 3),
+    END,
+};
+
+/* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, Sec. 2.1): q and kv pass through
+ * normed latents that every slice holds; the products out of them are sliced by heads. */
+static const struct mw_operator_parameter qkv_parameters[] = {
+    MATRIX(MATRIX, QUERIES, HIDDEN, Q, .when = MW_HAS(PLAIN_ATTENTION)),
+    MATRIX(MORE, KEYS, HIDDEN, K, .when = MW_HAS(PLAIN_ATTENTION)),
+    MATRIX(MORE, VALUES, HIDDEN, V, .when = MW_HAS(PLAIN_ATTENTION)),
+    BIAS(BIAS, QUERIES, Q_BIAS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    BIAS(MORE_BIAS, KEYS, K_BIAS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    BIAS(MORE_BIAS, VALUES, V_BIAS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    NORM(HEAD, NONE, NONE, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
+    NORM(HEAD, NONE, NONE, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
+    MATRIX(MATRIX, QUERIES, QUERY_INPUT, NONE, .when = MW_HAS(LATENT_ATTENTION)),
+    MATRIX(MATRIX, QUERY_LATENT, HIDDEN, NONE, .when = MW_HAS(QUERY_LATENT)),
+    MATRIX(MATRIX, KEY_LATENT_ROTARY, HIDDEN, NONE, .when = MW_HAS(LATENT_ATTENTION)),
+    MATRIX(MATRIX, KEYS_VALUES, KEY_LATENT, NONE, .when = MW_HAS(LATENT_ATTENTION)),
+    MATRIX(VECTOR, QUERY_LATENT, NONE, NONE, .when = MW_HAS(QUERY_LATENT)),
+    MATRIX(VECTOR, KEY_LATENT, NONE, NONE, .when = MW_HAS(LATENT_ATTENTION)),
+    END,
+};
+
+/* Rotary positions and the norms of q and k each read and write q and k once.  With latents: their
+ * norms, and q and k put together from their parts with and without positions. */
+static const struct mw_operator_pass qkv_passes[] = {
+    PASS(HIDDEN, .kept = 1),
+    PASS(QUERIES, .forward = 2, .backward = 2, .launches = 1,
+         .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ROTARY)),
+    PASS(KEYS, .forward = 2, .backward = 2, .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ROTARY)),
+    NORM_PASS(QUERIES, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
+    NORM_PASS(KEYS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
+    PASS(QUERIES, .backward = 1, .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    PASS(KEYS, .backward = 1, .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    PASS(VALUES, .backward = 1, .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    PASS(QUERY_LATENT, .forward = 2, .backward = 3, .kept = 2, .launches = 1,
+         .when = MW_HAS(QUERY_LATENT)),
+    PASS(KEY_LATENT, .forward = 2, .backward = 3, .kept = 2, .launches = 1,
+         .when = MW_HAS(LATENT_ATTENTION)),
+    PASS(QUERIES, .forward = 4, .backward = 4, .launches = 3, .when = MW_HAS(LATENT_ATTENTION)),
+    END,
+};
+
+/*
+ * Flash: q, k, v and the result pass once; backward reads them with the result's gradient and
+ * writes three gradients.  Kept beside q, k, v: the logarithm of each row's sum, fp32.
+ *
+ * Stored scores, one element per head and pair of tokens.  Forward, per score: the product writes
+ * one, the fused softmax reads and writes, the product with v reads; dropout reads, writes, and
+ * writes a mask of a byte.  Backward: the gradient of the scores is written and the scores read,
+ * softmax reads both and writes, two products read; dropout reads with its mask, and writes.  Kept:
+ * softmax's result; with dropout its mask and result.
+ */
+static const struct mw_operator_pass attention_passes[] = {
+    PASS(QUERIES, .kept = 1),
+    PASS(KEYS, .kept = 1),
+    PASS(VALUES, .kept = 1),
+    PASS(QUERIES, .forward = 1, .backward = 2, .when = MW_HAS(FLASH_ATTENTION)),
+    PASS(KEYS, .forward = 1, .backward = 2, .when = MW_HAS(FLASH_ATTENTION)),
+    PASS(VALUES, .forward = 1, .backward = 2, .when = MW_HAS(FLASH_ATTENTION)),
+    PASS(ATTENDED, .forward = 1, .backward = 2, .launches = 1, .when = MW_HAS(FLASH_ATTENTION)),
+    PASS(HEADS, .forward = 1, .backward = 1, .kept = 1, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(FLASH_ATTENTION)),
+    PASS(SCORES, .forward = 4, .backward = 7, .kept = 1, .launches = 3,
+         .when = MW_HAS(STORED_SCORES)),
+    PASS(SCORES, .forward = 2, .backward = 2, .kept = 1, .launches = 1,
+         .when = MW_HAS(STORED_SCORES) | MW_HAS(DROPOUT)),
+    PASS(SCORES, .forward = 1, .backward = 1, .kept = 1, .element = MW_ELEMENT_BYTE,
+         .when = MW_HAS(STORED_SCORES) | MW_HAS(DROPOUT)),
+    END,
+};
+
+static const struct mw_operator_parameter projection_parameters[] = {
+    MATRIX(MATRIX, HIDDEN, ATTENDED, PROJECTION, .start = MW_WEIGHT_RESIDUAL),
+    BIAS(BIAS, HIDDEN, PROJECTION_BIAS, MW_HAS(PROJECTION_BIAS)),
+    END,
+};
+
+static const struct mw_operator_pass projection_passes[] = {
+    PASS(ATTENDED, .kept = 1),
+    RESIDUAL_PASSES(PROJECTION_BIAS),
+    END,
+};
+
+static const struct mw_operator_parameter norm2_parameters[] = {
+    NORM(HIDDEN, NORM2, NORM2_BIAS, 0),
+    NORM(HIDDEN, NONE, NONE, MW_HAS(OUTPUT_NORMS)),
+    END,
+};
+
+/* The first product is the one that sets the rate of all: with experts, that of one of them. */
+static const struct mw_operator_parameter mlp_up_parameters[] = {
+    MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS) | MW_HAS(GATE)),
+    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS)),
+    MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS)),
+    MATRIX(MATRIX, FFN, HIDDEN, GATE, .when = MW_HAS(GATE)),
+    MATRIX(TWIN, FFN, HIDDEN, UP),
+    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
+    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(MLP_BIAS)),
+    BIAS(BIAS, EXPERTS, NONE, MW_HAS(EXPERTS) | MW_HAS(ROUTER_BIAS)),
+    BIAS(BIAS, FFN, GATE_BIAS, MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
+    BIAS(BIAS, FFN, UP_BIAS, MW_HAS(MLP_BIAS)),
+    END,
+};
+
+/* In a parallel block the MLP shares the input that QKV keeps.  The router: its fp32 softmax (read
+ * and write), and the copy that sorts tokens by expert. */
+static const struct mw_operator_pass mlp_up_passes[] = {
+    PASS(HIDDEN, .kept = 1, .when = MW_HAS(TWO_BRANCHES)),
+    PASS(UP, .backward = 1, .when = MW_HAS(MLP_BIAS)),
+    PASS(HIDDEN, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS)),
+    PASS(COPIES, .forward = 1, .backward = 1, .kept = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
+    PASS(EXPERTS, .forward = 2, .backward = 2, .kept = 1, .launches = 1, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(EXPERTS)),
+    END,
+};
+
+/* Forward reads what the products put out (gate and up) and writes one result.  Backward reads both
+ * and the gradient of the result, and writes the gradients of both. */
+static const struct mw_operator_pass mlp_act_passes[] = {
+    PASS(UP, .forward = 1, .backward = 2, .kept = 1),
+    PASS(INNER, .forward = 1, .backward = 1, .launches = 1),
+    END,
+};
+
+static const struct mw_operator_parameter mlp_down_parameters[] = {
+    MATRIX(EXPERTS, HIDDEN, EXPERT, NONE, .when = MW_HAS(EXPERTS)),
+    MATRIX(MATRIX, HIDDEN, FFN, DOWN, .start = MW_WEIGHT_RESIDUAL),
+    BIAS(BIAS, HIDDEN, DOWN_BIAS, MW_HAS(MLP_BIAS)),
+    END,
+};
+
+/* The experts' results are weighted and summed; backward needs them for the weights' gradient. */
+static const struct mw_operator_pass mlp_down_passes[] = {
+    PASS(INNER, .kept = 1),
+    PASS(COPIES, .forward = 1, .backward = 2, .kept = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
+    PASS(HIDDEN, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS)),
+    RESIDUAL_PASSES(MLP_BIAS),
+    END,
+};
+
+/* --- behind the layers ----------------------------------------------------------------------- */
+
+static const struct mw_operator_parameter final_norm_parameters[] = {
+    NORM(HIDDEN, FINAL_NORM, FINAL_NORM_BIAS, 0),
+    END,
+};
+
+static const struct mw_operator_pass final_norm_passes[] = {
+    NORM_PASS(HIDDEN, 0),
+    END,
+};
+
+static const struct mw_operator_parameter logits_parameters[] = {
+    MATRIX(MATRIX, VOCAB, EMBEDDING, LOGITS, .owned = MW_HAS(UNTIED)),
+    BIAS(BIAS, VOCAB, NONE, MW_HAS(LOGITS_BIAS)),
+    MATRIX(MATRIX, EMBEDDING, HIDDEN, NONE, .when = MW_HAS(EMBEDDING_PROJECTION)),
+    END,
+};
+
+static const struct mw_operator_pass logits_passes[] = {
+    PASS(EMBEDDING, .kept = 1),
+    PASS(HIDDEN, .kept = 1, .when = MW_HAS(EMBEDDING_PROJECTION)),
+    PASS(VOCAB, .backward = 1, .when = MW_HAS(LOGITS_BIAS)),
+    END,
+};
+
+/* Cross entropy on fp32 logits.  Forward: the cast of narrower ones reads them and writes fp32, the
+ * logarithm of softmax reads and writes fp32.  Backward: reads and writes fp32, and casts back.
+ * Kept: the logarithms. */
+static const struct mw_operator_pass loss_passes[] = {
+    PASS(VOCAB, .forward = 2, .backward = 2, .kept = 1, .launches = 3, .element = MW_ELEMENT_FP32),
+    PASS(VOCAB, .forward = 1, .backward = 1, .element = MW_ELEMENT_FP32, .when = MW_HAS(NARROW)),
+    PASS(VOCAB, .forward = 1, .backward = 1, .when = MW_HAS(NARROW)),
+    END,
+};
+
+/* --- the rows -------------------------------------------------------------------------------- */
+
+static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
+    [MW_OPERATOR_NONE] = {.name = "none"},
+    [MW_OPERATOR_EMBEDDING] = {.name = "embedding",
+                               .place = MW_PLACE_HEAD,
+                               .when = MW_HAS(VOCAB),
+                               .starts_unit = true,
+                               .parameters = embedding_parameters,
+                               .passes = embedding_passes,
+                               .output = {MW_WIDTH_HIDDEN}},
+    [MW_OPERATOR_NORM1] = {.name = "norm1",
+                           .place = MW_PLACE_BLOCK,
+                           .starts_unit = true,
+                           .parameters = norm1_parameters,
+                           .passes = norm_passes,
+                           .output = {MW_WIDTH_HIDDEN}},
+    [MW_OPERATOR_QKV] = {.name = "qkv",
+                         .place = MW_PLACE_BLOCK,
+                         .sums_backward = true,
+                         .parameters = qkv_parameters,
+                         .passes = qkv_passes,
+                         .output = {MW_WIDTH_QUERIES, MW_WIDTH_KEYS, MW_WIDTH_VALUES}},
+    [MW_OPERATOR_ATTENTION] = {.name = "attention",
+                               .place = MW_PLACE_BLOCK,
+                               .attends = true,
+                               .streams = true,
+                               .passes = attention_passes,
+                               .output = {MW_WIDTH_ATTENDED}},
+    [MW_OPERATOR_PROJECTION] = {.name = "projection",
+                                .place = MW_PLACE_BLOCK,
+                                .starts_unit = true,
+                                .sums_forward = true,
+                                .parameters = projection_parameters,
+                                .passes = projection_passes,
+                                .output = {MW_WIDTH_HIDDEN}},
+    [MW_OPERATOR_NORM2] = {.name = "norm2",
+                           .place = MW_PLACE_BLOCK,
+                           .when = MW_HAS(TWO_BRANCHES),
+                           .starts_unit = true,
+                           .parameters = norm2_parameters,
+                           .passes = norm_passes,
+                           .output = {MW_WIDTH_HIDDEN}},
+    [MW_OPERATOR_MLP_UP] = {.name = "mlp-up",
+                            .place = MW_PLACE_BLOCK,
+                            .sums_backward = true,
+                            .parameters = mlp_up_parameters,
+                            .passes = mlp_up_passes,
+                            .output = {MW_WIDTH_UP}},
+    [MW_OPERATOR_MLP_ACT] = {.name = "mlp-act",
+                             .place = MW_PLACE_BLOCK,
+                             .passes = mlp_act_passes,
+                             .output = {MW_WIDTH_INNER}},
+    [MW_OPERATOR_MLP_DOWN] = {.name = "mlp-down",
+                              .place = MW_PLACE_BLOCK,
+                              .starts_unit = true,
+                              .sums_forward = true,
+                              .parameters = mlp_down_parameters,
+                              .passes = mlp_down_passes,
+                              .output = {MW_WIDTH_HIDDEN}},
+    [MW_OPERATOR_FINAL_NORM] = {.name = "final-norm",
+                                .place = MW_PLACE_TAIL,
+                                .when = MW_HAS(VOCAB) | MW_HAS(FINAL_NORM),
+                                .starts_unit = true,
+                                .parameters = final_norm_parameters,
+                                .passes = final_norm_passes,
+                                .output = {MW_WIDTH_HIDDEN}},
+    [MW_OPERATOR_LOGITS] = {.name = "logits",
+                            .place = MW_PLACE_TAIL,
+                            .when = MW_HAS(VOCAB),
+                            .in_token_chunks = true,
+                            .parameters = logits_parameters,
+                            .passes = logits_passes,
+                            .output = {MW_WIDTH_VOCAB}},
+    [MW_OPERATOR_LOSS] = {.name = "loss",
+                          .place = MW_PLACE_TAIL,
+                          .when = MW_HAS(VOCAB),
+                          .in_token_chunks = true,
+                          .streams = true,
+                          .passes = loss_passes,
+                          .output = {MW_WIDTH_ONE},
+                          .output_element = MW_ELEMENT_FP32},
+};
+
+const struct mw_operator_row *
+mw_operator_row(int operator_)
+{
+    return operator_ >= 0 && operator_ < MW_OPERATOR_COUNT ? &rows[operator_] : NULL;
+}
+
+const char *
+mw_operator_name(int operator_)
+{
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+
+    return row ? row->name : NULL;
+}
+
+/* --- a decoder's dimensions ------------------------------------------------------------------ */
+
+static uint32_t
+features_if(bool has, uint32_t features)
+{
+    return has ? features : 0;
+}
+
+struct mw_operator_dims
+mw_decoder_dims(const struct mw_decoder *decoder)
+{
+    bool gpt2 = decoder->kind == MW_DECODER_GPT2;
+    int64_t queries = decoder->heads * decoder->head_dim;
+    int64_t keys = decoder->kv_heads * decoder->head_dim;
+
+    return (struct mw_operator_dims){
+        .width =
+            {
+                [MW_WIDTH_ONE] = 1,
+                [MW_WIDTH_HIDDEN] = decoder->hidden,
+                [MW_WIDTH_HEAD] = decoder->head_dim,
+                [MW_WIDTH_HEADS] = decoder->heads,
+                [MW_WIDTH_QUERIES] = queries,
+                [MW_WIDTH_KEYS] = keys,
+                [MW_WIDTH_VALUES] = keys,
+                [MW_WIDTH_ATTENDED] = queries,
+                [MW_WIDTH_FFN] = decoder->ffn,
+                [MW_WIDTH_INNER] = decoder->ffn,
+                [MW_WIDTH_UP] = gpt2 ? decoder->ffn : 2 * decoder->ffn,
+                [MW_WIDTH_VOCAB] = decoder->vocab,
+                [MW_WIDTH_POSITIONS] = decoder->position_rows,
+                [MW_WIDTH_EMBEDDING] = decoder->hidden,
+            },
+        .features = MW_HAS(VOCAB) | MW_HAS(PLAIN_ATTENTION) | MW_HAS(TWO_BRANCHES) |
+                    MW_HAS(FINAL_NORM) | features_if(gpt2, MW_HAS(POSITIONS) | MW_HAS(NORM_BIAS)) |
+                    features_if(!gpt2, MW_HAS(ROTARY) | MW_HAS(GATE)) |
+                    features_if(gpt2 || decoder->attention_bias, MW_HAS(ATTENTION_BIAS)) |
+                    features_if(gpt2 || decoder->projection_bias, MW_HAS(PROJECTION_BIAS)) |
+                    features_if(gpt2 || decoder->mlp_bias, MW_HAS(MLP_BIAS)) |
+                    features_if(!decoder->tied_embedding, MW_HAS(UNTIED)),
+    };
+}

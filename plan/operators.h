@@ -1,0 +1,186 @@
+/*
+ * operators.h - the operators that a decoder is made of, one row each, in forward order.
+ *
+ * A row says what an operator computes, as matrix products and as passes over activations; which
+ * parameters it has; what it keeps for its backward and what it puts out.  Parameter counts, FLOPs,
+ * bytes and launches (model/), fetch units and their rows (planner/), rates (sim/), and the tensors
+ * of checkpoints (exec/data) all come from the row.  What is left to an operator of its own is the
+ * code that runs it: one entry of exec/operators/operators.c.
+ *
+ * A row counts in widths: elements per token of an activation, rows and columns of a matrix.
+ * What a width is and which features there are is a matter of the model: struct mw_operator_dims.
+ */
+#ifndef MW_PLAN_OPERATORS_H
+#define MW_PLAN_OPERATORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plan/decoder.h"
+
+enum mw_operator {
+    MW_OPERATOR_NONE,
+    MW_OPERATOR_EMBEDDING,
+    MW_OPERATOR_NORM1,
+    MW_OPERATOR_QKV,
+    MW_OPERATOR_ATTENTION,
+    MW_OPERATOR_PROJECTION,
+    MW_OPERATOR_NORM2,
+    MW_OPERATOR_MLP_UP, /* with the gate, where the model has one */
+    MW_OPERATOR_MLP_ACT,
+    MW_OPERATOR_MLP_DOWN,
+    MW_OPERATOR_FINAL_NORM,
+    MW_OPERATOR_LOGITS,
+    MW_OPERATOR_LOSS,
+    MW_OPERATOR_COUNT
+};
+
+enum mw_operator_place { MW_PLACE_NOWHERE, MW_PLACE_HEAD, MW_PLACE_BLOCK, MW_PLACE_TAIL };
+
+/* Elements per token, rows or columns.  Tensor slicing divides some of them. */
+enum mw_width {
+    MW_WIDTH_NONE,
+    MW_WIDTH_ONE,
+    MW_WIDTH_HIDDEN,
+    MW_WIDTH_HEAD,    /* one head of q or k */
+    MW_WIDTH_HEADS,   /* how many heads of q */
+    MW_WIDTH_QUERIES, /* all heads of q */
+    MW_WIDTH_KEYS,
+    MW_WIDTH_VALUES,
+    MW_WIDTH_ATTENDED, /* what attention puts out */
+    MW_WIDTH_SCORES,   /* of a token with all others, for all heads */
+    MW_WIDTH_FFN,      /* of the dense MLP, or of all shared experts */
+    MW_WIDTH_EXPERT,   /* the MLP of one expert */
+    MW_WIDTH_EXPERTS,  /* how many experts */
+    MW_WIDTH_INNER,    /* of the MLP's activation: shared experts, and those that a token visits */
+    MW_WIDTH_UP,       /* the same before it: twice as wide with a gate */
+    MW_WIDTH_COPIES,   /* of a token: a hidden state for each expert that it visits */
+    MW_WIDTH_VOCAB,
+    MW_WIDTH_POSITIONS, /* rows of the learned position table */
+    MW_WIDTH_EMBEDDING, /* hidden, unless the embedding is narrower */
+    /* Latent attention. */
+    MW_WIDTH_QUERY_LATENT,
+    MW_WIDTH_KEY_LATENT,
+    MW_WIDTH_KEY_LATENT_ROTARY, /* with the part of k that has positions */
+    MW_WIDTH_QUERY_INPUT,       /* what q is made of: its latent, or the hidden state */
+    MW_WIDTH_KEYS_VALUES,       /* k without positions, and v */
+    MW_WIDTH_COUNT
+};
+
+/* What a model, its settings or the machine may have: bits 1 << enum mw_feature. */
+enum mw_feature {
+    MW_FEATURE_VOCAB, /* else a bare stack of blocks */
+    MW_FEATURE_ROTARY,
+    MW_FEATURE_POSITIONS, /* learned ones */
+    MW_FEATURE_NORM_BIAS,
+    MW_FEATURE_ATTENTION_BIAS,
+    MW_FEATURE_PROJECTION_BIAS,
+    MW_FEATURE_MLP_BIAS,
+    MW_FEATURE_LOGITS_BIAS,
+    MW_FEATURE_ROUTER_BIAS,
+    MW_FEATURE_GATE,
+    MW_FEATURE_TWO_BRANCHES, /* attention and MLP one after the other, each with a norm */
+    MW_FEATURE_OUTPUT_NORMS, /* each branch has a norm at its end too */
+    MW_FEATURE_QK_NORM,
+    MW_FEATURE_FINAL_NORM,
+    MW_FEATURE_EMBEDDING_NORM,
+    MW_FEATURE_EMBEDDING_PROJECTION, /* between the embedding's width and the hidden size */
+    MW_FEATURE_UNTIED,               /* logits have a matrix of their own */
+    MW_FEATURE_DROPOUT,
+    MW_FEATURE_EXPERTS,
+    MW_FEATURE_PLAIN_ATTENTION,
+    MW_FEATURE_LATENT_ATTENTION,
+    MW_FEATURE_QUERY_LATENT,
+    MW_FEATURE_FLASH_ATTENTION,
+    MW_FEATURE_STORED_SCORES, /* without flash attention */
+    MW_FEATURE_NARROW,        /* elements of fewer than 32 bits */
+};
+#define MW_HAS(feature) (UINT32_C(1) << MW_FEATURE_##feature)
+
+struct mw_operator_dims {
+    int64_t width[MW_WIDTH_COUNT];
+    uint32_t features;
+};
+
+/* What a token puts into a slot, by size. */
+enum mw_element {
+    MW_ELEMENT_ACTIVATION, /* of the run's type */
+    MW_ELEMENT_BYTE,       /* of a mask */
+    MW_ELEMENT_FP32,
+    MW_ELEMENT_INT64,
+};
+
+enum mw_weight_start {
+    MW_WEIGHT_NORMAL,   /* N(0, 0.02) */
+    MW_WEIGHT_RESIDUAL, /* N(0, 0.02 / sqrt(2 * layers)): what adds to the residual stream */
+    MW_WEIGHT_ONE,
+    MW_WEIGHT_ZERO,
+};
+
+enum mw_parameter_kind {
+    MW_PARAMETER_END,     /* of a row's list */
+    MW_PARAMETER_MATRIX,  /* [rows, columns]: a product of the tokens with it */
+    MW_PARAMETER_MORE,    /* a matrix whose rows follow those of the one before, in one product */
+    MW_PARAMETER_TWIN,    /* a matrix of as many rows as the one before, in one product; tiles have
+                            the same rows of both */
+    MW_PARAMETER_EXPERTS, /* as many matrices as experts, of which a token meets some */
+    MW_PARAMETER_EXPERTS_TWIN, /* TWIN of EXPERTS */
+    MW_PARAMETER_TABLE,        /* [rows, columns], looked up: no product */
+    MW_PARAMETER_MORE_TABLE,   /* its rows follow those of the one before */
+    MW_PARAMETER_BIAS,         /* an element per row of a matrix */
+    MW_PARAMETER_MORE_BIAS,    /* of MORE */
+    MW_PARAMETER_EXPERTS_BIAS,
+    MW_PARAMETER_VECTOR, /* of a norm: never cut */
+};
+
+/* In the order of the operator's vector (exec/data/weights.h). */
+struct mw_operator_parameter {
+    enum mw_parameter_kind kind;
+    enum mw_width rows, columns; /* columns of matrices and tables alone */
+    uint32_t when;               /* all these features: else the operator lacks it */
+    uint32_t owned;              /* all these: else the matrix is another operator's */
+    enum mw_weight_role role;    /* MW_WEIGHT_NONE: the executor has no such operator */
+    enum mw_weight_start start;
+};
+
+/* How often device memory is read or written outside the operands of products, in units of tokens *
+ * width elements. */
+struct mw_operator_pass {
+    enum mw_width width; /* MW_WIDTH_NONE: the end of a row's list */
+    uint8_t forward, backward;
+    uint8_t kept;     /* for backward, of what backward needs */
+    uint8_t launches; /* kernels, forward, beside the products */
+    enum mw_element element;
+    uint32_t when;
+};
+
+#define MW_OPERATOR_OUTPUTS_MAX 3
+
+struct mw_operator_row {
+    const char *name;
+    enum mw_operator_place place;
+    uint32_t when;        /* all these features: else the model has no such operator */
+    bool starts_unit;     /* a fetch unit begins with it */
+    bool in_token_chunks; /* takes the tokens in chunks, where the plan has such */
+    bool attends;         /* every token with those before it: products and rate of attention */
+    bool streams;         /* its bytes move at the memory's rate, not that of small passes */
+    bool sums_forward, sums_backward;               /* tensor slices: an all-reduce follows it */
+    const struct mw_operator_parameter *parameters; /* NULL: none */
+    const struct mw_operator_pass *passes;
+    enum mw_width output[MW_OPERATOR_OUTPUTS_MAX]; /* one beside the other */
+    enum mw_element output_element;
+};
+
+const struct mw_operator_row *mw_operator_row(int operator_); /* NULL out of range */
+const char *mw_operator_name(int operator_);
+
+static inline bool
+mw_dims_have(const struct mw_operator_dims *dims, uint32_t features)
+{
+    return (dims->features & features) == features;
+}
+
+/* Of a decoder that the executor runs; widths of whole tensors. */
+struct mw_operator_dims mw_decoder_dims(const struct mw_decoder *decoder);
+
+#endif
