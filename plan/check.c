@@ -124,6 +124,9 @@ check_draws(struct mw_plan_check *check, uint32_t index)
     for (uint32_t i = 0; i < work->draw_count; i++) {
         const struct mw_draw *draw = &plan->draws[work->draw_begin + i];
 
+        if (!draw->ranks || draw->ranks > plan->world_ranks)
+            return mw_plan_refuse(check, "work %u: %u ranks draw from channel %u: expected 1 to %u",
+                                  index, draw->ranks, draw->channel, plan->world_ranks);
         if (draw->channel >= plan->channel_count || draw->amount < 0)
             return mw_plan_refuse(check,
                                   "work %u: draws %" PRId64 " from channel %u: expected >= 0 from "

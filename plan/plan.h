@@ -243,7 +243,7 @@ struct mw_lane {
 struct mw_channel {
     uint8_t kind;   /* enum mw_channel_kind */
     uint32_t index; /* GPU or node number */
-    uint32_t users; /* ranks folded into one program: it gets 1/users of the capacity */
+    uint32_t users; /* ranks that a draw of `ranks` 1 stands for: it gets 1/users of the capacity */
 };
 
 /* `amount` is what one op moves over the channel: bytes; for MW_CHANNEL_CORES parameters updated;
@@ -251,7 +251,9 @@ struct mw_channel {
  * sim/cost.h). */
 struct mw_draw {
     uint32_t channel;
-    int64_t amount;
+    uint32_t ranks; /* that draw as much at the same time, each its fair share; >= 1.  Programs of a
+                       node that stand for unequal numbers of its ranks differ in it */
+    int64_t amount; /* of one of them */
 };
 
 /* Work shared by many ops (a model's layers are alike): what is done, never how long it takes. */

@@ -223,12 +223,20 @@ read_chunk(struct mw_plan_reader *reader, struct mw_plan *plan)
 static struct mw_draw
 read_draw(struct mw_plan_reader *reader)
 {
-    static const char expected[] = "a draw such as 3:1000";
-    struct mw_draw draw = {0};
-    const char *amount = mw_plan_reader_pair(reader, &draw.channel, expected);
+    static const char expected[] = "a draw such as 3:1000 or 3:1000x2";
+    struct mw_draw draw = {.ranks = 1};
+    const char *end = mw_plan_reader_pair(reader, &draw.channel, expected);
+    uint64_t amount = 0, ranks = 1;
 
-    if (amount && !mw_plan_parse_signed(amount, INT64_MAX, &draw.amount))
+    if (!end)
+        return draw;
+    end = mw_plan_parse_digits(end, INT64_MAX, &amount);
+    if (end && *end == 'x')
+        end = mw_plan_parse_digits(end + 1, UINT32_MAX, &ranks);
+    if (!end || *end)
         mw_plan_reader_fail(reader, expected);
+    draw.amount = (int64_t)amount;
+    draw.ranks = (uint32_t)ranks;
     return draw;
 }
 

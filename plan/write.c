@@ -295,8 +295,11 @@ write_draws(struct writer *writer, const struct mw_plan *plan, const struct mw_w
     if (work->draw_count)
         put(writer, " draw");
     for (uint32_t i = 0; i < work->draw_count; i++) {
-        put_key(writer, " ", plan->draws[work->draw_begin + i].channel);
-        put_key(writer, ":", plan->draws[work->draw_begin + i].amount);
+        const struct mw_draw *draw = &plan->draws[work->draw_begin + i];
+        put_key(writer, " ", draw->channel);
+        put_key(writer, ":", draw->amount);
+        if (draw->ranks != 1)
+            put_key(writer, "x", draw->ranks);
     }
 }
 

@@ -299,9 +299,9 @@ sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
     return 1;
 }
 
-/* What the op moves over the channel, in the channel's units; of multiprocessors, the share. */
+/* What one rank moves over the channel, in the channel's units; of multiprocessors, the share. */
 static double
-draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
+rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
            const struct mw_hardware *hardware)
 {
     switch (plan->channels[draw->channel].kind) {
@@ -315,6 +315,13 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
     default:
         return (double)draw->amount;
     }
+}
+
+static double
+draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
+           const struct mw_hardware *hardware)
+{
+    return draw->ranks * rank_units(plan, work, draw, hardware);
 }
 
 /* A drive never moves more than its rate in one direction, however well it does both. */

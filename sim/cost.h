@@ -46,7 +46,7 @@ struct mw_costs {
     int64_t *lead_ns;  /* [plan->work_count] of that, the latency at its begin in which it draws
                           nothing, and which passes while other ops of its lane are before it;
                           NULL: 0 everywhere */
-    double *draw_rate; /* [plan->draw_count] units per ns at full speed */
+    double *draw_rate; /* [plan->draw_count] units per ns at full speed, of all its ranks */
     double *capacity;  /* [plan->channel_count] units per ns, divided by the channel's users */
     double *one_way;   /* [plan->channel_count] the share of it that works of one direction may
                           draw together, in (0, 1]; NULL: 1 everywhere */

@@ -4,7 +4,7 @@
  * A binary heap on (time, work), int64 nanoseconds.  An op starts by the rule in plan/plan.h;
  * when its latency has passed and nothing of its lane is before it any more, it moves at a speed in
  * (0, 1] of its uncontended rate.  A lane's window counts work.bytes.
- * Channels share by max-min fairness on the share of the channel that an op draws (progressive
+ * Channels share by max-min fairness on the share of the channel that a rank draws (progressive
  * filling; the model of SimGrid's LMM solver): nobody gets less than an equal share unless it asks
  * for less.  Only ops that share an oversubscribed channel are recomputed, once for all that
  * happens at one instant.  A channel with room for all its ops costs next to nothing.

@@ -39,8 +39,9 @@ struct mw_flow_queue {
 struct mw_pull {
     uint32_t link;
     uint32_t position; /* in the link's list, while the stream is listed there */
-    double share;
-    uint64_t units; /* the share in integers: sums that come and go stay exact */
+    double ranks;      /* that draw, each its fair share */
+    double share;      /* of one of them */
+    uint64_t units;    /* the share of all in integers: sums that come and go stay exact */
 };
 #define MW_LINK_FULL (UINT64_C(1) << 40)
 

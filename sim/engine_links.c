@@ -19,9 +19,11 @@ number_links(struct mw_engine *engine)
     }
 }
 
-/* Adds to the work's pull on a link; two draws of a work on one channel are one pull. */
+/* Adds to the work's pull on a link; two draws of a work on one channel are one pull, of as many
+ * ranks.  `share` is of all of them. */
 static void
-add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, double share)
+add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, uint32_t ranks,
+         double share)
 {
     struct mw_pull *pulls = engine->pulls + stream->pull_begin;
     uint32_t i = 0;
@@ -29,10 +31,10 @@ add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, doub
     while (i < stream->pull_count && pulls[i].link != link)
         i++;
     if (i == stream->pull_count)
-        pulls[stream->pull_count++] = (struct mw_pull){.link = link};
-    pulls[i].share += share;
+        pulls[stream->pull_count++] = (struct mw_pull){.link = link, .ranks = ranks};
+    pulls[i].share += share / ranks;
     /* Rounded down, so that shares that add up to the whole never exceed it. */
-    pulls[i].units = (uint64_t)(fmin(pulls[i].share, 2) * (double)MW_LINK_FULL);
+    pulls[i].units = (uint64_t)(fmin(ranks * pulls[i].share, 2) * (double)MW_LINK_FULL);
 }
 
 static void
@@ -51,15 +53,15 @@ init_stream(struct mw_engine *engine, uint32_t index, uint32_t pull_begin)
                                  .scheduled_head = MW_NONE,
                                  .pull_begin = pull_begin};
     for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++) {
-        uint32_t channel = engine->plan->draws[i].channel;
+        uint32_t channel = engine->plan->draws[i].channel, ranks = engine->plan->draws[i].ranks;
         double rate = costs->draw_rate[i];
 
         if (rate <= 0)
             continue;
-        add_pull(engine, stream, channel, rate / costs->capacity[channel]);
+        add_pull(engine, stream, channel, ranks, rate / costs->capacity[channel]);
         if (engine->one_way_link[channel] != MW_NONE)
             add_pull(engine, stream,
-                     engine->one_way_link[channel] + mw_op_traits(work->kind)->writes,
+                     engine->one_way_link[channel] + mw_op_traits(work->kind)->writes, ranks,
                      rate / (costs->capacity[channel] * costs->one_way[channel]));
     }
 }
@@ -117,7 +119,7 @@ mw_engine_channels_busy(const struct mw_engine *engine, double *busy_ns)
 
         for (uint32_t i = 0; i < stream->pull_count; i++) {
             const struct mw_pull *pull = &engine->pulls[stream->pull_begin + i];
-            links[pull->link] += work_ns * pull->share;
+            links[pull->link] += work_ns * pull->ranks * pull->share;
         }
     }
     for (uint32_t c = 0; c < engine->plan->channel_count; c++) {

@@ -1,9 +1,9 @@
 /*
  * engine_share.c - who gets how much of a channel.
  *
- * Max-min fairness on the share of the channel that an op draws: every oversubscribed link has a
- * level, and each of its ops draws what it asks for, but at most the level, unless another link
- * holds it lower still (Bertsekas and Gallager, Data Networks, 6.5.2; SimGrid's LMM solver).
+ * Max-min fairness on the share of the channel that a rank draws: every oversubscribed link has a
+ * level, and each rank of its ops draws what it asks for, but at most the level, unless another
+ * link holds it lower still (Bertsekas and Gallager, Data Networks, 6.5.2; SimGrid's LMM solver).
  * A level that no other link can raise any more is final, and with it the speeds of the ops that it
  * holds back; in most cases one round after the other finds such a link.  Where ops weigh their
  * links differently, two levels can depend on one another; they are then found by iteration.
@@ -150,13 +150,14 @@ link_level(const struct mw_engine *engine, const struct mw_link *link)
 
         for (uint32_t j = 0; j < link->count; j++) {
             const struct mw_stream *stream = &engine->streams[link->streams[j]];
-            double count = stream->shared_count;
-            double share = engine->pulls[link->pulls[j]].share * stream->limit;
+            const struct mw_pull *pull = &engine->pulls[link->pulls[j]];
+            double ranks = stream->shared_count * pull->ranks;
+            double share = pull->share * stream->limit;
 
             if (stream->fixed || share <= level)
-                room -= count * share;
+                room -= ranks * share;
             else
-                cut += count;
+                cut += ranks;
         }
         if (cut == 0)
             return INFINITY;

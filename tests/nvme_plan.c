@@ -77,7 +77,7 @@ add_tables(struct mw_plan *plan)
 static uint32_t
 add_compute(struct builder *b, int64_t flops, int64_t bytes)
 {
-    struct mw_draw draw = {CHANNEL_SM, 1000000};
+    struct mw_draw draw = {CHANNEL_SM, 1, 1000000};
     struct mw_work work = {
         .kind = MW_OP_COMPUTE, .comm = MW_NONE, .flops = flops, .bytes = bytes, .launches = 2};
 
@@ -87,7 +87,8 @@ add_compute(struct builder *b, int64_t flops, int64_t bytes)
 static uint32_t
 add_collective(struct builder *b, enum mw_op_kind kind, int64_t bytes)
 {
-    struct mw_draw draws[] = {{CHANNEL_SM, 1000000}, {CHANNEL_FABRIC, bytes / RANKS * (RANKS - 1)}};
+    struct mw_draw draws[] = {{CHANNEL_SM, 1, 1000000},
+                              {CHANNEL_FABRIC, 1, bytes / RANKS * (RANKS - 1)}};
     struct mw_work work = {.kind = (uint8_t)kind, .comm = b->comm, .bytes = bytes};
 
     return mw_plan_add_work(b->plan, work, draws, 2);
@@ -97,9 +98,9 @@ static uint32_t
 add_copy(struct builder *b, enum mw_op_kind kind, int64_t bytes)
 {
     bool down = kind == MW_OP_D2H;
-    struct mw_draw draws[] = {{down ? CHANNEL_D2H : CHANNEL_H2D, bytes},
-                              {down ? CHANNEL_NODE_D2H : CHANNEL_NODE_H2D, bytes},
-                              {CHANNEL_DRAM, bytes}};
+    struct mw_draw draws[] = {{down ? CHANNEL_D2H : CHANNEL_H2D, 1, bytes},
+                              {down ? CHANNEL_NODE_D2H : CHANNEL_NODE_H2D, 1, bytes},
+                              {CHANNEL_DRAM, 1, bytes}};
     struct mw_work work = {.kind = (uint8_t)kind, .comm = MW_NONE, .bytes = bytes};
 
     return mw_plan_add_work(b->plan, work, draws, 3);
@@ -108,7 +109,7 @@ add_copy(struct builder *b, enum mw_op_kind kind, int64_t bytes)
 static uint32_t
 add_drive(struct builder *b, enum mw_op_kind kind, int64_t bytes)
 {
-    struct mw_draw draws[] = {{CHANNEL_DRIVE, bytes}, {CHANNEL_DRAM, bytes}};
+    struct mw_draw draws[] = {{CHANNEL_DRIVE, 1, bytes}, {CHANNEL_DRAM, 1, bytes}};
     struct mw_work work = {.kind = (uint8_t)kind,
                            .comm = MW_NONE,
                            .bytes = bytes};
@@ -119,7 +120,7 @@ add_drive(struct builder *b, enum mw_op_kind kind, int64_t bytes)
 static uint32_t
 add_host(struct builder *b, enum mw_op_kind kind, int64_t elements, int64_t bytes_an_element)
 {
-    struct mw_draw draw = {CHANNEL_DRAM, elements * bytes_an_element};
+    struct mw_draw draw = {CHANNEL_DRAM, 1, elements * bytes_an_element};
     struct mw_work work = {.kind = (uint8_t)kind,
                            .host = true,
                            .comm = MW_NONE,

@@ -17,7 +17,8 @@ add_works(GRand *random, struct mw_plan *plan, uint32_t channels)
         uint32_t count = (uint32_t)g_rand_int_range(random, 0, 4);
 
         for (uint32_t i = 0; i < count; i++)
-            draws[i] = (struct mw_draw){(uint32_t)g_rand_int_range(random, 0, (gint32)channels), 1};
+            draws[i] =
+                (struct mw_draw){(uint32_t)g_rand_int_range(random, 0, (gint32)channels), 1, 1};
         mw_plan_add_work(plan, work, draws, count);
     }
 }

@@ -60,7 +60,7 @@ bench_new(enum mw_op_kind kind, uint32_t users)
 static double
 price(struct bench *b, enum mw_channel_kind kind, int64_t amount)
 {
-    struct mw_draw draw = {b->channel[kind], amount};
+    struct mw_draw draw = {b->channel[kind], 1, amount};
     uint32_t work = mw_plan_add_work(b->plan, b->work, &draw, amount > 0);
 
     return mw_cost_work_s(b->plan, &b->plan->works[work], &b->hardware);
@@ -273,7 +273,7 @@ static void
 test_nic_is_counted_once(void)
 {
     struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
-    struct mw_draw draw = {b.channel[MW_CHANNEL_NIC], 60 * GB / 8};
+    struct mw_draw draw = {b.channel[MW_CHANNEL_NIC], 1, 60 * GB / 8};
     uint32_t work;
 
     b.hardware.nic_latency_s = b.hardware.fabric_latency_s = 0;
@@ -288,8 +288,8 @@ static void
 test_draw_rates(void)
 {
     struct bench b = bench_new(MW_OP_ALL_GATHER, 4);
-    struct mw_draw draws[] = {{b.channel[MW_CHANNEL_SM], 1000000},
-                              {b.channel[MW_CHANNEL_FABRIC], 35 * GB}};
+    struct mw_draw draws[] = {{b.channel[MW_CHANNEL_SM], 1, 1000000},
+                              {b.channel[MW_CHANNEL_FABRIC], 1, 35 * GB}};
     struct mw_costs costs;
 
     b.work.bytes = 40 * GB;
@@ -363,7 +363,7 @@ static void
 test_cores_in_collective(void)
 {
     struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
-    struct mw_draw draw = {b.channel[MW_CHANNEL_SM], 1000000};
+    struct mw_draw draw = {b.channel[MW_CHANNEL_SM], 1, 1000000};
 
     b.hardware.fabric_latency_s = 0.1;
     b.work.bytes = 80 * GB;

@@ -65,7 +65,7 @@ add_work(struct scene *scene, int64_t ns, const struct pull *pulls, uint32_t cou
 
     g_assert_cmpuint(count, <=, G_N_ELEMENTS(draws));
     for (uint32_t i = 0; i < count; i++) {
-        draws[i] = (struct mw_draw){pulls[i].channel, 1};
+        draws[i] = (struct mw_draw){pulls[i].channel, 1, 1};
         g_array_append_val(scene->draw_rate, pulls[i].rate);
     }
     const int64_t no_lead_ns = 0;

@@ -73,6 +73,8 @@ static void work_max(struct mw_plan *p) { p->works[0].bytes_max = 99; }
 static void draw_range(struct mw_plan *p) { p->works[0].draw_begin = MW_NONE; }
 static void draw_channel(struct mw_plan *p) { p->draws[0].channel = 1; }
 static void draw_amount(struct mw_plan *p) { p->draws[0].amount = -1; }
+static void draw_nobody(struct mw_plan *p) { p->draws[0].ranks = 0; }
+static void draw_ranks(struct mw_plan *p) { p->draws[0].ranks = 3; }
 static void op_work(struct mw_plan *p) { op(p, 0, 1)->work = 7; }
 static void op_lane(struct mw_plan *p) { op(p, 0, 1)->lane = 6; }
 static void op_phase(struct mw_plan *p) { op(p, 0, 1)->phase = MW_PHASE_COUNT; }
@@ -150,6 +152,8 @@ static const struct {
     {"draw-range", draw_range, "work 0: its draws"},
     {"draw-channel", draw_channel, "work 0: draws 100 from channel 1"},
     {"draw-amount", draw_amount, "work 0: draws -1 from channel 0"},
+    {"draw-nobody", draw_nobody, "work 0: 0 ranks draw from channel 0: expected 1 to 2"},
+    {"draw-ranks", draw_ranks, "work 0: 3 ranks draw from channel 0: expected 1 to 2"},
     {"op-work", op_work, "op 1: work 7"},
     {"op-lane", op_lane, "op 1: work 0 or lane 6"},
     {"op-phase", op_phase, "op 1: phase 5"},

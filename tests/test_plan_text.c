@@ -70,7 +70,7 @@ add_content(struct mw_plan *plan)
 static void
 add_works(struct mw_plan *plan)
 {
-    static const struct mw_draw draws[] = {{0, 1000000}, {1, 4096}};
+    static const struct mw_draw draws[] = {{0, 1, 1000000}, {1, 3, 4096}};
 
     mw_plan_add_work(plan,
                      (struct mw_work){.kind = MW_OP_COMPUTE,
@@ -185,7 +185,7 @@ static const char plan_text[] =
     "tiles 4 5 shard 3 strides 3 5 6 homes 1 0 whole-gradients trainable\n"
     "chunk 0 program 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
     "work 0 compute activations qkv bf16 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
-    "max 5 elements 6 launches 7 draw 0:1000000 1:4096\n"
+    "max 5 elements 6 launches 7 draw 0:1000000 1:4096x3\n"
     "work 1 all-gather none none none comm 0 flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
     "launches 0\n"
     "op 0 lane 0 work 0 forward mb 0 layer -1 tile 0 shard 0 use 0:define:logits\n"
@@ -376,9 +376,13 @@ static const struct edit edits[] = {
     {"activations qkv", "activity qkv", "line 23: expected what an op moves or changes"},
     {"activations qkv", "activations qvk", "line 23: expected an operator, found 'qvk'"},
     {"comm -", "comm 4294967295", "line 23: expected a number from 0 to 4294967294"},
-    {"draw 0:", "draw 0;", "line 23: expected a draw such as 3:1000, found '0;1000000'"},
-    {"1:4096", "1:x", "line 23: expected a draw such as 3:1000, found '1:x'"},
-    {" 0:1000000 1:4096", "", "line 23: expected a draw such as 3:1000, found the end"},
+    {"draw 0:", "draw 0;",
+     "line 23: expected a draw such as 3:1000 or 3:1000x2, found '0;1000000'"},
+    {"4096x3", "4096x", "line 23: expected a draw such as 3:1000 or 3:1000x2, found '1:4096x'"},
+    {"4096x3", "4096y3", "line 23: expected a draw such as 3:1000 or 3:1000x2, found '1:4096y3'"},
+    {"1:4096x3", "1:x", "line 23: expected a draw such as 3:1000 or 3:1000x2, found '1:x'"},
+    {" 0:1000000 1:4096x3", "",
+     "line 23: expected a draw such as 3:1000 or 3:1000x2, found the end"},
     {"lane 0 work", "lane 65536 work", "line 25: expected a number from 0 to 65535"},
     {"forward mb", "front mb", "line 25: expected a phase, found 'front'"},
     {"layer -1", "layer 2147483648", "line 25: expected a number up to 2147483647"},

@@ -39,8 +39,8 @@ add_tables(struct body *body)
     for (uint32_t i = 0; i < CHANNELS; i++)
         mw_plan_add_channel(plan, (struct mw_channel){.kind = (uint8_t)i, .users = 1});
     for (uint32_t i = 0; i < WORKS; i++) {
-        struct mw_draw draws[2] = {{draw(body->random, 0, CHANNELS - 1), 1000},
-                                   {draw(body->random, 0, CHANNELS - 1), 1000}};
+        struct mw_draw draws[2] = {{draw(body->random, 0, CHANNELS - 1), 1, 1000},
+                                   {draw(body->random, 0, CHANNELS - 1), 1, 1000}};
         mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COMPUTE, .comm = MW_NONE}, draws,
                          draw(body->random, 0, 2));
     }

@@ -5,7 +5,7 @@
 static void
 add_tables(struct mw_plan *plan)
 {
-    static const struct mw_draw draws[] = {{0, 100}};
+    static const struct mw_draw draws[] = {{0, 1, 100}};
 
     mw_plan_set_world(plan, 2, 2, false);
     plan->tiers[MW_TIER_GPU] = (struct mw_tier_info){1000, 24, 400};

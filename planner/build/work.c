@@ -21,8 +21,7 @@ draw(struct builder *b, struct draws *draws, enum mw_channel_kind kind, int64_t 
 {
     if (amount <= 0)
         return;
-    draws->draw[draws->count].channel = b->channel[kind]; /* padding stays 0: it is hashed */
-    draws->draw[draws->count++].amount = amount;
+    draws->draw[draws->count++] = (struct mw_draw){b->channel[kind], 1, amount};
 }
 
 static bool
