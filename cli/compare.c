@@ -8,7 +8,7 @@
 #include "report/wrap.h"
 #include "study/evaluate.h"
 
-/* FLOPs over the rate of matrix products: the estimate that a prediction must beat. */
+/* FLOPs divided by the rate of matrix products: the estimate that a prediction must beat. */
 static double
 naive_s(const struct mw_plan *plan, const struct mw_hardware *hardware)
 {

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "report/run.h"
 
-/* Beside the request; borrowed. */
+/* What was measured and predicted; borrowed. */
 struct cli_measured {
     struct mw_result *predicted; /* with plan and timeline */
     const struct mw_measured *measured;
@@ -13,8 +13,8 @@ struct cli_measured {
     const char *machine;
 };
 
-/* Writes trace and plot, if the request names them; then prints JSON, if it asks for that, else the
- * table, or one line of it if `brief`. */
+/* Writes trace and plot if the request names them; then prints JSON if it asks for that, else the
+ * table, or its summary line if `brief`. */
 bool cli_compare_report(const struct cli_request *request, const struct cli_measured *it,
                         bool brief, GError **error);
 

@@ -6,10 +6,10 @@
 #include "exec/device/cpu/kernels.h"
 #include "exec/host/machine.h"
 
-/* What a profile says of its own measurement; NULL: nothing. */
+/* What a profile says about its own measurement; NULL: nothing. */
 struct origin {
     const char *name, *machine, *instruction_set, *disturbed;
-    double rate_left; /* the last rate as a part of the first one */
+    double rate_left; /* last rate divided by the first one */
 };
 
 static void
@@ -22,7 +22,7 @@ tell_machine(const struct origin *profile)
                 profile->machine, here);
 }
 
-/* How to compute as the profile did: ", or set MEMWALL_ISA=avx2"; or nothing. */
+/* How to compute with the profile's instruction set: ", or set MEMWALL_ISA=avx2"; or nothing. */
 static char *
 how_to_force(const char *name)
 {
@@ -33,7 +33,7 @@ how_to_force(const char *name)
     return g_strdup("");
 }
 
-/* Only of this machine's profile: another machine has another processor, and that is said. */
+/* Only for a profile of this machine: a line about another machine implies another processor. */
 static void
 tell_instruction_set(const struct origin *profile)
 {

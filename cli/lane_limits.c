@@ -46,7 +46,7 @@ cli_limits_parse(struct cli_limits *limits, char *const *texts, GError **error)
     return true;
 }
 
-/* Returns the fraction of the rate that is left. */
+/* Returns the fraction of the rate that remains. */
 static double
 limit(double *bytes_per_s, double limit)
 {
@@ -58,9 +58,9 @@ limit(double *bytes_per_s, double limit)
     return limit / before;
 }
 
-/* Reads and writes that are held back leave the drive to each other, and copies that are held back
- * leave the cores to others while they wait.  A node's rates are for all its ranks, each of which
- * has such a lane. */
+/* Limited reads and writes do not compete for the drive, and limited copies leave the cores to
+ * others while they wait.  A node's rates are shared by all its ranks, each of which has such a
+ * lane. */
 void
 cli_limits_apply(const struct cli_limits *limits, int ranks, struct mw_hardware *hw)
 {

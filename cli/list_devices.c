@@ -10,7 +10,7 @@
 #include "exec/device/cpu/kernels.h"
 #include "report/wrap.h"
 
-/* The instruction sets that this machine runs, from the slowest to the fastest. */
+/* The instruction sets that this machine can run, from the slowest to the fastest. */
 static void
 list_instruction_sets(struct mw_json_writer *json)
 {
@@ -39,7 +39,7 @@ print_instruction_sets(void)
                         : " (" MW_CPU_ISA_VARIABLE "=NAME forces one)");
 }
 
-/* Of one device; NULL: none, and why. */
+/* Prints one device; `why` says why there is none. */
 static void
 print_device(struct mw_json_writer *json, const struct mw_backend *backend, int index,
              const struct mw_backend_device *device, const char *why)

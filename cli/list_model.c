@@ -12,7 +12,7 @@ struct row {
     int64_t params, forward_flops, backward_flops, recompute_flops, saved_bytes;
 };
 
-/* One row an operator, and the sum of all. */
+/* One row per operator, and the sum of all. */
 struct rows {
     struct row of[MW_OPERATOR_COUNT], total;
     struct mw_shape shape;
@@ -57,7 +57,7 @@ is_there(const struct row *row)
     return row->params || row->forward_flops || row->saved_bytes;
 }
 
-/* The paper's count of a step's FLOPs: forward, twice that in backward, and the recompute. */
+/* The paper's FLOPs per step: forward, twice that in backward, and the recompute. */
 static double
 paper_flops(const struct mw_model *model, int64_t seq)
 {

@@ -3,7 +3,7 @@
 #include <glib.h>
 #include <time.h>
 
-/* GLib's function warns of a zone that it cannot read, and then returns no time at all. */
+/* GLib's function warns of a time zone that it cannot read, and then returns no time at all. */
 char *
 cli_local_time(int64_t seconds, const char *format)
 {

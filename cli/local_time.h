@@ -1,10 +1,10 @@
-/* local_time.h - times of the day as this machine has them, whatever $TZ says. */
+/* local_time.h - times of day in this machine's time zone, or UTC if $TZ cannot be read. */
 #ifndef MW_CLI_LOCAL_TIME_H
 #define MW_CLI_LOCAL_TIME_H
 
 #include <stdint.h>
 
-/* By strftime, of seconds since 1970; UTC where the zone is not known.  g_free it. */
+/* Formats seconds since 1970 as strftime does; in UTC if the time zone is unknown.  g_free it. */
 char *cli_local_time(int64_t seconds, const char *format);
 
 #endif

@@ -17,7 +17,7 @@
 #include "exec/device/cpu/kernels.h"
 #include "lib/memwall.h"
 
-#define SHOWN_CHARACTERS 1000 /* of a message */
+#define SHOWN_CHARACTERS 1000 /* per message */
 
 const struct cli_verb *const cli_verbs[] = {
     &cli_verb_list,      &cli_verb_plan,   &cli_verb_simulate, &cli_verb_run,    &cli_verb_compare,
@@ -42,7 +42,7 @@ print_help(FILE *out)
     }
 }
 
-/* Text that was typed or read may hold line ends and terminal codes; a message stays one line. */
+/* Typed or read text may hold line ends and terminal codes; a message stays one line. */
 static char *
 one_line(const char *text)
 {
@@ -64,7 +64,7 @@ one_line(const char *text)
     return g_string_free(line, FALSE);
 }
 
-/* Text that was typed or read may be long; the begin and the end of a message say what is wrong. */
+/* Typed or read text may be long; beginning and end of a message say what is wrong. */
 static char *
 shortened(const char *line)
 {
@@ -129,7 +129,7 @@ cli_outlive_readers(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* As other programs call it. */
+/* Words that other programs use for the same. */
 static const char *
 verb_meant(const char *word)
 {
@@ -213,7 +213,7 @@ start(int argc, char **argv)
     cli_progress_line_begin();
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on file sizes then fails with an error */
     setlocale(LC_ALL, "");
-    setlocale(LC_NUMERIC, "C"); /* figures read the same everywhere */
+    setlocale(LC_NUMERIC, "C"); /* figures read the same in every locale */
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;

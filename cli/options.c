@@ -6,7 +6,7 @@
 #include "planner/settings/table.h"
 
 static char *option_texts[MW_SETTINGS_COUNT];
-static bool option_found[MW_SETTINGS_COUNT]; /* by a plan, of which it is taken */
+static bool option_found[MW_SETTINGS_COUNT]; /* chosen by the plan of a resumed run */
 
 bool
 cli_options_is_given(const char *name)
@@ -57,7 +57,7 @@ bool
 cli_options_ask(struct memwall_question *question, GError **error)
 {
     const char *tp = option_texts[mw_setting_find("tp") - mw_settings_table];
-    /* What a batch may be follows from it. */
+    /* The range of the batch depends on it. */
     bool good = !tp || cli_question_set(question, "tp", tp, error);
 
     for (size_t i = 0; good && i < MW_SETTINGS_COUNT; i++)

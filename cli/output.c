@@ -17,7 +17,7 @@ cli_say_unwritten(const struct cli_request *request)
             cli_say("%s: not written, as the plan does not fit", paths[i]);
 }
 
-/* There is one strategy where there are files: their options refuse several. */
+/* Options that write files refuse several strategies, so there is one. */
 static bool
 write_files(const struct cli_request *request, const struct memwall_answer *answer, GError **error)
 {
@@ -70,7 +70,7 @@ show(const struct cli_request *request, const struct memwall_answer *answer)
     for (; memwall_answer_warning(answer, left_out); left_out++)
         cli_say("%s", memwall_answer_warning(answer, left_out));
     if (left_out && !request->plan_file && !memwall_answer_string(answer, "strategy"))
-        return CLI_USAGE; /* all strategies are left out */
+        return CLI_USAGE; /* every strategy is left out */
     cli_doubts_tell_of(answer);
     if (!print(request, answer, &error))
         return cli_fail(error);

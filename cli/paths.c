@@ -9,10 +9,10 @@
 #include "exec/commit/run_files.h"
 #include "hardware/hwprofile.h"
 
-/* Where a path leads. */
+/* The file or folder that a path leads to. */
 struct place {
     struct stat file, folder;
-    bool there, in_folder; /* what of these is known */
+    bool there, in_folder; /* which of these are known */
     char *base;
 };
 
@@ -50,7 +50,7 @@ is_in(const struct place *file, const struct place *folder)
     return file->in_folder && folder->there && cli_path_is_same(&file->folder, &folder->file);
 }
 
-/* Weights in several files: their folder, or that of their index, holds them. */
+/* Weights in several files are held by their folder, or by that of their index. */
 static bool
 is_of_weights(const struct place *file, const struct place *weights)
 {
@@ -83,7 +83,7 @@ reads_it(enum cli_path_use use, const struct place *one, const struct place *two
     return use == CLI_PATH_READS_WEIGHTS && is_of_weights(one, two);
 }
 
-/* What `other` does with the file that `one` writes, or with its folder. */
+/* What `other` does with the file that `one` writes, or with its folder; NULL: nothing. */
 static const char *
 verdict(const struct cli_path *written, const struct place *one, const struct cli_path *other,
         const struct place *two)
@@ -95,7 +95,7 @@ verdict(const struct cli_path *written, const struct place *one, const struct cl
     case CLI_PATH_READS_MODEL:
     case CLI_PATH_READS_PROFILE:
     case CLI_PATH_READS_WEIGHTS:
-        /* A checkpoint may go on as itself. */
+        /* A checkpoint may be replaced by its own continuation. */
         return !folder && is_file_of(other) && reads_it(other->use, one, two) ? "reads that file"
                                                                               : NULL;
     case CLI_PATH_WRITES:
@@ -121,15 +121,15 @@ conflict_at(const struct cli_path *written, const char *at, const struct cli_pat
     return what;
 }
 
-/* A folder to be made may be named "out/" or "out/.", or by way of a folder that does not exist:
- * all mean the same.  NULL: a file's name stays as it is. */
+/* A folder to be made may be named "out/" or "out/.", or through a folder that does not exist: all
+ * mean the same.  NULL: a file's name stays as it is. */
 static char *
 folder_of(const struct cli_path *path)
 {
     return path->use == CLI_PATH_REPLACES ? g_canonicalize_filename(path->path, NULL) : NULL;
 }
 
-/* Compares both by name, and by where the names lead. */
+/* Compares both by name, and by what the names lead to. */
 static const char *
 conflict(const struct cli_path *written, const struct cli_path *asked)
 {
@@ -162,8 +162,7 @@ is_given(const struct cli_path *path)
     return path->path && *path->path;
 }
 
-/* Of two files that are written the message names the later one first, and a folder after the file
- * that lies in it. */
+/* Of two written files the message names the later one first, and a folder after the file in it. */
 static bool
 is_asked(const struct cli_path *paths, size_t i, size_t j)
 {

@@ -1,6 +1,6 @@
 /*
  * paths.h - checks the files of a command line against each other.  A command must not write what
- * it reads, what a run keeps its state in, the same file twice, or a part of what a resume needs
+ * it reads, where a run keeps its state, the same file twice, or a part of what a resume needs
  * (paths_kept.h), whatever the names.  Files are the same if device and inode are, or folder and
  * name for files that do not exist yet; a link stands for itself and for its target.
  */
@@ -13,7 +13,7 @@
 
 enum cli_path_use {
     CLI_PATH_READS,
-    CLI_PATH_READS_MODEL,   /* a preset, which is no file, or a config.json */
+    CLI_PATH_READS_MODEL,   /* a preset, which is not a file, or a config.json */
     CLI_PATH_READS_PROFILE, /* a name, which leads to a file, or an .ini */
     CLI_PATH_READS_WEIGHTS, /* a file of weights, its index, or their folder */
     CLI_PATH_WRITES,
@@ -30,8 +30,8 @@ struct cli_path {
 /* Whether both lead to the same file or folder. */
 bool cli_path_is_same(const struct stat *a, const struct stat *b);
 
-/* False with *error, one line that names both options.  Several may write to a device, such as
- * /dev/null. */
+/* False with *error, one line that names both options.  Several options may write to a device, such
+ * as /dev/null. */
 bool cli_paths_check(const struct cli_path *paths, size_t count, GError **error);
 
 #endif

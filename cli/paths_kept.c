@@ -15,7 +15,7 @@ stands_beside(const struct mw_run_files *files, const char *base)
     return files->stranger && !files->stranger_is_plain;
 }
 
-/* The name alone proves nothing: the folder must hold something else of a run, or the file itself
+/* The name alone proves nothing: the folder must hold another file of a run, or the file itself
  * must be a run's. */
 static bool
 is_of_run(const char *folder, const char *base)

@@ -10,7 +10,7 @@
 #define QUIET_US 2000000
 #define SHOW_US 100000
 
-static gint64 next_us; /* 0: no question has begun */
+static gint64 next_us; /* when the line may next be shown; 0: no question has begun */
 static bool shown;
 
 void

@@ -1,6 +1,6 @@
 /*
- * progress_line.h - a line on a terminal that says how far a long question is.  A question that is
- * answered at once shows none.
+ * progress_line.h - a line on a terminal that shows the progress of a long question.  A question
+ * that is answered at once shows none.
  */
 #ifndef MW_CLI_PROGRESS_LINE_H
 #define MW_CLI_PROGRESS_LINE_H

@@ -6,17 +6,17 @@
 
 #include "lib/memwall.h"
 
-/* Turns an error of the library, which it takes, into one of the command; false. */
+/* Turns an error of the library, which it frees, into one of the command; returns false. */
 bool cli_take_error(struct memwall_error *failed, GError **error);
 
-/* As memwall_question_set. */
+/* Like memwall_question_set. */
 bool cli_question_set(struct memwall_question *question, const char *name, const char *text,
                       GError **error);
 
-/* A key of the hardware profile, "SECTION.KEY=VALUE", as --set has it. */
+/* Sets a key of the hardware profile from "SECTION.KEY=VALUE", as --set takes it. */
 bool cli_question_set_key(struct memwall_question *question, const char *assignment,
                           GError **error);
-/* As memwall_question_check. */
+/* Like memwall_question_check. */
 bool cli_question_check(const struct memwall_question *question, GError **error);
 
 #endif

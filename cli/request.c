@@ -21,7 +21,7 @@ asks_library(const struct cli_verb *verb)
     return verb == &cli_verb_plan || verb == &cli_verb_simulate;
 }
 
-/* --- what the options say -------------------------------------------------------------------- */
+/* --- what the options ask --------------------------------------------------------------------- */
 
 static bool
 set(struct cli_request *request, const char *name, const char *text, GError **error)
@@ -56,7 +56,7 @@ ask(struct cli_request *request, const struct cli_request_words *words, const st
                                    set(request, "strategy", words->strategies, error)));
 }
 
-/* --- what is missing ------------------------------------------------------------------------- */
+/* --- what is missing -------------------------------------------------------------------------- */
 
 static bool
 check_names(const struct cli_request *request, GError **error)
@@ -74,7 +74,7 @@ check_plan_there(const struct cli_request *request, const char *verb, GError **e
     return !request->plan_file || mw_input_is_there(request->plan_file, wanted, error);
 }
 
-/* A plan file names the machine that it was made for; -H goes before it. */
+/* A plan file names the machine that it was made for; -H overrides it. */
 static void
 take_plan_machine(struct cli_request *request, const struct cli_verb *verb)
 {
@@ -83,7 +83,7 @@ take_plan_machine(struct cli_request *request, const struct cli_verb *verb)
         request->hardware_name = mw_plan_file_machine(request->plan_file);
 }
 
-/* Without -H the hardware is `here`: this machine, measured first if it never was. */
+/* Without -H the hardware is `here`: this machine, which is measured if it has no profile yet. */
 static bool
 ask_hardware(struct cli_request *request, GError **error)
 {
@@ -139,12 +139,12 @@ check_run_settings(struct cli_request *trial, GError **error)
     return false;
 }
 
-/* Refuses before a machine is measured in vain. */
+/* Refuses bad input before the machine is measured in vain. */
 static bool
 check_before_measuring(const struct cli_request *request, const struct cli_verb *verb,
                        cli_check check, GError **error)
 {
-    struct cli_request trial = *request; /* strings are the request's */
+    struct cli_request trial = *request; /* borrows the request's strings */
     bool good;
 
     if (verb == &cli_verb_compare)
@@ -162,7 +162,7 @@ check_before_measuring(const struct cli_request *request, const struct cli_verb 
     return good;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 /* run and compare need more than the library's answer. */
 static bool
@@ -181,7 +181,7 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
     if (request->plan_file && !cli_request_check_plan_file(request, words, error))
         return false;
     take_plan_machine(request, verb);
-    if (request->plan_file && verb == &cli_verb_run) /* what names of runs begin with */
+    if (request->plan_file && verb == &cli_verb_run) /* the word that begins the run's name */
         request->model_name = cli_run_plan_model(request->plan_file);
     if (!check_names(request, error) ||
         (loads && !mw_model_load(request->model_name, &request->question.model, error)) ||

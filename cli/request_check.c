@@ -1,4 +1,4 @@
-/* Refuses options that contradict each other, before anything is asked. */
+/* Refuses options that contradict each other, before any question is asked. */
 #include <string.h>
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 #include "cli/paths.h"
 #include "cli/request_internal.h"
 
-/* How many strategies -s names; "auto" is one. */
+/* Number of strategies that -s names; "auto" counts as one. */
 static int
 strategy_count(const struct cli_request *request)
 {

@@ -1,5 +1,5 @@
 /*
- * request_internal.h - reading the words of a request, and checking them against each other.
+ * request_internal.h - reads the words of a request, and checks them against each other.
  */
 #ifndef MW_CLI_REQUEST_INTERNAL_H
 #define MW_CLI_REQUEST_INTERNAL_H
@@ -19,8 +19,8 @@ bool cli_request_read_words(struct cli_request *request, struct cli_request_word
                             int argc, char **argv, GError **error);
 void cli_request_words_clear(struct cli_request_words *words);
 
-/* Checks the options of the answer and its files: some exclude each other, some are another
- * verb's. */
+/* Checks the options for the answer and its files: some exclude each other, some belong to other
+ * verbs. */
 bool cli_request_check_outputs(const struct cli_request *request, const char *verb, GError **error);
 /* The same for a plan file, which leaves only the machine open. */
 bool cli_request_check_plan_file(const struct cli_request *request,

@@ -36,7 +36,7 @@ hide(const char *const *names, GOptionEntry *entries)
             entry->flags |= G_OPTION_FLAG_HIDDEN;
 }
 
-/* The options of compare, whose plan is that of the run. */
+/* The options of compare, whose plan is the run's. */
 static const char *const of_compare[] = {"help", "hardware", "set",  "outlook",
                                          "json", "trace",    "plot", NULL};
 
@@ -66,7 +66,7 @@ append_groups(struct cli_words_group groups[GROUPS_MAX], const struct cli_words_
     }
 }
 
-#define GROUP_MAX 16 /* options of a group */
+#define GROUP_MAX 16 /* options per group */
 
 static void
 set_question(GOptionEntry entries[GROUP_MAX], struct cli_request *request,
@@ -130,7 +130,7 @@ set_output(GOptionEntry entries[GROUP_MAX], struct cli_request *request)
     memcpy(entries, output, sizeof output);
 }
 
-/* The argument after the options: the file that simulate may read, and that compare reads. */
+/* Takes the argument after the options: the file that simulate may read, and that compare reads. */
 static bool
 take_file(struct cli_request *request, const struct cli_verb *verb, int argc, char **argv,
           GError **error)

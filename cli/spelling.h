@@ -1,4 +1,4 @@
-/* spelling.h - how the command names settings in its messages: as options. */
+/* spelling.h - how the command spells settings in its messages: as options. */
 #ifndef MW_CLI_SPELLING_H
 #define MW_CLI_SPELLING_H
 

@@ -5,13 +5,12 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-#define STACK_BYTES (8 << 20) /* as systems have it by themselves */
+#define STACK_BYTES (8 << 20) /* the usual default of systems */
 
 bool
 cli_start_descriptors(void)
 {
-    static const int modes[] = {O_WRONLY, O_RDONLY,
-                                O_RDONLY}; /* none is read from, or written to */
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY}; /* never read or written */
 
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[fd]) != fd)
@@ -34,7 +33,7 @@ run(void *data)
     return NULL;
 }
 
-/* Also of those that libraries start. */
+/* Applies to threads that libraries start, too. */
 static bool
 raise_default(pthread_attr_t *attributes)
 {
@@ -42,7 +41,7 @@ raise_default(pthread_attr_t *attributes)
            !pthread_setattr_default_np(attributes);
 }
 
-/* This thread's stack cannot grow beyond its limit; that of another thread can. */
+/* This thread's stack cannot grow beyond its limit; that of a new thread can be larger. */
 int
 cli_start_with_stack(int (*body)(int argc, char **argv), int argc, char **argv)
 {

@@ -1,11 +1,11 @@
-/* start.h - gives a process what it needs where it was started with less. */
+/* start.h - gives a process what it needs if it was started with less. */
 #ifndef MW_CLI_START_H
 #define MW_CLI_START_H
 
 #include <stdbool.h>
 
-/* Opens descriptors 0 to 2 where they are closed, so that no file gets them and receives what is
- * meant for the terminal.  Their use fails as before.  False: one cannot be opened. */
+/* Opens descriptors 0 to 2 if they are closed, so that no file gets one of them and receives output
+ * meant for the terminal.  Using them still fails.  False: one cannot be opened. */
 bool cli_start_descriptors(void);
 
 /* Runs `body` with the stack that it and its threads need, whatever `ulimit -s` is. */

@@ -12,7 +12,7 @@
 #define LIMIT_GB_MAX 1e6
 #define BUDGET_S_MIN 5
 #define BUDGET_S_MAX 3600
-#define SCRATCH_BYTES (INT64_C(16) << 20) /* of collectives */
+#define SCRATCH_BYTES (INT64_C(16) << 20) /* for collectives */
 
 static char *backend_name, *dtype_name;
 
@@ -63,7 +63,7 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
 {
     const union {
         GOptionArgFunc function;
-        void *data; /* what GOptionEntry has room for */
+        void *data; /* G_OPTION_ARG_* writes to it */
     } sustained = {parse_sustained}, budget = {parse_budget};
     const GOptionEntry entries[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, help, "print this help", NULL},
@@ -77,8 +77,7 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
          "reads)",
          "FILE"},
         {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &wish->directories,
-         "measure the drive of this directory; give one for each drive (default: " CLI_RUNS_PLACE
-         ")",
+         "measure the drive of this directory; give one per drive (default: " CLI_RUNS_PLACE ")",
          "DIR"},
         {"budget", 0, 0, G_OPTION_ARG_CALLBACK, budget.data,
          "take at most this many seconds (default 60): on a slow machine fewer sizes and samples "
@@ -89,7 +88,7 @@ parse(struct cli_calibrate_wish *wish, int argc, char **argv, gboolean *help, GE
          "this takes its own time, on top of --budget",
          "LIMIT"},
         {"quick", 0, 0, G_OPTION_ARG_NONE, &wish->quick,
-         "measure tiny sizes and few samples: takes seconds, and the figures are rough", NULL},
+         "measure tiny sizes and few samples: takes seconds, and gives rough figures", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &wish->json, "print JSON instead of a table", NULL},
         G_OPTION_ENTRY_NULL};
     const struct cli_words_group groups[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
@@ -155,7 +154,7 @@ measure_with_ranks(struct cli_calibrate_wish *wish, GError **error)
     return good;
 }
 
-/* Says why in one line if all ranks failed alike. */
+/* Prints the reason in one line if all ranks failed for the same reason. */
 static int
 fail(const struct cli_calibrate_wish *wish, const GError *error)
 {

@@ -1,5 +1,5 @@
-/* `memwall export RUN -o FOLDER`: what is durable of a run that has ended as a checkpoint, with no
- * step more. */
+/* `memwall export RUN -o FOLDER`: writes the durable state of a run that has ended as a checkpoint,
+ * without training. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ run(int argc, char **argv)
     static const GOptionEntry entries[] = {
         {"output", 'o', 0, G_OPTION_ARG_FILENAME, &folder,
          "write the checkpoint to FOLDER: a new or empty one, or a checkpoint, which is replaced "
-         "unless it is of more steps, of another model or unreadable",
+         "unless it has more steps, is of another model or is unreadable",
          "FOLDER"},
         {"at", 0, 0, G_OPTION_ARG_STRING, &at,
          "export the newest durable step (default) or the previous one", "newest|previous"},
@@ -64,7 +64,7 @@ const struct cli_verb cli_verb_export = {
     .examples = "memwall export gpt2-2026-11-22-1 -o gpt2-checkpoint",
     .details = "RUN is a run's name (memwall list runs), or one of its directories; DIR... are all "
                "of them, in the order of --nvme, where they were moved. The checkpoint is what "
-               "memwall run --save writes: memwall run --from FOLDER goes on from it, with "
+               "memwall run --save writes: memwall run --from FOLDER continues from it, with "
                "any placement.",
     .run = run,
 };

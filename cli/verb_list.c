@@ -1,5 +1,5 @@
-/* `memwall list models|hwprofiles|strategies|devices|runs`: a table, or JSON; or
- * one of a list. */
+/* `memwall list models|hwprofiles|strategies|devices|runs`: a table or JSON; or one entry of a
+ * list. */
 #include <stdio.h>
 #include <string.h>
 
@@ -202,7 +202,7 @@ static const struct {
     {"runs", {"job", "jobs", "checkpoints", "experiments", "trainings"}},
 };
 
-/* NULL: nothing that is known. */
+/* The list that the word means; NULL: unknown. */
 static const char *
 meant_by(const char *word)
 {

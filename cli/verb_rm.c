@@ -1,5 +1,5 @@
-/* `memwall rm RUN...`: deletes runs that have ended, by their exact names, with all that is ours in
- * their directories and nothing else. */
+/* `memwall rm RUN...`: deletes runs that have ended, by their exact names, with all files of ours
+ * in their directories and nothing else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,8 +26,8 @@ is_a_run(const struct cli_run *run, const char *name, GError **error)
     return found || mw_refuse(error, "%s: holds no run; nothing is deleted", name);
 }
 
-/* By what has begun to delete the run: that a directory was made for it, and is gone with it, looks
- * the same where the drive that it was on is mounted. */
+/* Looks at what has begun to delete the run: a directory that was made for it and deleted with it
+ * looks the same as one whose drive is not mounted. */
 static bool
 was_emptied(const struct cli_run *run, const char *directory)
 {
@@ -37,7 +37,7 @@ was_emptied(const struct cli_run *run, const char *directory)
            g_file_test(parent, G_FILE_TEST_IS_DIR);
 }
 
-/* What is left alone of it, and so stays. */
+/* Says what is left alone, and so stays. */
 static void
 say_others(const struct cli_run *run, const char *name)
 {
@@ -68,7 +68,7 @@ first_left(const struct cli_run *run)
     return *there;
 }
 
-/* What is left of a run that lacks a drive is deleted by a directory's name, not by the run's. */
+/* If a run lacks a drive, what is left of it is deleted by a directory's name, not by the run's. */
 static bool
 is_whole(const struct cli_run *run, const char *name, GError **error)
 {
@@ -128,7 +128,7 @@ remove_run(const struct cli_run *run, const char *name, GError **error)
     return true;
 }
 
-/* By another of its names. */
+/* Whether the run was already named, perhaps by another of its names. */
 static bool
 is_among(const struct cli_run *run, const GPtrArray *runs)
 {
@@ -141,7 +141,7 @@ is_among(const struct cli_run *run, const GPtrArray *runs)
     return false;
 }
 
-/* Deletes nothing before all are known to be runs that can be deleted. */
+/* Deletes nothing before all names are known to be runs that can be deleted. */
 static bool
 remove_all(char **names, int count, GError **error)
 {

@@ -26,39 +26,39 @@
 #include "study/evaluate.h"
 #include "study/set_result.h"
 
-/* Of each lane of collectives. */
+/* For each lane of collectives. */
 #define COLLECTIVE_SCRATCH_BYTES ((int64_t)4 << 20)
 
 enum phase { STARTING, BEGUN, TRAINING, STOPPING, SAVING, ENDING };
 
 struct run {
     struct cli_training training;
-    struct cli_run_stop *stop; /* NULL: signals do what they do elsewhere */
+    struct cli_run_stop *stop; /* NULL: signals are not handled */
     _Atomic int phase;         /* enum phase */
     GMutex lock;               /* protects trainer and log, which the thread that answers signals
                                 * uses, from being closed */
     struct mw_log *log;
     struct cli_run_report *report;
-    int64_t committed;       /* the last step that is, from 1; 0: none */
+    int64_t committed;       /* the last committed step, from 1; 0: none */
     _Atomic int64_t step_ns; /* time of one step: by the plan, then a mean of the last few */
-    int64_t steps;           /* of this run, so far */
+    int64_t steps;           /* done by this run so far */
     int64_t unlogged;        /* the first step, from 1, that the log lacks; 0: none */
-    bool complete;           /* all that could be written is: ranks end with one status, perhaps not
-                              * 0 */
-    bool agreed;             /* so they do, before anything was written */
-    _Atomic int64_t told_us; /* when it was told to end */
-    _Atomic bool hears;      /* so it was; told_us is set */
-    _Atomic bool told;       /* and the user was answered */
+    bool complete;           /* ranks end with one status, which may be another than 0 */
+    bool agreed;             /* ranks have agreed to end, before anything was written */
+    _Atomic int64_t signalled_us; /* when the first signal came */
+    _Atomic bool signalled;       /* it came; signalled_us is set */
+    _Atomic bool answered;        /* and the user got an answer */
 };
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-/* A training is worth more than its log: the run goes on, and its exit status shows the failure. */
+/* A training is worth more than its log: the run continues, and its exit status shows the
+ * failure. */
 static void
 note_unlogged(struct run *run, int64_t step, const GError *why)
 {
     g_autofree char *line = g_strdup_printf(
-        "memwall: %s; the run goes on, and its log ends before step %" G_GINT64_FORMAT,
+        "memwall: %s; the run continues, and its log ends before step %" G_GINT64_FORMAT,
         why->message, step);
 
     run->unlogged = step;
@@ -90,7 +90,7 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     return true;
 }
 
-/* A reader of the output may stand still; what was trained must be kept all the same. */
+/* A reader of the output may be stuck; what was trained must still be kept. */
 #define READER_WAIT_US (2 * G_USEC_PER_SEC)
 
 static bool
@@ -98,7 +98,7 @@ gives_up_reader(void *data)
 {
     const struct run *run = data;
 
-    return run->hears && g_get_monotonic_time() - run->told_us > READER_WAIT_US;
+    return run->signalled && g_get_monotonic_time() - run->signalled_us > READER_WAIT_US;
 }
 
 static bool
@@ -137,9 +137,9 @@ open_log(struct run *run, GError **error)
     return log != NULL;
 }
 
-/* --- before the first ------------------------------------------------------------------------ */
+/* --- before the first step -------------------------------------------------------------------- */
 
-/* What this rank's files begin with.  A run that trains nothing has names of its own. */
+/* Prefix of this rank's files.  A run that trains nothing has file names of its own. */
 static char *
 stem_of(const struct cli_training *training)
 {
@@ -149,9 +149,9 @@ stem_of(const struct cli_training *training)
                        mw_ranks_count(training->ranks));
 }
 
-/* --- the end before the end ------------------------------------------------------------------- */
+/* --- ending early ----------------------------------------------------------------------------- */
 
-/* A launcher ends all ranks once one has failed: then no rank can go on. */
+/* A launcher ends all ranks once one has failed: then no rank can continue. */
 #define FAILURE_LOOKS 10
 #define FAILURE_LOOK_US 30000
 
@@ -170,25 +170,26 @@ others_fail(const struct cli_training *training)
 static void
 answer_signal(struct run *run, int number)
 {
-    /* At its end the ranks agree on which step that is. */
+    /* The ranks agree on that step when it ends. */
     static const char *const answers[] = {
         [STARTING] = "stops before the first step",
         [BEGUN] = "stops after its first step",
         [TRAINING] = "stops after the step that it is in",
         [STOPPING] = "stops after the step that it is in",
-        [SAVING] = "all steps are done: writes what was asked for, and ends",
+        [SAVING] = "all steps are done: writes the requested files, and ends",
         [ENDING] = "writes what is kept, and ends",
     };
-    const char *told = number == SIGINT ? "interrupted" : "told to end";
+    const char *reason = number == SIGINT ? "interrupted" : "told to end";
     const bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP;
     const char *again = ends ? "; again to stop at once" : "";
 
     g_mutex_lock(&run->lock);
-    g_autofree char *line = g_strdup_printf("memwall: %s: %s%s", told, answers[run->phase], again);
-    if (run->log) /* in whose progress it is not to be */
+    g_autofree char *line =
+        g_strdup_printf("memwall: %s: %s%s", reason, answers[run->phase], again);
+    if (run->log) /* keeps the answer out of the log's progress line */
         mw_log_say(run->log, line);
     else
-        cli_say("%s: %s%s", told, answers[run->phase], again);
+        cli_say("%s: %s%s", reason, answers[run->phase], again);
     g_mutex_unlock(&run->lock);
 }
 
@@ -198,34 +199,34 @@ tell_stop(void *data, int number)
     struct run *run = data;
     const struct cli_training *training = &run->training;
 
-    run->told_us = g_get_monotonic_time();
-    run->hears = true;
+    run->signalled_us = g_get_monotonic_time();
+    run->signalled = true;
     if (mw_ranks_index(training->ranks) == 0 && !others_fail(training))
         answer_signal(run, number);
-    run->told = true;
+    run->answered = true;
 }
 
-/* The answer comes before the last line. */
+/* The answer must come before the last line. */
 #define ANSWER_WAITS 1000
 #define ANSWER_WAIT_US 1000
 
 static void
 wait_for_answer(const struct run *run)
 {
-    for (int i = 0; i < ANSWER_WAITS && cli_run_stop_wish() && !run->told; i++)
+    for (int i = 0; i < ANSWER_WAITS && cli_run_stop_wish() && !run->answered; i++)
         g_usleep(ANSWER_WAIT_US);
 }
 
 /* A rank that is lost where this one cannot see it, on another machine or among other processes,
- * never comes to where this one waits: the step has no end.  How long a rank may take for its start
- * nobody knows, nor for what it saves behind its last step: another signal ends those. */
+ * never arrives where this one waits, and the step never ends.  Nobody knows how long a rank may
+ * take to start, or to save after its last step: another signal ends those. */
 #define WAIT_LEAST_NS INT64_C(5000000000)
 #define WAIT_STEPS 3
 
 static bool
 waits_in_vain(const struct run *run)
 {
-    int64_t since_ns = (g_get_monotonic_time() - run->told_us) * 1000;
+    int64_t since_ns = (g_get_monotonic_time() - run->signalled_us) * 1000;
 
     return mw_ranks_count(run->training.ranks) > 1 && run->phase == TRAINING &&
            MIN(mw_trainer_idle_ns(run->training.trainer), since_ns) >=
@@ -243,7 +244,7 @@ look_for_end(void *data, int number)
     g_mutex_unlock(&run->lock);
 }
 
-/* Where the last step is, and what goes on from there. */
+/* Where the last step is kept, and which command continues from there. */
 static char *
 kept_text(const struct run *run)
 {
@@ -254,10 +255,10 @@ kept_text(const struct run *run)
     g_autoptr(GString) text = g_string_new(kept);
 
     if (run->committed && !own)
-        g_string_append_printf(text, "it is durable in %s: --resume %s goes on with it", o->nvme[0],
+        g_string_append_printf(text, "it is durable in %s: --resume %s continues it", o->nvme[0],
                                o->nvme[0]);
     if (training->saved)
-        g_string_append_printf(text, "%scheckpoint %s has it: --from %s goes on from there",
+        g_string_append_printf(text, "%scheckpoint %s has it: --from %s continues from there",
                                text->len ? "; " : "", training->saved, training->saved);
     if (o->backend == &mw_backend_null)
         g_string_append(text, "nothing was computed, and nothing is kept");
@@ -283,7 +284,7 @@ end_early(struct run *run)
     return CLI_SIGNALLED + cli_run_stop_signal(wish);
 }
 
-/* Says why in one line if all ranks failed alike. */
+/* Prints the reason in one line if all ranks failed for the same reason. */
 static int
 fail(const struct run *run, const GError *error)
 {
@@ -311,9 +312,9 @@ end_without_data(struct run *run)
     return CLI_FAILED;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
-/* Ranks agree on whether one of them was told to end. */
+/* Ranks agree on whether a signal has come to one of them. */
 static bool
 hear_before_first_step(struct run *run, GError **error)
 {
@@ -335,7 +336,8 @@ start(struct run *run, GError **error)
     return true;
 }
 
-/* What a DeepSpeed file asks that the plan does otherwise: a run shows no notes of its answer. */
+/* Says what a DeepSpeed file asks for and the plan does differently: a run does not show the notes
+ * of its answer. */
 static void
 tell_deepspeed(const struct cli_training *training)
 {
@@ -414,7 +416,7 @@ complete(struct run *run, int *status, GError **error)
     return run->complete;
 }
 
-/* That ranks have agreed upon. */
+/* The status that the ranks have agreed on. */
 static int
 agreed(struct run *run, int status)
 {
@@ -469,7 +471,7 @@ run_plan(struct run *run)
     return train_and_save(run);
 }
 
-/* Profiles of ranks may differ: if the plan does not fit one rank, that is the answer of all. */
+/* Profiles of ranks may differ: if the plan does not fit on one rank, none runs. */
 static int
 end_without_plan(struct run *run, int rank)
 {
@@ -534,8 +536,8 @@ plan_and_run(struct run *run)
     return lacks ? end_without_plan(run, rank) : run_alike(run);
 }
 
-/* A run that was killed behind its last step has not come to its --save.  What is durable is
- * written as it is: no step of this run's settings was taken. */
+/* A run that was killed after its last step has not reached its --save.  The durable state is
+ * written as it is: no step used the settings of this run. */
 static int
 export_done(char **directories, const char *folder, bool previous)
 {
@@ -570,7 +572,7 @@ close_run(struct run *run, bool together)
     g_clear_pointer(&run->stop, cli_run_stop_end);
 }
 
-/* Closes the run, and lets its ranks part. */
+/* Closes the run, and lets its ranks disconnect. */
 static int
 end(struct run *run, int status)
 {
@@ -624,8 +626,8 @@ answer(const struct cli_request *request)
     return status;
 }
 
-/* Before a machine is measured for it: what is to be read is there, and what is to be written has a
- * place. */
+/* Before a machine is measured for the run: checks that its inputs are there, and that its outputs
+ * can be written. */
 static bool
 check_before_measuring(const struct cli_request *request, const struct cli_run_options *options,
                        GError **error)

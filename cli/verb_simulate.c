@@ -1,4 +1,4 @@
-/* `memwall simulate`: the predicted step; several strategies give a row each. */
+/* `memwall simulate`: predicts a step; several strategies give a row each. */
 #include <string.h>
 
 #include "cli/cli.h"

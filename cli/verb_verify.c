@@ -1,4 +1,4 @@
-/* `memwall verify RUN`: whether what a run has made durable is whole, without a change of it. */
+/* `memwall verify RUN`: checks that the durable state of a run is whole, and changes nothing. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include "exec/trainer/durable.h"
 #include "exec/trainer/verify.h"
 
-#define DAMAGE_LINES 20 /* of a step; --json has all */
+#define DAMAGE_LINES 20 /* per step; --json has all */
 
 /* --- names, progress ------------------------------------------------------------------------- */
 
@@ -58,7 +58,7 @@ show_progress(void *data, int64_t done_bytes, int64_t all_bytes)
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Steps count from 1, as they do where a run prints them. */
+/* Steps count from 1, as in the output of a run. */
 static void
 print_damage(const struct mw_verify_step *step)
 {
@@ -92,7 +92,7 @@ print_missing(const GPtrArray *missing)
         printf("and %u more; --json names all\n", missing->len - DAMAGE_LINES);
 }
 
-/* The step after the newest one will be written to its extents. */
+/* The step after the newest one will overwrite its extents. */
 static bool
 is_given_up(const struct mw_verified *verified, int step)
 {
@@ -170,7 +170,7 @@ print_missing_verdict(const struct mw_verified *verified)
            *what == 'o' ? " as written; `memwall export` takes what is whole" : "");
 }
 
-/* A record that the drive does not return has no known step. */
+/* The step of a record that the drive does not return is unknown. */
 static void
 print_unreadable_verdict(const struct mw_verified *verified)
 {
@@ -183,7 +183,7 @@ print_unreadable_verdict(const struct mw_verified *verified)
         printf("damaged: step %" G_GINT64_FORMAT " was durable, and no whole record of it is here",
                verified->lost_step);
     if (newest >= 0)
-        printf("; --resume goes on from step %" G_GINT64_FORMAT ", which is %s",
+        printf("; --resume continues from step %" G_GINT64_FORMAT ", which is %s",
                verified->steps[newest].step + 1,
                mw_verify_is_whole(verified, newest) ? "whole" : "not whole");
     printf("\n");
@@ -204,10 +204,10 @@ print_verdict(const struct mw_verified *verified)
         printf("no step is recorded%s: nothing can be resumed\n",
                verified->step_count ? " by all ranks" : "");
     else if (mw_verify_is_whole(verified, newest))
-        printf("whole: --resume goes on from step %" G_GINT64_FORMAT "\n",
+        printf("whole: --resume continues from step %" G_GINT64_FORMAT "\n",
                verified->steps[newest].step + 1);
     else if (before >= 0)
-        printf("damaged: --resume --at previous goes on from step %" G_GINT64_FORMAT
+        printf("damaged: --resume --at previous continues from step %" G_GINT64_FORMAT
                ", which is whole\n",
                verified->steps[before].step + 1);
     else
@@ -299,9 +299,9 @@ print_json(const struct mw_verified *verified)
     mw_json_end(&json, '}');
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- verifying -------------------------------------------------------------------------------- */
 
-/* What the description in the first directory says of a record that is gone; NULL: nothing. */
+/* What the description in the first directory says about a record that is gone; NULL: nothing. */
 static char *
 lost_text(const char *directory)
 {
@@ -318,10 +318,10 @@ lost_text(const char *directory)
 
     mw_run_files_clear(&files);
     cli_run_entry_clear(&entry);
-    return text ? g_strconcat(text, ": put it back to go on", NULL) : NULL;
+    return text ? g_strconcat(text, ": put it back to continue", NULL) : NULL;
 }
 
-/* Number of ranks of the run in the first directory; 0: not known. */
+/* Number of ranks of the run in the first directory; 0: unknown. */
 static int
 noted_ranks(const char *directory)
 {
@@ -334,7 +334,7 @@ noted_ranks(const char *directory)
     return (int)ranks;
 }
 
-/* To the verdict, or to why there is none. */
+/* Adds it to the verdict, or to the error if there is no verdict. */
 static void
 add_lost(const char *directory, bool good, struct mw_verified *verified, GError *error)
 {

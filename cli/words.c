@@ -26,7 +26,7 @@ new_context(const struct cli_words *words)
     return context;
 }
 
-/* GLib's message names the option; what was typed stands in argv. */
+/* GLib's message names the option; argv has it as it was typed. */
 static char *
 options_like(const struct cli_words *words, const char *message, char **argv)
 {
@@ -44,7 +44,7 @@ options_like(const struct cli_words *words, const char *message, char **argv)
     return NULL;
 }
 
-/* GLib leaves the "--" in front of an argument that begins with a dash. */
+/* GLib leaves the "--" before an argument that begins with a dash. */
 static void
 drop_separator(int *argc, char **argv)
 {
@@ -59,7 +59,7 @@ drop_separator(int *argc, char **argv)
     --*argc;
 }
 
-/* GLib takes --overwrite=no for --overwrite. */
+/* Refuses --overwrite=no, which GLib takes for --overwrite. */
 static bool
 check_flag(const struct cli_words *words, const char *word, GError **error)
 {

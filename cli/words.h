@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The title of a group that only one verb has; a group of another title is the same in every
+/* The title of a group that only one verb has; groups of any other title are the same in every
  * verb. */
 #define CLI_WORDS_OWN "Options"
 
@@ -27,16 +27,16 @@ struct cli_words {
     gpointer data; /* of entries that call a function */
 };
 
-/* Takes the options out of argv.  An error is one line that names the option. */
+/* Removes the options from argv.  An error is one line that names the option. */
 bool cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError **error);
 
 void cli_words_help(const struct cli_words *words, FILE *out);
 
-/* From now on cli_words_help calls `take` instead of printing: so the reference reads every verb's
- * options where the verb makes them. */
+/* From now on cli_words_help calls `take` instead of printing: that is how the reference collects
+ * every verb's options. */
 void cli_words_divert(void (*take)(const struct cli_words *words, void *data), void *data);
 
-/* Prints `text` from `column` on, broken at blanks so that no line exceeds 80 columns. */
+/* Prints `text` from `column` on, wrapped at blanks so that no line exceeds 80 columns. */
 void cli_words_wrap(FILE *out, const char *text, int column);
 
 #endif

@@ -107,7 +107,7 @@ check(const struct memwall_answer *answer, enum memwall_form form, GError **erro
     if (!memwall_answer_fits(answer))
         return mw_refuse(error, "%s: the plan does not fit", forms[form].name);
     if (form == MEMWALL_DEEPSPEED && !answer->answers[0]->sizing)
-        return mw_refuse(error, "%s: a plan that was read does not hold its settings",
+        return mw_refuse(error, "%s: a plan that was read from a file lacks its settings",
                          forms[form].name);
     return true;
 }

@@ -12,7 +12,7 @@
  * A window of several ops keeps a queue full, as a drive's: those behind the first wait there for
  * their turn, and have their latency behind them when it comes.
  *
- * A lane goes on from step to step: its first op of a step comes right after its last op of the
+ * A lane continues from step to step: its first op of a step comes right after its last op of the
  * step before.
  *
  * Four words that are easily mixed up:

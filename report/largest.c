@@ -24,7 +24,7 @@ mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, int64_t
     if (more)
         fprintf(out,
                 "or more: memory has room, and a step of more layers has over %" G_GINT64_FORMAT
-                " ops, which are not planned\n",
+                " ops, which is more than memwall plans\n",
                 ops_max);
 }
 

@@ -252,7 +252,7 @@ mw_table_last_lines(FILE *out, const struct mw_result *result)
     if (result->change.what)
         print_change(out, "best single change", result, &result->change);
     else
-        fputs("best single change: no setting of those tried gains anything\n", out);
+        fputs("best single change: none of the settings tried gains anything\n", out);
     if (result->paid_change.what)
         print_change(out,
                      !result->paid_change.priced ? "best to add (no price known)"

@@ -519,7 +519,7 @@ def check_demo():
     answer = subprocess.run([str(MEMWALL), "simulate", "-m", "gpt3-13b", "-H", "rtx4090", "-s",
                              "zero-infinity-nvme"], stdout=subprocess.PIPE, check=True)
     text = answer.stdout.decode()
-    for line in ("best single change: no setting of those tried gains anything\n",
+    for line in ("best single change: none of the settings tried gains anything\n",
                  "best to add (no price known): 2x host memory -> step "):
         if "\n" + line not in text:
             yield f"no {line!r} in {text[-600:]!r}"

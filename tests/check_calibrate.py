@@ -241,7 +241,7 @@ def check_least_budget(box):
     if len(rows) < 5 or any(row.endswith("none") for row in rows):
         yield f"the table is {done.text}"
     line = next((line for line in done.text.splitlines() if line.startswith("left out for")), "")
-    if not line.endswith("; a longer --budget has time for more"):
+    if not line.endswith("; a longer --budget measures more"):
         yield f"what was left out is {line!r}"
     for size in ("matrix products of ", "attention of "):  # several are told by their number
         if line.count(size) > 1:

@@ -374,7 +374,7 @@ def check_stopped(box, ranks, taken):
     run.said = run.said.replace("--save long/:", "--save long:")
     yield from check_beside(box, run, steps, place)
     last = f"stopped by SIGINT after step {steps} of 6000; checkpoint {place} has it: --from " \
-           f"{place} goes on from there"
+           f"{place} continues from there"
     if last not in run.said or run.returncode != 130:
         yield f"status {run.returncode}: {run.said!r}, not {last!r}"
     after = contents(box)
@@ -437,7 +437,7 @@ def check_from(box):
     done = box.run(*words, "--batch", "1", "--steps", "6", "--from", "saved", "--clip", "2",
                    "--seed", "8")
     yield from good(done)
-    if done.said != "memwall: --from saved: the run goes on otherwise than this was trained: " \
+    if done.said != "memwall: --from saved: settings differ from those of its training: " \
                     "--clip is 2, it was 0.5; --seed is 8, it was 7; --batch is 1, it was 2\n":
         yield f"said {done.said!r}"
     # The shapes of its tensors would do for half of the heads.

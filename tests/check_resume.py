@@ -89,7 +89,7 @@ def check_instructions(box):
         done = train(box, *words, *(["--resume"] if steps > 2 else []), steps=steps,
                      environment={**box.environment, "MEMWALL_ISA": isa})
         yield from good(done)
-        line = f"memwall: this run was computed with {said} until step 3; it goes on with " \
+        line = f"memwall: this run was computed with {said} until step 3; it continues with " \
                f"{second}: its losses will differ in their last digits"
         if ("computed with" in done.said) != (said is not None and first != second) or \
                 (said and first != second and line not in done.said.splitlines()):
@@ -106,7 +106,7 @@ def check_digits(box):
         done = train(box, *words, "--resume", "--logits-chunks", str(chunks), steps=steps)
         yield from good(done)
         line = f"memwall: this run was computed with --logits-chunks {was} until step " \
-               f"{steps - 1}; it goes on with --logits-chunks {chunks}: its losses will differ " \
+               f"{steps - 1}; it continues with --logits-chunks {chunks}: its losses will differ " \
                "in their last digits\n"
         if done.said.count("computed with") != bool(was) or (was and line not in done.said):
             yield f"{steps} steps with {chunks}: {done.said!r}"
@@ -226,7 +226,7 @@ COURSE = ["--clip", "0.5", "--warmup", "2", "--beta2", "0.9", "--seed", "7", "--
           "--weight-decay", "0.05", "--lr-schedule", "cosine", "--lr-min", "1e-5"]
 
 
-KEPT = "memwall: durable in drive: --resume drive goes on with it; `memwall rm drive` " \
+KEPT = "memwall: durable in drive: --resume drive continues it; `memwall rm drive` " \
        "deletes it\n"
 
 
@@ -297,7 +297,8 @@ def check_advice(box):
     box.empty_drives()
     yield from good(train(box, *saves, steps=4))
     yield from check_refused_last(train(box, *saves, "--resume", *WILD), 1, "diverged",
-                                  "step 4 is the last that is durable: --resume goes on from there",
+                                  "step 4 is the last that is durable: --resume "
+                                  "continues from there",
                                   "a smaller --lr")
     yield from good(train(box, *saves, "--resume", "--lr", "1e-3"))
     if len(losses(box)) != STEPS:
@@ -309,7 +310,7 @@ def check_advice(box):
     yield from good(train(box, *words, "--save", "saved", steps=4))
     yield from check_refused_last(train(box, *words, "--resume", *WILD), 1, "diverged",
                                   "step 5, the last that is durable, leads here again",
-                                  "--resume --at previous goes on from step 4")
+                                  "--resume --at previous continues from step 4")
     yield from good(box.run("drive", "-o", "other", "--at", "previous", verb="export"))
     yield from good(train(box, *words, "--resume", "--at", "previous", "--lr", "1e-3"))
     if len(losses(box)) != STEPS:
@@ -546,7 +547,7 @@ def check_two_trainings(box):
     done = train(box, *words, "--from", "saved")
     yield from good(done)
     if done.said != "memwall: saved: an older memwall wrote it, and its files do not say that " \
-            "they belong together: they are taken as they are\n":
+            "they belong together: this is not checked\n":
         yield f"said {done.said!r}"
     shutil.copy(box.folder / "saved/model.safetensors", box.folder / "third/model.safetensors")
     yield from check_refused(train(box, *words, "--from", "third"), 2,
@@ -673,7 +674,7 @@ def check_told(done, status, *lines):
 
 RANK_WORDS = ["-m", str(GPT2 / "config.json"), *SMALL[:SMALL.index("--log")], "--batch", "2",
               "--steps", "3"]
-WAY = "all ranks of a run are asked for the same: start them with the same command\n"
+WAY = "all ranks of a run need the same options: start them with the same command\n"
 PLAN_WAY = "all ranks follow one plan: give them the same options, and the same -H FILE where " \
            "each machine has a profile of its own\n"
 UNLIKE = {  # what the second rank has, both ranks' words of it, the way out

@@ -91,7 +91,7 @@ def check_alone_refused(box):
     for name, option in (("model/config.json", "-m"), ("text.txt", "--data")):
         (box.folder / name).rename(box.folder / "away")
         yield from check_refused(box.run(*resume), 2, f" was started with {option} ", name,
-                                 "is not there any more: give " + option)
+                                 "no longer exists: give " + option)
         (box.folder / "away").rename(box.folder / name)
     yield from good(box.run(*resume))
     path = box.folder / "drive/memwall-run.json"

@@ -67,12 +67,12 @@ def check_own(box):
     yield from good(done)
     yield from check_refused(train(box, *STEP, "--resume", runs[1]["run"], steps=4), 2,
                              "log log.jsonl: is of run " + runs[0]["run"])
-    if f"going on with run {runs[0]['run']}: 3 steps" not in done.said:
+    if f"continuing run {runs[0]['run']}: 3 steps" not in done.said:
         yield f"said {done.said!r}"
     for step, how in ((4, runs[1]["run"]), (5, runs[1]["directories"][0])):
         done = train(box, *STEP, "--resume", how, "--log", "other.jsonl", steps=step)
         yield from good(done)
-        line = f"going on with run {runs[1]['run']}: {(2, 4)[step - 4]} steps are durable\n"
+        line = f"continuing run {runs[1]['run']}: {(2, 4)[step - 4]} steps are durable\n"
         if line not in done.said:
             yield f"said {done.said!r}"
     if [run["durable_steps"] for run in listed(box)] != [5, 4]:
@@ -162,7 +162,7 @@ def check_starting(box):
         if [(run["run"], run["state"]) for run in listed(box)][:1] != [("starting", "running")]:
             yield f"runs are {listed(box)}"
         yield from check_refused(train(box, *STEP, "--resume"), 2, "starting, is running: ",
-                                 f"--resume {name} goes on with the newest that can")
+                                 f"--resume {name} continues the newest that can")
         yield from check_refused(box.run("starting", verb="rm"), 2, "starting: ",
                                  "nothing is deleted")
         yield from good(train(box, *NONE, steps=1))
@@ -245,8 +245,8 @@ def check_carried(box):
         describe(box.folder / "drive/memwall-run.json", name=name, created="2020-01-01T00:00:00Z")
         done = train(box, *carried, "--resume", steps=3)
         yield from good(done)
-        said = f"`memwall list runs` will not have this run: {name} is the name of another run"
-        way = f": --resume {box.folder}/drive goes on with this one\n"
+        said = f"`memwall list runs` will not show this run: {name} is the name of another run"
+        way = f": --resume {box.folder}/drive continues this one\n"
         if done.said.count(said) != 1 or way not in done.said:
             yield f"said {done.said!r}"
         if folder_files(runs_of(box) / name) != before:
@@ -262,7 +262,7 @@ def check_killed_durable(box):
     run = Disturbed(box, *STEP, "--batch", "2", "--steps", str(ENOUGH))
     name = listed(box)[0]["run"]
     yield from check_refused(train(box, *STEP, "--resume"), 2, name, "is running",
-                             "no other of `memwall list runs` can be gone on with")
+                             "no other run of `memwall list runs` can be resumed")
     yield from check_refused(train(box, *STEP, "--resume", name), 1, "in use by another run",
                              "wait for that run or stop it")
     run.process.send_signal(signal.SIGKILL)
@@ -770,8 +770,8 @@ def check_unmounted(box):
             if [run["run"] for run in listed(box)] != [name, older]:
                 yield f"runs are {listed(box)}"
             done = train(box, *STEP, "--resume", "--log", "older.jsonl", steps=2)
-            for line in (f"passed over what is newer: of run {name} {missing} is not there, or "
-                         "empty (is the drive mounted?)\n", f"going on with run {older}: ",
+            for line in (f"skipped newer runs: of run {name} {missing} is not there, or "
+                         "empty (is the drive mounted?)\n", f"continuing run {older}: ",
                          "--steps 2: counts all steps of the run, and 2 are done"):
                 if line not in done.said:
                     yield f"said {done.said!r}"
@@ -789,7 +789,7 @@ def check_unmounted(box):
         yield f"runs are {listed(box)}"
     done = train(box, *STEP, "--resume", "--at", "previous", steps=4)
     yield from good(done)
-    if f"memwall: going on with run {name} from step 1; step 2 is dropped" not in done.said:
+    if f"memwall: continuing run {name} from step 1; step 2 is dropped" not in done.said:
         yield f"said {done.said!r}"
     for wrong in ("nope", "text.txt", "second"):
         yield from check_refused(box.run(older, wrong, verb="rm"), 2, wrong)
@@ -849,7 +849,7 @@ def check_diverged(box):
                   f"kept as run {name}: `memwall rm {name}` deletes it"):
         if words not in done.said or done.returncode != 1:
             yield f"status {done.returncode}: said {done.said!r}, not {words!r}"
-    if "--overwrite" in done.said or "goes on with it" in done.said:
+    if "--overwrite" in done.said or "continues it" in done.said:
         yield f"said {done.said!r}"
     yield from good(box.run(name, verb="rm"))
     yield from good(train(box, *STEP, "--lr", "1e-3", steps=1))
@@ -1112,10 +1112,10 @@ def check_start(box, deleting):
 
 def check_half_deleted(box, name, older):
     yield from check_refused(train(box, *STEP, f"--resume={name}"), 2, f"run {name} is being "
-                             f"deleted: `memwall rm {name}` ends it")
+                             f"deleted: `memwall rm {name}` finishes that")
     done = train(box, *STEP, "--resume", "--log", "older.jsonl", steps=1)
-    for line in (f"passed over what is newer: run {name} is being deleted (`memwall rm {name}` "
-                 "ends it)\n", f"going on with run {older}: "):
+    for line in (f"skipped newer runs: run {name} is being deleted (`memwall rm {name}` "
+                 "ends it)\n", f"continuing run {older}: "):
         if line not in done.said:
             yield f"said {done.said!r}"
     done = box.run("runs", verb="list")
@@ -1167,8 +1167,8 @@ def check_files_gone(box, ranks):
             yield f"{what}: {listed(box)}"
         done = train(box, *words, "--resume", batch=1, ranks=ranks)
         if done.returncode != 2 or (
-                f"the newest run, {newest['run']}, cannot be gone on with: `memwall verify "
-                f"{newest['run']}` says what is damaged; --resume {older} goes on with the newest "
+                f"the newest run, {newest['run']}, cannot be resumed: `memwall verify "
+                f"{newest['run']}` says what is damaged; --resume {older} continues the newest "
                 "that can") not in done.said:
             yield f"{what}: status {done.returncode}: {done.said!r}"
         done = train(box, *words, f"--resume={newest['run']}", "--log", "x.jsonl", batch=1,

@@ -36,7 +36,7 @@ STOPS = "stops after the step that it is in; again to stop at once"
 UNSTARTED = "stops before the first step; again to stop at once"
 BEGUN = "stops after its first step; again to stop at once"
 TRIES = 1 if Held.LIBRARY else 20  # of what comes too late without it
-DONE = "all steps are done: writes what was asked for, and ends; again to stop at once"
+DONE = "all steps are done: writes the requested files, and ends; again to stop at once"
 
 
 def start(box, *words, batch=2):
@@ -63,7 +63,7 @@ def check_stops(box, number):
     run = start(box, *DURABLE)
     run.process.send_signal(number)
     done = run.end()
-    yield from check_said(run, done, number, "it is durable in drive: --resume drive goes on with")
+    yield from check_said(run, done, number, "it is durable in drive: --resume drive continues")
     steps = len(done) + 2
     yield from good(train(box, *DURABLE, "--resume", "--save", "point", steps=steps))
     box.empty_drives()
@@ -85,7 +85,7 @@ def check_saved(box):
     run.process.send_signal(signal.SIGINT)
     done = run.end()
     yield from check_said(run, done, signal.SIGINT, "durable in drive",
-                          "checkpoint point has it: --from point goes on")
+                          "checkpoint point has it: --from point continues")
     yield from check_goes_on(box, done, *words)
     yield from good(train(box, "-s", "zero3", "--from", "point", steps=len(done) + 2))
     if len(losses(box)) != 2:
@@ -99,7 +99,8 @@ def check_own(box):
     run.process.send_signal(signal.SIGTERM)
     done = run.end()
     name = json.loads(box.run("runs", "--json", verb="list").text)["runs"][0]["run"]
-    yield from check_said(run, done, signal.SIGTERM, f"kept as run {name}: --resume {name} goes on")
+    yield from check_said(run, done, signal.SIGTERM,
+                          f"kept as run {name}: --resume {name} continues")
     yield from good(train(box, *own, f"--resume={name}", steps=len(done) + 1))
     for delayed_from in (2, ENOUGH // 2):
         (box.folder / "timeline.txt").unlink(missing_ok=True)
@@ -328,7 +329,7 @@ def check_cut(box, *words, ranks=1):
     line = f"cut short since it was opened; stopped after step {len(done)} of {ENOUGH}; "
     said = [row for row in run.said.splitlines() if row.startswith("memwall: ")]
     if run.returncode != 1 or len(done) >= ENOUGH or len(said) != 1 or line not in said[0] or \
-            "checkpoint cut has it: --from cut goes on from there" not in said[0]:
+            "checkpoint cut has it: --from cut continues from there" not in said[0]:
         yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
         return
     yield from good(train(box, *words, "--save", "whole", steps=len(done), ranks=ranks))
@@ -347,7 +348,7 @@ def check_cut_durable(box):
     run = start(box, *words, "--data", "cut.txt")
     os.truncate(box.folder / "cut.txt", 0)
     done = run.end()
-    if run.returncode != 1 or "it is durable in drive: --resume drive goes on" not in run.said:
+    if run.returncode != 1 or "it is durable in drive: --resume drive continues" not in run.said:
         yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
     yield from check_goes_on(box, done, *words)
 

@@ -69,7 +69,7 @@ def check_whole(box):
     yield from expect(box, ["drive"], [[3, True], [2, True]], 3)
     done = box.run("drive", verb="verify")
     yield from good(done)
-    if not done.text.endswith("whole: --resume goes on from step 3\n"):
+    if not done.text.endswith("whole: --resume continues from step 3\n"):
         yield f"{done.text!r}"
     yield from check_line(done.text, r"step 3: whole: 1 extent, [^,]* \w*B, of 1 of 1 rank")
     yield from begin(box, 1, *DURABLE)
@@ -122,7 +122,7 @@ def check_previous(box):
     yield from begin(box, 5, *DURABLE)
     flip(box.folder / DATA, [extents(box)[0][0]["offset_bytes"] + 77])
     done = box.run("drive", verb="verify")
-    if done.returncode != 1 or "--resume --at previous goes on from step 4, which is whole" \
+    if done.returncode != 1 or "--resume --at previous continues from step 4, which is whole" \
             not in done.text:
         yield f"status {done.returncode}: {done.text!r}"
     yield from check_line(done.text, "step 5: not whole: 1 of 1 extent is damaged or written over, "
@@ -144,8 +144,8 @@ def check_lost(box, record):
     yield from good(train(box, *DURABLE, "--resume", steps=4))
     newest = record.read_bytes()
     half = len(newest) // 2
-    verdict = "damaged: step 4 was durable, and no whole record of it is here; --resume goes on " \
-              "from step 3, which is whole\n"
+    verdict = "damaged: step 4 was durable, and no whole record of it is here; --resume " \
+              "continues from step 3, which is whole\n"
     said = "step 4 was durable, and no whole record of it is left: {} step 3\n"
     for lost in (newest[:half] + bytes(half), newest[:half] * 2, stale):
         record.write_bytes(lost)
@@ -157,7 +157,7 @@ def check_lost(box, record):
             yield f"{done.said!r}"
     done = train(box, *DURABLE, "--resume", steps=4)
     yield from good(done)
-    if said.format("going on from") not in done.said:
+    if said.format("continuing from") not in done.said:
         yield f"{done.said!r}"
     yield from check_dropped(box)
 
@@ -185,8 +185,8 @@ def check_records(box):
     if "record 2 of 2 is torn" not in done.text:
         yield f"{done.text!r}"
     # The run's end had noted the step that the record was of: no kill has torn it.
-    verdict = "damaged: step 4 was durable, and no whole record of it is here; --resume goes on " \
-              "from step 3, which is whole\n"
+    verdict = "damaged: step 4 was durable, and no whole record of it is here; --resume " \
+              "continues from step 3, which is whole\n"
     if done.returncode != 1 or verdict not in done.text:
         yield f"status {done.returncode}: {done.text!r}"
     flip(record, [200])

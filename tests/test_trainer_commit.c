@@ -311,7 +311,7 @@ test_instructions(void)
     const uint64_t used = mw_cpu_isa_used(NULL), other = (used + 1) % MW_CPU_ISAS;
     const char *here = mw_cpu_isa_name((enum mw_cpu_isa)used);
     g_autofree char *told =
-        g_strdup_printf("this run was computed with %s until step 5; it goes on with %s: its "
+        g_strdup_printf("this run was computed with %s until step 5; it continues with %s: its "
                         "losses will differ in their last digits\n",
                         mw_cpu_isa_name((enum mw_cpu_isa)other), here);
 

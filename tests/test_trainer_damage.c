@@ -74,7 +74,7 @@ check_previous(const struct trained_case *what, const struct trained *undisturbe
     static const char before[] = "; step ";
     const char *named = strstr(said, before);
 
-    if (!named || !strstr(said, ", before it, is whole: resume at=previous goes on from there"))
+    if (!named || !strstr(said, ", before it, is whole: resume at=previous continues from there"))
         g_error("%s", said);
     struct trained trained = trained_go_on(what, directory, true);
     g_assert_cmpint(trained.first_step, ==, g_ascii_strtoll(named + strlen(before), NULL, 10));

@@ -54,7 +54,7 @@ assert_fails(const struct trained_case *what, int64_t steps, bool resume, const 
         g_error("%s: steps went %s, not %s", what->name, seen, wanted);
 }
 
-/* The step before is the last that is kept, wherever state lives, and a run goes on from there. */
+/* The previous step is the last that is kept, wherever state lives, and a run continues there. */
 static void
 test_loss(void)
 {

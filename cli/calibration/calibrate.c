@@ -15,9 +15,9 @@
 #include "exec/host/signals.h"
 #include "hardware/hwprofile.h"
 
-/* Of the one that measures. */
+/* Of the calibration that runs. */
 static struct mw_signals *signals;
-static int stopped; /* by this signal; 0: by none */
+static int stopped; /* the signal that stopped it; 0: none */
 
 static bool
 is_first(const struct cli_calibrate_wish *wish)
@@ -27,7 +27,7 @@ is_first(const struct cli_calibrate_wish *wish)
 
 /* --- progress -------------------------------------------------------------------------------- */
 
-/* On a terminal one line is written again and again; elsewhere each part has a line. */
+/* On a terminal one line is updated in place; elsewhere each part has a line. */
 static bool
 progress(void *data, const char *what, double left_s)
 {
@@ -73,7 +73,7 @@ make_folder_of(const char *file, bool named, GError **error)
     return cli_named(false, error);
 }
 
-/* The folders where runs keep their state.  Folders that were named must exist. */
+/* The folders where runs keep their state.  Folders that the user named must exist. */
 static char **
 find_directories(const struct cli_calibrate_wish *wish, GError **error)
 {
@@ -81,8 +81,7 @@ find_directories(const struct cli_calibrate_wish *wish, GError **error)
 
     const char *repeated = wish->directories ? cli_runs_repeated(wish->directories) : NULL;
     if (repeated) {
-        mw_refuse(error, "--nvme %s: is given twice: give a directory of each drive once",
-                  repeated);
+        mw_refuse(error, "--nvme %s: is given twice: give one directory per drive", repeated);
         return NULL;
     }
     if (wish->directories)
@@ -95,7 +94,7 @@ find_directories(const struct cli_calibrate_wish *wish, GError **error)
     return g_strsplit(base, "\n", 1);
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- calibrating ------------------------------------------------------------------------------ */
 
 static bool
 measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_calibration *measured,
@@ -115,7 +114,7 @@ measure(const struct cli_calibrate_wish *wish, char **directories, struct mw_cal
         .ranks = wish->ranks,
         .data = (void *)(gintptr)wish,
     };
-    /* Ranks handle SIGTERM themselves: one of them may wait for another that is lost. */
+    /* Ranks handle SIGTERM themselves: one of them may be waiting for another that is lost. */
     bool several = wish->ranks && mw_ranks_count(wish->ranks) > 1;
 
     signals = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_HUP | (several ? 0 : MW_SIGNALS_TERM));
@@ -164,8 +163,8 @@ print(const struct cli_calibrate_wish *wish, const struct mw_calibration *measur
 #define BESIDE "here-disturbed"
 
 /* A disturbed measurement does not replace a profile of the quiet machine: it goes to a file beside
- * it, unless -o names one.  A profile that cannot be read, or of other processors or cores, may be
- * replaced. */
+ * it, unless -o names one.  A profile that cannot be read, or that is of other processors or cores,
+ * may be replaced. */
 static char *
 place_of(char *output, const struct cli_calibrate_wish *wish, const struct mw_calibration *measured)
 {
@@ -182,8 +181,8 @@ place_of(char *output, const struct cli_calibrate_wish *wish, const struct mw_ca
         return output;
     g_autofree char *folder = g_path_get_dirname(output);
     char *beside = g_build_filename(folder, BESIDE ".ini", NULL);
-    cli_say("the machine was disturbed, and %s was measured undisturbed: it stays, and what was "
-            "measured now is -H " BESIDE "; `memwall calibrate -o %s` replaces it all the same",
+    cli_say("the machine was disturbed, and %s was measured undisturbed: it stays, and the new "
+            "figures are -H " BESIDE "; `memwall calibrate -o %s` replaces it nevertheless",
             output, output);
     g_free(output);
     return beside;

@@ -9,23 +9,24 @@
 #include "exec/ranks/ranks.h"
 
 struct cli_calibrate_wish {
-    const struct mw_backend *backend; /* what computes */
-    enum mw_dtype dtype;              /* in which; MW_DTYPE_NONE: bf16 */
-    struct mw_ranks *ranks; /* NULL: one rank alone.  Several measure together; the first writes */
+    const struct mw_backend *backend; /* backend to measure */
+    enum mw_dtype dtype;              /* data type of products; MW_DTYPE_NONE: bf16 */
+    struct mw_ranks *ranks; /* NULL: one rank alone.  Several ranks measure together; the first one
+                             * writes */
     char *output;           /* NULL: cli_here_path() */
     char **directories;     /* NULL: where runs keep their state (cli/runs/runs.h) */
     gboolean sustained, quick, json;
     gboolean silent;    /* no table */
     gboolean alone;     /* the caller holds the lock */
-    gint64 limit_bytes; /* 0: its default */
-    double budget_s;    /* 0: its default */
+    gint64 limit_bytes; /* 0: the default */
+    double budget_s;    /* 0: the default */
 };
 
 /* Measures, writes the profile, prints.  Progress goes to standard error.  Waits for another
  * process of this user that is measuring this machine. */
 bool cli_calibrate(const struct cli_calibrate_wish *wish, GError **error);
 
-/* The exit status for a failed measurement; if a signal stopped it, the one that shells give.
+/* The exit status for a failed measurement: 128 plus the signal's number if a signal stopped it.
  * cli_calibrate_fail prints the error first. */
 int cli_calibrate_exit_of(const GError *error);
 int cli_calibrate_fail(const GError *error);
@@ -34,11 +35,11 @@ int cli_calibrate_fail(const GError *error);
 char *cli_here_path(void);
 
 bool cli_here_is_measured(void);
-/* Makes the folder for it.  False with *error, which names the variable to set, or `otherwise`, an
- * option that can be given instead. */
+/* Makes the folder of that file.  False with *error, which names the variable to set, or
+ * `otherwise`, an option that can be given instead. */
 bool cli_here_make_folder(const char *otherwise, GError **error);
 
-/* Lets one process of a user measure at a time: waits for others, and says so.  Give the result to
+/* Lets one process of a user measure at a time: waits for others, and says so.  Pass the result to
  * cli_here_unlock. */
 int cli_here_lock(void);
 void cli_here_unlock(int lock);

@@ -64,7 +64,7 @@ const char *const cli_collective_names[] = {
     [MW_CALIBRATION_BROADCAST] = "broadcast",
 };
 
-/* Of a device that copies by itself. */
+/* How the same figures are measured on a device that copies by itself. */
 static const struct {
     size_t offset;
     const char *how;
@@ -104,7 +104,7 @@ cli_figure_of(const struct cli_figure *figure, const struct mw_calibration *meas
     return m;
 }
 
-/* m * n * k is that of a cube. */
+/* A product m * n * k is shown as the cube of the same size. */
 char *
 cli_product_name(double dim)
 {

@@ -7,10 +7,10 @@
 #include "calibrate/calibrate.h"
 
 struct cli_figure {
-    const char *group, *key; /* of the profile */
-    const char *label;       /* of the table; NULL: not in it, another row has it */
+    const char *group, *key; /* in the profile */
+    const char *label;       /* in the table; NULL: another row of the table shows it */
     const char *unit;
-    double scale;    /* SI unit -> the profile's */
+    double scale;    /* SI unit -> the profile's unit */
     size_t offset;   /* of a struct mw_measure in struct mw_calibration */
     const char *how; /* cli_figure_how */
 };
@@ -24,13 +24,13 @@ char *cli_attention_name(double dim);
 
 extern const char *const cli_collective_names[]; /* by enum mw_calibration_collective */
 
-/* How it was measured; NULL: another place says so. */
+/* How the figure was measured; NULL: that is said elsewhere. */
 const char *cli_figure_how(const struct cli_figure *figure, const struct mw_calibration *measured);
 
-/* Whether a profile has it; other figures are only in the table. */
+/* Whether the profile has this figure; others are in the table only. */
 bool cli_figure_kept(const struct cli_figure *figure);
 
-/* In the profile's unit. */
+/* The figure in the profile's unit. */
 struct mw_measure cli_figure_of(const struct cli_figure *figure,
                                 const struct mw_calibration *measured);
 

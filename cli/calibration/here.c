@@ -1,5 +1,5 @@
-/* The profile of this machine, `here`: where it is, who measures it, and that one does at a time.
- */
+/* The profile of this machine, `here`: where it is, who measures it, and a lock against measuring
+ * twice at a time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -35,9 +35,9 @@ cli_here_make_folder(const char *otherwise, GError **error)
     return mw_homedir_make(MW_HOMEDIR_CONFIG, folder, otherwise, error);
 }
 
-/* The lock belongs to the process: if that is killed, the lock is gone and its file may stay. 
- * Where no lock can be had there is none: two that measure at once get wrong figures, nothing
- * worse. */
+/* The lock belongs to the process: if the process is killed, the lock is released, though its file
+ * may stay. If no lock can be had, none is taken: two processes that measure at once get wrong
+ * figures, nothing worse. */
 int
 cli_here_lock(void)
 {

@@ -1,4 +1,4 @@
-/* Says in words what there was no time for, and what disturbed the measurement. */
+/* Says in words what was left out for lack of time, and what disturbed the measurement. */
 #include <stdarg.h>
 
 #include "cli/calibration/figures.h"
@@ -16,7 +16,7 @@ cli_calibrate_few(const struct mw_measure *measure)
     return g_strdup_printf("%d of %d samples", measure->samples, measure->wished);
 }
 
-/* The points that contradict others, or those that do not. */
+/* Adds the points that contradict others, or those that do not. */
 static void
 add_points(GPtrArray *all, char *(*name)(double), int points, const double *dims,
            const struct mw_measure *rates, const bool *contradict, bool wanted)
@@ -44,7 +44,7 @@ add_memory(GPtrArray *all, const struct mw_calibration *m)
                                              (double)m->arena_bytes_wished / MIB));
 }
 
-/* Figures that had no time at all. */
+/* Adds figures that were not measured at all. */
 static void
 add_figures(GPtrArray *all, const struct mw_calibration *m)
 {

@@ -1,4 +1,4 @@
-/* The profile that was measured, as text. */
+/* Writes the measured profile as text. */
 #include "cli/calibration/profile.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 #define GIB 1073741824.0
 
-/* Memory that a run's process takes beside its arenas. */
+/* Memory that the process of a run needs beside its arenas. */
 #define HOST_RESERVE 0.05
 
 /* Fraction of a GPU's memory for the scratch that operators take, which grows with the
@@ -47,7 +47,7 @@ add_number(struct writer *w, const char *key, double value, const char *how)
     add_source(w, key, how);
 }
 
-/* Clamps to what a profile may say: a machine that hardly gets to run can be slower. */
+/* Clamps to the range that a profile accepts: a machine that is hardly scheduled can be slower. */
 static double
 within(const char *group, const char *key, double value)
 {
@@ -82,14 +82,14 @@ how_written(const struct mw_calibration_drives *d)
                            (double)d->written_bytes / 1e9);
 }
 
-/* It is a burst only if it is faster than the sustained rate. */
+/* A burst rate is written only if it is higher than the sustained rate. */
 static bool
 has_burst(const struct mw_calibration_drives *d)
 {
     return d->sustained && d->burst_bytes_per_s.typical > d->write_bytes_per_s.typical;
 }
 
-/* A profile has no figure for what both directions at once cost. */
+/* A profile has no key for the cost of copying both ways at once, so the source's text has it. */
 static char *
 how_copied(const struct mw_calibration *m)
 {
@@ -126,8 +126,8 @@ add_figures(struct writer *w, const char *group)
 
 /* --- groups ---------------------------------------------------------------------------------- */
 
-/* "; not measured: 1024, 2048, contradict the others: 96, as those beside them tell", or nothing.
- */
+/* "; not measured: 1024, 2048, contradict the others: 96, as those beside them tell", or
+ * nothing. */
 static char *
 points_left_out(int points, const double *dims, const struct mw_measure *rates,
                 const bool *contradict)
@@ -149,7 +149,7 @@ points_left_out(int points, const double *dims, const struct mw_measure *rates,
     return g_string_free(text, FALSE);
 }
 
-/* A rate over size, with both ends of its range. */
+/* A rate as a function of size, with both ends of its range. */
 struct curve {
     const char *dim, *keys[3]; /* at the slow end, typical, at the fast end */
     const char *how;
@@ -226,14 +226,14 @@ peak_flops(const struct mw_calibration *m)
     return peak;
 }
 
-/* In whole MiB, rounded down: never more than there is. */
+/* Rounded down to whole MiB: never more than there is. */
 static double
 gib(double bytes)
 {
     return floor(bytes / GIB * 1024) / 1024;
 }
 
-/* An arena in host memory. */
+/* For a device whose arena is in host memory. */
 static void
 add_shared_memory(struct writer *w)
 {
@@ -332,7 +332,7 @@ add_profile(struct writer *w)
         g_string_append_printf(w->text, "rate_left = %.2f\n", cli_calibrate_rate_left(m));
 }
 
-/* In the form of every profile, which reads back to the same. */
+/* In the canonical form, which reads back to the same profile. */
 static char *
 printed(const struct mw_hwprofile *profile)
 {

@@ -9,20 +9,21 @@
  * reading it back.  free() it. */
 char *cli_calibrate_profile(const struct mw_calibration *measured, GError **error);
 
-/* What there was no time for, in words: an array of strings, which it owns. */
+/* What was left out for lack of time, in words: an array of strings, which it owns. */
 GPtrArray *cli_calibrate_left_out(const struct mw_calibration *measured);
-/* The same, with several sizes of one curve counted. */
+/* The same, with the sizes of a curve as one count. */
 GPtrArray *cli_calibrate_left_out_shortly(const struct mw_calibration *measured);
-/* Sizes that were measured again and left out because they contradict others, likewise. */
+/* Sizes that were measured again and left out because they contradict others, in the same form. */
 GPtrArray *cli_calibrate_contradicting(const struct mw_calibration *measured);
-/* How other programs and the hypervisor disturbed it, in words; NULL: hardly at all.  g_free it. */
+/* How other programs and the hypervisor disturbed the measurement, in words; NULL: hardly at all.
+ * g_free it. */
 char *cli_calibrate_disturbed(const struct mw_calibration *measured);
-/* The smallest ratio of a last rate to its first one; 1: nothing had slowed down. */
+/* The smallest ratio of a last rate to its first one; 1: nothing slowed down. */
 double cli_calibrate_rate_left(const struct mw_calibration *measured);
-/* "3 of 9 samples", "left out"; NULL: all that were wished.  g_free it. */
+/* "3 of 9 samples", "left out"; NULL: all requested samples were taken.  g_free it. */
 char *cli_calibrate_few(const struct mw_measure *measure);
 
-/* The figures with their ranges, and the `aio` block of a ds_config.json. */
+/* Prints the figures with their ranges, and the `aio` block of a ds_config.json. */
 void cli_calibrate_table(FILE *out, const struct mw_calibration *measured);
 void cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured);
 

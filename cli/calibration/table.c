@@ -1,4 +1,4 @@
-/* What was measured, for people and as JSON. */
+/* Prints the measured figures, as a table and as JSON. */
 #include <math.h>
 
 #include "cli/calibration/figures.h"
@@ -32,8 +32,8 @@ print_rate(FILE *out, const char *label, const struct mw_measure *flops)
     print_row(out, label, "TFLOP/s", &m);
 }
 
-/* A size that was left out has the figures of others, so it has no row; the lines below the table
- * say why. */
+/* A size that was left out borrows the figures of others, so it has no row; the lines below the
+ * table say why. */
 static void
 print_curve(FILE *out, char *(*name)(double), int points, const double *dims,
             const struct mw_measure *flops)
@@ -89,7 +89,7 @@ json_collectives(struct mw_json_writer *json, const struct mw_calibration *measu
     mw_json_end(json, ']');
 }
 
-/* DeepSpeed's names; a drive's share of the queue. */
+/* DeepSpeed's keys; the queue depth is per drive. */
 static void
 print_aio(struct mw_json_writer *json, const struct mw_calibration_drives *drives)
 {
@@ -103,7 +103,7 @@ print_aio(struct mw_json_writer *json, const struct mw_calibration_drives *drive
     mw_json_end(json, '}');
 }
 
-/* NULL: there are none.  g_free it. */
+/* NULL: there are no names.  g_free it. */
 static char *
 joined(GPtrArray *names)
 {
@@ -111,7 +111,7 @@ joined(GPtrArray *names)
     return names->len > 1 ? g_strjoinv(", ", (char **)names->pdata) : NULL;
 }
 
-/* Of the budget: more is worth a word. */
+/* A waiting time above this share of the budget is mentioned. */
 #define OPENED_PART 0.25
 
 static void
@@ -126,7 +126,7 @@ print_left_out(FILE *out, const struct mw_calibration *measured)
                 measured->opened_s);
     fprintf(out, "\n");
     if (names)
-        mw_wrap_line(out, 2, "left out for lack of time: %s; a longer --budget has time for more",
+        mw_wrap_line(out, 2, "left out for lack of time: %s; a longer --budget measures more",
                      names);
 }
 
@@ -153,7 +153,7 @@ print_disturbed(FILE *out, const struct mw_calibration *measured)
         mw_wrap_line(out, 2, "marked as disturbed while it was measured: %s", what);
 }
 
-/* Where the system does not report this, it is not known. */
+/* Some systems do not report stolen time; then nothing is printed. */
 static void
 print_steal(FILE *out, const struct mw_calibration_steal *steal)
 {
@@ -184,7 +184,9 @@ cli_calibrate_table(FILE *out, const struct mw_calibration *measured)
             print_row(out, cli_figures[i].label, cli_figures[i].unit, &m);
     }
     print_collectives(out, measured);
-    fprintf(out, "share: of the rate alone, 1 is all of it; n: samples taken, of those wished\n");
+    fprintf(
+        out,
+        "share: of the rate when alone, 1 is all of it; n: samples taken, of those requested\n");
     if (measured->collectives_by[0])
         fprintf(out, "collectives by %s\n", measured->collectives_by);
     print_left_out(out, measured);
@@ -250,7 +252,7 @@ json_disturbances(struct mw_json_writer *json, const struct mw_calibration *meas
     mw_json_end(json, '}');
 }
 
-/* null: there was no time to see. */
+/* null: there was no time to measure it. */
 static void
 json_drift(struct mw_json_writer *json, const struct mw_calibration_drift *drift)
 {
@@ -260,7 +262,7 @@ json_drift(struct mw_json_writer *json, const struct mw_calibration_drift *drift
     mw_json_end(json, '}');
 }
 
-/* How it went. */
+/* The course of the calibration. */
 static void
 json_course(struct mw_json_writer *json, const struct mw_calibration *measured)
 {

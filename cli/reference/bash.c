@@ -46,7 +46,7 @@ static const char tail[] =
     "\n"
     "complete -F _memwall memwall\n";
 
-/* A line each, as $'...' has them. */
+/* Prints one word per line, quoted as $'...'. */
 static void
 print_words(FILE *out, const char *variable, const GPtrArray *words)
 {

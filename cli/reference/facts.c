@@ -1,4 +1,4 @@
-/* What of the command is no option: statuses, variables, files. */
+/* What the reference says beside verbs and options: statuses, variables, files. */
 #include <stddef.h>
 
 #include "cli/reference/reference.h"
@@ -6,7 +6,7 @@
 
 const struct cli_fact cli_exit_statuses[] = {
     {"0", "done"},
-    {"1", "failed as it ran; or what an earlier run left is damaged, lost or in use"},
+    {"1", "failed; or what an earlier run left is damaged, lost or in use"},
     {"2", "the command, or a file that it names, cannot be used: nothing was begun"},
     {"3", "the plan does not fit"},
     {"130", "Ctrl-C ended run, after a whole step; 143 SIGTERM, 129 SIGHUP; all: 128 and the "
@@ -16,11 +16,11 @@ const struct cli_fact cli_exit_statuses[] = {
 };
 
 const struct cli_fact cli_environment[] = {
-    {"MEMWALL_NVME", "directories for the state of runs, one for each drive, with \":\" between "
-                     "them, where --nvme names none"},
+    {"MEMWALL_NVME", "directories for the state of runs, one per drive, with \":\" between them, "
+                     "if --nvme names none"},
     {MW_CPU_ISA_VARIABLE, "instruction set that the cores compute with (default: the fastest of "
                           "those that `memwall list devices` names)"},
-    {"MEMWALL_DATA", "folder with models/ and hwprofiles/ that is looked into first"},
+    {"MEMWALL_DATA", "folder with models/ and hwprofiles/ that is searched first"},
     {"XDG_CONFIG_HOME", "where the user's configuration is (default: ~/.config)"},
     {"XDG_STATE_HOME", "where the user's runs are (default: ~/.local/state)"},
     {"HOME", "the user's home directory: ~ in these defaults"},
@@ -36,10 +36,10 @@ const struct cli_fact cli_files[] = {
      "the user's hardware profiles, for -H NAME; calibrate writes here.ini, which is read where -H "
      "is left out"},
     {"~/.local/state/memwall/runs/NAME/",
-     "a run: its description, and its state where neither --nvme nor MEMWALL_NVME names another "
+     "a run: its description, and its state unless --nvme or MEMWALL_NVME names another "
      "place"},
-    {"share/memwall/models/presets.ini", "models that memwall knows by name, below the folder that "
-                                         "it is installed in"},
+    {"share/memwall/models/presets.ini",
+     "models that memwall knows by name, below the folder where it is installed"},
     {"share/memwall/hwprofiles/NAME.ini", "hardware profiles that memwall knows by name"},
     {NULL, NULL},
 };

@@ -1,4 +1,4 @@
-/* Completion of fish: a line for each option, of all verbs that take it. */
+/* Completion for fish: one line per option, for all verbs that take it. */
 #include <string.h>
 
 #include "cli/reference/form.h"
@@ -34,7 +34,8 @@ print_values(FILE *out, const struct cli_values *values)
     }
 }
 
-/* When a verb stands there that takes it.  NULL: not at its first verb. */
+/* The condition that a verb which takes the option is typed.  NULL: this is not the first such
+ * verb. */
 static char *
 condition(const GPtrArray *all, const struct cli_verb_options *verb, const char *title,
           const GOptionEntry *entry)
@@ -91,7 +92,7 @@ print_options(FILE *out, const GPtrArray *all, const struct cli_verb_options *of
     }
 }
 
-/* What a verb takes besides options. */
+/* The arguments of a verb. */
 static void
 print_arguments(FILE *out, const struct cli_verb *verb)
 {

@@ -17,14 +17,14 @@ struct cli_form {
     void (*paragraph)(FILE *out, const char *text);
     void (*commands)(FILE *out, const char *lines);
     void (*list)(FILE *out); /* items follow */
-    /* `term` is typed as it is. */
+    /* `term` is printed as it is typed. */
     void (*item)(FILE *out, const char *term, const char *text);
     void (*option)(FILE *out, const GOptionEntry *entry, const char *text);
 };
 extern const struct cli_form cli_form_man, cli_form_markdown;
 
-/* The text with `code` and options between `open` and `close`, and all of it through `escape`
- * (NULL: as it is).  g_free it. */
+/* The text with `code` and options between `open` and `close`, and every character passed through
+ * `escape` (NULL: unchanged).  g_free it. */
 char *cli_form_text(const char *text, const char *open, const char *close,
                     void (*escape)(GString *to, char c));
 

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "config.h"
 
-/* Dashes stay what can be pasted into a shell. */
+/* Dashes stay dashes that can be pasted into a shell. */
 static void
 escape(GString *to, char c)
 {
@@ -22,7 +22,7 @@ escape(GString *to, char c)
     g_string_append_c(to, c);
 }
 
-/* A line that begins like a macro is none. */
+/* Escapes a line that would begin like a macro. */
 static void
 print_line(FILE *out, const char *text, const char *open, const char *close)
 {

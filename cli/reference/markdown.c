@@ -3,7 +3,7 @@
 #include "report/wrap.h"
 
 #define COLUMNS 100
-#define INDENT 2 /* of the text of an item */
+#define INDENT 2 /* of an item's text */
 
 static void
 begin(FILE *out)

@@ -1,4 +1,4 @@
-/* The page of the whole command, whatever its form: options that several verbs take stand once. */
+/* The page of the whole command, in any form: options that several verbs take are printed once. */
 #include <string.h>
 
 #include "cli/reference/form.h"
@@ -7,7 +7,7 @@
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Of an option at the beginning of `text`; 0: there is none. */
+/* Length of an option at the beginning of `text`; 0: there is none. */
 static size_t
 option_length(const char *text)
 {
@@ -55,7 +55,7 @@ cli_form_text(const char *text, const char *open, const char *close,
     return g_string_free(to, FALSE);
 }
 
-/* As a sentence. */
+/* Prints the text as a sentence. */
 static void
 print_sentence(FILE *out, const struct cli_form *form, const char *text)
 {
@@ -75,7 +75,7 @@ print_facts(FILE *out, const struct cli_form *form, const char *title, const str
 
 /* --- options --------------------------------------------------------------------------------- */
 
-/* The verbs that take `entry`, or that have a group of the title, where it is NULL. */
+/* The verbs that take `entry`, or that have a group of this title if `entry` is NULL. */
 static GPtrArray *
 find_takers(const GPtrArray *all, const char *title, const GOptionEntry *entry)
 {
@@ -109,7 +109,7 @@ names_of(const GPtrArray *takers)
     return g_string_free(names, FALSE);
 }
 
-/* What a verb before this one takes too has been printed. */
+/* Whether no earlier verb takes it: an earlier one has printed it. */
 static bool
 is_first_to_take(const GPtrArray *takers, const struct cli_verb_options *verb)
 {

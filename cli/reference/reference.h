@@ -1,6 +1,6 @@
 /*
- * reference.h - the whole command described, from the tables that parse it: a man page, a page for
- * docs/, completion of shells.
+ * reference.h - describes the whole command, from the tables that parse it: a man page, a page for
+ * docs/, completion for shells.
  *
  * `memwall --reference FORM` prints one of them; the build runs it.  `memwall --names LIST` prints
  * values that completion offers.  Help leaves both out.
@@ -8,11 +8,11 @@
 #ifndef MW_CLI_REFERENCE_REFERENCE_H
 #define MW_CLI_REFERENCE_REFERENCE_H
 
-/* Both take the words behind --reference or --names, and return the exit status. */
+/* Both take the words after --reference or --names, and return the exit status. */
 int cli_reference(int argc, char **argv);
 int cli_reference_names(int argc, char **argv);
 
-/* What the command has beside verbs and options.  An array ends with a name of NULL. */
+/* What the reference says beside verbs and options.  An array ends with a name of NULL. */
 struct cli_fact {
     const char *name, *text;
 };

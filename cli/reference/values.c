@@ -1,10 +1,10 @@
-/* What completion offers as values, from how help writes them: lower case and digits are typed as
- * they are, upper case stands for something. */
+/* The values that completion offers, read from the help: lower case and digits are typed as they
+ * are, upper case stands for something. */
 #include <string.h>
 
 #include "cli/reference/verb_options.h"
 
-/* What upper case stands for where more is known than that there is a value. */
+/* What an upper-case word stands for, if completion can offer values for it. */
 static const struct placeholder {
     const char *word, *names, *words[4];
     enum cli_paths_kind paths;
@@ -60,7 +60,7 @@ cli_values_of_option(const GOptionEntry *entry)
     return values;
 }
 
-/* "models [NAME] | runs" as words; those of options, and what stands behind them, left out. */
+/* The words in "models [NAME] | runs"; without those of options and those after them. */
 static char **
 argument_words(const struct cli_verb *verb)
 {

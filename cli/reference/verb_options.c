@@ -20,7 +20,7 @@ free_options(gpointer data)
     g_free(of_verb);
 }
 
-/* Groups and entries are the verb's, until it returns. */
+/* Groups and entries belong to the verb until it returns. */
 static void
 take(const struct cli_words *words, void *data)
 {

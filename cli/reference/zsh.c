@@ -1,4 +1,4 @@
-/* Completion of zsh, by its _arguments. */
+/* Completion for zsh, by its _arguments. */
 #include <string.h>
 
 #include "cli/reference/form.h"
@@ -26,7 +26,7 @@ static const char head[] =
     "    local -a verbs\n"
     "    verbs=(\n";
 
-/* Within single quotes; `special` characters behind a backslash. */
+/* Prints it within single quotes; `special` characters get a backslash. */
 static void
 print_quoted(FILE *out, const char *text, const char *special)
 {
@@ -45,7 +45,7 @@ offers(const struct cli_values *values)
     return values->words->len || values->names || values->paths;
 }
 
-/* All that offers something, one after the other; or nothing. */
+/* Prints all values that can be offered, or nothing. */
 static void
 print_action(FILE *out, const struct cli_values *values)
 {
@@ -110,7 +110,7 @@ print_verb(FILE *out, const struct cli_verb_options *of_verb)
         for (guint i = 0; i < group->entries->len; i++)
             print_option(out, &g_array_index(group->entries, GOptionEntry, i));
     }
-    if (offers(&arguments)) { /* an action of nothing would stand in the way of options */
+    if (offers(&arguments)) { /* an empty action would hide the options */
         fprintf(out, " \\\n            '%s:argument:", lists->len ? "1" : "*");
         print_action(out, &arguments);
         fputc('\'', out);

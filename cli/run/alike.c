@@ -12,7 +12,7 @@
 #include "exec/data/tokens.h"
 #include "exec/trainer/checkpoint.h"
 
-#define ONE_COMMAND "all ranks of a run are asked for the same: start them with the same command"
+#define ONE_COMMAND "all ranks of a run need the same options: start them with the same command"
 #define ONE_PLAN                                                                                   \
     "all ranks follow one plan: give them the same options, and the same -H FILE where each "      \
     "machine has a profile of its own"
@@ -25,7 +25,7 @@ struct look {
     const char *wanted;
 };
 
-/* Adds this rank's phrases to look->phrases, and sets look->must if not all must be alike. */
+/* Adds this rank's phrases to look->phrases; sets look->must if some of them may differ. */
 typedef bool (*add_phrases)(struct cli_training *training, struct look *look, GError **error);
 
 G_GNUC_PRINTF(2, 3)
@@ -45,9 +45,9 @@ add_if(GPtrArray *phrases, const char *option, bool given)
     add(phrases, "%s%s", given ? "" : "no ", option);
 }
 
-/* --- what the first rank has ----------------------------------------------------------------- */
+/* --- rank 0's phrases ------------------------------------------------------------------------- */
 
-/* Phrases, each with its zero. */
+/* Phrases, each with its terminating zero. */
 static GString *
 as_text(const GPtrArray *phrases)
 {
@@ -71,13 +71,13 @@ from_text(const GString *text)
 }
 
 static GPtrArray *
-hear_first(struct mw_ranks *ranks, const GPtrArray *mine, GError **error)
+receive_first(struct mw_ranks *ranks, const GPtrArray *mine, GError **error)
 {
     GString *text = as_text(mine);
     int64_t bytes = (int64_t)text->len;
 
     if (!mw_ranks_broadcast(ranks, 0, &bytes, sizeof bytes, 0, error))
-        return NULL; /* the text stays, as below: messages may be on their way */
+        return NULL; /* the text is kept, as below: messages may still be in flight */
     g_string_set_size(text, (gsize)bytes);
     if (!mw_ranks_broadcast(ranks, 0, text->str, bytes, 0, error))
         return NULL;
@@ -99,7 +99,8 @@ first_difference(const GPtrArray *mine, const GPtrArray *theirs, guint from)
     return i;
 }
 
-/* Its index; of what only the plan's digest tells, the setting that it follows from. */
+/* Index of the first phrase that differs and must not.  Where that is the plan's digest, the index
+ * of the setting that explains it. */
 static guint
 find_difference(const struct look *look, const GPtrArray *theirs)
 {
@@ -120,7 +121,7 @@ phrase_at(const GPtrArray *phrases, guint index)
 static bool
 compare(struct mw_ranks *ranks, const struct look *look, bool *alike, GError **error)
 {
-    g_autoptr(GPtrArray) theirs = hear_first(ranks, look->phrases, error);
+    g_autoptr(GPtrArray) theirs = receive_first(ranks, look->phrases, error);
     if (!theirs)
         return false;
     guint at = find_difference(look, theirs);
@@ -135,8 +136,8 @@ compare(struct mw_ranks *ranks, const struct look *look, bool *alike, GError **e
 }
 
 static bool
-look_at(struct cli_training *training, add_phrases add_mine, const char *wanted, bool *alike,
-        GError **error)
+compare_with_first(struct cli_training *training, add_phrases add_mine, const char *wanted,
+                   bool *alike, GError **error)
 {
     g_autoptr(GPtrArray) phrases = g_ptr_array_new_with_free_func(g_free);
     struct look look = {phrases, 0, wanted};
@@ -150,9 +151,9 @@ look_at(struct cli_training *training, add_phrases add_mine, const char *wanted,
     return compare(training->ranks, &look, alike, error);
 }
 
-/* --- what was asked for ---------------------------------------------------------------------- */
+/* --- what was requested ----------------------------------------------------------------------- */
 
-/* All ranks write into one folder, whose name may differ between machines. */
+/* All ranks write to one folder, whose name may differ between machines. */
 static void
 add_save(const struct cli_training *training, GPtrArray *phrases)
 {
@@ -171,7 +172,7 @@ add_save(const struct cli_training *training, GPtrArray *phrases)
     add(phrases, "--save %s in the folder of inode %ju", name, known ? (uintmax_t)above.st_ino : 0);
 }
 
-/* The first rank's are those of all. */
+/* All ranks use the drives of rank 0. */
 static void
 add_drives(const struct cli_run_options *o, GPtrArray *phrases)
 {
@@ -204,7 +205,7 @@ add_asked(struct cli_training *training, struct look *look, GError **error)
 bool
 cli_run_alike_asked(struct cli_training *training, bool *alike, GError **error)
 {
-    return look_at(training, add_asked, ONE_COMMAND, alike, error);
+    return compare_with_first(training, add_asked, ONE_COMMAND, alike, error);
 }
 
 /* --- what is planned ------------------------------------------------------------------------- */
@@ -215,7 +216,7 @@ put(GArray *numbers, int64_t number)
     g_array_append_val(numbers, number);
 }
 
-/* Which part of what each rank has. */
+/* Which part of each tensor each rank has. */
 static void
 put_tensor(GArray *numbers, const struct mw_tensor *t)
 {
@@ -229,7 +230,7 @@ put_tensor(GArray *numbers, const struct mw_tensor *t)
     put(numbers, t->params_whole << 2 | t->gradients_whole << 1 | t->state_whole);
 }
 
-/* Collectives of a lane run in its order. */
+/* A lane runs its collectives in plan order. */
 static void
 put_collectives(GArray *numbers, const struct mw_plan *plan, uint32_t lane)
 {
@@ -283,7 +284,7 @@ add_planned(struct cli_training *training, struct look *look, GError **error)
 bool
 cli_run_alike_planned(struct cli_training *training, bool *alike, GError **error)
 {
-    return look_at(training, add_planned, ONE_PLAN, alike, error);
+    return compare_with_first(training, add_planned, ONE_PLAN, alike, error);
 }
 
 /* --- what is trained ------------------------------------------------------------------------- */
@@ -326,5 +327,5 @@ add_trained(struct cli_training *training, struct look *look, GError **error)
 bool
 cli_run_alike_trained(struct cli_training *training, bool *alike, GError **error)
 {
-    return look_at(training, add_trained, ONE_COMMAND, alike, error);
+    return compare_with_first(training, add_trained, ONE_COMMAND, alike, error);
 }

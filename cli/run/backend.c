@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
-/* Only all ranks together know what is best. */
+/* Leaves "auto" open: only all ranks together know the best backend. */
 bool
 cli_run_backend_read(const char *name, const struct mw_backend **backend, GError **error)
 {
@@ -21,12 +21,13 @@ cli_run_backend_read(const char *name, const struct mw_backend **backend, GError
     return false;
 }
 
-enum { TAKEN, NO_DEVICE, REFUSED }; /* the best of a rank; the largest counts */
+/* What this rank finds about its best backend; the largest of all ranks decides. */
+enum { TAKEN, NO_DEVICE, REFUSED };
 
-/* If one rank lacks a device, no rank uses its own. */
+/* Chooses a device only if every rank has one. */
 static bool
-settle_best(const struct mw_backend **backend, const struct mw_backend_place *place,
-            struct mw_ranks *ranks, GError **error)
+choose_for_all_ranks(const struct mw_backend **backend, const struct mw_backend_place *place,
+                     struct mw_ranks *ranks, GError **error)
 {
     g_autoptr(GError) why = NULL;
     const struct mw_backend *best = mw_backend_best(place, &why);
@@ -51,5 +52,5 @@ cli_run_backend_choose(const struct mw_backend **backend, struct mw_ranks *ranks
     };
 
     return *backend ? mw_backend_takes(*backend, &place, error)
-                    : settle_best(backend, &place, ranks, error);
+                    : choose_for_all_ranks(backend, &place, ranks, error);
 }

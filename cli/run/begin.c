@@ -25,7 +25,7 @@ batch_text(const struct mw_result *r)
                            isnan(r->default_step_tokens) ? "" : " (--batch N sets another)");
 }
 
-/* Seconds of saves in steps [first, last): every K-th step is saved, and the last one
+/* Seconds that saves take in steps [first, last): every K-th step is saved, and the last one
  * (exec/trainer/trainer.h). */
 static double
 saves_s(const struct mw_answer *answer, int64_t first, int64_t last)
@@ -38,7 +38,7 @@ saves_s(const struct mw_answer *answer, int64_t first, int64_t last)
            (answer->sizing ? mw_save_s(answer->sizing) : 0);
 }
 
-/* Steps before --dpu-start have a time of their own. */
+/* Steps before --dpu-start have a predicted time of their own. */
 static char *
 time_text(const struct cli_training *training, int64_t first, int64_t last)
 {

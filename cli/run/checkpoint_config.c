@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* A model from a config.json keeps that file, if it can still be read. */
+/* The config.json that a model was read from is copied, if it can still be read. */
 static char *
 copy_of(const char *model_name)
 {

@@ -7,7 +7,7 @@
 #include "plan/decoder.h"
 #include "model/model.h"
 
-/* The file that the model was read from, or for a preset one with its dimensions.  g_free it. */
+/* The file that the model was read from; for a preset, one made from its dimensions.  g_free it. */
 char *cli_checkpoint_config(const char *model_name, const struct mw_decoder *decoder);
 
 #endif

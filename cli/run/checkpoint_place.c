@@ -27,7 +27,7 @@ cli_checkpoint_place_keeps(const char *path, const struct mw_decoder *decoder, i
 }
 
 bool
-cli_checkpoint_place_mend(const char *path, GError **error)
+cli_checkpoint_place_repair(const char *path, GError **error)
 {
     g_autofree char *said = NULL;
     bool good = mw_checkpoint_settle(path, &said, error);
@@ -41,7 +41,7 @@ bool
 cli_checkpoint_place_check(const char *option, const char *path, const struct mw_decoder *decoder,
                            int64_t steps, GError **error)
 {
-    if (!cli_checkpoint_place_mend(path, error) ||
+    if (!cli_checkpoint_place_repair(path, error) ||
         !cli_named(mw_checkpoint_check(path, error), error))
         return false;
     g_autofree char *keeps = cli_checkpoint_place_keeps(path, decoder, steps);

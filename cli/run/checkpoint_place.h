@@ -11,22 +11,22 @@
 
 #include "exec/trainer/checkpoint.h"
 
-/* Why a checkpoint with so many steps must not replace what is at `path`, in words that follow the
+/* Why a checkpoint of `steps` steps must not replace what is at `path`, as words that follow the
  * path; NULL: it may.  g_free it. */
 char *cli_checkpoint_place_keeps(const char *path, const struct mw_decoder *decoder, int64_t steps);
 
-/* Whether a checkpoint with so many steps can and may be written to `path`; false with *error,
- * which begins with `option` if it may not. */
+/* Checks that a checkpoint of `steps` steps can and may be written to `path`; false with *error,
+ * which begins with `option`. */
 bool cli_checkpoint_place_check(const char *option, const char *path,
                                 const struct mw_decoder *decoder, int64_t steps, GError **error);
 
-/* Call it before a checkpoint is looked for at PATH: puts right what a killed save left there, and
- * says so. */
-bool cli_checkpoint_place_mend(const char *path, GError **error);
+/* Repairs what a killed save left at PATH, and says so.  Call it before looking for a checkpoint
+ * there. */
+bool cli_checkpoint_place_repair(const char *path, GError **error);
 
-/* The same as the `keeps` of mw_checkpoint_options; its data is the decoder. */
+/* The same as a callback: `keeps` of mw_checkpoint_options; its data is the decoder. */
 char *cli_checkpoint_place_keeps_late(const char *path, int64_t steps, void *decoder);
-/* Says so if a checkpoint was put beside its place. */
+/* Says where the checkpoint is if it was put beside its place. */
 void cli_checkpoint_place_tell(const char *option, const char *path,
                                const struct mw_checkpoint_place *place);
 /* A folder that does not exist yet, for a checkpoint that cannot be written to `path`: in the

@@ -11,7 +11,7 @@
 #include "exec/trainer/checkpoint.h"
 #include "report/json_parts.h"
 
-/* A setting goes by its option. */
+/* A setting of the plan has the name of its option. */
 static bool
 is_of_model(int which)
 {
@@ -142,7 +142,7 @@ take_digits(const struct cli_training *training, uint64_t now[CLI_DIGITS])
     now[CLI_DIGITS_TILES] = (uint64_t)s->tiles;
 }
 
-/* Options that a constant rate does not use are no change. */
+/* The options of a cosine do not matter while the rate is constant. */
 static bool
 matters(const struct cli_training *training, int which)
 {
@@ -171,7 +171,7 @@ cli_run_course_fields(const struct cli_training *training, struct mw_commit_fiel
     return count;
 }
 
-/* --- in words -------------------------------------------------------------------------------- */
+/* --- as phrases ------------------------------------------------------------------------------- */
 
 static char *
 phrase_of(const struct cli_run_field *row, uint64_t value)
@@ -245,11 +245,11 @@ read_record(const struct cli_training *training, struct cli_run_course *then)
     mw_commit_record_clear(&found.record);
 }
 
-/* What is fixed in a run and differs: in words, and its options as they are given and as they were
- * ("--batch 2 no --dpu-start"). */
+/* Fixed settings that differ: in words, and as options with their present and with their recorded
+ * values ("--batch 2 no --dpu-start"). */
 struct fixed_differences {
     GString *all, *now, *then;
-    bool model; /* it is another */
+    bool model; /* the model differs */
 };
 
 static bool
@@ -312,7 +312,7 @@ check_fixed(const struct cli_training *training, GError **error)
     return good;
 }
 
-/* Of what the first rank's record says, by all ranks alike. */
+/* Checks the first rank's record on all ranks. */
 static bool
 check_taken(const struct cli_training *training, GError **error)
 {
@@ -330,8 +330,7 @@ check_taken(const struct cli_training *training, GError **error)
     return good;
 }
 
-/* The scale of the loss goes with the type that is computed in, which a new run may have another
- * of. */
+/* The loss scale belongs to the data type, and a new run may have another type. */
 static bool
 has_other_type(const struct cli_training *training)
 {
@@ -342,10 +341,10 @@ has_other_type(const struct cli_training *training)
            training->then->fixed[CLI_FIXED_TYPE] != now[CLI_FIXED_TYPE];
 }
 
-/* What is not given stays as it was; the end of a cosine is a tenth of a rate that is given, where
- * it was. */
+/* Sets the options that were not given to the recorded values.  A cosine that ended at a tenth of
+ * the recorded rate ends at a tenth of a new rate too. */
 static void
-settle(struct cli_training *training)
+keep_recorded_options(struct cli_training *training)
 {
     struct cli_run_course *then = training->then;
     const double lr = cli_run_field_real(then->course[CLI_COURSE_LR]);
@@ -372,11 +371,11 @@ cli_run_course_resume(struct cli_training *training, GError **error)
         return true;
     if (!check_taken(training, error))
         return false;
-    settle(training);
+    keep_recorded_options(training);
     return check_fixed(training, error) && mw_lr_schedule_check(&training->options.schedule, error);
 }
 
-/* Positions may be stretched, which is how a model learns to read longer texts. */
+/* Positions may be stretched: that is how a model learns to read longer texts. */
 static bool
 is_of_positions(int which)
 {
@@ -414,11 +413,11 @@ cli_run_course_from(struct cli_training *training, GError **error)
 
     then->of_checkpoint = true;
     take_record(then, mw_checkpoint_record(training->checkpoint));
-    settle(training);
+    keep_recorded_options(training);
     return check_model(training, error) && mw_lr_schedule_check(&training->options.schedule, error);
 }
 
-/* --- of a run that has ended ----------------------------------------------------------------- */
+/* --- the record of a run that has ended ------------------------------------------------------- */
 
 static bool
 refuse_model(const char *path, int which, uint64_t was, uint64_t is, GError **error)
@@ -427,8 +426,7 @@ refuse_model(const char *path, int which, uint64_t was, uint64_t is, GError **er
     g_autofree char *described = cli_run_field_text(&cli_run_fixed[which], is);
 
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
-                "%s: %s was %s, the run's description says %s: it was changed, and nothing is made "
-                "of it",
+                "%s: %s was %s, the run's description says %s: it was changed, and is not used",
                 path, cli_run_fixed[which].what, recorded, described);
     return false;
 }
@@ -474,7 +472,7 @@ cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, cons
 
 /* --- what changes ---------------------------------------------------------------------------- */
 
-/* As many tokens may be others: the description has the file's name. */
+/* Another file may have as many tokens: the description names the file. */
 static void
 add_data(const struct cli_training *training, GString *changes)
 {
@@ -498,7 +496,7 @@ add_data(const struct cli_training *training, GString *changes)
         json_node_unref(root);
 }
 
-/* Says that sums are now added in another order; false if they are not. */
+/* Says if sums are now added in another order; false if they are not. */
 static bool
 tell_digits(const struct cli_training *training)
 {
@@ -518,7 +516,7 @@ tell_digits(const struct cli_training *training)
         cli_run_course_add_again(is, cli_run_digits[i].what, after);
     }
     if (was->len && steps)
-        cli_say("this run was computed with %s until step %" G_GINT64_FORMAT "; it goes on with "
+        cli_say("this run was computed with %s until step %" G_GINT64_FORMAT "; it continues with "
                 "%s: its losses will differ in their last digits",
                 was->str, steps, is->str);
     return was->len > 0;
@@ -550,8 +548,8 @@ cli_run_course_tell(struct cli_training *training)
         clear_differences(&fixed);
     }
     if (changes->len && then->of_checkpoint)
-        cli_say("--from %s: the run goes on otherwise than this was trained: %s",
-                training->options.from, changes->str);
+        cli_say("--from %s: settings differ from those of its training: %s", training->options.from,
+                changes->str);
     else if (changes->len)
         cli_say("resuming with changed settings: %s", changes->str);
     return tell_digits(training) || changes->len > 0;

@@ -1,10 +1,10 @@
 /*
  * course.h - how a run is trained: each durable step records it, and a resume reads it.  Options of
- * the course that are not given stay as they were, changes are reported, and options that the state
- * or its place in the data depends on must be the same.
+ * the course that are not given keep their recorded values, and changes are reported.  Options that
+ * the state or its place in the data depends on must be the same.
  *
- * Numbers stand in the record, which has a checksum, and not in the description beside it: so they
- * are those of the step itself.
+ * The numbers stand in the record, not in the description beside it: the record has a checksum, and
+ * its numbers are those of the step itself.
  */
 #ifndef MW_CLI_RUN_COURSE_H
 #define MW_CLI_RUN_COURSE_H
@@ -17,35 +17,35 @@
 /* Sets the fields of a record, and returns their number.  Data must be open. */
 int cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields);
 
-/* Appends phrases, char *, to the list: what is fixed in a run ("--batch 2"), also before data is
- * open; its course; and all settings of its plan. */
+/* Appends phrases (char *) to the list: what cannot change in a run ("--batch 2"), known before
+ * data is open; the course; all settings of the plan. */
 void cli_run_course_list_fixed(const struct cli_training *training, GPtrArray *phrases);
 void cli_run_course_list(const struct cli_training *training, GPtrArray *phrases);
 void cli_run_course_list_settings(const struct cli_training *training, GPtrArray *phrases);
 
-/* Of all that a resume has to have alike. */
+/* Fingerprint of all settings that a resume must not change. */
 uint64_t cli_run_course_fingerprint(const struct cli_training *training);
 
-/* Checks that all fields of the record at `path`, which may be any run's, are within their ranges;
- * returns where the data goes on, which the record must say. */
+/* Checks that all fields of the record at `path`, which may be any run's, are within their ranges.
+ * Returns the position in the data, which the record must have. */
 bool cli_run_course_check(const char *path, const struct mw_commit_record *record,
                           uint64_t *sequences, GError **error);
-/* Whether the record at `path`, of a run that has ended, was made with the model and fingerprint of
- * its description.  False with *error. */
+/* Checks that the record at `path`, of a run that has ended, has the model and fingerprint of the
+ * run's description.  False with *error. */
 bool cli_run_course_fits(const struct mw_decoder *decoder, uint64_t fingerprint, const char *path,
                          const struct mw_commit_record *record, GError **error);
 
-/* All ranks call it before data is opened: completes training->options from the first rank's
- * record. False with *error, one line with the options, what they are and were, and what can be
- * done.  It does not report a record that cannot be read. */
+/* Completes training->options from the first rank's record.  All ranks call it before data is
+ * opened.  False with *error, one line with the options, their present and recorded values, and
+ * what can be done.  It does not report a record that cannot be read. */
 bool cli_run_course_resume(struct cli_training *training, GError **error);
 /* The same for the checkpoint that a new run starts from, which is open and checked: options that
- * are not given stay as it was trained. */
+ * are not given keep the checkpoint's values. */
 bool cli_run_course_from(struct cli_training *training, GError **error);
-/* Once data is open: whether the course changes with the resume, or after the checkpoint; a line
+/* Once data is open: whether the course changes with the resume or after the checkpoint; a line
  * says so. */
 bool cli_run_course_tell(struct cli_training *training);
-/* Adds to an error of a resume which settings would place the state differently. */
+/* Adds to the error of a resume which settings would place the state differently. */
 void cli_run_course_explain(const struct cli_training *training, GError *error);
 
 #endif

@@ -1,4 +1,5 @@
-/* Settings that place state, in words: which a resume has otherwise than its run. */
+/* The settings that decide where state lies, in words: those that differ between a resume and its
+ * run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ settings_now(const struct cli_training *training)
     return node;
 }
 
-/* "--optimizer-device" of "optimizer_device"; NULL: it follows from others. */
+/* "--optimizer-device" for "optimizer_device"; NULL: no option sets it alone. */
 static char *
 option_of(const char *key)
 {
@@ -60,7 +61,7 @@ option_of(const char *key)
     return g_strdelimit(g_strconcat("--", key, NULL), "_", '-');
 }
 
-/* As it is typed. */
+/* The value as it is typed. */
 static char *
 value_of(JsonNode *node)
 {

@@ -8,18 +8,18 @@ G_STATIC_ASSERT(CLI_RUN_DATA_WISH == MW_TRAINER_WISHES);
 
 struct cli_run_data {
     const struct cli_training *training;
-    int64_t ahead;         /* steps that are read before they begin */
-    int64_t last;          /* step that is read */
-    int64_t micro_batches; /* of a step, */
-    int64_t count;         /* of so many tokens */
+    int64_t ahead;         /* steps whose data is read before they begin */
+    int64_t last;          /* the last step whose data is read */
+    int64_t micro_batches; /* micro-batches per step */
+    int64_t count;         /* tokens per micro-batch */
     int32_t *tokens;       /* [1 + ahead][micro_batches][2][count]: ids, then targets */
-    int64_t *next;         /* [micro_batches] the first step that is not read */
+    int64_t *next;         /* [micro_batches] the first step that has not been read */
     GError *error;
     atomic_bool fails; /* the step after `last` cannot be read */
 };
 
-/* A wish is heard when a step ends; then that step is the last, or the one after it, which may have
- * begun by then (trainer.h). */
+/* The trainer asks for a wish when a step ends.  That step is then the last, or the one after it,
+ * which may have begun by then (trainer.h). */
 static int64_t
 steps_ahead(const struct cli_training *training)
 {
@@ -99,7 +99,7 @@ read_step(const struct cli_run_data *data, int64_t step, int64_t micro_batch, GE
     return mw_tokens_batch(training->tokens, &cursor, &place, ids, ids + data->count, error);
 }
 
-/* A later failure concerns a step that will not begin. */
+/* A failure concerns a later step, which then does not begin. */
 static bool
 read_ahead(struct cli_run_data *data, int64_t step, int64_t micro_batch, GError **error)
 {

@@ -59,15 +59,15 @@ cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **err
     if (drives->named)
         cli_run_drives_say_going_on(name, drives->named);
     if (drives->dropped)
-        cli_say("going on with run %s from step %" G_GINT64_FORMAT "; step %" G_GINT64_FORMAT
+        cli_say("continuing run %s from step %" G_GINT64_FORMAT "; step %" G_GINT64_FORMAT
                 " is dropped",
                 name, mw_trainer_next_step(drives->training->trainer), drives->dropped);
     const bool previous = drives->training->options.previous;
-    if (previous) /* what is dropped is durable no more; the first commit notes its step */
+    if (previous) /* the dropped step is no longer durable; the first commit notes its own */
         drives->entry.last_step = 0;
     else if (drives->first)
         cli_runs_tell_lost_step(cli_runs_noted_step(drives->entry.directories[0]),
-                                mw_trainer_next_step(drives->training->trainer), "going on from");
+                                mw_trainer_next_step(drives->training->trainer), "continuing from");
     return cli_run_drives_describe_again(drives, changed || previous, error);
 }
 
@@ -103,9 +103,9 @@ char *
 cli_run_drives_kept_text(const struct cli_run_drives *drives)
 {
     const char *name = drives->entry.name;
-    g_autofree char *way = drives->training->diverged /* what to go on from has been said */
+    g_autofree char *way = drives->training->diverged /* what to continue from has been said */
                                ? g_strdup("")
-                               : g_strdup_printf("--resume %s goes on with it, ", name);
+                               : g_strdup_printf("--resume %s continues it, ", name);
 
     return g_strdup_printf("kept as run %s: %s`memwall rm %s` deletes it", name, way, name);
 }
@@ -123,7 +123,7 @@ cli_run_drives_anew(struct cli_run_drives *drives)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* Folders that a lock was in until now. */
+/* Removes folders that held a lock until now. */
 static void
 remove_empty(const struct cli_run_entry *entry)
 {
@@ -143,7 +143,7 @@ say_kept(const struct cli_run_drives *drives, bool finished)
     const char *directory = drives->training->options.nvme[0]; /* as it was typed */
     bool own = cli_run_drives_are_own(drives);
     if (!own && finished)
-        cli_say("durable in %s: --resume %s goes on with it; `memwall rm %s` deletes it", directory,
+        cli_say("durable in %s: --resume %s continues it; `memwall rm %s` deletes it", directory,
                 directory, directory);
     if (!own)
         return;
@@ -164,7 +164,7 @@ cli_run_drives_close(struct cli_run_drives *drives, bool together)
         cli_run_drives_describe_end(drives);
         say_kept(drives, together);
     } else if (drives->entry.made && !drives->described && drives->fresh && drives->leader &&
-               (together || drives->alone)) /* no rank has made anything */
+               (together || drives->alone)) /* no rank has created anything */
         drives->forgotten = cli_runs_remove(&drives->entry, true, NULL);
     mw_run_lock_release(drives->listed);
     g_ptr_array_unref(drives->locks);

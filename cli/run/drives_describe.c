@@ -1,4 +1,5 @@
-/* Writes the description of a run beside its files and into the list, so that it can be found. */
+/* Writes the description of a run beside its files and into the list of runs, so that it can be
+ * found. */
 #include <glib/gstdio.h>
 
 #include "base/error.h"
@@ -9,7 +10,7 @@
 #include "cli/runs/aside.h"
 #include "report/json_parts.h"
 
-/* --- what it says ----------------------------------------------------------------------------- */
+/* --- what a description says ------------------------------------------------------------------ */
 
 char *
 cli_run_drives_now(void)
@@ -43,7 +44,7 @@ replace_text(char **text, char *by)
 }
 
 static void
-fill_in(struct cli_run_drives *drives)
+set_entry(struct cli_run_drives *drives)
 {
     const struct cli_training *training = drives->training;
     const struct mw_result *r = training->answer->result;
@@ -65,7 +66,7 @@ fill_in(struct cli_run_drives *drives)
     g_strfreev(relative);
 }
 
-/* What a resume goes on to write. */
+/* Files that a resume continues to write. */
 static const struct {
     const char *key;
     size_t offset;
@@ -80,7 +81,7 @@ output_of(const struct cli_run_options *options, size_t i)
     return *(char *const *)((const char *)options + outputs[i].offset);
 }
 
-/* A name that JSON cannot hold must be given again by a resume. */
+/* Leaves out a name that JSON cannot hold: a resume needs it again. */
 static void
 write_path(struct mw_json_writer *json, const char *key, const char *path)
 {
@@ -90,7 +91,7 @@ write_path(struct mw_json_writer *json, const char *key, const char *path)
         mw_json_string(json, key, absolute);
 }
 
-/* Of the plan and of what a resume has to be given again. */
+/* Settings of the plan, and options that a resume would otherwise need again. */
 static void
 write_settings(struct mw_json_writer *json, const void *data)
 {
@@ -131,7 +132,8 @@ write_all(struct cli_run_drives *drives, GError **error)
     return true;
 }
 
-/* Of another run, or of the one before in all these directories. */
+/* Whether a listed run is another than this one, or than the one that these directories held
+ * before. */
 static bool
 is_anothers(const struct cli_run_drives *drives, const struct cli_run_entry *listed)
 {
@@ -142,8 +144,8 @@ is_anothers(const struct cli_run_drives *drives, const struct cli_run_entry *lis
     return another && !successor;
 }
 
-/* Names are of a machine and a user: where a run was carried from another, its name may be taken
- * here, by a run whose state may lie in the list's folder itself. */
+/* Names belong to a machine and a user.  Where a run was moved here from another machine, a run of
+ * this one may have its name, and even its state in the list's folder. */
 static bool
 is_name_free(const struct cli_run_drives *drives, const char *folder, GError **error)
 {
@@ -158,7 +160,7 @@ is_name_free(const struct cli_run_drives *drives, const char *folder, GError **e
     }
     return !held || mw_refuse(error,
                               "%s is the name of another run there: --resume %s "
-                              "goes on with this one",
+                              "continues this one",
                               drives->entry.name, drives->entry.directories[0]);
 }
 
@@ -178,10 +180,10 @@ write_listed(struct cli_run_drives *drives)
         why || !is_name_free(drives, folder, &why) ||
         !cli_run_entry_write(folder, &drives->entry, write_settings, drives->training, &why);
     if (drives->unlisted)
-        cli_say("`memwall list runs` will not have this run: %s", why->message);
+        cli_say("`memwall list runs` will not show this run: %s", why->message);
 }
 
-/* A run in directories that the user named gets its name here. */
+/* Gives the run a name if the user chose its directories. */
 static void
 name_it(struct cli_run_drives *drives)
 {
@@ -205,15 +207,15 @@ cli_run_drives_describe(struct cli_run_drives *drives, GError **error)
     for (char **each = drives->entry.directories; drives->fresh && *each; each++)
         cli_runs_unlist(&drives->entry, *each, *each);
     name_it(drives);
-    fill_in(drives);
+    set_entry(drives);
     if (!write_all(drives, error))
         return false;
     write_listed(drives);
-    mw_run_lock_release(g_steal_pointer(&drives->listed)); /* the description keeps the name now */
+    mw_run_lock_release(g_steal_pointer(&drives->listed)); /* the description has it now */
     return true;
 }
 
-/* --- of runs that were before ----------------------------------------------------------------- */
+/* --- runs that have a description already ----------------------------------------------------- */
 
 char *
 cli_run_drives_made_name(const struct cli_run_drives *drives)
@@ -263,7 +265,7 @@ has_other_outputs(const struct cli_run_drives *drives)
     return other;
 }
 
-/* What is there still holds, and a full drive does not keep it from going on. */
+/* An outdated description does no harm, so a full drive does not end the run. */
 bool
 cli_run_drives_describe_again(struct cli_run_drives *drives, bool changed, GError **error)
 {
@@ -271,16 +273,16 @@ cli_run_drives_describe_again(struct cli_run_drives *drives, bool changed, GErro
 
     if (!drives->leader || !drives->entry.name || !is_described(drives))
         return cli_run_drives_describe(drives, error);
-    fill_in(drives);
+    set_entry(drives);
     drives->described = true;
     if ((changed || has_other_outputs(drives)) && !write_all(drives, &why))
         cli_say("the run's description stays as it was: %s", why->message);
     return true;
 }
 
-/* --- how far it came -------------------------------------------------------------------------- */
+/* --- the last durable step -------------------------------------------------------------------- */
 
-/* False: nothing is known of it. */
+/* False: this is not known. */
 static bool
 look_at_steps(struct cli_run_drives *drives, bool *durable)
 {
@@ -294,7 +296,7 @@ look_at_steps(struct cli_run_drives *drives, bool *durable)
     return good;
 }
 
-/* Another run's directories may have come to these names since: moved, linked or mounted. */
+/* The directories may be another run's since: moved, linked or mounted. */
 static bool
 are_in_place(const struct cli_run_drives *drives)
 {

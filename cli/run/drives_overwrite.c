@@ -1,8 +1,8 @@
 /*
  * --overwrite: the old run in the directories is set aside once all checks have passed that need no
- * room on its drives.  It is deleted when the new run has a first step to keep instead, which must
- * be durable, if the run makes steps durable, and not skipped.  A run that ends before puts it
- * back.
+ * room on its drives.  It is deleted when the new run has a first step to keep instead.  That step
+ * must not have been skipped, and must be durable if the run makes steps durable.  A run that ends
+ * earlier puts the old one back.
  */
 #include <sys/statvfs.h>
 
@@ -17,7 +17,7 @@
 
 /* --- room ------------------------------------------------------------------------------------ */
 
-/* A lower bound: other directories may be on the same drive. */
+/* A lower bound: several directories may be on one drive. */
 static int64_t
 needed_bytes(const struct cli_run_drives *drives)
 {
@@ -28,7 +28,7 @@ needed_bytes(const struct cli_run_drives *drives)
            mw_ranks_node_count(training->ranks);
 }
 
-/* INT64_MAX: not known, because the file system does not say. */
+/* INT64_MAX: unknown, because the file system does not say. */
 static int64_t
 free_bytes(const char *directory)
 {
@@ -39,7 +39,7 @@ free_bytes(const char *directory)
     return (int64_t)MIN((double)system.f_bavail * (double)system.f_frsize, 0x1p62);
 }
 
-/* With what is about to go. */
+/* Counts the old run's bytes as free. */
 static bool
 has_room(const struct cli_run_drives *drives, const char *directory, GError **error)
 {
@@ -60,8 +60,9 @@ has_room(const struct cli_run_drives *drives, const char *directory, GError **er
     return false;
 }
 
-/* Ranks that come here have checked all that they could refuse: where all do, none has.  Behind
- * this what is there moves, so whoever was told to end until now ends with it as it was. */
+/* A rank that gets here has checked all that it could refuse, so if all ranks get here none will
+ * refuse.  After this the old run's files move; a signal that arrived before ends the run with them
+ * as they were. */
 static bool
 all_are_ready(const struct cli_run_drives *drives, GError **error)
 {
@@ -73,11 +74,12 @@ all_are_ready(const struct cli_run_drives *drives, GError **error)
     if (!mw_ranks_worst(training->ranks, 0, cli_run_stop_wish(), &training->unstarted, NULL, error))
         return false;
     if (training->unstarted)
-        g_set_error_literal(error, MW_ERROR, MW_ERROR_IO, "told to end: nothing is deleted");
+        g_set_error_literal(error, MW_ERROR, MW_ERROR_IO,
+                            "stopped by a signal: nothing is deleted");
     return !training->unstarted;
 }
 
-/* --- aside ----------------------------------------------------------------------------------- */
+/* --- setting aside ---------------------------------------------------------------------------- */
 
 static bool
 set_aside(struct cli_run_drives *drives, GError **error)
@@ -124,7 +126,8 @@ cli_run_drives_overwrite(struct cli_run_drives *drives, GError **error)
     return true;
 }
 
-/* By what is there: where a drive has no room for both, any rank deletes the old one. */
+/* Looks at the directories: where a drive has no room for both runs, any rank deletes the old
+ * one. */
 bool
 cli_run_drives_spare(const struct cli_run_drives *drives)
 {
@@ -137,10 +140,10 @@ cli_run_drives_spare(const struct cli_run_drives *drives)
     return any;
 }
 
-/* --- out, or back ---------------------------------------------------------------------------- */
+/* --- deleting, or putting back ---------------------------------------------------------------- */
 
-/* That the new run has begun its first directory says for all: where one is left, so are those
- * behind it, and the next step tries again. */
+/* Deletes in the order of the directories, because the first one says for all that the new run has
+ * begun.  If it stops at one, the next step tries again from there. */
 static void
 discard(struct cli_run_drives *drives)
 {
@@ -172,7 +175,7 @@ cli_run_drives_delete_set_aside(struct cli_run_drives *drives)
     return true;
 }
 
-/* A kill behind a step that is not durable, or that has changed nothing, leaves nothing of it. */
+/* Until a step is durable and has changed something, a kill would leave nothing of the new run. */
 void
 cli_run_drives_begun(struct cli_run_drives *drives, bool committed, bool skipped)
 {
@@ -189,8 +192,8 @@ cli_run_drives_ended(struct cli_run_drives *drives, bool kept)
         discard(drives);
 }
 
-/* What the new one has left in directories that held nothing goes with it; before it has a name it
- * has left nothing, and what is there is the old run's. */
+/* What the new run left in directories that were empty is deleted too.  Before it has a name it has
+ * left nothing, and the files there are the old run's. */
 bool
 cli_run_drives_put_back(struct cli_run_drives *drives)
 {
@@ -202,7 +205,8 @@ cli_run_drives_put_back(struct cli_run_drives *drives)
         if (!mw_run_aside_look(*each) && cli_runs_has(&drives->entry, *each))
             mw_run_files_remove(*each, true, NULL);
     if (!cli_runs_end_replacing_all(drives->entry.directories, true, &why))
-        cli_say("what --overwrite had set aside is put back by the next look at it: %s",
+        cli_say("what --overwrite had set aside will be put back by the next command that uses the "
+                "directory: %s",
                 why->message);
     drives->aside = false;
     return true;

@@ -1,10 +1,10 @@
 /*
  * What other runs have left in the directories of a run.
  *
- * A directory is free where nothing that is durable would go: no record in it holds a step; no
- * description in it is of a run whose record, there or in its first directory, holds one or is
- * gone; and no file has a run's name that none has left.  --overwrite frees it, where it is given
- * all directories that have state of the run.
+ * A directory is free if the new run would destroy nothing that is durable: no record in it holds a
+ * step; no description in it is of a run whose record, there or in its first directory, holds one
+ * or is missing; and no file has the name of a run's file without being one.  --overwrite frees it
+ * if it is given all directories that have state of the run.
  */
 #include "base/error.h"
 #include "cli/run/drives_internal.h"
@@ -27,8 +27,9 @@ refuse_run(const char *directory, const struct mw_run_files *files, GError **err
                          "is damaged, --overwrite deletes it, --nvme DIR names another directory",
                          directory, files->record, directory);
     return mw_refuse(error,
-                     "%s: holds a run of %" G_GINT64_FORMAT " step%s (%s): --resume goes on with "
-                     "it, --overwrite deletes it, --nvme DIR names another directory",
+                     "%s: holds a run of %" G_GINT64_FORMAT
+                     " step%s (%s): --resume continues it, --overwrite deletes it, --nvme DIR "
+                     "names another directory",
                      directory, files->step + 1, files->step ? "s" : "", files->record);
 }
 
@@ -39,7 +40,7 @@ refuse_lost(const struct cli_run_entry *entry, const char *directory, const char
     g_autofree char *what = cli_runs_lost_text(entry, first);
 
     return mw_refuse(error,
-                     "%s: %s: put it back to go on with --resume; --overwrite deletes what is "
+                     "%s: %s: put it back to continue with --resume; --overwrite deletes what is "
                      "left, --nvme DIR names another directory",
                      directory, what);
 }
@@ -60,7 +61,7 @@ refuse_held(const struct cli_run_entry *entry, const char *directory,
                          directory, entry->name, first, first, first);
     return mw_refuse(error,
                      "%s: has state of run %s, whose record in %s holds %" G_GINT64_FORMAT
-                     " step%s: --resume=%s goes on with it, `memwall rm %s` deletes it, --nvme DIR "
+                     " step%s: --resume=%s continues it, `memwall rm %s` deletes it, --nvme DIR "
                      "names another directory",
                      directory, entry->name, first, files->step + 1, files->step ? "s" : "", first,
                      first);
@@ -77,7 +78,7 @@ refuse_away(const struct cli_run_entry *entry, const char *directory, GError **e
     return false;
 }
 
-/* What has no record any more. */
+/* State of a run whose record is gone. */
 static bool
 refuse_left(const struct cli_run_entry *entry, const char *directory, GError **error)
 {
@@ -87,8 +88,8 @@ refuse_left(const struct cli_run_entry *entry, const char *directory, GError **e
                      directory, entry->name, entry->directories[0]);
 }
 
-/* Of a run whose record is not here.  --overwrite deletes a run that it is given all of, or what is
- * left of one. */
+/* For a run whose record is elsewhere.  --overwrite deletes a run if it is given all its
+ * directories, or what is left of it. */
 static bool
 is_free_elsewhere(const struct cli_run_drives *drives, const char *directory, bool has_data,
                   const struct cli_run_entry *entry, GError **error)
@@ -111,7 +112,7 @@ is_free_elsewhere(const struct cli_run_drives *drives, const char *directory, bo
     return good;
 }
 
-/* Then nobody can say to which run the state beside it belongs. */
+/* Without its description nobody can say to which run the state belongs. */
 static bool
 refuse_unread(const char *directory, const GError *why, GError **error)
 {
@@ -121,17 +122,17 @@ refuse_unread(const char *directory, const GError *why, GError **error)
                      directory, why->message);
 }
 
-/* Behind an `rm` that was killed. */
+/* After an `rm` that was killed. */
 static bool
 refuse_deleting(const struct cli_run_entry *entry, const char *directory, GError **error)
 {
     return mw_refuse(error,
-                     "%s: has what is left of run %s, which is being deleted: `memwall rm %s` ends "
-                     "that, --nvme DIR names another directory",
+                     "%s: has what is left of run %s, which is being deleted: `memwall rm %s` "
+                     "finishes that, --nvme DIR names another directory",
                      directory, entry->name, entry->name);
 }
 
-/* What a directory's description is of; a copy is of nothing here. */
+/* Judges the run that a directory's description names; a copy of a directory counts as free. */
 static bool
 is_free_of_described(const struct cli_run_drives *drives, const char *directory,
                      const struct mw_run_files *files, GError **error)
@@ -158,8 +159,8 @@ is_free_of_described(const struct cli_run_drives *drives, const char *directory,
     return good;
 }
 
-/* What stayed of a run in directories that --overwrite is not given would be of no use, and carry
- * the name of a run that is gone. */
+/* --overwrite must be given all directories of a run: what stayed in the others would be useless,
+ * and named after a run that is gone. */
 static bool
 is_given_whole(const struct cli_run_drives *drives, const char *directory, GError **error)
 {
@@ -181,8 +182,8 @@ is_given_whole(const struct cli_run_drives *drives, const char *directory, GErro
 
 /* --- free ------------------------------------------------------------------------------------- */
 
-/* Files that no run of this user has left.  What could be written over is in the way of a run that
- * has the name; the rest hides whether there is a run, where no record says it. */
+/* Refuses files that no run of this user wrote.  They could be overwritten if this run uses the
+ * same name; or they hide, where no record says it, whether there is a run. */
 static bool
 is_free_of_strangers(const struct cli_run_drives *drives, const char *directory,
                      const struct mw_run_files *files, GError **error)
@@ -229,9 +230,9 @@ cli_run_drives_are_free(const struct cli_run_drives *drives, GError **error)
     return true;
 }
 
-/* --- a run to go on with ---------------------------------------------------------------------- */
+/* --- a run to resume -------------------------------------------------------------------------- */
 
-/* "--overwrite", in words for where it is not given with --resume. */
+/* How to start anew, for a resume without --overwrite. */
 static char *
 anew_text(const struct cli_run_drives *drives)
 {
@@ -240,7 +241,7 @@ anew_text(const struct cli_run_drives *drives)
     return g_strdup("with --overwrite instead of --resume a run starts anew");
 }
 
-/* Of the first directory, in which no record holds anything. */
+/* Refuses a first directory whose records hold nothing. */
 static bool
 refuse_nothing(const struct cli_run_drives *drives, const struct mw_run_files *files,
                GError **error)
@@ -258,8 +259,8 @@ refuse_nothing(const struct cli_run_drives *drives, const struct mw_run_files *f
                   first, entry.name, entry.directories[0], entry.directories[0]);
     else if (described && cli_runs_is_lost(&entry, files)) {
         lost = cli_runs_lost_text(&entry, first);
-        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: put it back to go on; %s", first, lost,
-                    anew);
+        g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s: put it back to continue; %s", first,
+                    lost, anew);
     } else if (described || files->has_record)
         mw_refuse(error,
                   "%s: the run there ended before its first step was durable: there is nothing "
@@ -274,14 +275,14 @@ refuse_nothing(const struct cli_run_drives *drives, const struct mw_run_files *f
     return false;
 }
 
-/* What is not known for a record, as a link, is told by whoever opens it. */
+/* A record that cannot be examined (a link, for example) is reported by the code that opens it. */
 bool
 cli_run_drives_hold_run(const struct cli_run_drives *drives, GError **error)
 {
     struct mw_run_files files;
 
     if (!cli_training_is_durable(drives->training))
-        return true; /* it is refused for that */
+        return true; /* opening it reports why */
     bool good = mw_run_files_look(drives->entry.directories[0], &files, error);
     if (good && !files.record && !files.stranger)
         good = refuse_nothing(drives, &files, error);

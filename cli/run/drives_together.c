@@ -1,16 +1,16 @@
 /*
  * Checks that the directories which a resume is given are those of one run.
  *
- * To resume with a copy of one directory beside the run's own others would make the original
- * worthless, and so would a mix of two runs: if they were trained alike their bits agree, and no
- * checksum shows it.  A copy is recognised by its original, which is there and has the run's state;
- * a run that was carried elsewhere left nothing in the old places.  The content of a directory
+ * To resume with a copy of one directory beside the run's other originals would make the original
+ * of that copy worthless.  So would a mix of two runs: if they were trained alike their bits agree,
+ * and no checksum shows it.  A copy is recognised by its original, which is still there with the
+ * run's state; a run that was moved left nothing in the old places.  The content of a directory
  * without a description is compared with the record.
  */
 #include "base/error.h"
 #include "cli/run/drives_internal.h"
 
-/* "--nvme A --nvme B", of those that `without` does not name, which may be NULL. */
+/* "--nvme A --nvme B", without the directories of `without`, which may be NULL. */
 static char *
 options_text(char **directories, const struct cli_run_entry *without)
 {
@@ -22,7 +22,7 @@ options_text(char **directories, const struct cli_run_entry *without)
     return g_string_free(text, FALSE);
 }
 
-/* Where the first description was found; NULL: there is none. */
+/* Path of the first description found; NULL: there is none. */
 static const char *
 read_first(char **given, struct cli_run_entry *run)
 {
@@ -82,11 +82,12 @@ refuse_copy(const struct cli_run_entry *run, const char *copy, const char *origi
 {
     g_autofree char *all = options_text(run->directories, NULL);
 
-    return mw_refuse(error,
-                     "%s: is a copy of %s, which has its state of run %s still, and %s is no copy: "
-                     "to go on with both would ruin that run: give %s, or copies of all, or, for "
-                     "the copy to take its place, move %s away",
-                     copy, original, run->name, own, all, original);
+    return mw_refuse(
+        error,
+        "%s: is a copy of %s, which still has its state of run %s, and %s is not a copy: "
+        "to continue with both would ruin that run: give %s, or copies of all; or move %s away, "
+        "for the copy to take its place",
+        copy, original, run->name, own, all, original);
 }
 
 static bool

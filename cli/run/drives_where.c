@@ -43,8 +43,7 @@ lock(struct cli_run_drives *drives, GError **error)
     const char *repeated = cli_runs_repeated(drives->entry.directories);
 
     if (repeated)
-        return mw_refuse(error, "%s: is given twice: give a directory of each drive once",
-                         repeated);
+        return mw_refuse(error, "%s: is given twice: give one directory per drive", repeated);
     for (char **directory = drives->entry.directories; *directory; directory++) {
         struct mw_run_lock *taken = take_lock(drives, *directory, error);
         if (!taken) {
@@ -103,7 +102,7 @@ take_over(struct cli_run_drives *drives, struct cli_run *run, GError **error)
 void
 cli_run_drives_say_going_on(const char *name, int64_t steps)
 {
-    cli_say("going on with run %s: %" G_GINT64_FORMAT " step%s durable", name, steps,
+    cli_say("continuing run %s: %" G_GINT64_FORMAT " step%s durable", name, steps,
             steps == 1 ? " is" : "s are");
 }
 
@@ -121,7 +120,7 @@ find_resumed(struct cli_run_drives *drives, GError **error)
     if (note)
         cli_say("%s", note);
     if (run->state == CLI_RUN_DELETING) {
-        mw_refuse(error, "run %s is being deleted: `memwall rm %s` ends it", run->entry.name,
+        mw_refuse(error, "run %s is being deleted: `memwall rm %s` finishes that", run->entry.name,
                   run->entry.name);
         cli_run_free(run);
         return false;
@@ -149,8 +148,8 @@ find_resumed(struct cli_run_drives *drives, GError **error)
     return take_over(drives, run, error);
 }
 
-/* What the user names stays as it is; a run that is gone on with there keeps its name, unless its
- * description was copied from one that is still there. */
+/* Keeps the directories that the user names.  A run that is resumed there keeps its name, unless
+ * its description was copied from one that still exists. */
 static bool
 take_named(struct cli_run_drives *drives, GError **error)
 {
@@ -183,7 +182,8 @@ find_first(struct cli_run_drives *drives, GError **error)
 
 /* --- the same for all ranks ------------------------------------------------------------------ */
 
-/* Whether the directories that were made for a run are in the list, not in folders of drives. */
+/* Whether the directories that were made for a run are in the list's folder rather than in folders
+ * on drives. */
 static bool
 are_in_list(const struct cli_run_entry *entry)
 {
@@ -193,8 +193,8 @@ are_in_list(const struct cli_run_entry *entry)
     return cli_runs_same_directory(base, parent);
 }
 
-/* Words, each with its zero: the name (may be empty), "1" where it was made, or "2" in folders of
- * drives, when it was created, the directories. */
+/* Words, each with its terminating zero: the name (may be empty); "1" if the directories were made
+ * for it, "2" if they are in folders on drives; the time of creation; the directories. */
 static GString *
 as_text(const struct cli_run_entry *entry)
 {
@@ -208,7 +208,7 @@ as_text(const struct cli_run_entry *entry)
     return text;
 }
 
-/* *listed: as are_in_list has it. */
+/* *listed: the value of are_in_list. */
 static void
 from_text(struct cli_run_entry *entry, bool *listed, const GString *text)
 {
@@ -228,7 +228,8 @@ from_text(struct cli_run_entry *entry, bool *listed, const GString *text)
         g_clear_pointer(&entry->name, g_free);
 }
 
-/* Each machine may have its own.  If one is missing, its drive may not be mounted. */
+/* Makes the directories on this machine, which may have its own.  If one is missing, its drive may
+ * not be mounted. */
 static bool
 make_here(const struct cli_run_entry *entry, bool listed, GError **error)
 {
@@ -268,7 +269,8 @@ share(struct cli_run_drives *drives, GError **error)
     return good && (drives->first || make_here(&drives->entry, listed, error));
 }
 
-/* The time of creation tells a run from the one that it replaces, which may have the same name. */
+/* The time of creation distinguishes a run from the one that it replaces, which may have the same
+ * name. */
 static char *
 first_time_of(const struct cli_run_drives *drives)
 {
@@ -293,7 +295,7 @@ cli_run_drives_find(struct cli_run_drives *drives, GError **error)
     if (drives->first &&
         (!find_first(drives, error) || (resume && !cli_run_drives_hold_run(drives, error))))
         return false;
-    if (drives->first && !drives->entry.created) /* descriptions on all machines say the same */
+    if (drives->first && !drives->entry.created) /* descriptions on all machines have one time */
         drives->entry.created = first_time_of(drives);
     return share(drives, error) &&
            (drives->first || !drives->leader || !drives->entry.directories ||

@@ -20,7 +20,7 @@
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-/* The folder of a config.json says more than its name. */
+/* The folder of a config.json says more than the file's name. */
 char *
 cli_run_entry_model_word(const char *model)
 {
@@ -40,7 +40,7 @@ cli_run_entry_model_word(const char *model)
     return g_strdup("model");
 }
 
-/* --- in -------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static char *
 read_own(const char *path, gsize *length, GError **error)
@@ -76,7 +76,7 @@ get_text(JsonObject *object, const char *key, const char *origin, char **out, GE
     return true;
 }
 
-/* NULL: it is no path, or none of a drive beside those before it. */
+/* NULL: it is not a path, or repeats one before it. */
 static const char *
 path_of(JsonNode *node, const GPtrArray *before)
 {
@@ -89,7 +89,8 @@ path_of(JsonNode *node, const GPtrArray *before)
     return path;
 }
 
-/* Each is looked at, with the description in it: no more of them than a run can have. */
+/* Limits the directories to as many as a run can have, because each is examined, with its
+ * description. */
 static bool
 get_directories(JsonObject *object, const char *origin, char ***out, GError **error)
 {
@@ -114,7 +115,8 @@ get_directories(JsonObject *object, const char *origin, char ***out, GError **er
     return true;
 }
 
-/* A valid name: a file name of plain characters that neither begins with a dot nor has a slash. */
+/* Whether a name is valid: a file name of plain characters that neither begins with a dot nor has a
+ * slash. */
 static bool
 is_name(const char *name)
 {
@@ -124,7 +126,8 @@ is_name(const char *name)
            strspn(name, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "._-") == length;
 }
 
-/* A directory that was made for a run, and is deleted with it, has its name. */
+/* Refuses a directory that claims to be made for the run, and would be deleted with it, without
+ * having the run's name. */
 static bool
 check_made(const struct cli_run_entry *entry, const char *origin, GError **error)
 {
@@ -210,7 +213,7 @@ cli_run_entry_clear(struct cli_run_entry *entry)
     *entry = (struct cli_run_entry){0};
 }
 
-/* --- out ------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 bool
 cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
@@ -248,7 +251,7 @@ cli_run_entry_write(const char *directory, const struct cli_run_entry *entry,
     return mw_file_commit(file, error);
 }
 
-/* --- on its way out -------------------------------------------------------------------------- */
+/* --- marking a run as being deleted ----------------------------------------------------------- */
 
 static bool
 write_text(const char *directory, const char *text)
@@ -262,7 +265,7 @@ write_text(const char *directory, const char *text)
     return mw_file_commit(file, NULL);
 }
 
-/* All else stays as it is, to the byte. */
+/* Changes no other byte. */
 char *
 cli_run_entry_mark_deleting(const char *directory)
 {

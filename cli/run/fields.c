@@ -7,10 +7,10 @@
 #include "model/model.h"
 #include "planner/settings/settings.h"
 
-#define BATCH_MAX 1e9    /* sequences of a step, as --global-batch takes them */
+#define BATCH_MAX 1e9    /* sequences per step, as --global-batch takes them */
 #define COUNT_MAX 0x1p53 /* beyond it a double cannot hold every whole number */
 
-/* At least as wide as the options and config.json: what those refuse is refused there. */
+/* Ranges at least as wide as those of options and config.json, which refuse the rest. */
 const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
     [CLI_FIXED_KIND] = {"decoder", "the model's family", CLI_FIELD_FAMILY, MW_DECODER_GPT2,
                         MW_DECODER_LLAMA},
@@ -51,7 +51,7 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
                                   CLI_FIELD_WHOLE, 1, MW_DECODER_POSITIONS_MAX},
 };
 
-/* Each has its option's name and range. */
+/* Each row takes the option's name and range. */
 const struct cli_run_field cli_run_courses[CLI_COURSES] = {
     [CLI_COURSE_LR] = {"lr", "--lr", CLI_FIELD_REAL, CLI_RANGE_LR},
     [CLI_COURSE_LR_MIN] = {"lr-min", "--lr-min", CLI_FIELD_REAL, CLI_RANGE_LR_MIN},
@@ -74,7 +74,7 @@ const struct cli_run_field cli_run_digits[CLI_DIGITS] = {
     [CLI_DIGITS_TILES] = {"tiles", "--tiles", CLI_FIELD_WHOLE, 1, BATCH_MAX},
 };
 
-/* Of the data. */
+/* Where the data is. */
 static const struct cli_run_field counts[] = {
     {CLI_RUN_SEQUENCES, "the sequences used", CLI_FIELD_WHOLE, 0, COUNT_MAX},
     {CLI_RUN_TOKENS, "the tokens of --data", CLI_FIELD_WHOLE, 0, COUNT_MAX},
@@ -119,7 +119,7 @@ is_real(enum cli_field_kind kind)
     return kind == CLI_FIELD_REAL || kind == CLI_FIELD_LOSS_SCALE;
 }
 
-/* Whatever it is. */
+/* Shows a value even if it is out of range. */
 static char *
 number_text(enum cli_field_kind kind, uint64_t bits)
 {

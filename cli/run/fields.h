@@ -1,8 +1,8 @@
 /*
  * fields.h - the fields of a record that say how a run is trained: their names and ranges.
  *
- * A checksum finds damage, not values that no run can have: every field is checked against its row
- * before it is used.
+ * A checksum finds damage, not values that no run can have.  So every field is checked against its
+ * row before it is used.
  */
 #ifndef MW_CLI_RUN_FIELDS_H
 #define MW_CLI_RUN_FIELDS_H
@@ -10,19 +10,38 @@
 #include "cli/run/options.h"
 #include "exec/commit/commit.h"
 
-#define CLI_RUN_SEQUENCES "sequences" /* how many of the data were used */
-#define CLI_RUN_TOKENS "tokens"       /* of the data */
+#define CLI_RUN_SEQUENCES "sequences" /* number of sequences used so far */
+#define CLI_RUN_TOKENS "tokens"       /* number of tokens in the data */
 
-/* What must be alike, in the order of the fingerprint. */
+/* What a resume must not change, in the order of the fingerprint. */
 enum cli_fixed {
-    CLI_FIXED_KIND, CLI_FIXED_ACTIVATION, CLI_FIXED_LAYERS, CLI_FIXED_HIDDEN, CLI_FIXED_HEADS,
-    CLI_FIXED_KV_HEADS, CLI_FIXED_HEAD_DIM, CLI_FIXED_FFN, CLI_FIXED_VOCAB, CLI_FIXED_TIED,
-    CLI_FIXED_NORM_EPSILON, CLI_FIXED_ROPE_THETA, CLI_FIXED_BATCH, CLI_FIXED_GRAD_ACCUM,
-    CLI_FIXED_SEQ, CLI_FIXED_DPU_START, CLI_FIXED_TYPE,
-    /* What older versions did not record, after the fingerprint. */
-    CLI_FIXED_POSITION_ROWS, CLI_FIXED_ATTENTION_BIAS, CLI_FIXED_PROJECTION_BIAS,
-    CLI_FIXED_MLP_BIAS, CLI_FIXED_ROPE_FACTOR, CLI_FIXED_ROPE_LOW, CLI_FIXED_ROPE_HIGH,
-    CLI_FIXED_ROPE_POSITIONS, CLI_FIXEDS
+    CLI_FIXED_KIND,
+    CLI_FIXED_ACTIVATION,
+    CLI_FIXED_LAYERS,
+    CLI_FIXED_HIDDEN,
+    CLI_FIXED_HEADS,
+    CLI_FIXED_KV_HEADS,
+    CLI_FIXED_HEAD_DIM,
+    CLI_FIXED_FFN,
+    CLI_FIXED_VOCAB,
+    CLI_FIXED_TIED,
+    CLI_FIXED_NORM_EPSILON,
+    CLI_FIXED_ROPE_THETA,
+    CLI_FIXED_BATCH,
+    CLI_FIXED_GRAD_ACCUM,
+    CLI_FIXED_SEQ,
+    CLI_FIXED_DPU_START,
+    CLI_FIXED_TYPE,
+    /* Not recorded by older versions; after the fingerprint. */
+    CLI_FIXED_POSITION_ROWS,
+    CLI_FIXED_ATTENTION_BIAS,
+    CLI_FIXED_PROJECTION_BIAS,
+    CLI_FIXED_MLP_BIAS,
+    CLI_FIXED_ROPE_FACTOR,
+    CLI_FIXED_ROPE_LOW,
+    CLI_FIXED_ROPE_HIGH,
+    CLI_FIXED_ROPE_POSITIONS,
+    CLI_FIXEDS
 };
 
 /* What changes only the last digits of results: a resume may change it. */
@@ -31,14 +50,18 @@ enum cli_digits { CLI_DIGITS_LOGITS_CHUNKS, CLI_DIGITS_TILES, CLI_DIGITS };
 enum cli_field_kind {
     CLI_FIELD_WHOLE,
     CLI_FIELD_WHOLE_OR_NONE, /* none: MW_AUTO */
-    CLI_FIELD_DIMENSION,     /* whole, at most what the planner takes of the model's */
+    CLI_FIELD_DIMENSION,     /* whole, at most what the planner accepts for the model */
     CLI_FIELD_REAL,
     CLI_FIELD_LOSS_SCALE, /* 0: dynamic; else a power of two */
-    /* Numbers with names. */
-    CLI_FIELD_YES, CLI_FIELD_SHAPE, CLI_FIELD_TYPE, CLI_FIELD_FAMILY, CLI_FIELD_ACTIVATION
+    /* Numbers that stand for names. */
+    CLI_FIELD_YES,
+    CLI_FIELD_SHAPE,
+    CLI_FIELD_TYPE,
+    CLI_FIELD_FAMILY,
+    CLI_FIELD_ACTIVATION
 };
 
-/* Values have 64 bits, as in a record: those of a whole number or of a double. */
+/* A value has 64 bits, as in a record: a whole number or a double. */
 struct cli_run_field {
     const char *field, *what; /* in records, in messages */
     enum cli_field_kind kind;
@@ -48,16 +71,16 @@ struct cli_run_field {
 extern const struct cli_run_field cli_run_fixed[CLI_FIXEDS], cli_run_courses[CLI_COURSES],
     cli_run_digits[CLI_DIGITS];
 
-/* A double's value. */
+/* The double that the bits stand for. */
 double cli_run_field_real(uint64_t bits);
-/* Whether the value means that nothing was set. */
+/* Whether the value means "not set". */
 bool cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits);
 
-/* A value within the row's range as messages show it; to be freed. */
+/* A value within the row's range, for messages.  g_free it. */
 char *cli_run_field_text(const struct cli_run_field *row, uint64_t bits);
 /* False with field, value, and what would be accepted. */
 bool cli_run_field_check(const struct cli_run_field *row, uint64_t bits, GError **error);
-/* Of all those fields that the record has. */
+/* Checks all of these fields that the record has. */
 bool cli_run_fields_check(const struct mw_commit_record *record, GError **error);
 
 #endif

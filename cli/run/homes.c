@@ -13,17 +13,17 @@
 #include "exec/commit/run_files.h"
 #include "model/model.h"
 
-/* A description is read whole. */
+/* Limits of a description, which is read whole. */
 #define TEXT_BYTES_MAX (MW_JSON_BYTES_MAX / 2)
-#define TILES_MAX 65536              /* of a tensor: ops count them in 16 bits */
-#define PARTS_MAX (INT64_C(1) << 24) /* of all tensors: each is looked at */
+#define TILES_MAX 65536              /* per tensor: ops count them in 16 bits */
+#define PARTS_MAX (INT64_C(1) << 24) /* in all tensors: each is examined */
 #define RANKS_MAX 65536
 
 /* --- the model ------------------------------------------------------------------------------- */
 
 #define OF_DECODER(member) #member, offsetof(struct mw_decoder, member)
 
-/* The model's own dimensions have the same names. */
+/* The model file's dimensions have the same names. */
 static const struct {
     const char *key;
     size_t at;
@@ -82,7 +82,7 @@ is_same(const struct mw_decoder *one, const struct mw_decoder *other, size_t at,
     return !memcmp((const char *)one + at, (const char *)other + at, bytes);
 }
 
-/* One key is the digest of the other; both are compared with the records. */
+/* The keys "decoder" and "config" each describe the model; both are compared with the records. */
 static bool
 take_model(const struct mw_decoder *described, const char *config, const char *origin,
            struct mw_decoder *decoder, GError **error)
@@ -104,13 +104,13 @@ take_model(const struct mw_decoder *described, const char *config, const char *o
         other = "kind";
     return !other || mw_refuse(error,
                                "%s: keys \"decoder\" and \"config\" are of two models, by \"%s\": "
-                               "it was changed, and nothing is made of it",
+                               "it was changed, and is not used",
                                origin, other);
 }
 
 /* --- homes ----------------------------------------------------------------------------------- */
 
-/* The plan without its ops, lanes and channels. */
+/* The text of the plan without its ops, lanes and channels. */
 static char *
 homes_text(const struct mw_plan *plan)
 {
@@ -155,7 +155,7 @@ cli_run_homes_write(struct mw_json_writer *json, const struct cli_training *trai
     mw_json_string(json, "homes", homes);
 }
 
-/* What is written from it has tensors of each layer. */
+/* What is exported needs tensors of every layer. */
 static bool
 check_layers(const struct mw_decoder *decoder, const struct mw_plan *plan, const char *origin,
              GError **error)
@@ -167,7 +167,7 @@ check_layers(const struct mw_decoder *decoder, const struct mw_plan *plan, const
                      origin, decoder->layers, plan->tensor_count);
 }
 
-/* Limits numbers that take few digits to write and long to walk through. */
+/* Limits numbers that are short to write but long to loop over. */
 static bool
 check_homes(const struct mw_plan *plan, const char *origin, GError **error)
 {

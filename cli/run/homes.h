@@ -1,6 +1,6 @@
 /*
- * homes.h - the part of a run's description that its state is read by: the model, and where the
- * plan put which elements.
+ * homes.h - the part of a run's description that is needed to read its state: the model, and where
+ * the plan put which elements.
  */
 #ifndef MW_CLI_RUN_HOMES_H
 #define MW_CLI_RUN_HOMES_H

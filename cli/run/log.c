@@ -7,7 +7,7 @@
 #include "cli/runs/runs.h"
 #include "exec/course/log.h"
 
-/* A run whose directories this one has got goes on as this one, or ends with --overwrite. */
+/* The run in the same directories is the one that this run resumes, or that --overwrite deletes. */
 static bool
 is_here(const struct cli_run *run, char **directories)
 {
@@ -17,8 +17,8 @@ is_here(const struct cli_run *run, char **directories)
     return false;
 }
 
-/* Of one that is away or damaged nobody knows that it is over: its drive may come back, its record
- * may be put back. */
+/* A run that is unreachable or damaged may not be over: its drive may come back, its record may be
+ * restored. */
 static bool
 is_over(const struct cli_run *run, const char *name)
 {
@@ -56,7 +56,7 @@ cli_run_log_check(const struct cli_training *training, GError **error)
     if (!cli_named(mw_log_check(options->log, own, error), error))
         return false;
     g_auto(GStrv) runs = mw_log_runs(options->log);
-    for (char **run = runs; *run; run++) /* of its own name the list may have another's */
+    for (char **run = runs; *run; run++) /* another run may be listed under this run's name */
         if (g_strcmp0(*run, own) && !check_run(options, *run, error))
             return false;
     return true;

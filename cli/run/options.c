@@ -28,7 +28,7 @@ enum number {
     NUMBERS
 };
 
-/* As help shows them. */
+/* In the order of the help. */
 enum group { DATA, COURSE, DRIVES, MACHINE, RECORD, GROUPS };
 
 static const char *const group_titles[GROUPS] = {
@@ -64,7 +64,7 @@ static const struct number_row {
     [DECAY] = {COURSE, "weight-decay", CLI_RANGE_DECAY, 0.1, false,
                "set the weight decay of matrices (default 0.1)"},
     [CLIP] = {COURSE, "clip", CLI_RANGE_CLIP, 1, false,
-              "clip the gradient to this norm (default 1; 0: do not)"},
+              "clip the gradient to this norm (default 1; 0: no clipping)"},
     [DEVICE_THREADS] = {MACHINE, "device-threads", 1, 4096, 0, true,
                         "let N cores stand for the GPU (default: all)"},
     [HOST_THREADS] = {MACHINE, "host-threads", 1, 4096, 0, true,
@@ -73,7 +73,7 @@ static const struct number_row {
                      "fail after N steps in a row whose loss or gradient is not finite (default 8; "
                      "in fp16, 8 more than the loss scale can halve)"},
     [PATIENCE] = {MACHINE, "patience", 0, 1e9, 1800, false,
-                  "with several ranks, fail after N seconds in which no op has ended (default "
+                  "with several ranks, fail after N seconds without the end of an op (default "
                   "1800; 0: never)"},
 };
 
@@ -91,24 +91,24 @@ static const struct fixed_row {
     GOptionEntry entry;
 } fixed[] = {
     {DATA, {"data", 0, 0, G_OPTION_ARG_FILENAME, &data_path,
-            "train on this file (required): tokens (.bin, the form of llm.c), or UTF-8 text, one "
+            "train on this file (required): tokens (.bin, the format of llm.c), or UTF-8 text, one "
             "token per byte", "FILE"}},
     {DATA, {"plan", 0, 0, G_OPTION_ARG_FILENAME, &plan_path,
-            "run the plan that `memwall plan -o` wrote to this file, as it is: it says model, "
-            "placement and batch, and no -m is given", "FILE"}},
+            "run the plan that `memwall plan -o` wrote to this file, as it is: it has model, "
+            "placement and batch, so -m is not given", "FILE"}},
     {DATA, {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
-            "take sequences in random order (default: as the file has them)", NULL}},
+            "take sequences in random order (default: in the order of the file)", NULL}},
     {DATA, {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
             "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
     {DATA, {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
             "continue from a checkpoint, written with any placement and number of ranks. Options "
-            "of the course and --seed, --shuffle, --loss-scale stay as it was trained with unless "
-            "they are given; a line says what is otherwise (to begin a new course from its weights "
+            "of the course and --seed, --shuffle, --loss-scale keep the checkpoint's values unless "
+            "they are given; a line says what differs (to begin a new course from its weights "
             "alone: --weights)", "DIR"}},
     {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
             "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
-            "state. A checkpoint that is there is replaced, unless it is of more steps, of "
-            "another model or unreadable.", "DIR"}},
+            "state. A checkpoint that is there is replaced, unless it has more steps, is of "
+            "another model or is unreadable.", "DIR"}},
     {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
               "keep the learning rate constant (default), or let it fall as a cosine",
               "constant|cosine"}},
@@ -116,20 +116,20 @@ static const struct fixed_row {
               "scale the loss by S, a power of two, or by what keeps gradients finite: dynamic "
               "(default: 1 in bf16, dynamic in fp16)", "S|dynamic"}},
     {DRIVES, {"nvme", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &nvme_directories,
-              "keep state on NVMe in this directory; give one for each drive (default: one of the "
+              "keep state on NVMe in this directory; give one per drive (default: one of the "
               "run's own in " CLI_RUNS_PLACE ")", "DIR"}},
     {DRIVES, {"resume", 0, G_OPTION_FLAG_OPTIONAL_ARG, G_OPTION_ARG_CALLBACK, NULL,
               "continue from the newest durable step: of RUN, a name of `memwall list runs` or a "
               "directory; else of the run in the --nvme directories; else of the newest run. "
-              "What is not given stays as the run had it: model, data, plan, course, number of "
+              "Options not given keep the run's values: model, data, plan, course, number of "
               "steps; lines say what is taken and what changes", "RUN"}},
     {DRIVES, {"at", 0, 0, G_OPTION_ARG_STRING, &resume_at,
               "with --resume, continue from the newest durable step (default), or from the "
-              "previous one, where the newest is damaged or the run diverges after it",
+              "previous one, if the newest is damaged or the run diverges after it",
               "newest|previous"}},
     {DRIVES, {"overwrite", 0, 0, G_OPTION_ARG_NONE, &overwrite,
               "start anew, and delete the run that the directories hold once the first step of the "
-              "new one is durable (done, if it keeps none)", NULL}},
+              "new one is durable (or done, if it makes none durable)", NULL}},
     {MACHINE, {"backend", 0, 0, G_OPTION_ARG_STRING, &backend_name,
                "compute on cpu (cores), on cuda (GPUs), or auto: on GPUs where there are any "
                "(default); null computes nothing: it orders ops and moves bytes",
@@ -139,7 +139,7 @@ static const struct fixed_row {
                "nvme-write, in GB/s or MB/s (default: no limit)",
                "LANE=RATE"}},
     {RECORD, {"log", 0, 0, G_OPTION_ARG_FILENAME, &log_path, "write one line of JSON per step; a "
-              "resume goes on in the log of its run (where that was killed, the line of its last "
+              "resume continues the log of its run (if that was killed, the line of its last "
               "durable step may be missing)", "FILE"}},
     {RECORD, {"compare", 0, 0, G_OPTION_ARG_NONE, &compare,
               "print predicted beside measured times, by lane, operator and op", NULL}},
@@ -163,7 +163,7 @@ cli_run_groups(void)
 {
     static const union {
         GOptionArgFunc function;
-        void *data; /* what GOptionEntry has room for */
+        void *data; /* G_OPTION_ARG_* writes to it */
     } resuming = {take_resume};
     static GOptionEntry entries[NUMBERS + G_N_ELEMENTS(fixed) + GROUPS];
     static struct cli_words_group groups[GROUPS + 1];
@@ -291,7 +291,7 @@ read_loss_scale(struct mw_loss_scaling *scaling, GError **error)
     return false;
 }
 
-/* A variable that is not set makes empty words. */
+/* Refuses empty names: what a shell makes of a variable that is not set. */
 static bool
 check_names(GError **error)
 {
@@ -315,7 +315,7 @@ check_names(GError **error)
     return true;
 }
 
-/* The step that a resume goes on from. */
+/* Reads --at: the step to resume from. */
 static bool
 read_at(bool *previous, GError **error)
 {
@@ -325,7 +325,7 @@ read_at(bool *previous, GError **error)
     return !resume_at || resume || mw_refuse(error, "--at %s: needs --resume", resume_at);
 }
 
-/* What the command line says of the course, of what a resume may change. */
+/* Which options of the course the command line gives: a resume may change those. */
 static uint32_t
 given(void)
 {
@@ -395,8 +395,8 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
            cli_run_backend_read(backend_name, &options->backend, error) &&
            read_loss_scale(&options->loss_scaling, error) && read_at(&options->previous, error) &&
            read_shape(&options->schedule, error) &&
-           /* What is gone on from has a rate of its own beside what is given: they are checked
-            * together. */
+           /* The run to resume has a rate of its own, which is checked together with these
+            * options. */
            (options->resume || options->from || mw_lr_schedule_check(&options->schedule, error));
 }
 

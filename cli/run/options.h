@@ -1,6 +1,6 @@
 /*
- * options.h - what `memwall run` takes beside the options of a plan: data, course of the
- * training, drives, threads, files.
+ * options.h - the options of `memwall run` beside those of a plan: data, course of the training,
+ * drives, threads, files.
  */
 #ifndef MW_CLI_RUN_OPTIONS_H
 #define MW_CLI_RUN_OPTIONS_H
@@ -13,15 +13,14 @@
 #include "exec/course/schedule.h"
 #include "exec/trainer/trainer.h"
 
-/* Options that say how the run goes on, and nothing of what its state is: a resume may have others.
- */
+/* Options that say how the training proceeds, not what its state is: a resume may change them. */
 enum cli_course {
     CLI_COURSE_LR, CLI_COURSE_LR_MIN, CLI_COURSE_SHAPE, CLI_COURSE_WARMUP, CLI_COURSE_BETA1,
     CLI_COURSE_BETA2, CLI_COURSE_EPSILON, CLI_COURSE_DECAY, CLI_COURSE_CLIP, CLI_COURSE_LOSS_SCALE,
     CLI_COURSE_SEED, CLI_COURSE_SHUFFLE, CLI_COURSES
 };
 
-/* What they take, and so what a record can have: least, most. */
+/* Their range, and so that of a record: least, most. */
 #define CLI_RANGE_LR 1e-12, 1e3
 #define CLI_RANGE_LR_MIN 0, 1e3
 #define CLI_RANGE_WARMUP 0, 1e9
@@ -40,11 +39,12 @@ struct cli_run_options {
     uint64_t seed;
     bool shuffle;
     bool resume;
-    char *resume_run; /* its name, or a directory of it; NULL: what --nvme names, or the newest */
-    char *newest;     /* the run that --resume alone has found; NULL */
-    char *note, *taken; /* lines to be said of the resume; NULL */
-    bool previous; /* with resume: from the step before the newest */
-    bool overwrite; /* what another run has left in the directories */
+    char *resume_run;   /* its name, or one of its directories; NULL: the run in the directories of
+                       * nvme, or the newest */
+    char *newest;       /* the run that --resume without a name has found; NULL */
+    char *note, *taken; /* lines to print about the resume; NULL */
+    bool previous;      /* with resume: continue from the step before the newest */
+    bool overwrite;     /* delete what another run has left in the directories */
     const struct mw_backend *backend; /* what computes; NULL: auto (cli/run/backend.h) */
     bool compare;        /* predicted against measured, as a table */
     char *save_timeline; /* file */
@@ -53,36 +53,37 @@ struct cli_run_options {
     struct mw_loss_scaling loss_scaling; /* start 0: as mw_loss_scaling_default says */
     struct cli_limits limits;
     int device_threads, host_threads; /* 0: all cores */
-    int64_t max_skipped;              /* steps in a row; 0: by the loss scale */
-    double patience_s;                /* 0: for ever */
-    uint32_t given;                   /* bits 1 << enum cli_course: not by default */
+    int64_t max_skipped;              /* steps in a row; 0: the default for the loss scale */
+    double patience_s;                /* 0: no limit */
+    uint32_t given;                   /* bits 1 << enum cli_course: given, not a default */
 };
 
-/* For the option parser; what they are given stays there, for one command line. */
+/* The groups for the option parser.  What it parses is kept here, for one command line. */
 const struct cli_words_group *cli_run_groups(void);
 
-/* What of them says which run is gone on with; borrowed. */
+/* Which run to resume; borrowed. */
 struct cli_run_resuming {
-    bool resume;     /* false also where what it excludes is given: that is refused later */
-    const char *run; /* NULL: it was not named */
-    char **nvme;     /* NULL: nor its directories */
+    bool resume;     /* false also if an option that excludes it is given: that is refused later */
+    const char *run; /* NULL: no name was given */
+    char **nvme;     /* NULL: no directories were given */
 };
 struct cli_run_resuming cli_run_options_resuming(void);
-/* --data as it was given, or NULL.  g_free it. */
+/* --data as given, or NULL.  g_free it. */
 char *cli_run_options_data(void);
-/* As if it had been given, where it was not: whether it was taken.  `value` may be NULL. */
+/* Sets an option that was not given; returns whether it did.  `value` may be NULL. */
 enum cli_run_option { CLI_RUN_DATA, CLI_RUN_STEPS, CLI_RUN_LOG };
 bool cli_run_options_take(enum cli_run_option option, const char *value);
-/* --plan as it was given, or NULL. */
+/* --plan as given, or NULL. */
 const char *cli_run_options_plan(void);
 /* Whether --save was given. */
 bool cli_run_options_saves(void);
-/* Of --resume alone: the run that it means, and what there is to say of that (may be NULL). */
+/* For --resume without a name: the run that it means, and a note to print about it (may be
+ * NULL). */
 void cli_run_options_found(const char *run, const char *note);
-/* A line to be said, which it takes, once it is known who says it. */
+/* Keeps a line to be printed once it is known which rank prints; takes ownership. */
 void cli_run_options_say(char *line);
 
-/* Defaults where nothing was given.  Fails with one line naming option, value and range. */
+/* Options not given get their defaults.  Fails with one line naming option, value and range. */
 bool cli_run_options_read(struct cli_run_options *options, GError **error);
 void cli_run_options_clear(struct cli_run_options *options);
 

@@ -15,12 +15,11 @@ static bool
 can_run(const struct cli_request *request, const struct mw_plan *plan, GError **error)
 {
     if (!plan->shape.has_decoder)
-        return refuse(request, "its model is none that is run here; `memwall simulate` takes it",
-                      error);
+        return refuse(request, "run cannot train its model; `memwall simulate` takes it", error);
     if (plan->shape.delayed_from > 0)
         return refuse(request,
                       "its updates are delayed from a later step on, and it has no plan for the "
-                      "steps before: give -m and the options that it was made with",
+                      "steps before: give -m and the options that the plan was made with",
                       error);
     return true;
 }
@@ -103,7 +102,7 @@ cli_run_plan_model(const char *path)
 
 /* --- the program of a rank ------------------------------------------------------------------- */
 
-/* What the prediction says of the program's ops, under their numbers in it. */
+/* Keeps the predicted rows of the program's ops, under their numbers in it. */
 static void
 narrow_timeline(struct mw_answer *answer, uint32_t program)
 {
@@ -126,7 +125,8 @@ narrow_timeline(struct mw_answer *answer, uint32_t program)
     timeline->row_count = kept;
 }
 
-/* A rank is a stage of its own: nothing but activations and numbers goes between them. */
+/* Whether the plan's stages can be run: one rank per stage, and only activations and gradients
+ * between them. */
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
@@ -135,7 +135,7 @@ can_run_programs(const struct cli_training *run, GError **error)
 
     if (plan->program_count != plan->world_ranks)
         return mw_refuse(error,
-                         "pipeline: run takes one GPU per stage, and this plan has %u stages on "
+                         "pipeline: run uses one GPU per stage, and this plan has %u stages on "
                          "%u GPUs; give as many stages as GPUs",
                          plan->program_count, plan->world_ranks);
     if (o->save || o->resume || o->weights || o->from)

@@ -6,8 +6,8 @@
 #include "cli/run/training.h"
 #include "plan/decoder.h"
 
-/* What is trained, on sequences of how many tokens (`seq` may be NULL): the request's model, or
- * that of its plan file. */
+/* The model to train and its sequence length (`seq` may be NULL): the request's, or that of its
+ * plan file. */
 bool cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, int64_t *seq,
                      GError **error);
 
@@ -15,14 +15,14 @@ bool cli_run_decoder(const struct cli_request *request, struct mw_decoder *decod
  * cannot be run. */
 struct mw_answer *cli_run_plan_answer(const struct cli_request *request, GError **error);
 
-/* A word that stands for the model of the plan in a file; no path, whatever the file says.  g_free
- * it. */
+/* A word that stands for the model of the plan in a file; no path, whatever the file's name is.
+ * g_free it. */
 char *cli_run_plan_model(const char *path);
 
-/* Of a plan with a program for each rank, what this rank runs takes the plan's place. */
+/* In a plan with several programs, replaces the plan by the program of this rank. */
 bool cli_run_take_program(struct cli_training *run, GError **error);
 
-/* FLOPs of the model of one rank and step: products forward, and twice that backward (PaLM, arXiv
+/* FLOPs of the model per rank and step: forward products, and twice that for backward (PaLM, arXiv
  * 2204.02311, App. B), however the plan computes them. */
 double cli_run_flops(const struct mw_answer *answer);
 

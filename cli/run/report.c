@@ -15,14 +15,14 @@
 struct cli_run_report {
     const struct cli_training *training;
     struct mw_measured *measured;
-    struct mw_measured *undelayed; /* by the plan of the first steps; NULL: none */
+    struct mw_measured *undelayed; /* by the plan of the first steps; NULL: there is none */
     struct mw_run_facts facts;
     struct mw_trainer_use before;
-    struct mw_steal steal; /* at the end of the step before, */
-    int64_t steal_us;      /* which was then */
+    struct mw_steal steal; /* at the end of the previous step */
+    int64_t steal_us;      /* time of that reading */
 };
 
-/* --- before ---------------------------------------------------------------------------------- */
+/* --- before training -------------------------------------------------------------------------- */
 
 static bool
 check_writable(struct cli_training *training, const char *path, GError **error)
@@ -81,7 +81,7 @@ cli_run_report_prepare(struct cli_training *training, GError **error)
            cli_run_log_check(training, error) && write_plan_files(request, training->answer, error);
 }
 
-/* --- meanwhile ------------------------------------------------------------------------------- */
+/* --- during training -------------------------------------------------------------------------- */
 
 struct cli_run_report *
 cli_run_report_new(const struct cli_training *training)
@@ -107,7 +107,7 @@ cli_run_report_free(struct cli_run_report *report)
     g_free(report);
 }
 
-/* The prediction is of the plan of the later steps; the first may have another. */
+/* The prediction is for the plan of the later steps; the first steps may have another plan. */
 static struct mw_measured *
 place_for(struct cli_run_report *report, const struct mw_plan *plan)
 {
@@ -118,7 +118,7 @@ place_for(struct cli_run_report *report, const struct mw_plan *plan)
     return report->undelayed;
 }
 
-/* Since the step before.  Rank 0 reports for all: its typical step is one of theirs. */
+/* Time stolen since the previous step.  Rank 0 reports for all: its typical step is also theirs. */
 static int64_t
 stolen_since(struct cli_run_report *report)
 {
@@ -161,7 +161,7 @@ cli_run_report_unite(struct cli_run_report *report, GError **error)
            cli_unite_ranks(report->measured, training->answer->plan, training->ranks, error);
 }
 
-/* --- after ----------------------------------------------------------------------------------- */
+/* --- after training --------------------------------------------------------------------------- */
 
 static bool
 save(const struct cli_run_report *report, const char *machine, GError **error)
@@ -215,7 +215,8 @@ cli_run_report_end(struct cli_run_report *report, GError **error)
 
     find_use(report);
     if (!report->measured->seen) {
-        cli_say("the run ended before --dpu-start: nothing to set beside the prediction");
+        cli_say(
+            "the run ended before --dpu-start: there is nothing to compare with the prediction");
         return true;
     }
     if (training->options.save_timeline && !save(report, machine, error))

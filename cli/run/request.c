@@ -4,8 +4,8 @@
 #include "hardware/scale.h"
 #include "planner/settings/settings.h"
 
-/* If there are more ranks than devices they share the machine: each has its part of memory and
- * cores, and they exchange data by copies. */
+/* Ranks that outnumber the devices share the machine: each has a part of memory and cores, and they
+ * exchange data by copies. */
 static void
 share_device(struct mw_hardware *hardware, int ranks)
 {
@@ -19,8 +19,8 @@ share_device(struct mw_hardware *hardware, int ranks)
         hardware->fabric_bytes_per_s = hardware->pcie_h2d_bytes_per_s * share;
 }
 
-/* A process stands for a GPU: without --gpus the plan is for the processes that were started, on
- * their nodes or on as many nodes as --nodes says. */
+/* One process stands for one GPU.  Without --gpus the plan is for the processes that were started,
+ * on the nodes where they run or on as many nodes as --nodes says. */
 static void
 plan_for(struct mw_settings *settings, const struct mw_ranks *ranks)
 {
@@ -35,8 +35,8 @@ plan_for(struct mw_settings *settings, const struct mw_ranks *ranks)
 }
 
 /* Sequences per GPU and step if no batch is given, as in the Hugging Face trainer
- * (per_device_train_batch_size): a first try of a run takes seconds.  The default global batch of a
- * plan is that of trainings over months. */
+ * (per_device_train_batch_size): a first run then takes seconds per step.  The planner's default
+ * global batch is that of trainings over months. */
 #define DEFAULT_SEQUENCES 8
 
 static void
@@ -64,7 +64,7 @@ cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
     return mine;
 }
 
-/* Products in bf16 and fp16 are equally fast on GPUs, but not on cores. */
+/* GPUs compute bf16 and fp16 products equally fast; cores do not. */
 void
 cli_run_request_tell_dtype(const struct cli_training *training)
 {
@@ -78,15 +78,16 @@ cli_run_request_tell_dtype(const struct cli_training *training)
     if (!fp16 || mw_ranks_index(training->ranks) > 0)
         return;
     if (request->question.settings.dtype == MW_DTYPE_BF16)
-        cli_say("--dtype bf16: the GPU of profile %s has products in fp16 only; this run uses fp16",
+        cli_say("--dtype bf16: the GPU of profile %s computes products in fp16 only; this run uses "
+                "fp16",
                 name);
     else if (has_bf16 && cores)
-        cli_say("profile %s has the rate of products in bf16; on cores those in fp16 take longer: "
+        cli_say("profile %s gives the rate of bf16 products; fp16 products take longer on cores: "
                 "`memwall calibrate --dtype fp16` measures them",
                 name);
 }
 
-/* The profile of another device predicts another machine. */
+/* Says if the profile was measured with another device. */
 void
 cli_run_request_tell_backend(const struct cli_training *training)
 {

@@ -1,6 +1,6 @@
 /*
  * request.h - what a run asks the planner: the question of its command line, for the ranks that
- * were started and the part of this machine that each of them has.
+ * were started and the part of this machine that each rank has.
  */
 #ifndef MW_CLI_RUN_REQUEST_H
 #define MW_CLI_RUN_REQUEST_H
@@ -14,8 +14,8 @@
 struct cli_request cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
                                    const struct cli_limits *limits);
 
-/* By the first rank, where the profile is of another device; and, once there is an answer, where
- * its type is another than was asked for, or than cores like. */
+/* Called by the first rank.  The first says if the profile is of another device; the second, once
+ * there is an answer, if its data type is another than requested, or slow on cores. */
 void cli_run_request_tell_backend(const struct cli_training *training);
 void cli_run_request_tell_dtype(const struct cli_training *training);
 

@@ -7,7 +7,7 @@
 #include "exec/host/signals.h"
 #include "exec/host/thread.h"
 
-/* By wish; the later one is what several ranks end by where each has another. */
+/* In the order of wishes.  If ranks have different wishes, the highest ends the run. */
 static const int signals[] = {0, SIGUSR2, SIGUSR1, SIGXCPU, SIGHUP, SIGINT, SIGTERM};
 G_STATIC_ASSERT(G_N_ELEMENTS(signals) == 1 + CLI_RUN_STOP_WISHES);
 
@@ -15,7 +15,7 @@ G_STATIC_ASSERT(G_N_ELEMENTS(signals) == 1 + CLI_RUN_STOP_WISHES);
 
 struct cli_run_stop {
     struct cli_run_stop_calls calls;
-    GThread *thread; /* NULL: it ends all the same, and nothing is told before */
+    GThread *thread; /* NULL: the run still ends at a signal, but nothing is said before */
     atomic_bool over;
 };
 

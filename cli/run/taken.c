@@ -11,9 +11,9 @@
 #include "exec/commit/run_files.h"
 #include "exec/ranks/ranks.h"
 
-/* --- into a description ---------------------------------------------------------------------- */
+/* --- writing a description -------------------------------------------------------------------- */
 
-/* Follows the rule by which models and profiles are loaded: a text that is no path is a name. */
+/* Follows the rule by which models and profiles are loaded: text that is not a path is a name. */
 static bool
 is_path(const char *name)
 {
@@ -67,17 +67,17 @@ cli_run_taken_write(struct mw_json_writer *json, const struct cli_training *trai
     mw_json_end(json, '}');
 }
 
-/* --- out of one ------------------------------------------------------------------------------ */
+/* --- reading a description -------------------------------------------------------------------- */
 
 struct taking {
-    const char *name; /* of the run */
+    const char *name; /* name of the run */
     JsonObject *root, *options, *settings, *training;
-    GString *asked; /* what it was asked for then, and is taken */
-    GString *found; /* what the plan had chosen then */
-    char *save;     /* not taken, as it would replace a checkpoint that is there; NULL */
+    GString *asked; /* options that the run was given, and that are taken */
+    GString *found; /* values that the plan chose, and that are taken */
+    char *save;     /* not taken, because it would replace the checkpoint there; NULL */
 };
 
-/* As it is typed; NULL: it is not there, or is none.  g_free it. */
+/* The value as it is typed; NULL: there is none.  g_free it. */
 static char *
 text_of(JsonObject *object, const char *key)
 {
@@ -96,7 +96,7 @@ note(GString *text, const char *option, const char *value)
     g_string_append_printf(text, "%s%s %s", text->len ? ", " : "", option, value);
 }
 
-/* *to keeps what was given. */
+/* Sets *to, unless it was given. */
 static bool
 take_file(struct taking *taking, const char *option, JsonObject *from, const char *key, char **to,
           GError **error)
@@ -107,7 +107,7 @@ take_file(struct taking *taking, const char *option, JsonObject *from, const cha
         return true;
     if (is_path(value) && !g_file_test(value, G_FILE_TEST_EXISTS))
         return mw_refuse(error,
-                         "--resume: run %s was started with %s %s, which is not there any more: "
+                         "--resume: run %s was started with %s %s, which no longer exists: "
                          "give %s",
                          taking->name, option, value, option);
     note(taking->asked, option, value);
@@ -154,7 +154,8 @@ take_option(struct taking *taking, GString *said, const char *name, const char *
         note(said, option, value);
 }
 
-/* Three options give the number of sequences; two of them determine it. */
+/* Whether other options already give this: three options give the number of sequences, and two of
+ * them determine it. */
 static bool
 is_said_otherwise(const char *name)
 {
@@ -176,7 +177,8 @@ take_asked(struct taking *taking)
     }
 }
 
-/* What the state and its place in the data depend on; gradients go with the optimizer state. */
+/* Takes what the state and its place in the data depend on; gradients go with the optimizer
+ * state. */
 static void
 take_found(struct taking *taking)
 {
@@ -192,13 +194,14 @@ take_found(struct taking *taking)
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         g_autofree char *value = text_of(taking->settings, rows[i].key);
-        /* A split that nobody asked for was made for a machine. */
+        /* A split that was not requested was made for one machine. */
         if (value && *value && !strchr(value, ':') && !is_said_otherwise(rows[i].option))
             take_option(taking, taking->found, rows[i].option, value);
     }
 }
 
-/* Of another strategy, or of a file with settings, the plan is its own. */
+/* Takes nothing if another strategy or a file with settings is given: the plan then follows from
+ * those. */
 static bool
 take_plan(struct taking *taking, struct cli_request *request, char **strategies, GError **error)
 {
@@ -209,7 +212,8 @@ take_plan(struct taking *taking, struct cli_request *request, char **strategies,
     if (!given && !take_file(taking, "--deepspeed", taking->options, "deepspeed",
                              &request->deepspeed_file, error))
         return false;
-    if (*strategies ? g_strcmp0(*strategies, strategy) != 0 : given) /* it refuses, or does not */
+    /* refused later if it must be */
+    if (*strategies ? g_strcmp0(*strategies, strategy) != 0 : given)
         return true;
     if (!*strategies && strategy && !request->deepspeed_file) {
         note(asked ? taking->asked : taking->found, "-s", strategy);
@@ -263,10 +267,10 @@ take_all(struct taking *taking, struct cli_request *request, char **strategies, 
 
 /* --- the run --------------------------------------------------------------------------------- */
 
-/* Where its description is; NULL with *error, or, where nothing says of a run, without.  g_free
- * it. */
+/* Directory of the run's description.  NULL with *error; or NULL without, if nothing names a run.
+ * g_free it. */
 static char *
-find(GError **error)
+find_description(GError **error)
 {
     struct cli_run_resuming asked = cli_run_options_resuming();
     g_autofree char *note = NULL;
@@ -284,7 +288,7 @@ find(GError **error)
     return directory;
 }
 
-/* For a directory without the description of a run. */
+/* The error for a directory without the description of a run. */
 static bool
 refuse_undescribed(const char *directory, GError **error)
 {
@@ -293,17 +297,18 @@ refuse_undescribed(const char *directory, GError **error)
 
     mw_run_files_clear(&files);
     return holds ? mw_refuse(error,
-                             "%s/" MW_RUN_DESCRIPTION ": is not there, which has what the run was "
-                             "started with: give it again, with -m MODEL and --data FILE",
+                             "%s/" MW_RUN_DESCRIPTION
+                             ": is missing, and with it the options of the run: give them again, "
+                             "with -m MODEL and --data FILE",
                              directory)
                  : mw_refuse(error,
                              "%s: holds no run to resume: `memwall list runs` shows where runs are",
                              directory);
 }
 
-/* g_free it. */
+/* The line that lists what was taken.  g_free it. */
 static char *
-said(const struct taking *taking)
+taken_text(const struct taking *taking)
 {
     g_autofree char *save =
         taking->save ? g_strdup_printf("; without --save, no checkpoint is written (%s stays as "
@@ -317,7 +322,8 @@ said(const struct taking *taking)
 }
 
 static bool
-fill(const char *directory, struct cli_request *request, char **strategies, GError **error)
+take_from_description(const char *directory, struct cli_request *request, char **strategies,
+                      GError **error)
 {
     JsonNode *root = cli_run_entry_parse(directory, NULL);
     struct taking taking = {.asked = g_string_new(NULL), .found = g_string_new(NULL)};
@@ -335,7 +341,7 @@ fill(const char *directory, struct cli_request *request, char **strategies, GErr
         taking.name = name ? name : directory;
         good = take_all(&taking, request, strategies, error);
         if (good && taking.asked->len)
-            cli_run_options_say(said(&taking));
+            cli_run_options_say(taken_text(&taking));
     }
     g_free(taking.save);
     g_string_free(taking.asked, TRUE);
@@ -353,9 +359,9 @@ cli_run_taken_complete(struct cli_request *request, char **strategies, GError **
     request->plan_file = g_strdup(cli_run_options_plan());
     if (!cli_run_options_resuming().resume)
         return true;
-    g_autofree char *directory = find(&why);
+    g_autofree char *directory = find_description(&why);
     if (directory)
-        return fill(directory, request, strategies, error);
+        return take_from_description(directory, request, strategies, error);
     /* The list of another machine need not have the run: there the first rank finds it for all. */
     if (why && mw_ranks_is_launched_first()) {
         g_propagate_error(error, why);

@@ -2,9 +2,10 @@
  * taken.h - options that a resume takes from the run's description: those of the plan, model, data
  * and number of steps.
  *
- * A description lists the options that the run was given (with absolute paths), and what the plan
- * made of the others.  Of the latter a resume takes what the state depends on; the rest is chosen
- * anew.  Options that are given go first, and are compared with the run later (cli/run/course.h).
+ * A description lists the options that the run was given (with absolute paths), and the values that
+ * the plan chose for the others.  Of the latter a resume takes what the state depends on; the rest
+ * is chosen anew.  Options that are given win, and are compared with the run later
+ * (cli/run/course.h).
  */
 #ifndef MW_CLI_RUN_TAKEN_H
 #define MW_CLI_RUN_TAKEN_H

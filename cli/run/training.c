@@ -20,7 +20,7 @@
 
 #define SEQUENCES CLI_RUN_SEQUENCES
 
-/* --- what the trainer asks for --------------------------------------------------------------- */
+/* --- the trainer's callbacks ------------------------------------------------------------------ */
 
 static bool
 batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targets, GError **error)
@@ -31,13 +31,13 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
     return cli_run_data_batch(run->data, step, micro_batch, ids, targets, error);
 }
 
-/* Where the data goes on, whatever the batch of the run that goes on; and how it was trained. */
+/* The position in the data, whatever the batch of the run that resumes; and the course. */
 static int
 fields(void *data, struct mw_commit_field *fields)
 {
     struct cli_training *run = data;
 
-    if (run->commits++) /* the one before is durable */
+    if (run->commits++) /* the previous commit is durable */
         cli_run_drives_note_step(run->drives);
     fields[0] = mw_commit_field(SEQUENCES, (uint64_t)run->used_sequences);
     return 1 + cli_run_course_fields(run, fields + 1);
@@ -59,9 +59,9 @@ learning_rate(void *data, int64_t step)
     return mw_lr_at(&((struct cli_training *)data)->options.schedule, step);
 }
 
-/* --- what the trainer is given --------------------------------------------------------------- */
+/* --- the trainer's options -------------------------------------------------------------------- */
 
-/* What a plan may ask for that is simulated alone. */
+/* Refuses settings that can only be simulated. */
 static bool
 check_settings(const struct mw_settings *s, GError **error)
 {
@@ -69,7 +69,7 @@ check_settings(const struct mw_settings *s, GError **error)
         return mw_refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors; give 1",
                          s->tp);
     if (s->layout == MW_LAYOUT_PAPER20)
-        return mw_refuse(error, "--state-layout paper20: run keeps state as zero16 alone; plan and "
+        return mw_refuse(error, "--state-layout paper20: run keeps state as zero16 only; plan and "
                                 "simulate take paper20");
     if (s->micro_batch != (int64_t)s->micro_batch)
         return mw_refuse(error, "--batch %.15g: run takes whole sequences", s->micro_batch);
@@ -86,9 +86,8 @@ check_start(const struct cli_run_options *options, GError **error)
     if (options->backend == &mw_backend_null && (options->save || options->resume))
         return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
     if (options->resume && options->overwrite)
-        return mw_refuse(error,
-                         "--resume, --overwrite: give one of them: --resume goes on with the run "
-                         "that is there, --overwrite deletes it");
+        return mw_refuse(error, "--resume, --overwrite: give one of them: --resume continues the "
+                                "run that is there, --overwrite deletes it");
     return true;
 }
 
@@ -101,8 +100,8 @@ check_save(const struct cli_training *run, GError **error)
            cli_checkpoint_place_check("--save", o->save, &run->decoder, o->steps, error);
 }
 
-/* Where state lies was settled when the run began, by a profile that may be another now.  0: by
- * the one of today. */
+/* The stripe size was decided when the run began, by a profile that may have changed.  0: use the
+ * present profile. */
 static int64_t
 settled_stripe_bytes(const struct cli_training *run)
 {
@@ -124,7 +123,7 @@ drive_options(const struct cli_training *run)
     int64_t stripe_bytes = settled_stripe_bytes(run);
 
     if (stripe_bytes > 0 && block_bytes > 0 && stripe_bytes % block_bytes)
-        block_bytes = stripe_bytes; /* whole blocks make a stripe */
+        block_bytes = stripe_bytes; /* a stripe is a whole number of blocks */
 
     return (struct mw_nvme_options){
         .directories = (const char *const *)directories,
@@ -144,7 +143,7 @@ open_tokens(struct cli_training *run, int64_t seq, GError **error)
     return run->tokens && mw_tokens_check(run->tokens, error);
 }
 
-/* What is gone on from. */
+/* Path of the record that a resume continues from. */
 static char *
 record_path(const struct cli_training *run)
 {
@@ -168,7 +167,7 @@ open_start(struct cli_training *run, GError **error)
 {
     const char *folder = run->options.from ? run->options.from : run->options.weights;
 
-    if (folder && !cli_checkpoint_place_mend(folder, error))
+    if (folder && !cli_checkpoint_place_repair(folder, error))
         return false;
     if (run->options.from) {
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
@@ -180,7 +179,7 @@ open_start(struct cli_training *run, GError **error)
     return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
 }
 
-/* A run that was killed behind its last step has not come to its --save. */
+/* A run that was killed after its last step has not reached its --save. */
 static char *
 export_text(const struct cli_training *run, int64_t done)
 {
@@ -194,7 +193,7 @@ export_text(const struct cli_training *run, int64_t done)
                            called, options->previous ? " --at previous" : "", options->save, done);
 }
 
-/* Of a record, a run's or a checkpoint's, before anything is written because of it. */
+/* Checks a record, a run's or a checkpoint's, before anything is written because of it. */
 static bool
 goes_on(void *data, const struct mw_commit_record *record, GError **error)
 {
@@ -245,7 +244,7 @@ cli_training_check_inputs(const struct cli_request *request, const struct cli_ru
     return good;
 }
 
-/* --- durable steps --- */
+/* --- durable steps ---------------------------------------------------------------------------- */
 
 static uint32_t
 chunks_on_drives(const struct mw_plan *plan)
@@ -257,7 +256,7 @@ chunks_on_drives(const struct mw_plan *plan)
     return count;
 }
 
-/* State on drives takes a second extent, other state a place to be saved to. */
+/* State on drives can have a second extent, other state a place to be saved to. */
 static bool
 can_be_durable(const struct mw_plan *plan)
 {
@@ -300,7 +299,7 @@ threads(const struct cli_training *run, int asked)
     return asked ? asked : mw_ranks_cores(run->ranks);
 }
 
-/* The steps before --dpu-start are those of another plan. */
+/* The steps before --dpu-start follow another plan. */
 static bool
 plan_undelayed(struct cli_training *run, GError **error)
 {
@@ -317,18 +316,18 @@ plan_undelayed(struct cli_training *run, GError **error)
     return plain != NULL;
 }
 
-/* Files of others have no checksums: damage to them is not known. */
+/* Files of other programs have no checksums: damage to them is not noticed. */
 static void
 say_unchecked(const struct cli_training *run)
 {
     if (run->weights && !mw_safetensors_has_sums(run->weights))
-        cli_say("%s: has no checksums: its weights are taken as they are",
+        cli_say("%s: has no checksums: its weights are not checked for damage",
                 mw_safetensors_path(run->weights));
     if (run->checkpoint && !mw_checkpoint_has_sums(run->checkpoint))
-        cli_say("%s: has no checksums: what it holds is taken as it is", run->options.from);
+        cli_say("%s: has no checksums: what it holds is not checked for damage", run->options.from);
     else if (run->checkpoint && !mw_checkpoint_is_bound(run->checkpoint))
         cli_say("%s: an older memwall wrote it, and its files do not say that they belong "
-                "together: they are taken as they are",
+                "together: this is not checked",
                 run->options.from);
 }
 
@@ -378,13 +377,13 @@ cli_training_loss_scaling(const struct cli_training *run)
 }
 
 static bool
-ready(void *data, GError **error)
+begin_drives(void *data, GError **error)
 {
     return cli_run_drives_begin(((struct cli_training *)data)->drives, error);
 }
 
 static bool
-make_room(void *data)
+delete_set_aside(void *data)
 {
     return cli_run_drives_delete_set_aside(((struct cli_training *)data)->drives);
 }
@@ -422,9 +421,9 @@ cli_training_start(struct cli_training *run, GError **error)
         .checkpoint = run->checkpoint,
         .batch = batch,
         .learning_rate = learning_rate,
-        .ready = ready,
+        .ready = begin_drives,
         .wish = wish,
-        .make_room = run->options.overwrite ? make_room : NULL,
+        .make_room = run->options.overwrite ? delete_set_aside : NULL,
         .try_start = run->options.overwrite,
         .data = run,
     };
@@ -458,20 +457,19 @@ static bool
 check_resume(const struct cli_training *run, GError **error)
 {
     return !run->options.resume || cli_training_is_durable(run) ||
-           mw_refuse(error,
-                     "--resume: this plan makes no step durable; it takes optimizer state on "
-                     "NVMe and --commit step, or --save-every K");
+           mw_refuse(error, "--resume: this plan makes no step durable; that needs optimizer state "
+                            "on NVMe and --commit step, or --save-every K");
 }
 
 static bool
-take_up(struct cli_training *run, GError **error)
+apply_recorded_course(struct cli_training *run, GError **error)
 {
     if (run->checkpoint)
         return cli_run_course_from(run, error);
     return !run->options.resume || !run->options.nvme || cli_run_course_resume(run, error);
 }
 
-/* The first rank looks, before any makes a trainer. */
+/* The first rank looks, before any rank makes a trainer. */
 static bool
 look_whether_done(struct cli_training *run, GError **error)
 {
@@ -498,7 +496,8 @@ cli_training_open(struct cli_training *run, GError **error)
            check_start(&run->options, error) && check_save(run, error) &&
            (!run->answer->sizing || check_settings(&run->answer->sizing->settings, error)) &&
            check_resume(run, error) && open_drives(run, error) && open_start(run, error) &&
-           take_up(run, error) && open_data(run, error) && look_whether_done(run, error);
+           apply_recorded_course(run, error) && open_data(run, error) &&
+           look_whether_done(run, error);
 }
 
 void

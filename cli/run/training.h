@@ -10,60 +10,60 @@
 #include "exec/data/tokens.h"
 #include "exec/ranks/ranks.h"
 
-/* The caller fills in the first rows; the rest is filled in by open and start. */
+/* The caller sets the first rows; open and start set the rest. */
 struct cli_training {
     const struct cli_request *request; /* borrowed */
     struct mw_ranks *ranks;            /* borrowed */
     struct cli_run_options options;
-    struct mw_answer *answer;  /* with a plan */
+    struct mw_answer *answer;  /* has a plan */
     char *stem;                /* of this rank's files on the drives; may be NULL */
 
     struct cli_run_drives *drives; /* cli/run/drives.h */
-    struct cli_run_course *then;   /* of the run that is gone on with; may be NULL */
+    struct cli_run_course *then;   /* course of the run that is resumed; may be NULL */
     struct mw_decoder decoder;
     struct mw_tokens *tokens;
-    struct mw_safetensors *weights; /* NULL: by seed */
-    struct mw_checkpoint *checkpoint; /* or gone on from */
-    int64_t sequences;              /* of a micro-batch */
+    struct mw_safetensors *weights;   /* NULL: drawn from the seed */
+    struct mw_checkpoint *checkpoint; /* the checkpoint to continue from; NULL */
+    int64_t sequences;                /* per micro-batch */
     struct mw_batch_place place;
-    int64_t first_step, first_sequence; /* of this run: where the data is taken from */
+    int64_t first_step, first_sequence; /* of this run: where its data begins */
     int64_t used_sequences;             /* of the data, up to the step that runs */
-    struct cli_run_data *data;          /* cli/run/data.h; NULL before it is started */
-    int64_t commits;                    /* begun */
-    struct mw_plan *undelayed; /* of the steps before --dpu-start; may be NULL */
+    struct cli_run_data *data;          /* cli/run/data.h; NULL before start */
+    int64_t commits;                    /* begun so far */
+    struct mw_plan *undelayed;          /* for the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
     int *held; /* [held_count] descriptors of pipes whose readers wait for the report */
     int held_count;
-    int unstarted; /* the wish (cli/run/stop.h) by which it ends before its first step; 0: none */
-    bool is_stage; /* of a pipeline: its plan is another than that of the other ranks */
-    bool diverged; /* once the trainer is closed: for that the run has ended */
-    char *saved;   /* the folder that --save was done to; NULL: it was not */
-    bool displaced; /* that one is another than what was asked for, which cannot be written */
-    bool is_done;  /* a resume that finds all its steps durable: only --save is left to do */
-    bool stopped;  /* before its last step; what is kept has been said */
+    int unstarted;  /* the wish (cli/run/stop.h) that ended it before its first step; 0: none */
+    bool is_stage;  /* a pipeline stage: its plan differs from that of other ranks */
+    bool diverged;  /* the run ended because the loss diverged; set once the trainer is closed */
+    char *saved;    /* the folder that --save was written to; NULL: none */
+    bool displaced; /* `saved` is another folder than requested, which cannot be written */
+    bool is_done;   /* a resume whose steps are all durable: only --save is left to do */
+    bool stopped;   /* ended before its last step; what is kept has been said */
 };
 
-/* What `run` reads, opened and checked before there is a plan: model, data, starting weights. */
+/* Opens and checks what `run` reads before there is a plan: model, data, starting weights. */
 bool cli_training_check_inputs(const struct cli_request *request,
                                const struct cli_run_options *options, GError **error);
-/* Model, data and weights, which are checked; directories for the drives. */
+/* Opens model, data and weights, checks them, and finds the directories for the drives. */
 bool cli_training_open(struct cli_training *training, GError **error);
-/* Whether this machine has the memory for all its ranks, the same for all of them; a line has the
- * numbers where it lacks some. */
+/* *fits: whether this machine has the memory for all its ranks, the same on all of them; if not, a
+ * line has the numbers. */
 bool cli_training_fits(const struct cli_training *training, bool *fits, GError **error);
-/* As asked for, or what the plan's type wants. */
+/* As requested, or the default for the plan's type. */
 struct mw_loss_scaling cli_training_loss_scaling(const struct cli_training *run);
-/* Reserves memory and drives, and makes or reads the starting state.  False also where one of the
- * ranks was told to end before --overwrite: training->unstarted is that wish then. */
+/* Reserves memory and drives, and makes or reads the starting state.  False also if a signal ended
+ * one of the ranks before --overwrite: training->unstarted is that wish. */
 bool cli_training_start(struct cli_training *training, GError **error);
-/* After the last step: what --save asks for; beside its folder where that holds by then what must
- * not be replaced (checkpoint_place.h), which a line says. */
+/* After the last step: writes what --save asks for.  If its folder by then holds what must not be
+ * replaced (checkpoint_place.h), writes it beside that folder, and a line says so. */
 bool cli_training_save(struct cli_training *training, GError **error);
-/* Whether its steps are made durable; of a training that has an answer. */
+/* Whether its steps are made durable; for a training that has an answer. */
 bool cli_training_is_durable(const struct cli_training *training);
-/* Of what a resume has to have alike. */
+/* Fingerprint of what a resume must not change. */
 uint64_t cli_training_fingerprint(const struct cli_training *training);
-/* Frees all that it owns, answer and options too.  `together`: all ranks are about to. */
+/* Frees all that it owns, answer and options too.  `together`: all ranks call it. */
 void cli_training_close(struct cli_training *training, bool together);
 
 #endif

@@ -7,7 +7,7 @@
 #include "exec/host/machine.h"
 #include "exec/memory/memory.h"
 
-/* NULL, or a line that has the numbers: `lacks` bytes of `need` are not there. */
+/* NULL, or a line with the numbers: `lacks` bytes of `need` are missing. */
 static char *
 lack_text(int64_t need, int64_t lacks, const char *where, const char *bound)
 {
@@ -19,15 +19,15 @@ lack_text(int64_t need, int64_t lacks, const char *where, const char *bound)
                            where, lacking, bound);
 }
 
-/* Down to two figures behind the point: no more than there is. */
+/* Rounded down to two decimals, so that it is no more than there is. */
 static double
 gib_below(double bytes)
 {
     return floor(bytes / 0x1p30 * 100) / 100;
 }
 
-/* A line that says what to do, behind one that says what is lacked.  The plan's machine with memory
- * as it is here: `own_bytes` of each device, where it has memory of its own. */
+/* What to do about it, in words that follow the line with the numbers.  Proposes the plan's machine
+ * with the memory that is here: `own_bytes` per device, if it has memory of its own. */
 static char *
 ways_out(const struct cli_training *run, int64_t host_bytes, int64_t own_bytes)
 {
@@ -44,12 +44,13 @@ ways_out(const struct cli_training *run, int64_t host_bytes, int64_t own_bytes)
     return g_strdup_printf(
         "%s, or plan with what there is, and more on drives: --set gpu.memory_gib=%.10g --set "
         "host.memory_gib=%.10g",
-        other ? "leave -H out, to plan for this machine" : "end what else takes memory",
+        other ? "leave -H out, to plan for this machine" : "close what else uses memory",
         gib_below((double)hw->gpu_reserve_bytes + device),
         gib_below((double)hw->host_reserve_bytes + host));
 }
 
-/* Host memory is this machine's, and all its ranks'; device memory is too, or the device's own. */
+/* Host memory is this machine's, shared by all its ranks; device memory is part of it, or the
+ * device's own. */
 static char *
 find_lack(const struct cli_training *run)
 {
@@ -63,7 +64,7 @@ find_lack(const struct cli_training *run)
 
     mw_memory_room_of_run(&room);
     g_autofree char *lack = lack_text(need, mw_memory_short_bytes(&room, need), "here", room.bound);
-    /* What cannot be described is refused with its reason when it is opened. */
+    /* A device that cannot be described is refused with its reason when it is opened. */
     bool described =
         own && mw_backend_describe_own(backend, mw_ranks_node_index(run->ranks), &device, NULL);
     if (!lack && described)
@@ -74,7 +75,7 @@ find_lack(const struct cli_training *run)
     return g_strdup_printf("%s; %s", lack, ways);
 }
 
-/* None reserves before all have looked. */
+/* No rank reserves memory before all have checked. */
 bool
 cli_training_fits(const struct cli_training *run, bool *fits, GError **error)
 {

@@ -1,5 +1,4 @@
-/* --save: what was trained goes to a checkpoint, or to another place if that one cannot be written.
- */
+/* --save: writes what was trained as a checkpoint, elsewhere if that place cannot be written. */
 #include "base/error.h"
 #include "cli/run/checkpoint_config.h"
 #include "cli/run/checkpoint_place.h"
@@ -18,8 +17,8 @@ save_to(struct cli_training *run, const char *path, GError **error)
         .dtype = MW_SAFETENSORS_F32,
         .optimizer = true,
         .config = config,
-        /* Before its last step a run may be behind the checkpoint that is there, which the check at
-         * its start let pass; and others may have written to that place since. */
+        /* Before its last step a run may be behind the checkpoint there, which the check at its
+         * start allowed; and others may have written to that place since. */
         .keeps = cli_checkpoint_place_keeps_late,
         .data = &run->decoder,
         .place = &place,
@@ -33,7 +32,7 @@ save_to(struct cli_training *run, const char *path, GError **error)
     return true;
 }
 
-/* The first rank looks, and all know. */
+/* The first rank looks, and tells the others. */
 static bool
 have_room(struct cli_training *run, const char *path, GError **error)
 {
@@ -47,8 +46,8 @@ have_room(struct cli_training *run, const char *path, GError **error)
     return !lacks;
 }
 
-/* Ranks that wait for each other do not come together again once one has failed: they look before,
- * and the first place that has room is the last that they try. */
+/* Ranks that wait for each other cannot recover once one has failed.  So they look first, and the
+ * first place that has room is the last that they try. */
 static bool
 save_elsewhere(struct cli_training *run, const GError *why)
 {
@@ -69,7 +68,7 @@ save_elsewhere(struct cli_training *run, const GError *why)
     return tries;
 }
 
-/* The way to what was trained, where nothing else has it. */
+/* Adds how to get at what was trained, where nothing else has it. */
 static void
 explain_unsaved(const struct cli_training *run, GError *why)
 {
@@ -99,7 +98,7 @@ cli_training_save(struct cli_training *run, GError **error)
     const bool room = !several || have_room(run, path, &why);
     if (room && save_to(run, path, &why))
         return true;
-    /* What cannot be written anywhere is of another kind. */
+    /* An error of another kind has nothing to do with the place. */
     run->displaced = g_error_matches(why, MW_ERROR, MW_ERROR_IO) && (!several || !room) &&
                      save_elsewhere(run, why);
     if (run->displaced) {

@@ -13,7 +13,7 @@ blank_rank(const struct mw_plan *plan)
     };
 }
 
-/* From one rank to all: the first is who wants it. */
+/* Sends one rank's measurement to all: the first rank is the one that needs it. */
 static bool
 tell(struct mw_ranks *ranks, struct mw_measured_rank *rank, int root, GError **error)
 {
@@ -40,7 +40,7 @@ cli_unite_ranks(struct mw_measured *measured, const struct mw_plan *plan, struct
         struct mw_measured_rank rank =
             root == own ? mw_compare_rank(plan, measured, step) : blank_rank(plan);
         if (!tell(ranks, &rank, root, error))
-            return false; /* it stays: messages may be on their way */
+            return false; /* it is kept: messages may still be in flight */
         if (own == 0)
             mw_measured_add_rank(measured, &rank);
         else

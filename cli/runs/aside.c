@@ -12,7 +12,7 @@
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/trainer.h"
 
-/* --- the list -------------------------------------------------------------------------------- */
+/* --- the list of runs ------------------------------------------------------------------------- */
 
 static char *
 listed_folder(const char *name)
@@ -22,7 +22,7 @@ listed_folder(const char *name)
     return g_build_filename(base, name, NULL);
 }
 
-/* The old run has state in a directory that the new one is not given. */
+/* Whether the old run has state in a directory that the new one does not use. */
 static bool
 is_carried(const struct cli_run_entry *now, const struct cli_run_entry *listed)
 {
@@ -32,8 +32,8 @@ is_carried(const struct cli_run_entry *now, const struct cli_run_entry *listed)
     return false;
 }
 
-/* If a directory of the run is missing, or stays as it is, something is left of it: it stays in the
- * list, and no other run gets its name. */
+/* If a directory of the old run is missing or unchanged, something is left of that run: it stays in
+ * the list, and no other run gets its name. */
 void
 cli_runs_unlist(const struct cli_run_entry *now, const char *described, const char *directory)
 {
@@ -55,7 +55,7 @@ cli_runs_unlist(const struct cli_run_entry *now, const char *described, const ch
     cli_run_entry_clear(&there);
 }
 
-/* The new run's own folder in the list, which it got with its name. */
+/* Removes the new run's own folder from the list, which it got with its name. */
 static void
 unlist_unbegun(const char *directory)
 {
@@ -89,7 +89,8 @@ copy_description(const char *from, const char *to)
     return mw_file_commit(file, NULL);
 }
 
-/* A new run in directories that were made for the old one has its name, and its folder. */
+/* A new run in directories that were made for the old one has the old one's name and folder in the
+ * list; this restores the old description there. */
 static void
 list_again(const char *directory)
 {
@@ -108,7 +109,7 @@ list_again(const char *directory)
     cli_run_entry_clear(&back);
 }
 
-/* --- which of the two ------------------------------------------------------------------------ */
+/* --- which of the two runs -------------------------------------------------------------------- */
 
 enum verdict { UNBEGUN, BEGUN, UNKNOWN };
 
@@ -120,8 +121,8 @@ holds_unbegun(const char *directory)
     return aside == MW_RUN_ASIDE_MOVING || aside == MW_RUN_ASIDE_REPLACED;
 }
 
-/* By its record: a step is durable, and not all were skipped.  The replaced run may still lie
- * beside it, if a kill or a fault of the drive came in between. */
+/* Judges by the record: a step is durable, and not all were skipped.  The replaced run may still
+ * lie beside it, if a kill or a drive's failure came in between. */
 static bool
 has_durable_step(const char *first)
 {
@@ -141,7 +142,7 @@ has_durable_step(const char *first)
     return updates > 0;
 }
 
-/* Of a directory that has a run set aside. */
+/* For a directory that has a run set aside. */
 static enum verdict
 judge(const char *directory)
 {
@@ -165,7 +166,7 @@ judge(const char *directory)
     return verdict;
 }
 
-/* --- out, or back ---------------------------------------------------------------------------- */
+/* --- deleting, or putting back ---------------------------------------------------------------- */
 
 static bool
 finish(const struct cli_run_entry *now, const char *directory, GError **error)
@@ -195,9 +196,9 @@ put_back(const char *directory, GError **error)
     return true;
 }
 
-/* Under its lock. */
+/* The caller holds the lock. */
 static bool
-settle(const char *directory, GError **error)
+finish_replacing(const char *directory, GError **error)
 {
     struct cli_run_entry now;
     bool good = true;
@@ -231,11 +232,11 @@ cli_runs_end_replacing(const char *directory, bool locked, GError **error)
     if (!mw_run_aside_look(directory))
         return true;
     if (locked)
-        return settle(directory, error);
+        return finish_replacing(directory, error);
     if (is_in_use(directory))
         return true;
     struct mw_run_lock *lock = mw_run_lock_take(directory, error);
-    bool good = lock && settle(directory, error);
+    bool good = lock && finish_replacing(directory, error);
     mw_run_lock_release(lock);
     return good;
 }

@@ -19,8 +19,8 @@ fits(void *data, const char *path, const struct mw_commit_record *record, GError
     return cli_run_course_fits(&homes->decoder, homes->fingerprint, path, record, error);
 }
 
-/* Without a record there is nothing to export, whatever else lies there.  If something else has a
- * record's name, opening it says so. */
+/* Without a record there is nothing to export.  If something else has a record's name, opening it
+ * says so. */
 static bool
 check_record(const char *directory, GError **error)
 {
@@ -35,7 +35,7 @@ check_record(const char *directory, GError **error)
     return good;
 }
 
-/* Clear `homes` behind it, whatever comes. */
+/* Clear `homes` afterwards, on success and on failure. */
 static struct mw_durable *
 open_durable(char **directories, bool previous, struct cli_run_homes *homes, GError **error)
 {
@@ -101,7 +101,7 @@ cli_export_steps(char **directories, bool previous)
     return steps;
 }
 
-/* The directories as they were named: they must be those of one run, which is not running. */
+/* Checks that the named directories are those of one run, and that it is not running. */
 static bool
 check_directories(char **directories, GError **error)
 {

@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Writes the newest durable step of a run, or the one before it, to `folder`, which
- * checkpoint_place.h guards and messages call `option`; *steps is the number of steps that the
- * checkpoint has.  The run is named by its name, by one of its directories, or, if it was moved, by
- * all of them in order.  False with *error: nothing has changed. */
+/* Writes the newest durable step of a run, or the one before it, to `folder`, which is checked as
+ * checkpoint_place.h says and which messages call `option`; *steps is the number of steps of the
+ * checkpoint.  The run is named by its name, by one of its directories, or, if it was moved, by all
+ * of them in order.  False with *error: nothing has changed. */
 bool cli_export(char **run, const char *option, const char *folder, bool previous, int64_t *steps,
                 GError **error);
 

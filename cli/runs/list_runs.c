@@ -16,7 +16,7 @@ changed(const struct cli_run *run)
     return run->changed_ns ? g_date_time_new_from_unix_utc(run->changed_ns / 1000000000) : NULL;
 }
 
-/* A run has one line, whatever its directories are called. */
+/* A run has one line, whatever characters its directories' names hold. */
 static void
 make_plain(char *text)
 {
@@ -25,7 +25,7 @@ make_plain(char *text)
             *text = '?';
 }
 
-/* Of columns, in characters. */
+/* Widths of columns, in characters. */
 struct widths {
     int name, state;
 };
@@ -46,7 +46,7 @@ print_row(const struct cli_run *run, const struct widths *widths)
     mw_wrap_row(stdout, row, places);
 }
 
-/* Without these lines, runs that nobody can resume would stay in the list for ever. */
+/* Without these lines, runs that nobody can resume would stay in the list unnoticed. */
 static void
 say_taken(const GPtrArray *runs)
 {
@@ -65,7 +65,7 @@ say_taken(const GPtrArray *runs)
     }
     if (count)
         cli_say("other runs are in directories of %s now: `memwall rm%s` deletes what is left of "
-                "%s, and takes %s off the list",
+                "%s, and removes %s from the list",
                 listed->str, names->str, count == 1 ? "it" : "them", count == 1 ? "it" : "them");
 }
 
@@ -75,7 +75,7 @@ say_deleting(const GPtrArray *runs)
     for (guint i = 0; i < runs->len; i++) {
         const struct cli_run *run = g_ptr_array_index(runs, i);
         if (run->state == CLI_RUN_DELETING)
-            cli_say("deleting %s has not come to its end: `memwall rm %s` deletes what is left",
+            cli_say("deleting %s has not finished: `memwall rm %s` deletes what is left",
                     run->entry.name, run->entry.name);
     }
 }
@@ -107,7 +107,7 @@ print_table(const GPtrArray *runs)
     say_deleting(runs);
 }
 
-/* What is not known is null: the steps of a run whose drive is missing, or that is half deleted. */
+/* An unknown figure is null: the steps of a run whose drive is missing, or that is half deleted. */
 static void
 write_state(struct mw_json_writer *json, const struct cli_run *run)
 {

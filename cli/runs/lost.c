@@ -1,4 +1,4 @@
-/* Runs whose files are gone, and what their descriptions say of them. */
+/* Runs whose files are gone, and what their descriptions say about them. */
 #include <sys/stat.h>
 
 #include "cli/cli.h"
@@ -7,7 +7,7 @@
 #include "exec/nvme/run_names.h"
 
 /* A description says that a step is durable soon after the first one is.  A run that was killed
- * before has an empty record, or none. */
+ * earlier has an empty record, or none. */
 bool
 cli_runs_is_lost(const struct cli_run_entry *entry, const struct mw_run_files *files)
 {
@@ -25,7 +25,7 @@ cli_runs_lost_text(const struct cli_run_entry *entry, const char *directory)
         return g_strdup_printf("%s, the record of run %s, is gone or empty, and its last durable "
                                "step was %" G_GINT64_FORMAT,
                                path, entry->name, entry->last_step);
-    return g_strdup_printf("%s, the record of run %s, is not there, and state is: the run was "
+    return g_strdup_printf("%s, the record of run %s, is missing, but there is state: the run was "
                            "killed as it started, or its record is lost",
                            path, entry->name);
 }
@@ -38,7 +38,7 @@ has_file(const char *path)
     return !lstat(path, &info) && S_ISREG(info.st_mode);
 }
 
-/* Looks at every rank whose record is here, on each of its drives. */
+/* Checks every rank whose record is here, on each of its drives. */
 bool
 cli_runs_lacks_files(const struct cli_run_entry *entry, const struct mw_run_files *first)
 {

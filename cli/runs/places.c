@@ -12,9 +12,8 @@
 #include "exec/commit/run_files.h"
 #include "exec/nvme/nvme.h"
 
-#define NUMBERS 10000 /* of runs of one model and day */
-#define ATTEMPTS 8    /* a folder that was just made may be mistaken for one that a killed run
-                       * left */
+#define NUMBERS 10000 /* for runs of one model on one day */
+#define ATTEMPTS 8    /* a new folder may be mistaken for one that a killed run left */
 
 char *
 cli_runs_base(void)
@@ -68,8 +67,8 @@ refuse_repeated(char **directories, GError **error)
     const char *repeated = cli_runs_repeated(directories);
 
     return !repeated || mw_refuse(error,
-                                  "MEMWALL_NVME: names %s twice: name a directory of each drive "
-                                  "once, with \":\" between them",
+                                  "MEMWALL_NVME: names %s twice: name one directory per drive, "
+                                  "with \":\" between them",
                                   repeated);
 }
 
@@ -109,7 +108,8 @@ make_folder(const char *path)
     return errno == EEXIST ? 0 : -1;
 }
 
-/* 1: all of `where` have a folder of this name; else none was left behind, as with make_folder. */
+/* 1: every folder of `where` now has a folder of this name; else none of them was left behind, and
+ * the result is that of make_folder. */
 static int
 make_folders(char **where, const char *name, GPtrArray *folders)
 {
@@ -130,12 +130,12 @@ make_folders(char **where, const char *name, GPtrArray *folders)
     return 1;
 }
 
-/* A name that is tried, and the folders that were made for it. */
+/* A name to try, and the folders that were made for it. */
 struct attempt {
-    char *folder;     /* of the list */
+    char *folder;     /* in the list */
     GPtrArray *found; /* char *, folders in `where` */
     struct mw_run_lock *lock;
-    bool lost; /* the list's folder was made, and now belongs to another run: *why says more */
+    bool lost; /* the folder in the list was made, and now belongs to another run: *why says more */
     GError *why;
 };
 
@@ -149,7 +149,7 @@ clear_attempt(struct attempt *attempt)
 }
 
 /* Makes and locks the list's folder first: that reserves the name for this run, and keeps the
- * folder from being swept away with what killed runs left. */
+ * folder from being removed as the remains of a killed run. */
 static int
 try_name(char *base, char **where, const char *name, struct attempt *attempt)
 {
@@ -194,12 +194,12 @@ are_there(char **where, GError **error)
         if (!g_file_test(*each, G_FILE_TEST_IS_DIR))
             return mw_refuse(error, "MEMWALL_NVME: %s %s", *each,
                              g_file_test(*each, G_FILE_TEST_EXISTS)
-                                 ? "is no directory: name one of each drive"
+                                 ? "is not a directory: name one per drive"
                                  : "does not exist: mount its drive, or make it first");
     return refuse_repeated(where, error);
 }
 
-/* Of the last attempt. */
+/* The error of the last attempt. */
 static void
 refuse_names(int made, int reason, const char *places, const char *names, GError **error)
 {

@@ -36,7 +36,7 @@ is_emptied(const struct cli_run_entry *entry, const char *directory)
     return is;
 }
 
-/* *begun: something of it is gone. */
+/* *begun: something has been deleted. */
 static bool
 remove_directories(const struct cli_run_entry *entry, bool locked, bool *begun, GError **error)
 {

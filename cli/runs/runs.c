@@ -29,7 +29,7 @@ cli_run_free(struct cli_run *run)
     g_free(run);
 }
 
-/* --- what there is --------------------------------------------------------------------------- */
+/* --- the state of a run ----------------------------------------------------------------------- */
 
 bool
 cli_runs_names(const struct cli_run_entry *entry, const char *directory)
@@ -40,7 +40,8 @@ cli_runs_names(const struct cli_run_entry *entry, const char *directory)
     return false;
 }
 
-/* A name may have been given again, and directories change if a run is carried elsewhere. */
+/* Compares more than the name: a name may have been given again, and directories change if a run is
+ * moved. */
 static bool
 is_same(const struct cli_run_entry *one, const struct cli_run_entry *other)
 {
@@ -177,11 +178,11 @@ is_starting(struct cli_run *run, const char *folder)
     run->entry.name = g_path_get_basename(folder);
     run->entry.directories = g_strsplit(folder, "\n", 1);
     run->state = CLI_RUN_RUNNING;
-    run->used_ns = INT64_MAX; /* what is done now */
+    run->used_ns = INT64_MAX; /* counts as used now */
     return true;
 }
 
-/* Reads a folder whose description, and whose directories, will not change any more. */
+/* Reads a folder whose description and directories no longer change. */
 static bool
 read_settled(const char *folder, struct cli_run_entry *entry, GError **error)
 {
@@ -192,7 +193,7 @@ read_settled(const char *folder, struct cli_run_entry *entry, GError **error)
     if (!cli_run_entry_read(folder, entry, error))
         return false;
     if (!cli_runs_end_replacing_all(entry->directories, false,
-                                    &why)) /* one that cannot be is away */
+                                    &why)) /* an unreadable one counts as missing */
         cli_say("%s", why->message);
     cli_run_entry_clear(entry);
     return cli_run_entry_read(folder, entry, error);
@@ -251,7 +252,7 @@ folders(void)
     return list;
 }
 
-/* Says which run cannot be read, and goes on with the others. */
+/* Says which run cannot be read, and continues with the others. */
 GPtrArray *
 cli_runs_list(void)
 {
@@ -270,7 +271,7 @@ cli_runs_list(void)
     return runs;
 }
 
-/* --- one of them ----------------------------------------------------------------------------- */
+/* --- one run ---------------------------------------------------------------------------------- */
 
 /* NULL: no run can have this name.  g_free it. */
 static char *
@@ -296,7 +297,7 @@ cli_runs_own_folder(const struct cli_run_entry *entry)
     return same ? g_steal_pointer(&folder) : NULL;
 }
 
-/* The description of a run that was carried or copied elsewhere still names the old place. */
+/* The description of a run that was moved or copied still names the old place. */
 static bool
 was_carried(const struct cli_run_entry *entry, const char *path)
 {
@@ -338,8 +339,7 @@ take_place(struct cli_run_entry *entry, const char *path, GError **error)
     return true;
 }
 
-/* What cannot be read is in nobody's way for what lies beside it, or has nothing beside it, as in
- * the list. */
+/* Says what to do about a description that cannot be read, with or without state beside it. */
 static void
 explain_unread(const char *path, const GError *why, GError **error)
 {
@@ -347,7 +347,7 @@ explain_unread(const char *path, const GError *why, GError **error)
     bool holds = mw_run_files_look(path, &files, NULL) && (files.record || files.has_data);
     g_autofree char *way =
         files.stranger
-            ? g_strdup_printf("%s beside it %s: what is not this user's alone is left alone; copy "
+            ? g_strdup_printf("%s beside it %s: it must belong to this user alone; copy "
                               "the files to a directory of your own (cp -r) and name that",
                               files.stranger, files.stranger_why)
         : holds
@@ -435,18 +435,18 @@ cli_runs_find(const char *name, GError **error)
     return NULL;
 }
 
-/* The newest run is the one that was meant: an older one is not resumed unasked, so its name must
- * be given. */
+/* The newest run is the one that was meant.  An older one is not resumed unasked: its name must be
+ * given. */
 static char *
 instead_text(const GPtrArray *runs, guint behind)
 {
     for (guint i = behind; i < runs->len; i++) {
         const struct cli_run *run = g_ptr_array_index(runs, i);
         if (run->state == CLI_RUN_DURABLE)
-            return g_strdup_printf("--resume %s goes on with the newest that can be gone on with",
+            return g_strdup_printf("--resume %s continues the newest that can be resumed",
                                    run->entry.name);
     }
-    return g_strdup("no other of `memwall list runs` can be gone on with");
+    return g_strdup("no other run of `memwall list runs` can be resumed");
 }
 
 static bool
@@ -460,14 +460,14 @@ check_newest(const GPtrArray *runs, guint index, GError **error)
         return mw_refuse(error, "--resume: the newest run, %s, is running: %s", name, instead);
     if (run->state == CLI_RUN_DAMAGED)
         return mw_refuse(error,
-                         "--resume: the newest run, %s, cannot be gone on with: `memwall verify "
+                         "--resume: the newest run, %s, cannot be resumed: `memwall verify "
                          "%s` says what is damaged; %s",
                          name, name, instead);
     return true;
 }
 
-/* Runs that cannot be resumed now: a drive is not mounted, files were deleted by hand, or it is
- * being deleted.  Names the newest of them. */
+/* Runs that cannot be resumed now: a drive is not mounted, files were deleted by hand, or the run
+ * is being deleted.  Names the newest of them. */
 static void
 note_passed(GString *text, const struct cli_run *run)
 {
@@ -476,8 +476,8 @@ note_passed(GString *text, const struct cli_run *run)
     if (text->len)
         return;
     if (run->state == CLI_RUN_DELETING) {
-        g_string_append_printf(text, "run %s is being deleted (`memwall rm %s` ends it)", name,
-                               name);
+        g_string_append_printf(text, "run %s is being deleted (`memwall rm %s` finishes that)",
+                               name, name);
         return;
     }
     const char *missing = cli_runs_missing(&run->entry), *taken = cli_runs_taken(&run->entry);
@@ -505,7 +505,7 @@ cli_runs_newest(char **note, GError **error)
         if (!check_newest(runs, i, error))
             return NULL;
         if (passed->len)
-            *note = g_strdup_printf("--resume: passed over what is newer: %s", passed->str);
+            *note = g_strdup_printf("--resume: skipped newer runs: %s", passed->str);
         return g_ptr_array_steal_index(runs, i);
     }
     mw_refuse(error,
@@ -524,7 +524,7 @@ cli_runs_described(const struct cli_run_entry *entry)
     return entry->name ? listed_folder(entry->name) : g_strdup(entry->directories[0]);
 }
 
-/* --- removal --------------------------------------------------------------------------------- */
+/* --- removal ---------------------------------------------------------------------------------- */
 
 /* A folder without a description was being made when its run was killed.  A folder whose
  * description or directories cannot be read now still belongs to a run. */

@@ -135,10 +135,11 @@ is_in_place(const struct mw_commit_file *file, GError **error)
     if (!lstat(file->path, &info) && info.st_dev == file->info.st_dev &&
         info.st_ino == file->info.st_ino)
         return true;
-    return mw_fail(error, MW_ERROR_IO,
-                   "%s: vanished during the run, or its directory was moved: no further step "
-                   "could be resumed; put it back, and {resume} goes on from the last durable one",
-                   file->path);
+    return mw_fail(
+        error, MW_ERROR_IO,
+        "%s: vanished during the run, or its directory was moved: no further step "
+        "could be resumed; put it back, and {resume} continues from the last durable one",
+        file->path);
 }
 
 bool

@@ -197,7 +197,7 @@ mw_nvme_file_sync(const struct mw_nvme_file *file, bool keep, const struct mw_nv
     if (keep && !mw_nvme_is_in_place(file->path, file->fd))
         return mw_fail(error, MW_ERROR_IO,
                        "%s: vanished during the run, or its directory was moved: nothing written "
-                       "now could be resumed; put it back, and {resume} goes on from the last "
+                       "now could be resumed; put it back, and {resume} continues from the last "
                        "durable step",
                        file->path);
     return true;

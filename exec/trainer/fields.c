@@ -173,7 +173,8 @@ mw_trainer_tell_change(const struct mw_trainer *trainer, const struct mw_commit_
 
     if (!then || record->step < 0 || !strcmp(then, now))
         return NULL;
-    return g_strdup_printf("this run was computed with %s until step %" PRId64 "; it goes on with "
+    return g_strdup_printf("this run was computed with %s until step %" PRId64
+                           "; it continues with "
                            "%s: its losses will differ in their last digits",
                            then, record->step + 1, now);
 }

@@ -189,11 +189,12 @@ advice_before(const struct mw_trainer *trainer, int64_t last_update)
 
     /* Steps behind it that update write over what was before it. */
     if (before >= 0 && step >= last_update)
-        return mw_spelled_printf("step %" G_GINT64_FORMAT ", the last that is durable, leads here "
-                                 "again: {resume} {at=previous} goes on from step %" G_GINT64_FORMAT
-                                 ", with %s; if that diverges too, %s, or {from} an earlier "
-                                 "checkpoint",
-                                 step + 1, before + 1, how, again);
+        return mw_spelled_printf(
+            "step %" G_GINT64_FORMAT ", the last that is durable, leads here "
+            "again: {resume} {at=previous} continues from step %" G_GINT64_FORMAT
+            ", with %s; if that diverges too, %s, or {from} an earlier "
+            "checkpoint",
+            step + 1, before + 1, how, again);
     return mw_spelled_printf("step %" G_GINT64_FORMAT
                              " is the last that is durable, and leads here "
                              "again: %s, or {from} an earlier checkpoint, with %s",
@@ -222,7 +223,7 @@ advice(const struct mw_trainer *trainer, int64_t last_update)
                                  how);
     if (step < last_update - delayed)
         return mw_spelled_printf("step %" G_GINT64_FORMAT " is the last that is durable: {resume} "
-                                 "goes on from there, with %s",
+                                 "continues from there, with %s",
                                  step + 1, how);
     return advice_before(trainer, last_update);
 }

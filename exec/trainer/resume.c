@@ -268,7 +268,7 @@ tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
         before < 0 ? g_strdup("; no step before it is recorded")
         : is_whole(trainer, before, &why)
             ? mw_spelled_printf("; step %" G_GINT64_FORMAT ", before it, is whole%s: {resume} "
-                                "{at=previous} goes on from there",
+                                "{at=previous} continues from there",
                                 before + 1, own)
             : g_strdup_printf("; step %" G_GINT64_FORMAT ", before it, is not whole either: %s",
                               before + 1, why->message);

@@ -129,7 +129,7 @@ has_room(const struct cuda *cuda, int64_t bytes, GError **error)
     return mw_fail(error, MW_ERROR_DEVICE,
                    "GPU %d (%s): out of memory: the plan needs %" G_GINT64_FORMAT
                    " bytes, %zu of %zu are free beside the driver, kernels, products' workspace%s; "
-                   "{key gpu.reserve_gib=%.2f} plans for that, or end what else uses the GPU",
+                   "{key gpu.reserve_gib=%.2f} plans for that, or close what else uses the GPU",
                    cuda->device.gpu.ordinal, cuda->device.gpu.name, bytes, left, all,
                    cuda->peers ? " and NCCL" : "", reserve_gib(all - left));
 }
