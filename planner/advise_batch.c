@@ -1,4 +1,4 @@
-/* A step of too many ops may be few enough with another micro-batch. */
+/* Advises another micro-batch if a step has too many ops and another one has few enough. */
 #include <glib.h>
 #include <math.h>
 
@@ -7,7 +7,7 @@
 #include "planner/planner.h"
 #include "planner/sizing/internal.h"
 
-/* The same sequences per step, in fewer and larger micro-batches. */
+/* The same number of sequences per step, in fewer and larger micro-batches. */
 static bool
 fewer_micro_batches(const struct mw_request *request, struct mw_settings *s)
 {
@@ -23,7 +23,7 @@ fewer_micro_batches(const struct mw_request *request, struct mw_settings *s)
     return false;
 }
 
-/* Fewer sequences need fewer tiles and chunks. */
+/* Fewer sequences per step need fewer tiles and chunks. */
 static bool
 fewer_sequences(const struct mw_request *request, struct mw_settings *s)
 {

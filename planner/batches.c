@@ -8,14 +8,15 @@
 
 #define GRAD_ACCUM_MAX 65536
 #define SEQUENCES_MAX 65536
-/* Splits of a global batch that fit: the first, then each with half as many sequences. */
+/* Number of splits of a global batch to return: the first that fits, then each with half as many
+ * sequences per micro-batch. */
 #define SPLITS_MAX 4
-/* Beyond this number, one more or one less micro-batch changes little. */
+/* Above this number, one micro-batch more or less changes little. */
 #define FEW_MICRO_BATCHES 4
 
 struct search {
     const struct mw_request *request;
-    struct mw_settings s; /* micro-batch and accumulation change */
+    struct mw_settings s; /* micro-batch and accumulation vary during the search */
     struct mw_batches *found;
 };
 
@@ -33,7 +34,7 @@ add(struct search *search, double micro_batch, int64_t grad_accum)
     found->one[found->count++].grad_accum = grad_accum;
 }
 
-/* --- the most that fits ---------------------------------------------------------------------- */
+/* --- the largest micro-batch that fits -------------------------------------------------------- */
 
 static bool
 fits_sequences(const struct mw_request *request, const struct mw_settings *settings,
@@ -59,7 +60,8 @@ mw_planner_largest_batch(const struct mw_request *request, const struct mw_setti
     return (double)largest_sequences(request, settings, 1) / settings->tp;
 }
 
-/* The number of tiles that this many sequences, which fit, need if it is open; else 0. */
+/* The number of tiles that a micro-batch of this many sequences, which fits, needs, if it is open;
+ * else 0. */
 static int64_t
 most_tiles(const struct search *search, int64_t sequences)
 {
@@ -74,7 +76,8 @@ most_tiles(const struct search *search, int64_t sequences)
     return tiles;
 }
 
-/* The largest number may need many tiles: the largest one with `tiles`, while those are fewer. */
+/* The largest micro-batch may need many tiles.  Returns the largest one that fits with `tiles`,
+ * while those are fewer. */
 static int64_t
 largest_with_tiles(const struct search *search, int64_t tiles)
 {
@@ -84,9 +87,9 @@ largest_with_tiles(const struct search *search, int64_t tiles)
     return largest_sequences(search->request, &s, 1);
 }
 
-/* --- the batch alone is open ----------------------------------------------------------------- */
+/* --- only the micro-batch is open ------------------------------------------------------------- */
 
-/* Of `largest` sequences, which fit; where none does, one. */
+/* Adds a micro-batch of `largest` sequences, which fit; if that is 0, of one. */
 static void
 find_micro_batch_of(struct search *search, int64_t largest)
 {
@@ -107,9 +110,9 @@ find_micro_batch(struct search *search, int64_t *guess)
     find_micro_batch_of(search, largest);
 }
 
-/* --- a global batch is to be split ----------------------------------------------------------- */
+/* --- a global batch has to be split ----------------------------------------------------------- */
 
-/* The smallest number of micro-batches that fits, and some larger ones; if none fits, the
+/* Adds the smallest number of micro-batches that fits, and some larger ones; if none fits, the
  * largest. */
 static void
 split_global_batch(struct search *search)
@@ -135,10 +138,10 @@ split_global_batch(struct search *search)
         add(search, s->micro_batch, s->grad_accum);
 }
 
-/* --- all is open ----------------------------------------------------------------------------- */
+/* --- everything is open ----------------------------------------------------------------------- */
 
-/* The number of micro-batches within the default global batch with which the step is quick to plan:
- * each adds as many ops as the third does. */
+/* The number of micro-batches within the default global batch with which the step is still quick to
+ * plan: each one adds as many ops as the third does. */
 static int64_t
 most_micro_batches(const struct search *search, const struct mw_sizing *two)
 {
@@ -153,7 +156,7 @@ most_micro_batches(const struct search *search, const struct mw_sizing *two)
     return MIN(MIN(mw_most_micro_batches(&s), GRAD_ACCUM_MAX), 2 + (quick - ops) / MAX(1, each));
 }
 
-/* So many sequences in as many micro-batches as that; how many. */
+/* Adds as many micro-batches of `sequences` as most_micro_batches allows; returns how many. */
 static int64_t
 add_filled(struct search *search, int64_t sequences)
 {
@@ -173,7 +176,7 @@ add_filled(struct search *search, int64_t sequences)
     return accum;
 }
 
-/* A single micro-batch, which sums no gradients, or as many as the step takes. */
+/* Adds one micro-batch, which sums no gradients, and as many as the step takes. */
 static void
 find_all(struct search *search, int64_t *guess)
 {
@@ -184,7 +187,7 @@ find_all(struct search *search, int64_t *guess)
     int64_t whole = largest_sequences(search->request, s, *guess);
     *guess = MAX(1, whole);
     add(search, (double)*guess / s->tp, 1);
-    /* If one micro-batch does not fit, two do not either. */
+    /* If one micro-batch does not fit, two do not fit either. */
     if (!whole || (whole == most && most_tiles(search, whole) <= 1))
         return;
     s->grad_accum = 2;
@@ -202,9 +205,10 @@ find_all(struct search *search, int64_t *guess)
     find_micro_batch_of(search, whole);
 }
 
-/* --- what bounds it -------------------------------------------------------------------------- */
+/* --- what bounds the batch -------------------------------------------------------------------- */
 
-/* With any of the strategies asked for, and any micro-batch if that is open. */
+/* Whether it fits with any of the requested strategies, and with any micro-batch if that is
+ * open. */
 static bool
 fits_any(const struct mw_request *request, const struct mw_settings *asked)
 {
@@ -238,7 +242,7 @@ mw_batches_bound(const struct mw_request *request, const struct mw_settings *ask
     return slow && !fixed ? MW_BATCH_BOUND_OPS : MW_BATCH_BOUND_RATE;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- all candidates --------------------------------------------------------------------------- */
 
 void
 mw_batches_find(const struct mw_request *request, const struct mw_settings *placed, int64_t *guess,

@@ -24,15 +24,15 @@ struct search {
     const struct mw_request *request;
     const struct mw_settings *asked;
     bool any;      /* one that fits is enough */
-    bool blame;    /* nothing fits: look for what lacks least */
-    int64_t guess; /* sequences */
+    bool blame;    /* nothing fits: look for the one that lacks least */
+    int64_t guess; /* sequences to begin with */
     GPtrArray *found;
-    struct mw_sizing *nearest; /* of those that do not fit */
+    struct mw_sizing *nearest; /* of those that do not fit, the one that lacks least */
     GError *error;
 };
 
-/* Offload only when needed (Sec. 5.1): moving a state further down must make room for a larger
- * batch or for fewer tiles.  Each batch of a placement is a candidate of its own. */
+/* Offload only when needed (Sec. 5.1): moving a state to a slower tier must allow a larger batch or
+ * fewer tiles.  Each batch of a placement is a candidate of its own. */
 static bool
 is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 {
@@ -63,7 +63,7 @@ blame(struct search *search, struct mw_sizing *sizing)
     }
 }
 
-/* Takes the sizing; whether it fits. */
+/* Takes ownership of the sizing; returns whether it fits. */
 static bool
 keep(struct search *search, struct mw_sizing *sizing)
 {
@@ -84,7 +84,7 @@ struct tiers {
     enum mw_tier optimizer, gradients, params, activations;
 };
 
-/* Whether memory suffices, but only with more tiles or chunks than a plan may have ops. */
+/* Whether memory suffices, but only with more tiles or chunks than a plan's limit of ops allows. */
 static bool
 has_room_for_more_ops(const struct mw_request *request, const struct mw_settings *settings,
                       const struct mw_sizing *nearest, GError **error)
@@ -105,7 +105,7 @@ has_room_for_more_ops(const struct mw_request *request, const struct mw_settings
     return fits;
 }
 
-/* The sizing, or why there is none. */
+/* The sizing, or NULL with the reason. */
 static struct mw_sizing *
 size_or_refuse(struct search *search, const struct mw_settings *settings, GError **error)
 {
@@ -126,8 +126,8 @@ try_batch(struct search *search, const struct mw_settings *settings)
         return false;
     GError *refused = NULL;
     struct mw_sizing *sizing = size_or_refuse(search, settings, &refused);
-    /* Of several refusals the last is kept: it is of the placement with most transfers, and what is
-     * few enough for it is so for all. */
+    /* Keeps the last of several refusals: it is that of the placement with the most transfers, and
+     * what is few enough for that one is few enough for all. */
     if (refused) {
         g_clear_error(&search->error);
         search->error = refused;
@@ -152,7 +152,7 @@ try_batches(struct search *search, struct mw_settings *s)
     return kept;
 }
 
-/* Placements that the user fixed stay; gradients follow an optimizer state that is fixed. */
+/* Placements that the user fixed stay; gradients follow a fixed optimizer state. */
 static bool
 try_exactly(struct search *search, const struct tiers *tiers)
 {
@@ -189,8 +189,8 @@ try_gradients(struct search *search, struct tiers tiers)
     return kept;
 }
 
-/* All placements of parameters and checkpoints with the optimizer state there, which moves
- * first. */
+/* Tries all placements of parameters and checkpoints with the optimizer state in this tier; the
+ * optimizer state moves first. */
 static bool
 try_optimizer(struct search *search, enum mw_tier optimizer)
 {
@@ -210,8 +210,8 @@ try_optimizer(struct search *search, enum mw_tier optimizer)
     return kept;
 }
 
-/* Tries the tier below the first one with room too: it may make room for a larger batch or for
- * fewer tiles.  The batch that is chosen for an open one leads to the same placements. */
+/* Also tries the tier below the first one with room: it may allow a larger batch or fewer tiles.
+ * The same placements are tried for an open batch and for the batch that is then chosen. */
 static void
 try_all(struct search *search)
 {
@@ -243,7 +243,8 @@ mw_planner_fits(const struct mw_request *request, const struct mw_settings *reso
     return found->len > 0;
 }
 
-/* Nothing fits: the one that lacks least, or the reason why memory is not the problem. */
+/* Nothing fits: returns the sizing that lacks least, or the reason why memory is not the
+ * problem. */
 static GPtrArray *
 blame_all(const struct mw_request *request, const struct mw_settings *resolved, GError **error)
 {

@@ -1,4 +1,4 @@
-/* Defaults and contradictions. */
+/* Sets defaults, and refuses contradictions. */
 #include <glib.h>
 #include <math.h>
 
@@ -43,7 +43,7 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->partition = mw_strategy_traits(s->strategy)->partition;
 }
 
-/* Refuses the global batch, under the name by which it was given. */
+/* Refuses the global batch, by the name under which it was given. */
 static bool G_GNUC_PRINTF(3, 4)
     refuse_batch(const struct mw_settings *s, GError **error, const char *accepted, ...)
 {
@@ -58,7 +58,7 @@ static bool G_GNUC_PRINTF(3, 4)
                      text);
 }
 
-/* The two multiples of `unit` that are next to the global batch. */
+/* The two multiples of `unit` nearest to the global batch. */
 static char *
 nearest_batches(const struct mw_settings *s, double unit)
 {
@@ -96,7 +96,7 @@ refuse_multiple(const struct mw_settings *s, double replicas, int64_t accum, GEr
                         multiple, count, replicas == 1 ? "" : "s", accum, nearest);
 }
 
-/* global batch = micro-batch * GPUs * accumulation; any two of the three may be given. */
+/* global batch = micro-batch * GPUs * accumulation; two of the three may be given. */
 static bool
 complete_batch(struct mw_settings *s, GError **error)
 {
@@ -121,7 +121,7 @@ complete_batch(struct mw_settings *s, GError **error)
     if (sequences < 1 || fabs(sequences - llround(sequences)) > 1e-9)
         return refuse_multiple(s, gpus / s->tp, accum, error);
     if (s->grad_accum != MW_AUTO)
-        s->micro_batch = micro; /* else the search looks for the fewest micro-batches that fit */
+        s->micro_batch = micro; /* else the search finds the fewest micro-batches that fit */
     return true;
 }
 
@@ -251,8 +251,8 @@ mw_settings_complete(const struct mw_request *request, const struct mw_settings 
     return complete_batch(resolved, error) && check_combination(request, resolved, error);
 }
 
-/* If the strategy is open, one that takes them is enough; if none does, the message is that of the
- * strategy that takes any device. */
+/* If the strategy is open, one that accepts the devices is enough; if none does, the message is
+ * that of the strategy that accepts any device. */
 static bool
 check_strategies(const struct mw_request *request, const struct mw_settings *s, GError **error)
 {

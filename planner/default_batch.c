@@ -1,11 +1,11 @@
-/* The number of tokens per step if no batch is asked for. */
+/* The number of tokens per step if no batch is requested. */
 #include <glib.h>
 #include <math.h>
 
 #include "planner/planner.h"
 
-/* GPT-3 (arXiv 2005.14165), Table 2.1: parameters, and tokens per batch.  Between rows along a line
- * in both logarithms; before the first and after the last row, constant. */
+/* GPT-3 (arXiv 2005.14165), Table 2.1: parameters, and tokens per batch.  Interpolated linearly in
+ * both logarithms; constant before the first and after the last row. */
 static const struct {
     double params, tokens;
 } table[] = {
@@ -30,7 +30,7 @@ mw_default_step_tokens(int64_t params)
     return table[row].tokens * pow(table[row + 1].tokens / table[row].tokens, along);
 }
 
-/* How many of `each`, in tokens, a step may have; at least one. */
+/* How many batches of `each` tokens a step may have; at least one. */
 static int64_t
 most_of(const struct mw_settings *s, double each)
 {

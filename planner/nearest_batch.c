@@ -1,4 +1,4 @@
-/* Finds the nearest global batch that can be planned, if the one asked for has too many ops. */
+/* Finds the nearest global batch that can be planned, if the requested one has too many ops. */
 #include <glib.h>
 #include <math.h>
 
@@ -6,11 +6,11 @@
 #include "planner/sizing/internal.h"
 
 #define GRAD_ACCUM_MAX 65536
-/* How many numbers of micro-batches are tried, to find one that comes close to what was asked. */
+/* How many numbers of micro-batches are tried to come close to the request. */
 #define SPLITS_LOOKED_AT 64
 
-/* The most sequences of a data-parallel group, `below` at most, in micro-batches that fit, as
- * `largest` sequences do, and in `accum` of those at most. */
+/* The most sequences per data-parallel group, at most `below`, in at most `accum` micro-batches
+ * that fit, as `largest` sequences do. */
 static int64_t
 most_sequences(int64_t below, int64_t largest, int64_t accum, bool open)
 {
@@ -25,7 +25,7 @@ most_sequences(int64_t below, int64_t largest, int64_t accum, bool open)
     return best;
 }
 
-/* Of a micro-batch of one placement, with so many ops at most. */
+/* The same for one placement and micro-batch, with at most `ops_max` ops. */
 static int64_t
 nearest_of(const struct mw_sizing *sizing, const struct mw_settings *asked, int64_t ops_max)
 {
@@ -45,7 +45,7 @@ mw_planner_nearest_batches(const struct mw_request *request, const struct mw_set
 {
     struct mw_settings two = *asked, resolved;
 
-    /* All micro-batches but one need the same memory. */
+    /* Two or more micro-batches need the same memory. */
     two.global_batch = MW_AUTO;
     two.grad_accum = 2;
     two.step_tokens_max = 0;

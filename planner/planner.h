@@ -15,13 +15,14 @@
 #include "planner/settings/settings.h"
 #include "planner/sizing/sizing.h"
 
-/* What is planned; everything below borrows it. */
+/* What is to be planned; everything below borrows it. */
 struct mw_request {
     const struct mw_model *model;
     const struct mw_hardware *hardware;
 };
 
-/* The length without --seq: the smaller of the model's and 4096; 1024 for the paper's presets. */
+/* The sequence length without --seq: the smaller of the model's and 4096; 1024 for the paper's
+ * presets. */
 int64_t mw_settings_default_seq(const struct mw_model *model);
 
 /* Tokens per step for a model with this many parameters: GPT-3's Table 2.1. */
@@ -29,9 +30,9 @@ double mw_default_step_tokens(int64_t params);
 /* Sequences per micro-batch of one tensor-slicing group within settings->step_tokens_max; at least
  * one. */
 int64_t mw_most_sequences(const struct mw_settings *settings);
-/* Micro-batches of settings->micro_batch within it; at least one. */
+/* Number of micro-batches of settings->micro_batch within it; at least one. */
 int64_t mw_most_micro_batches(const struct mw_settings *settings);
-/* By more than tables round. */
+/* Whether a step exceeds `most` by more than tables round. */
 bool mw_exceeds_step_tokens(double step_tokens, double most);
 
 /* Sets defaults that need no search, and refuses contradictions.  Batch, tiles, commit and
@@ -39,59 +40,60 @@ bool mw_exceeds_step_tokens(double step_tokens, double most);
 bool mw_settings_complete(const struct mw_request *request, const struct mw_settings *asked,
                           struct mw_settings *resolved, GError **error);
 
-/* Refuses what planning would refuse on any machine.  If request->hardware is not NULL, also what
- * it would refuse with that number of GPUs, their network and their data types; it reads nothing
- * else of it. */
+/* Refuses what planning would refuse on any machine.  If request->hardware is not NULL, also
+ * what planning would refuse with its number of GPUs, network and data types; reads nothing else
+ * of it. */
 bool mw_settings_check(const struct mw_request *request, const struct mw_settings *asked,
                        GError **error);
 
 /*
  * The sizings worth simulating for one strategy (not MW_STRATEGY_AUTO), following the paper's rule
- * (Sec. 5.1, Sec. 8): offload only when needed, optimizer state and gradients first, to the
- * fastest memory with room.  If one of parameters and checkpoints must move, both choices are
- * given; with an open batch every combination is given with the batches of planner/batches.h.
- * Never empty on success: if nothing fits, the one sizing with the smallest lack.  Where memory has
- * room only for more tiles or chunks than a plan may have ops, MW_ERROR_LARGE.
- * Array of struct mw_sizing *, which it owns.
+ * (Sec. 5.1, Sec. 8): offload only when needed, optimizer state and gradients first, to the fastest
+ * memory with room.  If either parameters or checkpoints must move, both choices are returned; if
+ * the batch is open, every combination is returned with the batches of planner/batches.h. Never
+ * empty on success: if nothing fits, it has the one sizing that lacks least memory. MW_ERROR_LARGE
+ * if memory has room only with more tiles or chunks than a plan's limit of ops allows.  Array of
+ * struct mw_sizing *, which it owns.
  */
 GPtrArray *mw_planner_candidates(const struct mw_request *request,
                                  const struct mw_settings *resolved, GError **error);
 
-/* The candidates that fit; faster if none does: then the array is empty. */
+/* The candidates that fit.  Faster than the above if none does; the array is then empty. */
 GPtrArray *mw_planner_fitting_candidates(const struct mw_request *request,
                                          const struct mw_settings *resolved);
 
-/* Whether any candidate would fit, but faster; an open batch counts with one sequence. */
+/* Whether any candidate would fit, but faster; an open batch counts as one sequence. */
 bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
 
-/* *error becomes MW_ERROR_LARGE of `chosen`, which was sized with a larger bound than that of what
- * was `asked`: its count and the nearest settings that are quick; a global batch from `batches`
- * where that is not NULL.  One that is quick changes nothing. */
+/* Sets *error to MW_ERROR_LARGE for `chosen`, which was sized with a larger bound than `asked` has:
+ * names its number of ops and the nearest settings that are quick to plan; takes the nearest global
+ * batch from `batches` if that is not NULL.  Does nothing if `chosen` is quick. */
 void mw_planner_refuse_ops(const struct mw_request *request, const struct mw_settings *asked,
                            const struct mw_sizing *chosen, const struct mw_nearest_batches *batches,
                            GError **error);
 
 /* Raises `batches` to the nearest global batches below asked->global_batch that one strategy (not
- * MW_STRATEGY_AUTO) plans: counted, not sized, so to be tried before they are named. */
+ * MW_STRATEGY_AUTO) can plan.  Their ops are counted without sizing them, so try them before naming
+ * them. */
 void mw_planner_nearest_batches(const struct mw_request *request, const struct mw_settings *asked,
                                 struct mw_nearest_batches *batches);
 
-/* How many ops a step of it has. */
+/* Number of ops of a step of this sizing. */
 int64_t mw_planner_ops(const struct mw_sizing *sizing);
-/* With how many micro-batches at most it has settings.ops_max of them; 0 where one has more. */
+/* The most micro-batches with which a step has at most settings.ops_max ops; 0: one has more. */
 int64_t mw_planner_most_micro_batches(const struct mw_sizing *sizing);
 
-/* Where *error is MW_ERROR_LARGE and another micro-batch than the one asked for makes a step of few
- * enough ops, the line says which. */
+/* If *error is MW_ERROR_LARGE and another micro-batch than the requested one gives a step with few
+ * enough ops, adds that to the line. */
 void mw_planner_advise_batch(const struct mw_request *request, const struct mw_settings *resolved,
                              GError **error);
 
 /* The sizing for a given placement and batch; tiles, chunks and commit may be open.  It fits, or
- * lacks least. */
+ * lacks least memory. */
 struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
                                             const struct mw_settings *settings, GError **error);
 
-/* The largest micro-batch (sequences per GPU) that fits these placements; 0 if none does. */
+/* The largest micro-batch (sequences per GPU) that fits with these placements; 0 if none does. */
 double mw_planner_largest_batch(const struct mw_request *request,
                                 const struct mw_settings *settings);
 
@@ -100,11 +102,11 @@ double mw_planner_largest_batch(const struct mw_request *request,
 int64_t mw_planner_largest_layers(const struct mw_request *request,
                                   const struct mw_settings *resolved, bool *more, GError **error);
 
-/* The machine that it does not fit on. */
+/* The machine that the plan does not fit on. */
 struct mw_remedy_here {
     const struct mw_hwprofile *profile;
     enum mw_outlook outlook; /* at which the request's hardware was read */
-    bool replaceable;        /* it is as listed: another machine may be proposed */
+    bool replaceable;        /* the profile is unchanged: another machine may be proposed */
 };
 
 /* One line that says what would make it fit, the smallest change first: options to add to `asked`

@@ -31,7 +31,7 @@ size_with_commit(const struct mw_request *request, const struct mw_settings *set
 }
 
 /* The largest sensible number of chunks of the logits: with V/h of them the logits take 6·t·h
- * bytes, three times their input, which is little beside a layer's activations. */
+ * bytes, three times their input, which is little compared with a layer's activations. */
 static int64_t
 most_chunks(const struct mw_sizing *sizing)
 {
@@ -58,7 +58,7 @@ fewest_chunks(const struct mw_sizing *sizing)
     return chunks;
 }
 
-/* Returns the one that fits, or lacks less, and frees the other.  `other` may be NULL. */
+/* Returns the sizing that fits, or lacks less, and frees the other.  `other` may be NULL. */
 static struct mw_sizing *
 nearer(struct mw_sizing *one, struct mw_sizing *other)
 {
@@ -69,8 +69,8 @@ nearer(struct mw_sizing *one, struct mw_sizing *other)
     return better ? other : one;
 }
 
-/* Logits in chunks only when they do not fit in one piece: chunks cost no traffic and next to no
- * time, so they come before tiles and before any state has to move. */
+/* Computes logits in chunks only if they do not fit in one piece: chunks cost no traffic and almost
+ * no time, so they come before tiles and before any state has to move. */
 static struct mw_sizing *
 size_with_logits(const struct mw_request *request, const struct mw_settings *settings,
                  GError **error)
@@ -90,9 +90,9 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     return nearest;
 }
 
-/* Memory-centric tiling only if a buffer does not fit, whatever else does not.  If no number of
- * tiles helps, takes the one that lacks least, so that neither verdict nor remedy blames a buffer
- * that tiling would have cut. */
+/* Uses memory-centric tiling only if a buffer does not fit, whatever else does not.  If no number
+ * of tiles helps, takes the one that lacks least, so that neither verdict nor remedy blames a
+ * buffer that tiling would have cut. */
 struct mw_sizing *
 mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
                           GError **error)

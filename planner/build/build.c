@@ -1,4 +1,5 @@
-/* One rank's program: fetches, compute, gradients, checkpoints and the optimizer step, in order. */
+/* Builds one rank's program: fetches, compute, gradients, checkpoints and the optimizer step, in
+ * order. */
 #include "planner/build/build.h"
 
 #include <glib.h>
@@ -58,7 +59,7 @@ forward_backward(struct builder *b)
     mw_gradient_flush(b);
 }
 
-/* A durable commit writes the other of two records, as the state went to the other extents. */
+/* A durable commit writes the other of two records, because the state went to the other extents. */
 static void
 commit(struct builder *b)
 {
@@ -75,7 +76,7 @@ commit(struct builder *b)
         mw_build_use(b, b->commit_record, MW_USE_DEFINE, MW_ROLE_RECORD);
     if (b->commit_saves != MW_NONE)
         mw_build_use(b, b->commit_saves, MW_USE_DEFINE, MW_ROLE_SAVE);
-    /* The step begins when the one before is committed; only now is its index known. */
+    /* The step begins when the previous one is committed; only now is the op's index known. */
     b->plan->deps[b->plan->ops[b->begin_op].dep_begin] = op | MW_DEP_PREVIOUS_STEP;
 }
 
@@ -138,7 +139,7 @@ build_program(struct builder *b)
     g_clear_pointer(&b->activation_turns, g_free);
 }
 
-/* A program for all ranks, one for each pipeline stage, or one for each rank. */
+/* Adds one program for all ranks, one for each pipeline stage, or one for each rank. */
 static void
 add_programs(struct mw_plan *plan, const struct mw_sizing *sizing)
 {
@@ -159,7 +160,7 @@ add_programs(struct mw_plan *plan, const struct mw_sizing *sizing)
     }
 }
 
-/* The sizing of the stage that a rank has. */
+/* The sizing of the stage that a rank belongs to. */
 static const struct mw_sizing *
 sizing_of(const struct mw_sizing *first, uint32_t rank)
 {
@@ -192,7 +193,7 @@ shape_of(const struct mw_sizing *sizing)
     return shape;
 }
 
-/* Unchecked. */
+/* Builds the plan and does not check it. */
 static struct mw_plan *
 build(struct builder *b)
 {
@@ -249,7 +250,7 @@ build_flat(const struct mw_sizing *sizing)
 
 /* --- sections -------------------------------------------------------------------------------- */
 
-/* Slots that take turns, of each slot. */
+/* Finds the slots that take turns: for every slot, its ring. */
 static struct mw_slot_ring *
 find_rings(const struct builder *b)
 {
@@ -262,8 +263,8 @@ find_rings(const struct builder *b)
     return rings;
 }
 
-/* How many micro-batches it takes until each slot of a ring has had its turn, where a micro-batch
- * uses so many of them, and the next one begins so much further on. */
+/* Number of micro-batches until each slot of a ring has had its turn, if a micro-batch uses `used`
+ * of them and the next one begins `by` slots further on. */
 static uint32_t
 rounds_of_ring(uint32_t count, uint32_t used, uint32_t by)
 {
@@ -272,13 +273,14 @@ rounds_of_ring(uint32_t count, uint32_t used, uint32_t by)
     return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
 }
 
-/* Of all rings. */
+/* The same for all rings together. */
 static uint32_t
 rounds_of_rings(const struct builder *b, const struct mw_slot_ring *rings)
 {
     const struct mw_plan *plan = b->plan;
     g_autofree bool *seen = g_new0(bool, plan->slot_count + 1);
-    g_autofree uint32_t *used = g_new0(uint32_t, plan->slot_count + 1); /* by first slot */
+    /* by first slot of the ring */
+    g_autofree uint32_t *used = g_new0(uint32_t, plan->slot_count + 1);
     g_autofree uint32_t *by = g_new0(uint32_t, plan->slot_count + 1);
     uint32_t first = plan->ops[b->rounds[1]].use_begin, next = plan->ops[b->rounds[2]].use_begin;
     uint32_t rounds = 1;
@@ -301,8 +303,8 @@ rounds_of_rings(const struct builder *b, const struct mw_slot_ring *rings)
     return rounds;
 }
 
-/* Of so many micro-batches, with those that are left out in a section of those that are alike; NULL
- * if there are none. */
+/* Builds few micro-batches, and counts the others in a section of those that are alike; NULL if none
+ * are. */
 static struct mw_plan *
 build_folded(const struct mw_sizing *sizing, int64_t micro_batches)
 {

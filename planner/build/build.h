@@ -1,11 +1,11 @@
 /*
  * build.h - from a sizing to a plan: the ops of one training step, in order.
  *
- * The order follows ZeRO-Infinity Sec. 5 and 6: parameters are fetched ahead of use through
- * nc-, cg- and gg-transfers, gradients leave behind the backward pass, the optimizer step runs in
- * chunks over a few buffer sets.  Dependencies are not written by hand: every op names the slots
- * that it uses, and the builder adds an edge for every hazard (read after write, write after
- * read, write after write) that its lane does not order already.
+ * The order follows ZeRO-Infinity Sec. 5 and 6: parameters are fetched ahead of use through nc-,
+ * cg- and gg-transfers, gradients leave after the backward pass of their part, and the optimizer
+ * step runs in chunks over a few buffer sets.  Dependencies are not written by hand: every op names
+ * the slots that it uses, and the builder adds an edge for every hazard (read after write, write
+ * after read, write after write) that its lane does not order already.
  */
 #ifndef MW_PLANNER_BUILD_BUILD_H
 #define MW_PLANNER_BUILD_BUILD_H
@@ -13,14 +13,14 @@
 #include "plan/plan.h"
 #include "planner/sizing/sizing.h"
 
-/* The checked plan of a sizing that fits, with sections if settings.folds asks for them; the caller
- * frees it.  Aborts, naming the reason, if the plan does not pass mw_plan_check: that is a defect
- * of the builder, never of the input. */
+/* The checked plan of a sizing that fits, with sections if settings.folds asks for them;
+ * mw_plan_free it.  Aborts, naming the reason, if the plan does not pass mw_plan_check: that is a
+ * defect of the builder, never of the input. */
 struct mw_plan *mw_build_plan(const struct mw_sizing *sizing);
 
-/* The same step, micro-batches that are alike in a section: few of them are built, and those in the
- * middle compared.  Without sections if the step has few, or none are alike, or ranks have programs
- * of their own. */
+/* The same step with micro-batches that are alike in a section: only a few are built, and those in
+ * the middle are compared.  Has no sections if the step has few micro-batches, if none are alike,
+ * or if ranks have programs of their own. */
 struct mw_plan *mw_build_plan_folded(const struct mw_sizing *sizing);
 
 #endif

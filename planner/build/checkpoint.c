@@ -27,7 +27,7 @@ mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb)
 
 static const struct subject of_checkpoint = {MW_OBJECT_CHECKPOINT, MW_OPERATOR_NONE};
 
-/* Where forward writes a checkpoint. */
+/* The slot that forward writes a checkpoint to. */
 uint32_t
 mw_checkpoint_slot(struct builder *b, int64_t checkpoint)
 {
@@ -74,7 +74,8 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
     return pinned;
 }
 
-/* With tensor slicing each rank kept its part (ZeRO-R, Pa): gather them before the recompute. */
+/* With tensor slicing each rank kept its part (ZeRO-R, Pa): gathers the parts before the
+ * recompute. */
 static void
 gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
 {

@@ -103,9 +103,9 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
         slicing_all_reduce(b, v, info->operator_, activation_slot(b, set, turn));
 }
 
-/* Operators before the tiled product run with part 0, which has their parameters, those behind it
- * with the last; backward visits the parts in reverse.  What is not cut into chunks of the tokens
- * runs before the first and after the last of them. */
+/* Operators before the tiled product run with part 0, which has their parameters; those after it
+ * run with the last part.  Backward visits the parts in reverse.  Operators that are not cut into
+ * chunks of the tokens run before the first chunk or after the last. */
 static bool
 runs_now(const struct builder *b, const struct visit *v, int64_t tiles, int i, int tiled)
 {
@@ -120,7 +120,7 @@ runs_now(const struct builder *b, const struct visit *v, int64_t tiles, int i, i
     return v->tile == (i < tiled ? 0 : tiles - 1);
 }
 
-/* Is the operator this visit's at all? */
+/* Whether the operator belongs to this visit. */
 static bool
 belongs(const struct visit *v, const struct mw_operator_info *info)
 {

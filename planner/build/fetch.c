@@ -1,8 +1,8 @@
 /*
  * The fetch path of a part of a fetch unit (ZeRO-Infinity Sec. 6.2): nc-transfer NVMe -> pinned
- * slot, cg-transfer pinned -> GPU, gg-transfer all-gather.  While part i computes, gg runs for
- * i+D, cg for i+2D, nc for i+3D, or each stage its own depth ahead of the next one; slots bound how
- * far ahead each stage can be.
+ * slot, cg-transfer pinned -> GPU, gg-transfer all-gather.  While part i computes, gg runs for i+D,
+ * cg for i+2D, nc for i+3D, or each stage runs its own depth ahead of the next one; the number of
+ * slots limits how far ahead each stage can be.
  */
 #include <glib.h>
 
@@ -14,7 +14,7 @@ home_tier(const struct builder *b, const struct visit *v)
     return b->sizing->param_home[v->fetched_unit];
 }
 
-/* Does this visit start a transfer of its own? */
+/* Whether this visit starts a transfer of its own. */
 static bool
 fetches(const struct builder *b, const struct visit *v)
 {
@@ -29,7 +29,7 @@ part_bytes(const struct builder *b, const struct visit *v)
     return mw_sizing_param_bytes(unit, mw_sizing_carried_params(b->sizing, unit));
 }
 
-/* What it is fetched for: an embedding serves tied logits too. */
+/* The operator for which the part is fetched: an embedding serves tied logits too. */
 static struct subject
 fetched(const struct builder *b, const struct visit *v)
 {
@@ -45,7 +45,8 @@ identify(const struct visit *v)
     return (struct identity){v->phase, v->layer, v->micro_batch, v->fetched_tile, 0};
 }
 
-/* How many parts ahead of its use a stage fetches: the depths of it and of all behind it. */
+/* Number of parts that a stage fetches ahead of their use: the sum of its depth and those of all
+ * later stages. */
 static int64_t
 ahead_of_use(const struct builder *b, enum mw_fetch_stage stage)
 {
@@ -58,7 +59,7 @@ ahead_of_use(const struct builder *b, enum mw_fetch_stage stage)
     return ahead;
 }
 
-/* The first transfer of a part waits for the compute before it when nothing is fetched ahead. */
+/* The first transfer of a part waits for the previous compute when nothing is fetched ahead. */
 static void
 hold_back(struct builder *b, enum mw_fetch_stage first)
 {
@@ -79,7 +80,7 @@ fetch_from_nvme(struct builder *b, struct visit *v)
     mw_build_use(b, v->pinned_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
 }
 
-/* A free slot of the gathered parts: the one that was released first. */
+/* Takes a free slot of the gathered parts: the one that was released first. */
 static uint32_t
 take_param_slot(struct builder *b)
 {
@@ -143,7 +144,7 @@ visit_at(struct builder *b, int64_t visit)
     return &b->visits[visit];
 }
 
-/* Every stage goes one part on, as far ahead of `visit` as it may be. */
+/* Advances every stage by one part, as far ahead of `visit` as it may be. */
 static void
 advance_stages(struct builder *b, int64_t visit)
 {
@@ -160,8 +161,9 @@ advance_stages(struct builder *b, int64_t visit)
         fetch_from_peers(b, gg);
 }
 
-/* Called once before each visit is computed.  The first call fills the pipeline, in turns: a slot
- * of a stage is free for the next part when the stage behind it has taken the part before. */
+/* Called once before each visit is computed.  The first call fills the pipeline, stage by stage in
+ * turns: a slot of a stage is free for the next part when the following stage has taken the
+ * previous part. */
 void
 mw_fetch_ahead(struct builder *b, uint32_t visit)
 {

@@ -1,9 +1,9 @@
 /*
- * Gradients leave behind the backward pass: reduce-scatter, D2H, accumulation, NVMe.  With
- * replicated gradients (ddp, zero1) they stay and are reduced once, with the last micro-batch.
+ * Gradients leave after the backward pass of their part: reduce-scatter, D2H, accumulation, NVMe.
+ * Replicated gradients (ddp, zero1) stay, and are reduced once, with the last micro-batch.
  *
- * Where they are summed in fp32, backward makes them in the type of the parameters all the same and
- * they are added up where they live: the sums are the same bits on every tier.
+ * If gradients are summed in fp32, backward still computes them in the type of the parameters, and
+ * they are added where the sums live: so the sums have the same bits on every tier.
  */
 #include <glib.h>
 
@@ -29,7 +29,8 @@ lives_on_gpu(const struct builder *b, const struct visit *v)
     return b->sizing->gradient_home[v->global_unit] == MW_TIER_GPU;
 }
 
-/* Backward writes it where it lives: nothing to send or to add. */
+/* Whether backward writes the gradient where it lives, so that there is nothing to send or to
+ * add. */
 static bool
 made_at_home(const struct builder *b, const struct visit *v)
 {
@@ -38,7 +39,8 @@ made_at_home(const struct builder *b, const struct visit *v)
     return whole && lives_on_gpu(b, v) && !b->sizing->gradients_summed;
 }
 
-/* The gradient of tied logits comes first and waits for the embedding's, which is added to it. */
+/* Whether the gradient is the embedding's, which is added to that of tied logits, computed
+ * earlier. */
 static bool
 adds_to_logits(const struct builder *b, const struct visit *v)
 {
@@ -88,7 +90,7 @@ reduce_in_place(struct builder *b, const struct visit *v, const struct mw_unit *
     mw_build_use(b, b->gradient_home + v->global_unit, MW_USE_MODIFY, MW_ROLE_GRADIENT);
 }
 
-/* To a slot of this rank's shard on the GPU: the home itself where it adds up nothing. */
+/* Reduces into a slot of this rank's shard on the GPU: its home if nothing is added up. */
 static uint32_t
 reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
 {
@@ -104,7 +106,7 @@ reduce_scatter(struct builder *b, const struct visit *v, const struct mw_unit *u
     return arrives ? MW_NONE : target;
 }
 
-/* The first micro-batch reads an element and writes a sum of 4 bytes, later ones read it too. */
+/* The first micro-batch reads an element and writes a 4-byte sum; later ones also read the sum. */
 static uint32_t
 work_accumulate(struct builder *b, const struct visit *v, bool host, int64_t params)
 {
@@ -122,8 +124,8 @@ accumulate_on_gpu(struct builder *b, const struct visit *v, uint32_t slot, int64
     mw_build_use(b, b->gradient_home + v->global_unit, home_mode(b, v), MW_ROLE_SUM);
 }
 
-/* Compute goes on while a part is reduced: the part before is accumulated when the next one has
- * been made. */
+/* Compute continues while a part is reduced: a part is accumulated when the next one has been
+ * computed. */
 void
 mw_gradient_flush(struct builder *b)
 {
@@ -156,8 +158,8 @@ accumulate(struct builder *b, const struct visit *v, uint32_t pinned, int64_t pa
         mw_build_use(b, home, home_mode(b, v), MW_ROLE_SUM);
 }
 
-/* To the drives, once the gradient's part of the norm is taken, which nothing else would read back
- * for. */
+/* Writes a gradient to the drives, after its part of the norm has been computed: otherwise it would
+ * have to be read back for that. */
 static void
 to_nvme(struct builder *b, const struct visit *v, uint32_t pinned, int64_t params)
 {
@@ -167,8 +169,8 @@ to_nvme(struct builder *b, const struct visit *v, uint32_t pinned, int64_t param
     if (last_micro_batch(b, v)) {
         mw_build_op(b, LANE_HOST, mw_work_norm(b, gradients, true, params), identify(v));
         mw_build_use(b, pinned, MW_USE_READ, MW_ROLE_GRADIENT);
-        /* What a part adds to the norm has one place, where a delayed update finds the step
-         * before's. */
+        /* Each part adds to the norm in one place, where a delayed update finds the previous
+         * step's. */
         mw_build_after(b, b->norm_agreed);
     }
     mw_build_op(b, LANE_WRITE, mw_work_copy(b, MW_OP_NVME_WRITE, gradients, bytes, false),
@@ -197,7 +199,7 @@ to_host(struct builder *b, const struct visit *v, uint32_t slot, int64_t bytes, 
         to_nvme(b, v, target, shard);
 }
 
-/* Gradients that all ranks hold whole. */
+/* For gradients that all ranks hold whole. */
 static void
 keep_whole(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
 {
@@ -207,7 +209,7 @@ keep_whole(struct builder *b, const struct visit *v, const struct mw_unit *unit,
         reduce_in_place(b, v, unit);
 }
 
-/* A part that is being reduced is accumulated later. */
+/* A part that is still being reduced is accumulated later. */
 static void
 keep_shard(struct builder *b, const struct visit *v, const struct mw_unit *unit, uint32_t slot)
 {

@@ -5,7 +5,8 @@
 #include "planner/build/build.h"
 #include "planner/sizing/internal.h"
 
-/* Works by their content; a full run of probes replaces, so a work may stand twice. */
+/* Size of the hash table of works; when all probes are taken a work is replaced, so a work may be
+ * in the plan twice. */
 #define WORK_TABLE 1024
 #define WORK_PROBES 8
 
@@ -19,14 +20,15 @@ enum {
     LANE_READ,
     LANE_WRITE,
     LANE_HOST,
-    /* A delayed update's own, so that it and the step beside it need not wait for one another */
+    /* lanes of a delayed update, so that the update and the concurrent step do not wait for each
+     * other */
     LANE_UPDATE_COLLECTIVE,
     LANE_UPDATE_H2D,
     LANE_UPDATE_D2H,
     LANE_UPDATE_READ,
     LANE_UPDATE_WRITE,
     LANE_UPDATE_HOST,
-    /* Between pipeline stages, each way: neither waits for the other */
+    /* between pipeline stages, one each way: neither waits for the other */
     LANE_STAGE_INPUT,
     LANE_STAGE_OUTPUT,
     LANE_STAGE_GRADIENT_INPUT,
@@ -34,42 +36,42 @@ enum {
     LANES_PER_RANK
 };
 
-/* Who last wrote a slot, and who has read it since: at most one reader a lane matters, for all
- * lanes issue and complete in order. */
+/* The last writer of a slot, and its readers since: one reader per lane is enough, because lanes
+ * issue and complete in order. */
 struct slot_state {
     uint32_t writer;
     uint32_t readers[LANES_PER_RANK];
 };
 
-/* The slots of a row of mw_sizing.buffers; `next` of those that take turns. */
+/* The slots of a row of mw_sizing.buffers; `next` is for slots that take turns. */
 struct ring {
     uint32_t first, count, next;
 };
 
-/* Tied logits take their weight from the embedding, part by part; what else the tail has (the final
+/* Tied logits take their weight from the embedding, part by part; the rest of the tail (the final
  * norm, a projection or bias of the logits) is a visit of its own. */
 enum tied_part { TIED_NOT, TIED_WEIGHT, TIED_REST };
 
-/* One visit of the schedule: a part of a fetch unit that is computed. */
+/* One visit of the schedule: the computation of one part of a fetch unit. */
 struct visit {
     uint8_t phase;
     uint8_t class_;
     uint8_t unit; /* within its block */
     bool first_of_group, last_of_block_unit;
-    bool enters, leaves; /* first and last of a stage's pass: fed by a neighbour, or feeding one */
+    bool enters, leaves; /* begins or ends a stage's pass, and so receives or sends */
     uint16_t micro_batch;
     uint16_t tile;
     uint16_t chunk; /* of the logits */
     int32_t layer;
-    uint32_t global_unit;  /* whose operators run */
-    uint32_t fetched_unit; /* whose parameters it needs, or MW_NONE */
+    uint32_t global_unit;  /* the unit whose operators run */
+    uint32_t fetched_unit; /* the unit whose parameters it needs, or MW_NONE */
     uint32_t fetched_tile;
     uint32_t reuses;       /* earlier visit whose gathered slot serves this one, or MW_NONE */
     bool keeps;            /* a later visit reuses the slot */
     enum tied_part tied;
-    uint32_t adds_to;      /* earlier visit whose gradient this one is added to, or MW_NONE */
+    uint32_t adds_to;      /* earlier visit to whose gradient this one's is added, or MW_NONE */
     bool gradient_stays;   /* a later visit adds to it */
-    /* filled in as the plan grows */
+    /* set while the plan grows */
     uint32_t pinned_slot, shard_slot, param_slot;
     uint32_t gradient_slot;
 };
@@ -78,23 +80,23 @@ struct builder {
     const struct mw_sizing *sizing;
     struct mw_chunk *chunks; /* [sizing->chunk_count] */
     struct mw_plan *plan;
-    uint32_t rank; /* the first that the program stands for */
+    uint32_t rank; /* the first rank that the program stands for */
     uint32_t program;
     uint32_t lanes[LANES_PER_RANK]; /* in the plan; MW_NONE: the program has none */
-    uint8_t *lane_of;               /* [plan->lane_count] which of them a lane of the plan is */
+    uint8_t *lane_of;               /* [plan->lane_count] enum lane of each lane of the plan */
 
     uint32_t dp_comm, tp_comm, pp_comm, world_comm;
     uint32_t channel[MW_CHANNEL_KIND_COUNT];
 
     struct slot_state *states; /* [plan->slot_count] */
     uint32_t lane_last[LANES_PER_RANK];
-    uint32_t begin_op;    /* everything of the step comes after it */
-    uint32_t newest;      /* newest op of this rank */
+    uint32_t begin_op;    /* all other ops of the step come after it */
+    uint32_t newest;      /* the newest op of this rank */
     bool chain;           /* every op waits for the newest */
-    uint32_t norm_agreed; /* of a delayed update, which comes before backward; else MW_NONE */
+    uint32_t norm_agreed; /* norm of a delayed update, before backward; else MW_NONE */
     uint32_t compute_wait; /* a collective that the next compute op needs */
-    GHashTable *matches;   /* numbers of matches, by who meets where */
-    uint32_t met[MW_AXIS_COUNT + 1]; /* collectives so far: of a group along an axis; of all */
+    GHashTable *matches;   /* match numbers, by group and place */
+    uint32_t met[MW_AXIS_COUNT + 1]; /* collectives so far, by axis; of all ranks */
     int64_t offset_bytes[MW_TIER_COUNT];
 
     struct ring slots[MW_BUFFER_KIND_COUNT];
@@ -105,9 +107,9 @@ struct builder {
     uint32_t logits_slot;
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
     uint32_t tied_gradient;               /* first slot; one per part of the embedding */
-    uint32_t commit_record, commit_saves; /* that this step writes, or MW_NONE */
+    uint32_t commit_record, commit_saves; /* the slots that this step writes, or MW_NONE */
     bool *param_slot_held;
-    uint32_t reduced_visit, reduced_slot; /* a gradient yet to be accumulated; slot MW_NONE: none */
+    uint32_t reduced_visit, reduced_slot; /* not accumulated yet; slot MW_NONE: none */
 
     uint32_t *work_cache;             /* [class][operator][direction] */
     uint32_t work_table[WORK_TABLE]; /* works by hash */
@@ -115,14 +117,14 @@ struct builder {
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
-    uint32_t activation_sets;    /* of the working memory: one per micro-batch that is kept */
+    uint32_t activation_sets;    /* of working memory: one per micro-batch that is kept */
     int *activation_turns;       /* [activation_sets] */
 };
 
-/* What an op is about. */
+/* What an op is about, for its identity. */
 struct subject {
     enum mw_object object;
-    enum mw_operator operator_; /* that it is of, or MW_OPERATOR_NONE */
+    enum mw_operator operator_; /* the operator it belongs to, or MW_OPERATOR_NONE */
 };
 
 struct identity {
@@ -133,7 +135,7 @@ struct identity {
 
 /* --- planner/build/ops.c --- */
 uint32_t mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id);
-/* Adds the use to the newest op, with the edges that it needs. */
+/* Adds a use to the newest op, with the edges that it needs. */
 void mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_role role);
 void mw_build_after(struct builder *b, uint32_t op); /* explicit edge; MW_NONE is ignored */
 uint32_t mw_build_ring_next(struct ring *ring);
@@ -145,14 +147,14 @@ void mw_build_add_comms(struct builder *b);
 void mw_build_add_slots(struct builder *b);
 
 /* --- planner/build/work.c --- */
-/* One of `tiles` parts of the weight, for all tokens or for those of one chunk of the logits. */
+/* Computes one of `tiles` parts of the weight, for all tokens or for one chunk of the logits. */
 uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward,
                          int64_t tiles);
-/* A part of the product of tied logits, or what comes to it beside the embedding's weight: a
+/* A part of the product of tied logits, or what tied logits have beside the embedding's weight: a
  * projection to the embedding's width (OPT-350M), a bias. */
 uint32_t mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t tiles,
                              enum tied_part part);
-/* `alone`: an owner moves it while the other ranks' links rest (owner-broadcast). */
+/* `alone`: an owner moves it while the other ranks' links are idle (owner-broadcast). */
 uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of, int64_t bytes,
                       bool alone);
 uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of,
@@ -164,7 +166,7 @@ uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool 
                             int64_t bytes, int64_t elements);
 uint32_t mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements);
 uint32_t mw_work_begin(struct builder *b);
-/* A record, and what is saved before it in every step. */
+/* A commit record, and what every step saves before it. */
 uint32_t mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes);
 
 /* --- planner/build/schedule.c --- */
@@ -178,26 +180,27 @@ void mw_fetch_release(struct builder *b, uint32_t visit);
 void mw_compute_visit(struct builder *b, uint32_t visit);
 
 /* --- planner/build/gradient.c --- */
-/* Which slot the backward of this visit writes its gradient to, and how. */
+/* The slot that this visit's backward writes its gradient to, and the use mode. */
 uint32_t mw_gradient_slot(struct builder *b, struct visit *visit, enum mw_use_mode *mode);
 void mw_gradient_leave(struct builder *b, const struct visit *visit, uint32_t slot);
-void mw_gradient_flush(struct builder *b); /* what is yet to be accumulated */
+void mw_gradient_flush(struct builder *b); /* accumulates a gradient that is still pending */
 
 /* --- planner/build/checkpoint.c --- */
-/* A checkpoint's number: of a layer's group, for the micro-batch's turn among those in flight. */
+/* The number of a checkpoint: its layer group, at the micro-batch's turn among those in flight. */
 int64_t mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb);
 uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);
 void mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb);
 void mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb);
 
 /* --- planner/build/stage.c --- */
-/* Around each visit: what comes from neighbouring stages for it, and what goes to them from it. */
+/* Around each visit: receives what it needs from neighbouring stages, and sends what they need. */
 void mw_stage_receive(struct builder *b, uint32_t visit);
-void mw_stage_use(struct builder *b, bool first, bool last); /* by the visit's newest op */
+/* adds the uses to the visit's newest op */
+void mw_stage_use(struct builder *b, bool first, bool last);
 void mw_stage_send(struct builder *b, uint32_t visit);
 
 /* --- planner/build/optimizer.c --- */
 void mw_optimizer_step(struct builder *b);
-void mw_optimizer_return(struct builder *b); /* delayed: updated parameters go back */
+void mw_optimizer_return(struct builder *b); /* delayed update: sends the updated parameters back */
 
 #endif

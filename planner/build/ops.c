@@ -4,7 +4,7 @@
 
 #include "planner/build/internal.h"
 
-/* No rank goes on from a commit before all have come to it. */
+/* No rank passes a commit before all ranks have reached it. */
 static bool
 is_met(enum mw_op_kind kind)
 {
@@ -13,8 +13,8 @@ is_met(enum mw_op_kind kind)
     return joins == MW_JOINS_ALL || joins == MW_JOINS_GROUP;
 }
 
-/* Where programs meet: the n-th time along an axis, in the group that begins with a rank.  Each
- * place has two members at least, so that numbers stay below the number of ops. */
+/* The number of a meeting of programs: the n-th along an axis, in the group that begins with rank
+ * `base`.  Each has at least two members, so numbers stay below the number of ops. */
 static uint32_t
 number_of(struct builder *b, int axis, uint32_t base, uint32_t n)
 {
@@ -42,7 +42,7 @@ is_within_program(const struct builder *b, const struct mw_members *group)
     return true;
 }
 
-/* Of a collective of a group, or of all ranks. */
+/* The number of the next collective of a group, or of all ranks. */
 static uint32_t
 next_match(struct builder *b, uint32_t comm)
 {
@@ -59,7 +59,7 @@ next_match(struct builder *b, uint32_t comm)
     return number_of(b, axis, group.base, b->met[axis]++);
 }
 
-/* A boundary between stages is known by the rank in front of it. */
+/* A boundary between stages is identified by the rank before it. */
 static uint32_t
 hop_match(struct builder *b, const struct mw_work *work, uint32_t micro_batch)
 {
@@ -103,7 +103,7 @@ mw_build_after(struct builder *b, uint32_t op)
 
     if (op == MW_NONE || op == b->newest)
         return;
-    /* An earlier op of a lane with room for one is done anyway. */
+    /* In a lane with room for one op, earlier ops are done anyway. */
     uint32_t lane = ops[b->newest].lane;
     if (ops[op].lane != lane || b->plan->lanes[lane].window_ops > 1)
         mw_plan_add_dep(b->plan, op);

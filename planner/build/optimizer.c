@@ -1,16 +1,16 @@
 /*
- * The optimizer step, in chunks: read state | update | write state and parameters,
- * pipelined over a few buffer sets (ZeRO-Infinity Sec. 5.2.2).  It starts when the norm of all
- * gradients is known.  With delayed parameter update (ZeRO-Offload Sec. 5.2) the host updates with
- * the gradients of the step before while the GPU computes.  It begins with the last chunk, since
- * backward makes those gradients first: a home is read before it is written anew, and a chunk's
- * parameters go back as soon as backward has used the old ones.
+ * The optimizer step, in chunks: read state | update | write state and parameters, pipelined over a
+ * few buffer sets (ZeRO-Infinity Sec. 5.2.2).  It starts when the norm of all gradients is known.
+ * With delayed parameter update (ZeRO-Offload Sec. 5.2) the host updates with the previous step's
+ * gradients while the GPU computes.  It begins with the last chunk, because backward computes those
+ * gradients first: a home is read before it is overwritten, and a chunk's parameters return as soon
+ * as backward has used the old ones.
  */
 #include <glib.h>
 
 #include "planner/build/internal.h"
 
-/* The squares of all gradients: one fp64. */
+/* Bytes of the sum of squares of all gradients: one fp64. */
 #define AGREED_BYTES 8
 
 static const struct subject of_state = {MW_OBJECT_STATE, MW_OPERATOR_NONE};
@@ -22,8 +22,8 @@ identify(uint32_t chunk)
     return (struct identity){MW_PHASE_OPTIMIZER, -1, 0, 0, chunk};
 }
 
-/* Lanes work in order: a delayed update has its own, so that it and the step beside it need not
- * wait for each other's turn. */
+/* Lanes work in order.  A delayed update has lanes of its own, so that it and the concurrent step
+ * do not wait for each other's turn. */
 static int
 update_lane(const struct builder *b, int lane)
 {
@@ -77,8 +77,8 @@ return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_
     mw_build_after(b, after);
 }
 
-/* Each rank sums its own gradients where they live (those on NVMe, on their way there), then all
- * agree on one number. */
+/* Each rank sums the squares of its own gradients where they live (those on NVMe, on their way
+ * there); then all ranks agree on one number. */
 static uint32_t
 check_norm(struct builder *b)
 {
@@ -132,8 +132,8 @@ write_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_
                  committed ? MW_USE_DEFINE : MW_USE_MODIFY, MW_ROLE_STATE);
 }
 
-/* Gradients that are not where the update runs travel there; returns the slot that it reads, or
- * MW_NONE where it reads them at home or with the state. */
+/* Moves gradients to where the update runs; returns the slot that the update reads, or MW_NONE if
+ * it reads them at home or with the state. */
 static uint32_t
 bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
 {
@@ -163,7 +163,7 @@ bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     return slot;
 }
 
-/* Where the update leaves parameters that live elsewhere; MW_NONE: at their home. */
+/* The slot in which the update leaves parameters that live elsewhere; MW_NONE: their home. */
 static uint32_t
 outgoing_slot(struct builder *b, uint32_t c)
 {
@@ -178,7 +178,7 @@ outgoing_slot(struct builder *b, uint32_t c)
     return mw_build_ring_next(&b->slots[MW_BUFFER_UPDATED_PINNED]);
 }
 
-/* Updated parameters travel from there to where they live, not before `after`. */
+/* Moves updated parameters from there to where they live, not before `after`. */
 static void
 send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
 {
@@ -207,7 +207,7 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
     use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
-/* Replicated parameters: every rank updated its shard, all gather the rest. */
+/* Replicated parameters: every rank has updated its shard, and all gather the rest. */
 static void
 gather_params(struct builder *b, uint32_t c)
 {
@@ -223,7 +223,7 @@ gather_params(struct builder *b, uint32_t c)
     use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
-/* The slots of the update: state, gradients in, parameters out. */
+/* The update's uses of slots: state, gradients in, parameters out. */
 static void
 use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
 {

@@ -32,7 +32,8 @@ add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_gro
     const struct mw_class_info *class = &b->sizing->classes[walk->class];
     int64_t tiles = class->units[unit].tiles;
 
-    /* Backward in reverse: part 0, with what stands before the matrix, comes last. */
+    /* Backward visits parts in reverse: part 0, with the operators before the matrix, comes
+     * last. */
     for (int64_t i = 0; i < tiles; i++) {
         int64_t t = walk->phase == MW_PHASE_BACKWARD ? tiles - 1 - i : i;
         add_visit(b, (struct visit){.phase = walk->phase,
@@ -71,7 +72,7 @@ add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bo
     add_block(b, &walk, first_of_group);
 }
 
-/* A tied embedding is the logits' weight: one part of the vocabulary after the other. */
+/* A tied embedding is the logits' weight: visits one part of the vocabulary after the other. */
 static void
 add_tied_logits(struct builder *b, const struct walk *walk)
 {
@@ -92,7 +93,7 @@ add_tied_logits(struct builder *b, const struct walk *walk)
     }
 }
 
-/* What a tied tail has of its own. */
+/* What a tied tail has beside the embedding. */
 static void
 add_tied_rest(struct builder *b, const struct walk *walk)
 {
@@ -105,7 +106,7 @@ add_tied_rest(struct builder *b, const struct walk *walk)
         b->visits[v].tied = TIED_REST;
 }
 
-/* The visit, from `begin` on, that fetches the same part. */
+/* The first visit at or after `begin` that fetches the same part. */
 static uint32_t
 find_fetch(const struct builder *b, uint32_t begin, const struct visit *visit)
 {
@@ -115,15 +116,15 @@ find_fetch(const struct builder *b, uint32_t begin, const struct visit *visit)
     return begin;
 }
 
-/* What the first chunk's forward fetched serves every pass up to the last chunk's backward, and
- * each part's gradient grows from chunk to chunk. */
+/* What the first chunk's forward fetches serves every pass until the last chunk's backward, and
+ * each part's gradient accumulates from chunk to chunk. */
 static void
 link_chunks(struct builder *b, uint32_t begin, uint32_t pass)
 {
     for (uint32_t v = begin; v < b->visit_count; v++) {
         struct visit *visit = &b->visits[v];
         bool backward = visit->phase == MW_PHASE_BACKWARD;
-        uint32_t before = v - 2 * pass; /* of the chunk before */
+        uint32_t before = v - 2 * pass; /* in the previous chunk */
         if (visit->chunk)
             visit->reuses = visit->chunk == 1 && !backward ? before : b->visits[before].reuses;
         else if (backward)
@@ -136,7 +137,8 @@ link_chunks(struct builder *b, uint32_t begin, uint32_t pass)
 }
 
 /* One chunk after the other: its logits, the loss, and their gradients, so that one buffer serves
- * all.  A single chunk's weight is fetched for forward and backward, as any other. */
+ * all chunks.  With a single chunk the weight is fetched for forward and for backward, like any
+ * other. */
 static void
 add_logits(struct builder *b, struct walk walk)
 {
@@ -155,7 +157,7 @@ add_logits(struct builder *b, struct walk walk)
         link_chunks(b, begin, (b->visit_count - begin) / (2 * chunks));
 }
 
-/* The final norm comes before the logits; backward, after them. */
+/* The final norm comes before the logits; in backward, after them. */
 static void
 add_tail(struct builder *b, uint16_t mb)
 {
@@ -171,7 +173,7 @@ add_tail(struct builder *b, uint16_t mb)
     add_tied_rest(b, &walk);
 }
 
-/* An embedding's gradient does not need the embedding. */
+/* The gradient of an embedding does not need the embedding itself. */
 static void
 add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
 {
@@ -182,7 +184,7 @@ add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
 }
 
 /* With two loads, the recompute's gathered parameters serve the backward.  Units of one group have
- * consecutive numbers, and the tiles of one follow each other. */
+ * consecutive numbers, and so have the tiles of one unit. */
 static void
 link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
 {
@@ -237,7 +239,7 @@ add_forward(struct builder *b, uint16_t mb)
     b->visits[b->visit_count - 1].leaves = b->sizing->next_stage != NULL;
 }
 
-/* From the logits to where the micro-batch came in. */
+/* Backward from the logits to where the micro-batch entered the stage. */
 static void
 add_return(struct builder *b, uint16_t mb)
 {
@@ -252,7 +254,7 @@ add_return(struct builder *b, uint16_t mb)
     b->visits[b->visit_count - 1].leaves = b->sizing->stage > 0;
 }
 
-/* As many forward as may be in flight, then one backward and one forward in turn. */
+/* As many forward passes as may be in flight, then one backward and one forward in turn. */
 void
 mw_schedule_visits(struct builder *b)
 {

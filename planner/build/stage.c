@@ -1,10 +1,10 @@
-/* Between pipeline stages: activations forward, their gradients backward, each in lanes of its own
- * so that neither waits for the other. */
+/* Between pipeline stages: activations go forward, their gradients backward, each in lanes of their
+ * own so that neither waits for the other. */
 #include <glib.h>
 
 #include "planner/build/internal.h"
 
-/* One way: from the stage before to this one and on, or back. */
+/* One direction: from the previous stage through this one to the next, or back. */
 struct way {
     int receive_lane, send_lane;
     enum mw_buffer_kind input, output;

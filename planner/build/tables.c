@@ -5,8 +5,8 @@
 #include "base/arithmetic.h"
 #include "planner/build/internal.h"
 
-/* An executor keeps a drive's queue full by cutting an op into requests, and from one op to the
- * next because more of them have started; all else goes one after the other. */
+/* An executor keeps a drive's queue full by cutting an op into requests, and across op boundaries
+ * because more ops have started; other lanes run one op at a time. */
 #define DRIVE_WINDOW 4
 #define LANE_WINDOW 1
 
@@ -74,7 +74,7 @@ belongs_to_node(enum mw_channel_kind kind)
            kind == MW_CHANNEL_CORES || kind == MW_CHANNEL_DRIVE || kind == MW_CHANNEL_NIC;
 }
 
-/* Of the program's ranks, how many share the first one's node. */
+/* Number of the program's ranks that share the first one's node. */
 static uint32_t
 ranks_of_node(const struct builder *b, uint32_t node)
 {
@@ -86,8 +86,8 @@ ranks_of_node(const struct builder *b, uint32_t node)
     return count;
 }
 
-/* Programs of one node share its channels.  One that stands for several ranks of it gets the part
- * of as many: a pipeline's stages have as many there as each other. */
+/* Programs of one node share its channels.  A program that stands for several ranks of the node
+ * gets as many parts: all stages of a pipeline have the same number there. */
 void
 mw_build_add_channels(struct builder *b)
 {
@@ -198,7 +198,7 @@ add_tensors(struct builder *b)
     return first;
 }
 
-/* Chunks run through the units' state in order; one unit may be in several. */
+/* Chunks cover the units' state in order; one unit may be in several chunks. */
 static void
 add_chunks(struct builder *b, uint32_t first_tensor)
 {
@@ -221,7 +221,7 @@ add_chunks(struct builder *b, uint32_t first_tensor)
     }
 }
 
-/* The extents that committed chunks are written to; of another chunk MW_NONE. */
+/* The extents that committed chunks are written to; MW_NONE for other chunks. */
 static uint32_t *
 other_extents(const struct builder *b)
 {
@@ -234,7 +234,7 @@ other_extents(const struct builder *b)
     return other;
 }
 
-/* Of two that take turns, the one that this step writes. */
+/* The one of two alternating slots that this step writes. */
 static uint32_t
 written_slot(const struct builder *b, enum mw_buffer_kind kind)
 {

@@ -8,7 +8,7 @@
 #define ALL_MULTIPROCESSORS 1000000
 
 /* Fused unscale, clip, Adam and cast: reads p, m, v (12 B) and a gradient, writes p, m, v (12 B)
- * and the parameter as operators read it; 28 B with both of 16 bits. */
+ * and the parameter as operators read it; 28 B if both have 16 bits. */
 #define UPDATE_STATE_BYTES 24
 
 struct draws {
@@ -47,7 +47,7 @@ hash_bytes(uint32_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-/* Layers are alike: a work that is there already is used again. */
+/* Layers are alike: an existing work is used again. */
 static uint32_t
 intern(struct builder *b, const struct mw_work *work, const struct draws *draws)
 {
@@ -140,7 +140,7 @@ mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t til
     return intern(b, &work, &draws);
 }
 
-/* Host work takes of the device's compute only where the profile says that it does. */
+/* Host work takes compute from the device only if the profile says so. */
 static void
 draw_sm(struct builder *b, struct draws *draws, double share)
 {
@@ -149,14 +149,14 @@ draw_sm(struct builder *b, struct draws *draws, double share)
 }
 
 /* An owner's transfer leaves the other ranks' shares of the node idle: it draws 1/users of its
- * bytes on every shared channel, which is the whole channel at its disposal. */
+ * bytes on every shared channel, as if it had the whole channel. */
 static int64_t
 shared(const struct builder *b, enum mw_channel_kind kind, int64_t bytes, bool alone)
 {
     return alone ? MAX(1, bytes / b->plan->channels[b->channel[kind]].users) : bytes;
 }
 
-/* What drives read and write passes host memory twice: on its way, and to be checked. */
+/* Drive data passes through host memory twice: for the transfer, and for the checksum. */
 static int64_t
 checked(int64_t bytes)
 {
@@ -187,7 +187,7 @@ mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of, int64_t
     return intern(b, &work, &draws);
 }
 
-/* Bytes that a rank passes on in a ring over n members, of a tensor of `bytes`. */
+/* Bytes that a rank sends in a ring of n members, for a tensor of `bytes`. */
 static int64_t
 ring_bytes(enum mw_op_kind kind, int64_t bytes, int64_t members)
 {
@@ -236,7 +236,7 @@ mw_work_hop(struct builder *b, enum mw_op_kind kind, int32_t hop, int64_t bytes)
     return intern(b, &work, &draws);
 }
 
-/* A pass of the host over so many bytes, and of parameters that it updates. */
+/* A pass of the host over `bytes`, which updates `params`. */
 static void
 draw_host(struct builder *b, struct draws *draws, int64_t bytes, int64_t params)
 {

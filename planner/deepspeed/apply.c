@@ -6,7 +6,7 @@ value_of(const struct mw_ds_file *file, enum mw_ds_key key)
     return file->key[key].value;
 }
 
-/* A value that is there and is not "auto". */
+/* Whether the key has a value other than "auto". */
 static bool
 given(const struct mw_ds_file *file, enum mw_ds_key key)
 {
@@ -37,8 +37,8 @@ refuse(const struct mw_ds_file *file, enum mw_ds_key key, GError **error, const 
     return mw_ds_refuse(file->origin, file->key[key].name, file->key[key].text, text, error);
 }
 
-/* Where the Hugging Face trainer has nothing to put, DeepSpeed drops "auto" and takes its own
- * default (DeepSpeedConfigModel). */
+/* Where the Hugging Face trainer has no argument to fill in, DeepSpeed drops "auto" and takes its
+ * own default (DeepSpeedConfigModel). */
 static void
 drop_auto(struct mw_ds_file *file)
 {
@@ -56,7 +56,7 @@ drop_auto(struct mw_ds_file *file)
         }
 }
 
-/* With neither on, DeepSpeed trains in fp32, which no plan does yet. */
+/* With neither type on, DeepSpeed trains in fp32; the plan is in 16 bits, and a note says so. */
 static bool
 apply_precision(struct mw_ds_file *file, struct mw_settings *settings, GError **error)
 {
@@ -116,7 +116,7 @@ note_half_state(struct mw_ds_file *file)
                        file->key[rows[i].key].name, rows[i].what);
 }
 
-/* `world` is of data-parallel GPUs before and after; 0: not known. */
+/* `world`: number of data-parallel GPUs, before and after slicing; 0: unknown. */
 static bool
 apply_slicing(struct mw_ds_file *file, int64_t *world, struct mw_settings *settings, GError **error)
 {
@@ -141,7 +141,8 @@ product(int64_t a, int64_t b, int64_t c, int64_t *out)
     return !__builtin_mul_overflow(a, b, &ab) && !__builtin_mul_overflow(ab, c, out);
 }
 
-/* train_batch_size = micro-batch * accumulation * world, as far as they are known; 0: not. */
+/* Whether train_batch_size = micro-batch * accumulation * world, as far as they are known; 0:
+ * unknown. */
 static bool
 comes_out(int64_t world, int64_t train, int64_t micro, int64_t accum)
 {
@@ -152,7 +153,7 @@ comes_out(int64_t world, int64_t train, int64_t micro, int64_t accum)
     return micro && accum && world ? train == known : train % known == 0;
 }
 
-/* Without the two others DeepSpeed does not accumulate (runtime/config.py,
+/* If neither of the other two is given, DeepSpeed does not accumulate (runtime/config.py,
  * _set_batch_related_parameters). */
 static void
 take_whole_batch(struct mw_ds_file *file, int64_t train, int64_t world, int64_t *accum)
@@ -165,7 +166,7 @@ take_whole_batch(struct mw_ds_file *file, int64_t train, int64_t world, int64_t 
                      "train_micro_batch_size_per_gpu or gradient_accumulation_steps in several");
 }
 
-/* The one that is missing follows. */
+/* Computes the missing one of the three. */
 static bool
 complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *micro,
                int64_t *accum, GError **error)
@@ -197,8 +198,8 @@ complete_batch(struct mw_ds_file *file, int64_t world, int64_t train, int64_t *m
 #define TRAINER_MICRO_BATCH 8
 #define TRAINER_GRAD_ACCUM 1
 
-/* Beside a train_batch_size the trainer takes no other than its own product; here what is open
- * follows from it. */
+/* Beside a train_batch_size the trainer accepts only its own product; here open values follow from
+ * it. */
 static void
 take_trainers_batch(struct mw_ds_file *file, int64_t train, int64_t *micro, int64_t *accum)
 {
@@ -217,9 +218,9 @@ take_trainers_batch(struct mw_ds_file *file, int64_t train, int64_t *micro, int6
                accum_auto ? " accumulation 1" : "");
 }
 
-/* Of `tp` GPUs that share a model DeepSpeed counts each as a replica, unless the training script
- * gives it an mpu (DeepSpeedConfig.world_size): how many replicas that train_batch_size counts for
- * one that there is. */
+/* DeepSpeed counts each of `tp` GPUs that share a model as a replica, unless the training script
+ * gives it an mpu (DeepSpeedConfig.world_size): returns how many replicas train_batch_size counts
+ * for each real one. */
 static int64_t
 replicas_counted(struct mw_ds_file *file, int64_t world, int64_t train, int64_t micro,
                  int64_t accum)
@@ -296,7 +297,7 @@ merge_old_name(struct mw_ds_file *file, enum mw_ds_key key, enum mw_ds_key old, 
     return true;
 }
 
-/* Stage and overlap as DeepSpeed has them where the file does not say (zero/config.py). */
+/* Stage and overlap as DeepSpeed sets them if the file does not (zero/config.py). */
 static void
 apply_zero_defaults(struct mw_ds_file *file)
 {
@@ -311,7 +312,7 @@ apply_zero_defaults(struct mw_ds_file *file)
 }
 
 /* Stage 1 in bf16 with fp32 sums has an optimizer of its own (engine.py,
- * _do_optimizer_sanity_check), which knows "cpu" alone. */
+ * _do_optimizer_sanity_check), which accepts only "cpu". */
 static void
 note_bf16_optimizer(struct mw_ds_file *file, int64_t stage)
 {
@@ -322,7 +323,7 @@ note_bf16_optimizer(struct mw_ds_file *file, int64_t stage)
                    file->key[DS_OPTIMIZER_DEVICE].name);
 }
 
-/* Of the sub-groups that the optimizer has (stage3.py, subgroup_to_device). */
+/* A part of the optimizer's sub-groups may stay on the GPU (stage3.py, subgroup_to_device). */
 static void
 note_part(struct mw_ds_file *file)
 {
@@ -336,7 +337,7 @@ note_part(struct mw_ds_file *file)
                file->key[DS_RATIO].name, file->key[DS_RATIO].text);
 }
 
-/* runtime/config.py; no plan shares the tokens of a sequence between GPUs. */
+/* runtime/config.py; no plan divides the tokens of a sequence over GPUs. */
 static bool
 check_sequence_parallel(struct mw_ds_file *file, GError **error)
 {
@@ -349,9 +350,9 @@ check_sequence_parallel(struct mw_ds_file *file, GError **error)
     return true;
 }
 
-/* Below stage 3 DeepSpeed passes over offload_param, and any offload_optimizer.device but "none"
- * is the CPU (stage_1_and_2.py).  At stage 0 its classes take the file, and training ends as it
- * begins: the CPU optimizer gets parameters that are on the GPU (ops/adam/cpu_adam.py). */
+/* Below stage 3 DeepSpeed ignores offload_param, and any offload_optimizer.device but "none" means
+ * the CPU (stage_1_and_2.py).  At stage 0 DeepSpeed accepts the file, and training fails at its
+ * first step: the CPU optimizer gets parameters that are on the GPU (ops/adam/cpu_adam.py). */
 static bool
 fit_offload(struct mw_ds_file *file, GError **error)
 {
@@ -387,7 +388,7 @@ fit_offload(struct mw_ds_file *file, GError **error)
     return true;
 }
 
-/* fit_offload leaves what some strategy says. */
+/* After fit_offload, some strategy matches. */
 static enum mw_strategy
 strategy_of(int64_t stage, int64_t param_tier, int64_t optimizer_tier)
 {
@@ -402,7 +403,7 @@ strategy_of(int64_t stage, int64_t param_tier, int64_t optimizer_tier)
     g_assert_not_reached();
 }
 
-/* As `key` says. */
+/* Places a state as `key` says. */
 static void
 place(const struct mw_ds_file *file, enum mw_ds_key key, int64_t tier, struct mw_settings *settings,
       enum mw_state state)
@@ -412,7 +413,7 @@ place(const struct mw_ds_file *file, enum mw_ds_key key, int64_t tier, struct mw
     settings->device_key[state] = file->key[key].name;
 }
 
-/* Where one of the two is offloaded and the other not named, DeepSpeed leaves that on the GPU. */
+/* If one of the two is offloaded and the other not named, DeepSpeed leaves the other on the GPU. */
 static int64_t
 tier_or_default(struct mw_ds_file *file, enum mw_ds_key key, enum mw_ds_key other)
 {
@@ -443,8 +444,8 @@ apply_placement(struct mw_ds_file *file, struct mw_settings *settings)
               MW_STATE_ACTIVATIONS);
 }
 
-/* One set of buffers for the update, one more for each of reads and writes beside it; not
- * pipelined is DeepSpeed's default. */
+/* One set of buffers for the update, and one more each for concurrent reads and writes; DeepSpeed's
+ * default is not to pipeline. */
 static void
 apply_pipeline(struct mw_ds_file *file, struct mw_settings *settings)
 {
@@ -468,7 +469,7 @@ apply_schedule(struct mw_ds_file *file, struct mw_settings *settings)
         if (!value)
             mw_settings_set_prefetch(settings, 0);
     }
-    /* How many fetch units a larger bucket holds depends on the model: the planner's choice. */
+    /* How many fetch units a larger bucket holds depends on the model; the planner chooses. */
     if (stage3 && value_of(file, DS_PREFETCH) == 0 && take(file, DS_PREFETCH, &value))
         mw_settings_set_prefetch(settings, 0);
     if (stage3 && value_of(file, DS_SUB_GROUP) > 0 && take(file, DS_SUB_GROUP, &value))
@@ -476,7 +477,8 @@ apply_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     apply_pipeline(file, settings);
 }
 
-/* Without data_types DeepSpeed sums micro-batches as the model is (engine.py, get_data_types). */
+/* Without data_types DeepSpeed sums micro-batches in the model's type (engine.py,
+ * get_data_types). */
 static void
 apply_sums(struct mw_ds_file *file)
 {

@@ -1,4 +1,4 @@
-/* The buffers that DeepSpeed pins where a plan of ours cuts finer. */
+/* The buffers that DeepSpeed pins where our plans cut finer. */
 #include "base/arithmetic.h"
 #include "planner/deepspeed/internal.h"
 
@@ -22,7 +22,7 @@ largest_partition(const struct mw_sizing *sizing)
     return mw_divide_up(largest, sizing->dp);
 }
 
-/* DeepSpeed fills a sub-group with partitions until it has `sub_group_size` or more. */
+/* DeepSpeed fills a sub-group with partitions until it has `sub_group_size` or more elements. */
 static int64_t
 largest_sub_group(const struct mw_sizing *sizing)
 {

@@ -12,8 +12,8 @@
 #define BATCH_MAX INT64_C(1000000000000)
 #define ELEMENTS_MAX INT64_C(1000000000000000000)
 #define SLICING_MAX 1024
-/* Of a file that is none of DeepSpeed's: what a line shows of a key, of how many keys there is a
- * line, and for how many a near name is looked for. */
+/* For a file that is not DeepSpeed's: how much of a key a line shows, how many keys get a line, and
+ * for how many a similar name is looked for. */
 #define SHOWN_MAX 80
 #define UNKNOWN_MAX 10
 #define LOOKED_MAX 200
@@ -21,7 +21,7 @@
 
 /* Names and bounds: deepspeed.ai/docs/config-json and the checks of DeepSpeed 0.19 (its classes in
  * runtime/zero/config.py, offload_config.py, precision_config.py and tensor_parallel/config.py).  A
- * name that is not here, or that is DS_UNKNOWN, is not followed by a plan. */
+ * plan does not follow a name that is not here, or that is DS_UNKNOWN. */
 static const struct mw_ds_row rows[] = {
     {"train_batch_size", DS_TRAIN_BATCH, KIND_WHOLE, 1, BATCH_MAX},
     {"train_micro_batch_size_per_gpu", DS_MICRO_BATCH, KIND_WHOLE, 1, BATCH_MAX},
@@ -42,7 +42,7 @@ static const struct mw_ds_row rows[] = {
     {"zero_optimization.sub_group_size", DS_SUB_GROUP, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.reduce_bucket_size", DS_CHECKED, KIND_WHOLE, 1, ELEMENTS_MAX},
     {"zero_optimization.allgather_bucket_size", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
-    /* Names that begin with stage3_ are read without it too. */
+    /* DeepSpeed also reads names without their stage3_. */
     {"zero_optimization.stage3_prefetch_bucket_size", DS_PREFETCH, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.prefetch_bucket_size", DS_PREFETCH, KIND_WHOLE, 0, ELEMENTS_MAX},
     {"zero_optimization.stage3_max_live_parameters", DS_CHECKED, KIND_WHOLE, 0, ELEMENTS_MAX},
@@ -77,7 +77,8 @@ static const struct mw_ds_row rows[] = {
     {"data_types.grad_accum_dtype", DS_SUM_DTYPE, KIND_SUM_DTYPE, 0, 0},
     {"optimizer", DS_UNKNOWN, KIND_SECTION, 0, 0},
     {"optimizer.type", DS_OPTIMIZER, KIND_OPTIMIZER, 0, 1},
-    /* What DeepSpeed has no words for, as the options say it; DeepSpeed passes over the section. */
+    /* What DeepSpeed has no keys for, by the names of the options; DeepSpeed ignores the
+     * section. */
     {"memwall", DS_UNKNOWN, KIND_SECTION, 0, 0},
     {"memwall.strategy", DS_OWN_STRATEGY, KIND_STRATEGY, 0, 0},
     {"memwall.param_device", DS_OWN_PARAM, KIND_PLACEMENT, 0, 0},
@@ -258,7 +259,7 @@ find_row(const char *name)
     return NULL;
 }
 
-/* A key may hold anything, and be of any length; it is to be shown on one line. */
+/* A key may hold any text of any length; this makes one line of it. */
 static char *
 printable(const char *dotted)
 {
@@ -283,7 +284,7 @@ static void
 keep_value(struct mw_ds_file *file, enum mw_ds_key key, const char *name, JsonNode *node,
            int64_t value)
 {
-    if (value != MW_AUTO) /* "auto" asks nothing */
+    if (value != MW_AUTO) /* "auto" asks for nothing */
         add_name(file, name, key);
     file->key[key].value = value;
     file->key[key].name = name;
@@ -306,7 +307,7 @@ take_value(struct mw_ds_file *file, const struct mw_ds_row *row, JsonNode *node,
     return true;
 }
 
-/* The form of before there were stages (zero/config.py, read_zero_config_deprecated). */
+/* The form that predates stages (zero/config.py, read_zero_config_deprecated). */
 static bool
 take_old_zero(struct mw_ds_file *file, const struct mw_ds_row *row, JsonNode *node)
 {
@@ -321,8 +322,8 @@ take_old_zero(struct mw_ds_file *file, const struct mw_ds_row *row, JsonNode *no
     return true;
 }
 
-/* The known names that were meant: the nearest, or those of a section whose own name was left out.
- * NULL: none; g_free it. */
+/* Known names that were probably meant: the nearest, or those in a section whose own name was left
+ * out.  NULL: none; g_free it. */
 static char *
 nearest_rows(const char *dotted)
 {
@@ -342,7 +343,7 @@ nearest_rows(const char *dotted)
     return nearest ? nearest : mw_names_like(dotted, within, "");
 }
 
-/* DeepSpeed ends there; a later one may know the name. */
+/* DeepSpeed refuses the file; a later version may know the name. */
 static void
 note_unknown(struct mw_ds_file *file, const char *dotted)
 {
@@ -355,7 +356,7 @@ note_unknown(struct mw_ds_file *file, const char *dotted)
                nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* DeepSpeed passes over it without a word, so only what looks like another name is said. */
+/* DeepSpeed silently ignores it, so a note is made only if it resembles another name. */
 static void
 note_mistyped(struct mw_ds_file *file, const char *dotted)
 {
@@ -372,7 +373,7 @@ note_mistyped(struct mw_ds_file *file, const char *dotted)
 static bool walk(struct mw_ds_file *file, const struct mw_ds_row *section, JsonObject *object,
                  GError **error);
 
-/* Most of what DeepSpeed reads through its classes, and most sections, may not be null. */
+/* DeepSpeed refuses null for most keys that its classes read, and for most sections. */
 static void
 note_null(struct mw_ds_file *file, const struct mw_ds_row *row, bool closed)
 {
@@ -402,7 +403,7 @@ note_null(struct mw_ds_file *file, const struct mw_ds_row *row, bool closed)
         mw_ds_note(file, "%s: DeepSpeed refuses null; planned as if it were left out", row->name);
 }
 
-/* An absent value and null are the same. */
+/* An absent value and null mean the same. */
 static bool
 take_member(struct mw_ds_file *file, const struct mw_ds_row *section, const char *key,
             JsonNode *node, GError **error)

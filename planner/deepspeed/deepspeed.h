@@ -57,26 +57,25 @@
 #include "planner/settings/settings.h"
 #include "planner/sizing/sizing.h"
 
-/* What notes say of a file.  Arrays end with NULL; pointers are NULL before a file is read. */
+/* Facts of a file for the notes.  Arrays end with NULL; pointers are NULL before a file is read. */
 struct mw_deepspeed_said {
     char **ignored;   /* dotted names of keys that the plan does not follow */
     char **notes;     /* one line each, without the file's name */
     char *stage_said; /* "zero_optimization.stage 2"; NULL: the file does not say */
     int stage;
-    enum mw_strategy strategy; /* the one that the file asks for */
+    enum mw_strategy strategy; /* the strategy that the file asks for */
     int64_t sum_bytes; /* per element of DeepSpeed's sum of micro-batches, 2 or 4; 0: no file was
                           read, or it trains in fp32 */
 };
 
-/* The strategy's stage, or the lowest one at which DeepSpeed can place the states like this. */
+/* The strategy's stage, or the lowest one at which DeepSpeed can place the states in this way. */
 int mw_deepspeed_stage(const struct mw_settings *settings);
 
 void mw_deepspeed_said_clear(struct mw_deepspeed_said *said);
 
-/* Applies the file to `settings` (fields that it does not name stay as they are).  On
- * success `said`, if not NULL, is set.  `world_size`, the number of data-parallel ranks with
- * settings->tp as it was, checks train_batch_size = micro-batch * accumulation * ranks; 0: not
- * known. */
+/* Applies the file to `settings` (fields that it does not name stay as they are).  On success sets
+ * `said`, if not NULL.  `world_size`, the number of data-parallel ranks for the settings->tp passed
+ * in, is used to check train_batch_size = micro-batch * accumulation * ranks; 0: unknown. */
 bool mw_deepspeed_load(const char *path, int64_t world_size, struct mw_settings *settings,
                        struct mw_deepspeed_said *said, GError **error);
 bool mw_deepspeed_parse(const char *text, gssize length, const char *origin, int64_t world_size,
@@ -87,14 +86,14 @@ bool mw_deepspeed_parse(const char *text, gssize length, const char *origin, int
  * parameter: its buffers hold whole partitions (partitioned_param_swapper.py, get_buffer) and whole
  * sub-groups, which end after a whole partition (stage3.py, _create_fp16_sub_groups; utils.py,
  * SwapBufferManager).  An operator counts as one parameter, even if it has three tensors, so the
- * figure is never too small.  Counts are 0 for what is not on drives.  There are as many sets of
- * state as the plan has; one, without pipelining, where host memory holds no more. */
+ * figure is never too small.  Counts are 0 for states that are not on drives.  There are as many
+ * sets of state as in the plan; only one, without pipelining, if host memory holds no more. */
 struct mw_deepspeed_buffers {
-    int64_t param_count, param_elements;             /* of 16 bits */
-    int64_t state_sets, state_count, state_elements; /* of fp32 */
-    int64_t all_bytes;                               /* of all of them, per rank */
-    int64_t plan_bytes;                              /* of the plan's own instead */
-    int64_t host_bytes; /* of all that a rank has in host memory then */
+    int64_t param_count, param_elements;             /* in 16 bits */
+    int64_t state_sets, state_count, state_elements; /* in fp32 */
+    int64_t all_bytes;                               /* total, per rank */
+    int64_t plan_bytes;                              /* of the plan's own buffers instead */
+    int64_t host_bytes;                              /* all that a rank then has in host memory */
 };
 struct mw_deepspeed_buffers mw_deepspeed_buffers(const struct mw_sizing *sizing);
 
@@ -103,20 +102,20 @@ struct mw_deepspeed_facts {
     double micro_batch;
     int64_t grad_accum;
     double train_batch;
-    int64_t prefetch_elements;     /* parameters that are fetched ahead */
-    int64_t live_elements;         /* parameters held on a GPU at most */
+    int64_t prefetch_elements;     /* parameters fetched ahead */
+    int64_t live_elements;         /* most parameters held on a GPU at a time */
     int64_t largest_unit_elements; /* the largest fetch unit */
     struct mw_deepspeed_buffers buffers;
     int64_t nvme_queue_depth;
     int64_t nvme_block_bytes;
 };
 
-/* The text of a ds_config.json for complete settings, which reads back to the same; g_free it.
- * DeepSpeed has no splits over tiers: the file names the slowest part, and max_in_cpu for
+/* The text of a ds_config.json for complete settings, which reads back to the same settings; g_free
+ * it.  DeepSpeed has no splits over tiers: the file names the slowest part, and max_in_cpu for
  * parameters on NVMe.  It has no activation checkpoints on NVMe: the file names the CPU.  It
- * offloads only from certain stages on: the file names the lowest that can. */
+ * offloads only from certain stages on: the file names the lowest stage that can. */
 char *mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_facts *facts);
-/* The same of a plan's sizing, whose facts it computes. */
+/* The same for the sizing of a plan; computes the facts from it. */
 char *mw_deepspeed_text_of(const struct mw_sizing *sizing);
 
 #endif

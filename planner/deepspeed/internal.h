@@ -8,37 +8,37 @@
 
 #include "planner/deepspeed/deepspeed.h"
 
-/* Values, one or more names of the file each.  DS_CHECKED: only its type is looked at. */
+/* Values; each has one or more names in the file.  DS_CHECKED: only its type is checked. */
 enum mw_ds_key {
     DS_UNKNOWN,
     DS_CHECKED,
     DS_TRAIN_BATCH,
     DS_MICRO_BATCH,
     DS_GRAD_ACCUM,
-    DS_SLICING, /* GPUs that a tensor is sliced over; 0 and 1: it is not said */
+    DS_SLICING, /* GPUs that a tensor is sliced over; 0 and 1: no slicing */
     DS_FP16,
     DS_BF16,
-    DS_ZERO, /* the section is there */
+    DS_ZERO, /* the section is present */
     DS_STAGE,
     DS_OVERLAP,
     DS_SUB_GROUP,
     DS_PREFETCH,
-    DS_PARAM_DEVICE, /* an enum mw_tier, as the next three */
+    DS_PARAM_DEVICE, /* an enum mw_tier, like the next three */
     DS_PARAM_DEVICE_OLD,
     DS_OPTIMIZER_DEVICE,
     DS_OPTIMIZER_DEVICE_OLD,
     DS_SEQUENCE_PARALLEL,
     DS_AUTOCAST,
-    DS_RATIO, /* rounded down: 1, or 0 for a part of the optimizer */
+    DS_RATIO, /* rounded down: 1, or 0 for part of the optimizer */
     DS_PIPELINE_READ,
     DS_PIPELINE_WRITE,
     DS_CPU_CHECKPOINTING,
-    DS_SUM_DTYPE,    /* of micro-batches, an enum mw_dtype */
+    DS_SUM_DTYPE,    /* for sums of micro-batches; an enum mw_dtype */
     DS_MASTER16,     /* the optimizer keeps parameters and gradients in 16 bits */
     DS_MOMENTS16,    /* and its momentum and variance */
-    DS_OPTIMIZER,    /* its type: 1 Adam or AdamW, 0 another */
-    DS_OWN_STRATEGY, /* an enum mw_strategy; this and all below in memwall's own section */
-    DS_OWN_PARAM,    /* a placement, as the next three */
+    DS_OPTIMIZER,    /* 1: Adam or AdamW, 0: another */
+    DS_OWN_STRATEGY, /* an enum mw_strategy; this and all below are in memwall's own section */
+    DS_OWN_PARAM,    /* a placement, like the next three */
     DS_OWN_GRADIENT,
     DS_OWN_OPTIMIZER,
     DS_OWN_ACTIVATION,
@@ -47,7 +47,7 @@ enum mw_ds_key {
     DS_OWN_TILES,
     DS_OWN_LOGITS_CHUNKS,
     DS_OWN_PREFETCH,
-    DS_OWN_PREFETCH_NC, /* the stages in their order */
+    DS_OWN_PREFETCH_NC, /* the stages in order */
     DS_OWN_PREFETCH_CG,
     DS_OWN_PREFETCH_GG,
     DS_OWN_OVERLAP,
@@ -61,7 +61,7 @@ enum mw_ds_key {
     DS_KEY_COUNT
 };
 
-#define DS_ABSENT (-2) /* beside MW_AUTO; every value given is >= 0 */
+#define DS_ABSENT (-2) /* beside MW_AUTO; all given values are >= 0 */
 
 enum mw_ds_kind {
     KIND_SECTION,
@@ -76,8 +76,8 @@ enum mw_ds_kind {
     KIND_SUM_DTYPE,
     KIND_STRATEGY,
     KIND_PLACEMENT,
-    KIND_REMOVED, /* DeepSpeed once had it, and refuses it now */
-    KIND_ANY      /* known to DeepSpeed, and not looked at */
+    KIND_REMOVED, /* DeepSpeed had it once, and refuses it now */
+    KIND_ANY      /* known to DeepSpeed, not examined */
 };
 
 struct mw_ds_row {
@@ -98,14 +98,14 @@ struct mw_ds_file {
     GPtrArray *notes;  /* char * */
     int64_t sum_bytes; /* as in struct mw_deepspeed_said */
     int unknown;       /* keys that DeepSpeed refuses */
-    int passed;        /* keys that it passes over */
+    int passed;        /* keys that DeepSpeed ignores */
     int looked, near;  /* of those: compared with the known names, and near to one */
     struct {
         int64_t value;
-        const char *name;              /* under which it was found; NULL when absent */
+        const char *name;              /* the name under which it was found; NULL: absent */
         char *text;                    /* as JSON */
-        bool used;                     /* it had an effect */
-        struct mw_placement placement; /* of those that are one */
+        bool used;                     /* it has had an effect */
+        struct mw_placement placement; /* for keys whose value is a placement */
     } key[DS_KEY_COUNT];
 };
 
@@ -115,14 +115,14 @@ void mw_ds_note(struct mw_ds_file *file, const char *format, ...) G_GNUC_PRINTF(
 bool mw_ds_refuse(const char *origin, const char *name, const char *text, const char *accepted,
                   GError **error);
 
-/* planner/deepspeed/value.c: one value as the row takes it; `lax`: in a section of kind
- * KIND_CLOSED. False: it is none. */
+/* planner/deepspeed/value.c: reads one value as the row says; `lax`: in a section of kind
+ * KIND_CLOSED.  False: the value does not match. */
 bool mw_ds_read_value(JsonNode *node, const struct mw_ds_row *row, bool lax, int64_t *out,
                       struct mw_placement *placement);
 char *mw_ds_accepted(const struct mw_ds_row *row); /* for a refusal; g_free it */
 bool mw_ds_is_text(JsonNode *node, const char *text);
 
-/* Checks the values against each other and carries them over. */
+/* Checks the values against each other, and applies them. */
 bool mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings *settings,
                  GError **error);
 
@@ -130,9 +130,9 @@ bool mw_ds_apply(struct mw_ds_file *file, int64_t world_size, struct mw_settings
  * CPU memory beside NVMe. */
 enum mw_tier mw_ds_slowest(const struct mw_placement *placement);
 
-/* planner/deepspeed/own.c: memwall's own section, which DeepSpeed passes over. */
+/* planner/deepspeed/own.c: memwall's own section, which DeepSpeed ignores. */
 void mw_ds_apply_own(struct mw_ds_file *file, struct mw_settings *settings);
-/* `sets`: of the optimizer's buffers, as DeepSpeed's words have it. */
+/* `sets`: sets of optimizer buffers that DeepSpeed's keys give. */
 void mw_ds_write_own(JsonBuilder *json, const struct mw_settings *settings, int64_t sets);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a ds_config.json says in memwall's own section, and how it says so. */
+/* memwall's own section of a ds_config.json: reads and writes it. */
 #include <string.h>
 
 #include "planner/deepspeed/internal.h"
@@ -57,7 +57,7 @@ is_on(const struct mw_settings *settings, enum mw_state state, int64_t tier)
     return (int64_t)mw_ds_slowest(&settings->placement[state]) == MAX(tier, MW_TIER_GPU);
 }
 
-/* DeepSpeed's words say the same, as far as they go: else someone has changed them since. */
+/* Whether DeepSpeed's keys still say the same: if not, someone has changed them. */
 static bool
 agrees(const struct mw_ds_file *file, const struct mw_settings *own)
 {
@@ -69,7 +69,7 @@ agrees(const struct mw_ds_file *file, const struct mw_settings *own)
            on_cpu == !is_on(own, MW_STATE_ACTIVATIONS, MW_TIER_GPU);
 }
 
-/* A depth for each stage, where the file says all of them. */
+/* Sets a depth for each stage, if the file gives all of them. */
 static void
 take_fetch_stages(struct mw_ds_file *file, struct mw_settings *settings)
 {
@@ -92,7 +92,7 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
         if (take(file, numbers[i].key, &value))
             *(int64_t *)(void *)((char *)settings + numbers[i].offset) = value;
-    /* Without overlap, or with an empty bucket, DeepSpeed's own words say that nothing is fetched
+    /* Without overlap, or with an empty bucket, DeepSpeed's own keys say that nothing is fetched
      * ahead. */
     int64_t overlap = file->key[DS_OWN_OVERLAP].value;
     bool ahead = overlap < 0 || overlap == (int64_t)settings->overlap;
@@ -137,7 +137,7 @@ add_text(JsonBuilder *json, const char *name, const char *text)
     json_builder_add_string_value(json, text);
 }
 
-/* Where it is not what goes without saying. */
+/* Writes the value unless it is the default. */
 static void
 add_int(JsonBuilder *json, const char *name, int64_t value, bool said)
 {
@@ -181,7 +181,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     bool fetches = strategy->state[MW_STATE_PARAMETERS].partitioned;
     bool stage3 = mw_deepspeed_stage(s) == 3;
     bool on_nvme = mw_ds_slowest(&s->placement[MW_STATE_OPTIMIZER]) == MW_TIER_NVME;
-    int64_t sets_said = on_nvme ? MIN(sets, 3) : 3; /* by DeepSpeed's words, or the default */
+    int64_t sets_said = on_nvme ? MIN(sets, 3) : 3; /* by DeepSpeed's keys, or the default */
 
     json_builder_set_member_name(json, "memwall");
     json_builder_begin_object(json);

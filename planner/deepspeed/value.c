@@ -1,11 +1,11 @@
-/* Values of a ds_config.json, as DeepSpeed's classes take them. */
+/* Values of a ds_config.json, as DeepSpeed's classes read them. */
 #include <math.h>
 #include <string.h>
 
 #include "base/typed.h"
 #include "planner/deepspeed/internal.h"
 
-#define NUMBER_LENGTH_MAX 64 /* of one in quotes */
+#define NUMBER_LENGTH_MAX 64 /* of a number in quotes */
 
 static char *
 accepted_range(const char *noun, const struct mw_ds_row *row)
@@ -51,7 +51,7 @@ mw_ds_is_text(JsonNode *node, const char *text)
            !strcmp(json_node_get_string(node), text);
 }
 
-/* 5e8 is a fine integer. */
+/* Accepts 5e8 as an integer. */
 static bool
 read_number(JsonNode *node, const struct mw_ds_row *row, int64_t *out)
 {
@@ -89,7 +89,7 @@ read_bool(JsonNode *node, int64_t *out)
     return true;
 }
 
-/* DeepSpeed tells optimizers apart without regard to case. */
+/* DeepSpeed ignores the case of an optimizer's name. */
 static bool
 read_optimizer(JsonNode *node, int64_t *out)
 {
@@ -100,7 +100,7 @@ read_optimizer(JsonNode *node, int64_t *out)
     return true;
 }
 
-/* The names of DeepSpeed's DtypeEnum, of which "auto" is none. */
+/* The names of DeepSpeed's DtypeEnum; "auto" is not one of them. */
 static bool
 read_dtype(JsonNode *node, int64_t *out)
 {
@@ -178,7 +178,7 @@ read_strict(JsonNode *node, const struct mw_ds_row *row, int64_t *out,
     }
 }
 
-/* --- what pydantic makes of another type ------------------------------------------------------ */
+/* --- conversions of pydantic ------------------------------------------------------------------ */
 
 static JsonNode *
 node_of_bool(bool value)
@@ -205,7 +205,7 @@ lax_bool(JsonNode *node)
     return NULL;
 }
 
-/* "3", " 1_000 ", "8.0", of a number "1e-3" too; else NULL. */
+/* "3", " 1_000 ", "8.0", and for a number "1e-3"; else NULL. */
 static JsonNode *
 lax_number(JsonNode *node, bool whole)
 {
@@ -224,7 +224,7 @@ lax_number(JsonNode *node, bool whole)
     return json_node_init_double(json_node_alloc(), g_ascii_strtod(text, NULL));
 }
 
-/* What the value is taken for where it is of another type; NULL: it stands as it is. */
+/* The value after pydantic's conversion, if it has another type; NULL: no conversion applies. */
 static JsonNode *
 lax_value(JsonNode *node, enum mw_ds_kind kind)
 {

@@ -20,8 +20,8 @@ add_bool(JsonBuilder *json, const char *name, bool value)
     json_builder_add_boolean_value(json, value);
 }
 
-/* json-glib writes 0.1 with seventeen digits and 1e-8 as 1e-08.0: a number goes as a text with this
- * mark before it, which text_of takes off with its quotes. */
+/* json-glib writes 0.1 with seventeen digits and 1e-8 as 1e-08.0.  So a number is added as text
+ * with this mark before it, and text_of removes mark and quotes. */
 #define NUMBER_MARK "="
 
 static void
@@ -70,7 +70,7 @@ uses_nvme(const struct mw_settings *settings)
            mw_ds_slowest(&settings->placement[MW_STATE_OPTIMIZER]) == MW_TIER_NVME;
 }
 
-/* A placement counts bytes a node, DeepSpeed elements a GPU. */
+/* A placement counts bytes per node, DeepSpeed elements per GPU. */
 static int64_t
 elements_in_cpu(const struct mw_settings *settings)
 {
@@ -180,8 +180,8 @@ static void
 add_batch(JsonBuilder *json, const struct mw_settings *settings,
           const struct mw_deepspeed_facts *facts)
 {
-    /* It follows from the other two; DeepSpeed refuses it with slicing, unless the training script
-     * gives an mpu, as it counts every GPU as a replica then. */
+    /* It follows from the other two; with slicing DeepSpeed would refuse it unless the training
+     * script gives an mpu, because it counts every GPU as a replica then. */
     if (settings->tp == 1)
         add_int(json, "train_batch_size", llround(facts->train_batch));
     /* DeepSpeed counts it per model replica, that is per tp GPUs. */
@@ -201,8 +201,8 @@ add_slicing(JsonBuilder *json, const struct mw_settings *settings)
     json_builder_end_object(json);
 }
 
-/* DeepSpeed asks for one where it offloads (its own CPU Adam then).  The figures are those that
- * `memwall run` trains with by default; a plan does not depend on them. */
+/* DeepSpeed requires an optimizer if it offloads (its own CPU Adam).  The figures are the defaults
+ * of `memwall run`; a plan does not depend on them. */
 static void
 add_optimizer(JsonBuilder *json)
 {
@@ -238,14 +238,14 @@ add_aio(JsonBuilder *json, const struct mw_deepspeed_facts *facts)
     add_int(json, "block_size", MAX(facts->nvme_block_bytes, 1));
     add_int(json, "queue_depth", MAX(facts->nvme_queue_depth, 1));
     add_int(json, "intra_op_parallelism", 1);
-    add_int(json, "thread_count", 1); /* its older name */
+    add_int(json, "thread_count", 1); /* the older name of intra_op_parallelism */
     add_bool(json, "single_submit", false);
     add_bool(json, "overlap_events", true);
     json_builder_end_object(json);
 }
 
-/* A plan sums micro-batches in fp32.  DeepSpeed does at stages 1 to 3 where it is told to, and at
- * stage 0 not at all: it would refuse the file. */
+/* A plan sums micro-batches in fp32.  DeepSpeed does so at stages 1 to 3 if the file asks for it;
+ * at stage 0 it would refuse the file. */
 static void
 add_sums(JsonBuilder *json, const struct mw_settings *settings,
          const struct mw_deepspeed_facts *facts)
@@ -282,7 +282,7 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
     json_builder_begin_object(json);
     add_batch(json, settings, facts);
     add_slicing(json, settings);
-    if (settings->dtype != MW_DTYPE_FP32) { /* what it trains in without either */
+    if (settings->dtype != MW_DTYPE_FP32) { /* the type without either section */
         begin(json, settings->dtype == MW_DTYPE_FP16 ? "fp16" : "bf16");
         add_bool(json, "enabled", true);
         json_builder_end_object(json);

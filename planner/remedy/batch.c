@@ -1,11 +1,11 @@
-/* A remedy that keeps the batch: the same sequences in more micro-batches. */
+/* A remedy that keeps the global batch: the same sequences in more micro-batches. */
 #include <glib.h>
 
 #include "base/spell.h"
 #include "planner/remedy/internal.h"
 
-/* Takes the fewest micro-batches with which the strategy fits, if they are fewer than those found
- * before; `open` has a global batch and both of its parts open. */
+/* Finds the fewest micro-batches with which the strategy fits, if fewer than those found before;
+ * `open` has a global batch with micro-batch and accumulation open. */
 static void
 split_with(const struct mw_unfit *unfit, const struct mw_settings *open, enum mw_strategy strategy,
            struct mw_settings *least)
@@ -25,7 +25,7 @@ split_with(const struct mw_unfit *unfit, const struct mw_settings *open, enum mw
     }
 }
 
-/* With the strategy, or with any for auto; false: none fits. */
+/* The same with the strategy, or for auto with any; false: none fits. */
 static bool
 split_least(const struct mw_unfit *unfit, enum mw_strategy strategy, struct mw_settings *least)
 {
@@ -41,7 +41,7 @@ split_least(const struct mw_unfit *unfit, enum mw_strategy strategy, struct mw_s
     return least->grad_accum != MW_AUTO && mw_remedy_fits(unfit, least);
 }
 
-/* A global batch was asked for, and how it is split. */
+/* Whether both a global batch and its split were requested. */
 static bool
 is_split(const struct mw_settings *asked)
 {
@@ -49,7 +49,7 @@ is_split(const struct mw_settings *asked)
            (asked->micro_batch != MW_AUTO || asked->grad_accum != MW_AUTO);
 }
 
-/* "batch=16 grad-accum=16 fits"; of a batch that a DeepSpeed file says its keys too. */
+/* "batch=16 grad-accum=16 fits"; if a DeepSpeed file gave the batch, also with the file's keys. */
 static char *
 split_text(const struct mw_settings *asked, const struct mw_settings *s)
 {

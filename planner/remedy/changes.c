@@ -1,4 +1,4 @@
-/* Changes of several settings at once: finds those that are needed, and says how to ask for
+/* Changes of several settings at once: finds those that are needed, and words the request for
  * them. */
 #include <glib.h>
 #include <math.h>
@@ -10,10 +10,10 @@
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
 
-/* What may be asked for and takes memory that the usual does not, whole numbers and choices; the
- * last, of a durable step the other extents. */
+/* Settings that can take more memory than their usual value: whole numbers and choices; the last
+ * one is for the other extents of durable steps. */
 static const struct {
-    const char *as;      /* it is asked for */
+    const char *as;      /* the setting that restores the usual value */
     size_t offset, size; /* in struct mw_settings */
     int64_t usual;
 } usual[] = {
@@ -48,9 +48,9 @@ number_of(const struct mw_settings *s, size_t which)
     return choice;
 }
 
-/* Whether it was asked for and differs from its default. */
+/* Sets it to its default; whether it was requested and differs. */
 static bool
-make_usual(struct mw_settings *s, size_t which)
+reset_to_usual(struct mw_settings *s, size_t which)
 {
     char *field = (char *)s + usual[which].offset;
     int choice = (int)usual[which].usual;
@@ -68,9 +68,9 @@ make_usual(struct mw_settings *s, size_t which)
     return true;
 }
 
-/* Whether any were asked for. */
+/* Opens the placement of all states; whether any was requested. */
 static bool
-free_devices(struct mw_settings *s)
+open_devices(struct mw_settings *s)
 {
     bool any = false;
 
@@ -99,9 +99,9 @@ mw_changes_apply(const struct mw_settings *asked, const struct mw_changes *chang
         s.tp = changes->tp;
     for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
         if (changes->usual & (1U << i))
-            make_usual(&s, i);
+            reset_to_usual(&s, i);
     if (changes->free_devices)
-        free_devices(&s);
+        open_devices(&s);
     return s;
 }
 
@@ -113,12 +113,12 @@ mw_changes_release(const struct mw_unfit *unfit, struct mw_changes *changes)
     *changes = mw_changes_none(unfit);
     changes->strategy = MW_STRATEGY_AUTO;
     for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
-        changes->usual |= make_usual(&s, i) ? 1U << i : 0;
-    changes->free_devices = free_devices(&s);
+        changes->usual |= reset_to_usual(&s, i) ? 1U << i : 0;
+    changes->free_devices = open_devices(&s);
     return unfit->asked->strategy != MW_STRATEGY_AUTO || changes->usual || changes->free_devices;
 }
 
-/* --- which it takes -------------------------------------------------------------------------- */
+/* --- which changes are needed ----------------------------------------------------------------- */
 
 static bool
 fits(const struct mw_unfit *unfit, const struct mw_changes *changes)
@@ -128,9 +128,9 @@ fits(const struct mw_unfit *unfit, const struct mw_changes *changes)
     return mw_remedy_fits(unfit, &s);
 }
 
-/* With fewer sequences, if that is needed. */
+/* Whether it fits, with fewer sequences if needed. */
 static bool
-fits_somehow(const struct mw_unfit *unfit, struct mw_changes *changes)
+fits_with_fewer_sequences(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
     if (fits(unfit, changes))
         return true;
@@ -140,10 +140,10 @@ fits_somehow(const struct mw_unfit *unfit, struct mw_changes *changes)
     return batch > 0;
 }
 
-/* The strategy that was asked for if it keeps the batch, else the first one that does, else the
- * first with most sequences. */
+/* Chooses the requested strategy if it keeps the batch, else the first one that does, else the
+ * first with the most sequences. */
 static bool
-settle_strategy(const struct mw_unfit *unfit, struct mw_changes *changes)
+choose_strategy(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
     const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
     struct mw_changes best = {.batch = 0};
@@ -151,7 +151,7 @@ settle_strategy(const struct mw_unfit *unfit, struct mw_changes *changes)
     for (int i = -1; i < all.count; i++) {
         struct mw_changes one = *changes;
         one.strategy = i < 0 ? unfit->asked->strategy : all.one[i];
-        if ((i >= 0 && one.strategy == unfit->asked->strategy) || !fits_somehow(unfit, &one))
+        if ((i >= 0 && one.strategy == unfit->asked->strategy) || !fits_with_fewer_sequences(unfit, &one))
             continue;
         if (one.batch == MW_AUTO) {
             *changes = one;
@@ -186,13 +186,13 @@ mw_changes_keep_needed(const struct mw_unfit *unfit, struct mw_changes *changes)
 {
     bool open = changes->strategy == MW_STRATEGY_AUTO && unfit->asked->strategy != MW_STRATEGY_AUTO;
 
-    if (!(open ? settle_strategy(unfit, changes) : fits_somehow(unfit, changes)))
+    if (!(open ? choose_strategy(unfit, changes) : fits_with_fewer_sequences(unfit, changes)))
         return false;
     drop_needless(unfit, changes);
     return true;
 }
 
-/* --- how they are asked for ------------------------------------------------------------------ */
+/* --- the wording ------------------------------------------------------------------------------ */
 
 char *
 mw_batch_per_group(const struct mw_settings *settings, double batch)
@@ -203,7 +203,8 @@ mw_batch_per_group(const struct mw_settings *settings, double batch)
                            batch * settings->tp, settings->tp);
 }
 
-/* Names them by options, or by keys of a file, one of which may place two states.  g_free it. */
+/* Names the placements that are given up, by options or by keys of a file, one of which may place
+ * two states.  g_free it. */
 static char *
 devices_given_up(const struct mw_settings *asked)
 {

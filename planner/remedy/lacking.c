@@ -1,4 +1,4 @@
-/* Says what a sizing lacks: in words, and in keys of the profile. */
+/* What a sizing lacks: in words, and as keys of the profile. */
 #include <glib.h>
 #include <math.h>
 
@@ -7,7 +7,7 @@
 
 /* "170 GiB", "15.9 TiB": three digits, rounded up so that the amount suffices.  g_free it. */
 static char *
-enough_memory(int64_t bytes)
+memory_text(int64_t bytes)
 {
     static const struct {
         double bytes;
@@ -24,14 +24,14 @@ enough_memory(int64_t bytes)
     return g_strdup_printf("%.*f %s", decimals, ceil(value / step) * step, units[u].name);
 }
 
-/* The capacity of a measured machine is the free space of its drives. */
+/* The capacity of a measured machine is the free space on its drives. */
 static bool
 has_free_space(const struct mw_unfit *unfit)
 {
     return unfit->here && mw_hwprofile_machine(unfit->here->profile);
 }
 
-/* In the sum, or in one piece. */
+/* Lacking bytes, in total or in one piece. */
 static int64_t
 lack_in_tier(const struct mw_sizing *sizing, int tier, bool *one_piece)
 {
@@ -43,7 +43,8 @@ lack_in_tier(const struct mw_sizing *sizing, int tier, bool *one_piece)
     return MAX(MAX(sum, one), 0);
 }
 
-/* Drives come whole: how many more of the node's kind.  0: it has none, or none are short. */
+/* Drives come whole: the number of additional drives of the node's kind.  0: the node has none, or
+ * none are lacking. */
 int64_t
 mw_lacking_drives(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
@@ -57,7 +58,7 @@ mw_lacking_drives(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
                          (double)hw->nvme_capacity_bytes);
 }
 
-/* Of a node, so much of it as will be kept in reserve when it is measured anew included. */
+/* Per node, including what the next calibration will reserve of it. */
 int64_t
 mw_lacking_free_space(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
@@ -87,7 +88,7 @@ lacking_in_tier(const struct mw_unfit *unfit, const struct mw_sizing *sizing, in
         return g_strdup("one more drive of that kind per node");
     if (drives)
         return g_strdup_printf("%" G_GINT64_FORMAT " more drives of that kind per node", drives);
-    g_autofree char *more = enough_memory(space ? space : lack);
+    g_autofree char *more = memory_text(space ? space : lack);
     return space ? g_strdup_printf("%s more free space on its drives", more)
                  : g_strdup_printf("%s more %s memory%s per GPU", more, mw_tier_name(tier),
                                    one_piece ? " in one piece" : "");
@@ -106,7 +107,7 @@ mw_lacking_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
     return g_string_free(text, FALSE);
 }
 
-/* --- in keys of the profile ------------------------------------------------------------------ */
+/* --- as keys of the profile ------------------------------------------------------------------- */
 
 static const struct {
     const char *group, *memory, *request;
@@ -116,7 +117,7 @@ static const struct {
     [MW_TIER_NVME] = {"nvme", "capacity_tb", NULL},
 };
 
-/* With four figures, rounded up. */
+/* With four digits, rounded up. */
 static bool
 assign_bytes(struct mw_hwprofile *profile, int tier, const char *key, double bytes, GString *flags)
 {

@@ -1,4 +1,4 @@
-/* Remedies to be bought or rented: more nodes, another machine. */
+/* Remedies to buy or rent: more nodes, another machine. */
 #include <glib.h>
 #include <math.h>
 
@@ -6,14 +6,14 @@
 #include "hardware/priced.h"
 #include "planner/remedy/internal.h"
 
-/* Another machine stands before more nodes if those cost at least this factor more. */
+/* Another machine comes before more nodes if those cost more by at least this factor. */
 #define WORTH_ANOTHER 1.05
-/* So does another strategy, if the one asked for costs at least this factor more. */
+/* Another strategy comes first if the requested one costs more by at least this factor. */
 #define FAR_CHEAPER 2
 /* The most GPUs of another machine over which tensors are sliced. */
 #define SLICED_MOST 64
 
-/* With another strategy, if that is needed. */
+/* GPUs that were left out, with another strategy if needed. */
 char *
 mw_remedy_gpus(const struct mw_unfit *unfit)
 {
@@ -32,20 +32,20 @@ mw_remedy_gpus(const struct mw_unfit *unfit)
     return NULL;
 }
 
-/* --- an offer -------------------------------------------------------------------------------- */
+/* --- an offer --------------------------------------------------------------------------------- */
 
-/* A number of nodes of a machine, with all that must be asked for beside its name. */
+/* A number of nodes of a machine, with all options needed beside its name. */
 struct offer {
     char *text; /* "hardware=dgx2 nodes=2 fits (798000 USD)"; NULL: none */
-    double usd; /* of all nodes; without a known price their number */
+    double usd; /* for all nodes; without a known price the number of nodes */
     int64_t gpus;
-    bool released; /* with other settings than those that were asked for */
+    bool released; /* changes settings that were requested */
 };
 
 /* What an offer may change beside the machine. */
 struct terms {
-    bool released; /* all that mw_changes_release opens, else nothing */
-    int64_t tp;    /* MW_AUTO: as asked */
+    bool released; /* everything that mw_changes_release opens, else nothing */
+    int64_t tp;    /* MW_AUTO: as requested */
     struct mw_settings settings;
 };
 
@@ -70,7 +70,7 @@ terms_released(const struct mw_unfit *unfit, int64_t tp, struct terms *terms)
     return any;
 }
 
-/* So many nodes of a machine, which with these terms have room. */
+/* The offer of `nodes` nodes of a machine that have room with these terms. */
 static struct offer
 offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, const char *name,
           const struct terms *terms, int64_t nodes)
@@ -105,14 +105,14 @@ offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, cons
 /* --- another machine ------------------------------------------------------------------------- */
 
 static struct mw_unfit
-plea_there(const struct mw_unfit *unfit, const struct mw_priced *priced, struct mw_request *there)
+unfit_there(const struct mw_unfit *unfit, const struct mw_priced *priced, struct mw_request *there)
 {
     *there = (struct mw_request){unfit->request->model, &priced->hardware};
     return (struct mw_unfit){there, unfit->asked, unfit->sizing, NULL, NULL};
 }
 
-/* Of those that cost less than `usd` on more than half of `nodes` up to all of them the cheapest,
- * on `*count` of them; NULL: none. */
+/* The cheapest machine that costs less than `usd` and needs more than half of `nodes`, up to all of
+ * them; *count: how many.  NULL: none. */
 static const struct mw_priced *
 cheapest(const struct mw_unfit *unfit, const GPtrArray *machines,
          const struct mw_settings *settings, int64_t nodes, double usd, int64_t *count)
@@ -122,10 +122,10 @@ cheapest(const struct mw_unfit *unfit, const GPtrArray *machines,
     for (guint i = 0; i < machines->len; i++) {
         const struct mw_priced *priced = machines->pdata[i];
         struct mw_request there;
-        struct mw_unfit other = plea_there(unfit, priced, &there);
+        struct mw_unfit other = unfit_there(unfit, priced, &there);
         int64_t low = nodes / 2, most = MIN(nodes, mw_most_nodes(&priced->hardware));
         if ((double)(low + 1) * priced->price_usd >= usd)
-            break; /* so does each that follows */
+            break; /* and so does each that follows */
         int64_t fewest = low < most ? mw_fewest_nodes(&other, settings, low, most) : 0;
         if (!fewest || (double)fewest * priced->price_usd >= usd)
             continue;
@@ -136,14 +136,14 @@ cheapest(const struct mw_unfit *unfit, const GPtrArray *machines,
     return found;
 }
 
-/* Leaves out machines whose most nodes have no room for one sequence. */
+/* Removes machines whose largest number of nodes has no room for one sequence. */
 static void
 keep_possible(const struct mw_unfit *unfit, GPtrArray *machines, const struct mw_settings *least)
 {
     for (guint i = machines->len; i > 0; i--) {
         const struct mw_priced *priced = machines->pdata[i - 1];
         struct mw_request there;
-        struct mw_unfit other = plea_there(unfit, priced, &there);
+        struct mw_unfit other = unfit_there(unfit, priced, &there);
         struct mw_settings s = *least;
         s.nodes = mw_valid_nodes(&other, least, mw_most_nodes(&priced->hardware), 1);
         if (!s.nodes || !mw_remedy_fits(&other, &s))
@@ -151,19 +151,19 @@ keep_possible(const struct mw_unfit *unfit, GPtrArray *machines, const struct mw
     }
 }
 
-/* Leaves out machines whose nodes do not have this number of GPUs. */
+/* Removes machines whose nodes do not have this number of GPUs. */
 static void
 keep_sliced(const struct mw_unfit *unfit, GPtrArray *machines, int64_t tp)
 {
     for (guint i = machines->len; i > 0; i--) {
         struct mw_request there;
-        struct mw_unfit other = plea_there(unfit, machines->pdata[i - 1], &there);
+        struct mw_unfit other = unfit_there(unfit, machines->pdata[i - 1], &there);
         if (!mw_may_slice(&other, tp))
             g_ptr_array_remove_index(machines, i - 1);
     }
 }
 
-/* The cheapest offer below `usd` on the fewest nodes, to a power of two.  Prefers fewer sequences
+/* The cheapest offer below `usd` with the fewest nodes, to a power of two.  Prefers fewer sequences
  * to more nodes. */
 static struct offer
 offer_of_kind(const struct mw_unfit *unfit, const struct terms *terms, enum mw_price_kind kind,
@@ -188,7 +188,7 @@ offer_of_kind(const struct mw_unfit *unfit, const struct terms *terms, enum mw_p
                : (struct offer){0};
 }
 
-/* --- several of them ------------------------------------------------------------------------- */
+/* --- several offers --------------------------------------------------------------------------- */
 
 #define OFFERS_MAX 4
 
@@ -204,7 +204,7 @@ offers_clear(struct offers *offers)
         g_free(offers->offer[i].text);
 }
 
-/* Takes it over. */
+/* Takes ownership of the offer. */
 static void
 offers_add(struct offers *offers, struct offer offer)
 {
@@ -212,7 +212,7 @@ offers_add(struct offers *offers, struct offer offer)
         offers->offer[offers->count++] = offer;
 }
 
-/* In one line the first `most`; NULL: there are none. */
+/* The first `most` offers in one line; NULL: there are none. */
 static char *
 offers_text(const struct offers *offers, int most)
 {
@@ -241,15 +241,15 @@ compare_usd(const void *a, const void *b, void *unused)
     return (one->usd > other->usd) - (one->usd < other->usd);
 }
 
-/* Equal ones keep their order. */
+/* Stable: equal offers keep their order. */
 static void
 offers_sort(struct offers *offers, GCompareDataFunc compare)
 {
     g_qsort_with_data(offers->offer, offers->count, sizeof offers->offer[0], compare, NULL);
 }
 
-/* Below `usd` the cheapest of those whose GPUs slice the tensors: with all else that was asked for,
- * or released. */
+/* The cheapest offer below `usd` whose GPUs slice the tensors, with all other settings as
+ * requested, or released. */
 static struct offer
 offer_sliced(const struct mw_unfit *unfit, bool release, enum mw_price_kind kind, double usd)
 {
@@ -268,7 +268,7 @@ offer_sliced(const struct mw_unfit *unfit, bool release, enum mw_price_kind kind
     return best;
 }
 
-/* Of a slicing that was asked for, or of another one where that is far cheaper. */
+/* The offer with the requested slicing, or with another one if that is far cheaper. */
 static struct offer
 offer_of_slicings(const struct mw_unfit *unfit, const struct terms *terms, enum mw_price_kind kind,
                   double usd)
@@ -283,8 +283,8 @@ offer_of_slicings(const struct mw_unfit *unfit, const struct terms *terms, enum 
     return sliced;
 }
 
-/* With all that was asked for, below `usd`; with other settings where that is far cheaper, and
- * below `released_usd`. */
+/* Offers with all settings as requested, below `usd`; with other settings where those are far
+ * cheaper, and below `released_usd`. */
 static void
 offers_of_kind(const struct mw_unfit *unfit, enum mw_price_kind kind, double usd,
                double released_usd, struct offers *offers)
@@ -299,9 +299,9 @@ offers_of_kind(const struct mw_unfit *unfit, enum mw_price_kind kind, double usd
         offers_add(offers, offer_of_slicings(unfit, &released, kind, released_usd));
 }
 
-/* Of each kind of price; those of fewer GPUs first, of as many the one that is had as this machine
- * is (rented, where this one has no price).  One without a price where none that has one will do.
- */
+/* Offers of each kind of price, fewer GPUs first; with equal GPUs, the one that is had as this
+ * machine is (rented, if this one has no price).  An offer without a price only if none with a
+ * price will do. */
 char *
 mw_remedy_machine(const struct mw_unfit *unfit)
 {
@@ -321,7 +321,7 @@ mw_remedy_machine(const struct mw_unfit *unfit)
     return text;
 }
 
-/* --- more nodes ------------------------------------------------------------------------------ */
+/* --- more nodes ------------------------------------------------------------------------------- */
 
 /* Tries fewer sequences if no number of nodes is enough. */
 static struct offer
@@ -336,7 +336,8 @@ offer_of_nodes(const struct mw_unfit *unfit, const struct terms *terms)
                  : (struct offer){0};
 }
 
-/* The cheapest, and what keeps all settings if that does not, else the next one. */
+/* Keeps the cheapest offer, and the one that keeps all settings if it is another, else the next
+ * cheapest. */
 static void
 offers_choose(struct offers *offers)
 {
@@ -350,7 +351,7 @@ offers_choose(struct offers *offers)
         }
 }
 
-/* Tries another slicing if no number of nodes is enough with the one asked for. */
+/* Tries another slicing if no number of nodes is enough with the requested one. */
 static struct offer
 offer_of_sliced_nodes(const struct mw_unfit *unfit)
 {

@@ -1,4 +1,4 @@
-/* A remedy: more memory of the tiers. */
+/* A remedy: more memory. */
 #include <glib.h>
 #include <math.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "planner/remedy/internal.h"
 
 #define UNLIMITED_BYTES (INT64_C(1) << 60)
-/* Host memory can grow by this factor; more takes another machine. */
+/* Host memory can grow by this factor; more needs another machine. */
 #define HOST_TIMES 4
 
-/* Drives first, because they cost least.  A machine without drives has none to enlarge. */
+/* Drives come first because they cost least.  A machine without drives has none to enlarge. */
 static const struct {
     bool host, drives;
 } grown[] = {{false, true}, {true, false}, {true, true}};
@@ -28,7 +28,7 @@ grow(const struct mw_hardware *hardware, size_t which)
     return hw;
 }
 
-/* In those tiers of the machine as it is, together. */
+/* What is lacking in those tiers of the real machine, in total. */
 static double
 lack_below_gpu(const struct mw_sizing *sizing, const struct mw_tier_info tiers[MW_TIER_COUNT])
 {
@@ -50,8 +50,8 @@ is_nearer(const struct mw_sizing *sizing, const struct mw_sizing *nearest,
     return lack_below_gpu(sizing, tiers) < lack_below_gpu(nearest, tiers);
 }
 
-/* Of the candidates of a strategy on grown hardware that which needs least, or lacks least GPU
- * memory; replaces `nearest` if it comes nearer. */
+/* Sizes a strategy's candidates on grown hardware, and takes the one that needs least or lacks
+ * least GPU memory; replaces `nearest` if it comes nearer. */
 static void
 size_on_grown(const struct mw_unfit *unfit, const struct mw_hardware *hardware,
               enum mw_strategy strategy, struct mw_sizing **nearest)
@@ -60,7 +60,8 @@ size_on_grown(const struct mw_unfit *unfit, const struct mw_hardware *hardware,
     struct mw_settings asked = *unfit->asked, s;
 
     asked.strategy = strategy;
-    asked.commit = asked.commit == MW_AUTO ? 0 : asked.commit; /* it would take all it can get */
+    /* it would otherwise take all the memory it can get */
+    asked.commit = asked.commit == MW_AUTO ? 0 : asked.commit;
     if (!mw_settings_complete(&request, &asked, &s, NULL))
         return;
     if (s.micro_batch == MW_AUTO && s.global_batch == MW_AUTO)
@@ -74,9 +75,9 @@ size_on_grown(const struct mw_unfit *unfit, const struct mw_hardware *hardware,
     }
 }
 
-/* What was short may have been a tier below, and of the GPU what never had to be there: with room
- * below, whether the GPU lacks any memory and how much the other tiers do.  With the tiers of the
- * machine as it is; NULL if nothing is known.  mw_sizing_free it. */
+/* What was short may have been a tier below the GPU, or on the GPU something that need not be
+ * there. Sizes with room below: shows whether GPU memory is lacking at all, and how much the other
+ * tiers lack.  With the tiers of the real machine; NULL: unknown.  mw_sizing_free it. */
 static struct mw_sizing *
 size_with_room_below(const struct mw_unfit *unfit)
 {
@@ -95,7 +96,7 @@ size_with_room_below(const struct mw_unfit *unfit)
     return nearest;
 }
 
-/* --- what to have ----------------------------------------------------------------------------- */
+/* --- what is needed --------------------------------------------------------------------------- */
 
 static void
 add_memory(int64_t *memory_bytes, int64_t *request_bytes, int64_t lack_bytes, int64_t sharers)
@@ -122,7 +123,7 @@ fits_with_lacking(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
     return mw_remedy_fits(&other, unfit->asked);
 }
 
-/* Raises each to the most that a machine of a known price has. */
+/* Raises each amount to the most that a machine with a known price has. */
 static void
 raise_to_most(enum mw_price_kind kind, struct mw_hardware *most)
 {
@@ -136,8 +137,8 @@ raise_to_most(enum mw_price_kind kind, struct mw_hardware *most)
     }
 }
 
-/* Whether the machine would have no more host memory, drives or free space then than some machine
- * has. */
+/* Whether the machine would then have no more host memory, drives or free space than some listed
+ * machine has. */
 static bool
 can_be_had(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
@@ -158,7 +159,7 @@ can_be_had(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
                   : hw->nvme_drives + mw_lacking_drives(unfit, sizing) <= most.nvme_drives);
 }
 
-/* Whether it would amount to another machine. */
+/* Whether so much is added that it would be another machine. */
 static bool
 is_far(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
@@ -168,10 +169,10 @@ is_far(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
     return more > (HOST_TIMES - 1) * hw->host_memory_bytes;
 }
 
-/* What is lacked in the end: where it is more than host memory or drives alone, perhaps less of
- * these.  `roomy`, which may be NULL, is to be freed after it. */
+/* The sizing that says what is lacking: if it is more than host memory or drives alone, perhaps one
+ * that lacks less of these.  `roomy`, which may be NULL, must be freed after it. */
 static const struct mw_sizing *
-lacking(const struct mw_unfit *unfit, bool anew, struct mw_sizing **roomy)
+sizing_that_lacks(const struct mw_unfit *unfit, bool anew, struct mw_sizing **roomy)
 {
     bool gpu = mw_sizing_lack_of(unfit->sizing, MW_TIER_GPU) > 0;
     bool both = mw_sizing_lack_of(unfit->sizing, MW_TIER_CPU) > 0 &&
@@ -183,7 +184,7 @@ lacking(const struct mw_unfit *unfit, bool anew, struct mw_sizing **roomy)
 
 /* ": host.memory_gib=256" if that is enough, else "".  g_free it. */
 static char *
-sets(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
+assignments_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
     g_autoptr(GString) flags = g_string_new(NULL);
     struct mw_hwprofile *profile = mw_lacking_added(unfit, sizing, flags);
@@ -198,9 +199,9 @@ sets(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
     return fits ? g_strdup_printf(": %s", flags->str) : g_strdup("");
 }
 
-/* For when the tier that was said to be short is not among those that need more. */
+/* Explains the remedy if the tier that was said to be short is not among those that need more. */
 static char *
-why(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
+reason_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
     enum mw_tier tier = unfit->sizing->limiting_tier;
     bool cpu = mw_sizing_lack_of(sizing, MW_TIER_CPU) > 0;
@@ -224,11 +225,11 @@ upgrade(const struct mw_unfit *unfit, bool far)
 
     if (mw_price_kind(unfit->request->hardware) == MW_PRICE_RENT)
         return NULL;
-    const struct mw_sizing *sizing = lacking(unfit, false, &roomy);
+    const struct mw_sizing *sizing = sizing_that_lacks(unfit, false, &roomy);
     g_autofree char *memory = mw_lacking_text(unfit, sizing);
     char *text = NULL;
     if (*memory && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far) {
-        g_autofree char *options = sets(unfit, sizing), *because = why(unfit, sizing);
+        g_autofree char *options = assignments_text(unfit, sizing), *because = reason_text(unfit, sizing);
         bool folder =
             mw_lacking_free_space(unfit, sizing) && mw_sizing_lack_of(sizing, MW_TIER_CPU) <= 0;
         text = folder
@@ -241,7 +242,7 @@ upgrade(const struct mw_unfit *unfit, bool far)
     return text;
 }
 
-/* The same, and another strategy. */
+/* The same with another strategy. */
 static char *
 upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
 {
@@ -303,9 +304,9 @@ char *
 mw_remedy_memory(const struct mw_unfit *unfit)
 {
     struct mw_sizing *roomy;
-    const struct mw_sizing *sizing = lacking(unfit, false, &roomy);
+    const struct mw_sizing *sizing = sizing_that_lacks(unfit, false, &roomy);
     g_autofree char *memory = mw_lacking_text(unfit, sizing);
-    g_autofree char *options = sets(unfit, sizing);
+    g_autofree char *options = assignments_text(unfit, sizing);
     char *text = g_strdup_printf(
         "%s with %s would fit%s",
         unfit->machine ? "no machine that is listed fits; one" : "a machine", memory, options);

@@ -3,7 +3,7 @@
 
 #include "planner/remedy/internal.h"
 
-/* The first number from one to the other, both included, that machine, batch and slicing take; 0:
+/* The first number from one to the other, both included, that machine, batch and slicing allow; 0:
  * none. */
 int64_t
 mw_valid_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings, int64_t from,
@@ -18,8 +18,8 @@ mw_valid_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings,
     return 0;
 }
 
-/* The fewest nodes that have room, of more than `low` up to `high`; 0: the most of those that are
- * valid lack it. */
+/* The fewest nodes with room, more than `low` and up to `high`; 0: the largest valid number has no
+ * room. */
 int64_t
 mw_fewest_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings, int64_t low,
                 int64_t high)
@@ -50,7 +50,7 @@ mw_most_nodes(const struct mw_hardware *hardware)
     return hardware->nodes_max > 0 ? MIN(hardware->nodes_max, MW_NODES_MOST) : MW_NODES_MOST;
 }
 
-/* The smallest number above the one asked for; 0: none. */
+/* The smallest number above the requested one; 0: none. */
 int64_t
 mw_fewest_more_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {

@@ -13,7 +13,8 @@ mw_remedy_fits_with(const struct mw_request *request, const struct mw_settings *
     return mw_settings_complete(request, &asked, &s, NULL) && mw_planner_fits(request, &s);
 }
 
-/* With the strategy of the settings; of auto any, from the most complex, which fits most often. */
+/* With the strategy of the settings; for auto with any, beginning with the most complex, which fits
+ * most often. */
 bool
 mw_remedy_fits(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {
@@ -25,7 +26,7 @@ mw_remedy_fits(const struct mw_unfit *unfit, const struct mw_settings *settings)
     return false;
 }
 
-/* The least change first. */
+/* The smallest change first. */
 static char *(*const ways[])(const struct mw_unfit *) = {
     mw_remedy_chunks,
     mw_remedy_tiles,

@@ -6,10 +6,10 @@
 #include "base/spell.h"
 #include "planner/remedy/internal.h"
 
-/* Sequences fewer by this factor are not the smallest change. */
+/* A batch smaller by this factor is not the smallest change. */
 #define FAR_FEWER 2
 
-/* The first candidate of the settings if it fits, else NULL; the caller frees it.  Of auto, with
+/* The first candidate of the settings if it fits, else NULL; the caller frees it.  For auto, with
  * the strategy that lacked least. */
 static struct mw_sizing *
 fitting(const struct mw_unfit *unfit, const struct mw_settings *settings)
@@ -24,7 +24,7 @@ fitting(const struct mw_unfit *unfit, const struct mw_settings *settings)
     return found->len ? g_steal_pointer(&found->pdata[0]) : NULL;
 }
 
-/* Another number of parts, if one was fixed, at `offset` in the settings. */
+/* Another number of parts, if one was requested, at `offset` in the settings. */
 static char *
 other_number(const struct mw_unfit *unfit, size_t offset, const char *name)
 {
@@ -48,7 +48,7 @@ mw_remedy_tiles(const struct mw_unfit *unfit)
     return other_number(unfit, offsetof(struct mw_settings, tiles), "tiles");
 }
 
-/* Of the logits. */
+/* Chunks of the logits. */
 char *
 mw_remedy_chunks(const struct mw_unfit *unfit)
 {
@@ -87,7 +87,7 @@ mw_remedy_checkpoints(const struct mw_unfit *unfit)
     return NULL;
 }
 
-/* With an open batch each candidate has the largest of its placement; 0 if none fits. */
+/* With an open batch each candidate has the largest batch of its placement; 0 if none fits. */
 static double
 largest_batch_with(const struct mw_unfit *unfit, const struct mw_settings *settings,
                    enum mw_strategy strategy)
@@ -138,7 +138,7 @@ mw_remedy_least_batch(const struct mw_settings *settings)
     return s;
 }
 
-/* Where far fewer are left, behind a strategy that takes them all, if there is one. */
+/* If far fewer sequences remain, a strategy that keeps them all comes first, if there is one. */
 char *
 mw_remedy_smaller_batch(const struct mw_unfit *unfit)
 {
@@ -169,7 +169,7 @@ mw_remedy_strategy(const struct mw_unfit *unfit)
     return NULL;
 }
 
-/* Without the devices that were asked for, the planner may find room. */
+/* Without the requested placements, the planner may find room. */
 char *
 mw_remedy_free_devices(const struct mw_unfit *unfit)
 {
@@ -182,7 +182,7 @@ mw_remedy_free_devices(const struct mw_unfit *unfit)
                : NULL;
 }
 
-/* A strategy that was named comes first. */
+/* A requested strategy comes first. */
 char *
 mw_remedy_several_settings(const struct mw_unfit *unfit)
 {

@@ -35,8 +35,8 @@ mw_slicings(const struct mw_unfit *unfit, int64_t tp[MW_SLICINGS_MAX])
     return count;
 }
 
-/* The first with which the changes keep the batch, else the one that leaves most sequences; NULL:
- * none fits. */
+/* The first slicing with which the changes keep the batch, else the one that leaves most sequences;
+ * NULL: none fits. */
 static char *
 slice(const struct mw_unfit *unfit, const struct mw_changes *changes)
 {
@@ -57,7 +57,7 @@ slice(const struct mw_unfit *unfit, const struct mw_changes *changes)
     return best.batch > 0 ? mw_changes_text(unfit, &best, "", NULL) : NULL;
 }
 
-/* With the strategy that was asked for if it fits then, else with another one. */
+/* With the requested strategy if it then fits, else with another one. */
 char *
 mw_remedy_slicing(const struct mw_unfit *unfit)
 {

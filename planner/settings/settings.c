@@ -7,7 +7,7 @@
 
 #define SIZE_FORM "a number and one of TB, TiB, GB, GiB, MB, MiB, B, such as 60GB"
 
-/* The largest first, so that a printed size takes the largest unit that divides it. */
+/* The largest first, so that a printed size uses the largest unit that divides it. */
 static const struct {
     const char *name;
     int64_t bytes;
@@ -83,7 +83,7 @@ unit_bytes(const char *name)
     return 0;
 }
 
-/* Bytes of "60GB" or "1.5TiB"; NULL, or what is wrong with it. */
+/* Bytes of "60GB" or "1.5TiB"; returns NULL, or what is wrong with the text. */
 static const char *
 parse_size(const char *text, int64_t *bytes)
 {
@@ -99,7 +99,7 @@ parse_size(const char *text, int64_t *bytes)
     if (!unit)
         return text[length] ? "unknown unit" : "size without a unit";
 
-    /* Whole numbers stay exact beyond 2^53 bytes. */
+    /* Whole numbers stay exact above 2^53 bytes. */
     guint64 whole = g_ascii_strtoull(text, NULL, 10);
     double value = g_ascii_strtod(text, NULL) * (double)unit;
     if (value >= 0x1p63 || (length == digits && whole >= (guint64)(INT64_MAX / unit)))
@@ -126,7 +126,7 @@ placement_has(const struct mw_placement *placement, int tier)
     return false;
 }
 
-/* Appends one "TIER" or "TIER:SIZE"; NULL, or what is wrong with it. */
+/* Appends one "TIER" or "TIER:SIZE"; returns NULL, or what is wrong with the text. */
 static const char *
 add_part(struct mw_placement *placement, const char *text)
 {

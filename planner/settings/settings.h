@@ -1,5 +1,5 @@
 /*
- * settings.h - what a user may ask of a plan: strategy, placement, batch, schedule.
+ * settings.h - what a user may request of a plan: strategy, placement, batch, schedule.
  *
  * A field that the user did not set holds MW_AUTO (or an empty placement); mw_settings_complete
  * (planner/complete_settings.c) turns it into the settings of one concrete plan.
@@ -17,18 +17,20 @@
 #define MW_AUTO (-1)
 #define MW_LOGITS_CHUNKS_MAX 4096
 /* Activations that an eager framework keeps without recomputation, as a multiple of those counted:
- * the bound until software profiles say. */
+ * the bound until software profiles give one. */
 #define MW_EAGER_ACTIVATIONS 1.7
-/* A plan of so many ops is built and simulated in seconds, in 300 MB. */
+/* A plan of this many ops is built and simulated in seconds, in 300 MB. */
 #define MW_OPS_MAX 500000
-/* Micro-batches that nobody asked for make no larger one: it is built in tenths of a second. */
+/* Micro-batches that nobody requested do not make a plan larger than this: it is built in tenths of
+ * a second. */
 #define MW_OPS_QUICK (MW_OPS_MAX / 2)
 
-/* So many micro-batches are built of a step that says others once, or some more. */
+/* Number of micro-batches that are built of a step whose plan says the others once, or a few
+ * more. */
 #define MW_FOLDED_LEAST 8
 #define MW_FOLDED_MOST 64
 
-/* State bytes a parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
+/* State bytes per parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
 enum mw_layout {
     MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance; in
                           fp32 4 + 4 + 12: the state has parameters of its own, which steps that
@@ -48,8 +50,8 @@ struct mw_placement {
     } part[MW_TIER_COUNT];
 };
 
-/* Stages by which a part of the parameters comes to its use (ZeRO-Infinity Sec. 6.2): nc from NVMe
- * to the host, cg from the host to the GPU, gg from the other GPUs. */
+/* Stages by which a part of the parameters travels to its use (ZeRO-Infinity Sec. 6.2): nc from
+ * NVMe to the host, cg from the host to the GPU, gg from the other GPUs. */
 enum mw_fetch_stage { MW_FETCH_NC, MW_FETCH_CG, MW_FETCH_GG, MW_FETCH_STAGES };
 
 struct mw_settings {
@@ -58,12 +60,12 @@ struct mw_settings {
     int64_t gpus_per_node;      /* MW_AUTO: all that the profile has */
     int64_t tp;                 /* tensor slicing, default 1 */
     int64_t pp;                 /* pipeline stages, default 1 */
-    bool tp_fixed;              /* by a file: another one is refused beside it */
+    bool tp_fixed;              /* by a file: another value is refused */
     double micro_batch;         /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
     int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch * ranks * grad_accum */
     const char *batch_source;   /* what messages call the global batch, if not --global-batch; lives
                                    as long as the program */
-    double step_tokens_max;     /* of an open batch; MW_AUTO: by default, 0: none */
+    double step_tokens_max;     /* for an open batch; MW_AUTO: the default, 0: no limit */
     int64_t grad_accum;         /* MW_AUTO: 1; of an open batch what step_tokens_max or global_batch
                                    asks for */
     int64_t seq;                /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
@@ -82,28 +84,29 @@ struct mw_settings {
     int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */
     int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: fewest */
     int64_t prefetch;            /* depth D of every stage, or of the deepest one; MW_AUTO: 1 */
-    int64_t prefetch_stage[MW_FETCH_STAGES]; /* of each stage; MW_AUTO: D */
+    int64_t prefetch_stage[MW_FETCH_STAGES]; /* per stage; MW_AUTO: D */
     int64_t optimizer_chunk;     /* parameters a chunk of the optimizer step; MW_AUTO */
     int64_t buffer_sets;         /* of the optimizer step; default 3 */
     bool overlap;                /* collectives and transfers run beside compute; default true */
-    bool serialize;              /* every op waits for the one before: for the closed form's test */
+    bool serialize;              /* every op waits for the previous one, for a test */
     bool unfold;                 /* one program for every rank; not with owner-broadcast */
     int commit;                  /* 1 step, 0 none, MW_AUTO */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0 never */
     int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */
-    double tokens;               /* to train on, for days and cost; 0: not asked */
-    int64_t ops_max;             /* a plan of more is refused before it is made */
+    double tokens;               /* to train on, for days and cost; 0: not requested */
+    int64_t ops_max;             /* a plan with more is refused before it is built */
     bool folds; /* of more ops than that, micro-batches that are alike are said once,
                    in a section: no executor runs that */
 };
 
 void mw_settings_init(struct mw_settings *settings);
 
-/* The same depth for every stage. */
+/* Sets the same depth for every stage. */
 void mw_settings_set_prefetch(struct mw_settings *settings, int64_t depth);
-/* How many parts ahead of the next stage that stage fetches; `prefetch` is no longer MW_AUTO. */
+/* Number of parts that this stage fetches ahead of the next stage; `prefetch` is no longer
+ * MW_AUTO. */
 int64_t mw_settings_fetch_depth(const struct mw_settings *settings, enum mw_fetch_stage stage);
-/* A depth for each stage is asked for, rather than one for all. */
+/* Whether a depth for each stage was requested, rather than one for all. */
 bool mw_settings_has_fetch_stages(const struct mw_settings *settings);
 
 /* "gpu", "cpu", "nvme", or a split such as "cpu:60GB,nvme" (GB, GiB, TB, TiB, MB, MiB). */

@@ -9,7 +9,7 @@
 #define ZERO_OFFLOAD "ZeRO-Offload, arXiv 2101.06840, "
 #define ZERO_INFINITY "ZeRO-Infinity, arXiv 2104.07857, "
 
-/* Where the planner looks for a home: nearest, deepest. */
+/* Where the planner looks for a home: nearest and deepest tier. */
 #define ON_GPU MW_TIER_GPU, MW_TIER_GPU
 #define ON_CPU MW_TIER_CPU, MW_TIER_CPU
 #define TO_CPU MW_TIER_GPU, MW_TIER_CPU
@@ -139,7 +139,7 @@ mw_strategy_is_simpler(enum mw_strategy one, enum mw_strategy other)
     return rows[one].complexity < rows[other].complexity;
 }
 
-/* Of more than so much complexity. */
+/* The strategies of more than this complexity. */
 static struct mw_strategies
 sorted(int least)
 {

@@ -6,9 +6,10 @@
  * row has a name, and none of the traits.
  *
  * Every strategy needs the group of the data-parallel ranks.  What they exchange follows from what
- * is partitioned (ZeRO Sec. 7): gradients are reduced, by all-reduce or, where optimizer state is
- * partitioned, by reduce-scatter; parameters are gathered after the update or, partitioned
- * themselves, for each use.  Tensor slicing has a group of its own and goes with every row.
+ * is partitioned (ZeRO Sec. 7): gradients are reduced, by all-reduce or, if optimizer state is
+ * partitioned, by reduce-scatter; parameters are gathered after the update or, if partitioned
+ * themselves, for each use.  Tensor slicing has a group of its own and can be combined with every
+ * row.
  */
 #ifndef MW_PLANNER_SETTINGS_STRATEGIES_H
 #define MW_PLANNER_SETTINGS_STRATEGIES_H
@@ -38,15 +39,15 @@ enum mw_state {
     MW_STATE_COUNT
 };
 
-/* How the ranks bring a partitioned part to the GPUs: each its shard over its own link, then an
- * all-gather (ZeRO-Infinity Sec. 6.1), or an owner the whole part over one link, then a broadcast
- * (ZeRO-Offload). */
+/* How the ranks bring a partitioned part to the GPUs: each rank its shard over its own link, then
+ * an all-gather (ZeRO-Infinity Sec. 6.1), or an owner the whole part over one link, then a
+ * broadcast (ZeRO-Offload). */
 enum mw_partition { MW_PARTITION_AUTO, MW_PARTITION_BANDWIDTH, MW_PARTITION_OWNER };
 
 /* What a strategy does with one state. */
 struct mw_state_traits {
     bool partitioned; /* a data-parallel rank holds 1/dp of it, else all of it (ZeRO Sec. 5) */
-    bool offloadable; /* may be asked for on another device than the GPU */
+    bool offloadable; /* may be requested on another device than the GPU */
     enum mw_tier nearest, deepest; /* the planner looks for its home from here to there.  Optimizer
                                       state that cannot be nearer than the CPU must be offloaded.
                                       Gradients follow the optimizer state, down to `deepest`;
@@ -54,23 +55,23 @@ struct mw_state_traits {
                                       Sec. 5.1) */
 };
 
-/* DeepSpeed knows a stage and devices to offload to, and no names.  A file of stage `least_stage`
- * to `stage` whose deepest device is `offload` says this strategy. */
+/* DeepSpeed has a stage and devices to offload to, and no names of strategies.  A file with a stage
+ * from `least_stage` to `stage` whose deepest device is `offload` means this strategy. */
 struct mw_deepspeed_traits {
-    int stage; /* zero_optimization.stage: what is written */
+    int stage; /* the zero_optimization.stage that is written */
     int least_stage;
-    enum mw_tier offload; /* MW_TIER_COUNT: no file says it */
+    enum mw_tier offload; /* MW_TIER_COUNT: no file means it */
 };
 
 struct mw_strategy_traits {
-    const char *name;   /* of -s, and in answers */
-    const char *help;   /* of `memwall list strategies` */
+    const char *name;   /* for -s, and in answers */
+    const char *help;   /* for `memwall list strategies` */
     const char *source; /* paper, arXiv number, section */
-    /* Of plans that are alike in speed the one of least complexity is taken; what does not fit may
-     * fit with more.  Different in every row; with gaps, so that a row can come in between. */
+    /* Of plans with similar speed the one of least complexity is taken; what does not fit may fit
+     * with more.  Different in every row; with gaps, so that a row can be inserted. */
     int complexity;
     struct mw_state_traits state[MW_STATE_COUNT];
-    enum mw_partition partition;   /* unless another is asked for */
+    enum mw_partition partition;   /* unless another is requested */
     bool delays_update;            /* --dpu-start: may update beside the next step (ZeRO-Offload
                                       Sec. 5.2) */
     bool offloads_by_another_name; /* placed off the GPU, its plans are those of another row, so an
@@ -78,7 +79,7 @@ struct mw_strategy_traits {
     struct mw_deepspeed_traits deepspeed;
 };
 
-/* The row; `strategy` is in range. */
+/* The row of a strategy; `strategy` is in range. */
 const struct mw_strategy_traits *mw_strategy_traits(enum mw_strategy strategy);
 
 /* Strategies by rising complexity. */
@@ -87,13 +88,13 @@ struct mw_strategies {
     enum mw_strategy one[MW_STRATEGY_COUNT];
 };
 
-/* What was asked for: that one, or of MW_STRATEGY_AUTO all. */
+/* The requested strategy; for MW_STRATEGY_AUTO all. */
 struct mw_strategies mw_strategies_of(enum mw_strategy asked);
-/* Those of more complexity; of MW_STRATEGY_AUTO none. */
+/* The strategies of more complexity; for MW_STRATEGY_AUTO none. */
 struct mw_strategies mw_strategies_beyond(enum mw_strategy strategy);
 bool mw_strategy_is_simpler(enum mw_strategy one, enum mw_strategy other);
 
-/* "zero2, zero-offload or ddp", of those that `takes`; g_free it. */
+/* "zero2, zero-offload or ddp": those for which `takes` is true; g_free it. */
 char *mw_strategies_text(bool (*takes)(const struct mw_strategy_traits *));
 
 const char *mw_strategy_name(int strategy); /* "zero-infinity-nvme"; NULL out of range */

@@ -156,7 +156,7 @@ store_integer(const struct mw_setting *setting, struct mw_settings *settings, in
         *(bool *)field = value;
 }
 
-/* A part of a sequence per GPU makes whole ones where GPUs share it. */
+/* A fraction of a sequence per GPU can make whole sequences where GPUs share a micro-batch. */
 static bool
 is_whole(const struct mw_setting *setting, bool sliced)
 {
@@ -229,7 +229,7 @@ parse_depths(const struct mw_setting *setting, const char *text, struct mw_setti
     return true;
 }
 
-/* As nobody asked for it: a file may have. */
+/* Makes it open again: a file may have set it. */
 static void
 leave_open(const struct mw_setting *setting, struct mw_settings *settings)
 {

@@ -1,6 +1,7 @@
 /*
- * table.h - what may be asked of a plan, by name: a row each, from which reading, checks and help
- * come.  The command's options are these rows, and the settings of the library (lib/memwall.h).
+ * table.h - what may be requested of a plan, by name: one row each, from which parsing, checks and
+ * help are made.  The command's options are these rows, and so are the settings of the library
+ * (lib/memwall.h).
  */
 #ifndef MW_PLANNER_SETTINGS_TABLE_H
 #define MW_PLANNER_SETTINGS_TABLE_H
@@ -11,7 +12,7 @@
 #include "planner/settings/settings.h"
 
 /* A count may end in k, M, B or T, as counts are printed: thousands, never 1,024.  Lengths and
- * sizes, of which 4k could be either, take no such ending. */
+ * sizes, where 4k could be either, take no such ending. */
 enum mw_setting_kind {
     MW_SETTING_INTEGER,
     MW_SETTING_WHOLE_COUNT,
@@ -22,7 +23,7 @@ enum mw_setting_kind {
     MW_SETTING_DEPTHS /* one number, or one for each stage of a fetch: nc:cg:gg */
 };
 
-/* As help shows them. */
+/* The groups of settings, in the order of the help. */
 enum mw_settings_group {
     MW_SETTINGS_BATCH,
     MW_SETTINGS_PLACES,
@@ -45,10 +46,10 @@ struct mw_setting {
     size_t offset; /* in struct mw_settings */
     size_t size;
     double min, max;
-    const char *open; /* the word for what it is unless it is given; NULL: there is none */
-    const struct mw_setting_choice *choices; /* up to a NULL name; NULL: it is no choice */
+    const char *open;                        /* the word for its open value; NULL: it has none */
+    const struct mw_setting_choice *choices; /* ended by a NULL name; NULL: not a choice */
     const char *argument;                    /* what stands for the value in help */
-    const char *help;                        /* other settings in braces: see mw_setting_help */
+    const char *help;                        /* settings in braces: see mw_setting_help */
 };
 
 #define MW_SETTINGS_COUNT 27
@@ -56,17 +57,17 @@ struct mw_setting {
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];
 
-/* NULL: there is none of this name. */
+/* The row of that name; NULL: there is none. */
 const struct mw_setting *mw_setting_find(const char *name);
 
-/* Spelled as this program spells settings (base/spell.h).  g_free it. */
+/* The help text, with settings spelled as this program spells them (base/spell.h).  g_free it. */
 char *mw_setting_help(const struct mw_setting *setting);
 
-/* Whether its value is the one that it has unless it is given. */
+/* Whether the setting has its default value. */
 bool mw_setting_is_usual(const struct mw_setting *setting, const struct mw_settings *settings);
 
-/* Reads the text over `settings`; fails with one line that names setting, value and range.
- * `sliced`: GPUs share a micro-batch (tp), of which each may then have a part of a sequence. */
+/* Parses the text into `settings`; fails with one line that names setting, value and range.
+ * `sliced`: GPUs share a micro-batch (tp), and each may have a fraction of a sequence. */
 bool mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
                      struct mw_settings *settings, GError **error);
 

@@ -5,15 +5,15 @@
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
-/* Two slots let one gradient leave while the next is made. */
+/* Two slots let one gradient leave while the next is computed. */
 #define GRADIENT_RING 2
-/* Two let the next micro-batch travel while a stage computes with this one. */
+/* Two slots let the next micro-batch travel while a stage computes with this one. */
 #define STAGE_RING 2
-/* Two let one checkpoint travel while the next is made or used. */
+/* Two slots let one checkpoint travel while the next is written or used. */
 #define CHECKPOINT_RING 2
-/* Two let a chunk's gradients or parameters travel while another is updated on the GPU. */
+/* Two slots let a chunk's gradients or parameters travel while another is updated on the GPU. */
 #define GPU_UPDATE_RING 2
-/* What a drive writes as one: records are aligned to it. */
+/* What a drive writes as one block: records are aligned to it. */
 #define BLOCK_BYTES 4096
 /* Step, data cursor, random state, loss scale, checksum: less than a block. */
 #define COMMIT_HEADER_BYTES BLOCK_BYTES
@@ -98,8 +98,8 @@ set_activations(struct mw_sizing *sizing)
         set(sizing, MW_BUFFER_LOGITS, 1, logits);
 }
 
-/* A stage has all tokens' activations from the one before it, and their gradients from the one
- * behind it. */
+/* A stage gets all tokens' activations from the previous stage, and their gradients from the
+ * next. */
 static void
 set_stage(struct mw_sizing *sizing)
 {
@@ -115,14 +115,14 @@ set_stage(struct mw_sizing *sizing)
     }
 }
 
-struct survey { /* what the homes ask for */
+struct survey { /* what the homes require */
     bool params[MW_TIER_COUNT], gradients[MW_TIER_COUNT], chunks[MW_TIER_COUNT];
     bool checkpoints[MW_TIER_COUNT];
-    struct mw_chunk_moves moves; /* of any chunk */
+    struct mw_chunk_moves moves; /* for any chunk */
     bool gradient_with_state;    /* read from NVMe together */
-    int64_t tile_params, carried_params, chunk_params, group_parts; /* the most of each */
-    int64_t tile_bytes, carried_bytes;                              /* of parameters */
-    int64_t logits_parts, logits_gradients; /* that stay over all chunks; 0 with one chunk */
+    int64_t tile_params, carried_params, chunk_params, group_parts; /* maxima */
+    int64_t tile_bytes, carried_bytes;                              /* maxima, for parameters */
+    int64_t logits_parts, logits_gradients; /* kept over all chunks; 0 with one chunk */
 };
 
 static void
@@ -152,8 +152,8 @@ class_parts(const struct mw_class_info *class)
     return parts;
 }
 
-/* The most parts that a checkpoint group has: all its layers dense, all with experts, or the group
- * in which the one kind follows the other. */
+/* The most parts that a checkpoint group has: if all its layers are dense, all have experts, or one
+ * kind follows the other. */
 static int64_t
 group_parts(const struct mw_sizing *sizing)
 {
@@ -211,7 +211,7 @@ set_homes(struct mw_sizing *sizing)
             committed += sizing->run_chunks[c].times;
     sizing->buffers[MW_BUFFER_PARAMETERS].count = sizing->unit_count;
     sizing->buffers[MW_BUFFER_GRADIENTS].count = sizing->unit_count;
-    /* A delayed update finds the gradients of the step before. */
+    /* A delayed update needs the previous step's gradients. */
     sizing->buffers[MW_BUFFER_GRADIENTS].persistent = sizing->settings.dpu_start != MW_AUTO;
     sizing->buffers[MW_BUFFER_CHECKPOINTS].count = sizing->checkpoint_slots;
     sizing->buffers[MW_BUFFER_STATE].count = sizing->chunk_count;
@@ -231,8 +231,8 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
 
     if (!sizing->params_partitioned || (!offloaded && sizing->dp == 1))
         return;
-    /* With two loads the units of a checkpoint group stay from recompute to backward; in chunks the
-     * logits' weight stays from the first one's forward to the last one's backward. */
+    /* With two loads the units of a checkpoint group stay from recompute to backward; with chunks
+     * the logits' weight stays from the first chunk's forward to the last one's backward. */
     set(sizing, MW_BUFFER_PARAMETERS_GATHERED,
         MAX(last + 1 + group, last + survey->logits_parts), survey->tile_bytes);
     if (offloaded && sizing->dp > 1)
@@ -251,7 +251,7 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
     bool reduced = sizing->gradients_partitioned && sizing->dp > 1;
     int64_t ring = offloaded || reduced ? GRADIENT_RING : 1;
 
-    /* The gradient of the logits' weight is summed over their chunks before it leaves. */
+    /* The gradient of the logits' weight is summed over the chunks before it leaves. */
     if (offloaded || reduced || sums)
         set(sizing, MW_BUFFER_GRADIENTS_WHOLE, MAX(ring, ring - 1 + survey->logits_gradients),
             element * survey->tile_params);
@@ -261,7 +261,7 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
         set(sizing, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING, element * survey->carried_params);
     if (survey->gradients[MW_TIER_NVME] || (offloaded && sums)) {
         int64_t bytes = element * survey->carried_params;
-        /* Behind the sum that drives read and write, in whole pages. */
+        /* After the sum that drives read and write, in whole pages. */
         if (survey->gradients[MW_TIER_NVME] && sums)
             bytes += mw_round_up(4 * survey->carried_params, MW_SLOT_ALIGNMENT_BYTES);
         set(sizing, MW_BUFFER_GRADIENTS_PINNED, GRADIENT_RING, bytes);
@@ -294,8 +294,8 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
         set(sizing, MW_BUFFER_UPDATE_GRADIENTS_PINNED, ring, gradient_bytes);
     if (moves->gradient_h2d)
         set(sizing, MW_BUFFER_UPDATE_GRADIENTS_GPU, GPU_UPDATE_RING, gradient_bytes);
-    /* Updated parameters on their way to GPU or NVMe; all of them with delayed update,
-     * since the GPU still computes with the old ones. */
+    /* Updated parameters on their way to GPU or NVMe; all of them with delayed update, because the
+     * GPU still computes with the old ones. */
     if (moves->param_h2d || moves->param_write)
         set(sizing, MW_BUFFER_UPDATED_PINNED, delayed ? sizing->chunk_count : ring,
             sizing->element_bytes * survey->chunk_params);
@@ -304,8 +304,8 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
             sizing->element_bytes * survey->chunk_params);
 }
 
-/* Two records take turns, so that one is whole at any time.  A record holds the extent map, one
- * entry for each chunk that has two extents. */
+/* Two records take turns, so that one is whole at any time.  A record holds the extent map, with
+ * one entry for each chunk that has two extents. */
 static void
 set_commit_records(struct mw_sizing *sizing)
 {
@@ -316,7 +316,8 @@ set_commit_records(struct mw_sizing *sizing)
         set(sizing, MW_BUFFER_COMMIT_RECORDS, 2, COMMIT_HEADER_BYTES + BLOCK_BYTES * map_blocks);
 }
 
-/* What a delayed update has yet to use: whole homes, for the next step overwrites them. */
+/* Gradients that a delayed update has not used yet: whole homes, because the next step overwrites
+ * them. */
 static int64_t
 pending_bytes(const struct mw_sizing *sizing)
 {
@@ -329,7 +330,7 @@ pending_bytes(const struct mw_sizing *sizing)
     return bytes;
 }
 
-/* A rank's share of what no extent has. */
+/* A rank's share of the state that has no extents. */
 static int64_t
 unsaved_bytes(const struct mw_sizing *sizing)
 {
@@ -348,9 +349,9 @@ unsaved_bytes(const struct mw_sizing *sizing)
     return bytes;
 }
 
-/* State that is not on NVMe is saved there every K steps, each rank its share, into the other of
- * two places, so that one save is whole at any time.  The gradients of a delayed update go with it;
- * where all state is on NVMe, they do with every step's commit. */
+/* State that is not on NVMe is saved there every K steps, by each rank its share, into the other of
+ * two places, so that one save is whole at any time.  The gradients of a delayed update are saved
+ * with it, or with every step's commit if all state is on NVMe. */
 static void
 set_saves(struct mw_sizing *sizing)
 {

@@ -1,4 +1,4 @@
-/* Which ranks and batches make sense on a machine and for a model. */
+/* Checks that ranks and batches make sense for a machine and a model. */
 #include <glib.h>
 
 #include "base/error.h"
@@ -6,7 +6,7 @@
 #include "base/typed.h"
 #include "planner/sizing/internal.h"
 
-/* What there is, and so what can be asked for. */
+/* Says how many there are, and so how many can be requested. */
 static bool
 refuse_count(const char *setting, int64_t asked, const char *of, int64_t has, const char *what,
              const char *more, GError **error)
@@ -19,7 +19,7 @@ refuse_count(const char *setting, int64_t asked, const char *of, int64_t has, co
                      setting, asked, of, has, what, has > 1 ? "s" : "", range, more);
 }
 
-/* All that a network takes, so that one try is enough. */
+/* Names all keys that a network needs, so that one try is enough. */
 static void
 refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
@@ -34,7 +34,7 @@ refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw,
               settings->nodes, keys, most);
 }
 
-/* Of a machine that has no network what more GPUs take: one try is enough. */
+/* Names all keys that more GPUs need on a machine without a network, so that one try is enough. */
 static bool
 refuse_gpus(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
@@ -75,7 +75,7 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     return false;
 }
 
-/* What a pipeline does not do yet, in one line each. */
+/* Refuses what a pipeline cannot do yet, in one line each. */
 static bool
 check_pipeline(const struct mw_model *model, const struct mw_settings *settings, GError **error)
 {
@@ -160,7 +160,7 @@ check_slicing(const struct mw_model *model, int64_t tp, GError **error)
                      tp, model->heads, model->hidden, model->name);
 }
 
-/* Each is looked at whenever a placement or a batch is tried. */
+/* Limits the chunks, because each is examined whenever a placement or a batch is tried. */
 #define CHUNKS_MAX 16384
 
 bool

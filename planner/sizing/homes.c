@@ -5,7 +5,7 @@
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
-/* Units of one chunk at most: its dependencies must fit into an op. */
+/* Most units of one chunk: the dependencies on them must fit into an op. */
 #define CHUNK_UNITS_MAX 40
 
 struct tier_filler {
@@ -54,7 +54,7 @@ mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit *u
     return mw_sizing_owners_broadcast(sizing) ? unit->tile_params : unit->shard_params;
 }
 
-/* Of a unit, in elements, what a rank has of its parameters, its gradients or its state. */
+/* Elements of a unit's parameters, gradients or state that one rank has. */
 static int64_t
 params_of_rank(const struct mw_unit *unit, bool partitioned)
 {
@@ -89,7 +89,7 @@ mw_sizing_sum_shards(const struct mw_sizing *sizing)
     return sum;
 }
 
-/* The tiers of one state of all units, in walk order; what is not split is all in one. */
+/* The tiers of one state of all units, in walk order; a state that is not split is in one tier. */
 static uint8_t *
 place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_kind kind)
 {
@@ -150,7 +150,7 @@ joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32
            sizing->gradient_home[chunk->first_unit] == sizing->gradient_home[unit];
 }
 
-/* So many elements fill a page at least, whatever the type. */
+/* This many elements fill at least a page, whatever their type. */
 #define PAGE_PARAMS (MW_SLOT_ALIGNMENT_BYTES / 2)
 
 /* Pieces are about equal, and begin at whole pages. */
@@ -165,8 +165,8 @@ struct cutter {
     const struct mw_sizing *sizing;
     GArray *chunks;       /* struct mw_chunk */
     GArray *runs;         /* struct mw_chunk_run */
-    guint ended;          /* of the chunks, those that are in runs */
-    struct mw_chunk open; /* the last, which may yet grow */
+    guint ended;          /* chunks that are already in runs */
+    struct mw_chunk open; /* the last one, which may still grow */
 };
 
 static void
@@ -177,7 +177,7 @@ close_chunk(struct cutter *cutter)
     cutter->open.unit_count = 0;
 }
 
-/* Chunks from the last run's to `end`, each of which comes `times` times. */
+/* Ends a run at chunk `end`: the chunks since the last run, each repeated `times` times. */
 static void
 end_run(struct cutter *cutter, guint end, uint32_t times, uint32_t unit_step)
 {
@@ -190,12 +190,12 @@ end_run(struct cutter *cutter, guint end, uint32_t times, uint32_t unit_step)
         g_array_index(cutter->chunks, struct mw_chunk, c).times = times;
 }
 
-/* A unit that does not join the open chunk: all of both is cut but the last piece, which takes
- * more. */
+/* A unit that does not join the open chunk: cuts all of both but the last piece, which may still
+ * grow. */
 static void
 cut_unit(struct cutter *cutter, uint32_t unit, int64_t params)
 {
-    /* Smaller ones than a page would only be looked at and left out. */
+    /* Smaller pieces than a page would be examined for nothing. */
     int64_t piece_params = MAX(cutter->sizing->settings.optimizer_chunk, PAGE_PARAMS);
     int64_t pieces = MAX(1, mw_divide_up(params, piece_params)), from = 0;
 
@@ -233,9 +233,9 @@ has_same_homes(const struct mw_sizing *sizing, uint32_t one, uint32_t other, siz
            !memcmp(sizing->gradient_home + one, sizing->gradient_home + other, units);
 }
 
-/* Blocks behind one that are cut just as it was: it began with the same chunk open as it leaves
- * behind, one block on, and of all these blocks the units live in the same tiers.  An optimizer
- * state that is split over tiers makes chunks differ. */
+/* Number of blocks after this one that are cut in the same way: the block began with the same open
+ * chunk as it leaves, shifted by a block, and in all these blocks the units live in the same tiers.
+ * An optimizer state that is split over tiers makes chunks differ. */
 static int64_t
 blocks_alike(const struct cutter *cutter, const struct mw_chunk *before, uint32_t first, int units,
              int64_t left)
@@ -254,7 +254,8 @@ blocks_alike(const struct cutter *cutter, const struct mw_chunk *before, uint32_
     return alike;
 }
 
-/* A search for placements does this thousands of times: of blocks that are alike one is cut. */
+/* A search for placements does this thousands of times, so only one of several alike blocks is
+ * cut. */
 static void
 cut_units(struct cutter *cutter)
 {

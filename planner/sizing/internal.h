@@ -10,12 +10,13 @@ const struct mw_unit *mw_sizing_unit(const struct mw_sizing *sizing, uint32_t un
  * class. */
 int mw_sizing_largest_operator(const struct mw_class_info *class, const struct mw_unit *unit);
 
-/* Megatron's slicing (ZeRO Sec. 2.1): one all-reduce after the attention's projection and one after
- * the MLP, forward and recompute; backward, before QKV's and the MLP's inputs. */
+/* Whether an all-reduce of Megatron's slicing (ZeRO Sec. 2.1) follows: after the attention's
+ * projection and after the MLP in forward and recompute; in backward, before the inputs of QKV and
+ * of the MLP. */
 bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
 
-/* The operator that a unit is named by: the one with the most parameters.  What tied logits have
- * beside the embedding goes by the name of a projection. */
+/* The operator that names a unit: the one with the most parameters.  What tied logits have beside
+ * the embedding is named as a projection. */
 enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit);
 
 int64_t mw_sizing_param_bytes(const struct mw_unit *unit, int64_t elements);
@@ -24,25 +25,28 @@ int64_t mw_sizing_param_bytes(const struct mw_unit *unit, int64_t elements);
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                      const struct mw_settings *settings, GError **error);
 
-/* The part of it that no machine changes. */
+/* The part of the check that does not depend on the machine. */
 bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,
                               GError **error);
 
-/* Once it is known how much of the state is a rank's. */
+/* Call it once the rank's part of the state is known. */
 bool mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error);
 
-/* Never more ops than there are, from what is cut into which parts: before anything is placed. */
+/* A lower bound of the number of ops, from the parts into which units are cut: before anything is
+ * placed. */
 int64_t mw_sizing_least_ops(const struct mw_sizing *sizing);
-/* Of a sizing with these settings: how many, or where those are more than `most`, a lower bound. */
+/* The number of ops of a sizing with these settings; if more than `most`, a lower bound. */
 int64_t mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
                          const struct mw_settings *settings, int64_t most);
-/* Of settings->grad_accum micro-batches the most that make a step of settings->ops_max; 0: none. */
+/* The most of settings->grad_accum micro-batches with which a step has at most settings->ops_max
+ * ops; 0: none. */
 int64_t mw_sizing_most_micro_batches(const struct mw_model *model,
                                      const struct mw_hardware *hardware,
                                      const struct mw_settings *settings);
 /* MW_ERROR_LARGE: a step of more than settings->ops_max.  Names the option and the nearest value
- * that is quick; tiles and chunks that were open when it was `asked` are the fewest that fit.
- * `batches`, of all plans, stand for what these settings alone come to; NULL: nobody looked. */
+ * that is quick; tiles and chunks that were open in `asked` are the fewest that fit.  `batches` has
+ * the nearest global batches of all plans; NULL: not searched, so those of these settings are
+ * named. */
 void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware *hardware,
                           const struct mw_settings *settings, const struct mw_settings *asked,
                           const struct mw_nearest_batches *batches, GError **error);
@@ -50,10 +54,10 @@ void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware
 int64_t mw_sizing_sum_shards(const struct mw_sizing *sizing); /* of one rank, in elements */
 /* Elements from one part of a unit to the next in a home. */
 int64_t mw_sizing_part_stride(const struct mw_unit *unit, bool partitioned);
-/* Each part of a unit has an owner, which moves it alone and broadcasts it. */
+/* Whether each part of a unit has an owner, which moves it alone and broadcasts it. */
 bool mw_sizing_owners_broadcast(const struct mw_sizing *sizing);
-/* Elements of a part that one rank's links and drives carry: its shard, or all where an owner
- * broadcasts it. */
+/* Elements of a part that one rank's links and drives carry: its shard, or the whole part where an
+ * owner broadcasts it. */
 int64_t mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit *unit);
 
 /* Bytes of the home of a unit's parameters or gradients, and of a chunk's state. */
@@ -61,14 +65,14 @@ int64_t mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind
                              const struct mw_unit *unit);
 int64_t mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
 
-/* The tier of every unit, checkpoint and chunk. */
+/* Sets the tier of every unit, checkpoint and chunk. */
 void mw_sizing_place_units(struct mw_sizing *sizing);
 void mw_sizing_place_checkpoints(struct mw_sizing *sizing);
 void mw_sizing_cut_chunks(struct mw_sizing *sizing);
 
-/* The table of buffers, once all homes have their tiers. */
+/* Sets the table of buffers, once all homes have their tiers. */
 void mw_sizing_set_buffers(struct mw_sizing *sizing);
-/* Its sum, what each tier has, and the verdict. */
+/* Sums it up, reads what each tier has, and sets the verdict. */
 void mw_sizing_sum_ledger(struct mw_sizing *sizing);
 
 #endif

@@ -1,4 +1,4 @@
-/* Adds up what all slots take of each tier, and compares it with what the tier has. */
+/* Adds up what all slots take of each tier, and compares it with the tier's capacity. */
 #include <glib.h>
 
 #include "base/arithmetic.h"
@@ -72,7 +72,7 @@ add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, enum mw_tier tier,
     if (!count || !bytes)
         return;
     bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES);
-    /* So large that nothing holds it: how large does not matter. */
+    /* So large that nothing holds it: the exact size does not matter. */
     if (__builtin_mul_overflow(bytes, count, &all) || all > FAR_TOO_LARGE)
         all = FAR_TOO_LARGE;
     sizing->ledger[tier][purpose] = MIN(sizing->ledger[tier][purpose] + all, FAR_TOO_LARGE);
@@ -156,7 +156,7 @@ read_tiers(struct mw_sizing *sizing)
 }
 
 /* What eager frameworks keep beyond what the operators' backward needs (docs/MODEL.md 10.17): it
- * must have room, and is in no slot of the plan. */
+ * needs room, but has no slot in the plan. */
 static int64_t
 eager_bytes(const struct mw_sizing *sizing, int tier)
 {
@@ -203,7 +203,7 @@ mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier)
                       sizing->largest_bytes[tier] - info->largest_request_bytes));
 }
 
-/* Of all tiers, relative to each tier. */
+/* The lack of all tiers, each relative to its capacity. */
 static double
 whole_lack(const struct mw_sizing *sizing)
 {

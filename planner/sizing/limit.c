@@ -1,4 +1,4 @@
-/* Refuses a question whose answer would take too long before work on it begins, and names the
+/* Refuses a question whose answer would take too long, before work on it begins, and names the
  * nearest value that is quick. */
 #include <glib.h>
 #include <stddef.h>
@@ -9,11 +9,11 @@
 #include "base/spell.h"
 #include "planner/sizing/internal.h"
 
-/* What an op's identity has room for. */
+/* The most that an op's identity can hold. */
 #define PARTS_OF_UNIT_MAX (INT64_C(1) << 16)
 /* More than can be counted. */
 #define NEVER INT64_MAX
-/* Counted one by one for a message; more are estimated. */
+/* Up to this number ops are counted one by one for a message; beyond it they are estimated. */
 #define COUNTED_MAX INT64_C(10000000)
 
 int64_t
@@ -36,7 +36,7 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
     }
     if (sizing->model->vocab)
         ops += 2.0 * s->logits_chunks * mw_sizing_logits_parts(sizing);
-    /* A chunk is an update at least, and ends at a whole page. */
+    /* A chunk has at least an update, and ends at a whole page. */
     double chunk = (double)s->optimizer_chunk + MW_SLOT_ALIGNMENT_BYTES / 2;
     int64_t built = s->folds && !s->unfold ? MIN(s->grad_accum, MW_FOLDED_LEAST) : s->grad_accum;
     ops = ops * built + (double)sizing->shard_params / chunk;
@@ -44,7 +44,7 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
     return ops < (double)INT64_MAX ? (int64_t)ops : INT64_MAX;
 }
 
-/* --- the nearest that is quick --------------------------------------------------------------- */
+/* --- the nearest quick value ------------------------------------------------------------------ */
 
 struct question {
     const struct mw_model *model;
@@ -56,7 +56,7 @@ enum knob { ACCUMULATION, TILES, LOGITS_CHUNKS, LAYERS, KNOB_COUNT };
 
 static const struct {
     const char *setting; /* NULL: the model's */
-    const char *parts;   /* that as few as fit are taken of, where it is open */
+    const char *parts;   /* what it counts, for a message; as few as fit, if it is open */
     size_t offset;       /* in struct mw_settings */
 } knobs[KNOB_COUNT] = {
     [ACCUMULATION] = {"grad-accum", NULL, offsetof(struct mw_settings, grad_accum)},
@@ -78,7 +78,7 @@ value_of(const struct question *q, enum knob knob)
     return knob == LAYERS ? q->model->layers : value_in(q->settings, knob);
 }
 
-/* Fewer would not fit. */
+/* Whether fewer would not fit. */
 static bool
 is_least(const struct question *q, enum knob knob)
 {
@@ -100,7 +100,7 @@ is_quick(const struct question *q, enum knob knob, int64_t value, int64_t most)
     return mw_sizing_ops_of(&model, q->hardware, &settings, most) <= most;
 }
 
-/* 0: none. */
+/* The nearest value within the limit; 0: none. */
 static int64_t
 nearest_within(const struct question *q, enum knob knob, int64_t most)
 {
@@ -118,7 +118,8 @@ nearest_within(const struct question *q, enum knob knob, int64_t most)
     return quick;
 }
 
-/* A value that is barely accepted takes a while: names the nearest quick value, if there is one. */
+/* A value that is barely accepted takes a while: returns the nearest quick value, if there is
+ * one. */
 static int64_t
 nearest_quick(const struct question *q, enum knob knob)
 {
@@ -145,7 +146,7 @@ change_of(const struct question *q, enum knob knob, int64_t nearest)
     return (double)value_of(q, knob) / nearest;
 }
 
-/* Names the option that must change least; if no single option would do, the model's layers. */
+/* The option that must change least; if no single option would do, the model's layers. */
 static enum knob
 least_change(const struct question *q, int64_t *nearest)
 {
@@ -171,14 +172,14 @@ is_global(const struct question *q, enum knob knob)
            (q->settings->batch_source || q->settings->global_batch != MW_AUTO);
 }
 
-/* As it is asked for.  g_free it. */
+/* The setting as it is requested.  g_free it. */
 static char *
 setting_text(const struct question *q, enum knob knob)
 {
     return mw_spelled_printf("{%s=%" G_GINT64_FORMAT "}", knobs[knob].setting, value_of(q, knob));
 }
 
-/* The layers, with all settings that make more of them. */
+/* The layers, with all settings that multiply their ops. */
 static char *
 all_names(const struct question *q)
 {
@@ -197,7 +198,7 @@ all_names(const struct question *q)
     return g_string_free(text, FALSE);
 }
 
-/* " in 16 tiles, the fewest that fit"; "" where nothing was open that has to be more than one. */
+/* " in 16 tiles, the fewest that fit"; "" if nothing that was open has to be more than one. */
 static char *
 least_parts(const struct question *q)
 {
@@ -212,7 +213,7 @@ least_parts(const struct question *q)
     return g_string_free(text, FALSE);
 }
 
-/* The settings that were asked for, and the number of ops that they lead to. */
+/* The requested settings, and the number of ops that they lead to. */
 static char *
 name_of(const struct question *q, enum knob knob)
 {
@@ -241,7 +242,7 @@ count_text(const struct question *q)
                : g_strdup_printf("%s%" G_GINT64_FORMAT, ops > COUNTED_MAX ? "at least " : "", ops);
 }
 
-/* Of all plans, or of this one alone. */
+/* For all plans, or for this one alone. */
 static char *
 accepted_text(const struct question *q, enum knob knob, int64_t nearest,
               const struct mw_nearest_batches *batches)

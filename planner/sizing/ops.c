@@ -1,6 +1,6 @@
 /*
  * Counts the ops that the builder would make for a sizing, before it makes any.  A plan takes half
- * a kilobyte and some microseconds per op, so a plan of too many is refused, with the nearest
+ * a kilobyte and some microseconds per op, so a plan with too many ops is refused, with the nearest
  * setting that is quick.  test_planner_random compares the count with what is built.
  */
 #include <glib.h>
@@ -9,17 +9,17 @@
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
-/* Which unit, and how often a step goes through it. */
+/* A unit, and how often a step passes through it. */
 struct passage {
     const struct mw_class_info *class;
     const struct mw_unit *unit;
     uint32_t number; /* of the unit */
-    int64_t loads;   /* of its parameters a micro-batch, each in as many parts as it has tiles */
+    int64_t loads;   /* of its parameters per micro-batch, each in as many parts as it has tiles */
 };
 
 /* --- one micro-batch ------------------------------------------------------------------------- */
 
-/* From where they live to the GPU, and from there to all ranks. */
+/* Ops that move parameters from where they live to the GPU, and from there to all ranks. */
 static int64_t
 fetch_ops(const struct mw_sizing *s, const struct passage *p)
 {
@@ -44,7 +44,7 @@ part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool
     return (s->dp > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) + (nvme ? 1 + last : 0);
 }
 
-/* Over all micro-batches of a step. */
+/* The same over all micro-batches of a step. */
 static int64_t
 gradient_ops(const struct mw_sizing *s, const struct passage *p)
 {
@@ -134,8 +134,8 @@ tail_unit_ops(const struct mw_sizing *s, struct passage *p)
 
 /* --- the whole step -------------------------------------------------------------------------- */
 
-/* Of unit u of all blocks of a class: blocks whose parameters and whose gradients live in the same
- * tiers take as many ops, so they are counted and one of them is looked at. */
+/* Ops of unit u in all blocks of a class: blocks whose parameters live in one tier, and whose
+ * gradients do, have equally many ops, so they are counted and only one of them is examined. */
 static int64_t
 unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, int u)
 {
@@ -180,14 +180,14 @@ units_ops(const struct mw_sizing *s)
     return ops + (mw_sizing_tied(s) ? s->settings.grad_accum * tied_logits_ops(s) : 0);
 }
 
-/* Down and up again, and with tensor slicing together. */
+/* Ops that store a checkpoint and load it, and with tensor slicing gather it. */
 static int64_t
 checkpoint_ops(const struct mw_sizing *s)
 {
     int64_t ops = 0;
 
     for (int64_t c = 0; c < s->checkpoint_slots; c++) {
-        int64_t turn = c / s->checkpoint_count; /* of the micro-batches in flight */
+        int64_t turn = c / s->checkpoint_count; /* turn among the micro-batches in flight */
         int64_t times = mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
         ops += times * (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
                         2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->tp > 1));
@@ -211,7 +211,7 @@ static int64_t
 optimizer_ops(const struct mw_sizing *s)
 {
     bool gathers = !s->params_partitioned && s->optimizer_partitioned && s->dp > 1;
-    int64_t ops = 1; /* all agree on the norm */
+    int64_t ops = 1; /* all ranks agree on the norm */
 
     for (uint32_t c = 0; c < s->run_chunk_count; c++)
         ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c], gathers);

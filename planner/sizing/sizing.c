@@ -6,15 +6,16 @@
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
-/* Chunks that the planner cuts by itself, whatever the model's size. */
+/* The number of chunks that the planner cuts by itself, for any model size. */
 #define CHUNKS_MOST 8192
-/* A step of so many times the ops that a plan may have is not even sized, for searches do that
- * thousands of times. */
+/* A step with this many times the ops that a plan may have is not even sized, because searches size
+ * thousands of them. */
 #define SIZED_MOST 4
 
 /* --- classes and units ---------------------------------------------------------------------- */
 
-/* A norm is tiny: it travels with the product behind it.  A block without norms starts anyway. */
+/* A norm is tiny: it travels with the product after it.  A block without norms still starts a
+ * unit. */
 static void
 group_units(struct mw_class_info *class)
 {
@@ -85,8 +86,8 @@ mw_sizing_all_reduces(enum mw_operator operator_, bool backward)
     return backward ? row->sums_backward : row->sums_forward;
 }
 
-/* What a row of a unit is: an output of its largest product with its bias, of a gated MLP one of
- * the gate and one of the product beside it; a token's or a position's embedding. */
+/* A row of a unit: an output of its largest product with its bias; in a gated MLP one of the gate
+ * and one of the product beside it; in an embedding one token or position. */
 static void
 find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class, struct mw_unit *unit)
 {
@@ -111,8 +112,8 @@ uses_drives(const struct mw_settings *settings)
     return false;
 }
 
-/* T tiles cut the layers' largest unit; smaller units, and the ends of the model, are cut only
- * into as many parts as keep them within the same buffer. */
+/* T tiles cut the layers' largest unit; smaller units, and the ends of the model, are cut only into
+ * as many parts as keep them within the same buffer. */
 static void
 cut_tiles(struct mw_sizing *sizing)
 {
@@ -122,7 +123,7 @@ cut_tiles(struct mw_sizing *sizing)
         for (int u = 0; u < sizing->classes[c].unit_count; u++)
             largest = MAX(largest, sizing->classes[c].units[u].params);
     int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
-    /* So many elements fill a page: parts and chunks on drives begin at such multiples. */
+    /* This many elements fill a page: parts and chunks on drives begin at such multiples. */
     int64_t page = MW_SLOT_ALIGNMENT_BYTES / sizing->element_bytes;
     int64_t grain = uses_drives(&sizing->settings) ? page : 1;
 
@@ -246,8 +247,8 @@ set_ranks(struct mw_sizing *sizing)
                                       sizing->hardware->gpu_flash_attention, settings->dtype};
 }
 
-/* Stages have as many layers as each other, or one more or less.  One forward, one backward: a
- * stage is ahead by the stages behind it (PipeDream-flush; Narayanan et al. 2021, Sec. 2.2.1). */
+/* The layers of two stages differ by at most one.  One forward, one backward: a stage is ahead by
+ * the number of stages after it (PipeDream-flush; Narayanan et al. 2021, Sec. 2.2.1). */
 static void
 set_stage(struct mw_sizing *sizing, int64_t stage)
 {
@@ -287,7 +288,7 @@ set_strategy(struct mw_sizing *sizing)
     sizing->optimizer_element_bytes = 12;
 }
 
-/* What is cut into which parts; nothing has its place yet. */
+/* Cuts the model into parts; nothing is placed yet. */
 static struct mw_sizing *
 cut(const struct mw_model *model, const struct mw_hardware *hardware,
     const struct mw_settings *settings, int64_t stage)
@@ -324,7 +325,7 @@ place(struct mw_sizing *sizing)
     mw_sizing_cut_chunks(sizing);
 }
 
-/* Nothing is placed where there are too many anyway. */
+/* Places nothing if there are too many ops anyway. */
 static int64_t
 place_and_count(struct mw_sizing *sizing, int64_t most)
 {
@@ -350,7 +351,7 @@ mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardwar
     return ops;
 }
 
-/* One stage of a pipeline, or all there is.  Adds its ops to *ops; NULL: they are too many, or
+/* Sizes one stage of a pipeline, or the whole model.  Adds its ops to *ops; NULL: too many ops, or
  * *error. */
 static struct mw_sizing *
 size_stage(const struct mw_model *model, const struct mw_hardware *hardware,
@@ -371,7 +372,7 @@ size_stage(const struct mw_model *model, const struct mw_hardware *hardware,
     return sizing;
 }
 
-/* What of it the first stage says for all: whether they fit, and which of them lacks most. */
+/* The first stage's verdict covers all stages: whether they fit, and which of them lacks most. */
 static void
 add_stage(struct mw_sizing *first, struct mw_sizing *stage)
 {
@@ -407,13 +408,13 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
         else
             sizing = stage;
     }
-    /* What does not fit is not built: that is the answer. */
+    /* A plan that does not fit is not built: that is the answer. */
     if (stage && (!sizing->fits || ops <= settings->ops_max))
         return sizing;
     mw_sizing_free(sizing);
     if (!stage && ops <= most)
         return NULL;
-    if (error) /* a search wants no advice */
+    if (error) /* a search needs no advice */
         mw_sizing_refuse_ops(model, hardware, settings, settings, NULL, error);
     return NULL;
 }

@@ -25,12 +25,12 @@
 
 struct mw_unit {
     int64_t params;       /* elements, after tensor slicing */
-    int64_t tiles;        /* parts it is fetched in */
-    int64_t rows;         /* of its largest matrix: where it may be cut */
-    int64_t row_params;   /* elements of a row, its bias included */
+    int64_t tiles;        /* number of parts in which it is fetched */
+    int64_t rows;         /* rows of its largest matrix: it may be cut between them */
+    int64_t row_params;   /* elements per row, including its bias */
     int64_t tile_params;  /* elements of the largest part */
     int64_t shard_params; /* elements of a rank's shard of a part */
-    int64_t shard_stride; /* from a shard to the next in a home: whole pages where drives hold it */
+    int64_t shard_stride; /* from one shard to the next in a home: whole pages if drives hold it */
     int first, count;     /* its operators, in the class's list */
     enum mw_dtype dtype;  /* of its parameters */
 };
@@ -44,7 +44,7 @@ struct mw_class_info {
     struct mw_operator_info operators[MW_LAYER_OPERATORS_MAX];
     int unit_count;
     struct mw_unit units[MW_CLASS_UNITS_MAX];
-    int64_t params;      /* of one block */
+    int64_t params;      /* per block */
     int64_t saved_bytes; /* activations that its backward needs */
     int64_t widest_bytes; /* the largest operator output */
 };
@@ -54,18 +54,18 @@ struct mw_chunk {
     uint32_t first_unit, unit_count; /* global unit numbers, in walk order */
     int64_t params;                  /* elements of this rank's shard */
     enum mw_tier tier;               /* home of its optimizer state */
-    uint32_t times;                  /* of a run: how often it comes; each in a block of its own */
+    uint32_t times;                  /* in a run: how often it comes, each time in another block */
 };
 
-/* Blocks in a row whose chunks are alike: those of the first stand for all. */
+/* Consecutive blocks whose chunks are alike: those of the first block stand for all. */
 struct mw_chunk_run {
     uint32_t first, count; /* in run_chunks */
     uint32_t times;        /* blocks */
-    uint32_t unit_step;    /* from a block's units to the next one's */
+    uint32_t unit_step;    /* from one block's units to the next one's */
 };
 
-/* What travels for the update of a chunk: its gradients to where it is updated, which is where its
- * state lives or passes through, and the new parameters to where they live. */
+/* What travels for the update of a chunk: its gradients to where it is updated (where its state
+ * lives or passes through), and the new parameters to where they live. */
 struct mw_chunk_moves {
     bool host;          /* updated on the host, else on the GPU */
     bool gradient_read; /* from NVMe, when the state does not come from there too */
@@ -77,24 +77,24 @@ struct mw_chunk_moves {
 /* What a rank's slots are for, in the plan's order.  Homes come first: they have the same numbers
  * and places in a plan with a delayed update and in the one without. */
 enum mw_buffer_kind {
-    /* homes, whose slots have different tiers and sizes */
+    /* homes, whose slots differ in tier and size */
     MW_BUFFER_PARAMETERS,  /* a slot per unit */
     MW_BUFFER_GRADIENTS,   /* a slot per unit */
     MW_BUFFER_CHECKPOINTS, /* a slot per checkpoint */
     MW_BUFFER_STATE,       /* a slot per chunk */
-    MW_BUFFER_STATE_OTHER, /* the other extent: a slot per chunk that is committed */
+    MW_BUFFER_STATE_OTHER, /* the other extent: one slot per committed chunk */
     /* buffers, whose slots are alike */
     MW_BUFFER_PARAMETERS_GATHERED, /* whole parts, on the GPU */
     MW_BUFFER_PARAMETERS_SHARD,    /* on the GPU, before the all-gather */
     MW_BUFFER_PARAMETERS_PINNED,   /* shards in host memory, from NVMe */
-    MW_BUFFER_GRADIENTS_WHOLE,     /* of parts, as backward makes them */
-    MW_BUFFER_GRADIENTS_TIED,      /* of tied logits, until the embedding's come */
+    MW_BUFFER_GRADIENTS_WHOLE,     /* of parts, as backward computes them */
+    MW_BUFFER_GRADIENTS_TIED,      /* of tied logits, until the embedding's are added */
     MW_BUFFER_GRADIENTS_SHARD,     /* on the GPU, reduced */
     MW_BUFFER_GRADIENTS_PINNED,    /* shards in host memory, to be accumulated or written */
-    MW_BUFFER_CHECKPOINTS_STAGED,  /* on the GPU, of those that live elsewhere */
-    MW_BUFFER_CHECKPOINTS_PINNED,  /* in host memory, of those on NVMe */
+    MW_BUFFER_CHECKPOINTS_STAGED,  /* on the GPU, for those that live elsewhere */
+    MW_BUFFER_CHECKPOINTS_PINNED,  /* in host memory, for those on NVMe */
     MW_BUFFER_ACTIVATIONS,         /* dozens of tensors, never one request */
-    MW_BUFFER_LOGITS,              /* of one chunk of the tokens */
+    MW_BUFFER_LOGITS,              /* for one chunk of the tokens */
     /* between pipeline stages: activations forward, their gradients backward */
     MW_BUFFER_STAGE_INPUT,
     MW_BUFFER_STAGE_OUTPUT,
@@ -107,17 +107,17 @@ enum mw_buffer_kind {
     MW_BUFFER_UPDATE_GRADIENTS_GPU,    /* in host memory and on the GPU */
     MW_BUFFER_UPDATED_PINNED,          /* chunks' new parameters on their way home, */
     MW_BUFFER_UPDATED_GPU,             /* in host memory and on the GPU */
-    MW_BUFFER_CHECKSUMS,               /* of all that is on drives: behind all else of its tier */
+    MW_BUFFER_CHECKSUMS,               /* of everything on drives; last in their tier */
     MW_BUFFER_KIND_COUNT
 };
 #define MW_BUFFER_HOME_KINDS (MW_BUFFER_STATE_OTHER + 1)
 
 struct mw_buffer {
-    enum mw_tier tier; /* MW_TIER_COUNT: a home, of whose slots each has its own */
+    enum mw_tier tier; /* MW_TIER_COUNT: a home, whose slots each have their own tier */
     enum mw_purpose purpose;
     bool persistent; /* its content outlives the step */
-    int64_t count;   /* of slots; 0: the step needs none */
-    int64_t bytes;   /* of each; of a home 0 */
+    int64_t count;   /* number of slots; 0: the step needs none */
+    int64_t bytes;   /* per slot; 0 for a home */
 };
 
 /* One slot of a buffer or home. */
@@ -128,45 +128,46 @@ struct mw_sized_slot {
 
 /* Global batches, in sequences; 0: none. */
 struct mw_nearest_batches {
-    int64_t quick; /* of MW_OPS_QUICK ops at most */
-    int64_t most;  /* of settings.ops_max */
+    int64_t quick; /* with at most MW_OPS_QUICK ops */
+    int64_t most;  /* with at most settings.ops_max ops */
 };
 
 struct mw_sizing {
     const struct mw_model *model;       /* borrowed */
     const struct mw_hardware *hardware; /* borrowed */
-    struct mw_settings settings;        /* resolved: MW_AUTO left for no delay alone */
+    struct mw_settings settings;        /* resolved: only the delay may still be MW_AUTO */
 
     int64_t ranks, ranks_per_node, dp, tp;
-    /* Of a pipeline a sizing is of one stage; that of the first owns those behind it. */
+    /* In a pipeline a sizing describes one stage; the first stage's owns those of the later
+     * stages. */
     int64_t pp, stage;
     struct mw_sizing *next_stage;    /* NULL: it is the last */
-    int64_t first_layer, layers;     /* of the model, that the stage has */
-    int64_t micro_batches_in_flight; /* whose backward is to come, at most */
+    int64_t first_layer, layers;     /* layers of the model that the stage has */
+    int64_t micro_batches_in_flight; /* whose backward is still to come, at most */
     int64_t dp_ranks_per_node; /* members of one data-parallel group in a node */
     int64_t tp_ranks_per_node; /* members of one tensor-slicing group in a node */
     int64_t sequences;      /* of one micro-batch of one tensor-slicing group */
     int64_t tokens;         /* sequences * seq */
     struct mw_shape shape;
 
-    bool params_partitioned;    /* fetched for use */
+    bool params_partitioned;    /* fetched for each use */
     bool gradients_partitioned; /* as the strategy's row says */
     bool optimizer_partitioned;
-    int64_t element_bytes; /* of parameters that are trained, and their gradients as made */
-    bool gradients_summed; /* in fp32, apart from where they are made */
-    int64_t gradient_element_bytes;  /* moved: as made, or 4 of a sum */
-    int64_t gradient_rest_bytes;     /* held at home; paper20 keeps the 16-bit gradient too */
+    int64_t element_bytes;           /* of trained parameters, and of their gradients as computed */
+    bool gradients_summed;           /* in fp32, apart from where they are computed */
+    int64_t gradient_element_bytes;  /* while moved: as computed, or 4 of a sum */
+    int64_t gradient_rest_bytes;     /* at home; paper20 keeps the 16-bit gradient too */
     int64_t optimizer_element_bytes; /* fp32 parameter, momentum, variance: 12 */
 
     struct mw_class_info classes[MW_CLASS_COUNT];
-    int64_t params;       /* of a rank after tensor slicing, whole */
+    int64_t params;       /* of a rank after tensor slicing, unpartitioned */
     int64_t shard_params; /* sum of the shards of one rank */
 
     uint32_t unit_count;           /* of the model, in walk order: head, layers, tail */
     uint8_t *param_home;           /* [unit_count] enum mw_tier */
     uint8_t *gradient_home;        /* [unit_count] */
     uint8_t *checkpoint_home;      /* [checkpoint_slots] */
-    uint32_t chunk_count;          /* of the step; they may be ten thousand, of few kinds */
+    uint32_t chunk_count;          /* per step; there may be ten thousand, of few kinds */
     uint32_t run_count, run_chunk_count;
     struct mw_chunk_run *runs;     /* [run_count], in the order of the step */
     struct mw_chunk *run_chunks;   /* [run_chunk_count] */
@@ -186,11 +187,11 @@ struct mw_sizing {
     bool fits;
     enum mw_tier limiting_tier; /* valid when !fits: the tier with the largest relative lack */
     int64_t short_bytes;
-    bool fragmentation; /* it is the largest request that fails, not the sum */
+    bool fragmentation; /* the largest request fails, not the sum */
 };
 
-/* `settings` must be resolved but for the fields that sizing itself chooses (tiles, chunk).
- * Returns NULL with an error when the combination makes no sense; "does not fit" is a result. */
+/* `settings` must be resolved except for the fields that sizing itself chooses (tiles, chunk).
+ * Returns NULL with an error if the combination makes no sense; "does not fit" is a result. */
 struct mw_sizing *mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
                                 const struct mw_settings *settings, GError **error);
 void mw_sizing_free(struct mw_sizing *sizing); /* NULL is allowed */
@@ -201,26 +202,28 @@ enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, in
 /* Global number of a block's first unit. */
 uint32_t mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
-/* Of one that does not fit: what is short, as a share of the tier that lacks most of its own. */
+/* For one that does not fit: what is lacking, as a share of the capacity of the tier that lacks
+ * most. */
 double mw_sizing_lack(const struct mw_sizing *sizing);
 int64_t mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier); /* bytes; 0: none */
-/* Whether `one` fits or lacks less; of two that lack as much of one tier, less of the others. */
+/* Whether `one` fits or lacks less; if both lack as much of one tier, less of the others. */
 bool mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other);
-/* Parts of the logits' weight: of the tail, or of the embedding where it is tied. */
+/* Parts of the logits' weight: of the tail, or of the embedding if it is tied. */
 int64_t mw_sizing_logits_parts(const struct mw_sizing *sizing);
-/* In how many parts an operator takes the tokens: logits and loss in chunks, all others in one. */
+/* Number of parts in which an operator processes the tokens: logits and loss in chunks, all others
+ * in one. */
 int64_t mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_);
 struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing,
                                             const struct mw_chunk *chunk);
 /* All chunks of the step in order, [chunk_count]; g_free it. */
 struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
-/* Its state is written to the other of two extents (--commit step). */
+/* Whether its state is written to the other of two extents (--commit step). */
 bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
-/* All slots of a kind in order, [buffers[kind].count], homes too; g_free it. */
+/* All slots of a kind in order, [buffers[kind].count], including homes; g_free it. */
 struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
-/* As many as mw_build_plan makes of it. */
+/* The number of ops that mw_build_plan makes of it. */
 int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
-/* Whether its plan says micro-batches once; and the ops that are built of it at least. */
+/* Whether its plan says micro-batches once; and the least number of ops that are built for it. */
 bool mw_sizing_folds(const struct mw_sizing *sizing);
 int64_t mw_sizing_built_ops(const struct mw_sizing *sizing);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
