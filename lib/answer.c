@@ -1,4 +1,4 @@
-/* Reading an answer: figures by the names of the JSON, keys, warnings, texts. */
+/* Reads an answer: figures by their names in the JSON, keys, warnings, texts. */
 #include "lib/answer.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ memwall_answer_fits(const struct memwall_answer *answer)
 
 /* --- texts ----------------------------------------------------------------------------------- */
 
-/* Makes a text when it is first wanted, by whichever thread. */
+/* Makes a text when it is first requested, in whichever thread. */
 static const char *
 text_of(const struct memwall_answer *answer, enum memwall_form form)
 {

@@ -1,4 +1,4 @@
-/* answer.h - what lies behind an answer of the library. */
+/* answer.h - the content of an answer of the library. */
 #ifndef MW_LIB_ANSWER_H
 #define MW_LIB_ANSWER_H
 
@@ -8,17 +8,17 @@
 #include "study/largest.h"
 
 struct memwall_answer {
-    struct mw_question question; /* which the answers refer to */
+    struct mw_question question; /* the question that was asked */
     enum memwall_depth depth;
-    bool compares; /* several strategies were asked for */
+    bool compares; /* several strategies were requested */
     struct mw_answer *answers[MW_STRATEGY_COUNT];
     size_t count;
-    GArray *largest;     /* of struct mw_largest; NULL but for MEMWALL_LARGEST */
+    GArray *largest;     /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
     GPtrArray *warnings; /* of strings */
 
-    GMutex lock; /* of what is made when it is first wanted, and then stays */
+    GMutex lock; /* protects what is made when it is first requested, and then stays */
     char *json, *text, *plan;
-    JsonNode *figures; /* of `json` */
+    JsonNode *figures; /* parsed from `json` */
     GHashTable *keys;  /* of the profile, from name to text */
 };
 

@@ -21,7 +21,7 @@ depth_of(const struct memwall_answer *answer)
     return answer->compares ? MIN(depth, MW_DEPTH_ROW) : depth;
 }
 
-/* Of several strategies, one whose step has too many ops is left out. */
+/* Of several strategies, leaves out one whose step has too many ops. */
 static bool
 leave_out(struct memwall_answer *answer, enum mw_strategy strategy, GError **refused)
 {
@@ -115,7 +115,8 @@ ask(const struct memwall_question *question, enum memwall_depth depth, const cha
     return NULL;
 }
 
-/* Numbers have a point in them, whatever the caller's locale: for this thread, meanwhile. */
+/* Numbers are written with a decimal point, whatever the caller's locale: changes the locale of
+ * this thread meanwhile. */
 static struct memwall_answer *
 ask_with_points(const struct memwall_question *question, enum memwall_depth depth,
                 const char **blamed, GError **error)
@@ -136,9 +137,9 @@ struct hearing {
     void *data;
 };
 
-/* The listener hears of no end: that is the return. */
+/* The listener is not told of the end: memwall_ask returns then. */
 static void
-hear(void *data, const char *doing, int simulated)
+call_listener(void *data, const char *doing, int simulated)
 {
     const struct hearing *hearing = data;
 
@@ -155,7 +156,7 @@ memwall_ask(const struct memwall_question *question, enum memwall_depth depth,
     GError *failed = NULL;
 
     if (hearing.listener)
-        mw_progress_listen(hear, &hearing);
+        mw_progress_listen(call_listener, &hearing);
     struct memwall_answer *answer = ask_with_points(question, depth, &blamed, &failed);
     mw_progress_end();
     if (hearing.listener)

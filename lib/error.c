@@ -1,4 +1,4 @@
-/* Errors of the library: GLib's, with the setting that they blame. */
+/* Errors of the library: GLib's, with the name of the setting that is wrong. */
 #include <string.h>
 
 #include "base/error.h"
@@ -33,9 +33,9 @@ is_key(const char *name)
     return g_strv_contains((const char *const *)keys, name);
 }
 
-/* Where the rest of a message is, which begins with a name as this program spells it; else NULL. */
+/* The rest of a message that begins with a name as this program spells it; else NULL. */
 static const char *
-behind(const char *message, const char *name)
+rest_of_message(const char *message, const char *name)
 {
     g_autofree char *braced = g_strdup_printf("{%s}", name);
     g_autofree char *spelled = mw_spelled(braced);
@@ -64,10 +64,10 @@ const char *
 mw_lib_setting_of(const char *message)
 {
     for (int i = 0; i < MW_SETTINGS_COUNT; i++)
-        if (behind(message, mw_settings_table[i].name))
+        if (rest_of_message(message, mw_settings_table[i].name))
             return mw_settings_table[i].name;
     for (int i = 0; mw_lib_names[i]; i++)
-        if (behind(message, mw_lib_names[i]))
+        if (rest_of_message(message, mw_lib_names[i]))
             return mw_lib_names[i];
     return key_of(message);
 }

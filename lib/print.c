@@ -1,4 +1,4 @@
-/* An answer in its forms: texts, and files. */
+/* The forms of an answer: texts and files. */
 #include <errno.h>
 #include <locale.h>
 #include <stdlib.h>
@@ -73,10 +73,10 @@ print_deepspeed(const struct forms *f)
     fputs(text, f->out);
 }
 
-/* Each form has one of two ways: to a stream, or to a file of its own. */
+/* Each form is written either to a stream or to a file of its own. */
 static const struct {
     const char *name;
-    bool of_largest; /* rows of layers have it too */
+    bool of_largest; /* also for MEMWALL_LARGEST */
     bool needs_plan;
     void (*print)(const struct forms *f);
     bool (*write)(const char *path, const struct mw_result *result, GError **error);
@@ -122,7 +122,7 @@ forms_of(const struct memwall_answer *answer, FILE *out)
     return f;
 }
 
-/* With points in numbers, whatever the caller's locale. */
+/* Writes decimal points, whatever the caller's locale. */
 static void
 print(const struct memwall_answer *answer, enum memwall_form form, FILE *out)
 {

@@ -45,7 +45,7 @@ memwall_question_listen(struct memwall_question *question, memwall_listener list
 
 /* --- by name --------------------------------------------------------------------------------- */
 
-/* Where the text of a name is kept; NULL: none of this name. */
+/* The place of the text for a name; NULL: there is no such name. */
 static char **
 text_of(struct memwall_question *question, const char *name)
 {
@@ -98,7 +98,7 @@ set_key(struct memwall_question *question, const char *name, const char *value)
         g_ptr_array_add(question->keys, g_strdup_printf("%s=%s", name, value));
 }
 
-/* A part of a sequence may come to whole ones with tp, which may be set later. */
+/* A fraction of a sequence may make whole ones with tp, which may be set later. */
 static bool
 check_setting(const struct memwall_question *question, const struct mw_setting *setting,
               const char *value, GError **error)
@@ -117,7 +117,7 @@ check_switch(const char *name, const char *value, GError **error)
            mw_refuse(error, "%s=%s: must be on or off", name, value);
 }
 
-/* What can be said of a value alone. */
+/* Checks what can be checked of a value alone. */
 static bool
 check_value(const struct memwall_question *question, const char *name, const char *value,
             GError **error)

@@ -1,8 +1,8 @@
 /*
- * question.h - what lies behind a question: texts by name, and what they come to.
+ * question.h - the content of a question: texts by name, and their meaning.
  *
- * The command asks through lib/memwall.h.  Its verbs that train or compare, which no library can do
- * for it, read their model, machine and settings from the same question through this header.
+ * The command asks through lib/memwall.h.  Its verbs that train or compare, which the library does
+ * not do, read their model, machine and settings from the same question through this header.
  */
 #ifndef MW_LIB_QUESTION_H
 #define MW_LIB_QUESTION_H
@@ -20,40 +20,41 @@ struct memwall_question {
     void *data;
 };
 
-/* Names that are neither settings of the planner nor keys; up to NULL. */
+/* Names that are neither settings of the planner nor keys; ends with NULL. */
 extern const char *const mw_lib_names[];
 
-/* Turns `failed`, which it takes, into *error; false.  `setting` is the name to blame where the
- * message names none; or NULL. */
+/* Turns `failed`, which it frees, into *error; returns false.  `setting` is the setting to name if
+ * the message names none; may be NULL. */
 bool mw_lib_fail(GError *failed, const char *setting, struct memwall_error **error);
 /* The name of the setting that a message begins with; static, or NULL. */
 const char *mw_lib_setting_of(const char *message);
 
-/* What the texts of a question come to.  Each fills in its part of `out`, which is for
- * mw_lib_clear, on failure too. */
+/* Interpret the texts of a question.  Each fills its part of `out`; call mw_lib_clear for it, on
+ * failure too. */
 bool mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
                     GError **error);
-/* Settings and strategies, those of a DeepSpeed file among them; for the number of its ranks it
- * looks at out->profile, if there is one. */
+/* Settings and strategies, including those of a DeepSpeed file.  Takes the number of its ranks from
+ * out->profile, if there is one. */
 bool mw_lib_settings(const struct memwall_question *question, struct mw_question *out,
                      GError **error);
-/* All of it: *blamed is the setting that was read when it failed, or NULL. */
+/* Reads everything.  *blamed: the setting that was being read when it failed, or NULL. */
 bool mw_lib_read(const struct memwall_question *question, struct mw_question *out,
                  const char **blamed, GError **error);
 void mw_lib_clear(struct mw_question *question);
 
-/* Whether some strategy takes the settings; `hardware` may be NULL. */
+/* Whether some strategy accepts the settings; `hardware` may be NULL. */
 bool mw_lib_check(const struct mw_question *question, const struct mw_hardware *hardware,
                   GError **error);
-/* Says before a message which blames a setting that the DeepSpeed file gave: the file's name. */
+/* If a message names a setting that came from the DeepSpeed file, puts the file's name before
+ * it. */
 void mw_lib_blame_deepspeed(const struct memwall_question *question,
                             const struct mw_settings *settings, GError **error);
 
-/* Of "low", "typical" or "high". */
+/* Parses "low", "typical" or "high". */
 bool mw_lib_outlook(const char *text, int *outlook, GError **error);
-/* Of one strategy, or of several with commas between them. */
+/* Parses one strategy, or several separated by commas. */
 bool mw_lib_strategies(const char *text, struct mw_question *out, GError **error);
-/* Whether GPUs share a micro-batch: each may then have a part of a sequence. */
+/* Whether GPUs share a micro-batch: each may then have a fraction of a sequence. */
 bool mw_lib_is_sliced(const struct memwall_question *question);
 
 #endif

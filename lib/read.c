@@ -1,4 +1,4 @@
-/* What the texts of a question come to. */
+/* Interprets the texts of a question. */
 #include <string.h>
 
 #include "base/error.h"
@@ -21,7 +21,7 @@ mw_lib_outlook(const char *text, int *outlook, GError **error)
 bool
 mw_lib_strategies(const char *text, struct mw_question *out, GError **error)
 {
-    /* g_strsplit makes no names of "", which is to be refused as a name. */
+    /* g_strsplit makes no name of "", which must be refused as a name. */
     g_auto(GStrv) names = g_strsplit(*text ? text : ",", ",", -1);
 
     out->strategy_count = 0;
@@ -104,7 +104,7 @@ read_settings(const struct memwall_question *question, struct mw_settings *setti
     return true;
 }
 
-/* Data-parallel GPUs that the settings ask for; 0: tensor slicing does not divide them. */
+/* Data-parallel GPUs for these settings; 0: tensor slicing does not divide the number of GPUs. */
 static int64_t
 replicas(const struct mw_question *out)
 {
@@ -115,8 +115,8 @@ replicas(const struct mw_question *out)
     return s->nodes * gpus % s->tp ? 0 : s->nodes * gpus / s->tp;
 }
 
-/* `out` has the settings of the question already.  They go before the file's words on the batch, so
- * the file's own product need not come out. */
+/* `out` already has the settings of the question.  They override the file's batch, so the file's
+ * own product need not match. */
 static bool
 read_deepspeed(const struct memwall_question *question, struct mw_question *out, GError **error)
 {
@@ -158,7 +158,8 @@ mw_lib_settings(const struct memwall_question *question, struct mw_question *out
     return !question->strategy || mw_lib_strategies(question->strategy, out, error);
 }
 
-/* The message begins with a setting that stands in no text of the question, and is not as usual. */
+/* Whether the message begins with a setting that the question does not set and that differs from
+ * its default. */
 static bool
 blames_unset(const struct memwall_question *question, const struct mw_settings *settings,
              const char *message)
@@ -195,7 +196,7 @@ mw_lib_check(const struct mw_question *question, const struct mw_hardware *hardw
     return taken;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- the question ----------------------------------------------------------------------------- */
 
 static bool
 read_model(const struct memwall_question *question, struct mw_model *model, GError **error)
@@ -206,7 +207,7 @@ read_model(const struct memwall_question *question, struct mw_model *model, GErr
     return mw_model_load(question->model, model, error);
 }
 
-/* A plan is what it is: only the machine is open. */
+/* A plan from a file is complete: only the machine can be chosen. */
 static bool
 check_plan_alone(const struct memwall_question *question, GError **error)
 {
@@ -259,7 +260,7 @@ check_plan(const struct memwall_question *question, GError **error)
     return good;
 }
 
-/* What is measured is one GPU, or the cores of one process; keys may make more of it. */
+/* Calibration measures one GPU, or the cores of one process; keys may multiply them. */
 static bool
 check_settings(const struct memwall_question *question, struct mw_question *out, GError **error)
 {

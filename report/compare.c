@@ -172,7 +172,7 @@ pair_lane(const struct mw_result *predicted, struct mw_result *const *uses, uint
     return (struct mw_pair){value(predicted, lane), median(values, count)};
 }
 
-/* By rank; the first rank's is known. */
+/* The lane's times on every rank; the first rank's are known. */
 static double *
 over_ranks(const struct mw_measured *measured, struct mw_pair pair, uint32_t lane, bool busy)
 {
@@ -295,7 +295,7 @@ mw_compare_rank(const struct mw_plan *plan, const struct mw_measured *measured, 
     return rank;
 }
 
-/* --- what ordering costs ---------------------------------------------------------------------- */
+/* --- idle time -------------------------------------------------------------------------------- */
 
 static int
 compare_starts(const void *a, const void *b)
@@ -305,7 +305,7 @@ compare_starts(const void *a, const void *b)
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
-/* For one step, which begins where the one before ended. */
+/* For one step, which begins where the previous one ended. */
 static double
 idle_of(const struct mw_measured_step *step)
 {
@@ -332,7 +332,7 @@ median_idle_s(const struct mw_measured_step *steps, uint32_t count)
     return median(values, count);
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the comparison --------------------------------------------------------------------------- */
 
 static void
 find_times(struct mw_compare *compare, const struct mw_result *predicted,

@@ -43,17 +43,16 @@ struct mw_compare_op {
 
 struct mw_compare {
     const struct mw_plan *plan; /* borrowed */
-    uint32_t ranks;             /* ranks of the run that are known: 1 or all */
-    uint32_t steps;             /* number of steps behind the medians */
-    int64_t stolen;             /* steps after the first that the hypervisor took time from; */
-    bool all_stolen;            /* only such steps exist, so they are used; else left out */
-    int64_t typical_step;       /* the one whose timeline is shown; from 0 */
+    uint32_t ranks;             /* ranks with measurements: 1 or all */
+    uint32_t steps;             /* number of steps in the medians */
+    int64_t stolen;             /* steps after the first from which the hypervisor took time */
+    bool all_stolen;            /* there are no others, so they are used; else left out */
+    int64_t typical_step;       /* the step whose timeline is shown; from 0 */
     double fastest_s, slowest_s;
     struct mw_pair step;
-    double idle_s;             /* measured: time of the step with no op in flight */
-    struct mw_pair first_step; /* by this plan: predicted NAN if another plan precedes it */
-    double naive_s; /* FLOPs over the profile's matrix rate: the least that a prediction must beat;
-                       NAN: not known */
+    double idle_s;             /* measured: time per step with no op in flight */
+    struct mw_pair first_step; /* for this plan; predicted is NAN if another plan precedes it */
+    double naive_s; /* FLOPs over the profile's matrix rate, to be beaten; NAN: unknown */
     struct mw_compare_lane *lanes; /* those with ops, in the plan's order */
     uint32_t lane_count;
     struct mw_compare_phase phases[MW_COMPARE_PHASES];
@@ -64,10 +63,11 @@ struct mw_compare {
     uint32_t op_count;
 };
 
-/* `predicted` has plan and timeline; the plan is of one rank, and `measured` of at least a step. */
+/* `predicted` has plan and timeline; the plan is for one rank, and `measured` has at least one
+ * step. */
 struct mw_compare *mw_compare_new(const struct mw_result *predicted,
                                   const struct mw_measured *measured, double naive_s);
-/* What a rank sends to rank 0 about itself; `step` is one of the steps that count. */
+/* What a rank sends to rank 0 about itself; `step` is one of those that count. */
 struct mw_measured_rank mw_compare_rank(const struct mw_plan *plan,
                                         const struct mw_measured *measured, int64_t step);
 void mw_compare_free(struct mw_compare *compare); /* NULL is allowed */

@@ -8,9 +8,9 @@
 
 enum kind { TEXT, NUMBER, POSITIVE, LOW, HIGH, INTEGER, BOOLEAN };
 
-/* POSITIVE: an unknown number is 0 or NAN, and left empty.  LOW, HIGH: the ends of a figure over
- * the outlooks; the profile's low outlook gives the high step time. Columns of a prediction are
- * empty when none was made. */
+/* POSITIVE: an unknown number is 0 or NAN, and is left empty.  LOW, HIGH: the ends of a figure over
+ * the outlooks; the profile's low outlook gives the high step time.  Columns of a prediction are
+ * empty if there is none. */
 static const struct column {
     const char *name;
     enum kind kind;

@@ -58,7 +58,7 @@ column_width(const struct mw_grid *grid, guint column)
     return width;
 }
 
-/* A line never ends in blanks. */
+/* Lines have no trailing blanks. */
 static void
 print_row(char **cells, const char *align, const long *widths, FILE *out, int indent)
 {
@@ -98,7 +98,7 @@ mw_grid_bar(double ratio, int width)
     int full = isfinite(ratio) ? (int)lround(CLAMP(ratio, 0.0, 1.0) * width) : 0;
 
     g_assert(width + 3 <= (int)sizeof bar);
-    /* Something in use is at least one cell, and only what is full looks full. */
+    /* Anything in use fills at least one cell, and only what is full fills all cells. */
     if (ratio > 0 && full == 0)
         full = 1;
     else if (ratio < 1 && full == width)

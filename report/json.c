@@ -6,14 +6,14 @@
 #include "report/report.h"
 #include "report/table.h"
 
-/* A prediction that was not made is null. */
+/* null if there is no prediction. */
 static double
 predicted(const struct mw_result *result, double value)
 {
     return result->simulated ? value : NAN;
 }
 
-/* Of a plan that was read from a file nothing else is known: null. */
+/* null for a plan that was read from a file, which does not have it. */
 static void
 write_known(struct mw_json_writer *json, const struct mw_result *r, const char *key, int64_t value)
 {
@@ -23,7 +23,7 @@ write_known(struct mw_json_writer *json, const struct mw_result *r, const char *
         mw_json_string(json, key, NULL);
 }
 
-/* What shapes a step, which a plan file says too. */
+/* Values that shape a step, which a plan file has too. */
 static void
 write_shape(struct mw_json_writer *json, const struct mw_result *r, const char *key, int64_t value)
 {
@@ -33,9 +33,9 @@ write_shape(struct mw_json_writer *json, const struct mw_result *r, const char *
         mw_json_string(json, key, NULL);
 }
 
-/* A value that nobody asked for, or that lacks a rating or a price, is 0 or NAN. */
+/* null for a value that was not requested, or that has no rating or price (0 or NAN). */
 static double
-said(const struct mw_result *result, double value)
+known_or_nan(const struct mw_result *result, double value)
 {
     return value > 0 ? predicted(result, value) : NAN;
 }
@@ -86,7 +86,7 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "step_time_s", predicted(r, r->step_time_s[1]));
     mw_json_number(json, "first_step_time_s", predicted(r, r->first_step_time_s));
-    mw_json_number(json, "undelayed_step_time_s", said(r, r->undelayed_step_time_s));
+    mw_json_number(json, "undelayed_step_time_s", known_or_nan(r, r->undelayed_step_time_s));
     mw_json_number(json, "tflops_per_gpu", predicted(r, r->tflops_per_gpu[1]));
     mw_json_number(json, "efficiency", predicted(r, r->efficiency[1]));
     mw_json_number(json, "mfu", predicted(r, r->mfu));
@@ -109,7 +109,7 @@ write_low_high(struct mw_json_writer *json, const char *key, const double of_out
     mw_json_end(json, '}');
 }
 
-/* Grows with the step time (+1), falls with it (-1), or does not follow it (0); an unknown value
+/* Grows with the step time (+1), falls with it (-1), or is independent of it (0); an unknown value
  * has no range. */
 static void
 write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char *key, double value,
@@ -127,7 +127,7 @@ write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char 
 static void
 write_cost_range(struct mw_json_writer *json, const struct mw_result *r)
 {
-    double cost = said(r, r->cost_usd);
+    double cost = known_or_nan(r, r->cost_usd);
     double drives = !r->rented && isfinite(r->owned.drives_usd) ? r->owned.drives_usd : 0;
     double of_outlook[3];
 
@@ -152,10 +152,10 @@ write_range(struct mw_json_writer *json, const struct mw_result *r)
             write_low_high(json, "efficiency", r->efficiency);
         write_scaled(json, r, "mfu", r->mfu, -1);
         write_scaled(json, r, "tokens_per_s", r->tokens_per_s, -1);
-        write_scaled(json, r, "days", said(r, r->days), 1);
+        write_scaled(json, r, "days", known_or_nan(r, r->days), 1);
         write_cost_range(json, r);
-        write_scaled(json, r, "energy_kwh", said(r, r->energy_kwh), 1);
-        write_scaled(json, r, "drive_life_steps", said(r, r->drive_life_steps), 0);
+        write_scaled(json, r, "energy_kwh", known_or_nan(r, r->energy_kwh), 1);
+        write_scaled(json, r, "drive_life_steps", known_or_nan(r, r->drive_life_steps), 0);
     }
     mw_json_end(json, '}');
 }
@@ -405,15 +405,15 @@ write_cost(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "nvme_read_bytes", predicted(r, r->nvme_read_bytes));
     mw_json_number(json, "nvme_written_bytes", predicted(r, r->nvme_written_bytes));
-    mw_json_number(json, "drive_life_steps", said(r, r->drive_life_steps));
-    mw_json_number(json, "drive_sets", said(r, r->drive_sets));
+    mw_json_number(json, "drive_life_steps", known_or_nan(r, r->drive_life_steps));
+    mw_json_number(json, "drive_sets", known_or_nan(r, r->drive_sets));
     mw_json_number(json, "tokens", r->tokens);
-    mw_json_number(json, "days", said(r, r->days));
-    mw_json_number(json, "cost_usd", said(r, r->cost_usd));
+    mw_json_number(json, "days", known_or_nan(r, r->days));
+    mw_json_number(json, "cost_usd", known_or_nan(r, r->cost_usd));
     mw_json_string(json, "cost_basis",
-                   isfinite(said(r, r->cost_usd)) ? (r->rented ? "rent" : "owned") : NULL);
+                   isfinite(known_or_nan(r, r->cost_usd)) ? (r->rented ? "rent" : "owned") : NULL);
     write_owned(json, r);
-    mw_json_number(json, "energy_kwh", said(r, r->energy_kwh));
+    mw_json_number(json, "energy_kwh", known_or_nan(r, r->energy_kwh));
     mw_json_string(json, "provenance", r->provenance);
     mw_json_boolean(json, "calibrated", r->calibrated);
 }

@@ -76,7 +76,7 @@ thin(struct mw_measured *measured)
     measured->stride *= 2;
 }
 
-/* Where the step is kept, or NULL. */
+/* Where to keep the step, or NULL. */
 static struct mw_measured_step *
 place_for(struct mw_measured *measured, int64_t step)
 {
@@ -87,7 +87,7 @@ place_for(struct mw_measured *measured, int64_t step)
     return (step - 1) % measured->stride ? NULL : &measured->later[measured->count++];
 }
 
-/* Only one kind is kept: the first undisturbed step replaces all disturbed ones. */
+/* Only one kind of step is kept: the first undisturbed step replaces all disturbed ones. */
 static bool
 is_worse(struct mw_measured *measured, int64_t step, bool stolen)
 {

@@ -2,10 +2,10 @@
  * measured.h - what a run did: when every op of its steps ran, for as many steps as are kept, and
  * the file that holds it.
  *
- * A step lasts from the end of the step before to its own end, as in the engine's steady state.  If
- * it was allowed to begin later than that, it lasts from then on: nothing worked in between.  The
- * first step of a run creates what later steps reuse, so it is kept apart.  Of a long run every
- * 2nd, 4th, ... later step is kept, so that the kept steps span the whole run.
+ * A step lasts from the end of the previous step to its own end, as in the engine's steady state.
+ * If it was only allowed to begin later, it lasts from that time on: nothing ran in between.  The
+ * first step of a run creates what later steps reuse, so it is kept apart.  In a long run only
+ * every 2nd, 4th, ... later step is kept, so that the kept steps span the whole run.
  */
 #ifndef MW_REPORT_MEASURED_H
 #define MW_REPORT_MEASURED_H
@@ -19,8 +19,8 @@
 
 #define MW_MEASURED_STEPS_MAX 64
 
-/* "a run, as `memwall run {save-timeline}` writes it", spelled out: what a message asks for that
- * needs one.  Lives as long as the process. */
+/* "a run, as `memwall run {save-timeline}` writes it", spelled out: what messages ask for.  Lives
+ * as long as the process. */
 const char *mw_run_wanted(void);
 
 struct mw_measured_step {
@@ -30,7 +30,7 @@ struct mw_measured_step {
     struct mw_timeline timeline; /* a row per op, in the order of ops */
 };
 
-/* What another rank of the run did meanwhile, by its own clock. */
+/* What another rank did in the same steps, by its own clock. */
 struct mw_measured_rank {
     uint32_t lane_count;           /* of the plan */
     int64_t *busy_ns, *exposed_ns; /* [lane_count] medians over the steps that count; g_free */
@@ -39,12 +39,12 @@ struct mw_measured_rank {
 
 struct mw_measured {
     uint32_t op_count;
-    int64_t seen;   /* steps of the run */
-    int64_t stolen; /* without the first: those that the hypervisor took time from */
+    int64_t seen;   /* steps of the run so far */
+    int64_t stolen; /* steps after the first from which the hypervisor took time */
     struct mw_measured_step first;
     struct mw_measured_step later[MW_MEASURED_STEPS_MAX];
-    uint32_t count;                 /* of later */
-    struct mw_measured_rank *ranks; /* of ranks 1, 2, ...; the rest is rank 0's */
+    uint32_t count;                 /* number of later steps kept */
+    struct mw_measured_rank *ranks; /* ranks 1, 2, ...; the rest of the struct is rank 0's */
     uint32_t rank_count;
     int64_t stride; /* private, as is the next */
     int64_t last_end_ns;
@@ -57,7 +57,8 @@ void mw_measured_free(struct mw_measured *measured); /* NULL is allowed */
  * time of the step. */
 int64_t mw_measured_add(struct mw_measured *measured, const struct mw_timeline *timeline);
 /* The same for a step that was allowed to begin at a time of the timeline's clock (0: at once), and
- * may have lost time to the hypervisor.  Such steps are kept only if all later ones are like it. */
+ * that may have lost time to the hypervisor.  Such steps are kept only if all later ones lost time
+ * too. */
 int64_t mw_measured_add_step(struct mw_measured *measured, const struct mw_timeline *timeline,
                              int64_t let_in_ns, bool stolen);
 /* Whether all steps that count lost time to the hypervisor. */
@@ -74,7 +75,7 @@ const struct mw_measured_step *mw_measured_steps(const struct mw_measured *measu
 double mw_measured_median_s(const struct mw_measured *measured);
 const struct mw_measured_step *mw_measured_typical(const struct mw_measured *measured);
 
-/* The file: the plan's text, then the steps; `machine` says in one line what measured them. */
+/* The file: the plan's text, then the steps; `machine` is one line that names the machine. */
 bool mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan,
                        const char *machine, FILE *out);
 /* Reads the file back; its plan is checked.  On failure NULL, and *error is one line that names

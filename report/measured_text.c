@@ -8,7 +8,7 @@
 #include "plan/reader.h"
 #include "report/measured.h"
 
-/* --- out ------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void
 write_rows(FILE *out, const struct mw_timeline *timeline)
@@ -65,7 +65,7 @@ mw_measured_write(const struct mw_measured *measured, const struct mw_plan *plan
     return !ferror(out);
 }
 
-/* --- in -------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* A clock obeys the rule of plan.h: no op starts before what it waits for has ended, or before an
  * earlier op of its lane. */
@@ -229,7 +229,7 @@ read_run(struct mw_plan_reader *reader, const struct mw_plan *plan, struct mw_me
         mw_plan_reader_fail(reader, "nothing after 'end'");
 }
 
-/* Bytes of the plan's text, to the end of its line "end"; all there are if it has none. */
+/* Length of the plan's text, up to and including its line "end"; all bytes if there is none. */
 static size_t
 plan_length(const char *text, size_t length)
 {
@@ -239,7 +239,7 @@ plan_length(const char *text, size_t length)
     return found ? (size_t)(found - text) + strlen(mark) : length;
 }
 
-/* NULL for no bytes. */
+/* NULL if there are no bytes. */
 static FILE *
 open_text(const char *text, size_t length)
 {

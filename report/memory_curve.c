@@ -34,7 +34,7 @@ sort_uses_of_slot(struct timed_use *uses, size_t count)
         }
 }
 
-/* By slot, then time: of one slot most come in order already. */
+/* Sorts by slot, then time: the uses of one slot are mostly in order already. */
 static void
 sort_uses(struct timed_use *uses, size_t count, uint32_t slot_count)
 {
@@ -169,7 +169,7 @@ compare_changes(const void *a, const void *b)
 
     if (x->time_ns != y->time_ns)
         return x->time_ns < y->time_ns ? -1 : 1;
-    /* What ends makes room for what begins at the same time. */
+    /* At equal times, ends come before beginnings: the memory is free again. */
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 

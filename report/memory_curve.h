@@ -2,9 +2,8 @@
  * memory_curve.h - what a timeline holds in memory, from the contents of the plan's slots.
  *
  * A content lives from the start of the op that defines it to the end of its last user before the
- * next definition.  A content that the next step still reads lives to the end of the step, and from
- * the beginning of the step on.  Persistent slots live throughout.  Times count from the first op's
- * start.
+ * next definition.  A content that the next step still reads lives to the end of the step, and also
+ * from its beginning.  Persistent slots live throughout.  Times count from the first op's start.
  */
 #ifndef MW_REPORT_MEMORY_CURVE_H
 #define MW_REPORT_MEMORY_CURVE_H

@@ -5,7 +5,7 @@
 
 #include "report/memory_curve.h"
 
-/* The most that a tier holds from `start_ns` on and before `end_ns`. */
+/* The most bytes in use in a tier from `start_ns` on and before `end_ns`. */
 static int64_t
 most_between(const struct mw_memory_curve *curve, int tier, int64_t start_ns, int64_t end_ns)
 {

@@ -26,7 +26,7 @@ set_plot_error(GError **error, const char *path, const char *reason)
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "cannot plot to %s: %s", path, reason);
 }
 
-/* gnuplot says what is wrong on the last line that is not empty. */
+/* gnuplot gives the reason on its last line that is not empty. */
 static const char *
 last_line(char *text)
 {
@@ -73,10 +73,10 @@ copy_whole(const char *picture, const char *path, GError **error)
     return false;
 }
 
-/* What is drawn: an answer, or a run. */
+/* What to draw: an answer, or a run. */
 struct picture {
     const struct mw_result *result;
-    const struct mw_run *run; /* NULL: the answer alone */
+    const struct mw_run *run; /* NULL: only the answer */
 };
 
 static char *

@@ -14,7 +14,8 @@ struct segment {
     int64_t start_ns, end_ns;
 };
 
-/* Appends what `span` adds to the lane's busy time; a neighbour of the same phase grows. */
+/* Appends the part of `span` that adds to the lane's busy time; extends the previous segment if it
+ * is of the same phase. */
 static void
 append_segment(GArray *segments, const struct mw_span *span, int phase, int64_t *covered_ns)
 {
@@ -137,7 +138,7 @@ is_shown(const struct mw_plan *plan, const struct mw_spans *spans, uint32_t lane
     return plan->lanes[lane].program == 0 && count > 0;
 }
 
-/* Places the lanes of rank 0 that have ops, and names them on the axis. */
+/* Places the lanes of rank 0 that have ops, and labels them on the axis. */
 static double *
 place_lanes(struct mw_plot_data *data, const struct mw_plan *plan, const struct mw_spans *spans)
 {
@@ -174,7 +175,7 @@ init_lanes(struct mw_plot_data *data, const struct mw_plan *plan,
     mw_lane_spans_clear(&spans);
 }
 
-/* A curve of many points keeps the most of each column of time, so that no peak is lost. */
+/* A curve of many points keeps the maximum of each column of time, so that no peak is lost. */
 static void
 append_curve(struct mw_plot_data *data, const struct mw_memory_curve *curve, int tier,
              int64_t capacity_bytes, int64_t span_ns)

@@ -11,15 +11,15 @@
 #include "report/run.h"
 #include "study/result.h"
 
-#define MW_PLOT_HEIGHT 800 /* of most pictures, in pixels */
+#define MW_PLOT_HEIGHT 800 /* pixels, for most pictures */
 
 /* The script writes a picture to `output`, an SVG or a PNG.  g_free it. */
 char *mw_plot_script(const struct mw_result *result, const struct mw_plot_data *data,
                      const char *output, bool svg);
-/* The same for what every rank measured. */
+/* The same for the measurements of every rank. */
 char *mw_plot_script_run(const struct mw_run *run, const char *output, bool svg);
 
-/* Parts of both. */
+/* Parts of both scripts. */
 void mw_plot_append_terminal(GString *script, int height, const char *output, bool svg);
 void mw_plot_append_title(GString *script, const char *title);
 void mw_plot_append_axis(GString *script, double span_s);

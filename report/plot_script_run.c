@@ -5,8 +5,8 @@
 #include "report/report.h"
 #include "report/table.h"
 
-/* Pixels.  Two panels share a picture of the usual height.  More panels are lower and make the
- * picture higher, up to what every terminal draws. */
+/* Pixels.  Two panels share a picture of the usual height.  With more panels each is lower and the
+ * picture is higher, up to what every terminal can draw. */
 #define HEAD 88
 #define FOOT 72
 #define GAP 32
@@ -40,7 +40,7 @@ lay_out(int count)
     return (struct panels){count, height, (double)(height - others) / count};
 }
 
-/* From the top; the last one has the axis. */
+/* Panels count from the top; the last one has the axis. */
 static void
 append_panel(GString *script, const struct panels *panels, int index, const char *name)
 {
@@ -55,14 +55,14 @@ append_panel(GString *script, const struct panels *panels, int index, const char
                            mw_format_fixed((top - panels->panel_height) / panels->height, 5), name);
 }
 
-/* Rank 0 is one of them. */
+/* Rank 0's measurement is part of the run's. */
 static const struct mw_timeline *
 measured_by(const struct mw_measured *measured, uint32_t rank)
 {
     return rank ? &measured->ranks[rank - 1].timeline : &mw_measured_typical(measured)->timeline;
 }
 
-/* Each timeline has data blocks of its own: p, m0, m1, ... */
+/* Prefix of a timeline's data blocks: p, m0, m1, ... */
 static char *
 prefix_of(int panel)
 {

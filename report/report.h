@@ -19,12 +19,12 @@ void mw_table_plan(FILE *out, const struct mw_result *result); /* what is kept w
 /* The lines that a decision needs, and what-if tables if the result has any; with `details` also
  * lanes, channels, phases and closed forms. */
 void mw_table_simulate(FILE *out, const struct mw_result *result, bool details);
-/* Several strategies, one row each. */
+/* One row per strategy. */
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
-/* The most layers that fit; `ops_max` is the limit that "or more" speaks of. */
+/* The most layers that fit; `ops_max` is the limit that "or more" refers to. */
 void mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, int64_t ops_max);
 
-/* An object whose "answers" are the results, however many.  What cannot be said is null. */
+/* An object whose "answers" are the results, one or several.  Unknown values are null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
 void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);

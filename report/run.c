@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "study/lanes.h"
 
-/* Values that grow or fall with the speed. */
+/* Scales values that grow or fall with the speed. */
 static void
 scale_rates(struct mw_result *r, struct mw_pair step)
 {
@@ -40,7 +40,7 @@ find_bottleneck(struct mw_result *r)
     r->bottleneck_share = busiest ? busiest->busy_s / r->step_time_s[1] : NAN;
 }
 
-/* Medians, as everywhere, instead of the one step's times. */
+/* Medians, as everywhere else, instead of one step's times. */
 static void
 set_lanes(struct mw_result *r, const struct mw_compare *compare)
 {
@@ -60,7 +60,7 @@ set_facts(struct mw_result *r, const struct mw_run_facts *facts)
     r->nvme_written_bytes = facts->nvme_written_bytes / MAX(facts->steps, 1);
 }
 
-/* Fields that a measurement does not give. */
+/* Clears fields that a measurement does not give. */
 static void
 forget(struct mw_result *r)
 {

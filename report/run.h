@@ -12,7 +12,7 @@
 #include "report/measured.h"
 #include "study/result.h"
 
-struct mw_run_facts {    /* what a timeline does not hold; all since the first step began */
+struct mw_run_facts {    /* not in a timeline; all since the first step began */
     const char *backend; /* lives as long as the program */
     int64_t steps, skipped;
     double first_loss, last_loss, seconds;
@@ -25,8 +25,8 @@ struct mw_run {
     struct mw_result *predicted; /* all borrowed */
     const struct mw_measured *measured;
     const struct mw_compare *compare;
-    const struct mw_run_facts *facts; /* NULL: read from a file, which does not hold them */
-    const char *machine;              /* the one that was measured */
+    const struct mw_run_facts *facts; /* NULL: read from a file, which lacks them */
+    const char *machine;              /* that was measured */
 };
 
 /* The prediction, with measured values in place of the predicted ones; its timeline is the typical
@@ -34,8 +34,8 @@ struct mw_run {
 struct mw_result *mw_run_result(const struct mw_run *run);
 void mw_run_result_free(struct mw_result *result);
 
-/* If the profile was measured here and is slower than the run: why the log shows an MFU of over
- * 100%, and what to do.  NULL otherwise; g_free it. */
+/* If the profile was measured here and is slower than the run: why the log shows an MFU above 100%,
+ * and what to do.  NULL otherwise; g_free it. */
 char *mw_run_faster_text(const struct mw_run *run);
 
 void mw_table_run(FILE *out, const struct mw_run *run);

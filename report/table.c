@@ -161,8 +161,8 @@ mw_table_smaller_batch(const struct mw_result *result)
                              mw_format_count(result->smaller_batch_tokens_per_s));
 }
 
-/* The caution on drives that wear out before the training ends; NULL if they last.  The user of a
- * rented machine does not replace its drives. */
+/* The caution about drives that wear out before the training ends; NULL if they last.  The user of
+ * a rented machine does not replace its drives. */
 static char *
 wear_text(const struct mw_result *r)
 {
@@ -223,8 +223,8 @@ mw_table_notes(FILE *out, const struct mw_result *result)
         mw_table_line(out, "caution", "%s", *caution);
 }
 
-/* Another global batch is another training.  So the present one stands beside it, and tokens are
- * compared instead of steps: by time and, for changes that cost money, by money. */
+/* Another global batch is another training, so the line shows the present batch too, and compares
+ * tokens instead of steps: per time and, for changes that cost money, per money. */
 static void
 print_change(FILE *out, const char *label, const struct mw_result *result,
              const struct mw_result_change *change)

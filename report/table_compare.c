@@ -33,7 +33,7 @@ add_refused(struct mw_grid *grid, const struct mw_result *r)
                 mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes), why, NULL);
 }
 
-/* With --tokens, a line for each strategy that was simulated. */
+/* With --tokens, prints a line for each strategy that was simulated. */
 static void
 print_trainings(FILE *out, struct mw_result *const *results, size_t count)
 {

@@ -47,7 +47,7 @@ print_ledger(FILE *out, const struct mw_result *r)
     mw_grid_print(grid, out, 2);
 }
 
-/* The grid has a column per phase, so its rows are assembled cell by cell. */
+/* The grid has one column per phase, so its rows are assembled cell by cell. */
 static void
 add_in_use(struct mw_grid *grid, const struct mw_result *r, const struct mw_memory_row *row)
 {
@@ -144,7 +144,7 @@ print_placement(FILE *out, const struct mw_result *r)
     mw_grid_print(grid, out, 2);
 }
 
-/* Beside the ledger: the equations leave out buffers, the embedding and tensor slicing. */
+/* Printed beside the ledger: the equations leave out buffers, the embedding and tensor slicing. */
 static void
 print_paper(FILE *out, const struct mw_result_paper *paper)
 {

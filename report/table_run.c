@@ -154,7 +154,7 @@ print_ops(FILE *out, const struct mw_compare *c)
     mw_grid_print(grid, out, 2);
 }
 
-/* The memory that the run took, beside the plan's. */
+/* The memory that the run used, beside the plan's. */
 static void
 print_memory(FILE *out, const struct mw_run *run)
 {

@@ -5,7 +5,7 @@
 #include "report/report.h"
 #include "report/table.h"
 
-/* Lanes and channels that idle all the time are left out here, not in the JSON. */
+/* Lanes and channels that are always idle are left out here, not in the JSON. */
 static void
 print_lanes(FILE *out, const struct mw_result *r)
 {
@@ -74,7 +74,7 @@ print_what_ifs(FILE *out, const struct mw_result *r)
     mw_grid_print(grid, out, 2);
 }
 
-/* "12.3 GB/s"; a need that is not finite cannot be met by this alone. */
+/* "12.3 GB/s"; a bandwidth that is not finite is not enough by itself. */
 static char *
 rate_text(double bytes_per_s)
 {

@@ -6,8 +6,7 @@
 #include "report/report.h"
 #include "report/table.h"
 
-/* " (41.0 s .. 55.3 s)" where the profile's ranges make one, faster end first; else "".
- * g_free it. */
+/* " (41.0 s .. 55.3 s)" if the profile's ranges give one, faster end first; else "".  g_free it. */
 static char *
 range_text(const double values[3], const char *(*format)(double))
 {
@@ -73,7 +72,7 @@ exposed_lanes(const struct mw_result *r)
     return lanes;
 }
 
-/* The worst few; the table of lanes has them all. */
+/* Prints the worst few; the table of lanes has them all. */
 static void
 print_exposed(FILE *out, const struct mw_result *r)
 {
@@ -120,7 +119,7 @@ print_drives(FILE *out, const struct mw_result *r)
                       mw_format_bytes(r->nvme_read_bytes), mw_format_bytes(r->nvme_written_bytes));
 }
 
-/* A short training is not free. */
+/* The cost of a short training is not shown as 0. */
 static const char *
 amount(double value)
 {
@@ -181,7 +180,7 @@ print_cost(FILE *out, const struct mw_result *r)
         print_owned(out, &r->owned);
 }
 
-/* The tiers that hold anything, in one line. */
+/* All tiers in use, in one line. */
 static void
 print_memory(FILE *out, const struct mw_result *r)
 {

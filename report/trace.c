@@ -7,7 +7,7 @@
 #include "report/run.h"
 #include "study/lanes.h"
 
-/* A timeline of the trace, and its processes: `name` precedes the rank's, and is NULL if there is
+/* A timeline of the trace, and its processes: `name` precedes the rank's name; NULL if there is
  * only one timeline. */
 struct part {
     const struct mw_plan *plan;
@@ -17,7 +17,7 @@ struct part {
     int rank; /* the rank that measured it; -1: the plan's ranks */
 };
 
-/* The format counts in microseconds; the plan in nanoseconds. */
+/* The format counts microseconds, the plan nanoseconds. */
 static void
 write_time(struct mw_json_writer *json, const char *key, int64_t ns)
 {
@@ -81,7 +81,7 @@ write_op(struct mw_json_writer *json, const struct part *part, const struct mw_s
          int64_t tid)
 {
     const struct mw_plan *plan = part->plan;
-    /* As it is where the sections are unfolded. */
+    /* The same text as where the sections are unfolded. */
     const struct mw_op op =
         mw_plan_op_at(plan, (struct mw_op_place){span->op, {span->round[0], span->round[1]}});
     const struct mw_work *work = &plan->works[op.work];

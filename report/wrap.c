@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define COLUMNS_USUAL 80
-#define COLUMNS_LEAST 40 /* less is useless */
+#define COLUMNS_LEAST 40 /* narrower is useless */
 #define ROW_GAP 2
 #define ROW_INDENT 4
 
@@ -31,7 +31,7 @@ characters(const char *text, size_t bytes)
     return (int)g_utf8_strlen(text, (gssize)bytes);
 }
 
-/* Bytes of the words that fit; at least the first word, whatever its length. */
+/* Bytes of the words that fit; at least those of the first word, however long. */
 static size_t
 bytes_that_fit(const char *text, int room)
 {

@@ -7,15 +7,15 @@
 #include "study/choose.h"
 #include "study/evaluate.h"
 
-/* Of the changes of one kind with the best estimates. */
+/* Changes of one kind, with the best estimates, that are planned. */
 #define PLANNED 4
-/* Beside these so many that may not be advised. */
+/* This many more are planned in place of those that may not be advised. */
 #define REFUSED 6
 /* A change whose estimate is lower by this factor may still turn out better than the best one. */
 #define NEAR 0.75
 
-/* `left_out`: factor by which the plan that was too slow to make is faster than the answer.  A
- * change that leads to fewer micro-batches gains as much without being the cause. */
+/* `left_out`: factor by which the plan that was left out as too slow to plan is faster than the
+ * answer.  A change that leads to fewer micro-batches gains as much without being the cause. */
 static void
 take(struct mw_result_change *best, struct mw_change *change, struct mw_choice *choice, double gain,
      double left_out)
@@ -39,9 +39,9 @@ take(struct mw_result_change *best, struct mw_change *change, struct mw_choice *
     };
 }
 
-/* Plans those with the best estimates as if they had been typed in.  A kind whose estimates are too
- * good hides no other.  Nobody is led to keep more than eager frameworks have room for; what would
- * be refused for that hides nothing either, up to a bound in time. */
+/* Plans the changes with the best estimates as if they had been requested.  A kind of change whose
+ * estimates are too high does not hide other kinds.  Changes that keep more activations than eager
+ * frameworks have room for are not advised; they hide nothing either, up to a bound in time. */
 static void
 advise(const struct mw_question *question, const struct mw_answer *answer, const GPtrArray *changes,
        double left_out, struct mw_result_change *best)
@@ -69,7 +69,7 @@ advise(const struct mw_question *question, const struct mw_answer *answer, const
     }
 }
 
-/* Settings and purchases stand beside each other: neither hides the other. */
+/* Settings and purchases are reported side by side: neither hides the other. */
 void
 mw_advise(const struct mw_question *question, const struct mw_answer *answer)
 {

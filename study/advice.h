@@ -4,11 +4,11 @@
 
 #include "study/study.h"
 
-/* The setting that gains most tokens a second; and beside it what gives most tokens for the money,
- * of what has to be paid for: a part, more nodes, another machine. */
+/* Finds the setting that gains most tokens per second, and the purchase that gives most tokens for
+ * the money: a part, more nodes, another machine. */
 void mw_advise(const struct mw_question *question, const struct mw_answer *answer);
 
-/* Where the batch was open: a smaller one that is faster, if the estimates find one. */
+/* If the batch was open: finds a smaller one that is faster, if the estimates show one. */
 void mw_advise_batch(const struct mw_question *question, const struct mw_answer *answer);
 
 /* Step time against each bandwidth at 0.5x, 2x, 4x; bandwidth for 50, 70, 90% efficiency. */

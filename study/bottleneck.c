@@ -6,11 +6,11 @@
 
 struct bound {
     const char *name, *what; /* "nic", "channel" */
-    double share;            /* of the step */
-    bool collectives;        /* it is what they wait for */
+    double share;            /* share of the step */
+    bool collectives;        /* it is what collectives wait for */
 };
 
-/* Of compute and host. */
+/* The busier of the compute and host lanes. */
 static struct bound
 busiest_lane(const struct mw_plan *plan, const struct mw_engine_result *engine)
 {
@@ -51,7 +51,7 @@ busiest_collectives(const struct mw_plan *plan, const struct mw_engine_result *e
     return best;
 }
 
-/* Of a step of the lane of collectives that has most of it. */
+/* Per step, of the lane of collectives with the most latency. */
 static double
 collective_latency_s(const struct mw_plan *plan, const struct mw_hardware *hw)
 {
@@ -68,7 +68,7 @@ collective_latency_s(const struct mw_plan *plan, const struct mw_hardware *hw)
 }
 
 /* The busiest of all.  A shared channel explains more than a lane that waits for it, and so does
- * latency: the lane of collectives is named only if neither is above all else. */
+ * latency: the lane of collectives is named only if neither of them is busier. */
 void
 mw_result_set_bottleneck(const struct mw_plan *plan, const struct mw_hardware *hw,
                          const struct mw_engine_result *engine, struct mw_result *r)

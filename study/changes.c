@@ -12,22 +12,22 @@
 /* A smaller gain is not worth a line, or not worth the money of a purchase. */
 #define WORTH_A_LINE 1.01
 #define WORTH_MONEY 1.05
-/* A purchase must add at least this fraction of what it adds to the price to the speed. */
+/* The speed must grow by at least this fraction of the growth in price. */
 #define SHARE_OF_PRICE 0.5
 /* Number of steps before the delayed update begins in ZeRO-Offload's own runs (Sec. 5.2). */
 #define DELAY_STEPS 40
-/* Factor on the depth of prefetch; and the largest depth that may be asked for. */
+/* Factor on the depth of prefetch; and the largest depth that may be requested. */
 #define PREFETCH_DEEP 8
 #define PREFETCH_MAX 64
-/* Doublings of the micro-batches that are estimated. */
+/* Number of doublings of the micro-batches that are estimated. */
 #define ACCUMULATIONS 12
-/* Machines that are estimated. */
+/* Number of machines that are estimated. */
 #define MACHINES 4
 
 struct list {
     const struct mw_question *question;
     const struct mw_answer *answer;
-    const struct mw_settings *now; /* of the plan, nothing open */
+    const struct mw_settings *now; /* of the plan, complete */
     double rate;                   /* of the plan, estimated */
     GPtrArray *changes;
 };
@@ -64,7 +64,7 @@ gain_of_passes(const struct list *list)
     return step_s / (step_s - fmax(0, idle_s) / 2);
 }
 
-/* An open batch stays as it was chosen, unless the change makes room for another. */
+/* An open batch stays as it was chosen, unless the change makes room for a larger one. */
 static double
 estimated_gain(const struct list *list, const struct mw_question *question, bool room)
 {
@@ -133,8 +133,8 @@ mw_change_merit(const struct mw_change *change, double gain)
     return gain / change->times_dearer;
 }
 
-/* Adds a change if it is worth a line, and returns whether it is.  Takes the words and the profile;
- * `gain` may be known to exceed the estimate. */
+/* Adds a change if it is worth a line, and returns whether it is.  Takes ownership of the texts and
+ * the profile; `gain` may be known to exceed the estimate. */
 static bool
 add(struct list *list, enum mw_change_kind kind, struct mw_question question,
     struct mw_hwprofile *profile, double times_dearer, char *what, char *flags, double gain)
@@ -171,7 +171,8 @@ add_setting(struct list *list, struct mw_settings settings, char *what, char *fl
         fmax(gain, estimated_gain(list, &question, room)));
 }
 
-/* A larger step is another training: this factor is offered only up to the model's default. */
+/* A larger step is another training: this factor is proposed only up to the model's default
+ * batch. */
 static bool
 is_over_default(const struct list *list, double times)
 {
@@ -203,7 +204,7 @@ add_untiled_batch(struct list *list)
                                  &list->question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings s = *list->now;
 
-    s.logits_chunks = list->question->settings.logits_chunks; /* as many as the batch then takes */
+    s.logits_chunks = list->question->settings.logits_chunks; /* as many as that batch then needs */
     if (list->question->settings.tiles != MW_AUTO)
         return;
     for (s.tiles = 1; s.tiles < list->now->tiles; s.tiles *= 2) {
@@ -252,8 +253,8 @@ add_prefetch(struct list *list, int64_t depth, double gain)
                 mw_spelled_printf("{prefetch=%" G_GINT64_FORMAT "}", s.prefetch), gain);
 }
 
-/* Of the open strategies that fetch parameters, by an estimate that has all that prefetch can
- * give: it may be what the chosen one, which does not, was chosen for. */
+/* The gain of open strategies that fetch parameters, by an estimate with all that prefetch can
+ * give: the chosen strategy, which does not fetch, may have been chosen for that. */
 static double
 gain_of_fetching(const struct list *list)
 {
@@ -291,7 +292,7 @@ add_fetching(struct list *list)
     }
 }
 
-/* With the present batch, or with an open batch that leaves room for sums in fp32. */
+/* With the present batch, or with an open batch that leaves room for fp32 sums. */
 static double
 gain_of_accumulation(const struct list *list, int64_t times)
 {
@@ -318,8 +319,8 @@ add_times_accumulation(struct list *list, int64_t times, double gain)
                 mw_spelled_printf("{grad-accum=%" G_GINT64_FORMAT "}", s.grad_accum), gain);
 }
 
-/* More micro-batches share one optimizer step, and the global batch grows with them.  As a larger
- * step is another training, the smallest power of two that comes close to the best is taken. */
+/* More micro-batches share one optimizer step, and the global batch grows with them.  A larger step
+ * is another training, so the smallest power of two that comes close to the best is taken. */
 static void
 add_accumulation(struct list *list)
 {
@@ -344,7 +345,7 @@ add_schedule(struct list *list)
 {
     struct mw_settings s = list->question->settings;
 
-    /* Left open, none was tried already. */
+    /* if it was open, this has been tried already */
     if (s.checkpoint_interval > 0) {
         s.checkpoint_interval = 0;
         add_setting(list, s, g_strdup("no recompute"),
@@ -372,7 +373,7 @@ add_schedule(struct list *list)
     }
 }
 
-/* Moves states to faster memory than was asked for. */
+/* Moves states to faster memory than was requested. */
 static void
 add_devices(struct list *list)
 {
@@ -419,7 +420,7 @@ factor_of(const struct mw_question *question, size_t index)
                                                                    : 2;
 }
 
-/* The chosen batch, as options would ask for it. */
+/* Keeps the chosen batch, worded as options would request it. */
 static void
 keep_batch(const struct list *list, struct mw_settings *s, GString *flags)
 {
@@ -459,7 +460,7 @@ add_upgrades(struct list *list)
     bool open = list->question->settings.micro_batch == MW_AUTO;
 
     if (mw_price_kind(&list->question->hardware[MW_OUTLOOK_TYPICAL]) == MW_PRICE_RENT)
-        return; /* it is rented as it is */
+        return; /* a rented machine cannot be upgraded */
     for (size_t u = 0; u < G_N_ELEMENTS(upgrades); u++) {
         add_upgrade(list, u, false);
         if (open && upgrades[u].room)
@@ -467,7 +468,7 @@ add_upgrades(struct list *list)
     }
 }
 
-/* Twice as many. */
+/* Twice as many nodes. */
 static void
 add_nodes(struct list *list)
 {
@@ -551,7 +552,7 @@ compare_worth(const void *a, const void *b)
     return (p < q) - (p > q);
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the lists -------------------------------------------------------------------------------- */
 
 static int
 compare_gains(const void *a, const void *b)

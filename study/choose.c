@@ -13,14 +13,15 @@
 /* Factor by which a plan must be faster than a simpler one, which does not offload or partitions
  * less. */
 #define WORTH_COMPLEXITY 1.02
-/* Of plans with more micro-batches this number and one less are simulated; each further micro-batch
- * takes their difference. */
+/* If a plan has more micro-batches, this number and one less are simulated; each further
+ * micro-batch takes the difference of the two. */
 #define SIMULATED_MICRO_BATCHES 3
-/* Steps with up to this many times the ops are examined before they are refused, to name the plan:
- * counting micro-batches is free, counting layers and tiles is not. */
+/* Steps with up to this many times the allowed ops are examined before they are refused, to name
+ * the plan: counting micro-batches costs nothing, counting layers and tiles does. */
 #define REFUSED_OPS 64
 #define REFUSED_MICRO_BATCHES 64
-/* The time to examine a strategy grows with the layers: beyond this number not all are examined. */
+/* The time to examine a strategy grows with the layers: for models with more layers not all
+ * strategies are examined. */
 #define REFUSED_LAYERS 10000
 
 /* --- a choice -------------------------------------------------------------------------------- */
@@ -40,7 +41,7 @@ fits(const struct mw_choice *choice)
     return choice->sizing && choice->sizing->fits;
 }
 
-/* Of what fits; where that was not done. */
+/* Builds the plan of a choice that fits, unless it has been built. */
 static void
 build(struct mw_choice *choice)
 {
@@ -64,9 +65,9 @@ mw_choice_rate(struct mw_choice *choice)
     return mw_tokens_per_step(choice->sizing) / choice->step_s;
 }
 
-/* --- a search -------------------------------------------------------------------------------- */
+/* --- a search --------------------------------------------------------------------------------- */
 
-/* What was simulated: a search meets the same plan again and again. */
+/* Simulated plans and their rates: a search meets the same plan again and again. */
 struct known {
     struct mw_settings settings;
     double rate;
@@ -109,7 +110,7 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     return step_s;
 }
 
-/* All micro-batches but the first and the last are alike. */
+/* All micro-batches except the first and the last are alike. */
 static double
 rate_by_few(const struct mw_sizing *sizing)
 {
@@ -122,7 +123,7 @@ rate_by_few(const struct mw_sizing *sizing)
                : 0;
 }
 
-/* Tokens per second, good enough to choose by; 0 if it does not fit. */
+/* Tokens per second, accurate enough to choose by; 0 if it does not fit. */
 static double
 rate_of(struct search *search, struct mw_choice *choice)
 {
@@ -192,7 +193,8 @@ deepest_tier(const struct mw_sizing *sizing)
     return deepest;
 }
 
-/* A plan that offloads nothing is simpler; then the simpler strategy is. */
+/* Of two plans, the one that offloads nothing is simpler; if both do or neither does, the one with
+ * the simpler strategy is. */
 static bool
 is_simpler(const struct mw_choice *one, const struct mw_choice *other)
 {
@@ -204,8 +206,8 @@ is_simpler(const struct mw_choice *one, const struct mw_choice *other)
                                           : other_offloads;
 }
 
-/* An open batch stays within the default, which is the step that is meant: of equally fast plans
- * the one closer to it is better. */
+/* An open batch stays within the default, which is the intended step: of equally fast plans the one
+ * closer to it is better. */
 static bool
 is_preferable(const struct mw_choice *one, const struct mw_choice *other)
 {
@@ -214,7 +216,7 @@ is_preferable(const struct mw_choice *one, const struct mw_choice *other)
             mw_tokens_per_step(one->sizing) > mw_tokens_per_step(other->sizing));
 }
 
-/* Factor by which it must be faster than the other. */
+/* Factor by which `one` must be faster than `other`. */
 static double
 handicap(const struct mw_choice *one, const struct mw_choice *other)
 {
@@ -237,7 +239,7 @@ take_better(struct search *search, struct mw_choice *best, struct mw_choice *oth
     }
 }
 
-/* The fastest candidate; if there is only one, that one. */
+/* The fastest candidate; a single candidate is not simulated. */
 static struct mw_choice
 pick(struct search *search, GPtrArray *candidates)
 {
@@ -308,7 +310,8 @@ may_keep_all(const struct mw_settings *asked)
     return asked->checkpoint_interval == MW_AUTO && asked->param_loads != 2 && !moved;
 }
 
-/* With a bound that is too high for the micro-batches that were asked for. */
+/* The settings with a higher limit of ops, so that more micro-batches than may be planned can still
+ * be examined. */
 static struct mw_settings
 with_many_ops(const struct mw_settings *asked)
 {
@@ -378,7 +381,7 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
     double recomputed = best_estimate(candidates), all = best_estimate(kept);
 
     *choice = (struct mw_choice){0};
-    /* What is kept takes fewer ops. */
+    /* keeping activations takes fewer ops */
     if (present <= 0 && !candidates && !(all > 0)) {
         g_propagate_error(error, g_steal_pointer(&refused));
         return false;
@@ -423,17 +426,17 @@ fastest_of(const struct field *field)
     return rate;
 }
 
-/* Frees the plan of a choice that is not taken for now: it may have half a million ops. */
+/* Frees the plan of a choice that is not taken yet: it may have half a million ops. */
 static void
-lighten(struct mw_choice *choice)
+free_plan(struct mw_choice *choice)
 {
     mw_engine_result_clear(&choice->engine);
     mw_plan_free(choice->plan);
     *choice = (struct mw_choice){.sizing = choice->sizing};
 }
 
-/* The simplest plan that is nearly as fast as the fastest; if none fits, the one that lacks
- * least. */
+/* The simplest plan that is nearly as fast as the fastest; if none fits, the one that lacks least
+ * memory. */
 static bool
 is_preferred(const struct field *field, int strategy, int to, double fastest)
 {
@@ -446,9 +449,9 @@ is_preferred(const struct field *field, int strategy, int to, double fastest)
            (field->rates[to] * WORTH_COMPLEXITY < fastest || is_simpler(one, other));
 }
 
-/* Takes the choice. */
+/* Takes ownership of the choice. */
 static void
-enter(struct search *search, struct field *field, int strategy, struct mw_choice *choice)
+field_add(struct search *search, struct field *field, int strategy, struct mw_choice *choice)
 {
     const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
 
@@ -463,12 +466,12 @@ enter(struct search *search, struct field *field, int strategy, struct mw_choice
             field->best = all.one[i];
     for (int s = 0; s < MW_STRATEGY_COUNT; s++)
         if (s != field->best)
-            lighten(&field->choices[s]);
+            free_plan(&field->choices[s]);
 }
 
-/* The best, which leaves. */
+/* The best choice, moved out of the field. */
 static struct mw_choice
-leave(struct field *field)
+field_take_best(struct field *field)
 {
     struct mw_choice best = field->choices[field->best];
 
@@ -478,9 +481,9 @@ leave(struct field *field)
     return best;
 }
 
-/* The strategies worth trying: with offloaded state two of them may mean the same plan. */
+/* The strategies worth trying: with offloaded state two of them may lead to the same plan. */
 static struct mw_strategies
-tried(const struct mw_settings *asked)
+strategies_to_try(const struct mw_settings *asked)
 {
     struct mw_strategies all = mw_strategies_of(asked->strategy), some = {.count = 0};
     bool renames = asked->strategy == MW_STRATEGY_AUTO && asks_for_offload(asked);
@@ -495,7 +498,7 @@ static bool
 choose_strategy(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
                 GError **error)
 {
-    const struct mw_strategies strategies = tried(asked);
+    const struct mw_strategies strategies = strategies_to_try(asked);
     struct mw_settings settings = *asked;
     g_autoptr(GError) refused = NULL, large = NULL;
     struct field field = {0};
@@ -506,13 +509,13 @@ choose_strategy(struct search *search, const struct mw_settings *asked, struct m
         g_clear_error(&refused);
         if (choose_of_strategy(search, &settings, fastest_of(&field), &other, &refused)) {
             if (other.sizing)
-                enter(search, &field, settings.strategy, &other);
+                field_add(search, &field, settings.strategy, &other);
         } else if (g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
             g_clear_error(&large);
             large = g_error_copy(refused);
         }
     }
-    struct mw_choice best = leave(&field);
+    struct mw_choice best = field_take_best(&field);
     /* Memory is not short if a strategy fits with too many ops. */
     if (large && !fits(&best))
         mw_choice_clear(&best);
@@ -531,10 +534,10 @@ choose(struct search *search, const struct mw_settings *asked, struct mw_choice 
                : choose_of_strategy(search, asked, 0, choice, error);
 }
 
-/* --- what is refused ------------------------------------------------------------------------- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
-/* Where a plan that fits without is enough for what is said: each home of the parameters is another
- * look. */
+/* Whether a strategy need not be examined: a fitting plan without it is enough for the message, and
+ * each home of the parameters would have to be examined. */
 static bool
 is_spared(const struct mw_question *question, enum mw_strategy strategy)
 {
@@ -544,11 +547,11 @@ is_spared(const struct mw_question *question, enum mw_strategy strategy)
     return question->model.layers > REFUSED_LAYERS && params->deepest > params->nearest;
 }
 
-/* The candidate with the best estimate, however many ops it has; NULL if none fits. */
+/* The candidate with the best estimate, with any number of ops; NULL if none fits. */
 static struct mw_sizing *
 best_of_all(const struct mw_question *question, const struct mw_settings *asked)
 {
-    const struct mw_strategies strategies = tried(asked);
+    const struct mw_strategies strategies = strategies_to_try(asked);
     struct mw_sizing *best = NULL;
 
     for (int way = 0; way < (may_keep_all(asked) ? 2 : 1); way++)
@@ -582,13 +585,13 @@ is_answered(const struct mw_question *question, const struct mw_settings *asked,
     return any != NULL;
 }
 
-/* Of all strategies that are open, kept and recomputed; false: none was found. */
+/* For all open strategies, with and without recomputation; false: none was found. */
 static bool
 find_nearest_batches(const struct mw_question *question, const struct mw_settings *asked,
                      struct mw_nearest_batches *batches)
 {
     struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
-    const struct mw_strategies strategies = tried(asked);
+    const struct mw_strategies strategies = strategies_to_try(asked);
 
     if (asked->global_batch == MW_AUTO || asked->grad_accum != MW_AUTO ||
         question->model.layers > REFUSED_LAYERS)
@@ -623,7 +626,7 @@ refuse_chosen(const struct mw_question *question, const struct mw_settings *aske
     mw_sizing_free(chosen);
 }
 
-/* Simulates few micro-batches if that is quick, else estimates. */
+/* Simulates a few micro-batches if that is quick, else estimates. */
 static double
 times_as_fast(const struct mw_sizing *one, const struct mw_sizing *other)
 {
@@ -654,11 +657,11 @@ mw_choice_left_out(const struct mw_question *question, enum mw_strategy strategy
     return NULL;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the choice ------------------------------------------------------------------------------- */
 
-/* The result for an open batch is the result of asking for that batch. */
+/* The result for an open batch is the result of requesting that batch. */
 static void
-settle(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
+resolve_open_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
 {
     struct mw_settings settings = *asked;
     struct mw_choice again;
@@ -673,7 +676,7 @@ settle(struct search *search, const struct mw_settings *asked, struct mw_choice 
     }
 }
 
-/* At least as fast as asking for the same global batch, which may be split differently. */
+/* At least as fast as requesting the same global batch, which may be split differently. */
 static void
 try_global_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
 {
@@ -687,7 +690,7 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
         llround(mw_tokens_per_step(choice->sizing) / (double)choice->sizing->settings.seq);
     if (!choose(search, &settings, &other, NULL))
         return;
-    settle(search, &settings, &other);
+    resolve_open_batch(search, &settings, &other);
     take_better(search, choice, &other);
 }
 
@@ -701,7 +704,7 @@ mw_choose(const struct mw_question *question, enum mw_strategy strategy, struct 
     asked.strategy = strategy;
     bool good = choose(&search, &asked, choice, error);
     if (good) {
-        settle(&search, &asked, choice);
+        resolve_open_batch(&search, &asked, choice);
         try_global_batch(&search, &asked, choice);
         build(choice);
     } else {

@@ -5,7 +5,7 @@
 #include "sim/engine.h"
 #include "study/study.h"
 
-/* Owns all that it holds. */
+/* Owns everything in it. */
 struct mw_choice {
     struct mw_sizing *sizing;
     struct mw_plan *plan;           /* NULL: does not fit */
@@ -15,27 +15,27 @@ struct mw_choice {
 };
 
 /* The best plan of one strategy, or of all with MW_STRATEGY_AUTO; it may not have been simulated as
- * a whole yet.  Where the batch is open, the result is that of asking for its micro-batch and
- * accumulation, and no worse than that of asking for its global batch.  A step of too many ops is
+ * a whole yet.  With an open batch, the result is that of requesting its micro-batch and
+ * accumulation, and no worse than that of requesting its global batch.  A step with too many ops is
  * refused, with the number of ops of the plan that would be chosen. */
 bool mw_choose(const struct mw_question *question, enum mw_strategy strategy,
                struct mw_choice *choice, GError **error);
-/* Tokens per second; simulates if that has not been done.  0 if it does not fit, or if the engine
+/* Tokens per second; simulates unless that has been done.  0 if it does not fit, or if the engine
  * refuses it. */
 double mw_choice_rate(struct mw_choice *choice);
-/* Estimated tokens per second of the best candidate for `asked`, of one strategy; 0 if none
+/* Estimated tokens per second of the best candidate for `asked`, with one strategy; 0 if none
  * fits. */
 double mw_estimated_rate(const struct mw_question *question, const struct mw_settings *asked);
 /* The same for a sizing that fits. */
 double mw_estimated_rate_of(const struct mw_sizing *sizing);
-/* Whether a sizing whose recomputation was open would keep all activations, by estimate, if eager
+/* Whether a sizing whose recomputation was open would, by estimate, keep all activations if eager
  * frameworks kept no others beside them. */
 bool mw_recomputes_for_eager(const struct mw_question *question, const struct mw_sizing *sizing);
 /* Whether it keeps all activations, which fit as planned but not as eager frameworks keep them. */
 bool mw_keeps_too_much(const struct mw_sizing *sizing);
-/* The choice that was left out because its step has more ops than a plan may have: the best of all
- * that fits, by estimate, `times` as fast as what was chosen.  NULL: there is none.  mw_sizing_free
- * it. */
+/* The choice that was left out because its step has more ops than a plan may have: the best by
+ * estimate of all that fit, `times` as fast as the chosen one.  NULL: there is none.
+ * mw_sizing_free it. */
 struct mw_sizing *mw_choice_left_out(const struct mw_question *question, enum mw_strategy strategy,
                                      const struct mw_sizing *chosen, double *times);
 void mw_choice_clear(struct mw_choice *choice);

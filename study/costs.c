@@ -29,8 +29,8 @@ mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *hw, i
 }
 
 /* Cost of a machine that is owned: its price, spread evenly over the years in which it is written
- * off, as if it trained all that time.  To that come electricity and replaced drives, where their
- * prices are known. */
+ * off, as if it trained all that time; plus electricity and replaced drives, if their prices are
+ * known. */
 static struct mw_result_owned
 owned_cost(const struct mw_question *question, const struct mw_result *r)
 {
@@ -51,14 +51,14 @@ owned_cost(const struct mw_question *question, const struct mw_result *r)
     return owned;
 }
 
-/* A run has one at least. */
+/* A run has at least one step. */
 static double
 run_steps(const struct mw_result *r)
 {
     return fmax(1, r->tokens / r->tokens_per_step);
 }
 
-/* Steps before --dpu-start have a time of their own. */
+/* Steps before --dpu-start have a step time of their own. */
 static double
 run_s(const struct mw_answer *answer)
 {

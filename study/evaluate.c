@@ -134,7 +134,7 @@ tiles_of(const struct mw_class_info *class, int operator_)
     return 1;
 }
 
-/* Tiled products are slower; the estimate takes that into account, the two closed forms do not. */
+/* Tiled products are slower; the estimate counts that, the two closed forms do not. */
 static void
 add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_closed_block *block)
 {
@@ -188,7 +188,7 @@ add_units(const struct mw_sizing *s, struct mw_closed_dims *dims)
         int index;
         enum mw_class class = mw_sizing_locate(s, u, &layer, &index);
         const struct mw_unit *unit = &s->classes[class].units[index];
-        double size = (double)unit->tiles * unit->tile_params; /* parts travel padded alike */
+        double size = (double)unit->tiles * unit->tile_params; /* parts travel with padding */
         block_of(dims, class)->params += size;
         block_of(dims, class)->params_in[s->param_home[u]] += size;
         dims->params_in[s->param_home[u]] += size;

@@ -6,12 +6,12 @@
 #include "sim/closed_form.h"
 #include "sim/engine.h"
 
-/* Runs the engine on a checked plan.  It refuses, with `result` empty, a plan that the machine
- * would take decades for, or that needs something that it lacks. */
+/* Runs the engine on a checked plan.  It refuses, with `result` empty, a plan that would take the
+ * machine decades, or that needs something the machine lacks. */
 bool mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hardware,
                       bool keep_timeline, struct mw_engine_result *result, GError **error);
-/* Steady step time in seconds, INFINITY where the engine refuses; `uncontended` lifts every channel
- * (the longest path). */
+/* Steady step time in seconds, INFINITY if the engine refuses; `uncontended` removes the limits of
+ * all channels (the longest path). */
 double mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
 
 double mw_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
@@ -20,19 +20,19 @@ double mw_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */
  * scores that flash attention forms again in backward count too. */
 double mw_flops_of_model(const struct mw_sizing *sizing);
 double mw_flops_done(const struct mw_sizing *sizing);
-/* FLOP/s in the plan's data type: the peak of the datasheet, which MFU refers to, and what whole
- * layers reach by the profile. */
+/* FLOP/s in the plan's data type: the datasheet's peak, to which MFU refers, and what whole layers
+ * reach by the profile. */
 double mw_peak_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
 double mw_layers_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
-/* FLOP/s of whole layers without communication, which efficiency refers to: the profile's figure,
- * or what the plan's own compute reaches where that is more (with long sequences attention's
- * products are larger than those that were measured for the profile).  No step is faster. */
+/* FLOP/s of whole layers without communication, to which efficiency refers: the profile's figure,
+ * or what the plan's own compute reaches if that is more (with long sequences attention's products
+ * are larger than those measured for the profile).  No step is faster. */
 double mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware *hardware);
 
 void mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
                        struct mw_closed_form *out);
-/* The terms of `plan`, transfers beside compute: the slowest of both passes and of the update.  It
- * knows of tiles and ranks plans at no cost. */
+/* The terms of `plan` with transfers beside compute: the slowest of both passes and of the update.
+ * It accounts for tiles, and ranks plans at no cost. */
 double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
 #endif

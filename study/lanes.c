@@ -36,7 +36,7 @@ in_order(const struct mw_spans *spans)
     return true;
 }
 
-/* Rows by lane, each lane's in the order of its ops; first[lane] is where it begins. */
+/* Sorts rows by lane, each lane's in the order of its ops; first[lane] is where the lane begins. */
 static size_t *
 find_places(const struct mw_plan *plan, const struct mw_timeline *timeline)
 {

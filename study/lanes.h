@@ -1,5 +1,5 @@
 /*
- * lanes.h - a timeline seen lane by lane: shared by the summary, the trace and the plot.
+ * lanes.h - a timeline lane by lane: shared by the summary, the trace and the plot.
  */
 #ifndef MW_STUDY_LANES_H
 #define MW_STUDY_LANES_H
@@ -15,9 +15,9 @@
 struct mw_span { /* one op's time in its lane; times count from the first op's start */
     uint32_t lane, op;
     int64_t start_ns, end_ns;
-    uint32_t round[MW_SECTION_LEVELS]; /* of the sections that the op is in */
-    int64_t times;      /* that it stands for, with rounds of a section that were skipped */
-    int64_t skipped_ns; /* that were skipped before it ended */
+    uint32_t round[MW_SECTION_LEVELS]; /* in each section that contains the op */
+    int64_t times;      /* how many ops it stands for, with skipped rounds of a section */
+    int64_t skipped_ns; /* time of the rounds that were skipped before it ended */
 };
 
 struct mw_spans { /* sorted by lane, then start, then op */
@@ -42,8 +42,8 @@ char *mw_op_title(const struct mw_plan *plan, const struct mw_op *op);
 /* False with MW_ERROR_INVALID naming `path` if the result has no timeline to write there. */
 bool mw_lane_has_timeline(const struct mw_result *result, const char *path, GError **error);
 
-/* Lane use from a timeline (one step): fills lanes, phases, bottleneck-free facts of `result`.
- * Works for predicted and measured timelines alike. */
+/* Lane use from a timeline (one step): sets the lanes and phases of `result`.  Works for predicted
+ * and measured timelines alike. */
 void mw_summary_lanes(const struct mw_plan *plan, const struct mw_timeline *timeline,
                       struct mw_result *result);
 

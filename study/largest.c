@@ -26,7 +26,7 @@ find_row(const struct mw_question *question, enum mw_strategy strategy, struct m
     return model.layers >= 0;
 }
 
-/* Of "auto", a strategy that refuses the other settings has no row, unless all refuse them. */
+/* For "auto", a strategy that refuses the other settings has no row, unless all refuse them. */
 static bool
 append_rows(const struct mw_question *question, enum mw_strategy strategy, GArray *rows,
             GError **error)

@@ -3,7 +3,7 @@
 #include "base/spell.h"
 #include "study/set_result.h"
 
-/* A strategy that was named goes before the file's; placements of the file stay. */
+/* A strategy that was named overrides the file's; placements of the file stay. */
 static void
 note_strategy(const struct mw_question *question, enum mw_strategy asked, GPtrArray *notes)
 {
@@ -94,7 +94,7 @@ halved_text(const struct mw_sizing *sizing, int stage, const char *planned, cons
 }
 
 /* DeepSpeed's sums have `theirs` bytes per element (engine.py, get_data_types).  At stage 2 its
- * sums in fp32 are on the GPU, wherever the optimizer is (stage_1_and_2.py,
+ * fp32 sums are on the GPU, wherever the optimizer is (stage_1_and_2.py,
  * _build_compact_grad_partition_buffer).  NULL: DeepSpeed does as planned. */
 static char *
 sums_text(const struct mw_sizing *sizing, int stage, int64_t theirs)
@@ -131,7 +131,8 @@ note_sums(const char *source, const struct mw_sizing *sizing, int stage, int64_t
         g_ptr_array_add(notes, g_strdup_printf("%s: %s", source, text));
 }
 
-/* Buffers that the plan cuts finer than DeepSpeed can; says so if the model does not fit there. */
+/* Says how large DeepSpeed's buffers are where the plan cuts finer; and if the model does not fit
+ * with them. */
 static void
 note_buffers(const struct mw_sizing *sizing, GPtrArray *notes)
 {

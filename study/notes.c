@@ -1,11 +1,11 @@
-/* Notes that stand beside the figures of an answer. */
+/* Notes beside the figures of an answer. */
 #include "base/format.h"
 #include "base/spell.h"
 #include "planner/batches.h"
 #include "study/choose.h"
 #include "study/set_result.h"
 
-/* A setting that was asked for and has no effect on this plan. */
+/* Notes a requested setting that has no effect on this plan. */
 static void
 note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -70,7 +70,7 @@ why_less(const struct mw_question *question, enum mw_strategy strategy,
                                   : NULL;
 }
 
-/* The batch that was chosen, and the default that it was chosen by. */
+/* The batch that was chosen, and the default by which it was chosen. */
 static void
 note_batch(const struct mw_question *question, enum mw_strategy strategy,
            const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray *notes)
@@ -102,7 +102,7 @@ note_batch(const struct mw_question *question, enum mw_strategy strategy,
     g_ptr_array_add(notes, g_string_free(note, FALSE));
 }
 
-/* Rotary positions beyond those that the model was trained with can be computed, and mean
+/* Rotary positions beyond those that the model was trained with can be computed, but mean
  * little. */
 static void
 note_length(const struct mw_sizing *sizing, GPtrArray *notes)
@@ -155,7 +155,7 @@ note_attention(const struct mw_answer *answer, GPtrArray *notes)
                                         100 * share));
 }
 
-/* A training is of whole steps. */
+/* A training has whole steps. */
 static void
 note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
 {

@@ -90,7 +90,8 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->activation_device = device_of(plan, MW_PURPOSE_ACTIVATION_CHECKPOINTS);
 }
 
-/* Compares the plan's peaks with this machine, which may not be the one it was made for. */
+/* Compares the plan's peaks with this machine, which may not be the one that the plan was made
+ * for. */
 static void
 fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_result *r)
 {
@@ -180,7 +181,7 @@ mw_answer_of_plan(const struct mw_question *question, const char *name, struct m
     return NULL;
 }
 
-/* --- the machine that it was made for --------------------------------------------------------- */
+/* --- the machine that the plan was made for --------------------------------------------------- */
 
 /* Capacities of one machine agree to rounding, unless a key was set. */
 #define SAME_MEMORY 0.01

@@ -7,7 +7,7 @@
 #include "base/input.h"
 #include "hardware/hwprofile.h"
 
-/* No file can have a longer name. */
+/* Limit of a line: no file has a longer name. */
 #define MACHINE_LINE_BYTES 4096
 
 struct mw_plan *
@@ -49,7 +49,7 @@ mw_plan_file_read_unfolded(const char *path, GError **error)
     return NULL;
 }
 
-/* Reads the head alone: a plan may be large. */
+/* Reads only the head: a plan may be large. */
 static char *
 read_machine(FILE *in)
 {

@@ -1,9 +1,9 @@
 /*
  * result.h - an answer, as plain data: what study/ fills in and every report prints.
  *
- * Numbers are SI (seconds, bytes, FLOP/s); a value that cannot be said is NAN, or 0 for counts.
- * Strings are owned by the result unless said otherwise; mw_result_free takes NULL.
- * Outlooks: [0] low (the slower end of every range), [1] typical, [2] high.
+ * Numbers are SI (seconds, bytes, FLOP/s); an unknown value is NAN, or 0 for counts.  Strings are
+ * owned by the result unless said otherwise; mw_result_free takes NULL.  Outlooks: [0] low (the
+ * slower end of every range), [1] typical, [2] high.
  */
 #ifndef MW_STUDY_RESULT_H
 #define MW_STUDY_RESULT_H
@@ -18,9 +18,9 @@ struct mw_result_stage { /* of a pipeline */
     int64_t gpus;
     int64_t first_layer, layers;
     int64_t params;        /* of all its tensors, before they are partitioned over its GPUs */
-    int64_t micro_batches; /* whose activations it keeps at most */
-    int64_t bytes[MW_TIER_COUNT]; /* at one time, per GPU */
-    double compute_s;             /* in which one of its GPUs computes */
+    int64_t micro_batches; /* most micro-batches whose activations it keeps */
+    int64_t bytes[MW_TIER_COUNT]; /* peak per GPU */
+    double compute_s;             /* time in which one of its GPUs computes */
 };
 
 struct mw_result_ledger_row { /* bytes of one purpose in one tier, per rank */
@@ -58,21 +58,21 @@ struct mw_result_what_if { /* step time if one bandwidth or latency were scaled 
 struct mw_result_need { /* the bandwidth that an efficiency needs */
     char *what;
     double efficiency;       /* 0.5, 0.7, 0.9 */
-    double bytes_per_s;      /* needed; NAN: this bandwidth alone cannot do it */
+    double bytes_per_s;      /* needed; NAN: this bandwidth alone is not enough */
     double present_bytes_per_s;
 };
 
-struct mw_result_change { /* one thing that is changed alone */
+struct mw_result_change { /* a change of one thing alone */
     char *what;         /* NULL: none */
     char *flags;        /* the options that make it, to be added to the request's */
     bool priced;        /* whether its price is known */
-    double times_tokens_per_usd; /* factor on tokens per dollar; NAN: its price is not known */
+    double times_tokens_per_usd; /* factor on tokens per dollar; NAN: its price is unknown */
     double step_time_s; /* of the changed plan and its batch */
     double tokens_per_s;
     double micro_batch, global_batch;
 };
 
-struct mw_result_owned { /* cost of a machine that is bought; price 0: not known */
+struct mw_result_owned {          /* cost of a machine that is bought; price 0: unknown */
     double node_price_usd, years; /* years in which it is written off */
     const char *years_from;       /* the provenance of years, or "default"; borrowed */
     double machine_usd;           /* the run's share of the price, all nodes; NAN: not known */
@@ -103,7 +103,7 @@ struct mw_result {
     double micro_batch;     /* sequences per GPU; fractional with tp */
     double global_batch;    /* sequences per step */
     double tokens_per_step;
-    double default_step_tokens; /* what an open batch aims at; NAN: the batch was asked for */
+    double default_step_tokens; /* the default, if the batch was open; else NAN */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *prefetch_stages;  /* "nc:cg:gg"; NULL: one depth for all */
     char *param_device, *optimizer_device, *gradient_device, *activation_device;
@@ -127,12 +127,12 @@ struct mw_result {
     bool simulated;         /* whether the following are set */
     double step_time_s[3];
     double first_step_time_s;
-    int64_t rounds_by_mean; /* of the step's sections: by the mean of the rounds before them */
-    double undelayed_step_time_s; /* of the steps before --dpu-start; NAN without any */
+    int64_t rounds_by_mean;       /* of sections: their time is the mean of earlier rounds */
+    double undelayed_step_time_s; /* of the steps before --dpu-start; NAN: there are none */
     double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
-    double efficiency[3];     /* of what whole layers reach without communication */
+    double efficiency[3];     /* share of what whole layers reach without communication */
     double mfu;               /* model FLOPs (recompute not counted) over the datasheet's peak */
-    double mfu_published;     /* the highest of a published run; NAN: not known */
+    double mfu_published;     /* the highest of published runs; NAN: unknown */
     const char *mfu_published_from; /* its source; borrowed */
     double tokens_per_s;
     char *bottleneck;         /* lane or channel, or "collective latency" */
@@ -161,8 +161,7 @@ struct mw_result {
     int64_t nvme_written_bytes; /* per step and node */
     int64_t nvme_read_bytes;
     double drive_life_steps;   /* NAN: nothing is written, or the rating is not known */
-    double drive_sets;         /* of a node's drives that the training wears out or begins; NAN:
-                                * life or tokens are not known */
+    double drive_sets;         /* of a node, that the training uses; NAN: unknown */
     double tokens;             /* of --tokens; NAN: not given */
     double days, energy_kwh;
     double cost_usd;           /* of renting if the rent is known, else of owning */
@@ -177,14 +176,14 @@ struct mw_result {
     const struct mw_timeline *timeline;
 };
 
-/* The ends of a figure over the outlooks.  The typical value always lies between them, also for a
+/* The ends of a figure over the outlooks.  The typical value always lies between them, even for a
  * ratio whose values at both ends of the profile lie on the same side of it. */
 struct mw_result_ends {
     double low, high;
 };
 struct mw_result_ends mw_result_ends(const double of_outlook[3]);
 
-/* The machine's price and, where they are known, those of energy and drives; NAN without it. */
+/* The machine's price and, if they are known, those of energy and drives; NAN without it. */
 double mw_result_owned_usd(const struct mw_result_owned *owned);
 
 /* An empty result: numbers are NAN, counts 0. */

@@ -201,7 +201,7 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
     r->terms = (struct mw_result_term *)g_array_free(terms, FALSE);
 }
 
-/* The first step writes at burst rate until the drives' cache, which is empty, is full. */
+/* The first step writes at burst rate until the drives' cache, which is empty at first, is full. */
 void
 mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
                          struct mw_result *r)
@@ -217,7 +217,7 @@ mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *h
     r->first_step_time_s = mw_step_s(plan, &hw, false);
 }
 
-/* The steps before --dpu-start update as zero-offload does.  NULL: there is none, or such a step
+/* The steps before --dpu-start update as zero-offload does.  NULL: there are none, or such a step
  * does not fit. */
 static struct mw_plan *
 plan_undelayed(const struct mw_question *question, const struct mw_answer *answer)
@@ -261,7 +261,7 @@ take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
     answer->result->timeline = &answer->timeline;
 }
 
-/* Memory over the step needs a timeline, though no speed was asked for. */
+/* Memory over the step needs a timeline, even if no speed was requested. */
 void
 mw_result_set_layout(struct mw_answer *answer, struct mw_engine_result *engine)
 {

@@ -5,16 +5,18 @@
 #include "sim/engine.h"
 #include "study/study.h"
 
-/* Identity, settings, ledger, notes, verdict; `strategy` is the one that was asked for. */
+/* Sets identity, settings, ledger, notes and verdict; `strategy` is the requested one. */
 void mw_result_set_sizing(const struct mw_question *question, enum mw_strategy strategy,
                           const struct mw_answer *answer);
-/* Memory over the step, where no speed was asked for.  Takes the engine's timeline. */
+/* Sets memory over the step, for an answer without speed.  Takes ownership of the engine's
+ * timeline. */
 void mw_result_set_layout(struct mw_answer *answer, struct mw_engine_result *engine);
-/* Step time and all that follows from it, as deep as asked.  Takes the engine's timeline. */
+/* Sets step time and all that follows from it, to the requested depth.  Takes ownership of the
+ * engine's timeline. */
 void mw_result_set_simulation(const struct mw_question *question, struct mw_answer *answer,
                               enum mw_depth depth, struct mw_engine_result *engine);
 
-/* All notes, with those of the two functions below. */
+/* Sets all notes, including those of the two functions below. */
 void mw_result_set_notes(const struct mw_question *question, enum mw_strategy strategy,
                          const struct mw_answer *answer);
 
@@ -22,7 +24,7 @@ void mw_result_set_notes(const struct mw_question *question, enum mw_strategy st
 void mw_note_keys(const struct mw_question *question, const struct mw_sizing *sizing,
                   GPtrArray *notes);
 
-/* Notes on what a DeepSpeed file, read or written, asks and the plan does otherwise. */
+/* Notes on what a DeepSpeed file, read or written, asks for and the plan does differently. */
 void mw_note_deepspeed(const struct mw_question *question, enum mw_strategy asked,
                        const struct mw_sizing *sizing, GPtrArray *notes);
 
@@ -31,18 +33,19 @@ double mw_save_s(const struct mw_sizing *sizing);
 
 /* --- from a plan alone ------------------------------------------------------------------------ */
 
-/* The bottleneck, and the latency of collectives. */
+/* Sets the bottleneck, and the latency of collectives. */
 void mw_result_set_bottleneck(const struct mw_plan *plan, const struct mw_hardware *hw,
                               const struct mw_engine_result *engine, struct mw_result *r);
-/* The same and channels; also lanes and phases, where the engine kept its timeline. */
+/* Sets these and the channels; also lanes and phases, if the engine kept its timeline. */
 void mw_result_set_use(const struct mw_plan *plan, const struct mw_hardware *hw,
                        const struct mw_engine_result *engine, struct mw_result *r);
-/* Drive traffic and life; saves write `saved_bytes` per step and rank.  Reads r->nodes. */
+/* Sets drive traffic and life; saves write `saved_bytes` per step and rank.  Reads r->nodes. */
 void mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *hw,
                           int64_t saved_bytes, struct mw_result *r);
-/* The same for an answer, and days, cost and energy of a training (--tokens). */
+/* Sets the same for an answer, and days, cost and energy of a training (--tokens). */
 void mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer);
-/* The first step, where the drives' cache makes it faster.  Call it after mw_result_set_drives. */
+/* Sets the first step's time, where the drives' cache makes it faster.  Call it after
+ * mw_result_set_drives. */
 void mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
                               struct mw_result *r);
 

@@ -5,9 +5,9 @@
 #include "plan/plan.h"
 #include "study/result.h"
 
-/* Of a checked plan; one that is no pipeline has no stages in its answer. */
+/* Sets the stages of a checked plan; a plan that is no pipeline has none. */
 void mw_result_set_stages(const struct mw_plan *plan, struct mw_result *result);
-/* Once it is simulated. */
+/* Sets their times, once the plan is simulated. */
 void mw_result_set_stage_times(const struct mw_plan *plan, const struct mw_timeline *timeline,
                                struct mw_result *result);
 

@@ -1,9 +1,9 @@
 /*
  * study.h - a question and its answer.
  *
- * The question: a model, a machine, what is asked of the plan.  The answer: of one strategy, or of
- * all with MW_STRATEGY_AUTO, the best plan that the planner can build, how fast the simulator says
- * it is, what limits it and what would lift that.
+ * The question: a model, a machine, and what is requested of the plan.  The answer, for one
+ * strategy or for all with MW_STRATEGY_AUTO: the best plan that the planner can build, its
+ * simulated speed, what limits it, and what would lift that limit.
  */
 #ifndef MW_STUDY_STUDY_H
 #define MW_STUDY_STUDY_H
@@ -24,12 +24,12 @@ struct mw_question {
     struct mw_model model;
     struct mw_hwprofile *profile;                  /* borrowed */
     struct mw_hardware hardware[MW_OUTLOOK_COUNT]; /* the profile, read at each outlook */
-    enum mw_outlook outlook; /* at which hardware[MW_OUTLOOK_TYPICAL] was read */
+    enum mw_outlook outlook; /* the one at which hardware[MW_OUTLOOK_TYPICAL] was read */
     bool modified; /* keys were set: no other machine can be advised in its place */
     struct mw_settings settings;
     enum mw_strategy strategies[MW_STRATEGY_COUNT]; /* to compare; at least one */
     int strategy_count;
-    struct mw_deepspeed_said deepspeed; /* of the file with settings; empty: there is none */
+    struct mw_deepspeed_said deepspeed; /* from the file with settings; empty: there is none */
     bool writes_deepspeed; /* notes say what a DeepSpeed file for the plan cannot express */
     bool ends; /* a comparison has the ends of every range too */
 };
@@ -49,14 +49,14 @@ enum mw_depth {
     MW_DEPTH_FULL     /* and the what-if tables */
 };
 
-/* With MW_STRATEGY_AUTO the fastest strategy; if none fits, the one that lacks least.  May take
- * seconds, and reports its progress (base/progress.h). */
+/* With MW_STRATEGY_AUTO the fastest strategy; if none fits, the one that lacks least memory.  May
+ * take seconds, and reports its progress (base/progress.h). */
 struct mw_answer *mw_answer_new(const struct mw_question *question, enum mw_strategy strategy,
                                 enum mw_depth depth, bool keep_timeline, GError **error);
 
-/* Simulates a checked plan, which it takes, on the question's machine; messages call the plan
- * `name`.  Without the plan's model it says nothing of tokens, FLOP/s or closed forms.  A plan that
- * does not fit on the machine is not simulated. */
+/* Simulates a checked plan, which it takes ownership of, on the question's machine; messages call
+ * the plan `name`.  Without the plan's model the answer has no tokens, FLOP/s or closed forms.  A
+ * plan that does not fit on the machine is not simulated. */
 struct mw_answer *mw_answer_of_plan(const struct mw_question *question, const char *name,
                                     struct mw_plan *plan, GError **error);
 /* A warning that such a plan was made for another machine than the question's; NULL: it was made

@@ -89,7 +89,7 @@ common_ns(const GArray *a, const GArray *b)
     return common;
 }
 
-/* When the compute lanes of the first program have an op. */
+/* The times at which the compute lanes of the first program have an op. */
 static GArray *
 compute_time(const struct mw_plan *plan, const struct mw_spans *spans)
 {
@@ -102,9 +102,10 @@ compute_time(const struct mw_plan *plan, const struct mw_spans *spans)
     return intervals;
 }
 
-/* Where rounds were skipped, each op counts as often as it came; a lane has one at a time. */
+/* Time of skipped rounds: each op counts as often as it ran; a lane runs one at a time. */
 static int64_t
-more_ns(const struct mw_spans *spans, uint32_t lane, const GArray *compute, int64_t *exposed_ns)
+skipped_ns_of(const struct mw_spans *spans, uint32_t lane, const GArray *compute,
+              int64_t *exposed_ns)
 {
     size_t count, first = 0;
     const struct mw_span *span = mw_lane_spans_of(spans, lane, &count);
@@ -142,7 +143,7 @@ summarize_lane(const struct mw_plan *plan, const struct mw_spans *spans, uint32_
     merge_intervals(busy);
     busy_ns = total_ns(busy);
     int64_t exposed_ns = busy_ns - common_ns(busy, compute);
-    busy_ns += more_ns(spans, lane, compute, &exposed_ns);
+    busy_ns += skipped_ns_of(spans, lane, compute, &exposed_ns);
     summary.busy_s = busy_ns * 1e-9;
     summary.exposed_s = exposed_ns * 1e-9;
     g_array_free(busy, TRUE);
@@ -199,7 +200,7 @@ fill_phases(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_
         ends[1] = MAX(ends[1], phase_end(plan, &spans->span[i], false));
         ends[2] = MAX(ends[2], spans->span[i].end_ns + spans->span[i].skipped_ns);
     }
-    if (several) { /* they take turns */
+    if (several) { /* forward and backward take turns */
         ends[0] = 0;
         names[1] = "passes";
     }

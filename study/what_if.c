@@ -12,7 +12,7 @@
 #define AT(field) offsetof(struct mw_hardware, field)
 #define NO_FIGURE SIZE_MAX
 
-/* `figure`: the one of the figures that vary together whose bytes/s are shown. */
+/* `figure`: of the figures that are scaled together, the one whose bytes/s are shown. */
 static const struct {
     const char *name;
     enum mw_hw_rate rate;
@@ -28,7 +28,7 @@ static const struct {
 };
 #define RATES ((int)G_N_ELEMENTS(rates))
 
-/* Of a rate that has a figure. */
+/* The figure of a rate that has one. */
 static double
 figure_of(const struct mw_hardware *hardware, int rate)
 {
@@ -90,7 +90,7 @@ add_needs(const struct mw_question *question, const struct mw_answer *answer, GA
     }
 }
 
-/* Drives can be bought: the row for one more of the same. */
+/* Drives can be bought: adds a row for one more of the same kind. */
 static void
 add_drive_row(const struct mw_question *question, const struct mw_answer *answer, GArray *rows)
 {

@@ -1,14 +1,13 @@
 /*
  * bench_checks [--smoke] [--model NAME] [--seq N] [--pairs N] [--steady GB/s] DIRECTORY...: what it
  * costs to check all that drives read and write.  Steps of a model whose whole state is on drives,
- * by two trainers in turn, one of which takes what it reads as it comes; first one, then the other
- * begins a pair.
+ * by two trainers in turn, one of which does not check what it reads; they take turns to begin a
+ * pair.
  *
  * Prints the median step of each, and of the pairs' ratios the median with its 95% interval.  The
- * model is small beside its tokens' state, so that drives set the pace: the share of the step in
- * which one was busy says whether they did.  --steady has a drive made of memory instead, of one
- * rate each way: drives of a host that others share may differ by more from step to step than
- * checks cost.
+ * model is small, so that drives set the pace: the share of the step in which a drive was busy
+ * shows whether they did.  --steady uses a drive made of memory instead, with one rate each way:
+ * drives of a host that others share may differ by more from step to step than checks cost.
  */
 #include <math.h>
 #include <stdio.h>

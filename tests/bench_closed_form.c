@@ -1,4 +1,4 @@
-/* How many configurations the closed form answers a second, from a model's dimensions on:
+/* How many configurations the closed form answers per second, starting from a model's dimensions:
  * bench_closed_form [--smoke]. */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /*
- * Ops a second of the event engine, setting up included.  "planner": the plans of planned.h, of
+ * Ops per second of the event engine, including its setup.  "planner": the plans of planned.h, with
  * more and more layers; "deep": the made-up plans of nvme_plan.h, whose drives have eight ops in
- * flight.
- * --smoke: the smallest of each alone.
+ * flight. --smoke: only the smallest of each.
  */
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * another model, by a plan with all state in the device's memory (or where the strategy has it, but
  * on no drives), on all cores.
  *
- * Without a mode: the median step, and what each operator has of it.  --serve: a step for each line
- * of the input, told as a line "SECONDS name=MILLISECONDS ...": a peer can be timed in turn.
+ * Without a mode: the median step, and each operator's share of it.  --serve: a step for each line
+ * of the input, reported as a line "SECONDS name=MILLISECONDS ...": a peer can be timed in turn.
  * --products: the matrix products inside steps beside bare calls of the library.
  */
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * calibrator_fixture.h - a calibrator by a clock that goes on only as works say, and whole
+ * calibrator_fixture.h - a calibrator whose clock advances only as works say, and whole
  * calibrations of cores.
  */
 #ifndef MW_TESTS_CALIBRATOR_FIXTURE_H

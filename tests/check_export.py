@@ -198,7 +198,7 @@ def check_previous(box):
 
 
 def check_moved(box):
-    """A directory that was carried to another place is exported, gone on with and deleted there."""
+    """A directory that was moved to another place is exported, resumed and deleted there."""
     start_anew(box)
     yield from good(train(box, *STEP, "--save", "saved", steps=2))
     (box.folder / "drive").rename(box.folder / "moved")

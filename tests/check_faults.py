@@ -26,7 +26,7 @@ from check_run import GPT2, MEMWALL, good, losses
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 DURABLE = [*DRIVES, "--commit", "step"]
-SECONDS = 300  # in which a run ends that cannot go on; most of it is for a busy machine
+SECONDS = 300  # in which a run that cannot continue ends; most of it is for a busy machine
 PIPE_BYTES = 4096
 FIRST = 3  # steps before the disturbance
 DATA, RECORD = "drive/memwall-1of1.data", "drive/memwall.record"
@@ -88,7 +88,7 @@ def check_goes_on(box, done, *words, batch=2, ranks=1):
 
 
 def check_disturbed(box, disturb, repair, *words):
-    """`disturb` of a run; what it has to say; `repair` before it goes on."""
+    """`disturb` of a run; what it has to say; `repair` before it continues."""
     box.empty_drives()
     run = Disturbed(box, *DURABLE, "--batch", "2", "--steps", str(ENOUGH))
     parts = disturb(run)
@@ -189,7 +189,7 @@ def rank_pid(launcher, rank):
 
 
 def check_lost_rank(box):
-    """The others end within seconds; a later run goes on."""
+    """The others end within seconds; a later run continues."""
     words = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
              "--commit", "step"]
     box.empty_drives()
@@ -252,7 +252,7 @@ def check_damage(box):
 
 
 def check_torn_record(box):
-    """The newest record is no longer whole: the run goes on from the one before."""
+    """The newest record is no longer whole: the run continues from the previous one."""
     yield from begin(box, 4, *DURABLE)
     expected = losses(box)
     half = (box.folder / RECORD).stat().st_size // 2
@@ -447,7 +447,7 @@ def check_full_config(box, small):
 
 
 def check_full_log(box, small):
-    """The log's file cannot grow: the run goes on, is committed and saved, and its status tells."""
+    """The log's file cannot grow: the run continues, commits and saves, and its status tells."""
     log, words = small.path / "log.jsonl", on_small(small)
     yield from good(train(box, *words, "--overwrite", steps=1))
     small.fill(4096)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Files at names that an attacker can foretell, in folders that others may write to; prints TAP.
+"""Files with names that an attacker can predict, in folders that others may write to; prints TAP.
 
 Symbolic links, hard links, pipes, folders and files of another user that stand where a run, a
-checkpoint, a description or a removal has its own: they are told in one line, and neither followed,
-waited for, written to nor deleted.  What the user names (-o, --log, --trace) is followed as a shell
-follows it.
+checkpoint, a description or a removal has its own: they are reported in one line, and neither
+followed, waited for, written to nor deleted.  What the user names (-o, --log, --trace) is followed
+as a shell follows it.
 """
 import os
 import shutil

@@ -2,11 +2,11 @@
 """Files that a command writes: none of them is what it reads, keeps or writes as well; prints TAP.
 
 By whatever name: a link, a second name, another way to it, a link to what is not there yet.  Nor
-is it part of another run or a checkpoint, or the log of a run that can be gone on with.  What is
+is it part of another run or a checkpoint, or the log of a run that can be resumed.  What is
 refused has changed nothing.
 And checkpoints: --save replaces its run's, not a longer one, another model's or one that it cannot
-read, also where the run is stopped before its end; --from goes on as the checkpoint was trained,
-and says what is otherwise.
+read, also where the run is stopped before its end; --from continues as the checkpoint was trained,
+and says what differs.
 """
 import fcntl
 import json
@@ -134,7 +134,7 @@ def check_unchanged(box, before):
 
 
 def check_links(box):
-    """Links to what a run is yet to write, one behind another; and to what it goes on from."""
+    """Links to what a run is yet to write, one after another; and to what it continues from."""
     box.empty_drives()
     link(box, "chain", "here/ghost")
     for name in OF_RUN[:3]:
@@ -200,7 +200,7 @@ def check_others(box):
 
 
 def check_logs(box):
-    """The log of a run that can be gone on with is no other's, new or resumed."""
+    """The log of a run that can be resumed is no other's, new or resumed."""
     box.empty_drives()
     shutil.rmtree(box.folder / "state")
     log = box.folder / "own.jsonl"
@@ -416,7 +416,7 @@ COURSE = ["--lr", "1e-3", "--clip", "0.5", "--warmup", "3", "--seed", "7", "--sh
 
 
 def check_from(box):
-    """As the undisturbed run goes on; what is given is otherwise, and said."""
+    """As the undisturbed run continues; given options differ, and that is said."""
     small = [word for word in SMALL if word not in ("--lr", "2e-3")]
     words = ["-m", str(GPT2 / "config.json"), *small, *ZERO3]
     shutil.rmtree(box.folder / "saved")
@@ -506,7 +506,7 @@ def tests(box):
         yield "checkpoints: two ranks that are stopped early", check_stopped(box, 2, False)
     yield "checkpoints: what came there meanwhile", check_meanwhile(box)
     yield "checkpoints: what came there and is none", check_stranger(box)
-    yield "checkpoints: --from goes on as it was trained", check_from(box)
+    yield "checkpoints: --from continues as it was trained", check_from(box)
     yield "a resume that cannot write", check_write_limit(box)
     yield "odd numbers, odd zones", check_words(box)
 

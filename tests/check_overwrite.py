@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """`run --overwrite` from outside: what is there goes when the new run has begun; prints TAP.
 
-What keeps the new run from its first step leaves the old one whole, and what it was in the list.
-So does a SIGKILL in front of any call that changes a folder, a file's length or what is durable
-(kill_at.c, which $KILL_AT_LIBRARY names), be it in the new run or in whoever puts the old one
-back: or else the new one has begun.
+What keeps the new run from its first step leaves the old one whole, and what it was in the list. So
+does a SIGKILL before any call that changes a folder, a file's length or what is durable (kill_at.c,
+which $KILL_AT_LIBRARY names), be it in the new run or in the command that puts the old one back: or
+else the new one has begun.
 """
 import itertools
 import json
@@ -40,7 +40,7 @@ def drives_content(box):
 # --- a start that fails --------------------------------------------------------------------------
 
 def check_spared(box, what, status, *words, limits=None):
-    """Files, list and log are as they were, and the run goes on."""
+    """Files, list and log are as they were, and the run continues."""
     before, runs = drives_content(box), listed(box)
     done = box.run("-m", "model/config.json", "-H", "rtx4090", "--set", "gpu.memory_gib=2",
                    "--data", "text.txt", "--batch", "2", *STEP, *BOTH, "--steps", str(NEW),

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """`memwall run --plan FILE`: a plan that one call wrote is trained by another; prints TAP.
 
-The weights have the bits of the run that planned itself, alone and of two ranks; a run goes on from
-its durable steps; a plan that is not of this version, of this model or of this kind of run is
+The weights have the bits of the run that planned itself, alone and of two ranks; a run continues
+from its durable steps; a plan that is not of this version, of this model or of this kind of run is
 refused in one line; and no number in a plan's text makes a run read or write what is not its own.
 """
 import os

@@ -66,7 +66,7 @@ def check_near(got, expected):
 
 
 def check_resume(box, first):
-    """A run of `first` steps, gone on with, is the run that was not interrupted."""
+    """A run of `first` steps, resumed, is the run that was not interrupted."""
     box.empty_drives()
     wrong, expected = undisturbed(box, *DRIVES, "--commit", "step")
     yield from wrong
@@ -78,7 +78,7 @@ def check_resume(box, first):
 
 
 def check_instructions(box):
-    """Other ones than the run was computed with so far: a line says so, and it goes on."""
+    """Other ones than the run was computed with so far: a line says so, and it continues."""
     words = [*DRIVES, "--commit", "step"]
     devices = json.loads(box.run("devices", "--json", verb="list").text)["devices"]
     first, *_, second = 2 * next(device["instruction_sets"] for device in devices
@@ -116,8 +116,8 @@ def check_digits(box):
     yield from good(train(box, "-s", "zero3", "--tiles", "2", "--save", "digits", steps=2))
     done = train(box, "-s", "zero3", "--from", "digits", "--logits-chunks", "2", steps=3)
     yield from good(done)
-    if "memwall: this run was computed with --logits-chunks 1 --tiles 2 until step 2; it goes on " \
-            "with --logits-chunks 2 --tiles 1: its losses will differ" not in done.said:
+    if "memwall: this run was computed with --logits-chunks 1 --tiles 2 until step 2; it " \
+            "continues with --logits-chunks 2 --tiles 1: its losses will differ" not in done.said:
         yield f"from a checkpoint: {done.said!r}"
 
 
@@ -216,7 +216,7 @@ def check_refused_whole(box):
         yield "the list has changed"
     log = box.read("other.jsonl")
     yield from check_refused(train(box, *words, "--resume", "--log", "other.jsonl"), 2,
-                             "log other.jsonl: is of run ", f"and {run} goes on")
+                             "log other.jsonl: is of run ", f"and {run} continues")
     if box.read("other.jsonl") != log:
         yield "the log of another run has changed"
     yield from good(train(box, *words, "--resume"))
@@ -292,7 +292,7 @@ WILD = ["--lr", "1e3"]  # what the first update makes of the state has no finite
 
 
 def check_advice(box):
-    """A course that diverges says what mends it, and that does, followed to the letter."""
+    """A course that diverges says what helps, and that does, followed to the letter."""
     saves = ["-s", "zero-infinity-cpu", "--nvme", "drive", "--save-every", "4", "--commit", "step"]
     box.empty_drives()
     yield from good(train(box, *saves, steps=4))
@@ -326,7 +326,7 @@ def check_advice(box):
 
 
 def check_refused_last(done, status, *words):
-    """Behind a line that says what course it went on with."""
+    """After a line that says with which course it continued."""
     done.said = done.said.strip().splitlines()[-1] + "\n"
     yield from check_refused(done, status, *words)
 
@@ -721,7 +721,7 @@ def check_unlike(box):
 
 
 def check_unlike_kept(box):
-    """Nor is what is there deleted, or gone on with."""
+    """Nor is what is there deleted, or resumed."""
     words = [*RANK_WORDS, *DRIVES, "--commit", "step"]
     box.empty_drives()
     yield from good(box.launch_each(words, words))
@@ -838,7 +838,7 @@ def scales(box):
 
 
 def check_fp16(box):
-    """The loss scale that has been found goes on with the run; another type begins its own."""
+    """The loss scale that was found stays with the run; another type begins its own."""
     words = [*DRIVES, "--commit", "step", "--dtype", "fp16", "--loss-scale", "dynamic"]
     box.empty_drives()
     wrong, expected = undisturbed(box, *words)
@@ -857,7 +857,7 @@ def check_fp16(box):
 
 
 def check_other_type(box):
-    """A checkpoint holds fp32: either type goes on from the other's."""
+    """A checkpoint holds fp32: either type continues from the other's."""
     for first, second, scale in (("bf16", "fp16", 65536), ("fp16", "bf16", 1)):
         wrong, expected = undisturbed(box, "-s", "zero3", "--dtype", second)
         yield from wrong

@@ -96,7 +96,7 @@ def check_alone_refused(box):
     yield from good(box.run(*resume))
     path = box.folder / "drive/memwall-run.json"
     path.rename(box.folder / "away")
-    yield from check_refused(box.run(*resume), 2, "memwall-run.json: is not there", "-m MODEL")
+    yield from check_refused(box.run(*resume), 2, "memwall-run.json: is missing", "-m MODEL")
     (box.folder / "away").unlink()
     shutil.rmtree(box.folder / "model")
 

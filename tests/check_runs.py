@@ -2,7 +2,7 @@
 """Runs that are kept: directories, `memwall list runs`, --resume RUN, `memwall rm`; prints TAP.
 
 Each run without --nvme has a directory of its own under the XDG state home; what is durable there
-is found by name, gone on with and deleted, with nothing else; what killed runs have left goes.
+is found by name, resumed and deleted, with nothing else; what killed runs have left goes.
 """
 import fcntl
 import json
@@ -257,7 +257,7 @@ def check_carried(box):
 
 
 def check_killed_durable(box):
-    """A durable run that was killed is kept, and goes on."""
+    """A durable run that was killed is kept, and is resumed."""
     start_anew(box)
     run = Disturbed(box, *STEP, "--batch", "2", "--steps", str(ENOUGH))
     name = listed(box)[0]["run"]
@@ -350,7 +350,7 @@ def check_variable(box):
     yield from check_refused(train(box, *STEP), 2, f"MEMWALL_NVME: {box.folder / 'vast'} does not "
                              "exist: mount its drive, or make it first")
     (box.folder / "vast").write_text("a file")
-    yield from check_refused(train(box, *STEP), 2, "MEMWALL_NVME: ", "vast is no directory")
+    yield from check_refused(train(box, *STEP), 2, "MEMWALL_NVME: ", "vast is not a directory")
     (box.folder / "vast").unlink()
     if os.listdir(box.folder / "fast") or left(box):
         yield f"left {os.listdir(box.folder / 'fast')}, {left(box)}"
@@ -448,7 +448,7 @@ BOTH = ["--nvme", "drive", "--nvme", "second"]
 
 
 def check_mixed(box):
-    """A copy of one directory is not gone on with beside the run's other; what was carried is."""
+    """A copy of one directory is not resumed beside the run's other; what was moved is."""
     start_anew(box)
     drive, second, copy = (box.folder / name for name in ("drive", "second", "copy"))
     yield from good(train(box, *STEP, *BOTH, steps=2))
@@ -457,7 +457,7 @@ def check_mixed(box):
                              "2 directories: give also --nvme " + str(second))
     shutil.copytree(drive, copy)
     mixed = ["--nvme", "copy", *BOTH[2:], "--resume"]
-    said = f"copy: is a copy of {drive}, which has its state of run {run} still"
+    said = f"copy: is a copy of {drive}, which still has its state of run {run}"
     yield from check_refused(train(box, *STEP, *mixed), 2, said,
                              f"give --nvme {drive} --nvme {second}")
     (copy / "memwall-run.json").unlink()  # the other's description says enough
@@ -490,7 +490,7 @@ def check_mixed(box):
 
 
 def check_alike(box):
-    """Of two runs whose bits are the same, none is gone on with in directories of both."""
+    """Of two runs whose bits are the same, none is resumed in directories of both."""
     start_anew(box)
     others = ["--nvme", "other", "--nvme", "another"]
     for name in others[1::2]:
@@ -674,8 +674,9 @@ def check_lost(box):
     describe(drive / "memwall-run.json", last_step=0)
     for lose in (record.unlink, lambda: record.write_bytes(b"")):
         lose()
-        yield from check_refused(train(box, *words), 2, "drive/memwall.record", "is not there, and "
-                                 "state is: the run was killed as it started", "--overwrite")
+        yield from check_refused(train(box, *words), 2, "drive/memwall.record",
+                                 "is missing, but there is state: the run was killed as it started",
+                                 "--overwrite")
     (drive / "memwall-run.json").write_text("{")
     yield from check_refused(train(box, *words), 2, "whose description cannot be read",
                              "--overwrite")
@@ -750,7 +751,7 @@ def check_home(box):
 
 
 def check_unmounted(box):
-    """A run whose drive is not there: an older one goes on, with a line; it is not halved."""
+    """A run whose drive is not there: an older one is resumed, with a line; it is not halved."""
     start_anew(box)
     mounts = [box.folder / "fast", box.folder / "vast"]
     yield from good(train(box, *STEP, steps=2))
@@ -804,7 +805,7 @@ def check_unmounted(box):
 
 
 def check_gone(box):
-    """Runs whose files were deleted by hand: the one before goes on, and rm clears the list."""
+    """Runs whose files were deleted by hand: the previous is resumed, and rm clears the list."""
     start_anew(box)
     yield from good(train(box, *STEP, steps=2))
     older = listed(box)[0]["run"]
@@ -1056,7 +1057,7 @@ def delete(box, *words, at=0):
 
 
 def check_deleting(box, mounts):
-    """`rm` that is killed: the list says that the run is being deleted, and the same name ends it.
+    """`rm` that is killed: the list says that the run is being deleted, and the name finishes that.
     `mounts`: folders for $MEMWALL_NVME; none of them: directories of the user's."""
     start_anew(box)
     yield from good(train(box, *STEP, steps=1))
@@ -1083,7 +1084,7 @@ def check_deleting(box, mounts):
         if state == ["being deleted"]:
             if not mounts:
                 found.add((yield from check_start(box, f"{name}, which is being deleted: `memwall "
-                                                  f"rm {name}` ends that")))
+                                                  f"rm {name}` finishes that")))
             if at % 4 == 0:
                 yield from check_half_deleted(box, name, older)
         if state:
@@ -1115,11 +1116,11 @@ def check_half_deleted(box, name, older):
                              f"deleted: `memwall rm {name}` finishes that")
     done = train(box, *STEP, "--resume", "--log", "older.jsonl", steps=1)
     for line in (f"skipped newer runs: run {name} is being deleted (`memwall rm {name}` "
-                 "ends it)\n", f"continuing run {older}: "):
+                 "finishes that)\n", f"continuing run {older}: "):
         if line not in done.said:
             yield f"said {done.said!r}"
     done = box.run("runs", verb="list")
-    if f"deleting {name} has not come to its end: `memwall rm {name}` del" not in done.said or \
+    if f"deleting {name} has not finished: `memwall rm {name}` del" not in done.said or \
             f"{name}  being deleted " not in done.text:
         yield f"said {done.text!r} {done.said!r}"
 
@@ -1150,7 +1151,7 @@ def check_copy(box):
 
 
 def check_files_gone(box, ranks):
-    """A run without a file that --resume needs is damaged, and says which goes on instead."""
+    """A run without a file that --resume needs is damaged, and says which is resumed instead."""
     start_anew(box)
     words = [*STEP, "--batch", "1"]
     yield from good(train(box, *words, steps=1, batch=1))

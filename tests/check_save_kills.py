@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """A save that replaces a checkpoint where a file system exchanges no two folders; prints TAP.
 
-A SIGKILL in front of any call that changes a folder, a file's length or what is durable
+A SIGKILL before any call that changes a folder, a file's length or what is durable
 (kill_at.c, which $KILL_AT_LIBRARY names) leaves the old checkpoint or the new one at its name, or
-both beside it: whoever comes next puts the new one there, and nothing is left when a save is done.
+both beside it: the next command puts the new one there, and nothing is left when a save is done.
 """
 import fcntl
 import os

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""`memwall run` that is told to end, by Ctrl-C or a batch scheduler; prints TAP.
+"""`memwall run` that gets a signal to end, by Ctrl-C or a batch scheduler; prints TAP.
 
-The step that it is in is the last: committed, saved and logged as the last one is, and a line says
-what goes on from it, with the bits of the run that was not disturbed.  A second signal ends it at
-once, and so do signals to a rank end all ranks, behind the same step.
+Its current step is the last: committed, saved and logged as the last one is, and a line says
+what continues from it, with the bits of the run that was not disturbed.  A second signal ends it at
+once, and signals to one rank end all ranks, after the same step.
 """
 import contextlib
 import fcntl
@@ -58,7 +58,7 @@ def check_said(run, done, number, *words):
 
 
 def check_stops(box, number):
-    """Committed, and gone on with to the bits of the undisturbed run."""
+    """Committed, and resumed to the bits of the undisturbed run."""
     box.empty_drives()
     run = start(box, *DURABLE)
     run.process.send_signal(number)
@@ -340,7 +340,7 @@ def check_cut(box, *words, ranks=1):
 
 
 def check_cut_durable(box):
-    """What is committed goes on, though it was not a step to commit."""
+    """What is committed is resumed, though it was not a step to commit."""
     words = ["-s", "zero-infinity-cpu", "--nvme", "drive", "--save-every", "100", "--commit",
              "step"]
     box.write("cut.txt", (box.folder / "text.txt").read_bytes())

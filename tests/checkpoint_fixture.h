@@ -1,4 +1,4 @@
-/* checkpoint_fixture.h - checkpoints of short runs, taken and gone on from. */
+/* checkpoint_fixture.h - checkpoints of short runs, and runs that continue from them. */
 #ifndef MW_TESTS_CHECKPOINT_FIXTURE_H
 #define MW_TESTS_CHECKPOINT_FIXTURE_H
 

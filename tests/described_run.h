@@ -1,6 +1,6 @@
 /*
- * described_run.h - what those who read a run's state are given of it: its plan, as text has it,
- * and its model's decoder.
+ * described_run.h - what a reader of a run's state needs: its plan, read back from text, and its
+ * model's decoder.
  */
 #ifndef MW_TESTS_DESCRIBED_RUN_H
 #define MW_TESTS_DESCRIBED_RUN_H

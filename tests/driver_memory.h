@@ -1,6 +1,6 @@
 /*
  * driver_memory.h - the operands of compute_driver.c in memory of its device: one range, in which
- * every buffer is exactly as large as asked for, with a guard behind it that nobody may use.
+ * every buffer is exactly as large as asked for, with a guard after it that nobody may use.
  *
  * Buffers are taken twice, in the same order: first to be counted, then, at the same distances, in
  * memory, which is full of NaN.

@@ -1,12 +1,12 @@
 /*
- * To be loaded before all else (LD_PRELOAD): kills its process in front of the Nth call that
+ * To be loaded before all else (LD_PRELOAD): kills its process before the Nth call that
  * changes a folder, gives a file its length or makes it durable ($KILL_AT=N); or counts such calls
  * into the file $KILL_COUNT.  $FAIL_AT=N lets the Nth fail instead, and $FAIL_TO=NAME every rename
  * to a path that ends so, with EIO.
  *
- * $HOLD names where the calling thread waits, once: "SIGINT", from when on the process hears that
- * signal, or a file to whose name another is to be renamed.  It makes the file $HOLD_FILE, and goes
- * on when that is gone.  Of several ranks $HOLD_RANK does so.
+ * $HOLD names where the calling thread waits, once: "SIGINT", once the process handles that signal,
+ * or a file to whose name another is to be renamed.  It makes the file $HOLD_FILE, and continues
+ * when that is gone.  Of several ranks $HOLD_RANK does so.
  */
 #undef _FILE_OFFSET_BITS /* else one name of ftruncate stands for the other */
 #include <dlfcn.h>

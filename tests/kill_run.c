@@ -1,8 +1,8 @@
 /*
  * Kills a run at random instants and resumes it until it is done: it must end with the bits of the
  * undisturbed run, and no resume may fall behind a step that was reported as committed.  Each
- * resume comes behind a verification of what is durable, and takes the step before the newest now
- * and then.
+ * resume follows a verification of what is durable, and now and then takes the step before the
+ * newest.
  *
  *     kill_run [--kills N] [--seed S] [--directory D]
  *

@@ -1,6 +1,6 @@
 /*
- * mixer.h - ops that do no work but to mix numbers held in their slots: what comes out must be what
- * one thread makes of them in plan order, whatever the lanes' speed.
+ * mixer.h - ops that only mix numbers held in their slots: the result must be that of one thread in
+ * plan order, whatever the lanes' speed.
  */
 #ifndef MW_TESTS_MIXER_H
 #define MW_TESTS_MIXER_H

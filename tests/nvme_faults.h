@@ -1,6 +1,6 @@
 /*
  * nvme_faults.h - the NVMe tier's system calls with faults built in: the real calls do the work,
- * one chosen operation goes wrong.  A write log, if there is one, sees every write and sync.
+ * one chosen operation goes wrong.  A write log, if there is one, records every write and sync.
  */
 #ifndef MW_TESTS_NVME_FAULTS_H
 #define MW_TESTS_NVME_FAULTS_H

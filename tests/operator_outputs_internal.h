@@ -1,5 +1,5 @@
 /*
- * operator_outputs_internal.h - how outputs are listed; for operator_outputs*.c alone.
+ * operator_outputs_internal.h - how outputs are listed; private to operator_outputs*.c.
  */
 #ifndef MW_TESTS_OPERATOR_OUTPUTS_INTERNAL_H
 #define MW_TESTS_OPERATOR_OUTPUTS_INTERNAL_H

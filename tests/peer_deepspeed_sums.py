@@ -5,7 +5,7 @@
 
 Needs DeepSpeed 0.19 and PyTorch; no part of the tests, no GPU: one rank on the CPU trains two of
 four micro-batches of a small model, and the dtype of what has been summed by then is looked up.
-study/note_deepspeed.c says the same of files.  Prints a line a case; status 1 if one is otherwise.
+study/note_deepspeed.c says the same of files.  Prints a line per case; status 1 if one differs.
 """
 import logging
 import os

@@ -1,6 +1,6 @@
 /*
- * reference_decoder_internal.h - the reference's operators; for reference_decoder.c and
- * reference_operators.c alone.
+ * reference_decoder_internal.h - the reference's operators; private to reference_decoder.c and
+ * reference_operators.c.
  */
 #ifndef MW_TESTS_REFERENCE_DECODER_INTERNAL_H
 #define MW_TESTS_REFERENCE_DECODER_INTERNAL_H

@@ -1,6 +1,6 @@
 /*
- * remedy_text.h - a remedy as whoever reads it follows it: its ways out one by one, and what each
- * changes about a request.
+ * remedy_text.h - follows a remedy as its reader would: its proposals one by one, and what each
+ * changes in a request.
  */
 #ifndef MW_TESTS_REMEDY_TEXT_H
 #define MW_TESTS_REMEDY_TEXT_H

@@ -1,5 +1,5 @@
 /*
- * says.h - what a message must say.
+ * says.h - checks what a message says.
  */
 #ifndef MW_TESTS_SAYS_H
 #define MW_TESTS_SAYS_H

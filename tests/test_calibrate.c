@@ -1,5 +1,5 @@
-/* Quick calibrations: of the machine as it is, of one that others disturb, and ones that end
- * before all is measured. */
+/* Quick calibrations: of the machine as it is, of one that others disturb, and calibrations that
+ * end before everything is measured. */
 #include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>

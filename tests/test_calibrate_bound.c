@@ -1,4 +1,5 @@
-/* What was not measured, or while its threads waited for cores: told by what was. */
+/* What was not measured, or was measured while its threads waited for cores, is bounded by what
+ * was. */
 #include <math.h>
 
 #include "calibrate/internal.h"

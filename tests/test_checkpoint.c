@@ -1,4 +1,4 @@
-/* Checkpoints: the same files whoever writes them, the same bits wherever a run goes on. */
+/* Checkpoints: the same files whoever writes them, the same bits wherever a run continues. */
 #include <glib/gstdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Invariant 5: on a machine with flat efficiencies and no latencies, with serialising edges, the
- * engine's step equals the closed form `plan` within 1 ns an op. */
+ * engine's step equals the closed form `plan` within 1 ns per op. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The commit record: what it carries, what it refuses, what damage it finds. */
+/* The commit record: what it holds, what it refuses, what damage it finds. */
 #include <fcntl.h>
 #include <glib.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
  * Failed syncs, resumes and a power cut, replayed: runs of random commits follow each other in the
- * same files, each ended by a sync that fails, or by one that loses writes and tells somebody else.
- * From any moment of their common log, what a crash leaves has the last committed state, or one
- * whose commit was under way.  Without either half of a resume's care (reads past the page cache,
- * the record written anew) the same check must fail.
+ * same files, each ended by a sync that fails, or by one that loses writes and reports it to
+ * another process. From any moment of their common log, what a crash leaves has the last committed
+ * state, or one whose commit was under way.  Without either half of a resume's care (reads past the
+ * page cache, the record written anew) the same check must fail.
  */
 #include <errno.h>
 #include <glib.h>

@@ -1,4 +1,4 @@
-/* What is written of predicted against measured: table, JSON, trace, plot. */
+/* Output of predicted against measured: table, JSON, trace, plot. */
 #include <glib/gstdio.h>
 #include <json-glib/json-glib.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What works cost on a made-up machine whose figures make the expected values plain. */
+/* Costs of works on a made-up machine, chosen so that the expected values are plain. */
 #include <glib.h>
 #include <math.h>
 

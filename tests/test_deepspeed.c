@@ -1,4 +1,4 @@
-/* What settings a ds_config.json is read into. */
+/* The settings that a ds_config.json is read into. */
 #include <glib/gstdio.h>
 
 #include "deepspeed_read.h"

@@ -1,4 +1,4 @@
-/* What is told of a ds_config.json, and what is refused. */
+/* Notes on a ds_config.json, and what is refused. */
 #include "deepspeed_read.h"
 
 static void

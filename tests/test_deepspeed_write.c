@@ -1,4 +1,4 @@
-/* What is written for a plan, and reads back to it. */
+/* The ds_config.json of a plan, which reads back to the plan's settings. */
 #include "deepspeed_read.h"
 
 static const struct mw_deepspeed_facts some_facts = {

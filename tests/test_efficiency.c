@@ -1,4 +1,4 @@
-/* Efficiency is a share of what can be had: no plan exceeds it, however long its sequences. */
+/* Efficiency is a share of what can be achieved: no plan exceeds 1, however long its sequences. */
 #include <math.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* What the first rank is told of the others, by ranks whose steps are known. */
+/* What the first rank gets from the others, for ranks whose steps are known. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Every gradient that backward makes reaches its home once, and is counted in the norm once: the
- * ops of random plans are followed with lists of who made what for numbers. */
+/* Every gradient that backward makes reaches its home once, and is counted in the norm once:
+ * follows the ops of random plans with lists of contributions in place of numbers. */
 #include "planner/sizing/internal.h"
 #include "tests/random_request.h"
 

@@ -1,6 +1,6 @@
-/* What plan.h says of homes, on plans of random requests: where an element of a chunk lies in the
- * homes of state, gradients and parameters, and that a plan without the delay of another has its
- * homes. */
+/* What plan.h says about homes, on plans of random requests: where an element of a chunk lies in
+ * the homes of state, gradients and parameters, and that a plan without the delay of another has
+ * its homes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

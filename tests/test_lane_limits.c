@@ -1,4 +1,4 @@
-/* What the prediction makes of `--limit`. */
+/* How `--limit` changes the prediction. */
 #include <math.h>
 
 #include "base/error.h"

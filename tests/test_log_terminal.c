@@ -1,4 +1,4 @@
-/* The log's line on a terminal, which tells how far a run is. */
+/* The log's line on a terminal, which shows how far a run is. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Everything that can go wrong below the NVMe tier: a clear error, the tier failed, nothing hangs.
+/* Everything that can go wrong below the NVMe tier: it gives a clear error, the tier has failed,
+ * and nothing hangs.
  */
 #include <errno.h>
 #include <glib.h>

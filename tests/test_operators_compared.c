@@ -1,7 +1,7 @@
-/* Operators of a device beside those of cores, one by one: a step of a random decoder goes on with
- * what cores make; before each operator what it writes is poisoned, and behind it the other device
- * runs it on the same operands.  Every output is then within its bound, and no other byte of the
- * operands' memory has changed. */
+/* Operators of a device beside those of cores, one by one: a step of a random decoder continues
+ * with the results of cores; before each operator its outputs are poisoned, and after it the other
+ * device runs it on the same operands.  Every output is then within its bound, and no other byte of
+ * the operands' memory has changed. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * Who reads what is durable where no run is believes the drives alone.  A sync has lost what it was
- * to make durable, and said nothing: the page cache has it still, and it is neither taken for a
- * step, nor called whole, nor exported.
+ * Readers of durable state outside of a run trust only the drives.  A sync has silently lost what
+ * it should have made durable, and the page cache still has it: it is neither taken for a step, nor
+ * called whole, nor exported.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-/* What would make it fit, on the machines that are shipped: every way out is followed and fits, and
- * none is far dearer than with another strategy.  Of each option that takes memory, that it is
- * dropped where that is all it takes. */
+/* What would make it fit, on the machines that are shipped: every proposal, when followed, fits,
+ * and none is far dearer than with another strategy.  An option that takes memory is dropped if
+ * that suffices. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

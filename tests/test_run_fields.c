@@ -1,4 +1,5 @@
-/* Fields that say how a run is trained: what no run has is refused by name, what one has is taken.
+/* Fields that say how a run is trained: values that no run can have are refused by name, others are
+ * accepted.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What a look at a directory of runs says, and that it is in nobody's way. */
+/* What examining a directory of runs reports, and that it disturbs nobody. */
 #include <fcntl.h>
 #include <glib.h>
 #include <glib/gstdio.h>

@@ -1,5 +1,5 @@
 /* Repetition said once: a plan with sections is the flat plan of the same step, and the engine,
- * which skips rounds that take their turns alike, gives the flat plan's times. */
+ * which skips rounds that repeat, gives the flat plan's times. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

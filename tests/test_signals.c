@@ -1,5 +1,5 @@
-/* Who hears SIGINT, SIGTERM and SIGHUP: of several that listen, of a signal that is ignored, of a
- * second one; and that nothing late is written to a descriptor of others. */
+/* Who gets SIGINT, SIGTERM and SIGHUP: with several listeners, for an ignored signal, for a second
+ * one; and that nothing late is written to a descriptor of others. */
 #include <glib.h>
 #include <signal.h>
 #include <stdbool.h>

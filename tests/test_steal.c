@@ -1,4 +1,5 @@
-/* Time that a hypervisor took: read from files like /proc/stat, and what a calibration does. */
+/* Time that a hypervisor took: read from files like /proc/stat, and what a calibration does about
+ * it. */
 #include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>

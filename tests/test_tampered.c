@@ -1,6 +1,6 @@
 /*
- * Records, and the state that they name, that a hand has changed which knows the checksums, or has
- * cut, copied or wiped: a resume, verify and export find the same, and say what and where.
+ * Records, and the state that they name, changed by someone who knows the checksums, or cut, copied
+ * or wiped: a resume, verify and export find the same, and say what and where.
  */
 #include <fcntl.h>
 #include <glib/gstdio.h>

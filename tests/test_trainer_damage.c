@@ -1,6 +1,6 @@
 /*
  * Committed runs whose drives have changed since: a flipped bit, a read that fails, a torn record.
- * The damage is found and named before anything is made of it, and so is the step before it.
+ * The damage is found and named before it is used, and so is the step before it.
  */
 #include <errno.h>
 #include <fcntl.h>

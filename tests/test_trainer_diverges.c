@@ -1,4 +1,4 @@
-/* A run whose numbers become infinite ends as a failure, and nothing of them is kept. */
+/* A run whose numbers become infinite fails, and keeps none of them. */
 #include <float.h>
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /*
- * Committed runs that end badly, by a call that fails, or go on with drives that do less than they
- * are asked.  The run says what went wrong; the last committed step is intact.
+ * Committed runs that end badly, by a call that fails, or continue with drives that do less than
+ * requested.  The run says what went wrong; the last committed step is intact.
  */
 #include <errno.h>
 #include <glib/gstdio.h>

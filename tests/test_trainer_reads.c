@@ -1,7 +1,7 @@
 /*
- * Reads that give wrong bytes and say nothing, of every kind of state that is on drives: none is
- * used.  The run ends with a line that says where and whose the bytes are, nothing is committed
- * from there on, and a resume goes on from the last committed step to the undisturbed run's bits.
+ * Reads that silently give wrong bytes, of every kind of state that is on drives: none is used.
+ * The run ends with a line that says where and whose the bytes are, nothing is committed after
+ * that, and a resume continues from the last committed step to the undisturbed run's bits.
  */
 #include <fcntl.h>
 #include <glib/gstdio.h>

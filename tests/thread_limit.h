@@ -1,4 +1,4 @@
-/* thread_limit.h - a process that the system lets start so many threads more, and no others. */
+/* thread_limit.h - limits how many more threads the system lets a process start. */
 #ifndef MW_TESTS_THREAD_LIMIT_H
 #define MW_TESTS_THREAD_LIMIT_H
 

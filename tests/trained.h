@@ -1,5 +1,5 @@
 /*
- * trained.h - a small decoder trained by plans of many shapes, and the state that comes of it.
+ * trained.h - a small decoder trained by plans of many shapes, and the state that results.
  */
 #ifndef MW_TESTS_TRAINED_H
 #define MW_TESTS_TRAINED_H

@@ -1,4 +1,4 @@
-/* trained_faults.h - committed runs whose calls to the system are looked at, or fail. */
+/* trained_faults.h - committed runs whose system calls are observed, or fail. */
 #ifndef MW_TESTS_TRAINED_FAULTS_H
 #define MW_TESTS_TRAINED_FAULTS_H
 

@@ -1,4 +1,4 @@
-/* A run of several ranks goes on from the newest step that all of them have. */
+/* A run of several ranks continues from the newest step that all of them have. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

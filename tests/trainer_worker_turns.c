@@ -1,4 +1,4 @@
-/* Owner-broadcast, seen by a device that watches what it is asked for: links are busy one at a
+/* Owner-broadcast, checked by a device that records its calls: links are busy one at a
  * time, and owners broadcast no more than the part. */
 #include <fcntl.h>
 #include <sys/mman.h>

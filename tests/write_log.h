@@ -3,12 +3,12 @@
  * from any moment of the log, images of the files can be made in which a write that no sync covers
  * is whole, lost or torn.
  *
- * A moment is a number that every submission, completion and sync takes the next of.  A log may go
- * on over several runs in the same files; what they held when the log first saw them is durable.
+ * Moments are numbers; every submission, completion and sync takes the next one.  A log may cover
+ * several runs in the same files; what they held when the log first saw them is durable.
  *
  * The files themselves are what the page cache has.  A sync that fails settles what it would have
  * covered: whole, torn or lost on the drive, or shown by it until the power goes.  Their pages are
- * clean from then on: only what is written anew is ever synced.
+ * clean after that: only what is written again is synced.
  */
 #ifndef MW_TESTS_WRITE_LOG_H
 #define MW_TESTS_WRITE_LOG_H

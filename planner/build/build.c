@@ -303,8 +303,8 @@ rounds_of_rings(const struct builder *b, const struct mw_slot_ring *rings)
     return rounds;
 }
 
-/* Builds few micro-batches, and counts the others in a section of those that are alike; NULL if none
- * are. */
+/* Builds few micro-batches, and counts the others in a section of those that are alike; NULL if
+ * none are. */
 static struct mw_plan *
 build_folded(const struct mw_sizing *sizing, int64_t micro_batches)
 {

@@ -151,7 +151,8 @@ choose_strategy(const struct mw_unfit *unfit, struct mw_changes *changes)
     for (int i = -1; i < all.count; i++) {
         struct mw_changes one = *changes;
         one.strategy = i < 0 ? unfit->asked->strategy : all.one[i];
-        if ((i >= 0 && one.strategy == unfit->asked->strategy) || !fits_with_fewer_sequences(unfit, &one))
+        if ((i >= 0 && one.strategy == unfit->asked->strategy) ||
+            !fits_with_fewer_sequences(unfit, &one))
             continue;
         if (one.batch == MW_AUTO) {
             *changes = one;

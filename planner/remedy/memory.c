@@ -229,7 +229,8 @@ upgrade(const struct mw_unfit *unfit, bool far)
     g_autofree char *memory = mw_lacking_text(unfit, sizing);
     char *text = NULL;
     if (*memory && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far) {
-        g_autofree char *options = assignments_text(unfit, sizing), *because = reason_text(unfit, sizing);
+        g_autofree char *options = assignments_text(unfit, sizing),
+                        *because = reason_text(unfit, sizing);
         bool folder =
             mw_lacking_free_space(unfit, sizing) && mw_sizing_lack_of(sizing, MW_TIER_CPU) <= 0;
         text = folder
@@ -256,7 +257,7 @@ upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
     struct mw_settings open = mw_changes_apply(unfit->asked, &changes);
     struct mw_unfit released = *unfit;
     released.asked = &open;
-    const struct mw_sizing *sizing = lacking(&released, true, &roomy);
+    const struct mw_sizing *sizing = sizing_that_lacks(&released, true, &roomy);
     g_autoptr(GString) flags = g_string_new(NULL);
     struct mw_hwprofile *profile =
         sizing && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far

@@ -5,7 +5,7 @@
  * A grid runs block by block when it is launched; a block's threads are fibers that go on until
  * they meet a barrier or an exchange within their warp.  Blocks, warps and lanes are taken upwards
  * or downwards, which changes with every launch: threads that do not wait for each other meet
- * wrong values.  Found out, with a line that names kernel, block and places, and abort():
+ * wrong values.  It finds, with a line that names kernel, block and places, and abort():
  *   threads that wait at different barriers, or for threads that have ended or stand elsewhere;
  *   addresses of tiles and asynchronous copies that are not aligned as hardware wants them.
  * Shared memory is full of NaN (all bits set) when a block starts; under the address sanitizer

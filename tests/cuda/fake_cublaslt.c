@@ -1,4 +1,4 @@
-/* cublasLt by the products of the cpu backend: what it is told in columns, they are told in rows.
+/* cublasLt by the products of the cpu backend: its arguments count by columns, theirs by rows.
  */
 #include <cublasLt.h>
 #include <glib.h>

@@ -1,4 +1,4 @@
-/* fake_internal.h - what the files of the GPU made of threads share; not for others. */
+/* fake_internal.h - what the files of the GPU made of threads share; private to them. */
 #ifndef MW_TESTS_CUDA_FAKE_INTERNAL_H
 #define MW_TESTS_CUDA_FAKE_INTERNAL_H
 

@@ -2,9 +2,9 @@
  * NCCL over memory that the processes of a machine share: see fake.h.
  *
  * All is messages between two ranks, in blocks, through a channel each way for every pair.  Those
- * of a group go as they can, as long as each channel keeps their order; sums are taken when all are
- * through, in the order of ranks.  Communicators do not block: a group is queued on its stream when
- * somebody has asked for the communicator's state often enough.
+ * of a group proceed in any order that each channel keeps; sums are computed when all have arrived,
+ * in the order of ranks.  Communicators do not block: a group is queued on its stream when somebody
+ * has asked for the communicator's state often enough.
  */
 #include <nccl.h>
 

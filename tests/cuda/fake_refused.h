@@ -1,4 +1,4 @@
-/* fake_refused.h - machines of which no GPU will do, and what is said of each. */
+/* fake_refused.h - machines none of whose GPUs can be used, and the message for each. */
 #ifndef MW_TESTS_CUDA_FAKE_REFUSED_H
 #define MW_TESTS_CUDA_FAKE_REFUSED_H
 

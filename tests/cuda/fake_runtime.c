@@ -1,4 +1,5 @@
-/* CUDA's runtime over threads: see fake.h. Its state, its failures, and the machine it tells of. */
+/* CUDA's runtime over threads: see fake.h. Its state, its failures, and the machine that it
+ * reports. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

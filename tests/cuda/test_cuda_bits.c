@@ -1,5 +1,5 @@
-/* Kernels of exec/device/cuda that have the bits of the cpu backend's, of a NaN but that it is
- * one: random shapes, whole groups of 16 bytes in half of them, random operands. */
+/* Kernels of exec/device/cuda that have the bits of the cpu backend's, except that any NaN will do:
+ * random shapes, whole groups of 16 bytes in half of them, random operands. */
 #include <math.h>
 #include <string.h>
 
