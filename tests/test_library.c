@@ -233,7 +233,7 @@ test_written_plan(void)
     g_assert_cmpstr(memwall_answer_plan(read), ==, memwall_answer_plan(made));
     g_assert_null(memwall_answer_warning(read, 0));
     g_assert_nonnull(strstr(memwall_answer_warning(moved, 0), "made for machine rtx4090"));
-    g_assert_null(printed(read, MEMWALL_DEEPSPEED, "does not hold its settings"));
+    g_assert_null(printed(read, MEMWALL_DEEPSPEED, "lacks its settings"));
     g_assert_null(memwall_ask(question, MEMWALL_SIMULATE, &error));
     check_error(error, MEMWALL_INVALID, "batch", "batch: cannot be set");
     g_assert_false(memwall_question_check(question, &error));
