@@ -153,9 +153,10 @@ cli_request_check_plan_file(const struct cli_request *request,
                                                   : plan_option(request);
 
     if (option || given)
-        return mw_refuse(error,
-                         "%s%s: cannot be used with a plan file; it takes -H, --set, --outlook, "
-                         "--json, --details, --trace and --plot",
-                         option ? "--" : "", option ? option : given);
+        return mw_refuse(
+            error,
+            "%s%s: cannot be used with a plan file, which takes only -H, --set, --outlook, "
+            "--json, --details, --trace and --plot",
+            option ? "--" : "", option ? option : given);
     return check_picture(request, error) && check_paths(request, error);
 }

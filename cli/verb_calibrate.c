@@ -54,7 +54,7 @@ are_folders(char **names, GError **error)
 {
     for (char **name = names; name && *name; name++)
         if (!g_file_test(*name, G_FILE_TEST_IS_DIR))
-            return mw_refuse(error, "--nvme %s: must be a directory that is there", *name);
+            return mw_refuse(error, "--nvme %s: must be an existing directory", *name);
     return true;
 }
 

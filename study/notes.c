@@ -48,8 +48,8 @@ why_less(const struct mw_question *question, enum mw_strategy strategy,
     static const char *const micro_batches[] = {
         [MW_BATCH_BOUND_MEMORY] = "more micro-batches do not fit",
         [MW_BATCH_BOUND_OPS] =
-            "more micro-batches would be slow to plan; {grad-accum=N} makes them",
-        [MW_BATCH_BOUND_RATE] = "more micro-batches are not faster; {grad-accum=N} makes them",
+            "more micro-batches would be slow to plan; {grad-accum=N} requests them",
+        [MW_BATCH_BOUND_RATE] = "more micro-batches are not faster; {grad-accum=N} requests them",
     };
     const struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     const struct mw_settings *s = &sizing->settings;

@@ -52,7 +52,7 @@ def wrong_options():
     for option in ["param-device", "optimizer-device", "gradient-device", "activation-device"]:
         for value in NOT_DEVICES if option == "param-device" else ["", "ram"]:
             yield (f"--{option}={value}", ["simulate", *shlex.split(FLAT), f"--{option}={value}"],
-                   [f"--{option}", value, "accepted"])
+                   [f"--{option}", value, "must be"])
     for option, accepted in [("partition", "bandwidth or owner"), ("overlap", "on or off"),
                              ("state-layout", "zero16 or paper20"), ("commit", "step or none"),
                              ("outlook", "low, typical or high")]:
@@ -149,7 +149,7 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H ''": ["profile"],
     "simulate -m gpt2 -H dgx9": ["dgx9"],
     "simulate -m gpt2 -H flat-test --gpus 5":
-        ["--gpus 5: a node of the profile has 4 GPUs; give 1 to 4, and --nodes for more"],
+        ["--gpus 5: a node of the profile has 4 GPUs; give 1 to 4, or more --nodes"],
     "simulate -m gpt2 -H flat-test --nodes 17":
         ["--nodes 17: the profile has 16 nodes; give 1 to 16"],
     "simulate -m gpt2 -H rtx4090 --gpus 2":
@@ -220,8 +220,8 @@ CONTRADICTIONS = {
     "simulate -H flat-test empty": ["empty: is empty: must be a plan"],
     "compare -H flat-test empty": ["empty: is empty: must be a run"],
     "calibrate -o ''": ["-o: a file's name is missing"],
-    "calibrate --quick --nvme nowhere": ["--nvme nowhere: must be a directory that is there"],
-    "calibrate --quick --nvme empty": ["--nvme empty: must be a directory that is there"],
+    "calibrate --quick --nvme nowhere": ["--nvme nowhere: must be an existing directory"],
+    "calibrate --quick --nvme empty": ["--nvme empty: must be an existing directory"],
     "rm ''": ["a run's name is missing"],
     "verify nowhere": ["nowhere: there is no run and no directory of this name"],
     "simulate -H flat-test noise": ["noise"],

@@ -28,8 +28,8 @@ static const struct {
     {"prefetch", "", false, "prefetch=: must be a whole number from 0 to 64"},
     {"param-device", "cpu:60GB,nvme", false, NULL},
     {"param-device", "tape", false,
-     "param-device: \"tape\": unknown device at \"tape\"; accepted: gpu, cpu, nvme, or a split "
-     "such as cpu:60GB,nvme, each device once, a size being a number and one of TB, TiB, GB, GiB, "
+     "param-device: \"tape\": unknown device at \"tape\"; must be gpu, cpu or nvme, or a split "
+     "such as cpu:60GB,nvme: each device once, a size is a number and one of TB, TiB, GB, GiB, "
      "MB, MiB, B, such as 60GB"},
 };
 

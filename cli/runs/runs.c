@@ -510,7 +510,7 @@ cli_runs_newest(char **note, GError **error)
     }
     mw_refuse(error,
               "--resume: no run can be resumed%s%s: `memwall list runs` shows all; --nvme DIR "
-              "names its directory",
+              "finds one that is not listed",
               passed->len ? ": " : "", passed->str);
     return NULL;
 }

@@ -160,8 +160,8 @@ mw_placement_parse(const char *text, const char *option, struct mw_placement *ou
         const char *wrong = add_part(&placement, *part);
         if (wrong) {
             g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                        "%s: \"%s\": %s at \"%s\"; accepted: gpu, cpu, nvme, or a split such as "
-                        "cpu:60GB,nvme, each device once, a size being " SIZE_FORM,
+                        "%s: \"%s\": %s at \"%s\"; must be gpu, cpu or nvme, or a split such as "
+                        "cpu:60GB,nvme: each device once, a size is " SIZE_FORM,
                         option, text, wrong, *part);
             return false;
         }

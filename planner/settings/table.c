@@ -107,7 +107,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_DURABLE, "commit", MW_SETTING_CHOICE, FIELD(commit), 0, 0, NULL, commit_choices,
      "step|none",
      "step: make every step a durable checkpoint of the state on NVMe (default where the drives "
-     "have room); none: do not"},
+     "have room); none: make none durable"},
     {MW_SETTINGS_DURABLE, "save-every", MW_SETTING_INTEGER, FIELD(save_every), 0, 1e9, NULL, NULL,
      "K", "save state that is not on NVMe every K steps (default 0: never)"},
     {MW_SETTINGS_SCHEDULE, "dpu-start", MW_SETTING_INTEGER, FIELD(dpu_start), 0, 1e9, "none", NULL,
@@ -199,7 +199,11 @@ parse_choice(const struct mw_setting *setting, const char *text, struct mw_setti
             store_integer(setting, settings, choice->value);
             return true;
         }
-        g_string_append_printf(names, "%s%s", names->len ? " or " : "", choice->name);
+        g_string_append_printf(names, "%s%s",
+                               !names->len      ? ""
+                               : choice[1].name ? ", "
+                                                : " or ",
+                               choice->name);
     }
     return mw_refuse(error, "{%s=%s}: must be %s", setting->name, text, names->str);
 }

@@ -41,7 +41,7 @@ refuse_gpus(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     g_autofree char *keys = mw_hwprofile_required("fabric");
     g_autofree char *more =
         hw->nic_bytes_per_s > 0
-            ? mw_spelled(", and {nodes} for more")
+            ? mw_spelled(", or more {nodes}")
             : g_strdup_printf(", or set node.gpus=%" G_GINT64_FORMAT "%s%s",
                               settings->gpus_per_node, hw->fabric_bytes_per_s > 0 ? "" : " and ",
                               hw->fabric_bytes_per_s > 0 ? "" : keys);
@@ -83,17 +83,17 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
 
     if (pp == 1)
         return true;
-    if (pp > model->layers)
-        return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT "}: model %s has %" G_GINT64_FORMAT
-                         " layers, one per stage at least; give 1 to %" G_GINT64_FORMAT,
-                         pp, model->name, model->layers, MIN(model->layers, ranks));
     if (ranks % (settings->tp * pp))
         return mw_refuse(
             error,
             "{pp=%" G_GINT64_FORMAT "}: times {tp=%" G_GINT64_FORMAT
             "} must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT,
             pp, settings->tp, ranks);
+    if (pp > model->layers)
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: model %s has %" G_GINT64_FORMAT
+                         " layers, and each stage needs one; give 1 to %" G_GINT64_FORMAT,
+                         pp, model->name, model->layers, model->layers);
     int64_t of_stage = ranks / pp, of_node = settings->gpus_per_node;
     if (of_stage % of_node && of_node % of_stage)
         return mw_refuse(error,
@@ -103,19 +103,19 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
     if (model->tied_embedding)
         return mw_refuse(error,
                          "{pp=%" G_GINT64_FORMAT "}: model %s has one matrix for embedding and "
-                         "logits, which stages do not share yet; give 1",
+                         "logits, which stages cannot share yet; give 1",
                          pp, model->name);
     if (settings->dpu_start != MW_AUTO)
         return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT "}: updates of a pipeline are not delayed; "
-                         "drop {dpu-start}",
+                         "{pp=%" G_GINT64_FORMAT
+                         "}: a pipeline cannot delay updates; leave out {dpu-start}",
                          pp);
     if (!settings->overlap || settings->serialize)
-        return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT
-                         "}: stages that overlap nothing would wait for each "
-                         "other forever; give {overlap=on}",
-                         pp);
+        return mw_refuse(
+            error,
+            "{pp=%" G_GINT64_FORMAT
+            "}: without overlap, stages would wait for each other forever; give {overlap=on}",
+            pp);
     if (settings->partition == MW_PARTITION_OWNER && ranks > settings->tp * pp)
         return mw_refuse(error, "{pp=%" G_GINT64_FORMAT "}: needs {partition=bandwidth}", pp);
     return true;
