@@ -6,11 +6,12 @@
 /* Which machines have the part, and its weight: its seconds out of sixty, roughly. */
 static const struct {
     double weight;
-    enum { ALWAYS, APART, NOT_APART, RANKS, RANKS_APART } where;
+    enum { ALWAYS, APART, NOT_APART, IN_FP32, RANKS, RANKS_APART } where;
 } parts[MW_CALIBRATE_PARTS] = {
     [MW_CALIBRATE_WARM] = {2, APART},
     [MW_CALIBRATE_PRODUCTS] = {12, ALWAYS},
     [MW_CALIBRATE_PRODUCTS_AGAIN] = {4, ALWAYS},
+    [MW_CALIBRATE_PRODUCTS_FP32] = {2, IN_FP32},
     [MW_CALIBRATE_OPERATORS] = {4, ALWAYS},
     [MW_CALIBRATE_UPDATE] = {5, ALWAYS},
     [MW_CALIBRATE_LAYER] = {4, ALWAYS},
@@ -45,6 +46,8 @@ has(const struct mw_calibrator *c, int part)
         return apart;
     case NOT_APART:
         return !apart;
+    case IN_FP32:
+        return mw_calibrate_has_fp32(c);
     case RANKS:
         return ranks;
     case RANKS_APART:

@@ -133,6 +133,8 @@ struct mw_calibration {
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
     bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* other sizes do: left out */
     double peak_flops; /* all cores, estimated from one thread; 0: no team waited for cores */
+    struct mw_measure fp32_share; /* of their rate in 16 bits that products in fp32 reach; all 0:
+                                     the backend has none in fp32 */
     int attention_points;
     int64_t attention_tokens; /* per piece, at least: several short sequences */
     double attention_dim[MW_MATMUL_POINTS_MAX];              /* cube root of seq * seq * head_dim */

@@ -17,6 +17,7 @@ enum mw_calibrate_part {
     MW_CALIBRATE_WARM,
     MW_CALIBRATE_PRODUCTS,
     MW_CALIBRATE_PRODUCTS_AGAIN,
+    MW_CALIBRATE_PRODUCTS_FP32,
     MW_CALIBRATE_OPERATORS,
     MW_CALIBRATE_UPDATE,
     MW_CALIBRATE_LAYER,
@@ -372,6 +373,9 @@ bool mw_calibrate_memory_beside(struct mw_calibrator *c, struct mw_calibration *
                                 GError **error);
 void mw_calibrate_close_device(struct mw_calibrator *c);
 bool mw_calibrate_matmul(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+/* Whether it can: else the figure stays empty. */
+bool mw_calibrate_has_fp32(const struct mw_calibrator *c);
+bool mw_calibrate_fp32(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error);

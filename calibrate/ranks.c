@@ -242,6 +242,7 @@ static const struct {
     bool sum; /* of what ranks have at once of what they share; else their mean */
 } figures[] = {
     {AT(layer_flops), false},
+    {AT(fp32_share), false},
     {AT(device_bytes_per_s), false},
     {AT(operator_bytes_per_s), false},
     {AT(launch_s), false},

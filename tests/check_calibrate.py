@@ -72,6 +72,8 @@ def check_profile(box):
     for row in rows:
         if not re.search(r"% {2,}[1-9]\d*(/\d+)?$", row):
             yield f"no samples: {row}"
+    if "products in fp32" not in done.text:
+        yield "products in fp32 are not in the table"
     marked = "disturbed = " in (box.folder / "new.ini").read_text(encoding="utf-8")
     if marked != ("marked as disturbed while it was measured: " in done.text):
         yield f"the profile is {'' if marked else 'not '}marked, and the table says otherwise"
@@ -153,6 +155,7 @@ def check_calibrated(box):
 
 def check_plan(box):
     yield from check_done(box.run("plan", "-m", "gpt2", "-H", "./new.ini"))
+    yield from check_done(box.run("plan", "-m", "gpt2", "-H", "./new.ini", "--dtype", "fp32"))
     done = box.run("simulate", "-m", "gpt2", "-H", "./new.ini", "-s", "zero-infinity-nvme",
                    "--batch", "1")
     yield from check_done(done)

@@ -13,6 +13,8 @@ const struct cli_figure cli_figures[] = {
      "a GPT-2 layer's norms, activations, sums and biases, by the planner's bytes"},
     {"gpu", "achievable_tflops", "a layer, forward and backward", "TFLOP/s", 1e-12, AT(layer_flops),
      "a GPT-2 124M layer, forward and backward, attention counted whole"},
+    {"gpu", "fp32_share", "products in fp32, of 16 bits", "share", 1, AT(fp32_share),
+     "products of the two types take turns"},
     {"gpu", "launch_us", "start of a kernel", "us", 1e6, AT(launch_s),
      "a kernel with next to nothing to do"},
     {"gpu", "collective_sm_share", "compute that a collective takes", "share", 1,

@@ -257,6 +257,21 @@ add_own_memory(struct writer *w)
                "taken while it was measured, by context, libraries and others, and 2% for scratch");
 }
 
+/* The simulator scales the rates of 16 bits by the two peaks. */
+static void
+add_fp32(struct writer *w)
+{
+    const struct mw_measure *share = &w->measured->fp32_share;
+
+    if (!(share->typical > 0))
+        return;
+    g_autofree char *few = cli_calibrate_few(share);
+    g_autofree char *how = g_strdup_printf(
+        "%s%speak_tflops times %.2f, %.2f to %.2f, what products in fp32 reach of those in 16 bits",
+        few ? few : "", few ? ": " : "", share->typical, share->low, share->high);
+    add_number(w, "fp32_tflops", share->typical * peak_flops(w->measured) * 1e-12, how);
+}
+
 static void
 add_gpu(struct writer *w)
 {
@@ -267,6 +282,7 @@ add_gpu(struct writer *w)
         add_shared_memory(w);
     add_number(w, "peak_tflops", ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4,
                "the fastest product or attention");
+    add_fp32(w);
     add_curves(w);
     add_figures(w, "gpu");
     if (w->measured->ranks == 1)
