@@ -12,6 +12,7 @@
 struct walk {
     const struct mw_model *model;
     int64_t tokens, seq;
+    enum mw_dtype dtype;
     int64_t element_bytes[MW_ELEMENT_INT64 + 1];
     struct mw_operator_dims dims;
 };
@@ -105,6 +106,7 @@ walk_of(const struct mw_model *model, const struct mw_shape *shape, bool mixture
         .model = model,
         .tokens = MW_PRODUCT(shape->sequences, shape->seq),
         .seq = shape->seq,
+        .dtype = dtype,
         .element_bytes = {[MW_ELEMENT_ACTIVATION] = element_bytes,
                           [MW_ELEMENT_BYTE] = 1,
                           [MW_ELEMENT_FP32] = fp32_bytes,
@@ -155,8 +157,7 @@ add_params(struct mw_operator_info *info, const struct walk *walk,
             info->params = mw_saturating_add(info->params, parameter_elements(walk, p));
 }
 
-/* The first one sets the rate of all.  With experts one grouped kernel computes the products of all
- * of them, and its shape is that of one expert. */
+/* With experts one grouped kernel computes the products of all of them. */
 static void
 add_product(struct mw_operator_info *info, const struct walk *walk,
             const struct mw_operator_parameter *parameter, bool joins)
@@ -165,38 +166,72 @@ add_product(struct mw_operator_info *info, const struct walk *walk,
     int64_t n = width[parameter->rows], k = width[parameter->columns], rows = walk->tokens;
     bool of_experts =
         parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN;
+    int64_t count = of_experts ? walk->model->experts : 1;
 
     if (!n || !k)
         return;
     if (of_experts)
         rows = MW_PRODUCT(walk->tokens, walk->model->experts_per_token);
     info->forward_flops = MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, n, k));
-    if (!info->m) {
-        info->m = of_experts ? mw_divide_up(rows, walk->model->experts) : rows;
-        info->n = n;
-        info->k = k;
-    } else if (joins && info->launches == 1) {
-        info->n = MW_SUM(info->n, n);
+    if (joins) {
+        struct mw_work_product *last = &info->products[info->product_count - 1];
+        last->n = MW_SUM(last->n, n);
+        return;
     }
-    info->launches += !joins;
+    g_assert(info->product_count < MW_OPERATOR_PRODUCTS_MAX);
+    info->products[info->product_count++] =
+        (struct mw_work_product){mw_divide_up(rows, count), n, k, count, walk->dtype};
+    info->launches++;
 }
 
 /* Q·K^T and the product with V, counted whole although the mask makes half of them idle: the
  * published formulas (12·nl·hd² with its sequence term, arXiv 2104.04473 Eq. 3) count them whole.
- * A batch of products, one per head and sequence: the shape of one sets the rate.  Backward of
- * flash attention forms the scores again. */
+ * A batch of products, one per head and sequence.  Backward of flash attention forms the scores
+ * again. */
 static void
 add_attention(struct mw_operator_info *info, const struct walk *walk)
 {
     const int64_t *width = walk->dims.width;
+    int64_t heads = width[MW_WIDTH_HEADS], batch = walk->tokens / walk->seq;
+    int64_t head_dim = width[MW_WIDTH_HEAD], value_dim = width[MW_WIDTH_ATTENDED] / heads;
     int64_t scores = MW_PRODUCT(2, walk->tokens, walk->seq, width[MW_WIDTH_QUERIES]);
 
-    info->m = walk->seq;
-    info->n = walk->seq;
-    info->k = width[MW_WIDTH_HEAD];
+    info->attention = (struct mw_work_attention){
+        .queries = walk->seq,
+        .keys = walk->seq,
+        .heads = heads,
+        .kv_heads = width[MW_WIDTH_KEYS] / head_dim,
+        .head_dim = head_dim,
+        .value_dim = value_dim,
+        .causal = true,
+    };
+    info->products[0] = (struct mw_work_product){walk->seq, walk->seq, head_dim,
+                                                 MW_PRODUCT(batch, heads), walk->dtype};
+    info->products[1] = (struct mw_work_product){walk->seq, value_dim, walk->seq,
+                                                 MW_PRODUCT(batch, heads), walk->dtype};
+    info->product_count = 2;
     info->forward_flops =
         MW_SUM(scores, MW_PRODUCT(2, walk->tokens, walk->seq, width[MW_WIDTH_ATTENDED]));
-    info->backward_flops = mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION)) ? scores : 0;
+    if (mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION))) {
+        info->products_again = 1;
+        info->backward_flops = scores;
+    }
+}
+
+uint32_t
+mw_operator_backward_products(const struct mw_operator_info *info,
+                              struct mw_work_product out[MW_WORK_PRODUCTS_MAX])
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < info->product_count; i++) {
+        struct mw_work_product p = info->products[i];
+        out[count++] = (struct mw_work_product){p.m, p.k, p.n, p.count, p.dtype};
+        out[count++] = (struct mw_work_product){p.n, p.k, p.m, p.count, p.dtype};
+    }
+    for (uint32_t i = 0; i < info->products_again; i++)
+        out[count++] = info->products[i];
+    return count;
 }
 
 /* Computed in one product with the matrix before it, where that is there. */

@@ -65,6 +65,8 @@ struct mw_model {
     char why_not[512];
 };
 
+#define MW_OPERATOR_PRODUCTS_MAX (MW_WORK_PRODUCTS_MAX / 2)
+
 /* An operator of one layer, or of the model's ends. */
 struct mw_operator_info {
     enum mw_operator operator_;
@@ -72,8 +74,10 @@ struct mw_operator_info {
     int64_t forward_flops;   /* matrix products, for all tokens of a micro-batch, per rank */
     int64_t backward_flops;  /* input and weight gradients: 2x forward, without recompute; flash
                               * attention forms the scores again: 2.5x */
-    int64_t m, n, k;         /* the largest product, forward, per rank; 0 without one.  Scores: rows
-                              * of all heads, seq, head_dim; experts: the product of one expert */
+    struct mw_work_product products[MW_OPERATOR_PRODUCTS_MAX]; /* forward, per rank */
+    uint32_t product_count;
+    uint32_t products_again; /* so many of the first are computed again in backward */
+    struct mw_work_attention attention;
     int64_t forward_bytes;   /* device memory read and written outside matrix operands; without
                               * flash attention the scores too, which products write and read */
     int64_t backward_bytes;
@@ -91,6 +95,11 @@ struct mw_shape {
 };
 
 #define MW_LAYER_OPERATORS_MAX 12
+
+/* The products of an operator's backward, of those of its forward: the gradients of both factors,
+ * and what is computed again.  Returns how many. */
+uint32_t mw_operator_backward_products(const struct mw_operator_info *info,
+                                       struct mw_work_product out[MW_WORK_PRODUCTS_MAX]);
 
 /* All sums and products saturate at INT64_MAX: mw_model_validate_shape says when that happens.
  *

@@ -144,6 +144,72 @@ has_communicator(uint8_t kind)
     return joins == MW_JOINS_GROUP || joins == MW_JOINS_PAIR;
 }
 
+/* FLOPs of a work's products, each of their sides longer by so much. */
+static double
+products_flops(const struct mw_work *work, int64_t longer)
+{
+    double flops = 0;
+
+    for (uint32_t i = 0; i < work->product_count; i++) {
+        const struct mw_work_product *p = &work->products[i];
+        flops += 2.0 * (double)(p->m + longer) * (double)(p->n + longer) * (double)(p->k + longer) *
+                 (double)p->count;
+    }
+    return flops;
+}
+
+static bool
+check_products(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_work *work = &check->plan->works[index];
+    const char *name = mw_op_kind_name(work->kind);
+
+    if (work->product_count > MW_WORK_PRODUCTS_MAX)
+        return mw_plan_refuse(check, "work %u (%s): %u products: at most %d", index, name,
+                              work->product_count, MW_WORK_PRODUCTS_MAX);
+    if (work->product_count && work->kind != MW_OP_COMPUTE)
+        return mw_plan_refuse(check, "work %u (%s): has no products", index, name);
+    for (uint32_t i = 0; i < work->product_count; i++) {
+        const struct mw_work_product *p = &work->products[i];
+        const struct mw_dtype_traits *dtype =
+            p->dtype > 0 && p->dtype < MW_DTYPE_COUNT ? mw_dtype_row((int)p->dtype) : NULL;
+        if (p->m < 1 || p->n < 1 || p->k < 1 || p->count < 1)
+            return mw_plan_refuse(check,
+                                  "work %u (%s): product %u: must have sides and a count "
+                                  "of at least 1",
+                                  index, name, i);
+        if (!dtype || dtype->products == MW_PRODUCTS_NONE)
+            return mw_plan_refuse(check,
+                                  "work %u (%s): product %u: not of a type that products "
+                                  "have",
+                                  index, name, i);
+    }
+    if ((double)work->flops < products_flops(work, -1) ||
+        (double)work->flops > products_flops(work, 1))
+        return mw_plan_refuse(check,
+                              "work %u (%s): %" PRId64 " FLOPs are not those of its products",
+                              index, name, work->flops);
+    return true;
+}
+
+static bool
+check_attention(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_work *work = &check->plan->works[index];
+    const struct mw_work_attention *a = &work->attention;
+
+    if (!a->heads)
+        return true;
+    if (a->queries < 1 || a->keys < 1 || a->heads < 1 || a->kv_heads < 1 || a->head_dim < 1 ||
+        a->value_dim < 1 || a->window < 0 || a->causal < 0 || a->causal > 1 ||
+        a->heads % a->kv_heads || !work->product_count)
+        return mw_plan_refuse(check,
+                              "work %u (%s): attention must have products, lengths and head sizes "
+                              "of at least 1, and heads that its kv heads divide",
+                              index, mw_op_kind_name(work->kind));
+    return true;
+}
+
 static bool
 check_work(struct mw_plan_check *check, uint32_t index)
 {
@@ -162,14 +228,14 @@ check_work(struct mw_plan_check *check, uint32_t index)
     if (work->comm == MW_NONE ? has_communicator(work->kind) : work->comm >= plan->comm_count)
         return mw_plan_refuse(check, "work %u (%s): expected one of the %u communicators", index,
                               mw_op_kind_name(work->kind), plan->comm_count);
-    if (work->flops < 0 || work->m < 0 || work->n < 0 || work->k < 0 || work->bytes < 0 ||
-        work->elements < 0)
+    if (work->flops < 0 || work->bytes < 0 || work->elements < 0)
         return mw_plan_refuse(check, "work %u (%s): negative number", index,
                               mw_op_kind_name(work->kind));
     if (work->bytes_max < work->bytes)
         return mw_plan_refuse(check, "work %u (%s): bytes_max %" PRId64 " below bytes %" PRId64,
                               index, mw_op_kind_name(work->kind), work->bytes_max, work->bytes);
-    return check_draws(check, index);
+    return check_products(check, index) && check_attention(check, index) &&
+           check_draws(check, index);
 }
 
 static bool

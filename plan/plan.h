@@ -256,7 +256,27 @@ struct mw_draw {
     int64_t amount; /* of one of them */
 };
 
-/* Work shared by many ops (a model's layers are alike): what is done, never how long it takes. */
+/* `count` products of an m·k and a k·n matrix: 2·m·n·k FLOPs each. */
+struct mw_work_product {
+    int64_t m, n, k, count;
+    int64_t dtype; /* enum mw_dtype: of the factors */
+};
+
+/* What attention looks at, for each of a micro-batch's sequences.  heads 0: the work has none.  No
+ * member is narrower than the others: works are compared as bytes. */
+struct mw_work_attention {
+    int64_t queries, keys;       /* lengths */
+    int64_t heads, kv_heads;     /* of q; of k and v, which divide them */
+    int64_t head_dim, value_dim; /* of a head of q and k; of v */
+    int64_t window;              /* keys that a query sees, itself included; 0: all */
+    int64_t causal;              /* 1: a query sees no key behind it; 0 */
+};
+
+#define MW_WORK_PRODUCTS_MAX 8
+
+/* Work shared by many ops (a model's layers are alike): what is done, never how long it takes.
+ * FLOPs are those of the products.  Where parts of an operator are cut unevenly, or its experts'
+ * tokens, they are the mean, and the products those of a part that may have a row more or less. */
 struct mw_work {
     uint8_t kind;      /* enum mw_op_kind */
     uint8_t object;    /* enum mw_object */
@@ -267,8 +287,10 @@ struct mw_work {
     uint32_t comm;     /* communicator of a collective, or MW_NONE */
     int32_t hop;       /* a SEND goes to the member so many places on in its group, around the end
                           of it, and a RECV comes from as many places back; else 0 */
-    int64_t flops;     /* of matrix products */
-    int64_t m, n, k;   /* shape of the (largest) matrix product; 0 if none */
+    int64_t flops;     /* of all products */
+    struct mw_work_product products[MW_WORK_PRODUCTS_MAX]; /* the first sets the rate of all */
+    uint32_t product_count;
+    struct mw_work_attention attention;
     int64_t bytes;     /* moved: for compute, read and written by memory-bound operators */
     int64_t bytes_max; /* >= bytes: what memory must hold (experts); time uses `bytes` */
     int64_t elements;  /* parameters of an update, accumulation or norm; else 0 */
@@ -635,7 +657,7 @@ struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
 /* The same of `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks it. */
 #define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
 #define MW_PLAN_TEXT_BEGIN "memwall-plan"
-#define MW_PLAN_TEXT_VERSION "3"
+#define MW_PLAN_TEXT_VERSION "4"
 struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
 
 /* One row of what happened, predicted (sim/) or measured (exec/), under the op's identity. */

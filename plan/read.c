@@ -254,6 +254,36 @@ read_draws(struct mw_plan_reader *reader, struct mw_draw draws[MW_MAX_DRAWS_PER_
 }
 
 static void
+read_products(struct mw_plan_reader *reader, struct mw_work *work)
+{
+    while (work->product_count < MW_WORK_PRODUCTS_MAX && mw_plan_reader_skip(reader, "product")) {
+        struct mw_work_product *product = &work->products[work->product_count++];
+        product->m = read_i64(reader, NULL);
+        product->n = read_i64(reader, NULL);
+        product->k = read_i64(reader, NULL);
+        product->count = read_i64(reader, NULL);
+        product->dtype = read_dtype(reader);
+    }
+}
+
+static struct mw_work_attention
+read_attention(struct mw_plan_reader *reader)
+{
+    struct mw_work_attention attention = {0};
+
+    attention.queries = read_i64(reader, NULL);
+    attention.keys = read_i64(reader, NULL);
+    attention.heads = read_i64(reader, "heads");
+    attention.kv_heads = read_i64(reader, NULL);
+    attention.head_dim = read_i64(reader, NULL);
+    attention.value_dim = read_i64(reader, NULL);
+    if (mw_plan_reader_skip(reader, "window"))
+        attention.window = read_i64(reader, NULL);
+    attention.causal = mw_plan_reader_skip(reader, "causal");
+    return attention;
+}
+
+static void
 read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     struct mw_work work = {0};
@@ -270,9 +300,9 @@ read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
     if (mw_plan_reader_skip(reader, "hop"))
         work.hop = (int32_t)mw_plan_reader_signed(reader, NULL, INT32_MAX);
     work.flops = read_i64(reader, "flops");
-    work.m = read_i64(reader, "shape");
-    work.n = read_i64(reader, NULL);
-    work.k = read_i64(reader, NULL);
+    read_products(reader, &work);
+    if (mw_plan_reader_skip(reader, "attention"))
+        work.attention = read_attention(reader);
     work.bytes = read_i64(reader, "bytes");
     work.bytes_max = read_i64(reader, "max");
     work.elements = read_i64(reader, "elements");

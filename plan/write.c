@@ -304,6 +304,35 @@ write_draws(struct writer *writer, const struct mw_plan *plan, const struct mw_w
 }
 
 static void
+write_products(struct writer *writer, const struct mw_work *work)
+{
+    for (uint32_t i = 0; i < work->product_count; i++) {
+        const struct mw_work_product *product = &work->products[i];
+        put_key(writer, " product ", product->m);
+        put_key(writer, " ", product->n);
+        put_key(writer, " ", product->k);
+        put_key(writer, " ", product->count);
+        put_name(writer, mw_dtype_name((int)product->dtype));
+    }
+}
+
+static void
+write_attention(struct writer *writer, const struct mw_work_attention *attention)
+{
+    if (!attention->heads)
+        return;
+    put_key(writer, " attention ", attention->queries);
+    put_key(writer, " ", attention->keys);
+    put_key(writer, " heads ", attention->heads);
+    put_key(writer, " ", attention->kv_heads);
+    put_key(writer, " ", attention->head_dim);
+    put_key(writer, " ", attention->value_dim);
+    if (attention->window)
+        put_key(writer, " window ", attention->window);
+    put(writer, attention->causal ? " causal" : "");
+}
+
+static void
 write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
 {
     const struct mw_work *work = &plan->works[index];
@@ -318,9 +347,8 @@ write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     if (work->hop)
         put_key(writer, " hop ", work->hop);
     put_key(writer, " flops ", work->flops);
-    put_key(writer, " shape ", work->m);
-    put_key(writer, " ", work->n);
-    put_key(writer, " ", work->k);
+    write_products(writer, work);
+    write_attention(writer, &work->attention);
     put_key(writer, " bytes ", work->bytes);
     put_key(writer, " max ", work->bytes_max);
     put_key(writer, " elements ", work->elements);

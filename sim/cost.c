@@ -131,6 +131,22 @@ mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware)
                                                   : hardware->gpu_memory_bytes_per_s;
 }
 
+/* The rate of a work's products, FLOP/s: of attention, one product of a head's scores sets it. */
+static double
+products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    const struct mw_work_product *first = &work->products[0];
+    const struct mw_work_attention *a = &work->attention;
+    double share = mw_cost_products_share(hardware, (enum mw_dtype)first->dtype);
+
+    if (!a->heads)
+        return share *
+               mw_cost_matmul_flops(hardware, mw_cost_matmul_size(first->m, first->n, first->k));
+    int64_t keys = a->window && a->window < a->keys ? a->window : a->keys;
+    return share *
+           mw_cost_attention_flops(hardware, mw_cost_matmul_size(a->queries, keys, a->head_dim));
+}
+
 static double
 compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -138,16 +154,9 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
     double seconds = (double)work->bytes / (streams ? hardware->gpu_memory_bytes_per_s
                                                     : mw_cost_operator_bytes_per_s(hardware)) +
                      (double)work->launches * hardware->gpu_launch_s;
-    double size = mw_cost_matmul_size(work->m, work->n, work->k);
-    double share = mw_cost_products_share(hardware, work->dtype);
 
-    if (work->flops > 0 && work->m > 0)
-        seconds += (double)work->flops / (share * (mw_operator_row(work->operator_)->attends
-                                                       ? mw_cost_attention_flops(hardware, size)
-                                                       : mw_cost_matmul_flops(hardware, size)));
-    else if (work->flops > 0)
-        seconds += (double)work->flops / (share * hardware->gpu_achievable_flops);
-    return seconds;
+    return seconds +
+           (work->product_count ? (double)work->flops / products_flops(work, hardware) : 0);
 }
 
 /* On the host: all cores, or all of its memory, until others want their share. */

@@ -148,9 +148,10 @@ add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clos
         struct mw_closed_products *products = row->attends ? &block->attention : &block->weights;
         products->forward_flops += blocks * info->forward_flops;
         products->backward_flops += blocks * info->backward_flops;
-        if (info->m)
+        const struct mw_work_product *first = &info->products[0];
+        if (info->product_count)
             products->size += blocks * info->forward_flops *
-                              mw_cost_matmul_size(MAX(1, info->m / chunks), info->n, info->k) /
+                              mw_cost_matmul_size(MAX(1, first->m / chunks), first->n, first->k) /
                               cbrt(parts);
         *(row->streams ? &block->forward_streamed : &block->forward_bytes) +=
             blocks * info->forward_bytes;

@@ -133,7 +133,7 @@ attention_share(const struct mw_plan *plan)
             continue;
         double flops = (double)work->flops * (double)mw_plan_op_rounds(plan, i);
         all += flops;
-        if (mw_operator_row(work->operator_)->attends)
+        if (work->attention.heads)
             attention += flops;
     }
     return all > 0 ? attention / all : 0;

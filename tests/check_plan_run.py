@@ -112,13 +112,13 @@ def check_refusals(box):
     box.run("plan -m qwen3-0.6b -H rtx4090 --batch 1 -o other.txt")
     box.run(f"plan {model('gpt2-small')} -s zero-offload --batch 2 --dpu-start 3 -o late.txt")
     text = (box.folder / "plan.txt").read_text()
-    box.write("old.txt", text.replace("memwall-plan 3", "memwall-plan 2"))
+    box.write("old.txt", text.replace("memwall-plan 4", "memwall-plan 3"))
     box.write("role.txt", text.replace(":read:input", ":read:record", 1))
     line = 1 + text[:text.index(":read:input")].count("\n")
     rest = f"{MACHINE} {TRAINING} --steps 1"
     for words, said in (
             (f"--plan none.txt {rest}", ["none.txt"]),
-            (f"--plan old.txt {rest}", ["line 1", "version 3", "'2'"]),
+            (f"--plan old.txt {rest}", ["line 1", "version 4", "'3'"]),
             (f"--plan role.txt {rest}", [f"line {line}:", "a role of a compute"]),
             (f"--plan other.txt -H rtx4090 {TRAINING}", ["--plan other.txt", "model"]),
             (f"--plan late.txt {rest}", ["--plan late.txt", "delayed"]),

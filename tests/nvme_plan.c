@@ -78,8 +78,13 @@ static uint32_t
 add_compute(struct builder *b, int64_t flops, int64_t bytes)
 {
     struct mw_draw draw = {CHANNEL_SM, 1, 1000000};
-    struct mw_work work = {
-        .kind = MW_OP_COMPUTE, .comm = MW_NONE, .flops = flops, .bytes = bytes, .launches = 2};
+    struct mw_work work = {.kind = MW_OP_COMPUTE,
+                           .comm = MW_NONE,
+                           .flops = flops,
+                           .products = {{1, 1, 1, flops / 2, MW_DTYPE_BF16}},
+                           .product_count = 1,
+                           .bytes = bytes,
+                           .launches = 2};
 
     return mw_plan_add_work(b->plan, work, &draw, 1);
 }

@@ -65,16 +65,20 @@ add_works(struct mw_plan *plan)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(works); i++)
-        mw_plan_add_work(plan,
-                         (struct mw_work){.kind = works[i].kind,
-                                          .object = works[i].object,
-                                          .operator_ = works[i].operator_,
-                                          .dtype = MW_DTYPE_BF16,
-                                          .comm = MW_NONE,
-                                          .flops = works[i].flops,
-                                          .bytes = works[i].bytes,
-                                          .bytes_max = works[i].bytes},
-                         NULL, 0);
+        mw_plan_add_work(
+            plan,
+            (struct mw_work){
+                .kind = works[i].kind,
+                .object = works[i].object,
+                .operator_ = works[i].operator_,
+                .dtype = MW_DTYPE_BF16,
+                .comm = MW_NONE,
+                .flops = works[i].flops,
+                .products = {{1000, 1000, 1000, works[i].flops / 2000000000, MW_DTYPE_BF16}},
+                .product_count = works[i].flops > 0,
+                .bytes = works[i].bytes,
+                .bytes_max = works[i].bytes},
+            NULL, 0);
 }
 
 static void

@@ -95,16 +95,17 @@ test_compute(void)
     struct bench b = bench_new(MW_OP_COMPUTE, 1);
 
     b.work.flops = INT64_C(20000000000000);
-    b.work.m = 5000;
-    b.work.n = 10;
-    b.work.k = 20;
+    b.work.products[0] = (struct mw_work_product){5000, 10, 20, 10000000, MW_DTYPE_BF16};
+    b.work.product_count = 1;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2); /* size 100: the cube root of m·n·k */
     b.work.bytes = 50 * GB;
     b.work.launches = 3;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2 + 0.5 + 0.003);
-    b.work.m = 0;
-    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.4 + 0.5 + 0.003);
-    b.work.flops = 0;
+    b.work.products[0].dtype = MW_DTYPE_FP32;
+    b.hardware.gpu_peak_flops = 100e12;
+    b.hardware.gpu_fp32_flops = 50e12;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 4 + 0.5 + 0.003);
+    b.work.product_count = 0;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.503);
     mw_plan_free(b.plan);
 }
@@ -424,8 +425,9 @@ test_attention_curve(void)
     struct bench b = bench_new(MW_OP_COMPUTE, 1);
 
     b.work.flops = 40000 * GB;
-    b.work.m = b.work.n = b.work.k = 1000;
-    b.work.operator_ = MW_OPERATOR_ATTENTION;
+    b.work.products[0] = (struct mw_work_product){1000, 1000, 1000, 20000, MW_DTYPE_BF16};
+    b.work.product_count = 1;
+    b.work.attention = (struct mw_work_attention){1000, 1000, 8, 8, 1000, 1000, 0, 1};
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
     b.hardware.attention_points = 2;
     b.hardware.attention_dim[0] = 100;
@@ -433,7 +435,9 @@ test_attention_curve(void)
     b.hardware.attention_flops[0] = 4e12;
     b.hardware.attention_flops[1] = 12e12;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 5);
-    b.work.operator_ = MW_OPERATOR_PROJECTION;
+    b.work.attention.window = 1; /* the curve ends at size 100 */
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 10);
+    b.work.attention.heads = 0;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
     mw_plan_free(b.plan);
 }

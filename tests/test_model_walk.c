@@ -84,7 +84,7 @@ check_operators(const struct mw_model *model, bool flash)
         bool product = info[i].forward_flops > 0;
         g_assert_cmpint(info[i].launches, >, 0);
         g_assert_cmpint(info[i].output_bytes, >, 0);
-        g_assert_true(product == (info[i].m > 0 && info[i].n > 0 && info[i].k > 0));
+        g_assert_true(product == (info[i].product_count > 0));
         if (info[i].operator_ != MW_OPERATOR_ATTENTION)
             g_assert_cmpint(info[i].backward_flops, ==, 2 * info[i].forward_flops);
         if (i > 0)
@@ -133,6 +133,48 @@ test_model_flops(void)
 
     g_assert_cmpfloat(fabs(flops / (96 * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h))) - 1),
                       <, 1e-6);
+}
+
+static int64_t
+products_flops(const struct mw_work_product *products, uint32_t count)
+{
+    int64_t flops = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        flops += 2 * products[i].m * products[i].n * products[i].k * products[i].count;
+    return flops;
+}
+
+static void
+check_products(const struct mw_operator_info *info, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct mw_work_product backward[MW_WORK_PRODUCTS_MAX];
+        uint32_t backwards = mw_operator_backward_products(&info[i], backward);
+        g_assert_cmpint(products_flops(info[i].products, info[i].product_count), ==,
+                        info[i].forward_flops);
+        g_assert_cmpint(products_flops(backward, backwards), ==, info[i].backward_flops);
+        g_assert_true(mw_operator_row(info[i].operator_)->attends == (info[i].attention.heads > 0));
+    }
+}
+
+/* The products of every operator of every preset make up its FLOPs, forward and back.  As many
+ * tokens as experts: each expert has as many as the others. */
+static void
+test_products(void)
+{
+    g_auto(GStrv) names = mw_model_list();
+
+    for (char **name = names; *name; name++)
+        for (int flash = 0; flash <= 1; flash++) {
+            struct mw_model model = load(*name);
+            struct mw_shape shape = {MAX(1, model.experts), 64, 1, flash, MW_DTYPE_NONE};
+            struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+            check_products(info, mw_model_head(&model, &shape, info));
+            check_products(info, mw_model_layer(&model, 0, &shape, info));
+            check_products(info, mw_model_layer(&model, model.layers - 1, &shape, info));
+            check_products(info, mw_model_tail(&model, &shape, info));
+        }
 }
 
 static void
@@ -232,7 +274,7 @@ test_experts(void)
     g_assert_cmpint(up.params, ==, INT64_C(8) * 2 * 4096 * 14336 + 8 * 4096);
     g_assert_cmpint(up.forward_flops, ==,
                     INT64_C(2) * 4096 * (2 * 2 * INT64_C(4096) * 14336 + 8 * 4096));
-    g_assert_cmpint(up.m, ==, 1024); /* 4096 tokens, 2 visits each, over 8 experts */
+    g_assert_cmpint(up.products[0].m, ==, 1024); /* 4096 tokens, 2 visits each, over 8 experts */
     mw_model_layer(&deepseek, 2, &shape, info);
     g_assert_cmpint(info[5].params, ==, INT64_C(2) * 7168 * 18432);
     mw_model_layer(&deepseek, 3, &shape, info);
@@ -259,6 +301,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/walk/every-preset", test_every_preset);
     g_test_add_func("/model/walk/flops/gpt-layer", test_gpt_flops);
     g_test_add_func("/model/walk/flops/gpt-model", test_model_flops);
+    g_test_add_func("/model/walk/flops/products", test_products);
     g_test_add_func("/model/walk/flops/flash", test_flash_flops);
     g_test_add_func("/model/walk/saved/dropout", test_saved_bytes);
     g_test_add_func("/model/walk/saved/no-dropout", test_saved_bytes_without_dropout);

@@ -171,6 +171,7 @@ check_bubble(int64_t stages, int64_t micro_batches)
                              .heads = 8,
                              .kv_heads = 8,
                              .head_dim = 64,
+                             .value_dim = 64,
                              .ffn = 2048,
                              .mlp_matrices = 2};
     struct mw_hardware hardware = test_hardware("aws-p5-48xlarge");

@@ -16,7 +16,7 @@ test_add(void)
         g_assert_cmpuint(mw_plan_add_channel(plan, (struct mw_channel){.index = i}), ==, i);
         g_assert_cmpuint(mw_plan_add_slot(plan, (struct mw_slot){.program = i}), ==, i);
         struct mw_draw draws[] = {{i, 1, 1}, {i, 1, 2}};
-        g_assert_cmpuint(mw_plan_add_work(plan, (struct mw_work){.m = i}, draws, i % 3), ==, i);
+        g_assert_cmpuint(mw_plan_add_work(plan, (struct mw_work){.flops = i}, draws, i % 3), ==, i);
         g_assert_cmpuint(mw_plan_add_op(plan, (struct mw_op){.shard = i, .dep_count = 9}), ==, i);
         mw_plan_add_dep(plan, i / 2);
         mw_plan_add_use(plan, i, MW_USE_MODIFY, MW_ROLE_NONE);

@@ -69,6 +69,49 @@ static void work_kind(struct mw_plan *p) { p->works[1].kind = MW_OP_KIND_COUNT; 
 static void work_comm(struct mw_plan *p) { p->works[1].comm = 1; }
 static void work_lonely(struct mw_plan *p) { p->works[WORK_GATHER].comm = MW_NONE; }
 static void work_flops(struct mw_plan *p) { p->works[1].flops = -1; }
+static void
+set_product(struct mw_plan *p, struct mw_work_product product)
+{
+    p->works[WORK_COMPUTE].flops = 2 * 8 * 8 * 8;
+    p->works[WORK_COMPUTE].products[0] = product;
+    p->works[WORK_COMPUTE].product_count = 1;
+}
+static void
+product_side(struct mw_plan *p)
+{
+    set_product(p, (struct mw_work_product){8, 0, 8, 1, MW_DTYPE_BF16});
+}
+static void
+product_dtype(struct mw_plan *p)
+{
+    set_product(p, (struct mw_work_product){8, 8, 8, 1, MW_DTYPE_NF4});
+}
+static void
+product_flops(struct mw_plan *p)
+{
+    set_product(p, (struct mw_work_product){8, 8, 8, 2, MW_DTYPE_BF16});
+}
+static void
+product_lacks(struct mw_plan *p)
+{
+    p->works[WORK_COMPUTE].flops = 1;
+}
+static void
+product_count(struct mw_plan *p)
+{
+    p->works[WORK_COMPUTE].product_count = MW_WORK_PRODUCTS_MAX + 1;
+}
+static void
+product_copied(struct mw_plan *p)
+{
+    p->works[WORK_GATHER].product_count = 1;
+}
+static void
+attention_heads(struct mw_plan *p)
+{
+    set_product(p, (struct mw_work_product){8, 8, 8, 1, MW_DTYPE_BF16});
+    p->works[WORK_COMPUTE].attention = (struct mw_work_attention){8, 8, 3, 2, 8, 8, 0, 1};
+}
 static void work_max(struct mw_plan *p) { p->works[0].bytes_max = 99; }
 static void draw_range(struct mw_plan *p) { p->works[0].draw_begin = MW_NONE; }
 static void draw_channel(struct mw_plan *p) { p->draws[0].channel = 1; }
@@ -148,6 +191,13 @@ static const struct {
     {"work-comm", work_comm, "work 1 (compute): expected one of the 1 communicators"},
     {"work-lonely", work_lonely, "work 2 (all-gather): expected one of the 1 communicators"},
     {"work-flops", work_flops, "work 1 (compute): negative"},
+    {"product-side", product_side, "work 1 (compute): product 0: must have sides and a count"},
+    {"product-dtype", product_dtype, "work 1 (compute): product 0: not of a type that products"},
+    {"product-flops", product_flops, "work 1 (compute): 1024 FLOPs are not those of its products"},
+    {"product-lacks", product_lacks, "work 1 (compute): 1 FLOPs are not those of its products"},
+    {"product-count", product_count, "work 1 (compute): 9 products: at most 8"},
+    {"product-copied", product_copied, "work 2 (all-gather): has no products"},
+    {"attention-heads", attention_heads, "work 1 (compute): attention must have products"},
     {"work-max", work_max, "work 0 (nvme-read): bytes_max 99 below bytes 100"},
     {"draw-range", draw_range, "work 0: its draws"},
     {"draw-channel", draw_channel, "work 0: draws 100 from channel 1"},

@@ -72,21 +72,22 @@ add_works(struct mw_plan *plan)
 {
     static const struct mw_draw draws[] = {{0, 1, 1000000}, {1, 3, 4096}};
 
-    mw_plan_add_work(plan,
-                     (struct mw_work){.kind = MW_OP_COMPUTE,
-                                      .object = MW_OBJECT_ACTIVATIONS,
-                                      .operator_ = MW_OPERATOR_QKV,
-                                      .dtype = MW_DTYPE_BF16,
-                                      .comm = MW_NONE,
-                                      .flops = INT64_MAX,
-                                      .m = 1,
-                                      .n = 2,
-                                      .k = 3,
-                                      .bytes = 4,
-                                      .bytes_max = 5,
-                                      .elements = 6,
-                                      .launches = 7},
-                     draws, G_N_ELEMENTS(draws));
+    mw_plan_add_work(
+        plan,
+        (struct mw_work){.kind = MW_OP_COMPUTE,
+                         .object = MW_OBJECT_ACTIVATIONS,
+                         .operator_ = MW_OPERATOR_QKV,
+                         .dtype = MW_DTYPE_BF16,
+                         .comm = MW_NONE,
+                         .flops = INT64_MAX,
+                         .products = {{1, 2, 3, 4, MW_DTYPE_FP16}, {5, 6, 7, 8, MW_DTYPE_BF16}},
+                         .product_count = 2,
+                         .attention = {9, 10, 11, 12, 13, 14, 15, 1},
+                         .bytes = 4,
+                         .bytes_max = 5,
+                         .elements = 6,
+                         .launches = 7},
+        draws, G_N_ELEMENTS(draws));
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER}, NULL, 0);
 }
 
@@ -157,7 +158,7 @@ make_plan(void)
 }
 
 static const char plan_text[] =
-    "memwall-plan 3\n"
+    "memwall-plan 4\n"
     "title one of everything\n"
     "machine of its own\n"
     "model small\n"
@@ -184,9 +185,10 @@ static const char plan_text[] =
     "tensor 0 program 1 layer 2 operators 12 bf16 gradient fp32 summed elements 17 rows 4 3 "
     "tiles 4 5 shard 3 strides 3 5 6 homes 1 0 whole-gradients trainable\n"
     "chunk 0 program 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
-    "work 0 compute activations qkv bf16 comm - flops 9223372036854775807 shape 1 2 3 bytes 4 "
-    "max 5 elements 6 launches 7 draw 0:1000000 1:4096x3\n"
-    "work 1 all-gather none none none comm 0 flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
+    "work 0 compute activations qkv bf16 comm - flops 9223372036854775807 "
+    "product 1 2 3 4 fp16 product 5 6 7 8 bf16 attention 9 10 heads 11 12 13 14 window 15 causal "
+    "bytes 4 max 5 elements 6 launches 7 draw 0:1000000 1:4096x3\n"
+    "work 1 all-gather none none none comm 0 flops 0 bytes 0 max 0 elements 0 "
     "launches 0\n"
     "op 0 lane 0 work 0 forward mb 0 layer -1 tile 0 shard 0 use 0:define:logits\n"
     "op 1 lane 1 work 1 optimizer mb 65535 layer 95 tile 15 shard 12345678 match 9 "
@@ -281,7 +283,8 @@ test_read(void)
     g_assert_false(plan->checked);
     g_assert_cmpuint(plan->world_ranks, ==, 16);
     g_assert_true(plan->slots[1].persistent);
-    g_assert_cmpint(plan->works[0].k, ==, 3);
+    g_assert_cmpint(plan->works[0].products[1].k, ==, 7);
+    g_assert_cmpint(plan->works[0].attention.window, ==, 15);
     g_assert_cmpuint(plan->works[0].comm, ==, MW_NONE);
     g_assert_cmpint(plan->ops[0].layer, ==, -1);
     g_assert_cmpuint(plan->ops[0].match, ==, MW_NONE);
@@ -330,13 +333,13 @@ struct edit {
 };
 
 static const struct edit edits[] = {
-    {"memwall-plan 3", "memwall-plan 2",
-     "line 1: expected a plan of version 3 (`memwall plan -o "
-     "FILE` writes it), found '2'"},
-    {"memwall-plan 3", "memwall-plan",
-     "line 1: expected a plan of version 3 (`memwall plan -o "
+    {"memwall-plan 4", "memwall-plan 3",
+     "line 1: expected a plan of version 4 (`memwall plan -o "
+     "FILE` writes it), found '3'"},
+    {"memwall-plan 4", "memwall-plan",
+     "line 1: expected a plan of version 4 (`memwall plan -o "
      "FILE` writes it), found the end of the line"},
-    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 3', found 'plan'"},
+    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 4', found 'plan'"},
     {"title one", "titel one", "line 2: expected 'title', found 'titel'"},
     {"machine of its own", "machine", "line 3: expected 'world', found 'machine'"},
     {"machine of", "engine of", "line 3: expected 'world', found 'engine'"},
@@ -451,7 +454,7 @@ static void
 test_read_long_lists(void)
 {
     static const char *const lists[][2] = {
-        {"work 0 compute none none none comm - flops 0 shape 0 0 0 bytes 0 max 0 elements 0 "
+        {"work 0 compute none none none comm - flops 0 bytes 0 max 0 elements 0 "
          "launches 0 draw",
          "expected the end of the line"},
         {"op 0 lane 0 work 0 forward mb 0 layer 0 tile 0 shard 0 after", "at most 255"},

@@ -86,12 +86,40 @@ set_bytes(struct mw_work *work, int64_t bytes)
     work->bytes_max = bytes;
 }
 
+/* Of a part of an operator: one of so many tiles, which cut the rows of its matrices, and one of so
+ * many chunks of the tokens. */
+struct cut {
+    int64_t tiles, chunks;
+};
+
+/* Products `first` to `end` of the operator's forward, or of its backward. */
+static void
+set_products(struct mw_work *work, const struct mw_operator_info *info, bool backward,
+             uint32_t first, uint32_t end, struct cut cut)
+{
+    struct mw_operator_info part = *info;
+
+    part.product_count = end - first;
+    for (uint32_t i = first; i < end; i++) {
+        struct mw_work_product product = info->products[i];
+        product.m = MAX(1, product.m / cut.chunks);
+        product.n = MAX(1, product.n / cut.tiles);
+        part.products[i - first] = product;
+    }
+    work->product_count = part.product_count;
+    memcpy(work->products, part.products, sizeof part.products);
+    if (backward)
+        work->product_count = mw_operator_backward_products(&part, work->products);
+    work->attention = info->attention;
+}
+
 uint32_t
 mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward, int64_t tiles)
 {
     uint32_t *cached = &b->work_cache[(class * MW_LAYER_OPERATORS_MAX + operator_) * 2 + backward];
     const struct mw_operator_info *info = &b->sizing->classes[class].operators[operator_];
-    int64_t chunks = mw_sizing_token_parts(b->sizing, info->operator_), parts = tiles * chunks;
+    struct cut cut = {tiles, mw_sizing_token_parts(b->sizing, info->operator_)};
+    int64_t parts = cut.tiles * cut.chunks;
 
     if (*cached != MW_NONE)
         return *cached;
@@ -99,9 +127,7 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
     struct draws draws = {0};
     work.dtype = b->sizing->settings.dtype;
     work.flops = (backward ? info->backward_flops : info->forward_flops) / parts;
-    work.m = info->m ? MAX(1, info->m / chunks) : 0;
-    work.n = info->n ? MAX(1, info->n / tiles) : 0;
-    work.k = info->k;
+    set_products(&work, info, backward, 0, info->product_count, cut);
     set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / parts);
     work.launches = info->launches * (backward ? 2 : 1);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
@@ -109,31 +135,30 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
     return *cached;
 }
 
+/* The embedding's matrix is the first product; the rest are between its width and the model's. */
 uint32_t
 mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t tiles,
                     enum tied_part part)
 {
     const struct mw_operator_info *info = &b->sizing->classes[MW_CLASS_TAIL].operators[operator_];
+    const struct mw_work_product *first = &info->products[0];
     int64_t all_flops = backward ? info->backward_flops : info->forward_flops;
-    int64_t weight_flops = (backward ? 4 : 2) * info->m * info->n * info->k;
-    int64_t chunks = mw_sizing_token_parts(b->sizing, info->operator_);
+    int64_t weight_flops = (backward ? 4 : 2) * first->m * first->n * first->k;
+    struct cut cut = {tiles, 1};
     struct mw_work work =
         blank_work(MW_OP_COMPUTE, MW_OBJECT_ACTIVATIONS,
                    part == TIED_WEIGHT ? MW_OPERATOR_LOGITS : MW_OPERATOR_PROJECTION);
     struct draws draws = {0};
 
     work.dtype = b->sizing->settings.dtype;
-    work.m = info->m;
     work.launches = backward ? 2 : 1;
     if (part == TIED_WEIGHT) {
-        work.flops = weight_flops / tiles / chunks;
-        work.m = MAX(1, info->m / chunks);
-        work.n = MAX(1, info->n / tiles);
-        work.k = info->k;
+        cut.chunks = mw_sizing_token_parts(b->sizing, info->operator_);
+        work.flops = weight_flops / tiles / cut.chunks;
+        set_products(&work, info, backward, 0, 1, cut);
     } else {
         work.flops = (all_flops - weight_flops) / tiles;
-        work.n = info->k;
-        work.k = b->sizing->model->hidden;
+        set_products(&work, info, backward, 1, info->product_count, cut);
         set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / tiles);
     }
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);

@@ -93,7 +93,7 @@ find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class, str
 {
     const struct mw_operator_info *info =
         &class->operators[mw_sizing_largest_operator(class, unit)];
-    int64_t rows = info->n;
+    int64_t rows = info->product_count ? info->products[0].n : 0;
 
     if (info->operator_ == MW_OPERATOR_EMBEDDING)
         rows = info->params / sizing->model->hidden;

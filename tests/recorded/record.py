@@ -94,12 +94,22 @@ def value_behind(fields, key, count=1):
     return tuple(fields[at:at + count])
 
 
+def shape_of(fields):
+    """m, n and k of an operator's first product in forward; backward has the gradients of both of
+    its factors."""
+    products = [tuple(fields[i + 1:i + 4]) for i, field in enumerate(fields) if field == "product"]
+    if not products:
+        return "0", "0", "0"
+    m, n, k = products[0]
+    return (m, k, n) if products[1:] and products[1] == (k, n, m) else (m, n, k)
+
+
 def labels_of_works(text):
     """By number: what an op of this work computes and moves."""
     labels = {}
     for fields in lines_of(text, "work"):
         label = [value_behind(fields, key) for key in ("flops", "bytes", "elements", "launches")]
-        label.append(value_behind(fields, "shape", 3))
+        label.append(shape_of(fields))
         draws = fields[fields.index("draw") + 1:] if "draw" in fields else []
         labels[fields[1]] = (*label, *sorted(draws))
     return labels
