@@ -121,10 +121,10 @@ check_run_file(const char *path, GError **error)
 static bool
 check_plan_text(const char *path, GError **error)
 {
-    struct mw_plan *plan = mw_plan_file_read(path, error);
+    struct mw_variants *variants = mw_plan_file_read(path, error);
 
-    mw_plan_free(plan);
-    return plan != NULL;
+    mw_variants_free(variants);
+    return variants != NULL;
 }
 
 /* A run has as many GPUs as processes were started, so the machine is not known yet. */

@@ -25,8 +25,10 @@ answer(const struct cli_request *request)
     g_autofree char *machine = NULL;
     struct mw_plan *plan = NULL;
     struct mw_measured *measured = mw_measured_read(request->plan_file, &plan, &machine, &error);
-    struct mw_answer *predicted =
-        measured ? mw_answer_of_plan(&request->question, request->plan_file, plan, &error) : NULL;
+    struct mw_answer *predicted = measured
+                                      ? mw_answer_of_plan(&request->question, request->plan_file,
+                                                          mw_variants_new(plan), &error)
+                                      : NULL;
     int status = predicted ? report(request, predicted, measured, machine) : cli_fail(error);
 
     mw_answer_free(predicted);

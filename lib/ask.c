@@ -70,9 +70,9 @@ answer_largest(struct memwall_answer *answer, GError **error)
 static bool
 answer_plan(const struct memwall_question *question, struct memwall_answer *answer, GError **error)
 {
-    struct mw_plan *plan = mw_plan_file_read(question->plan, error);
+    struct mw_variants *variants = mw_plan_file_read(question->plan, error);
     struct mw_answer *one =
-        plan ? mw_answer_of_plan(&answer->question, question->plan, plan, error) : NULL;
+        variants ? mw_answer_of_plan(&answer->question, question->plan, variants, error) : NULL;
 
     if (!one)
         return false;

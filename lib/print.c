@@ -62,7 +62,7 @@ print_csv(const struct forms *f)
 static void
 print_plan(const struct forms *f)
 {
-    mw_plan_write(f->answer->answers[0]->plan, f->out);
+    mw_variants_write(f->answer->answers[0]->variants, f->out);
 }
 
 static void

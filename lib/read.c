@@ -252,11 +252,11 @@ mw_lib_clear(struct mw_question *question)
 static bool
 check_plan(const struct memwall_question *question, GError **error)
 {
-    struct mw_plan *plan =
+    struct mw_variants *variants =
         check_plan_alone(question, error) ? mw_plan_file_read(question->plan, error) : NULL;
-    bool good = plan != NULL;
+    bool good = variants != NULL;
 
-    mw_plan_free(plan);
+    mw_variants_free(variants);
     return good;
 }
 

@@ -65,9 +65,9 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
 {
     if (s->sequences < 0 || s->seq < 0 || s->micro_batches < 1 ||
         s->micro_batches > MW_PLAN_MICRO_BATCHES_MAX || s->tiles < 1 || s->token_chunks < 1 ||
-        s->checkpoint_interval < 0 || s->delayed_from < -1 || s->save_every < 0 ||
-        s->sequences > DIMENSION_MAX || s->seq > DIMENSION_MAX ||
-        s->sequences * s->seq > DIMENSION_MAX || s->dtype >= MW_DTYPE_COUNT)
+        s->checkpoint_interval < 0 || s->save_every < 0 || s->sequences > DIMENSION_MAX ||
+        s->seq > DIMENSION_MAX || s->sequences * s->seq > DIMENSION_MAX ||
+        s->dtype >= MW_DTYPE_COUNT)
         return mw_plan_refuse(check, "step: a number is out of range");
     if (s->has_decoder && (!s->sequences || !s->seq))
         return mw_plan_refuse(check, "step: of a decoder it has sequences of tokens");

@@ -25,6 +25,9 @@ bool mw_plan_spans_nest(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t
 /* Whether an op of the kind may use a slot in the role; both in range. */
 bool mw_plan_may_have(int kind, int role);
 
+/* As text: what all variants of a step have alike (plan/variants.h). */
+bool mw_plan_write_shared(const struct mw_plan *plan, FILE *out);
+
 /* Writes a section behind those that there are, with its span; there is room. */
 void mw_plan_put_section(struct mw_plan *plan, struct mw_section section);
 /* The folded plan with no more rounds than that of each section, to be asked for numbers: all but

@@ -76,11 +76,8 @@ mw_plan_new(const char *title)
     plan->capacity = mw_plan_allocate(1, sizeof *plan->capacity);
     plan->title = copy_line(title);
     mw_plan_set_world(plan, 1, 1, true);
-    plan->shape = (struct mw_step_shape){.micro_batches = 1,
-                                         .tiles = 1,
-                                         .token_chunks = 1,
-                                         .delayed_from = -1,
-                                         .dtype = MW_DTYPE_NONE};
+    plan->shape = (struct mw_step_shape){
+        .micro_batches = 1, .tiles = 1, .token_chunks = 1, .dtype = MW_DTYPE_NONE};
     return plan;
 }
 

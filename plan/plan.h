@@ -435,7 +435,6 @@ struct mw_step_shape {
     int64_t tiles;               /* parts of the largest operators: memory-centric tiling */
     int64_t token_chunks;        /* that logits and loss cut a micro-batch's tokens into */
     int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: there are none */
-    int64_t delayed_from;        /* the step from which updates are delayed; -1: none are */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: none */
     bool commits;                /* every step is durable */
     uint8_t dtype;               /* enum mw_dtype: of parameters, activations and gradients */
@@ -623,7 +622,11 @@ uint32_t mw_plan_program_of(const struct mw_plan *plan, uint32_t rank);
 struct mw_plan *mw_plan_extract(const struct mw_plan *plan, uint32_t rank, char *why,
                                 size_t why_size);
 
-/* Of a plan that passed the check.  Elements of a part: its rows, and of part 0 the others. */
+/* Of a plan that passed the check, as all below.  Whether its gradients outlive the step: the next
+ * step's update takes them. */
+bool mw_plan_is_delayed(const struct mw_plan *plan);
+
+/* Elements of a part: its rows, and of part 0 the others. */
 int64_t mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile);
 struct mw_range {
     int64_t first, elements;

@@ -3,6 +3,7 @@
 #include "plan/internal.h"
 #include "plan/plan.h"
 #include "plan/reader.h"
+#include "plan/variants.h"
 
 /* Shorter names for this file's many calls. */
 static uint32_t
@@ -60,7 +61,6 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->tiles = read_i64(reader, "tiles");
     shape->token_chunks = read_i64(reader, "token-chunks");
     shape->checkpoint_interval = read_i64(reader, "interval");
-    shape->delayed_from = read_i64(reader, "delayed-from");
     shape->save_every = read_i64(reader, "save-every");
     shape->dtype = read_dtype(reader);
     shape->commits = mw_plan_reader_skip(reader, "commits");
@@ -575,14 +575,13 @@ read_tier(struct mw_plan_reader *reader, struct mw_plan *plan, int tier)
     mw_plan_reader_end_line(reader);
 }
 
-/* The lines before the entities, in a fixed order.  NULL after a failure. */
+/* The lines before the entities, in a fixed order, from the first line's second word on.  NULL
+ * after a failure. */
 static struct mw_plan *
 read_head(struct mw_plan_reader *reader)
 {
     struct mw_plan *plan;
 
-    begin_line_with(reader, MW_PLAN_TEXT_BEGIN,
-                    "'" MW_PLAN_TEXT_BEGIN " " MW_PLAN_TEXT_VERSION "'");
     if (strcmp(mw_plan_reader_word(reader), MW_PLAN_TEXT_VERSION))
         mw_plan_reader_fail(reader, "a plan of version " MW_PLAN_TEXT_VERSION
                                     " (`memwall plan -o FILE` writes it)");
@@ -597,17 +596,40 @@ read_head(struct mw_plan_reader *reader)
     return plan;
 }
 
+/* To its end; perhaps NULL after a failure. */
+static struct mw_plan *
+read_plan(struct mw_plan_reader *reader)
+{
+    struct mw_plan *plan = read_head(reader);
+
+    while (!reader->failed && read_line(reader, plan))
+        ;
+    return plan;
+}
+
+static void
+begin_text(struct mw_plan_reader *reader)
+{
+    begin_line_with(reader, MW_PLAN_TEXT_BEGIN,
+                    "'" MW_PLAN_TEXT_BEGIN " " MW_PLAN_TEXT_VERSION "'");
+}
+
+static void
+end_text(struct mw_plan_reader *reader)
+{
+    if (mw_plan_reader_next_line(reader))
+        mw_plan_reader_fail(reader, "nothing after 'end'");
+    mw_plan_reader_clear(reader);
+}
+
 struct mw_plan *
 mw_plan_read(FILE *in, char *why, size_t why_size)
 {
     struct mw_plan_reader reader = {.in = in, .why = why, .why_size = why_size, .word = ""};
-    struct mw_plan *plan = read_head(&reader);
 
-    while (!reader.failed && read_line(&reader, plan))
-        ;
-    if (mw_plan_reader_next_line(&reader))
-        mw_plan_reader_fail(&reader, "nothing after 'end'");
-    mw_plan_reader_clear(&reader);
+    begin_text(&reader);
+    struct mw_plan *plan = read_plan(&reader);
+    end_text(&reader);
     if (!reader.failed)
         return plan;
     mw_plan_free(plan);
@@ -636,27 +658,28 @@ find_entity(const char *why, size_t *length)
     return first;
 }
 
-/* 0: no line begins so. */
+/* From line `from` on; 0: no line begins so. */
 static unsigned long
-find_line(const char *text, size_t size, const char *begin, size_t length)
+find_line(const char *text, size_t size, unsigned long from, const char *begin, size_t length)
 {
     unsigned long line = 1;
 
     for (size_t at = 0; at + length < size; at++) {
         bool begins = at == 0 || text[at - 1] == '\n';
         line += at > 0 && begins;
-        if (begins && !memcmp(text + at, begin, length) && text[at + length] == ' ')
+        if (begins && line >= from && !memcmp(text + at, begin, length) && text[at + length] == ' ')
             return line;
     }
     return 0;
 }
 
+/* Of a plan that begins in line `from`. */
 static void
-prepend_line(const char *text, size_t size, char *why, size_t why_size)
+prepend_line(const char *text, size_t size, unsigned long from, char *why, size_t why_size)
 {
     size_t length = 0;
     const char *entity = find_entity(why, &length);
-    unsigned long line = entity ? find_line(text, size, entity, length) : 0;
+    unsigned long line = entity ? find_line(text, size, from, entity, length) : 0;
     char said[512];
 
     if (!line)
@@ -666,13 +689,19 @@ prepend_line(const char *text, size_t size, char *why, size_t why_size)
 }
 
 /* There are no streams of no bytes. */
+static FILE *
+open_text(const char *text, size_t length, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "is empty");
+    return length ? fmemopen((char *)text, length, "r") : NULL;
+}
+
 struct mw_plan *
 mw_plan_parse(const char *text, size_t length, char *why, size_t why_size)
 {
-    FILE *in = length ? fmemopen((char *)text, length, "r") : NULL;
+    FILE *in = open_text(text, length, why, why_size);
     struct mw_plan *plan = NULL;
 
-    snprintf(why, why_size, "is empty");
     if (in) {
         plan = mw_plan_read(in, why, why_size);
         fclose(in);
@@ -680,7 +709,112 @@ mw_plan_parse(const char *text, size_t length, char *why, size_t why_size)
     if (plan && mw_plan_check(plan, why, why_size))
         return plan;
     if (plan)
-        prepend_line(text, length, why, why_size);
+        prepend_line(text, length, 1, why, why_size);
     mw_plan_free(plan);
+    return NULL;
+}
+
+/* --- variants -------------------------------------------------------------------------------- */
+
+#define VARIANTS_MAX 1024 /* of a file, and turns of a cycle */
+#define RULE_EXPECTED "'from 0 variants NUMBER...' or a plan"
+
+/* "from STEP variants V ...", behind the first word. */
+static void
+read_span(struct mw_plan_reader *reader, struct mw_variants *variants, bool first)
+{
+    uint32_t cycle[VARIANTS_MAX], count = 0;
+    int64_t from = read_i64(reader, NULL);
+    int64_t before = first ? -1 : variants->spans[variants->span_count - 1].first_step;
+
+    if (first ? from : from <= before)
+        mw_plan_reader_fail(reader, first ? "'from 0'" : "a later step than in the line before");
+    mw_plan_reader_key(reader, "variants");
+    do
+        cycle[count++] = read_u32(reader, NULL);
+    while (!reader->failed && !mw_plan_reader_at_end(reader) && count < VARIANTS_MAX);
+    for (uint32_t i = 0; i < count && !reader->failed; i++)
+        if (cycle[i] >= variants->plan_count)
+            mw_plan_reader_fail(reader, "numbers of the plans above, from 0");
+    mw_plan_reader_end_line(reader);
+    if (!reader->failed)
+        mw_variants_from(variants, from, cycle, count);
+}
+
+/* The rule, from its first word on. */
+static void
+read_rule(struct mw_plan_reader *reader, struct mw_variants *variants)
+{
+    static const char expected[] = "'from STEP variants NUMBER...' or 'end'";
+    bool first = true;
+
+    while (!reader->failed && !strcmp(reader->word, "from")) {
+        read_span(reader, variants, first);
+        first = false;
+        if (!reader->failed)
+            begin_line(reader, expected);
+    }
+    if (strcmp(reader->word, "end") || first)
+        mw_plan_reader_fail(reader, first ? RULE_EXPECTED : expected);
+    mw_plan_reader_end_line(reader);
+}
+
+/* Takes the plan.  False where it fails the check. */
+static bool
+add_plan(struct mw_variants **variants, struct mw_plan *plan, const char *text, size_t length,
+         unsigned long line, char *why, size_t why_size)
+{
+    bool good = mw_plan_check(plan, why, why_size);
+
+    if (!good)
+        prepend_line(text, length, line, why, why_size);
+    if (*variants)
+        mw_variants_add(*variants, plan);
+    else
+        *variants = mw_variants_new(plan);
+    return good;
+}
+
+static struct mw_variants *
+read_variants(struct mw_plan_reader *reader, const char *text, size_t length)
+{
+    struct mw_variants *variants = NULL;
+    bool more = true;
+
+    begin_text(reader);
+    while (!reader->failed && more) {
+        unsigned long line = reader->line_number;
+        struct mw_plan *plan = read_plan(reader);
+        if (reader->failed)
+            mw_plan_free(plan);
+        else if (!add_plan(&variants, plan, text, length, line, reader->why, reader->why_size))
+            reader->failed = true;
+        if (!mw_plan_reader_next_line(reader)) {
+            if (!reader->failed && variants->plan_count > 1)
+                mw_plan_reader_fail(reader, RULE_EXPECTED);
+            break;
+        }
+        more = !strcmp(mw_plan_reader_word(reader), MW_PLAN_TEXT_BEGIN) &&
+               variants->plan_count < VARIANTS_MAX;
+        if (!more)
+            read_rule(reader, variants);
+    }
+    end_text(reader);
+    return variants;
+}
+
+struct mw_variants *
+mw_variants_parse(const char *text, size_t length, char *why, size_t why_size)
+{
+    FILE *in = open_text(text, length, why, why_size);
+    struct mw_plan_reader reader = {.in = in, .why = why, .why_size = why_size, .word = ""};
+
+    if (!in)
+        return NULL;
+    struct mw_variants *variants = read_variants(&reader, text, length);
+    fclose(in);
+    if (!reader.failed && mw_variants_check(variants, why, why_size))
+        return variants;
+    mw_variants_free(variants);
     return NULL;
 }

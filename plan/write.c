@@ -1,7 +1,8 @@
 #include <locale.h>
 #include <string.h>
 
-#include "plan/plan.h"
+#include "plan/internal.h"
+#include "plan/variants.h"
 
 /* fprintf takes over a second for a million ops; this buffer takes a tenth of it. */
 struct writer {
@@ -109,6 +110,14 @@ put_line(struct writer *writer, const char *word, const char *text)
 }
 
 static void
+write_world(struct writer *writer, const struct mw_plan *plan)
+{
+    put_key(writer, "world ", plan->world_ranks);
+    put_key(writer, " per-node ", plan->ranks_per_node);
+    put(writer, "\n");
+}
+
+static void
 write_head(struct writer *writer, const struct mw_plan *plan)
 {
     put(writer, MW_PLAN_TEXT_BEGIN " " MW_PLAN_TEXT_VERSION);
@@ -116,9 +125,8 @@ write_head(struct writer *writer, const struct mw_plan *plan)
     put_line(writer, "\nmachine", plan->machine);
     put_line(writer, "\nmodel", plan->model);
     put_line(writer, "\nstrategy", plan->strategy);
-    put_key(writer, "\nworld ", plan->world_ranks);
-    put_key(writer, " per-node ", plan->ranks_per_node);
     put(writer, "\n");
+    write_world(writer, plan);
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
         put(writer, "tier");
         put_name(writer, mw_tier_name(tier));
@@ -144,7 +152,6 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_key(writer, " tiles ", shape->tiles);
     put_key(writer, " token-chunks ", shape->token_chunks);
     put_key(writer, " interval ", shape->checkpoint_interval);
-    put_key(writer, " delayed-from ", shape->delayed_from);
     put_key(writer, " save-every ", shape->save_every);
     put_name(writer, mw_dtype_name(shape->dtype));
     put_flag(writer, " commits", shape->commits);
@@ -451,19 +458,33 @@ write_strides(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     put(writer, "\n");
 }
 
+/* Ranks, and what shapes a step. */
+static void
+write_frame(struct writer *writer, const struct mw_plan *plan)
+{
+    write_shape(writer, &plan->shape);
+    if (plan->shape.has_decoder)
+        write_decoder(writer, &plan->shape.decoder);
+    for (uint32_t i = 0; i < plan->program_count; i++)
+        write_program(writer, &plan->programs[i], i);
+    for (uint32_t i = 0; i < plan->comm_count; i++)
+        write_comm(writer, &plan->comms[i], i);
+}
+
+static bool
+end_text(struct writer *writer)
+{
+    flush(writer);
+    return !writer->failed && !fflush(writer->out) && !ferror(writer->out);
+}
+
 bool
 mw_plan_write(const struct mw_plan *plan, FILE *out)
 {
     struct writer writer = {.out = out};
 
     write_head(&writer, plan);
-    write_shape(&writer, &plan->shape);
-    if (plan->shape.has_decoder)
-        write_decoder(&writer, &plan->shape.decoder);
-    for (uint32_t i = 0; i < plan->program_count; i++)
-        write_program(&writer, &plan->programs[i], i);
-    for (uint32_t i = 0; i < plan->comm_count; i++)
-        write_comm(&writer, &plan->comms[i], i);
+    write_frame(&writer, plan);
     for (uint32_t i = 0; i < plan->lane_count; i++)
         write_lane(&writer, &plan->lanes[i], i);
     for (uint32_t i = 0; i < plan->channel_count; i++)
@@ -483,6 +504,64 @@ mw_plan_write(const struct mw_plan *plan, FILE *out)
     for (uint32_t i = 0; plan->section_count && i < plan->op_count && !writer.failed; i++)
         write_strides(&writer, plan, i);
     put(&writer, "end\n");
-    flush(&writer);
-    return !writer.failed && !fflush(out) && !ferror(out);
+    return end_text(&writer);
+}
+
+/* --- variants -------------------------------------------------------------------------------- */
+
+static void
+write_home(struct writer *writer, const struct mw_plan *plan, uint32_t slot)
+{
+    if (slot != MW_NONE)
+        write_slot(writer, &plan->slots[slot], slot);
+}
+
+/* Whether its content outlives the step is a variant's own. */
+static void
+write_gradient_home(struct writer *writer, const struct mw_plan *plan, uint32_t slot)
+{
+    struct mw_slot home = plan->slots[slot];
+
+    home.persistent = false;
+    write_slot(writer, &home, slot);
+}
+
+bool
+mw_plan_write_shared(const struct mw_plan *plan, FILE *out)
+{
+    struct writer writer = {.out = out};
+
+    write_world(&writer, plan);
+    write_frame(&writer, plan);
+    for (uint32_t i = 0; i < plan->tensor_count; i++) {
+        write_tensor(&writer, &plan->tensors[i], i);
+        write_home(&writer, plan, plan->tensors[i].param_slot);
+        write_gradient_home(&writer, plan, plan->tensors[i].gradient_slot);
+    }
+    for (uint32_t i = 0; i < plan->chunk_count; i++) {
+        write_chunk(&writer, &plan->chunks[i], i);
+        write_home(&writer, plan, plan->chunks[i].slot);
+        write_home(&writer, plan, plan->chunks[i].other_slot);
+    }
+    return end_text(&writer);
+}
+
+bool
+mw_variants_write(const struct mw_variants *variants, FILE *out)
+{
+    struct writer writer = {.out = out};
+
+    for (uint32_t v = 0; v < variants->plan_count; v++)
+        if (!mw_plan_write(variants->plans[v], out))
+            return false;
+    for (uint32_t s = 0; variants->plan_count > 1 && s < variants->span_count; s++) {
+        const struct mw_variant_span *span = &variants->spans[s];
+        put_key(&writer, "from ", span->first_step);
+        put(&writer, " variants");
+        for (uint32_t t = 0; t < span->turn_count; t++)
+            put_key(&writer, " ", variants->turns[span->first_turn + t]);
+        put(&writer, "\n");
+    }
+    put(&writer, variants->plan_count > 1 ? "end\n" : "");
+    return end_text(&writer);
 }

@@ -23,6 +23,16 @@ forget_timeline(struct mw_choice *choice)
     choice->engine.timeline = (struct mw_timeline){0};
 }
 
+/* It is about the steps that go on for ever. */
+void
+mw_answer_take(struct mw_answer *answer, struct mw_variants *variants)
+{
+    uint32_t count;
+
+    answer->variants = variants;
+    answer->plan = variants->plans[*mw_variants_last(variants, &count)];
+}
+
 /* Sizing and plan go to the answer. */
 static struct mw_answer *
 answer_of(struct mw_choice *choice)
@@ -31,7 +41,8 @@ answer_of(struct mw_choice *choice)
 
     answer->result = mw_result_new();
     answer->sizing = g_steal_pointer(&choice->sizing);
-    answer->plan = g_steal_pointer(&choice->plan);
+    if (choice->plan)
+        mw_answer_take(answer, mw_build_variants(answer->sizing, g_steal_pointer(&choice->plan)));
     if (answer->plan)
         mw_result_set_stages(answer->plan, answer->result);
     return answer;
@@ -48,8 +59,8 @@ mw_answer_new(const struct mw_question *question, enum mw_strategy strategy, enu
     if (mw_choose(question, strategy, &choice, error) &&
         (!choice.plan || simulate(&choice, error))) {
         answer = answer_of(&choice);
-        if (answer->plan)
-            mw_plan_set_machine(answer->plan, mw_hwprofile_name(question->profile));
+        for (uint32_t v = 0; answer->plan && v < answer->variants->plan_count; v++)
+            mw_plan_set_machine(answer->variants->plans[v], mw_hwprofile_name(question->profile));
         mw_result_set_sizing(question, strategy, answer);
         if (depth == MW_DEPTH_ROW && !keep_timeline)
             forget_timeline(&choice);
@@ -69,7 +80,7 @@ mw_answer_free(struct mw_answer *answer)
     if (!answer)
         return;
     mw_result_free(answer->result);
-    mw_plan_free(answer->plan);
+    mw_variants_free(answer->variants);
     mw_sizing_free(answer->sizing);
     free(answer->timeline.rows);
     g_free(answer);

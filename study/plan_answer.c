@@ -81,7 +81,6 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->checkpoint_interval = s->checkpoint_interval;
     r->tiles = s->tiles;
     r->logits_chunks = s->token_chunks;
-    r->dpu_start = s->delayed_from;
     r->dtype = g_strdup(mw_dtype_name(s->dtype));
     r->commit = g_strdup(s->commits ? "step" : "none");
     r->param_device = device_of(plan, MW_PURPOSE_PARAMETERS);
@@ -151,7 +150,8 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
     r->critical_path_s = mw_step_s(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true);
     mw_result_set_use(answer->plan, &hw[MW_OUTLOOK_TYPICAL], &engine, r);
     mw_result_set_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);
-    mw_result_set_burst_step(answer->plan, &hw[MW_OUTLOOK_TYPICAL], r);
+    mw_result_set_first_steps(answer, &hw[MW_OUTLOOK_TYPICAL]);
+    mw_result_set_burst_step(answer, &hw[MW_OUTLOOK_TYPICAL]);
     answer->timeline = engine.timeline;
     engine.timeline = (struct mw_timeline){0};
     mw_engine_result_clear(&engine);
@@ -161,16 +161,18 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
 
 /* A plan that does not fit here is not simulated. */
 struct mw_answer *
-mw_answer_of_plan(const struct mw_question *question, const char *name, struct mw_plan *plan,
-                  GError **error)
+mw_answer_of_plan(const struct mw_question *question, const char *name,
+                  struct mw_variants *variants, GError **error)
 {
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     struct mw_answer *answer = g_new0(struct mw_answer, 1);
 
-    answer->plan = plan;
+    mw_answer_take(answer, variants);
+    const struct mw_plan *plan = answer->plan;
     answer->result = mw_result_new();
     fill_identity(question, plan, answer->result);
     fill_settings(plan, answer->result);
+    answer->result->dpu_start = mw_variants_delayed_from(variants);
     fill_memory(hw, plan, answer->result);
     fill_ledger(plan, answer->result);
     mw_result_set_stages(plan, answer->result);

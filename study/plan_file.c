@@ -10,7 +10,7 @@
 /* Limit of a line: no file has a longer name. */
 #define MACHINE_LINE_BYTES 4096
 
-struct mw_plan *
+struct mw_variants *
 mw_plan_file_read(const char *path, GError **error)
 {
     static const struct mw_input_kind kind = {MW_PLAN_FILE_WANTED, MW_PLAN_TEXT_BYTES_MAX,
@@ -21,32 +21,44 @@ mw_plan_file_read(const char *path, GError **error)
 
     if (!text)
         return NULL;
-    struct mw_plan *plan = mw_plan_parse(text, length, why, sizeof why);
-    if (!plan)
+    struct mw_variants *variants = mw_variants_parse(text, length, why, sizeof why);
+    if (!variants)
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
-    return plan;
+    return variants;
 }
 
-struct mw_plan *
-mw_plan_file_read_unfolded(const char *path, GError **error)
+/* In its place.  False with *error where it cannot be unfolded. */
+static bool
+unfold(const char *path, struct mw_plan **plan, GError **error)
 {
-    struct mw_plan *plan = mw_plan_file_read(path, error);
     char why[256] = "its sections cannot be unfolded";
 
-    if (!plan || !plan->section_count)
-        return plan;
-    int64_t ops = mw_plan_unfolded_ops(plan);
-    struct mw_plan *flat = ops <= MW_PLAN_FILE_OPS_MAX ? mw_plan_unfold(plan, 0) : NULL;
-    mw_plan_free(plan);
-    if (flat && mw_plan_check(flat, why, sizeof why))
-        return flat;
-    if (ops > MW_PLAN_FILE_OPS_MAX)
-        mw_refuse(error, "%s: %" G_GINT64_FORMAT " ops, its sections unfolded: at most %d are run",
-                  path, ops, MW_PLAN_FILE_OPS_MAX);
-    else
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
+    if (!(*plan)->section_count)
+        return true;
+    int64_t ops = mw_plan_unfolded_ops(*plan);
+    struct mw_plan *flat = ops <= MW_PLAN_FILE_OPS_MAX ? mw_plan_unfold(*plan, 0) : NULL;
+    if (flat && mw_plan_check(flat, why, sizeof why)) {
+        mw_plan_free(*plan);
+        *plan = flat;
+        return true;
+    }
     mw_plan_free(flat);
-    return NULL;
+    if (ops > MW_PLAN_FILE_OPS_MAX)
+        return mw_refuse(error,
+                         "%s: %" G_GINT64_FORMAT " ops, its sections unfolded: at most %d are run",
+                         path, ops, MW_PLAN_FILE_OPS_MAX);
+    return mw_fail(error, MW_ERROR_FORMAT, "%s: %s", path, why);
+}
+
+struct mw_variants *
+mw_plan_file_read_unfolded(const char *path, GError **error)
+{
+    struct mw_variants *variants = mw_plan_file_read(path, error);
+
+    for (uint32_t v = 0; variants && v < variants->plan_count; v++)
+        if (!unfold(path, &variants->plans[v], error))
+            g_clear_pointer(&variants, mw_variants_free);
+    return variants;
 }
 
 /* Reads only the head: a plan may be large. */

@@ -4,18 +4,18 @@
 
 #include <glib.h>
 
-#include "plan/plan.h"
+#include "plan/variants.h"
 
 #define MW_PLAN_FILE_WANTED "a plan, as `memwall plan -o` writes it"
 
-/* The checked plan of a file; NULL with *error.  mw_plan_free it. */
-struct mw_plan *mw_plan_file_read(const char *path, GError **error);
+/* The checked plans of a file; NULL with *error.  mw_variants_free them. */
+struct mw_variants *mw_plan_file_read(const char *path, GError **error);
 /* The same for an executor: every round of a section becomes ops of its own. */
 #define MW_PLAN_FILE_OPS_MAX 4000000
-struct mw_plan *mw_plan_file_read_unfolded(const char *path, GError **error);
+struct mw_variants *mw_plan_file_read_unfolded(const char *path, GError **error);
 
-/* The name of the profile that the plan was made for, if such a profile is known; NULL: the plan
- * was made for the machine at hand, or the file does not say.  Pipes are not read.  g_free it. */
+/* The name of the profile that the plans were made for, if such a profile is known; NULL: they
+ * were made for the machine at hand, or the file does not say.  Pipes are not read.  g_free it. */
 char *mw_plan_file_machine(const char *path);
 
 #endif

@@ -201,11 +201,29 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
     r->terms = (struct mw_result_term *)g_array_free(terms, FALSE);
 }
 
+static const struct mw_plan *
+first_plan(const struct mw_answer *answer)
+{
+    return answer->variants->plans[mw_variant_of(answer->variants, 0)];
+}
+
+/* Steps before --dpu-start. */
+void
+mw_result_set_first_steps(struct mw_answer *answer, const struct mw_hardware *hardware)
+{
+    struct mw_result *r = answer->result;
+
+    if (mw_variants_delayed_from(answer->variants) <= 0)
+        return;
+    r->undelayed_step_time_s = mw_step_s(first_plan(answer), hardware, false);
+    r->first_step_time_s = r->undelayed_step_time_s;
+}
+
 /* The first step writes at burst rate until the drives' cache, which is empty at first, is full. */
 void
-mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
-                         struct mw_result *r)
+mw_result_set_burst_step(struct mw_answer *answer, const struct mw_hardware *hardware)
 {
+    struct mw_result *r = answer->result;
     struct mw_hardware hw = *hardware;
     double written = r->nvme_written_bytes;
     double cached = fmin(written, hw.nvme_cache_bytes);
@@ -214,42 +232,17 @@ mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *h
         return;
     hw.nvme_write_bytes_per_s = written / (cached / hw.nvme_write_burst_bytes_per_s +
                                            (written - cached) / hw.nvme_write_bytes_per_s);
-    r->first_step_time_s = mw_step_s(plan, &hw, false);
-}
-
-/* The steps before --dpu-start update as zero-offload does.  NULL: there are none, or such a step
- * does not fit. */
-static struct mw_plan *
-plan_undelayed(const struct mw_question *question, const struct mw_answer *answer)
-{
-    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
-    struct mw_settings s = answer->sizing->settings;
-    struct mw_plan *plan = NULL;
-
-    if (s.dpu_start <= 0)
-        return NULL;
-    s.dpu_start = MW_AUTO;
-    struct mw_sizing *sizing = mw_sizing_new(&question->model, hw, &s, NULL);
-    if (sizing && sizing->fits)
-        plan = mw_build_plan(sizing);
-    mw_sizing_free(sizing);
-    return plan;
+    r->first_step_time_s = mw_step_s(first_plan(answer), &hw, false);
 }
 
 static void
-fill_run(const struct mw_question *question, const struct mw_answer *answer)
+fill_run(const struct mw_question *question, struct mw_answer *answer)
 {
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
-    struct mw_result *r = answer->result;
-    struct mw_plan *undelayed = plan_undelayed(question, answer);
 
-    if (undelayed) {
-        r->undelayed_step_time_s = mw_step_s(undelayed, hw, false);
-        r->first_step_time_s = r->undelayed_step_time_s;
-    }
+    mw_result_set_first_steps(answer, hw);
     mw_result_set_costs(question, answer);
-    mw_result_set_burst_step(undelayed ? undelayed : answer->plan, hw, r);
-    mw_plan_free(undelayed);
+    mw_result_set_burst_step(answer, hw);
 }
 
 static void

@@ -44,9 +44,12 @@ void mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *
                           int64_t saved_bytes, struct mw_result *r);
 /* Sets the same for an answer, and days, cost and energy of a training (--tokens). */
 void mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer);
-/* Sets the first step's time, where the drives' cache makes it faster.  Call it after
+/* Sets the time of steps before --dpu-start. */
+void mw_result_set_first_steps(struct mw_answer *answer, const struct mw_hardware *hardware);
+/* Sets the first step's time, where the drives' cache makes it faster.  Call it after the above and
  * mw_result_set_drives. */
-void mw_result_set_burst_step(const struct mw_plan *plan, const struct mw_hardware *hardware,
-                              struct mw_result *r);
+void mw_result_set_burst_step(struct mw_answer *answer, const struct mw_hardware *hardware);
+/* Gives the answer its plans. */
+void mw_answer_take(struct mw_answer *answer, struct mw_variants *variants);
 
 #endif

@@ -34,10 +34,11 @@ struct mw_question {
     bool ends; /* a comparison has the ends of every range too */
 };
 
-/* One strategy's answer: the best of its candidates.  `plan` and timeline live in the answer. */
+/* One strategy's answer: the best of its candidates.  Plans and timeline live in the answer. */
 struct mw_answer {
     struct mw_result *result;
-    struct mw_plan *plan; /* NULL when it does not fit */
+    struct mw_variants *variants; /* of all steps; NULL when it does not fit */
+    struct mw_plan *plan;         /* of these the one that the answer is about; borrowed */
     struct mw_timeline timeline;
     struct mw_sizing *sizing; /* NULL for a plan that was read from a file */
 };
@@ -54,11 +55,11 @@ enum mw_depth {
 struct mw_answer *mw_answer_new(const struct mw_question *question, enum mw_strategy strategy,
                                 enum mw_depth depth, bool keep_timeline, GError **error);
 
-/* Simulates a checked plan, which it takes ownership of, on the question's machine; messages call
- * the plan `name`.  Without the plan's model the answer has no tokens, FLOP/s or closed forms.  A
- * plan that does not fit on the machine is not simulated. */
+/* Simulates checked plans, which it takes ownership of, on the question's machine; messages call
+ * them `name`.  Without the plan's model the answer has no tokens, FLOP/s or closed forms.  A plan
+ * that does not fit on the machine is not simulated. */
 struct mw_answer *mw_answer_of_plan(const struct mw_question *question, const char *name,
-                                    struct mw_plan *plan, GError **error);
+                                    struct mw_variants *variants, GError **error);
 /* A warning that such a plan was made for another machine than the question's; NULL: it was made
  * for this one.  g_free it. */
 char *mw_answer_other_machine(const struct mw_question *question, const char *name,

@@ -170,7 +170,7 @@ main(int argc, char **argv)
         mw_trainer_free(b.trainers[i]);
         steady_drive_free(b.drives[i]);
     }
-    mw_plan_free(b.of.plan);
+    mw_variants_free(b.of.variants);
     g_strfreev(directories);
     return 0;
 }

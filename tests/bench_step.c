@@ -191,6 +191,6 @@ main(int argc, char **argv)
     else
         print_table(&b);
     mw_trainer_free(b.trainer);
-    mw_plan_free(b.of.plan);
+    mw_variants_free(b.of.variants);
     return 0;
 }

@@ -67,7 +67,8 @@ bench_make_plan(struct bench_model *b, const struct mw_settings *asked)
     const struct mw_sizing *sizing = candidates->pdata[0];
     if (!sizing->fits)
         g_error("does not fit");
-    b->plan = mw_build_plan(sizing);
+    b->variants = mw_build_variants(sizing, mw_build_plan(sizing));
+    b->plan = b->variants->plans[0];
     g_ptr_array_unref(candidates);
     mw_hwprofile_free(profile);
 }
@@ -96,7 +97,7 @@ struct mw_trainer_options
 bench_trainer_options(struct bench_model *b)
 {
     return (struct mw_trainer_options){
-        .plan = b->plan,
+        .variants = b->variants,
         .backend = &mw_backend_cpu,
         .optimizer = {0.9, 0.95, 1e-8, 0.1, 1},
         .seed = 1,

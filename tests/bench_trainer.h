@@ -11,7 +11,8 @@
 struct bench_model {
     struct mw_model model;
     struct mw_decoder decoder;
-    struct mw_plan *plan;
+    struct mw_variants *variants; /* one, */
+    const struct mw_plan *plan;   /* this */
     int64_t sequences, seq;
 };
 

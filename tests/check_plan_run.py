@@ -26,6 +26,7 @@ PLANS = {
     "tiles, chunks": "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu --batch 2"
                      " --tiles 2 --logits-chunks 2",
     "delayed from the first": "-s zero-offload --batch 2 --dpu-start 0",
+    "delayed from the third": "-s zero-offload --batch 2 --dpu-start 2",
 }
 
 
@@ -112,6 +113,11 @@ def check_refusals(box):
     box.run("plan -m qwen3-0.6b -H rtx4090 --batch 1 -o other.txt")
     box.run(f"plan {model('gpt2-small')} -s zero-offload --batch 2 --dpu-start 3 -o late.txt")
     text = (box.folder / "plan.txt").read_text()
+    late = (box.folder / "late.txt").read_text()
+    late = late[:late.index("from 0 variants")]
+    box.write("lost.txt", late)
+    second = text.replace("sequences 2", "sequences 1")
+    box.write("differ.txt", f"{text}{second}from 0 variants 0 1\nend\n")
     box.write("old.txt", text.replace("memwall-plan 4", "memwall-plan 3"))
     box.write("role.txt", text.replace(":read:input", ":read:record", 1))
     line = 1 + text[:text.index(":read:input")].count("\n")
@@ -121,7 +127,8 @@ def check_refusals(box):
             (f"--plan old.txt {rest}", ["line 1", "version 4", "'3'"]),
             (f"--plan role.txt {rest}", [f"line {line}:", "a role of a compute"]),
             (f"--plan other.txt -H rtx4090 {TRAINING}", ["--plan other.txt", "model"]),
-            (f"--plan late.txt {rest}", ["--plan late.txt", "delayed"]),
+            (f"--plan lost.txt {rest}", [f"line {late.count(chr(10)) + 1}:", "from 0 variants"]),
+            (f"--plan differ.txt {rest}", ["differ.txt: variant 1", '"step"', "variant 0"]),
             (f"--plan plan.txt -m gpt2 {rest}", ["--model"]),
             (f"--plan plan.txt --batch 3 {rest}", ["--batch"]),
             (f"--plan text.txt {rest}", ["text.txt"])):

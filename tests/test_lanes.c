@@ -65,6 +65,46 @@ test_failing_op(void)
     }
 }
 
+struct seated {
+    struct mixer mixer;
+    GThread *seats[MW_MAX_LANES_PER_RANK][MW_LANE_KIND_COUNT];
+};
+
+/* Each lane has the thread that it had in other plans. */
+static enum mw_exec_outcome
+run_seated(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
+{
+    struct seated *seated = context;
+    uint32_t lane = seated->mixer.plan->ops[op].lane;
+    GThread **seat = &seated->seats[lane][seated->mixer.plan->lanes[lane].kind];
+
+    g_assert_true(!*seat || *seat == g_thread_self());
+    *seat = g_thread_self();
+    return mixer_run(&seated->mixer, lanes, op, step, error);
+}
+
+static void
+test_crew(void)
+{
+    struct mw_crew *crew = mw_crew_new();
+    struct seated seated = {0};
+    int ran = 0;
+
+    for (guint32 seed = 0; ran < REQUESTS; seed++) {
+        struct mw_plan *plan = mixer_plan(seed);
+        if (!plan)
+            continue;
+        seated.mixer = mixer_new(plan, seed);
+        struct mw_exec_backend run = {.run = run_seated, .context = &seated, .crew = crew};
+        mixer_check(&seated.mixer, run);
+        mixer_clear(&seated.mixer);
+        mw_plan_free(plan);
+        ran++;
+    }
+    mw_crew_free(crew);
+    mw_crew_free(NULL);
+}
+
 static void
 test_stopped_by_step(void)
 {
@@ -391,7 +431,7 @@ test_let_in(void)
     struct mixer mixer = mixer_new(plan, 1);
     struct kept kept = {0};
     kept.lanes =
-        mw_lanes_new(plan, (struct mw_exec_backend){mixer_run, &mixer, NULL, NULL, 0}, NULL);
+        mw_lanes_new(plan, (struct mw_exec_backend){.run = mixer_run, .context = &mixer}, NULL);
     for (int run = 0; run < 2; run++)
         g_assert_true(mw_lanes_run(kept.lanes, 8, keep_long, &kept, NULL));
     mw_lanes_free(kept.lanes);
@@ -461,6 +501,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/lanes/crew", test_crew);
     g_test_add_func("/lanes/planned", test_planned);
     g_test_add_func("/lanes/failing-op", test_failing_op);
     g_test_add_func("/lanes/stopped-by-step", test_stopped_by_step);

@@ -117,7 +117,6 @@ static const struct mw_step_shape shape = {
     .tiles = 6,
     .token_chunks = 2,
     .checkpoint_interval = 1,
-    .delayed_from = 40,
     .save_every = 5,
     .commits = true,
     .dtype = MW_DTYPE_FP16,
@@ -167,7 +166,7 @@ static const char plan_text[] =
     "tier gpu capacity 1000 reserve 10 largest 500\n"
     "tier cpu capacity 0 reserve 0 largest 0\n"
     "tier nvme capacity 9223372036854775807 reserve 0 largest 9223372036854775807\n"
-    "step sequences 4 seq 128 micro-batches 3 tiles 6 token-chunks 2 interval 1 delayed-from 40 "
+    "step sequences 4 seq 128 micro-batches 3 tiles 6 token-chunks 2 interval 1 "
     "save-every 5 fp16 commits\n"
     "decoder llama silu layers 96 hidden 64 heads 8 2 16 ffn 256 vocab 1000 positions 2048 7 "
     "epsilon "

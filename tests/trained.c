@@ -47,8 +47,8 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     place(settings, MW_STATE_ACTIVATIONS, what->activations);
 }
 
-static struct mw_plan *
-make_plan(const struct trained_case *what, const struct mw_model *model)
+static struct mw_variants *
+make_variants(const struct trained_case *what, const struct mw_model *model)
 {
     struct mw_hwprofile *profile = mw_hwprofile_load(what->ranks ? "dgx-a100" : "rtx4090", NULL);
     struct mw_settings asked, resolved;
@@ -67,10 +67,10 @@ make_plan(const struct trained_case *what, const struct mw_model *model)
     const struct mw_sizing *sizing = candidates->pdata[0];
     if (!sizing->fits)
         g_error("%s does not fit", what->name);
-    struct mw_plan *plan = mw_build_plan(sizing);
+    struct mw_variants *variants = mw_build_variants(sizing, mw_build_plan(sizing));
     g_ptr_array_unref(candidates);
     mw_hwprofile_free(profile);
-    return plan;
+    return variants;
 }
 
 /* --- the run --------------------------------------------------------------------------------- */
@@ -247,12 +247,9 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
                                 .norms = g_new0(double, course->steps)};
     if (!mw_model_load(what->model, &model, &bad) || !mw_model_decoder(&model, &decoder, &bad))
         g_error("%s: %s", what->name, bad->message);
-    struct mw_plan *plan = make_plan(what, &model), *undelayed = NULL;
-    if (what->delayed) {
-        struct trained_case before = *what;
-        before.delayed = false;
-        undelayed = make_plan(&before, &model);
-    }
+    struct mw_variants *variants = make_variants(what, &model);
+    uint32_t turns;
+    const struct mw_plan *plan = variants->plans[*mw_variants_last(variants, &turns)];
     struct run run = {.what = what,
                       .plan = plan,
                       .rank = what->ranks ? mw_ranks_index(what->ranks) : 0,
@@ -264,9 +261,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
                       .out = trained};
     g_autofree char *stem = g_strdup_printf("memwall-rank%d", (int)run.rank);
     struct mw_trainer_options options = {
-        .plan = plan,
-        .undelayed = undelayed,
-        .undelayed_steps = what->undelayed_steps,
+        .variants = variants,
         .ranks = what->ranks,
         .backend = what->backend ? what->backend : trained_backend,
         .device_threads = course->threads,
@@ -290,8 +285,8 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
         .patience_s = what->patience_s,
         .unchecked = course->unchecked,
         .skipped_in_row_max = what->skipped_in_row_max,
-        .lane_bytes_per_s = {[MW_LANE_H2D] = what->link_bytes_per_s,
-                             [MW_LANE_D2H] = what->link_bytes_per_s},
+        .lane_bytes_per_s =
+            {[MW_LANE_H2D] = what->link_bytes_per_s, [MW_LANE_D2H] = what->link_bytes_per_s},
         .batch = batch,
         .learning_rate = learning_rate,
         .data = &run,
@@ -305,8 +300,7 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     options.checkpoint = from;
     good = good && go(&run, &options, error);
     mw_checkpoint_close(from);
-    mw_plan_free(plan);
-    mw_plan_free(undelayed);
+    mw_variants_free(variants);
     g_free(run.first);
     return good;
 }

@@ -69,7 +69,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_BATCH] = (uint64_t)s->sequences;
     now[CLI_FIXED_GRAD_ACCUM] = (uint64_t)s->micro_batches;
     now[CLI_FIXED_SEQ] = (uint64_t)s->seq;
-    now[CLI_FIXED_DPU_START] = (uint64_t)s->delayed_from;
+    now[CLI_FIXED_DPU_START] = (uint64_t)mw_variants_delayed_from(training->answer->variants);
     now[CLI_FIXED_TYPE] = s->dtype;
 }
 

@@ -16,11 +16,6 @@ can_run(const struct cli_request *request, const struct mw_plan *plan, GError **
 {
     if (!plan->shape.has_decoder)
         return refuse(request, "run cannot train its model; `memwall simulate` takes it", error);
-    if (plan->shape.delayed_from > 0)
-        return refuse(request,
-                      "its updates are delayed from a later step on, and it has no plan for the "
-                      "steps before: give -m and the options that the plan was made with",
-                      error);
     return true;
 }
 
@@ -28,14 +23,15 @@ static bool
 take_plan(const struct cli_request *request, struct mw_decoder *decoder, int64_t *seq,
           GError **error)
 {
-    struct mw_plan *plan = mw_plan_file_read(request->plan_file, error);
+    struct mw_variants *variants = mw_plan_file_read(request->plan_file, error);
+    const struct mw_plan *plan = variants ? variants->plans[0] : NULL;
     bool good = plan && can_run(request, plan, error);
 
     if (good) {
         *decoder = plan->shape.decoder;
         *seq = plan->shape.seq;
     }
-    mw_plan_free(plan);
+    mw_variants_free(variants);
     return good;
 }
 
@@ -70,16 +66,17 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
 struct mw_answer *
 cli_run_plan_answer(const struct cli_request *request, GError **error)
 {
-    struct mw_plan *plan = mw_plan_file_read_unfolded(request->plan_file, error);
+    struct mw_variants *variants = mw_plan_file_read_unfolded(request->plan_file, error);
 
-    if (!plan || !can_run(request, plan, error)) {
-        mw_plan_free(plan);
+    if (!variants || !can_run(request, variants->plans[0], error)) {
+        mw_variants_free(variants);
         return NULL;
     }
     struct mw_answer *answer =
-        mw_answer_of_plan(&request->question, request->plan_file, plan, error);
+        mw_answer_of_plan(&request->question, request->plan_file, variants, error);
     if (!answer)
         return NULL;
+    const struct mw_plan *plan = answer->plan;
     if (!answer->result->feasible) {
         refuse_size(request, answer, error);
         mw_answer_free(answer);
@@ -93,10 +90,11 @@ cli_run_plan_answer(const struct cli_request *request, GError **error)
 char *
 cli_run_plan_model(const char *path)
 {
-    struct mw_plan *plan = mw_plan_file_read(path, NULL);
-    char *word = g_strdup(plan && plan->model ? plan->model : "plan");
+    struct mw_variants *variants = mw_plan_file_read(path, NULL);
+    const char *model = variants ? variants->plans[0]->model : NULL;
+    char *word = g_strdup(model ? model : "plan");
 
-    mw_plan_free(plan);
+    mw_variants_free(variants);
     return g_strcanon(word, G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-_", '-');
 }
 
@@ -156,13 +154,17 @@ cli_run_take_program(struct cli_training *run, GError **error)
 
     if (answer->plan->program_count == 1)
         return true;
+    if (answer->variants->plan_count > 1)
+        return mw_refuse(error, "pipeline: run takes stages whose steps are all alike, and this "
+                                "plan has several variants of a step");
     if (!can_run_programs(run, error))
         return false;
     struct mw_plan *own = mw_plan_extract(answer->plan, rank, why, sizeof why);
     if (!own)
         return mw_refuse(error, "pipeline: %s", why);
     narrow_timeline(answer, mw_plan_program_of(answer->plan, rank));
-    mw_plan_free(answer->plan);
+    mw_variants_free(answer->variants);
+    answer->variants = mw_variants_new(own);
     answer->plan = own;
     answer->result->plan = own;
     run->is_stage = true;

@@ -14,8 +14,8 @@
 
 struct cli_run_report {
     const struct cli_training *training;
-    struct mw_measured *measured;
-    struct mw_measured *undelayed; /* by the plan of the first steps; NULL: there is none */
+    struct mw_measured *measured; /* of the plan that was predicted */
+    struct mw_measured **others;  /* [variant] of the other plans; NULL: no step had it */
     struct mw_run_facts facts;
     struct mw_trainer_use before;
     struct mw_steal steal; /* at the end of the previous step */
@@ -41,13 +41,13 @@ check_writable(struct cli_training *training, const char *path, GError **error)
 }
 
 static bool
-write_plan(const char *path, const struct mw_plan *plan, GError **error)
+write_plan(const char *path, const struct mw_variants *variants, GError **error)
 {
     struct mw_file *file = mw_file_open(path, error);
 
     if (!file)
         return false;
-    mw_plan_write(plan, file->stream);
+    mw_variants_write(variants, file->stream);
     return mw_file_commit(file, error);
 }
 
@@ -62,7 +62,7 @@ write_deepspeed(const char *path, const struct mw_sizing *sizing, GError **error
 static bool
 write_plan_files(const struct cli_request *request, const struct mw_answer *answer, GError **error)
 {
-    return (!request->output || write_plan(request->output, answer->plan, error)) &&
+    return (!request->output || write_plan(request->output, answer->variants, error)) &&
            (!request->write_deepspeed ||
             write_deepspeed(request->write_deepspeed, answer->sizing, error));
 }
@@ -91,6 +91,7 @@ cli_run_report_new(const struct cli_training *training)
     report->training = training;
     report->facts.backend = training->options.backend->name;
     report->measured = mw_measured_new(training->answer->plan->op_count);
+    report->others = g_new0(struct mw_measured *, training->answer->variants->plan_count);
     report->before = mw_trainer_use(training->trainer);
     mw_steal_read(&report->steal);
     report->steal_us = g_get_monotonic_time();
@@ -103,19 +104,26 @@ cli_run_report_free(struct cli_run_report *report)
     if (!report)
         return;
     mw_measured_free(report->measured);
-    mw_measured_free(report->undelayed);
+    for (uint32_t v = 0; v < report->training->answer->variants->plan_count; v++)
+        mw_measured_free(report->others[v]);
+    g_free(report->others);
     g_free(report);
 }
 
-/* The prediction is for the plan of the later steps; the first steps may have another plan. */
+/* The prediction is for one plan; other steps may have another plan. */
 static struct mw_measured *
 place_for(struct cli_run_report *report, const struct mw_plan *plan)
 {
+    const struct mw_variants *variants = report->training->answer->variants;
+    uint32_t v = 0;
+
     if (plan == report->training->answer->plan)
         return report->measured;
-    if (!report->undelayed)
-        report->undelayed = mw_measured_new(plan->op_count);
-    return report->undelayed;
+    while (variants->plans[v] != plan)
+        v++;
+    if (!report->others[v])
+        report->others[v] = mw_measured_new(plan->op_count);
+    return report->others[v];
 }
 
 /* Time stolen since the previous step.  Rank 0 reports for all: its typical step is also theirs. */

@@ -299,23 +299,6 @@ threads(const struct cli_training *run, int asked)
     return asked ? asked : mw_ranks_cores(run->ranks);
 }
 
-/* The steps before --dpu-start follow another plan. */
-static bool
-plan_undelayed(struct cli_training *run, GError **error)
-{
-    const struct mw_sizing *sizing = run->answer->sizing;
-
-    if (run->answer->plan->shape.delayed_from <= 0)
-        return true;
-    struct mw_settings settings = sizing->settings;
-    settings.dpu_start = MW_AUTO;
-    struct mw_sizing *plain = mw_sizing_new(sizing->model, sizing->hardware, &settings, error);
-    if (plain)
-        run->undelayed = mw_build_plan(plain);
-    mw_sizing_free(plain);
-    return plain != NULL;
-}
-
 /* Files of other programs have no checksums: damage to them is not noticed. */
 static void
 say_unchecked(const struct cli_training *run)
@@ -406,7 +389,7 @@ bool
 cli_training_start(struct cli_training *run, GError **error)
 {
     struct mw_trainer_options options = {
-        .plan = run->answer->plan,
+        .variants = run->answer->variants,
         .ranks = run->ranks,
         .backend = run->options.backend,
         .device_threads = threads(run, run->options.device_threads),
@@ -429,12 +412,8 @@ cli_training_start(struct cli_training *run, GError **error)
     };
 
     options.commit = durable_steps(run);
-    if (!plan_undelayed(run, error))
-        return false;
     memcpy(options.lane_bytes_per_s, run->options.limits.bytes_per_s,
            sizeof options.lane_bytes_per_s);
-    options.undelayed = run->undelayed;
-    options.undelayed_steps = run->answer->plan->shape.delayed_from;
     if (!make_trainer(run, &options, error) ||
         !cli_run_drives_resumed(run->drives, cli_run_course_tell(run), error))
         return false;
@@ -507,7 +486,6 @@ cli_training_close(struct cli_training *run, bool together)
     mw_trainer_free(run->trainer);
     cli_run_data_free(run->data);
     cli_run_drives_close(run->drives, together);
-    mw_plan_free(run->undelayed);
     mw_tokens_close(run->tokens);
     mw_safetensors_close(run->weights);
     mw_checkpoint_close(run->checkpoint);

@@ -30,7 +30,6 @@ struct cli_training {
     int64_t used_sequences;             /* of the data, up to the step that runs */
     struct cli_run_data *data;          /* cli/run/data.h; NULL before start */
     int64_t commits;                    /* begun so far */
-    struct mw_plan *undelayed;          /* for the steps before --dpu-start; may be NULL */
     struct mw_trainer *trainer;
     int *held; /* [held_count] descriptors of pipes whose readers wait for the report */
     int held_count;

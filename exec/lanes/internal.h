@@ -4,6 +4,7 @@
 
 #include <pthread.h> /* whose locks the thread sanitizer sees; those of GLib it does not */
 
+#include "exec/lanes/crew.h"
 #include "exec/lanes/lanes.h"
 
 /* Steps in flight at most; their rows are kept apart. */
@@ -18,8 +19,7 @@ struct mw_lanes_lane {
     int64_t ended_ns;             /* when the one before it did */
     uint32_t in_flight;           /* without those that the device orders */
     int64_t in_flight_bytes;
-    uint32_t queued; /* those that the device orders */
-    GThread *thread;
+    uint32_t queued;          /* those that the device orders */
     pthread_cond_t wake;      /* the op that it waits for may start, or the run has failed */
     uint32_t next, next_step; /* that op, while it waits */
     bool waits;
@@ -30,6 +30,8 @@ struct mw_lanes {
     struct mw_exec_backend backend;
     struct mw_lanes_lane *lanes; /* [plan->lane_count] */
     uint32_t *lane_ops;
+    struct mw_crew *crew;
+    bool owns_crew;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* for the caller: a step is done, the run has failed, or at its end

@@ -2,7 +2,6 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "exec/host/thread.h"
 #include "exec/lanes/internal.h"
 
 int64_t
@@ -47,8 +46,8 @@ start_lanes(struct mw_lanes *lanes)
     pthread_mutex_lock(&lanes->mutex);
     for (uint32_t l = 0; l < lanes->plan->lane_count && !error; l++)
         if (lanes->lanes[l].op_count)
-            lanes->lanes[l].thread = mw_thread_start(mw_lane_kind_name(lanes->plan->lanes[l].kind),
-                                                     mw_lanes_run_lane, &lanes->lanes[l], &error);
+            mw_crew_begin(lanes->crew, &lanes->plan->lanes[l], l, mw_lanes_run_lane,
+                          &lanes->lanes[l], &error);
     if (error)
         mw_lanes_give_up(lanes, error);
     pthread_mutex_unlock(&lanes->mutex);
@@ -151,8 +150,7 @@ end_run(struct mw_lanes *lanes)
     lanes->ends = true;
     pthread_mutex_unlock(&lanes->mutex);
     for (uint32_t l = 0; l < lanes->plan->lane_count; l++) {
-        if (lanes->lanes[l].thread)
-            g_thread_join(g_steal_pointer(&lanes->lanes[l].thread));
+        mw_crew_wait(lanes->crew, &lanes->plan->lanes[l], l);
         pthread_mutex_lock(&lanes->mutex);
         while (lanes->lanes[l].in_flight || lanes->lanes[l].queued)
             pthread_cond_wait(&lanes->changed, &lanes->mutex);
@@ -218,6 +216,8 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
     pthread_condattr_t attributes;
     lanes->plan = plan;
     lanes->backend = backend;
+    lanes->owns_crew = !backend.crew;
+    lanes->crew = backend.crew ? backend.crew : mw_crew_new();
     lanes->lanes = g_new0(struct mw_lanes_lane, plan->lane_count);
     lanes->lane_ops = g_new(uint32_t, plan->op_count);
     lanes->through = g_new0(uint32_t, plan->op_count);
@@ -243,6 +243,8 @@ mw_lanes_free(struct mw_lanes *lanes)
 {
     if (!lanes)
         return;
+    if (lanes->owns_crew)
+        mw_crew_free(lanes->crew);
     for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
         g_free(lanes->rows[i]);
     for (uint32_t l = 0; l < lanes->plan->lane_count; l++)

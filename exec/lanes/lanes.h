@@ -2,11 +2,11 @@
  * lanes.h - a plan on a real clock: every lane issues its ops by the rule of plan/plan.h, and
  * says when each of them started and ended.
  *
- * Each lane has a thread.  The backend carries ops out: in place, or it starts an op and reports
- * its end later, from any thread.  Only in the second case does the lane's window matter, since an
- * op done in place keeps its lane busy.  An op that finishes before an earlier op of its lane
- * counts as done when that one is done, and its time begins then.  Nothing here knows what an op
- * is.
+ * Each lane has a thread, which stays from run to run (crew.h).  The backend carries ops out: in
+ * place, or it starts an op and reports its end later, from any thread.  Only in the second case
+ * does the lane's window matter, since an op done in place keeps its lane busy.  An op that
+ * finishes before an earlier op of its lane counts as done when that one is done, and its time
+ * begins then.  Nothing here knows what an op is.
  *
  * A device may order ops by itself: then its ops are queued one behind another before they are
  * done, as many as there are, and no host thread wakes up in between.  Among these ops the device
@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "exec/lanes/crew.h"
 #include "plan/plan.h"
 
 enum mw_exec_outcome {
@@ -50,6 +51,8 @@ struct mw_exec_backend {
     /* The run fails if no op ends for so long: something hangs, and *error names the ops in flight.
      * 0: never. */
     int64_t patience_ns;
+    /* Whose threads run the lanes, borrowed; NULL: their own. */
+    struct mw_crew *crew;
 };
 
 /* How far apart two times of a device's clock may be for one event: quartz drifts by some ppm from

@@ -236,16 +236,20 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
     return true;
 }
 
-/* Bits 1 << stream of a plan's collectives. */
+/* Bits 1 << stream of all variants' collectives. */
 static uint32_t
-streams_of(const struct mw_plan *plan)
+streams_of(const struct mw_variants *variants)
 {
     uint32_t streams = 0;
 
-    for (uint32_t i = 0; plan && i < plan->op_count; i++) {
-        const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
-        if (lane->kind == MW_LANE_COLLECTIVE && mw_trainer_collects_on_device(plan, &plan->ops[i]))
-            streams |= 1u << lane->index;
+    for (uint32_t v = 0; v < variants->plan_count; v++) {
+        const struct mw_plan *plan = variants->plans[v];
+        for (uint32_t i = 0; i < plan->op_count; i++) {
+            const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
+            if (lane->kind == MW_LANE_COLLECTIVE &&
+                mw_trainer_collects_on_device(plan, &plan->ops[i]))
+                streams |= 1u << lane->index;
+        }
     }
     return streams;
 }
@@ -256,9 +260,7 @@ mw_trainer_streams(const struct mw_trainer *trainer)
 {
     const struct mw_trainer_options *o = &trainer->options;
 
-    return trainer->world_ranks > 1 && o->backend->join
-               ? 1 | streams_of(o->plan) | streams_of(o->undelayed)
-               : 0;
+    return trainer->world_ranks > 1 && o->backend->join ? 1 | streams_of(o->variants) : 0;
 }
 
 bool
@@ -299,5 +301,8 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)
         return refuse(error, "this backend; {backend=cpu} runs");
-    return check_ops(plan, trainer->options.backend, error);
+    for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)
+        if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error))
+            return false;
+    return true;
 }

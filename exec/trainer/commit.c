@@ -35,14 +35,11 @@ refuse(GError **error, const char *why)
     return mw_refuse(error, "steps cannot be committed: %s", spelled);
 }
 
-bool
-mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
+static bool
+check_variant(const struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
 {
-    const struct mw_plan *plan = trainer->plan;
     bool saves = false;
 
-    if (!trainer->options.commit.on)
-        return true;
     if (!plan->barriered)
         return refuse(error, "the plan lets a step begin before the one before it has ended");
     for (uint32_t c = 0; c < plan->chunk_count; c++)
@@ -52,13 +49,24 @@ mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
                 "the plan has one extent for state on NVMe, not two: plan with {commit=step}");
     for (uint32_t s = 0; s < plan->slot_count; s++)
         saves |= plan->slots[s].purpose == MW_PURPOSE_SAVES;
-    if (mw_trainer_is_delayed(plan) && !saves)
+    if (mw_plan_is_delayed(plan) && !saves)
         return refuse(error, "the plan has no place for the gradients of a delayed update: "
                              "{commit=step}, or {save-every=K}");
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (!mw_trainer_on_drives(plan, c) && (!saves || trainer->options.commit.save_every < 1))
             return refuse(error, "optimizer state that is not on NVMe is to be saved there: "
                                  "{save-every=K}");
+    return true;
+}
+
+bool
+mw_trainer_check_commit(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_variants *variants = trainer->options.variants;
+
+    for (uint32_t v = 0; trainer->options.commit.on && v < variants->plan_count; v++)
+        if (!check_variant(trainer, variants->plans[v], error))
+            return false;
     return true;
 }
 
@@ -117,7 +125,7 @@ mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk)
 
     if (!trainer->durable.commit)
         return;
-    state = mw_places_at(&trainer->places, trainer->chunks[chunk].set_slot, 0);
+    state = mw_places_at(&trainer->places, trainer->variant->set_slots[chunk], 0);
     trainer->durable.checksums[chunk] = mw_commit_checksum(state, bytes);
     if (!mw_trainer_is_finite(trainer, chunk, 0, bytes, state))
         g_atomic_int_set(&trainer->durable.infinite_chunk, (int)chunk + 1);
@@ -152,7 +160,7 @@ turn_extents(struct mw_trainer *trainer, bool alternates)
         uint32_t slot = plan->chunks[c].slot, other = plan->chunks[c].other_slot;
         if (other == MW_NONE)
             continue;
-        if (!mw_trainer_keeps_state(trainer))
+        if (trainer->variant->updates[c] && !mw_trainer_keeps_state(trainer))
             stands_for[slot] = stands_for[other];
         if (alternates)
             stands_for[other] = stands_for[slot] == slot ? other : slot;
@@ -243,8 +251,7 @@ write_record(struct mw_trainer *trainer, GError **error)
                                       .extents = it->extents,
                                       .field_count = mw_trainer_fields(trainer, fields)};
 
-    fields[record.field_count++] =
-        mw_commit_field(MW_TRAINER_TENSORS, mw_durable_tensors(trainer->options.plan));
+    fields[record.field_count++] = mw_commit_field(MW_TRAINER_TENSORS, mw_durable_tensors(plan));
     if (trainer->pending)
         fields[record.field_count++] =
             mw_commit_field_real(MW_TRAINER_PENDING, trainer->pending_scale);

@@ -12,7 +12,7 @@ tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
 static void *
 part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t element)
 {
-    bool home = trainer->tensor_of_home[slot] != MW_NONE;
+    bool home = trainer->variant->tensor_of_home[slot] != MW_NONE;
     return mw_places_at(&trainer->places, slot, home ? mw_dtype_bytes(dtype, element) : 0);
 }
 
@@ -22,7 +22,7 @@ static struct mw_layer_room *
 layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
     int64_t set = op->micro_batch % trainer->sets;
-    struct mw_layer_room *layers = &trainer->layers[set * trainer->layers_kept];
+    struct mw_layer_room *layers = &trainer->variant->layers[set * trainer->layers_kept];
 
     if (trainer->plan->shape.checkpoint_interval && op->phase == MW_PHASE_FORWARD)
         return layers;
@@ -46,7 +46,7 @@ output_of(const struct mw_trainer *trainer, const struct mw_op *op)
         op->phase == MW_PHASE_RECOMPUTE && interval && next % interval == 0;
 
     if (!has_layer(trainer, next) || ends_group)
-        return trainer->rooms[op->micro_batch % trainer->sets].hidden;
+        return trainer->variant->rooms[op->micro_batch % trainer->sets].hidden;
     return layer_room(trainer, op, next)->x;
 }
 
@@ -128,8 +128,8 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .sequences = trainer->plan->shape.sequences,
         .seq = trainer->plan->shape.seq,
         .loss = trainer->loss,
-        .room = &trainer->rooms[op->micro_batch % trainer->sets],
-        .input = trainer->layers[op->micro_batch % trainer->sets * trainer->layers_kept].x,
+        .room = &trainer->variant->rooms[op->micro_batch % trainer->sets],
+        .input = trainer->variant->layers[op->micro_batch % trainer->sets * trainer->layers_kept].x,
         .logits = logits == MW_NONE ? NULL : mw_places_at(&trainer->places, logits, 0),
     };
 

@@ -56,7 +56,7 @@ mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
     const bool shared = mw_trainer_saves_shared(plan, (uint32_t)ranks);
     struct found found = {NULL, NULL};
 
-    if (extent->id < 0 || rank < 0 || rank >= ranks || (shared && mw_trainer_is_delayed(plan)))
+    if (extent->id < 0 || rank < 0 || rank >= ranks || (shared && mw_plan_is_delayed(plan)))
         return NULL;
     if (block < 0)
         add_chunk(&found, plan, run->decoder, rank, (uint32_t)extent->id);
@@ -66,7 +66,7 @@ mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
                       block * MW_TRAINER_SAVE_BYTES,
                   extent->bytes);
     char *text = found.first ? g_strdup_printf("state of %s to %s", found.first, found.last)
-                 : block >= 0 && mw_trainer_is_delayed(plan)
+                 : block >= 0 && mw_plan_is_delayed(plan)
                      ? g_strdup("gradients of a delayed update")
                      : NULL;
     g_free(found.first);

@@ -209,7 +209,7 @@ advice(const struct mw_trainer *trainer, int64_t last_update)
 {
     g_autofree char *how = means(trainer);
     int64_t step = trainer->durable.last_committed;
-    bool delayed = mw_trainer_is_delayed(trainer->plan); /* its gradients are in the record */
+    bool delayed = mw_plan_is_delayed(trainer->plan); /* its gradients are in the record */
 
     if (!trainer->durable.commit)
         return mw_spelled_printf("start anew, or {from} an earlier checkpoint, with %s", how);

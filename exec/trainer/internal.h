@@ -28,7 +28,6 @@ struct mw_trainer_chunk {
     struct mw_piece *pieces;
     struct mw_update_range *ranges;
     int64_t piece_count, range_count;
-    uint32_t set_slot; /* where state from drives passes through host memory; MW_NONE: at home */
 };
 
 /* Which op it is that ends in another thread than it began. */
@@ -54,11 +53,27 @@ struct mw_trainer_durable {
     char *block;
 };
 
+/* What is looked up of one variant: where its slots lie, and what its ops need. */
+struct mw_trainer_variant {
+    const struct mw_plan *plan;
+    struct mw_lanes *lanes;
+    uint32_t *tensor_of_home; /* [slot_count]; MW_NONE */
+    uint32_t *set_slots;      /* [chunk_count] where a chunk's state from drives passes through host
+                            memory; MW_NONE: at home */
+    bool *updates;            /* [chunk_count] whether a step updates the chunk */
+    struct mw_layer_room *layers;      /* [sets][layers_kept] */
+    struct mw_shared_room *rooms;      /* [sets]: one per micro-batch that is kept */
+    bool *queued;                      /* [op_count]: ops that the device orders */
+    struct mw_trainer_ticket *tickets; /* [2][op_count]: of even and odd steps */
+};
+
 struct mw_trainer {
     struct mw_trainer_options options;
-    const struct mw_plan *plan; /* of the steps that run now */
+    const struct mw_plan *plan;          /* the variant of the step that runs now, */
+    struct mw_trainer_variant *variant;  /* and what is looked up of it */
+    struct mw_trainer_variant *variants; /* [options.variants->plan_count] */
+    struct mw_crew *crew;                /* the threads of all variants' lanes */
     struct mw_places places;
-    struct mw_lanes *lanes;
     const struct mw_cpu_kernels *kernels; /* of the host lanes */
     uint32_t rank, ranks;             /* data-parallel: among those that train on other sequences */
     uint32_t world_rank, world_ranks; /* among all, of which other stages train on the same */
@@ -75,11 +90,8 @@ struct mw_trainer {
     double *loss;             /* sum over this rank's tokens */
 
     uint32_t *tensor_of;          /* [layer + 1][operator]; MW_NONE */
-    uint32_t *tensor_of_home;     /* [slot_count]; MW_NONE */
     struct mw_part **parts;       /* [tensor][tile] */
-    struct mw_layer_room *layers; /* [sets][layers_kept] */
-    struct mw_shared_room *rooms; /* [sets]: one per micro-batch that is kept */
-    int64_t sets;
+    int64_t sets;                 /* of activations, in each variant's slots */
     struct mw_trainer_chunk *chunks; /* [chunk_count] */
 
     /* [stream] of owners' turns: how long the rank has waited for others to come to an op, not for
@@ -89,9 +101,6 @@ struct mw_trainer {
     double *partials; /* squares of gradients, by tensor, part and block; in `exchange` */
     int64_t *partial_first, *partial_blocks; /* [tensor]: where they begin, and blocks of a part */
     int64_t partial_count;
-
-    bool *queued;                      /* [op_count]: ops that the device orders */
-    struct mw_trainer_ticket *tickets; /* [2][op_count]: of even and odd steps */
 
     struct mw_trainer_durable durable;
     int64_t next_step;
@@ -116,7 +125,6 @@ struct mw_place mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot
 /* Elements of a part whose state this rank has. */
 struct mw_range mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor,
                                     uint32_t tile);
-bool mw_trainer_is_delayed(const struct mw_plan *plan);
 /* Bytes of an element: of activations, trained parameters and gradients as they are made; and of
  * gradients at home. */
 int64_t mw_trainer_element_bytes(const struct mw_trainer *trainer);
@@ -140,13 +148,16 @@ int mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op);
 bool mw_trainer_check_threads(const struct mw_trainer_options *options, GError **error);
 
 /* --- exec/trainer/setup.c: what does not change while it runs --- */
-bool mw_trainer_set_up(struct mw_trainer *trainer, GError **error);
-/* trainer.c: goes on with another plan.  What lies in homes stays; all else is of the plan. */
-bool mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error);
+/* Looks up all that there is to know of the variants, and makes their lanes; `run` carries out. */
+bool mw_trainer_set_up(struct mw_trainer *trainer, const struct mw_exec_backend *run,
+                       GError **error);
+/* Between steps: goes on with a step's variant.  What lies in homes stays. */
+void mw_trainer_turn_to(struct mw_trainer *trainer, int64_t step);
 void mw_trainer_take_down(struct mw_trainer *trainer);
 
 /* --- exec/trainer/operands.c: whether a plan's ops can be carried out --- */
-/* The first of a plan, the second once its tensors are indexed, the third once all is set up.
+/* The first of a plan, the second once its tensors are indexed, the third once the variant that
+ * runs now is set up.
  * False with *error, which names the op and what it lacks. */
 bool mw_trainer_check_tensors(const struct mw_plan *plan, GError **error);
 bool mw_trainer_check_names(const struct mw_trainer *trainer, GError **error);

@@ -56,7 +56,7 @@ static char *
 name_at_home(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
 {
     const struct mw_plan *plan = trainer->plan;
-    uint32_t index = trainer->tensor_of_home[slot];
+    uint32_t index = trainer->variant->tensor_of_home[slot];
     const struct mw_tensor *tensor = &plan->tensors[index];
     bool params = plan->slots[slot].purpose == MW_PURPOSE_PARAMETERS;
     int64_t bytes = params ? 2 : mw_trainer_gradient_bytes(tensor);

@@ -133,7 +133,7 @@ reaches_all(const struct look *look)
 static bool
 holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradient)
 {
-    uint32_t of_home = look->trainer->tensor_of_home[slot];
+    uint32_t of_home = look->trainer->variant->tensor_of_home[slot];
 
     if (of_home == MW_NONE)
         return has_room(look, slot, 0, mw_dtype_bytes(look->tensor->dtype, elements));

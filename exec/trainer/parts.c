@@ -12,7 +12,7 @@ mw_trainer_tensor(const struct mw_trainer *trainer, const struct mw_op *op)
 struct mw_place
 mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot, int64_t tile)
 {
-    uint32_t index = trainer->tensor_of_home[slot];
+    uint32_t index = trainer->variant->tensor_of_home[slot];
 
     if (index == MW_NONE)
         return (struct mw_place){slot, 0};
@@ -30,7 +30,7 @@ is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
     const struct mw_work *work = &trainer->plan->works[op->work];
 
     return work->kind == MW_OP_D2H && work->object == MW_OBJECT_GRADIENTS &&
-           trainer->tensor_of_home[to] == MW_NONE;
+           trainer->variant->tensor_of_home[to] == MW_NONE;
 }
 
 /* --- owners ---------------------------------------------------------------------------------- */

@@ -3,16 +3,19 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* The checksums stand behind all else of host memory, and apart from it: plans of a run that take
- * turns may have buffers there. */
+/* Of the variant that takes most.  The checksums stand behind all else of host memory, and apart
+ * from it: another variant may have buffers there. */
 static int64_t
-tier_bytes(const struct mw_plan *plan, enum mw_tier tier)
+tier_bytes(const struct mw_variants *variants, enum mw_tier tier)
 {
     int64_t end = 0;
 
-    for (uint32_t s = 0; s < plan->slot_count; s++)
-        if (plan->slots[s].tier == tier && plan->slots[s].purpose != MW_PURPOSE_CHECKSUMS)
-            end = MAX(end, plan->slots[s].offset_bytes + plan->slots[s].size_bytes);
+    for (uint32_t v = 0; v < variants->plan_count; v++) {
+        const struct mw_plan *plan = variants->plans[v];
+        for (uint32_t s = 0; s < plan->slot_count; s++)
+            if (plan->slots[s].tier == tier && plan->slots[s].purpose != MW_PURPOSE_CHECKSUMS)
+                end = MAX(end, plan->slots[s].offset_bytes + plan->slots[s].size_bytes);
+    }
     return end;
 }
 
@@ -25,7 +28,7 @@ mw_places_open_drives(struct mw_places *places, const struct mw_nvme_options *dr
 {
     struct mw_nvme_options options = *drives;
 
-    options.capacity_bytes = tier_bytes(places->plan, MW_TIER_NVME);
+    options.capacity_bytes = tier_bytes(places->variants, MW_TIER_NVME);
     if (!options.capacity_bytes)
         return true;
     if (drives->whose && !mw_arena_reserve(&places->sums, "checksums of what is on NVMe",
@@ -53,35 +56,32 @@ mw_places_unpin(const struct mw_places *places, struct mw_arena *arena)
     arena->pinned = false;
 }
 
-void
-mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan)
+/* Each stands for itself; homes have the same numbers in all variants. */
+static uint32_t *
+new_stands_for(const struct mw_variants *variants)
 {
-    uint32_t *before = places->stands_for;
+    uint32_t count = 0;
 
-    places->stands_for = g_new(uint32_t, plan->slot_count + 1);
-    for (uint32_t s = 0; s < plan->slot_count; s++)
-        places->stands_for[s] = s;
-    for (uint32_t c = 0; before && c < plan->chunk_count; c++) {
-        uint32_t slot = plan->chunks[c].slot, other = plan->chunks[c].other_slot;
-        if (other == MW_NONE)
-            continue;
-        places->stands_for[slot] = before[slot];
-        places->stands_for[other] = before[other];
-    }
-    places->plan = plan;
-    g_free(before);
+    for (uint32_t v = 0; v < variants->plan_count; v++)
+        count = MAX(count, variants->plans[v]->slot_count);
+    uint32_t *stands_for = g_new(uint32_t, count + 1);
+    for (uint32_t s = 0; s < count; s++)
+        stands_for[s] = s;
+    return stands_for;
 }
 
 bool
-mw_places_open(struct mw_places *places, const struct mw_plan *plan,
+mw_places_open(struct mw_places *places, const struct mw_variants *variants,
                const struct mw_backend *backend, const struct mw_backend_options *device,
                GError **error)
 {
-    *places = (struct mw_places){.backend = backend};
-    mw_places_turn_to(places, plan);
-    int64_t host_bytes = tier_bytes(plan, MW_TIER_CPU);
+    *places = (struct mw_places){.variants = variants,
+                                 .plan = variants->plans[0],
+                                 .backend = backend,
+                                 .stands_for = new_stands_for(variants)};
+    int64_t host_bytes = tier_bytes(variants, MW_TIER_CPU);
     void *memory = NULL;
-    places->device = backend->open(device, tier_bytes(plan, MW_TIER_GPU), &memory, error);
+    places->device = backend->open(device, tier_bytes(variants, MW_TIER_GPU), &memory, error);
     places->device_memory = memory;
     if (!places->device ||
         (host_bytes && !mw_arena_reserve(&places->host, "host memory", host_bytes, error)) ||
@@ -111,7 +111,7 @@ mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier)
     if (tier == MW_TIER_NVME)
         return places->nvme ? mw_nvme_capacity_bytes(places->nvme) : 0;
     return tier == MW_TIER_CPU ? places->host.bytes + places->sums.bytes
-                               : tier_bytes(places->plan, tier);
+                               : tier_bytes(places->variants, tier);
 }
 
 static const struct mw_slot *

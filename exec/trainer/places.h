@@ -1,6 +1,6 @@
 /*
- * places.h - the memory of a run: an arena for each tier of the plan, in which every slot has the
- * place that the plan says, and the way from one slot to another.
+ * places.h - the memory of a run: an arena for each tier, in which every slot has the place that
+ * its plan says, and the way from one slot to another.  All variants of a step share the arenas.
  */
 #ifndef MW_EXEC_TRAINER_PLACES_H
 #define MW_EXEC_TRAINER_PLACES_H
@@ -8,25 +8,27 @@
 #include "exec/device/backend.h"
 #include "exec/memory/memory.h"
 #include "exec/nvme/nvme.h"
-#include "plan/plan.h"
+#include "plan/variants.h"
 
 struct mw_places {
-    const struct mw_plan *plan; /* borrowed */
+    const struct mw_variants *variants; /* borrowed */
+    const struct mw_plan *plan;         /* the variant whose slots are meant */
     const struct mw_backend *backend;
     void *device; /* the backend's */
     char *device_memory;
     struct mw_arena host;
-    struct mw_nvme *nvme; /* NULL where the plan has no slots there */
+    struct mw_nvme *nvme; /* NULL where no variant has slots there */
     struct mw_arena sums; /* its checksums of pages */
-    uint32_t *stands_for; /* [slot_count]: the slot whose place it has now; committed state
-                             takes turns in two */
+    uint32_t *stands_for; /* [the largest slot_count]: the slot whose place it has now; committed
+                             state takes turns in two */
 };
 
-/* Opens the backend and reserves host memory.  False with *error and nothing open. */
-bool mw_places_open(struct mw_places *places, const struct mw_plan *plan,
+/* Opens the backend and reserves host memory, as much as the variant takes that takes most.  The
+ * first variant's slots are meant until plan is set.  False with *error and nothing open. */
+bool mw_places_open(struct mw_places *places, const struct mw_variants *variants,
                     const struct mw_backend *backend, const struct mw_backend_options *device,
                     GError **error);
-/* Then the drives, where the plan has slots there; their reads are checked where `drives` says
+/* Then the drives, where there are slots there; their reads are checked where `drives` says
  * whose the bytes are. */
 bool mw_places_open_drives(struct mw_places *places, const struct mw_nvme_options *drives,
                            GError **error);
@@ -37,10 +39,7 @@ void mw_places_close(struct mw_places *places); /* all zero is allowed */
 bool mw_places_pin(const struct mw_places *places, struct mw_arena *arena, GError **error);
 void mw_places_unpin(const struct mw_places *places, struct mw_arena *arena);
 
-/* Goes on with another plan, whose homes are where this one's are and whose tiers end no later. */
-void mw_places_turn_to(struct mw_places *places, const struct mw_plan *plan);
-
-/* Bytes reserved in a tier for the plan's slots: as much as the plan needs, and no more than
+/* Bytes reserved in a tier for the variants' slots: as much as the largest needs, and no more than
  * rounding to pages, and on drives to stripes, adds. */
 int64_t mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier);
 

@@ -48,14 +48,16 @@ mw_trainer_map_queues(struct mw_trainer *trainer)
 {
     const struct mw_plan *plan = trainer->plan;
 
-    trainer->queued = g_new0(bool, plan->op_count + 1);
-    trainer->tickets = g_new0(struct mw_trainer_ticket, 2 * (size_t)plan->op_count + 1);
+    struct mw_trainer_variant *it = trainer->variant;
+
+    it->queued = g_new0(bool, plan->op_count + 1);
+    it->tickets = g_new0(struct mw_trainer_ticket, 2 * (size_t)plan->op_count + 1);
     for (uint32_t i = 0; trainer->places.backend->begin && i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
         enum mw_lane_kind lane = plan->lanes[op->lane].kind;
-        trainer->queued[i] = op->lane < MW_BACKEND_QUEUES_MAX && is_devices(trainer, op) &&
-                             trainer->options.lane_bytes_per_s[lane] <= 0;
-        if (trainer->queued[i] && lane == MW_LANE_COLLECTIVE && trainer->places.backend->hurry)
+        it->queued[i] = op->lane < MW_BACKEND_QUEUES_MAX && is_devices(trainer, op) &&
+                        trainer->options.lane_bytes_per_s[lane] <= 0;
+        if (it->queued[i] && lane == MW_LANE_COLLECTIVE && trainer->places.backend->hurry)
             trainer->places.backend->hurry(trainer->places.device, (int)op->lane);
     }
 }
@@ -63,7 +65,7 @@ mw_trainer_map_queues(struct mw_trainer *trainer)
 bool
 mw_trainer_queues(void *context, uint32_t op)
 {
-    return ((const struct mw_trainer *)context)->queued[op];
+    return ((const struct mw_trainer *)context)->variant->queued[op];
 }
 
 /* --- how ------------------------------------------------------------------------------------- */
@@ -77,7 +79,7 @@ ticket_of(const struct mw_trainer *trainer, uint32_t op, uint32_t step)
 struct mw_trainer_ticket *
 mw_trainer_ticket(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op, uint32_t step)
 {
-    struct mw_trainer_ticket *ticket = &trainer->tickets[ticket_of(trainer, op, step)];
+    struct mw_trainer_ticket *ticket = &trainer->variant->tickets[ticket_of(trainer, op, step)];
 
     *ticket = (struct mw_trainer_ticket){lanes, op, step};
     return ticket;
@@ -93,7 +95,7 @@ list_after(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t st
         uint32_t dep = trainer->plan->deps[op->dep_begin + i];
         uint32_t back = dep & MW_DEP_PREVIOUS_STEP ? 1 : 0;
         uint32_t ticket = ticket_of(trainer, MW_DEP_INDEX(dep), step - back);
-        if (step >= back && trainer->queued[MW_DEP_INDEX(dep)])
+        if (step >= back && trainer->variant->queued[MW_DEP_INDEX(dep)])
             g_array_append_val(after, ticket);
     }
     return after;

@@ -47,7 +47,7 @@ resume_chunk(struct mw_trainer *trainer, uint32_t chunk, const struct mw_commit_
              GError **error)
 {
     const struct mw_chunk_content *content = &trainer->plan->chunks[chunk];
-    uint32_t *stands_for = trainer->places.stands_for, set = trainer->chunks[chunk].set_slot;
+    uint32_t *stands_for = trainer->places.stands_for, set = trainer->variant->set_slots[chunk];
     struct mw_commit_extent wanted = mw_trainer_state_extent(trainer, chunk, extent->which);
     struct mw_move move = {{content->slot, 0}, {set, 0}, extent->bytes};
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
@@ -124,11 +124,10 @@ resume_state(struct mw_trainer *trainer, GError **error)
            (!trainer->pending || restore_norm(trainer, error));
 }
 
-/* Where the record stands in the run: by which plan the next step goes, what waits for it. */
+/* Where the record stands in the run: which variant the next step takes, what waits for it. */
 static bool
 take_up(struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_trainer_options *options = &trainer->options;
     const struct mw_commit_record *record = &trainer->durable.resumed;
 
     if (!mw_trainer_check_fields(record, error)) {
@@ -138,15 +137,13 @@ take_up(struct mw_trainer *trainer, GError **error)
     }
     mw_trainer_read_fields(trainer, record);
     trainer->pending = mw_commit_find_real(record, MW_TRAINER_PENDING, &trainer->pending_scale);
-    bool undelayed = options->undelayed && trainer->next_step < options->undelayed_steps;
-    if (trainer->pending && (undelayed || !mw_trainer_is_delayed(options->plan))) {
+    mw_trainer_turn_to(trainer, trainer->next_step);
+    if (trainer->pending && !mw_plan_is_delayed(trainer->plan))
         return mw_fail(error, MW_ERROR_FORMAT,
                        "the record of step %" G_GINT64_FORMAT " has gradients for a delayed "
                        "update, this run has none then ({dpu-start}): nothing is resumed",
                        record->step + 1);
-    }
-    return undelayed || trainer->plan == options->plan ||
-           mw_trainer_turn_to(trainer, options->plan, error);
+    return true;
 }
 
 static bool

@@ -108,11 +108,12 @@ check_room(int64_t room, int64_t need, GError **error)
     return false;
 }
 
-/* Of the plan that all steps have room in. */
+/* Of the variant that all steps have room in. */
 bool
 mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_plan *plan = trainer->options.plan;
+    const struct mw_variants *variants = trainer->options.variants;
+    const struct mw_plan *plan = mw_variants_saver(variants);
     struct mw_trainer_durable *it = &trainer->durable;
     int64_t room = 0;
     int found = 0;
@@ -124,9 +125,9 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
         it->saves_at[found++] = plan->slots[s].offset_bytes;
         room = plan->slots[s].size_bytes;
     }
-    int64_t most = mw_trainer_save_range(trainer->plan, mw_trainer_is_delayed(plan), trainer->rank,
-                                         trainer->ranks)
-                       .elements;
+    bool pending = mw_variants_delayed_from(variants) >= 0;
+    int64_t most =
+        mw_trainer_save_range(trainer->plan, pending, trainer->rank, trainer->ranks).elements;
     it->extents_max += blocks_of(most);
     if (!most)
         return true;

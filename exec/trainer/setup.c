@@ -13,18 +13,25 @@ index_tensors(struct mw_trainer *trainer)
 
     trainer->tensor_of = g_new(uint32_t, rows * MW_OPERATOR_COUNT);
     memset(trainer->tensor_of, 0xff, rows * MW_OPERATOR_COUNT * sizeof(uint32_t)); /* MW_NONE */
-    trainer->tensor_of_home = g_new(uint32_t, plan->slot_count + 1);
-    memset(trainer->tensor_of_home, 0xff, (plan->slot_count + 1) * sizeof(uint32_t));
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         const struct mw_tensor *tensor = &plan->tensors[t];
-        trainer->tensor_of_home[tensor->param_slot] = t;
-        trainer->tensor_of_home[tensor->gradient_slot] = t;
         for (int i = 0; i < MW_OPERATOR_COUNT; i++)
             if (tensor->operators >> i & 1)
                 trainer->tensor_of[(tensor->layer + 1) * MW_OPERATOR_COUNT + i] = t;
     }
     if (trainer->plan->shape.decoder.tied_embedding)
         trainer->tensor_of[MW_OPERATOR_LOGITS] = trainer->tensor_of[MW_OPERATOR_EMBEDDING];
+}
+
+static void
+index_homes(struct mw_trainer_variant *it)
+{
+    it->tensor_of_home = g_new(uint32_t, it->plan->slot_count + 1);
+    memset(it->tensor_of_home, 0xff, (it->plan->slot_count + 1) * sizeof(uint32_t));
+    for (uint32_t t = 0; t < it->plan->tensor_count; t++) {
+        it->tensor_of_home[it->plan->tensors[t].param_slot] = t;
+        it->tensor_of_home[it->plan->tensors[t].gradient_slot] = t;
+    }
 }
 
 static bool
@@ -88,20 +95,20 @@ static void
 lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_room_layout *layout,
             char *base)
 {
-    const struct mw_step_shape *shape = &trainer->options.plan->shape;
+    const struct mw_step_shape *shape = &trainer->plan->shape;
 
     for (int64_t l = 0; l < trainer->layers_kept; l++)
-        trainer->layers[set * trainer->layers_kept + l] =
+        trainer->variant->layers[set * trainer->layers_kept + l] =
             mw_room_layer(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
-    trainer->rooms[set] =
+    trainer->variant->rooms[set] =
         mw_room_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
 }
 
 static bool
 lay_out_rooms(struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_trainer_options *o = &trainer->options;
-    int64_t interval = o->plan->shape.checkpoint_interval, layers = count_layers(o->plan);
+    const struct mw_plan *plan = trainer->plan;
+    int64_t interval = plan->shape.checkpoint_interval, layers = count_layers(plan);
     char *base = NULL;
     int64_t bytes = activation_room(trainer, &base);
 
@@ -110,11 +117,11 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
         return false;
     }
     trainer->layers_kept = interval ? MIN(interval, layers) : layers;
-    trainer->sets = interval ? 1 : o->plan->programs[0].in_flight;
+    trainer->sets = interval ? 1 : plan->programs[0].in_flight;
     bytes /= trainer->sets;
     struct mw_room_layout layout =
-        mw_room_layout(&o->plan->shape.decoder, o->plan->shape.dtype, o->plan->shape.sequences,
-                       o->plan->shape.seq, trainer->layers_kept);
+        mw_room_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
+                       plan->shape.seq, trainer->layers_kept);
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
@@ -123,8 +130,8 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
                     bytes, layout.bytes);
         return false;
     }
-    trainer->layers = g_new(struct mw_layer_room, trainer->sets * trainer->layers_kept);
-    trainer->rooms = g_new(struct mw_shared_room, trainer->sets);
+    trainer->variant->layers = g_new(struct mw_layer_room, trainer->sets * trainer->layers_kept);
+    trainer->variant->rooms = g_new(struct mw_shared_room, trainer->sets);
     for (int64_t set = 0; set < trainer->sets; set++, base += bytes)
         lay_out_set(trainer, set, &layout, base);
     return true;
@@ -187,7 +194,6 @@ map_chunk(struct mw_trainer *trainer, uint32_t c)
         g_array_append_val(pieces, piece);
         cut_piece(trainer, &piece, ranges);
     }
-    chunk->set_slot = MW_NONE;
     chunk->piece_count = pieces->len;
     chunk->range_count = ranges->len;
     chunk->pieces = (struct mw_piece *)g_array_free(pieces, FALSE);
@@ -202,14 +208,44 @@ map_chunks(struct mw_trainer *trainer)
     trainer->chunks = g_new0(struct mw_trainer_chunk, plan->chunk_count + 1);
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         map_chunk(trainer, c);
+}
+
+/* A buffer that the state of a chunk on drives has room in, where no update of the variant says
+ * which: a run may start or be resumed with any variant. */
+static uint32_t
+find_set(const struct mw_plan *plan, uint32_t chunk)
+{
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        if (plan->slots[s].purpose == MW_PURPOSE_OPTIMIZER_BUFFERS &&
+            plan->slots[s].tier == MW_TIER_CPU &&
+            plan->slots[s].size_bytes >= mw_trainer_state_bytes(plan, chunk))
+            return s;
+    return MW_NONE;
+}
+
+static bool
+map_updates(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_trainer_variant *it = trainer->variant;
+
+    it->updates = g_new0(bool, plan->chunk_count + 1);
+    it->set_slots = g_new(uint32_t, plan->chunk_count + 1);
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        it->set_slots[c] = mw_trainer_on_drives(plan, c) ? find_set(plan, c) : MW_NONE;
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
         if (plan->works[op->work].kind != MW_OP_UPDATE)
             continue;
         uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
-        trainer->chunks[op->shard].set_slot =
-            state == plan->chunks[op->shard].slot ? MW_NONE : state;
+        it->updates[op->shard] = true;
+        it->set_slots[op->shard] = state == plan->chunks[op->shard].slot ? MW_NONE : state;
     }
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        if (mw_trainer_on_drives(plan, c) && it->set_slots[c] == MW_NONE)
+            return mw_fail(error, MW_ERROR_INVALID,
+                           "chunk %u: the plan has no buffer in host memory for its state", c);
+    return true;
 }
 
 static void
@@ -246,8 +282,11 @@ share(struct mw_trainer *trainer, GError **error)
     return mw_places_pin(places, &trainer->exchange, error);
 }
 
-bool
-mw_trainer_set_up(struct mw_trainer *trainer, GError **error)
+/* --- all of it ------------------------------------------------------------------------------- */
+
+/* What all variants have alike. */
+static bool
+set_up_shared(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
 
@@ -257,36 +296,94 @@ mw_trainer_set_up(struct mw_trainer *trainer, GError **error)
     trainer->tokens = shape->sequences * shape->seq;
     trainer->micro_batches = shape->micro_batches;
     trainer->logits_chunks = shape->token_chunks;
-    if (!mw_trainer_check_names(trainer, error))
-        return false;
     map_chunks(trainer);
     count_partials(trainer);
-    if (!mw_trainer_check_operands(trainer, error))
+    return true;
+}
+
+static bool
+set_up_variant(struct mw_trainer *trainer, const struct mw_exec_backend *run, GError **error)
+{
+    struct mw_trainer_variant *it = trainer->variant;
+
+    index_homes(it);
+    if (!mw_trainer_check_names(trainer, error) || !map_updates(trainer, error) ||
+        !mw_trainer_check_operands(trainer, error))
         return false;
     mw_trainer_map_queues(trainer);
-    return share(trainer, error) && map_parts(trainer, error) && lay_out_rooms(trainer, error) &&
-           mw_trainer_prepare(trainer, error);
+    it->lanes = mw_lanes_new(it->plan, *run, error);
+    return it->lanes && lay_out_rooms(trainer, error) && mw_trainer_prepare(trainer, error);
+}
+
+static void
+turn_to(struct mw_trainer *trainer, uint32_t variant)
+{
+    trainer->variant = &trainer->variants[variant];
+    trainer->plan = trainer->places.plan = trainer->variant->plan;
+}
+
+/* Squares of gradients that the other variant has made and this one does not are no part of its
+ * norm; those that wait for a delayed update are. */
+void
+mw_trainer_turn_to(struct mw_trainer *trainer, int64_t step)
+{
+    const struct mw_plan *before = trainer->plan;
+
+    turn_to(trainer, mw_variant_of(trainer->options.variants, step));
+    if (trainer->plan != before && !mw_plan_is_delayed(trainer->plan))
+        memset(trainer->partials, 0, (size_t)trainer->partial_count * sizeof *trainer->partials);
+}
+
+bool
+mw_trainer_set_up(struct mw_trainer *trainer, const struct mw_exec_backend *run, GError **error)
+{
+    const struct mw_variants *variants = trainer->options.variants;
+
+    trainer->variants = g_new0(struct mw_trainer_variant, variants->plan_count);
+    for (uint32_t v = 0; v < variants->plan_count; v++)
+        trainer->variants[v].plan = variants->plans[v];
+    turn_to(trainer, 0);
+    if (!set_up_shared(trainer, error) || !share(trainer, error) || !map_parts(trainer, error))
+        return false;
+    for (uint32_t v = variants->plan_count; v-- > 0;) {
+        turn_to(trainer, v);
+        if (!set_up_variant(trainer, run, error))
+            return false;
+    }
+    mw_trainer_turn_to(trainer, 0);
+    return true;
+}
+
+static void
+take_down_variant(struct mw_trainer_variant *it)
+{
+    mw_lanes_free(it->lanes);
+    g_free(it->tensor_of_home);
+    g_free(it->set_slots);
+    g_free(it->updates);
+    g_free(it->layers);
+    g_free(it->rooms);
+    g_free(it->queued);
+    g_free(it->tickets);
 }
 
 void
 mw_trainer_take_down(struct mw_trainer *trainer)
 {
+    for (uint32_t v = 0; trainer->variants && v < trainer->options.variants->plan_count; v++)
+        take_down_variant(&trainer->variants[v]);
     for (uint32_t t = 0; trainer->parts && t < trainer->plan->tensor_count; t++)
         g_free(trainer->parts[t]);
     for (uint32_t c = 0; trainer->chunks && c < trainer->plan->chunk_count; c++) {
         g_free(trainer->chunks[c].pieces);
         g_free(trainer->chunks[c].ranges);
     }
-    g_clear_pointer(&trainer->parts, g_free);
-    g_clear_pointer(&trainer->chunks, g_free);
-    g_clear_pointer(&trainer->layers, g_free);
-    g_clear_pointer(&trainer->rooms, g_free);
-    g_clear_pointer(&trainer->tensor_of, g_free);
-    g_clear_pointer(&trainer->tensor_of_home, g_free);
-    g_clear_pointer(&trainer->partial_first, g_free);
-    g_clear_pointer(&trainer->partial_blocks, g_free);
-    g_clear_pointer(&trainer->queued, g_free);
-    g_clear_pointer(&trainer->tickets, g_free);
+    g_free(trainer->variants);
+    g_free(trainer->parts);
+    g_free(trainer->chunks);
+    g_free(trainer->tensor_of);
+    g_free(trainer->partial_first);
+    g_free(trainer->partial_blocks);
     mw_places_unpin(&trainer->places, &trainer->exchange);
     mw_arena_release(&trainer->exchange);
 }

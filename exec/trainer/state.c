@@ -17,14 +17,14 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
            int64_t tile, int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
 {
     const struct mw_trainer_options *o = &trainer->options;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
 
     if (o->checkpoint)
         return mw_checkpoint_read(o->checkpoint, state, &part, first, count, as, out, error);
     if (o->weights)
-        return mw_weights_load(&o->plan->shape.decoder, o->weights, "", &part, first, count, as,
-                               out, error);
-    mw_weights_start(&o->plan->shape.decoder, o->seed, &part, first, count, as, out);
+        return mw_weights_load(decoder, o->weights, "", &part, first, count, as, out, error);
+    mw_weights_start(decoder, o->seed, &part, first, count, as, out);
     return true;
 }
 
@@ -63,7 +63,7 @@ mw_trainer_try_start(const struct mw_trainer *trainer, GError **error)
 static uint32_t
 reachable(const struct mw_trainer *trainer, uint32_t chunk)
 {
-    uint32_t set = trainer->chunks[chunk].set_slot;
+    uint32_t set = trainer->variant->set_slots[chunk];
     return set == MW_NONE ? trainer->plan->chunks[chunk].slot : set;
 }
 

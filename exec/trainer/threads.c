@@ -25,16 +25,20 @@ lane_threads(const struct mw_trainer_options *options, const struct mw_lane *lan
 bool
 mw_trainer_check_threads(const struct mw_trainer_options *options, GError **error)
 {
-    const struct mw_plan *plan = options->plan;
-    g_autofree bool *used = g_new0(bool, plan->lane_count);
     int count = others(options->host_threads); /* starting values */
+    bool drives = false;
+    int threads[MW_MAX_LANES_PER_RANK][MW_LANE_KIND_COUNT] = {{0}}; /* as crew.h shares them */
 
-    if (plan->peak_bytes[MW_TIER_NVME])
-        count += DRIVE_THREADS;
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        used[plan->ops[i].lane] = true;
-    for (uint32_t l = 0; l < plan->lane_count; l++)
-        if (used[l])
-            count += lane_threads(options, &plan->lanes[l]);
-    return mw_thread_room(count, error);
+    for (uint32_t v = 0; v < options->variants->plan_count; v++) {
+        const struct mw_plan *plan = options->variants->plans[v];
+        drives |= plan->peak_bytes[MW_TIER_NVME] > 0;
+        for (uint32_t i = 0; i < plan->op_count; i++) {
+            const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
+            threads[plan->ops[i].lane][lane->kind] = lane_threads(options, lane);
+        }
+    }
+    for (int l = 0; l < MW_MAX_LANES_PER_RANK; l++)
+        for (int kind = 0; kind < MW_LANE_KIND_COUNT; kind++)
+            count += threads[l][kind];
+    return mw_thread_room(count + (drives ? DRIVE_THREADS : 0), error);
 }

@@ -31,13 +31,6 @@ mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t tensor, uint32_t 
     return mw_tensor_shard(it, trainer->rank, tile);
 }
 
-/* Its gradients outlive the step. */
-bool
-mw_trainer_is_delayed(const struct mw_plan *plan)
-{
-    return plan->tensor_count && plan->slots[plan->tensors[0].gradient_slot].persistent;
-}
-
 int64_t
 mw_trainer_element_bytes(const struct mw_trainer *trainer)
 {
@@ -124,7 +117,7 @@ end_early(struct mw_trainer *trainer, int wish)
         return;
     trainer->ended_by = wish;
     trainer->durable.last_step = last;
-    mw_lanes_end_with(trainer->lanes, (uint32_t)(last - trainer->next_step));
+    mw_lanes_end_with(trainer->variant->lanes, (uint32_t)(last - trainer->next_step));
 }
 
 static bool
@@ -148,7 +141,7 @@ end_step(struct mw_trainer *trainer, GError **error)
     int wish;
 
     now->updates += !now->updates_nothing;
-    trainer->pending = mw_trainer_is_delayed(trainer->plan);
+    trainer->pending = mw_plan_is_delayed(trainer->plan);
     trainer->pending_scale = now->loss_scale;
     if (!exchange(trainer, &wish, error))
         return false;
@@ -252,7 +245,7 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     const struct mw_op *it = &trainer->plan->ops[op];
 
     trainer->moved_ns = clock_ns();
-    if (trainer->queued[op])
+    if (trainer->variant->queued[op])
         return mw_trainer_queue(trainer, lanes, op, step, perform, error);
     if (mw_trainer_moves_alone(trainer, it)) {
         mw_trainer_begin_move(trainer, lanes, op, step);
@@ -312,7 +305,7 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 }
 
 static bool
-check_plan(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
+check_variant(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
     if (!plan->shape.has_decoder) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
@@ -323,6 +316,21 @@ check_plan(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
         if (!check_op(plan, &plan->ops[i], error))
             return false;
     return check_dtype(plan, dtype, error);
+}
+
+static bool
+check_variants(const struct mw_variants *variants, enum mw_dtype dtype, GError **error)
+{
+    char why[256];
+
+    if (!mw_variants_check(variants, why, sizeof why)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s", why);
+        return false;
+    }
+    for (uint32_t v = 0; v < variants->plan_count; v++)
+        if (!check_variant(variants->plans[v], dtype, error))
+            return false;
+    return true;
 }
 
 static bool
@@ -351,9 +359,9 @@ open_places(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
     struct mw_backend_options device = {
-        .decoder = &options->plan->shape.decoder,
-        .sequences = options->plan->shape.sequences,
-        .seq = options->plan->shape.seq,
+        .decoder = &trainer->plan->shape.decoder,
+        .sequences = trainer->plan->shape.sequences,
+        .seq = trainer->plan->shape.seq,
         .dtype = trainer->kernels->dtype,
         .threads = options->device_threads,
         .node_rank = options->ranks ? mw_ranks_node_index(options->ranks) : 0,
@@ -368,7 +376,7 @@ open_places(struct mw_trainer *trainer, GError **error)
     drives.whose_data = trainer;
     drives.resume = resumes(trainer);
     drives.later = reserves_last(trainer);
-    return mw_places_open(&trainer->places, trainer->plan, options->backend, &device, error) &&
+    return mw_places_open(&trainer->places, options->variants, options->backend, &device, error) &&
            (!options->ready || options->ready(options->data, error)) &&
            mw_places_open_drives(&trainer->places, &drives, error) &&
            mw_trainer_meet(trainer, error);
@@ -397,27 +405,16 @@ make_state(struct mw_trainer *trainer, GError **error)
                             : mw_trainer_start_state(trainer, error);
 }
 
-static const struct mw_plan *
-first_plan(const struct mw_trainer *trainer)
+static bool
+set_up(struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_trainer_options *o = &trainer->options;
-    return o->undelayed && o->undelayed_steps > 0 ? o->undelayed : o->plan;
-}
-
-bool
-mw_trainer_turn_to(struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
-{
-    struct mw_exec_backend run = {run_op, trainer, stop, mw_trainer_queues, 0};
+    struct mw_exec_backend run = {run_op, trainer, stop, mw_trainer_queues, 0, NULL};
 
     /* Alone nothing could be called off. */
     if (trainer->world_ranks > 1)
         run.patience_ns = (int64_t)(trainer->options.patience_s * 1e9);
-    mw_lanes_free(trainer->lanes);
-    mw_trainer_take_down(trainer);
-    trainer->plan = plan;
-    mw_places_turn_to(&trainer->places, plan);
-    trainer->lanes = mw_lanes_new(plan, run, error);
-    return trainer->lanes && mw_trainer_set_up(trainer, error);
+    run.crew = trainer->crew = mw_crew_new();
+    return mw_trainer_set_up(trainer, &run, error);
 }
 
 /* Several ranks end by mw_ranks_abort alone: files would be left behind, and memory must stay, for
@@ -438,21 +435,22 @@ host_passes(const struct mw_backend *backend, enum mw_dtype dtype)
 struct mw_trainer *
 mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 {
-    if (!mw_backend_computes(options->backend, (enum mw_dtype)options->plan->shape.dtype, error))
+    const struct mw_plan *first = options->variants->plans[0];
+
+    if (!mw_backend_computes(options->backend, (enum mw_dtype)first->shape.dtype, error))
         return NULL;
     struct mw_trainer *trainer = g_new0(struct mw_trainer, 1);
 
     trainer->options = *options;
-    trainer->plan = options->plan;
-    trainer->kernels = host_passes(options->backend, (enum mw_dtype)options->plan->shape.dtype);
+    trainer->plan = first;
+    trainer->kernels = host_passes(options->backend, (enum mw_dtype)trainer->plan->shape.dtype);
     if (!options->loss_scaling.start)
         trainer->options.loss_scaling = mw_loss_scaling_default(trainer->kernels->dtype);
     trainer->scale = mw_loss_scale_start(&trainer->options.loss_scaling);
     if (!mw_trainer_join(trainer, error) ||
-        !check_plan(options->plan, trainer->kernels->dtype, error) ||
+        !check_variants(options->variants, trainer->kernels->dtype, error) ||
         !mw_trainer_check_threads(options, error) || !mw_trainer_check_commit(trainer, error) ||
-        !verify_start(trainer, error) || !open_places(trainer, error) ||
-        !mw_trainer_turn_to(trainer, first_plan(trainer), error) ||
+        !verify_start(trainer, error) || !open_places(trainer, error) || !set_up(trainer, error) ||
         !mw_trainer_open_commit(trainer, error) || !reserve_drives(trainer, error) ||
         !make_state(trainer, error)) {
         give_back_drives(trainer);
@@ -468,8 +466,8 @@ mw_trainer_free(struct mw_trainer *trainer)
 {
     if (!trainer)
         return;
-    mw_lanes_free(trainer->lanes);
     mw_trainer_take_down(trainer);
+    mw_crew_free(trainer->crew);
     mw_trainer_close_commit(trainer);
     mw_places_close(&trainer->places);
     g_free(trainer);
@@ -483,15 +481,16 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
 
     report->plan = trainer->plan;
     report->timeline = timeline;
-    report->let_in_ns = mw_lanes_let_in_ns(trainer->lanes, step);
+    report->let_in_ns = mw_lanes_let_in_ns(trainer->variant->lanes, step);
     return (!trainer->on_step || trainer->on_step(trainer->on_step_data, report, error)) &&
            mw_trainer_check_course(trainer, report, error);
 }
 
+/* Of one variant. */
 static bool
 run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
 {
-    if (!mw_lanes_run(trainer->lanes, steps, step_ended, trainer, error)) {
+    if (!mw_lanes_run(trainer->variant->lanes, steps, step_ended, trainer, error)) {
         give_back_drives(trainer);
         return false;
     }
@@ -503,25 +502,19 @@ bool
 mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_step, void *data,
                GError **error)
 {
-    const struct mw_plan *last = trainer->options.plan;
-    int64_t before = 0;
-    if (trainer->plan != last)
-        before = CLAMP(trainer->options.undelayed_steps - trainer->next_step, 0, steps);
-
     trainer->on_step = on_step;
     trainer->on_step_data = data;
     trainer->durable.last_step = trainer->next_step + steps - 1;
     trainer->moved_ns = clock_ns();
     trainer->busy_until_ns = 0;
     trainer->ended_by = 0;
-    if (before > 0 && !run_steps(trainer, before, error))
-        return false;
-    int64_t left = trainer->durable.last_step + 1 - trainer->next_step;
-    if (left <= 0)
-        return true;
-    if (trainer->plan != last && !mw_trainer_turn_to(trainer, last, error))
-        return false;
-    return run_steps(trainer, left, error);
+    while (trainer->next_step <= trainer->durable.last_step) {
+        int64_t first = trainer->next_step, left = trainer->durable.last_step + 1 - first;
+        mw_trainer_turn_to(trainer, first);
+        if (!run_steps(trainer, mw_variants_alike(trainer->options.variants, first, left), error))
+            return false;
+    }
+    return true;
 }
 
 int64_t

@@ -3,8 +3,10 @@
  *
  * A process is one rank, and all ranks run the same plan.  Everything that a run needs is reserved
  * before its first step, at the places that the plan says; the lanes then run the plan's ops step
- * after step.  For one plan, seed, data and number of threads the weights are the same bits,
- * wherever the state lives.
+ * after step.  Where steps differ there are several variants of the plan (plan/variants.h); memory,
+ * drives and threads are taken once for all of them, and at the end of a step the next step's
+ * variant takes over.  For one plan, seed, data and number of threads the weights are the same
+ * bits, wherever the state lives.
  */
 #ifndef MW_EXEC_TRAINER_TRAINER_H
 #define MW_EXEC_TRAINER_TRAINER_H
@@ -19,7 +21,7 @@
 #include "exec/device/backend.h"
 #include "exec/nvme/nvme.h"
 #include "exec/ranks/ranks.h"
-#include "plan/plan.h"
+#include "plan/variants.h"
 
 /* AdamW (arXiv 1711.05101); matrices decay, norms and biases do not. */
 struct mw_optimizer {
@@ -61,11 +63,7 @@ struct mw_trainer_commit {
 
 struct mw_trainer_options {
     /* Checked, of one rank's program and of a decoder; borrowed, as all below. */
-    const struct mw_plan *plan;
-    /* With a delayed update: the same without it, for the first steps; NULL: delayed from the
-     * first.  Homes are at the same places in both. */
-    const struct mw_plan *undelayed;
-    int64_t undelayed_steps;
+    const struct mw_variants *variants;
     struct mw_ranks *ranks; /* as many as the plan is for; NULL: alone */
     const struct mw_backend *backend;
     int device_threads, host_threads; /* 0: all cores */
@@ -156,7 +154,7 @@ int mw_trainer_ended_by(const struct mw_trainer *trainer);
 bool mw_trainer_has_diverged(const struct mw_trainer *trainer);
 
 struct mw_trainer_use {
-    int64_t reserved_bytes[MW_TIER_COUNT];       /* for the plan's slots; the most it ever holds */
+    int64_t reserved_bytes[MW_TIER_COUNT];       /* for all slots; the most it ever holds */
     int64_t nvme_read_bytes, nvme_written_bytes; /* by the drives, since they were opened */
 };
 struct mw_trainer_use mw_trainer_use(const struct mw_trainer *trainer);

@@ -247,7 +247,7 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
 {
     struct mw_step_numbers *now = &trainer->now;
     double clip_norm = trainer->options.optimizer.clip_norm;
-    bool delayed = mw_trainer_is_delayed(trainer->plan);
+    bool delayed = mw_plan_is_delayed(trainer->plan);
     double scale = delayed ? trainer->pending_scale : now->loss_scale;
     double squares = own_squares(trainer);
 

@@ -182,7 +182,6 @@ shape_of(const struct mw_sizing *sizing)
         .tiles = s->tiles,
         .token_chunks = s->logits_chunks,
         .checkpoint_interval = s->checkpoint_interval,
-        .delayed_from = s->dpu_start,
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
         .dtype = (uint8_t)s->dtype,

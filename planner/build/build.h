@@ -10,13 +10,17 @@
 #ifndef MW_PLANNER_BUILD_BUILD_H
 #define MW_PLANNER_BUILD_BUILD_H
 
-#include "plan/plan.h"
+#include "plan/variants.h"
 #include "planner/sizing/sizing.h"
 
 /* The checked plan of a sizing that fits, with sections if settings.folds asks for them;
  * mw_plan_free it.  Aborts, naming the reason, if the plan does not pass mw_plan_check: that is a
  * defect of the builder, never of the input. */
 struct mw_plan *mw_build_plan(const struct mw_sizing *sizing);
+
+/* The plans of all steps: `plan`, the sizing's own, which it takes ownership of, and those of steps
+ * that differ. */
+struct mw_variants *mw_build_variants(const struct mw_sizing *sizing, struct mw_plan *plan);
 
 /* The same step with micro-batches that are alike in a section: only a few are built, and those in
  * the middle are compared.  Has no sections if the step has few micro-batches, if none are alike,

@@ -1,0 +1,72 @@
+/*
+ * variants.h - steps that differ from each other: which plan a step is carried out by.
+ *
+ * The steps of a training need not be alike: updates are delayed from some step on, layers are left
+ * out in turn.  Each kind of step is a plan of its own, a *variant*.  All variants have their state
+ * at the same places, so that any of them goes on from what any other leaves behind.  A rule says
+ * which variant a step takes: from one step on the variants of a cycle, in turn, until another
+ * cycle begins.
+ *
+ * Steps count from 0.  This header is GLib-free.
+ */
+#ifndef MW_PLAN_VARIANTS_H
+#define MW_PLAN_VARIANTS_H
+
+#include "plan/plan.h"
+
+/* From a step on, the cycle `turns[first_turn .. first_turn + turn_count)`: its first variant in
+ * `first_step`. */
+struct mw_variant_span {
+    int64_t first_step;
+    uint32_t first_turn, turn_count;
+};
+
+struct mw_variants {
+    struct mw_plan **plans; /* owned */
+    uint32_t plan_count;
+    struct mw_variant_span *spans; /* of rising first steps; that of the first is 0 */
+    uint32_t span_count;
+    uint32_t *turns; /* numbers of plans */
+    uint32_t turn_count;
+};
+
+/* Takes the plan: all steps are carried out by it, until more is added.  NULL of NULL.  Out of
+ * memory aborts. */
+struct mw_variants *mw_variants_new(struct mw_plan *plan);
+/* Takes the plan, and returns its number. */
+uint32_t mw_variants_add(struct mw_variants *variants, struct mw_plan *plan);
+/* From `first_step` on: the numbers of `count` variants that take turns.  Replaces what was said of
+ * these steps. */
+void mw_variants_from(struct mw_variants *variants, int64_t first_step, const uint32_t *cycle,
+                      uint32_t count);
+void mw_variants_free(struct mw_variants *variants); /* NULL is allowed */
+
+/* The number of a step's variant. */
+uint32_t mw_variant_of(const struct mw_variants *variants, int64_t step);
+/* How many steps from this one on, of `steps` at most, have the same variant. */
+int64_t mw_variants_alike(const struct mw_variants *variants, int64_t step, int64_t steps);
+/* The cycle that goes on for ever: its variants in turn, and how many. */
+const uint32_t *mw_variants_last(const struct mw_variants *variants, uint32_t *count);
+/* The step from which updates are delayed; -1: none are. */
+int64_t mw_variants_delayed_from(const struct mw_variants *variants);
+/* The variant with the largest places for saves of state: those are the run's. */
+const struct mw_plan *mw_variants_saver(const struct mw_variants *variants);
+
+/*
+ * Checks that any variant can follow any other that the rule lets it follow:
+ *   - all are sealed and, where there are several, barriered;
+ *   - they agree on the ranks, their communicators, the step's shape and the model, on tensors,
+ *     chunks, and the places of their homes: all that a resume and an executor rely on;
+ *   - what is saved on drives is not overwritten by another variant's buffers;
+ *   - gradients that wait for the next step's update are used by it: one variant at most delays
+ *     updates, and no other follows it.
+ * On failure returns false and writes one line to `why`, which names the variant and what differs.
+ */
+bool mw_variants_check(const struct mw_variants *variants, char *why, size_t why_size);
+
+/* Text form: the plans, one behind the other, and behind several of them the rule.  Reads back to
+ * the same variants; parsing checks each plan, and then the variants.  As plan.h says of a plan. */
+bool mw_variants_write(const struct mw_variants *variants, FILE *out);
+struct mw_variants *mw_variants_parse(const char *text, size_t length, char *why, size_t why_size);
+
+#endif
