@@ -42,8 +42,8 @@ check_kind(const char *path, const char *wanted, mode_t mode, bool regular, GErr
                      regular ? "" : " or a pipe", wanted);
 }
 
-/* What the system makes when it is read calls itself a regular file of 0 bytes; some of it never
- * ends, or is gone once it was read. */
+/* Files that the system makes when they are read call themselves regular files of 0 bytes; some
+ * never end, or are gone once they have been read. */
 static bool
 check_made(const char *path, const char *wanted, const struct stat *status, GError **error)
 {

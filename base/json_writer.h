@@ -21,8 +21,8 @@ struct mw_json_writer {
 
 /* `key` is NULL within an array and at the top. */
 void mw_json_begin(struct mw_json_writer *json, const char *key, char bracket, bool compact);
-/* The object of an answer of the command, whose first key, "schema", says which of docs/schema.json
- * it is: a name and the version that a change of what is there would raise. */
+/* Begins the object of an answer of the command.  Its first key, "schema", names its part of
+ * docs/schema.json and the version, which rises when that changes. */
 void mw_json_begin_answer(struct mw_json_writer *json, const char *schema);
 void mw_json_end(struct mw_json_writer *json, char bracket);
 void mw_json_string(struct mw_json_writer *json, const char *key,

@@ -99,7 +99,7 @@ count_nearest(const GArray *found)
     return count;
 }
 
-/* The first LIKE_MAX of so many; NULL: of none. */
+/* The first LIKE_MAX of the names; NULL if there are none. */
 static char *
 text_of(const GArray *found, guint count, const char *before)
 {

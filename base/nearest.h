@@ -18,7 +18,7 @@ bool mw_name_is_near(const char *name, const char *known);
 char *mw_names_nearest(const char *name, const char *const *known);
 
 /* The few of `known` (ended by NULL) that the name most likely meant, the likeliest first, each
- * with `before` in front: "a", "a or b", "a, b or c".  First come the nearest names that are
+ * prefixed with `before`: "a", "a or b", "a, b or c".  First come the nearest names that are
  * equally near, unless one of the following is nearer; then the names that contain the name or that
  * it contains.  NULL if there are none; g_free. */
 char *mw_names_like(const char *name, const char *const *known, const char *before);

@@ -20,7 +20,7 @@ mw_number_scan(const char *text, double *value)
     return decimal && !errno && isfinite(*value) ? end : NULL;
 }
 
-/* Reads on behind a count: what its suffix multiplies it by. */
+/* Reads a suffix after a count: what it multiplies the count by. */
 static double
 read_suffix(const char **end)
 {

@@ -11,15 +11,15 @@ struct mw_number {
     const char *name; /* of the setting */
     double min, max;
     bool whole;
-    bool joined;       /* its value stands behind "=" */
+    bool joined;       /* its value follows "=" */
     bool counts;       /* k, M, B or T may follow, as counts are printed; in either case */
     const char *unit;  /* may follow; NULL: none */
     const char *noun;  /* what it must be; NULL: "number", or "whole number" */
-    const char *or_as; /* behind the range in a refusal: ", or auto"; NULL: nothing */
+    const char *or_as; /* follows the range in a refusal: ", or auto"; NULL: nothing */
 };
 
-/* Reads on behind the number that the text begins with; NULL where it begins with none: strtod
- * takes blanks, 0x10 and nan too, and what no double holds. */
+/* Returns the text after the number that it begins with; NULL if it does not begin with one: strtod
+ * also accepts blanks, 0x10 and nan, and what no double holds. */
 const char *mw_number_scan(const char *text, double *value);
 
 /* False with a line that names setting, text and range. */

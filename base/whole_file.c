@@ -44,9 +44,9 @@ mw_file_end_of_links(const char *path)
     return links && links < LINKS_MAX ? g_steal_pointer(&at) : NULL;
 }
 
-/* A rename replaces a symbolic link; what the user means is the file behind it, be it there or not.
- * A link that the system does not follow (a loop, or one of another user's in a folder for all) is
- * not followed here. */
+/* A rename replaces a symbolic link, but the user means its target, whether or not it exists. A
+ * link that the system does not follow (a loop, or another user's in a folder for all) is not
+ * followed here. */
 static char *
 follow_links(const char *path)
 {

@@ -51,8 +51,8 @@ struct peak {
 /* Of which most of a sample was waiting: it says how slow the rate is at most, and no more. */
 #define MOSTLY 0.5
 
-/* By the nearest smaller one that was measured.  One that was measured and mostly waited is told by
- * others as well; half of the peak is what full caches leave of it. */
+/* Raises points to what the nearest smaller measured size implies; a point that was measured but
+ * mostly waited to half of the peak at most, because full caches leave that much of it. */
 static void
 raise_points(const double *work, struct mw_measure *rates, int points, struct peak peak)
 {

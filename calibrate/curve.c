@@ -14,8 +14,8 @@
 
 /* Dents of which no one would speak: ranges may miss each other by so much. */
 #define TOLERANCE 1.25
-/* A library's poor choice for one size, or a cache that is full, costs no more than this; and so a
- * size that is slower than so much of what the others tell does not measure the machine. */
+/* A library's poor choice for one size, or a full cache, costs no more than this factor.  So a size
+ * that is slower than the others by more does not measure the machine. */
 #define KEPT 0.5
 #define RETAKES 3
 
@@ -177,7 +177,7 @@ measure_again(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
 {
     struct mw_measure before = rates[point], again = {0};
 
-    rates[point].samples = 0; /* nothing is to be told by it meanwhile */
+    rates[point].samples = 0; /* excluded from the comparison until it is measured again */
     if (!curve->measure(curve->state, point, &again, error))
         return false;
     rates[point] = again.typical > before.typical ? again : before;

@@ -38,7 +38,7 @@ static const struct {
 
 /* --- ranges ---------------------------------------------------------------------------------- */
 
-/* To a speed that is so many times the measured one. */
+/* Changes the speed to this multiple of the measured one. */
 static void
 widen(struct mw_measure *m, double speed)
 {

@@ -40,7 +40,7 @@ mw_measure_of(double *samples, int count)
                                0};
 }
 
-/* Student's t of so many samples over that of any number, one end of ten hundredths. */
+/* Student's t for a few samples divided by that for many, one-sided at ten percent. */
 static const double students[] = {0, 0, 2.40, 1.47, 1.28, 1.20, 1.15, 1.12, 1.10, 1.09};
 
 /* A single sample's range, where others show that samples differ by so much: a choice. */

@@ -140,7 +140,7 @@ void mw_calibrate_enter(const struct mw_calibrator *c);
 /* Takes an error of a work, and keeps the first: the next step reports it. */
 void mw_calibrate_fail(struct mw_calibrator *c, GError *error);
 bool mw_calibrate_failed(struct mw_calibrator *c);
-/* False with *error where one has failed.  While no work goes on. */
+/* False with *error if one has failed.  Call it while nothing is being measured. */
 bool mw_calibrate_good(struct mw_calibrator *c, GError **error);
 
 /* Tells what comes next, and waits for the other ranks; false with *error where a work has failed
@@ -217,8 +217,7 @@ double mw_calibrate_least_rate(const struct mw_calibrate_curve *curve,
 bool mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                              struct mw_measure *rates, GError **error);
 /* The two halves of mw_calibrate_take_curve, for several curves that share a part: `behind` more
- * points will be measured after these; then each curve is checked.  The caller closes the part
- * `again`. */
+ * points follow these; then each curve is checked.  The caller closes the part `again`. */
 bool mw_calibrate_take_points(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                               struct mw_measure *rates, int behind, GError **error);
 /* Predicts the seconds of a work from the measured points: the start of the smallest work, and its

@@ -12,7 +12,7 @@ struct layer {
     uint16_t *qkv, *d_qkv, *o, *d_o, *params, *d_params;
     float *mean, *rstd, *lse;
     void *sums_scratch, *scratch; /* of sums over rows, of attention */
-    int64_t at;                   /* behind them */
+    int64_t at;                   /* the first free byte after them */
 };
 
 static void *
@@ -128,7 +128,7 @@ mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns
 /* --- all of it ------------------------------------------------------------------------------- */
 
 #define LAYERS 3  /* that its time is for, at least */
-#define STARTS 12 /* as many kernels as so many samples of the least products have */
+#define STARTS 12 /* as many kernels as the samples of the smallest products have */
 #define LAYER_ROWS_LEAST 128
 #define LAYER_COLUMNS_LEAST 128
 

@@ -7,7 +7,7 @@
 
 #include "calibrate/internal.h"
 
-#define WARM_PIECES 20   /* so many have room in a share where one is to warm up */
+#define WARM_PIECES 20   /* this many fit into a share if one is to warm up */
 #define WINDOW_PIECES 10 /* of products beside other works */
 
 /* Of tokens, outputs and inputs beside the size: a square, and oblongs of the same product. */
@@ -119,9 +119,9 @@ units_of(const void *data, int point)
     return flops_of(sizes->out, point);
 }
 
-/* A team that waits for cores is slow out of all proportion, and one thread alone is not: pieces of
- * its products are shorter than a scheduler's slice.  All cores are as fast as so many of it at
- * most, and where two of them are threads of one core, half as fast at least. */
+/* A team that waits for cores is disproportionately slow, and a single thread is not: pieces of its
+ * products are shorter than a scheduler's slice.  All cores are at most as fast as that many single
+ * threads, and if two of them are threads of one core, at least half as fast. */
 #define ONE_SIZE 320 /* a size of no other product, as the library compiles it for a number of
                       * threads */
 #define ONE_PIECES 5 /* in which it did not wait */

@@ -35,7 +35,7 @@ flow_init(struct flow *flow, const struct mw_calibrate_work *work)
     g_cond_init(&flow->changed);
 }
 
-/* Until at most so many are under way. */
+/* Waits until at most this many are under way. */
 static void
 flow_wait(struct flow *flow, int most)
 {

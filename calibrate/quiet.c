@@ -65,9 +65,9 @@ lost_by(double waiting, int cores)
 
 /* --- a core for each thread ------------------------------------------------------------------ */
 
-/* A team that spins waits for itself where two of its threads share a core, and a scheduler leaves
- * them there while all cores have as many threads: in samples behind one that waited each thread
- * has a core of its own.  Not where there are fewer or more cores than threads. */
+/* A team that spins waits for itself if two of its threads share a core, and a scheduler leaves
+ * them there while all cores have equally many threads.  So after a sample that waited each thread
+ * gets a core of its own, unless there are fewer or more cores than threads. */
 static void
 find_team(struct mw_calibrator *c)
 {

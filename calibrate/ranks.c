@@ -239,7 +239,7 @@ mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GE
 
 static const struct {
     size_t offset;
-    bool sum; /* of what ranks have at once of what they share; else their mean */
+    bool sum; /* summed, because ranks share it and used it at once; else the mean */
 } figures[] = {
     {AT(layer_flops), false},
     {AT(fp32_share), false},

@@ -140,7 +140,7 @@ mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *wo
     return measure;
 }
 
-/* Two works begin at once.  Each goes on until both have had their time, so that neither is alone
+/* Two works begin at once.  Each continues until both have had their time, so that neither is alone
  * during its own. */
 struct pair {
     GMutex mutex;

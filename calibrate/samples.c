@@ -183,7 +183,7 @@ take_batch(struct taking *t, GError **error)
 
 /* --- samples that the others contradict ------------------------------------------------------ */
 
-/* One of so many, and one more, is taken again at most. */
+/* At most one sample in this many, and one more, is taken again. */
 #define AGAIN_PART 4
 
 static int
@@ -266,9 +266,10 @@ retake_outliers(struct taking *t, GError **error)
  * waited for, slower alone. */
 #define STOLEN_MOST 0.5
 
-/* Samples that waited tell what the machine did meanwhile.  Where that is less by so much, what it
- * does alone is told by the pieces that were disturbed least, for waits only make slower; and by
- * the sample in the middle on all cores, for what a single one had of them is not known so well. */
+/* Samples that waited show what the machine did at the time.  If that is slower by this factor, the
+ * speed of the undisturbed machine is that of the least disturbed pieces, because waits only slow
+ * down; on all cores also that of the median sample, because the wait of each single core is less
+ * well known. */
 #define TOLERANCE 1.25
 
 static struct mw_measure

@@ -39,8 +39,8 @@ mw_ring_of(const struct mw_hardware *hardware, double ranks, double ranks_per_no
     };
 }
 
-/* What a rank passes on of an all-gather, a reduce-scatter or an all-to-all among so many: all but
- * its own part.  An all-reduce is two of them. */
+/* What a rank sends in an all-gather, a reduce-scatter or an all-to-all of this many members: all
+ * but its own part.  An all-reduce is two of them. */
 static inline double
 mw_ring_bytes(double bytes, double ranks)
 {

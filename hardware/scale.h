@@ -12,12 +12,12 @@
 
 /* `factor` times as much of a part: a share of a GPU, twice the drives. */
 void mw_hardware_scale_part(struct mw_hardware *hardware, enum mw_hw_part part, double factor);
-/* A rate, `factor` times as fast; of MW_HW_RATE_HOP, so many times as long. */
+/* A rate, `factor` times as fast; for MW_HW_RATE_HOP, that many times as long. */
 void mw_hardware_scale_rate(struct mw_hardware *hardware, enum mw_hw_rate rate, double factor);
 
-/* The profile with `factor` times as much of a part, at one outlook.  It is what the assignments
- * make that are appended to `flags`, each behind "--set ".  NULL: it has none, or that many cannot
- * be.  The caller frees it. */
+/* The profile with `factor` times as much of a part, at one outlook.  It equals what the
+ * assignments appended to `flags` make, each preceded by "--set ".  NULL: it has none, or that many
+ * cannot be. The caller frees it. */
 struct mw_hwprofile *mw_hwprofile_enlarge(const struct mw_hwprofile *profile, enum mw_hw_part part,
                                           enum mw_outlook outlook, double factor, GString *flags);
 

@@ -58,8 +58,8 @@ struct mw_model {
     int64_t q_lora;       /* rank of the q latent; 0: q straight from the hidden state */
     int64_t rope_dim;     /* of head_dim: the part with positions, one for all heads of k */
     bool paper_preset;    /* the paper's seq 1024 default applies */
-    /* Whether there is a decoder of the executor for it; what such a decoder has beside dimensions,
-     * or why there is none, as a run is told. */
+    /* Whether the executor has a decoder for it; what such a decoder has beside dimensions, or why
+     * there is none, in words for the user of a run. */
     bool runs;
     struct mw_decoder constants;
     char why_not[512];
@@ -128,8 +128,8 @@ int64_t mw_model_params_paper(const struct mw_model *model);
 bool mw_model_load(const char *name_or_path, struct mw_model *model, GError **error);
 bool mw_model_load_preset(const char *name, struct mw_model *model, GError **error);
 bool mw_model_load_config(const char *path, struct mw_model *model, GError **error);
-/* The text of a config.json, which `path` names or holds; *file is which, both to be freed.  NULL
- * with *error, *file set all the same. */
+/* The text of a config.json, which `path` names or holds; *file is its path; both to be freed.
+ * NULL with *error, *file set nevertheless. */
 char *mw_model_read_config(const char *path, char **file, gsize *length, GError **error);
 /* For the fuzzer and tests: config.json text in memory; `origin` names it in errors. */
 bool mw_model_parse_config(const char *text, gssize length, const char *origin,

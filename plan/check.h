@@ -45,10 +45,10 @@ struct mw_plan_check {
 bool mw_plan_check_programs(struct mw_plan_check *check);
 bool mw_plan_check_shape(struct mw_plan_check *check);
 bool mw_plan_check_homes(struct mw_plan_check *check);
-/* Where sections are has to be known before numbers of the unfolded plan are looked at. */
+/* The places of sections must be known before numbers of the unfolded plan are checked. */
 bool mw_plan_check_section_places(struct mw_plan_check *check);
 bool mw_plan_check_sections(struct mw_plan_check *check);
-/* All that comes behind the tables, of a plan with sections. */
+/* Everything that comes after the tables, of a plan with sections. */
 bool mw_plan_check_rounds(struct mw_plan_check *check);
 bool mw_plan_check_memory(struct mw_plan_check *check);
 bool mw_plan_check_matches(struct mw_plan_check *check);

@@ -6,7 +6,7 @@
 
 /*
  * A plan is barriered by its commit: one op a program, all of them one match if there are several,
- * before which every other op of the step is done, and behind which every op of the next step
+ * before which every other op of the step is done, and after which every op of the next step
  * starts.
  */
 
@@ -56,8 +56,8 @@ all_are_before(const struct mw_plan_check *check, const uint32_t *commits)
     return true;
 }
 
-/* Whether `index` starts after the commit of the step before.  `behind` knows it of earlier ops,
- * `lane_behind` of the op before in the lane. */
+/* Whether `index` starts after the commit of the previous step.  `behind` has the answer for
+ * earlier ops, `lane_behind` for the previous op of the lane. */
 static bool
 is_behind(const struct mw_plan_check *check, uint32_t index, uint32_t commit, const bool *behind,
           const bool *lane_behind)

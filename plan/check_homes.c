@@ -9,7 +9,7 @@ within(int64_t count, int64_t size, int64_t limit)
     return !__builtin_mul_overflow(count, size, &product) && product <= limit;
 }
 
-/* Whether so many parts, a stride of elements apart, are within a home. */
+/* Whether this many parts, a stride of elements apart, are within a home. */
 static bool
 are_at_home(const struct mw_plan *plan, uint32_t slot, uint8_t dtype, int64_t stride,
             uint32_t parts)

@@ -112,7 +112,7 @@ check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
 
 /* --- of a group ------------------------------------------------------------------------------ */
 
-/* Which programs have an op of the match that is looked at: those with its number. */
+/* Which programs have an op of the match under examination: those with its number. */
 struct met {
     uint32_t *match_of; /* [program_count] */
     uint32_t number;

@@ -6,7 +6,7 @@
 /*
  * Runs the plan without a clock: each lane stands before its head, the first of its ops that is
  * not done, until the head's dependencies are done and all members of its match stand before
- * theirs.  What is never done is on or behind a cycle.
+ * theirs.  What is never done is on a cycle, or depends on one.
  *
  * Lane order counts in full, also where the window lets two ops start: they end in order, and
  * members of collectives must not depend on how far a window reaches.

@@ -22,14 +22,14 @@
 #include "plan/clock.h"
 #include "plan/internal.h"
 
-/* More rounds are not looked at: rings that turn so slowly are refused. */
+/* Rings that turn so slowly that more rounds would be needed are refused. */
 #define REACH_MAX 1000
 
 struct induction {
     struct mw_plan_check *check, flat; /* of the plan, and of the one with few rounds */
     struct mw_plan few;                /* the folded plan of those: its numbers */
     struct mw_lane_places places;      /* of that */
-    uint32_t section, outer;           /* that are looked at, in this round around it */
+    uint32_t section, outer;           /* sections under examination, in this round around it */
     int level;
 };
 
@@ -57,7 +57,7 @@ rounds_back(const struct mw_plan *plan, uint32_t op)
     return most;
 }
 
-/* Rounds until each slot of a ring has had its turn, if one round uses so many of them. */
+/* Rounds until each slot of a ring has had its turn, if one round uses `used` of them. */
 static int64_t
 rounds_of_ring(const struct mw_use_stride *ring, int level, uint32_t used)
 {

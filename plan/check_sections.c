@@ -11,7 +11,7 @@
 #include "plan/check.h"
 #include "plan/internal.h"
 
-/* Targets before the section are looked at one by one, in so many rounds at most. */
+/* Targets before the section are checked one by one, in at most this many rounds. */
 #define ROUNDS_BEFORE 4096
 
 static uint32_t
@@ -126,7 +126,7 @@ is_ring(const struct mw_plan *plan, const struct mw_use_stride *stride, uint32_t
     return true;
 }
 
-/* Programs have their slots one after the other or not: of slots in a row, each is looked at. */
+/* Programs may have their slots one after the other or not, so each slot of a row is checked. */
 static bool
 is_row(const struct look *look, const struct mw_use_stride *stride, uint32_t slot)
 {

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Their numbers stand in records of durable runs: new ones come behind the others. */
+/* Their numbers stand in records of durable runs: new ones come last. */
 enum mw_dtype {
     MW_DTYPE_NONE,
     MW_DTYPE_BF16,
@@ -42,7 +42,7 @@ struct mw_dtype_traits {
 };
 const struct mw_dtype_traits *mw_dtype_row(int dtype); /* NULL out of range */
 
-/* Of so many elements, whole blocks; 0 of MW_DTYPE_NONE. */
+/* Bytes of this many elements, in whole blocks; 0 for MW_DTYPE_NONE. */
 int64_t mw_dtype_bytes(int dtype, int64_t elements);
 /* Of one; of a type with blocks of several 0: nothing lies between them. */
 int64_t mw_dtype_element_bytes(int dtype);

@@ -8,7 +8,7 @@ struct extraction {
     const struct mw_plan *plan;
     uint32_t program;
     struct mw_plan *part;
-    uint32_t *lanes, *slots, *tensors, *ops; /* numbers there of what is here, or MW_NONE */
+    uint32_t *lanes, *slots, *tensors, *ops; /* new numbers of what is kept, or MW_NONE */
 };
 
 static void

@@ -108,7 +108,7 @@ round_follows(struct fold *it, uint32_t round, bool write)
     return true;
 }
 
-/* The first row of so many rounds that are alike. */
+/* The first row of several rounds that are alike. */
 static bool
 find_rounds(struct fold *it, uint32_t alike, uint32_t before)
 {
@@ -124,8 +124,7 @@ find_rounds(struct fold *it, uint32_t alike, uint32_t before)
     return false;
 }
 
-/* A ring moves on as a whole: behind the rounds its slots are those that more rounds would leave.
- */
+/* A ring moves on as a whole: after the rounds its slots are those that more rounds would leave. */
 static bool
 find_ring_strides(struct fold *it)
 {
@@ -158,8 +157,8 @@ move_slot(const struct fold *it, uint32_t op, uint32_t slot)
     return ring.first + (uint32_t)((slot - ring.first + (uint64_t)by * it->more) % ring.count);
 }
 
-/* A number of the flat plan, where there are more rounds: behind the rounds, or as seen from
- * there, numbers count from the end. */
+/* A number of the flat plan with more rounds: after the rounds, or as seen from there, numbers
+ * count from the end. */
 static uint32_t
 move_number(const struct fold *it, uint32_t op, uint32_t dep)
 {

@@ -28,7 +28,7 @@ bool mw_plan_may_have(int kind, int role);
 /* As text: what all variants of a step have alike (plan/variants.h). */
 bool mw_plan_write_shared(const struct mw_plan *plan, FILE *out);
 
-/* Writes a section behind those that there are, with its span; there is room. */
+/* Writes a section after the existing ones, with its span; there is room. */
 void mw_plan_put_section(struct mw_plan *plan, struct mw_section section);
 /* The folded plan with no more rounds than that of each section, to be asked for numbers: all but
  * its sections, which free() frees, is the plan's. */

@@ -223,7 +223,7 @@ static const struct mw_operator_pass mlp_down_passes[] = {
     END,
 };
 
-/* --- behind the layers ----------------------------------------------------------------------- */
+/* --- after the layers ------------------------------------------------------------------------ */
 
 static const struct mw_operator_parameter final_norm_parameters[] = {
     NORM(HIDDEN, FINAL_NORM, FINAL_NORM_BIAS, 0),

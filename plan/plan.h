@@ -9,11 +9,11 @@
  *     an op starts when all earlier ops of its lane have started, the lane's window has room,
  *     and its dependencies are done; the ops of a lane end in the order in which they started.
  *
- * A window of several ops keeps a queue full, as a drive's: those behind the first wait there for
- * their turn, and have their latency behind them when it comes.
+ * A window of several ops keeps a queue full, such as a drive's: those after the first wait there
+ * for their turn, and their latency has passed when it comes.
  *
  * A lane continues from step to step: its first op of a step comes right after its last op of the
- * step before.
+ * previous step.
  *
  * Four words that are easily mixed up:
  *
@@ -285,8 +285,8 @@ struct mw_work {
     uint8_t dtype;     /* enum mw_dtype */
     bool host;         /* the host's cores carry it out, not the GPU */
     uint32_t comm;     /* communicator of a collective, or MW_NONE */
-    int32_t hop;       /* a SEND goes to the member so many places on in its group, around the end
-                          of it, and a RECV comes from as many places back; else 0 */
+    int32_t hop;       /* a SEND goes to the member this many places further in its group,
+                        * cyclically, and a RECV comes from as many places back; else 0 */
     int64_t flops;     /* of all products */
     struct mw_work_product products[MW_WORK_PRODUCTS_MAX]; /* the first sets the rate of all */
     uint32_t product_count;
@@ -301,7 +301,7 @@ struct mw_work {
 /* Slots begin at whole pages and end there: what drives, pinned memory and huge pages ask for. */
 #define MW_SLOT_ALIGNMENT_BYTES 4096
 
-/* What is on drives has a checksum a page in host memory: of so many bytes together. */
+/* Data on drives has a checksum per page in host memory: of this many bytes together. */
 #define MW_PAGE_CHECKSUM_BYTES 4
 int64_t mw_plan_checksum_bytes(int64_t nvme_bytes);
 
@@ -478,9 +478,9 @@ struct mw_plan {
     struct mw_use_stride *use_strides;
 
     bool checked;   /* set by mw_plan_check alone */
-    bool barriered; /* set by mw_plan_check: no op of a step can start before the step before
-                       is wholly done, so one step is the steady state.  It takes a commit op
-                       after all others, and behind it (prev) the first ops of the next step */
+    bool barriered; /* set by mw_plan_check: no op of a step can start before the previous step is
+                     * completely done, so one step is the steady state.  It takes a commit op after
+                     * all others, and after it (prev) the first ops of the next step */
     int64_t peak_bytes[MW_TIER_COUNT]; /* per rank, proved by mw_plan_check */
 
     struct mw_tensor *tensors;
@@ -514,7 +514,7 @@ void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
 void mw_plan_set_model(struct mw_plan *plan, const char *model);
 void mw_plan_set_strategy(struct mw_plan *plan, const char *strategy);
 void mw_plan_free(struct mw_plan *plan);
-/* A world of so many ranks.  A new plan is of a world of one rank, and has one program, rank 0's.
+/* A world of this many ranks.  A new plan has a world of one rank and one program, rank 0's.
  * Folded: one program stands for all ranks; else each rank has its own. */
 void mw_plan_set_world(struct mw_plan *plan, uint32_t ranks, uint32_t ranks_per_node, bool folded);
 /* For programs that stand for some ranks each: takes away all that there are, to add others. */
@@ -546,7 +546,7 @@ struct mw_op_place {
     uint32_t op;
     uint32_t round[MW_SECTION_LEVELS]; /* 0 where it is in no section */
 };
-/* How deep the op is in sections, which are named from the outermost on; MW_NONE behind. */
+/* Depth of the op in sections, which are listed from the outermost on; MW_NONE after them. */
 int mw_plan_sections_of(const struct mw_plan *plan, uint32_t op,
                         uint32_t sections[MW_SECTION_LEVELS]);
 /* How many ops of the unfolded plan the op stands for. */
@@ -610,7 +610,7 @@ struct mw_members mw_members_of_one(uint32_t rank);
 uint32_t mw_members_count(const struct mw_members *members);
 uint32_t mw_members_at(const struct mw_members *members, uint32_t index); /* below their count */
 bool mw_members_have(const struct mw_members *members, uint32_t rank);
-/* The group of a rank, and what it looks like; of a world of so many ranks per node. */
+/* The group of a rank, and its shape; in a world with this many ranks per node. */
 struct mw_members mw_comm_group(const struct mw_comm *comm, uint32_t rank);
 struct mw_comm_shape mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm);
 /* The rank that a SEND of `rank` goes to, or its RECV comes from. */

@@ -539,7 +539,7 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
     return !reader->failed && i < sizeof entities / sizeof *entities;
 }
 
-/* Behind the names of what it was made for, those that are there. */
+/* After the names of what it was made for, those that are there. */
 static void
 read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
 {

@@ -34,7 +34,7 @@ mw_plan_op_rounds(const struct mw_plan *plan, uint32_t op)
     return rounds;
 }
 
-/* What sections that end before an op, or with it, add to the numbers behind them. */
+/* What sections that end before an op, or with it, add to the numbers after them. */
 static int64_t
 added_before(const struct mw_plan *plan, uint32_t op)
 {

@@ -137,7 +137,7 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const 
         alone ? mw_ring_broadcast_s(&r->dp, bytes) : mw_ring_s(&r->dp, bytes);
 }
 
-/* Gradients leave behind backward and wait for the update, which reads those on NVMe again. */
+/* Gradients leave after backward and wait for the update, which reads those on NVMe again. */
 static void
 gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
                double *plan)

@@ -8,7 +8,7 @@
 /* An op that never ends: the engine refuses the plan, as time overflows. */
 #define NEVER_NS ((double)(INT64_MAX / 4))
 
-/* What division leaves behind whole nanoseconds. */
+/* The fraction of a nanosecond that division leaves. */
 #define ROUNDING_NS 1e-6
 
 static bool
@@ -203,8 +203,8 @@ is_on_drives(const struct mw_work *work)
     return mw_op_traits(work->kind)->agent == MW_AGENT_DRIVES;
 }
 
-/* A drive answers after a latency, and takes other requests meanwhile; a queue too short to hide it
- * has it in its rate. */
+/* A drive answers after a latency, and accepts other requests in the meantime; if the queue is too
+ * short to hide the latency, the rate includes it. */
 static double
 lead_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -260,7 +260,7 @@ mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *w
     return is_collective(work) ? collective_s(plan, &nothing, hardware) : 0;
 }
 
-/* Before the draws are looked at. */
+/* Before the draws are examined. */
 static double
 own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {

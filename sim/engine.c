@@ -90,7 +90,7 @@ arrive_at_match(struct mw_engine *engine, uint32_t index, uint32_t flow)
     }
 }
 
-/* Its latency is behind it. */
+/* Its latency has passed. */
 static void
 go_on(struct mw_engine *engine, uint32_t flow)
 {
@@ -347,7 +347,7 @@ drain(struct mw_engine *engine)
     }
 }
 
-/* The stream's head is done, and those behind it that are level with it. */
+/* The stream's head is done, and so are those after it that are level with it. */
 static void
 fire_stream(struct mw_engine *engine, uint32_t index)
 {

@@ -21,8 +21,8 @@
 /* An op in flight: in its lane's queue, then on its way. */
 struct mw_flow {
     double finish;    /* the stream's progress at which it is done */
-    int64_t ready_ns; /* from when on its latency is behind it */
-    int64_t since_ns; /* from when on it keeps its lane busy */
+    int64_t ready_ns; /* when its latency has passed */
+    int64_t since_ns; /* since when it keeps its lane busy */
     uint32_t op, lane;
     uint32_t next; /* in the lane's queue, the stream, the match, or the free list */
     uint32_t step;
@@ -70,8 +70,8 @@ struct mw_link {
     double level;
 };
 
-/* What an op waits for: that a lane has done so many ops of a step, as counted in rounds 0 of the
- * sections that the op is in; of the step before where `back` is 1. */
+/* What an op waits for: that a lane has done this many ops of a step, counted in rounds 0 of the
+ * sections that contain the op; of the previous step if `back` is 1. */
 struct mw_wait {
     uint32_t lane, back;
     int64_t done;
@@ -91,14 +91,14 @@ struct mw_lane_state {
     int64_t length;     /* ops of a step */
     int64_t done;       /* ops, of all steps together */
     uint32_t waits_met; /* of the head's */
-    uint32_t waits_for; /* a lane, or MW_NONE; until that has done so many: */
+    uint32_t waits_for; /* a lane, or MW_NONE; until that has done this many ops: */
     int64_t waits_until;
     uint32_t first_waiter, next_waiter; /* lanes */
     uint32_t in_flight, window_ops;
     int64_t bytes, window_bytes;
     uint32_t head;                /* op at `next`; MW_NONE when the program is over */
     uint32_t leading;             /* flow whose latency passes while nothing is before it */
-    struct mw_flow_queue waiting; /* behind the op that is on its way */
+    struct mw_flow_queue waiting; /* after the op that is on its way */
     int64_t busy_ns;
 };
 
@@ -145,7 +145,7 @@ struct mw_engine {
     uint32_t *touched_links, touched_link_count;
     uint32_t *component_links, component_link_count;
     uint32_t *component_streams, component_stream_count;
-    struct mw_heap heap; /* completions of works; behind them, ends of latency of lanes */
+    struct mw_heap heap; /* completions of works; after them, ends of latency of lanes */
 
     struct mw_match_state *matches;
     uint32_t match_count;
@@ -174,7 +174,8 @@ void mw_engine_rounds_init(struct mw_engine *engine);
 void mw_engine_rounds_clear(struct mw_engine *engine);
 /* A lane has started the last op of a round; `again`: not of the last one. */
 void mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t section, bool again);
-/* After all that happens at now_ns: goes on to a later round if the state was there before. */
+/* After everything that happens at now_ns: moves on to a later round if this state was there
+ * before. */
 void mw_engine_look_back(struct mw_engine *engine);
 
 /* How many ops the other lane has done when the head of `lane` need not wait for it. */

@@ -14,11 +14,11 @@
 
 #include "sim/engine_internal.h"
 
-/* A state is looked for among so many before it. */
+/* A state is looked for among this many earlier ones. */
 #define STATES_COMPARED 64
-/* Rounds without one that was there before, until the mean is taken: of so many at least, and at
- * most, at whose ends lanes stand alike.  Then no lane runs away from the others; where one does,
- * rounds are run one by one until it is through. */
+/* Rounds without a recurring state until the mean is taken: at least and at most this many, at
+ * whose ends lanes stand alike.  Then no lane runs away from the others; if one does, rounds are
+ * run one by one until it is through. */
 #define ROUNDS_LOOKED_AT 256
 #define ROUNDS_OF_MEAN 192
 #define STATES_KEPT 1024
@@ -101,7 +101,7 @@ is_within(const struct mw_section *section, uint32_t op)
     return op >= section->first_op && op - section->first_op < section->op_count;
 }
 
-/* Whether the lane takes part in the rounds that are looked at. */
+/* Whether the lane takes part in the rounds under examination. */
 static bool
 takes_part(const struct mw_engine *engine, uint32_t section, const struct mw_lane_state *lane)
 {
@@ -112,7 +112,7 @@ takes_part(const struct mw_engine *engine, uint32_t section, const struct mw_lan
            is_within(&engine->plan->sections[section], lane->head);
 }
 
-/* The lane is through: of those that are not, the one with most rounds left is looked at. */
+/* The lane is through: of those that are not, the one with most rounds left is examined. */
 static void
 change_lane(struct mw_engine *engine, uint32_t section)
 {
@@ -390,7 +390,7 @@ wait_anew(struct mw_engine *engine)
     mw_engine_run_lanes(engine);
 }
 
-/* Lanes that take no part stand still: what they did would not go on for ever. */
+/* Lanes that take no part are idle: what they did would not continue in every round. */
 static bool
 others_rest(const struct mw_engine *engine, uint32_t section, const struct state *from)
 {

@@ -133,8 +133,8 @@ void_slot(struct mw_commit *commit, int slot, GError **error)
     return true;
 }
 
-/* Both slots are written once, so that later commits need no new space, and nothing is behind them:
- * by its length others know where the second begins. */
+/* Both slots are written once, so that later commits need no new space and nothing follows them:
+ * the file's length says where the second begins. */
 static bool
 start_empty(struct mw_commit *commit, GError **error)
 {

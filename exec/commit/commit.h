@@ -1,6 +1,6 @@
 /*
  * commit.h - the durable record that makes a step a checkpoint: which of the two extents of each
- * piece of state is the current one, with its checksum, and the few numbers that a run goes on
+ * piece of state is the current one, with its checksum, and the few numbers that a run continues
  * from.
  *
  * A rank has one file, DIRECTORY/STEM.record, with two records that take turns: one is whole at any
@@ -12,8 +12,8 @@
  * last record does not call current, and, with several ranks, not before all ranks' last records
  * are durable.
  *
- * A failed fdatasync is told once, and leaves pages in the cache that the drive does not have.  So
- * what has failed once writes no more, and a resume believes the drive alone: it reads past the
+ * A failed fdatasync is reported once, and leaves pages in the cache that the drive does not have.
+ * So what has failed once writes no more, and a resume believes the drive alone: it reads past the
  * page cache, writes the record anew, syncs it and reads it back.
  */
 #ifndef MW_EXEC_COMMIT_COMMIT_H
@@ -27,7 +27,8 @@ struct mw_nvme;
 struct mw_nvme_calls;
 
 enum { MW_COMMIT_NAME_BYTES = 24, MW_COMMIT_FIELDS_MAX = 120 };
-/* A record of so many has a gigabyte; a run of a billion parameters has some thousands. */
+/* This many entries make a record of a gigabyte; a run of a billion parameters has some
+ * thousands. */
 #define MW_COMMIT_EXTENTS_MAX ((int64_t)1 << 25)
 
 /* Data cursor, random state, loss scale, skipped updates: 64 bits each. */

@@ -39,7 +39,7 @@ void mw_extents_close(struct mw_extents *extents);
 struct mw_extent_read {
     const char *why;   /* it could not be read; NULL: it was */
     int drive;         /* whose file that is of; -1: none, or of all */
-    uint64_t checksum; /* of what was read */
+    uint64_t checksum; /* of the data that was read */
 };
 /* `out` has room for all of it; or NULL. */
 struct mw_extent_read mw_extents_read(const struct mw_extents *extents,

@@ -115,8 +115,7 @@ turn_into(struct place *place, enum mw_run_aside which, GError **error)
     return mw_run_files_sync_folder(place->outer, place->directory, error);
 }
 
-/* char *, of the files of a run that are in the folder, its description behind all others; NULL
- * with *error. */
+/* char *, names of the run's files in the folder, its description last; NULL with *error. */
 static GPtrArray *
 files_in(const struct place *place, GError **error)
 {
@@ -241,7 +240,7 @@ mw_run_aside_begin(const char *directory, GError **error)
 
 /* --- back ------------------------------------------------------------------------------------ */
 
-/* The description behind all that it describes. */
+/* Moves the description after all that it describes. */
 static bool
 move_all_out(const struct place *place, GError **error)
 {

@@ -1,6 +1,6 @@
 /*
  * run_files.h - what runs keep in a directory, whatever their number of ranks and drives: which
- * step can be gone on from, how much it takes, whether a run is using it; and its removal.
+ * step a run can continue from, how much it takes, whether a run is using it; and their removal.
  *
  * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h); beside them stand a
  * description, which is the caller's, and a lock of the whole run.  Only regular files of this user
@@ -23,7 +23,7 @@
 bool mw_run_files_is_name(const char *name);
 
 struct mw_run_files {
-    GPtrArray *names;         /* char *, of files of ours, in order; others are not looked at */
+    GPtrArray *names;         /* char *, names of our files, sorted; other files are not examined */
     int64_t bytes;            /* that they take on their drive */
     int records;              /* of ranks, that hold something: committed, or damaged */
     int ranks;                /* that the run had, as they say; 0 where none says it */
@@ -34,7 +34,7 @@ struct mw_run_files {
     bool has_record;          /* a record's file is, though it may hold nothing */
     bool has_data;            /* state that is not empty is */
     char *stranger;           /* its name; NULL: there is none */
-    const char *stranger_why; /* it is one, in words that go behind "NAME: " */
+    const char *stranger_why; /* it is a stranger's file; why, in words that follow "NAME: " */
     bool stranger_is_plain;   /* a file of this user, not empty: a run would write over it */
 };
 
@@ -43,8 +43,8 @@ struct mw_run_files {
 bool mw_run_files_look(const char *directory, struct mw_run_files *files, GError **error);
 void mw_run_files_clear(struct mw_run_files *files);
 
-/* A rank's newest whole record, or the one before.  False: there is none that can be read; why,
- * who opens the run is told. */
+/* A rank's newest whole record, or the one before.  False: none can be read; why is reported when
+ * the run is opened. */
 struct mw_run_record {
     struct mw_commit_record record; /* mw_commit_record_clear */
     int ranks;

@@ -6,8 +6,8 @@
 
 /* Whether a name is of the lock that the whole run holds. */
 bool mw_run_files_is_lock(const char *name);
-/* Takes the locks of a run's files: descriptors for *held, to be closed also behind a failure.
- * `locked`: the whole run's is the caller's. */
+/* Takes the locks of a run's files: descriptors go to *held, and must be closed even after a
+ * failure.  `locked`: the caller holds the whole run's lock. */
 bool mw_run_files_lock(const struct mw_run_files *files, int folder, const char *directory,
                        bool locked, GArray *held, GError **error);
 bool mw_run_files_sync_folder(int folder, const char *directory, GError **error);

@@ -19,11 +19,11 @@ struct mw_log_options {
     int64_t tick_ns;  /* from one rewriting to the next; 0: a second */
     const char *path; /* of the JSON lines; NULL: none */
 
-    /* A new run empties the file with its first line: where it has none, what was there stays.  One
-     * that resumes after `first_step` steps goes on in it: lines of later steps, and one that a
-     * crash cut off, are taken out; that of the last step may be missing where a kill came between
-     * its commit and its line.  A file that is not such a log is refused, and where a run goes on,
-     * so is the log of another one. */
+    /* A new run empties the file when it writes its first line; a run that writes none leaves the
+     * file as it was.  A run that resumes after `first_step` steps continues the file: lines of
+     * later steps, and one that a crash cut off, are removed; the line of the last step may be
+     * missing if a kill came between its commit and its line.  A file that is not such a log is
+     * refused; for a resume, so is the log of another run. */
     bool resume;
     const char *run; /* its name, which each line has; NULL: it has none */
     int64_t first_step, steps; /* of the run: [first_step, steps) */
@@ -55,10 +55,11 @@ struct mw_log_row {
 
 struct mw_log;
 
-/* Whether a log can be written there, by `run`, if not NULL, which goes on in it; or *error as
- * mw_log_open has it.  Nothing is made. */
+/* Checks that `run` (may be NULL), which continues the log, can write one there; *error as in
+ * mw_log_open.  Creates nothing. */
 bool mw_log_check(const char *path, const char *run, GError **error);
-/* Names of the runs whose lines a log has, each once; none of what is not a file.  g_strfreev. */
+/* Names of the runs whose lines the log has, each once; an empty list if it is no file.
+ * g_strfreev. */
 char **mw_log_runs(const char *path);
 /* NULL with *error: the file cannot be written, or is something else. */
 struct mw_log *mw_log_open(const struct mw_log_options *options, GError **error);

@@ -98,7 +98,8 @@ run_of(const char *line)
     return end ? g_strndup(begin, (gsize)(end - begin)) : NULL;
 }
 
-/* Of all lines, each once: a resume cuts off what is behind its first step, whosever it is. */
+/* The runs of all lines, each once: a resume cuts off all lines after its first step, of any
+ * run. */
 static GPtrArray *
 runs_of(FILE *in)
 {
@@ -114,7 +115,7 @@ runs_of(FILE *in)
     return runs;
 }
 
-/* To go on in the log of another run would cut it off behind this run's first step. */
+/* Refuses another run's log: to continue it would cut it off after this run's first step. */
 static bool
 is_of_run(const char *path, FILE *in, const char *name, GError **error)
 {

@@ -20,7 +20,7 @@ char *mw_log_run_text(const char *name);
 bool mw_log_file_open(struct mw_log_file *file, const struct mw_log_options *options,
                       GError **error);
 void mw_log_file_close(struct mw_log_file *file);
-/* Whether what is open takes more, or does within wait_ms; true of what is no descriptor (-1). */
+/* Whether the output accepts more, now or within wait_ms; true if it is no descriptor (-1). */
 bool mw_log_takes(int fd, int wait_ms);
 /* False: it takes no more, and is given up. */
 bool mw_log_file_awaits(int fd, const struct mw_log_options *options);

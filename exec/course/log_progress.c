@@ -6,7 +6,7 @@
 #include "exec/course/log_internal.h"
 
 #define COLUMNS_USUAL 80
-/* So many ticks a step goes on before the line says for how long. */
+/* A step that lasts this many ticks gets a line that says for how long. */
 #define QUIET_TICKS 5
 #define SECOND_NS INT64_C(1000000000)
 

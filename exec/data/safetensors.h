@@ -147,7 +147,7 @@ int64_t mw_safetensors_written_bytes(const struct mw_safetensors_writer *writer)
 /* Fails unless this writer and the others (`written_bytes` is their sum) wrote every byte. */
 bool mw_safetensors_commit(struct mw_safetensors_writer *writer, int64_t others_bytes,
                            GError **error);
-/* After the commit: mw_safetensors_digest of what was written. */
+/* After the commit: mw_safetensors_digest of the file that was written. */
 uint64_t mw_safetensors_written_digest(const struct mw_safetensors_writer *writer);
 
 #endif

@@ -48,13 +48,13 @@ int64_t mw_tokens_count(const struct mw_tokens *tokens);
 /* Reads the whole file and checks that every token is within the vocabulary. */
 bool mw_tokens_check(const struct mw_tokens *tokens, GError **error);
 
-/* A number of what the file holds, its tokens' width included: of the whole of a small one, of
- * pieces of a large one, so that another file shows, and not each byte of it. */
+/* A digest of the content and the tokens' width: of all of a small file, of pieces of a large one,
+ * so that another file is noticed, but not every changed byte. */
 bool mw_tokens_sample(const struct mw_tokens *tokens, uint64_t *digest, GError **error);
 
-/* The micro-batch of `place` in the step that starts at `cursor`: place->sequences * seq inputs
- * and, one token on, as many targets.  Micro-batch m of rank r starts m * ranks + r micro-batches
- * behind the cursor.  A token beyond the vocabulary is an error. */
+/* The micro-batch of `place` in the step that starts at `cursor`: place->sequences * seq inputs and
+ * as many targets, each one token later.  Micro-batch m of rank r starts m * ranks + r
+ * micro-batches after the cursor.  A token beyond the vocabulary is an error. */
 bool mw_tokens_batch(const struct mw_tokens *tokens, const struct mw_cursor *cursor,
                      const struct mw_batch_place *place, int32_t *inputs, int32_t *targets,
                      GError **error);

@@ -60,7 +60,7 @@ struct mw_backend {
      * NULL, both functions: it has none. */
     int (*devices)(GError **error);
     bool (*describe)(int index, struct mw_backend_device *device, GError **error);
-    /* Whether this machine is meant to have such devices: then users are told that it cannot use
+    /* Whether this machine is expected to have such devices: then users are told that it cannot use
      * any.  NULL: it is not. */
     bool (*installed)(void);
 

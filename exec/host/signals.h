@@ -37,9 +37,9 @@ int mw_signals_heard(const struct mw_signals *signals);
 /* As if this listener had heard the signal.  Any thread. */
 void mw_signals_tell(struct mw_signals *signals, int number);
 
-/* Waits until a signal is heard, mw_signals_wake is called, one of `fds` has an event, or
- * timeout_ms have passed (-1: for ever); it may return early.  `count` counts `fds`, of which the
- * first one is for this function's own use.  One thread per listener; not NULL. */
+/* Waits until a signal arrives, mw_signals_wake is called, one of `fds` has an event, or timeout_ms
+ * have passed (-1: no limit); it may return early.  `count` counts `fds`, the first of which is
+ * reserved for this function.  One thread per listener; not NULL. */
 void mw_signals_wait(struct mw_signals *signals, struct pollfd *fds, int count, int timeout_ms);
 void mw_signals_wake(struct mw_signals *signals);
 

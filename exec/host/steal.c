@@ -18,7 +18,7 @@ mw_steal_set_path(const char *path)
     stat_path = path ? path : STAT;
 }
 
-/* The figures of "cpu  1 2 3"; fewer than asked for: false. */
+/* The figures of "cpu  1 2 3"; false if there are fewer than requested. */
 static bool
 read_steal(const char *line, double *ticks)
 {

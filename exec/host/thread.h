@@ -1,6 +1,6 @@
 /*
  * thread.h - starts threads where the system may refuse one: then an error says so, and the program
- * goes on.
+ * continues.
  */
 #ifndef MW_EXEC_HOST_THREAD_H
 #define MW_EXEC_HOST_THREAD_H
@@ -12,8 +12,8 @@
  * *error (MW_ERROR_DEVICE) if the system refuses. */
 GThread *mw_thread_start(const char *name, GThreadFunc run, void *data, GError **error);
 
-/* Whether so many more threads can live at once: starts them and lets them end.  For libraries that
- * end the program where they cannot start theirs. */
+/* Whether this many more threads can live at once: starts them and lets them end.  For libraries
+ * that end the program if they cannot start theirs. */
 bool mw_thread_room(int count, GError **error);
 
 #endif

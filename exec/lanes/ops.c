@@ -9,7 +9,7 @@ queues(const struct mw_lanes *lanes, uint32_t op)
     return lanes->backend.queues && lanes->backend.queues(lanes->backend.context, op);
 }
 
-/* What is queued is as good as done for an op that the device orders behind it. */
+/* A queued op counts as done for an op that the device orders after it. */
 static bool
 dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t step,
                   bool on_device)

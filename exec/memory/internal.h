@@ -8,7 +8,7 @@
 
 /* The number in a file; -1 if there is none, INT64_MAX for "max". */
 int64_t mw_memory_read_number(const char *path);
-/* The number behind `key` at the start of a line; -1 if there is none. */
+/* The number after `key` at the start of a line; -1 if there is none. */
 int64_t mw_memory_find_number(const char *text, const char *key);
 
 /* Lowers the room to `bytes` where that is less; `format` is printf's and says why. */

@@ -6,7 +6,7 @@
 
 enum { MW_PAGE_BYTES = 4096 };
 
-/* What so many bytes take in whole pages; bytes >= 0. */
+/* This many bytes, rounded up to whole pages; bytes >= 0. */
 static inline int64_t
 mw_in_pages(int64_t bytes)
 {

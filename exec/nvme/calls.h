@@ -18,7 +18,7 @@ struct mw_nvme_calls {
     ssize_t (*pwrite)(void *data, int fd, const void *buffer, size_t bytes, off_t offset);
     int (*fdatasync)(void *data, int fd);
     int (*fallocate)(void *data, int fd, off_t bytes);
-    /* The page cache lets go of the file's pages that are not dirty. */
+    /* Removes the file's clean pages from the page cache. */
     int (*forget)(void *data, int fd);
     void *data;
 };

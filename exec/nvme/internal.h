@@ -172,9 +172,10 @@ void mw_nvme_block_fail(struct mw_nvme_queue *queue, const struct mw_nvme_block 
 
 /* --- exec/nvme/contexts.c: the kernel's side of a queue --- */
 
-/* One with room for so many transfers, and none under way; as io_setup. */
+/* A context with room for this many transfers, and none under way; like io_setup. */
 int mw_nvme_context_take(int in_flight, io_context_t *context);
-/* Takes it back, with the room that was asked for and nothing under way: it is kept or ended. */
+/* Takes it back, with the requested room and nothing under way: it is kept for later, or
+ * destroyed. */
 void mw_nvme_context_give(int in_flight, io_context_t context);
 
 /* --- exec/nvme/sums.c: checksums of pages; whole pages of the logical space --- */

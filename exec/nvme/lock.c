@@ -49,8 +49,8 @@ refuse(struct mw_nvme_lock *lock, const char *directory, const char *why, GError
     return false;
 }
 
-/* A run that ends removes the file before it lets go of the lock: then there is nothing behind the
- * name, or a newer file. */
+/* A run that ends removes the file before it releases the lock: then the name leads nowhere, or to
+ * a newer file. */
 bool
 mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *stem,
                   GError **error)

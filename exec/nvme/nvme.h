@@ -120,7 +120,7 @@ struct mw_nvme_request {
 
 /*
  * Offset, bytes and buffer are multiples of all drives' alignment.  Never blocks on the drives,
- * never fails: what is wrong is told by wait.  Any thread.
+ * never fails: wait reports what is wrong.  Any thread.
  *
  * The buffer of a write stays untouched until BOTH this has returned and the request is done, in
  * whichever order: checksums are taken of it in here while the drives have it, which may be done,

@@ -36,7 +36,7 @@ mw_nvme_queue_drain(struct mw_nvme_queue *queue)
     pthread_mutex_unlock(&queue->mutex);
 }
 
-/* False when the queue is told to stop and has nothing left to do. */
+/* False when the queue has to stop and has nothing left to do. */
 static bool
 take_incoming(struct mw_nvme_queue *queue)
 {

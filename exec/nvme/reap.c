@@ -2,7 +2,7 @@
 
 #include "exec/nvme/internal.h"
 
-/* What of a transfer counts: direct I/O goes on at an aligned place only. */
+/* How much of a transfer counts: direct I/O can continue only at an aligned place. */
 static int64_t
 usable_bytes(const struct mw_nvme_queue *queue, const struct mw_nvme_block *block, int64_t moved)
 {
@@ -74,7 +74,7 @@ check(struct mw_nvme_queue *queue, const struct mw_nvme_block *block)
     mw_nvme_block_fail(queue, &bad, reason);
 }
 
-/* The drive is given its next block before this one is looked at. */
+/* The drive gets its next block before this one is examined. */
 static void
 land(struct mw_nvme_queue *queue, struct mw_nvme_block *block)
 {
@@ -99,7 +99,7 @@ mw_nvme_check_landed(struct mw_nvme_queue *queue)
     mw_nvme_block_free(queue, block);
 }
 
-/* A short transfer goes on where it stopped, in the place that its block has in the queue. */
+/* A short transfer continues where it stopped, in its block's place in the queue. */
 static void
 take_event(struct mw_nvme_queue *queue, const struct io_event *event)
 {

@@ -1,7 +1,7 @@
 /*
- * Checksums of what was written last, a page each: what a drive gives back is what it was given, or
- * the read fails.  A page that was neither written nor vouched for since open has none: it holds
- * nothing that anybody asked for.
+ * Checksums of the data written last, one per page: a drive returns what it was given, or the read
+ * fails.  A page that was neither written nor vouched for since open has none: it holds nothing
+ * that anybody needs.
  */
 #include "base/error.h"
 #include "exec/host/checksum.h"

@@ -110,7 +110,7 @@ struct mw_shared_room mw_room_shared(const struct mw_decoder *decoder, int64_t s
  * planner/sizing counts of a logit, 4 bytes beside the element. */
 int64_t mw_logits_stride(const struct mw_decoder *decoder, enum mw_dtype dtype);
 
-/* Bytes of an element; the one `elements` behind another. */
+/* Bytes of an element; the element `elements` after another. */
 static inline int64_t
 mw_compute_element_bytes(enum mw_dtype dtype)
 {

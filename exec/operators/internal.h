@@ -102,7 +102,7 @@ mw_operator_has_last_rows(const struct mw_part_matrix *matrix)
     return matrix->rows > 0 && matrix->first_row + matrix->rows == matrix->all_rows;
 }
 
-/* The element `at` behind another: of an activation or a gradient, and of what is only read. */
+/* The element `at` after another: in an activation or gradient, and in read-only memory. */
 static inline void *
 mw_operator_at(const struct mw_compute *compute, void *base, int64_t at)
 {

@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* MW_BARE(a, b) is a, b: so MW_BARE parameters puts a list without its parentheses behind others
- * (exec/operators/kernel_list.h). */
+/* MW_BARE(a, b) is a, b: so `MW_BARE parameters` appends a list without its parentheses to other
+ * parameters (exec/operators/kernel_list.h). */
 #define MW_BARE(...) __VA_ARGS__
 
 /* Where the gradient of a parameter goes: data[...] are halves, or fp32 where fp32 is set;
@@ -87,8 +87,8 @@ struct mw_adamw mw_adamw_step(double lr, double beta1, double beta2, double eps,
 #define MW_NORM_SPAN 4096
 #define MW_NORM_LANES 16
 
-/* ceil(n / MW_NORM_BLOCK), and the sum of so many partials in index order: the square of the norm.
- * Not finite: some gradient overflowed. */
+/* ceil(n / MW_NORM_BLOCK), and the sum of that many partials in index order: the square of the
+ * norm. Not finite: some gradient overflowed. */
 int64_t mw_norm_blocks(int64_t n);
 double mw_norm_combine(const double *partial, int64_t blocks);
 

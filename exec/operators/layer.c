@@ -109,7 +109,7 @@ rotate(const struct mw_operators *operators, const struct mw_compute *compute, v
     const struct mw_decoder *decoder = compute->decoder;
     bool whole = mw_operator_has_last_rows(&compute->part->matrix);
 
-    if (operators->rope && whole) /* q and k are neighbours: heads behind heads */
+    if (operators->rope && whole) /* q and k are adjacent: their heads follow each other */
         operators->kernels->rope(operators->device, qkv, operators->rope, compute->sequences,
                                  compute->seq, decoder->heads + decoder->kv_heads,
                                  decoder->head_dim, mw_operator_qkv_width(compute), inverse);
@@ -202,7 +202,7 @@ const struct mw_operator_runner mw_run_attention = {
 
 /* --- residual stream ------------------------------------------------------------------------- */
 
-/* The part's columns of what the product is added to. */
+/* The part's columns of the buffer to which the product is added. */
 static void
 copy_columns(const struct mw_operators *operators, const struct mw_compute *compute, void *to,
              const void *from)

@@ -70,7 +70,7 @@ void mw_ranks_link_send(struct mw_ranks_lane *lane, int set, int peer, const voi
                         int64_t bytes);
 void mw_ranks_link_receive(struct mw_ranks_lane *lane, int set, int peer, void *data,
                            int64_t bytes);
-/* patient: the peers may be far behind, so sleep between looks. */
+/* patient: the peers may be far behind, so it sleeps between looks. */
 bool mw_ranks_link_finish(struct mw_ranks_lane *lane, int set, bool patient, GError **error);
 
 /* --- exec/ranks/watch.c: who is still there --- */

@@ -184,7 +184,7 @@ settle_fields(struct saving *saving, GError **error)
     return good;
 }
 
-/* Its name is told to all ranks. */
+/* Sends its name to all ranks. */
 static bool
 make_part(struct saving *saving, GError **error)
 {

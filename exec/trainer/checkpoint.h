@@ -21,29 +21,29 @@
 struct mw_checkpoint_options {
     const char *path; /* a folder that is not there yet, is empty, or holds a checkpoint */
     enum mw_safetensors_dtype dtype; /* of the parameters: F32 or BF16 */
-    bool optimizer;                  /* with its state: can be gone on from */
+    bool optimizer;                  /* with its state, so that training can continue from it */
     const char *config;              /* the text of config.json; NULL: none */
 
-    /* Once all is written, whatever has come to PATH since it was asked for: why what is there must
-     * not be replaced by one of so many steps, g_free it; NULL: it may.  Where it must not, or
-     * holds what no checkpoint has, it stays, and the new one becomes the first of
-     * mw_checkpoint_beside that is free.  A folder above PATH that is gone is made.  NULL: what is
-     * no checkpoint is an error. */
+    /* Called once all is written: why the content of PATH, which may have changed since, must not
+     * be replaced by a checkpoint of this many steps, g_free it; NULL: it may.  If it must not, or
+     * if PATH holds files that no checkpoint has, it stays, and the new checkpoint becomes the
+     * first of mw_checkpoint_beside that is free.  A missing folder above PATH is created.  NULL:
+     * anything but a checkpoint is an error. */
     char *(*keeps)(const char *path, int64_t steps, void *data);
     void *data;
-    struct mw_checkpoint_place *place; /* of the first rank, who fills it; NULL: not asked for */
+    struct mw_checkpoint_place *place; /* of the first rank, which sets it; NULL: not needed */
 };
 
 /* Where it was put, if not to PATH; both NULL: there.  mw_checkpoint_place_clear. */
 struct mw_checkpoint_place {
     char *path;
-    char *why; /* what is at PATH stays, in words that go behind it */
+    char *why; /* why the content of PATH stays, in words that follow PATH */
 };
 void mw_checkpoint_place_clear(struct mw_checkpoint_place *place);
 
-/* Where a save was killed in the instant that PATH is not there: the new one, which is whole, comes
- * to PATH, or else the one before; *said is a line on it, g_free it, or NULL.  To be called before
- * PATH is looked at.  False with *error, which names both: the system refuses. */
+/* If a save was killed at the moment when PATH does not exist: moves the new checkpoint, which is
+ * whole, to PATH, or else the old one; *said is a line about it, g_free it, or NULL.  Call it
+ * before examining PATH.  False with *error, which names both: the system refuses. */
 bool mw_checkpoint_settle(const char *path, char **said, GError **error);
 
 /* Whether one can be written there: to be asked before a long run.  A folder is made beside it, and
@@ -67,7 +67,7 @@ enum mw_checkpoint_found {
 enum mw_checkpoint_found mw_checkpoint_look(const char *path, const struct mw_decoder *decoder,
                                             int64_t *step, GError **error);
 
-/* A folder for it beside PATH, behind links: PATH-stepSTEPS, from number 2 on
+/* A folder for it beside PATH, with links resolved: PATH-stepSTEPS, from number 2 on
  * PATH-stepSTEPS-NUMBER.  g_free it. */
 char *mw_checkpoint_beside(const char *path, int64_t steps, int number);
 

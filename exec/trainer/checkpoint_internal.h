@@ -19,7 +19,7 @@
 extern const char *const mw_checkpoint_prefixes[3];
 
 /* --- checkpoint.c --- */
-/* What is written: of a run, or of what it has left on drives. */
+/* The content to write: of a run, or of what it has left on drives. */
 struct mw_checkpoint_source {
     const struct mw_decoder *decoder;
     int64_t step;
@@ -40,12 +40,12 @@ bool mw_checkpoint_parse(const char *step, const char *fields, const char *origi
                          struct mw_commit_record *record, GError **error);
 
 /* --- checkpoint_folder.c --- */
-/* As mw_checkpoint_check has it, of what is there. */
+/* The check of mw_checkpoint_check, for existing content. */
 bool mw_checkpoint_folder_check(const char *path, GError **error);
-/* Whole, and behind links; to be freed. */
+/* The whole path, with links resolved; to be freed. */
 char *mw_checkpoint_folder_place(const char *path);
-/* NULL: what is at PATH may be replaced.  Why not, in words that go behind it; g_free it.  *advice
- * is what would be accepted. */
+/* NULL: the content of PATH may be replaced.  Else why not, in words that follow PATH; g_free it.
+ * *advice is what would be accepted. */
 char *mw_checkpoint_folder_keeps(const char *path, const char **advice);
 /* The folder that PATH is in, where it is gone. */
 bool mw_checkpoint_folder_make_above(const char *path, GError **error);

@@ -8,7 +8,7 @@
  *     PATH.part-NUMBER.old, PATH.part-NUMBER    the same, and the new one is whole and durable
  *     PATH.part-NUMBER.old, PATH                the old one on its way out, and the new one
  *
- * So whoever comes behind a kill knows which is which, and brings it to its end.
+ * So the next command after a kill knows which is which, and finishes the replacement.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,7 @@ mw_checkpoint_replace(const char *path, const char *part, GError **error)
     return true;
 }
 
-/* --- behind a kill --------------------------------------------------------------------------- */
+/* --- after a kill ---------------------------------------------------------------------------- */
 
 #define LOOKS 100
 #define LOOK_US 10000

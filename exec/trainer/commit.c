@@ -1,5 +1,5 @@
 /*
- * Every step, or every K-th, made durable; and a run that goes on from it.
+ * Makes every step, or every K-th, durable, and lets a run continue from it.
  *
  * State on drives has two extents.  A step reads the current one and writes the one that the last
  * record does not name; a step that is not committed leaves the next one to work in place there.

@@ -172,7 +172,7 @@ check_fields(const struct mw_durable *durable, const struct rank *it, GError **e
            options->fits(options->data, it->record_path, &it->slot->record, error);
 }
 
-/* A chunk's state is in one of its two extents; behind them come saves. */
+/* A chunk's state is in one of its two extents; saves come after them. */
 static bool
 check_extents(const struct mw_durable *durable, struct rank *it, GError **error)
 {

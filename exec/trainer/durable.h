@@ -22,7 +22,7 @@ struct mw_durable_options {
     const struct mw_decoder *decoder;
     uint64_t fingerprint;              /* the base */
     bool previous;                     /* the step before the newest that all ranks hold */
-    /* Whether the record is of what the caller knows of the run; may be NULL. */
+    /* Whether the record matches what the caller knows of the run; may be NULL. */
     bool (*fits)(void *data, const char *record_path, const struct mw_commit_record *record,
                  GError **error);
     void *data;
@@ -48,7 +48,7 @@ int64_t mw_durable_step(const struct mw_durable *durable);
  * been in it.  NULL: there is nothing to say.  Lives as long as it. */
 const char *mw_durable_notice(const struct mw_durable *durable);
 
-/* What mw_checkpoint_save would have written behind that step. */
+/* The checkpoint that mw_checkpoint_save would have written after that step. */
 bool mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options *options,
                        GError **error);
 

@@ -187,7 +187,7 @@ advice_before(const struct mw_trainer *trainer, int64_t last_update)
     g_autofree char *how = means(trainer), *again = anew(trainer);
     int64_t step = trainer->durable.last_committed, before = trainer->durable.before_last;
 
-    /* Steps behind it that update write over what was before it. */
+    /* Later steps that update overwrite the state before it. */
     if (before >= 0 && step >= last_update)
         return mw_spelled_printf(
             "step %" G_GINT64_FORMAT ", the last that is durable, leads here "
@@ -201,8 +201,8 @@ advice_before(const struct mw_trainer *trainer, int64_t last_update)
                              step + 1, again, how);
 }
 
-/* The step behind which the course goes wrong, whatever comes after it: the last that has changed
- * the parameters.  A resume from there computes the same again; from before it, another rate makes
+/* The step after which the course goes wrong, whatever follows: the last one that has changed the
+ * parameters.  A resume from there computes the same again; from before it, another rate makes
  * other parameters. */
 static char *
 advice(const struct mw_trainer *trainer, int64_t last_update)

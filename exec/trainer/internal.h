@@ -39,7 +39,7 @@ struct mw_trainer_ticket {
 struct mw_trainer_durable {
     struct mw_commit *commit; /* NULL: steps are not committed */
     struct mw_commit_record resumed;
-    char *change;                       /* that the user is told: of what computes; NULL */
+    char *change;                       /* a line for the user about changed instructions; NULL */
     struct mw_commit_extent *extents;   /* [extents_max] of a record */
     int64_t extents_max, state_extents; /* of these, of state on drives */
     uint64_t *checksums;                /* [chunk_count] of the state that the step wrote */
@@ -151,7 +151,7 @@ bool mw_trainer_check_threads(const struct mw_trainer_options *options, GError *
 /* Looks up all that there is to know of the variants, and makes their lanes; `run` carries out. */
 bool mw_trainer_set_up(struct mw_trainer *trainer, const struct mw_exec_backend *run,
                        GError **error);
-/* Between steps: goes on with a step's variant.  What lies in homes stays. */
+/* Between steps: continues with a step's variant.  The content of homes stays. */
 void mw_trainer_turn_to(struct mw_trainer *trainer, int64_t step);
 void mw_trainer_take_down(struct mw_trainer *trainer);
 
@@ -254,11 +254,11 @@ bool mw_trainer_restore_params(struct mw_trainer *trainer, uint32_t chunk, GErro
 bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
 /* --- exec/trainer/commit.c --- */
-/* A record's fields, the trainer's own and the caller's behind them; how many. */
+/* Sets a record's fields, the trainer's own first, then the caller's; returns how many. */
 #define MW_TRAINER_OWN_FIELDS 8
 #define MW_TRAINER_FORMAT "format" /* which fields there are; without it 1 */
 #define MW_TRAINER_FORMAT_NOW 2
-#define MW_TRAINER_DTYPE "dtype" /* of what the run computes in; without it bf16 */
+#define MW_TRAINER_DTYPE "dtype" /* the type that the run computes in; absent: bf16 */
 #define MW_TRAINER_LOSS_SCALE "loss-scale"
 #define MW_TRAINER_GOOD_STEPS "good-steps"
 #define MW_TRAINER_SKIPPED "skipped"
@@ -296,7 +296,7 @@ bool mw_trainer_keeps_state(const struct mw_trainer *trainer);
 /* Ends a step: what it wrote is current, and durable if it is to be and did not diverge. */
 bool mw_trainer_commit_step(struct mw_trainer *trainer, bool diverged, bool *committed,
                             GError **error);
-/* fp32 parameters, momentum and variance of a chunk, one behind the other. */
+/* fp32 parameters, momentum and variance of a chunk, one after the other. */
 #define MW_TRAINER_STATES 3
 int64_t mw_trainer_state_bytes(const struct mw_plan *plan, uint32_t chunk);
 bool mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk);

@@ -104,7 +104,7 @@ name_at(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
     return NULL;
 }
 
-/* The layer behind whose group of layers a checkpoint is kept. */
+/* The layer after whose group a checkpoint is kept. */
 static char *
 name_checkpoint(const struct mw_trainer *trainer, uint32_t slot)
 {

@@ -35,7 +35,7 @@ is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
 
 /* --- owners ---------------------------------------------------------------------------------- */
 
-/* Streams of the lanes that owners' transfers are on, behind those of plans. */
+/* Streams of the lanes of owners' transfers, after those of plans. */
 static int
 stream_of(enum mw_op_kind kind)
 {

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Of the variant that takes most.  The checksums stand behind all else of host memory, and apart
+/* For the variant that takes most.  The checksums follow all else in host memory, and lie apart
  * from it: another variant may have buffers there. */
 static int64_t
 tier_bytes(const struct mw_variants *variants, enum mw_tier tier)

@@ -1,4 +1,4 @@
-/* Ops that a device orders by itself: queued in the stream of their lane, behind those that they
+/* Ops that a device orders by itself: queued in the stream of their lane, after those that they
  * depend on, without a wait of the host in between. */
 #include "exec/trainer/internal.h"
 

@@ -1,4 +1,4 @@
-/* A run goes on from its newest committed step: all state is checked before it is used. */
+/* A run continues from its newest committed step: all state is checked before it is used. */
 #include <stdlib.h>
 
 #include "base/error.h"

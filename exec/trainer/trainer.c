@@ -80,7 +80,7 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
     return true;
 }
 
-/* Steps that may have begun behind the one that ends. */
+/* Steps that may have begun after the one that ends. */
 static int64_t
 begun_behind(const struct mw_trainer *trainer)
 {
@@ -107,7 +107,7 @@ exchange(struct mw_trainer *trainer, int *wish, GError **error)
     return true;
 }
 
-/* With this step, or with the one behind it where that may have begun. */
+/* With this step, or with the next one if that may have begun. */
 static void
 end_early(struct mw_trainer *trainer, int wish)
 {

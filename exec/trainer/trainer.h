@@ -43,7 +43,7 @@ struct mw_checkpoint; /* exec/trainer/checkpoint.h */
 struct mw_trainer_commit {
     bool on;
     bool resume; /* from the newest committed step, or fail; else what was committed is void */
-    bool previous; /* a resume goes on from the step before the newest that all ranks have */
+    bool previous; /* a resume continues from the step before the newest that all ranks have */
     const char *directory; /* of the record; NULL: the first drive's.  Its stem is the drives' */
     int64_t save_every;
     const char *anew; /* what to do about a run that diverges, as told; NULL: for --overwrite */
@@ -72,20 +72,20 @@ struct mw_trainer_options {
     /* Skipped steps in a row that end a run; 0: as many as the loss scale can be halved, and 8. */
     int64_t skipped_in_row_max;
     struct mw_nvme_options drives;       /* capacity and checksums are the plan's */
-    bool unchecked; /* what drives read is taken as it comes: to measure what checks cost */
+    bool unchecked; /* data read from drives is not checked: to measure what checks cost */
 
     struct mw_trainer_commit commit;
 
     /* An op of such a lane takes its bytes at this rate at least, to stand for a slower link or
      * drive; 0: as fast as it can. */
     double lane_bytes_per_s[MW_LANE_KIND_COUNT];
-    /* Several ranks: a run in which no op has ended for so long has failed, for some rank hangs.
-     * 0: that may be for ever. */
+    /* Several ranks: a run in which no op has ended for this long has failed, because some rank
+     * hangs. 0: no limit. */
     double patience_s;
 
     uint64_t seed;                          /* of starting weights, */
     const struct mw_safetensors *weights;   /* or, if not NULL, where they come from */
-    const struct mw_checkpoint *checkpoint; /* or whose state and step it goes on from */
+    const struct mw_checkpoint *checkpoint; /* or whose state and step it continues */
 
     /* Fills this rank's micro-batch: ids and targets of sequences * seq tokens.  Called in a
      * lane's thread. */
@@ -102,7 +102,7 @@ struct mw_trainer_options {
      * that it is in; 0: none.  Ranks tell each other at the end of each step, and all end with the
      * same.  Called in a lane's thread.  May be NULL. */
     int (*wish)(void *data);
-    bool try_start; /* every value of weights or checkpoint is looked at before that */
+    bool try_start; /* every value of weights or checkpoint is checked before that */
     void *data;
 };
 
@@ -115,7 +115,7 @@ struct mw_trainer_step {
     bool skipped;               /* the gradient was not finite: nothing was updated */
     int64_t skipped_in_row;     /* such steps up to this one */
     bool diverged;              /* by loss, or by a gradient that no smaller loss scale mends */
-    bool committed;             /* durable: a resume goes on from here or later */
+    bool committed;             /* durable: a resume continues from here or later */
     const struct mw_plan *plan; /* that it ran by */
     const struct mw_timeline *timeline;
     int64_t let_in_ns; /* as mw_lanes_let_in_ns says */
@@ -131,7 +131,7 @@ void mw_trainer_free(struct mw_trainer *trainer); /* NULL is allowed */
 
 /* The step that the next run begins with: 0, or the one after that which was resumed. */
 int64_t mw_trainer_next_step(const struct mw_trainer *trainer);
-/* What was resumed or gone on from, with the caller's fields; NULL. */
+/* The record from which the run was resumed or continued, with the caller's fields; NULL. */
 const struct mw_commit_record *mw_trainer_resumed(const struct mw_trainer *trainer);
 /* A line for the user, if a commit was found interrupted; NULL. */
 const char *mw_trainer_notice(const struct mw_trainer *trainer);
@@ -143,8 +143,8 @@ bool mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_ste
                     void *data, GError **error);
 
 /* For how long no op has begun or ended: this rank waits for others, or for a device.  0 while it
- * commits a step, and for as long behind that as it took, for other ranks may be as much slower at
- * it.  Any thread, while it runs. */
+ * commits a step, and for as long after that as it took, because other ranks may be as much slower
+ * at it.  Any thread, while it runs. */
 int64_t mw_trainer_idle_ns(const struct mw_trainer *trainer);
 /* The largest wish of all ranks, where it has ended the last run before its last step; 0.  The run
  * is good, and its last step is committed as the last one always is. */
@@ -158,8 +158,8 @@ struct mw_trainer_use {
     int64_t nvme_read_bytes, nvme_written_bytes; /* by the drives, since they were opened */
 };
 struct mw_trainer_use mw_trainer_use(const struct mw_trainer *trainer);
-/* Lines for the user, from index 0 on; NULL after the last: that what is gone on from was computed
- * with other instructions; what memory and drives lack (huge pages, O_DIRECT, a RAM disk). */
+/* Lines for the user, from index 0 on; NULL after the last: that the run was computed with other
+ * instructions before; what memory and drives lack (huge pages, O_DIRECT, a RAM disk). */
 const char *mw_trainer_lack(const struct mw_trainer *trainer, int index);
 
 /* Elements [first, first + count) of a part of a tensor, as this rank holds them: fp32 parameters,

@@ -97,7 +97,7 @@ list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mo
         scatter_params(trainer, op->shard, from, moves);
 }
 
-/* State, with gradients behind it where those come from drives too; or gradients alone. */
+/* State, followed by gradients if those come from drives too; or gradients alone. */
 static void
 list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
 {

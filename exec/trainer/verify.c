@@ -245,8 +245,8 @@ find_lost_ranks(struct work *work)
     }
 }
 
-/* Of a machine that had some of them nobody knows which: those that are here, or whose data is, are
- * told from their number. */
+/* Nobody knows which ranks a machine had that had only some of them: those that are here, or whose
+ * data is, are inferred from their number. */
 static void
 count_lost_ranks(struct work *work)
 {

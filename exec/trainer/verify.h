@@ -1,10 +1,10 @@
 /*
  * verify.h - whether what a run has made durable is whole: its records, and every extent that they
  * name, of both steps and of all ranks whose files are here.  All is read as a resume reads it,
- * past the page cache, nothing is changed, and no run can be at the files meanwhile.  What a resume
- * refuses is not whole here: records' fields and the lengths of files count as well.
+ * past the page cache, nothing is changed, and no run can use the files at the same time.  What a
+ * resume refuses is not whole here: records' fields and the lengths of files count as well.
  *
- * A run that ended in the midst of a step has begun to write over the older of its two steps: that
+ * A run that ended in the middle of a step has begun to write over the older of its two steps: that
  * one is not whole then, and needs not be.
  */
 #ifndef MW_EXEC_TRAINER_VERIFY_H
@@ -50,7 +50,7 @@ struct mw_verify_step {
 struct mw_verify_missing {
     char *file, *why;
     bool absent;  /* its drive may not be mounted */
-    bool resized; /* it is there: what is damaged in it is told as well */
+    bool resized; /* it is there: damage in it is reported as well */
 };
 
 struct mw_verified {
@@ -71,7 +71,8 @@ bool mw_verify(const struct mw_verify_options *options, struct mw_verified *veri
 void mw_verified_clear(struct mw_verified *verified);
 
 bool mw_verify_is_whole(const struct mw_verified *verified, int step);
-/* A resume goes on from the newest step: it is known to be that, and whole, and no file misses. */
+/* A resume continues from the newest step: it is known to be the newest, it is whole, and no file
+ * is missing. */
 bool mw_verify_resumes(const struct mw_verified *verified);
 
 #endif

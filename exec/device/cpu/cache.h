@@ -8,12 +8,12 @@
 /* Size of the largest cache that the first core reaches; 32 MiB where Linux does not say. */
 int64_t mw_cpu_last_cache_bytes(void);
 
-/* Whether a result of so many bytes, none of which was read before, is too large to stay in the
- * caches until it is read: written past the caches, its lines need not be read first.  False too
- * where `result` is not aligned to 64 bytes. */
+/* Whether a result of this many bytes, none of which was read before, is too large to stay in the
+ * caches until it is read: written past the caches, its lines need not be read first.  False too if
+ * `result` is not aligned to 64 bytes. */
 bool mw_cpu_streams(const void *result, int64_t bytes);
 
-/* For tests: as if the last cache had so many bytes; 0: its real size.  Only while no kernel
+/* For tests: pretends that the last cache has this size; 0: its real size.  Only while no kernel
  * runs. */
 void mw_cpu_last_cache_assume(int64_t bytes);
 

@@ -7,7 +7,7 @@
 
 #include "exec/device/cpu/matmul.h"
 
-/* Blocks have a multiple of so many rows or columns of the result. */
+/* Blocks have a multiple of this many rows or columns of the result. */
 #define MW_CPU_MATMUL_BLOCK 64
 
 struct mw_cpu_call {

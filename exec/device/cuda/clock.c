@@ -6,7 +6,7 @@
 
 /* At this age single precision resolves 30 ns, and quartz has drifted by less than 50 us. */
 #define RENEW_NS INT64_C(500000000)
-/* The clocks are read so many times; the read that took the shortest counts. */
+/* Number of readings of the clocks; the shortest one counts. */
 #define LOOKS 3
 
 struct mw_cuda_mark {

@@ -1,7 +1,7 @@
 /*
- * NCCL's collectives have shards of one length, behind one another.  Where the last ones are
- * shorter, or a collective is of a range of every shard, it is one from or to each rank, in one
- * group.
+ * NCCL's collectives have shards of equal length, one after the other.  If the last ones are
+ * shorter, or a collective covers a range of every shard, it becomes one send or receive per rank,
+ * in one group.
  */
 #include <cuda_runtime_api.h>
 

@@ -88,8 +88,8 @@ mw_cuda_gpu_environment(void)
     if (!g_once_init_enter(&said))
         return;
     /* Streams beyond the driver's number of connections (8 by default) share one: work that waits
-     * in one stream holds up the others, and ranks that wait for each other in several streams may
-     * wait for ever. */
+     * in one stream delays the others, and ranks that wait for each other in several streams may
+     * deadlock. */
     g_setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", FALSE);
     /* A kernel that is loaded at its first launch waits until the device is idle.  A collective
      * that waits for another rank may keep it from ever being idle. */

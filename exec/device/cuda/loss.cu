@@ -25,8 +25,8 @@ struct loss {
     bool wide;
 };
 
-/* sum exp(x - max) of what was seen so far.  -FLT_MAX stands for nothing yet: an infinity would
- * leave NaNs behind where logits are -infinity. */
+/* sum exp(x - max) of the values so far.  -FLT_MAX stands for no value yet: an infinity would give
+ * NaNs where logits are -infinity. */
 struct online {
     float max, sum;
 };
@@ -60,8 +60,8 @@ see_row(const struct loss &s, int64_t row)
     return {max, sum};
 }
 
-/* The row's gradient, 0 behind it.  The block goes from the front, and where logits are fp32 in the
- * same memory, all have read before one writes. */
+/* The row's gradient, and 0 after it.  The block works from the front, and if logits are fp32 in
+ * the same memory, all threads have read before one writes. */
 MW_DEVICE void
 put_gradient(const struct loss &s, int64_t row, struct online seen, float at_target)
 {
@@ -106,7 +106,7 @@ __launch_bounds__(ROW_THREADS) row_losses(struct loss s)
         return;
     }
     mw_load_either(at_target, s.logits, s.fp32, row * s.ld + s.targets[row], 1, true);
-    struct online seen = see_row(s, row); /* all are here before one goes on to write */
+    struct online seen = see_row(s, row); /* all threads have read before one writes */
     if (threadIdx.x == 0)
         s.row_loss[row] = log((double)seen.sum) + (double)seen.max - (double)at_target[0];
     if (s.dlogits)

@@ -89,9 +89,9 @@ mw_ldmatrix_x2_trans(uint32_t r[2], const void *row MW_MMA_PLACE)
     MW_LDMATRIX_2(r, row, 2, ".trans", true);
 }
 
-/* 16 bytes from global to shared memory, both on 16-byte boundaries; of the source only the first
- * source_bytes (0 to 16) are read, the rest becomes 0.  There for this thread after the wait for
- * its group, for others after a barrier behind that. */
+/* 16 bytes from global to shared memory, both on 16-byte boundaries; only the first source_bytes (0
+ * to 16) of the source are read, the rest becomes 0.  Visible to this thread after the wait for its
+ * group, to others after a barrier that follows it. */
 MW_DEVICE void
 mw_copy_async_16(void *shared, const void *global, int source_bytes)
 {

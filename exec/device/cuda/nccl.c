@@ -144,9 +144,9 @@ mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *call, GE
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Communicators that work at the same time must all find room on the GPU.  One that waits for room
- * behind another would keep its ranks waiting, and the other one may be waiting for those.  So all
- * of them together take at most half of the multiprocessors. */
+/* Communicators that work at the same time must all fit on the GPU.  One that waits for room after
+ * another would keep its ranks waiting, and the other one may be waiting for those.  So all of them
+ * together take at most half of the multiprocessors. */
 static ncclConfig_t
 configure(const struct mw_cuda_peers *peers, uint32_t streams)
 {

@@ -73,8 +73,7 @@ bool mw_cuda_peers_exit(struct mw_cuda_peers *peers, int stream, ncclResult_t st
 bool mw_cuda_peers_wait(struct mw_cuda_peers *peers, int stream, const char *call, GError **error);
 
 /* --- nccl_watch.c: who looks after the communicators --- */
-/* Starts to watch.  False with *error: nothing watches, and unwatch is to be called all the
- * same. */
+/* Starts to watch.  False with *error: nothing watches; unwatch must still be called. */
 bool mw_cuda_peers_watch(struct mw_cuda_peers *peers, GError **error);
 /* False: aborted work does not end, and still uses all of this. */
 bool mw_cuda_peers_unwatch(struct mw_cuda_peers *peers);

@@ -109,8 +109,8 @@ abort_all(const struct mw_cuda_peers *peers, ncclComm_t comms[])
             g_thread_join(all[stream].thread);
 }
 
-/* With the mutex, which is given back in between: from then on no thread finds a communicator, and
- * each call reports why. */
+/* Call it with the mutex, which it releases in between: after that no thread finds a communicator,
+ * and each call reports why. */
 static void
 break_off(struct mw_cuda_peers *peers)
 {

@@ -69,7 +69,7 @@ __launch_bounds__(MW_ROW_THREADS_MAX)
     }
 }
 
-/* Of a group of a row: g = dy weight and n = (x - mean) rstd; g is 0 behind the row's end. */
+/* For a group of a row: g = dy weight and n = (x - mean) rstd; g is 0 after the row's end. */
 struct group {
     float g[MW_GROUP], normal[MW_GROUP];
 };

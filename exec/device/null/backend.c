@@ -120,7 +120,7 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
     (void)partial, (void)gradient, (void)fp32, (void)n;
 }
 
-/* What an update leaves behind are the parameters of the state. */
+/* After an update the parameters are those of the state. */
 #define KEEPING(name, element_type)                                                                \
     static void narrow_##name(void *out, const float *x, int64_t n)                                \
     {                                                                                              \
