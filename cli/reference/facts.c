@@ -11,7 +11,7 @@ const struct cli_fact cli_exit_statuses[] = {
     {"3", "the plan does not fit"},
     {"130", "Ctrl-C ended run, after a whole step; 143 SIGTERM, 129 SIGHUP; all: 128 and the "
             "signal's number"},
-    {"141", "whoever read the answer went away, as `memwall plan ... | head` does"},
+    {"141", "the reader of the output went away, as `memwall plan ... | head` does"},
     {NULL, NULL},
 };
 
