@@ -16,7 +16,10 @@
         {"rope_theta", MW_KEY_ROPE_THETA}
 #define HEAD_DIM {"head_dim", MW_DIMENSION_HEAD_DIM}
 #define ATTENTION_BIAS {"attention_bias", MW_KEY_ATTENTION_BIAS}
-#define WINDOW {"sliding_window", MW_KEY_WINDOW}
+#define WINDOW                                                                                     \
+    {                                                                                              \
+        "sliding_window", MW_DIMENSION_WINDOW                                                      \
+    }
 
 static const struct mw_family_key gpt2_keys[] = {
     {"n_embd", MW_DIMENSION_HIDDEN},
@@ -74,9 +77,20 @@ static const struct mw_family_key qwen2_keys[] = {
     {NULL, 0},
 };
 
-/* Qwen3 and the Gemmas. */
+/* Qwen3 and the first Gemma. */
 static const struct mw_family_key attention_bias_keys[] = {
     LLAMA_DIMENSIONS, HEAD_DIM, ATTENTION_BIAS, {NULL, 0},
+};
+
+/* Every second layer sees all keys, in Gemma 3 every sixth; Gemma 2 has no key for that. */
+static const struct mw_family_key gemma_windowed_keys[] = {
+    LLAMA_DIMENSIONS,
+    HEAD_DIM,
+    ATTENTION_BIAS,
+    {"sliding_window", MW_DIMENSION_WINDOW},
+    {"sliding_window_pattern", MW_DIMENSION_WINDOW_PERIOD},
+    {"layer_types", MW_KEY_LAYER_TYPES},
+    {NULL, 0},
 };
 
 static const struct mw_family_key mixtral_keys[] = {
@@ -278,24 +292,27 @@ const struct mw_family mw_families[] = {
     {.name = "gemma2",
      .class_prefix = "Gemma2For",
      .traits = {LLAMA_BLOCK(4), .tied_embedding = true},
-     .keys = attention_bias_keys,
-     .defaults = {[MW_DIMENSION_HEAD_DIM] = 256},
+     .keys = gemma_windowed_keys,
+     .defaults = {[MW_DIMENSION_HEAD_DIM] = 256,
+                  [MW_DIMENSION_WINDOW] = 4096,
+                  [MW_DIMENSION_WINDOW_PERIOD] = 2},
      .why_not = "four norms in a layer, and soft caps of scores and logits"},
     {.name = "gemma3_text",
      .class_prefix = "Gemma3ForCausal",
      .traits = {LLAMA_BLOCK(4), .qk_norm = true, .tied_embedding = true},
-     .keys = attention_bias_keys,
+     .keys = gemma_windowed_keys,
      .defaults = {[MW_DIMENSION_HEADS] = 8,
                   [MW_DIMENSION_KV_HEADS] = 4,
                   [MW_DIMENSION_HEAD_DIM] = 256,
                   [MW_DIMENSION_VOCAB] = 262208,
-                  [MW_DIMENSION_SEQ] = 131072},
+                  [MW_DIMENSION_SEQ] = 131072,
+                  [MW_DIMENSION_WINDOW] = 4096,
+                  [MW_DIMENSION_WINDOW_PERIOD] = 6},
      .why_not = "four norms in a layer, and norms of q and k"},
     {.name = "gemma3", .class_prefix = "Gemma3ForConditional", .same = "gemma3_text"},
     {.name = "phi",
      .class_prefix = "PhiFor",
-     .traits = {GPT2_BLOCK(1), .parallel_block = true, .rotary = true,
-                .logits_bias = true},
+     .traits = {GPT2_BLOCK(1), .parallel_block = true, .rotary = true, .logits_bias = true},
      .keys = phi_keys,
      .why_not = "attention and MLP in parallel"},
     {.name = "phi3",

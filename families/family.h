@@ -54,6 +54,8 @@ enum mw_key_meaning {
     MW_DIMENSION_Q_LORA,
     MW_DIMENSION_KV_LORA,
     MW_DIMENSION_ROPE_DIM,
+    MW_DIMENSION_WINDOW,
+    MW_DIMENSION_WINDOW_PERIOD,
     MW_DIMENSION_COUNT,
 
     /* Flags for biases and norms. */
@@ -70,6 +72,7 @@ enum mw_key_meaning {
     MW_KEY_DENSE_LIST,     /* the layers without experts: [0, 1, ...] */
     MW_KEY_SHARED_EXPERTS, /* how many, each as wide as the others */
     MW_KEY_UNROTATED_DIM,  /* of a head of q and k, beside rope_dim */
+    MW_KEY_LAYER_TYPES, /* ["sliding_attention", "full_attention", ...], as window and period say */
     /* Keys of which the walk over the operators supports one value. */
     MW_KEY_TRUE,
     MW_KEY_FALSE,
@@ -78,7 +81,6 @@ enum mw_key_meaning {
     MW_KEY_ACTIVATION,
     MW_KEY_NORM_EPSILON,
     MW_KEY_ROPE_THETA, /* and "rope_scaling" or "rope_parameters" beside it */
-    MW_KEY_WINDOW,     /* of attention: sequences of a run must be no longer */
     MW_KEY_RUNS_IF_TRUE,
     MW_KEY_RUNS_IF_FALSE,
     MW_KEY_RUNS_IF_ONE,

@@ -27,6 +27,8 @@ const struct mw_dimension_info mw_dimensions[MW_DIMENSION_COUNT] = {
     [MW_DIMENSION_Q_LORA] = DIMENSION(q_lora, 0, 1 << 21),
     [MW_DIMENSION_KV_LORA] = DIMENSION(kv_lora, 0, 1 << 21),
     [MW_DIMENSION_ROPE_DIM] = DIMENSION(rope_dim, 0, 1 << 16),
+    [MW_DIMENSION_WINDOW] = DIMENSION(window, 0, 1 << 28),
+    [MW_DIMENSION_WINDOW_PERIOD] = DIMENSION(window_period, 0, 100000),
 };
 
 bool

@@ -5,9 +5,16 @@
 #include "model/internal.h"
 
 const struct mw_dimension_names mw_preset_names = {
-    {"layers", "hidden", "heads", "kv_heads", "head_dim", "value_dim", "ffn", "vocab", "seq",
-     "embedding_dim", "experts", "experts_per_token", "expert_ffn", "shared_expert_ffn",
-     "dense_layers", "q_lora", "kv_lora", "rope_dim"},
+    {"layers",       "hidden",
+     "heads",        "kv_heads",
+     "head_dim",     "value_dim",
+     "ffn",          "vocab",
+     "seq",          "embedding_dim",
+     "experts",      "experts_per_token",
+     "expert_ffn",   "shared_expert_ffn",
+     "dense_layers", "q_lora",
+     "kv_lora",      "rope_dim",
+     "window",       "window_period"},
 };
 
 struct check {

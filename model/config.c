@@ -94,6 +94,8 @@ may_be_absent(const struct mw_config *config, int dimension)
     case MW_DIMENSION_Q_LORA:
     case MW_DIMENSION_KV_LORA:
     case MW_DIMENSION_ROPE_DIM:
+    case MW_DIMENSION_WINDOW:
+    case MW_DIMENSION_WINDOW_PERIOD:
         return true;
     case MW_DIMENSION_FFN:
         return config->model->family->traits.derived_ffn;
@@ -120,8 +122,9 @@ read_dimension(const struct mw_config *config, const struct mw_dimension_names *
 
 /* Other names of the same keys, in older files and in Hugging Face's attribute maps. */
 static const char *const aliases[][2] = {
-    {"n_positions", "n_ctx"},  {"n_layer", "num_hidden_layers"}, {"n_head", "num_attention_heads"},
-    {"n_embd", "hidden_size"}, {"hidden_size", "n_embed"},
+    {"n_positions", "n_ctx"},          {"n_layer", "num_hidden_layers"},
+    {"n_head", "num_attention_heads"}, {"n_embd", "hidden_size"},
+    {"hidden_size", "n_embed"},        {"sliding_window_pattern", "_sliding_window_pattern"},
 };
 
 static bool

@@ -1,4 +1,6 @@
 /* Reads the keys of config.json as the row of the model's family defines them. */
+#include <string.h>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
@@ -119,6 +121,33 @@ read_unrotated_dim(const struct mw_config *config, const char *key)
     return true;
 }
 
+/* A list of what each layer sees is one of layers in turn: window and period say which. */
+static bool
+check_layer_types(const struct mw_config *config, const char *key)
+{
+    const struct mw_model *model = config->model;
+    JsonNode *node = json_object_get_member(config->object, key);
+
+    if (!node || JSON_NODE_HOLDS_NULL(node))
+        return true;
+    JsonArray *array = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+    bool good = array && (gint64)json_array_get_length(array) == model->layers;
+    for (gint64 layer = 0; good && layer < model->layers; layer++) {
+        JsonNode *element = json_array_get_element(array, (guint)layer);
+        bool windowed = mw_block_traits(mw_model_block_kind(model, layer))->windowed;
+        good = json_node_get_value_type(element) == G_TYPE_STRING &&
+               !strcmp(json_node_get_string(element),
+                       windowed ? "sliding_attention" : "full_attention");
+    }
+    if (!good)
+        g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
+                    "%s: key \"%s\": must have an entry for each of %" G_GINT64_FORMAT
+                    " layers: \"sliding_attention\", and \"full_attention\" for every layer "
+                    "number %" G_GINT64_FORMAT " in turn",
+                    config->origin, key, model->layers, model->window_period);
+    return good;
+}
+
 static bool
 read_key(const struct mw_config *config, const struct mw_family_key *key)
 {
@@ -141,6 +170,8 @@ read_key(const struct mw_config *config, const struct mw_family_key *key)
         return read_shared_experts(config, key->name);
     case MW_KEY_UNROTATED_DIM:
         return read_unrotated_dim(config, key->name);
+    case MW_KEY_LAYER_TYPES:
+        return check_layer_types(config, key->name);
     case MW_KEY_TRUE:
     case MW_KEY_FALSE:
         return expect_flag(config, key->name, key->meaning == MW_KEY_TRUE);

@@ -22,7 +22,7 @@ dimension_of(const struct mw_decoder *d, enum mw_key_meaning meaning)
         return d->vocab;
     case MW_DIMENSION_SEQ:
         return d->position_rows ? d->position_rows : d->positions;
-    default: /* experts and latents, which no decoder that runs has */
+    default: /* experts, latents and windows, which no decoder that runs has */
         return 0;
     }
 }
@@ -78,7 +78,7 @@ put_key(GString *text, const struct mw_family_key *key, const struct mw_decoder 
         put_rotary(text, key->name, d);
         break;
     default:
-        if (key->meaning < MW_DIMENSION_COUNT)
+        if (key->meaning < MW_DIMENSION_COUNT && dimension_of(d, key->meaning))
             g_string_append_printf(text, "  \"%s\": %" G_GINT64_FORMAT ",\n", key->name,
                                    dimension_of(d, key->meaning));
     }

@@ -188,9 +188,6 @@ read_key(JsonObject *object, const struct mw_family_key *key, const char *origin
         return expect_flag(object, key->name, key->meaning == MW_KEY_RUNS_IF_TRUE, origin, error);
     case MW_KEY_RUNS_IF_ONE:
         return expect_one(object, key->name, origin, error);
-    case MW_KEY_WINDOW:
-        return mw_json_get_int(object, key->name, 1, MW_DECODER_POSITIONS_MAX, origin,
-                               &decoder->positions, error);
     default:
         return true;
     }
@@ -246,7 +243,7 @@ mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, GErro
     decoder->head_dim = model->head_dim;
     decoder->ffn = model->ffn;
     decoder->vocab = model->vocab;
-    decoder->positions = decoder->positions ? MIN(decoder->positions, model->seq) : model->seq;
+    decoder->positions = model->window ? MIN(model->window, model->seq) : model->seq;
     decoder->position_rows = model->position_rows;
     decoder->tied_embedding = model->tied_embedding;
     decoder->attention_bias = model->attention_bias;
@@ -258,7 +255,7 @@ mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, GErro
 bool
 mw_model_runs_seq(const struct mw_model *model, int64_t seq, GError **error)
 {
-    int64_t window = model->constants.positions;
+    int64_t window = model->window;
 
     if (!window || seq <= window)
         return true;

@@ -12,6 +12,7 @@
 struct walk {
     const struct mw_model *model;
     int64_t tokens, seq;
+    int64_t window; /* of attention; 0: it sees all keys */
     enum mw_dtype dtype;
     int64_t element_bytes[MW_ELEMENT_INT64 + 1];
     struct mw_operator_dims dims;
@@ -97,7 +98,7 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
 }
 
 static struct walk
-walk_of(const struct mw_model *model, const struct mw_shape *shape, bool mixture)
+walk_of(const struct mw_model *model, const struct mw_shape *shape, struct mw_block_traits block)
 {
     enum mw_dtype dtype = shape->dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : shape->dtype;
     int64_t element_bytes = mw_dtype_element_bytes(dtype);
@@ -106,12 +107,13 @@ walk_of(const struct mw_model *model, const struct mw_shape *shape, bool mixture
         .model = model,
         .tokens = MW_PRODUCT(shape->sequences, shape->seq),
         .seq = shape->seq,
+        .window = block.windowed && model->window < shape->seq ? model->window : 0,
         .dtype = dtype,
         .element_bytes = {[MW_ELEMENT_ACTIVATION] = element_bytes,
                           [MW_ELEMENT_BYTE] = 1,
                           [MW_ELEMENT_FP32] = fp32_bytes,
                           [MW_ELEMENT_INT64] = sizeof(int64_t)},
-        .dims.features = features_of(model, shape, mixture, element_bytes < fp32_bytes),
+        .dims.features = features_of(model, shape, block.experts, element_bytes < fp32_bytes),
     };
 
     walk.dims.width[MW_WIDTH_ONE] = 1;
@@ -121,7 +123,7 @@ walk_of(const struct mw_model *model, const struct mw_shape *shape, bool mixture
     walk.dims.width[MW_WIDTH_POSITIONS] = model->position_rows;
     walk.dims.width[MW_WIDTH_EMBEDDING] = model->embedding_dim;
     set_attention_widths(model, shape, walk.dims.width);
-    set_mlp_widths(model, shape, mixture, walk.dims.width);
+    set_mlp_widths(model, shape, block.experts, walk.dims.width);
     return walk;
 }
 
@@ -186,15 +188,17 @@ add_product(struct mw_operator_info *info, const struct walk *walk,
 
 /* Q·K^T and the product with V, counted whole although the mask makes half of them idle: the
  * published formulas (12·nl·hd² with its sequence term, arXiv 2104.04473 Eq. 3) count them whole.
- * A batch of products, one per head and sequence.  Backward of flash attention forms the scores
- * again. */
+ * A batch of products, one per head and sequence.  Flash attention skips the keys outside a window,
+ * and its backward forms the scores again; without it the scores are computed whole. */
 static void
 add_attention(struct mw_operator_info *info, const struct walk *walk)
 {
     const int64_t *width = walk->dims.width;
     int64_t heads = width[MW_WIDTH_HEADS], batch = walk->tokens / walk->seq;
     int64_t head_dim = width[MW_WIDTH_HEAD], value_dim = width[MW_WIDTH_ATTENDED] / heads;
-    int64_t scores = MW_PRODUCT(2, walk->tokens, walk->seq, width[MW_WIDTH_QUERIES]);
+    bool flash = mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION));
+    int64_t keys = flash && walk->window ? walk->window : walk->seq;
+    int64_t scores = MW_PRODUCT(2, walk->tokens, keys, width[MW_WIDTH_QUERIES]);
 
     info->attention = (struct mw_work_attention){
         .queries = walk->seq,
@@ -203,16 +207,17 @@ add_attention(struct mw_operator_info *info, const struct walk *walk)
         .kv_heads = width[MW_WIDTH_KEYS] / head_dim,
         .head_dim = head_dim,
         .value_dim = value_dim,
+        .window = keys < walk->seq ? walk->window : 0,
         .causal = true,
     };
-    info->products[0] = (struct mw_work_product){walk->seq, walk->seq, head_dim,
-                                                 MW_PRODUCT(batch, heads), walk->dtype};
-    info->products[1] = (struct mw_work_product){walk->seq, value_dim, walk->seq,
-                                                 MW_PRODUCT(batch, heads), walk->dtype};
+    info->products[0] =
+        (struct mw_work_product){walk->seq, keys, head_dim, MW_PRODUCT(batch, heads), walk->dtype};
+    info->products[1] =
+        (struct mw_work_product){walk->seq, value_dim, keys, MW_PRODUCT(batch, heads), walk->dtype};
     info->product_count = 2;
     info->forward_flops =
-        MW_SUM(scores, MW_PRODUCT(2, walk->tokens, walk->seq, width[MW_WIDTH_ATTENDED]));
-    if (mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION))) {
+        MW_SUM(scores, MW_PRODUCT(2, walk->tokens, keys, width[MW_WIDTH_ATTENDED]));
+    if (flash) {
         info->products_again = 1;
         info->backward_flops = scores;
     }
@@ -301,29 +306,90 @@ walk_place(const struct walk *walk, enum mw_operator_place place,
     return count;
 }
 
+/* --- blocks ---------------------------------------------------------------------------------- */
+
+const struct mw_block_traits *
+mw_block_traits(enum mw_block_kind kind)
+{
+    static const struct mw_block_traits traits[MW_BLOCK_KIND_COUNT] = {
+        [MW_BLOCK_DENSE] = {.experts = false, .windowed = false},
+        [MW_BLOCK_DENSE_WINDOWED] = {.experts = false, .windowed = true},
+        [MW_BLOCK_EXPERTS] = {.experts = true, .windowed = false},
+        [MW_BLOCK_EXPERTS_WINDOWED] = {.experts = true, .windowed = true},
+    };
+
+    return &traits[kind];
+}
+
+/* Of the first so many layers, those whose attention sees all keys. */
+static int64_t
+count_full(const struct mw_model *model, int64_t layers)
+{
+    if (!model->window)
+        return layers;
+    return model->window_period ? layers / model->window_period : 0;
+}
+
+int64_t
+mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int64_t first,
+                      int64_t end)
+{
+    const struct mw_block_traits *traits = mw_block_traits(kind);
+    int64_t dense = model->experts ? model->dense_layers : model->layers;
+
+    if (traits->experts)
+        first = CLAMP(dense, first, end);
+    else
+        end = CLAMP(dense, first, end);
+    int64_t full = count_full(model, end) - count_full(model, first);
+    return traits->windowed ? end - first - full : full;
+}
+
+enum mw_block_kind
+mw_model_block_kind(const struct mw_model *model, int64_t layer)
+{
+    int kind = MW_BLOCK_DENSE;
+
+    while (!mw_model_count_blocks(model, (enum mw_block_kind)kind, layer, layer + 1))
+        kind++;
+    return (enum mw_block_kind)kind;
+}
+
+int
+mw_model_block(const struct mw_model *model, enum mw_block_kind kind, const struct mw_shape *shape,
+               struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
+{
+    struct walk walk = walk_of(model, shape, *mw_block_traits(kind));
+
+    return walk_place(&walk, MW_PLACE_BLOCK, out);
+}
+
 int
 mw_model_layer(const struct mw_model *model, int64_t layer, const struct mw_shape *shape,
                struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct walk walk = walk_of(model, shape, model->experts && layer >= model->dense_layers);
+    return mw_model_block(model, mw_model_block_kind(model, layer), shape, out);
+}
 
-    return walk_place(&walk, MW_PLACE_BLOCK, out);
+static int
+walk_end(const struct mw_model *model, const struct mw_shape *shape, enum mw_operator_place place,
+         struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
+{
+    struct walk walk = walk_of(model, shape, (struct mw_block_traits){0});
+
+    return walk_place(&walk, place, out);
 }
 
 int
 mw_model_head(const struct mw_model *model, const struct mw_shape *shape,
               struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct walk walk = walk_of(model, shape, false);
-
-    return walk_place(&walk, MW_PLACE_HEAD, out);
+    return walk_end(model, shape, MW_PLACE_HEAD, out);
 }
 
 int
 mw_model_tail(const struct mw_model *model, const struct mw_shape *shape,
               struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct walk walk = walk_of(model, shape, false);
-
-    return walk_place(&walk, MW_PLACE_TAIL, out);
+    return walk_end(model, shape, MW_PLACE_TAIL, out);
 }

@@ -54,6 +54,8 @@ struct mw_model {
     int64_t shared_expert_ffn; /* 0 without one */
     int64_t dense_layers; /* of a mixture: leading layers without experts */
     bool router_bias;     /* DeepSeek-V3: a correction per expert */
+    int64_t window;       /* keys that a query of a windowed layer sees, itself included; 0: all */
+    int64_t window_period; /* every so many layers the last one sees all keys; 0: none does */
     int64_t kv_lora;      /* latent attention: rank of the k and v latent; 0: plain attention */
     int64_t q_lora;       /* rank of the q latent; 0: q straight from the hidden state */
     int64_t rope_dim;     /* of head_dim: the part with positions, one for all heads of k */
@@ -96,6 +98,24 @@ struct mw_shape {
 
 #define MW_LAYER_OPERATORS_MAX 12
 
+/* The kinds of blocks that a model may have; each layer is of one of them. */
+enum mw_block_kind {
+    MW_BLOCK_DENSE,
+    MW_BLOCK_DENSE_WINDOWED,
+    MW_BLOCK_EXPERTS,
+    MW_BLOCK_EXPERTS_WINDOWED,
+    MW_BLOCK_KIND_COUNT
+};
+struct mw_block_traits {
+    bool experts;  /* its MLP is a mixture; that of the leading dense_layers is not */
+    bool windowed; /* its attention sees the last `window` keys alone */
+};
+const struct mw_block_traits *mw_block_traits(enum mw_block_kind kind);
+enum mw_block_kind mw_model_block_kind(const struct mw_model *model, int64_t layer);
+/* How many of the layers [first, end) are of a kind. */
+int64_t mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int64_t first,
+                              int64_t end);
+
 /* The products of an operator's backward, of those of its forward: the gradients of both factors,
  * and what is computed again.  Returns how many. */
 uint32_t mw_operator_backward_products(const struct mw_operator_info *info,
@@ -103,10 +123,13 @@ uint32_t mw_operator_backward_products(const struct mw_operator_info *info,
 
 /* All sums and products saturate at INT64_MAX: mw_model_validate_shape says when that happens.
  *
- * The operators of layer `layer` in forward order; returns how many.  Norm weights beyond the two
+ * The operators of a block in forward order; returns how many.  Norm weights beyond the two
  * (Gemma 2 and 3) count with NORM1 and NORM2, q and k norms and latent norms with QKV, residual
  * additions with PROJECTION and MLP_DOWN, the router with MLP_UP.  Experts: parameters of all,
  * FLOPs of those that a token visits. */
+int mw_model_block(const struct mw_model *model, enum mw_block_kind kind,
+                   const struct mw_shape *shape,
+                   struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
 int mw_model_layer(const struct mw_model *model, int64_t layer, const struct mw_shape *shape,
                    struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
 /* The embedding (before the layers), and final norm, logits and loss (after them); none without a

@@ -30,21 +30,23 @@ end_params(const struct mw_model *model)
     return mw_saturating_add(first, sum_params(tail, mw_model_tail(model, &one_token, tail)));
 }
 
-/* The leading layers, without experts, are alike; so are all other layers. */
 static int64_t
-dense_layers(const struct mw_model *model)
+blocks_of(const struct mw_model *model, int kind)
 {
-    return model->experts ? model->dense_layers : model->layers;
+    return mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers);
 }
 
 int64_t
 mw_model_params(const struct mw_model *model)
 {
-    int64_t dense = dense_layers(model);
+    int64_t params = end_params(model);
 
-    return MW_SUM(MW_PRODUCT(dense, mw_model_layer_params(model, 0)),
-                  MW_PRODUCT(model->layers - dense, mw_model_layer_params(model, dense)),
-                  end_params(model));
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
+        struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+        int count = mw_model_block(model, (enum mw_block_kind)kind, &one_token, info);
+        params = MW_SUM(params, MW_PRODUCT(blocks_of(model, kind), sum_params(info, count)));
+    }
+    return params;
 }
 
 int64_t
@@ -52,9 +54,11 @@ mw_model_active_params(const struct mw_model *model)
 {
     int64_t idle = model->experts - model->experts_per_token;
 
-    return mw_model_params(model) - MW_PRODUCT(model->layers - dense_layers(model), idle,
-                                               model->mlp_matrices, model->hidden,
-                                               model->expert_ffn);
+    int64_t mixtures =
+        blocks_of(model, MW_BLOCK_EXPERTS) + blocks_of(model, MW_BLOCK_EXPERTS_WINDOWED);
+
+    return mw_model_params(model) -
+           MW_PRODUCT(mixtures, idle, model->mlp_matrices, model->hidden, model->expert_ffn);
 }
 
 int64_t

@@ -63,12 +63,16 @@ static int64_t
 total(const struct mw_model *model, const struct mw_shape *shape)
 {
     struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
-    int64_t first = sum_operators(info, mw_model_layer(model, 0, shape, info));
-    int64_t last = sum_operators(info, mw_model_layer(model, model->layers - 1, shape, info));
     int64_t head = sum_operators(info, mw_model_head(model, shape, info));
     int64_t tail = sum_operators(info, mw_model_tail(model, shape, info));
+    int64_t largest = 0;
 
-    return MW_SUM(MW_PRODUCT(model->layers, MAX(first, last)), head, tail);
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
+        if (mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers))
+            largest = MAX(
+                largest,
+                sum_operators(info, mw_model_block(model, (enum mw_block_kind)kind, shape, info)));
+    return MW_SUM(MW_PRODUCT(model->layers, largest), head, tail);
 }
 
 static bool

@@ -75,7 +75,7 @@ mw_flops_done(const struct mw_sizing *sizing)
     for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage)
         for (int c = 0; c < MW_CLASS_COUNT; c++) {
             const struct mw_class_info *class = &stage->classes[c];
-            bool layer = c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT;
+            bool layer = mw_class_is_of_layers(c);
             for (int i = 0; i < class->operator_count; i++)
                 flops += (double)class->blocks *
                          (class->operators[i].forward_flops * (layer && recomputes ? 2.0 : 1.0) +

@@ -70,6 +70,8 @@ draw_model(GRand *random)
     model.dropout = once_in(random, 4);
     model.qk_norm = once_in(random, 4);
     model.embedding_dim = once_in(random, 10) ? model.hidden / 2 : model.hidden;
+    model.window = once_in(random, 4) ? pick(random, 1, 200) : 0;
+    model.window_period = pick(random, 0, 3);
     if (once_in(random, 5))
         draw_experts(random, &model);
     if (once_in(random, 10))

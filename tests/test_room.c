@@ -49,7 +49,8 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval)
     struct mw_room_layout layout = mw_room_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers);
     g_assert_true(sizing->shape.flash_attention);
     g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
-    g_assert_cmpint(layout.layer_bytes, ==, sizing->classes[MW_CLASS_DENSE].saved_bytes);
+    g_assert_cmpint(layout.layer_bytes, ==,
+                    sizing->classes[mw_sizing_layer_class(sizing, 0)].saved_bytes);
     g_assert_cmpint(2 * batch * seq * mw_logits_stride(&decoder, MW_DTYPE_BF16), <=,
                     sizing->buffers[MW_BUFFER_LOGITS].bytes);
     mw_sizing_free(sizing);

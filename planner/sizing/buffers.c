@@ -84,7 +84,7 @@ set_activations(struct mw_sizing *sizing)
     int64_t group = interval ? MIN(interval, sizing->layers) : sizing->layers;
     int64_t sets = interval ? 1 : sizing->micro_batches_in_flight, saved = 0, widest = 0;
 
-    for (int c = MW_CLASS_DENSE; c <= MW_CLASS_EXPERT; c++)
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
         saved = MAX(saved, classes[c].saved_bytes);
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
@@ -157,15 +157,17 @@ class_parts(const struct mw_class_info *class)
 static int64_t
 group_parts(const struct mw_sizing *sizing)
 {
-    const struct mw_class_info *dense = &sizing->classes[MW_CLASS_DENSE];
-    const struct mw_class_info *expert = &sizing->classes[MW_CLASS_EXPERT];
+    const struct mw_class_info *classes = &sizing->classes[MW_CLASS_LAYERS];
     int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
-    int64_t before = dense->blocks % interval;
-    int64_t most = MAX(MIN(interval, dense->blocks) * class_parts(dense),
-                       MIN(interval, expert->blocks) * class_parts(expert));
+    int64_t dense_parts =
+        MAX(class_parts(&classes[MW_BLOCK_DENSE]), class_parts(&classes[MW_BLOCK_DENSE_WINDOWED]));
+    int64_t expert_parts = MAX(class_parts(&classes[MW_BLOCK_EXPERTS]),
+                               class_parts(&classes[MW_BLOCK_EXPERTS_WINDOWED]));
+    int64_t dense = classes[MW_BLOCK_DENSE].blocks + classes[MW_BLOCK_DENSE_WINDOWED].blocks;
+    int64_t expert = sizing->layers - dense, before = dense % interval;
+    int64_t most = MAX(MIN(interval, dense) * dense_parts, MIN(interval, expert) * expert_parts);
 
-    return MAX(most, before * class_parts(dense) +
-                         MIN(interval - before, expert->blocks) * class_parts(expert));
+    return MAX(most, before * dense_parts + MIN(interval - before, expert) * expert_parts);
 }
 
 static struct survey

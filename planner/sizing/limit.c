@@ -24,7 +24,7 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
     double ops = 0;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        bool layer = c == MW_CLASS_DENSE || c == MW_CLASS_EXPERT;
+        bool layer = mw_class_is_of_layers(c);
         for (int u = 0; u < sizing->classes[c].unit_count; u++) {
             const struct mw_unit *unit = &sizing->classes[c].units[u];
             if (unit->tiles > PARTS_OF_UNIT_MAX)

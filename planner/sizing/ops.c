@@ -139,12 +139,10 @@ tail_unit_ops(const struct mw_sizing *s, struct passage *p)
 static int64_t
 unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, int u)
 {
-    static int64_t (*const of_unit[MW_CLASS_COUNT])(const struct mw_sizing *, struct passage *) = {
-        [MW_CLASS_HEAD] = head_unit_ops,
-        [MW_CLASS_DENSE] = layer_unit_ops,
-        [MW_CLASS_EXPERT] = layer_unit_ops,
-        [MW_CLASS_TAIL] = tail_unit_ops,
-    };
+    int64_t (*of_unit)(const struct mw_sizing *, struct passage *) =
+        c == MW_CLASS_HEAD   ? head_unit_ops
+        : c == MW_CLASS_TAIL ? tail_unit_ops
+                             : layer_unit_ops;
     const struct mw_class_info *class = &s->classes[c];
     int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0;
     uint32_t example[MW_TIER_COUNT][MW_TIER_COUNT];
@@ -161,7 +159,7 @@ unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, i
                 continue;
             struct passage p = {class, &class->units[u], example[param][gradient], 0};
             ops += alike[param][gradient] *
-                   (s->settings.grad_accum * of_unit[c](s, &p) + gradient_ops(s, &p));
+                   (s->settings.grad_accum * of_unit(s, &p) + gradient_ops(s, &p));
         }
     return ops;
 }

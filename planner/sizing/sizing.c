@@ -41,8 +41,6 @@ walk_model(struct mw_sizing *sizing)
 {
     const struct mw_model *model = sizing->model;
     struct mw_class_info *classes = sizing->classes;
-    int64_t of_model = model->experts ? MIN(model->dense_layers, model->layers) : model->layers;
-    int64_t dense = CLAMP(of_model - sizing->first_layer, 0, sizing->layers);
 
     if (sizing->stage == 0)
         classes[MW_CLASS_HEAD].operator_count =
@@ -52,14 +50,14 @@ walk_model(struct mw_sizing *sizing)
             mw_model_tail(model, &sizing->shape, classes[MW_CLASS_TAIL].operators);
     classes[MW_CLASS_HEAD].blocks = classes[MW_CLASS_HEAD].operator_count > 0;
     classes[MW_CLASS_TAIL].blocks = classes[MW_CLASS_TAIL].operator_count > 0;
-    classes[MW_CLASS_DENSE].blocks = dense;
-    classes[MW_CLASS_EXPERT].blocks = sizing->layers - dense;
-    if (dense)
-        classes[MW_CLASS_DENSE].operator_count =
-            mw_model_layer(model, 0, &sizing->shape, classes[MW_CLASS_DENSE].operators);
-    if (sizing->layers > dense)
-        classes[MW_CLASS_EXPERT].operator_count = mw_model_layer(
-            model, model->layers - 1, &sizing->shape, classes[MW_CLASS_EXPERT].operators);
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
+        struct mw_class_info *class = &classes[MW_CLASS_LAYERS + kind];
+        class->blocks = mw_model_count_blocks(model, (enum mw_block_kind)kind, sizing->first_layer,
+                                              sizing->first_layer + sizing->layers);
+        if (class->blocks)
+            class->operator_count =
+                mw_model_block(model, (enum mw_block_kind)kind, &sizing->shape, class->operators);
+    }
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         group_units(&classes[c]);
         sizing->unit_count += classes[c].blocks * classes[c].unit_count;
@@ -119,7 +117,7 @@ cut_tiles(struct mw_sizing *sizing)
 {
     int64_t largest = 1;
 
-    for (int c = MW_CLASS_DENSE; c <= MW_CLASS_EXPERT; c++)
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++)
             largest = MAX(largest, sizing->classes[c].units[u].params);
     int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
@@ -157,18 +155,21 @@ mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_
 enum mw_class
 mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer)
 {
-    return layer < sizing->classes[MW_CLASS_DENSE].blocks ? MW_CLASS_DENSE : MW_CLASS_EXPERT;
+    return (enum mw_class)(MW_CLASS_LAYERS +
+                           mw_model_block_kind(sizing->model, sizing->first_layer + layer));
 }
 
 uint32_t
 mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer)
 {
     const struct mw_class_info *classes = sizing->classes;
-    int64_t dense = MIN(layer, classes[MW_CLASS_DENSE].blocks);
-    int64_t head = classes[MW_CLASS_HEAD].blocks * classes[MW_CLASS_HEAD].unit_count;
+    int64_t units = classes[MW_CLASS_HEAD].blocks * classes[MW_CLASS_HEAD].unit_count;
 
-    return head + dense * classes[MW_CLASS_DENSE].unit_count +
-           (layer - dense) * classes[MW_CLASS_EXPERT].unit_count;
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
+        units += classes[MW_CLASS_LAYERS + kind].unit_count *
+                 mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind, sizing->first_layer,
+                                       sizing->first_layer + layer);
+    return (uint32_t)units;
 }
 
 enum mw_class
@@ -180,13 +181,12 @@ mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, int32_t *layer, 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         int64_t per_block = classes[c].unit_count, all = per_block * classes[c].blocks;
         if (rest < all) {
-            *layer = c == MW_CLASS_HEAD || c == MW_CLASS_TAIL ? -1 : base + rest / per_block;
+            *layer = mw_class_is_of_layers(c) ? base + rest / per_block : -1;
             *index = rest % per_block;
-            return c;
+            return *layer < 0 ? (enum mw_class)c : mw_sizing_layer_class(sizing, *layer);
         }
         rest -= all;
-        if (c == MW_CLASS_DENSE)
-            base = classes[c].blocks;
+        base += mw_class_is_of_layers(c) ? classes[c].blocks : 0;
     }
     g_assert_not_reached();
 }

@@ -35,8 +35,20 @@ struct mw_unit {
     enum mw_dtype dtype;  /* of its parameters */
 };
 
-/* A block of operators that are alike: the head, the tail, dense layers, layers with experts. */
-enum mw_class { MW_CLASS_HEAD, MW_CLASS_DENSE, MW_CLASS_EXPERT, MW_CLASS_TAIL, MW_CLASS_COUNT };
+/* A block of operators that are alike: the head, layers of each kind of block, the tail.  Units are
+ * numbered in walk order.  Layers between which kinds alternate have the same units: those with and
+ * without a window, whose attention alone differs. */
+enum mw_class {
+    MW_CLASS_HEAD,
+    MW_CLASS_LAYERS, /* the first of them: + enum mw_block_kind */
+    MW_CLASS_TAIL = MW_CLASS_LAYERS + MW_BLOCK_KIND_COUNT,
+    MW_CLASS_COUNT
+};
+static inline bool
+mw_class_is_of_layers(int class)
+{
+    return class >= MW_CLASS_LAYERS && class < MW_CLASS_TAIL;
+}
 
 struct mw_class_info {
     int64_t blocks; /* how many there are */
