@@ -69,7 +69,7 @@ tell_disturbed(const struct origin *profile)
 }
 
 static void
-tell(const struct origin *profile)
+tell_doubts(const struct origin *profile)
 {
     tell_machine(profile);
     tell_instruction_set(profile);
@@ -87,7 +87,7 @@ cli_doubts_tell(const struct mw_hwprofile *profile)
         mw_hwprofile_rate_left(profile),
     };
 
-    tell(&origin);
+    tell_doubts(&origin);
 }
 
 void
@@ -102,5 +102,5 @@ cli_doubts_tell_of(const struct memwall_answer *answer)
         left ? g_ascii_strtod(left, NULL) : 1,
     };
 
-    tell(&origin);
+    tell_doubts(&origin);
 }

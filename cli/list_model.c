@@ -40,7 +40,7 @@ add_operators(struct rows *rows, const struct mw_operator_info *infos, int count
 }
 
 static void
-collect(struct rows *rows, const struct mw_model *model)
+collect_rows(struct rows *rows, const struct mw_model *model)
 {
     struct mw_operator_info infos[MW_LAYER_OPERATORS_MAX];
 
@@ -155,7 +155,7 @@ cli_list_model(const char *name, bool as_json)
     rows.shape = (struct mw_shape){1, mw_settings_default_seq(&model), 1, true, MW_DTYPE_NONE};
     if (!mw_model_validate_shape(&model, &rows.shape, &error))
         return cli_fail(error);
-    collect(&rows, &model);
+    collect_rows(&rows, &model);
     if (as_json)
         write_json(&model, &rows);
     else

@@ -400,7 +400,7 @@ end_unstarted(struct run *run)
 
 /* The ranks agree on a status: that of a rank that could not print or log everything, if any. */
 static bool
-complete(struct run *run, int *status, GError **error)
+agree_on_status(struct run *run, int *status, GError **error)
 {
     struct mw_ranks *ranks = run->training.ranks;
     int own = cli_flush();
@@ -418,7 +418,7 @@ complete(struct run *run, int *status, GError **error)
 
 /* The status that the ranks have agreed on. */
 static int
-agreed(struct run *run, int status)
+end_agreed(struct run *run, int status)
 {
     run->agreed = true;
     return status;
@@ -435,15 +435,15 @@ train_and_save(struct run *run)
         !cli_run_alike_trained(&run->training, &alike, &error))
         return fail(run, error);
     if (!alike)
-        return agreed(run, CLI_USAGE);
+        return end_agreed(run, CLI_USAGE);
     if (!cli_run_report_prepare(&run->training, &error))
         return fail(run, error);
     if (run->training.is_done)
-        return agreed(run, CLI_DONE);
+        return end_agreed(run, CLI_DONE);
     if (!cli_training_fits(&run->training, &fits, &error))
         return fail(run, error);
     if (!fits)
-        return agreed(run, CLI_DOES_NOT_FIT);
+        return end_agreed(run, CLI_DOES_NOT_FIT);
     if (!train(run, &error))
         return fail(run, error);
     if (run->training.unstarted)
@@ -452,7 +452,7 @@ train_and_save(struct run *run)
         return fail(run, error);
     if (mw_ranks_index(run->training.ranks) == 0 && !cli_run_report_end(run->report, &error))
         return fail(run, error);
-    if (!complete(run, &status, &error))
+    if (!agree_on_status(run, &status, &error))
         return fail(run, error);
     int wish = mw_trainer_ended_by(run->training.trainer);
     if (wish == CLI_RUN_DATA_WISH)
@@ -478,12 +478,12 @@ end_without_plan(struct run *run, int rank)
     const struct cli_training *training = &run->training;
 
     if (mw_ranks_index(training->ranks) != rank)
-        return agreed(run, CLI_DOES_NOT_FIT);
+        return end_agreed(run, CLI_DOES_NOT_FIT);
     if (rank)
         cli_say("the plan of rank 0 fits, that of rank %d does not, by its profile %s:", rank,
                 mw_hwprofile_name(training->request->question.profile));
     int status = cli_unfit_print(training->request, training->answer, false);
-    return status == CLI_DOES_NOT_FIT ? agreed(run, status) : status;
+    return status == CLI_DOES_NOT_FIT ? end_agreed(run, status) : status;
 }
 
 static int
@@ -494,7 +494,7 @@ run_alike(struct run *run)
 
     if (!cli_run_alike_planned(&run->training, &alike, &error))
         return fail(run, error);
-    return alike ? run_plan(run) : agreed(run, CLI_USAGE);
+    return alike ? run_plan(run) : end_agreed(run, CLI_USAGE);
 }
 
 static struct mw_answer *
@@ -522,7 +522,7 @@ plan_and_run(struct run *run)
     if (!cli_run_alike_asked(training, &alike, &error))
         return fail(run, error);
     if (!alike)
-        return agreed(run, CLI_USAGE);
+        return end_agreed(run, CLI_USAGE);
     if (!cli_run_backend_choose(&training->options.backend, training->ranks, &error))
         return fail(run, error);
     cli_run_request_tell_backend(training);

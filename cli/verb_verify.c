@@ -25,7 +25,7 @@ struct question {
 };
 
 static char *
-tensors(void *data, int rank, int ranks, const struct mw_commit_extent *extent)
+names_of_tensors(void *data, int rank, int ranks, const struct mw_commit_extent *extent)
 {
     const struct question *question = data;
     const struct mw_durable_options run = {.plan = question->homes.plan,
@@ -35,7 +35,7 @@ tensors(void *data, int rank, int ranks, const struct mw_commit_extent *extent)
 }
 
 static bool
-takes(void *data, const struct mw_commit_record *record, GError **error)
+accepts_record(void *data, const struct mw_commit_record *record, GError **error)
 {
     uint64_t sequences;
 
@@ -360,8 +360,8 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
         .directories = (const char *const *)directories,
         .directory_count = (int)g_strv_length(directories),
         .progress = isatty(STDERR_FILENO) ? show_progress : NULL,
-        .tensors = tensors,
-        .takes = takes,
+        .tensors = names_of_tensors,
+        .takes = accepts_record,
         .data = &question,
         .noted_step = cli_runs_noted_step(directories[0]),
         .noted_ranks = noted_ranks(directories[0]),

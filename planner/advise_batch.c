@@ -38,7 +38,7 @@ fewer_sequences(const struct mw_request *request, struct mw_settings *s)
 }
 
 static char *
-advice(const struct mw_request *request, const struct mw_settings *resolved)
+advice_text(const struct mw_request *request, const struct mw_settings *resolved)
 {
     struct mw_settings s = *resolved;
 
@@ -57,7 +57,7 @@ mw_planner_advise_batch(const struct mw_request *request, const struct mw_settin
 {
     if (!g_error_matches(*error, MW_ERROR, MW_ERROR_LARGE) || resolved->micro_batch == MW_AUTO)
         return;
-    g_autofree char *text = advice(request, resolved);
+    g_autofree char *text = advice_text(request, resolved);
     if (!text)
         return;
     g_autoptr(GError) without = g_steal_pointer(error);

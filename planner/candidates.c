@@ -11,7 +11,7 @@
 #define LAYERS_MAX ((1 << 20) - 1)
 
 static void
-place(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
+place_state(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
 {
     s->placement[state].count = 1;
     s->placement[state].part[0].tier = tier;
@@ -53,7 +53,7 @@ is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 }
 
 static void
-blame(struct search *search, struct mw_sizing *sizing)
+keep_nearest(struct search *search, struct mw_sizing *sizing)
 {
     if (!search->nearest || mw_sizing_is_nearer(sizing, search->nearest)) {
         mw_sizing_free(search->nearest);
@@ -65,10 +65,10 @@ blame(struct search *search, struct mw_sizing *sizing)
 
 /* Takes ownership of the sizing; returns whether it fits. */
 static bool
-keep(struct search *search, struct mw_sizing *sizing)
+add_candidate(struct search *search, struct mw_sizing *sizing)
 {
     if (!sizing->fits) {
-        blame(search, sizing);
+        keep_nearest(search, sizing);
         return false;
     }
     for (guint i = 0; i < search->found->len; i++)
@@ -132,7 +132,7 @@ try_batch(struct search *search, const struct mw_settings *settings)
         g_clear_error(&search->error);
         search->error = refused;
     }
-    return sizing && keep(search, sizing);
+    return sizing && add_candidate(search, sizing);
 }
 
 static bool
@@ -162,15 +162,15 @@ try_exactly(struct search *search, const struct tiers *tiers)
     if (search->any && search->found->len)
         return true;
     if (!fixed)
-        place(&s, MW_STATE_OPTIMIZER, tiers->optimizer);
+        place_state(&s, MW_STATE_OPTIMIZER, tiers->optimizer);
     if (!s.placement[MW_STATE_GRADIENTS].count && fixed)
         s.placement[MW_STATE_GRADIENTS] = s.placement[MW_STATE_OPTIMIZER];
     else if (!s.placement[MW_STATE_GRADIENTS].count)
-        place(&s, MW_STATE_GRADIENTS, tiers->gradients);
+        place_state(&s, MW_STATE_GRADIENTS, tiers->gradients);
     if (!s.placement[MW_STATE_PARAMETERS].count)
-        place(&s, MW_STATE_PARAMETERS, tiers->params);
+        place_state(&s, MW_STATE_PARAMETERS, tiers->params);
     if (!s.placement[MW_STATE_ACTIVATIONS].count)
-        place(&s, MW_STATE_ACTIVATIONS, tiers->activations);
+        place_state(&s, MW_STATE_ACTIVATIONS, tiers->activations);
     return try_batches(search, &s);
 }
 

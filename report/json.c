@@ -8,7 +8,7 @@
 
 /* null if there is no prediction. */
 static double
-predicted(const struct mw_result *result, double value)
+predicted_or_nan(const struct mw_result *result, double value)
 {
     return result->simulated ? value : NAN;
 }
@@ -37,7 +37,7 @@ write_shape(struct mw_json_writer *json, const struct mw_result *r, const char *
 static double
 known_or_nan(const struct mw_result *result, double value)
 {
-    return value > 0 ? predicted(result, value) : NAN;
+    return value > 0 ? predicted_or_nan(result, value) : NAN;
 }
 
 static void
@@ -84,18 +84,18 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
 static void
 write_speed(struct mw_json_writer *json, const struct mw_result *r)
 {
-    mw_json_number(json, "step_time_s", predicted(r, r->step_time_s[1]));
-    mw_json_number(json, "first_step_time_s", predicted(r, r->first_step_time_s));
+    mw_json_number(json, "step_time_s", predicted_or_nan(r, r->step_time_s[1]));
+    mw_json_number(json, "first_step_time_s", predicted_or_nan(r, r->first_step_time_s));
     mw_json_number(json, "undelayed_step_time_s", known_or_nan(r, r->undelayed_step_time_s));
-    mw_json_number(json, "tflops_per_gpu", predicted(r, r->tflops_per_gpu[1]));
-    mw_json_number(json, "efficiency", predicted(r, r->efficiency[1]));
-    mw_json_number(json, "mfu", predicted(r, r->mfu));
-    mw_json_number(json, "mfu_published", predicted(r, r->mfu_published));
-    mw_json_number(json, "tokens_per_s", predicted(r, r->tokens_per_s));
+    mw_json_number(json, "tflops_per_gpu", predicted_or_nan(r, r->tflops_per_gpu[1]));
+    mw_json_number(json, "efficiency", predicted_or_nan(r, r->efficiency[1]));
+    mw_json_number(json, "mfu", predicted_or_nan(r, r->mfu));
+    mw_json_number(json, "mfu_published", predicted_or_nan(r, r->mfu_published));
+    mw_json_number(json, "tokens_per_s", predicted_or_nan(r, r->tokens_per_s));
     mw_json_string(json, "bottleneck", r->simulated ? r->bottleneck : NULL);
-    mw_json_number(json, "bottleneck_share", predicted(r, r->bottleneck_share));
-    mw_json_number(json, "collective_latency_s", predicted(r, r->collective_latency_s));
-    mw_json_number(json, "critical_path_s", predicted(r, r->critical_path_s));
+    mw_json_number(json, "bottleneck_share", predicted_or_nan(r, r->bottleneck_share));
+    mw_json_number(json, "collective_latency_s", predicted_or_nan(r, r->collective_latency_s));
+    mw_json_number(json, "critical_path_s", predicted_or_nan(r, r->critical_path_s));
 }
 
 static void
@@ -302,11 +302,11 @@ write_closed_form(struct mw_json_writer *json, const struct mw_result *r)
     static const char *const traffic[] = {"parameters", "optimizer_state", "checkpoints"};
 
     mw_json_begin(json, "closed_form", '{', true);
-    mw_json_number(json, "paper", predicted(r, r->closed_form_paper_s));
-    mw_json_number(json, "plan", predicted(r, r->closed_form_plan_s));
+    mw_json_number(json, "paper", predicted_or_nan(r, r->closed_form_paper_s));
+    mw_json_number(json, "plan", predicted_or_nan(r, r->closed_form_plan_s));
     mw_json_begin(json, "efficiency", '{', true);
     for (size_t i = 0; i < sizeof traffic / sizeof *traffic; i++)
-        mw_json_number(json, traffic[i], predicted(r, r->paper_efficiency[i]));
+        mw_json_number(json, traffic[i], predicted_or_nan(r, r->paper_efficiency[i]));
     mw_json_end(json, '}');
     mw_json_end(json, '}');
     mw_json_begin(json, "terms", '[', false);
@@ -403,8 +403,8 @@ write_owned(struct mw_json_writer *json, const struct mw_result *r)
 static void
 write_cost(struct mw_json_writer *json, const struct mw_result *r)
 {
-    mw_json_number(json, "nvme_read_bytes", predicted(r, r->nvme_read_bytes));
-    mw_json_number(json, "nvme_written_bytes", predicted(r, r->nvme_written_bytes));
+    mw_json_number(json, "nvme_read_bytes", predicted_or_nan(r, r->nvme_read_bytes));
+    mw_json_number(json, "nvme_written_bytes", predicted_or_nan(r, r->nvme_written_bytes));
     mw_json_number(json, "drive_life_steps", known_or_nan(r, r->drive_life_steps));
     mw_json_number(json, "drive_sets", known_or_nan(r, r->drive_sets));
     mw_json_number(json, "tokens", r->tokens);

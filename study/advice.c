@@ -17,8 +17,8 @@
 /* `left_out`: factor by which the plan that was left out as too slow to plan is faster than the
  * answer.  A change that leads to fewer micro-batches gains as much without being the cause. */
 static void
-take(struct mw_result_change *best, struct mw_change *change, struct mw_choice *choice, double gain,
-     double left_out)
+take_if_better(struct mw_result_change *best, struct mw_change *change, struct mw_choice *choice,
+               double gain, double left_out)
 {
     const struct mw_settings *s = &choice->sizing->settings;
     double merit = mw_change_merit(change, gain);
@@ -63,7 +63,7 @@ advise(const struct mw_question *question, const struct mw_answer *answer, const
         double gain = good ? mw_choice_rate(&choice) / now : 0;
         if (mw_change_is_worth(change, gain / left_out) && mw_change_merit(change, gain) > most) {
             most = mw_change_merit(change, gain);
-            take(best, change, &choice, gain, left_out);
+            take_if_better(best, change, &choice, gain, left_out);
         }
         mw_choice_clear(&choice);
     }

@@ -43,7 +43,7 @@ fits(const struct mw_choice *choice)
 
 /* Builds the plan of a choice that fits, unless it has been built. */
 static void
-build(struct mw_choice *choice)
+build_plan(struct mw_choice *choice)
 {
     if (!choice->plan && fits(choice))
         choice->plan = mw_build_plan(choice->sizing);
@@ -52,7 +52,7 @@ build(struct mw_choice *choice)
 double
 mw_choice_rate(struct mw_choice *choice)
 {
-    build(choice);
+    build_plan(choice);
     if (!choice->plan)
         return 0;
     if (!choice->simulated) {
@@ -241,7 +241,7 @@ take_better(struct search *search, struct mw_choice *best, struct mw_choice *oth
 
 /* The fastest candidate; a single candidate is not simulated. */
 static struct mw_choice
-pick(struct search *search, GPtrArray *candidates)
+fastest_candidate(struct search *search, GPtrArray *candidates)
 {
     guint list[SIMULATED] = {0};
     int count = shortlist(candidates, list);
@@ -389,9 +389,9 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
     if (fmax(recomputed, all) < NEAR * present)
         return true;
     if (candidates && candidates->len)
-        *choice = pick(search, candidates);
+        *choice = fastest_candidate(search, candidates);
     if (all > recomputed) {
-        struct mw_choice other = pick(search, kept);
+        struct mw_choice other = fastest_candidate(search, kept);
         take_better(search, choice, &other);
     }
     return true;
@@ -706,7 +706,7 @@ mw_choose(const struct mw_question *question, enum mw_strategy strategy, struct 
     if (good) {
         resolve_open_batch(&search, &asked, choice);
         try_global_batch(&search, &asked, choice);
-        build(choice);
+        build_plan(choice);
     } else {
         refuse_chosen(question, &asked, error);
     }

@@ -49,7 +49,7 @@ add_number(struct writer *w, const char *key, double value, const char *how)
 
 /* Clamps to the range that a profile accepts: a machine that is hardly scheduled can be slower. */
 static double
-within(const char *group, const char *key, double value)
+clamp_to_range(const char *group, const char *key, double value)
 {
     const struct mw_hw_key *row = mw_hw_key(group, key);
 
@@ -64,8 +64,9 @@ add_range(struct writer *w, const char *group, const char *key, struct mw_measur
     g_autofree char *spread = g_strdup_printf("spread %.1f%%%s%s: %s", 100 * mw_measure_spread(&m),
                                               few ? ", " : "", few ? few : "", how);
 
-    g_string_append_printf(w->text, "%s = %.4g; %.4g; %.4g\n", key, within(group, key, m.low),
-                           within(group, key, m.typical), within(group, key, m.high));
+    g_string_append_printf(w->text, "%s = %.4g; %.4g; %.4g\n", key,
+                           clamp_to_range(group, key, m.low), clamp_to_range(group, key, m.typical),
+                           clamp_to_range(group, key, m.high));
     add_source(w, key, spread);
 }
 
@@ -170,7 +171,7 @@ add_end(struct writer *w, const struct curve *c, int end)
     for (int i = 0; i < c->points; i++) {
         const double values[] = {c->rates[i].low, c->rates[i].typical, c->rates[i].high};
         g_string_append_printf(w->text, "%s %.4g", i ? ";" : "",
-                               within("gpu", c->keys[end], values[end] * 1e-12));
+                               clamp_to_range("gpu", c->keys[end], values[end] * 1e-12));
     }
     g_string_append(w->text, "\n");
     add_source(w, c->keys[end], how);
@@ -228,7 +229,7 @@ peak_flops(const struct mw_calibration *m)
 
 /* Rounded down to whole MiB: never more than there is. */
 static double
-gib(double bytes)
+whole_gib(double bytes)
 {
     return floor(bytes / GIB * 1024) / 1024;
 }
@@ -238,7 +239,7 @@ static void
 add_shared_memory(struct writer *w)
 {
     g_string_append_printf(w->text, "memory_gib = %.10g\n",
-                           gib((double)w->measured->memory_bytes / 2 / w->measured->ranks));
+                           whole_gib((double)w->measured->memory_bytes / 2 / w->measured->ranks));
     add_source(w, "memory_gib", "half of what processes may take, shared by the ranks: an arena");
     g_string_append(w->text, "reserve_gib = 0\n");
 }
@@ -250,7 +251,7 @@ add_own_memory(struct writer *w)
     double taken =
         fmax((double)m->device_taken_bytes, 0) + DEVICE_RESERVE * (double)m->device_bytes;
 
-    g_string_append_printf(w->text, "memory_gib = %.10g\n", gib((double)m->device_bytes));
+    g_string_append_printf(w->text, "memory_gib = %.10g\n", whole_gib((double)m->device_bytes));
     add_source(w, "memory_gib", "what the driver says");
     g_string_append_printf(w->text, "reserve_gib = %.10g\n", ceil(taken / GIB * 1024) / 1024);
     add_source(w, "reserve_gib",
@@ -300,10 +301,10 @@ add_host(struct writer *w)
     double bytes = (double)w->measured->memory_bytes / (apart ? 1 : 2);
 
     add_group(w, "host");
-    g_string_append_printf(w->text, "memory_gib = %.10g\n", gib(bytes));
+    g_string_append_printf(w->text, "memory_gib = %.10g\n", whole_gib(bytes));
     add_source(w, "memory_gib",
                apart ? "what processes may take" : "the other half of what processes may take");
-    g_string_append_printf(w->text, "reserve_gib = %.10g\n", gib(bytes * HOST_RESERVE));
+    g_string_append_printf(w->text, "reserve_gib = %.10g\n", whole_gib(bytes * HOST_RESERVE));
     add_figures(w, "host");
 }
 
@@ -350,7 +351,7 @@ add_profile(struct writer *w)
 
 /* In the canonical form, which reads back to the same profile. */
 static char *
-printed(const struct mw_hwprofile *profile)
+canonical_text(const struct mw_hwprofile *profile)
 {
     char *text = NULL;
     size_t size;
@@ -368,7 +369,7 @@ check(const char *text, GError **error)
 {
     struct mw_hwprofile *profile = mw_hwprofile_parse(text, strlen(text), "calibrate", error);
     bool good = profile && mw_hwprofile_calibrated(profile);
-    char *whole = good ? printed(profile) : NULL;
+    char *whole = good ? canonical_text(profile) : NULL;
 
     if (profile && !good)
         g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE,

@@ -105,7 +105,7 @@ print_aio(struct mw_json_writer *json, const struct mw_calibration_drives *drive
 
 /* NULL: there are no names.  g_free it. */
 static char *
-joined(GPtrArray *names)
+joined_names(GPtrArray *names)
 {
     g_ptr_array_add(names, NULL);
     return names->len > 1 ? g_strjoinv(", ", (char **)names->pdata) : NULL;
@@ -118,7 +118,7 @@ static void
 print_left_out(FILE *out, const struct mw_calibration *measured)
 {
     g_autoptr(GPtrArray) all = cli_calibrate_left_out_shortly(measured);
-    g_autofree char *names = joined(all);
+    g_autofree char *names = joined_names(all);
 
     fprintf(out, "took %.0f of %.0f s", measured->took_s, measured->budget_s);
     if (measured->opened_s > OPENED_PART * measured->budget_s)
@@ -135,7 +135,7 @@ print_contradictions(FILE *out, const struct mw_calibration *measured)
 {
     const struct mw_calibration_disturbances *d = &measured->disturbances;
     g_autoptr(GPtrArray) out_of_it = cli_calibrate_contradicting(measured);
-    g_autofree char *names = joined(out_of_it);
+    g_autofree char *names = joined_names(out_of_it);
 
     if (d->samples_again || d->sizes_again)
         fprintf(out, "contradicted the others and measured again: %d samples, %d sizes\n",

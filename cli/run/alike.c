@@ -211,7 +211,7 @@ cli_run_alike_asked(struct cli_training *training, bool *alike, GError **error)
 /* --- what is planned ------------------------------------------------------------------------- */
 
 static void
-put(GArray *numbers, int64_t number)
+put_number(GArray *numbers, int64_t number)
 {
     g_array_append_val(numbers, number);
 }
@@ -220,14 +220,14 @@ put(GArray *numbers, int64_t number)
 static void
 put_tensor(GArray *numbers, const struct mw_tensor *t)
 {
-    put(numbers, t->layer);
-    put(numbers, t->operators);
-    put(numbers, t->gradient_dtype);
-    put(numbers, t->tiles);
-    put(numbers, t->elements);
-    put(numbers, t->tile_elements);
-    put(numbers, t->shard_elements);
-    put(numbers, t->params_whole << 2 | t->gradients_whole << 1 | t->state_whole);
+    put_number(numbers, t->layer);
+    put_number(numbers, t->operators);
+    put_number(numbers, t->gradient_dtype);
+    put_number(numbers, t->tiles);
+    put_number(numbers, t->elements);
+    put_number(numbers, t->tile_elements);
+    put_number(numbers, t->shard_elements);
+    put_number(numbers, t->params_whole << 2 | t->gradients_whole << 1 | t->state_whole);
 }
 
 /* A lane runs its collectives in plan order. */
@@ -239,13 +239,13 @@ put_collectives(GArray *numbers, const struct mw_plan *plan, uint32_t lane)
         const struct mw_work *work = &plan->works[op->work];
         if (op->lane != lane || work->comm == MW_NONE)
             continue;
-        put(numbers, plan->lanes[lane].index);
-        put(numbers, work->kind);
-        put(numbers, work->dtype);
-        put(numbers, work->bytes);
-        put(numbers, op->layer);
-        put(numbers, op->micro_batch);
-        put(numbers, op->tile);
+        put_number(numbers, plan->lanes[lane].index);
+        put_number(numbers, work->kind);
+        put_number(numbers, work->dtype);
+        put_number(numbers, work->bytes);
+        put_number(numbers, op->layer);
+        put_number(numbers, op->micro_batch);
+        put_number(numbers, op->tile);
     }
 }
 
@@ -254,7 +254,7 @@ digest_of(const struct mw_plan *plan)
 {
     g_autoptr(GArray) numbers = g_array_new(FALSE, FALSE, sizeof(int64_t));
 
-    put(numbers, plan->peak_bytes[MW_TIER_NVME] > 0);
+    put_number(numbers, plan->peak_bytes[MW_TIER_NVME] > 0);
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         put_tensor(numbers, &plan->tensors[t]);
     for (uint32_t lane = 0; lane < plan->lane_count; lane++)

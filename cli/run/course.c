@@ -144,7 +144,7 @@ take_digits(const struct cli_training *training, uint64_t now[CLI_DIGITS])
 
 /* The options of a cosine do not matter while the rate is constant. */
 static bool
-matters(const struct cli_training *training, int which)
+has_effect(const struct cli_training *training, int which)
 {
     return which != CLI_COURSE_LR_MIN || training->options.schedule.shape == MW_LR_COSINE;
 }
@@ -203,7 +203,7 @@ cli_run_course_list(const struct cli_training *training, GPtrArray *phrases)
 
     take_course(training, course);
     for (int i = 0; i < CLI_COURSES; i++)
-        if (matters(training, i))
+        if (has_effect(training, i))
             g_ptr_array_add(phrases, phrase_of(&cli_run_courses[i], course[i]));
 }
 
@@ -534,7 +534,7 @@ cli_run_course_tell(struct cli_training *training)
         return false;
     take_course(training, now);
     for (int i = 0; i < CLI_COURSES; i++) {
-        if (!then->has_course[i] || then->course[i] == now[i] || !matters(training, i))
+        if (!then->has_course[i] || then->course[i] == now[i] || !has_effect(training, i))
             continue;
         g_autofree char *is = cli_run_field_text(&cli_run_courses[i], now[i]);
         g_autofree char *was = cli_run_field_text(&cli_run_courses[i], then->course[i]);

@@ -248,7 +248,7 @@ make_here(const struct cli_run_entry *entry, bool listed, GError **error)
 }
 
 static bool
-share(struct cli_run_drives *drives, GError **error)
+share_entry(struct cli_run_drives *drives, GError **error)
 {
     bool listed = true;
     struct mw_ranks *ranks = drives->training->ranks;
@@ -297,7 +297,7 @@ cli_run_drives_find(struct cli_run_drives *drives, GError **error)
         return false;
     if (drives->first && !drives->entry.created) /* descriptions on all machines have one time */
         drives->entry.created = first_time_of(drives);
-    return share(drives, error) &&
+    return share_entry(drives, error) &&
            (drives->first || !drives->leader || !drives->entry.directories ||
             cli_runs_end_replacing_all(drives->entry.directories, true, error));
 }

@@ -203,7 +203,7 @@ add_way_out(GError **error)
 }
 
 static bool
-lacks(const char *origin, GError **error)
+fail_lacking(const char *origin, GError **error)
 {
     return mw_refuse(error,
                      "%s: does not say where the state of the run lies: it can be written by "
@@ -229,7 +229,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
     if (!text || !config || !fingerprint || !decoder || !JSON_NODE_HOLDS_OBJECT(decoder) ||
         !g_ascii_string_to_unsigned(fingerprint, 16, 0, G_MAXUINT64, &number, NULL)) {
         *lacking = true;
-        return lacks(origin, error);
+        return fail_lacking(origin, error);
     }
     if (!read_decoder(json_node_get_object(decoder), origin, &described, error) ||
         !take_model(&described, config, origin, &homes->decoder, error))
@@ -255,7 +255,7 @@ cli_run_homes_read(const char *directory, struct cli_run_homes *homes, GError **
     *homes = (struct cli_run_homes){0};
     if (!root) {
         if (g_error_matches(reason, G_FILE_ERROR, G_FILE_ERROR_NOENT))
-            return lacks(path, error);
+            return fail_lacking(path, error);
         g_propagate_error(error, g_steal_pointer(&reason));
         add_way_out(error);
         return false;

@@ -327,7 +327,7 @@ read_at(bool *previous, GError **error)
 
 /* Which options of the course the command line gives: a resume may change those. */
 static uint32_t
-given(void)
+given_course(void)
 {
     static const struct {
         enum number number;
@@ -379,7 +379,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
         .total_steps = v[STEPS],
     };
     options->optimizer = (struct mw_optimizer){v[BETA1], v[BETA2], v[EPSILON], v[DECAY], v[CLIP]};
-    options->given = given();
+    options->given = given_course();
     options->device_threads = v[DEVICE_THREADS];
     options->host_threads = v[HOST_THREADS];
     options->max_skipped = v[MAX_SKIPPED];

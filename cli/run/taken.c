@@ -91,7 +91,7 @@ text_of(JsonObject *object, const char *key)
 }
 
 static void
-note(GString *text, const char *option, const char *value)
+append_option(GString *text, const char *option, const char *value)
 {
     g_string_append_printf(text, "%s%s %s", text->len ? ", " : "", option, value);
 }
@@ -110,7 +110,7 @@ take_file(struct taking *taking, const char *option, JsonObject *from, const cha
                          "--resume: run %s was started with %s %s, which no longer exists: "
                          "give %s",
                          taking->name, option, value, option);
-    note(taking->asked, option, value);
+    append_option(taking->asked, option, value);
     *to = g_steal_pointer(&value);
     return true;
 }
@@ -127,7 +127,7 @@ take_sets(struct taking *taking, struct cli_request *request)
         if (json_node_get_value_type(set) != G_TYPE_STRING)
             continue;
         g_ptr_array_add(sets, g_strdup(json_node_get_string(set)));
-        note(taking->asked, "--set", json_node_get_string(set));
+        append_option(taking->asked, "--set", json_node_get_string(set));
     }
     if (!sets->len)
         return;
@@ -151,7 +151,7 @@ take_option(struct taking *taking, GString *said, const char *name, const char *
     g_autofree char *option = g_strconcat("--", name, NULL);
 
     if (cli_options_take(name, value, said == taking->found))
-        note(said, option, value);
+        append_option(said, option, value);
 }
 
 /* Whether other options already give this: three options give the number of sequences, and two of
@@ -216,7 +216,7 @@ take_plan(struct taking *taking, struct cli_request *request, char **strategies,
     if (*strategies ? g_strcmp0(*strategies, strategy) != 0 : given)
         return true;
     if (!*strategies && strategy && !request->deepspeed_file) {
-        note(asked ? taking->asked : taking->found, "-s", strategy);
+        append_option(asked ? taking->asked : taking->found, "-s", strategy);
         *strategies = g_strdup(strategy);
     }
     take_asked(taking);
@@ -232,7 +232,7 @@ take_value(struct taking *taking, enum cli_run_option option, const char *name, 
     g_autofree char *value = text_of(from, key);
 
     if (cli_run_options_take(option, value))
-        note(taking->asked, name, value);
+        append_option(taking->asked, name, value);
 }
 
 static bool

@@ -33,7 +33,7 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
 
 /* The position in the data, whatever the batch of the run that resumes; and the course. */
 static int
-fields(void *data, struct mw_commit_field *fields)
+record_fields(void *data, struct mw_commit_field *fields)
 {
     struct cli_training *run = data;
 
@@ -286,7 +286,7 @@ durable_steps(const struct cli_training *run)
         .resume = run->options.resume,
         .previous = run->options.previous,
         .save_every = run->answer->plan->shape.save_every,
-        .fields = fields,
+        .fields = record_fields,
         .resumes = goes_on,
         .anew = cli_run_drives_anew(run->drives),
         .fingerprint = cli_training_fingerprint(run),
@@ -294,7 +294,7 @@ durable_steps(const struct cli_training *run)
 }
 
 static int
-threads(const struct cli_training *run, int asked)
+thread_count(const struct cli_training *run, int asked)
 {
     return asked ? asked : mw_ranks_cores(run->ranks);
 }
@@ -392,8 +392,8 @@ cli_training_start(struct cli_training *run, GError **error)
         .variants = run->answer->variants,
         .ranks = run->ranks,
         .backend = run->options.backend,
-        .device_threads = threads(run, run->options.device_threads),
-        .host_threads = threads(run, run->options.host_threads),
+        .device_threads = thread_count(run, run->options.device_threads),
+        .host_threads = thread_count(run, run->options.host_threads),
         .optimizer = run->options.optimizer,
         .loss_scaling = cli_training_loss_scaling(run),
         .skipped_in_row_max = run->options.max_skipped,

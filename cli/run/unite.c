@@ -15,7 +15,7 @@ blank_rank(const struct mw_plan *plan)
 
 /* Sends one rank's measurement to all: the first rank is the one that needs it. */
 static bool
-tell(struct mw_ranks *ranks, struct mw_measured_rank *rank, int root, GError **error)
+broadcast_rank(struct mw_ranks *ranks, struct mw_measured_rank *rank, int root, GError **error)
 {
     int64_t lane_bytes = rank->lane_count * (int64_t)sizeof(int64_t);
     int64_t row_bytes = (int64_t)(rank->timeline.row_count * sizeof *rank->timeline.rows);
@@ -39,7 +39,7 @@ cli_unite_ranks(struct mw_measured *measured, const struct mw_plan *plan, struct
     for (int root = 1; root < count; root++) {
         struct mw_measured_rank rank =
             root == own ? mw_compare_rank(plan, measured, step) : blank_rank(plan);
-        if (!tell(ranks, &rank, root, error))
+        if (!broadcast_rank(ranks, &rank, root, error))
             return false; /* it is kept: messages may still be in flight */
         if (own == 0)
             mw_measured_add_rank(measured, &rank);

@@ -144,7 +144,7 @@ has_durable_step(const char *first)
 
 /* For a directory that has a run set aside. */
 static enum verdict
-judge(const char *directory)
+verdict_of(const char *directory)
 {
     struct cli_run_entry fresh;
     enum verdict verdict = UNBEGUN;
@@ -169,7 +169,7 @@ judge(const char *directory)
 /* --- deleting, or putting back ---------------------------------------------------------------- */
 
 static bool
-finish(const struct cli_run_entry *now, const char *directory, GError **error)
+forget_replaced(const struct cli_run_entry *now, const char *directory, GError **error)
 {
     g_autofree char *discarded = mw_run_aside_path(directory, MW_RUN_ASIDE_DISCARDED);
 
@@ -180,7 +180,7 @@ finish(const struct cli_run_entry *now, const char *directory, GError **error)
 bool
 cli_runs_discard(const struct cli_run_entry *now, const char *directory, GError **error)
 {
-    return mw_run_aside_discard(directory, error) && finish(now, directory, error);
+    return mw_run_aside_discard(directory, error) && forget_replaced(now, directory, error);
 }
 
 static bool
@@ -204,7 +204,7 @@ finish_replacing(const char *directory, GError **error)
     bool good = true;
 
     if (holds_unbegun(directory)) {
-        enum verdict verdict = judge(directory);
+        enum verdict verdict = verdict_of(directory);
         if (verdict != BEGUN)
             return verdict == UNKNOWN || put_back(directory, error);
     }

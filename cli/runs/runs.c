@@ -121,7 +121,7 @@ cli_runs_is_copy(const struct cli_run_entry *entry, const char *directory)
 }
 
 static bool
-look(struct cli_run *run, GError **error)
+read_state(struct cli_run *run, GError **error)
 {
     struct mw_run_files files;
     bool good = true, away = false, running = false;
@@ -215,7 +215,7 @@ run_in(const char *folder, GError **error)
     if (good && strcmp(run->entry.name, name))
         good = mw_refuse(error, "%s/" MW_RUN_DESCRIPTION ": is of run %s, not of this folder's",
                          folder, run->entry.name);
-    if (good && look(run, error)) {
+    if (good && read_state(run, error)) {
         run->used_ns = MAX(run->changed_ns, written_ns(folder));
         return run;
     }
@@ -389,7 +389,7 @@ run_of_directory(const char *path, GError **error)
         good = true;
     } else
         explain_unread(path, why, error);
-    if (good && look(run, error))
+    if (good && read_state(run, error))
         return run;
     cli_run_free(run);
     return NULL;

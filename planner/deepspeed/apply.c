@@ -8,15 +8,15 @@ value_of(const struct mw_ds_file *file, enum mw_ds_key key)
 
 /* Whether the key has a value other than "auto". */
 static bool
-given(const struct mw_ds_file *file, enum mw_ds_key key)
+is_given(const struct mw_ds_file *file, enum mw_ds_key key)
 {
     return value_of(file, key) >= 0;
 }
 
 static bool
-take(struct mw_ds_file *file, enum mw_ds_key key, int64_t *out)
+take_integer(struct mw_ds_file *file, enum mw_ds_key key, int64_t *out)
 {
-    if (!given(file, key))
+    if (!is_given(file, key))
         return false;
     file->key[key].used = true;
     *out = value_of(file, key);
@@ -73,7 +73,7 @@ apply_precision(struct mw_ds_file *file, struct mw_settings *settings, GError **
                    "fp32; planned in 16 bits",
                    file->key[bf16 == MW_AUTO ? DS_BF16 : DS_FP16].name,
                    bf16 == MW_AUTO ? "bf16" : "fp16");
-    else if (take(file, DS_AUTOCAST, &autocast) && autocast)
+    else if (take_integer(file, DS_AUTOCAST, &autocast) && autocast)
         mw_ds_note(file,
                    "torch_autocast without bf16 and fp16: DeepSpeed computes products in 16 "
                    "bits and trains in fp32; planned in 16 bits, which bf16.enabled asks for");
@@ -89,7 +89,7 @@ apply_optimizer(struct mw_ds_file *file)
     bool offloads = value_of(file, DS_OPTIMIZER_DEVICE) > MW_TIER_GPU;
     int64_t adam = 1;
 
-    if (take(file, DS_OPTIMIZER, &adam) && !adam)
+    if (take_integer(file, DS_OPTIMIZER, &adam) && !adam)
         mw_ds_note(file, "optimizer.type: %s is planned as AdamW, with its state and traffic",
                    file->key[DS_OPTIMIZER].text);
     else if (value_of(file, DS_OPTIMIZER) < 0 && offloads)
@@ -111,7 +111,7 @@ note_half_state(struct mw_ds_file *file)
     int64_t on = 0;
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
-        if (take(file, rows[i].key, &on) && on)
+        if (take_integer(file, rows[i].key, &on) && on)
             mw_ds_note(file, "%s: DeepSpeed keeps %s in 2 bytes each; planned in fp32, 4 bytes",
                        file->key[rows[i].key].name, rows[i].what);
 }
@@ -122,7 +122,7 @@ apply_slicing(struct mw_ds_file *file, int64_t *world, struct mw_settings *setti
 {
     int64_t tp = 0, gpus = *world * settings->tp;
 
-    if (!take(file, DS_SLICING, &tp) || tp <= 1)
+    if (!take_integer(file, DS_SLICING, &tp) || tp <= 1)
         return true;
     if (gpus % tp)
         return refuse(file, DS_SLICING, error, "a divisor of the number of GPUs, %" G_GINT64_FORMAT,
@@ -248,9 +248,9 @@ apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings
 {
     int64_t train = 0, micro = 0, accum = 0;
 
-    take(file, DS_TRAIN_BATCH, &train);
-    take(file, DS_MICRO_BATCH, &micro);
-    take(file, DS_GRAD_ACCUM, &accum);
+    take_integer(file, DS_TRAIN_BATCH, &train);
+    take_integer(file, DS_MICRO_BATCH, &micro);
+    take_integer(file, DS_GRAD_ACCUM, &accum);
     take_trainers_batch(file, train, &micro, &accum);
     take_whole_batch(file, train, world, &accum);
     if (world && value_of(file, DS_TRAIN_BATCH) == DS_ABSENT &&
@@ -279,16 +279,16 @@ apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings
 static bool
 merge_old_name(struct mw_ds_file *file, enum mw_ds_key key, enum mw_ds_key old, GError **error)
 {
-    if (!given(file, old))
+    if (!is_given(file, old))
         return true;
-    if (given(file, key) && value_of(file, key) != value_of(file, old))
+    if (is_given(file, key) && value_of(file, key) != value_of(file, old))
         return refuse(file, old, error, "left out, or say the same as %s, %s", file->key[key].name,
                       file->key[key].text);
     file->key[old].used = true;
-    if (given(file, key))
+    if (is_given(file, key))
         mw_ds_note(file, "%s: DeepSpeed refuses it beside %s; leave it out", file->key[old].name,
                    file->key[key].name);
-    if (!given(file, key)) {
+    if (!is_given(file, key)) {
         file->key[key].value = value_of(file, old);
         file->key[key].name = file->key[old].name;
         g_free(file->key[key].text);
@@ -329,7 +329,8 @@ note_part(struct mw_ds_file *file)
 {
     int64_t all = 1;
 
-    if (value_of(file, DS_OPTIMIZER_DEVICE) <= MW_TIER_GPU || !take(file, DS_RATIO, &all) || all)
+    if (value_of(file, DS_OPTIMIZER_DEVICE) <= MW_TIER_GPU || !take_integer(file, DS_RATIO, &all) ||
+        all)
         return;
     mw_ds_note(file,
                "%s: %s: DeepSpeed keeps the rest of the optimizer state on the GPU; planned with "
@@ -343,7 +344,7 @@ check_sequence_parallel(struct mw_ds_file *file, GError **error)
 {
     int64_t size = 1;
 
-    if (take(file, DS_SEQUENCE_PARALLEL, &size) && size > 1)
+    if (take_integer(file, DS_SEQUENCE_PARALLEL, &size) && size > 1)
         return refuse(file, DS_SEQUENCE_PARALLEL, error,
                       "1, as no plan shares a sequence between GPUs; DeepSpeed divides the GPUs by "
                       "it, and the batch is another one then");
@@ -405,8 +406,8 @@ strategy_of(int64_t stage, int64_t param_tier, int64_t optimizer_tier)
 
 /* Places a state as `key` says. */
 static void
-place(const struct mw_ds_file *file, enum mw_ds_key key, int64_t tier, struct mw_settings *settings,
-      enum mw_state state)
+place_state(const struct mw_ds_file *file, enum mw_ds_key key, int64_t tier,
+            struct mw_settings *settings, enum mw_state state)
 {
     settings->placement[state] = (struct mw_placement){
         .count = 1, .part[0] = {.tier = (enum mw_tier)tier, .bytes = INT64_MAX}};
@@ -431,17 +432,17 @@ apply_placement(struct mw_ds_file *file, struct mw_settings *settings)
     int64_t stage = 0, on_cpu = 0;
 
     file->key[DS_PARAM_DEVICE].used = file->key[DS_OPTIMIZER_DEVICE].used = true;
-    if (take(file, DS_STAGE, &stage))
+    if (take_integer(file, DS_STAGE, &stage))
         settings->strategy = strategy_of(stage, param_tier, optimizer_tier);
     if (param_tier >= 0)
-        place(file, DS_PARAM_DEVICE, param_tier, settings, MW_STATE_PARAMETERS);
+        place_state(file, DS_PARAM_DEVICE, param_tier, settings, MW_STATE_PARAMETERS);
     if (optimizer_tier >= 0) {
-        place(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_OPTIMIZER);
-        place(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_GRADIENTS);
+        place_state(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_OPTIMIZER);
+        place_state(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_GRADIENTS);
     }
-    if (take(file, DS_CPU_CHECKPOINTING, &on_cpu))
-        place(file, DS_CPU_CHECKPOINTING, on_cpu ? MW_TIER_CPU : MW_TIER_GPU, settings,
-              MW_STATE_ACTIVATIONS);
+    if (take_integer(file, DS_CPU_CHECKPOINTING, &on_cpu))
+        place_state(file, DS_CPU_CHECKPOINTING, on_cpu ? MW_TIER_CPU : MW_TIER_GPU, settings,
+                    MW_STATE_ACTIVATIONS);
 }
 
 /* One set of buffers for the update, and one more each for concurrent reads and writes; DeepSpeed's
@@ -453,8 +454,8 @@ apply_pipeline(struct mw_ds_file *file, struct mw_settings *settings)
 
     if (value_of(file, DS_OPTIMIZER_DEVICE) != MW_TIER_NVME)
         return;
-    bool named = take(file, DS_PIPELINE_READ, &reads);
-    if (take(file, DS_PIPELINE_WRITE, &writes) || named)
+    bool named = take_integer(file, DS_PIPELINE_READ, &reads);
+    if (take_integer(file, DS_PIPELINE_WRITE, &writes) || named)
         settings->buffer_sets = 1 + reads + writes;
 }
 
@@ -464,15 +465,15 @@ apply_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     bool stage3 = value_of(file, DS_STAGE) == 3;
     int64_t value;
 
-    if (take(file, DS_OVERLAP, &value)) {
+    if (take_integer(file, DS_OVERLAP, &value)) {
         settings->overlap = value;
         if (!value)
             mw_settings_set_prefetch(settings, 0);
     }
     /* How many fetch units a larger bucket holds depends on the model; the planner chooses. */
-    if (stage3 && value_of(file, DS_PREFETCH) == 0 && take(file, DS_PREFETCH, &value))
+    if (stage3 && value_of(file, DS_PREFETCH) == 0 && take_integer(file, DS_PREFETCH, &value))
         mw_settings_set_prefetch(settings, 0);
-    if (stage3 && value_of(file, DS_SUB_GROUP) > 0 && take(file, DS_SUB_GROUP, &value))
+    if (stage3 && value_of(file, DS_SUB_GROUP) > 0 && take_integer(file, DS_SUB_GROUP, &value))
         settings->optimizer_chunk = value;
     apply_pipeline(file, settings);
 }
@@ -487,7 +488,7 @@ apply_sums(struct mw_ds_file *file)
     bool trains_fp32 = value_of(file, DS_FP16) <= 0 && value_of(file, DS_BF16) <= 0 &&
                        value_of(file, DS_FP16) != MW_AUTO && value_of(file, DS_BF16) != MW_AUTO;
 
-    bool named = take(file, DS_SUM_DTYPE, &dtype);
+    bool named = take_integer(file, DS_SUM_DTYPE, &dtype);
     if (!trains_fp32)
         file->sum_bytes = dtype == MW_DTYPE_FP32 ? 4 : 2;
     if (!named || dtype == model || !(fp16 || bf16))

@@ -28,7 +28,7 @@ static const struct {
 };
 
 static bool
-take(struct mw_ds_file *file, enum mw_ds_key key, int64_t *out)
+take_integer(struct mw_ds_file *file, enum mw_ds_key key, int64_t *out)
 {
     if (file->key[key].value < 0)
         return false;
@@ -42,10 +42,10 @@ take_places(struct mw_ds_file *file, struct mw_settings *settings)
 {
     int64_t value = 0;
 
-    if (take(file, DS_OWN_STRATEGY, &value))
+    if (take_integer(file, DS_OWN_STRATEGY, &value))
         settings->strategy = (enum mw_strategy)value;
     for (size_t i = 0; i < G_N_ELEMENTS(devices); i++)
-        if (take(file, devices[i].key, &value)) {
+        if (take_integer(file, devices[i].key, &value)) {
             settings->placement[devices[i].state] = file->key[devices[i].key].placement;
             settings->device_key[devices[i].state] = file->key[devices[i].key].name;
         }
@@ -59,7 +59,7 @@ is_on(const struct mw_settings *settings, enum mw_state state, int64_t tier)
 
 /* Whether DeepSpeed's keys still say the same: if not, someone has changed them. */
 static bool
-agrees(const struct mw_ds_file *file, const struct mw_settings *own)
+agrees_with_file(const struct mw_ds_file *file, const struct mw_settings *own)
 {
     bool on_cpu = file->key[DS_CPU_CHECKPOINTING].value > 0;
 
@@ -76,7 +76,7 @@ take_fetch_stages(struct mw_ds_file *file, struct mw_settings *settings)
     int64_t depth[MW_FETCH_STAGES], deepest = 0;
 
     for (int stage = 0; stage < MW_FETCH_STAGES; stage++) {
-        if (!take(file, (enum mw_ds_key)(DS_OWN_PREFETCH_NC + stage), &depth[stage]))
+        if (!take_integer(file, (enum mw_ds_key)(DS_OWN_PREFETCH_NC + stage), &depth[stage]))
             return;
         deepest = MAX(deepest, depth[stage]);
     }
@@ -90,24 +90,24 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     int64_t value = 0;
 
     for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
-        if (take(file, numbers[i].key, &value))
+        if (take_integer(file, numbers[i].key, &value))
             *(int64_t *)(void *)((char *)settings + numbers[i].offset) = value;
     /* Without overlap, or with an empty bucket, DeepSpeed's own keys say that nothing is fetched
      * ahead. */
     int64_t overlap = file->key[DS_OWN_OVERLAP].value;
     bool ahead = overlap < 0 || overlap == (int64_t)settings->overlap;
     if (ahead && file->key[DS_PREFETCH].value != 0) {
-        if (take(file, DS_OWN_PREFETCH, &value))
+        if (take_integer(file, DS_OWN_PREFETCH, &value))
             mw_settings_set_prefetch(settings, value);
         take_fetch_stages(file, settings);
     }
-    if (mw_deepspeed_stage(settings) == 0 && take(file, DS_OWN_OVERLAP, &value))
+    if (mw_deepspeed_stage(settings) == 0 && take_integer(file, DS_OWN_OVERLAP, &value))
         settings->overlap = value;
-    if (take(file, DS_OWN_OWNER, &value))
+    if (take_integer(file, DS_OWN_OWNER, &value))
         settings->partition = value ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
-    if (take(file, DS_OWN_FP32_GRADIENTS, &value))
+    if (take_integer(file, DS_OWN_FP32_GRADIENTS, &value))
         settings->layout = value ? MW_LAYOUT_PAPER20 : MW_LAYOUT_ZERO16;
-    if (take(file, DS_OWN_COMMIT, &value))
+    if (take_integer(file, DS_OWN_COMMIT, &value))
         settings->commit = (int)value;
 }
 
@@ -119,7 +119,7 @@ mw_ds_apply_own(struct mw_ds_file *file, struct mw_settings *settings)
     if (file->key[DS_OWN_STRATEGY].value < 0)
         return;
     take_places(file, &own);
-    if (!agrees(file, &own)) {
+    if (!agrees_with_file(file, &own)) {
         mw_ds_note(file, "memwall: left out, as its strategy and devices are no longer those of "
                          "zero_optimization and activation_checkpointing");
         return;

@@ -12,7 +12,7 @@
 /* The first candidate of the settings if it fits, else NULL; the caller frees it.  For auto, with
  * the strategy that lacked least. */
 static struct mw_sizing *
-fitting(const struct mw_unfit *unfit, const struct mw_settings *settings)
+fitting_candidate(const struct mw_unfit *unfit, const struct mw_settings *settings)
 {
     struct mw_settings asked = *settings, s;
 
@@ -34,7 +34,7 @@ other_number(const struct mw_unfit *unfit, size_t offset, const char *name)
     if (*number == MW_AUTO)
         return NULL;
     *number = MW_AUTO;
-    struct mw_sizing *open = fitting(unfit, &s);
+    struct mw_sizing *open = fitting_candidate(unfit, &s);
     *number = open ? *(const int64_t *)(const void *)((const char *)&open->settings + offset) : 0;
     mw_sizing_free(open);
     return *number && mw_remedy_fits(unfit, &s)

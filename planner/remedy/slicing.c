@@ -38,7 +38,7 @@ mw_slicings(const struct mw_unfit *unfit, int64_t tp[MW_SLICINGS_MAX])
 /* The first slicing with which the changes keep the batch, else the one that leaves most sequences;
  * NULL: none fits. */
 static char *
-slice(const struct mw_unfit *unfit, const struct mw_changes *changes)
+find_slicing(const struct mw_unfit *unfit, const struct mw_changes *changes)
 {
     struct mw_changes best = {.batch = 0};
     int64_t tp[MW_SLICINGS_MAX];
@@ -64,7 +64,7 @@ mw_remedy_slicing(const struct mw_unfit *unfit)
     struct mw_changes changes = mw_changes_none(unfit);
 
     changes.strategy = MW_STRATEGY_AUTO;
-    return slice(unfit, &changes);
+    return find_slicing(unfit, &changes);
 }
 
 char *
@@ -72,5 +72,5 @@ mw_remedy_slicing_and_settings(const struct mw_unfit *unfit)
 {
     struct mw_changes changes;
 
-    return mw_changes_release(unfit, &changes) ? slice(unfit, &changes) : NULL;
+    return mw_changes_release(unfit, &changes) ? find_slicing(unfit, &changes) : NULL;
 }

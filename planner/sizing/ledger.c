@@ -166,7 +166,7 @@ eager_bytes(const struct mw_sizing *sizing, int tier)
 }
 
 static void
-judge(struct mw_sizing *sizing)
+set_verdict(struct mw_sizing *sizing)
 {
     double worst = 0;
 
@@ -228,5 +228,5 @@ mw_sizing_sum_ledger(struct mw_sizing *sizing)
 {
     sum_slots(sizing);
     read_tiers(sizing);
-    judge(sizing);
+    set_verdict(sizing);
 }

@@ -290,8 +290,8 @@ set_strategy(struct mw_sizing *sizing)
 
 /* Cuts the model into parts; nothing is placed yet. */
 static struct mw_sizing *
-cut(const struct mw_model *model, const struct mw_hardware *hardware,
-    const struct mw_settings *settings, int64_t stage)
+cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
+          const struct mw_settings *settings, int64_t stage)
 {
     struct mw_sizing *sizing = g_new0(struct mw_sizing, 1);
 
@@ -318,7 +318,7 @@ cut(const struct mw_model *model, const struct mw_hardware *hardware,
 }
 
 static void
-place(struct mw_sizing *sizing)
+place_states(struct mw_sizing *sizing)
 {
     mw_sizing_place_units(sizing);
     mw_sizing_place_checkpoints(sizing);
@@ -333,7 +333,7 @@ place_and_count(struct mw_sizing *sizing, int64_t most)
 
     if (least > most)
         return least;
-    place(sizing);
+    place_states(sizing);
     return mw_sizing_built_ops(sizing);
 }
 
@@ -344,7 +344,7 @@ mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardwar
     int64_t ops = 0;
 
     for (int64_t stage = 0; stage < settings->pp && ops <= most; stage++) {
-        struct mw_sizing *sizing = cut(model, hardware, settings, stage);
+        struct mw_sizing *sizing = cut_model(model, hardware, settings, stage);
         ops += place_and_count(sizing, most - ops);
         mw_sizing_free(sizing);
     }
@@ -358,7 +358,7 @@ size_stage(const struct mw_model *model, const struct mw_hardware *hardware,
            const struct mw_settings *settings, int64_t stage, int64_t *ops, GError **error)
 {
     int64_t most = SIZED_MOST * settings->ops_max;
-    struct mw_sizing *sizing = cut(model, hardware, settings, stage);
+    struct mw_sizing *sizing = cut_model(model, hardware, settings, stage);
     bool good = mw_sizing_check_chunks(sizing, error);
 
     if (good)
