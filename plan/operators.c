@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#define ALWAYS .when = 0
 #define MATRIX(kind_, rows_, columns_, role_, ...)                                                 \
     {                                                                                              \
         .kind = MW_PARAMETER_##kind_, .rows = MW_WIDTH_##rows_, .columns = MW_WIDTH_##columns_,    \
@@ -47,7 +48,7 @@
 /* --- before the layers ----------------------------------------------------------------------- */
 
 static const struct mw_operator_parameter embedding_parameters[] = {
-    MATRIX(TABLE, VOCAB, EMBEDDING, TOKENS),
+    MATRIX(TABLE, VOCAB, EMBEDDING, TOKENS, ALWAYS),
     MATRIX(MORE_TABLE, POSITIONS, HIDDEN, POSITIONS, .when = MW_HAS(POSITIONS)),
     MATRIX(MATRIX, HIDDEN, EMBEDDING, NONE, .when = MW_HAS(EMBEDDING_PROJECTION)),
     NORM(HIDDEN, NONE, NONE, MW_HAS(EMBEDDING_NORM)),
@@ -178,7 +179,7 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
     MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS)),
     MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS)),
     MATRIX(MATRIX, FFN, HIDDEN, GATE, .when = MW_HAS(GATE)),
-    MATRIX(TWIN, FFN, HIDDEN, UP),
+    MATRIX(TWIN, FFN, HIDDEN, UP, ALWAYS),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(MLP_BIAS)),
     BIAS(BIAS, EXPERTS, NONE, MW_HAS(EXPERTS) | MW_HAS(ROUTER_BIAS)),
