@@ -148,7 +148,7 @@ contradiction(double told, const struct mw_measure *rate)
 }
 
 /* The worst, by all ranks' figures, of those that may be measured again; -1: there is none.  They
- * all go on with the same one. */
+ * all continue with the same one. */
 static bool
 find_worst(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
            const struct mw_measure *rates, const int *tries, int *count, int *worst, GError **error)

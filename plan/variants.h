@@ -3,9 +3,8 @@
  *
  * The steps of a training need not be alike: updates are delayed from some step on, layers are left
  * out in turn.  Each kind of step is a plan of its own, a *variant*.  All variants have their state
- * at the same places, so that any of them goes on from what any other leaves behind.  A rule says
- * which variant a step takes: from one step on the variants of a cycle, in turn, until another
- * cycle begins.
+ * at the same places, so that any of them can follow any other.  A rule says which variant a step
+ * takes: from one step on the variants of a cycle, in turn, until another cycle begins.
  *
  * Steps count from 0.  This header is GLib-free.
  */

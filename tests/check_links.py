@@ -93,7 +93,7 @@ def check_run_files(box, name):
 
 
 def check_resumed(box, name):
-    """Between a run and the one that goes on from it."""
+    """Between a run and the one that resumes it."""
     for kind, trap in TRAPS.items():
         start_anew(box)
         yield from good(train(box, *STEP, steps=1))

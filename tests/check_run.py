@@ -212,7 +212,7 @@ def two_halves(box, first, second):
 
 
 def check_checkpoint(box):
-    """Written by one placement, gone on from by another."""
+    """Written by one placement, continued by another."""
     yield from two_halves(box, ["-s", "zero3", "--save", "point"],
                           [*DURABLE["on drives"], "--from", "point"])
     names = sorted(path.name for path in (box.folder / "point").iterdir())

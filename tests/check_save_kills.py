@@ -26,7 +26,7 @@ def beside(box):
 
 
 def steps_of(box, path="point"):
-    """0: it is none that can be gone on from, or the line says nothing of them."""
+    """0: no checkpoint to continue from, or the line does not mention its steps."""
     done = train(box, "-s", "zero3", "--from", path, "--log", "none.jsonl", steps=1)
     for steps in (OLD, NEW):
         if f"counts all steps of {path}, and {steps} are done" in done.said:
@@ -55,7 +55,7 @@ def export(box, at=0, plain=False):
 
 
 def check_whole(box, at, least):
-    """Who goes on from it finds a whole one; then a save leaves it alone.  Returns its steps."""
+    """A run that continues from it finds it whole; a save leaves it alone.  Returns its steps."""
     there = (box.folder / "point").exists()
     steps, said = steps_of(box)
     if steps < least or not there and steps != NEW:

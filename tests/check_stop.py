@@ -540,7 +540,7 @@ def check_stuck(box, number):
     os.kill(rank_pid(run.process.pid, 1), signal.SIGSTOP)
     os.kill(rank_pid(run.process.pid, 0), number)
     done = run.end()
-    line = f"memwall: rank 0 was told to end ({number.name}), and cannot in order: "
+    line = f"memwall: rank 0 was told to end ({number.name}), and cannot end in order: "
     if run.returncode in (0, STATUS[number]) or line not in run.said:
         yield f"status {run.returncode}: {run.said!r}"
     yield from check_goes_on(box, done, *words, batch=1, ranks=2)

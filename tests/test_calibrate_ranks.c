@@ -142,7 +142,7 @@ run_samples(void)
     }
 }
 
-/* What a rank has less of than the others is what all go on with. */
+/* The smallest amount that any rank has is what all continue with. */
 static void
 run_least(void)
 {

@@ -46,7 +46,7 @@ go_on(const struct trained_case *what, const char *from)
     trained_clear(&undisturbed);
 }
 
-/* Loaded by another placement and written again: the same bytes; gone on from: the same bits. */
+/* Loaded by another placement and written again: the same bytes; continued: the same bits. */
 static void
 carry_over(const char *model, enum mw_safetensors_dtype dtype)
 {
@@ -92,7 +92,7 @@ count_step(void *data, const struct mw_trainer_step *step)
     ++*(int *)data;
 }
 
-/* The step that it goes on from is behind the one from which updates are delayed. */
+/* The step that it continues from is after the one from which updates are delayed. */
 static void
 test_then_delayed(void)
 {

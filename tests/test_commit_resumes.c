@@ -43,7 +43,7 @@ struct history {
     int failures, losses; /* syncs that have failed, and those that lost without a word */
 };
 
-/* An open tier and record; what it is to go on from. */
+/* An open tier and record, and the step to continue from. */
 struct files {
     struct mw_nvme *nvme;
     struct mw_commit *commit;

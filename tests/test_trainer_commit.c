@@ -76,8 +76,8 @@ lose(const struct trained_case *what, int64_t step, GError **error)
     return false;
 }
 
-/* Whether the step updated nothing which the run goes on from, and one behind it did, that was
- * lost. */
+/* Whether the step that the run continues from updated nothing, and a later one, which was lost,
+ * did. */
 static bool
 worked_behind(const struct trained *undisturbed, int64_t from, int64_t lost)
 {
@@ -302,7 +302,7 @@ go_on_told(int64_t stop, const char *told)
     trained_clear(&trained);
 }
 
-/* Other instructions than those that the record was made by: told, and gone on with. */
+/* Other instructions than those of the record: reported, and the run continues. */
 static void
 test_instructions(void)
 {

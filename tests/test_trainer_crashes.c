@@ -125,7 +125,7 @@ test_without_sync(gconstpointer data)
     g_assert_cmpint(lost_of(data, ".record", 20), >, 0);
 }
 
-/* --- crashes of runs that go on from failed syncs --------------------------------------------- */
+/* --- crashes of runs that continue after failed syncs ---------------------------------------- */
 
 /* What a resume takes up is durable from its start on, whoever committed it. */
 static void

@@ -74,7 +74,7 @@ struct trained_course {
     bool commit, resume, previous, buffered, unchecked;
     uint64_t fingerprint;
     const struct mw_nvme_calls *calls;
-    const char *from;                         /* a checkpoint to go on from; or NULL */
+    const char *from;                         /* a checkpoint to continue from; or NULL */
     const struct mw_checkpoint_options *save; /* at the stop; or NULL */
     void (*on_plan)(void *data, const struct mw_plan *plan); /* may be NULL, as the next two */
     void (*on_start)(void *data, int64_t first_step);

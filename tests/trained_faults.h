@@ -9,7 +9,7 @@
 struct trained_course trained_faulty_course(const char *directory, struct mw_faults *faults,
                                             bool resume);
 
-/* Goes on without faults to the last step; `previous`: from the step before the newest. */
+/* Continues without faults to the last step; `previous`: from the step before the newest. */
 struct trained trained_go_on(const struct trained_case *what, const char *directory, bool previous);
 
 /* A test of each of trained_commits, or of those alone that commit steps. */

@@ -57,7 +57,7 @@ cli_run_drives_resumed(struct cli_run_drives *drives, bool changed, GError **err
         return true;
     const char *name = drives->entry.name ? drives->entry.name : drives->entry.directories[0];
     if (drives->named)
-        cli_run_drives_say_going_on(name, drives->named);
+        cli_run_drives_say_continuing(name, drives->named);
     if (drives->dropped)
         cli_say("continuing run %s from step %" G_GINT64_FORMAT "; step %" G_GINT64_FORMAT
                 " is dropped",

@@ -26,7 +26,7 @@ struct cli_run_drives {
 };
 
 /* Says how many steps of the resumed run are durable. */
-void cli_run_drives_say_going_on(const char *name, int64_t steps);
+void cli_run_drives_say_continuing(const char *name, int64_t steps);
 
 static inline const struct cli_run_options *
 cli_run_drives_options(const struct cli_run_drives *drives)

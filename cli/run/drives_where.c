@@ -100,7 +100,7 @@ take_over(struct cli_run_drives *drives, struct cli_run *run, GError **error)
 }
 
 void
-cli_run_drives_say_going_on(const char *name, int64_t steps)
+cli_run_drives_say_continuing(const char *name, int64_t steps)
 {
     cli_say("continuing run %s: %" G_GINT64_FORMAT " step%s durable", name, steps,
             steps == 1 ? " is" : "s are");
@@ -144,7 +144,7 @@ find_resumed(struct cli_run_drives *drives, GError **error)
     else if (name)
         drives->named = run->steps;
     else
-        cli_run_drives_say_going_on(run->entry.name, run->steps);
+        cli_run_drives_say_continuing(run->entry.name, run->steps);
     return take_over(drives, run, error);
 }
 

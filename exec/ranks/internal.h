@@ -89,7 +89,7 @@ void mw_ranks_watch_stop(struct mw_ranks_watch *watch); /* NULL is allowed */
 void mw_ranks_watch_cancel(struct mw_ranks_watch *watch);
 /* As if the signal had come to it. */
 void mw_ranks_watch_tell(struct mw_ranks_watch *watch, int number);
-/* Whether the run cannot go on; *error says why. */
+/* Whether the run cannot continue; *error says why. */
 bool mw_ranks_watch_failed(const struct mw_ranks_watch *watch, GError **error);
 /* Whether another rank of this machine has ended, or the launcher ends this one. */
 bool mw_ranks_watch_saw_end(const struct mw_ranks_watch *watch);

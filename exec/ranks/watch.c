@@ -29,14 +29,14 @@ fail(struct mw_ranks_watch *watch)
     for (int i = 0; !watch->why && i < watch->peer_count; i++)
         if (watch->fds[1 + i].revents)
             watch->why = g_strdup_printf("rank %" PRId64 " (process %" PRId64
-                                         ") has ended: rank %d cannot go on without it",
+                                         ") has ended: rank %d cannot continue without it",
                                          watch->peers[i].rank, watch->peers[i].pid, watch->rank);
     if (!watch->why)
         watch->why = g_strdup_printf(
             "rank %d was told to end (%s), %s", watch->rank,
             mw_signals_heard(watch->signals) == SIGINT ? "SIGINT" : "SIGTERM",
             atomic_load(&watch->told)
-                ? "and cannot in order: another rank does not come to where it waits"
+                ? "and cannot end in order: another rank does not reach the point where it waits"
                 : "as the launcher does when another rank fails");
     atomic_store(&watch->failed, true);
 }

@@ -236,7 +236,7 @@ bool mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, in
 int64_t mw_trainer_find_wrong(int state, const float *values, int64_t count);
 /* Whether a gradient of this norm, clipped, can update state that stays finite. */
 bool mw_trainer_fits(double norm);
-/* Whether the step that ends with this loss is one to go on from. */
+/* Whether training can continue after a step with this loss. */
 bool mw_trainer_diverges(const struct mw_trainer *trainer, double loss);
 /* False with *error and advice: too many such steps in a row, or the run ends with one. */
 bool mw_trainer_check_course(struct mw_trainer *trainer, const struct mw_trainer_step *step,

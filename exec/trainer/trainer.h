@@ -48,7 +48,7 @@ struct mw_trainer_commit {
     int64_t save_every;
     const char *anew; /* what to do about a run that diverges, as told; NULL: for --overwrite */
     uint64_t fingerprint; /* of all that decides what a step computes: a resume needs the same */
-    /* Whether the caller can go on from it, before anything is written.  May be NULL. */
+    /* Whether the caller can continue from it, before anything is written.  May be NULL. */
     bool (*resumes)(void *data, const struct mw_commit_record *record, GError **error);
     /* Fills in the caller's own part of a record, returns how many (at most
      * MW_TRAINER_FIELDS_MAX).  Called in a lane's thread while no other op runs.  May be NULL. */

@@ -21,7 +21,7 @@ struct mw_verify_options {
     int directory_count;
     /* Names of what an extent holds of a rank's state, to be freed; or NULL.  May be NULL. */
     char *(*tensors)(void *data, int rank, int ranks, const struct mw_commit_extent *extent);
-    /* Whether the caller can go on from a record, beyond what the trainer asks.  May be NULL. */
+    /* The caller's own check of a record, beside the trainer's.  May be NULL. */
     bool (*takes)(void *data, const struct mw_commit_record *record, GError **error);
     void (*progress)(void *data, int64_t done_bytes, int64_t all_bytes); /* may be NULL */
     void *data;

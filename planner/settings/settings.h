@@ -33,8 +33,8 @@
 /* State bytes per parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
 enum mw_layout {
     MW_LAYOUT_ZERO16,  /* 2 parameters + 2 gradients + 12 fp32 parameters, momentum, variance; in
-                          fp32 4 + 4 + 12: the state has parameters of its own, which steps that
-                          are durable go on from (docs/DESIGN.md) */
+                          fp32 4 + 4 + 12: the state has parameters of its own, from which
+                          durable steps continue (docs/DESIGN.md) */
     MW_LAYOUT_PAPER20, /* zero16 + 4: gradients kept in fp32 too, written by the backward pass and
                           read by the optimizer step, which does not write them back */
     MW_LAYOUT_COUNT

@@ -311,7 +311,7 @@ lose_gpu(const struct trained_case *what, int64_t step, GError **error)
     return true;
 }
 
-/* A run whose GPU is lost goes on from the last step that was committed, to the same bits. */
+/* A run whose GPU is lost continues from the last step that was committed, to the same bits. */
 static void
 test_resumed(void)
 {
