@@ -135,7 +135,7 @@ print_step(const struct mw_verified *verified, int index)
     print_extents(step, step->missing_extents, "missing with a file");
     if (!step->damaged_extents && !step->missing_extents)
         print_extents(step, 0, NULL);
-    printf("%s, of %d of %d rank%s\n", mw_format_bytes((double)step->bytes), step->ranks,
+    printf("%s, from %d of %d rank%s\n", mw_format_bytes((double)step->bytes), step->ranks,
            verified->ranks_here, verified->ranks_here == 1 ? "" : "s");
     if (!is_given_up(verified, index))
         print_damage(step);

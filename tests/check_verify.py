@@ -71,7 +71,7 @@ def check_whole(box):
     yield from good(done)
     if not done.text.endswith("whole: --resume continues from step 3\n"):
         yield f"{done.text!r}"
-    yield from check_line(done.text, r"step 3: whole: 1 extent, [^,]* \w*B, of 1 of 1 rank")
+    yield from check_line(done.text, r"step 3: whole: 1 extent, [^,]* \w*B, from 1 of 1 rank")
     yield from begin(box, 1, *DURABLE)
     yield from check_refused(box.run("drive", "nosuch", verb="verify"), 2,
                              "nosuch: there is no directory of this name, and the run in drive has "
@@ -126,7 +126,7 @@ def check_previous(box):
             not in done.text:
         yield f"status {done.returncode}: {done.text!r}"
     yield from check_line(done.text, "step 5: not whole: 1 of 1 extent is damaged or written over, "
-                                     r"[^,]* \w*B, of 1 of 1 rank")
+                                     r"[^,]* \w*B, from 1 of 1 rank")
     before = state_of(box)
     yield from check_refused(train(box, *DURABLE, "--resume"), 1, "resuming from step 5", DATA,
                              "step 4, before it, is whole: --resume --at previous")
@@ -290,7 +290,7 @@ def check_ranks(box):
     yield from begin(box, 3, *DURABLE, *words, batch=1, ranks=2)
     yield from expect(box, ["drive"], [[3, True], [2, True]], 3)
     yield from check_line(box.run("drive", verb="verify").text,
-                          r"step 3: whole: 2 extents, [^,]* \w*B, of 2 of 2 ranks")
+                          r"step 3: whole: 2 extents, [^,]* \w*B, from 2 of 2 ranks")
     path = box.folder / "drive/memwall-rank1-1of1.data"
     content = path.read_bytes()
     flip(path, range(9, len(content), 4096))
