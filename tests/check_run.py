@@ -530,7 +530,7 @@ WRONG = {
     "--nodes 2 --set node.nodes_max=2 --set network.gb_per_s=9 --set network.latency_us=9": (
         2, ["mpirun -n 2"]),
     "--state-layout paper20": (2, ["paper20"]),
-    "--dtype fp8": (2, ["--dtype fp8", "bf16 or fp16"]),
+    "--dtype fp8": (2, ["--dtype fp8", "bf16, fp16 or fp32"]),
     "--device-threads 0": (2, ["--device-threads 0"]),
     "--backend tpu": (2, ["--backend tpu", "auto, cpu, cuda or null"]),
     "--backend null --save point": (2, ["--backend null", "--save"]),
