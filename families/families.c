@@ -77,9 +77,20 @@ static const struct mw_family_key qwen2_keys[] = {
     {NULL, 0},
 };
 
-/* Qwen3 and the first Gemma. */
-static const struct mw_family_key attention_bias_keys[] = {
-    LLAMA_DIMENSIONS, HEAD_DIM, ATTENTION_BIAS, {NULL, 0},
+static const struct mw_family_key qwen3_keys[] = {
+    LLAMA_DIMENSIONS,
+    HEAD_DIM,
+    LLAMA_CONSTANTS,
+    ATTENTION_BIAS,
+    {"use_sliding_window", MW_KEY_RUNS_IF_FALSE},
+    {NULL, 0},
+};
+
+static const struct mw_family_key gemma_keys[] = {
+    LLAMA_DIMENSIONS,
+    HEAD_DIM,
+    ATTENTION_BIAS,
+    {NULL, 0},
 };
 
 /* Every second layer sees all keys, in Gemma 3 every sixth; Gemma 2 has no key for that. */
@@ -178,6 +189,8 @@ static const struct mw_family_tensors gpt2_tensors = {
 
 #define LLAMA_TENSORS                                                                              \
     [MW_WEIGHT_TOKENS] = "embed_tokens.weight", [MW_WEIGHT_NORM1] = "input_layernorm.weight",      \
+    [MW_WEIGHT_Q_NORM] = "self_attn.q_norm.weight",                                                \
+    [MW_WEIGHT_K_NORM] = "self_attn.k_norm.weight",                                                \
     [MW_WEIGHT_PROJECTION] = "self_attn.o_proj.weight",                                            \
     [MW_WEIGHT_PROJECTION_BIAS] = "self_attn.o_proj.bias",                                         \
     [MW_WEIGHT_NORM2] = "post_attention_layernorm.weight",                                         \
@@ -275,9 +288,9 @@ const struct mw_family mw_families[] = {
     {.name = "qwen3",
      .class_prefix = "Qwen3For",
      .traits = {LLAMA_BLOCK(2), .qk_norm = true},
-     .keys = attention_bias_keys,
+     .keys = qwen3_keys,
      .defaults = {[MW_DIMENSION_HEAD_DIM] = 128},
-     .why_not = "norms of q and k"},
+     .run = {"Qwen3ForCausalLM", LLAMA_RUN, 1e-6, 1000000, &llama_tensors}},
     {.name = "qwen3_moe",
      .class_prefix = "Qwen3MoeFor",
      .traits = {LLAMA_BLOCK(2), .qk_norm = true},
@@ -286,7 +299,7 @@ const struct mw_family mw_families[] = {
     {.name = "gemma",
      .class_prefix = "GemmaFor",
      .traits = {LLAMA_BLOCK(2), .tied_embedding = true},
-     .keys = attention_bias_keys,
+     .keys = gemma_keys,
      .defaults = {[MW_DIMENSION_HEAD_DIM] = 256},
      .why_not = "a scaled embedding, and norms that scale by 1 + weight"},
     {.name = "gemma2",

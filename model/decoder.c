@@ -41,7 +41,7 @@ check(const struct mw_model *model, GError **error)
         return refuse(model, "a mixture of experts", error);
     if (model->kv_lora)
         return refuse(model, "latent attention", error);
-    if (model->qk_norm)
+    if (model->qk_norm && !model->family->run.tensors->of[MW_WEIGHT_Q_NORM])
         return refuse(model, "norms of q and k", error);
     if (!model->vocab)
         return refuse(model, "a stack of blocks without a vocabulary", error);
@@ -247,6 +247,7 @@ mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, GErro
     decoder->position_rows = model->position_rows;
     decoder->tied_embedding = model->tied_embedding;
     decoder->attention_bias = model->attention_bias;
+    decoder->qk_norm = model->qk_norm;
     decoder->projection_bias = model->projection_bias;
     decoder->mlp_bias = model->mlp_bias;
     return true;

@@ -43,6 +43,8 @@ check_decoder(struct mw_plan_check *check, const struct mw_decoder *d)
         d->activation >= MW_ACTIVATION_COUNT)
         return mw_plan_refuse(check, "decoder: family of kind %d or activation %d out of range",
                               d->kind, d->activation);
+    if (d->qk_norm && !d->family->run.tensors->of[MW_WEIGHT_Q_NORM])
+        return mw_plan_refuse(check, "decoder: %s has no norms of q and k", d->family->name);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++)
         if (!is_dimension(dimensions[i]))
             return mw_plan_refuse(check, "decoder: dimension %" PRId64 ": expected 1 to %" PRId64,

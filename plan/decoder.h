@@ -36,6 +36,7 @@ struct mw_decoder {
     int64_t position_rows; /* rows of the learned position table; 0: rotary */
     bool tied_embedding;   /* logits use the embedding's matrix */
     bool attention_bias;   /* on q, k, v */
+    bool qk_norm;          /* an RMSNorm of each head of q and k, before positions */
     bool projection_bias, mlp_bias;
     double norm_epsilon;
     double rope_theta; /* 0 without rotary positions */

@@ -95,8 +95,8 @@ static const struct mw_operator_parameter qkv_parameters[] = {
     BIAS(BIAS, QUERIES, Q_BIAS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
     BIAS(MORE_BIAS, KEYS, K_BIAS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
     BIAS(MORE_BIAS, VALUES, V_BIAS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
-    NORM(HEAD, NONE, NONE, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
-    NORM(HEAD, NONE, NONE, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
+    NORM(HEAD, Q_NORM, NONE, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
+    NORM(HEAD, K_NORM, NONE, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
     MATRIX(MATRIX, QUERIES, QUERY_INPUT, NONE, .when = MW_HAS(LATENT_ATTENTION)),
     MATRIX(MATRIX, QUERY_LATENT, HIDDEN, NONE, .when = MW_HAS(QUERY_LATENT)),
     MATRIX(MATRIX, KEY_LATENT_ROTARY, HIDDEN, NONE, .when = MW_HAS(LATENT_ATTENTION)),
@@ -395,6 +395,7 @@ mw_decoder_dims(const struct mw_decoder *decoder)
                     MW_HAS(FINAL_NORM) | features_if(gpt2, MW_HAS(POSITIONS) | MW_HAS(NORM_BIAS)) |
                     features_if(!gpt2, MW_HAS(ROTARY) | MW_HAS(GATE)) |
                     features_if(gpt2 || decoder->attention_bias, MW_HAS(ATTENTION_BIAS)) |
+                    features_if(decoder->qk_norm, MW_HAS(QK_NORM)) |
                     features_if(gpt2 || decoder->projection_bias, MW_HAS(PROJECTION_BIAS)) |
                     features_if(gpt2 || decoder->mlp_bias, MW_HAS(MLP_BIAS)) |
                     features_if(!decoder->tied_embedding, MW_HAS(UNTIED)),

@@ -94,6 +94,7 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
     decoder->rope_scaling.original_positions = read_i64(reader, NULL);
     decoder->tied_embedding = mw_plan_reader_skip(reader, "tied");
     decoder->attention_bias = mw_plan_reader_skip(reader, "attention-bias");
+    decoder->qk_norm = mw_plan_reader_skip(reader, "qk-norm");
     decoder->projection_bias = mw_plan_reader_skip(reader, "projection-bias");
     decoder->mlp_bias = mw_plan_reader_skip(reader, "mlp-bias");
 }

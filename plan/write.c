@@ -181,6 +181,7 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
     put_key(writer, " ", decoder->rope_scaling.original_positions);
     put_flag(writer, " tied", decoder->tied_embedding);
     put_flag(writer, " attention-bias", decoder->attention_bias);
+    put_flag(writer, " qk-norm", decoder->qk_norm);
     put_flag(writer, " projection-bias", decoder->projection_bias);
     put_flag(writer, " mlp-bias", decoder->mlp_bias);
     put(writer, "\n");

@@ -129,12 +129,42 @@ def check_window(box):
             yield f"{key} {value}: status {done.returncode}: {done.said[-300:]}"
 
 
+def check_head_norms(box):
+    """Qwen3's norms of q and k: in every placement the same bits, whole or not at all, and a
+    checkpoint that goes on."""
+    config = json.loads((LLAMA / "config.json").read_text(encoding="utf-8"))
+    folder = box.folder / "qwen3"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "qwen3"}),
+                                        encoding="utf-8")
+    train = ["-m", str(folder), *TRAIN, "--seed", "3"]
+    saved = []
+    placements = {"zero3": ["-s", "zero3"], "nvme": PLACEMENTS["nvme"],
+                  "recomputed": ["-s", "zero3", "--activation-checkpoint-interval", "1"]}
+    for what, words in placements.items():
+        box.empty_drives()
+        yield from good(box.run(*train, *words, "--steps", "3", "--save", f"three-{what}"))
+        box.empty_drives()
+        yield from good(box.run(*train, *words, "--steps", "5", "--from", f"three-{what}", "--save",
+                                f"five-{what}"))
+        saved.append(read(box.folder / f"five-{what}" / "model.safetensors"))
+    if not saved[0] or any(one != saved[0] for one in saved):
+        yield "placements do not train alike"
+    norm = saved[0].get("model.layers.0.self_attn.q_norm.weight")
+    if norm is None or norm[2] == bytes(len(norm[2])):
+        yield "the weights have no norm of q"
+    done = box.run(*train, *PLACEMENTS["tiles"], "--steps", "1")
+    if done.returncode != 2 or "norms" not in done.said:
+        yield f"tiles: status {done.returncode}: {done.said[-300:]}"
+
+
 def tests(box):
     for family in FUSED:
         for what, words in PLACEMENTS.items():
             yield f"{family}/{what}", check_placement(box, family, words)
         yield f"{family}/plan-file", check_plan(box, family)
     yield "phi3/keys", check_window(box)
+    yield "qwen3/head-norms", check_head_norms(box)
 
 
 def main():

@@ -110,7 +110,7 @@ def refused(answer, words):
 def check_refusals(box):
     fresh(box)
     box.run(f"plan {model('gpt2-small')} -s ddp --batch 2 -o plan.txt")
-    box.run("plan -m qwen3-0.6b -H rtx4090 --batch 1 -o other.txt")
+    box.run("plan -m gemma-2-2b -H rtx4090 --batch 1 -o other.txt")
     box.run(f"plan {model('gpt2-small')} -s zero-offload --batch 2 --dpu-start 3 -o late.txt")
     text = (box.folder / "plan.txt").read_text()
     late = (box.folder / "late.txt").read_text()

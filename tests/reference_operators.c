@@ -187,12 +187,52 @@ attention_of(const struct mw_reference_pass *r)
                                      r->d->head_dim,   1 / sqrt((double)r->d->head_dim)};
 }
 
+/* An RMSNorm of each head: the weights lie behind matrices and biases. */
+static int64_t
+head_weight(const struct mw_reference_pass *r, bool of_k)
+{
+    int64_t rows = r->q + 2 * r->kv;
+
+    return rows * (r->d->hidden + r->d->attention_bias) + (of_k ? r->d->head_dim : 0);
+}
+
+static void
+norm_heads(const struct mw_reference_pass *r, int64_t layer, double *x, bool of_k)
+{
+    int64_t rows = r->tokens * (of_k ? r->d->kv_heads : r->d->heads), n = rows * r->d->head_dim;
+    g_autofree double *y = mw_reference_zeros(n);
+
+    if (!r->d->qk_norm)
+        return;
+    mw_ref_norm(y, x, mw_reference_params(r, MW_OPERATOR_QKV, layer) + head_weight(r, of_k), NULL,
+                rows, r->d->head_dim, r->d->norm_epsilon);
+    memcpy(x, y, (size_t)n * sizeof *x);
+}
+
+static void
+norm_heads_back(const struct mw_reference_pass *r, int64_t layer, double *dy, const double *x,
+                bool of_k)
+{
+    int64_t rows = r->tokens * (of_k ? r->d->kv_heads : r->d->heads), n = rows * r->d->head_dim;
+    g_autofree double *dx = mw_reference_zeros(n);
+
+    if (!r->d->qk_norm)
+        return;
+    mw_ref_norm_backward(
+        dx, mw_reference_gradients(r, MW_OPERATOR_QKV, layer) + head_weight(r, of_k), NULL, dy, x,
+        mw_reference_params(r, MW_OPERATOR_QKV, layer) + head_weight(r, of_k), rows, r->d->head_dim,
+        r->d->norm_epsilon);
+    memcpy(dy, dx, (size_t)n * sizeof *dy);
+}
+
 void
 mw_reference_attend(const struct mw_reference_pass *r, struct mw_reference_layer *l)
 {
     struct mw_ref_attention shape = attention_of(r);
 
     split(r, l->qkv, l->q, l->k, l->v, false);
+    norm_heads(r, l - r->layers, l->q, false);
+    norm_heads(r, l - r->layers, l->k, true);
     rotate(r, l->q, r->d->heads, 1);
     rotate(r, l->k, r->d->kv_heads, 1);
     mw_ref_attention(&shape, l->o, l->lse, l->q, l->k, l->v);
@@ -208,10 +248,16 @@ mw_reference_attend_back(const struct mw_reference_pass *r, const struct mw_refe
     g_autofree double *dq = mw_reference_zeros(r->tokens * r->q);
     g_autofree double *dk = mw_reference_zeros(r->tokens * r->kv),
                       *dv = mw_reference_zeros(r->tokens * r->kv);
+    g_autofree double *raw_q = mw_reference_zeros(r->tokens * r->q),
+                      *raw_k = mw_reference_zeros(r->tokens * r->kv),
+                      *raw_v = mw_reference_zeros(r->tokens * r->kv);
 
     mw_ref_attention_backward(&shape, dq, dk, dv, d_o, NULL, l->q, l->k, l->v);
     rotate(r, dq, r->d->heads, -1);
     rotate(r, dk, r->d->kv_heads, -1);
+    split(r, l->qkv, raw_q, raw_k, raw_v, false);
+    norm_heads_back(r, l - r->layers, dq, raw_q, false);
+    norm_heads_back(r, l - r->layers, dk, raw_k, true);
     split(r, dqkv, dq, dk, dv, true);
     return dqkv;
 }

@@ -36,7 +36,7 @@ test_presets_refused(void)
 {
     static const char *const rows[][2] = {
         {"opt-1.3b", "row 2 of their table"},         {"mixtral-8x7b", "a mixture of experts"},
-        {"qwen3-4b", "norms of q and k"}, {"zi-6b-50b", "without a vocabulary"},
+        {"gemma-3-4b", "four norms in a layer"}, {"zi-6b-50b", "without a vocabulary"},
         {"deepseek-v3", "mixture"},
     };
 

@@ -49,6 +49,8 @@ is_of_kind(enum mw_weight_role role, enum mw_decoder_kind kind)
     case MW_WEIGHT_NORM2_BIAS:
     case MW_WEIGHT_FINAL_NORM_BIAS:
         return kind == MW_DECODER_GPT2;
+    case MW_WEIGHT_Q_NORM:
+    case MW_WEIGHT_K_NORM:
     case MW_WEIGHT_GATE:
     case MW_WEIGHT_GATE_BIAS:
         return kind == MW_DECODER_LLAMA;

@@ -30,6 +30,7 @@ static struct variant tiny[] = {
     {"gpt2-erf-untied", {GPT2(GELU_ERF, 8, 4, 9, 7), .position_rows = SEQ_MAX}},
     {"gpt2-relu", {GPT2(RELU, 6, 3, 5, 5), .position_rows = 7, .tied_embedding = true}},
     {"llama", {LLAMA(7, 4, 2, 4, 9, 11)}},
+    {"qwen3", {LLAMA(7, 4, 2, 4, 9, 11), .qk_norm = true}},
     {"llama-tied-bias",
      {LLAMA(5, 2, 1, 6, 7, 9), .tied_embedding = true, .attention_bias = true,
       .projection_bias = true, .mlp_bias = true}},
@@ -42,6 +43,10 @@ static struct variant variants[] = {
     {"llama", {LLAMA(33, 6, 2, 10, 41, 89)}},
     {"llama-wide-heads", {LLAMA(24, 4, 1, 16, 90, 67), .tied_embedding = true}},
     {"qwen2", {LLAMA(40, 5, 5, 8, 77, 79), .tied_embedding = true, .attention_bias = true}},
+    {"qwen3", {LLAMA(40, 6, 2, 8, 77, 79), .qk_norm = true}},
+    {"qwen3-biases",
+     {LLAMA(32, 4, 4, 16, 64, 64), .qk_norm = true, .attention_bias = true,
+      .projection_bias = true}},
     {"llama-biases",
      {LLAMA(32, 4, 2, 8, 64, 64), .attention_bias = true, .projection_bias = true,
       .mlp_bias = true}},
@@ -213,6 +218,7 @@ check_variant(const struct variant *variant, enum mw_dtype dtype)
     g_autofree double *hidden = g_new(double, (d->layers + 1) * tokens * d->hidden);
     g_autofree double *gradients = g_new(double, mw_weights_elements(d));
     struct expected expected = {logits, hidden, gradients, 0};
+    int64_t tiles_most = d->qk_norm ? 1 : 4; /* heads are normed whole */
     struct mw_drive drive = {.decoder = d,
                              .dtype = dtype,
                              .params = in.params,
@@ -222,7 +228,8 @@ check_variant(const struct variant *variant, enum mw_dtype dtype)
                              .seq = in.seq};
 
     expected.loss = mw_reference_run(&reference, logits, hidden, gradients);
-    for (drive.tiles = mw_drive_stride(3); drive.tiles <= 4; drive.tiles += mw_drive_stride(3)) {
+    for (drive.tiles = MIN(mw_drive_stride(3), tiles_most); drive.tiles <= tiles_most;
+         drive.tiles += mw_drive_stride(3)) {
         drive.chunks = 1 + drive.tiles % 3;
         drive.recompute = drive.tiles % 2;
         check(&drive, &expected);

@@ -51,6 +51,7 @@ take_model(const struct mw_decoder *d, uint64_t now[CLI_FIXEDS])
         [CLI_FIXED_ATTENTION_BIAS] = d->attention_bias,
         [CLI_FIXED_PROJECTION_BIAS] = d->projection_bias,
         [CLI_FIXED_MLP_BIAS] = d->mlp_bias,
+        [CLI_FIXED_QK_NORM] = d->qk_norm,
         [CLI_FIXED_ROPE_FACTOR] = bits_of(d->rope_scaling.factor),
         [CLI_FIXED_ROPE_LOW] = bits_of(d->rope_scaling.low_frequency_factor),
         [CLI_FIXED_ROPE_HIGH] = bits_of(d->rope_scaling.high_frequency_factor),

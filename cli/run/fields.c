@@ -49,6 +49,8 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
                              MW_DECODER_STRETCH_MIN, MW_DECODER_STRETCH_MAX},
     [CLI_FIXED_ROPE_POSITIONS] = {"rope-positions", "the model's rope original positions",
                                   CLI_FIELD_WHOLE, 1, MW_DECODER_POSITIONS_MAX},
+    [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
+                           1},
 };
 
 /* Each row takes the option's name and range. */

@@ -41,6 +41,7 @@ enum cli_fixed {
     CLI_FIXED_ROPE_LOW,
     CLI_FIXED_ROPE_HIGH,
     CLI_FIXED_ROPE_POSITIONS,
+    CLI_FIXED_QK_NORM,
     CLI_FIXEDS
 };
 

@@ -34,10 +34,8 @@ static const struct {
         {OF_DECODER(vocab)},    {OF_DECODER(position_rows)},
 },
   flags[] = {
-      {OF_DECODER(tied_embedding)},
-      {OF_DECODER(attention_bias)},
-      {OF_DECODER(projection_bias)},
-      {OF_DECODER(mlp_bias)},
+      {OF_DECODER(tied_embedding)},  {OF_DECODER(attention_bias)}, {OF_DECODER(qk_norm)},
+      {OF_DECODER(projection_bias)}, {OF_DECODER(mlp_bias)},
 };
 
 /* Names and shapes of weights follow from these alone. */

@@ -76,6 +76,7 @@ add(struct list *list, enum mw_weight_role role, enum mw_weight_start start)
     set_name(list, weight, role);
     weight->base = list->tensors->base;
     weight->operator_ = list->operator_;
+    weight->role = role;
     weight->start = start;
     return weight;
 }

@@ -38,7 +38,7 @@
 #include "exec/data/safetensors.h"
 #include "plan/plan.h"
 
-#define MW_WEIGHTS_MAX 6         /* tensors of one operator */
+#define MW_WEIGHTS_MAX 8         /* tensors of one operator */
 #define MW_WEIGHTS_PIECES_MAX 24 /* tensors of one part */
 #define MW_WEIGHTS_NAME_MAX 96
 
@@ -46,6 +46,7 @@ struct mw_weight {
     char name[MW_WEIGHTS_NAME_MAX]; /* as transformers writes it: "transformer.h.0.ln_1.weight" */
     const char *base; /* of the name; files can leave it out */
     enum mw_operator operator_;
+    enum mw_weight_role role; /* the first one's, where it has rows of several */
     int rank;
     int64_t shape[2]; /* of the tensor in the file, which can hold rows of other weights too */
     bool transposed;  /* the file holds [in, out], the vector [out, in] */

@@ -31,6 +31,7 @@ struct mw_part_matrix {
 
 struct mw_part {
     int64_t norm_weight_at, norm_bias_at; /* of NORM1, NORM2 or FINAL_NORM */
+    int64_t q_norm_at, k_norm_at;         /* of QKV */
     struct mw_part_matrix matrix;         /* QKV, PROJECTION, MLP_UP, MLP_DOWN, LOGITS, EMBEDDING */
     struct mw_part_matrix positions;      /* the learned position table; rows 0 without one */
     int64_t elements;
@@ -40,7 +41,9 @@ struct mw_part {
 struct mw_layer_room {
     void *x;   /* [T, h] its input */
     void *n1;  /* [T, h] */
-    void *qkv; /* [T, q + 2 kv], rotated where the model rotates */
+    void *qkv; /* [T, q + 2 kv], rotated where the model rotates; with norms of q and k [T, q], then
+                * [T, kv], then [T, kv] */
+    void *raw; /* with norms of q and k: [T, q], then [T, kv], what is normed */
     void *o;   /* [T, q] output of attention */
     float *lse;    /* [sequences, heads, seq] */
     void *x2;      /* [T, h] x + projection */

@@ -143,7 +143,7 @@ logits_backward(const struct mw_operators *operators, const struct mw_compute *c
 }
 
 static struct mw_operator_linear
-logits_linear(const struct mw_compute *c)
+logits_linear(const struct mw_compute *c, int number)
 {
     int64_t at = c->first_token * c->decoder->hidden;
 

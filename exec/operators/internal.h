@@ -17,7 +17,7 @@ struct mw_operators {
     void *scratch; /* of one kernel at a time */
     int64_t scratch_bytes;
     /* 8 bytes per token, for one operator at a time: the losses of rows, or mean and rstd of a
-     * norm. */
+     * norm; or 4 for each head, of norms of q and k. */
     void *token_scratch;
     int64_t token_bytes;
     float *rope; /* NULL without rotary positions */
@@ -30,7 +30,7 @@ struct mw_multiply {
     const void *a, *b, *bias;
 };
 
-#define MW_MULTIPLIES_MAX 4 /* gradients of input and weight, twice with a gate */
+#define MW_MULTIPLIES_MAX 6 /* gradients of input and weight, of q, k and v apart */
 
 /* Returns how many there are. */
 int mw_operator_products(const struct mw_compute *compute,
@@ -55,12 +55,18 @@ struct mw_operator_linear {
     void *dx;
     bool residual; /* y holds what the product is added to */
     int64_t twin;  /* with a gate: from its y to up's, else 0 */
+    /* Of several products, each with rows of its own: which rows of the matrix, and whether others
+     * come before it; rows 0: all of the part's. */
+    int64_t first_row, rows;
+    bool follows;
 };
 
 /* How an operator runs: a row of the table in operators.c. */
 struct mw_operator_runner {
     struct mw_operator_steps forward, backward;
-    struct mw_operator_linear (*linear)(const struct mw_compute *compute); /* NULL: no products */
+    /* NULL: no products.  Else one of so many, by number. */
+    struct mw_operator_linear (*linear)(const struct mw_compute *compute, int number);
+    int (*linears)(const struct mw_compute *compute); /* NULL: one */
 };
 const struct mw_operator_runner *mw_operator_runner(enum mw_operator operator_);
 

@@ -102,22 +102,109 @@ const struct mw_operator_runner mw_run_norm = {
 
 /* --- attention ------------------------------------------------------------------------------- */
 
+/* Where q, k and v lie, and how far from one token's to the next: one beside the other, or, where q
+ * and k have norms, one behind the other, so that heads are rows of a norm. */
+struct heads {
+    int64_t q, k, v;
+    int64_t ld_q, ld_k, ld_v;
+};
+
+static struct heads
+heads_of(const struct mw_compute *compute)
+{
+    int64_t q = mw_decoder_q(compute->decoder), kv = mw_decoder_kv(compute->decoder);
+    int64_t tokens = mw_operator_tokens(compute), width = mw_operator_qkv_width(compute);
+
+    if (compute->decoder->qk_norm)
+        return (struct heads){0, tokens * q, tokens * (q + kv), q, kv, kv};
+    return (struct heads){0, q, q + kv, width, width, width};
+}
+
+static void
+rotate_heads(const struct mw_operators *operators, const struct mw_compute *compute, void *heads,
+             int64_t count, int64_t ld, bool inverse)
+{
+    operators->kernels->rope(operators->device, heads, operators->rope, compute->sequences,
+                             compute->seq, count, compute->decoder->head_dim, ld, inverse);
+}
+
 static void
 rotate(const struct mw_operators *operators, const struct mw_compute *compute, void *qkv,
        bool inverse)
 {
     const struct mw_decoder *decoder = compute->decoder;
-    bool whole = mw_operator_has_last_rows(&compute->part->matrix);
+    struct heads at = heads_of(compute);
 
-    if (operators->rope && whole) /* q and k are adjacent: their heads follow each other */
-        operators->kernels->rope(operators->device, qkv, operators->rope, compute->sequences,
-                                 compute->seq, decoder->heads + decoder->kv_heads,
-                                 decoder->head_dim, mw_operator_qkv_width(compute), inverse);
+    if (!operators->rope || !mw_operator_has_last_rows(&compute->part->matrix))
+        return;
+    if (!decoder->qk_norm) { /* q and k are neighbours: heads behind heads */
+        rotate_heads(operators, compute, qkv, decoder->heads + decoder->kv_heads, at.ld_q, inverse);
+        return;
+    }
+    rotate_heads(operators, compute, qkv, decoder->heads, at.ld_q, inverse);
+    rotate_heads(operators, compute, mw_operator_at(compute, qkv, at.k), decoder->kv_heads, at.ld_k,
+                 inverse);
+}
+
+/* The heads of q, or of k, as rows of an RMSNorm. */
+struct head_norm {
+    int64_t rows, weight_at;
+    void *y;
+    const void *x;
+    void *gradient; /* of y, and in the end of x */
+};
+
+static struct head_norm
+head_norm_of(const struct mw_compute *compute, bool of_k)
+{
+    struct heads at = heads_of(compute);
+    int64_t first = of_k ? at.k : at.q, tokens = mw_operator_tokens(compute);
+
+    return (struct head_norm){
+        .rows = tokens * (of_k ? compute->decoder->kv_heads : compute->decoder->heads),
+        .weight_at = of_k ? compute->part->k_norm_at : compute->part->q_norm_at,
+        .y = mw_operator_at(compute, compute->layer->qkv, first),
+        .x = mw_operator_read_at(compute, compute->layer->raw, first),
+        .gradient = mw_operator_at(compute, compute->room->wide, first),
+    };
+}
+
+static void
+head_norm_forward(const struct mw_operators *operators, const struct mw_compute *compute,
+                  const struct head_norm *norm)
+{
+    operators->kernels->rmsnorm_forward(operators->device, norm->y, operators->token_scratch,
+                                        norm->x, mw_operator_param_at(compute, norm->weight_at),
+                                        norm->rows, compute->decoder->head_dim,
+                                        (float)compute->decoder->norm_epsilon);
+}
+
+/* As in mw_operator_norm_backward forward runs again; what it writes goes where attention's result
+ * was, which nothing reads any more. */
+static void
+head_norm_backward(const struct mw_operators *operators, const struct mw_compute *compute,
+                   struct head_norm norm)
+{
+    int64_t columns = compute->decoder->head_dim;
+
+    norm.y = compute->layer->o;
+    head_norm_forward(operators, compute, &norm);
+    if (compute->gradient)
+        operators->kernels->norm_weight_gradient(
+            operators->device, mw_operator_gradient_at(compute, norm.weight_at), norm.gradient,
+            norm.x, NULL, operators->token_scratch, norm.rows, columns, operators->scratch);
+    operators->kernels->rmsnorm_backward(operators->device, norm.gradient, NULL, norm.gradient,
+                                         norm.x, mw_operator_param_at(compute, norm.weight_at),
+                                         operators->token_scratch, norm.rows, columns);
 }
 
 static void
 qkv_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
+    for (int of_k = 0; of_k <= 1 && compute->decoder->qk_norm; of_k++) {
+        struct head_norm norm = head_norm_of(compute, of_k);
+        head_norm_forward(operators, compute, &norm);
+    }
     rotate(operators, compute, compute->layer->qkv, false);
 }
 
@@ -125,12 +212,16 @@ static void
 qkv_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     rotate(operators, compute, compute->room->wide, true);
+    for (int of_k = 0; of_k <= 1 && compute->decoder->qk_norm; of_k++)
+        head_norm_backward(operators, compute, head_norm_of(compute, of_k));
 }
 
 static struct mw_operator_linear
-qkv_linear(const struct mw_compute *c)
+qkv_linear(const struct mw_compute *c, int number)
 {
-    return (struct mw_operator_linear){
+    const struct heads at = heads_of(c);
+    int64_t q = mw_decoder_q(c->decoder), kv = mw_decoder_kv(c->decoder);
+    struct mw_operator_linear linear = {
         .tokens = mw_operator_tokens(c),
         .in = c->decoder->hidden,
         .out = mw_operator_qkv_width(c),
@@ -139,19 +230,36 @@ qkv_linear(const struct mw_compute *c)
         .dy = c->room->wide,
         .dx = c->room->branch,
     };
+
+    if (!c->decoder->qk_norm)
+        return linear;
+    int64_t place = number == 0 ? at.q : number == 1 ? at.k : at.v;
+    linear.out = linear.rows = number == 0 ? q : kv;
+    linear.first_row = number == 0 ? 0 : q + (number - 1) * kv;
+    linear.y = mw_operator_at(c, number < 2 ? c->layer->raw : c->layer->qkv, place);
+    linear.dy = mw_operator_read_at(c, c->room->wide, place);
+    linear.follows = number > 0;
+    return linear;
+}
+
+static int
+qkv_linears(const struct mw_compute *c)
+{
+    return c->decoder->qk_norm ? 3 : 1;
 }
 
 const struct mw_operator_runner mw_run_qkv = {
     .forward.behind = qkv_forward,
     .backward = {qkv_backward, mw_operator_bias},
     .linear = qkv_linear,
+    .linears = qkv_linears,
 };
 
 static struct mw_attention
 shape_of(const struct mw_compute *compute)
 {
     const struct mw_decoder *decoder = compute->decoder;
-    int64_t width = mw_operator_qkv_width(compute);
+    struct heads at = heads_of(compute);
 
     return (struct mw_attention){
         .batch = compute->sequences,
@@ -159,9 +267,9 @@ shape_of(const struct mw_compute *compute)
         .heads = decoder->heads,
         .kv_heads = decoder->kv_heads,
         .head_dim = decoder->head_dim,
-        .ld_q = width,
-        .ld_k = width,
-        .ld_v = width,
+        .ld_q = at.ld_q,
+        .ld_k = at.ld_k,
+        .ld_v = at.ld_v,
         .ld_o = mw_decoder_q(decoder),
         .scale = 1.0f / sqrtf((float)decoder->head_dim),
     };
@@ -172,12 +280,12 @@ attention_forward(const struct mw_operators *operators, const struct mw_compute 
 {
     struct mw_attention shape = shape_of(compute);
     const struct mw_layer_room *layer = compute->layer;
-    int64_t q = mw_decoder_q(compute->decoder), kv = mw_decoder_kv(compute->decoder);
+    struct heads at = heads_of(compute);
 
-    operators->kernels->attention_forward(operators->device, &shape, layer->o, layer->lse,
-                                          layer->qkv, mw_operator_read_at(compute, layer->qkv, q),
-                                          mw_operator_read_at(compute, layer->qkv, q + kv),
-                                          operators->scratch);
+    operators->kernels->attention_forward(
+        operators->device, &shape, layer->o, layer->lse, layer->qkv,
+        mw_operator_read_at(compute, layer->qkv, at.k),
+        mw_operator_read_at(compute, layer->qkv, at.v), operators->scratch);
 }
 
 static void
@@ -185,14 +293,14 @@ attention_backward(const struct mw_operators *operators, const struct mw_compute
 {
     struct mw_attention shape = shape_of(compute);
     const struct mw_layer_room *layer = compute->layer;
-    int64_t q = mw_decoder_q(compute->decoder), kv = mw_decoder_kv(compute->decoder);
+    struct heads at = heads_of(compute);
     void *dqkv = compute->room->wide;
 
     operators->kernels->attention_backward(
-        operators->device, &shape, dqkv, mw_operator_at(compute, dqkv, q),
-        mw_operator_at(compute, dqkv, q + kv), compute->room->branch, layer->o, layer->lse,
-        layer->qkv, mw_operator_read_at(compute, layer->qkv, q),
-        mw_operator_read_at(compute, layer->qkv, q + kv), operators->scratch);
+        operators->device, &shape, dqkv, mw_operator_at(compute, dqkv, at.k),
+        mw_operator_at(compute, dqkv, at.v), compute->room->branch, layer->o, layer->lse,
+        layer->qkv, mw_operator_read_at(compute, layer->qkv, at.k),
+        mw_operator_read_at(compute, layer->qkv, at.v), operators->scratch);
 }
 
 const struct mw_operator_runner mw_run_attention = {
@@ -222,7 +330,7 @@ projection_forward(const struct mw_operators *operators, const struct mw_compute
 }
 
 static struct mw_operator_linear
-projection_linear(const struct mw_compute *c)
+projection_linear(const struct mw_compute *c, int number)
 {
     return (struct mw_operator_linear){
         .tokens = mw_operator_tokens(c),
@@ -249,7 +357,7 @@ down_forward(const struct mw_operators *operators, const struct mw_compute *comp
 }
 
 static struct mw_operator_linear
-down_linear(const struct mw_compute *c)
+down_linear(const struct mw_compute *c, int number)
 {
     return (struct mw_operator_linear){
         .tokens = mw_operator_tokens(c),
@@ -313,7 +421,7 @@ const struct mw_operator_runner mw_run_mlp_act = {
 };
 
 static struct mw_operator_linear
-up_linear(const struct mw_compute *c)
+up_linear(const struct mw_compute *c, int number)
 {
     int64_t tokens = mw_operator_tokens(c), ffn = c->decoder->ffn;
     bool gated = mw_decoder_gated(c->decoder);

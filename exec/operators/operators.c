@@ -38,6 +38,11 @@ row_sums_bytes(const struct mw_operators *operators)
         bytes =
             MAX(bytes, operators->kernels->row_sums_scratch_bytes(
                            operators->device, operators->sequences * operators->seq, widths[i]));
+    if (decoder->qk_norm)
+        bytes = MAX(bytes,
+                    operators->kernels->row_sums_scratch_bytes(
+                        operators->device, operators->sequences * operators->seq * decoder->heads,
+                        decoder->head_dim));
     return bytes;
 }
 
@@ -84,7 +89,8 @@ own(struct mw_operators *operators, GError **error)
     const struct mw_decoder *decoder = &operators->decoder;
 
     operators->scratch_bytes = kernel_bytes(operators);
-    operators->token_bytes = TOKEN_BYTES * operators->sequences * operators->seq;
+    int64_t head_bytes = decoder->qk_norm ? (int64_t)sizeof(float) * decoder->heads : 0;
+    operators->token_bytes = MAX(TOKEN_BYTES, head_bytes) * operators->sequences * operators->seq;
     if (decoder->rope_theta > 0)
         operators->rope_bytes = (int64_t)sizeof(float) * operators->seq * decoder->head_dim;
     return allocate(operators, &operators->scratch, operators->scratch_bytes, error) &&

@@ -5,7 +5,11 @@
 static void
 enter_norm(struct mw_part *part, const struct mw_weights_piece *piece)
 {
-    if (piece->weight.start == MW_WEIGHT_ONE)
+    if (piece->weight.role == MW_WEIGHT_Q_NORM)
+        part->q_norm_at = piece->at;
+    else if (piece->weight.role == MW_WEIGHT_K_NORM)
+        part->k_norm_at = piece->at;
+    else if (piece->weight.start == MW_WEIGHT_ONE)
         part->norm_weight_at = piece->at;
     else
         part->norm_bias_at = piece->at;
@@ -75,6 +79,8 @@ mw_part_of(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int
     struct mw_part part = {
         .norm_weight_at = -1,
         .norm_bias_at = -1,
+        .q_norm_at = -1,
+        .k_norm_at = -1,
         .matrix = {.at = -1, .bias_at = -1},
         .positions = {.at = -1, .bias_at = -1},
     };

@@ -36,12 +36,18 @@ wide_width(const struct mw_decoder *decoder)
     return larger(larger(decoder->ffn, qkv_width(decoder)), decoder->hidden);
 }
 
+static int64_t
+raw_width(const struct mw_decoder *decoder)
+{
+    return decoder->qk_norm ? mw_decoder_q(decoder) + mw_decoder_kv(decoder) : 0;
+}
+
 /* Without the fp32 sums of its attention (lse). */
 static int64_t
 layer_elements(const struct mw_decoder *decoder, int64_t tokens)
 {
     return tokens * (4 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
-                     up_width(decoder) + decoder->ffn);
+                     up_width(decoder) + decoder->ffn + raw_width(decoder));
 }
 
 static int64_t
@@ -110,6 +116,7 @@ mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
     room.n2 = take(&from, one);
     room.up = take(&from, tokens * up_width(decoder));
     room.act = take(&from, tokens * decoder->ffn);
+    room.raw = take(&from, tokens * raw_width(decoder));
     return room;
 }
 

@@ -43,6 +43,13 @@ check_slots(const struct mw_plan *plan, GError **error)
     return true;
 }
 
+/* The norms of q and k are in part 0, and their heads in all parts. */
+static bool
+cuts_heads(const struct mw_decoder *decoder, const struct mw_tensor *tensor)
+{
+    return decoder->qk_norm && tensor->tiles > 1 && tensor->operators >> MW_OPERATOR_QKV & 1;
+}
+
 bool
 mw_trainer_check_tensors(const struct mw_plan *plan, GError **error)
 {
@@ -52,6 +59,12 @@ mw_trainer_check_tensors(const struct mw_plan *plan, GError **error)
         if (!is_of_decoder(&plan->shape.decoder, &plan->tensors[t])) {
             g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                         "the plan's tensor %u is none of its model's", t);
+            return false;
+        } else if (cuts_heads(&plan->shape.decoder, &plan->tensors[t])) {
+            g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                        "the plan cuts q and k into %u tiles, and the model has norms of them: "
+                        "must be 1 to run",
+                        plan->tensors[t].tiles);
             return false;
         }
     return true;
