@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/spell.h"
 #include "base/typed.h"
+#include "planner/settings/drops.h"
 #include "planner/planner.h"
 #include "planner/sizing/internal.h"
 
@@ -239,6 +240,14 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",
                          names, mw_strategy_name(s->strategy));
     }
+    if (s->drop_layers && s->dpu_start != MW_AUTO)
+        return mw_refuse(error, "{drop-layers}: not with {dpu-start}, whose update would be of "
+                                "other layers; leave one out");
+    if (s->drop_layers && s->pp > 1)
+        return mw_refuse(error, "{drop-layers}: not with {pp=%" G_GINT64_FORMAT "}; leave one out",
+                         s->pp);
+    if (s->drop_layers && !mw_drops_check_layers(s->drop_layers, request->model->layers, error))
+        return false;
     return check_devices(s, error);
 }
 

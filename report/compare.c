@@ -338,7 +338,8 @@ static void
 find_times(struct mw_compare *compare, const struct mw_result *predicted,
            const struct mw_measured *measured, const struct mw_measured_step *steps)
 {
-    compare->step = (struct mw_pair){predicted->step_time_s[1], mw_measured_median_s(measured)};
+    compare->step =
+        (struct mw_pair){mw_result_shown_step_s(predicted), mw_measured_median_s(measured)};
     compare->first_step =
         (struct mw_pair){predicted->undelayed_step_time_s > 0 ? NAN : predicted->first_step_time_s,
                          measured->first.time_ns * 1e-9};

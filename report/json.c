@@ -78,6 +78,7 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "dpu_start", r->dpu_start);
     else
         mw_json_string(json, "dpu_start", NULL);
+    mw_json_string(json, "drop_layers", r->drop_layers);
     mw_json_end(json, '}');
 }
 
@@ -87,6 +88,10 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "step_time_s", predicted_or_nan(r, r->step_time_s[1]));
     mw_json_number(json, "first_step_time_s", predicted_or_nan(r, r->first_step_time_s));
     mw_json_number(json, "undelayed_step_time_s", known_or_nan(r, r->undelayed_step_time_s));
+    mw_json_begin(json, "variant_step_time_s", '[', true);
+    for (size_t v = 0; v < r->variant_count; v++)
+        mw_json_number(json, NULL, r->variant_step_time_s[v]);
+    mw_json_end(json, ']');
     mw_json_number(json, "tflops_per_gpu", predicted_or_nan(r, r->tflops_per_gpu[1]));
     mw_json_number(json, "efficiency", predicted_or_nan(r, r->efficiency[1]));
     mw_json_number(json, "mfu", predicted_or_nan(r, r->mfu));

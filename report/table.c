@@ -251,7 +251,7 @@ mw_table_last_lines(FILE *out, const struct mw_result *result)
         return;
     if (result->change.what)
         print_change(out, "best single change", result, &result->change);
-    else
+    else if (!result->drop_layers)
         fputs("best single change: none of the settings tried gains anything\n", out);
     if (result->paid_change.what)
         print_change(out,

@@ -9,7 +9,7 @@
 static void
 print_lanes(FILE *out, const struct mw_result *r)
 {
-    double step = r->step_time_s[1];
+    double step = mw_result_shown_step_s(r);
     struct mw_grid *grid = mw_grid_new("lrrlrr");
 
     mw_table_heading(out, "Lanes (exposed: compute waits for it)");
@@ -28,7 +28,7 @@ print_lanes(FILE *out, const struct mw_result *r)
 static void
 print_channels(FILE *out, const struct mw_result *r)
 {
-    double step = r->step_time_s[1];
+    double step = mw_result_shown_step_s(r);
     struct mw_grid *grid = mw_grid_new("lrrl");
 
     mw_table_heading(out, "Channels (shared capacity in use)");
@@ -38,6 +38,21 @@ print_channels(FILE *out, const struct mw_result *r)
             mw_grid_row(grid, r->channels[i].name, mw_format_seconds(r->channels[i].busy_s),
                         mw_table_share(r->channels[i].busy_s, step),
                         mw_grid_bar(r->channels[i].busy_s / step, 20), NULL);
+    mw_grid_print(grid, out, 2);
+}
+
+/* Of a cycle of steps that leave out layers: what is shown besides is of the first. */
+static void
+print_variants(FILE *out, const struct mw_result *r)
+{
+    struct mw_grid *grid = mw_grid_new("rr");
+
+    mw_table_heading(out, "Steps of the cycle (lanes, channels and phases are of the first)");
+    mw_grid_row(grid, "step", "takes", NULL);
+    for (size_t v = 0; v < r->variant_count; v++) {
+        g_autofree char *number = g_strdup_printf("%zu", v);
+        mw_grid_row(grid, number, mw_format_seconds(r->variant_step_time_s[v]), NULL);
+    }
     mw_grid_print(grid, out, 2);
 }
 
@@ -120,6 +135,8 @@ print_details(FILE *out, const struct mw_result *r)
         print_channels(out, r);
     if (r->phase_count)
         print_phases(out, r);
+    if (r->variant_count)
+        print_variants(out, r);
     mw_table_stages(out, r);
     if (r->term_count)
         print_terms(out, r);

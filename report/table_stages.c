@@ -24,7 +24,8 @@ print_stage(struct mw_grid *grid, const struct mw_result *r, size_t index)
     g_autofree char *gpus = g_strdup_printf("%" G_GINT64_FORMAT, stage->gpus);
     g_autofree char *layers = layers_text(stage);
     g_autofree char *kept = g_strdup_printf("%" G_GINT64_FORMAT, stage->micro_batches);
-    const char *busy = r->simulated ? mw_table_share(stage->compute_s, r->step_time_s[1]) : NULL;
+    const char *busy =
+        r->simulated ? mw_table_share(stage->compute_s, mw_result_shown_step_s(r)) : NULL;
 
     mw_grid_row(grid, number, gpus, layers, mw_format_count(stage->params), kept,
                 mw_format_gib((double)stage->bytes[MW_TIER_GPU]),

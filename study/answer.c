@@ -35,9 +35,10 @@ mw_answer_take(struct mw_answer *answer, struct mw_variants *variants)
 
 /* Sizing and plan go to the answer. */
 static struct mw_answer *
-answer_of(struct mw_choice *choice)
+answer_of(struct mw_choice *choice, GError **error)
 {
     struct mw_answer *answer = g_new0(struct mw_answer, 1);
+    const struct mw_plan *simulated = choice->plan;
 
     answer->result = mw_result_new();
     answer->sizing = g_steal_pointer(&choice->sizing);
@@ -45,7 +46,13 @@ answer_of(struct mw_choice *choice)
         mw_answer_take(answer, mw_build_variants(answer->sizing, g_steal_pointer(&choice->plan)));
     if (answer->plan)
         mw_result_set_stages(answer->plan, answer->result);
-    return answer;
+    if (answer->plan == simulated)
+        return answer;
+    mw_engine_result_clear(&choice->engine);
+    if (mw_evaluate_plan(answer->plan, answer->sizing->hardware, true, &choice->engine, error))
+        return answer;
+    mw_answer_free(answer);
+    return NULL;
 }
 
 struct mw_answer *
@@ -56,9 +63,9 @@ mw_answer_new(const struct mw_question *question, enum mw_strategy strategy, enu
     struct mw_answer *answer = NULL;
 
     mw_progress("planning");
-    if (mw_choose(question, strategy, &choice, error) &&
-        (!choice.plan || simulate(&choice, error))) {
-        answer = answer_of(&choice);
+    if (mw_choose(question, strategy, &choice, error) && (!choice.plan || simulate(&choice, error)))
+        answer = answer_of(&choice, error);
+    if (answer) {
         for (uint32_t v = 0; answer->plan && v < answer->variants->plan_count; v++)
             mw_plan_set_machine(answer->variants->plans[v], mw_hwprofile_name(question->profile));
         mw_result_set_sizing(question, strategy, answer);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "planner/settings/drops.h"
 
 #define NO_LIMIT 1e30
 
@@ -46,6 +47,40 @@ mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool u
 }
 
 double
+mw_cycle_s(const struct mw_variants *variants, const struct mw_hardware *hardware, bool uncontended)
+{
+    g_autofree double *step_s = g_new0(double, variants->plan_count);
+    uint32_t count;
+    const uint32_t *cycle = mw_variants_last(variants, &count);
+    double all_s = 0;
+
+    for (uint32_t t = 0; t < count; t++) {
+        if (step_s[cycle[t]] <= 0)
+            step_s[cycle[t]] = mw_step_s(variants->plans[cycle[t]], hardware, uncontended);
+        all_s += step_s[cycle[t]];
+    }
+    return all_s / count;
+}
+
+/* Of a class in a step: the mean over the cycle, where steps leave out layers. */
+static double
+blocks_done(const struct mw_sizing *sizing, int class)
+{
+    const char *text = sizing->settings.drop_layers;
+    double blocks = (double)sizing->classes[class].blocks;
+    int64_t dropped = 0;
+
+    if (!text || class == MW_CLASS_HEAD || class == MW_CLASS_TAIL)
+        return blocks;
+    for (uint32_t turn = 0; turn < mw_drops_turns(text); turn++) {
+        g_autofree bool *left_out = mw_drops_of_turn(text, turn, sizing->layers);
+        for (int64_t layer = 0; left_out && layer < sizing->layers; layer++)
+            dropped += left_out[layer] && (int)mw_sizing_layer_class(sizing, layer) == class;
+    }
+    return blocks - (double)dropped / mw_drops_turns(text);
+}
+
+double
 mw_tokens_per_step(const struct mw_sizing *sizing)
 {
     return (double)sizing->tokens / sizing->tp * (sizing->ranks / sizing->pp) *
@@ -61,7 +96,7 @@ mw_flops_of_model(const struct mw_sizing *sizing)
         for (int c = 0; c < MW_CLASS_COUNT; c++) {
             const struct mw_class_info *class = &stage->classes[c];
             for (int i = 0; i < class->operator_count; i++)
-                flops += 3.0 * (double)class->blocks * (double)class->operators[i].forward_flops;
+                flops += 3.0 * blocks_done(stage, c) * (double)class->operators[i].forward_flops;
         }
     return flops * sizing->settings.grad_accum / (double)sizing->pp;
 }
@@ -77,7 +112,7 @@ mw_flops_done(const struct mw_sizing *sizing)
             const struct mw_class_info *class = &stage->classes[c];
             bool layer = mw_class_is_of_layers(c);
             for (int i = 0; i < class->operator_count; i++)
-                flops += (double)class->blocks *
+                flops += blocks_done(stage, c) *
                          (class->operators[i].forward_flops * (layer && recomputes ? 2.0 : 1.0) +
                           class->operators[i].backward_flops);
         }

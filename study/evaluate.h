@@ -12,6 +12,9 @@ bool mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hard
                       bool keep_timeline, struct mw_engine_result *result, GError **error);
 /* Steady step time in seconds, INFINITY if the engine refuses; `uncontended` removes the limits of
  * all channels (the longest path). */
+/* The mean over the cycle of variants that goes on for ever. */
+double mw_cycle_s(const struct mw_variants *variants, const struct mw_hardware *hardware,
+                  bool uncontended);
 double mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);
 
 double mw_tokens_per_step(const struct mw_sizing *sizing); /* all GPUs */

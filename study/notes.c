@@ -31,6 +31,10 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
         {"{commit=step}",
          asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
          "commits nothing: no optimizer state is on NVMe"},
+        {"{drop-layers}", asked->drop_layers,
+         "shapes the step time, which is the mean over its cycle; batch and placement were chosen "
+         "by "
+         "steps of all layers, and there are no closed forms and no advice"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(settings); i++)

@@ -105,6 +105,7 @@ mw_result_free(struct mw_result *result)
     free_texts(result);
     g_free(result->ledger);
     g_free(result->stages);
+    g_free(result->variant_step_time_s);
     FREE_ARRAY(result->lanes, result->lane_count, name);
     FREE_ARRAY(result->channels, result->channel_count, name);
     FREE_ARRAY(result->phases, result->phase_count, name);
@@ -112,4 +113,10 @@ mw_result_free(struct mw_result *result)
     FREE_ARRAY(result->what_ifs, result->what_if_count, what);
     FREE_ARRAY(result->needs, result->need_count, what);
     g_free(result);
+}
+
+double
+mw_result_shown_step_s(const struct mw_result *result)
+{
+    return result->variant_count ? result->variant_step_time_s[0] : result->step_time_s[1];
 }

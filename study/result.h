@@ -112,6 +112,7 @@ struct mw_result {
     char *state_layout;
     char *dtype;            /* of parameters and activations: "bf16" or "fp16" */
     int64_t dpu_start;      /* -1: no delayed parameter update */
+    const char *drop_layers; /* the schedule of layers that are left out; borrowed; NULL */
 
     bool feasible;
     char *limiting_tier;    /* NULL when feasible */
@@ -125,7 +126,10 @@ struct mw_result {
     struct mw_result_paper paper;
 
     bool simulated;         /* whether the following are set */
-    double step_time_s[3];
+    double step_time_s[3];  /* the mean over a cycle, where steps differ */
+    double *variant_step_time_s; /* [variant_count] of each step of the cycle; the figures of lanes,
+                                     channels and phases are those of the first */
+    size_t variant_count;        /* 0: all steps are alike */
     double first_step_time_s;
     int64_t rounds_by_mean;       /* of sections: their time is the mean of earlier rounds */
     double undelayed_step_time_s; /* of the steps before --dpu-start; NAN: there are none */
@@ -188,6 +192,8 @@ double mw_result_owned_usd(const struct mw_result_owned *owned);
 
 /* An empty result: numbers are NAN, counts 0. */
 struct mw_result *mw_result_new(void);
+/* The step that lanes, channels and phases are of: where steps differ, the first of the cycle. */
+double mw_result_shown_step_s(const struct mw_result *result);
 void mw_result_free(struct mw_result *result);
 
 #endif

@@ -47,6 +47,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
             s->prefetch_stage[MW_FETCH_NC], s->prefetch_stage[MW_FETCH_CG],
             s->prefetch_stage[MW_FETCH_GG]);
     r->dpu_start = s->dpu_start;
+    r->drop_layers = s->drop_layers;
     r->param_device = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);
     r->optimizer_device = mw_placement_text(&s->placement[MW_STATE_OPTIMIZER]);
     r->gradient_device = mw_placement_text(&s->placement[MW_STATE_GRADIENTS]);
@@ -116,6 +117,30 @@ fill_verdict(const struct mw_question *question, enum mw_strategy strategy,
     r->remedy = mw_planner_remedy(&planned, &asked, sizing, &here);
 }
 
+double
+mw_result_set_cycle(const struct mw_answer *answer, const struct mw_hardware *hw, double first_s)
+{
+    struct mw_result *r = answer->result;
+    uint32_t count;
+    const uint32_t *cycle = mw_variants_last(answer->variants, &count);
+    double all_s = first_s;
+
+    if (count == 1)
+        return first_s;
+    r->variant_count = count;
+    r->variant_step_time_s = g_new(double, count);
+    for (uint32_t t = 0; t < count; t++) {
+        uint32_t before = 0;
+        while (cycle[before] != cycle[t])
+            before++;
+        r->variant_step_time_s[t] = before < t ? r->variant_step_time_s[before]
+                                    : t ? mw_step_s(answer->variants->plans[cycle[t]], hw, false)
+                                        : first_s;
+        all_s += t ? r->variant_step_time_s[t] : 0;
+    }
+    return all_s / count;
+}
+
 static void
 fill_rates(const struct mw_question *question, const struct mw_answer *answer,
            const struct mw_engine_result *engine)
@@ -123,7 +148,7 @@ fill_rates(const struct mw_question *question, const struct mw_answer *answer,
     struct mw_result *r = answer->result;
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     double done = mw_flops_done(answer->sizing);
-    double step_s = engine->step_ns * 1e-9;
+    double step_s = mw_result_set_cycle(answer, hw, engine->step_ns * 1e-9);
     double efficiency = done / step_s / mw_achievable_flops(answer->plan, hw);
 
     r->simulated = true;
@@ -171,7 +196,7 @@ fill_outlooks(const struct mw_question *question, const struct mw_answer *answer
     if (!mw_hwprofile_has_range(question->profile))
         return;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
-        r->step_time_s[o] = mw_step_s(answer->plan, &question->hardware[o], false);
+        r->step_time_s[o] = mw_cycle_s(answer->variants, &question->hardware[o], false);
         r->tflops_per_gpu[o] = done / r->step_time_s[o] / 1e12;
         r->efficiency[o] =
             done / r->step_time_s[o] / mw_achievable_flops(answer->plan, &question->hardware[o]);
@@ -183,13 +208,16 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
 {
     struct mw_result *r = answer->result;
     struct mw_closed_form form;
-    GArray *terms = g_array_new(FALSE, FALSE, sizeof(struct mw_result_term));
 
+    r->critical_path_s =
+        mw_cycle_s(answer->variants, &question->hardware[MW_OUTLOOK_TYPICAL], true);
+    if (answer->sizing->settings.drop_layers) /* they are of a step of all layers */
+        return;
+    GArray *terms = g_array_new(FALSE, FALSE, sizeof(struct mw_result_term));
     mw_closed_form_of(answer->sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
     r->closed_form_paper_s = form.paper_total_s;
     r->closed_form_plan_s = form.plan_total_s;
     memcpy(r->paper_efficiency, form.paper_efficiency, sizeof r->paper_efficiency);
-    r->critical_path_s = mw_step_s(answer->plan, &question->hardware[MW_OUTLOOK_TYPICAL], true);
     for (int t = 0; t < MW_TERM_COUNT; t++) {
         struct mw_result_term term = {NULL, form.paper_s[t], form.plan_s[t]};
         if (form.paper_s[t] == form.plan_s[t])
@@ -207,16 +235,16 @@ first_plan(const struct mw_answer *answer)
     return answer->variants->plans[mw_variant_of(answer->variants, 0)];
 }
 
-/* Steps before --dpu-start. */
+/* Steps before --dpu-start or --drop-layers. */
 void
 mw_result_set_first_steps(struct mw_answer *answer, const struct mw_hardware *hardware)
 {
     struct mw_result *r = answer->result;
 
-    if (mw_variants_delayed_from(answer->variants) <= 0)
-        return;
-    r->undelayed_step_time_s = mw_step_s(first_plan(answer), hardware, false);
-    r->first_step_time_s = r->undelayed_step_time_s;
+    if (first_plan(answer) != answer->plan)
+        r->first_step_time_s = mw_step_s(first_plan(answer), hardware, false);
+    if (mw_variants_delayed_from(answer->variants) > 0)
+        r->undelayed_step_time_s = r->first_step_time_s;
 }
 
 /* The first step writes at burst rate until the drives' cache, which is empty at first, is full. */
@@ -271,13 +299,16 @@ mw_result_set_simulation(const struct mw_question *question, struct mw_answer *a
                       answer->result);
     fill_run(question, answer);
     take_timeline(answer, engine);
-    mw_advise_batch(question, answer);
+    bool advises = !question->settings.drop_layers; /* it compares steps of all layers */
+    if (advises)
+        mw_advise_batch(question, answer);
     if (depth >= MW_DEPTH_VERDICT || question->ends)
         fill_outlooks(question, answer);
     if (depth < MW_DEPTH_VERDICT)
         return;
     fill_closed_forms(question, answer);
-    mw_advise(question, answer);
+    if (advises)
+        mw_advise(question, answer);
     if (depth == MW_DEPTH_FULL)
         mw_what_if(question, answer);
 }

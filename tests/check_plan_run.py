@@ -27,6 +27,9 @@ PLANS = {
                      " --tiles 2 --logits-chunks 2",
     "delayed from the first": "-s zero-offload --batch 2 --dpu-start 0",
     "delayed from the third": "-s zero-offload --batch 2 --dpu-start 2",
+    "layers left out": "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu --batch 2"
+                       " --drop-layers 1/-/0@1",
+    "layers left out on drives": f"{DRIVES} --batch 2 --commit step --drop-layers 1/-/0",
 }
 
 

@@ -180,6 +180,11 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test -s zero-offload --optimizer-device gpu":
         ["--optimizer-device gpu", "zero2"],
     "simulate -m gpt2 -H flat-test -s zero3 --dpu-start 4": ["--dpu-start", "zero-offload"],
+    "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 1,/2": ["--drop-layers 1,/2", "such as"],
+    "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 3/12": ["layer 12", "0 to 11"],
+    "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 0-11": ["leave one layer"],
+    "simulate -m gpt2 -H flat-test -s zero-offload --drop-layers 1 --dpu-start 4":
+        ["--drop-layers", "--dpu-start"],
     "simulate -m gpt2 -H flat-test --activation-checkpoint-interval 0 --param-loads 2":
         ["--param-loads 2", "--activation-checkpoint-interval 0"],
     "simulate -m gpt2 -H flat-test -s zero3 --batch 1 --optimizer-chunk 1":

@@ -22,6 +22,7 @@ ALONE = {
                 "--optimizer-device", "gpu:0.2MB,cpu:0.1MB,nvme", "--param-device",
                 "cpu:0.04MB,nvme", "--save-every", "1", "--prefetch", "0"],
     "a delay": ["-s", "zero-offload", "--nvme", "drive", "--dpu-start", "2", "--save-every", "1"],
+    "layers left out": [*DRIVES, "--commit", "step", "--drop-layers", "1/-/0@1"],
     "a directory of its own": ["-s", "zero-infinity-nvme", "--optimizer-device", "nvme", "--dtype",
                                "fp16", "--tiles", "2"],
 }

@@ -6,6 +6,7 @@
 
 #include "model/model.h"
 #include "exec/trainer/internal.h"
+#include "planner/settings/drops.h"
 #include "tests/weights_fixture.h"
 
 const struct mw_backend *trained_backend = &mw_backend_cpu;
@@ -41,6 +42,7 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     settings->dtype = what->dtype ? what->dtype : MW_DTYPE_BF16;
     if (what->delayed)
         settings->dpu_start = what->undelayed_steps;
+    settings->drop_layers = what->drop_layers;
     place(settings, MW_STATE_PARAMETERS, what->params);
     place(settings, MW_STATE_GRADIENTS, what->gradients);
     place(settings, MW_STATE_OPTIMIZER, what->optimizer);
@@ -67,7 +69,11 @@ make_variants(const struct trained_case *what, const struct mw_model *model)
     const struct mw_sizing *sizing = candidates->pdata[0];
     if (!sizing->fits)
         g_error("%s does not fit", what->name);
-    struct mw_variants *variants = mw_build_variants(sizing, mw_build_plan(sizing));
+    g_autofree bool *dropped =
+        what->one_plan ? mw_drops_of_turn(what->drop_layers, 0, sizing->layers) : NULL;
+    struct mw_variants *variants = what->one_plan
+                                       ? mw_variants_new(mw_build_plan_without(sizing, dropped))
+                                       : mw_build_variants(sizing, mw_build_plan(sizing));
     g_ptr_array_unref(candidates);
     mw_hwprofile_free(profile);
     return variants;

@@ -24,6 +24,8 @@ struct trained_case {
     enum mw_dtype dtype; /* of parameters and activations; none: bf16 */
     struct mw_loss_scaling loss_scaling; /* all zero: the type's */
     bool delayed; /* update, after undelayed_steps without */
+    const char *drop_layers; /* a schedule; NULL: none are left out */
+    bool one_plan;           /* the schedule's first turn alone, as the only plan there is */
     int64_t undelayed_steps;
 
     const struct mw_backend *backend; /* NULL: trained_backend */

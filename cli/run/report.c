@@ -223,8 +223,9 @@ cli_run_report_end(struct cli_run_report *report, GError **error)
 
     find_use(report);
     if (!report->measured->seen) {
-        cli_say(
-            "the run ended before --dpu-start: there is nothing to compare with the prediction");
+        cli_say("no step had the plan of the prediction (--dpu-start, --drop-layers): there is "
+                "nothing to "
+                "compare with it");
         return true;
     }
     if (training->options.save_timeline && !save(report, machine, error))

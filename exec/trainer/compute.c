@@ -29,23 +29,28 @@ layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t lay
     return &layers[layer % trainer->layers_kept];
 }
 
-/* A stage of a pipeline ends before the model does. */
-static bool
-has_layer(const struct mw_trainer *trainer, int32_t layer)
+/* The first layer from this one on that the step computes; as many as the model has: there is none.
+ * A stage of a pipeline ends before the model does, and a step may leave out layers: what would be
+ * the input of such a layer is that of the next one. */
+static int32_t
+computed_from(const struct mw_trainer *trainer, int32_t layer)
 {
-    return layer < trainer->plan->shape.decoder.layers &&
-           trainer->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + MW_OPERATOR_QKV] != MW_NONE;
+    int32_t layers = (int32_t)trainer->plan->shape.decoder.layers;
+
+    while (layer < layers && !trainer->variant->computes[layer])
+        layer++;
+    return layer;
 }
 
 static void *
 output_of(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     int64_t interval = trainer->plan->shape.checkpoint_interval;
-    int32_t next = op->layer + 1;
+    int32_t next = computed_from(trainer, op->layer + 1);
     bool ends_group =
-        op->phase == MW_PHASE_RECOMPUTE && interval && next % interval == 0;
+        op->phase == MW_PHASE_RECOMPUTE && interval && next / interval != op->layer / interval;
 
-    if (!has_layer(trainer, next) || ends_group)
+    if (next == trainer->plan->shape.decoder.layers || ends_group)
         return trainer->variant->rooms[op->micro_batch % trainer->sets].hidden;
     return layer_room(trainer, op, next)->x;
 }
@@ -129,7 +134,7 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .seq = trainer->plan->shape.seq,
         .loss = trainer->loss,
         .room = &trainer->variant->rooms[op->micro_batch % trainer->sets],
-        .input = trainer->variant->layers[op->micro_batch % trainer->sets * trainer->layers_kept].x,
+        .input = layer_room(trainer, op, computed_from(trainer, 0))->x,
         .logits = logits == MW_NONE ? NULL : mw_places_at(&trainer->places, logits, 0),
     };
 

@@ -61,6 +61,7 @@ struct mw_trainer_variant {
     uint32_t *set_slots;      /* [chunk_count] where a chunk's state from drives passes through host
                             memory; MW_NONE: at home */
     bool *updates;            /* [chunk_count] whether a step updates the chunk */
+    bool *computes;           /* [layers + 1] whether a step computes the layer */
     struct mw_layer_room *layers;      /* [sets][layers_kept] */
     struct mw_shared_room *rooms;      /* [sets]: one per micro-batch that is kept */
     bool *queued;                      /* [op_count]: ops that the device orders */

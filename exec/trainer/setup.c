@@ -223,18 +223,22 @@ find_set(const struct mw_plan *plan, uint32_t chunk)
     return MW_NONE;
 }
 
+/* What a step of the variant computes and updates. */
 static bool
-map_updates(struct mw_trainer *trainer, GError **error)
+map_step(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     struct mw_trainer_variant *it = trainer->variant;
 
     it->updates = g_new0(bool, plan->chunk_count + 1);
+    it->computes = g_new0(bool, plan->shape.decoder.layers + 1);
     it->set_slots = g_new(uint32_t, plan->chunk_count + 1);
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         it->set_slots[c] = mw_trainer_on_drives(plan, c) ? find_set(plan, c) : MW_NONE;
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
+        if (plan->works[op->work].kind == MW_OP_COMPUTE && op->layer >= 0)
+            it->computes[op->layer] = true;
         if (plan->works[op->work].kind != MW_OP_UPDATE)
             continue;
         uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
@@ -307,7 +311,7 @@ set_up_variant(struct mw_trainer *trainer, const struct mw_exec_backend *run, GE
     struct mw_trainer_variant *it = trainer->variant;
 
     index_homes(it);
-    if (!mw_trainer_check_names(trainer, error) || !map_updates(trainer, error) ||
+    if (!mw_trainer_check_names(trainer, error) || !map_step(trainer, error) ||
         !mw_trainer_check_operands(trainer, error))
         return false;
     mw_trainer_map_queues(trainer);
@@ -361,6 +365,7 @@ take_down_variant(struct mw_trainer_variant *it)
     g_free(it->tensor_of_home);
     g_free(it->set_slots);
     g_free(it->updates);
+    g_free(it->computes);
     g_free(it->layers);
     g_free(it->rooms);
     g_free(it->queued);

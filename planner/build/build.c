@@ -19,13 +19,17 @@ load_checkpoints(struct builder *b, uint32_t visit)
 
     if (!interval || v->phase != MW_PHASE_RECOMPUTE || !v->first_of_group)
         return;
-    int64_t group = v->layer / interval;
+    int64_t group = v->layer / interval, before = group - 1, last = count - 1;
     int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
-    if (group == count - 1)
+    while (before >= 0 && mw_first_of_group(b, before) < 0)
+        before--;
+    while (mw_first_of_group(b, last) < 0)
+        last--;
+    if (group == last)
         mw_checkpoint_load(b, checkpoint, v->micro_batch);
-    if (ahead && group > 0)
-        mw_checkpoint_load(b, checkpoint - 1, v->micro_batch);
-    if (!ahead && group < count - 1)
+    if (ahead && before >= 0)
+        mw_checkpoint_load(b, checkpoint - (group - before), v->micro_batch);
+    if (!ahead && group < last)
         mw_checkpoint_load(b, checkpoint, v->micro_batch);
 }
 
@@ -235,9 +239,9 @@ clear(struct builder *b)
 }
 
 static struct mw_plan *
-build_flat(const struct mw_sizing *sizing)
+build_flat(const struct mw_sizing *sizing, const bool *dropped)
 {
-    struct builder b = {.sizing = sizing};
+    struct builder b = {.sizing = sizing, .dropped = dropped};
     char why[256];
 
     build(&b);
@@ -305,10 +309,10 @@ rounds_of_rings(const struct builder *b, const struct mw_slot_ring *rings)
 /* Builds few micro-batches, and counts the others in a section of those that are alike; NULL if
  * none are. */
 static struct mw_plan *
-build_folded(const struct mw_sizing *sizing, int64_t micro_batches)
+build_folded(const struct mw_sizing *sizing, const bool *dropped, int64_t micro_batches)
 {
     struct mw_sizing few = *sizing;
-    struct builder b = {.sizing = &few};
+    struct builder b = {.sizing = &few, .dropped = dropped};
     few.settings.grad_accum = micro_batches;
     build(&b);
     g_autofree struct mw_slot_ring *rings = find_rings(&b);
@@ -321,26 +325,38 @@ build_folded(const struct mw_sizing *sizing, int64_t micro_batches)
     return plan;
 }
 
-struct mw_plan *
-mw_build_plan_folded(const struct mw_sizing *sizing)
+static struct mw_plan *
+build_few(const struct mw_sizing *sizing, const bool *dropped)
 {
     const struct mw_settings *settings = &sizing->settings;
 
-    g_return_val_if_fail(sizing->fits, NULL);
     for (int64_t few = MW_FOLDED_LEAST;
          few <= MW_FOLDED_MOST && few < settings->grad_accum && !settings->unfold &&
          sizing->pp == 1; few *= 2) {
-        struct mw_plan *plan = build_folded(sizing, few);
+        struct mw_plan *plan = build_folded(sizing, dropped, few);
         if (plan && mw_plan_check(plan, NULL, 0))
             return plan;
         mw_plan_free(plan);
     }
-    return build_flat(sizing);
+    return build_flat(sizing, dropped);
+}
+
+struct mw_plan *
+mw_build_plan_folded(const struct mw_sizing *sizing)
+{
+    g_return_val_if_fail(sizing->fits, NULL);
+    return build_few(sizing, NULL);
+}
+
+struct mw_plan *
+mw_build_plan_without(const struct mw_sizing *sizing, const bool *dropped)
+{
+    g_return_val_if_fail(sizing->fits, NULL);
+    return mw_sizing_folds(sizing) ? build_few(sizing, dropped) : build_flat(sizing, dropped);
 }
 
 struct mw_plan *
 mw_build_plan(const struct mw_sizing *sizing)
 {
-    g_return_val_if_fail(sizing->fits, NULL);
-    return mw_sizing_folds(sizing) ? mw_build_plan_folded(sizing) : build_flat(sizing);
+    return mw_build_plan_without(sizing, NULL);
 }

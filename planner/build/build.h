@@ -18,6 +18,10 @@
  * defect of the builder, never of the input. */
 struct mw_plan *mw_build_plan(const struct mw_sizing *sizing);
 
+/* The same for a step that leaves out layers ([sizing->layers], NULL: none): it touches neither
+ * their parameters nor their state.  settings.drop_layers must be set. */
+struct mw_plan *mw_build_plan_without(const struct mw_sizing *sizing, const bool *dropped);
+
 /* The plans of all steps: `plan`, the sizing's own, which it takes ownership of, and those of steps
  * that differ. */
 struct mw_variants *mw_build_variants(const struct mw_sizing *sizing, struct mw_plan *plan);

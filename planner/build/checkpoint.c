@@ -13,7 +13,7 @@ home_tier(const struct builder *b, int64_t checkpoint)
 static int32_t
 first_layer(const struct builder *b, int64_t checkpoint)
 {
-    return checkpoint % b->sizing->checkpoint_count * b->sizing->settings.checkpoint_interval;
+    return (int32_t)mw_first_of_group(b, checkpoint % b->sizing->checkpoint_count);
 }
 
 int64_t

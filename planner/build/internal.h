@@ -79,6 +79,7 @@ struct visit {
 struct builder {
     const struct mw_sizing *sizing;
     struct mw_chunk *chunks; /* [sizing->chunk_count] */
+    const bool *dropped;     /* [sizing->layers] that the step leaves out; NULL: none */
     struct mw_plan *plan;
     uint32_t rank; /* the first rank that the program stands for */
     uint32_t program;
@@ -188,6 +189,10 @@ void mw_gradient_flush(struct builder *b); /* accumulates a gradient that is sti
 /* --- planner/build/checkpoint.c --- */
 /* The number of a checkpoint: its layer group, at the micro-batch's turn among those in flight. */
 int64_t mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb);
+/* --- planner/build/schedule.c --- */
+bool mw_drops_layer(const struct builder *b, int64_t layer);
+/* The first layer of a checkpoint's group that the step does not leave out; -1: it has none. */
+int64_t mw_first_of_group(const struct builder *b, int64_t group);
 uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);
 void mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb);
 void mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb);

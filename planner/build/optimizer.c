@@ -62,6 +62,19 @@ use_units(struct builder *b, const struct mw_chunk *chunk, enum mw_use_mode mode
             mw_build_use(b, home + u, mode, role);
 }
 
+/* Chunks end with their layer where layers are left out. */
+static bool
+is_left_out(const struct builder *b, uint32_t c)
+{
+    int32_t layer;
+    int index;
+
+    if (!b->dropped)
+        return false;
+    mw_sizing_locate(b->sizing, b->chunks[c].first_unit, &layer, &index);
+    return layer >= 0 && mw_drops_layer(b, layer);
+}
+
 static void
 copy_op(struct builder *b, int lane, enum mw_op_kind kind, int64_t bytes, uint32_t c)
 {
@@ -90,7 +103,7 @@ check_norm(struct builder *b)
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         const struct mw_chunk *chunk = &b->chunks[c];
         bool host = gradient_tier(b, chunk) == MW_TIER_CPU;
-        if (gradient_tier(b, chunk) == MW_TIER_NVME)
+        if (gradient_tier(b, chunk) == MW_TIER_NVME || is_left_out(b, c))
             continue;
         last[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE,
                               mw_work_norm(b, of_state, host, chunk->params), c);
@@ -268,7 +281,8 @@ mw_optimizer_step(struct builder *b)
     if (delayed)
         b->norm_agreed = norm;
     for (uint32_t c = 0; c < count; c++)
-        update_chunk(b, delayed ? count - 1 - c : c, norm);
+        if (!is_left_out(b, c))
+            update_chunk(b, delayed ? count - 1 - c : c, norm);
 }
 
 void

@@ -72,6 +72,23 @@ add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bo
     add_block(b, &walk, first_of_group);
 }
 
+bool
+mw_drops_layer(const struct builder *b, int64_t layer)
+{
+    return b->dropped && b->dropped[layer];
+}
+
+int64_t
+mw_first_of_group(const struct builder *b, int64_t group)
+{
+    int64_t interval = b->sizing->settings.checkpoint_interval;
+    int64_t layer = group * interval, end = MIN(b->sizing->layers, layer + interval);
+
+    while (layer < end && mw_drops_layer(b, layer))
+        layer++;
+    return layer < end ? layer : -1;
+}
+
 /* A tied embedding is the logits' weight: visits one part of the vocabulary after the other. */
 static void
 add_tied_logits(struct builder *b, const struct walk *walk)
@@ -210,17 +227,23 @@ add_backward(struct builder *b, uint16_t mb)
 
     if (!interval) {
         for (int64_t layer = layers - 1; layer >= 0; layer--)
-            add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+            if (!mw_drops_layer(b, layer))
+                add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
         return;
     }
     for (int64_t group = b->sizing->checkpoint_count - 1; group >= 0; group--) {
-        int64_t first = group * interval, end = MIN(layers, first + interval);
+        int64_t first = mw_first_of_group(b, group);
+        int64_t end = MIN(layers, (group + 1) * interval);
+        if (first < 0)
+            continue;
         uint32_t recompute_begin = b->visit_count;
         for (int64_t layer = first; layer < end; layer++)
-            add_layer(b, MW_PHASE_RECOMPUTE, mb, layer, layer == first);
+            if (!mw_drops_layer(b, layer))
+                add_layer(b, MW_PHASE_RECOMPUTE, mb, layer, layer == first);
         uint32_t backward_begin = b->visit_count;
         for (int64_t layer = end - 1; layer >= first; layer--)
-            add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+            if (!mw_drops_layer(b, layer))
+                add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
         if (settings->param_loads == 2)
             link_reuse(b, recompute_begin, backward_begin);
     }
@@ -234,7 +257,9 @@ add_forward(struct builder *b, uint16_t mb)
 
     add_head(b, MW_PHASE_FORWARD, mb);
     for (int64_t layer = 0; layer < b->sizing->layers; layer++)
-        add_layer(b, MW_PHASE_FORWARD, mb, layer, interval && layer % interval == 0);
+        if (!mw_drops_layer(b, layer))
+            add_layer(b, MW_PHASE_FORWARD, mb, layer,
+                      interval && layer == mw_first_of_group(b, layer / interval));
     b->visits[first].enters = b->sizing->stage > 0;
     b->visits[b->visit_count - 1].leaves = b->sizing->next_stage != NULL;
 }

@@ -93,6 +93,8 @@ struct mw_settings {
     int commit;                  /* 1 step, 0 none, MW_AUTO */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0 never */
     int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */
+    const char *drop_layers;     /* a schedule (drops.h), which lives as long as the program; NULL:
+                                    no step leaves out layers */
     double tokens;               /* to train on, for days and cost; 0: not requested */
     int64_t ops_max;             /* a plan with more is refused before it is built */
     bool folds; /* of more ops than that, micro-batches that are alike are said once,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/spell.h"
+#include "planner/settings/drops.h"
 
 const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS] = {
     [MW_SETTINGS_BATCH] = "GPUs and batch",
@@ -113,6 +114,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_SCHEDULE, "dpu-start", MW_SETTING_INTEGER, FIELD(dpu_start), 0, 1e9, "none", NULL,
      "STEP|none",
      "delay the parameter update by one step, from step STEP on, with zero-offload (default none)"},
+    {MW_SETTINGS_SCHEDULE, "drop-layers", MW_SETTING_DROPS, FIELD(drop_layers), 0, 0, "none", NULL,
+     "LAYERS/...[@STEP]|none",
+     "leave out layers, other ones in each step of a cycle, from step STEP on: 1,3/5-7/-@100 is a "
+     "cycle of three steps, the last with all layers; layers and steps count from 0 (default "
+     "none)"},
     {MW_SETTINGS_COST, "tokens", MW_SETTING_COUNT, FIELD(tokens), 1, 1e18, NULL, NULL, "N",
      "estimate the days, the energy and the money for training on N tokens, such as 15T or 1.5e13 "
      "(default: no estimate)"},
@@ -262,6 +268,10 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
     if (setting->open && !strcmp(text, setting->open)) {
         leave_open(setting, settings);
         return true;
+    }
+    if (setting->kind == MW_SETTING_DROPS) {
+        settings->drop_layers = g_intern_string(text);
+        return mw_drops_check(text, error);
     }
     if (!parse_number(setting, text, sliced, &value, error))
         return false;

@@ -20,7 +20,8 @@ enum mw_setting_kind {
     MW_SETTING_COUNT,
     MW_SETTING_PLACEMENT,
     MW_SETTING_CHOICE,
-    MW_SETTING_DEPTHS /* one number, or one for each stage of a fetch: nc:cg:gg */
+    MW_SETTING_DEPTHS, /* one number, or one for each stage of a fetch: nc:cg:gg */
+    MW_SETTING_DROPS   /* a schedule of layers (drops.h) */
 };
 
 /* The groups of settings, in the order of the help. */
@@ -52,7 +53,7 @@ struct mw_setting {
     const char *help;                        /* settings in braces: see mw_setting_help */
 };
 
-#define MW_SETTINGS_COUNT 27
+#define MW_SETTINGS_COUNT 28
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];

@@ -224,6 +224,8 @@ cut_block(struct cutter *cutter, const struct mw_class_info *class, uint32_t fir
             cutter->open.params += params;
         }
     }
+    if (sizing->settings.drop_layers) /* a layer's state is left alone without its neighbours' */
+        close_chunk(cutter);
 }
 
 static bool
@@ -244,9 +246,11 @@ blocks_alike(const struct cutter *cutter, const struct mw_chunk *before, uint32_
     const struct mw_chunk *open = &cutter->open;
     int64_t alike = 0;
 
-    if (sizing->settings.placement[MW_STATE_OPTIMIZER].count > 1 || !before->unit_count ||
-        before->unit_count != open->unit_count || before->params != open->params ||
-        before->first_unit + units != open->first_unit || open->first_unit < first ||
+    bool ends = sizing->settings.drop_layers; /* with the block */
+    bool same = before->unit_count == open->unit_count && before->params == open->params &&
+                before->first_unit + units == open->first_unit && open->first_unit >= first;
+    if (sizing->settings.placement[MW_STATE_OPTIMIZER].count > 1 ||
+        (!ends && (!before->unit_count || !same)) ||
         !has_same_homes(sizing, first - units, first, units))
         return 0;
     while (alike < left && has_same_homes(sizing, first, first + (alike + 1) * units, units))
