@@ -112,33 +112,62 @@ check_nodes(struct mw_plan_check *check, enum mw_tier tier)
     return true;
 }
 
-bool
-mw_plan_check_memory(struct mw_plan_check *check)
+/* The planner lays slots out one behind the other: then there is nothing to sort. */
+static bool
+are_in_order(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    int64_t(*end)[MW_TIER_COUNT] = mw_plan_allocate(plan->program_count, sizeof *end);
+    bool good = true;
+
+    for (uint32_t i = 0; i < plan->slot_count && good; i++) {
+        const struct mw_slot *slot = &plan->slots[i];
+        if (!slot->size_bytes)
+            continue; /* an empty slot lies nowhere */
+        good = slot->offset_bytes >= end[slot->program][slot->tier];
+        end[slot->program][slot->tier] = slot->offset_bytes + slot->size_bytes;
+        check->plan->programs[slot->program].peak_bytes[slot->tier] += slot->size_bytes;
+    }
+    free(end);
+    return good;
+}
+
+static bool
+check_extents(struct mw_plan_check *check)
 {
     const struct mw_plan *plan = check->plan;
     struct extent *extents = mw_plan_allocate(plan->slot_count, sizeof *extents);
     uint32_t count = 0;
-    bool fits = true;
 
-    for (uint32_t p = 0; p < plan->program_count; p++)
-        memset(check->plan->programs[p].peak_bytes, 0, sizeof plan->programs[p].peak_bytes);
-    for (uint32_t i = 0; i < plan->slot_count && fits; i++) {
+    for (uint32_t i = 0; i < plan->slot_count; i++) {
         const struct mw_slot *slot = &plan->slots[i];
-
-        fits = check_slot(check, i);
-        /* An empty slot lies nowhere. */
-        if (fits && slot->size_bytes)
+        if (slot->size_bytes)
             extents[count++] = (struct extent){.program = slot->program,
                                                .slot = i,
                                                .tier = slot->tier,
                                                .begin = slot->offset_bytes,
                                                .end = slot->offset_bytes + slot->size_bytes};
     }
-    if (fits && count > 1)
+    if (count > 1)
         qsort(extents, count, sizeof *extents, compare_extents);
-    fits = fits && check_overlaps(check, extents, count);
+    bool good = check_overlaps(check, extents, count);
     free(extents);
+    return good;
+}
+
+bool
+mw_plan_check_memory(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        memset(check->plan->programs[p].peak_bytes, 0, sizeof plan->programs[p].peak_bytes);
+    for (uint32_t i = 0; i < plan->slot_count; i++)
+        if (!check_slot(check, i))
+            return false;
+    if (!are_in_order(check) && !check_extents(check))
+        return false;
     if (all_are_alike(plan))
-        return fits; /* a rank's share each */
-    return fits && check_nodes(check, MW_TIER_CPU) && check_nodes(check, MW_TIER_NVME);
+        return true; /* a rank's share each */
+    return check_nodes(check, MW_TIER_CPU) && check_nodes(check, MW_TIER_NVME);
 }

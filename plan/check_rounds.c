@@ -24,10 +24,12 @@
 
 /* Rings that turn so slowly that more rounds would be needed are refused. */
 #define REACH_MAX 1000
+/* Nor more uses, in one section, of slots in a row. */
+#define ROW_USES_MAX 4096
 
 struct induction {
     struct mw_plan_check *check, flat; /* of the plan, and of the one with few rounds */
-    struct mw_plan few;                /* the folded plan of those: its numbers */
+    struct mw_few few;
     struct mw_lane_places places;      /* of that */
     uint32_t section, outer;           /* sections under examination, in this round around it */
     int level;
@@ -50,7 +52,9 @@ rounds_back(const struct mw_plan *plan, uint32_t op)
         for (int level = 0; level < depth; level++) {
             int64_t span = plan->sections[sections[level]].span;
             int64_t back = (mine - plan->deps[d] + span - 1) / span;
-            if (plan->dep_strides[d].by[level] && back > most)
+            /* What moves on otherwise, or is further back, is never of the same section. */
+            if (plan->dep_strides[d].by[level] == span && back > most &&
+                back < plan->sections[sections[level]].rounds)
                 most = back;
         }
     }
@@ -67,6 +71,37 @@ rounds_of_ring(const struct mw_use_stride *ring, int level, uint32_t used)
     return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
 }
 
+/* Rounds from one use of a slot in a row to another, at most, if there are so many.  Where a
+ * section has more uses of rows than that, more than anybody looks at. */
+static int64_t
+rounds_of_rows(const struct mw_plan *plan, const struct mw_section *section, int level)
+{
+    const struct mw_op *end = &plan->ops[section->first_op + section->op_count - 1];
+    uint32_t *uses = mw_plan_allocate(ROW_USES_MAX, sizeof *uses), count = 0;
+    int64_t most = 1;
+
+    for (uint32_t u = plan->ops[section->first_op].use_begin; u < end->use_begin + end->use_count;
+         u++) {
+        const struct mw_use_stride *stride = &plan->use_strides[u];
+        if (stride->ring_count || !stride->by[level])
+            continue;
+        for (uint32_t i = 0; i < count; i++) {
+            int64_t by = llabs(stride->by[level]);
+            int64_t apart = llabs((int64_t)plan->uses[u].slot - plan->uses[uses[i]].slot);
+            if (by == llabs(plan->use_strides[uses[i]].by[level]) && apart % by == 0 &&
+                apart / by < section->rounds && apart / by > most)
+                most = apart / by;
+        }
+        if (count == ROW_USES_MAX) {
+            most = REACH_MAX + 1;
+            break;
+        }
+        uses[count++] = u;
+    }
+    free(uses);
+    return most;
+}
+
 static int64_t
 find_reach(const struct mw_plan *plan)
 {
@@ -79,6 +114,8 @@ find_reach(const struct mw_plan *plan)
         int level = section->parent == MW_NONE ? 0 : 1;
         uint32_t begin = section->first_op, end = begin + section->op_count;
 
+        int64_t rows = rounds_of_rows(plan, section, level);
+        reach = rows > reach ? rows : reach;
         memset(used, 0, plan->slot_count * sizeof *used);
         for (int count = 1; count >= 0; count--) /* first counts, then asks */
             for (uint32_t i = begin; i < end; i++)
@@ -176,13 +213,13 @@ row_follows(const struct induction *it, uint32_t before, uint32_t after)
 static bool
 round_follows(const struct induction *it, uint32_t round)
 {
-    const struct mw_section *section = &it->few.sections[it->section];
+    const struct mw_section *section = &it->few.plan.sections[it->section];
     struct mw_op_place place = {.op = section->first_op};
 
     if (it->level)
         place.round[0] = it->outer;
     place.round[it->level] = round;
-    int64_t begin = mw_plan_unfolded_number(&it->few, place);
+    int64_t begin = mw_plan_unfolded_number(&it->few.plan, place);
     for (int64_t i = begin; i < begin + section->span; i++)
         if (!row_follows(it, (uint32_t)i, (uint32_t)(i + section->span)))
             return false;
@@ -194,7 +231,7 @@ static bool
 check_section(struct induction *it, int64_t reach)
 {
     const struct mw_plan *plan = it->check->plan;
-    uint32_t few = it->few.sections[it->section].rounds;
+    uint32_t few = it->few.plan.sections[it->section].rounds;
 
     if (plan->sections[it->section].rounds == few)
         return true;
@@ -212,9 +249,9 @@ check_all(struct induction *it, int64_t reach)
 {
     bool good = true;
 
-    for (it->section = 0; it->section < it->few.section_count && good; it->section++) {
-        uint32_t parent = it->few.sections[it->section].parent;
-        uint32_t outer = parent == MW_NONE ? 1 : it->few.sections[parent].rounds;
+    for (it->section = 0; it->section < it->few.plan.section_count && good; it->section++) {
+        uint32_t parent = it->few.plan.sections[it->section].parent;
+        uint32_t outer = parent == MW_NONE ? 1 : it->few.plan.sections[parent].rounds;
         it->level = parent == MW_NONE ? 0 : 1;
         for (it->outer = 0; it->outer < outer && good; it->outer++)
             good = check_section(it, reach);
@@ -223,28 +260,43 @@ check_all(struct induction *it, int64_t reach)
 }
 
 static bool
+check_rounds(struct induction *it, int64_t reach)
+{
+    struct mw_plan_check *check = it->check;
+    const struct mw_plan *flat = it->flat.plan;
+
+    if (!mw_plan_check_parts(&it->flat))
+        return false;
+    it->places = mw_lane_places_new(&it->few.plan);
+    bool good = check_all(it, reach);
+    mw_lane_places_clear(&it->places);
+    check->barriered = it->flat.barriered;
+    for (uint32_t p = 0; p < flat->program_count; p++)
+        memcpy(check->plan->programs[p].peak_bytes, flat->programs[p].peak_bytes,
+               sizeof flat->programs[p].peak_bytes);
+    return good;
+}
+
+static bool
 check_few(struct mw_plan_check *check, int64_t reach)
 {
-    struct mw_plan *flat = mw_plan_unfold(check->plan, (uint32_t)(3 * reach + 2));
     struct induction it = {.check = check};
+    struct mw_plan *flat = NULL;
+    bool good = false;
 
-    if (!flat)
-        return mw_plan_refuse(check, "its sections cannot be unfolded");
-    it.flat = (struct mw_plan_check){.plan = flat, .why = check->why, .why_size = check->why_size};
-    bool good = mw_plan_check_parts(&it.flat);
-    if (good) {
-        it.few = mw_plan_with_rounds(check->plan, (uint32_t)(3 * reach + 2));
-        it.places = mw_lane_places_new(&it.few);
-        good = check_all(&it, reach);
-        mw_lane_places_clear(&it.places);
-        free(it.few.sections);
-        check->barriered = it.flat.barriered;
-        for (uint32_t p = 0; p < flat->program_count; p++)
-            memcpy(check->plan->programs[p].peak_bytes, flat->programs[p].peak_bytes,
-                   sizeof flat->programs[p].peak_bytes);
+    if (mw_few_init(&it.few, check->plan, (uint32_t)(3 * reach + 2)))
+        flat = mw_few_unfold(&it.few, check->plan);
+    if (flat) {
+        it.flat =
+            (struct mw_plan_check){.plan = flat, .why = check->why, .why_size = check->why_size};
+        good = check_rounds(&it, reach);
+        mw_plan_check_clear(&it.flat);
+        mw_few_give_back(flat);
+        mw_plan_free(flat);
+    } else {
+        mw_plan_refuse(check, "its sections cannot be unfolded");
     }
-    mw_plan_check_clear(&it.flat);
-    mw_plan_free(flat);
+    mw_few_clear(&it.few);
     return good;
 }
 

@@ -11,7 +11,7 @@
 #include "plan/check.h"
 #include "plan/internal.h"
 
-/* Targets before the section are checked one by one, in at most this many rounds. */
+/* Targets outside of sections are checked one by one, in at most this many rounds. */
 #define ROUNDS_BEFORE 4096
 
 static uint32_t
@@ -126,22 +126,25 @@ is_ring(const struct mw_plan *plan, const struct mw_use_stride *stride, uint32_t
     return true;
 }
 
-/* Programs may have their slots one after the other or not, so each slot of a row is checked. */
+/* Programs may have their slots one after the other or not, so each slot of a row is checked.  Few
+ * rounds stand for many, so either all of them hold a content before the step begins or none. */
 static bool
 is_row(const struct look *look, const struct mw_use_stride *stride, uint32_t slot)
 {
     const struct mw_plan *plan = look->check->plan;
-    int64_t least = slot, most = slot;
+    int64_t least = slot, most = slot, apart = 0;
 
     for (int level = 0; level < look->depth; level++) {
         int64_t moved = stride->by[level] * last_of(look, level);
         least += moved < 0 ? moved : 0;
         most += moved > 0 ? moved : 0;
+        apart = !moved ? apart : apart ? 1 : llabs(stride->by[level]);
     }
     if (least < 0 || most >= plan->slot_count)
         return false;
-    for (int64_t i = least; i <= most; i++)
-        if (plan->slots[i].program != plan->slots[slot].program)
+    for (int64_t i = least; apart && i <= most; i += apart)
+        if (plan->slots[i].program != plan->slots[slot].program ||
+            plan->slots[i].persistent != plan->slots[slot].persistent)
             return false;
     return true;
 }
@@ -298,10 +301,10 @@ moves_evenly(const struct look *look, int64_t number, int64_t stride, int64_t la
 
     if (!stride || last < 1)
         return mw_plan_find_number(plan, number, &from);
-    for (int64_t r = 0; r < last; r++, number += stride) {
+    for (int64_t r = 0, looks = 0; r < last; r++, number += stride) {
         uint32_t section = MW_NONE;
         int64_t rounds = 0;
-        if (r >= ROUNDS_BEFORE || !mw_plan_find_number(plan, number, &from) ||
+        if (looks++ >= ROUNDS_BEFORE || !mw_plan_find_number(plan, number, &from) ||
             !mw_plan_find_number(plan, number + stride, &to) ||
             plan->ops[from.op].lane != plan->ops[to.op].lane)
             return false;
@@ -310,12 +313,15 @@ moves_evenly(const struct look *look, int64_t number, int64_t stride, int64_t la
         if (r && way != apart)
             return false;
         apart = way;
-        /* From here to there as often as it takes. */
+        /* From here to there as often as the section has rounds for it. */
         if (is_rounds_on(plan, from, to, &section, &rounds)) {
             int level = plan->sections[section].parent == MW_NONE ? 0 : 1;
-            int64_t end = from.round[level] + rounds * (last - r);
-            if (end >= 0 && end < plan->sections[section].rounds)
-                return true;
+            int64_t ahead = rounds > 0 ? plan->sections[section].rounds - 1 - from.round[level]
+                                       : from.round[level];
+            int64_t times = ahead / llabs(rounds) - 1;
+            times = times < last - r - 1 ? times : last - r - 1;
+            r += times;
+            number += times * stride;
         }
     }
     return true;

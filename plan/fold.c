@@ -1,236 +1,493 @@
-/* From rounds of equal ops to a section. */
+/*
+ * From rounds of equal ops to sections.
+ *
+ * The flat plan has few of the rounds: at each cut some are left out.  An op, slot, layer or chunk
+ * of the flat plan is one of the folded plan's numbers: those behind a cut are further on by what
+ * is left out there.  Rounds around a cut that follow each other alike become a section, and what
+ * its first round says, moved on to the last round, has to be what the flat plan says of that one.
+ */
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/internal.h"
 
-struct fold {
-    const struct mw_plan *plan;
-    const uint32_t *begins;
-    const struct mw_slot_ring *rings;
-    uint32_t count, more;
-    uint32_t first, end, span;         /* rounds that are alike, and the ops of one */
-    struct mw_dep_stride *dep_strides; /* of the first of them, from its first dependency on */
-    struct mw_use_stride *use_strides;
-    uint32_t *ring_strides; /* by a ring's first slot: how far it is on after a round, or MW_NONE */
-    struct mw_plan *folded;
+struct section {
+    struct mw_fold_rounds rounds;
+    uint32_t first, end;  /* rounds that are alike */
+    uint32_t begin, span; /* first op of the first of them, and the ops of each */
+    int64_t more;         /* ops that are left out, unfolded */
+    int64_t steps[3];     /* of micro-batch, layer and shard */
+    int64_t *deps, *uses; /* from a round to the next, in numbers of the flat plan: of each
+                             dependency and use of a round */
+    uint32_t *ring_by; /* [slot_count] by a ring's first slot: how far a round moves it on, as the
+                             folded plan has it; MW_NONE: it does not use the ring */
 };
 
-static bool
-is_same_op(const struct mw_op *a, const struct mw_op *b)
+struct fold {
+    const struct mw_plan *flat;
+    struct mw_plan *folded;
+    const struct mw_fold *how;
+    struct section *sections; /* [count] as how->rounds */
+    uint32_t count;
+    uint32_t
+        *index; /* [op_count + 1] of the folded plan; of an op that is left out, the next one's */
+};
+
+/* --- rounds that are alike ------------------------------------------------------------------- */
+
+static uint32_t
+round_begin(const struct section *section, uint32_t round)
 {
-    return a->work == b->work && a->lane == b->lane && a->phase == b->phase &&
-           a->layer == b->layer && a->tile == b->tile && a->shard == b->shard &&
-           a->micro_batch + 1 == b->micro_batch && a->match == MW_NONE && b->match == MW_NONE &&
-           a->dep_count == b->dep_count && a->use_count == b->use_count;
+    return section->rounds.begins[round];
 }
 
-/* From a round to the next.  False: neither what it was nor one round on. */
+/* Its identity moves on as that of all ops of the round. */
 static bool
-find_dep_stride(uint32_t a, uint32_t b, uint32_t span, struct mw_dep_stride *stride)
+is_same_op(const struct mw_op *a, const struct mw_op *b, const int64_t steps[3])
 {
-    *stride = (struct mw_dep_stride){{a == b ? 0 : (int32_t)span}};
-    return a == b || (!(a & MW_DEP_PREVIOUS_STEP) && b == a + span);
+    return a->work == b->work && a->lane == b->lane && a->phase == b->phase && a->tile == b->tile &&
+           (int64_t)b->micro_batch - a->micro_batch == steps[0] &&
+           (int64_t)b->layer - a->layer == steps[1] && (int64_t)b->shard - a->shard == steps[2] &&
+           a->match == MW_NONE && b->match == MW_NONE && a->dep_count == b->dep_count &&
+           a->use_count == b->use_count;
+}
+
+/* Of an edge over the step's end, where it comes from stays. */
+static bool
+find_dep_step(uint32_t a, uint32_t b, int64_t *step)
+{
+    *step = (int64_t)MW_DEP_INDEX(b) - MW_DEP_INDEX(a);
+    return (a & MW_DEP_PREVIOUS_STEP) == (b & MW_DEP_PREVIOUS_STEP) &&
+           (!(a & MW_DEP_PREVIOUS_STEP) || a == b);
 }
 
 static bool
-find_use_stride(const struct fold *it, const struct mw_use *a, const struct mw_use *b,
-                struct mw_use_stride *stride)
+find_use_step(const struct fold *it, const struct mw_use *a, const struct mw_use *b, int64_t *step)
 {
-    struct mw_slot_ring ring = it->rings[a->slot], other = it->rings[b->slot];
+    struct mw_slot_ring ring = it->how->rings[a->slot], other = it->how->rings[b->slot];
 
-    *stride = (struct mw_use_stride){{0}, 0, 0};
-    if (a->mode != b->mode || a->role != b->role)
-        return false;
-    if (ring.count) {
-        uint32_t by = (b->slot + ring.count - a->slot) % ring.count;
-        *stride = (struct mw_use_stride){{(int32_t)by}, ring.first, ring.count};
-        return other.first == ring.first && other.count == ring.count;
-    }
-    return a->slot == b->slot;
+    *step = (int64_t)b->slot - a->slot;
+    if (ring.count && *step < 0)
+        *step += ring.count;
+    return a->mode == b->mode && a->role == b->role && ring.first == other.first &&
+           ring.count == other.count;
 }
 
+/* `write` notes the steps of the first pair that is looked at; those of others have to be these. */
 static bool
-is_same_dep_stride(const struct mw_dep_stride *a, const struct mw_dep_stride *b)
+op_follows(const struct fold *it, struct section *section, uint32_t a, uint32_t b, bool write,
+           uint32_t *dep_at, uint32_t *use_at)
 {
-    return a->by[0] == b->by[0];
-}
-
-static bool
-is_same_use_stride(const struct mw_use_stride *a, const struct mw_use_stride *b)
-{
-    return a->by[0] == b->by[0] && a->ring_first == b->ring_first && a->ring_count == b->ring_count;
-}
-
-/* Whether op `a` becomes op `b` a round later.  Strides are written down for the first round, and
- * those of later ones have to be the same. */
-static bool
-follows(struct fold *it, uint32_t a, uint32_t b, bool write, uint32_t *dep_at, uint32_t *use_at)
-{
-    const struct mw_plan *plan = it->plan;
+    const struct mw_plan *plan = it->flat;
     const struct mw_op *from = &plan->ops[a], *to = &plan->ops[b];
+    int64_t step;
 
-    if (!is_same_op(from, to))
+    if (!is_same_op(from, to, section->steps))
         return false;
-    for (uint32_t i = 0; i < from->dep_count; i++, (*dep_at)++) {
-        struct mw_dep_stride stride;
-        if (!find_dep_stride(plan->deps[from->dep_begin + i], plan->deps[to->dep_begin + i], b - a,
-                             &stride))
+    for (uint32_t i = 0; i < from->dep_count; i++) {
+        int64_t *of = &section->deps[(*dep_at)++];
+        if (!find_dep_step(plan->deps[from->dep_begin + i], plan->deps[to->dep_begin + i], &step) ||
+            (!write && step != *of))
             return false;
-        if (write)
-            it->dep_strides[*dep_at] = stride;
-        else if (!is_same_dep_stride(&stride, &it->dep_strides[*dep_at]))
-            return false;
+        *of = step;
     }
-    for (uint32_t i = 0; i < from->use_count; i++, (*use_at)++) {
-        struct mw_use_stride stride;
-        if (!find_use_stride(it, &plan->uses[from->use_begin + i], &plan->uses[to->use_begin + i],
-                             &stride))
+    for (uint32_t i = 0; i < from->use_count; i++) {
+        int64_t *of = &section->uses[(*use_at)++];
+        if (!find_use_step(it, &plan->uses[from->use_begin + i], &plan->uses[to->use_begin + i],
+                           &step) ||
+            (!write && step != *of))
             return false;
-        if (write)
-            it->use_strides[*use_at] = stride;
-        else if (!is_same_use_stride(&stride, &it->use_strides[*use_at]))
-            return false;
+        *of = step;
     }
     return true;
 }
 
+/* Whether the round after `round` is like it. */
 static bool
-round_follows(struct fold *it, uint32_t round, bool write)
+round_follows(const struct fold *it, struct section *section, uint32_t round, bool write)
 {
-    uint32_t begin = it->begins[round], end = it->begins[round + 1];
+    uint32_t begin = round_begin(section, round), end = round_begin(section, round + 1);
     uint32_t dep_at = 0, use_at = 0;
+    const struct mw_op *a = &it->flat->ops[begin], *b = &it->flat->ops[end];
 
-    if (begin == end || it->begins[round + 2] - end != end - begin)
+    if (round_begin(section, round + 2) - end != end - begin)
         return false;
+    if (write) {
+        section->steps[0] = (int64_t)b->micro_batch - a->micro_batch;
+        section->steps[1] = (int64_t)b->layer - a->layer;
+        section->steps[2] = (int64_t)b->shard - a->shard;
+    }
     for (uint32_t i = begin; i < end; i++)
-        if (!follows(it, i, i + (end - begin), write, &dep_at, &use_at))
+        if (!op_follows(it, section, i, i + (end - begin), write, &dep_at, &use_at))
             return false;
     return true;
 }
 
-/* The first row of several rounds that are alike. */
+/* Around the cut, with two rounds before it and one behind it at least. */
 static bool
-find_rounds(struct fold *it, uint32_t alike, uint32_t before)
+find_rounds(const struct fold *it, struct section *section)
 {
-    for (it->first = before; it->first + alike <= it->count; it->first++) {
-        if (!round_follows(it, it->first, true))
-            continue;
-        for (it->end = it->first + 2; it->end < it->count; it->end++)
-            if (!round_follows(it, it->end - 1, false))
-                break;
-        if (it->end - it->first >= alike)
-            return true;
+    const struct mw_fold_rounds *rounds = &section->rounds;
+    uint32_t cut = rounds->cut;
+
+    if (cut < rounds->before + 2 || cut >= rounds->count)
+        return false;
+    section->span = round_begin(section, cut) - round_begin(section, cut - 1);
+    const struct mw_op *first = &it->flat->ops[round_begin(section, cut - 1)];
+    const struct mw_op *last = first + section->span - 1;
+    section->deps = mw_plan_allocate(last->dep_begin + last->dep_count - first->dep_begin,
+                                     sizeof *section->deps);
+    section->uses = mw_plan_allocate(last->use_begin + last->use_count - first->use_begin,
+                                     sizeof *section->uses);
+    if (!round_follows(it, section, cut - 1, true))
+        return false;
+    section->first = cut - 1;
+    section->end = cut + 1;
+    while (section->first > rounds->before && round_follows(it, section, section->first - 1, false))
+        section->first--;
+    while (section->end < rounds->count && round_follows(it, section, section->end - 1, false))
+        section->end++;
+    section->begin = round_begin(section, section->first);
+    return section->first + 1 < cut && section->end - section->first >= rounds->alike;
+}
+
+/* --- numbers of the folded plan -------------------------------------------------------------- */
+
+static bool
+is_behind_cut(const struct section *section, uint32_t op)
+{
+    return op >= round_begin(section, section->rounds.cut);
+}
+
+static int64_t
+number_of(const struct fold *it, uint32_t op)
+{
+    int64_t number = op;
+
+    for (uint32_t s = 0; s < it->count; s++)
+        if (is_behind_cut(&it->sections[s], op))
+            number += it->sections[s].more;
+    return number;
+}
+
+/* Where in its ring the slot is that an op uses: rounds that are left out move rings on. */
+static int64_t
+place_in_ring(const struct fold *it, uint32_t op, uint32_t slot)
+{
+    struct mw_slot_ring ring = it->how->rings[slot];
+    int64_t place = slot - ring.first;
+
+    for (uint32_t s = 0; s < it->count; s++) {
+        const struct section *section = &it->sections[s];
+        if (section->ring_by && is_behind_cut(section, op) &&
+            section->ring_by[ring.first] != MW_NONE)
+            place += (int64_t)section->rounds.more * section->ring_by[ring.first];
     }
+    return place % ring.count;
+}
+
+static uint32_t
+slot_of(const struct fold *it, uint32_t op, uint32_t slot)
+{
+    struct mw_slot_ring ring = it->how->rings[slot];
+
+    return ring.count ? it->how->slots[ring.first] + (uint32_t)place_in_ring(it, op, slot)
+                      : it->how->slots[slot];
+}
+
+/* All uses of a ring move it on alike.  Those of inner sections come before the outer one's. */
+static bool
+find_ring_steps(const struct fold *it, struct section *section)
+{
+    const struct mw_plan *plan = it->flat;
+    uint32_t *ring_by = mw_plan_allocate(plan->slot_count, sizeof *ring_by);
+    bool good = true;
+
+    memset(ring_by, 0xff, plan->slot_count * sizeof *ring_by); /* all MW_NONE */
+    for (uint32_t i = section->begin; i < section->begin + section->span; i++)
+        for (uint32_t u = 0; u < plan->ops[i].use_count; u++) {
+            uint32_t slot = plan->uses[plan->ops[i].use_begin + u].slot;
+            uint32_t next = plan->uses[plan->ops[i + section->span].use_begin + u].slot;
+            struct mw_slot_ring ring = it->how->rings[slot];
+            if (!ring.count)
+                continue;
+            int64_t by = place_in_ring(it, i + section->span, next) - place_in_ring(it, i, slot);
+            by += by < 0 ? ring.count : 0;
+            good = good && (ring_by[ring.first] == MW_NONE || ring_by[ring.first] == by);
+            ring_by[ring.first] = (uint32_t)by;
+        }
+    section->ring_by = ring_by;
+    return good;
+}
+
+/* --- sections within rounds ------------------------------------------------------------------ */
+
+static bool
+is_within(const struct section *outer, uint32_t op)
+{
+    return op >= outer->begin && op < round_begin(outer, outer->end);
+}
+
+/* The n-th section within a round of the outer one; NULL: it has fewer. */
+static const struct section *
+inner_section(const struct fold *it, const struct section *outer, uint32_t round, uint32_t n)
+{
+    for (uint32_t s = 1; s < it->count; s++)
+        if (it->sections[s].begin >= round_begin(outer, round) &&
+            it->sections[s].begin < round_begin(outer, round + 1) && !n--)
+            return &it->sections[s];
+    return NULL;
+}
+
+static bool
+are_same_sections(const struct section *a, const struct section *b, uint32_t apart)
+{
+    return a->begin + apart == b->begin && a->span == b->span && a->more == b->more &&
+           a->end - a->first == b->end - b->first;
+}
+
+/* Each round has inner sections at the same places; `more` is what these leave out in a round. */
+static bool
+find_inner_sections(const struct fold *it, const struct section *outer, int64_t *more)
+{
+    const struct section *first, *inner;
+
+    *more = 0;
+    for (uint32_t n = 0; (first = inner_section(it, outer, outer->first, n)); n++)
+        *more += first->more;
+    for (uint32_t round = outer->first + 1; round < outer->end; round++) {
+        uint32_t n = 0;
+        for (; (first = inner_section(it, outer, outer->first, n)); n++) {
+            inner = inner_section(it, outer, round, n);
+            if (!inner || !are_same_sections(first, inner, (round - outer->first) * outer->span))
+                return false;
+        }
+        if (inner_section(it, outer, round, n))
+            return false;
+    }
+    return true;
+}
+
+static bool
+find_sections(struct fold *it)
+{
+    const struct mw_fold *how = it->how;
+    uint32_t inner = how->has_outer ? 1 : 0;
+
+    for (uint32_t r = 0; r < how->count; r++) {
+        struct section *section = &it->sections[it->count++];
+        section->rounds = how->rounds[r];
+        if (!find_rounds(it, section))
+            return false;
+    }
+    for (uint32_t s = inner; s < it->count; s++) {
+        it->sections[s].more = (int64_t)it->sections[s].rounds.more * it->sections[s].span;
+        if (!find_ring_steps(it, &it->sections[s]))
+            return false;
+    }
+    if (!inner)
+        return true;
+    int64_t more;
+    if (!find_inner_sections(it, &it->sections[0], &more) || !find_ring_steps(it, &it->sections[0]))
+        return false;
+    it->sections[0].more = it->sections[0].rounds.more * (it->sections[0].span + more);
+    return true;
+}
+
+/* --- the folded plan ------------------------------------------------------------------------- */
+
+/* Of a section's rounds the first one stands for all. */
+static bool
+is_left_out(const struct fold *it, uint32_t op)
+{
+    for (uint32_t s = 0; s < it->count; s++)
+        if (is_within(&it->sections[s], op) && op >= it->sections[s].begin + it->sections[s].span)
+            return true;
     return false;
 }
 
-/* A ring moves on as a whole: after the rounds its slots are those that more rounds would leave. */
-static bool
-find_ring_strides(struct fold *it)
+static struct mw_op
+moved_op(const struct fold *it, uint32_t index)
 {
-    const struct mw_plan *plan = it->plan;
-    uint32_t use = 0;
+    const struct mw_fold *how = it->how;
+    struct mw_op op = it->flat->ops[index];
 
-    for (uint32_t s = 0; s < plan->slot_count; s++)
-        it->ring_strides[s] = MW_NONE;
-    for (uint32_t i = it->begins[it->first]; i < it->begins[it->first + 1]; i++)
-        for (uint32_t u = 0; u < plan->ops[i].use_count; u++, use++) {
-            const struct mw_use_stride *stride = &it->use_strides[use];
-            uint32_t *by = &it->ring_strides[stride->ring_first];
-            if (!stride->ring_count)
-                continue;
-            if (*by != MW_NONE && *by != (uint32_t)stride->by[0])
-                return false;
-            *by = (uint32_t)stride->by[0];
-        }
-    return true;
-}
-
-static uint32_t
-move_slot(const struct fold *it, uint32_t op, uint32_t slot)
-{
-    struct mw_slot_ring ring = it->rings[slot];
-    uint32_t by = ring.count ? it->ring_strides[ring.first] : MW_NONE;
-
-    if (op < it->begins[it->end] || by == MW_NONE)
-        return slot;
-    return ring.first + (uint32_t)((slot - ring.first + (uint64_t)by * it->more) % ring.count);
-}
-
-/* A number of the flat plan with more rounds: after the rounds, or as seen from there, numbers
- * count from the end. */
-static uint32_t
-move_number(const struct fold *it, uint32_t op, uint32_t dep)
-{
-    uint32_t target = MW_DEP_INDEX(dep), begin = it->begins[it->first], end = it->begins[it->end];
-    bool from_end = op >= end || (dep & MW_DEP_PREVIOUS_STEP);
-
-    return target >= end || (from_end && target >= begin) ? dep + it->more * it->span : dep;
-}
-
-static void
-copy_op(struct fold *it, uint32_t index)
-{
-    const struct mw_plan *plan = it->plan;
-    struct mw_op op = plan->ops[index];
-    uint32_t of_rounds = plan->ops[it->begins[it->first]].micro_batch;
-
-    if (index >= it->begins[it->end] && op.micro_batch > of_rounds)
-        op.micro_batch = (uint16_t)(op.micro_batch + it->more);
-    mw_plan_add_op(it->folded, op);
-    op = plan->ops[index];
-    for (uint32_t d = 0; d < op.dep_count; d++)
-        mw_plan_add_dep(it->folded, move_number(it, index, plan->deps[op.dep_begin + d]));
-    for (uint32_t u = 0; u < op.use_count; u++) {
-        const struct mw_use *use = &plan->uses[op.use_begin + u];
-        mw_plan_add_use(it->folded, move_slot(it, index, use->slot), use->mode, use->role);
+    if (how->has_outer) {
+        const struct mw_fold_rounds *outer = &how->rounds[0];
+        uint32_t of_cut = it->flat->ops[outer->begins[outer->cut]].micro_batch;
+        op.micro_batch = (uint16_t)(op.micro_batch + (op.micro_batch >= of_cut ? outer->more : 0));
     }
+    if (how->layers && op.layer >= 0)
+        op.layer = how->layers[op.layer];
+    if (how->chunks && op.phase == MW_PHASE_OPTIMIZER)
+        op.shard = how->chunks[op.shard];
+    return op;
 }
 
 static void
 copy_ops(struct fold *it)
 {
-    uint32_t begin = it->begins[it->first], end = begin + it->span, dep = 0, use = 0;
+    const struct mw_plan *plan = it->flat;
 
-    for (uint32_t i = 0; i < it->plan->op_count; i++)
-        if (i < end || i >= it->begins[it->end])
-            copy_op(it, i);
-    mw_plan_add_section(it->folded, (struct mw_section){.first_op = begin,
-                                                        .op_count = it->span,
-                                                        .rounds = it->end - it->first + it->more,
-                                                        .parent = MW_NONE,
-                                                        .micro_batch_step = 1});
-    for (uint32_t i = begin; i < end; i++) {
-        const struct mw_op *op = &it->folded->ops[i];
-        for (uint32_t d = 0; d < op->dep_count; d++)
-            it->folded->dep_strides[op->dep_begin + d] = it->dep_strides[dep++];
-        for (uint32_t u = 0; u < op->use_count; u++)
-            it->folded->use_strides[op->use_begin + u] = it->use_strides[use++];
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        it->index[i] = it->folded->op_count;
+        if (is_left_out(it, i))
+            continue;
+        mw_plan_add_op(it->folded, moved_op(it, i));
+        for (uint32_t d = op->dep_begin; d < op->dep_begin + op->dep_count; d++)
+            mw_plan_add_dep(it->folded, (uint32_t)number_of(it, MW_DEP_INDEX(plan->deps[d])) |
+                                            (plan->deps[d] & MW_DEP_PREVIOUS_STEP));
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+            mw_plan_add_use(it->folded, slot_of(it, i, plan->uses[u].slot), plan->uses[u].mode,
+                            plan->uses[u].role);
     }
+    it->index[plan->op_count] = it->folded->op_count;
 }
 
-struct mw_plan *
-mw_plan_fold(const struct mw_plan *plan, const uint32_t *begins, uint32_t count,
-             const struct mw_slot_ring *rings, uint32_t alike, uint32_t more, uint32_t before)
+/* From the first round to the next, and so on to the last one. */
+static bool
+leads_to(int64_t first, int64_t by, int64_t last, int64_t rounds)
 {
-    struct fold it = {.plan = plan, .begins = begins, .rings = rings, .count = count, .more = more};
+    return first + by * (rounds - 1) == last;
+}
 
-    if (alike < 2 || plan->section_count)
-        return NULL;
-    it.dep_strides = mw_plan_allocate(plan->dep_count, sizeof *it.dep_strides);
-    it.use_strides = mw_plan_allocate(plan->use_count, sizeof *it.use_strides);
-    it.ring_strides = mw_plan_allocate(plan->slot_count, sizeof *it.ring_strides);
-    if (find_rounds(&it, alike, before) && find_ring_strides(&it)) {
-        it.span = begins[it.first + 1] - begins[it.first];
-        if (plan->op_count + (uint64_t)more * it.span <= MW_PLAN_MAX_OPS) {
-            it.folded = mw_plan_new(plan->title);
-            mw_plan_copy_tables(it.folded, plan);
-            it.folded->shape.micro_batches += more;
-            copy_ops(&it);
-        }
+static int64_t
+rounds_of(const struct section *section)
+{
+    return (int64_t)section->end - section->first + section->rounds.more;
+}
+
+static int64_t
+dep_number(const struct fold *it, uint32_t op, uint32_t dep)
+{
+    return number_of(it, MW_DEP_INDEX(it->flat->deps[it->flat->ops[op].dep_begin + dep]));
+}
+
+/* Rounds of micro-batches have more ops in the folded plan; what is within other rounds, or before
+ * all of them, is as far apart as in the flat one. */
+static bool
+is_outer(const struct fold *it, const struct section *section)
+{
+    return it->how->has_outer && section == it->sections;
+}
+
+static bool
+set_dep_strides(struct fold *it, const struct section *section, int level, uint32_t op)
+{
+    const struct mw_plan *plan = it->flat;
+    uint32_t last = op + (section->end - 1 - section->first) * section->span;
+    const struct mw_op *folded = &it->folded->ops[it->index[op]];
+
+    for (uint32_t d = 0; d < folded->dep_count; d++) {
+        int64_t first = dep_number(it, op, d);
+        int64_t by = is_outer(it, section)
+                         ? dep_number(it, op + section->span, d) - first
+                         : (int64_t)plan->deps[plan->ops[op + section->span].dep_begin + d] -
+                               plan->deps[plan->ops[op].dep_begin + d];
+        if (!leads_to(first, by, dep_number(it, last, d), rounds_of(section)))
+            return false;
+        it->folded->dep_strides[folded->dep_begin + d].by[level] = (int32_t)by;
     }
-    free(it.dep_strides);
-    free(it.use_strides);
-    free(it.ring_strides);
-    return it.folded;
+    return true;
+}
+
+static bool
+set_use_strides(struct fold *it, const struct section *section, int level, uint32_t op)
+{
+    const struct mw_plan *plan = it->flat;
+    uint32_t next = op + section->span;
+    uint32_t last = op + (section->end - 1 - section->first) * section->span;
+    const struct mw_op *folded = &it->folded->ops[it->index[op]];
+
+    for (uint32_t u = 0; u < folded->use_count; u++) {
+        uint32_t slot = plan->uses[plan->ops[op].use_begin + u].slot;
+        uint32_t slot_next = plan->uses[plan->ops[next].use_begin + u].slot;
+        struct mw_slot_ring ring = it->how->rings[slot];
+        int64_t first = slot_of(it, op, slot);
+        int64_t by = ring.count ? slot_of(it, next, slot_next) - first : (int64_t)slot_next - slot;
+        int64_t to = slot_of(it, last, plan->uses[plan->ops[last].use_begin + u].slot);
+        struct mw_use_stride *stride = &it->folded->use_strides[folded->use_begin + u];
+        if (ring.count) {
+            by += by < 0 ? ring.count : 0;
+            stride->ring_first = it->how->slots[ring.first];
+            stride->ring_count = ring.count;
+        } else if (!leads_to(first, by, to, rounds_of(section))) {
+            return false;
+        }
+        stride->by[level] = (int32_t)by;
+    }
+    return true;
+}
+
+static bool
+add_section(struct fold *it, const struct section *section, uint32_t parent)
+{
+    const struct mw_section added = {
+        .first_op = it->index[section->begin],
+        .op_count = it->index[section->begin + section->span] - it->index[section->begin],
+        .rounds = (uint32_t)rounds_of(section),
+        .parent = parent,
+        .micro_batch_step = (int32_t)section->steps[0],
+        .layer_step = (int32_t)section->steps[1],
+        .shard_step = (int32_t)section->steps[2],
+    };
+    int level = parent == MW_NONE ? 0 : 1;
+
+    mw_plan_add_section(it->folded, added);
+    for (uint32_t i = section->begin; i < section->begin + section->span; i++)
+        if (!is_left_out(it, i) &&
+            (!set_dep_strides(it, section, level, i) || !set_use_strides(it, section, level, i)))
+            return false;
+    return true;
+}
+
+/* In the order of their ops, and the outer one before those within it. */
+static bool
+add_sections(struct fold *it)
+{
+    const struct section *outer = it->how->has_outer ? &it->sections[0] : NULL;
+    uint32_t outer_index = MW_NONE;
+
+    for (uint32_t s = outer ? 1 : 0; s <= it->count; s++) {
+        const struct section *inner = s < it->count ? &it->sections[s] : NULL;
+        if (outer && outer_index == MW_NONE && (!inner || inner->begin >= outer->begin)) {
+            outer_index = it->folded->section_count;
+            if (!add_section(it, outer, MW_NONE))
+                return false;
+        }
+        bool within = inner && outer && is_within(outer, inner->begin);
+        if (inner && !is_left_out(it, inner->begin) &&
+            !add_section(it, inner, within ? outer_index : MW_NONE))
+            return false;
+    }
+    return true;
+}
+
+static bool
+fold(struct fold *it)
+{
+    if (!find_sections(it) || number_of(it, it->flat->op_count) > MW_PLAN_MAX_OPS)
+        return false;
+    mw_plan_copy_works(it->folded, it->flat);
+    copy_ops(it);
+    return add_sections(it);
+}
+
+bool
+mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct mw_plan *folded)
+{
+    struct fold it = {.flat = flat, .folded = folded, .how = how};
+    it.sections = mw_plan_allocate(how->count, sizeof *it.sections);
+    it.index = mw_plan_allocate((size_t)flat->op_count + 1, sizeof *it.index);
+    bool good = fold(&it);
+
+    for (uint32_t s = 0; s < it.count; s++) {
+        free(it.sections[s].deps);
+        free(it.sections[s].uses);
+        free(it.sections[s].ring_by);
+    }
+    free(it.sections);
+    free(it.index);
+    return good;
 }

@@ -30,10 +30,30 @@ bool mw_plan_write_shared(const struct mw_plan *plan, FILE *out);
 
 /* Writes a section after the existing ones, with its span; there is room. */
 void mw_plan_put_section(struct mw_plan *plan, struct mw_section section);
-/* The folded plan with no more rounds than that of each section, to be asked for numbers: all but
- * its sections, which free() frees, is the plan's. */
-struct mw_plan mw_plan_with_rounds(const struct mw_plan *plan, uint32_t rounds_max);
-/* All but ops and sections, of a new plan. */
+/* Slots that rounds go through one after the other, and how many of them are left out. */
+struct mw_slot_row {
+    int64_t first, last, left_out;
+};
+/* A folded plan with few rounds of its sections: its numbers.  All of `plan` but the sections is
+ * the folded plan's. */
+struct mw_few {
+    struct mw_plan plan;
+    struct mw_slot_row *rows; /* [row_count] */
+    uint32_t row_count;
+};
+/* With no less than `rounds_max` rounds of a section that has more.  False, with nothing to clear:
+ * its sections cannot all leave out the same. */
+bool mw_few_init(struct mw_few *few, const struct mw_plan *plan, uint32_t rounds_max);
+void mw_few_clear(struct mw_few *few);
+/* What a slot of the folded plan is then; false: it is left out. */
+bool mw_few_slot(const struct mw_few *few, uint32_t slot, uint32_t *as);
+/* The few rounds as a plan without sections, unchecked, with the slots, tensors and chunks of
+ * `plan`: give them back before it is freed. */
+struct mw_plan *mw_few_unfold(const struct mw_few *few, const struct mw_plan *plan);
+void mw_few_give_back(struct mw_plan *flat);
+
+void mw_plan_copy_works(struct mw_plan *to, const struct mw_plan *from);
+/* All but ops and sections, and but what homes hold: slots, tensors and chunks. */
 void mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from);
 
 #endif

@@ -569,20 +569,37 @@ struct mw_lane_places mw_lane_places_new(const struct mw_plan *plan);
 void mw_lane_places_clear(struct mw_lane_places *places);
 int64_t mw_lane_place(const struct mw_plan *plan, const struct mw_lane_places *places,
                       struct mw_op_place place);
-/* The same step without sections, unchecked.  With `rounds_max` above 0 a section has no more
- * rounds than that: those in its middle are left out. */
-struct mw_plan *mw_plan_unfold(const struct mw_plan *plan, uint32_t rounds_max);
-/* The same step with rounds of equal ops as one section: `begins` has the first op of each of
- * `count` rounds, in order, and where the last one ends; `rings` of each slot the ring whose
- * slots take turns, as (first, count), or count 0.  Rounds that differ stay apart.  Then
- * `more` rounds are added to the section, which have to be like those beside them: at least `alike`
- * that were compared, the first `before` rounds not among them, or it returns NULL. */
-struct mw_slot_ring {
-    uint32_t first, count;
+/* The same step without sections, unchecked; NULL: a number leaves the plan. */
+struct mw_plan *mw_plan_unfold(const struct mw_plan *plan);
+/* Rounds of a flat plan that may be alike: micro-batches, the layers of a pass, chunks of the
+ * optimizer step.  Those in the middle are left out of it. */
+struct mw_fold_rounds {
+    const uint32_t *begins; /* [count + 1] first op of each round, in order, and where the last one
+                               ends */
+    uint32_t count;
+    uint32_t cut, more; /* in front of round `cut`, `more` rounds are left out */
+    uint32_t alike;     /* so many rounds around the cut have to be alike at least, */
+    uint32_t before;    /* the first ones not among them */
 };
-struct mw_plan *mw_plan_fold(const struct mw_plan *plan, const uint32_t *begins, uint32_t count,
-                             const struct mw_slot_ring *rings, uint32_t alike, uint32_t more,
-                             uint32_t before);
+struct mw_slot_ring {
+    uint32_t first, count; /* slots that take turns; count 0: the slot is in no ring */
+};
+struct mw_fold {
+    const struct mw_fold_rounds *rounds; /* [count] in the order of their ops, those within others
+                                            behind these */
+    uint32_t count;
+    bool has_outer; /* the first are micro-batches, and others may lie within them */
+    /* Of the flat plan: the ring of each slot, and what its slots, layers and chunks are in the
+     * folded plan.  Slots of a ring stay side by side. */
+    const struct mw_slot_ring *rings;
+    const uint32_t *slots;
+    const int32_t *layers;  /* NULL: the same */
+    const uint32_t *chunks; /* NULL: the same */
+};
+/* The step of which `flat` has some rounds, with a section for each row of `how`.  `folded` is a
+ * plan with all tables but works and ops, which are added to it.  False: rounds are not alike, and
+ * `folded` is of no use. */
+bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct mw_plan *folded);
 
 /*
  * Proves, for every timing:

@@ -203,6 +203,14 @@ mw_lane_place(const struct mw_plan *plan, const struct mw_lane_places *places,
 /* --- unfolding ------------------------------------------------------------------------------- */
 
 void
+mw_plan_copy_works(struct mw_plan *to, const struct mw_plan *from)
+{
+    for (uint32_t i = 0; i < from->work_count; i++)
+        mw_plan_add_work(to, from->works[i], from->draws + from->works[i].draw_begin,
+                         from->works[i].draw_count);
+}
+
+void
 mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from)
 {
     mw_plan_set_machine(to, from->machine);
@@ -220,9 +228,12 @@ mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from)
         mw_plan_add_lane(to, from->lanes[i]);
     for (uint32_t i = 0; i < from->channel_count; i++)
         mw_plan_add_channel(to, from->channels[i]);
-    for (uint32_t i = 0; i < from->work_count; i++)
-        mw_plan_add_work(to, from->works[i], from->draws + from->works[i].draw_begin,
-                         from->works[i].draw_count);
+    mw_plan_copy_works(to, from);
+}
+
+static void
+copy_homes(struct mw_plan *to, const struct mw_plan *from)
+{
     for (uint32_t i = 0; i < from->slot_count; i++)
         mw_plan_add_slot(to, from->slots[i]);
     for (uint32_t i = 0; i < from->tensor_count; i++)
@@ -234,7 +245,7 @@ mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from)
 struct unfolding {
     const struct mw_plan *plan;
     struct mw_plan *flat;
-    struct mw_plan few;   /* the folded plan with fewer rounds: numbers alone */
+    const struct mw_few *few;
     uint32_t *ring_of;    /* [slot_count] a use whose ring the slot is in, or MW_NONE */
     uint32_t *ring_by;    /* [slot_count] section whose stride of the ring is counted, or MW_NONE */
     int64_t *left_out_by; /* [slot_count] by its first slot: how far rounds that are left out so far
@@ -246,7 +257,7 @@ static bool
 find_round(const struct unfolding *it, uint32_t section, uint32_t *round)
 {
     uint32_t rounds = it->plan->sections[section].rounds;
-    uint32_t few = it->few.sections[section].rounds, left = rounds - *round;
+    uint32_t few = it->few->plan.sections[section].rounds, left = rounds - *round;
 
     if (*round >= left)
         *round = left <= few ? few - left : MW_NONE;
@@ -268,7 +279,7 @@ find_place(const struct unfolding *it, struct mw_op_place *place)
 /* What a dependency moves on by from round to round of `own`, by numbers of fewer rounds: by rounds
  * of that section, or of one that the target is in. */
 static bool
-find_stride(const struct unfolding *it, uint32_t own, int64_t target, int32_t stride, int64_t *few)
+find_stride(const struct unfolding *it, uint32_t own, int64_t target, int64_t stride, int64_t *few)
 {
     const struct mw_section *mine = &it->plan->sections[own];
     struct mw_op_place from, to;
@@ -279,7 +290,7 @@ find_stride(const struct unfolding *it, uint32_t own, int64_t target, int32_t st
     if (!stride)
         return true;
     if (stride % (int64_t)mine->span == 0) {
-        *few = stride / (int64_t)mine->span * it->few.sections[own].span;
+        *few = stride / (int64_t)mine->span * it->few->plan.sections[own].span;
         return true;
     }
     if (!mw_plan_find_number(it->plan, target, &from) ||
@@ -294,9 +305,32 @@ find_stride(const struct unfolding *it, uint32_t own, int64_t target, int32_t st
         }
     if (differ < 0)
         return false;
-    *few =
-        ((int64_t)to.round[differ] - from.round[differ]) * it->few.sections[sections[differ]].span;
+    *few = ((int64_t)to.round[differ] - from.round[differ]) *
+           it->few->plan.sections[sections[differ]].span;
     return true;
+}
+
+/* A number of the plan, in numbers of fewer rounds. */
+static bool
+few_number(const struct unfolding *it, int64_t number, int64_t *few)
+{
+    struct mw_op_place place;
+
+    if (!mw_plan_find_number(it->plan, number, &place) || !find_place(it, &place))
+        return false;
+    *few = mw_plan_unfolded_number(&it->few->plan, place);
+    return true;
+}
+
+/* What moves on to the last of all rounds moves on to the last of few. */
+static bool
+is_same_in_last_round(const struct unfolding *it, uint32_t section, int64_t number, int64_t by,
+                      int64_t few, int64_t few_by)
+{
+    int64_t last;
+
+    return few_number(it, number + by * ((int64_t)it->plan->sections[section].rounds - 1), &last) &&
+           last == few + few_by * ((int64_t)it->few->plan.sections[section].rounds - 1);
 }
 
 static bool
@@ -304,18 +338,19 @@ unfold_dep(struct unfolding *it, struct mw_op_place place, const uint32_t *secti
            uint32_t index)
 {
     uint32_t dep = it->plan->deps[index];
-    int64_t number = MW_DEP_INDEX(dep), moved = 0, few;
-    struct mw_op_place target;
+    int64_t number = MW_DEP_INDEX(dep), moved = 0, few, first;
 
-    if (!mw_plan_find_number(it->plan, number, &target) || !find_place(it, &target))
+    if (!few_number(it, number, &first))
         return false;
     for (int level = 0; level < depth; level++) {
-        if (!find_stride(it, sections[level], number, it->plan->dep_strides[index].by[level], &few))
+        int64_t by = it->plan->dep_strides[index].by[level];
+        if (!find_stride(it, sections[level], number, by, &few) ||
+            !is_same_in_last_round(it, sections[level], number, by, first, few))
             return false;
         moved += few * place.round[level];
     }
-    number = mw_plan_unfolded_number(&it->few, target) + moved;
-    if (number < 0 || number >= mw_plan_unfolded_ops(&it->few))
+    number = first + moved;
+    if (number < 0 || number >= mw_plan_unfolded_ops(&it->few->plan))
         return false;
     mw_plan_add_dep(it->flat, (uint32_t)number | (dep & MW_DEP_PREVIOUS_STEP));
     return true;
@@ -342,7 +377,7 @@ find_rings(struct unfolding *it)
 
 /* Behind a section, rings are where fewer rounds leave them. */
 static uint32_t
-move_slot(const struct unfolding *it, uint32_t slot)
+move_ring(const struct unfolding *it, uint32_t slot)
 {
     uint32_t use = slot < it->plan->slot_count ? it->ring_of[slot] : MW_NONE;
 
@@ -353,13 +388,40 @@ move_slot(const struct unfolding *it, uint32_t slot)
     return ring->ring_first + (uint32_t)(at < 0 ? at + ring->ring_count : at);
 }
 
+/* Of a row, it is as far from the end that it is nearer to; so in the last of few rounds. */
+static bool
+find_slot(const struct unfolding *it, uint32_t use, struct mw_op_place place,
+          const uint32_t *sections, int depth, uint32_t *slot)
+{
+    const struct mw_use_stride *stride = &it->plan->use_strides[use];
+    int64_t first = it->plan->uses[use].slot, moved = 0;
+    uint32_t few, last;
+
+    if (stride->ring_count) {
+        *slot = move_ring(it, mw_plan_use_slot(it->plan, use, place.round));
+        return *slot < it->plan->slot_count;
+    }
+    if (!mw_few_slot(it->few, (uint32_t)first, &few))
+        return false;
+    for (int level = 0; level < depth; level++) {
+        int64_t by = stride->by[level];
+        int64_t end = first + by * ((int64_t)it->plan->sections[sections[level]].rounds - 1);
+        if (!mw_few_slot(it->few, (uint32_t)end, &last) ||
+            last != few + by * ((int64_t)it->few->plan.sections[sections[level]].rounds - 1))
+            return false;
+        moved += by * place.round[level];
+    }
+    *slot = move_ring(it, (uint32_t)(few + moved));
+    return *slot < it->plan->slot_count;
+}
+
 /* After the last op of its last round. */
 static void
 leave_section(struct unfolding *it, uint32_t s, int level)
 {
     const struct mw_plan *plan = it->plan;
     const struct mw_section *section = &plan->sections[s];
-    int64_t left_out = (int64_t)section->rounds - it->few.sections[s].rounds;
+    int64_t left_out = (int64_t)section->rounds - it->few->plan.sections[s].rounds;
     const struct mw_op *last = &plan->ops[end_of(section) - 1];
 
     for (uint32_t u = plan->ops[section->first_op].use_begin;
@@ -371,8 +433,9 @@ leave_section(struct unfolding *it, uint32_t s, int level)
             it->left_out_by[ring->ring_first] += left_out * ring->by[level] % ring->ring_count;
         }
     }
-    for (uint32_t i = 0; i < plan->slot_count && left_out; i++)
-        it->ring_by[i] = MW_NONE;
+    for (uint32_t u = plan->ops[section->first_op].use_begin;
+         left_out && u < last->use_begin + last->use_count; u++)
+        it->ring_by[plan->use_strides[u].ring_first] = MW_NONE;
 }
 
 static void
@@ -383,7 +446,7 @@ leave_sections(struct unfolding *it, struct mw_op_place place)
     for (int level = mw_plan_sections_of(it->plan, place.op, sections); level-- > 0;) {
         uint32_t s = sections[level];
         if (place.op + 1 != end_of(&it->plan->sections[s]) ||
-            place.round[level] + 1 < it->few.sections[s].rounds)
+            place.round[level] + 1 < it->few->plan.sections[s].rounds)
             return;
         leave_section(it, s, level);
     }
@@ -402,53 +465,69 @@ unfold_op(struct unfolding *it, struct mw_op_place place)
             return false;
     for (uint32_t u = 0; u < op->use_count; u++) {
         const struct mw_use *use = &it->plan->uses[op->use_begin + u];
-        uint32_t slot = move_slot(it, mw_plan_use_slot(it->plan, op->use_begin + u, place.round));
-        if (slot >= it->plan->slot_count)
+        uint32_t slot;
+        if (!find_slot(it, op->use_begin + u, place, sections, depth, &slot))
             return false;
         mw_plan_add_use(it->flat, slot, use->mode, use->role);
     }
     return true;
 }
 
-struct mw_plan
-mw_plan_with_rounds(const struct mw_plan *plan, uint32_t rounds_max)
+static struct mw_plan *
+unfold(const struct mw_plan *plan, const struct mw_few *few)
 {
-    struct mw_plan few = *plan;
-
-    few.sections = mw_plan_allocate(plan->section_count, sizeof *few.sections);
-    few.section_count = 0;
-    for (uint32_t s = 0; s < plan->section_count; s++) {
-        struct mw_section section = plan->sections[s];
-        if (rounds_max && section.rounds > rounds_max)
-            section.rounds = rounds_max;
-        mw_plan_put_section(&few, section);
-    }
-    return few;
-}
-
-struct mw_plan *
-mw_plan_unfold(const struct mw_plan *plan, uint32_t rounds_max)
-{
-    struct unfolding it = {.plan = plan,
-                           .flat = mw_plan_new(plan->title),
-                           .few = mw_plan_with_rounds(plan, rounds_max)};
+    struct unfolding it = {.plan = plan, .flat = mw_plan_new(plan->title), .few = few};
     bool good = true;
 
     mw_plan_copy_tables(it.flat, plan);
     find_rings(&it);
-    for (int64_t i = 0, count = mw_plan_unfolded_ops(&it.few); i < count && good; i++) {
+    for (int64_t i = 0, count = mw_plan_unfolded_ops(&few->plan); i < count && good; i++) {
         struct mw_op_place place;
-        mw_plan_find_number(&it.few, i, &place);
+        mw_plan_find_number(&few->plan, i, &place);
         good = unfold_op(&it, place);
         leave_sections(&it, place);
     }
-    free(it.few.sections);
     free(it.ring_of);
     free(it.ring_by);
     free(it.left_out_by);
-    if (!good) {
-        mw_plan_free(it.flat);
+    if (good)
+        return it.flat;
+    mw_plan_free(it.flat);
+    return NULL;
+}
+
+struct mw_plan *
+mw_plan_unfold(const struct mw_plan *plan)
+{
+    const struct mw_few all = {.plan = *plan};
+    struct mw_plan *flat = unfold(plan, &all);
+
+    if (flat)
+        copy_homes(flat, plan);
+    return flat;
+}
+
+struct mw_plan *
+mw_few_unfold(const struct mw_few *few, const struct mw_plan *plan)
+{
+    struct mw_plan *flat = unfold(plan, few);
+
+    if (!flat)
         return NULL;
-    }
-    return it.flat;
+    flat->slots = plan->slots;
+    flat->slot_count = plan->slot_count;
+    flat->tensors = plan->tensors;
+    flat->tensor_count = plan->tensor_count;
+    flat->chunks = plan->chunks;
+    flat->chunk_count = plan->chunk_count;
+    return flat;
+}
+
+void
+mw_few_give_back(struct mw_plan *flat)
+{
+    flat->slots = NULL;
+    flat->tensors = NULL;
+    flat->chunks = NULL;
+    flat->slot_count = flat->tensor_count = flat->chunk_count = 0;
 }

@@ -299,6 +299,8 @@ complete_flow(struct mw_engine *engine, uint32_t flow)
     if (f->last_step && engine->rows) {
         engine->rows[f->row].end_ns = engine->now_ns - engine->skipped_ns;
         engine->rows[f->row].skipped_ns = engine->skipped_ns;
+        if (engine->ended_rows)
+            g_array_append_val(engine->ended_rows, f->row);
     }
     lane->in_flight--;
     lane->bytes -= engine->streams[engine->plan->ops[op].work].bytes;

@@ -151,6 +151,7 @@ struct mw_engine {
     uint32_t match_count;
     struct mw_timeline_row *rows; /* or NULL */
     uint32_t row_count, row_room;
+    GArray *ended_rows; /* uint32_t, in the order in which their ops ended; NULL without rounds */
 };
 
 /* engine_graph.c: what is built once.  Refuses with a line in `why`. */

@@ -28,6 +28,7 @@ struct state {
     guint64 stand; /* of lanes, hashed */
     guint hash;
     uint32_t round;
+    guint ended;
     int64_t now_ns;
     uint64_t reshares;
     int64_t *busy_ns, *done; /* [lane_count] */
@@ -52,6 +53,7 @@ mw_engine_rounds_init(struct mw_engine *engine)
     if (!plan->section_count || engine->match_count)
         return;
     engine->rounds = g_new0(struct mw_rounds, plan->section_count);
+    engine->ended_rows = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     for (uint32_t s = 0; s < plan->section_count; s++) {
         const int64_t *span = engine->places.span + (size_t)s * plan->lane_count;
         struct mw_rounds *rounds = &engine->rounds[s];
@@ -87,6 +89,7 @@ mw_engine_rounds_clear(struct mw_engine *engine)
     for (uint32_t s = 0; engine->rounds && s < engine->plan->section_count; s++)
         clear_states(&engine->rounds[s]);
     g_free(engine->rounds);
+    g_clear_pointer(&engine->ended_rows, g_array_unref);
     g_free(engine->repeats);
     g_free(engine->section_first);
     g_free(engine->section_last);
@@ -234,6 +237,7 @@ take_state(struct mw_engine *engine, uint32_t section, uint32_t round)
     struct state state = {.words = g_array_new(FALSE, FALSE, sizeof(int64_t)),
                           .round = round,
                           .now_ns = engine->now_ns,
+                          .ended = engine->ended_rows ? engine->ended_rows->len : 0,
                           .reshares = engine->reshares,
                           .busy_ns = g_new(int64_t, lanes),
                           .done = g_new(int64_t, lanes)};
@@ -274,7 +278,8 @@ rounds_until_woken(const struct mw_engine *engine, uint32_t section,
                                                       : INT64_MAX;
 }
 
-/* What an op waits for either moves on with the rounds, or is done for all rounds to come. */
+/* What an op waits for either moves on with the rounds, or is done for all rounds to come: where it
+ * moves back, once it is done. */
 static int64_t
 rounds_until_held(const struct mw_engine *engine, uint32_t section, uint32_t op)
 {
@@ -289,6 +294,8 @@ rounds_until_held(const struct mw_engine *engine, uint32_t section, uint32_t op)
         int64_t stride = engine->wait_strides[it->dep_begin + d].by[level];
         int64_t span = engine->places.span[(size_t)section * engine->plan->lane_count + wait->lane];
 
+        if (stride < 0 && other->done < mw_wait_until(engine, lane, it->dep_begin + d))
+            return 0;
         if (stride > 0 && (wait->back || stride != span || !takes_part(engine, section, other)))
             least =
                 MIN(least, (other->done - mw_wait_until(engine, lane, it->dep_begin + d)) / stride);
@@ -322,16 +329,13 @@ times(int64_t value, int64_t rounds, int64_t of)
     return value / of * rounds + value % of * rounds / of;
 }
 
-/* Of the timeline: what began since then comes again so often. */
+/* Of the timeline: the ops that have ended since then come again so often. */
 static void
-repeat_rows(struct mw_engine *engine, int64_t from_ns, int64_t often)
+repeat_rows(struct mw_engine *engine, const struct state *from, int64_t often)
 {
-    int64_t end_ns = engine->now_ns - engine->skipped_ns;
-
-    for (uint32_t i = 0; engine->rows && i < engine->row_count; i++) {
-        struct mw_timeline_row *row = &engine->rows[i];
-        if (row->start_ns >= from_ns - engine->skipped_ns && row->start_ns < end_ns)
-            row->more += (uint32_t)often * (1 + row->more);
+    for (guint i = from->ended; engine->ended_rows && i < engine->ended_rows->len; i++) {
+        uint32_t *more = &engine->rows[g_array_index(engine->ended_rows, uint32_t, i)].more;
+        *more += (uint32_t)often * (1 + *more);
     }
 }
 
@@ -370,7 +374,7 @@ skip(struct mw_engine *engine, uint32_t section, const struct state *from, uint3
         lane->done += rounds * span;
         ops += (uint64_t)(rounds * span);
     }
-    repeat_rows(engine, from->now_ns, rounds / of);
+    repeat_rows(engine, from, rounds / of);
     engine->done_in[it->step % MW_STEP_SLOTS] += ops;
     engine->ops_done += ops;
     engine->reshares += (uint64_t)times((int64_t)(engine->reshares - from->reshares), rounds, of);

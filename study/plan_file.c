@@ -36,7 +36,7 @@ unfold(const char *path, struct mw_plan **plan, GError **error)
     if (!(*plan)->section_count)
         return true;
     int64_t ops = mw_plan_unfolded_ops(*plan);
-    struct mw_plan *flat = ops <= MW_PLAN_FILE_OPS_MAX ? mw_plan_unfold(*plan, 0) : NULL;
+    struct mw_plan *flat = ops <= MW_PLAN_FILE_OPS_MAX ? mw_plan_unfold(*plan) : NULL;
     if (flat && mw_plan_check(flat, why, sizeof why)) {
         mw_plan_free(*plan);
         *plan = flat;

@@ -405,26 +405,19 @@ def cpu_s(box, line):
 
 
 def check_many_layers(box):
-    """They are refused by arithmetic, and what is to be given instead is quick."""
+    """A hundred thousand are said once; where a state is split they are refused by arithmetic."""
     config = {"model_type": "gpt2", "n_layer": 100000, "n_embd": 32, "n_head": 4,
               "n_positions": 24, "vocab_size": 256}
     box.write("many.json", config)
-    refused, took = cpu_s(box, "simulate -m ./many.json -H rtx4090")
+    line = "simulate -H rtx4090 -s zero-infinity-nvme --batch 1 --param-device nvme --json -m "
+    answer, took = cpu_s(box, line + "./many.json")
+    if answer.status or took > 20:
+        yield f"100000 layers: status {answer.status} in {took} s: {answer.err}"
+    refused, took = cpu_s(box, "simulate -m ./many.json -H rtx4090 --optimizer-device cpu:1GB,nvme")
     said = re.search(r"100000 layers make a step of \d+ ops with .*; give (\d+) layers or fewer\n",
                      refused.err)
-    if refused.status != 2 or not said:
-        yield f"status {refused.status}: {refused.err}"
-        return
-    box.write("fewer.json", {**config, "n_layer": int(said[1])})
-    ops = re.search(r"(\d+) ops of \d+ kinds",
-                    box.run("plan -m ./fewer.json -H rtx4090").out.decode())
-    if not ops or not 0 < int(ops[1]) <= 300000:  # perhaps with another strategy
-        yield f"{said[1]} layers: {ops and ops[1]} ops"
-    answer, quick = cpu_s(box, "simulate -m ./fewer.json -H rtx4090")
-    if answer.status:
-        yield f"{said[1]} layers: {answer.err}"
-    if took > quick / 4:
-        yield f"{took} s of a processor to refuse, {quick} s for an answer of {said[1]} layers"
+    if refused.status != 2 or not said or took > 20:
+        yield f"a split state: status {refused.status} in {took} s: {refused.err}"
 
 
 def check_few_tokens(box):

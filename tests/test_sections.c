@@ -141,14 +141,16 @@ struct counts {
 };
 
 static void
-compare(const struct mw_sizing *sizing, struct counts *counts)
+compare(const struct mw_sizing *sizing, struct mw_folds folds, struct counts *counts)
 {
-    struct mw_plan *folded = mw_build_plan_folded(sizing), *flat = mw_build_plan(sizing);
-    struct mw_plan *unfolded = mw_plan_unfold(folded, 0);
+    struct mw_plan *folded = mw_build_plan_folded(sizing, folds);
 
+    counts->compared++;
+    if (!folded)
+        return;
+    struct mw_plan *flat = mw_build_plan(sizing), *unfolded = mw_plan_unfold(folded);
     assert_same_plan(unfolded, flat);
-    if (folded->section_count)
-        assert_reads_back(folded);
+    assert_reads_back(folded);
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
         g_assert_cmpint(folded->peak_bytes[tier], ==, flat->peak_bytes[tier]);
     g_assert_cmpint(folded->barriered, ==, flat->barriered);
@@ -156,8 +158,7 @@ compare(const struct mw_sizing *sizing, struct counts *counts)
     assert_same_times(flat, &a, &b);
     if (!a.result.rounds_by_mean)
         assert_rows_are_all(folded, &a.result);
-    counts->compared++;
-    counts->folded += folded->section_count > 0;
+    counts->folded++;
     counts->skipped += a.result.rounds_skipped > 0;
     counts->by_mean += a.result.rounds_by_mean > 0;
     run_clear(&a);
@@ -184,11 +185,53 @@ test_random_requests(void)
         if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX)
             continue;
         random_request_name(&request);
-        compare(sizing, &counts);
+        compare(sizing, (struct mw_folds){.micro_batches = true}, &counts);
     }
     g_test_message("%d compared, %d folded, %d skipped rounds, %d by the mean", counts.compared,
                    counts.folded, counts.skipped, counts.by_mean);
     g_assert_cmpint(counts.folded, >=, counts.compared * 9 / 10);
+}
+
+static bool
+splits_a_state(const struct mw_settings *settings)
+{
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (settings->placement[state].count > 1)
+            return true;
+    return false;
+}
+
+/* Layers and chunks of the optimizer step, within micro-batches or in few of them. */
+static void
+test_random_layers(void)
+{
+    struct counts counts = {0};
+
+    for (guint32 seed = 740000; counts.compared < REQUESTS / 2; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+
+        random_request_init(&request, seed);
+        request.settings.unfold = false;
+        request.settings.dpu_start = MW_AUTO;
+        request.settings.global_batch = MW_AUTO;
+        request.settings.grad_accum = seed % 3 ? 1 + seed % 4 : 12 + seed % 30;
+        request.model.layers = 150 + seed % 400;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX || splits_a_state(&sizing->settings))
+            continue;
+        random_request_name(&request);
+        struct mw_folds folds = {.micro_batches = seed % 3 == 0, .layers = true};
+        int before = counts.folded;
+        compare(sizing, folds, &counts);
+        if (before == counts.folded) {
+            g_autofree char *text = random_request_text(&request);
+            g_test_message("not folded: %s", text);
+        }
+    }
+    g_test_message("%d compared, %d folded, %d skipped rounds, %d by the mean", counts.compared,
+                   counts.folded, counts.skipped, counts.by_mean);
+    g_assert_cmpint(counts.folded, >=, counts.compared * 2 / 3);
 }
 
 /* --- the same verdict ------------------------------------------------------------------------ */
@@ -219,7 +262,8 @@ below(GRand *random, uint32_t end)
 static void
 mutate(GRand *random, struct mw_plan *plan)
 {
-    const struct mw_section *section = &plan->sections[0];
+    const struct mw_section *section = &plan->sections[below(random, plan->section_count)];
+    int level = section->parent == MW_NONE ? 0 : 1;
     bool within = below(random, 4) > 0;
     uint32_t index = within ? section->first_op + below(random, section->op_count)
                             : below(random, plan->op_count);
@@ -228,7 +272,7 @@ mutate(GRand *random, struct mw_plan *plan)
     uint32_t use = op->use_begin + (op->use_count ? below(random, op->use_count) : 0);
     uint32_t other = below(random, plan->use_count);
 
-    switch (below(random, 8)) {
+    switch (below(random, 10)) {
     case 0: /* waits for the begin of the step instead */
         if (op->dep_count) {
             plan->deps[dep] = 0;
@@ -241,11 +285,11 @@ mutate(GRand *random, struct mw_plan *plan)
         break;
     case 2:
         if (op->dep_count)
-            plan->dep_strides[dep].by[0] = below(random, 2) ? 0 : (int32_t)section->span;
+            plan->dep_strides[dep].by[level] = below(random, 2) ? 0 : (int32_t)section->span;
         break;
     case 3:
         if (op->dep_count)
-            plan->dep_strides[dep].by[0] += (int32_t)below(random, 5) - 2;
+            plan->dep_strides[dep].by[level] += (int32_t)below(random, 5) - 2;
         break;
     case 4: /* for a round before */
         if (op->dep_count && plan->deps[dep] < MW_DEP_PREVIOUS_STEP &&
@@ -264,8 +308,17 @@ mutate(GRand *random, struct mw_plan *plan)
         break;
     case 7:
         if (op->use_count && plan->use_strides[use].ring_count > 1)
-            plan->use_strides[use].by[0] =
+            plan->use_strides[use].by[level] =
                 (int32_t)below(random, plan->use_strides[use].ring_count);
+        break;
+    case 8: /* the home beside it */
+        if (op->use_count && !plan->use_strides[use].ring_count)
+            plan->uses[use].slot += below(random, 9) - 4;
+        break;
+    case 9: /* homes further apart, or the other way */
+        if (op->use_count && !plan->use_strides[use].ring_count)
+            plan->use_strides[use].by[level] = below(random, 2) ? -plan->use_strides[use].by[level]
+                                                                : (int32_t)below(random, 5) - 2;
         break;
     }
 }
@@ -274,33 +327,38 @@ mutate(GRand *random, struct mw_plan *plan)
 static bool
 cannot_be_said(const char *why)
 {
-    return strstr(why, "section") || strstr(why, "evenly");
+    return strstr(why, "section") || strstr(why, "evenly") || strstr(why, "later round");
 }
 
 static void
-test_mutations(void)
+try_mutations(guint32 seed, struct mw_folds folds)
 {
     g_autoptr(GRand) random = g_rand_new_with_seed(20261123);
     int refused = 0, accepted = 0, stricter = 0, done = 0;
 
-    for (guint32 seed = 720000; done < MUTATIONS; seed++) {
+    for (; done < (folds.layers ? MUTATIONS / 2 : MUTATIONS); seed++) {
         struct random_request request;
         g_autoptr(GPtrArray) found = NULL;
 
         random_request_init(&request, seed);
         request.settings.unfold = false;
         request.settings.global_batch = MW_AUTO;
-        request.settings.grad_accum = 12 + seed % 30;
+        request.settings.grad_accum = folds.micro_batches ? 12 + seed % 30 : 1 + seed % 3;
+        if (folds.layers) {
+            request.settings.dpu_start = MW_AUTO;
+            request.model.layers = 70 + seed % 40;
+        }
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
-        if (!sizing || mw_sizing_op_count(sizing) > 4000)
+        if (!sizing || mw_sizing_op_count(sizing) > (folds.layers ? 12000 : 4000) ||
+            (folds.layers && splits_a_state(&sizing->settings)))
             continue;
         random_request_name(&request);
-        struct mw_plan *plan = mw_build_plan_folded(sizing);
-        for (int i = 0; i < 40 && plan->section_count; i++, done++) {
+        struct mw_plan *plan = mw_build_plan_folded(sizing, folds);
+        for (int i = 0; plan && i < 40; i++, done++) {
             struct mw_plan *changed = unchecked_copy(plan);
             char why[256] = "", flat_why[256] = "";
             mutate(random, changed);
-            struct mw_plan *flat = mw_plan_unfold(changed, 0);
+            struct mw_plan *flat = mw_plan_unfold(changed);
             bool good = mw_plan_check(changed, why, sizeof why);
             bool flat_good = flat && mw_plan_check(flat, flat_why, sizeof flat_why);
             if (good && !flat_good)
@@ -317,8 +375,20 @@ test_mutations(void)
     }
     g_test_message("%d mutations: %d refused, %d accepted, %d that sections cannot say", done,
                    refused, accepted, stricter);
-    g_assert_cmpint(refused, >, done / 5);
+    g_assert_cmpint(refused, >, done / 6);
     g_assert_cmpint(accepted, >, done / 5);
+}
+
+static void
+test_mutations(void)
+{
+    try_mutations(720000, (struct mw_folds){.micro_batches = true});
+}
+
+static void
+test_mutated_layers(void)
+{
+    try_mutations(760000, (struct mw_folds){.layers = true});
 }
 
 int
@@ -326,6 +396,8 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/sections/random-requests", test_random_requests);
+    g_test_add_func("/sections/random-layers", test_random_layers);
     g_test_add_func("/sections/mutations", test_mutations);
+    g_test_add_func("/sections/mutated-layers", test_mutated_layers);
     return g_test_run();
 }

@@ -157,7 +157,7 @@ compare_plans(guint32 seed, uint32_t outer_most, uint32_t inner_most)
 
     for (int i = 0; i < PLANS; i++) {
         struct mw_plan *folded = draw_plan(random, outer_most, inner_most);
-        struct mw_plan *flat = mw_plan_unfold(folded, 0);
+        struct mw_plan *flat = mw_plan_unfold(folded);
         struct mw_costs costs = {0};
         char why[256] = "";
 

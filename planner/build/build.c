@@ -49,8 +49,7 @@ static void
 forward_backward(struct builder *b)
 {
     for (uint32_t v = 0; v < b->visit_count; v++) {
-        if (!v || b->visits[v].micro_batch != b->visits[v - 1].micro_batch)
-            b->rounds[b->visits[v].micro_batch] = b->plan->op_count;
+        b->visit_ops[v] = b->plan->op_count;
         load_checkpoints(b, v);
         mw_stage_receive(b, v);
         mw_fetch_ahead(b, v);
@@ -59,7 +58,7 @@ forward_backward(struct builder *b)
         mw_fetch_release(b, v);
         store_checkpoint(b, v);
     }
-    b->rounds[b->sizing->settings.grad_accum] = b->plan->op_count;
+    b->visit_ops[b->visit_count] = b->plan->op_count;
     mw_gradient_flush(b);
 }
 
@@ -107,6 +106,7 @@ build_program(struct builder *b)
     mw_build_add_lanes(b);
     mw_build_add_channels(b);
     mw_build_add_slots(b);
+    mw_build_prepare_states(b);
     b->param_slot_held = g_new0(bool, b->slots[MW_BUFFER_PARAMETERS_GATHERED].count + 1);
     b->checkpoint_loaded = g_new0(uint32_t, b->sizing->checkpoint_slots + 1);
     b->work_cache = g_new(uint32_t, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2);
@@ -121,6 +121,9 @@ build_program(struct builder *b)
         settings->checkpoint_interval ? 1 : (uint32_t)b->sizing->micro_batches_in_flight;
     b->activation_turns = g_new0(int, b->activation_sets);
     mw_schedule_visits(b);
+    b->visit_ops = g_renew(uint32_t, b->visit_ops, b->visit_count + 1);
+    b->norm_ops = g_renew(uint32_t, b->norm_ops, b->sizing->chunk_count + 1);
+    b->update_ops = g_renew(uint32_t, b->update_ops, b->sizing->chunk_count + 1);
 
     b->chain = settings->serialize;
     begin(b);
@@ -136,7 +139,6 @@ build_program(struct builder *b)
     else
         mw_optimizer_step(b);
     commit(b);
-    g_clear_pointer(&b->chunk_other, g_free);
     g_clear_pointer(&b->param_slot_held, g_free);
     g_clear_pointer(&b->checkpoint_loaded, g_free);
     g_clear_pointer(&b->work_cache, g_free);
@@ -196,9 +198,9 @@ shape_of(const struct mw_sizing *sizing)
     return shape;
 }
 
-/* Builds the plan and does not check it. */
-static struct mw_plan *
-build(struct builder *b)
+/* A plan without programs' parts. */
+static void
+begin_plan(struct builder *b)
 {
     const struct mw_sizing *sizing = b->sizing;
     const struct mw_settings *settings = &sizing->settings;
@@ -214,27 +216,54 @@ build(struct builder *b)
     b->plan->shape = shape_of(sizing);
     mw_plan_set_model(b->plan, sizing->model->name);
     mw_plan_set_strategy(b->plan, mw_strategy_name(settings->strategy));
-    b->rounds = g_new0(uint32_t, settings->grad_accum + 1);
     mw_build_add_comms(b);
+}
+
+static void
+begin_program(struct builder *b, const struct mw_sizing *first)
+{
+    b->rank = b->plan->programs[b->program].ranks.base;
+    b->sizing = sizing_of(first, b->rank);
+    g_free(b->chunks);
+    b->chunks = mw_sizing_chunks(b->sizing);
+    b->plan->programs[b->program].in_flight = b->sizing->micro_batches_in_flight;
+}
+
+struct mw_plan *
+mw_build_flat(struct builder *b)
+{
+    const struct mw_sizing *sizing = b->sizing;
+
+    begin_plan(b);
     for (b->program = 0; b->program < b->plan->program_count; b->program++) {
-        b->rank = b->plan->programs[b->program].ranks.base;
-        b->sizing = sizing_of(sizing, b->rank);
-        g_free(b->chunks);
-        b->chunks = mw_sizing_chunks(b->sizing);
-        b->plan->programs[b->program].in_flight = b->sizing->micro_batches_in_flight;
+        begin_program(b, sizing);
         build_program(b);
     }
     return b->plan;
 }
 
-static void
-clear(struct builder *b)
+struct mw_plan *
+mw_build_tables(struct builder *b)
 {
-    g_free(b->rounds);
+    begin_plan(b);
+    begin_program(b, b->sizing);
+    mw_build_add_lanes(b);
+    mw_build_add_channels(b);
+    mw_build_add_slots(b);
+    return b->plan;
+}
+
+void
+mw_build_clear(struct builder *b)
+{
+    g_free(b->chunk_other);
     g_free(b->chunks);
     g_free(b->lane_of);
     g_hash_table_unref(b->matches);
     g_free(b->visits);
+    g_free(b->visit_ops);
+    g_free(b->norm_ops);
+    g_free(b->update_ops);
     g_free(b->states);
 }
 
@@ -244,115 +273,19 @@ build_flat(const struct mw_sizing *sizing, const bool *dropped)
     struct builder b = {.sizing = sizing, .dropped = dropped};
     char why[256];
 
-    build(&b);
-    clear(&b);
+    mw_build_flat(&b);
+    mw_build_clear(&b);
     if (!mw_plan_check(b.plan, why, sizeof why))
         g_error("planner: its own plan fails the check, which is a fault of memwall: %s", why);
     return b.plan;
-}
-
-/* --- sections -------------------------------------------------------------------------------- */
-
-/* Finds the slots that take turns: for every slot, its ring. */
-static struct mw_slot_ring *
-find_rings(const struct builder *b)
-{
-    struct mw_slot_ring *rings = g_new0(struct mw_slot_ring, b->plan->slot_count + 1);
-
-    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++)
-        for (uint32_t i = 0; i < b->slots[kind].count; i++)
-            rings[b->slots[kind].first + i] =
-                (struct mw_slot_ring){b->slots[kind].first, b->slots[kind].count};
-    return rings;
-}
-
-/* Number of micro-batches until each slot of a ring has had its turn, if a micro-batch uses `used`
- * of them and the next one begins `by` slots further on. */
-static uint32_t
-rounds_of_ring(uint32_t count, uint32_t used, uint32_t by)
-{
-    uint32_t way = MIN(by, count - by);
-
-    return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
-}
-
-/* The same for all rings together. */
-static uint32_t
-rounds_of_rings(const struct builder *b, const struct mw_slot_ring *rings)
-{
-    const struct mw_plan *plan = b->plan;
-    g_autofree bool *seen = g_new0(bool, plan->slot_count + 1);
-    /* by first slot of the ring */
-    g_autofree uint32_t *used = g_new0(uint32_t, plan->slot_count + 1);
-    g_autofree uint32_t *by = g_new0(uint32_t, plan->slot_count + 1);
-    uint32_t first = plan->ops[b->rounds[1]].use_begin, next = plan->ops[b->rounds[2]].use_begin;
-    uint32_t rounds = 1;
-
-    for (uint32_t u = first; u < next; u++) {
-        uint32_t slot = plan->uses[u].slot;
-        struct mw_slot_ring ring = rings[slot];
-        if (!ring.count || seen[slot])
-            continue;
-        seen[slot] = true;
-        used[ring.first]++;
-        if (u - first + next < plan->use_count)
-            by[ring.first] = (plan->uses[u - first + next].slot + ring.count - slot) % ring.count;
-    }
-    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++) {
-        const struct ring *ring = &b->slots[kind];
-        if (ring->count && used[ring->first])
-            rounds = MAX(rounds, rounds_of_ring(ring->count, used[ring->first], by[ring->first]));
-    }
-    return rounds;
-}
-
-/* Builds few micro-batches, and counts the others in a section of those that are alike; NULL if
- * none are. */
-static struct mw_plan *
-build_folded(const struct mw_sizing *sizing, const bool *dropped, int64_t micro_batches)
-{
-    struct mw_sizing few = *sizing;
-    struct builder b = {.sizing = &few, .dropped = dropped};
-    few.settings.grad_accum = micro_batches;
-    build(&b);
-    g_autofree struct mw_slot_ring *rings = find_rings(&b);
-    uint32_t turn = rounds_of_rings(&b, rings);
-    struct mw_plan *plan =
-        mw_plan_fold(b.plan, b.rounds, (uint32_t)micro_batches, rings, turn + 2,
-                     (uint32_t)(sizing->settings.grad_accum - micro_batches), turn);
-    mw_plan_free(b.plan);
-    clear(&b);
-    return plan;
-}
-
-static struct mw_plan *
-build_few(const struct mw_sizing *sizing, const bool *dropped)
-{
-    const struct mw_settings *settings = &sizing->settings;
-
-    for (int64_t few = MW_FOLDED_LEAST;
-         few <= MW_FOLDED_MOST && few < settings->grad_accum && !settings->unfold &&
-         sizing->pp == 1; few *= 2) {
-        struct mw_plan *plan = build_folded(sizing, dropped, few);
-        if (plan && mw_plan_check(plan, NULL, 0))
-            return plan;
-        mw_plan_free(plan);
-    }
-    return build_flat(sizing, dropped);
-}
-
-struct mw_plan *
-mw_build_plan_folded(const struct mw_sizing *sizing)
-{
-    g_return_val_if_fail(sizing->fits, NULL);
-    return build_few(sizing, NULL);
 }
 
 struct mw_plan *
 mw_build_plan_without(const struct mw_sizing *sizing, const bool *dropped)
 {
     g_return_val_if_fail(sizing->fits, NULL);
-    return mw_sizing_folds(sizing) ? build_few(sizing, dropped) : build_flat(sizing, dropped);
+    struct mw_plan *folded = mw_build_folded(sizing, mw_sizing_folds(sizing), dropped);
+    return folded ? folded : build_flat(sizing, dropped);
 }
 
 struct mw_plan *

@@ -26,9 +26,9 @@ struct mw_plan *mw_build_plan_without(const struct mw_sizing *sizing, const bool
  * that differ. */
 struct mw_variants *mw_build_variants(const struct mw_sizing *sizing, struct mw_plan *plan);
 
-/* The same step with micro-batches that are alike in a section: only a few are built, and those in
- * the middle are compared.  Has no sections if the step has few micro-batches, if none are alike,
- * or if ranks have programs of their own. */
-struct mw_plan *mw_build_plan_folded(const struct mw_sizing *sizing);
+/* The same step with sections: only a few of what `folds` says are built, and those in the middle
+ * are compared.  NULL if the step has few of them, if they are not alike, or if ranks have programs
+ * of their own. */
+struct mw_plan *mw_build_plan_folded(const struct mw_sizing *sizing, struct mw_folds folds);
 
 #endif

@@ -114,7 +114,9 @@ struct builder {
 
     uint32_t *work_cache;             /* [class][operator][direction] */
     uint32_t work_table[WORK_TABLE]; /* works by hash */
-    uint32_t *rounds; /* [grad_accum + 1] first op of each micro-batch, and where they end */
+    /* First op of each visit, and of each chunk's part in the norm and of its update, and where the
+     * last one ends: [visit_count + 1], [chunk_count + 1] */
+    uint32_t *visit_ops, *norm_ops, *update_ops;
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
@@ -146,6 +148,7 @@ void mw_build_add_lanes(struct builder *b);
 void mw_build_add_channels(struct builder *b);
 void mw_build_add_comms(struct builder *b);
 void mw_build_add_slots(struct builder *b);
+void mw_build_prepare_states(struct builder *b); /* of the slots, for ops that use them */
 
 /* --- planner/build/work.c --- */
 /* Computes one of `tiles` parts of the weight, for all tokens or for one chunk of the logits. */
@@ -169,6 +172,18 @@ uint32_t mw_work_norm(struct builder *b, struct subject of, bool host, int64_t e
 uint32_t mw_work_begin(struct builder *b);
 /* A commit record, and what every step saves before it. */
 uint32_t mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes);
+
+/* --- planner/build/build.c --- */
+/* The plan of all programs, unchecked; `b` has what the last program was built with. */
+struct mw_plan *mw_build_flat(struct builder *b);
+/* The same of one program, with all tables but works and ops. */
+struct mw_plan *mw_build_tables(struct builder *b);
+void mw_build_clear(struct builder *b); /* all but the plan */
+
+/* --- planner/build/fold.c --- */
+/* mw_build_plan_folded without the layers that are dropped; NULL: all are there. */
+struct mw_plan *mw_build_folded(const struct mw_sizing *sizing, struct mw_folds folds,
+                                const bool *dropped);
 
 /* --- planner/build/schedule.c --- */
 void mw_schedule_visits(struct builder *b);

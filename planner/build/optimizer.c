@@ -103,12 +103,14 @@ check_norm(struct builder *b)
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         const struct mw_chunk *chunk = &b->chunks[c];
         bool host = gradient_tier(b, chunk) == MW_TIER_CPU;
+        b->norm_ops[c] = b->plan->op_count;
         if (gradient_tier(b, chunk) == MW_TIER_NVME || is_left_out(b, c))
             continue;
         last[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE,
                               mw_work_norm(b, of_state, host, chunk->params), c);
         use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     }
+    b->norm_ops[s->chunk_count] = b->plan->op_count;
     uint32_t agreed =
         build_op(b, LANE_COLLECTIVE,
                  mw_work_collective(b, MW_OP_AGREE, of_state, b->world_comm, AGREED_BYTES), 0);
@@ -280,9 +282,12 @@ mw_optimizer_step(struct builder *b)
 
     if (delayed)
         b->norm_agreed = norm;
-    for (uint32_t c = 0; c < count; c++)
+    for (uint32_t c = 0; c < count; c++) {
+        b->update_ops[c] = b->plan->op_count;
         if (!is_left_out(b, c))
             update_chunk(b, delayed ? count - 1 - c : c, norm);
+    }
+    b->update_ops[count] = b->plan->op_count;
 }
 
 void

@@ -241,8 +241,8 @@ written_slot(const struct builder *b, enum mw_buffer_kind kind)
     return b->slots[kind].count ? b->slots[kind].first + 1 : MW_NONE;
 }
 
-static void
-prepare_states(struct builder *b)
+void
+mw_build_prepare_states(struct builder *b)
 {
     b->states = g_renew(struct slot_state, b->states, b->plan->slot_count + 1);
     memset(b->states, 0xff, (b->plan->slot_count + 1) * sizeof *b->states); /* all MW_NONE */
@@ -258,11 +258,11 @@ mw_build_add_slots(struct builder *b)
     b->gradient_home = b->slots[MW_BUFFER_GRADIENTS].first;
     b->checkpoint_home = b->slots[MW_BUFFER_CHECKPOINTS].first;
     b->state_home = b->slots[MW_BUFFER_STATE].first;
+    g_free(b->chunk_other);
     b->chunk_other = other_extents(b);
     b->tied_gradient = b->slots[MW_BUFFER_GRADIENTS_TIED].first;
     b->logits_slot = b->slots[MW_BUFFER_LOGITS].first;
     b->commit_record = written_slot(b, MW_BUFFER_COMMIT_RECORDS);
     b->commit_saves = b->sizing->saves_in_step ? written_slot(b, MW_BUFFER_SAVES) : MW_NONE;
     add_chunks(b, add_tensors(b));
-    prepare_states(b);
 }

@@ -29,6 +29,10 @@
  * more. */
 #define MW_FOLDED_LEAST 8
 #define MW_FOLDED_MOST 64
+/* And so many checkpoint groups, which are so many layers about. */
+#define MW_FOLDED_ROUNDS_LEAST 12
+#define MW_FOLDED_ROUNDS_MOST 96
+#define MW_FOLDED_LAYERS 200
 
 /* State bytes per parameter (ZeRO-Infinity Sec. 3; ZeRO Sec. 3.1). */
 enum mw_layout {

@@ -174,14 +174,18 @@ static struct survey
 survey_homes(const struct mw_sizing *sizing)
 {
     struct survey survey = {0};
+    bool splits = mw_sizing_splits(sizing, MW_STATE_PARAMETERS) ||
+                  mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
 
-    for (uint32_t u = 0; u < sizing->unit_count; u++) {
+    for (uint32_t u = 0; u < (splits ? sizing->unit_count : MIN(1, sizing->unit_count)); u++) {
         survey.params[sizing->param_home[u]] = true;
         survey.gradients[sizing->gradient_home[u]] = true;
     }
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
         survey_chunk(sizing, &survey, &sizing->run_chunks[c]);
-    for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
+    splits = mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS);
+    for (int64_t c = 0; c < (splits ? sizing->checkpoint_slots : MIN(1, sizing->checkpoint_slots));
+         c++)
         survey.checkpoints[sizing->checkpoint_home[c]] = true;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
@@ -203,8 +207,8 @@ survey_homes(const struct mw_sizing *sizing)
     return survey;
 }
 
-static void
-set_homes(struct mw_sizing *sizing)
+void
+mw_sizing_count_homes(struct mw_sizing *sizing)
 {
     int64_t committed = 0;
 
@@ -379,7 +383,7 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
     struct survey survey = survey_homes(sizing);
 
     memcpy(sizing->buffers, rows, sizeof rows);
-    set_homes(sizing);
+    mw_sizing_count_homes(sizing);
     set_activations(sizing);
     set_stage(sizing);
     set_parameters(sizing, &survey);

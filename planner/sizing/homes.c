@@ -36,6 +36,12 @@ next_tier(struct tier_filler *filler, int64_t bytes)
     return filler->placement->part[filler->part].tier;
 }
 
+bool
+mw_sizing_splits(const struct mw_sizing *sizing, enum mw_state state)
+{
+    return sizing->settings.placement[state].count > 1;
+}
+
 int64_t
 mw_sizing_part_stride(const struct mw_unit *unit, bool partitioned)
 {
@@ -134,8 +140,11 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node);
     sizing->checkpoint_slots = sizing->checkpoint_count * sizing->micro_batches_in_flight;
     sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_slots + 1);
-    for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
-        sizing->checkpoint_home[c] = next_tier(&filler, sizing->checkpoint_bytes);
+    if (!mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS))
+        memset(sizing->checkpoint_home, next_tier(&filler, 0), sizing->checkpoint_slots);
+    else
+        for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
+            sizing->checkpoint_home[c] = next_tier(&filler, sizing->checkpoint_bytes);
 }
 
 /* --- optimizer chunks ----------------------------------------------------------------------- */
@@ -235,31 +244,80 @@ has_same_homes(const struct mw_sizing *sizing, uint32_t one, uint32_t other, siz
            !memcmp(sizing->gradient_home + one, sizing->gradient_home + other, units);
 }
 
-/* Number of blocks after this one that are cut in the same way: the block began with the same open
- * chunk as it leaves, shifted by a block, and in all these blocks the units live in the same tiers.
- * An optimizer state that is split over tiers makes chunks differ. */
+/* Chunks may run through several blocks: where one is open that was open so many blocks before, as
+ * many blocks further on, they are cut alike from there on. */
+#define ROUND_BLOCKS_MAX 64
+/* In so many blocks, in times of that. */
+#define ROUNDS_LOOKED_FOR 4
+
+struct cut_state {
+    struct mw_chunk open; /* behind a block */
+    guint ended;          /* chunks up to there */
+};
+
+/* How many blocks a round has that ends here, `most` at most; 0: none does. */
 static int64_t
-blocks_alike(const struct cutter *cutter, const struct mw_chunk *before, uint32_t first, int units,
-             int64_t left)
+find_round(const struct cutter *cutter, const struct cut_state *states, int64_t most, int64_t block,
+           uint32_t first, int units)
+{
+    const struct mw_chunk *open = &cutter->open;
+
+    for (int64_t back = 1; back < ROUND_BLOCKS_MAX && back <= most; back++) {
+        const struct mw_chunk *before = &states[(block - back) % ROUND_BLOCKS_MAX].open;
+        uint32_t begin = first - (uint32_t)(back - 1) * units; /* of the round */
+        if (!open->unit_count && !before->unit_count)
+            return back;
+        if (open->first_unit >= begin && before->unit_count &&
+            before->unit_count == open->unit_count && before->params == open->params &&
+            before->first_unit + back * units == open->first_unit)
+            return has_same_homes(cutter->sizing, before->first_unit, open->first_unit, 1) ? back
+                                                                                           : 0;
+    }
+    return 0;
+}
+
+/* Rounds behind one that are cut just as it was, in so many blocks at most: their units live in the
+ * same tiers.  An optimizer state that is split over tiers makes chunks differ. */
+static int64_t
+rounds_alike(const struct cutter *cutter, uint32_t begin, int64_t units, int64_t left)
 {
     const struct mw_sizing *sizing = cutter->sizing;
-    const struct mw_chunk *open = &cutter->open;
     int64_t alike = 0;
 
-    bool ends = sizing->settings.drop_layers; /* with the block */
-    bool same = before->unit_count == open->unit_count && before->params == open->params &&
-                before->first_unit + units == open->first_unit && open->first_unit >= first;
-    if (sizing->settings.placement[MW_STATE_OPTIMIZER].count > 1 ||
-        (!ends && (!before->unit_count || !same)) ||
-        !has_same_homes(sizing, first - units, first, units))
+    if (mw_sizing_splits(sizing, MW_STATE_OPTIMIZER))
         return 0;
-    while (alike < left && has_same_homes(sizing, first, first + (alike + 1) * units, units))
+    while (alike < left && has_same_homes(sizing, begin, begin + (alike + 1) * units, units))
         alike++;
     return alike;
 }
 
-/* A search for placements does this thousands of times, so only one of several alike blocks is
- * cut. */
+/* A search for placements does this thousands of times: of rounds that are alike one is cut. */
+static void
+cut_class(struct cutter *cutter, const struct mw_class_info *class, uint32_t first)
+{
+    struct cut_state states[ROUND_BLOCKS_MAX];
+    int units = class->unit_count;
+    int64_t since = 0; /* the newest run */
+
+    for (int64_t block = 0; block < class->blocks; block++, first += units) {
+        cut_block(cutter, class, first);
+        states[block % ROUND_BLOCKS_MAX] = (struct cut_state){cutter->open, cutter->chunks->len};
+        bool looks = block - since < ROUNDS_LOOKED_FOR * ROUND_BLOCKS_MAX;
+        int64_t round = looks ? find_round(cutter, states, block - since, block, first, units) : 0;
+        int64_t left = round ? (class->blocks - block - 1) / round : 0;
+        int64_t alike =
+            left ? rounds_alike(cutter, first - (round - 1) * units, round * units, left) : 0;
+        if (!alike)
+            continue;
+        end_run(cutter, states[(block - round) % ROUND_BLOCKS_MAX].ended, 1, 0);
+        end_run(cutter, cutter->chunks->len, 1 + alike, round * units);
+        block += alike * round;
+        first += alike * round * units;
+        cutter->open.first_unit += alike * round * units;
+        since = block + 1;
+    }
+}
+
 static void
 cut_units(struct cutter *cutter)
 {
@@ -267,21 +325,8 @@ cut_units(struct cutter *cutter)
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &cutter->sizing->classes[c];
-        for (int64_t block = 0; block < class->blocks; block++, first += class->unit_count) {
-            struct mw_chunk before = cutter->open;
-            guint begin = cutter->chunks->len;
-            cut_block(cutter, class, first);
-            int64_t alike = block ? blocks_alike(cutter, &before, first, class->unit_count,
-                                                 class->blocks - block - 1)
-                                  : 0;
-            if (!alike)
-                continue;
-            end_run(cutter, begin, 1, 0);
-            end_run(cutter, cutter->chunks->len, 1 + alike, class->unit_count);
-            block += alike;
-            first += alike * class->unit_count;
-            cutter->open.first_unit += alike * class->unit_count;
-        }
+        cut_class(cutter, class, first);
+        first += class->blocks * class->unit_count;
     }
     close_chunk(cutter);
     end_run(cutter, cutter->chunks->len, 1, 0);

@@ -32,6 +32,10 @@ bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_sett
 /* Call it once the rank's part of the state is known. */
 bool mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error);
 
+/* Whether all layers are of one kind. */
+bool mw_sizing_has_equal_layers(const struct mw_sizing *sizing);
+/* Whether a step of too many ops may say its layers once. */
+bool mw_sizing_folds_layers(const struct mw_sizing *sizing);
 /* A lower bound of the number of ops, from the parts into which units are cut: before anything is
  * placed. */
 int64_t mw_sizing_least_ops(const struct mw_sizing *sizing);
@@ -65,11 +69,29 @@ int64_t mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind
                              const struct mw_unit *unit);
 int64_t mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
 
+/* Whether homes of the state lie in several tiers; else all lie in the first one's. */
+bool mw_sizing_splits(const struct mw_sizing *sizing, enum mw_state state);
+
 /* Sets the tier of every unit, checkpoint and chunk. */
 void mw_sizing_place_units(struct mw_sizing *sizing);
 void mw_sizing_place_checkpoints(struct mw_sizing *sizing);
 void mw_sizing_cut_chunks(struct mw_sizing *sizing);
 
+/* A sizing with few layers, and what they leave out: `left_out` layers in front of layer `cut`, and
+ * their chunks, which come in rounds. */
+struct mw_few_layers {
+    struct mw_sizing *sizing; /* to be freed */
+    int64_t cut, left_out;
+    int64_t layers_of_chunks; /* of a round of chunks */
+    uint32_t chunk_cut, chunks_left_out, chunks_of_round;
+};
+/* With so many checkpoint groups and three quarters as many rounds of chunks, or some more.  False,
+ * with nothing to free: the sizing has no more, or its chunks do not come in rounds. */
+bool mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds,
+                          struct mw_few_layers *few);
+
+/* How many slots each kind of homes has. */
+void mw_sizing_count_homes(struct mw_sizing *sizing);
 /* Sets the table of buffers, once all homes have their tiers. */
 void mw_sizing_set_buffers(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */

@@ -85,13 +85,17 @@ static void
 add_units(struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
     const uint8_t *tiers = tiers_of_units(sizing, kind);
+    bool splits = mw_sizing_splits(sizing, kind == MW_BUFFER_PARAMETERS ? MW_STATE_PARAMETERS
+                                                                        : MW_STATE_GRADIENTS);
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
         for (int u = 0; u < class->unit_count; u++) {
             int64_t bytes = mw_sizing_home_bytes(sizing, kind, &class->units[u]);
             int64_t blocks_in[MW_TIER_COUNT] = {0};
-            for (int64_t block = 0; block < class->blocks; block++)
+            if (!splits && class->blocks)
+                blocks_in[tiers[u]] = class->blocks;
+            for (int64_t block = 0; splits && block < class->blocks; block++)
                 blocks_in[tiers[block * class->unit_count + u]]++;
             for (int t = 0; t < MW_TIER_COUNT; t++)
                 add_slots(sizing, kind, t, bytes, blocks_in[t]);
@@ -119,9 +123,10 @@ sum_slots(struct mw_sizing *sizing)
 
     add_units(sizing, MW_BUFFER_PARAMETERS);
     add_units(sizing, MW_BUFFER_GRADIENTS);
-    for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
+    int64_t alike = mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS) ? 1 : sizing->checkpoint_slots;
+    for (int64_t c = 0; c < sizing->checkpoint_slots; c += alike)
         add_slots(sizing, MW_BUFFER_CHECKPOINTS, sizing->checkpoint_home[c],
-                  sizing->checkpoint_bytes, 1);
+                  sizing->checkpoint_bytes, alike);
     add_chunks(sizing);
     for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_CHECKSUMS; kind++)
         add_slots(sizing, kind, buffers[kind].tier, buffers[kind].bytes, buffers[kind].count);

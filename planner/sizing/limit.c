@@ -21,6 +21,7 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
     int passes = s->checkpoint_interval ? 3 : 2;
+    bool few = mw_sizing_folds_layers(sizing); /* layers and chunks may be said once */
     double ops = 0;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
@@ -31,7 +32,8 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
                 return NEVER;
             /* A layer's operators are computed one by one, the largest in tiles. */
             double pass = (double)unit->tiles + (layer ? unit->count - 1 : 0);
-            ops += (layer ? passes : 1) * pass * sizing->classes[c].blocks;
+            int64_t blocks = sizing->classes[c].blocks;
+            ops += (layer ? passes : 1) * pass * (few ? MIN(blocks, MW_FOLDED_LAYERS) : blocks);
         }
     }
     if (sizing->model->vocab)
@@ -39,7 +41,7 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
     /* A chunk has at least an update, and ends at a whole page. */
     double chunk = (double)s->optimizer_chunk + MW_SLOT_ALIGNMENT_BYTES / 2;
     int64_t built = s->folds && !s->unfold ? MIN(s->grad_accum, MW_FOLDED_LEAST) : s->grad_accum;
-    ops = ops * built + (double)sizing->shard_params / chunk;
+    ops = ops * built + (few ? 0 : (double)sizing->shard_params / chunk);
     ops *= s->unfold ? sizing->ranks : 1;
     return ops < (double)INT64_MAX ? (int64_t)ops : INT64_MAX;
 }

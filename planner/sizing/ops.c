@@ -144,14 +144,16 @@ unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, i
         : c == MW_CLASS_TAIL ? tail_unit_ops
                              : layer_unit_ops;
     const struct mw_class_info *class = &s->classes[c];
-    int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0;
+    bool splits =
+        mw_sizing_splits(s, MW_STATE_PARAMETERS) || mw_sizing_splits(s, MW_STATE_GRADIENTS);
+    int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0, each = splits ? 1 : class->blocks;
     uint32_t example[MW_TIER_COUNT][MW_TIER_COUNT];
 
-    for (int64_t block = 0; block < class->blocks; block++) {
+    for (int64_t block = 0; block < class->blocks; block += each) {
         uint32_t number = first + (uint32_t)(block * class->unit_count + u);
         enum mw_tier param = s->param_home[number], gradient = s->gradient_home[number];
         example[param][gradient] = number;
-        alike[param][gradient]++;
+        alike[param][gradient] += each;
     }
     for (int param = 0; param < MW_TIER_COUNT; param++)
         for (int gradient = 0; gradient < MW_TIER_COUNT; gradient++) {
@@ -182,13 +184,14 @@ units_ops(const struct mw_sizing *s)
 static int64_t
 checkpoint_ops(const struct mw_sizing *s)
 {
-    int64_t ops = 0;
+    int64_t ops = 0, alike = mw_sizing_splits(s, MW_STATE_ACTIVATIONS) ? 1 : s->checkpoint_count;
 
-    for (int64_t c = 0; c < s->checkpoint_slots; c++) {
+    for (int64_t c = 0; c < s->checkpoint_slots; c += alike) {
         int64_t turn = c / s->checkpoint_count; /* turn among the micro-batches in flight */
         int64_t times = mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
-        ops += times * (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
-                        2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->tp > 1));
+        ops += alike * times *
+               (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
+                2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->tp > 1));
     }
     return ops;
 }
@@ -228,20 +231,56 @@ mw_sizing_op_count(const struct mw_sizing *sizing)
 }
 
 bool
-mw_sizing_folds(const struct mw_sizing *sizing)
+mw_sizing_has_equal_layers(const struct mw_sizing *sizing)
+{
+    return sizing->layers &&
+           sizing->classes[mw_sizing_layer_class(sizing, 0)].blocks == sizing->layers;
+}
+
+bool
+mw_sizing_folds_layers(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
 
-    return s->folds && !s->unfold && s->grad_accum > MW_FOLDED_LEAST &&
-           s->grad_accum <= MW_PLAN_MICRO_BATCHES_MAX && mw_sizing_op_count(sizing) > s->ops_max;
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (mw_sizing_splits(sizing, (enum mw_state)state))
+            return false;
+    return s->folds && !s->unfold && sizing->pp == 1 && s->dpu_start == MW_AUTO &&
+           !s->drop_layers && mw_sizing_has_equal_layers(sizing);
+}
+
+/* With few micro-batches, where they are said once. */
+static int64_t
+count_few(const struct mw_sizing *sizing, bool micro_batches)
+{
+    struct mw_sizing few = *sizing;
+
+    if (micro_batches)
+        few.settings.grad_accum = MW_FOLDED_LEAST;
+    return mw_sizing_op_count(&few);
+}
+
+struct mw_folds
+mw_sizing_folds(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+    struct mw_folds folds = {
+        .micro_batches = s->folds && !s->unfold && s->grad_accum > MW_FOLDED_LEAST &&
+                         s->grad_accum <= MW_PLAN_MICRO_BATCHES_MAX &&
+                         mw_sizing_op_count(sizing) > s->ops_max,
+    };
+
+    folds.layers =
+        mw_sizing_folds_layers(sizing) && count_few(sizing, folds.micro_batches) > s->ops_max;
+    return folds;
 }
 
 int64_t
 mw_sizing_built_ops(const struct mw_sizing *sizing)
 {
-    struct mw_sizing few = *sizing;
+    struct mw_folds folds = mw_sizing_folds(sizing);
+    int64_t ops = count_few(sizing, folds.micro_batches);
+    int64_t built = MW_FOLDED_LAYERS * MAX(1, sizing->settings.checkpoint_interval);
 
-    if (mw_sizing_folds(sizing))
-        few.settings.grad_accum = MW_FOLDED_LEAST;
-    return mw_sizing_op_count(&few);
+    return folds.layers && built < sizing->layers ? ops / sizing->layers * built : ops;
 }

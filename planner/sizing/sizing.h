@@ -138,6 +138,12 @@ struct mw_sized_slot {
     int64_t bytes;
 };
 
+/* What is alike and said once in a plan. */
+struct mw_folds {
+    bool micro_batches;
+    bool layers; /* and chunks of the optimizer step */
+};
+
 /* Global batches, in sequences; 0: none. */
 struct mw_nearest_batches {
     int64_t quick; /* with at most MW_OPS_QUICK ops */
@@ -235,8 +241,8 @@ bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chu
 struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* The number of ops that mw_build_plan makes of it. */
 int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
-/* Whether its plan says micro-batches once; and the least number of ops that are built for it. */
-bool mw_sizing_folds(const struct mw_sizing *sizing);
+/* What its plan says once; and about how many ops are built for it. */
+struct mw_folds mw_sizing_folds(const struct mw_sizing *sizing);
 int64_t mw_sizing_built_ops(const struct mw_sizing *sizing);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
 

@@ -1,0 +1,326 @@
+/* A step with sections: few micro-batches and few layers are built, and the rest follows from those
+ * in the middle. */
+#include <glib.h>
+#include <string.h>
+
+#include "planner/build/internal.h"
+
+/* Where rings turn slowly, fewer rounds than that are compared: the check proves the rest. */
+#define ROUNDS_ALIKE_MOST 4
+
+/* What is built, and what it leaves out. */
+struct few {
+    const struct mw_sizing *all;
+    struct mw_sizing sizing;     /* of the few; what it points to is all's or layers' */
+    struct mw_few_layers layers; /* without a sizing: it has all of them */
+    uint32_t micro_batches_left_out;
+    struct builder b, tables;
+    struct mw_slot_ring *rings;
+    uint32_t *slots;
+    GArray *rounds;    /* struct mw_fold_rounds */
+    GPtrArray *begins; /* uint32_t *, of the rounds */
+};
+
+/* --- rings ----------------------------------------------------------------------------------- */
+
+/* Slots that take turns, of each slot. */
+static struct mw_slot_ring *
+find_rings(const struct builder *b)
+{
+    struct mw_slot_ring *rings = g_new0(struct mw_slot_ring, b->plan->slot_count + 1);
+
+    for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_KIND_COUNT; kind++)
+        for (uint32_t i = 0; i < b->slots[kind].count; i++)
+            rings[b->slots[kind].first + i] =
+                (struct mw_slot_ring){b->slots[kind].first, b->slots[kind].count};
+    return rings;
+}
+
+/* How many rounds it takes until each slot of a ring has had its turn, where a round uses so many
+ * of them, and the next one begins so much further on. */
+static uint32_t
+rounds_of_ring(uint32_t count, uint32_t used, uint32_t by)
+{
+    uint32_t way = MIN(by, count - by);
+
+    return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
+}
+
+/* Of all rings, by the second round. */
+static uint32_t
+rounds_of_rings(const struct few *few, const uint32_t *begins)
+{
+    const struct mw_plan *plan = few->b.plan;
+    g_autofree bool *seen = g_new0(bool, plan->slot_count + 1);
+    g_autofree uint32_t *used = g_new0(uint32_t, plan->slot_count + 1); /* by first slot */
+    g_autofree uint32_t *by = g_new0(uint32_t, plan->slot_count + 1);
+    uint32_t first = plan->ops[begins[1]].use_begin, next = plan->ops[begins[2]].use_begin;
+    uint32_t rounds = 1;
+
+    for (uint32_t u = first; u < next; u++) {
+        uint32_t slot = plan->uses[u].slot;
+        struct mw_slot_ring ring = few->rings[slot];
+        if (!ring.count || seen[slot])
+            continue;
+        seen[slot] = true;
+        used[ring.first]++;
+        if (u - first + next < plan->use_count)
+            by[ring.first] = (plan->uses[u - first + next].slot + ring.count - slot) % ring.count;
+    }
+    for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_KIND_COUNT; kind++) {
+        const struct ring *ring = &few->b.slots[kind];
+        if (ring->count && used[ring->first])
+            rounds = MAX(rounds, rounds_of_ring(ring->count, used[ring->first], by[ring->first]));
+    }
+    return rounds;
+}
+
+/* --- rounds ---------------------------------------------------------------------------------- */
+
+/* Takes the begins.  Rounds are alike once each slot of a ring has had its turn. */
+static void
+add_rounds(struct few *few, GArray *begins, uint32_t cut, uint32_t more)
+{
+    struct mw_fold_rounds rounds = {.count = begins->len - 1, .cut = cut, .more = more};
+
+    rounds.begins = (uint32_t *)g_array_free(begins, FALSE);
+    g_ptr_array_add(few->begins, (gpointer)rounds.begins);
+    if (rounds.count > 2)
+        rounds.before = rounds_of_rings(few, rounds.begins);
+    rounds.alike = MIN(rounds.before + 2, ROUNDS_ALIKE_MOST);
+    g_array_append_val(few->rounds, rounds);
+}
+
+static GArray *
+begins_new(void)
+{
+    return g_array_new(FALSE, FALSE, sizeof(uint32_t));
+}
+
+static void
+add_micro_batches(struct few *few)
+{
+    GArray *begins = begins_new();
+    const struct builder *b = &few->b;
+    uint32_t count = (uint32_t)few->sizing.settings.grad_accum;
+
+    for (uint32_t v = 0; v < b->visit_count; v++)
+        if (!v || b->visits[v].micro_batch != b->visits[v - 1].micro_batch)
+            g_array_append_val(begins, b->visit_ops[v]);
+    g_array_append_val(begins, b->visit_ops[b->visit_count]);
+    add_rounds(few, begins, (count + 1) / 2, few->micro_batches_left_out);
+}
+
+/* A pass through the layers, forward or back, a round for each checkpoint group. */
+static void
+add_pass(struct few *few, uint32_t first_visit, uint32_t end_visit, bool back)
+{
+    const struct mw_few_layers *layers = &few->layers;
+    const struct builder *b = &few->b;
+    int64_t interval = MAX(1, few->sizing.settings.checkpoint_interval);
+    int64_t before = -1; /* the group of the visit before */
+    GArray *begins = begins_new();
+    uint32_t cut = MW_NONE;
+
+    for (uint32_t v = first_visit; v < end_visit; v++) {
+        int64_t layer = b->visits[v].layer, group = layer < 0 ? -1 : layer / interval;
+        if (group == before)
+            continue;
+        if (cut == MW_NONE && group >= 0 && (back ? layer < layers->cut : layer >= layers->cut))
+            cut = begins->len;
+        g_array_append_val(begins, b->visit_ops[v]);
+        before = group;
+    }
+    if (before >= 0)
+        g_array_append_val(begins, b->visit_ops[end_visit]);
+    if (cut == MW_NONE) /* chunks of the logits go forward and back */
+        g_array_unref(begins);
+    else
+        add_rounds(few, begins, cut, (uint32_t)(layers->left_out / interval));
+}
+
+static void
+add_passes(struct few *few)
+{
+    const struct builder *b = &few->b;
+    uint32_t first = 0;
+    bool back = false;
+
+    for (uint32_t v = 0; v <= b->visit_count; v++) {
+        const struct visit *visit = v < b->visit_count ? &b->visits[v] : NULL;
+        bool goes_back = visit && visit->phase != MW_PHASE_FORWARD;
+        if (visit && goes_back == back)
+            continue;
+        if (v > first)
+            add_pass(few, first, v, back);
+        first = v;
+        back = goes_back;
+    }
+}
+
+static void
+add_chunks(struct few *few, const uint32_t *ops)
+{
+    const struct mw_few_layers *layers = &few->layers;
+    uint32_t count = few->sizing.chunk_count, round = layers->chunks_of_round;
+    GArray *begins = begins_new();
+
+    if (ops[0] == ops[count]) { /* the norm of gradients on NVMe is taken on their way */
+        g_array_unref(begins);
+        return;
+    }
+    for (uint32_t c = layers->chunk_cut % round; c <= count; c += round)
+        g_array_append_val(begins, ops[c]);
+    add_rounds(few, begins, layers->chunk_cut / round, layers->chunks_left_out / round);
+}
+
+/* --- what they are in the whole step --------------------------------------------------------- */
+
+static int64_t
+behind(int64_t number, int64_t cut, int64_t left_out)
+{
+    return number < cut ? number : number + left_out;
+}
+
+/* Where a home of the few is among all of its kind. */
+static int64_t
+home_of(const struct few *few, int kind, int64_t place)
+{
+    const struct mw_few_layers *layers = &few->layers;
+    int64_t interval = MAX(1, few->sizing.settings.checkpoint_interval);
+    uint32_t unit = mw_sizing_layer_unit(&few->sizing, layers->cut);
+    uint32_t units = mw_sizing_layer_unit(few->all, layers->cut + layers->left_out) - unit;
+
+    switch (kind) {
+    case MW_BUFFER_PARAMETERS:
+    case MW_BUFFER_GRADIENTS:
+        return behind(place, unit, units);
+    case MW_BUFFER_CHECKPOINTS:
+        return behind(place, layers->cut / interval, layers->left_out / interval);
+    case MW_BUFFER_STATE:
+    case MW_BUFFER_STATE_OTHER: /* all chunks live in one tier */
+        return behind(place, layers->chunk_cut, layers->chunks_left_out);
+    default:
+        return place;
+    }
+}
+
+static uint32_t *
+find_slots(const struct few *few)
+{
+    uint32_t *slots = g_new0(uint32_t, few->b.plan->slot_count + 1);
+
+    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++)
+        for (uint32_t i = 0; i < few->b.slots[kind].count; i++) {
+            int64_t place = few->layers.sizing ? home_of(few, kind, i) : i;
+            slots[few->b.slots[kind].first + i] = few->tables.slots[kind].first + (uint32_t)place;
+        }
+    return slots;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static struct mw_plan *
+fold(struct few *few)
+{
+    bool has_outer = few->micro_batches_left_out > 0, has_layers = few->layers.sizing != NULL;
+    g_autofree int32_t *layers = has_layers ? g_new(int32_t, few->sizing.layers) : NULL;
+    g_autofree uint32_t *chunks = has_layers ? g_new(uint32_t, few->sizing.chunk_count) : NULL;
+
+    for (int64_t i = 0; has_layers && i < few->sizing.layers; i++)
+        layers[i] = (int32_t)behind(i, few->layers.cut, few->layers.left_out);
+    for (uint32_t c = 0; has_layers && c < few->sizing.chunk_count; c++)
+        chunks[c] = (uint32_t)behind(c, few->layers.chunk_cut, few->layers.chunks_left_out);
+    if (has_outer)
+        add_micro_batches(few);
+    if (has_layers) {
+        add_passes(few);
+        add_chunks(few, few->b.norm_ops);
+        add_chunks(few, few->b.update_ops);
+    }
+    const struct mw_fold how = {
+        .rounds = (const struct mw_fold_rounds *)(gpointer)few->rounds->data,
+        .count = few->rounds->len,
+        .has_outer = has_outer,
+        .rings = few->rings,
+        .slots = few->slots,
+        .layers = layers,
+        .chunks = chunks,
+    };
+    struct mw_plan *plan = few->tables.plan;
+    if (mw_plan_fold(few->b.plan, &how, plan) && mw_plan_check(plan, NULL, 0))
+        return plan;
+    mw_plan_free(plan);
+    return NULL;
+}
+
+/* With so many micro-batches and rounds of layers; 0: all. */
+static struct mw_plan *
+build_few(const struct mw_sizing *sizing, const bool *dropped, int64_t micro_batches,
+          int64_t rounds)
+{
+    struct few few = {.all = sizing, .sizing = *sizing, .tables = {.sizing = sizing}};
+
+    if (rounds) {
+        if (!mw_sizing_few_layers(sizing, rounds, &few.layers))
+            return NULL;
+        few.sizing = *few.layers.sizing;
+    }
+    if (micro_batches) {
+        few.sizing.settings.grad_accum = micro_batches;
+        few.micro_batches_left_out = (uint32_t)(sizing->settings.grad_accum - micro_batches);
+    }
+    few.b.sizing = &few.sizing;
+    few.b.dropped = dropped;
+    few.rounds = g_array_new(FALSE, FALSE, sizeof(struct mw_fold_rounds));
+    few.begins = g_ptr_array_new_with_free_func(g_free);
+    mw_build_flat(&few.b);
+    mw_build_tables(&few.tables);
+    few.rings = find_rings(&few.b);
+    few.slots = find_slots(&few);
+    struct mw_plan *plan = fold(&few);
+    mw_plan_free(few.b.plan);
+    mw_build_clear(&few.b);
+    mw_build_clear(&few.tables);
+    g_free(few.rings);
+    g_free(few.slots);
+    g_array_unref(few.rounds);
+    g_ptr_array_unref(few.begins);
+    mw_sizing_free(few.layers.sizing);
+    return plan;
+}
+
+static struct mw_plan *
+build_rounds(const struct mw_sizing *sizing, const bool *dropped, bool micro_batches,
+             int64_t rounds)
+{
+    struct mw_plan *plan = micro_batches ? NULL : build_few(sizing, dropped, 0, rounds);
+
+    for (int64_t few = MW_FOLDED_LEAST;
+         micro_batches && !plan && few <= MW_FOLDED_MOST && few < sizing->settings.grad_accum;
+         few *= 2)
+        plan = build_few(sizing, dropped, few, rounds);
+    return plan;
+}
+
+struct mw_plan *
+mw_build_folded(const struct mw_sizing *sizing, struct mw_folds folds, const bool *dropped)
+{
+    struct mw_plan *plan = NULL;
+
+    g_return_val_if_fail(sizing->fits, NULL);
+    if (sizing->settings.unfold || sizing->pp > 1)
+        return NULL;
+    if (!folds.layers)
+        return folds.micro_batches ? build_rounds(sizing, dropped, true, 0) : NULL;
+    for (int64_t rounds = MW_FOLDED_ROUNDS_LEAST; !plan && rounds <= MW_FOLDED_ROUNDS_MOST;
+         rounds *= 2)
+        plan = build_rounds(sizing, dropped, folds.micro_batches, rounds);
+    return plan;
+}
+
+struct mw_plan *
+mw_build_plan_folded(const struct mw_sizing *sizing, struct mw_folds folds)
+{
+    return mw_build_folded(sizing, folds, NULL);
+}

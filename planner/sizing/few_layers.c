@@ -1,0 +1,172 @@
+/*
+ * The same sizing with few of its layers: the builder builds these, and what is left out follows
+ * from them (plan/fold.c).
+ *
+ * As many layers are left out as leave all as it was: whole checkpoint groups, and whole rounds of
+ * the optimizer step's chunks, which may run through several layers.
+ */
+#include <glib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "planner/sizing/internal.h"
+
+/* A round of more layers is none. */
+#define ROUND_LAYERS_MAX 1024
+
+/* What is left out. */
+struct gap {
+    enum mw_class class;        /* of all layers */
+    int64_t units;              /* of each */
+    uint32_t first_unit, count; /* that are left out */
+    int64_t first_group, groups;
+};
+
+static bool
+is_piece(const struct mw_chunk *chunks, uint32_t c)
+{
+    return c && chunks[c - 1].unit_count == 1 && chunks[c - 1].first_unit == chunks[c].first_unit;
+}
+
+/* The first chunk that begins with this unit or behind it. */
+static uint32_t
+find_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunks, uint32_t unit)
+{
+    uint32_t c = 0;
+
+    while (c < sizing->chunk_count && (chunks[c].first_unit < unit || is_piece(chunks, c)))
+        c++;
+    return c;
+}
+
+/* After how many layers chunks begin as they did, and how many chunks that takes. */
+static bool
+find_round(const struct mw_sizing *sizing, const struct gap *gap, struct mw_few_layers *few)
+{
+    g_autofree struct mw_chunk *chunks = mw_sizing_chunks(sizing);
+    int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
+    int64_t blocks = sizing->classes[gap->class].blocks;
+    uint32_t middle = mw_sizing_layer_unit(sizing, blocks / 2);
+    uint32_t first = find_chunk(sizing, chunks, middle);
+
+    for (uint32_t c = first + 1; c < sizing->chunk_count; c++) {
+        int64_t apart = chunks[c].first_unit - chunks[first].first_unit;
+        if (apart > ROUND_LAYERS_MAX * gap->units)
+            return false;
+        if (!apart || apart % (gap->units * interval) || is_piece(chunks, c) ||
+            chunks[c].params != chunks[first].params ||
+            chunks[c].unit_count != chunks[first].unit_count)
+            continue;
+        few->layers_of_chunks = apart / gap->units;
+        few->chunks_of_round = c - first;
+        return true;
+    }
+    return false;
+}
+
+/* In the middle of the few that stay. */
+static bool
+find_gap(const struct mw_sizing *sizing, int64_t rounds, struct mw_few_layers *few, struct gap *gap)
+{
+    const struct mw_class_info *classes = sizing->classes;
+    int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
+
+    gap->class = mw_sizing_layer_class(sizing, 0);
+    gap->units = classes[gap->class].unit_count;
+    if (!find_round(sizing, gap, few))
+        return false;
+    int64_t blocks = classes[gap->class].blocks;
+    int64_t kept = MAX(rounds * interval, rounds * 3 / 4 * few->layers_of_chunks);
+    few->left_out = (blocks - kept) / few->layers_of_chunks * few->layers_of_chunks;
+    kept = blocks - few->left_out;
+    few->cut = mw_round_up(kept / 2, interval);
+    if (few->left_out <= 0 || few->cut >= kept)
+        return false;
+    gap->first_unit = mw_sizing_layer_unit(sizing, few->cut);
+    gap->count = (uint32_t)(few->left_out * gap->units);
+    gap->first_group = few->cut / interval;
+    gap->groups = sizing->checkpoint_count ? few->left_out / interval : 0;
+    return true;
+}
+
+/* What is left out is as what is before and behind it, a round each. */
+static bool
+is_even(const uint8_t *homes, int64_t first, int64_t count, int64_t round, int64_t end)
+{
+    return first >= round && first + count + round <= end &&
+           !memcmp(homes + first - round, homes + first, count + round);
+}
+
+static bool
+has_even_homes(const struct mw_sizing *sizing, const struct mw_few_layers *few,
+               const struct gap *gap)
+{
+    int64_t round = few->layers_of_chunks * gap->units;
+    int64_t groups = few->layers_of_chunks / MAX(1, sizing->settings.checkpoint_interval);
+
+    return is_even(sizing->param_home, gap->first_unit, gap->count, round, sizing->unit_count) &&
+           is_even(sizing->gradient_home, gap->first_unit, gap->count, round, sizing->unit_count) &&
+           (!gap->groups || is_even(sizing->checkpoint_home, gap->first_group, gap->groups, groups,
+                                    sizing->checkpoint_count));
+}
+
+static uint8_t *
+without(const uint8_t *homes, int64_t all, int64_t first, int64_t count)
+{
+    uint8_t *kept = g_new0(uint8_t, all - count + 1);
+
+    memcpy(kept, homes, first);
+    memcpy(kept + first, homes + first + count, all - first - count);
+    return kept;
+}
+
+static struct mw_sizing *
+shrink(const struct mw_sizing *sizing, const struct mw_few_layers *few, const struct gap *gap)
+{
+    struct mw_sizing *small = g_memdup2(sizing, sizeof *sizing);
+    uint32_t units = sizing->unit_count;
+
+    small->layers -= few->left_out;
+    small->classes[gap->class].blocks -= few->left_out;
+    small->unit_count -= gap->count;
+    small->param_home = without(sizing->param_home, units, gap->first_unit, gap->count);
+    small->gradient_home = without(sizing->gradient_home, units, gap->first_unit, gap->count);
+    small->checkpoint_home = without(sizing->checkpoint_home, sizing->checkpoint_count,
+                                     gap->groups ? gap->first_group : 0, gap->groups);
+    small->checkpoint_count -= gap->groups;
+    small->checkpoint_slots = small->checkpoint_count;
+    small->chunk_count = 0;
+    mw_sizing_cut_chunks(small);
+    mw_sizing_count_homes(small);
+    return small;
+}
+
+/* Chunks around what is left out are cut as they were. */
+static bool
+cut_chunks_alike(const struct mw_sizing *sizing, struct mw_few_layers *few, const struct gap *gap)
+{
+    g_autofree struct mw_chunk *chunks = mw_sizing_chunks(few->sizing);
+
+    few->chunk_cut = find_chunk(few->sizing, chunks, gap->first_unit);
+    few->chunks_left_out = (uint32_t)(few->left_out / few->layers_of_chunks * few->chunks_of_round);
+    return few->sizing->chunk_count + few->chunks_left_out == sizing->chunk_count;
+}
+
+bool
+mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds, struct mw_few_layers *few)
+{
+    const struct mw_settings *settings = &sizing->settings;
+    struct gap gap;
+
+    *few = (struct mw_few_layers){0};
+    if (sizing->pp > 1 || settings->unfold || settings->dpu_start != MW_AUTO ||
+        settings->drop_layers || mw_sizing_splits(sizing, MW_STATE_OPTIMIZER) ||
+        !find_gap(sizing, rounds, few, &gap) || !has_even_homes(sizing, few, &gap))
+        return false;
+    few->sizing = shrink(sizing, few, &gap);
+    if (cut_chunks_alike(sizing, few, &gap))
+        return true;
+    mw_sizing_free(few->sizing);
+    few->sizing = NULL;
+    return false;
+}
