@@ -50,17 +50,27 @@ moved(const void *pointer, ptrdiff_t by)
 static struct mw_layer_room
 moved_layer(const struct mw_layer_room *r, ptrdiff_t by)
 {
-    return (struct mw_layer_room){moved(r->x, by),  moved(r->n1, by),  moved(r->qkv, by),
-                                  moved(r->o, by),  moved(r->lse, by), moved(r->x2, by),
-                                  moved(r->n2, by), moved(r->up, by),  moved(r->act, by)};
+    return (struct mw_layer_room){.x = moved(r->x, by),
+                                  .n1 = moved(r->n1, by),
+                                  .qkv = moved(r->qkv, by),
+                                  .raw = moved(r->raw, by),
+                                  .o = moved(r->o, by),
+                                  .lse = moved(r->lse, by),
+                                  .x2 = moved(r->x2, by),
+                                  .n2 = moved(r->n2, by),
+                                  .up = moved(r->up, by),
+                                  .act = moved(r->act, by)};
 }
 
 static struct mw_shared_room
 moved_room(const struct mw_shared_room *r, ptrdiff_t by)
 {
-    return (struct mw_shared_room){moved(r->hidden, by),   moved(r->final, by),
-                                   moved(r->gradient, by), moved(r->branch, by),
-                                   moved(r->wide, by),     r->wide_elements};
+    return (struct mw_shared_room){.hidden = moved(r->hidden, by),
+                                   .final = moved(r->final, by),
+                                   .gradient = moved(r->gradient, by),
+                                   .branch = moved(r->branch, by),
+                                   .wide = moved(r->wide, by),
+                                   .wide_elements = r->wide_elements};
 }
 
 static void
