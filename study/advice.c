@@ -57,7 +57,7 @@ advise(const struct mw_question *question, const struct mw_answer *answer, const
         if (mw_change_merit(change, change->gain) < NEAR * most ||
             planned[change->kind] >= PLANNED || refused[change->kind] >= REFUSED)
             continue;
-        bool good = mw_choose(&change->question, question->strategies[0], &choice, NULL) &&
+        bool good = mw_choose(&change->question, question->strategies[0], false, &choice, NULL) &&
                     (keeps || !mw_keeps_too_much(choice.sizing));
         (good ? planned : refused)[change->kind]++;
         double gain = good ? mw_choice_rate(&choice) / now : 0;
@@ -95,7 +95,8 @@ mw_advise_batch(const struct mw_question *question, const struct mw_answer *answ
         return;
     g_autoptr(GPtrArray) changes = mw_best_smaller_batches(question, answer);
     struct mw_change *change = changes->len ? changes->pdata[0] : NULL;
-    if (change && mw_choose(&change->question, answer->sizing->settings.strategy, &choice, NULL) &&
+    if (change &&
+        mw_choose(&change->question, answer->sizing->settings.strategy, false, &choice, NULL) &&
         mw_change_is_worth(change, mw_choice_rate(&choice) / result->tokens_per_s)) {
         result->smaller_batch = choice.sizing->settings.micro_batch;
         result->smaller_batch_tokens_per_s = mw_choice_rate(&choice);

@@ -63,7 +63,8 @@ mw_answer_new(const struct mw_question *question, enum mw_strategy strategy, enu
     struct mw_answer *answer = NULL;
 
     mw_progress("planning");
-    if (mw_choose(question, strategy, &choice, error) && (!choice.plan || simulate(&choice, error)))
+    if (mw_choose(question, strategy, true, &choice, error) &&
+        (!choice.plan || simulate(&choice, error)))
         answer = answer_of(&choice, error);
     if (answer) {
         for (uint32_t v = 0; answer->plan && v < answer->variants->plan_count; v++)

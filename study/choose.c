@@ -49,13 +49,21 @@ build_plan(struct mw_choice *choice)
         choice->plan = mw_build_plan(choice->sizing);
 }
 
+/* It may have half a million ops. */
+static void
+free_plan(struct mw_choice *choice)
+{
+    mw_engine_result_clear(&choice->engine);
+    g_clear_pointer(&choice->plan, mw_plan_free);
+}
+
 double
 mw_choice_rate(struct mw_choice *choice)
 {
-    build_plan(choice);
-    if (!choice->plan)
-        return 0;
     if (!choice->simulated) {
+        build_plan(choice);
+        if (!choice->plan)
+            return 0;
         choice->simulated = true;
         choice->step_s =
             mw_evaluate_plan(choice->plan, choice->sizing->hardware, true, &choice->engine, NULL)
@@ -75,6 +83,7 @@ struct known {
 
 struct search {
     const struct mw_question *question;
+    bool keeps_plan; /* of the choice; else plans are freed once they are rated */
     GArray *known; /* struct known */
 };
 
@@ -140,6 +149,8 @@ rate_of(struct search *search, struct mw_choice *choice)
     new.rate = choice->sizing->settings.grad_accum > SIMULATED_MICRO_BATCHES
                    ? rate_by_few(choice->sizing)
                    : mw_choice_rate(choice);
+    if (!search->keeps_plan)
+        free_plan(choice);
     g_array_append_val(search->known, new);
     return new.rate;
 }
@@ -426,15 +437,6 @@ fastest_of(const struct field *field)
     return rate;
 }
 
-/* Frees the plan of a choice that is not taken yet: it may have half a million ops. */
-static void
-free_plan(struct mw_choice *choice)
-{
-    mw_engine_result_clear(&choice->engine);
-    mw_plan_free(choice->plan);
-    *choice = (struct mw_choice){.sizing = choice->sizing};
-}
-
 /* The simplest plan that is nearly as fast as the fastest; if none fits, the one that lacks least
  * memory. */
 static bool
@@ -465,8 +467,10 @@ field_add(struct search *search, struct field *field, int strategy, struct mw_ch
             is_preferred(field, all.one[i], field->best, fastest))
             field->best = all.one[i];
     for (int s = 0; s < MW_STRATEGY_COUNT; s++)
-        if (s != field->best)
+        if (s != field->best) {
             free_plan(&field->choices[s]);
+            field->choices[s].simulated = false;
+        }
 }
 
 /* The best choice, moved out of the field. */
@@ -695,10 +699,10 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
 }
 
 bool
-mw_choose(const struct mw_question *question, enum mw_strategy strategy, struct mw_choice *choice,
-          GError **error)
+mw_choose(const struct mw_question *question, enum mw_strategy strategy, bool keeps_plan,
+          struct mw_choice *choice, GError **error)
 {
-    struct search search = {question, g_array_new(FALSE, FALSE, sizeof(struct known))};
+    struct search search = {question, keeps_plan, g_array_new(FALSE, FALSE, sizeof(struct known))};
     struct mw_settings asked = question->settings;
 
     asked.strategy = strategy;
@@ -706,7 +710,8 @@ mw_choose(const struct mw_question *question, enum mw_strategy strategy, struct 
     if (good) {
         resolve_open_batch(&search, &asked, choice);
         try_global_batch(&search, &asked, choice);
-        build_plan(choice);
+        if (keeps_plan)
+            build_plan(choice);
     } else {
         refuse_chosen(question, &asked, error);
     }
