@@ -58,6 +58,7 @@ resume_chunk(struct mw_trainer *trainer, uint32_t chunk, const struct mw_commit_
         return false;
     stands_for[content->slot] = extent->which ? content->other_slot : content->slot;
     stands_for[content->other_slot] = extent->which ? content->slot : content->other_slot;
+    trainer->durable.checksums[chunk] = extent->checksum; /* until it is updated */
     return mw_places_move(&trainer->places, &move, 1, error) &&
            mw_trainer_check_extent(trainer, extent, state, last ? it->pieces : NULL, last, error) &&
            mw_trainer_check_state(trainer, chunk, 0, extent->bytes, state, error) &&

@@ -108,6 +108,8 @@ start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **er
     for (int64_t i = 0; i < states * it->piece_count; i++)
         if (!start_piece(trainer, chunk, (int)(i % states), &it->pieces[i / states], made, error))
             return false;
+    if (drives) /* the first step that is committed may leave it as it is */
+        mw_trainer_digest(trainer, chunk);
     struct mw_move move = {{slot, 0}, {content->slot, 0}, bytes};
     return !drives || mw_places_move(&trainer->places, &move, 1, error);
 }
