@@ -1,5 +1,6 @@
 /* Works: what ops do, in FLOPs and bytes, and which channels they draw on. */
 #include <glib.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -24,17 +25,32 @@ draw(struct builder *b, struct draws *draws, enum mw_channel_kind kind, int64_t 
     draws->draw[draws->count++] = (struct mw_draw){b->channel[kind], 1, amount};
 }
 
+/* What a work says, but for its draws: most works have no products, whose room is large. */
+#define HEAD_BYTES offsetof(struct mw_work, products)
+#define TAIL_AT offsetof(struct mw_work, product_count)
+#define TAIL_BYTES (offsetof(struct mw_work, draw_begin) - TAIL_AT)
+
+static size_t
+products_bytes(const struct mw_work *work)
+{
+    return work->product_count * sizeof *work->products;
+}
+
+static const char *
+tail_of(const struct mw_work *work)
+{
+    return (const char *)work + TAIL_AT;
+}
+
 static bool
-same_work(const struct mw_plan *plan, const struct mw_work *a, const struct mw_work *work,
+same_work(const struct mw_plan *plan, const struct mw_work *a, const struct mw_work *b,
           const struct draws *draws)
 {
-    struct mw_work b = *work;
-
-    b.draw_begin = a->draw_begin;
-    b.draw_count = a->draw_count;
-    return a->draw_count == draws->count && memcmp(a, &b, sizeof b) == 0 &&
-           (!draws->count || memcmp(&plan->draws[a->draw_begin], draws->draw,
-                                    draws->count * sizeof *draws->draw) == 0);
+    return a->draw_count == draws->count && !memcmp(a, b, HEAD_BYTES) &&
+           !memcmp(tail_of(a), tail_of(b), TAIL_BYTES) &&
+           !memcmp(a->products, b->products, products_bytes(a)) &&
+           (!draws->count ||
+            !memcmp(&plan->draws[a->draw_begin], draws->draw, draws->count * sizeof *draws->draw));
 }
 
 static uint32_t
@@ -51,9 +67,11 @@ hash_bytes(uint32_t hash, const void *bytes, size_t size)
 static uint32_t
 intern(struct builder *b, const struct mw_work *work, const struct draws *draws)
 {
-    uint32_t hash = hash_bytes(1, work, sizeof *work);
+    uint32_t hash = hash_bytes(1, work, HEAD_BYTES);
     uint32_t *bucket;
 
+    hash = hash_bytes(hash, tail_of(work), TAIL_BYTES);
+    hash = hash_bytes(hash, work->products, products_bytes(work));
     hash = hash_bytes(hash, draws->draw, draws->count * sizeof *draws->draw);
     for (int probe = 0; probe < WORK_PROBES; probe++) {
         bucket = &b->work_table[(hash + probe) % WORK_TABLE];

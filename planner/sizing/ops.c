@@ -253,10 +253,10 @@ mw_sizing_folds_layers(const struct mw_sizing *sizing)
 static int64_t
 count_few(const struct mw_sizing *sizing, bool micro_batches)
 {
+    if (!micro_batches)
+        return mw_sizing_op_count(sizing); /* a sizing is large to copy, and a search counts many */
     struct mw_sizing few = *sizing;
-
-    if (micro_batches)
-        few.settings.grad_accum = MW_FOLDED_LEAST;
+    few.settings.grad_accum = MW_FOLDED_LEAST;
     return mw_sizing_op_count(&few);
 }
 
