@@ -152,7 +152,8 @@ cli_list_model(const char *name, bool as_json)
 
     if (!mw_model_load(name, &model, &error))
         return cli_fail(error);
-    rows.shape = (struct mw_shape){1, mw_settings_default_seq(&model), 1, true, MW_DTYPE_NONE};
+    rows.shape = (struct mw_shape){
+        1, mw_settings_default_seq(&model), 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
     if (!mw_model_validate_shape(&model, &rows.shape, &error))
         return cli_fail(error);
     collect_rows(&rows, &model);

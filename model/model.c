@@ -14,6 +14,8 @@ struct walk {
     int64_t tokens, seq;
     int64_t window; /* of attention; 0: it sees all keys */
     enum mw_dtype dtype;
+    uint32_t frozen;
+    enum mw_dtype frozen_dtype;
     int64_t element_bytes[MW_ELEMENT_INT64 + 1];
     struct mw_operator_dims dims;
 };
@@ -109,6 +111,8 @@ walk_of(const struct mw_model *model, const struct mw_shape *shape, struct mw_bl
         .seq = shape->seq,
         .window = block.windowed && model->window < shape->seq ? model->window : 0,
         .dtype = dtype,
+        .frozen = shape->frozen,
+        .frozen_dtype = shape->frozen_dtype,
         .element_bytes = {[MW_ELEMENT_ACTIVATION] = element_bytes,
                           [MW_ELEMENT_BYTE] = 1,
                           [MW_ELEMENT_FP32] = fp32_bytes,
@@ -232,7 +236,8 @@ mw_operator_backward_products(const struct mw_operator_info *info,
     for (uint32_t i = 0; i < info->product_count; i++) {
         struct mw_work_product p = info->products[i];
         out[count++] = (struct mw_work_product){p.m, p.k, p.n, p.count, p.dtype};
-        out[count++] = (struct mw_work_product){p.n, p.k, p.m, p.count, p.dtype};
+        if (info->trained)
+            out[count++] = (struct mw_work_product){p.n, p.k, p.m, p.count, p.dtype};
     }
     for (uint32_t i = 0; i < info->products_again; i++)
         out[count++] = info->products[i];
@@ -264,7 +269,8 @@ add_products(struct mw_operator_info *info, const struct walk *walk,
             add_product(info, walk, p, joins_last(walk, p));
     if (row->attends)
         add_attention(info, walk);
-    info->backward_flops = MW_SUM(info->backward_flops, MW_PRODUCT(2, info->forward_flops));
+    info->backward_flops =
+        MW_SUM(info->backward_flops, MW_PRODUCT(info->trained ? 2 : 1, info->forward_flops));
 }
 
 static void
@@ -287,6 +293,46 @@ add_passes(struct mw_operator_info *info, const struct walk *walk,
                                                   walk->tokens, walk->dims.width[row->output[i]]));
 }
 
+static bool
+is_trained(const struct walk *walk, const struct mw_operator_row *row, int operator_)
+{
+    bool tied = operator_ == MW_OPERATOR_LOGITS && !mw_dims_have(&walk->dims, MW_HAS(UNTIED));
+
+    return !row->parameters || !(walk->frozen >> (tied ? MW_OPERATOR_EMBEDDING : operator_) & 1);
+}
+
+/* Weights that nobody trains may be narrower: those of the products of layers (QLoRA,
+ * arXiv 2305.14314, Sec. 3). */
+static enum mw_dtype
+weights_of(const struct walk *walk, const struct mw_operator_row *row,
+           const struct mw_operator_info *info)
+{
+    bool narrow = !info->trained && info->product_count && row->place == MW_PLACE_BLOCK;
+
+    return narrow && walk->frozen_dtype != MW_DTYPE_NONE ? walk->frozen_dtype : walk->dtype;
+}
+
+/* A pass before forward, and one before backward, reads what is stored and writes what products
+ * take. */
+static void
+add_widening(struct mw_operator_info *info, const struct walk *walk)
+{
+    int64_t narrow = mw_dtype_bytes(info->weights, info->params);
+    int64_t bytes =
+        MW_SUM(narrow, MW_PRODUCT(walk->element_bytes[MW_ELEMENT_ACTIVATION], info->params));
+
+    info->forward_bytes = MW_SUM(info->forward_bytes, bytes);
+    info->backward_bytes = MW_SUM(info->backward_bytes, bytes);
+    info->launches++;
+}
+
+/* Nothing comes before the head: frozen, it has no backward. */
+static void
+drop_backward(struct mw_operator_info *info)
+{
+    info->backward_flops = info->backward_bytes = info->saved_bytes = 0;
+}
+
 static int
 walk_place(const struct walk *walk, enum mw_operator_place place,
            struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
@@ -298,10 +344,16 @@ walk_place(const struct walk *walk, enum mw_operator_place place,
         if (row->place != place || !mw_dims_have(&walk->dims, row->when))
             continue;
         struct mw_operator_info *info = &out[count++];
-        *info = (struct mw_operator_info){.operator_ = (enum mw_operator)i};
+        *info = (struct mw_operator_info){.operator_ = (enum mw_operator)i,
+                                          .trained = is_trained(walk, row, i)};
         add_params(info, walk, row);
         add_products(info, walk, row);
         add_passes(info, walk, row);
+        info->weights = weights_of(walk, row, info);
+        if (!mw_dtype_row(info->weights)->computes)
+            add_widening(info, walk);
+        if (place == MW_PLACE_HEAD && !info->trained)
+            drop_backward(info);
     }
     return count;
 }

@@ -72,10 +72,13 @@ struct mw_model {
 /* An operator of one layer, or of the model's ends. */
 struct mw_operator_info {
     enum mw_operator operator_;
+    bool trained;            /* else its parameters have no gradients; true if it has none */
+    enum mw_dtype weights;   /* type of its parameters at rest; where no product takes it they are
+                              * widened for each use: among the bytes and launches below */
     int64_t params;          /* per rank after tensor slicing, biases and norm weights included */
     int64_t forward_flops;   /* matrix products, for all tokens of a micro-batch, per rank */
     int64_t backward_flops;  /* input and weight gradients: 2x forward, without recompute; flash
-                              * attention forms the scores again: 2.5x */
+                              * attention forms the scores again: 2.5x; of frozen weights 1x */
     struct mw_work_product products[MW_OPERATOR_PRODUCTS_MAX]; /* forward, per rank */
     uint32_t product_count;
     uint32_t products_again; /* so many of the first are computed again in backward */
@@ -94,6 +97,9 @@ struct mw_shape {
     int64_t tp;
     bool flash_attention;
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */
+    uint32_t frozen;     /* operators whose parameters nobody trains: bits 1 << enum mw_operator;
+                          * tied logits are as the embedding is */
+    enum mw_dtype frozen_dtype; /* of frozen weights of a block's products; MW_DTYPE_NONE: dtype */
 };
 
 #define MW_LAYER_OPERATORS_MAX 12
@@ -116,8 +122,8 @@ enum mw_block_kind mw_model_block_kind(const struct mw_model *model, int64_t lay
 int64_t mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int64_t first,
                               int64_t end);
 
-/* The products of an operator's backward, of those of its forward: the gradients of both factors,
- * and what is computed again.  Returns how many. */
+/* The products of an operator's backward, of those of its forward: the gradients of both factors, or
+ * of the input alone where the weights are frozen, and what is computed again.  Returns how many. */
 uint32_t mw_operator_backward_products(const struct mw_operator_info *info,
                                        struct mw_work_product out[MW_WORK_PRODUCTS_MAX]);
 

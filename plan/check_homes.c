@@ -27,13 +27,23 @@ check_homes(struct mw_plan_check *check, uint32_t index)
     const struct mw_plan *plan = check->plan;
     const struct mw_tensor *tensor = &plan->tensors[index];
 
-    if (tensor->param_slot >= plan->slot_count || tensor->gradient_slot >= plan->slot_count)
-        return mw_plan_refuse(check, "tensor %u: homes %u and %u: expected two of %u slots", index,
-                              tensor->param_slot, tensor->gradient_slot, plan->slot_count);
+    if (tensor->param_slot >= plan->slot_count)
+        return mw_plan_refuse(check, "tensor %u: home %u: expected one of %u slots", index,
+                              tensor->param_slot, plan->slot_count);
+    if (tensor->trainable ? tensor->gradient_slot >= plan->slot_count
+                          : tensor->gradient_slot != MW_NONE || tensor->gradient_stride ||
+                                tensor->state_stride || tensor->summed)
+        return tensor->trainable
+                   ? mw_plan_refuse(check, "tensor %u: gradient home %u: expected one of %u slots",
+                                    index, tensor->gradient_slot, plan->slot_count)
+                   : mw_plan_refuse(check,
+                                    "tensor %u: is not trainable, and has gradients or "
+                                    "optimizer state",
+                                    index);
     if (!are_at_home(plan, tensor->param_slot, tensor->dtype, tensor->param_stride,
                      tensor->tiles) ||
-        !are_at_home(plan, tensor->gradient_slot, tensor->gradient_dtype, tensor->gradient_stride,
-                     tensor->tiles))
+        (tensor->trainable && !are_at_home(plan, tensor->gradient_slot, tensor->gradient_dtype,
+                                           tensor->gradient_stride, tensor->tiles)))
         return mw_plan_refuse(check, "tensor %u: does not fit its home", index);
     return true;
 }
@@ -50,8 +60,8 @@ check_parts(struct mw_plan_check *check, uint32_t index)
     if (!within(rows, tensor->row_elements, tile) || rows * tensor->row_elements > tile - others)
         return mw_plan_refuse(check, "tensor %u: a part is more than its tile elements", index);
     if (tensor->param_stride < (tensor->params_whole ? tile : shard) ||
-        tensor->gradient_stride < (tensor->gradients_whole ? tile : shard) ||
-        tensor->state_stride < (tensor->state_whole ? tile : shard))
+        (tensor->trainable && (tensor->gradient_stride < (tensor->gradients_whole ? tile : shard) ||
+                               tensor->state_stride < (tensor->state_whole ? tile : shard))))
         return mw_plan_refuse(check, "tensor %u: a stride is less than what it holds", index);
     return true;
 }

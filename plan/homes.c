@@ -88,7 +88,9 @@ cut(const struct mw_pieces *pieces)
         &pieces->plan->tensors[pieces->chunk->first_tensor + pieces->turn];
     struct mw_range part = {0, mw_tensor_part_elements(tensor, pieces->tile)};
 
-    if (!tensor->state_whole)
+    if (!tensor->trainable) /* it has no state */
+        part.elements = 0;
+    else if (!tensor->state_whole)
         part = mw_tensor_shard(tensor, pieces->dp_rank, pieces->tile);
     int64_t at = pieces->tensor_at + pieces->tile * tensor->state_stride; /* of the part's state */
     int64_t begin = most(at, 0), end = least(at + part.elements, pieces->chunk->elements);

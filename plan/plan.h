@@ -323,8 +323,9 @@ struct mw_use {
 /*
  * What the homes hold.  sim/ has no need of it; exec/ moves and computes by it.
  *
- * A tensor is the parameters of one fetch unit.  It is cut into `tiles` parts by the rows of its
- * largest matrix, as evenly as rows allow: part t has the rows [rows*t/tiles, rows*(t+1)/tiles),
+ * A tensor is the parameters of some operators of one fetch unit: those that have one element type,
+ * and are trained or frozen alike.  A frozen one has no gradient, no optimizer state, and a part in
+ * no chunk.  A tensor is cut into `tiles` parts by the rows of its largest matrix, as evenly as rows allow: part t has the rows [rows*t/tiles, rows*(t+1)/tiles),
  * and part 0 has before them what is not rows (the norm's weights).  A part is cut into one shard a
  * data-parallel rank, of `shard_elements` each; the last ones may be shorter, or empty.  Rank r of
  * its data-parallel group has the part's elements from r * shard_elements on.
@@ -353,7 +354,7 @@ struct mw_tensor {
     uint8_t dtype;      /* enum mw_dtype: of parameters, and of gradients as they are made */
     uint8_t gradient_dtype; /* of those at home */
     bool summed;            /* gradients are added up at home */
-    bool trainable;
+    bool trainable;         /* else gradient_slot is MW_NONE, and its strides are 0 */
     uint32_t tiles;
     int64_t elements, rows, row_elements;
     int64_t tile_elements; /* of the largest part */
@@ -365,8 +366,8 @@ struct mw_tensor {
 
 enum mw_home { MW_HOME_PARAMS, MW_HOME_GRADIENTS, MW_HOME_STATE };
 
-/* A chunk of the optimizer step: `elements` of the state, which runs through the tensors' state
- * homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on.  Of a state
+/* A chunk of the optimizer step: `elements` of the state, which runs through the trainable tensors'
+ * state homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on.  Of a state
  * that is whole, all data-parallel ranks hold the same chunk: it counts once in the norm. */
 struct mw_chunk_content {
     uint32_t program;

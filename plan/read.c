@@ -197,7 +197,7 @@ read_tensor(struct mw_plan_reader *reader, struct mw_plan *plan)
     tensor.gradient_stride = read_i64(reader, NULL);
     tensor.state_stride = read_i64(reader, NULL);
     tensor.param_slot = read_u32(reader, "homes");
-    tensor.gradient_slot = read_u32(reader, NULL);
+    tensor.gradient_slot = mw_plan_reader_reference(reader, NULL);
     tensor.params_whole = mw_plan_reader_skip(reader, "whole-params");
     tensor.gradients_whole = mw_plan_reader_skip(reader, "whole-gradients");
     tensor.state_whole = mw_plan_reader_skip(reader, "whole-state");

@@ -208,7 +208,8 @@ mw_plan_reader_end_line(struct mw_plan_reader *reader)
 uint32_t
 mw_plan_reader_reference(struct mw_plan_reader *reader, const char *key)
 {
-    mw_plan_reader_key(reader, key);
+    if (key)
+        mw_plan_reader_key(reader, key);
     if (mw_plan_reader_skip(reader, "-"))
         return MW_NONE;
     return (uint32_t)mw_plan_reader_number(reader, NULL, MW_NONE - 1);

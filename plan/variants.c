@@ -118,7 +118,10 @@ mw_variants_last(const struct mw_variants *variants, uint32_t *count)
 bool
 mw_plan_is_delayed(const struct mw_plan *plan)
 {
-    return plan->tensor_count && plan->slots[plan->tensors[0].gradient_slot].persistent;
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].trainable)
+            return plan->slots[plan->tensors[t].gradient_slot].persistent;
+    return false;
 }
 
 int64_t

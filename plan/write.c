@@ -272,7 +272,7 @@ write_tensor(struct writer *writer, const struct mw_tensor *tensor, uint32_t ind
     put_key(writer, " ", tensor->gradient_stride);
     put_key(writer, " ", tensor->state_stride);
     put_key(writer, " homes ", tensor->param_slot);
-    put_key(writer, " ", tensor->gradient_slot);
+    put_reference(writer, " ", tensor->gradient_slot);
     put(writer, tensor->params_whole ? " whole-params" : "");
     put(writer, tensor->gradients_whole ? " whole-gradients" : "");
     put(writer, tensor->state_whole ? " whole-state" : "");
@@ -537,7 +537,8 @@ mw_plan_write_shared(const struct mw_plan *plan, FILE *out)
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         write_tensor(&writer, &plan->tensors[i], i);
         write_home(&writer, plan, plan->tensors[i].param_slot);
-        write_gradient_home(&writer, plan, plan->tensors[i].gradient_slot);
+        if (plan->tensors[i].trainable)
+            write_gradient_home(&writer, plan, plan->tensors[i].gradient_slot);
     }
     for (uint32_t i = 0; i < plan->chunk_count; i++) {
         write_chunk(&writer, &plan->chunks[i], i);

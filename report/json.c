@@ -79,6 +79,10 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
     else
         mw_json_string(json, "dpu_start", NULL);
     mw_json_string(json, "drop_layers", r->drop_layers);
+    if (r->trained)
+        mw_json_string(json, "train", r->trained);
+    if (r->frozen_dtype)
+        mw_json_string(json, "frozen_dtype", r->frozen_dtype);
     mw_json_end(json, '}');
 }
 

@@ -118,6 +118,10 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
     mw_grid_row(grid, "commit", mw_table_text(r->commit), NULL);
     if (r->dpu_start >= 0)
         mw_grid_row(grid, "delayed update", "from step", integer_text(r->dpu_start), NULL);
+    if (r->trained)
+        mw_grid_row(grid, "trained", mw_table_text(r->trained), NULL);
+    if (r->frozen_dtype)
+        mw_grid_row(grid, "weights not trained in", mw_table_text(r->frozen_dtype), NULL);
     if (r->drop_layers)
         mw_grid_row(grid, "layers left out", mw_table_text(r->drop_layers), NULL);
 }

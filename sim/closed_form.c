@@ -116,16 +116,16 @@ static void
 fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
             double *plan)
 {
-    double loads[MW_TIER_COUNT] = {0}; /* elements, by where they live */
+    double loads[MW_TIER_COUNT] = {0}; /* bytes, by where they live */
     bool alone = d->owner_broadcast && d->dp > 1;
 
     if (!d->params_fetched)
         return;
     for (int t = 0; t < MW_TIER_COUNT; t++)
-        loads[t] = d->layer_block.params_in[t] * d->layer_loads +
-                   d->head.params_in[t] * (d->head_loads + d->tied_loads) +
-                   d->tail.params_in[t] * d->tail_loads;
-    double each = d->element_bytes * d->micro_batches;
+        loads[t] = d->layer_block.param_bytes_in[t] * d->layer_loads +
+                   d->head.param_bytes_in[t] * (d->head_loads + d->tied_loads) +
+                   d->tail.param_bytes_in[t] * d->tail_loads;
+    double each = d->micro_batches;
     double nvme_bytes = each * loads[MW_TIER_NVME];
     double off_gpu_bytes = each * loads[MW_TIER_CPU] + nvme_bytes;
     double bytes = each * loads[MW_TIER_GPU] + off_gpu_bytes;
@@ -142,7 +142,7 @@ static void
 gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
                double *plan)
 {
-    double params = d->layer_block.params + d->head.params + d->tail.params;
+    double params = d->layer_block.trained_params + d->head.trained_params + d->tail.trained_params;
     double shard = params / (d->gradients_partitioned ? d->dp : 1);
     double cpu = d->gradients_in[MW_TIER_CPU], nvme = d->gradients_in[MW_TIER_NVME];
     bool owner = d->owner_broadcast && d->dp > 1;

@@ -30,8 +30,9 @@ struct mw_closed_block {
     double forward_bytes, backward_bytes; /* of memory-bound operators */
     double forward_streamed, backward_streamed; /* of attention and loss: plan/operators.h */
     double forward_launches;
-    double params; /* elements of a rank after tensor slicing */
-    double params_in[MW_TIER_COUNT]; /* of them, where they live */
+    /* Of a rank after tensor slicing. */
+    double trained_params;                /* elements */
+    double param_bytes_in[MW_TIER_COUNT]; /* of all parameters, where they live */
 };
 
 struct mw_closed_dims {

@@ -96,7 +96,8 @@ mw_flops_of_model(const struct mw_sizing *sizing)
         for (int c = 0; c < MW_CLASS_COUNT; c++) {
             const struct mw_class_info *class = &stage->classes[c];
             for (int i = 0; i < class->operator_count; i++)
-                flops += 3.0 * blocks_done(stage, c) * (double)class->operators[i].forward_flops;
+                flops += (class->operators[i].trained ? 3.0 : 2.0) * blocks_done(stage, c) *
+                         (double)class->operators[i].forward_flops;
         }
     return flops * sizing->settings.grad_accum / (double)sizing->pp;
 }
@@ -215,25 +216,30 @@ block_of(struct mw_closed_dims *dims, enum mw_class class)
 }
 
 static void
-add_units(const struct mw_sizing *s, struct mw_closed_dims *dims)
+add_tensors(const struct mw_sizing *s, struct mw_closed_dims *dims)
 {
-    double all = 0;
+    double all_bytes = 0, trained = 0;
 
-    for (uint32_t u = 0; u < s->unit_count; u++) {
+    for (uint32_t n = 0; n < s->tensor_count; n++) {
         int32_t layer;
         int index;
-        enum mw_class class = mw_sizing_locate(s, u, &layer, &index);
-        const struct mw_unit *unit = &s->classes[class].units[index];
-        double size = (double)unit->tiles * unit->tile_params; /* parts travel with padding */
-        block_of(dims, class)->params += size;
-        block_of(dims, class)->params_in[s->param_home[u]] += size;
-        dims->params_in[s->param_home[u]] += size;
-        dims->gradients_in[s->gradient_home[u]] += size;
-        all += size;
+        enum mw_class class = mw_sizing_locate(s, n, &layer, &index);
+        const struct mw_unit_tensor *tensor = &s->classes[class].tensors[index];
+        struct mw_closed_block *block = block_of(dims, class);
+        int64_t size = tensor->tiles * tensor->tile_params; /* parts travel with padding */
+        double bytes = (double)mw_dtype_bytes(tensor->dtype, size);
+        block->param_bytes_in[s->param_home[n]] += bytes;
+        dims->params_in[s->param_home[n]] += bytes;
+        all_bytes += bytes;
+        if (!tensor->trained)
+            continue;
+        block->trained_params += (double)size;
+        dims->gradients_in[s->gradient_home[n]] += (double)size;
+        trained += (double)size;
     }
     for (int t = 0; t < MW_TIER_COUNT; t++) {
-        dims->params_in[t] /= all;
-        dims->gradients_in[t] /= all;
+        dims->params_in[t] /= all_bytes;
+        dims->gradients_in[t] /= trained;
     }
 }
 
@@ -246,7 +252,7 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
         struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, &chunks[c]);
         double share = (double)chunks[c].params / s->shard_params;
         dims->state_in[chunks[c].tier] += share;
-        dims->updated_from[s->gradient_home[chunks[c].first_unit]] += share;
+        dims->updated_from[s->gradient_home[chunks[c].first_tensor]] += share;
         dims->gradient_h2d += moves.gradient_h2d ? share : 0;
         dims->gradient_d2h += moves.gradient_d2h ? share : 0;
         dims->param_h2d += moves.param_h2d ? share : 0;
@@ -299,7 +305,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
     finish_block(&dims.tail);
     for (int64_t c = 0; c < s->checkpoint_count; c++)
         dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / s->checkpoint_count;
-    add_units(s, &dims);
+    add_tensors(s, &dims);
     add_chunks(s, &dims);
     mw_closed_form(&dims, hardware, out);
 }

@@ -76,6 +76,8 @@ free_texts(struct mw_result *result)
     g_free(result->partition);
     g_free(result->commit);
     g_free(result->prefetch_stages);
+    g_free(result->trained);
+    g_free(result->frozen_dtype);
     g_free(result->state_layout);
     g_free(result->dtype);
     g_free(result->limiting_tier);

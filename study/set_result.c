@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "model/paper.h"
+#include "planner/settings/table.h"
 #include "study/advice.h"
 #include "study/evaluate.h"
 #include "study/lanes.h"
@@ -48,6 +49,9 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
             s->prefetch_stage[MW_FETCH_GG]);
     r->dpu_start = s->dpu_start;
     r->drop_layers = s->drop_layers;
+    r->trained = mw_setting_trained_text(s->frozen);
+    r->frozen_dtype =
+        s->frozen_dtype == MW_DTYPE_NONE ? NULL : g_strdup(mw_dtype_name(s->frozen_dtype));
     r->param_device = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);
     r->optimizer_device = mw_placement_text(&s->placement[MW_STATE_OPTIMIZER]);
     r->gradient_device = mw_placement_text(&s->placement[MW_STATE_GRADIENTS]);

@@ -37,7 +37,7 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
         .state_bytes = 12,
     };
 
-    dims.layer_block.params = weights;
+    dims.layer_block.trained_params = weights;
     dims.layer_block.weights = (struct mw_closed_products){2 * tokens * weights,
                                                            4 * tokens * weights, hidden};
     dims.layer_block.attention = (struct mw_closed_products){
@@ -46,7 +46,7 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     dims.layer_block.backward_bytes = 68 * tokens * hidden * layers;
     dims.layer_block.forward_launches = 12 * layers;
     dims.params_in[placement % 3] = 1;
-    dims.layer_block.params_in[placement % 3] = weights;
+    dims.layer_block.param_bytes_in[placement % 3] = 2 * weights;
     dims.gradients_in[placement / 3 % 3] = 1;
     dims.state_in[placement / 3 % 3] = 1;
     dims.checkpoints_in[placement / 9 % 2] = 1;

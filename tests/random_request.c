@@ -286,6 +286,21 @@ name_request(int signal_number)
     raise(signal_number);
 }
 
+/* Some operators are not trained; the embedding is, or another one before the end of the model. */
+static void
+draw_frozen(GRand *random, struct mw_settings *settings)
+{
+    static const enum mw_dtype types[] = {MW_DTYPE_NONE, MW_DTYPE_MXFP8, MW_DTYPE_NF4};
+    static const enum mw_operator early[] = {MW_OPERATOR_NORM1, MW_OPERATOR_QKV,
+                                             MW_OPERATOR_PROJECTION, MW_OPERATOR_MLP_UP};
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (mw_operator_row(i)->parameters && once_in(random, 2))
+            settings->frozen |= UINT32_C(1) << i;
+    settings->frozen &= ~(UINT32_C(1) << early[pick(random, 0, G_N_ELEMENTS(early) - 1)]);
+    settings->frozen_dtype = types[pick(random, 0, G_N_ELEMENTS(types) - 1)];
+}
+
 void
 random_request_init(struct random_request *request, guint32 seed)
 {
@@ -301,6 +316,8 @@ random_request_init(struct random_request *request, guint32 seed)
     request->settings.logits_chunks = once_in(random, 2) ? MW_AUTO : pick(random, 1, 9);
     if (request->settings.layout == MW_LAYOUT_ZERO16 && once_in(random, 3))
         request->settings.dtype = MW_DTYPE_FP32;
+    if (once_in(random, 3))
+        draw_frozen(random, &request->settings);
     random_request_name(request);
 }
 
@@ -345,7 +362,7 @@ random_request_text(const struct random_request *request)
     return g_strdup_printf(
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
         "tp %d batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d loads %d tiles "
-        "%d logits %d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s",
+        "%d logits %d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s frozen %x %s",
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp, s->micro_batch,
@@ -354,5 +371,6 @@ random_request_text(const struct random_request *request)
         (int)s->prefetch, (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start,
         s->commit, s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
-        s->serialize ? " serialize" : "", s->unfold ? " unfold" : "");
+        s->serialize ? " serialize" : "", s->unfold ? " unfold" : "", s->frozen,
+        mw_dtype_name(s->frozen_dtype));
 }

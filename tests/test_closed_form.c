@@ -141,8 +141,8 @@ static bool
 divides(const struct mw_sizing *sizing)
 {
     for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int u = 0; u < sizing->classes[c].unit_count; u++)
-            if (sizing->classes[c].units[u].tile_params % sizing->dp)
+        for (int t = 0; t < sizing->classes[c].tensor_count; t++)
+            if (sizing->classes[c].tensors[t].tile_params % sizing->dp)
                 return false;
     return true;
 }

@@ -63,8 +63,9 @@ find_use(const struct flow *flow, const struct mw_op *op, bool reads)
 
 /* --- what ops do ------------------------------------------------------------------------------ */
 
-static bool
-has_params(const struct flow *flow, const struct mw_op *op)
+/* The operator of an op, if it has parameters; NULL: it has none. */
+static const struct mw_operator_info *
+find_operator(const struct flow *flow, const struct mw_op *op)
 {
     enum mw_operator operator_ = flow->plan->works[op->work].operator_;
     bool tied = mw_sizing_tied(flow->sizing);
@@ -78,9 +79,17 @@ has_params(const struct flow *flow, const struct mw_op *op)
         for (int i = 0; i < class->operator_count; i++)
             if (class->operators[i].operator_ == operator_ &&
                 (class->operators[i].params || (tied && operator_ == MW_OPERATOR_LOGITS)))
-                return true;
+                return &class->operators[i];
     }
-    return false;
+    return NULL;
+}
+
+static bool
+makes_gradient(const struct flow *flow, const struct mw_op *op)
+{
+    const struct mw_operator_info *info = find_operator(flow, op);
+
+    return info && info->trained;
 }
 
 static void
@@ -99,8 +108,8 @@ compute(struct flow *flow, uint32_t o)
         made++;
     }
     g_assert_cmpint(made, <=, 1);
-    if (has_params(flow, op))
-        g_assert_cmpint(made, ==, 1);
+    if (find_operator(flow, op))
+        g_assert_cmpint(made, ==, makes_gradient(flow, op));
 }
 
 /* What was read takes the place of the same part's content, or is added to it. */
@@ -192,7 +201,7 @@ unit_of(const struct flow *flow, const struct mw_op *op)
 static int64_t
 expected_parts(const struct flow *flow, uint32_t unit)
 {
-    enum mw_operator largest = mw_sizing_unit_operator(flow->sizing, unit);
+    enum mw_operator largest = mw_sizing_tensor_operator(flow->sizing, unit);
     bool tied = mw_sizing_tied(flow->sizing);
     int64_t logits = mw_sizing_token_parts(flow->sizing, MW_OPERATOR_LOGITS);
 
@@ -209,7 +218,7 @@ check_content(const struct flow *flow, const GArray *content, uint32_t unit, int
     int64_t batches = flow->sizing->settings.grad_accum;
     g_autofree int *parts = g_new0(int, batches * tensor->tiles);
     g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-    enum mw_operator largest = mw_sizing_unit_operator(flow->sizing, unit);
+    enum mw_operator largest = mw_sizing_tensor_operator(flow->sizing, unit);
 
     for (guint i = 0; i < content->len; i++) {
         uint32_t o = g_array_index(content, uint32_t, i);
@@ -232,6 +241,8 @@ check_all_arrived(const struct flow *flow)
     g_autofree bool *arrived = g_new0(bool, flow->plan->op_count);
 
     for (uint32_t t = 0; t < flow->plan->tensor_count; t++) {
+        if (!flow->plan->tensors[t].trainable)
+            continue;
         const GArray *home = flow->slots[flow->plan->tensors[t].gradient_slot].fresh;
         if (flow->plan->tensors[t].elements)
             check_content(flow, home, t, -1);
@@ -240,7 +251,8 @@ check_all_arrived(const struct flow *flow)
     }
     for (uint32_t o = 0; o < flow->plan->op_count; o++)
         if (flow->plan->works[flow->plan->ops[o].work].kind == MW_OP_COMPUTE &&
-            flow->plan->ops[o].phase == MW_PHASE_BACKWARD && has_params(flow, &flow->plan->ops[o]))
+            flow->plan->ops[o].phase == MW_PHASE_BACKWARD &&
+            makes_gradient(flow, &flow->plan->ops[o]))
             g_assert_true(arrived[o]);
 }
 
@@ -256,7 +268,7 @@ norm_of_chunk(struct flow *flow, const struct mw_op *op)
     g_assert_cmpint(flow->plan->works[op->work].elements, ==, chunk->elements);
     for (uint32_t i = 0; i < chunk->tensor_count; i++) {
         const struct mw_tensor *tensor = &flow->plan->tensors[chunk->first_tensor + i];
-        if (!tensor->elements)
+        if (!tensor->elements || !tensor->trainable)
             continue;
         g_assert_cmpuint(flow->plan->uses[op->use_begin + used].slot, ==, tensor->gradient_slot);
         g_assert_cmpint(flow->plan->slots[tensor->gradient_slot].tier, ==,
@@ -285,7 +297,8 @@ check_norm(const struct flow *flow)
 {
     for (uint32_t t = 0; t < flow->plan->tensor_count; t++) {
         const struct mw_tensor *tensor = &flow->plan->tensors[t];
-        bool nvme = flow->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
+        bool nvme =
+            tensor->trainable && flow->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
         g_assert_cmpint(flow->parts_in_norm[t], ==, nvme && tensor->elements ? tensor->tiles : 0);
     }
     for (uint32_t c = 0; c < flow->plan->chunk_count; c++) {

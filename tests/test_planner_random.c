@@ -37,12 +37,24 @@ check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
     }
 }
 
+/* Whether the tensors that would use a buffer may all live elsewhere: some are frozen, and the homes
+ * of others are split over tiers. */
+static bool
+may_lack_tensors(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
+{
+    return sizing->settings.frozen && kind >= MW_BUFFER_PARAMETERS_GATHERED &&
+           kind <= MW_BUFFER_GRADIENTS_PINNED_SMALL &&
+           (mw_sizing_splits(sizing, MW_STATE_PARAMETERS) ||
+            mw_sizing_splits(sizing, MW_STATE_GRADIENTS));
+}
+
 /* Checksums belong to no op, and saves of every K steps to none of a step.  If of split gradients
  * only those of a tied embedding leave the GPU, they leave from where those of the logits wait. */
 static bool
 may_rest(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
-    return kind == MW_BUFFER_CHECKSUMS || (kind == MW_BUFFER_SAVES && !sizing->saves_in_step) ||
+    return may_lack_tensors(sizing, kind) || kind == MW_BUFFER_CHECKSUMS ||
+           (kind == MW_BUFFER_SAVES && !sizing->saves_in_step) ||
            (kind == MW_BUFFER_GRADIENTS_WHOLE && mw_sizing_tied(sizing));
 }
 
@@ -171,6 +183,8 @@ check_norm(const struct mw_plan *plan)
     }
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         const struct mw_tensor *tensor = &plan->tensors[t];
+        if (!tensor->trainable)
+            continue;
         if (plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME)
             parts -= tensor->elements ? tensor->tiles : 0;
         else
@@ -186,7 +200,7 @@ check_norm(const struct mw_plan *plan)
 static void
 check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
 {
-    bool sums = plan->tensor_count && plan->tensors[0].summed;
+    bool sums = sizing->gradients_summed;
     int64_t parts = 0;
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
@@ -200,7 +214,7 @@ check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
                               kind == MW_OP_REDUCE_SCATTER || kind == MW_OP_ALL_REDUCE);
     }
     for (uint32_t t = 0; sums && t < plan->tensor_count; t++)
-        if (plan->tensors[t].elements)
+        if (plan->tensors[t].elements && plan->tensors[t].trainable)
             parts += plan->tensors[t].tiles * sizing->settings.grad_accum;
     g_assert_cmpint(parts, ==, 0);
 }
@@ -323,29 +337,31 @@ check_text(const struct mw_plan *plan, const struct mw_sizing *sizing)
 /* --- chunks ---------------------------------------------------------------------------------- */
 
 static int64_t
-state_params(const struct mw_sizing *sizing, uint32_t unit)
+state_params(const struct mw_sizing *sizing, uint32_t tensor)
 {
-    const struct mw_unit *info = mw_sizing_unit(sizing, unit);
+    const struct mw_unit_tensor *info = mw_sizing_tensor(sizing, tensor);
 
+    if (!info->trained)
+        return 0;
     return info->tiles * (sizing->optimizer_partitioned ? info->shard_stride : info->tile_params);
 }
 
-/* One behind the other they are the whole state, each begins and ends in the units that it names,
- * and all its units live where its first does.  Whether some were cut once for several blocks. */
+/* One behind the other they are the whole state, each begins and ends in the tensors that it names,
+ * and all its tensors live where its first does.  Whether some were cut once for several blocks. */
 static bool
 check_chunks(const struct mw_sizing *sizing)
 {
-    g_autofree int64_t *begin = g_new0(int64_t, sizing->unit_count + 1);
+    g_autofree int64_t *begin = g_new0(int64_t, sizing->tensor_count + 1);
     g_autofree struct mw_chunk *chunks = mw_sizing_chunks(sizing);
     int64_t from = 0;
 
-    for (uint32_t u = 0; u < sizing->unit_count; u++)
+    for (uint32_t u = 0; u < sizing->tensor_count; u++)
         begin[u + 1] = begin[u] + state_params(sizing, u);
     for (uint32_t c = 0; c < sizing->chunk_count; c++) {
         const struct mw_chunk *chunk = &chunks[c];
-        uint32_t first = chunk->first_unit, last = first + chunk->unit_count - 1;
+        uint32_t first = chunk->first_tensor, last = first + chunk->tensor_count - 1;
         g_assert_cmpint(chunk->params, >, 0);
-        g_assert_cmpuint(last, <, sizing->unit_count);
+        g_assert_cmpuint(last, <, sizing->tensor_count);
         g_assert_cmpint(from, >=, begin[first]);
         g_assert_cmpint(from, <, begin[first + 1]);
         from += chunk->params;
@@ -358,7 +374,7 @@ check_chunks(const struct mw_sizing *sizing)
             g_assert_cmpint(sizing->gradient_home[u], ==, sizing->gradient_home[first]);
         }
     }
-    g_assert_cmpint(from, ==, begin[sizing->unit_count]);
+    g_assert_cmpint(from, ==, begin[sizing->tensor_count]);
     g_assert_cmpint(from, ==, sizing->shard_params);
     return sizing->run_chunk_count < sizing->chunk_count;
 }

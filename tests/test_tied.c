@@ -96,7 +96,8 @@ check_op(const struct walk *walk, uint32_t op, int *parts)
             check_params(walk, op, MW_OPERATOR_FINAL_NORM);
     }
     if (is_compute(plan, op, MW_OPERATOR_LOGITS, MW_PHASE_BACKWARD))
-        g_assert_cmpuint(find_use(plan, op, GRADIENTS, true), !=, MW_NONE);
+        g_assert_cmpint(find_use(plan, op, GRADIENTS, true) != MW_NONE, ==,
+                        plan->tensors[0].trainable);
     if (is_compute(plan, op, MW_OPERATOR_EMBEDDING, MW_PHASE_BACKWARD))
         check_gradient(walk, op);
 }

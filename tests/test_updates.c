@@ -42,7 +42,7 @@ uses_homes(const struct step *step, const struct mw_op *op, bool gradients, enum
     for (uint32_t i = 0; i < chunk->tensor_count; i++) {
         const struct mw_tensor *tensor = &step->plan->tensors[chunk->first_tensor + i];
         uint32_t home = gradients ? tensor->gradient_slot : tensor->param_slot;
-        expected += tensor->elements > 0;
+        expected += tensor->elements > 0 && tensor->trainable;
         for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
             used += step->plan->uses[u].slot == home && step->plan->uses[u].mode == mode;
     }
@@ -253,7 +253,7 @@ check_plan(const struct mw_sizing *sizing)
 static int
 combination(const struct mw_sizing *sizing, const struct mw_chunk *c)
 {
-    return (sizing->param_home[c->first_unit] * 3 + sizing->gradient_home[c->first_unit]) * 3 +
+    return (sizing->param_home[c->first_tensor] * 3 + sizing->gradient_home[c->first_tensor]) * 3 +
            (int)c->tier;
 }
 

@@ -68,38 +68,38 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
 }
 
 static uint32_t
-bits_of(const struct mw_class_info *class, const struct mw_unit *unit)
+bits_of(const struct mw_class_info *class, const struct mw_unit_tensor *tensor)
 {
     uint32_t bits = 0;
 
-    for (int i = unit->first; i < unit->first + unit->count; i++)
+    for (int i = tensor->first; i < tensor->first + tensor->count; i++)
         bits |= 1u << class->operators[i].operator_;
     return bits;
 }
 
 static void
-check_unit(const struct mw_decoder *decoder, const struct mw_class_info *class,
-           const struct mw_unit *unit)
+check_tensor(const struct mw_decoder *decoder, const struct mw_class_info *class,
+             const struct mw_unit_tensor *tensor)
 {
-    struct mw_weights_part part = {.operators = bits_of(class, unit), .tiles = unit->tiles};
+    struct mw_weights_part part = {.operators = bits_of(class, tensor), .tiles = tensor->tiles};
     int64_t all = 0;
 
     for (; part.tile < part.tiles; part.tile++) {
-        int64_t rows =
-            unit->rows * (part.tile + 1) / unit->tiles - unit->rows * part.tile / unit->tiles;
-        int64_t rest = part.tile ? 0 : unit->params - unit->rows * unit->row_params;
+        int64_t rows = tensor->rows * (part.tile + 1) / tensor->tiles -
+                       tensor->rows * part.tile / tensor->tiles;
+        int64_t rest = part.tile ? 0 : tensor->params - tensor->rows * tensor->row_params;
         int64_t elements = mw_weights_part_elements(decoder, &part);
-        g_assert_cmpint(elements, ==, rows * unit->row_params + rest);
-        g_assert_cmpint(elements, <=, unit->tile_params);
+        g_assert_cmpint(elements, ==, rows * tensor->row_params + rest);
+        g_assert_cmpint(elements, <=, tensor->tile_params);
         all += elements;
     }
-    g_assert_cmpint(all, ==, unit->params);
-    g_assert_cmpint(mw_weights_rows(decoder, part.operators), ==, unit->rows);
+    g_assert_cmpint(all, ==, tensor->params);
+    g_assert_cmpint(mw_weights_rows(decoder, part.operators), ==, tensor->rows);
 }
 
-/* The planner's units, rows and tiles are the parts here. */
+/* The planner's tensors, rows and tiles are the parts here. */
 static void
-test_units(void)
+test_tensors(void)
 {
     static const char *const names[] = {"tiny",
                                         "gpt2",
@@ -117,8 +117,8 @@ test_units(void)
         for (int64_t tiles = 1; tiles < 8; tiles++) {
             struct mw_sizing *sizing = size_up(&model, &hardware, tiles);
             for (int c = 0; c < MW_CLASS_COUNT; c++)
-                for (int u = 0; u < sizing->classes[c].unit_count; u++)
-                    check_unit(&decoder, &sizing->classes[c], &sizing->classes[c].units[u]);
+                for (int t = 0; t < sizing->classes[c].tensor_count; t++)
+                    check_tensor(&decoder, &sizing->classes[c], &sizing->classes[c].tensors[t]);
             mw_sizing_free(sizing);
         }
     }
@@ -253,7 +253,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/weights/counts", test_counts);
-    g_test_add_func("/weights/units", test_units);
+    g_test_add_func("/weights/tensors", test_tensors);
     g_test_add_func("/weights/start/parts", test_start_parts);
     g_test_add_func("/weights/start/distribution", test_start_distribution);
     g_test_add_func("/weights/start/differs", test_start_differs);

@@ -107,7 +107,8 @@ build_program(struct builder *b)
     mw_build_add_channels(b);
     mw_build_add_slots(b);
     mw_build_prepare_states(b);
-    b->param_slot_held = g_new0(bool, b->slots[MW_BUFFER_PARAMETERS_GATHERED].count + 1);
+    b->param_slot_held = g_new0(bool, b->slots[MW_BUFFER_PARAMETERS_GATHERED].count +
+                                          b->slots[MW_BUFFER_PARAMETERS_GATHERED_SMALL].count + 1);
     b->checkpoint_loaded = g_new0(uint32_t, b->sizing->checkpoint_slots + 1);
     b->work_cache = g_new(uint32_t, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2);
     memset(b->work_cache, 0xff, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2 * sizeof(uint32_t));

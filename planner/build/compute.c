@@ -71,36 +71,49 @@ use_logits(struct builder *b, const struct visit *v, enum mw_operator operator_)
         mw_build_use(b, b->logits_slot, MW_USE_MODIFY, MW_ROLE_LOGITS);
 }
 
+/* Where backward leaves the gradients of a visit's tensors. */
+struct gradients {
+    uint32_t slot[MW_UNIT_TENSORS_MAX]; /* MW_NONE: none */
+    enum mw_use_mode mode[MW_UNIT_TENSORS_MAX];
+};
+
 static void
 compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool first, bool last,
-                 uint32_t gradient, enum mw_use_mode gradient_mode)
+                 struct gradients *gradients)
 {
     const struct mw_class_info *class = &b->sizing->classes[v->class_];
     const struct mw_operator_info *info = &class->operators[i];
     bool backward = v->phase == MW_PHASE_BACKWARD;
-    bool logits = info->operator_ == MW_OPERATOR_LOGITS;
-    bool has_params = v->tied == TIED_WEIGHT ? logits : info->params > 0;
+    bool logits = info->operator_ == MW_OPERATOR_LOGITS, weight = v->tied == TIED_WEIGHT;
+    bool has_params = weight ? logits : info->params > 0;
+    const struct mw_unit *unit = &class->units[v->unit];
+    int turn = weight ? 0 : mw_turn_of(class, unit, i);
+    uint16_t tile = weight || turn == unit->tiled ? v->tile : 0; /* of the operator's tensor */
     uint32_t work = v->tied && logits ? mw_work_tied_logits(b, i, backward, tiles, v->tied)
                                       : mw_work_compute(b, v->class_, i, backward, tiles);
 
     mw_build_op(b, LANE_COMPUTE, work,
-                (struct identity){v->phase, v->layer, v->micro_batch, v->tile, v->chunk});
+                (struct identity){v->phase, v->layer, v->micro_batch, tile, v->chunk});
     mw_build_after(b, b->compute_wait);
     b->compute_wait = MW_NONE;
-    if (v->param_slot != MW_NONE && has_params)
-        mw_build_use(b, v->param_slot, MW_USE_READ, MW_ROLE_PARAMETER);
+    if (v->param_slot[turn] != MW_NONE && has_params)
+        mw_build_use(b, v->param_slot[turn], MW_USE_READ, MW_ROLE_PARAMETER);
+    if (has_params && !mw_dtype_row(info->weights)->computes)
+        mw_build_use(b, b->slots[MW_BUFFER_WIDENED].first, MW_USE_DEFINE, MW_ROLE_NONE);
     use_logits(b, v, info->operator_);
     use_activations(b, v);
     mw_stage_use(b, first, last);
     if (first && v->first_of_group)
         use_checkpoint(b, v);
-    if (gradient != MW_NONE && has_params)
-        mw_build_use(b, gradient, gradient_mode, MW_ROLE_GRADIENT);
+    if (gradients->slot[turn] != MW_NONE && has_params) {
+        mw_build_use(b, gradients->slot[turn], gradients->mode[turn], MW_ROLE_GRADIENT);
+        gradients->mode[turn] = info->params ? MW_USE_MODIFY : gradients->mode[turn];
+    }
     uint32_t set = v->micro_batch % b->activation_sets;
-    int turn = b->activation_turns[set];
+    int at = b->activation_turns[set];
     b->activation_turns[set] += backward ? -1 : 1;
     if (needs_all_reduce(b, v, info->operator_) && v->last_of_block_unit)
-        slicing_all_reduce(b, v, info->operator_, activation_slot(b, set, turn));
+        slicing_all_reduce(b, v, info->operator_, activation_slot(b, set, at));
 }
 
 /* Operators before the tiled product run with part 0, which has their parameters; those after it
@@ -139,14 +152,37 @@ find_operator(const struct mw_class_info *class, enum mw_operator operator_)
 }
 
 static bool
-makes_gradient(const struct builder *b, const struct visit *v, const struct mw_unit *unit,
+makes_gradient(const struct builder *b, const struct part *part, const struct mw_unit *unit,
                int tiled)
 {
-    for (int i = unit->first; i < unit->first + unit->count; i++)
+    const struct visit *v = part->visit;
+    const struct mw_unit_tensor *tensor = part->tensor;
+
+    if (!tensor->trained)
+        return false;
+    if (v->tied == TIED_WEIGHT)
+        return true;
+    for (int i = tensor->first; i < tensor->first + tensor->count; i++)
         if (b->sizing->classes[v->class_].operators[i].params &&
             runs_now(b, v, unit->tiles, i, tiled))
             return true;
     return false;
+}
+
+static struct gradients
+take_gradients(struct builder *b, struct visit *v, const struct mw_unit *unit, int tiled)
+{
+    struct gradients gradients;
+    struct part part;
+
+    for (int t = 0; t < MW_UNIT_TENSORS_MAX; t++) {
+        gradients.slot[t] = MW_NONE;
+        gradients.mode[t] = MW_USE_DEFINE;
+        if (v->phase == MW_PHASE_BACKWARD && mw_visit_computes(b, v, t, &part) &&
+            makes_gradient(b, &part, unit, tiled))
+            gradients.slot[t] = mw_gradient_slot(b, &part, &gradients.mode[t]);
+    }
+    return gradients;
 }
 
 void
@@ -155,28 +191,25 @@ mw_compute_visit(struct builder *b, uint32_t visit)
     struct visit *v = &b->visits[visit];
     const struct mw_class_info *class = &b->sizing->classes[v->class_];
     bool backward = v->phase == MW_PHASE_BACKWARD;
-    uint32_t gradient = MW_NONE;
-    enum mw_use_mode mode = MW_USE_DEFINE;
-
     const struct mw_unit *unit = &class->units[v->unit];
     bool weight = v->tied == TIED_WEIGHT;
     int64_t tiles = weight ? b->sizing->classes[MW_CLASS_HEAD].units[0].tiles : unit->tiles;
     int tiled = weight ? find_operator(class, MW_OPERATOR_LOGITS)
-                       : mw_sizing_largest_operator(class, unit);
-    if (backward && (weight || makes_gradient(b, v, unit, tiled)))
-        gradient = mw_gradient_slot(b, v, &mode);
+                       : mw_sizing_largest_operator(class, unit->first, unit->count);
+    struct gradients gradients = take_gradients(b, v, unit, tiled);
     int run[MW_LAYER_OPERATORS_MAX], count = 0;
+
     for (int step = 0; step < unit->count; step++) {
         int i = unit->first + (backward ? unit->count - 1 - step : step);
         if (belongs(v, &class->operators[i]) && runs_now(b, v, tiles, i, tiled))
             run[count++] = i;
     }
-    for (int r = 0; r < count; r++) {
-        int i = run[r];
-        compute_operator(b, v, i, i == tiled ? tiles : 1, r == 0, r == count - 1, gradient, mode);
-        if (class->operators[i].params && gradient != MW_NONE)
-            mode = MW_USE_MODIFY;
+    for (int r = 0; r < count; r++)
+        compute_operator(b, v, run[r], run[r] == tiled ? tiles : 1, r == 0, r == count - 1,
+                         &gradients);
+    for (int t = MW_UNIT_TENSORS_MAX; t-- > 0;) {
+        struct part part;
+        if (gradients.slot[t] != MW_NONE && !weight && mw_visit_computes(b, v, t, &part))
+            mw_gradient_leave(b, &part, gradients.slot[t]);
     }
-    if (gradient != MW_NONE && !weight)
-        mw_gradient_leave(b, v, gradient);
 }

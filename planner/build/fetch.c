@@ -5,44 +5,58 @@
  * slots limits how far ahead each stage can be.
  */
 #include <glib.h>
+#include <string.h>
 
 #include "planner/build/internal.h"
 
 static enum mw_tier
-home_tier(const struct builder *b, const struct visit *v)
+home_tier(const struct builder *b, const struct part *part)
 {
-    return b->sizing->param_home[v->fetched_unit];
+    return b->sizing->param_home[part->number];
 }
 
-/* Whether this visit starts a transfer of its own. */
-static bool
-fetches(const struct builder *b, const struct visit *v)
+static uint32_t
+home_of(const struct builder *b, const struct part *part)
 {
-    return b->sizing->params_partitioned && v->fetched_unit != MW_NONE && v->reuses == MW_NONE &&
-           (home_tier(b, v) != MW_TIER_GPU || b->sizing->dp > 1);
+    return b->param_home + part->number;
+}
+
+/* Whether the part has transfers of its own. */
+static bool
+travels(const struct builder *b, const struct part *part)
+{
+    return b->sizing->params_partitioned &&
+           (home_tier(b, part) != MW_TIER_GPU || b->sizing->dp > 1);
 }
 
 static int64_t
-part_bytes(const struct builder *b, const struct visit *v)
+part_bytes(const struct builder *b, const struct part *part)
 {
-    const struct mw_unit *unit = mw_sizing_unit(b->sizing, v->fetched_unit);
-    return mw_sizing_param_bytes(unit, mw_sizing_carried_params(b->sizing, unit));
+    return mw_sizing_param_bytes(part->tensor, mw_sizing_carried_params(b->sizing, part->tensor));
 }
 
 /* The operator for which the part is fetched: an embedding serves tied logits too. */
 static struct subject
-fetched(const struct builder *b, const struct visit *v)
+fetched(const struct builder *b, const struct part *part)
 {
     return (struct subject){MW_OBJECT_PARAMETERS,
-                            v->tied == TIED_WEIGHT
+                            part->visit->tied == TIED_WEIGHT
                                 ? MW_OPERATOR_LOGITS
-                                : mw_sizing_unit_operator(b->sizing, v->fetched_unit)};
+                                : mw_sizing_tensor_operator(b->sizing, part->number)};
 }
 
 static struct identity
-identify(const struct visit *v)
+identify(const struct part *part)
 {
-    return (struct identity){v->phase, v->layer, v->micro_batch, v->fetched_tile, 0};
+    const struct visit *v = part->visit;
+
+    return (struct identity){v->phase, v->layer, v->micro_batch, part->tile, 0};
+}
+
+static uint32_t
+next_slot(struct builder *b, enum mw_buffer_kind kind, const struct part *part)
+{
+    return mw_build_ring_next(&b->slots[mw_buffer_of(kind, part->tiled)]);
 }
 
 /* Number of parts that a stage fetches ahead of their use: the sum of its depth and those of all
@@ -68,97 +82,115 @@ hold_back(struct builder *b, enum mw_fetch_stage first)
 }
 
 static void
-fetch_from_nvme(struct builder *b, struct visit *v)
+fetch_from_nvme(struct builder *b, const struct part *part)
 {
-    uint32_t work = mw_work_copy(b, MW_OP_NVME_READ, fetched(b, v), part_bytes(b, v),
+    uint32_t *pinned = &part->visit->pinned_slot[part->turn];
+    uint32_t work = mw_work_copy(b, MW_OP_NVME_READ, fetched(b, part), part_bytes(b, part),
                                  mw_sizing_owners_broadcast(b->sizing));
 
-    mw_build_op(b, LANE_READ, work, identify(v));
+    mw_build_op(b, LANE_READ, work, identify(part));
     hold_back(b, MW_FETCH_NC);
-    v->pinned_slot = mw_build_ring_next(&b->slots[MW_BUFFER_PARAMETERS_PINNED]);
-    mw_build_use(b, b->param_home + v->fetched_unit, MW_USE_READ, MW_ROLE_SOURCE);
-    mw_build_use(b, v->pinned_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    *pinned = next_slot(b, MW_BUFFER_PARAMETERS_PINNED, part);
+    mw_build_use(b, home_of(b, part), MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, *pinned, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+}
+
+/* The slots of gathered tensors that are not cut follow those of tiled ones. */
+static bool *
+find_held(struct builder *b, uint32_t slot)
+{
+    uint32_t first = b->slots[MW_BUFFER_PARAMETERS_GATHERED].first;
+    uint32_t count = b->slots[MW_BUFFER_PARAMETERS_GATHERED].count +
+                     b->slots[MW_BUFFER_PARAMETERS_GATHERED_SMALL].count;
+
+    return slot >= first && slot - first < count ? &b->param_slot_held[slot - first] : NULL;
 }
 
 /* Takes a free slot of the gathered parts: the one that was released first. */
 static uint32_t
-take_param_slot(struct builder *b)
+take_param_slot(struct builder *b, const struct part *part)
 {
-    struct ring *gathered = &b->slots[MW_BUFFER_PARAMETERS_GATHERED];
+    struct ring *gathered = &b->slots[mw_buffer_of(MW_BUFFER_PARAMETERS_GATHERED, part->tiled)];
 
     for (uint32_t i = 0; i < gathered->count; i++) {
         uint32_t turn = (gathered->next + i) % gathered->count;
-        if (b->param_slot_held[turn])
+        bool *held = find_held(b, gathered->first + turn);
+        if (*held)
             continue;
         gathered->next = turn + 1;
-        b->param_slot_held[turn] = true;
+        *held = true;
         return gathered->first + turn;
     }
     g_error("planner: no free parameter slot");
 }
 
 static void
-fetch_to_gpu(struct builder *b, struct visit *v)
+fetch_to_gpu(struct builder *b, const struct part *part)
 {
     bool gathers = b->sizing->dp > 1;
-    bool from_nvme = v->pinned_slot != MW_NONE;
-    uint32_t source = from_nvme ? v->pinned_slot : b->param_home + v->fetched_unit;
-    uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched(b, v), part_bytes(b, v),
+    uint32_t pinned = part->visit->pinned_slot[part->turn];
+    uint32_t source = pinned != MW_NONE ? pinned : home_of(b, part), target;
+    uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched(b, part), part_bytes(b, part),
                                  mw_sizing_owners_broadcast(b->sizing));
 
-    mw_build_op(b, LANE_H2D, work, identify(v));
-    if (!from_nvme)
+    mw_build_op(b, LANE_H2D, work, identify(part));
+    if (pinned == MW_NONE)
         hold_back(b, MW_FETCH_CG);
     mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
     if (gathers)
-        v->shard_slot = mw_build_ring_next(&b->slots[MW_BUFFER_PARAMETERS_SHARD]);
+        target = part->visit->shard_slot[part->turn] =
+            next_slot(b, MW_BUFFER_PARAMETERS_SHARD, part);
     else
-        v->param_slot = take_param_slot(b);
-    mw_build_use(b, gathers ? v->shard_slot : v->param_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+        target = part->visit->param_slot[part->turn] = take_param_slot(b, part);
+    mw_build_use(b, target, MW_USE_DEFINE, MW_ROLE_DESTINATION);
 }
 
 static void
-fetch_from_peers(struct builder *b, struct visit *v)
+fetch_from_peers(struct builder *b, const struct part *part)
 {
-    const struct mw_unit *unit = mw_sizing_unit(b->sizing, v->fetched_unit);
-    bool from_shard = v->shard_slot != MW_NONE;
-    uint32_t source = from_shard ? v->shard_slot : b->param_home + v->fetched_unit;
+    uint32_t shard = part->visit->shard_slot[part->turn];
+    uint32_t source = shard != MW_NONE ? shard : home_of(b, part);
     enum mw_op_kind kind =
         mw_sizing_owners_broadcast(b->sizing) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
-    uint32_t work = mw_work_collective(b, kind, fetched(b, v), b->dp_comm,
-                                       mw_sizing_param_bytes(unit, unit->tile_params));
+    uint32_t work =
+        mw_work_collective(b, kind, fetched(b, part), b->dp_comm,
+                           mw_sizing_param_bytes(part->tensor, part->tensor->tile_params));
 
-    mw_build_op(b, LANE_COLLECTIVE, work, identify(v));
-    if (!from_shard)
+    mw_build_op(b, LANE_COLLECTIVE, work, identify(part));
+    if (shard == MW_NONE)
         hold_back(b, MW_FETCH_GG);
-    v->param_slot = take_param_slot(b);
+    uint32_t target = part->visit->param_slot[part->turn] = take_param_slot(b, part);
     mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
-    mw_build_use(b, v->param_slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    mw_build_use(b, target, MW_USE_DEFINE, MW_ROLE_DESTINATION);
 }
 
-static struct visit *
-visit_at(struct builder *b, int64_t visit)
+/* The stage's transfer of a part, if it has one. */
+static void
+fetch_part(struct builder *b, enum mw_fetch_stage stage, const struct part *part)
 {
-    if (visit < 0 || visit >= b->visit_count || !fetches(b, &b->visits[visit]))
-        return NULL;
-    return &b->visits[visit];
+    enum mw_tier home = home_tier(b, part);
+
+    if (stage == MW_FETCH_NC && home == MW_TIER_NVME)
+        fetch_from_nvme(b, part);
+    else if (stage == MW_FETCH_CG && home != MW_TIER_GPU)
+        fetch_to_gpu(b, part);
+    else if (stage == MW_FETCH_GG && b->sizing->dp > 1)
+        fetch_from_peers(b, part);
 }
 
-/* Advances every stage by one part, as far ahead of `visit` as it may be. */
+/* Advances every stage by one part of a unit, as far ahead of `visit` as it may be. */
 static void
 advance_stages(struct builder *b, int64_t visit)
 {
-    bool gathers = b->sizing->dp > 1;
-    struct visit *nc = visit_at(b, visit + ahead_of_use(b, MW_FETCH_NC));
-    struct visit *cg = visit_at(b, visit + ahead_of_use(b, MW_FETCH_CG));
-    struct visit *gg = gathers ? visit_at(b, visit + ahead_of_use(b, MW_FETCH_GG)) : NULL;
-
-    if (nc && home_tier(b, nc) == MW_TIER_NVME)
-        fetch_from_nvme(b, nc);
-    if (cg && home_tier(b, cg) != MW_TIER_GPU)
-        fetch_to_gpu(b, cg);
-    if (gg)
-        fetch_from_peers(b, gg);
+    for (enum mw_fetch_stage stage = 0; stage < MW_FETCH_STAGES; stage++) {
+        int64_t at = visit + ahead_of_use(b, stage);
+        struct part part;
+        if (at < 0 || at >= b->visit_count || b->visits[at].reuses != MW_NONE)
+            continue;
+        for (int turn = 0; turn < MW_UNIT_TENSORS_MAX; turn++)
+            if (mw_visit_fetches(b, &b->visits[at], turn, &part) && travels(b, &part))
+                fetch_part(b, stage, &part);
+    }
 }
 
 /* Called once before each visit is computed.  The first call fills the pipeline, stage by stage in
@@ -168,24 +200,26 @@ void
 mw_fetch_ahead(struct builder *b, uint32_t visit)
 {
     int64_t first = visit ? (int64_t)visit : -ahead_of_use(b, MW_FETCH_NC);
+    struct visit *now = &b->visits[visit];
+    struct part part;
 
     for (int64_t at = first; at <= visit; at++)
         advance_stages(b, at);
-    struct visit *now = &b->visits[visit];
     if (now->reuses != MW_NONE)
-        now->param_slot = b->visits[now->reuses].param_slot;
-    else if (now->fetched_unit != MW_NONE && !fetches(b, now))
-        now->param_slot = b->param_home + now->fetched_unit;
+        memcpy(now->param_slot, b->visits[now->reuses].param_slot, sizeof now->param_slot);
+    for (int turn = 0; now->reuses == MW_NONE && turn < MW_UNIT_TENSORS_MAX; turn++)
+        if (mw_visit_fetches(b, now, turn, &part) && !travels(b, &part))
+            now->param_slot[turn] = home_of(b, &part);
 }
 
 void
 mw_fetch_release(struct builder *b, uint32_t visit)
 {
     const struct visit *v = &b->visits[visit];
-    const struct ring *gathered = &b->slots[MW_BUFFER_PARAMETERS_GATHERED];
-    uint32_t turn = v->param_slot - gathered->first;
 
-    if (v->param_slot != MW_NONE && !v->keeps && v->param_slot >= gathered->first &&
-        turn < gathered->count)
-        b->param_slot_held[turn] = false;
+    for (int turn = 0; !v->keeps && turn < MW_UNIT_TENSORS_MAX; turn++) {
+        bool *held = v->param_slot[turn] != MW_NONE ? find_held(b, v->param_slot[turn]) : NULL;
+        if (held)
+            *held = false;
+    }
 }

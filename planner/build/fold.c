@@ -188,13 +188,13 @@ home_of(const struct few *few, int kind, int64_t place)
 {
     const struct mw_few_layers *layers = &few->layers;
     int64_t interval = MAX(1, few->sizing.settings.checkpoint_interval);
-    uint32_t unit = mw_sizing_layer_unit(&few->sizing, layers->cut);
-    uint32_t units = mw_sizing_layer_unit(few->all, layers->cut + layers->left_out) - unit;
+    uint32_t first = mw_sizing_layer_tensor(&few->sizing, layers->cut);
+    uint32_t count = mw_sizing_layer_tensor(few->all, layers->cut + layers->left_out) - first;
 
     switch (kind) {
     case MW_BUFFER_PARAMETERS:
     case MW_BUFFER_GRADIENTS:
-        return behind(place, unit, units);
+        return behind(place, first, count);
     case MW_BUFFER_CHECKPOINTS:
         return behind(place, layers->cut / interval, layers->left_out / interval);
     case MW_BUFFER_STATE:

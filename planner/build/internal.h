@@ -63,17 +63,27 @@ struct visit {
     uint16_t tile;
     uint16_t chunk; /* of the logits */
     int32_t layer;
-    uint32_t global_unit;  /* the unit whose operators run */
-    uint32_t fetched_unit; /* the unit whose parameters it needs, or MW_NONE */
+    uint32_t first_tensor;   /* of the unit whose operators run */
+    uint32_t fetched_tensor; /* the first of the unit whose parameters it needs, or MW_NONE */
     uint32_t fetched_tile;
     uint32_t reuses;       /* earlier visit whose gathered slot serves this one, or MW_NONE */
     bool keeps;            /* a later visit reuses the slot */
     enum tied_part tied;
     uint32_t adds_to;      /* earlier visit to whose gradient this one's is added, or MW_NONE */
     bool gradient_stays;   /* a later visit adds to it */
-    /* set while the plan grows */
-    uint32_t pinned_slot, shard_slot, param_slot;
-    uint32_t gradient_slot;
+    /* set while the plan grows, for each of the unit's tensors; MW_NONE: there is none */
+    uint32_t pinned_slot[MW_UNIT_TENSORS_MAX], shard_slot[MW_UNIT_TENSORS_MAX];
+    uint32_t param_slot[MW_UNIT_TENSORS_MAX], gradient_slot[MW_UNIT_TENSORS_MAX];
+};
+
+/* What a visit has of one of its unit's tensors. */
+struct part {
+    struct visit *visit;
+    const struct mw_unit_tensor *tensor;
+    uint32_t number; /* of the tensor */
+    uint32_t tile;   /* of the tensor */
+    int turn;        /* of the tensor within the unit */
+    bool tiled;      /* it is the one that tiles cut */
 };
 
 struct builder {
@@ -101,7 +111,7 @@ struct builder {
     int64_t offset_bytes[MW_TIER_COUNT];
 
     struct ring slots[MW_BUFFER_KIND_COUNT];
-    uint32_t param_home, gradient_home; /* first slot; one per unit */
+    uint32_t param_home, gradient_home; /* first slot; one per tensor */
     uint32_t checkpoint_home;           /* one per checkpoint */
     uint32_t state_home;                /* one per chunk */
     uint32_t *chunk_other;              /* [chunk_count] the other extent, or MW_NONE */
@@ -109,8 +119,9 @@ struct builder {
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
     uint32_t tied_gradient;               /* first slot; one per part of the embedding */
     uint32_t commit_record, commit_saves; /* the slots that this step writes, or MW_NONE */
-    bool *param_slot_held;
-    uint32_t reduced_visit, reduced_slot; /* not accumulated yet; slot MW_NONE: none */
+    bool *param_slot_held;                /* [slots of gathered parameters], tiled tensors' first */
+    struct part reduced;                  /* not accumulated yet; */
+    uint32_t reduced_slot;                /* MW_NONE: there is none */
 
     uint32_t *work_cache;             /* [class][operator][direction] */
     uint32_t work_table[WORK_TABLE]; /* works by hash */
@@ -187,6 +198,12 @@ struct mw_plan *mw_build_folded(const struct mw_sizing *sizing, struct mw_folds 
 
 /* --- planner/build/schedule.c --- */
 void mw_schedule_visits(struct builder *b);
+/* What the visit has of tensor `turn` of its unit, or of the unit that it fetches; false: nothing,
+ * or the unit has no such tensor. */
+bool mw_visit_computes(const struct builder *b, struct visit *visit, int turn, struct part *part);
+bool mw_visit_fetches(const struct builder *b, struct visit *visit, int turn, struct part *part);
+/* The turn of the tensor that an operator of the class belongs to, within its unit. */
+int mw_turn_of(const struct mw_class_info *class, const struct mw_unit *unit, int operator_);
 
 /* --- planner/build/fetch.c --- */
 void mw_fetch_ahead(struct builder *b, uint32_t visit);
@@ -196,9 +213,9 @@ void mw_fetch_release(struct builder *b, uint32_t visit);
 void mw_compute_visit(struct builder *b, uint32_t visit);
 
 /* --- planner/build/gradient.c --- */
-/* The slot that this visit's backward writes its gradient to, and the use mode. */
-uint32_t mw_gradient_slot(struct builder *b, struct visit *visit, enum mw_use_mode *mode);
-void mw_gradient_leave(struct builder *b, const struct visit *visit, uint32_t slot);
+/* The slot that this visit's backward writes the gradient of a part to, and the use mode. */
+uint32_t mw_gradient_slot(struct builder *b, const struct part *part, enum mw_use_mode *mode);
+void mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot);
 void mw_gradient_flush(struct builder *b); /* accumulates a gradient that is still pending */
 
 /* --- planner/build/checkpoint.c --- */

@@ -48,18 +48,22 @@ build_op(struct builder *b, int lane, uint32_t work, uint32_t chunk)
 static enum mw_tier
 gradient_tier(const struct builder *b, const struct mw_chunk *chunk)
 {
-    return b->sizing->gradient_home[chunk->first_unit];
+    return b->sizing->gradient_home[chunk->first_tensor];
 }
 
-/* A unit without parameters (a tied tail without a norm) has no content. */
+/* A tensor without parameters (a tied tail without a norm) has no content, and a frozen one no part
+ * in the update. */
 static void
-use_units(struct builder *b, const struct mw_chunk *chunk, enum mw_use_mode mode, enum mw_role role)
+use_tensors(struct builder *b, const struct mw_chunk *chunk, enum mw_use_mode mode,
+            enum mw_role role)
 {
     uint32_t home = role == MW_ROLE_PARAMETER ? b->param_home : b->gradient_home;
 
-    for (uint32_t u = chunk->first_unit; u < chunk->first_unit + chunk->unit_count; u++)
-        if (mw_sizing_unit(b->sizing, u)->params)
-            mw_build_use(b, home + u, mode, role);
+    for (uint32_t t = chunk->first_tensor; t < chunk->first_tensor + chunk->tensor_count; t++) {
+        const struct mw_unit_tensor *tensor = mw_sizing_tensor(b->sizing, t);
+        if (tensor->params && tensor->trained)
+            mw_build_use(b, home + t, mode, role);
+    }
 }
 
 /* Chunks end with their layer where layers are left out. */
@@ -71,7 +75,7 @@ is_left_out(const struct builder *b, uint32_t c)
 
     if (!b->dropped)
         return false;
-    mw_sizing_locate(b->sizing, b->chunks[c].first_unit, &layer, &index);
+    mw_sizing_locate(b->sizing, b->chunks[c].first_tensor, &layer, &index);
     return layer >= 0 && mw_drops_layer(b, layer);
 }
 
@@ -108,7 +112,7 @@ check_norm(struct builder *b)
             continue;
         last[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE,
                               mw_work_norm(b, of_state, host, chunk->params), c);
-        use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+        use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     }
     b->norm_ops[s->chunk_count] = b->plan->op_count;
     uint32_t agreed =
@@ -130,7 +134,7 @@ read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
     mw_build_use(b, b->state_home + c, MW_USE_READ, MW_ROLE_STATE);
     if (gradients)
-        use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+        use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     mw_build_use(b, set, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     return set;
 }
@@ -162,7 +166,7 @@ bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
             copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
         else
             copy_op(b, LANE_D2H, MW_OP_D2H, bytes, c);
-        use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+        use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
         mw_build_use(b, slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
     if (moves.gradient_h2d) {
@@ -172,7 +176,7 @@ bring_gradients(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
         if (source != MW_NONE)
             mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
         else
-            use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+            use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
         mw_build_use(b, slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
     return slot;
@@ -208,7 +212,7 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
         return_op(b, LANE_D2H, MW_OP_D2H, c, after);
         mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
         if (target == MW_NONE) {
-            use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
+            use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
             return;
         }
         mw_build_use(b, target, MW_USE_DEFINE, MW_ROLE_DESTINATION);
@@ -219,7 +223,7 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
     else
         return_op(b, LANE_H2D, MW_OP_H2D, c, after);
     mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
-    use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
+    use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
 /* Replicated parameters: every rank has updated its shard, and all gather the rest. */
@@ -235,7 +239,7 @@ gather_params(struct builder *b, uint32_t c)
              mw_work_collective(b, MW_OP_ALL_GATHER, of_updated, b->dp_comm,
                                 s->element_bytes * chunk->params * s->dp),
              c);
-    use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
+    use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
 /* The update's uses of slots: state, gradients in, parameters out. */
@@ -248,11 +252,11 @@ use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out
     if (in != MW_NONE)
         mw_build_use(b, in, MW_USE_READ, MW_ROLE_SOURCE);
     else if (gradient_tier(b, chunk) != MW_TIER_NVME)
-        use_units(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+        use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     if (out != MW_NONE)
         mw_build_use(b, out, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     else
-        use_units(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
+        use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
 static void

@@ -11,18 +11,81 @@ add_visit(struct builder *b, struct visit visit)
         b->visit_capacity = MAX(1024, b->visit_capacity * 2);
         b->visits = g_renew(struct visit, b->visits, b->visit_capacity);
     }
-    visit.pinned_slot = visit.shard_slot = visit.param_slot = visit.gradient_slot = MW_NONE;
+    for (int t = 0; t < MW_UNIT_TENSORS_MAX; t++)
+        visit.pinned_slot[t] = visit.shard_slot[t] = visit.param_slot[t] = visit.gradient_slot[t] =
+            MW_NONE;
     visit.adds_to = MW_NONE;
     b->visits[b->visit_count] = visit;
     return b->visit_count++;
 }
+
+/* --- tensors of a visit ---------------------------------------------------------------------- */
+
+int
+mw_turn_of(const struct mw_class_info *class, const struct mw_unit *unit, int operator_)
+{
+    int turn = 0;
+
+    while (operator_ >= class->tensors[unit->first_tensor + turn].first +
+                            class->tensors[unit->first_tensor + turn].count)
+        turn++;
+    return turn;
+}
+
+/* Tensors that are not cut come with the part whose operators are computed with theirs: the first
+ * one if they are before the tiled tensor, else the last one. */
+static bool
+find_part(const struct mw_class_info *class, const struct mw_unit *unit, uint32_t number,
+          uint32_t tile, struct part *part)
+{
+    int turn = part->turn;
+
+    if (turn >= unit->tensor_count)
+        return false;
+    part->tiled = turn == unit->tiled;
+    if (!part->tiled && tile != (turn < unit->tiled ? 0 : unit->tiles - 1))
+        return false;
+    part->tensor = &class->tensors[unit->first_tensor + turn];
+    part->number = number + turn;
+    part->tile = part->tiled ? tile : 0;
+    return true;
+}
+
+/* Tied logits compute with the embedding. */
+static const struct mw_class_info *
+class_of(const struct builder *b, const struct visit *visit)
+{
+    return &b->sizing->classes[visit->tied == TIED_WEIGHT ? MW_CLASS_HEAD : visit->class_];
+}
+
+bool
+mw_visit_computes(const struct builder *b, struct visit *visit, int turn, struct part *part)
+{
+    const struct mw_class_info *class = class_of(b, visit);
+
+    *part = (struct part){.visit = visit, .turn = turn};
+    return find_part(class, &class->units[visit->unit], visit->first_tensor, visit->tile, part);
+}
+
+bool
+mw_visit_fetches(const struct builder *b, struct visit *visit, int turn, struct part *part)
+{
+    const struct mw_class_info *class = class_of(b, visit);
+
+    *part = (struct part){.visit = visit, .turn = turn};
+    return visit->fetched_tensor != MW_NONE &&
+           find_part(class, &class->units[visit->unit], visit->fetched_tensor, visit->fetched_tile,
+                     part);
+}
+
+/* --- visits ---------------------------------------------------------------------------------- */
 
 struct walk {
     enum mw_phase phase;
     uint16_t micro_batch, chunk;
     enum mw_class class;
     int32_t layer;
-    uint32_t base; /* global number of the block's first unit */
+    uint32_t base; /* global number of the block's first tensor */
     bool fetches;
 };
 
@@ -30,6 +93,7 @@ static void
 add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_group)
 {
     const struct mw_class_info *class = &b->sizing->classes[walk->class];
+    uint32_t first = walk->base + class->units[unit].first_tensor;
     int64_t tiles = class->units[unit].tiles;
 
     /* Backward visits parts in reverse: part 0, with the operators before the matrix, comes
@@ -45,8 +109,8 @@ add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_gro
                                     .tile = t,
                                     .chunk = walk->chunk,
                                     .layer = walk->layer,
-                                    .global_unit = walk->base + unit,
-                                    .fetched_unit = walk->fetches ? walk->base + unit : MW_NONE,
+                                    .first_tensor = first,
+                                    .fetched_tensor = walk->fetches ? first : MW_NONE,
                                     .fetched_tile = t,
                                     .reuses = MW_NONE});
     }
@@ -66,8 +130,10 @@ add_block(struct builder *b, const struct walk *walk, bool first_of_group)
 static void
 add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bool first_of_group)
 {
-    struct walk walk = {phase, mb, 0, mw_sizing_layer_class(b->sizing, layer), layer,
-                        mw_sizing_layer_unit(b->sizing, layer), true};
+    struct walk walk = {phase, mb,
+                        0,     mw_sizing_layer_class(b->sizing, layer),
+                        layer, mw_sizing_layer_tensor(b->sizing, layer),
+                        true};
 
     add_block(b, &walk, first_of_group);
 }
@@ -127,7 +193,7 @@ add_tied_rest(struct builder *b, const struct walk *walk)
 static uint32_t
 find_fetch(const struct builder *b, uint32_t begin, const struct visit *visit)
 {
-    while (b->visits[begin].fetched_unit != visit->fetched_unit ||
+    while (b->visits[begin].fetched_tensor != visit->fetched_tensor ||
            b->visits[begin].fetched_tile != visit->fetched_tile)
         begin++;
     return begin;
@@ -179,7 +245,7 @@ static void
 add_tail(struct builder *b, uint16_t mb)
 {
     const struct mw_sizing *s = b->sizing;
-    uint32_t base = mw_sizing_layer_unit(s, s->layers);
+    uint32_t base = mw_sizing_layer_tensor(s, s->layers);
     struct walk walk = {MW_PHASE_FORWARD, mb, 0, MW_CLASS_TAIL, -1, base, true};
 
     if (!s->classes[MW_CLASS_TAIL].blocks)
@@ -190,30 +256,31 @@ add_tail(struct builder *b, uint16_t mb)
     add_tied_rest(b, &walk);
 }
 
-/* The gradient of an embedding does not need the embedding itself. */
+/* The gradient of an embedding does not need the embedding itself, and a frozen one has none. */
 static void
 add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
 {
     struct walk walk = {phase, mb, 0, MW_CLASS_HEAD, -1, 0, phase == MW_PHASE_FORWARD};
 
-    if (b->sizing->classes[MW_CLASS_HEAD].blocks)
+    if (b->sizing->classes[MW_CLASS_HEAD].blocks &&
+        (phase == MW_PHASE_FORWARD || mw_sizing_trains_head(b->sizing)))
         add_block(b, &walk, false);
 }
 
-/* With two loads, the recompute's gathered parameters serve the backward.  Units of one group have
- * consecutive numbers, and so have the tiles of one unit. */
+/* With two loads, the recompute's gathered parameters serve the backward.  Tensors of one group have
+ * consecutive numbers, and the visits of one unit's tiles follow each other. */
 static void
 link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
 {
-    uint32_t base = b->visits[recompute_begin].fetched_unit;
-    uint32_t units = b->visits[backward_begin - 1].fetched_unit - base + 1;
-    g_autofree uint32_t *first = g_new(uint32_t, units);
+    uint32_t base = b->visits[recompute_begin].fetched_tensor;
+    uint32_t tensors = b->visits[backward_begin - 1].fetched_tensor - base + 1;
+    g_autofree uint32_t *first = g_new(uint32_t, tensors);
 
     for (uint32_t r = recompute_begin; r < backward_begin; r++)
         if (b->visits[r].fetched_tile == 0)
-            first[b->visits[r].fetched_unit - base] = r;
+            first[b->visits[r].fetched_tensor - base] = r;
     for (uint32_t v = backward_begin; v < b->visit_count; v++) {
-        uint32_t r = first[b->visits[v].fetched_unit - base] + b->visits[v].fetched_tile;
+        uint32_t r = first[b->visits[v].fetched_tensor - base] + b->visits[v].fetched_tile;
         b->visits[v].reuses = r;
         b->visits[r].keeps = true;
     }

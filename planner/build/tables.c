@@ -151,11 +151,11 @@ add_slots(struct builder *b, enum mw_buffer_kind kind)
 }
 
 static uint32_t
-operator_bits(const struct mw_class_info *class, const struct mw_unit *unit)
+operator_bits(const struct mw_class_info *class, const struct mw_unit_tensor *tensor)
 {
     uint32_t bits = 0;
 
-    for (int i = unit->first; i < unit->first + unit->count; i++)
+    for (int i = tensor->first; i < tensor->first + tensor->count; i++)
         bits |= 1u << class->operators[i].operator_;
     return bits;
 }
@@ -166,31 +166,34 @@ add_tensors(struct builder *b)
     const struct mw_sizing *s = b->sizing;
     uint32_t first = b->plan->tensor_count;
 
-    for (uint32_t u = 0; u < s->unit_count; u++) {
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
         int32_t layer;
         int index;
-        const struct mw_class_info *class = &s->classes[mw_sizing_locate(s, u, &layer, &index)];
-        const struct mw_unit *unit = &class->units[index];
+        const struct mw_class_info *class = &s->classes[mw_sizing_locate(s, t, &layer, &index)];
+        const struct mw_unit_tensor *tensor = &class->tensors[index];
+        bool trained = tensor->trained;
         mw_plan_add_tensor(
             b->plan, (struct mw_tensor){
                          .program = b->program,
                          .layer = layer < 0 ? -1 : layer + (int32_t)s->first_layer,
-                         .operators = operator_bits(class, unit),
-                         .dtype = unit->dtype,
+                         .operators = operator_bits(class, tensor),
+                         .dtype = tensor->dtype,
                          .gradient_dtype = s->gradients_summed ? MW_DTYPE_FP32 : s->settings.dtype,
-                         .summed = s->gradients_summed,
-                         .trainable = true,
-                         .tiles = unit->tiles,
-                         .elements = unit->params,
-                         .rows = unit->rows,
-                         .row_elements = unit->row_params,
-                         .tile_elements = unit->tile_params,
-                         .shard_elements = unit->shard_params,
-                         .param_stride = mw_sizing_part_stride(unit, s->params_partitioned),
-                         .gradient_stride = mw_sizing_part_stride(unit, s->gradients_partitioned),
-                         .state_stride = mw_sizing_part_stride(unit, s->optimizer_partitioned),
-                         .param_slot = b->param_home + u,
-                         .gradient_slot = b->gradient_home + u,
+                         .summed = trained && s->gradients_summed,
+                         .trainable = trained,
+                         .tiles = tensor->tiles,
+                         .elements = tensor->params,
+                         .rows = tensor->rows,
+                         .row_elements = tensor->row_params,
+                         .tile_elements = tensor->tile_params,
+                         .shard_elements = tensor->shard_params,
+                         .param_stride = mw_sizing_part_stride(tensor, s->params_partitioned),
+                         .gradient_stride =
+                             trained ? mw_sizing_part_stride(tensor, s->gradients_partitioned) : 0,
+                         .state_stride =
+                             trained ? mw_sizing_part_stride(tensor, s->optimizer_partitioned) : 0,
+                         .param_slot = b->param_home + t,
+                         .gradient_slot = trained ? b->gradient_home + t : MW_NONE,
                          .params_whole = !s->params_partitioned,
                          .gradients_whole = !s->gradients_partitioned,
                          .state_whole = !s->optimizer_partitioned});
@@ -198,7 +201,7 @@ add_tensors(struct builder *b)
     return first;
 }
 
-/* Chunks cover the units' state in order; one unit may be in several chunks. */
+/* Chunks cover the tensors' state in order; one tensor may be in several chunks. */
 static void
 add_chunks(struct builder *b, uint32_t first_tensor)
 {
@@ -207,13 +210,13 @@ add_chunks(struct builder *b, uint32_t first_tensor)
 
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         const struct mw_chunk *chunk = &b->chunks[c];
-        bool goes_on = c && b->chunks[c - 1].unit_count == 1 &&
-                       b->chunks[c - 1].first_unit == chunk->first_unit;
+        bool goes_on = c && b->chunks[c - 1].tensor_count == 1 &&
+                       b->chunks[c - 1].first_tensor == chunk->first_tensor;
         from = goes_on ? from + b->chunks[c - 1].params : 0;
         mw_plan_add_chunk(
             b->plan, (struct mw_chunk_content){.program = b->program,
-                                               .first_tensor = first_tensor + chunk->first_unit,
-                                               .tensor_count = chunk->unit_count,
+                                               .first_tensor = first_tensor + chunk->first_tensor,
+                                               .tensor_count = chunk->tensor_count,
                                                .first_element = from,
                                                .elements = chunk->params,
                                                .slot = b->state_home + c,

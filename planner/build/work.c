@@ -147,7 +147,9 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
     work.flops = (backward ? info->backward_flops : info->forward_flops) / parts;
     set_products(&work, info, backward, 0, info->product_count, cut);
     set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / parts);
-    work.launches = info->launches * (backward ? 2 : 1);
+    work.launches = info->launches;
+    if (backward)
+        work.launches += info->launches - (info->trained ? 0 : info->product_count);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     *cached = intern(b, &work, &draws);
     return *cached;
@@ -161,7 +163,8 @@ mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t til
     const struct mw_operator_info *info = &b->sizing->classes[MW_CLASS_TAIL].operators[operator_];
     const struct mw_work_product *first = &info->products[0];
     int64_t all_flops = backward ? info->backward_flops : info->forward_flops;
-    int64_t weight_flops = (backward ? 4 : 2) * first->m * first->n * first->k;
+    int64_t passes = backward ? 1 + info->trained : 1;
+    int64_t weight_flops = passes * 2 * first->m * first->n * first->k;
     struct cut cut = {tiles, 1};
     struct mw_work work =
         blank_work(MW_OP_COMPUTE, MW_OBJECT_ACTIVATIONS,
@@ -169,7 +172,7 @@ mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t til
     struct draws draws = {0};
 
     work.dtype = b->sizing->settings.dtype;
-    work.launches = backward ? 2 : 1;
+    work.launches = (uint32_t)passes;
     if (part == TIED_WEIGHT) {
         cut.chunks = mw_sizing_token_parts(b->sizing, info->operator_);
         work.flops = weight_flops / tiles / cut.chunks;

@@ -305,8 +305,8 @@ largest_part(const struct mw_sizing *sizing)
     int64_t largest = 0;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int u = 0; u < sizing->classes[c].unit_count; u++)
-            largest = MAX(largest, sizing->classes[c].units[u].tile_params);
+        for (int t = 0; t < sizing->classes[c].tensor_count; t++)
+            largest = MAX(largest, sizing->classes[c].tensors[t].tile_params);
     return largest;
 }
 

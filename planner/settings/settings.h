@@ -82,6 +82,10 @@ struct mw_settings {
     enum mw_layout layout;
     enum mw_dtype dtype;         /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
                                     where the GPU has it, else fp16 */
+    uint32_t frozen;             /* operators whose parameters are not trained: bits
+                                    1 << enum mw_operator */
+    enum mw_dtype
+        frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
     bool eager;                  /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */

@@ -24,6 +24,8 @@ static const struct mw_setting_choice partition_choices[] = {
     {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
 static const struct mw_setting_choice dtype_choices[] = {
     {"bf16", MW_DTYPE_BF16}, {"fp16", MW_DTYPE_FP16}, {"fp32", MW_DTYPE_FP32}, {NULL, 0}};
+static const struct mw_setting_choice weight_choices[] = {
+    {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {"4", MW_DTYPE_NF4}, {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -96,6 +98,15 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "bf16|fp16|fp32",
      "data type of parameters, activations and gradients (default bf16 where the GPU has it, else "
      "fp16)"},
+    {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(frozen), 0, 0, "all", NULL,
+     "OPERATORS|all",
+     "train these operators' parameters and leave all others as they are, without gradients or "
+     "optimizer state: embedding, norm1, qkv, projection, norm2, mlp-up, mlp-down, final-norm, "
+     "logits; separate them by commas (default all)"},
+    {MW_SETTINGS_MEMORY, "weight-bits", MW_SETTING_CHOICE, FIELD(frozen_dtype), 0, 0, NULL,
+     weight_choices, "16|8|4",
+     "keep the layers' weights that {train} leaves as they are in 8 bits (mxfp8: a scale for each "
+     "32) or 4 bits (nf4: a scale for each 64); 16: as all parameters (default)"},
     {MW_SETTINGS_SCHEDULE, "overlap", MW_SETTING_CHOICE, FIELD(overlap), 0, 0, NULL,
      overlap_choices, "on|off",
      "run transfers and collectives while the GPU computes (default on)"},
@@ -239,6 +250,61 @@ parse_depths(const struct mw_setting *setting, const char *text, struct mw_setti
     return true;
 }
 
+static bool
+has_parameters(int operator_)
+{
+    return mw_operator_row(operator_)->parameters;
+}
+
+static bool
+refuse_operator(const struct mw_setting *setting, const char *text, const char *name,
+                GError **error)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (has_parameters(i))
+            g_string_append_printf(names, "%s, ", mw_operator_name(i));
+    return mw_refuse(error,
+                     "{%s=%s}: has '%s'; must be %s, or of %s separated by commas and each once",
+                     setting->name, text, name, setting->open,
+                     (g_string_truncate(names, names->len - 2), names->str));
+}
+
+/* "norm1,norm2": trained, and all others with parameters frozen. */
+static bool
+parse_trained(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
+              GError **error)
+{
+    g_auto(GStrv) names = g_strsplit(text, ",", -1);
+    uint32_t trained = 0, all = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        all |= has_parameters(i) ? UINT32_C(1) << i : 0;
+    for (guint n = 0; n == 0 || names[n]; n++) {
+        const char *name = names[n] ? names[n] : "";
+        int i = 0;
+        while (i < MW_OPERATOR_COUNT && (!has_parameters(i) || strcmp(name, mw_operator_name(i))))
+            i++;
+        if (i == MW_OPERATOR_COUNT || trained >> i & 1)
+            return refuse_operator(setting, text, name, error);
+        trained |= UINT32_C(1) << i;
+    }
+    settings->frozen = all & ~trained;
+    return true;
+}
+
+char *
+mw_setting_trained_text(uint32_t frozen)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (has_parameters(i) && !(frozen >> i & 1))
+            g_string_append_printf(names, "%s%s", names->len ? "," : "", mw_operator_name(i));
+    return frozen ? g_strdup(names->str) : NULL;
+}
+
 /* Makes it open again: a file may have set it. */
 static void
 leave_open(const struct mw_setting *setting, struct mw_settings *settings)
@@ -273,6 +339,8 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
         settings->drop_layers = g_intern_string(text);
         return mw_drops_check(text, error);
     }
+    if (setting->kind == MW_SETTING_TRAIN)
+        return parse_trained(setting, text, settings, error);
     if (!parse_number(setting, text, sliced, &value, error))
         return false;
     if (setting->kind == MW_SETTING_REAL || setting->kind == MW_SETTING_COUNT)

@@ -21,7 +21,8 @@ enum mw_setting_kind {
     MW_SETTING_PLACEMENT,
     MW_SETTING_CHOICE,
     MW_SETTING_DEPTHS, /* one number, or one for each stage of a fetch: nc:cg:gg */
-    MW_SETTING_DROPS   /* a schedule of layers (drops.h) */
+    MW_SETTING_DROPS,  /* a schedule of layers (drops.h) */
+    MW_SETTING_TRAIN   /* names of operators; what it sets is all others: the frozen ones */
 };
 
 /* The groups of settings, in the order of the help. */
@@ -53,7 +54,7 @@ struct mw_setting {
     const char *help;                        /* settings in braces: see mw_setting_help */
 };
 
-#define MW_SETTINGS_COUNT 28
+#define MW_SETTINGS_COUNT 30
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];
@@ -71,5 +72,8 @@ bool mw_setting_is_usual(const struct mw_setting *setting, const struct mw_setti
  * `sliced`: GPUs share a micro-batch (tp), and each may have a fraction of a sequence. */
 bool mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
                      struct mw_settings *settings, GError **error);
+
+/* The operators that are trained, as {train} takes them; NULL: all.  g_free it. */
+char *mw_setting_trained_text(uint32_t frozen);
 
 #endif

@@ -20,6 +20,11 @@
 /* Place, size, checksum and name of an extent, 8 bytes each. */
 #define EXTENT_ENTRY_BYTES 32
 
+/* Of the units' tiled tensors, and of their other tensors. */
+#define OF_TENSORS(kind, tier_, purpose_)                                                          \
+    [MW_BUFFER_##kind] = {.tier = MW_TIER_##tier_, .purpose = MW_PURPOSE_##purpose_},              \
+    [MW_BUFFER_##kind##_SMALL] = {.tier = MW_TIER_##tier_, .purpose = MW_PURPOSE_##purpose_}
+
 /* What the rows are; counts and bytes are set below. */
 static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     [MW_BUFFER_PARAMETERS] = {.tier = MW_TIER_COUNT,
@@ -33,19 +38,19 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     [MW_BUFFER_STATE_OTHER] = {.tier = MW_TIER_NVME,
                                .purpose = MW_PURPOSE_OPTIMIZER_STATE_OTHER,
                                .persistent = true},
-    [MW_BUFFER_PARAMETERS_GATHERED] = {.tier = MW_TIER_GPU,
-                                       .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
-    [MW_BUFFER_PARAMETERS_SHARD] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_SHARD_BUFFERS},
-    [MW_BUFFER_PARAMETERS_PINNED] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_SHARD_BUFFERS},
-    [MW_BUFFER_GRADIENTS_WHOLE] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_GRADIENT_BUFFERS},
+    OF_TENSORS(PARAMETERS_GATHERED, GPU, PARAMETER_BUFFERS),
+    OF_TENSORS(PARAMETERS_SHARD, GPU, SHARD_BUFFERS),
+    OF_TENSORS(PARAMETERS_PINNED, CPU, SHARD_BUFFERS),
+    OF_TENSORS(GRADIENTS_WHOLE, GPU, GRADIENT_BUFFERS),
     [MW_BUFFER_GRADIENTS_TIED] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_GRADIENT_BUFFERS},
-    [MW_BUFFER_GRADIENTS_SHARD] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_SHARD_BUFFERS},
-    [MW_BUFFER_GRADIENTS_PINNED] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_GRADIENT_BUFFERS},
+    OF_TENSORS(GRADIENTS_SHARD, GPU, SHARD_BUFFERS),
+    OF_TENSORS(GRADIENTS_PINNED, CPU, GRADIENT_BUFFERS),
     [MW_BUFFER_CHECKPOINTS_STAGED] = {.tier = MW_TIER_GPU,
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
     [MW_BUFFER_CHECKPOINTS_PINNED] = {.tier = MW_TIER_CPU,
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
     [MW_BUFFER_ACTIVATIONS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
+    [MW_BUFFER_WIDENED] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
     [MW_BUFFER_LOGITS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_LOGITS},
     [MW_BUFFER_STAGE_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
@@ -115,13 +120,20 @@ set_stage(struct mw_sizing *sizing)
     }
 }
 
+struct widest {                          /* maxima of tensors */
+    int64_t widened_params;              /* of those that no product takes as they are, */
+    int64_t tile_bytes, carried_bytes;   /* of their parameters, */
+    int64_t tile_params, carried_params; /* and of trained ones */
+};
+
 struct survey { /* what the homes require */
     bool params[MW_TIER_COUNT], gradients[MW_TIER_COUNT], chunks[MW_TIER_COUNT];
     bool checkpoints[MW_TIER_COUNT];
     struct mw_chunk_moves moves; /* for any chunk */
     bool gradient_with_state;    /* read from NVMe together */
-    int64_t tile_params, carried_params, chunk_params, group_parts; /* maxima */
-    int64_t tile_bytes, carried_bytes;                              /* maxima, for parameters */
+    struct widest tiled, small;  /* of units' tiled tensors, and of their others */
+    int64_t smalls;              /* the most others of a unit */
+    int64_t chunk_params, group_parts;      /* maxima */
     int64_t logits_parts, logits_gradients; /* kept over all chunks; 0 with one chunk */
 };
 
@@ -133,7 +145,7 @@ survey_chunk(const struct mw_sizing *sizing, struct survey *survey, const struct
     survey->chunks[chunk->tier] = true;
     survey->chunk_params = MAX(survey->chunk_params, chunk->params);
     survey->gradient_with_state |=
-        chunk->tier == MW_TIER_NVME && sizing->gradient_home[chunk->first_unit] == MW_TIER_NVME;
+        chunk->tier == MW_TIER_NVME && sizing->gradient_home[chunk->first_tensor] == MW_TIER_NVME;
     survey->moves.gradient_read |= moves.gradient_read;
     survey->moves.gradient_h2d |= moves.gradient_h2d;
     survey->moves.gradient_d2h |= moves.gradient_d2h;
@@ -170,6 +182,36 @@ group_parts(const struct mw_sizing *sizing)
     return MAX(most, before * dense_parts + MIN(interval - before, expert) * expert_parts);
 }
 
+static void
+survey_tensor(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor,
+              struct widest *widest)
+{
+    int64_t carried = mw_sizing_carried_params(sizing, tensor);
+
+    widest->tile_bytes =
+        MAX(widest->tile_bytes, mw_sizing_param_bytes(tensor, tensor->tile_params));
+    widest->carried_bytes = MAX(widest->carried_bytes, mw_sizing_param_bytes(tensor, carried));
+    if (!mw_dtype_row(tensor->dtype)->computes)
+        widest->widened_params = MAX(widest->widened_params, tensor->tile_params);
+    if (!tensor->trained)
+        return;
+    widest->tile_params = MAX(widest->tile_params, tensor->tile_params);
+    widest->carried_params = MAX(widest->carried_params, carried);
+}
+
+static void
+survey_class(const struct mw_sizing *sizing, const struct mw_class_info *class,
+             struct survey *survey)
+{
+    for (int u = 0; u < class->unit_count; u++) {
+        const struct mw_unit *unit = &class->units[u];
+        for (int t = 0; t < unit->tensor_count; t++)
+            survey_tensor(sizing, &class->tensors[unit->first_tensor + t],
+                          t == unit->tiled ? &survey->tiled : &survey->small);
+        survey->smalls = MAX(survey->smalls, unit->tensor_count - 1);
+    }
+}
+
 static struct survey
 survey_homes(const struct mw_sizing *sizing)
 {
@@ -177,9 +219,9 @@ survey_homes(const struct mw_sizing *sizing)
     bool splits = mw_sizing_splits(sizing, MW_STATE_PARAMETERS) ||
                   mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
 
-    for (uint32_t u = 0; u < (splits ? sizing->unit_count : MIN(1, sizing->unit_count)); u++) {
-        survey.params[sizing->param_home[u]] = true;
-        survey.gradients[sizing->gradient_home[u]] = true;
+    for (uint32_t t = 0; t < (splits ? sizing->tensor_count : MIN(1, sizing->tensor_count)); t++) {
+        survey.params[sizing->param_home[t]] = true;
+        survey.gradients[sizing->gradient_home[t]] = true;
     }
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
         survey_chunk(sizing, &survey, &sizing->run_chunks[c]);
@@ -187,22 +229,14 @@ survey_homes(const struct mw_sizing *sizing)
     for (int64_t c = 0; c < (splits ? sizing->checkpoint_slots : MIN(1, sizing->checkpoint_slots));
          c++)
         survey.checkpoints[sizing->checkpoint_home[c]] = true;
-    for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        const struct mw_class_info *class = &sizing->classes[c];
-        for (int u = 0; u < class->unit_count; u++) {
-            const struct mw_unit *unit = &class->units[u];
-            survey.tile_params = MAX(survey.tile_params, unit->tile_params);
-            int64_t carried = mw_sizing_carried_params(sizing, unit);
-            survey.carried_params = MAX(survey.carried_params, carried);
-            survey.tile_bytes =
-                MAX(survey.tile_bytes, mw_sizing_param_bytes(unit, unit->tile_params));
-            survey.carried_bytes = MAX(survey.carried_bytes, mw_sizing_param_bytes(unit, carried));
-        }
-    }
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        survey_class(sizing, &sizing->classes[c], &survey);
     survey.group_parts = group_parts(sizing);
     if (sizing->settings.logits_chunks > 1) {
         survey.logits_parts = mw_sizing_logits_parts(sizing);
-        survey.logits_gradients = mw_sizing_tied(sizing) ? 0 : survey.logits_parts;
+        const struct mw_class_info *tail = &sizing->classes[MW_CLASS_TAIL];
+        bool kept = !mw_sizing_tied(sizing) && tail->tensors[tail->units[0].tiled].trained;
+        survey.logits_gradients = kept ? survey.logits_parts : 0;
     }
     return survey;
 }
@@ -215,8 +249,8 @@ mw_sizing_count_homes(struct mw_sizing *sizing)
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
         if (mw_sizing_commits_chunk(sizing, &sizing->run_chunks[c]))
             committed += sizing->run_chunks[c].times;
-    sizing->buffers[MW_BUFFER_PARAMETERS].count = sizing->unit_count;
-    sizing->buffers[MW_BUFFER_GRADIENTS].count = sizing->unit_count;
+    sizing->buffers[MW_BUFFER_PARAMETERS].count = sizing->tensor_count;
+    sizing->buffers[MW_BUFFER_GRADIENTS].count = sizing->tensor_count;
     /* A delayed update needs the previous step's gradients. */
     sizing->buffers[MW_BUFFER_GRADIENTS].persistent = sizing->settings.dpu_start != MW_AUTO;
     sizing->buffers[MW_BUFFER_CHECKPOINTS].count = sizing->checkpoint_slots;
@@ -224,11 +258,23 @@ mw_sizing_count_homes(struct mw_sizing *sizing)
     sizing->buffers[MW_BUFFER_STATE_OTHER].count = committed;
 }
 
+/* A ring of slots for the units' tiled tensors, and one for as many of their others. */
+static void
+set_rings(struct mw_sizing *sizing, const struct survey *survey, enum mw_buffer_kind kind,
+          int64_t count, int64_t tiled_bytes, int64_t small_bytes)
+{
+    if (tiled_bytes)
+        set(sizing, mw_buffer_of(kind, true), count, tiled_bytes);
+    if (small_bytes)
+        set(sizing, mw_buffer_of(kind, false), count * survey->smalls, small_bytes);
+}
+
 /* The fetch path: gg, cg and nc slots. */
 static void
 set_parameters(struct mw_sizing *sizing, const struct survey *survey)
 {
     const struct mw_settings *settings = &sizing->settings;
+    const struct widest *tiled = &survey->tiled, *small = &survey->small;
     bool offloaded = survey->params[MW_TIER_CPU] || survey->params[MW_TIER_NVME];
     int64_t nc = mw_settings_fetch_depth(settings, MW_FETCH_NC);
     int64_t cg = mw_settings_fetch_depth(settings, MW_FETCH_CG);
@@ -239,18 +285,43 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
         return;
     /* With two loads the units of a checkpoint group stay from recompute to backward; with chunks
      * the logits' weight stays from the first chunk's forward to the last one's backward. */
-    set(sizing, MW_BUFFER_PARAMETERS_GATHERED,
-        MAX(last + 1 + group, last + survey->logits_parts), survey->tile_bytes);
+    set_rings(sizing, survey, MW_BUFFER_PARAMETERS_GATHERED,
+              MAX(last + 1 + group, last + survey->logits_parts), tiled->tile_bytes,
+              small->tile_bytes);
     if (offloaded && sizing->dp > 1)
-        set(sizing, MW_BUFFER_PARAMETERS_SHARD, cg + 1, survey->carried_bytes);
+        set_rings(sizing, survey, MW_BUFFER_PARAMETERS_SHARD, cg + 1, tiled->carried_bytes,
+                  small->carried_bytes);
     if (survey->params[MW_TIER_NVME])
-        set(sizing, MW_BUFFER_PARAMETERS_PINNED, nc + 1, survey->carried_bytes);
+        set_rings(sizing, survey, MW_BUFFER_PARAMETERS_PINNED, nc + 1, tiled->carried_bytes,
+                  small->carried_bytes);
+}
+
+/* A gradient on its way, and behind the sum that drives read and write, which has whole pages. */
+static int64_t
+pinned_gradient_bytes(const struct mw_sizing *sizing, const struct survey *survey, int64_t params)
+{
+    int64_t bytes = sizing->element_bytes * params;
+
+    if (survey->gradients[MW_TIER_NVME] && sizing->gradients_summed)
+        bytes += mw_round_up(4 * params, MW_SLOT_ALIGNMENT_BYTES);
+    return bytes;
+}
+
+/* The next operator waits until this one's weights have been used. */
+static void
+set_widened(struct mw_sizing *sizing, const struct survey *survey)
+{
+    int64_t params = MAX(survey->tiled.widened_params, survey->small.widened_params);
+
+    if (params)
+        set(sizing, MW_BUFFER_WIDENED, 1, sizing->element_bytes * params);
 }
 
 static void
 set_gradients(struct mw_sizing *sizing, const struct survey *survey)
 {
-    const struct mw_unit *embedding = &sizing->classes[MW_CLASS_HEAD].units[0];
+    const struct mw_unit_tensor *embedding = &sizing->classes[MW_CLASS_HEAD].tensors[0];
+    const struct widest *tiled = &survey->tiled, *small = &survey->small;
     bool offloaded = survey->gradients[MW_TIER_CPU] || survey->gradients[MW_TIER_NVME];
     bool sums = sizing->gradients_summed;
     int64_t element = sizing->element_bytes;
@@ -259,19 +330,19 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
 
     /* The gradient of the logits' weight is summed over the chunks before it leaves. */
     if (offloaded || reduced || sums)
-        set(sizing, MW_BUFFER_GRADIENTS_WHOLE, MAX(ring, ring - 1 + survey->logits_gradients),
-            element * survey->tile_params);
-    if (mw_sizing_tied(sizing) && (sizing->gradient_home[0] != MW_TIER_GPU || reduced || sums))
+        set_rings(sizing, survey, MW_BUFFER_GRADIENTS_WHOLE,
+                  MAX(ring, ring - 1 + survey->logits_gradients), element * tiled->tile_params,
+                  element * small->tile_params);
+    if (mw_sizing_tied(sizing) && embedding->trained &&
+        (sizing->gradient_home[0] != MW_TIER_GPU || reduced || sums))
         set(sizing, MW_BUFFER_GRADIENTS_TIED, embedding->tiles, element * embedding->tile_params);
     if (reduced && (offloaded || sums))
-        set(sizing, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING, element * survey->carried_params);
-    if (survey->gradients[MW_TIER_NVME] || (offloaded && sums)) {
-        int64_t bytes = element * survey->carried_params;
-        /* After the sum that drives read and write, in whole pages. */
-        if (survey->gradients[MW_TIER_NVME] && sums)
-            bytes += mw_round_up(4 * survey->carried_params, MW_SLOT_ALIGNMENT_BYTES);
-        set(sizing, MW_BUFFER_GRADIENTS_PINNED, GRADIENT_RING, bytes);
-    }
+        set_rings(sizing, survey, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING,
+                  element * tiled->carried_params, element * small->carried_params);
+    if (survey->gradients[MW_TIER_NVME] || (offloaded && sums))
+        set_rings(sizing, survey, MW_BUFFER_GRADIENTS_PINNED, GRADIENT_RING,
+                  pinned_gradient_bytes(sizing, survey, tiled->carried_params),
+                  pinned_gradient_bytes(sizing, survey, small->carried_params));
 }
 
 static void
@@ -329,9 +400,9 @@ pending_bytes(const struct mw_sizing *sizing)
 {
     int64_t bytes = 0;
 
-    for (uint32_t u = 0; u < sizing->unit_count; u++)
+    for (uint32_t t = 0; t < sizing->tensor_count; t++)
         bytes += mw_round_up(
-            mw_sizing_home_bytes(sizing, MW_BUFFER_GRADIENTS, mw_sizing_unit(sizing, u)),
+            mw_sizing_home_bytes(sizing, MW_BUFFER_GRADIENTS, mw_sizing_tensor(sizing, t)),
             MW_SLOT_ALIGNMENT_BYTES);
     return bytes;
 }
@@ -347,10 +418,10 @@ unsaved_bytes(const struct mw_sizing *sizing)
         if (chunk->tier != MW_TIER_NVME)
             bytes += chunk->times * mw_divide_up(mw_sizing_state_bytes(sizing, chunk), sharers);
     }
-    for (uint32_t u = 0; u < sizing->unit_count; u++) {
-        const struct mw_unit *unit = mw_sizing_unit(sizing, u);
-        if (sizing->param_home[u] != MW_TIER_NVME)
-            bytes += mw_sizing_param_bytes(unit, unit->tiles * unit->shard_params);
+    for (uint32_t t = 0; t < sizing->tensor_count; t++) {
+        const struct mw_unit_tensor *tensor = mw_sizing_tensor(sizing, t);
+        if (tensor->trained && sizing->param_home[t] != MW_TIER_NVME)
+            bytes += mw_sizing_param_bytes(tensor, tensor->tiles * tensor->shard_params);
     }
     return bytes;
 }
@@ -387,6 +458,7 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
     set_activations(sizing);
     set_stage(sizing);
     set_parameters(sizing, &survey);
+    set_widened(sizing, &survey);
     set_gradients(sizing, &survey);
     set_checkpoints(sizing, &survey);
     set_update(sizing, &survey);

@@ -181,8 +181,13 @@ static bool
 check_shape(const struct mw_model *model, bool flash_attention, const struct mw_settings *settings,
             GError **error)
 {
-    struct mw_shape shape = {(int64_t)(settings->micro_batch * settings->tp + 0.5), settings->seq,
-                             settings->tp, flash_attention, settings->dtype};
+    struct mw_shape shape = {(int64_t)(settings->micro_batch * settings->tp + 0.5),
+                             settings->seq,
+                             settings->tp,
+                             flash_attention,
+                             settings->dtype,
+                             settings->frozen,
+                             settings->frozen_dtype};
 
     return mw_model_validate_shape(model, &shape, error);
 }

@@ -17,24 +17,25 @@
 /* What is left out. */
 struct gap {
     enum mw_class class;        /* of all layers */
-    int64_t units;              /* of each */
-    uint32_t first_unit, count; /* that are left out */
+    int64_t tensors;            /* of each */
+    uint32_t first_tensor, count; /* that are left out */
     int64_t first_group, groups;
 };
 
 static bool
 is_piece(const struct mw_chunk *chunks, uint32_t c)
 {
-    return c && chunks[c - 1].unit_count == 1 && chunks[c - 1].first_unit == chunks[c].first_unit;
+    return c && chunks[c - 1].tensor_count == 1 &&
+           chunks[c - 1].first_tensor == chunks[c].first_tensor;
 }
 
-/* The first chunk that begins with this unit or behind it. */
+/* The first chunk that begins with this tensor or behind it. */
 static uint32_t
-find_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunks, uint32_t unit)
+find_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunks, uint32_t tensor)
 {
     uint32_t c = 0;
 
-    while (c < sizing->chunk_count && (chunks[c].first_unit < unit || is_piece(chunks, c)))
+    while (c < sizing->chunk_count && (chunks[c].first_tensor < tensor || is_piece(chunks, c)))
         c++;
     return c;
 }
@@ -46,18 +47,18 @@ find_round(const struct mw_sizing *sizing, const struct gap *gap, struct mw_few_
     g_autofree struct mw_chunk *chunks = mw_sizing_chunks(sizing);
     int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
     int64_t blocks = sizing->classes[gap->class].blocks;
-    uint32_t middle = mw_sizing_layer_unit(sizing, blocks / 2);
+    uint32_t middle = mw_sizing_layer_tensor(sizing, blocks / 2);
     uint32_t first = find_chunk(sizing, chunks, middle);
 
     for (uint32_t c = first + 1; c < sizing->chunk_count; c++) {
-        int64_t apart = chunks[c].first_unit - chunks[first].first_unit;
-        if (apart > ROUND_LAYERS_MAX * gap->units)
+        int64_t apart = chunks[c].first_tensor - chunks[first].first_tensor;
+        if (apart > ROUND_LAYERS_MAX * gap->tensors)
             return false;
-        if (!apart || apart % (gap->units * interval) || is_piece(chunks, c) ||
+        if (!apart || apart % (gap->tensors * interval) || is_piece(chunks, c) ||
             chunks[c].params != chunks[first].params ||
-            chunks[c].unit_count != chunks[first].unit_count)
+            chunks[c].tensor_count != chunks[first].tensor_count)
             continue;
-        few->layers_of_chunks = apart / gap->units;
+        few->layers_of_chunks = apart / gap->tensors;
         few->chunks_of_round = c - first;
         return true;
     }
@@ -72,7 +73,7 @@ find_gap(const struct mw_sizing *sizing, int64_t rounds, struct mw_few_layers *f
     int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
 
     gap->class = mw_sizing_layer_class(sizing, 0);
-    gap->units = classes[gap->class].unit_count;
+    gap->tensors = classes[gap->class].tensor_count;
     if (!find_round(sizing, gap, few))
         return false;
     int64_t blocks = classes[gap->class].blocks;
@@ -82,8 +83,8 @@ find_gap(const struct mw_sizing *sizing, int64_t rounds, struct mw_few_layers *f
     few->cut = mw_round_up(kept / 2, interval);
     if (few->left_out <= 0 || few->cut >= kept)
         return false;
-    gap->first_unit = mw_sizing_layer_unit(sizing, few->cut);
-    gap->count = (uint32_t)(few->left_out * gap->units);
+    gap->first_tensor = mw_sizing_layer_tensor(sizing, few->cut);
+    gap->count = (uint32_t)(few->left_out * gap->tensors);
     gap->first_group = few->cut / interval;
     gap->groups = sizing->checkpoint_count ? few->left_out / interval : 0;
     return true;
@@ -101,11 +102,13 @@ static bool
 has_even_homes(const struct mw_sizing *sizing, const struct mw_few_layers *few,
                const struct gap *gap)
 {
-    int64_t round = few->layers_of_chunks * gap->units;
+    int64_t round = few->layers_of_chunks * gap->tensors;
     int64_t groups = few->layers_of_chunks / MAX(1, sizing->settings.checkpoint_interval);
 
-    return is_even(sizing->param_home, gap->first_unit, gap->count, round, sizing->unit_count) &&
-           is_even(sizing->gradient_home, gap->first_unit, gap->count, round, sizing->unit_count) &&
+    return is_even(sizing->param_home, gap->first_tensor, gap->count, round,
+                   sizing->tensor_count) &&
+           is_even(sizing->gradient_home, gap->first_tensor, gap->count, round,
+                   sizing->tensor_count) &&
            (!gap->groups || is_even(sizing->checkpoint_home, gap->first_group, gap->groups, groups,
                                     sizing->checkpoint_count));
 }
@@ -124,13 +127,13 @@ static struct mw_sizing *
 shrink(const struct mw_sizing *sizing, const struct mw_few_layers *few, const struct gap *gap)
 {
     struct mw_sizing *small = g_memdup2(sizing, sizeof *sizing);
-    uint32_t units = sizing->unit_count;
+    uint32_t tensors = sizing->tensor_count;
 
     small->layers -= few->left_out;
     small->classes[gap->class].blocks -= few->left_out;
-    small->unit_count -= gap->count;
-    small->param_home = without(sizing->param_home, units, gap->first_unit, gap->count);
-    small->gradient_home = without(sizing->gradient_home, units, gap->first_unit, gap->count);
+    small->tensor_count -= gap->count;
+    small->param_home = without(sizing->param_home, tensors, gap->first_tensor, gap->count);
+    small->gradient_home = without(sizing->gradient_home, tensors, gap->first_tensor, gap->count);
     small->checkpoint_home = without(sizing->checkpoint_home, sizing->checkpoint_count,
                                      gap->groups ? gap->first_group : 0, gap->groups);
     small->checkpoint_count -= gap->groups;
@@ -147,7 +150,7 @@ cut_chunks_alike(const struct mw_sizing *sizing, struct mw_few_layers *few, cons
 {
     g_autofree struct mw_chunk *chunks = mw_sizing_chunks(few->sizing);
 
-    few->chunk_cut = find_chunk(few->sizing, chunks, gap->first_unit);
+    few->chunk_cut = find_chunk(few->sizing, chunks, gap->first_tensor);
     few->chunks_left_out = (uint32_t)(few->left_out / few->layers_of_chunks * few->chunks_of_round);
     return few->sizing->chunk_count + few->chunks_left_out == sizing->chunk_count;
 }

@@ -1,12 +1,12 @@
-/* Where every unit, checkpoint and chunk of the optimizer step lives. */
+/* Where every tensor, checkpoint and chunk of the optimizer step lives. */
 #include <glib.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
-/* Most units of one chunk: the dependencies on them must fit into an op. */
-#define CHUNK_UNITS_MAX 40
+/* Most tensors of one chunk: the dependencies on them must fit into an op. */
+#define CHUNK_TENSORS_MAX 40
 
 struct tier_filler {
     const struct mw_placement *placement;
@@ -43,9 +43,11 @@ mw_sizing_splits(const struct mw_sizing *sizing, enum mw_state state)
 }
 
 int64_t
-mw_sizing_part_stride(const struct mw_unit *unit, bool partitioned)
+mw_sizing_part_stride(const struct mw_unit_tensor *tensor, bool partitioned)
 {
-    return partitioned ? unit->shard_stride : unit->tile_params;
+    int64_t block = mw_dtype_row(tensor->dtype)->block_elements;
+
+    return partitioned ? tensor->shard_stride : mw_round_up(tensor->tile_params, block);
 }
 
 bool
@@ -55,25 +57,27 @@ mw_sizing_owners_broadcast(const struct mw_sizing *sizing)
 }
 
 int64_t
-mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit *unit)
+mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor)
 {
-    return mw_sizing_owners_broadcast(sizing) ? unit->tile_params : unit->shard_params;
+    return mw_sizing_owners_broadcast(sizing) ? tensor->tile_params : tensor->shard_params;
 }
 
-/* Elements of a unit's parameters, gradients or state that one rank has. */
+/* Elements of a tensor's parameters, or of a trained one's gradients or state, that one rank has. */
 static int64_t
-params_of_rank(const struct mw_unit *unit, bool partitioned)
+params_of_rank(const struct mw_unit_tensor *tensor, bool partitioned)
 {
-    return unit->tiles * mw_sizing_part_stride(unit, partitioned);
+    return tensor->tiles * mw_sizing_part_stride(tensor, partitioned);
 }
 
 int64_t
 mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
-                     const struct mw_unit *unit)
+                     const struct mw_unit_tensor *tensor)
 {
-    return kind == MW_BUFFER_PARAMETERS
-               ? mw_sizing_param_bytes(unit, params_of_rank(unit, sizing->params_partitioned))
-               : sizing->gradient_rest_bytes * params_of_rank(unit, sizing->gradients_partitioned);
+    if (kind == MW_BUFFER_PARAMETERS)
+        return mw_sizing_param_bytes(tensor, params_of_rank(tensor, sizing->params_partitioned));
+    return tensor->trained
+               ? sizing->gradient_rest_bytes * params_of_rank(tensor, sizing->gradients_partitioned)
+               : 0;
 }
 
 int64_t
@@ -89,36 +93,39 @@ mw_sizing_sum_shards(const struct mw_sizing *sizing)
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
-        for (int u = 0; u < class->unit_count; u++)
-            sum += class->blocks * params_of_rank(&class->units[u], sizing->optimizer_partitioned);
+        for (int t = 0; t < class->tensor_count; t++)
+            if (class->tensors[t].trained)
+                sum += class->blocks *
+                       params_of_rank(&class->tensors[t], sizing->optimizer_partitioned);
     }
     return sum;
 }
 
-/* The tiers of one state of all units, in walk order; a state that is not split is in one tier. */
+/* The tiers of one state of all tensors, in walk order; a state that is not split is in one tier. */
 static uint8_t *
 place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_kind kind)
 {
     const struct mw_placement *placement = &sizing->settings.placement[state];
-    uint8_t *home = g_new0(uint8_t, sizing->unit_count + 1), *next = home;
+    uint8_t *home = g_new0(uint8_t, sizing->tensor_count + 1), *next = home;
     struct tier_filler filler;
 
     if (placement->count == 1) {
-        memset(home, placement->part[0].tier, sizing->unit_count);
+        memset(home, placement->part[0].tier, sizing->tensor_count);
         return home;
     }
     begin_tiers(&filler, placement, sizing->ranks_per_node);
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
         for (int64_t block = 0; block < class->blocks; block++)
-            for (int u = 0; u < class->unit_count; u++)
-                *next++ = next_tier(&filler, mw_sizing_home_bytes(sizing, kind, &class->units[u]));
+            for (int t = 0; t < class->tensor_count; t++)
+                *next++ =
+                    next_tier(&filler, mw_sizing_home_bytes(sizing, kind, &class->tensors[t]));
     }
     return home;
 }
 
 void
-mw_sizing_place_units(struct mw_sizing *sizing)
+mw_sizing_place_tensors(struct mw_sizing *sizing)
 {
     sizing->param_home = place_state(sizing, MW_STATE_PARAMETERS, MW_BUFFER_PARAMETERS);
     sizing->gradient_home = place_state(sizing, MW_STATE_GRADIENTS, MW_BUFFER_GRADIENTS);
@@ -150,13 +157,13 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
 /* --- optimizer chunks ----------------------------------------------------------------------- */
 
 static bool
-joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32_t unit,
+joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32_t tensor,
             int64_t params)
 {
-    return chunk->unit_count && chunk->unit_count < CHUNK_UNITS_MAX &&
+    return chunk->tensor_count && chunk->tensor_count < CHUNK_TENSORS_MAX &&
            chunk->params + params <= sizing->settings.optimizer_chunk &&
-           sizing->param_home[chunk->first_unit] == sizing->param_home[unit] &&
-           sizing->gradient_home[chunk->first_unit] == sizing->gradient_home[unit];
+           sizing->param_home[chunk->first_tensor] == sizing->param_home[tensor] &&
+           sizing->gradient_home[chunk->first_tensor] == sizing->gradient_home[tensor];
 }
 
 /* This many elements fill at least a page, whatever their type. */
@@ -181,16 +188,16 @@ struct cutter {
 static void
 close_chunk(struct cutter *cutter)
 {
-    if (cutter->open.unit_count)
+    if (cutter->open.tensor_count)
         g_array_append_val(cutter->chunks, cutter->open);
-    cutter->open.unit_count = 0;
+    cutter->open.tensor_count = 0;
 }
 
 /* Ends a run at chunk `end`: the chunks since the last run, each repeated `times` times. */
 static void
-end_run(struct cutter *cutter, guint end, uint32_t times, uint32_t unit_step)
+end_run(struct cutter *cutter, guint end, uint32_t times, uint32_t tensor_step)
 {
-    struct mw_chunk_run run = {cutter->ended, end - cutter->ended, times, unit_step};
+    struct mw_chunk_run run = {cutter->ended, end - cutter->ended, times, tensor_step};
 
     if (run.count)
         g_array_append_val(cutter->runs, run);
@@ -199,10 +206,10 @@ end_run(struct cutter *cutter, guint end, uint32_t times, uint32_t unit_step)
         g_array_index(cutter->chunks, struct mw_chunk, c).times = times;
 }
 
-/* A unit that does not join the open chunk: cuts all of both but the last piece, which may still
+/* A tensor that does not join the open chunk: cuts all of both but the last piece, which may still
  * grow. */
 static void
-cut_unit(struct cutter *cutter, uint32_t unit, int64_t params)
+cut_tensor(struct cutter *cutter, uint32_t tensor, int64_t params)
 {
     /* Smaller pieces than a page would be examined for nothing. */
     int64_t piece_params = MAX(cutter->sizing->settings.optimizer_chunk, PAGE_PARAMS);
@@ -213,23 +220,25 @@ cut_unit(struct cutter *cutter, uint32_t unit, int64_t params)
         if (end == from)
             continue;
         close_chunk(cutter);
-        cutter->open = (struct mw_chunk){unit, 1, end - from, MW_TIER_GPU, 1};
+        cutter->open = (struct mw_chunk){tensor, 1, end - from, MW_TIER_GPU, 1};
         from = end;
     }
 }
 
-/* `first` is the number of the block's first unit. */
+/* `first` is the number of the block's first tensor. */
 static void
 cut_block(struct cutter *cutter, const struct mw_class_info *class, uint32_t first)
 {
     const struct mw_sizing *sizing = cutter->sizing;
 
-    for (int u = 0; u < class->unit_count; u++) {
-        int64_t params = params_of_rank(&class->units[u], sizing->optimizer_partitioned);
-        if (params && !joins_chunk(sizing, &cutter->open, first + u, params)) {
-            cut_unit(cutter, first + u, params);
-        } else if (cutter->open.unit_count) {
-            cutter->open.unit_count++;
+    for (int t = 0; t < class->tensor_count; t++) {
+        int64_t params = params_of_rank(&class->tensors[t], sizing->optimizer_partitioned);
+        if (!class->tensors[t].trained)
+            continue;
+        if (params && !joins_chunk(sizing, &cutter->open, first + t, params)) {
+            cut_tensor(cutter, first + t, params);
+        } else if (cutter->open.tensor_count) {
+            cutter->open.tensor_count = first + t - cutter->open.first_tensor + 1;
             cutter->open.params += params;
         }
     }
@@ -238,10 +247,10 @@ cut_block(struct cutter *cutter, const struct mw_class_info *class, uint32_t fir
 }
 
 static bool
-has_same_homes(const struct mw_sizing *sizing, uint32_t one, uint32_t other, size_t units)
+has_same_homes(const struct mw_sizing *sizing, uint32_t one, uint32_t other, size_t tensors)
 {
-    return !memcmp(sizing->param_home + one, sizing->param_home + other, units) &&
-           !memcmp(sizing->gradient_home + one, sizing->gradient_home + other, units);
+    return !memcmp(sizing->param_home + one, sizing->param_home + other, tensors) &&
+           !memcmp(sizing->gradient_home + one, sizing->gradient_home + other, tensors);
 }
 
 /* Chunks may run through several blocks: where one is open that was open so many blocks before, as
@@ -258,35 +267,36 @@ struct cut_state {
 /* How many blocks a round has that ends here, `most` at most; 0: none does. */
 static int64_t
 find_round(const struct cutter *cutter, const struct cut_state *states, int64_t most, int64_t block,
-           uint32_t first, int units)
+           uint32_t first, int tensors)
 {
     const struct mw_chunk *open = &cutter->open;
 
     for (int64_t back = 1; back < ROUND_BLOCKS_MAX && back <= most; back++) {
         const struct mw_chunk *before = &states[(block - back) % ROUND_BLOCKS_MAX].open;
-        uint32_t begin = first - (uint32_t)(back - 1) * units; /* of the round */
-        if (!open->unit_count && !before->unit_count)
+        uint32_t begin = first - (uint32_t)(back - 1) * tensors; /* of the round */
+        if (!open->tensor_count && !before->tensor_count)
             return back;
-        if (open->first_unit >= begin && before->unit_count &&
-            before->unit_count == open->unit_count && before->params == open->params &&
-            before->first_unit + back * units == open->first_unit)
-            return has_same_homes(cutter->sizing, before->first_unit, open->first_unit, 1) ? back
-                                                                                           : 0;
+        if (open->first_tensor >= begin && before->tensor_count &&
+            before->tensor_count == open->tensor_count && before->params == open->params &&
+            before->first_tensor + back * tensors == open->first_tensor)
+            return has_same_homes(cutter->sizing, before->first_tensor, open->first_tensor, 1)
+                       ? back
+                       : 0;
     }
     return 0;
 }
 
-/* Rounds behind one that are cut just as it was, in so many blocks at most: their units live in the
+/* Rounds behind one that are cut just as it was, in so many blocks at most: their tensors live in the
  * same tiers.  An optimizer state that is split over tiers makes chunks differ. */
 static int64_t
-rounds_alike(const struct cutter *cutter, uint32_t begin, int64_t units, int64_t left)
+rounds_alike(const struct cutter *cutter, uint32_t begin, int64_t tensors, int64_t left)
 {
     const struct mw_sizing *sizing = cutter->sizing;
     int64_t alike = 0;
 
     if (mw_sizing_splits(sizing, MW_STATE_OPTIMIZER))
         return 0;
-    while (alike < left && has_same_homes(sizing, begin, begin + (alike + 1) * units, units))
+    while (alike < left && has_same_homes(sizing, begin, begin + (alike + 1) * tensors, tensors))
         alike++;
     return alike;
 }
@@ -296,37 +306,38 @@ static void
 cut_class(struct cutter *cutter, const struct mw_class_info *class, uint32_t first)
 {
     struct cut_state states[ROUND_BLOCKS_MAX];
-    int units = class->unit_count;
+    int tensors = class->tensor_count;
     int64_t since = 0; /* the newest run */
 
-    for (int64_t block = 0; block < class->blocks; block++, first += units) {
+    for (int64_t block = 0; block < class->blocks; block++, first += tensors) {
         cut_block(cutter, class, first);
         states[block % ROUND_BLOCKS_MAX] = (struct cut_state){cutter->open, cutter->chunks->len};
         bool looks = block - since < ROUNDS_LOOKED_FOR * ROUND_BLOCKS_MAX;
-        int64_t round = looks ? find_round(cutter, states, block - since, block, first, units) : 0;
+        int64_t round =
+            looks ? find_round(cutter, states, block - since, block, first, tensors) : 0;
         int64_t left = round ? (class->blocks - block - 1) / round : 0;
         int64_t alike =
-            left ? rounds_alike(cutter, first - (round - 1) * units, round * units, left) : 0;
+            left ? rounds_alike(cutter, first - (round - 1) * tensors, round * tensors, left) : 0;
         if (!alike)
             continue;
         end_run(cutter, states[(block - round) % ROUND_BLOCKS_MAX].ended, 1, 0);
-        end_run(cutter, cutter->chunks->len, 1 + alike, round * units);
+        end_run(cutter, cutter->chunks->len, 1 + alike, round * tensors);
         block += alike * round;
-        first += alike * round * units;
-        cutter->open.first_unit += alike * round * units;
+        first += alike * round * tensors;
+        cutter->open.first_tensor += alike * round * tensors;
         since = block + 1;
     }
 }
 
 static void
-cut_units(struct cutter *cutter)
+cut_tensors(struct cutter *cutter)
 {
     uint32_t first = 0;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &cutter->sizing->classes[c];
         cut_class(cutter, class, first);
-        first += class->blocks * class->unit_count;
+        first += class->blocks * class->tensor_count;
     }
     close_chunk(cutter);
     end_run(cutter, cutter->chunks->len, 1, 0);
@@ -340,7 +351,7 @@ mw_sizing_cut_chunks(struct mw_sizing *sizing)
                             .runs = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk_run))};
     struct tier_filler filler;
 
-    cut_units(&cutter);
+    cut_tensors(&cutter);
     sizing->run_count = cutter.runs->len;
     sizing->run_chunk_count = cutter.chunks->len;
     sizing->runs = (struct mw_chunk_run *)g_array_free(cutter.runs, FALSE);
@@ -369,7 +380,7 @@ mw_sizing_chunks(const struct mw_sizing *sizing)
         for (uint32_t block = 0; block < run->times; block++)
             for (uint32_t c = run->first; c < run->first + run->count; c++, next++) {
                 *next = sizing->run_chunks[c];
-                next->first_unit += block * run->unit_step;
+                next->first_tensor += block * run->tensor_step;
                 next->times = 1;
             }
     return chunks;
@@ -378,8 +389,8 @@ mw_sizing_chunks(const struct mw_sizing *sizing)
 struct mw_chunk_moves
 mw_sizing_chunk_moves(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
 {
-    enum mw_tier gradient = sizing->gradient_home[chunk->first_unit];
-    enum mw_tier param = sizing->param_home[chunk->first_unit];
+    enum mw_tier gradient = sizing->gradient_home[chunk->first_tensor];
+    enum mw_tier param = sizing->param_home[chunk->first_tensor];
     bool host = chunk->tier != MW_TIER_GPU;
 
     return (struct mw_chunk_moves){

@@ -4,22 +4,36 @@
 
 #include "planner/sizing/sizing.h"
 
-const struct mw_unit *mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit);
+const struct mw_unit_tensor *mw_sizing_tensor(const struct mw_sizing *sizing, uint32_t tensor);
 
-/* The operator that a unit's tiles cut, an embedding or a matrix product, by its index in the
- * class. */
-int mw_sizing_largest_operator(const struct mw_class_info *class, const struct mw_unit *unit);
+/* Of `count` operators from `first` on the one with the most parameters, by its index in the class:
+ * of a unit the one that tiles cut, an embedding or a matrix product. */
+int mw_sizing_largest_operator(const struct mw_class_info *class, int first, int count);
+
+/* Whether the step has a backward of the embedding: nothing comes before it. */
+static inline bool
+mw_sizing_trains_head(const struct mw_sizing *sizing)
+{
+    return sizing->classes[MW_CLASS_HEAD].trained_params > 0;
+}
+
+/* The kind of buffer that serves a unit's tensor. */
+static inline enum mw_buffer_kind
+mw_buffer_of(enum mw_buffer_kind kind, bool tiled)
+{
+    return tiled ? kind : kind + 1;
+}
 
 /* Whether an all-reduce of Megatron's slicing (ZeRO Sec. 2.1) follows: after the attention's
  * projection and after the MLP in forward and recompute; in backward, before the inputs of QKV and
  * of the MLP. */
 bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
 
-/* The operator that names a unit: the one with the most parameters.  What tied logits have beside
+/* The operator that names a tensor: the one with the most parameters.  What tied logits have beside
  * the embedding is named as a projection. */
-enum mw_operator mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit);
+enum mw_operator mw_sizing_tensor_operator(const struct mw_sizing *sizing, uint32_t tensor);
 
-int64_t mw_sizing_param_bytes(const struct mw_unit *unit, int64_t elements);
+int64_t mw_sizing_param_bytes(const struct mw_unit_tensor *tensor, int64_t elements);
 
 /* Fails with a line that names the option and what is accepted. */
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
@@ -56,24 +70,25 @@ void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware
                           const struct mw_nearest_batches *batches, GError **error);
 
 int64_t mw_sizing_sum_shards(const struct mw_sizing *sizing); /* of one rank, in elements */
-/* Elements from one part of a unit to the next in a home. */
-int64_t mw_sizing_part_stride(const struct mw_unit *unit, bool partitioned);
-/* Whether each part of a unit has an owner, which moves it alone and broadcasts it. */
+/* Elements from one part of a tensor to the next in a home. */
+int64_t mw_sizing_part_stride(const struct mw_unit_tensor *tensor, bool partitioned);
+/* Whether each part of a tensor has an owner, which moves it alone and broadcasts it. */
 bool mw_sizing_owners_broadcast(const struct mw_sizing *sizing);
 /* Elements of a part that one rank's links and drives carry: its shard, or the whole part where an
  * owner broadcasts it. */
-int64_t mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit *unit);
+int64_t mw_sizing_carried_params(const struct mw_sizing *sizing,
+                                 const struct mw_unit_tensor *tensor);
 
-/* Bytes of the home of a unit's parameters or gradients, and of a chunk's state. */
+/* Bytes of the home of a tensor's parameters or gradients, and of a chunk's state. */
 int64_t mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
-                             const struct mw_unit *unit);
+                             const struct mw_unit_tensor *tensor);
 int64_t mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
 
 /* Whether homes of the state lie in several tiers; else all lie in the first one's. */
 bool mw_sizing_splits(const struct mw_sizing *sizing, enum mw_state state);
 
-/* Sets the tier of every unit, checkpoint and chunk. */
-void mw_sizing_place_units(struct mw_sizing *sizing);
+/* Sets the tier of every tensor, checkpoint and chunk. */
+void mw_sizing_place_tensors(struct mw_sizing *sizing);
 void mw_sizing_place_checkpoints(struct mw_sizing *sizing);
 void mw_sizing_cut_chunks(struct mw_sizing *sizing);
 

@@ -9,19 +9,19 @@
 /* --- the slots of the table ------------------------------------------------------------------ */
 
 static const uint8_t *
-tiers_of_units(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
+tiers_of_tensors(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
     return kind == MW_BUFFER_PARAMETERS ? sizing->param_home : sizing->gradient_home;
 }
 
 static void
-list_units(const struct mw_sizing *sizing, enum mw_buffer_kind kind, struct mw_sized_slot *slots)
+list_tensors(const struct mw_sizing *sizing, enum mw_buffer_kind kind, struct mw_sized_slot *slots)
 {
-    const uint8_t *tiers = tiers_of_units(sizing, kind);
+    const uint8_t *tiers = tiers_of_tensors(sizing, kind);
 
-    for (uint32_t u = 0; u < sizing->unit_count; u++)
+    for (uint32_t u = 0; u < sizing->tensor_count; u++)
         slots[u] = (struct mw_sized_slot){
-            tiers[u], mw_sizing_home_bytes(sizing, kind, mw_sizing_unit(sizing, u))};
+            tiers[u], mw_sizing_home_bytes(sizing, kind, mw_sizing_tensor(sizing, u))};
 }
 
 static void
@@ -49,7 +49,7 @@ mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
     struct mw_sized_slot *slots = g_new(struct mw_sized_slot, buffer->count + 1);
 
     if (kind == MW_BUFFER_PARAMETERS || kind == MW_BUFFER_GRADIENTS)
-        list_units(sizing, kind, slots);
+        list_tensors(sizing, kind, slots);
     else if (kind == MW_BUFFER_CHECKPOINTS)
         list_checkpoints(sizing, slots);
     else if (kind == MW_BUFFER_STATE || kind == MW_BUFFER_STATE_OTHER)
@@ -82,25 +82,25 @@ add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, enum mw_tier tier,
 
 /* A search does this thousands of times; the blocks of a class differ only in their tiers. */
 static void
-add_units(struct mw_sizing *sizing, enum mw_buffer_kind kind)
+add_tensors(struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
-    const uint8_t *tiers = tiers_of_units(sizing, kind);
+    const uint8_t *tiers = tiers_of_tensors(sizing, kind);
     bool splits = mw_sizing_splits(sizing, kind == MW_BUFFER_PARAMETERS ? MW_STATE_PARAMETERS
                                                                         : MW_STATE_GRADIENTS);
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
-        for (int u = 0; u < class->unit_count; u++) {
-            int64_t bytes = mw_sizing_home_bytes(sizing, kind, &class->units[u]);
+        for (int u = 0; u < class->tensor_count; u++) {
+            int64_t bytes = mw_sizing_home_bytes(sizing, kind, &class->tensors[u]);
             int64_t blocks_in[MW_TIER_COUNT] = {0};
             if (!splits && class->blocks)
                 blocks_in[tiers[u]] = class->blocks;
             for (int64_t block = 0; splits && block < class->blocks; block++)
-                blocks_in[tiers[block * class->unit_count + u]]++;
+                blocks_in[tiers[block * class->tensor_count + u]]++;
             for (int t = 0; t < MW_TIER_COUNT; t++)
                 add_slots(sizing, kind, t, bytes, blocks_in[t]);
         }
-        tiers += class->blocks * class->unit_count;
+        tiers += class->blocks * class->tensor_count;
     }
 }
 
@@ -121,8 +121,8 @@ sum_slots(struct mw_sizing *sizing)
 {
     struct mw_buffer *buffers = sizing->buffers, *checksums = &buffers[MW_BUFFER_CHECKSUMS];
 
-    add_units(sizing, MW_BUFFER_PARAMETERS);
-    add_units(sizing, MW_BUFFER_GRADIENTS);
+    add_tensors(sizing, MW_BUFFER_PARAMETERS);
+    add_tensors(sizing, MW_BUFFER_GRADIENTS);
     int64_t alike = mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS) ? 1 : sizing->checkpoint_slots;
     for (int64_t c = 0; c < sizing->checkpoint_slots; c += alike)
         add_slots(sizing, MW_BUFFER_CHECKPOINTS, sizing->checkpoint_home[c],

@@ -25,7 +25,9 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
     double ops = 0;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        bool layer = mw_class_is_of_layers(c);
+        bool layer = mw_class_is_of_layers(c), head = c == MW_CLASS_HEAD;
+        /* The tail's passes are those of the logits, below. */
+        int times = layer ? passes : head ? 1 + mw_sizing_trains_head(sizing) : 0;
         for (int u = 0; u < sizing->classes[c].unit_count; u++) {
             const struct mw_unit *unit = &sizing->classes[c].units[u];
             if (unit->tiles > PARTS_OF_UNIT_MAX)
@@ -33,7 +35,7 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
             /* A layer's operators are computed one by one, the largest in tiles. */
             double pass = (double)unit->tiles + (layer ? unit->count - 1 : 0);
             int64_t blocks = sizing->classes[c].blocks;
-            ops += (layer ? passes : 1) * pass * (few ? MIN(blocks, MW_FOLDED_LAYERS) : blocks);
+            ops += times * pass * (few ? MIN(blocks, MW_FOLDED_LAYERS) : blocks);
         }
     }
     if (sizing->model->vocab)

@@ -9,26 +9,24 @@
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
-/* A unit, and how often a step passes through it. */
+/* A unit of a class, and how often a step passes through it. */
 struct passage {
     const struct mw_class_info *class;
     const struct mw_unit *unit;
-    uint32_t number; /* of the unit */
-    int64_t loads;   /* of its parameters per micro-batch, each in as many parts as it has tiles */
+    int64_t loads; /* of its parameters per micro-batch, each in as many parts as it has tiles */
 };
 
 /* --- one micro-batch ------------------------------------------------------------------------- */
 
-/* Ops that move parameters from where they live to the GPU, and from there to all ranks. */
+/* Ops that move a tensor's parameters from where they live to the GPU, and from there to all
+ * ranks. */
 static int64_t
-fetch_ops(const struct mw_sizing *s, const struct passage *p)
+fetch_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum mw_tier home,
+          int64_t loads)
 {
-    enum mw_tier home = s->param_home[p->number];
-
     if (!s->params_partitioned)
         return 0;
-    return p->loads * p->unit->tiles *
-           ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (s->dp > 1));
+    return loads * tensor->tiles * ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (s->dp > 1));
 }
 
 /* The ops that move the gradient of one part in a micro-batch. */
@@ -46,25 +44,24 @@ part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool
 
 /* The same over all micro-batches of a step. */
 static int64_t
-gradient_ops(const struct mw_sizing *s, const struct passage *p)
+gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum mw_tier home)
 {
-    enum mw_tier home = s->gradient_home[p->number];
     int64_t accum = s->settings.grad_accum, ops = 0;
 
-    if (!p->unit->params)
+    if (!tensor->params || !tensor->trained)
         return 0;
     ops = part_gradient_ops(s, home, true, accum == 1);
     if (accum > 1)
         ops += part_gradient_ops(s, home, false, true) +
                (accum - 2) * part_gradient_ops(s, home, false, false);
-    return ops * p->unit->tiles;
+    return ops * tensor->tiles;
 }
 
 /* All-reduces of tensor slicing after the last part of a pass. */
 static int64_t
 slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
 {
-    int tiled = mw_sizing_largest_operator(p->class, p->unit);
+    int tiled = mw_sizing_largest_operator(p->class, p->unit->first, p->unit->count);
     int64_t ops = 0;
 
     for (int i = p->unit->first; s->tp > 1 && i < p->unit->first + p->unit->count; i++) {
@@ -83,7 +80,7 @@ layer_unit_ops(const struct mw_sizing *s, struct passage *p)
     int64_t pass = p->unit->tiles + p->unit->count - 1;
 
     p->loads = recomputes ? s->settings.param_loads : 2;
-    return (2 + recomputes) * pass + fetch_ops(s, p) + (1 + recomputes) * slicing_ops(s, p, false) +
+    return (2 + recomputes) * pass + (1 + recomputes) * slicing_ops(s, p, false) +
            slicing_ops(s, p, true);
 }
 
@@ -91,19 +88,19 @@ static int64_t
 head_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
     p->loads = 1;
-    return 2 * (p->unit->tiles + p->unit->count - 1) + fetch_ops(s, p);
+    return (1 + mw_sizing_trains_head(s)) * (p->unit->tiles + p->unit->count - 1);
 }
 
 /* What tied logits have beside the embedding, forward and backward. */
 static int64_t
 tied_rest_ops(const struct mw_sizing *s, struct passage *p)
 {
-    int64_t pass = p->unit->params ? p->unit->tiles - 1 : 0;
+    int64_t pass = p->class->params ? p->unit->tiles - 1 : 0;
 
     for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++)
         pass += p->class->operators[i].params > 0;
-    p->loads = 2;
-    return p->class->params ? 2 * pass + fetch_ops(s, p) : 0;
+    p->loads = p->class->params ? 2 : 0;
+    return 2 * pass;
 }
 
 /* The embedding's parts as the logits' weight, and the loss, in each chunk of the tokens. */
@@ -112,15 +109,16 @@ tied_logits_ops(const struct mw_sizing *s)
 {
     const struct mw_class_info *head = &s->classes[MW_CLASS_HEAD];
     int64_t chunks = s->settings.logits_chunks;
-    struct passage p = {head, &head->units[0], 0, chunks > 1 ? 1 : 2};
+    const struct mw_unit_tensor *weight = &head->tensors[head->units[0].tiled];
 
-    return 2 * chunks * (head->units[0].tiles + 1) + fetch_ops(s, &p);
+    return 2 * chunks * (head->units[0].tiles + 1) +
+           fetch_ops(s, weight, (enum mw_tier)s->param_home[0], chunks > 1 ? 1 : 2);
 }
 
 static int64_t
 tail_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
-    int tiled = mw_sizing_largest_operator(p->class, p->unit);
+    int tiled = mw_sizing_largest_operator(p->class, p->unit->first, p->unit->count);
     int64_t pass = 0;
 
     if (mw_sizing_tied(s))
@@ -129,13 +127,36 @@ tail_unit_ops(const struct mw_sizing *s, struct passage *p)
         pass += mw_sizing_token_parts(s, p->class->operators[i].operator_) *
                 (i == tiled ? p->unit->tiles : 1);
     p->loads = s->settings.logits_chunks > 1 ? 1 : 2;
-    return 2 * pass + fetch_ops(s, p);
+    return 2 * pass;
 }
 
 /* --- the whole step -------------------------------------------------------------------------- */
 
-/* Ops of unit u in all blocks of a class: blocks whose parameters live in one tier, and whose
- * gradients do, have equally many ops, so they are counted and only one of them is examined. */
+/* Transfers of tensor t in all blocks of a class: blocks where its parameters live in one tier, and
+ * its gradients do, have equally many, so they are counted and only one of them is examined. */
+static int64_t
+transfers_of_blocks(const struct mw_sizing *s, const struct mw_class_info *class, uint32_t first,
+                    int t, int64_t loads)
+{
+    const struct mw_unit_tensor *tensor = &class->tensors[t];
+    bool splits =
+        mw_sizing_splits(s, MW_STATE_PARAMETERS) || mw_sizing_splits(s, MW_STATE_GRADIENTS);
+    int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0, each = splits ? 1 : class->blocks;
+
+    for (int64_t block = 0; block < class->blocks; block += each) {
+        uint32_t number = first + (uint32_t)(block * class->tensor_count + t);
+        alike[s->param_home[number]][s->gradient_home[number]] += each;
+    }
+    for (int param = 0; param < MW_TIER_COUNT; param++)
+        for (int gradient = 0; gradient < MW_TIER_COUNT; gradient++)
+            if (alike[param][gradient])
+                ops += alike[param][gradient] *
+                       (s->settings.grad_accum * fetch_ops(s, tensor, (enum mw_tier)param, loads) +
+                        gradient_ops(s, tensor, (enum mw_tier)gradient));
+    return ops;
+}
+
+/* Ops of unit u in all blocks of a class. */
 static int64_t
 unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, int u)
 {
@@ -144,25 +165,12 @@ unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, i
         : c == MW_CLASS_TAIL ? tail_unit_ops
                              : layer_unit_ops;
     const struct mw_class_info *class = &s->classes[c];
-    bool splits =
-        mw_sizing_splits(s, MW_STATE_PARAMETERS) || mw_sizing_splits(s, MW_STATE_GRADIENTS);
-    int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0, each = splits ? 1 : class->blocks;
-    uint32_t example[MW_TIER_COUNT][MW_TIER_COUNT];
+    const struct mw_unit *unit = &class->units[u];
+    struct passage p = {class, unit, 0};
+    int64_t ops = class->blocks * s->settings.grad_accum * of_unit(s, &p);
 
-    for (int64_t block = 0; block < class->blocks; block += each) {
-        uint32_t number = first + (uint32_t)(block * class->unit_count + u);
-        enum mw_tier param = s->param_home[number], gradient = s->gradient_home[number];
-        example[param][gradient] = number;
-        alike[param][gradient] += each;
-    }
-    for (int param = 0; param < MW_TIER_COUNT; param++)
-        for (int gradient = 0; gradient < MW_TIER_COUNT; gradient++) {
-            if (!alike[param][gradient])
-                continue;
-            struct passage p = {class, &class->units[u], example[param][gradient], 0};
-            ops += alike[param][gradient] *
-                   (s->settings.grad_accum * of_unit(s, &p) + gradient_ops(s, &p));
-        }
+    for (int t = unit->first_tensor; t < unit->first_tensor + unit->tensor_count; t++)
+        ops += transfers_of_blocks(s, class, first, t, p.loads);
     return ops;
 }
 
@@ -175,7 +183,7 @@ units_ops(const struct mw_sizing *s)
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         for (int u = 0; u < s->classes[c].unit_count; u++)
             ops += unit_ops_of_blocks(s, (enum mw_class)c, first, u);
-        first += (uint32_t)(s->classes[c].blocks * s->classes[c].unit_count);
+        first += (uint32_t)(s->classes[c].blocks * s->classes[c].tensor_count);
     }
     return ops + (mw_sizing_tied(s) ? s->settings.grad_accum * tied_logits_ops(s) : 0);
 }
@@ -200,7 +208,7 @@ static int64_t
 chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
 {
     struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, chunk);
-    int64_t ops = s->gradient_home[chunk->first_unit] != MW_TIER_NVME;
+    int64_t ops = s->gradient_home[chunk->first_tensor] != MW_TIER_NVME;
 
     ops += chunk->tier == MW_TIER_NVME ? 2 : 0;
     ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;

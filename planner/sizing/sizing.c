@@ -14,6 +14,32 @@
 
 /* --- classes and units ---------------------------------------------------------------------- */
 
+/* The operator's parameters join those of the one before, or begin a tensor. */
+static void
+add_to_tensor(struct mw_class_info *class, struct mw_unit *unit, int operator_)
+{
+    const struct mw_operator_info *info = &class->operators[operator_];
+    struct mw_unit_tensor *tensor = NULL;
+
+    if (unit->tensor_count)
+        tensor = &class->tensors[class->tensor_count - 1];
+    if (!tensor || (info->params && tensor->params &&
+                    (tensor->trained != info->trained || tensor->dtype != info->weights))) {
+        g_assert(class->tensor_count < MW_CLASS_TENSORS_MAX &&
+                 unit->tensor_count < MW_UNIT_TENSORS_MAX);
+        if (!unit->tensor_count++)
+            unit->first_tensor = class->tensor_count;
+        tensor = &class->tensors[class->tensor_count++];
+        tensor->first = operator_;
+    }
+    if (info->params || !tensor->count) {
+        tensor->trained = info->trained;
+        tensor->dtype = info->weights;
+    }
+    tensor->count++;
+    tensor->params += info->params;
+}
+
 /* A norm is tiny: it travels with the product after it.  A block without norms still starts a
  * unit. */
 static void
@@ -29,8 +55,9 @@ group_units(struct mw_class_info *class)
             unit->first = i;
         }
         unit->count++;
-        unit->params += info->params;
+        add_to_tensor(class, unit, i);
         class->params += info->params;
+        class->trained_params += info->trained ? info->params : 0;
         class->saved_bytes += info->saved_bytes;
         class->widest_bytes = MAX(class->widest_bytes, info->output_bytes);
     }
@@ -60,17 +87,18 @@ walk_model(struct mw_sizing *sizing)
     }
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         group_units(&classes[c]);
-        sizing->unit_count += classes[c].blocks * classes[c].unit_count;
+        sizing->tensor_count += classes[c].blocks * classes[c].tensor_count;
         sizing->params += classes[c].blocks * classes[c].params;
+        sizing->trained_params += classes[c].blocks * classes[c].trained_params;
     }
 }
 
 int
-mw_sizing_largest_operator(const struct mw_class_info *class, const struct mw_unit *unit)
+mw_sizing_largest_operator(const struct mw_class_info *class, int first, int count)
 {
-    int best = unit->first;
+    int best = first;
 
-    for (int i = unit->first + 1; i < unit->first + unit->count; i++)
+    for (int i = first + 1; i < first + count; i++)
         if (class->operators[i].params > class->operators[best].params)
             best = i;
     return best;
@@ -84,21 +112,22 @@ mw_sizing_all_reduces(enum mw_operator operator_, bool backward)
     return backward ? row->sums_backward : row->sums_forward;
 }
 
-/* A row of a unit: an output of its largest product with its bias; in a gated MLP one of the gate
+/* A row of a tensor: an output of its largest product with its bias; in a gated MLP one of the gate
  * and one of the product beside it; in an embedding one token or position. */
 static void
-find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class, struct mw_unit *unit)
+find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class,
+          struct mw_unit_tensor *tensor)
 {
     const struct mw_operator_info *info =
-        &class->operators[mw_sizing_largest_operator(class, unit)];
+        &class->operators[mw_sizing_largest_operator(class, tensor->first, tensor->count)];
     int64_t rows = info->product_count ? info->products[0].n : 0;
 
     if (info->operator_ == MW_OPERATOR_EMBEDDING)
         rows = info->params / sizing->model->hidden;
     else if (info->operator_ == MW_OPERATOR_MLP_UP)
         rows /= sizing->model->mlp_matrices - 1;
-    unit->rows = CLAMP(rows, 1, MAX(1, info->params));
-    unit->row_params = info->params / unit->rows;
+    tensor->rows = CLAMP(rows, 1, MAX(1, info->params));
+    tensor->row_params = info->params / tensor->rows;
 }
 
 static bool
@@ -110,32 +139,67 @@ uses_drives(const struct mw_settings *settings)
     return false;
 }
 
-/* T tiles cut the layers' largest unit; smaller units, and the ends of the model, are cut only into
- * as many parts as keep them within the same buffer. */
+/* Cuts a tensor into as many parts as keep each within the limit, or leaves it whole. */
+static void
+cut_tensor(const struct mw_sizing *sizing, struct mw_unit_tensor *tensor, int64_t limit,
+           int64_t grain)
+{
+    tensor->tiles = CLAMP(mw_divide_up(tensor->params, limit), 1, tensor->rows);
+    tensor->tile_params = mw_divide_up(tensor->rows, tensor->tiles) * tensor->row_params +
+                          tensor->params - tensor->rows * tensor->row_params;
+    tensor->shard_params = mw_round_up(mw_divide_up(tensor->tile_params, sizing->dp),
+                                       mw_dtype_row(tensor->dtype)->block_elements);
+    tensor->shard_stride = mw_round_up(tensor->shard_params, grain);
+}
+
+/* This many elements are whole blocks of their type, and where drives hold them fill a page: parts
+ * and chunks begin at such multiples. */
+static int64_t
+grain_of(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor)
+{
+    const struct mw_dtype_traits *type = mw_dtype_row(tensor->dtype);
+
+    if (!uses_drives(&sizing->settings))
+        return type->block_elements;
+    /* The fewest blocks whose bytes are whole pages: block_bytes may be odd. */
+    int64_t blocks = MW_SLOT_ALIGNMENT_BYTES;
+    while (blocks % 2 == 0 && blocks / 2 * type->block_bytes % MW_SLOT_ALIGNMENT_BYTES == 0)
+        blocks /= 2;
+    return blocks * type->block_elements;
+}
+
+static void
+cut_unit(struct mw_sizing *sizing, struct mw_class_info *class, struct mw_unit *unit, int64_t limit)
+{
+    int largest = mw_sizing_largest_operator(class, unit->first, unit->count);
+
+    for (int t = 0; t < unit->tensor_count; t++) {
+        struct mw_unit_tensor *tensor = &class->tensors[unit->first_tensor + t];
+        bool tiled = largest >= tensor->first && largest < tensor->first + tensor->count;
+        find_rows(sizing, class, tensor);
+        cut_tensor(sizing, tensor, tiled ? limit : INT64_MAX, grain_of(sizing, tensor));
+        if (tiled) {
+            unit->tiled = t;
+            unit->tiles = tensor->tiles;
+        }
+    }
+}
+
+/* T tiles cut the layers' largest tensor; smaller ones, and the ends of the model, are cut only
+ * into as many parts as keep them within the same buffer. */
 static void
 cut_tiles(struct mw_sizing *sizing)
 {
     int64_t largest = 1;
 
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
-        for (int u = 0; u < sizing->classes[c].unit_count; u++)
-            largest = MAX(largest, sizing->classes[c].units[u].params);
+        for (int t = 0; t < sizing->classes[c].tensor_count; t++)
+            largest = MAX(largest, sizing->classes[c].tensors[t].params);
     int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
-    /* This many elements fill a page: parts and chunks on drives begin at such multiples. */
-    int64_t page = MW_SLOT_ALIGNMENT_BYTES / sizing->element_bytes;
-    int64_t grain = uses_drives(&sizing->settings) ? page : 1;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int u = 0; u < sizing->classes[c].unit_count; u++) {
-            struct mw_unit *unit = &sizing->classes[c].units[u];
-            unit->dtype = sizing->settings.dtype;
-            find_rows(sizing, &sizing->classes[c], unit);
-            unit->tiles = CLAMP(mw_divide_up(unit->params, limit), 1, unit->rows);
-            unit->tile_params = mw_divide_up(unit->rows, unit->tiles) * unit->row_params +
-                                unit->params - unit->rows * unit->row_params;
-            unit->shard_params = mw_divide_up(unit->tile_params, sizing->dp);
-            unit->shard_stride = mw_round_up(unit->shard_params, grain);
-        }
+        for (int u = 0; u < sizing->classes[c].unit_count; u++)
+            cut_unit(sizing, &sizing->classes[c], &sizing->classes[c].units[u], limit);
 }
 
 int64_t
@@ -160,26 +224,26 @@ mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer)
 }
 
 uint32_t
-mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer)
+mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer)
 {
     const struct mw_class_info *classes = sizing->classes;
-    int64_t units = classes[MW_CLASS_HEAD].blocks * classes[MW_CLASS_HEAD].unit_count;
+    int64_t tensors = classes[MW_CLASS_HEAD].blocks * classes[MW_CLASS_HEAD].tensor_count;
 
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
-        units += classes[MW_CLASS_LAYERS + kind].unit_count *
-                 mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind, sizing->first_layer,
-                                       sizing->first_layer + layer);
-    return (uint32_t)units;
+        tensors += classes[MW_CLASS_LAYERS + kind].tensor_count *
+                   mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind,
+                                         sizing->first_layer, sizing->first_layer + layer);
+    return (uint32_t)tensors;
 }
 
 enum mw_class
-mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, int32_t *layer, int *index)
+mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, int32_t *layer, int *index)
 {
     const struct mw_class_info *classes = sizing->classes;
-    int64_t rest = unit, base = 0;
+    int64_t rest = tensor, base = 0;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        int64_t per_block = classes[c].unit_count, all = per_block * classes[c].blocks;
+        int64_t per_block = classes[c].tensor_count, all = per_block * classes[c].blocks;
         if (rest < all) {
             *layer = mw_class_is_of_layers(c) ? base + rest / per_block : -1;
             *index = rest % per_block;
@@ -198,29 +262,30 @@ mw_sizing_tied(const struct mw_sizing *sizing)
 }
 
 int64_t
-mw_sizing_param_bytes(const struct mw_unit *unit, int64_t elements)
+mw_sizing_param_bytes(const struct mw_unit_tensor *tensor, int64_t elements)
 {
-    return mw_dtype_bytes(unit->dtype, elements);
+    return mw_dtype_bytes(tensor->dtype, elements);
 }
 
-const struct mw_unit *
-mw_sizing_unit(const struct mw_sizing *sizing, uint32_t unit)
+const struct mw_unit_tensor *
+mw_sizing_tensor(const struct mw_sizing *sizing, uint32_t tensor)
 {
     int32_t layer;
     int index;
-    enum mw_class class = mw_sizing_locate(sizing, unit, &layer, &index);
+    enum mw_class class = mw_sizing_locate(sizing, tensor, &layer, &index);
 
-    return &sizing->classes[class].units[index];
+    return &sizing->classes[class].tensors[index];
 }
 
 enum mw_operator
-mw_sizing_unit_operator(const struct mw_sizing *sizing, uint32_t unit)
+mw_sizing_tensor_operator(const struct mw_sizing *sizing, uint32_t tensor)
 {
     int32_t layer;
     int index;
     const struct mw_class_info *class =
-        &sizing->classes[mw_sizing_locate(sizing, unit, &layer, &index)];
-    int largest = mw_sizing_largest_operator(class, &class->units[index]);
+        &sizing->classes[mw_sizing_locate(sizing, tensor, &layer, &index)];
+    const struct mw_unit_tensor *it = &class->tensors[index];
+    int largest = mw_sizing_largest_operator(class, it->first, it->count);
     enum mw_operator operator_ = class->operators[largest].operator_;
     bool tied = operator_ == MW_OPERATOR_LOGITS && mw_sizing_tied(sizing);
     return tied ? MW_OPERATOR_PROJECTION : operator_;
@@ -243,8 +308,10 @@ set_ranks(struct mw_sizing *sizing)
         MIN(sizing->dp, MAX(1, sizing->ranks_per_node / sizing->tp_ranks_per_node));
     sizing->sequences = settings->micro_batch * settings->tp + 0.5;
     sizing->tokens = sizing->sequences * settings->seq;
-    sizing->shape = (struct mw_shape){sizing->sequences, settings->seq, settings->tp,
-                                      sizing->hardware->gpu_flash_attention, settings->dtype};
+    sizing->shape = (struct mw_shape){sizing->sequences,     settings->seq,
+                                      settings->tp,          sizing->hardware->gpu_flash_attention,
+                                      settings->dtype,       settings->frozen,
+                                      settings->frozen_dtype};
 }
 
 /* The layers of two stages differ by at most one.  One forward, one backward: a stage is ahead by
@@ -309,7 +376,7 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
     walk_model(sizing);
     cut_tiles(sizing);
     if (sizing->settings.optimizer_chunk == MW_AUTO) {
-        int64_t shard = sizing->params / (sizing->optimizer_partitioned ? sizing->dp : 1);
+        int64_t shard = sizing->trained_params / (sizing->optimizer_partitioned ? sizing->dp : 1);
         sizing->settings.optimizer_chunk =
             MAX(CLAMP(shard / 16, 1 << 20, 32 << 20), shard / CHUNKS_MOST);
     }
@@ -320,7 +387,7 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
 static void
 place_states(struct mw_sizing *sizing)
 {
-    mw_sizing_place_units(sizing);
+    mw_sizing_place_tensors(sizing);
     mw_sizing_place_checkpoints(sizing);
     mw_sizing_cut_chunks(sizing);
 }

@@ -7,7 +7,8 @@
  * builder makes its slots from it.
  *
  * Words: a *fetch unit* is a run of operators whose parameters travel together (one matrix product
- * and the norm before it); with memory-centric tiling (ZeRO-Infinity Sec. 5.1.3) it is fetched
+ * and the norm before it); what of them differs in element type, or in being trained, is a tensor of
+ * its own in the unit.  With memory-centric tiling (ZeRO-Infinity Sec. 5.1.3) it is fetched
  * and computed in `tiles` parts.  A *shard* is one data-parallel rank's 1/dp of a part.
  * All bytes are per rank; a node's host memory and drives are divided by its ranks.
  */
@@ -22,10 +23,14 @@
 #include "planner/settings/settings.h"
 
 #define MW_CLASS_UNITS_MAX 6
+#define MW_CLASS_TENSORS_MAX 8
+#define MW_UNIT_TENSORS_MAX 3
 
-struct mw_unit {
+/* What of a fetch unit has one element type, and is trained or frozen as a whole.  It has homes and
+ * transfers of its own. */
+struct mw_unit_tensor {
     int64_t params;       /* elements, after tensor slicing */
-    int64_t tiles;        /* number of parts in which it is fetched */
+    int64_t tiles;        /* number of parts in which it is fetched: the unit's, or 1 */
     int64_t rows;         /* rows of its largest matrix: it may be cut between them */
     int64_t row_params;   /* elements per row, including its bias */
     int64_t tile_params;  /* elements of the largest part */
@@ -33,10 +38,18 @@ struct mw_unit {
     int64_t shard_stride; /* from one shard to the next in a home: whole pages if drives hold it */
     int first, count;     /* its operators, in the class's list */
     enum mw_dtype dtype;  /* of its parameters */
+    bool trained;         /* else it has no gradient, no optimizer state and no chunk */
 };
 
-/* A block of operators that are alike: the head, layers of each kind of block, the tail.  Units are
- * numbered in walk order.  Layers between which kinds alternate have the same units: those with and
+struct mw_unit {
+    int64_t tiles;                  /* parts in which its largest tensor is fetched and computed */
+    int first, count;               /* its operators, in the class's list */
+    int first_tensor, tensor_count; /* in the class's list; one at least */
+    int tiled; /* of its tensors the one that tiles cut: it has the largest operator */
+};
+
+/* A block of operators that are alike: the head, layers of each kind of block, the tail.  Tensors
+ * are numbered in walk order.  Layers between which kinds alternate have the same units: those with and
  * without a window, whose attention alone differs. */
 enum mw_class {
     MW_CLASS_HEAD,
@@ -54,16 +67,19 @@ struct mw_class_info {
     int64_t blocks; /* how many there are */
     int operator_count;
     struct mw_operator_info operators[MW_LAYER_OPERATORS_MAX];
-    int unit_count;
+    int unit_count, tensor_count;
     struct mw_unit units[MW_CLASS_UNITS_MAX];
+    struct mw_unit_tensor tensors[MW_CLASS_TENSORS_MAX];
     int64_t params;      /* per block */
+    int64_t trained_params;
     int64_t saved_bytes; /* activations that its backward needs */
     int64_t widest_bytes; /* the largest operator output */
 };
 
-/* A chunk of the optimizer step: whole units, or a part of one. */
+/* A chunk of the optimizer step: the state of whole tensors, or of a part of one.  Frozen tensors
+ * among them have none. */
 struct mw_chunk {
-    uint32_t first_unit, unit_count; /* global unit numbers, in walk order */
+    uint32_t first_tensor, tensor_count; /* global numbers, in walk order */
     int64_t params;                  /* elements of this rank's shard */
     enum mw_tier tier;               /* home of its optimizer state */
     uint32_t times;                  /* in a run: how often it comes, each time in another block */
@@ -73,7 +89,7 @@ struct mw_chunk {
 struct mw_chunk_run {
     uint32_t first, count; /* in run_chunks */
     uint32_t times;        /* blocks */
-    uint32_t unit_step;    /* from one block's units to the next one's */
+    uint32_t tensor_step;  /* from one block's tensors to the next one's */
 };
 
 /* What travels for the update of a chunk: its gradients to where it is updated (where its state
@@ -90,23 +106,32 @@ struct mw_chunk_moves {
  * and places in a plan with a delayed update and in the one without. */
 enum mw_buffer_kind {
     /* homes, whose slots differ in tier and size */
-    MW_BUFFER_PARAMETERS,  /* a slot per unit */
-    MW_BUFFER_GRADIENTS,   /* a slot per unit */
+    MW_BUFFER_PARAMETERS,  /* a slot per tensor */
+    MW_BUFFER_GRADIENTS,   /* a slot per tensor, of frozen ones an empty one */
     MW_BUFFER_CHECKPOINTS, /* a slot per checkpoint */
     MW_BUFFER_STATE,       /* a slot per chunk */
     MW_BUFFER_STATE_OTHER, /* the other extent: one slot per committed chunk */
-    /* buffers, whose slots are alike */
+    /* buffers, whose slots are alike; those of a unit's tiled tensor, and behind each kind, smaller
+     * ones of its other tensors: mw_buffer_of */
     MW_BUFFER_PARAMETERS_GATHERED, /* whole parts, on the GPU */
-    MW_BUFFER_PARAMETERS_SHARD,    /* on the GPU, before the all-gather */
-    MW_BUFFER_PARAMETERS_PINNED,   /* shards in host memory, from NVMe */
-    MW_BUFFER_GRADIENTS_WHOLE,     /* of parts, as backward computes them */
-    MW_BUFFER_GRADIENTS_TIED,      /* of tied logits, until the embedding's are added */
-    MW_BUFFER_GRADIENTS_SHARD,     /* on the GPU, reduced */
-    MW_BUFFER_GRADIENTS_PINNED,    /* shards in host memory, to be accumulated or written */
-    MW_BUFFER_CHECKPOINTS_STAGED,  /* on the GPU, for those that live elsewhere */
-    MW_BUFFER_CHECKPOINTS_PINNED,  /* in host memory, for those on NVMe */
-    MW_BUFFER_ACTIVATIONS,         /* dozens of tensors, never one request */
-    MW_BUFFER_LOGITS,              /* for one chunk of the tokens */
+    MW_BUFFER_PARAMETERS_GATHERED_SMALL,
+    MW_BUFFER_PARAMETERS_SHARD, /* on the GPU, before the all-gather */
+    MW_BUFFER_PARAMETERS_SHARD_SMALL,
+    MW_BUFFER_PARAMETERS_PINNED, /* shards in host memory, from NVMe */
+    MW_BUFFER_PARAMETERS_PINNED_SMALL,
+    MW_BUFFER_GRADIENTS_WHOLE, /* of parts, as backward computes them */
+    MW_BUFFER_GRADIENTS_WHOLE_SMALL,
+    MW_BUFFER_GRADIENTS_TIED,  /* of tied logits, until the embedding's are added; none is small */
+    MW_BUFFER_GRADIENTS_SHARD, /* on the GPU, reduced */
+    MW_BUFFER_GRADIENTS_SHARD_SMALL,
+    MW_BUFFER_GRADIENTS_PINNED, /* shards in host memory, to be accumulated or written */
+    MW_BUFFER_GRADIENTS_PINNED_SMALL,
+    /* other buffers, whose slots are alike */
+    MW_BUFFER_CHECKPOINTS_STAGED, /* on the GPU, for those that live elsewhere */
+    MW_BUFFER_CHECKPOINTS_PINNED, /* in host memory, for those on NVMe */
+    MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
+    MW_BUFFER_WIDENED,            /* a part of weights in the type that products take */
+    MW_BUFFER_LOGITS,             /* for one chunk of the tokens */
     /* between pipeline stages: activations forward, their gradients backward */
     MW_BUFFER_STAGE_INPUT,
     MW_BUFFER_STAGE_OUTPUT,
@@ -178,12 +203,13 @@ struct mw_sizing {
     int64_t optimizer_element_bytes; /* fp32 parameter, momentum, variance: 12 */
 
     struct mw_class_info classes[MW_CLASS_COUNT];
-    int64_t params;       /* of a rank after tensor slicing, unpartitioned */
-    int64_t shard_params; /* sum of the shards of one rank */
+    int64_t params;         /* of a rank after tensor slicing, unpartitioned */
+    int64_t trained_params; /* of them */
+    int64_t shard_params;   /* sum of the shards of trained ones of one rank */
 
-    uint32_t unit_count;           /* of the model, in walk order: head, layers, tail */
-    uint8_t *param_home;           /* [unit_count] enum mw_tier */
-    uint8_t *gradient_home;        /* [unit_count] */
+    uint32_t tensor_count;         /* of the model, in walk order: head, layers, tail */
+    uint8_t *param_home;           /* [tensor_count] enum mw_tier */
+    uint8_t *gradient_home;        /* [tensor_count] */
     uint8_t *checkpoint_home;      /* [checkpoint_slots] */
     uint32_t chunk_count;          /* per step; there may be ten thousand, of few kinds */
     uint32_t run_count, run_chunk_count;
@@ -214,11 +240,11 @@ struct mw_sizing *mw_sizing_new(const struct mw_model *model, const struct mw_ha
                                 const struct mw_settings *settings, GError **error);
 void mw_sizing_free(struct mw_sizing *sizing); /* NULL is allowed */
 
-/* Class and layer number (-1 for head and tail) of a unit; its index within the block. */
-enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t unit, int32_t *layer,
+/* Class and layer number (-1 for head and tail) of a tensor; its index within the block. */
+enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, int32_t *layer,
                                int *index);
-/* Global number of a block's first unit. */
-uint32_t mw_sizing_layer_unit(const struct mw_sizing *sizing, int64_t layer);
+/* Global number of a block's first tensor. */
+uint32_t mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
 /* For one that does not fit: what is lacking, as a share of the capacity of the tier that lacks
  * most. */
