@@ -122,8 +122,9 @@ enum mw_block_kind mw_model_block_kind(const struct mw_model *model, int64_t lay
 int64_t mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int64_t first,
                               int64_t end);
 
-/* The products of an operator's backward, of those of its forward: the gradients of both factors, or
- * of the input alone where the weights are frozen, and what is computed again.  Returns how many. */
+/* The products of an operator's backward, of those of its forward: the gradients of both factors,
+ * or of the input alone where the weights are frozen, and what is computed again.  Returns how
+ * many. */
 uint32_t mw_operator_backward_products(const struct mw_operator_info *info,
                                        struct mw_work_product out[MW_WORK_PRODUCTS_MAX]);
 

@@ -325,10 +325,11 @@ struct mw_use {
  *
  * A tensor is the parameters of some operators of one fetch unit: those that have one element type,
  * and are trained or frozen alike.  A frozen one has no gradient, no optimizer state, and a part in
- * no chunk.  A tensor is cut into `tiles` parts by the rows of its largest matrix, as evenly as rows allow: part t has the rows [rows*t/tiles, rows*(t+1)/tiles),
- * and part 0 has before them what is not rows (the norm's weights).  A part is cut into one shard a
- * data-parallel rank, of `shard_elements` each; the last ones may be shorter, or empty.  Rank r of
- * its data-parallel group has the part's elements from r * shard_elements on.
+ * no chunk.  A tensor is cut into `tiles` parts by the rows of its largest matrix, as evenly as
+ * rows allow: part t has the rows [rows*t/tiles, rows*(t+1)/tiles), and part 0 has before them what
+ * is not rows (the norm's weights).  A part is cut into one shard a data-parallel rank, of
+ * `shard_elements` each; the last ones may be shorter, or empty.  Rank r of its data-parallel group
+ * has the part's elements from r * shard_elements on.
  *
  * A home holds of every part the whole, or this rank's shard.  Element e of part t lies in it at
  *     whole            t * stride + e
@@ -367,8 +368,8 @@ struct mw_tensor {
 enum mw_home { MW_HOME_PARAMS, MW_HOME_GRADIENTS, MW_HOME_STATE };
 
 /* A chunk of the optimizer step: `elements` of the state, which runs through the trainable tensors'
- * state homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on.  Of a state
- * that is whole, all data-parallel ranks hold the same chunk: it counts once in the norm. */
+ * state homes (tiles * state_stride each) from `first_element` of tensor `first_tensor` on.  Of a
+ * state that is whole, all data-parallel ranks hold the same chunk: it counts once in the norm. */
 struct mw_chunk_content {
     uint32_t program;
     uint32_t first_tensor, tensor_count;

@@ -7,6 +7,7 @@
 #include "base/typed.h"
 #include "planner/settings/drops.h"
 #include "planner/planner.h"
+#include "planner/settings/table.h"
 #include "planner/sizing/internal.h"
 
 #define DEFAULT_SEQ 4096
@@ -213,6 +214,29 @@ check_devices(const struct mw_settings *s, GError **error)
     return true;
 }
 
+/* Backward goes through all layers, to the embedding if that is trained. */
+static bool
+check_trained(const struct mw_settings *s, GError **error)
+{
+    bool early = false;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        const struct mw_operator_row *row = mw_operator_row(i);
+        early |= row->parameters && row->place != MW_PLACE_TAIL && !(s->frozen >> i & 1);
+    }
+    if (s->frozen_dtype != MW_DTYPE_NONE && !s->frozen)
+        return mw_refuse(error, "{weight-bits}: is of weights that are not trained, and all are; "
+                                "give {train} too");
+    if (!early) {
+        g_autofree char *trained = mw_setting_trained_text(s->frozen);
+        return mw_refuse(error,
+                         "{train=%s}: must have an operator of the layers, or the embedding, "
+                         "beside what comes behind the layers",
+                         trained);
+    }
+    return true;
+}
+
 static bool
 check_combination(const struct mw_request *request, const struct mw_settings *s, GError **error)
 {
@@ -248,7 +272,7 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          s->pp);
     if (s->drop_layers && !mw_drops_check_layers(s->drop_layers, request->model->layers, error))
         return false;
-    return check_devices(s, error);
+    return check_trained(s, error) && check_devices(s, error);
 }
 
 bool

@@ -113,8 +113,8 @@ check_chunks(const struct mw_plan *plan, uint32_t rank, uint32_t dp_rank, GRand 
     }
 }
 
-/* Of a tensor that is trained, the ranks of a group have every element once, or once each where it is
- * whole. */
+/* Of a tensor that is trained, the ranks of a group have every element once, or once each where it
+ * is whole. */
 static void
 check_plan(const struct mw_sizing *sizing, GRand *random)
 {

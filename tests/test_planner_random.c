@@ -37,8 +37,8 @@ check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
     }
 }
 
-/* Whether the tensors that would use a buffer may all live elsewhere: some are frozen, and the homes
- * of others are split over tiers. */
+/* Whether the tensors that would use a buffer may all live elsewhere: some are frozen, and the
+ * homes of others are split over tiers. */
 static bool
 may_lack_tensors(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {

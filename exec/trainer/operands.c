@@ -212,7 +212,9 @@ wrong_compute(const struct look *look)
     if (param != MW_NONE ? !look->tensor || !holds_part(look, param, look->part_elements, false)
                          : has_weights(operator_) && !(scatters && backward))
         return "has no room for its parameters";
-    if (has_weights(operator_) && backward &&
+    if (gradient != MW_NONE && look->tensor && !look->tensor->trainable)
+        return "makes a gradient of what is not trained";
+    if (has_weights(operator_) && backward && look->tensor->trainable &&
         (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
         return "has no room for its gradient";
     if (kept != MW_NONE &&
@@ -322,7 +324,7 @@ reaches_homes(const struct look *look, const struct mw_chunk_content *chunk, boo
     for (uint32_t i = 0; i < chunk->tensor_count; i++) {
         const struct mw_tensor *tensor = &plan->tensors[chunk->first_tensor + i];
         uint32_t home = gradients ? tensor->gradient_slot : tensor->param_slot;
-        if (tensor->elements && tier_of(look, home) != tier)
+        if (tensor->elements && tensor->trainable && tier_of(look, home) != tier)
             return false;
     }
     return true;
@@ -460,6 +462,8 @@ wrong_names(struct look *look)
     if (index == MW_NONE || look->op->tile >= plan->tensors[index].tiles)
         return "is of no tensor";
     look->tensor = &plan->tensors[index];
+    if (look->work->object == MW_OBJECT_GRADIENTS && !look->tensor->trainable)
+        return "is of the gradient of what is not trained";
     look->part_elements = mw_tensor_part_elements(look->tensor, look->op->tile);
     return NULL;
 }

@@ -98,8 +98,9 @@ restore_norm(struct mw_trainer *trainer, GError **error)
     if (posix_memalign(&buffer, MW_PAGE_BYTES, 4 * MW_NORM_BLOCK))
         g_error("out of memory");
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
-        bool drives = plan->slots[plan->tensors[t].gradient_slot].tier == MW_TIER_NVME;
-        for (uint32_t tile = 0; good && drives && tile < plan->tensors[t].tiles; tile++)
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        bool drives = tensor->trainable && plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
+        for (uint32_t tile = 0; good && drives && tile < tensor->tiles; tile++)
             good = restore_partials(trainer, t, tile, buffer, error);
     }
     free(buffer);

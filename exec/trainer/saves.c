@@ -40,6 +40,8 @@ next_segment(const struct mw_plan *plan, bool pending, struct segment *it)
         it->bytes = mw_trainer_state_bytes(plan, chunk);
         return true;
     }
+    while (it->next < end && !plan->tensors[it->next - plan->chunk_count].trainable)
+        it->next++;
     if (it->next == end)
         return false;
     it->slot = plan->tensors[it->next++ - plan->chunk_count].gradient_slot;

@@ -30,7 +30,8 @@ index_homes(struct mw_trainer_variant *it)
     memset(it->tensor_of_home, 0xff, (it->plan->slot_count + 1) * sizeof(uint32_t));
     for (uint32_t t = 0; t < it->plan->tensor_count; t++) {
         it->tensor_of_home[it->plan->tensors[t].param_slot] = t;
-        it->tensor_of_home[it->plan->tensors[t].gradient_slot] = t;
+        if (it->plan->tensors[t].trainable)
+            it->tensor_of_home[it->plan->tensors[t].gradient_slot] = t;
     }
 }
 

@@ -253,6 +253,26 @@ visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *p
     return true;
 }
 
+/* What nobody trains is as it was given, and has neither momentum nor variance. */
+static bool
+visit_frozen(struct mw_trainer *trainer, uint32_t index, uint32_t tile, float *copies,
+             mw_trainer_visit visit, void *data, GError **error)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[index];
+    struct mw_range mine = mw_trainer_state_of(trainer, index, tile);
+    const float *zeros = memset(copies + PIECE_ELEMENTS, 0, PIECE_ELEMENTS * sizeof *copies);
+    const float *state[3] = {copies, zeros, zeros};
+
+    for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
+        int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
+        if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, MW_DTYPE_FP32, copies,
+                        error) ||
+            !visit(data, tensor, tile, mine.first + i, count, state, error))
+            return false;
+    }
+    return true;
+}
+
 bool
 mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void *data,
                        GError **error)
@@ -270,5 +290,10 @@ mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void 
             if (!visit_piece(trainer, c, &chunk->pieces[i], copies, visit, data, error))
                 return false;
     }
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        for (uint32_t tile = 0; !plan->tensors[t].trainable && tile < plan->tensors[t].tiles;
+             tile++)
+            if (!visit_frozen(trainer, t, tile, copies, visit, data, error))
+                return false;
     return true;
 }

@@ -267,8 +267,8 @@ add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
         add_block(b, &walk, false);
 }
 
-/* With two loads, the recompute's gathered parameters serve the backward.  Tensors of one group have
- * consecutive numbers, and the visits of one unit's tiles follow each other. */
+/* With two loads, the recompute's gathered parameters serve the backward.  Tensors of one group
+ * have consecutive numbers, and the visits of one unit's tiles follow each other. */
 static void
 link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
 {

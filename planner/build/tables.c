@@ -178,7 +178,8 @@ add_tensors(struct builder *b)
                          .layer = layer < 0 ? -1 : layer + (int32_t)s->first_layer,
                          .operators = operator_bits(class, tensor),
                          .dtype = tensor->dtype,
-                         .gradient_dtype = s->gradients_summed ? MW_DTYPE_FP32 : s->settings.dtype,
+                         .gradient_dtype =
+                             trained && s->gradients_summed ? MW_DTYPE_FP32 : s->settings.dtype,
                          .summed = trained && s->gradients_summed,
                          .trainable = trained,
                          .tiles = tensor->tiles,

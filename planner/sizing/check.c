@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/spell.h"
 #include "base/typed.h"
+#include "planner/settings/table.h"
 #include "planner/sizing/internal.h"
 
 /* Says how many there are, and so how many can be requested. */
@@ -166,6 +167,12 @@ check_slicing(const struct mw_model *model, int64_t tp, GError **error)
 bool
 mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
 {
+    if (!sizing->trained_params) {
+        g_autofree char *trained = mw_setting_trained_text(sizing->settings.frozen);
+        return mw_refuse(error, "{train=%s}: model %s has no such operators%s", trained,
+                         sizing->model->name,
+                         sizing->pp > 1 ? " in one of its pipeline stages" : "");
+    }
     int64_t chunk = sizing->settings.optimizer_chunk, least = sizing->shard_params / CHUNKS_MAX + 1;
 
     if (chunk >= least || sizing->shard_params <= CHUNKS_MAX)

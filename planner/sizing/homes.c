@@ -62,7 +62,7 @@ mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit_te
     return mw_sizing_owners_broadcast(sizing) ? tensor->tile_params : tensor->shard_params;
 }
 
-/* Elements of a tensor's parameters, or of a trained one's gradients or state, that one rank has. */
+/* Elements of a tensor's parameters, or of a trained one's gradients or state, on one rank. */
 static int64_t
 params_of_rank(const struct mw_unit_tensor *tensor, bool partitioned)
 {
@@ -101,7 +101,7 @@ mw_sizing_sum_shards(const struct mw_sizing *sizing)
     return sum;
 }
 
-/* The tiers of one state of all tensors, in walk order; a state that is not split is in one tier. */
+/* The tiers of one state of all tensors, in walk order: one, of a state that is not split. */
 static uint8_t *
 place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_kind kind)
 {
@@ -286,8 +286,8 @@ find_round(const struct cutter *cutter, const struct cut_state *states, int64_t 
     return 0;
 }
 
-/* Rounds behind one that are cut just as it was, in so many blocks at most: their tensors live in the
- * same tiers.  An optimizer state that is split over tiers makes chunks differ. */
+/* Rounds behind one that are cut just as it was, in so many blocks at most: their tensors live in
+ * the same tiers.  An optimizer state that is split over tiers makes chunks differ. */
 static int64_t
 rounds_alike(const struct cutter *cutter, uint32_t begin, int64_t tensors, int64_t left)
 {

@@ -7,9 +7,9 @@
  * builder makes its slots from it.
  *
  * Words: a *fetch unit* is a run of operators whose parameters travel together (one matrix product
- * and the norm before it); what of them differs in element type, or in being trained, is a tensor of
- * its own in the unit.  With memory-centric tiling (ZeRO-Infinity Sec. 5.1.3) it is fetched
- * and computed in `tiles` parts.  A *shard* is one data-parallel rank's 1/dp of a part.
+ * and the norm before it); what of them differs in element type, or in being trained, is a tensor
+ * of its own in the unit.  With memory-centric tiling (ZeRO-Infinity Sec. 5.1.3) it is fetched and
+ * computed in `tiles` parts.  A *shard* is one data-parallel rank's 1/dp of a part.
  * All bytes are per rank; a node's host memory and drives are divided by its ranks.
  */
 #ifndef MW_PLANNER_SIZING_SIZING_H
@@ -49,8 +49,8 @@ struct mw_unit {
 };
 
 /* A block of operators that are alike: the head, layers of each kind of block, the tail.  Tensors
- * are numbered in walk order.  Layers between which kinds alternate have the same units: those with and
- * without a window, whose attention alone differs. */
+ * are numbered in walk order.  Layers between which kinds alternate have the same units: those with
+ * and without a window, whose attention alone differs. */
 enum mw_class {
     MW_CLASS_HEAD,
     MW_CLASS_LAYERS, /* the first of them: + enum mw_block_kind */
