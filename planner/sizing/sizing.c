@@ -355,12 +355,24 @@ set_strategy(struct mw_sizing *sizing)
     sizing->optimizer_element_bytes = 12;
 }
 
+/* All is zero but the operators, which take most of the room: a search sizes thousands. */
+static struct mw_sizing *
+blank_sizing(void)
+{
+    struct mw_sizing *sizing = g_new(struct mw_sizing, 1);
+
+    memset(sizing, 0, offsetof(struct mw_sizing, classes));
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        memset(&sizing->classes[c], 0, offsetof(struct mw_class_info, operators));
+    return sizing;
+}
+
 /* Cuts the model into parts; nothing is placed yet. */
 static struct mw_sizing *
 cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
           const struct mw_settings *settings, int64_t stage)
 {
-    struct mw_sizing *sizing = g_new0(struct mw_sizing, 1);
+    struct mw_sizing *sizing = blank_sizing();
 
     sizing->model = model;
     sizing->hardware = hardware;

@@ -65,15 +65,15 @@ mw_class_is_of_layers(int class)
 
 struct mw_class_info {
     int64_t blocks; /* how many there are */
-    int operator_count;
-    struct mw_operator_info operators[MW_LAYER_OPERATORS_MAX];
-    int unit_count, tensor_count;
+    int operator_count, unit_count, tensor_count;
     struct mw_unit units[MW_CLASS_UNITS_MAX];
     struct mw_unit_tensor tensors[MW_CLASS_TENSORS_MAX];
     int64_t params;      /* per block */
     int64_t trained_params;
     int64_t saved_bytes; /* activations that its backward needs */
     int64_t widest_bytes; /* the largest operator output */
+    struct mw_operator_info
+        operators[MW_LAYER_OPERATORS_MAX]; /* those behind the last are not set */
 };
 
 /* A chunk of the optimizer step: the state of whole tensors, or of a part of one.  Frozen tensors
@@ -202,7 +202,6 @@ struct mw_sizing {
     int64_t gradient_rest_bytes;     /* at home; paper20 keeps the 16-bit gradient too */
     int64_t optimizer_element_bytes; /* fp32 parameter, momentum, variance: 12 */
 
-    struct mw_class_info classes[MW_CLASS_COUNT];
     int64_t params;         /* of a rank after tensor slicing, unpartitioned */
     int64_t trained_params; /* of them */
     int64_t shard_params;   /* sum of the shards of trained ones of one rank */
@@ -232,6 +231,8 @@ struct mw_sizing {
     enum mw_tier limiting_tier; /* valid when !fits: the tier with the largest relative lack */
     int64_t short_bytes;
     bool fragmentation; /* the largest request fails, not the sum */
+
+    struct mw_class_info classes[MW_CLASS_COUNT];
 };
 
 /* `settings` must be resolved except for the fields that sizing itself chooses (tiles, chunk).
