@@ -186,6 +186,33 @@ def check_other_run(box):
         yield f"losses {losses(box)}"
 
 
+def check_other_drops(box):
+    """A run keeps its schedule of layers that are left out: another one is refused, its own goes
+    on, and so does the run where none is given."""
+    words, own = [*DRIVES, "--commit", "step"], ["--drop-layers", "1/-"]
+    box.empty_drives()
+    wrong, expected = undisturbed(box, *words, *own)
+    yield from wrong
+    box.empty_drives()
+    yield from good(train(box, *words, *own, steps=3))
+    before = {path: path.read_bytes() for path in box.on_drives()}
+    for other, says in (("0/-", "--drop-layers 0/-: "), ("-/1", "--drop-layers -/1: "),
+                        ("1/-@2", "--drop-layers 1/-@2: "), ("none", "no --drop-layers: ")):
+        yield from check_refused(train(box, *words, "--resume", "--drop-layers", other), 2,
+                                 f"cannot resume with {says}the run was started with another "
+                                 "--drop-layers; give its own")
+    if before != {path: path.read_bytes() for path in box.on_drives()}:
+        yield "the drives have other files"
+    yield from good(train(box, *words, "--resume", *own, steps=5))
+    yield from good(train(box, *words, "--resume"))
+    yield from check_same(losses(box), expected)
+    box.empty_drives()
+    yield from good(train(box, *words, steps=2))
+    yield from check_refused(train(box, *words, "--resume", *own), 2,
+                             "with --drop-layers 1/-: the run was started with no --drop-layers; "
+                             "leave it out")
+
+
 def check_refused_whole(box):
     """What is refused has changed neither the run, nor its description, nor the list."""
     words = [*DRIVES, "--commit", "step"]
@@ -880,6 +907,7 @@ def tests(box):
     yield "resume with another block of the drive", check_stripes(box)
     yield "saved state", check_saves(box)
     yield "resume another run", check_other_run(box)
+    yield "resume with other layers left out", check_other_drops(box)
     yield "a resume that is refused", check_refused_whole(box)
     yield "resume with another course", check_course(box)
     yield "resume with other data", check_data(box)

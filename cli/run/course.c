@@ -61,6 +61,45 @@ take_model(const struct mw_decoder *d, uint64_t now[CLI_FIXEDS])
     memcpy(now, values, sizeof values);
 }
 
+/* Adds which layers a step of the variant computes; returns whether it leaves out some. */
+static bool
+put_layers(const struct mw_plan *plan, GArray *numbers)
+{
+    g_autofree bool *computed = g_new0(bool, plan->shape.decoder.layers + 1);
+    bool drops = false;
+
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].layer >= 0 && plan->ops[i].layer < plan->shape.decoder.layers)
+            computed[plan->ops[i].layer] = true;
+    for (int64_t layer = 0; layer < plan->shape.decoder.layers; layer++) {
+        drops |= !computed[layer];
+        if (!computed[layer])
+            g_array_append_val(numbers, layer);
+    }
+    return drops;
+}
+
+/* Of the layers that each step leaves out; 0: no step leaves out any. */
+static uint64_t
+drops_digest(const struct mw_variants *variants)
+{
+    g_autoptr(GArray) numbers = g_array_new(FALSE, FALSE, sizeof(int64_t));
+    bool drops = false;
+
+    for (uint32_t s = 0; s < variants->span_count; s++) {
+        const struct mw_variant_span *span = &variants->spans[s];
+        const int64_t begin = -2 - span->first_step, turn = -1;
+        g_array_append_val(numbers, begin);
+        for (uint32_t t = 0; t < span->turn_count; t++) {
+            g_array_append_val(numbers, turn);
+            drops |= put_layers(variants->plans[variants->turns[span->first_turn + t]], numbers);
+        }
+    }
+    return drops
+               ? mw_commit_checksum(numbers->data, (int64_t)numbers->len * (int64_t)sizeof(int64_t))
+               : 0;
+}
+
 static void
 take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
 {
@@ -72,6 +111,8 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_SEQ] = (uint64_t)s->seq;
     now[CLI_FIXED_DPU_START] = (uint64_t)mw_variants_delayed_from(training->answer->variants);
     now[CLI_FIXED_TYPE] = s->dtype;
+    /* A pipeline's stage has a part of the layers, and no schedule. */
+    now[CLI_FIXED_DROPS] = training->is_stage ? 0 : drops_digest(training->answer->variants);
 }
 
 static uint64_t
@@ -302,11 +343,35 @@ clear_differences(struct fixed_differences *d)
     g_string_free(d->then, TRUE);
 }
 
+/* A record has no more than a digest of the schedule; the run's description has it. */
+static bool
+check_drops(const struct cli_training *training, GError **error)
+{
+    const struct cli_run_course *then = training->then;
+    const char *asked = training->request->question.settings.drop_layers;
+    uint64_t now[CLI_FIXEDS];
+
+    take_fixed(training, now);
+    if (!then->has_fixed[CLI_FIXED_DROPS] || then->fixed[CLI_FIXED_DROPS] == now[CLI_FIXED_DROPS])
+        return true;
+    g_autofree char *is = now[CLI_FIXED_DROPS] && asked ? g_strdup_printf("--drop-layers %s", asked)
+                          : now[CLI_FIXED_DROPS]        ? g_strdup("this --drop-layers")
+                                                        : g_strdup("no --drop-layers");
+    return mw_refuse(error, "cannot resume with %s: the run was started with %s --drop-layers; %s",
+                     is, then->fixed[CLI_FIXED_DROPS] ? "another" : "no",
+                     then->fixed[CLI_FIXED_DROPS]
+                         ? "give its own, or leave the option out where the run's description "
+                           "says it"
+                         : "leave it out");
+}
+
 static bool
 check_fixed(const struct cli_training *training, GError **error)
 {
     struct fixed_differences d;
 
+    if (!check_drops(training, error))
+        return false;
     compare_fixed(training, &d);
     bool good = !d.all->len || refuse_fixed(training, &d, error);
     clear_differences(&d);

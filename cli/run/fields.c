@@ -49,6 +49,7 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
                              MW_DECODER_STRETCH_MIN, MW_DECODER_STRETCH_MAX},
     [CLI_FIXED_ROPE_POSITIONS] = {"rope-positions", "the model's rope original positions",
                                   CLI_FIELD_WHOLE, 1, MW_DECODER_POSITIONS_MAX},
+    [CLI_FIXED_DROPS] = {"drop-layers", "--drop-layers", CLI_FIELD_DIGEST, 0, 0},
     [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
                            1},
 };
@@ -132,7 +133,9 @@ number_text(enum cli_field_kind kind, uint64_t bits)
 bool
 cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits)
 {
-    return row->kind == CLI_FIELD_WHOLE_OR_NONE && (int64_t)bits == MW_AUTO;
+    return row->kind == CLI_FIELD_DIGEST
+               ? !bits
+               : row->kind == CLI_FIELD_WHOLE_OR_NONE && (int64_t)bits == MW_AUTO;
 }
 
 char *
@@ -142,6 +145,8 @@ cli_run_field_text(const struct cli_run_field *row, uint64_t bits)
         return g_strdup(name_of(row->kind, bits));
     if (cli_run_field_is_none(row, bits))
         return g_strdup("none");
+    if (row->kind == CLI_FIELD_DIGEST)
+        return g_strdup_printf("of digest %016" PRIx64, bits);
     return row->kind == CLI_FIELD_LOSS_SCALE && !bits ? g_strdup("dynamic")
                                                       : number_text(row->kind, bits);
 }
@@ -162,6 +167,8 @@ is_in_range(const struct cli_run_field *row, uint64_t bits)
 {
     const double real = cli_run_field_real(bits);
 
+    if (row->kind == CLI_FIELD_DIGEST)
+        return true;
     if (row->kind == CLI_FIELD_LOSS_SCALE)
         return !bits || mw_loss_scale_is_one(real);
     if (row->kind == CLI_FIELD_REAL)

@@ -42,6 +42,7 @@ enum cli_fixed {
     CLI_FIXED_ROPE_HIGH,
     CLI_FIXED_ROPE_POSITIONS,
     CLI_FIXED_QK_NORM,
+    CLI_FIXED_DROPS,
     CLI_FIXEDS
 };
 
@@ -54,6 +55,7 @@ enum cli_field_kind {
     CLI_FIELD_DIMENSION,     /* whole, at most what the planner accepts for the model */
     CLI_FIELD_REAL,
     CLI_FIELD_LOSS_SCALE, /* 0: dynamic; else a power of two */
+    CLI_FIELD_DIGEST,     /* of something too long for a record; 0: there is none */
     /* Numbers that stand for names. */
     CLI_FIELD_YES,
     CLI_FIELD_SHAPE,
