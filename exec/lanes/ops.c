@@ -161,8 +161,10 @@ mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step)
 void
 mw_lanes_ran(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns, int64_t end_ns)
 {
-    end_op(lanes, op, step, start_ns - lanes->origin_ns,
-           MIN(end_ns - lanes->origin_ns, now_ns(lanes)), NULL);
+    int64_t seen_ns = now_ns(lanes); /* MIN would look at the clock twice */
+
+    end_op(lanes, op, step, start_ns - lanes->origin_ns, MIN(end_ns - lanes->origin_ns, seen_ns),
+           NULL);
 }
 
 void
