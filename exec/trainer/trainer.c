@@ -521,8 +521,9 @@ int64_t
 mw_trainer_idle_ns(const struct mw_trainer *trainer)
 {
     int64_t moved_ns = trainer->moved_ns, busy_until_ns = trainer->busy_until_ns;
+    int64_t idle_ns = clock_ns() - MAX(moved_ns, busy_until_ns);
 
-    return MAX(clock_ns() - MAX(moved_ns, busy_until_ns), 0);
+    return MAX(idle_ns, 0);
 }
 
 int
