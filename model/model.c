@@ -397,14 +397,17 @@ mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int
     return traits->windowed ? end - first - full : full;
 }
 
+/* Every window_period-th layer sees all keys. */
 enum mw_block_kind
 mw_model_block_kind(const struct mw_model *model, int64_t layer)
 {
-    int kind = MW_BLOCK_DENSE;
+    bool experts = model->experts && layer >= model->dense_layers;
+    bool windowed =
+        model->window && !(model->window_period && (layer + 1) % model->window_period == 0);
 
-    while (!mw_model_count_blocks(model, (enum mw_block_kind)kind, layer, layer + 1))
-        kind++;
-    return (enum mw_block_kind)kind;
+    if (experts)
+        return windowed ? MW_BLOCK_EXPERTS_WINDOWED : MW_BLOCK_EXPERTS;
+    return windowed ? MW_BLOCK_DENSE_WINDOWED : MW_BLOCK_DENSE;
 }
 
 int
@@ -444,4 +447,17 @@ mw_model_tail(const struct mw_model *model, const struct mw_shape *shape,
               struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
     return walk_end(model, shape, MW_PLACE_TAIL, out);
+}
+
+void
+mw_model_walk(const struct mw_model *model, const struct mw_shape *shape, struct mw_model_walk *out)
+{
+    out->head.count = mw_model_head(model, shape, out->head.info);
+    out->tail.count = mw_model_tail(model, shape, out->tail.info);
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
+        struct mw_operators *block = &out->blocks[kind];
+        bool present = mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers);
+        block->count =
+            present ? mw_model_block(model, (enum mw_block_kind)kind, shape, block->info) : 0;
+    }
 }

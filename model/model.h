@@ -147,6 +147,17 @@ int mw_model_head(const struct mw_model *model, const struct mw_shape *shape,
 int mw_model_tail(const struct mw_model *model, const struct mw_shape *shape,
                   struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
 
+/* All of a model's operators, for one shape; of blocks that it does not have, none. */
+struct mw_operators {
+    int count;
+    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
+};
+struct mw_model_walk {
+    struct mw_operators head, tail, blocks[MW_BLOCK_KIND_COUNT];
+};
+void mw_model_walk(const struct mw_model *model, const struct mw_shape *shape,
+                   struct mw_model_walk *out);
+
 int64_t mw_model_params(const struct mw_model *model); /* exact, whole model */
 int64_t mw_model_active_params(const struct mw_model *model); /* per token, for mixtures */
 int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);
@@ -173,7 +184,10 @@ int64_t mw_model_dimension_max(const char *name);
 /* Every dimension in range, heads divide, no overflow of int64 in params or state bytes. */
 bool mw_model_validate(const struct mw_model *model, const char *origin, GError **error);
 /* The shape suits the model (tp divides heads and MLP, seq within learned positions), and the
- * FLOPs and bytes of a step's passes over one micro-batch fit int64. */
+ * FLOPs and bytes of a step's passes over one micro-batch fit int64.  If so, *walk has its
+ * operators. */
+bool mw_model_walk_checked(const struct mw_model *model, const struct mw_shape *shape,
+                           struct mw_model_walk *walk, GError **error);
 bool mw_model_validate_shape(const struct mw_model *model, const struct mw_shape *shape,
                              GError **error);
 

@@ -50,37 +50,37 @@ largest_sum(const struct mw_operator_info *info)
 }
 
 static int64_t
-sum_operators(const struct mw_operator_info *info, int count)
+sum_operators(const struct mw_operators *operators)
 {
     int64_t sum = 0;
 
-    for (int i = 0; i < count; i++)
-        sum = mw_saturating_add(sum, largest_sum(&info[i]));
+    for (int i = 0; i < operators->count; i++)
+        sum = mw_saturating_add(sum, largest_sum(&operators->info[i]));
     return sum;
 }
 
 static int64_t
-total(const struct mw_model *model, const struct mw_shape *shape)
+total(const struct mw_model *model, const struct mw_model_walk *walk)
 {
-    struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
-    int64_t head = sum_operators(info, mw_model_head(model, shape, info));
-    int64_t tail = sum_operators(info, mw_model_tail(model, shape, info));
     int64_t largest = 0;
 
-    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
-        if (mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers))
-            largest = MAX(
-                largest,
-                sum_operators(info, mw_model_block(model, (enum mw_block_kind)kind, shape, info)));
-    return MW_SUM(MW_PRODUCT(model->layers, largest), head, tail);
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
+        int64_t block = sum_operators(&walk->blocks[kind]);
+        largest = MAX(largest, block);
+    }
+    return MW_SUM(MW_PRODUCT(model->layers, largest), sum_operators(&walk->head),
+                  sum_operators(&walk->tail));
 }
 
 static bool
 is_too_large(const struct mw_model *model, struct mw_shape shape, int64_t sequences, int64_t seq)
 {
+    struct mw_model_walk walk;
+
     shape.sequences = sequences;
     shape.seq = seq;
-    return total(model, &shape) > TOTAL_MAX;
+    mw_model_walk(model, &shape, &walk);
+    return total(model, &walk) > TOTAL_MAX;
 }
 
 /* The error names the length if a single sequence is too large, or if sequences of the model's own
@@ -98,7 +98,8 @@ refuse_total(const struct mw_model *model, const struct mw_shape *shape, GError 
 }
 
 bool
-mw_model_validate_shape(const struct mw_model *model, const struct mw_shape *shape, GError **error)
+mw_model_walk_checked(const struct mw_model *model, const struct mw_shape *shape,
+                      struct mw_model_walk *walk, GError **error)
 {
     if (shape->sequences < 1)
         return refuse(model, "batch", shape->sequences, error, "be at least 1");
@@ -109,7 +110,16 @@ mw_model_validate_shape(const struct mw_model *model, const struct mw_shape *sha
                       "be at most %" G_GINT64_FORMAT ", the model's learned positions", model->seq);
     if (!check_tp(model, shape->tp, error))
         return false;
-    if (total(model, shape) > TOTAL_MAX)
+    mw_model_walk(model, shape, walk);
+    if (total(model, walk) > TOTAL_MAX)
         return refuse_total(model, shape, error);
     return true;
+}
+
+bool
+mw_model_validate_shape(const struct mw_model *model, const struct mw_shape *shape, GError **error)
+{
+    struct mw_model_walk walk;
+
+    return mw_model_walk_checked(model, shape, &walk, error);
 }

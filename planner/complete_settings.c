@@ -309,6 +309,7 @@ mw_settings_check(const struct mw_request *request, const struct mw_settings *as
     const struct mw_hardware *hardware = request->hardware ? request->hardware : &any;
     const struct mw_request trial = {request->model, hardware};
     struct mw_settings s = *asked;
+    struct mw_model_walk walk;
 
     complete_shape(&trial, &s);
     if (request->hardware && !complete_batch(&s, error))
@@ -316,6 +317,6 @@ mw_settings_check(const struct mw_request *request, const struct mw_settings *as
     if (s.micro_batch == MW_AUTO)
         s.micro_batch = 1;
     return check_strategies(&trial, &s, error) &&
-           (request->hardware ? mw_sizing_check(trial.model, hardware, &s, error)
+           (request->hardware ? mw_sizing_check(trial.model, hardware, &s, &walk, error)
                               : mw_sizing_check_settings(trial.model, &s, error));
 }

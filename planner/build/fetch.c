@@ -187,7 +187,7 @@ advance_stages(struct builder *b, int64_t visit)
         struct part part;
         if (at < 0 || at >= b->visit_count || b->visits[at].reuses != MW_NONE)
             continue;
-        for (int turn = 0; turn < MW_UNIT_TENSORS_MAX; turn++)
+        for (int turn = 0; turn < mw_visit_tensors(b, &b->visits[at]); turn++)
             if (mw_visit_fetches(b, &b->visits[at], turn, &part) && travels(b, &part))
                 fetch_part(b, stage, &part);
     }
@@ -207,7 +207,7 @@ mw_fetch_ahead(struct builder *b, uint32_t visit)
         advance_stages(b, at);
     if (now->reuses != MW_NONE)
         memcpy(now->param_slot, b->visits[now->reuses].param_slot, sizeof now->param_slot);
-    for (int turn = 0; now->reuses == MW_NONE && turn < MW_UNIT_TENSORS_MAX; turn++)
+    for (int turn = 0; now->reuses == MW_NONE && turn < mw_visit_tensors(b, now); turn++)
         if (mw_visit_fetches(b, now, turn, &part) && !travels(b, &part))
             now->param_slot[turn] = home_of(b, &part);
 }

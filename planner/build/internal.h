@@ -198,6 +198,8 @@ struct mw_plan *mw_build_folded(const struct mw_sizing *sizing, struct mw_folds 
 
 /* --- planner/build/schedule.c --- */
 void mw_schedule_visits(struct builder *b);
+/* Of the unit that the visit computes, which is the one that it fetches. */
+int mw_visit_tensors(const struct builder *b, const struct visit *visit);
 /* What the visit has of tensor `turn` of its unit, or of the unit that it fetches; false: nothing,
  * or the unit has no such tensor. */
 bool mw_visit_computes(const struct builder *b, struct visit *visit, int turn, struct part *part);

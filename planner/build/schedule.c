@@ -58,6 +58,12 @@ class_of(const struct builder *b, const struct visit *visit)
     return &b->sizing->classes[visit->tied == TIED_WEIGHT ? MW_CLASS_HEAD : visit->class_];
 }
 
+int
+mw_visit_tensors(const struct builder *b, const struct visit *visit)
+{
+    return class_of(b, visit)->units[visit->unit].tensor_count;
+}
+
 bool
 mw_visit_computes(const struct builder *b, struct visit *visit, int turn, struct part *part)
 {

@@ -186,32 +186,28 @@ mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
 
 static bool
 check_shape(const struct mw_model *model, bool flash_attention, const struct mw_settings *settings,
-            GError **error)
+            struct mw_model_walk *walk, GError **error)
 {
-    struct mw_shape shape = {(int64_t)(settings->micro_batch * settings->tp + 0.5),
-                             settings->seq,
-                             settings->tp,
-                             flash_attention,
-                             settings->dtype,
-                             settings->frozen,
-                             settings->frozen_dtype};
+    struct mw_shape shape = mw_sizing_shape(settings, flash_attention);
 
-    return mw_model_validate_shape(model, &shape, error);
+    return mw_model_walk_checked(model, &shape, walk, error);
 }
 
 bool
 mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,
                          GError **error)
 {
+    struct mw_model_walk walk;
+
     return check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
-           check_shape(model, true, settings, error);
+           check_shape(model, true, settings, &walk, error);
 }
 
 bool
 mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
-                const struct mw_settings *settings, GError **error)
+                const struct mw_settings *settings, struct mw_model_walk *walk, GError **error)
 {
     return check_ranks(settings, hardware, error) && check_pipeline(model, settings, error) &&
            check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
-           check_shape(model, hardware->gpu_flash_attention, settings, error);
+           check_shape(model, hardware->gpu_flash_attention, settings, walk, error);
 }

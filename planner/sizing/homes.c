@@ -296,6 +296,9 @@ rounds_alike(const struct cutter *cutter, uint32_t begin, int64_t tensors, int64
 
     if (mw_sizing_splits(sizing, MW_STATE_OPTIMIZER))
         return 0;
+    if (!mw_sizing_splits(sizing, MW_STATE_PARAMETERS) &&
+        !mw_sizing_splits(sizing, MW_STATE_GRADIENTS))
+        return left;
     while (alike < left && has_same_homes(sizing, begin, begin + (alike + 1) * tensors, tensors))
         alike++;
     return alike;

@@ -35,9 +35,13 @@ enum mw_operator mw_sizing_tensor_operator(const struct mw_sizing *sizing, uint3
 
 int64_t mw_sizing_param_bytes(const struct mw_unit_tensor *tensor, int64_t elements);
 
-/* Fails with a line that names the option and what is accepted. */
+/* Fails with a line that names the option and what is accepted; else gives the operators of a
+ * micro-batch. */
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
-                     const struct mw_settings *settings, GError **error);
+                     const struct mw_settings *settings, struct mw_model_walk *walk,
+                     GError **error);
+/* The shape of one micro-batch. */
+struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
 
 /* The part of the check that does not depend on the machine. */
 bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,

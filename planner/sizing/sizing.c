@@ -64,26 +64,31 @@ group_units(struct mw_class_info *class)
 }
 
 static void
-walk_model(struct mw_sizing *sizing)
+take_operators(struct mw_class_info *class, const struct mw_operators *operators)
 {
-    const struct mw_model *model = sizing->model;
+    class->operator_count = operators->count;
+    memcpy(class->operators, operators->info, operators->count * sizeof *operators->info);
+}
+
+/* The operators and units of the stage's classes. */
+static void
+fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk)
+{
     struct mw_class_info *classes = sizing->classes;
 
     if (sizing->stage == 0)
-        classes[MW_CLASS_HEAD].operator_count =
-            mw_model_head(model, &sizing->shape, classes[MW_CLASS_HEAD].operators);
+        take_operators(&classes[MW_CLASS_HEAD], &walk->head);
     if (sizing->stage + 1 == sizing->pp)
-        classes[MW_CLASS_TAIL].operator_count =
-            mw_model_tail(model, &sizing->shape, classes[MW_CLASS_TAIL].operators);
+        take_operators(&classes[MW_CLASS_TAIL], &walk->tail);
     classes[MW_CLASS_HEAD].blocks = classes[MW_CLASS_HEAD].operator_count > 0;
     classes[MW_CLASS_TAIL].blocks = classes[MW_CLASS_TAIL].operator_count > 0;
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
         struct mw_class_info *class = &classes[MW_CLASS_LAYERS + kind];
-        class->blocks = mw_model_count_blocks(model, (enum mw_block_kind)kind, sizing->first_layer,
-                                              sizing->first_layer + sizing->layers);
+        class->blocks =
+            mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind, sizing->first_layer,
+                                  sizing->first_layer + sizing->layers);
         if (class->blocks)
-            class->operator_count =
-                mw_model_block(model, (enum mw_block_kind)kind, &sizing->shape, class->operators);
+            take_operators(class, &walk->blocks[kind]);
     }
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         group_units(&classes[c]);
@@ -293,6 +298,20 @@ mw_sizing_tensor_operator(const struct mw_sizing *sizing, uint32_t tensor)
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
+struct mw_shape
+mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
+{
+    return (struct mw_shape){
+        .sequences = (int64_t)(settings->micro_batch * settings->tp + 0.5),
+        .seq = settings->seq,
+        .tp = settings->tp,
+        .flash_attention = flash_attention,
+        .dtype = settings->dtype,
+        .frozen = settings->frozen,
+        .frozen_dtype = settings->frozen_dtype,
+    };
+}
+
 static void
 set_ranks(struct mw_sizing *sizing)
 {
@@ -306,12 +325,9 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
     sizing->dp_ranks_per_node =
         MIN(sizing->dp, MAX(1, sizing->ranks_per_node / sizing->tp_ranks_per_node));
-    sizing->sequences = settings->micro_batch * settings->tp + 0.5;
+    sizing->shape = mw_sizing_shape(settings, sizing->hardware->gpu_flash_attention);
+    sizing->sequences = sizing->shape.sequences;
     sizing->tokens = sizing->sequences * settings->seq;
-    sizing->shape = (struct mw_shape){sizing->sequences,     settings->seq,
-                                      settings->tp,          sizing->hardware->gpu_flash_attention,
-                                      settings->dtype,       settings->frozen,
-                                      settings->frozen_dtype};
 }
 
 /* The layers of two stages differ by at most one.  One forward, one backward: a stage is ahead by
@@ -370,7 +386,7 @@ blank_sizing(void)
 /* Cuts the model into parts; nothing is placed yet. */
 static struct mw_sizing *
 cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
-          const struct mw_settings *settings, int64_t stage)
+          const struct mw_settings *settings, const struct mw_model_walk *walk, int64_t stage)
 {
     struct mw_sizing *sizing = blank_sizing();
 
@@ -385,7 +401,7 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
         model->vocab ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
     drop_late_delay(sizing);
     set_strategy(sizing);
-    walk_model(sizing);
+    fill_classes(sizing, walk);
     cut_tiles(sizing);
     if (sizing->settings.optimizer_chunk == MW_AUTO) {
         int64_t shard = sizing->trained_params / (sizing->optimizer_partitioned ? sizing->dp : 1);
@@ -420,10 +436,13 @@ int64_t
 mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
                  const struct mw_settings *settings, int64_t most)
 {
+    struct mw_shape shape = mw_sizing_shape(settings, hardware->gpu_flash_attention);
+    struct mw_model_walk walk;
     int64_t ops = 0;
 
+    mw_model_walk(model, &shape, &walk);
     for (int64_t stage = 0; stage < settings->pp && ops <= most; stage++) {
-        struct mw_sizing *sizing = cut_model(model, hardware, settings, stage);
+        struct mw_sizing *sizing = cut_model(model, hardware, settings, &walk, stage);
         ops += place_and_count(sizing, most - ops);
         mw_sizing_free(sizing);
     }
@@ -434,10 +453,11 @@ mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardwar
  * *error. */
 static struct mw_sizing *
 size_stage(const struct mw_model *model, const struct mw_hardware *hardware,
-           const struct mw_settings *settings, int64_t stage, int64_t *ops, GError **error)
+           const struct mw_settings *settings, const struct mw_model_walk *walk, int64_t stage,
+           int64_t *ops, GError **error)
 {
     int64_t most = SIZED_MOST * settings->ops_max;
-    struct mw_sizing *sizing = cut_model(model, hardware, settings, stage);
+    struct mw_sizing *sizing = cut_model(model, hardware, settings, walk, stage);
     bool good = mw_sizing_check_chunks(sizing, error);
 
     if (good)
@@ -472,14 +492,16 @@ struct mw_sizing *
 mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
               const struct mw_settings *settings, GError **error)
 {
-    if (!mw_sizing_check(model, hardware, settings, error))
+    struct mw_model_walk walk;
+
+    if (!mw_sizing_check(model, hardware, settings, &walk, error))
         return NULL;
 
     struct mw_sizing *sizing = NULL, *stage = NULL;
     int64_t ops = 0, most = SIZED_MOST * settings->ops_max;
 
     for (int64_t s = 0; s < settings->pp; s++) {
-        stage = size_stage(model, hardware, settings, s, &ops, error);
+        stage = size_stage(model, hardware, settings, &walk, s, &ops, error);
         if (!stage)
             break;
         if (sizing)
