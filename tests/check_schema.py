@@ -47,6 +47,12 @@ ASKED = (
     ("answer", "simulate -m llama-2-7b -H aws-p5-48xlarge -s zero1 --pp 4 --batch 1 "
                "--grad-accum 4"),
     ("answer", "simulate -m gpt3-175b -H flat-test -s zero3 --batch 16"),
+    ("answer", "plan -m llama-3.1-8b -H rtx4090 --train qkv,projection --weight-bits 4"),
+    ("answer", "simulate -m llama-3.1-8b -H rtx4090 --train qkv --weight-bits 8 --tokens 1B "
+               "--drop-layers 1,3/5-7/-@100 -s zero2,zero-offload,zero-infinity-nvme"),
+    ("answer", "simulate -m llama-3.1-8b -H rtx4090 --train embedding --drop-layers 2/- --what-if "
+               "--prefetch 2:1:1"),
+    ("largest", "plan -m llama-3.1-8b -H rtx4090 --train qkv --weight-bits 4 --largest"),
     ("answer", RUN + "--set gpu.memory_gib=0.001 -s ddp"),
     ("run", RUN + "-s zero3 --save-timeline t"),
     ("run", RUN + DURABLE),
