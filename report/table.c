@@ -140,6 +140,17 @@ mw_table_memory(FILE *out, const struct mw_result *result)
     }
 }
 
+/* An answer for a part of the parameters must not read as one for all. */
+static void
+print_trained(FILE *out, const struct mw_result *result)
+{
+    g_autofree char *narrow =
+        result->frozen_dtype ? g_strdup_printf(", weights of layers in %s", result->frozen_dtype)
+                             : g_strdup("");
+
+    mw_table_line(out, "trained", "%s alone; the rest is frozen%s", result->trained, narrow);
+}
+
 void
 mw_table_states(FILE *out, const struct mw_result *result)
 {
@@ -149,6 +160,8 @@ mw_table_states(FILE *out, const struct mw_result *result)
                   mw_table_text(result->param_device), mw_table_text(result->gradient_device),
                   mw_table_text(result->optimizer_device),
                   mw_table_text(result->activation_device));
+    if (result->trained)
+        print_trained(out, result);
 }
 
 char *

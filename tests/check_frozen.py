@@ -156,12 +156,22 @@ def refused(box, options, words):
             yield f"{options}: {word!r} is not in: {answer.err.strip()}"
 
 
+def check_told(box):
+    """An answer for some operators says which, and how the others are kept."""
+    answer = box.run("simulate -m llama-3.1-8b -H rtx4090 -s zero-infinity-cpu --batch 1 "
+                     "--train norm1,qkv --weight-bits 4")
+    lines = [line for line in answer.out.decode().splitlines() if line.startswith("trained ")]
+    told = "norm1,qkv alone; the rest is frozen, weights of layers in nf4"
+    if len(lines) != 1 or told not in lines[0]:
+        yield f"no line with {told!r}: {answer.out}{answer.err}"
+
+
 def check_refusals(box):
     of = "-m llama-3.1-8b -H rtx4090"
     yield from refused(box, f"{of} --train norm3", ["--train norm3", "'norm3'", "mlp-down"])
-    yield from refused(box, f"{of} --train norm1,", ["''", "separated by commas"])
-    yield from refused(box, f"{of} --train qkv,qkv", ["'qkv'", "each once"])
-    yield from refused(box, f"{of} --train attention", ["'attention'"])
+    yield from refused(box, f"{of} --train norm1,", ["name is empty", "separated by commas"])
+    yield from refused(box, f"{of} --train qkv,qkv", ["'qkv' stands twice"])
+    yield from refused(box, f"{of} --train attention", ["no operator 'attention'"])
     yield from refused(box, f"{of} --train final-norm,logits", ["of the layers, or the embedding"])
     yield from refused(box, f"{of} --weight-bits 4", ["--weight-bits", "give --train too"])
     yield from refused(box, f"{of} --train norm1 --weight-bits 5", ["must be 16, 8 or 4"])
@@ -188,6 +198,7 @@ def tests(box):
         yield f"tiles/{name}", check_placements(box, name, "--train norm2,mlp-down --tiles 3")
         yield f"file/{name}", check_file(box, name)
     yield "bytes", check_bytes(box)
+    yield "told", check_told(box)
     yield "time", check_time(box)
     yield "refusals", check_refusals(box)
 

@@ -232,18 +232,18 @@ parse_depths(const struct mw_setting *setting, const char *text, struct mw_setti
 {
     g_auto(GStrv) parts = g_strsplit(text, ":", -1);
     guint count = g_strv_length(parts);
+    bool good = count == 1 || count == MW_FETCH_STAGES;
     int64_t depth[MW_FETCH_STAGES], deepest = 0;
+    double value;
 
-    if (count != 1 && count != MW_FETCH_STAGES && strchr(text, ':'))
-        return mw_refuse(error, "{%s=%s}: must be one number, or three: NC:CG:GG", setting->name,
-                         text);
-    for (guint i = 0; i < MAX(count, 1); i++) {
-        double value;
-        if (!parse_number(setting, count ? parts[i] : text, false, &value, error))
-            return false;
-        depth[i] = (int64_t)value;
+    for (guint i = 0; good && i < count; i++) {
+        good = parse_number(setting, parts[i], false, &value, NULL);
+        depth[i] = good ? (int64_t)value : 0;
         deepest = MAX(deepest, depth[i]);
     }
+    if (!good)
+        return mw_refuse(error, "{%s=%s}: must be a whole number from %g to %g, or three: NC:CG:GG",
+                         setting->name, text, setting->min, setting->max);
     mw_settings_set_prefetch(settings, deepest);
     if (count == MW_FETCH_STAGES)
         memcpy(settings->prefetch_stage, depth, sizeof depth);
@@ -257,17 +257,19 @@ has_parameters(int operator_)
 }
 
 static bool
-refuse_operator(const struct mw_setting *setting, const char *text, const char *name,
+refuse_operator(const struct mw_setting *setting, const char *text, const char *name, bool twice,
                 GError **error)
 {
+    g_autofree char *fault = twice   ? g_strdup_printf("'%s' stands twice", name)
+                             : *name ? g_strdup_printf("no operator '%s'", name)
+                                     : g_strdup("an operator's name is empty");
     g_autoptr(GString) names = g_string_new(NULL);
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         if (has_parameters(i))
             g_string_append_printf(names, "%s, ", mw_operator_name(i));
-    return mw_refuse(error,
-                     "{%s=%s}: has '%s'; must be %s, or of %s separated by commas and each once",
-                     setting->name, text, name, setting->open,
+    return mw_refuse(error, "{%s=%s}: %s; must be %s, or some of %s, separated by commas",
+                     setting->name, text, fault, setting->open,
                      (g_string_truncate(names, names->len - 2), names->str));
 }
 
@@ -287,7 +289,7 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
         while (i < MW_OPERATOR_COUNT && (!has_parameters(i) || strcmp(name, mw_operator_name(i))))
             i++;
         if (i == MW_OPERATOR_COUNT || trained >> i & 1)
-            return refuse_operator(setting, text, name, error);
+            return refuse_operator(setting, text, name, i < MW_OPERATOR_COUNT, error);
         trained |= UINT32_C(1) << i;
     }
     settings->frozen = all & ~trained;
