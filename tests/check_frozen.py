@@ -11,7 +11,7 @@ import shutil
 import struct
 import sys
 
-from command import ROOT, Box, answer_of
+from command import ROOT, Box, answer_of, refused
 from tap import report_in
 
 SEED = 29
@@ -146,16 +146,6 @@ def check_time(box):
             yield f"{phase}: {narrow}, in 16 bits {frozen}, widening {widening_s:g} s at least"
 
 
-def refused(box, options, words):
-    answer = box.run(f"simulate {options}")
-    lines = answer.err.strip().splitlines()
-    if answer.status != 2 or len(lines) != 1:
-        yield f"{options}: status {answer.status}: {answer.err.strip()[-300:]}"
-    for word in words:
-        if word not in answer.err:
-            yield f"{options}: {word!r} is not in: {answer.err.strip()}"
-
-
 def check_told(box):
     """An answer for some operators says which, and how the others are kept."""
     answer = box.run("simulate -m llama-3.1-8b -H rtx4090 -s zero-infinity-cpu --batch 1 "
@@ -167,16 +157,17 @@ def check_told(box):
 
 
 def check_refusals(box):
-    of = "-m llama-3.1-8b -H rtx4090"
-    yield from refused(box, f"{of} --train norm3", ["--train norm3", "'norm3'", "mlp-down"])
-    yield from refused(box, f"{of} --train norm1,", ["name is empty", "separated by commas"])
-    yield from refused(box, f"{of} --train qkv,qkv", ["'qkv' stands twice"])
-    yield from refused(box, f"{of} --train attention", ["no operator 'attention'"])
-    yield from refused(box, f"{of} --train final-norm,logits", ["of the layers, or the embedding"])
-    yield from refused(box, f"{of} --weight-bits 4", ["--weight-bits", "give --train too"])
-    yield from refused(box, f"{of} --train norm1 --weight-bits 5", ["must be 16, 8 or 4"])
-    yield from refused(box, f"{of} -H dgx-a100 --pp 2 --gpus 2 --train embedding",
-                       ["no such operators", "pipeline stages"])
+    for options, *words in (
+            ("--train norm3", "--train norm3", "'norm3'", "mlp-down"),
+            ("--train norm1,", "name is empty", "separated by commas"),
+            ("--train qkv,qkv", "'qkv' stands twice"),
+            ("--train attention", "no operator 'attention'"),
+            ("--train final-norm,logits", "of the layers, or the embedding"),
+            ("--weight-bits 4", "--weight-bits", "give --train too"),
+            ("--train norm1 --weight-bits 5", "must be 16, 8 or 4"),
+            ("-H dgx-a100 --pp 2 --gpus 2 --train embedding", "no such operators",
+             "pipeline stages")):
+        yield from refused(box.run(f"simulate -m llama-3.1-8b -H rtx4090 {options}"), words)
     small = f"run {model('gpt2-small')} {MACHINE} --data text.txt --backend cpu --steps 2"
     for options, words in (("--train norm1 --commit none --save-every 1", "cannot be durable yet"),
                            ("--train qkv --weight-bits 8 --commit none", "one data type")):

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-from command import MEMWALL, ROOT, SANITIZED, Box
+from command import MEMWALL, ROOT, SANITIZED, Box, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 SEED, CHANGES = 13, 40 if SANITIZED else 120
@@ -99,15 +99,6 @@ def check_ranks(box):
             return
     if weights(box, "own") != weights(box, "other"):
         yield "other weights"
-
-
-def refused(answer, words):
-    lines = answer.err.strip().splitlines()
-    if answer.status != 2 or len(lines) != 1:
-        yield f"status {answer.status}: {answer.err.strip()[-300:]}"
-    for word in words:
-        if word not in answer.err:
-            yield f"{word!r} is not in: {answer.err.strip()}"
 
 
 def check_refusals(box):

@@ -38,6 +38,16 @@ def answer_of(text):
     return answer
 
 
+def refused(answer, words):
+    """What is wrong with an answer that must refuse its input: in one line that has these words."""
+    lines = answer.err.strip().splitlines()
+    if answer.status != 2 or len(lines) != 1:
+        yield f"status {answer.status}: {answer.err.strip()[-300:]}"
+    for word in words:
+        if word not in answer.err:
+            yield f"{word!r} is not in: {answer.err.strip()}"
+
+
 class Box:
     """A folder of its own, with nothing of the user's."""
 
