@@ -242,6 +242,13 @@ def check_columns():
                     yield f"{path}:{number}: {len(line)} columns; {COLUMNS} at most"
 
 
+def check_names():
+    """What an editor or a shell wrote by mistake has a name that no file of the project has."""
+    for name in sorted(os.listdir(ROOT)):
+        if not re.fullmatch(r"[\w.+-]+", name):
+            yield f"{name!r}: not a name of a file of the project"
+
+
 def check_sections():
     """The line that begins a section is whole: a formatter breaks one that is too long in two."""
     for folder in (*FOLDERS, "tests"):
@@ -265,6 +272,7 @@ def main():
         ("options", check_options),
         ("columns", check_columns),
         ("sections", check_sections),
+        ("names", check_names),
     ]
     return report((name, check()) for name, check in checks)
 
