@@ -160,7 +160,7 @@ def check_refusals(box):
     for options, *words in (
             ("--train norm3", "--train norm3", "'norm3'", "mlp-down"),
             ("--train norm1,", "name is empty", "separated by commas"),
-            ("--train qkv,qkv", "'qkv' stands twice"),
+            ("--train qkv,qkv", "'qkv' is given twice"),
             ("--train attention", "no operator 'attention'"),
             ("--train final-norm,logits", "of the layers, or the embedding"),
             ("--weight-bits 4", "--weight-bits", "give --train too"),

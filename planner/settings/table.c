@@ -101,8 +101,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(frozen), 0, 0, "all", NULL,
      "OPERATORS|all",
      "train these operators' parameters and leave all others as they are, without gradients or "
-     "optimizer state: embedding, norm1, qkv, projection, norm2, mlp-up, mlp-down, final-norm, "
-     "logits; separate them by commas (default all)"},
+     "optimizer state (default all); OPERATORS are some of these, separated by commas: "},
     {MW_SETTINGS_MEMORY, "weight-bits", MW_SETTING_CHOICE, FIELD(frozen_dtype), 0, 0, NULL,
      weight_choices, "16|8|4",
      "keep the layers' weights that {train} leaves as they are in 8 bits (mxfp8: a scale for each "
@@ -144,10 +143,32 @@ mw_setting_find(const char *name)
     return NULL;
 }
 
+static bool
+has_parameters(int operator_)
+{
+    return mw_operator_row(operator_)->parameters;
+}
+
+/* Of those that have parameters and are not frozen. */
+static char *
+operator_names(uint32_t frozen, const char *between)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (has_parameters(i) && !(frozen >> i & 1))
+            g_string_append_printf(names, "%s%s", names->len ? between : "", mw_operator_name(i));
+    return g_strdup(names->str);
+}
+
 char *
 mw_setting_help(const struct mw_setting *setting)
 {
-    return mw_spelled(setting->help);
+    g_autofree char *operators =
+        setting->kind == MW_SETTING_TRAIN ? operator_names(0, ", ") : g_strdup("");
+    g_autofree char *help = g_strconcat(setting->help, operators, NULL);
+
+    return mw_spelled(help);
 }
 
 bool
@@ -251,26 +272,16 @@ parse_depths(const struct mw_setting *setting, const char *text, struct mw_setti
 }
 
 static bool
-has_parameters(int operator_)
-{
-    return mw_operator_row(operator_)->parameters;
-}
-
-static bool
 refuse_operator(const struct mw_setting *setting, const char *text, const char *name, bool twice,
                 GError **error)
 {
-    g_autofree char *fault = twice   ? g_strdup_printf("'%s' stands twice", name)
-                             : *name ? g_strdup_printf("no operator '%s'", name)
+    g_autofree char *fault = twice   ? g_strdup_printf("'%s' is given twice", name)
+                             : *name ? g_strdup_printf("there is no operator '%s'", name)
                                      : g_strdup("an operator's name is empty");
-    g_autoptr(GString) names = g_string_new(NULL);
+    g_autofree char *names = operator_names(0, ", ");
 
-    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (has_parameters(i))
-            g_string_append_printf(names, "%s, ", mw_operator_name(i));
     return mw_refuse(error, "{%s=%s}: %s; must be %s, or some of %s, separated by commas",
-                     setting->name, text, fault, setting->open,
-                     (g_string_truncate(names, names->len - 2), names->str));
+                     setting->name, text, fault, setting->open, names);
 }
 
 /* "norm1,norm2": trained, and all others with parameters frozen. */
@@ -299,12 +310,7 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
 char *
 mw_setting_trained_text(uint32_t frozen)
 {
-    g_autoptr(GString) names = g_string_new(NULL);
-
-    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (has_parameters(i) && !(frozen >> i & 1))
-            g_string_append_printf(names, "%s%s", names->len ? "," : "", mw_operator_name(i));
-    return frozen ? g_strdup(names->str) : NULL;
+    return frozen ? operator_names(frozen, ",") : NULL;
 }
 
 /* Makes it open again: a file may have set it. */

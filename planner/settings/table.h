@@ -51,7 +51,8 @@ struct mw_setting {
     const char *open;                        /* the word for its open value; NULL: it has none */
     const struct mw_setting_choice *choices; /* ended by a NULL name; NULL: not a choice */
     const char *argument;                    /* what stands for the value in help */
-    const char *help;                        /* settings in braces: see mw_setting_help */
+    const char *help;                        /* settings in braces: see mw_setting_help;
+                                              * MW_SETTING_TRAIN: operators follow */
 };
 
 #define MW_SETTINGS_COUNT 30
