@@ -121,7 +121,7 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
     if (r->trained)
         mw_grid_row(grid, "trained", mw_table_text(r->trained), NULL);
     if (r->frozen_dtype)
-        mw_grid_row(grid, "weights not trained in", mw_table_text(r->frozen_dtype), NULL);
+        mw_grid_row(grid, "frozen weights in", mw_table_text(r->frozen_dtype), NULL);
     if (r->drop_layers)
         mw_grid_row(grid, "layers left out", mw_table_text(r->drop_layers), NULL);
 }
