@@ -21,6 +21,22 @@ are_at_home(const struct mw_plan *plan, uint32_t slot, uint8_t dtype, int64_t st
                   plan->slots[slot].size_bytes);
 }
 
+/* What is frozen has no gradients, and so no optimizer state. */
+static bool
+check_gradient_home(struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_tensor *tensor = &check->plan->tensors[index];
+
+    if (!tensor->trainable && (tensor->gradient_slot != MW_NONE || tensor->gradient_stride ||
+                               tensor->state_stride || tensor->summed))
+        return mw_plan_refuse(check, "tensor %u: is frozen, but has gradients or optimizer state",
+                              index);
+    if (tensor->trainable && tensor->gradient_slot >= check->plan->slot_count)
+        return mw_plan_refuse(check, "tensor %u: gradient home %u: expected one of %u slots", index,
+                              tensor->gradient_slot, check->plan->slot_count);
+    return true;
+}
+
 static bool
 check_homes(struct mw_plan_check *check, uint32_t index)
 {
@@ -30,16 +46,8 @@ check_homes(struct mw_plan_check *check, uint32_t index)
     if (tensor->param_slot >= plan->slot_count)
         return mw_plan_refuse(check, "tensor %u: home %u: expected one of %u slots", index,
                               tensor->param_slot, plan->slot_count);
-    if (tensor->trainable ? tensor->gradient_slot >= plan->slot_count
-                          : tensor->gradient_slot != MW_NONE || tensor->gradient_stride ||
-                                tensor->state_stride || tensor->summed)
-        return tensor->trainable
-                   ? mw_plan_refuse(check, "tensor %u: gradient home %u: expected one of %u slots",
-                                    index, tensor->gradient_slot, plan->slot_count)
-                   : mw_plan_refuse(check,
-                                    "tensor %u: is not trainable, and has gradients or "
-                                    "optimizer state",
-                                    index);
+    if (!check_gradient_home(check, index))
+        return false;
     if (!are_at_home(plan, tensor->param_slot, tensor->dtype, tensor->param_stride,
                      tensor->tiles) ||
         (tensor->trainable && !are_at_home(plan, tensor->gradient_slot, tensor->gradient_dtype,

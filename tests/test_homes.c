@@ -185,6 +185,19 @@ lengthen_chunk(struct mw_plan *plan)
         plan->tensors[0].tiles * plan->tensors[0].state_stride - plan->chunks[0].elements + 1;
 }
 
+/* Its gradients and its optimizer state stay. */
+static void
+freeze(struct mw_plan *plan)
+{
+    plan->tensors[0].trainable = false;
+}
+
+static void
+lose_gradients(struct mw_plan *plan)
+{
+    plan->tensors[0].gradient_slot = MW_NONE;
+}
+
 static void
 test_refused(void)
 {
@@ -194,7 +207,9 @@ test_refused(void)
     } cases[] = {{shorten_stride, "tensor 0: a stride is less than what it holds"},
                  {lengthen_part, "tensor 0: a part is more than its tile elements"},
                  {move_chunk, "chunk 0: more than its tensors' state"},
-                 {lengthen_chunk, "chunk 0: more than its tensors' state"}};
+                 {lengthen_chunk, "chunk 0: more than its tensors' state"},
+                 {freeze, "tensor 0: is frozen, but has gradients or optimizer state"},
+                 {lose_gradients, "tensor 0: gradient home 4294967295: expected one of "}};
     struct mw_hardware hardware;
     char why[256];
 
@@ -204,7 +219,7 @@ test_refused(void)
         plan->checked = false;
         cases[i].spoil(plan);
         g_assert_false(mw_plan_check(plan, why, sizeof why));
-        g_assert_cmpstr(why, ==, cases[i].why);
+        g_assert_true(g_str_has_prefix(why, cases[i].why));
         mw_plan_free(plan);
     }
 }
