@@ -77,6 +77,7 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
         {model->router_bias, MW_HAS(ROUTER_BIAS)},
         {model->mlp_matrices == 3, MW_HAS(GATE)},
         {!model->parallel_block, MW_HAS(TWO_BRANCHES)},
+        {!model->parallel_block || shape->frozen >> MW_OPERATOR_QKV & 1, MW_HAS(MLP_KEEPS_INPUT)},
         {model->norms_per_layer == 4, MW_HAS(OUTPUT_NORMS)},
         {model->qk_norm, MW_HAS(QK_NORM)},
         {model->final_norm, MW_HAS(FINAL_NORM)},
@@ -282,10 +283,12 @@ add_passes(struct mw_operator_info *info, const struct walk *walk,
                                   walk->dims.width[pass->width]);
         if (!mw_dims_have(&walk->dims, pass->when))
             continue;
+        info->launches += pass->launches;
         info->forward_bytes = MW_SUM(info->forward_bytes, MW_PRODUCT(pass->forward, once));
+        if (pass->of_weights && !info->trained)
+            continue;
         info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(pass->backward, once));
         info->saved_bytes = MW_SUM(info->saved_bytes, MW_PRODUCT(pass->kept, once));
-        info->launches += pass->launches;
     }
     for (int i = 0; i < MW_OPERATOR_OUTPUTS_MAX; i++)
         info->output_bytes =

@@ -40,7 +40,8 @@
 /* The end of a branch: bias (whole on every slice), dropout with a mask of a byte, residual
  * addition. */
 #define RESIDUAL_PASSES(bias)                                                                      \
-    PASS(HIDDEN, .forward = 3, .launches = 1), PASS(HIDDEN, .backward = 1, .when = MW_HAS(bias)),  \
+    PASS(HIDDEN, .forward = 3, .launches = 1),                                                     \
+        PASS(HIDDEN, .backward = 1, .of_weights = true, .when = MW_HAS(bias)),                     \
         PASS(HIDDEN, .backward = 2, .when = MW_HAS(DROPOUT)),                                      \
         PASS(HIDDEN, .forward = 1, .backward = 1, .kept = 1, .element = MW_ELEMENT_BYTE,           \
              .when = MW_HAS(DROPOUT))
@@ -109,19 +110,22 @@ static const struct mw_operator_parameter qkv_parameters[] = {
 /* Rotary positions and the norms of q and k each read and write q and k once.  With latents: their
  * norms, and q and k put together from their parts with and without positions. */
 static const struct mw_operator_pass qkv_passes[] = {
-    PASS(HIDDEN, .kept = 1),
+    PASS(HIDDEN, .kept = 1, .of_weights = true),
     PASS(QUERIES, .forward = 2, .backward = 2, .launches = 1,
          .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ROTARY)),
     PASS(KEYS, .forward = 2, .backward = 2, .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ROTARY)),
     NORM_PASS(QUERIES, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
     NORM_PASS(KEYS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QK_NORM)),
-    PASS(QUERIES, .backward = 1, .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
-    PASS(KEYS, .backward = 1, .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
-    PASS(VALUES, .backward = 1, .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
-    PASS(QUERY_LATENT, .forward = 2, .backward = 3, .kept = 2, .launches = 1,
-         .when = MW_HAS(QUERY_LATENT)),
-    PASS(KEY_LATENT, .forward = 2, .backward = 3, .kept = 2, .launches = 1,
-         .when = MW_HAS(LATENT_ATTENTION)),
+    PASS(QUERIES, .backward = 1, .of_weights = true,
+         .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    PASS(KEYS, .backward = 1, .of_weights = true,
+         .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    PASS(VALUES, .backward = 1, .of_weights = true,
+         .when = MW_HAS(PLAIN_ATTENTION) | MW_HAS(ATTENTION_BIAS)),
+    NORM_PASS(QUERY_LATENT, MW_HAS(QUERY_LATENT)),
+    PASS(QUERY_LATENT, .kept = 1, .of_weights = true, .when = MW_HAS(QUERY_LATENT)),
+    NORM_PASS(KEY_LATENT, MW_HAS(LATENT_ATTENTION)),
+    PASS(KEY_LATENT, .kept = 1, .of_weights = true, .when = MW_HAS(LATENT_ATTENTION)),
     PASS(QUERIES, .forward = 4, .backward = 4, .launches = 3, .when = MW_HAS(LATENT_ATTENTION)),
     END,
 };
@@ -161,8 +165,10 @@ static const struct mw_operator_parameter projection_parameters[] = {
     END,
 };
 
+/* Flash attention's backward reads its result too, which is kept once for both. */
 static const struct mw_operator_pass projection_passes[] = {
-    PASS(ATTENDED, .kept = 1),
+    PASS(ATTENDED, .kept = 1, .when = MW_HAS(FLASH_ATTENTION)),
+    PASS(ATTENDED, .kept = 1, .of_weights = true, .when = MW_HAS(STORED_SCORES)),
     RESIDUAL_PASSES(PROJECTION_BIAS),
     END,
 };
@@ -188,13 +194,14 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
     END,
 };
 
-/* In a parallel block the MLP shares the input that QKV keeps.  The router: its fp32 softmax (read
- * and write), and the copy that sorts tokens by expert. */
+/* The router: its fp32 softmax (read and write), which the gradient of its input needs too, and the
+ * copy that sorts tokens by expert. */
 static const struct mw_operator_pass mlp_up_passes[] = {
-    PASS(HIDDEN, .kept = 1, .when = MW_HAS(TWO_BRANCHES)),
-    PASS(UP, .backward = 1, .when = MW_HAS(MLP_BIAS)),
+    PASS(HIDDEN, .kept = 1, .of_weights = true, .when = MW_HAS(MLP_KEEPS_INPUT)),
+    PASS(UP, .backward = 1, .of_weights = true, .when = MW_HAS(MLP_BIAS)),
     PASS(HIDDEN, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS)),
-    PASS(COPIES, .forward = 1, .backward = 1, .kept = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
+    PASS(COPIES, .forward = 1, .backward = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
+    PASS(COPIES, .kept = 1, .of_weights = true, .when = MW_HAS(EXPERTS)),
     PASS(EXPERTS, .forward = 2, .backward = 2, .kept = 1, .launches = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(EXPERTS)),
     END,
@@ -215,9 +222,10 @@ static const struct mw_operator_parameter mlp_down_parameters[] = {
     END,
 };
 
-/* The experts' results are weighted and summed; backward needs them for the weights' gradient. */
+/* The experts' results are weighted and summed; backward needs them for the gradient of these
+ * weights, which the router gives. */
 static const struct mw_operator_pass mlp_down_passes[] = {
-    PASS(INNER, .kept = 1),
+    PASS(INNER, .kept = 1, .of_weights = true),
     PASS(COPIES, .forward = 1, .backward = 2, .kept = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
     PASS(HIDDEN, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS)),
     RESIDUAL_PASSES(MLP_BIAS),
@@ -244,9 +252,9 @@ static const struct mw_operator_parameter logits_parameters[] = {
 };
 
 static const struct mw_operator_pass logits_passes[] = {
-    PASS(EMBEDDING, .kept = 1),
-    PASS(HIDDEN, .kept = 1, .when = MW_HAS(EMBEDDING_PROJECTION)),
-    PASS(VOCAB, .backward = 1, .when = MW_HAS(LOGITS_BIAS)),
+    PASS(EMBEDDING, .kept = 1, .of_weights = true),
+    PASS(HIDDEN, .kept = 1, .of_weights = true, .when = MW_HAS(EMBEDDING_PROJECTION)),
+    PASS(VOCAB, .backward = 1, .of_weights = true, .when = MW_HAS(LOGITS_BIAS)),
     END,
 };
 
@@ -392,7 +400,8 @@ mw_decoder_dims(const struct mw_decoder *decoder)
                 [MW_WIDTH_EMBEDDING] = decoder->hidden,
             },
         .features = MW_HAS(VOCAB) | MW_HAS(PLAIN_ATTENTION) | MW_HAS(TWO_BRANCHES) |
-                    MW_HAS(FINAL_NORM) | features_if(gpt2, MW_HAS(POSITIONS) | MW_HAS(NORM_BIAS)) |
+                    MW_HAS(MLP_KEEPS_INPUT) | MW_HAS(FINAL_NORM) |
+                    features_if(gpt2, MW_HAS(POSITIONS) | MW_HAS(NORM_BIAS)) |
                     features_if(!gpt2, MW_HAS(ROTARY) | MW_HAS(GATE)) |
                     features_if(gpt2 || decoder->attention_bias, MW_HAS(ATTENTION_BIAS)) |
                     features_if(decoder->qk_norm, MW_HAS(QK_NORM)) |

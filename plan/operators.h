@@ -79,8 +79,9 @@ enum mw_feature {
     MW_FEATURE_LOGITS_BIAS,
     MW_FEATURE_ROUTER_BIAS,
     MW_FEATURE_GATE,
-    MW_FEATURE_TWO_BRANCHES, /* attention and MLP one after the other, each with a norm */
-    MW_FEATURE_OUTPUT_NORMS, /* each branch has a norm at its end too */
+    MW_FEATURE_TWO_BRANCHES,    /* attention and MLP one after the other, each with a norm */
+    MW_FEATURE_MLP_KEEPS_INPUT, /* else QKV keeps it for both */
+    MW_FEATURE_OUTPUT_NORMS,    /* each branch has a norm at its end too */
     MW_FEATURE_QK_NORM,
     MW_FEATURE_FINAL_NORM,
     MW_FEATURE_EMBEDDING_NORM,
@@ -150,6 +151,9 @@ struct mw_operator_pass {
     uint8_t forward, backward;
     uint8_t kept;     /* for backward, of what backward needs */
     uint8_t launches; /* kernels, forward, beside the products */
+    /* `backward` and `kept` serve the gradients of the operator's own weights: nothing where those
+     * are frozen. */
+    bool of_weights;
     enum mw_element element;
     uint32_t when;
 };

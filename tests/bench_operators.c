@@ -77,7 +77,7 @@ set_up(struct bench *b, bool smoke)
         b->decoder.vocab = 101;
         b->seq = 70;
     }
-    struct mw_room_layout layout = mw_room_layout(&b->decoder, MW_DTYPE_BF16, 1, b->seq, 1);
+    struct mw_room_layout layout = mw_room_layout(&b->decoder, MW_DTYPE_BF16, 1, b->seq, 1, 0);
     b->base = buffer(layout.bytes);
     int64_t table = (b->decoder.vocab + b->decoder.position_rows) * b->decoder.hidden;
     int64_t largest = table > 9 * b->decoder.hidden * b->decoder.ffn

@@ -123,6 +123,28 @@ def check_bytes(box):
             yield f"{purpose}: {ledger.get(purpose)} bytes, {count} by hand"
 
 
+def check_activations(box):
+    """Kept by a layer of Llama 3.1 8B: inputs of norms, q, k, v, attention's result with a sum for
+    each row, gate and up; the inputs of products too where these are trained."""
+    tokens, hidden, kv, ffn, heads, layers = 2048, 4096, 1024, 14336, 32, 32
+    always = 2 * tokens * (4 * hidden + 2 * kv + 2 * ffn) + 4 * tokens * heads
+    working = 2 * 2 * tokens * 2 * ffn
+    for options, width in (("", 2 * hidden + ffn), ("--train norm1,norm2", 0),
+                           ("--train projection,logits", 0), ("--train mlp-up,norm1", hidden),
+                           ("--train mlp-down", ffn)):
+        expected = layers * (always + 2 * tokens * width) + working
+        answer = box.run("simulate -m llama-3.1-8b -H h100 -s ddp --gpus 1 --batch 1 --seq 2048 "
+                         "--activation-checkpoint-interval 0 --logits-chunks 1 --json "
+                         f"--set gpu.memory_gib=400 {options}")
+        if answer.status:
+            yield f"{options}: {answer.err}"
+            continue
+        planned = sum(row["bytes"] for row in answer_of(answer.out)["ledger"]
+                      if row["purpose"] == "activations")
+        if not expected <= planned <= expected + 64 * 4096:  # slots are whole pages
+            yield f"{options}: {planned} bytes, {expected} by hand"
+
+
 def check_time(box):
     """Of frozen weights backward has one product instead of two, and narrow ones are widened."""
     times = {}
@@ -190,6 +212,7 @@ def tests(box):
         yield f"file/{name}", check_file(box, name)
     yield "bytes", check_bytes(box)
     yield "told", check_told(box)
+    yield "activations", check_activations(box)
     yield "time", check_time(box)
     yield "refusals", check_refusals(box)
 

@@ -22,6 +22,8 @@ PLACES = {
     "zero3": "-s zero3",
     "offloaded": "-s zero-infinity-cpu --activation-checkpoint-interval 1 --activation-device cpu",
     "tiles": "-s zero2 --tiles 2 --logits-chunks 2",
+    "frozen": "-s ddp --train norm1,norm2",
+    "frozen, recomputed": "-s ddp --train qkv,final-norm --activation-checkpoint-interval 1",
 }
 
 

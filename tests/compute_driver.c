@@ -358,8 +358,8 @@ make_operands(struct driver *driver)
     const struct mw_drive *drive = driver->drive;
     int64_t layers = drive->decoder->layers, rooms = drive->recompute ? 1 : layers;
 
-    driver->layout =
-        mw_room_layout(drive->decoder, mw_drive_dtype(drive), drive->sequences, drive->seq, rooms);
+    driver->layout = mw_room_layout(drive->decoder, mw_drive_dtype(drive), drive->sequences,
+                                    drive->seq, rooms, 0);
     driver->rooms = g_new(struct mw_layer_room, rooms);
     driver->checkpoints =
         g_malloc((gsize)bytes_of(driver, layers * driver->tokens * drive->decoder->hidden));

@@ -222,6 +222,98 @@ test_saved_bytes_without_dropout(void)
     g_assert_cmpint(one.saved_bytes, ==, 32 * s * h + 2 * a * s * s);
 }
 
+#define IS(operator_) (UINT32_C(1) << MW_OPERATOR_##operator_)
+#define LAYER_PRODUCTS (IS(QKV) | IS(PROJECTION) | IS(MLP_UP) | IS(MLP_DOWN))
+
+static int64_t
+saved_by_layer(const char *name, bool flash, uint32_t frozen)
+{
+    struct mw_model model = load(name);
+    struct mw_shape shape = {1, 2048, 1, flash, MW_DTYPE_NONE, frozen, MW_DTYPE_NONE};
+
+    return sum_layer(&model, model.layers - 1, shape).saved_bytes;
+}
+
+/* A product needs its input for the gradient of its weights alone: with frozen weights it keeps
+ * what others need.  Counted by hand: the inputs of both norms (x), q, k and v, attention's result
+ * and row sums, gate and up; and masks of dropout. */
+static void
+test_saved_bytes_frozen(void)
+{
+    int64_t t = 2048, h = 4096, kv = 1024, f = 14336, a = 32;
+    int64_t llama = 2 * t * (2 * h + h + 2 * kv + h + 2 * f) + 4 * t * a;
+
+    g_assert_cmpint(saved_by_layer("llama-3.1-8b", true, 0), ==, llama + 2 * t * (2 * h + f));
+    g_assert_cmpint(saved_by_layer("llama-3.1-8b", true, LAYER_PRODUCTS), ==, llama);
+    g_assert_cmpint(saved_by_layer("llama-3.1-8b", true, IS(QKV)), ==, llama + 2 * t * (h + f));
+    g_assert_cmpint(saved_by_layer("llama-3.1-8b", true, IS(MLP_DOWN)), ==, llama + 2 * t * 2 * h);
+    /* The backward of flash attention reads the projection's input, the one of norms theirs. */
+    g_assert_cmpint(saved_by_layer("llama-3.1-8b", true, IS(PROJECTION) | IS(NORM1) | IS(NORM2)),
+                    ==, llama + 2 * t * (2 * h + f));
+    /* Without flash attention softmax's result is enough: Korthikanti's 34 t h + 5 a s t less the
+     * inputs of four products, 2 + 2 + 2 + 8. */
+    h = 6144, a = 64;
+    g_assert_cmpint(saved_by_layer("megatron-22b", false, LAYER_PRODUCTS), ==,
+                    (34 - 14) * t * h + 5 * a * t * t);
+    g_assert_cmpint(saved_by_layer("megatron-22b", true, LAYER_PRODUCTS), ==,
+                    (34 - 12) * t * h + 4 * a * t);
+}
+
+/* One input for attention and MLP: kept while one of them is trained. */
+static void
+test_saved_bytes_frozen_parallel(void)
+{
+    int64_t t = 2048, h = 2560, f = 10240, all = saved_by_layer("phi-2", true, 0);
+
+    g_assert_cmpint(saved_by_layer("phi-2", true, IS(QKV)), ==, all);
+    g_assert_cmpint(saved_by_layer("phi-2", true, IS(MLP_UP)), ==, all);
+    g_assert_cmpint(saved_by_layer("phi-2", true, IS(QKV) | IS(MLP_UP)), ==, all - 2 * t * h);
+    g_assert_cmpint(saved_by_layer("phi-2", true, LAYER_PRODUCTS), ==, all - 2 * t * (h + f));
+}
+
+/* Mixtral: two copies of each token in the experts' order and their activations are for the
+ * experts' gradients; the router's softmax and the experts' results are for that of its input.
+ * DeepSeek-V3: of the latents what their norms take stays. */
+static void
+test_saved_bytes_frozen_experts(void)
+{
+    int64_t t = 2048, all = saved_by_layer("mixtral-8x7b", true, 0);
+
+    g_assert_cmpint(saved_by_layer("mixtral-8x7b", true, IS(MLP_UP)), ==,
+                    all - 2 * t * (4096 + 2 * 4096));
+    g_assert_cmpint(saved_by_layer("mixtral-8x7b", true, IS(MLP_DOWN)), ==,
+                    all - 2 * t * 2 * 14336);
+    all = saved_by_layer("deepseek-v3", true, 0);
+    g_assert_cmpint(saved_by_layer("deepseek-v3", true, IS(QKV)), ==,
+                    all - 2 * t * (7168 + 1536 + 512));
+}
+
+/* Nobody reads the gradient of a product's result for that of its frozen bias. */
+static void
+test_bias_frozen(void)
+{
+    struct mw_model model = load("gpt2");
+    struct mw_shape shape = {1, 1024, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+    struct mw_shape frozen = shape;
+    int64_t x = 2 * 1024 * 768;
+    const struct {
+        enum mw_operator operator_;
+        int64_t passes;
+    } rows[] = {{MW_OPERATOR_QKV, 3},
+                {MW_OPERATOR_PROJECTION, 1},
+                {MW_OPERATOR_MLP_UP, 4},
+                {MW_OPERATOR_MLP_DOWN, 1}};
+
+    frozen.frozen = LAYER_PRODUCTS;
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        struct mw_operator_info whole = operator_of(&model, rows[i].operator_, shape);
+        struct mw_operator_info few = operator_of(&model, rows[i].operator_, frozen);
+        g_assert_cmpint(whole.backward_bytes - few.backward_bytes, ==, rows[i].passes * x);
+        g_assert_cmpint(whole.forward_bytes, ==, few.forward_bytes);
+        g_assert_cmpint(whole.launches, ==, few.launches);
+    }
+}
+
 /* tp ranks together hold the layer once, and what is not sliced tp times. */
 static void
 test_slices(void)
@@ -312,6 +404,10 @@ main(int argc, char **argv)
     g_test_add_func("/model/walk/flops/flash", test_flash_flops);
     g_test_add_func("/model/walk/saved/dropout", test_saved_bytes);
     g_test_add_func("/model/walk/saved/no-dropout", test_saved_bytes_without_dropout);
+    g_test_add_func("/model/walk/saved/frozen", test_saved_bytes_frozen);
+    g_test_add_func("/model/walk/saved/frozen-parallel-block", test_saved_bytes_frozen_parallel);
+    g_test_add_func("/model/walk/saved/frozen-experts", test_saved_bytes_frozen_experts);
+    g_test_add_func("/model/walk/passes/frozen-bias", test_bias_frozen);
     g_test_add_func("/model/walk/slices", test_slices);
     g_test_add_func("/model/walk/ends", test_ends);
     g_test_add_func("/model/walk/experts", test_experts);

@@ -13,7 +13,7 @@
 
 static struct mw_sizing *
 size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_t batch,
-        int64_t seq, int64_t interval)
+        int64_t seq, int64_t interval, uint32_t frozen)
 {
     struct mw_request request = {model, hardware};
     struct mw_settings asked, resolved;
@@ -24,6 +24,7 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
     asked.micro_batch = batch;
     asked.seq = seq;
     asked.checkpoint_interval = interval;
+    asked.frozen = frozen;
     asked.commit = 0;
     for (int state = 0; state < MW_STATE_COUNT; state++)
         g_assert_true(mw_placement_parse("cpu", "", &asked.placement[state], NULL));
@@ -34,7 +35,7 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
 }
 
 static void
-check_count(const char *name, int64_t batch, int64_t seq, int64_t interval)
+check_count(const char *name, int64_t batch, int64_t seq, int64_t interval, uint32_t frozen)
 {
     struct mw_hwprofile *profile = mw_test_load("rtx4090");
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
@@ -43,10 +44,11 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval)
 
     g_assert_true(mw_model_load(name, &model, NULL));
     model.dropout = false; /* its masks would be room to spare */
-    struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval);
+    struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval, frozen);
     const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
     int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
-    struct mw_room_layout layout = mw_room_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers);
+    struct mw_room_layout layout =
+        mw_room_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers, frozen);
     g_assert_true(sizing->shape.flash_attention);
     g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
     g_assert_cmpint(layout.layer_bytes, ==,
@@ -57,13 +59,26 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval)
     mw_hwprofile_free(profile);
 }
 
+#define IS(operator_) (UINT32_C(1) << MW_OPERATOR_##operator_)
+#define LAYER_PRODUCTS (IS(QKV) | IS(PROJECTION) | IS(MLP_UP) | IS(MLP_DOWN))
+
 static void
 check_counts(const char *name)
 {
+    static const uint32_t frozen[] = {
+        0,
+        IS(QKV),
+        IS(PROJECTION) | IS(MLP_UP),
+        IS(MLP_DOWN) | IS(NORM1),
+        LAYER_PRODUCTS,
+        LAYER_PRODUCTS | IS(EMBEDDING) | IS(NORM1) | IS(LOGITS),
+    };
+
     for (int64_t interval = 0; interval <= 2; interval++)
         for (int64_t batch = 1; batch <= 3; batch++) {
-            check_count(name, batch, 7, interval);
-            check_count(name, batch, 24, interval);
+            check_count(name, batch, 7, interval, 0);
+            for (size_t i = 0; i < G_N_ELEMENTS(frozen); i++)
+                check_count(name, batch, 24, interval, frozen[i]);
         }
 }
 
@@ -95,6 +110,41 @@ test_planned(void)
 }
 
 /* --- what lies where ------------------------------------------------------------------------- */
+
+/* The inputs of products with frozen weights take no room of a layer's; where one operator reads
+ * what it no longer keeps, it writes to another place. */
+static void
+check_not_kept(const char *name)
+{
+    struct mw_decoder d = mw_test_decoder(name);
+    struct mw_room_layout all = mw_room_layout(&d, MW_DTYPE_BF16, 2, 16, d.layers, 0);
+    struct mw_room_layout few = mw_room_layout(&d, MW_DTYPE_BF16, 2, 16, d.layers, LAYER_PRODUCTS);
+    char *base = (char *)64;
+    struct mw_shared_room shared = mw_room_shared(&d, 2, 16, &few, base);
+
+    g_assert_cmpint(all.layer_bytes - few.layer_bytes, ==, 2 * 32 * (2 * d.hidden + d.ffn));
+    for (int64_t l = 0; l < d.layers; l++) {
+        struct mw_layer_room room = mw_room_layer(&d, 2, 16, &few, base, l);
+        const void *inputs[] = {room.n1, room.n2, room.act};
+        const void *outputs[] = {room.qkv, room.up, shared.hidden};
+        const int64_t widths[] = {d.hidden, d.hidden, d.ffn};
+        for (size_t i = 0; i < G_N_ELEMENTS(inputs); i++) {
+            g_assert_true(inputs[i] == shared.wide);
+            g_assert_cmpint(widths[i] * 32, <=, shared.wide_elements);
+            g_assert_true((const char *)outputs[i] >=
+                          (const char *)shared.wide + 2 * shared.wide_elements);
+        }
+    }
+    g_assert_true((char *)shared.hidden + 2 * 32 * d.hidden <= base + few.bytes);
+    g_assert_true(shared.hidden != shared.gradient && shared.hidden != shared.branch);
+}
+
+static void
+test_not_kept(void)
+{
+    check_not_kept(FIXTURES "gpt2-small");
+    check_not_kept(FIXTURES "llama-small");
+}
 
 struct span {
     const void *begin;
@@ -139,7 +189,7 @@ check_apart(const char *name, int64_t sequences, int64_t seq)
 {
     struct mw_decoder d = mw_test_decoder(name);
     int64_t tokens = sequences * seq, one = 2 * tokens * d.hidden;
-    struct mw_room_layout layout = mw_room_layout(&d, MW_DTYPE_BF16, sequences, seq, d.layers);
+    struct mw_room_layout layout = mw_room_layout(&d, MW_DTYPE_BF16, sequences, seq, d.layers, 0);
     char *base = (char *)64;
     struct mw_shared_room shared = mw_room_shared(&d, sequences, seq, &layout, base);
     g_autofree struct span *spans = g_new(struct span, 9 * d.layers + 4);
@@ -233,6 +283,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/room/planned", test_planned);
     g_test_add_func("/room/apart", test_apart);
+    g_test_add_func("/room/not-kept", test_not_kept);
     g_test_add_func("/parts/rows", test_parts);
     return g_test_run();
 }

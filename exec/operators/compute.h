@@ -37,7 +37,8 @@ struct mw_part {
     int64_t elements;
 };
 
-/* What a layer keeps for its backward. */
+/* What a layer keeps for its backward.  The inputs of products with frozen weights (n1, n2, act)
+ * are not kept: they lie in the shared room's `wide`, and are there until the product is done. */
 struct mw_layer_room {
     void *x;   /* [T, h] its input */
     void *n1;  /* [T, h] */
@@ -54,14 +55,16 @@ struct mw_layer_room {
 
 /* What all layers share.  Tensors that are never needed at once share memory: `final` lies where
  * `gradient` does, since the final norm's backward makes the first gradient after the last read of
- * `final`; `hidden` lies in `wide`, which only the backward of the layers uses.  The last output of
- * a recomputed group, which nothing reads, may go to `hidden` too. */
+ * `final`; `hidden` lies in `wide`, which only the backward of the layers uses, and forward for
+ * inputs that are not kept; where MLP_DOWN's is one of them, `hidden` has room of its own.  The
+ * last output of a recomputed group, which nothing reads, may go to `hidden` too. */
 struct mw_shared_room {
     void *hidden;   /* [T, h] output of the last layer */
     void *final;    /* [T, h] after the final norm */
     void *gradient; /* [T, h] of the layer's output; in the end, of its input */
     void *branch;   /* [T, max(h, q)] gradient of an operator's input */
-    void *wide;     /* wide_elements: gradients of qkv, and of the MLP's inner activation */
+    void *wide;     /* wide_elements: gradients of qkv, and of the MLP's inner activation; in turn
+                     * with them n1, n2 and act where they are not kept */
     int64_t wide_elements;
 };
 
@@ -99,10 +102,13 @@ struct mw_room_layout {
     int64_t layer_bytes; /* of one layer in total */
     int64_t layers;
     int64_t element_bytes; /* of activations */
+    uint32_t frozen;
 };
 
+/* `frozen`: operators whose weights have no gradients, bits 1 << enum mw_operator. */
 struct mw_room_layout mw_room_layout(const struct mw_decoder *decoder, enum mw_dtype dtype,
-                                     int64_t sequences, int64_t seq, int64_t layers);
+                                     int64_t sequences, int64_t seq, int64_t layers,
+                                     uint32_t frozen);
 /* The rooms at `base`, which is as large as the layout says; addresses only, nothing is read. */
 struct mw_layer_room mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
                                    const struct mw_room_layout *layout, void *base, int64_t layer);

@@ -42,18 +42,36 @@ raw_width(const struct mw_decoder *decoder)
     return decoder->qk_norm ? mw_decoder_q(decoder) + mw_decoder_kv(decoder) : 0;
 }
 
+/* Of the input of an operator's product, which the gradient of its weights alone reads. */
+static int64_t
+kept_width(uint32_t frozen, enum mw_operator operator_, int64_t width)
+{
+    return frozen >> operator_ & 1 ? 0 : width;
+}
+
 /* Without the fp32 sums of its attention (lse). */
 static int64_t
-layer_elements(const struct mw_decoder *decoder, int64_t tokens)
+layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t frozen)
 {
-    return tokens * (4 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
-                     up_width(decoder) + decoder->ffn + raw_width(decoder));
+    return tokens *
+           (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) + up_width(decoder) +
+            raw_width(decoder) + kept_width(frozen, MW_OPERATOR_QKV, decoder->hidden) +
+            kept_width(frozen, MW_OPERATOR_MLP_UP, decoder->hidden) +
+            kept_width(frozen, MW_OPERATOR_MLP_DOWN, decoder->ffn));
+}
+
+/* The last layer's MLP_DOWN reads `act` while it writes `hidden`. */
+static bool
+hidden_is_apart(uint32_t frozen)
+{
+    return frozen >> MW_OPERATOR_MLP_DOWN & 1;
 }
 
 static int64_t
-shared_elements(const struct mw_decoder *decoder, int64_t tokens)
+shared_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t frozen)
 {
-    return tokens * (wide_width(decoder) + branch_width(decoder) + decoder->hidden);
+    return tokens * (wide_width(decoder) + branch_width(decoder) +
+                     (hidden_is_apart(frozen) ? 2 : 1) * decoder->hidden);
 }
 
 static int64_t
@@ -64,16 +82,17 @@ sum_bytes(const struct mw_decoder *decoder, int64_t tokens)
 
 struct mw_room_layout
 mw_room_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int64_t sequences,
-               int64_t seq, int64_t layers)
+               int64_t seq, int64_t layers, uint32_t frozen)
 {
     int64_t tokens = sequences * seq, element = mw_compute_element_bytes(dtype);
-    int64_t layer = sum_bytes(decoder, tokens) + element * layer_elements(decoder, tokens);
+    int64_t layer = sum_bytes(decoder, tokens) + element * layer_elements(decoder, tokens, frozen);
 
     return (struct mw_room_layout){
-        .bytes = layers * layer + element * shared_elements(decoder, tokens),
+        .bytes = layers * layer + element * shared_elements(decoder, tokens, frozen),
         .layer_bytes = layer,
         .layers = layers,
         .element_bytes = element,
+        .frozen = frozen,
     };
 }
 
@@ -98,24 +117,33 @@ take(struct taker *from, int64_t elements)
     return taken;
 }
 
+static void *
+take_kept(struct taker *from, const struct mw_room_layout *layout, enum mw_operator operator_,
+          int64_t elements, void *wide)
+{
+    return layout->frozen >> operator_ & 1 ? wide : take(from, elements);
+}
+
 struct mw_layer_room
 mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
               const struct mw_room_layout *layout, void *base, int64_t layer)
 {
     int64_t tokens = sequences * seq, one = tokens * decoder->hidden;
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
+    void *wide = mw_room_shared(decoder, sequences, seq, layout, base).wide;
     struct mw_layer_room room;
 
-    take(&from, shared_elements(decoder, tokens) + layer * layer_elements(decoder, tokens));
+    take(&from, shared_elements(decoder, tokens, layout->frozen) +
+                    layer * layer_elements(decoder, tokens, layout->frozen));
     room.lse = (float *)base + layer * tokens * decoder->heads;
     room.x = take(&from, one);
-    room.n1 = take(&from, one);
+    room.n1 = take_kept(&from, layout, MW_OPERATOR_QKV, one, wide);
     room.qkv = take(&from, tokens * qkv_width(decoder));
     room.o = take(&from, tokens * mw_decoder_q(decoder));
     room.x2 = take(&from, one);
-    room.n2 = take(&from, one);
+    room.n2 = take_kept(&from, layout, MW_OPERATOR_MLP_UP, one, wide);
     room.up = take(&from, tokens * up_width(decoder));
-    room.act = take(&from, tokens * decoder->ffn);
+    room.act = take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * decoder->ffn, wide);
     room.raw = take(&from, tokens * raw_width(decoder));
     return room;
 }
@@ -132,7 +160,8 @@ mw_room_shared(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
     room.branch = take(&from, tokens * branch_width(decoder));
     room.gradient = take(&from, tokens * decoder->hidden);
     room.final = room.gradient;
-    room.hidden = room.wide;
+    room.hidden =
+        hidden_is_apart(layout->frozen) ? take(&from, tokens * decoder->hidden) : room.wide;
     return room;
 }
 

@@ -92,6 +92,20 @@ count_layers(const struct mw_plan *plan)
     return layers;
 }
 
+/* Operators that no layer trains. */
+static uint32_t
+frozen_operators(const struct mw_plan *plan)
+{
+    uint32_t all = 0, trained = 0;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        all |= tensor->operators;
+        trained |= tensor->trainable ? tensor->operators : 0;
+    }
+    return all & ~trained;
+}
+
 static void
 lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_room_layout *layout,
             char *base)
@@ -122,7 +136,7 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
     bytes /= trainer->sets;
     struct mw_room_layout layout =
         mw_room_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
-                       plan->shape.seq, trainer->layers_kept);
+                       plan->shape.seq, trainer->layers_kept, frozen_operators(plan));
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
