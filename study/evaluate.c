@@ -87,6 +87,15 @@ mw_tokens_per_step(const struct mw_sizing *sizing)
            sizing->settings.grad_accum;
 }
 
+/* Passes of a model's own FLOPs: forward, and the gradients of input and weights. */
+static double
+passes_of_model(const struct mw_operator_info *info)
+{
+    if (info->trained)
+        return 3;
+    return info->backward_flops ? 2 : 1; /* nothing comes before a frozen embedding */
+}
+
 double
 mw_flops_of_model(const struct mw_sizing *sizing)
 {
@@ -96,7 +105,7 @@ mw_flops_of_model(const struct mw_sizing *sizing)
         for (int c = 0; c < MW_CLASS_COUNT; c++) {
             const struct mw_class_info *class = &stage->classes[c];
             for (int i = 0; i < class->operator_count; i++)
-                flops += (class->operators[i].trained ? 3.0 : 2.0) * blocks_done(stage, c) *
+                flops += passes_of_model(&class->operators[i]) * blocks_done(stage, c) *
                          (double)class->operators[i].forward_flops;
         }
     return flops * sizing->settings.grad_accum / (double)sizing->pp;

@@ -178,6 +178,29 @@ def check_told(box):
         yield f"no line with {told!r}: {answer.out}{answer.err}"
 
 
+def check_model_flops(box):
+    """OPT-350M has a product with the embedding, whose frozen one has a forward alone: the share of
+    the peak (MFU) says what of a step's FLOPs is the model's own."""
+    tokens, hidden, layers, ffn, vocab, narrow = 1024, 1024, 24, 4096, 50272, 512
+    products = layers * (hidden * hidden + 2 * hidden * ffn)
+    attention = layers * 2 * tokens * hidden
+    ends = narrow * hidden + vocab * narrow
+    flops = {"": 3 * (products + 3 * layers * hidden * hidden + attention + ends + narrow * hidden),
+             "--train qkv": 2 * products + 9 * layers * hidden * hidden + 3 * attention + 2 * ends +
+             narrow * hidden}
+    peaks = set()
+    for options, per_token in flops.items():
+        answer = box.run("simulate -m opt-350m -H h100 -s ddp --gpus 1 --batch 1 --seq 1024 "
+                         f"--activation-checkpoint-interval 0 --json {options}")
+        if answer.status:
+            yield answer.err
+            return
+        it = answer_of(answer.out)
+        peaks.add(round(2 * tokens * per_token / it["mfu"] / it["step_time_s"] / 1e12, 3))
+    if len(peaks) != 1:
+        yield f"not the same peak: {peaks} TFLOP/s"
+
+
 def check_refusals(box):
     for options, *words in (
             ("--train norm3", "--train norm3", "'norm3'", "mlp-down"),
@@ -214,6 +237,7 @@ def tests(box):
     yield "told", check_told(box)
     yield "activations", check_activations(box)
     yield "time", check_time(box)
+    yield "model-flops", check_model_flops(box)
     yield "refusals", check_refusals(box)
 
 
