@@ -245,6 +245,20 @@ mw_operator_backward_products(const struct mw_operator_info *info,
     return count;
 }
 
+static bool
+is_widened(const struct mw_operator_info *info)
+{
+    return !mw_dtype_row(info->weights)->computes;
+}
+
+uint32_t
+mw_operator_backward_launches(const struct mw_operator_info *info)
+{
+    uint32_t once = info->trained ? 0 : info->product_count + is_widened(info);
+
+    return 2 * info->launches - once;
+}
+
 /* Computed in one product with the matrix before it, where that is there. */
 static bool
 joins_last(const struct walk *walk, const struct mw_operator_parameter *parameter)
@@ -353,7 +367,7 @@ walk_place(const struct walk *walk, enum mw_operator_place place,
         add_products(info, walk, row);
         add_passes(info, walk, row);
         info->weights = weights_of(walk, row, info);
-        if (!mw_dtype_row(info->weights)->computes)
+        if (is_widened(info))
             add_widening(info, walk);
         if (place == MW_PLACE_HEAD && !info->trained)
             drop_backward(info);

@@ -128,6 +128,10 @@ int64_t mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind k
 uint32_t mw_operator_backward_products(const struct mw_operator_info *info,
                                        struct mw_work_product out[MW_WORK_PRODUCTS_MAX]);
 
+/* Kernels of an operator's backward: two for one of its forward, but one of a product with frozen
+ * weights, and one that widens them. */
+uint32_t mw_operator_backward_launches(const struct mw_operator_info *info);
+
 /* All sums and products saturate at INT64_MAX: mw_model_validate_shape says when that happens.
  *
  * The operators of a block in forward order; returns how many.  Norm weights beyond the two

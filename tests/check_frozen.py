@@ -178,6 +178,26 @@ def check_told(box):
         yield f"no line with {told!r}: {answer.out}{answer.err}"
 
 
+def check_launches(box):
+    """Narrow weights of a layer's four operators are widened by one kernel each way."""
+    phases = {}
+    for bits in (16, 8):
+        for launch_us in (1, 1001):
+            answer = box.run("simulate -m llama-3.1-8b -H h100 -s ddp --gpus 1 --batch 1 "
+                             "--seq 2048 --activation-checkpoint-interval 0 --json --train norm1 "
+                             f"--weight-bits {bits} --set gpu.memory_gib=400 "
+                             f"--set gpu.launch_us={launch_us}")
+            if answer.status:
+                yield answer.err
+                return
+            phases[bits, launch_us] = {row["name"]: row["end_s"] - row["start_s"]
+                                       for row in answer_of(answer.out)["phases"]}
+    for phase in ("forward", "backward"):
+        more = {bits: phases[bits, 1001][phase] - phases[bits, 1][phase] for bits in (16, 8)}
+        if abs(more[8] - more[16] - 4 * 32 * 1e-3) > 1e-6:
+            yield f"{phase}: a millisecond for each kernel adds {more}"
+
+
 def check_model_flops(box):
     """OPT-350M has a product with the embedding, whose frozen one has a forward alone: the share of
     the peak (MFU) says what of a step's FLOPs is the model's own."""
@@ -237,6 +257,7 @@ def tests(box):
     yield "told", check_told(box)
     yield "activations", check_activations(box)
     yield "time", check_time(box)
+    yield "launches", check_launches(box)
     yield "model-flops", check_model_flops(box)
     yield "refusals", check_refusals(box)
 

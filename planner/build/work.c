@@ -149,7 +149,7 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
     set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / parts);
     work.launches = info->launches;
     if (backward)
-        work.launches += info->launches - (info->trained ? 0 : info->product_count);
+        work.launches = mw_operator_backward_launches(info);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     *cached = intern(b, &work, &draws);
     return *cached;
