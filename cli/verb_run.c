@@ -179,7 +179,7 @@ answer_signal(struct run *run, int number)
         [SAVING] = "all steps are done: writes the requested files, and ends",
         [ENDING] = "writes what is kept, and ends",
     };
-    const char *reason = number == SIGINT ? "interrupted" : "told to end";
+    const char *reason = number == SIGINT ? "interrupted" : "asked to end";
     const bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP;
     const char *again = ends ? "; again to stop at once" : "";
 

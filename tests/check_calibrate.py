@@ -484,7 +484,7 @@ def check_told_rank(box):
         os.kill(rank_pid(launcher, 1), signal.SIGSTOP)
         os.kill(rank_pid(launcher, 0), signal.SIGTERM)
     status, said = measure_and_signal(box, stop_one, *MPIRUN, "2")
-    if status != 1 or "memwall: rank 0 was told to end (SIGTERM)" not in said:
+    if status != 1 or "memwall: rank 0 was asked to end (SIGTERM)" not in said:
         yield f"status {status}: {said!r}"
     for path in box.drive.iterdir():
         path.unlink()
@@ -579,10 +579,10 @@ def tests(box):
     yield "waits", check_waits(box)
     yield "killed", check_killed(box)
     yield "kept", check_kept(box)
-    yield "told to end", check_told(box)
+    yield "asked to end", check_told(box)
     yield "ranks", check_ranks(box)
     if has_ranks():
-        yield "told to end, of two ranks that hang", check_told_rank(box)
+        yield "asked to end, of two ranks that hang", check_told_rank(box)
     for line, (status, words) in WRONG.items():
         yield f"wrong: {line}", check_wrong(box, line, status, words)
 

@@ -209,7 +209,8 @@ def check_logs(box):
     before = contents(box)
     for other in (SECOND, ZERO3):
         yield from check_refused(train(box, *other, "--log", "here/own.jsonl", steps=3), 2,
-                                 "log here/own.jsonl: is of run gpt2-small-", "which is durable: "
+                                 "log here/own.jsonl: belongs to run gpt2-small-",
+                                 "which is durable: "
                                  "give another name, or delete the file")
     yield from check_unchanged(box, before)
     yield from good(train(box, *words, "--resume", steps=4))
@@ -221,7 +222,7 @@ def check_logs(box):
                   [*own, '{"step": 5, "run": "x"}\n']):
         log.write_text("".join(lines), encoding="utf-8")
         yield from check_refused(train(box, *words, "--resume", steps=5), 2,
-                                 "log own.jsonl: is of run x, and gpt2-small-")
+                                 "log own.jsonl: belongs to run x, and gpt2-small-")
         if log.read_text(encoding="utf-8") != "".join(lines):
             yield f"the log of another run is {log.read_text(encoding='utf-8')!r}"
     log.write_text("".join([bare, *own[1:]]), encoding="utf-8")
@@ -253,7 +254,7 @@ def check_logs_away(box):
     def check(said):
         before = box.read("own.jsonl")
         yield from check_refused(train(box, *SECOND, "--log", "own.jsonl", steps=1), 2,
-                                 f"log own.jsonl: is of run {run.name}, which {said}",
+                                 f"log own.jsonl: belongs to run {run.name}, which {said}",
                                  "give another name, or delete the file")
         if box.read("own.jsonl") != before:
             yield f"{said}: the log has changed"

@@ -243,7 +243,7 @@ def check_refused_whole(box):
         yield "the list has changed"
     log = box.read("other.jsonl")
     yield from check_refused(train(box, *words, "--resume", "--log", "other.jsonl"), 2,
-                             "log other.jsonl: is of run ", f"and {run} continues")
+                             "log other.jsonl: belongs to run ", f"and {run} continues")
     if box.read("other.jsonl") != log:
         yield "the log of another run has changed"
     yield from good(train(box, *words, "--resume"))

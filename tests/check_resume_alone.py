@@ -114,7 +114,8 @@ def check_moved(box):
         os.rename(box.folder / name, box.folder / f"{name}2")
     for verb, more in (("export", ["-o", "out"]), ("verify", []), ("run", ["--steps", "5"])):
         done = box.run(*(["--resume=drive2"] if verb == "run" else ["drive2"]), *more, verb=verb)
-        yield from check_refused(done, 2, "drive2/memwall-run.json: is of run ", "name all of them",
+        yield from check_refused(done, 2, "drive2/memwall-run.json: belongs to run ",
+                                 "name all of them",
                                  "`memwall export DIR DIR -o FOLDER`",
                                  "`memwall run --nvme DIR --nvme DIR --resume`")
     moved = ["--nvme", "drive2", "--nvme", "second2"]

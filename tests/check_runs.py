@@ -66,7 +66,7 @@ def check_own(box):
     done = train(box, *STEP, "--resume", steps=4)
     yield from good(done)
     yield from check_refused(train(box, *STEP, "--resume", runs[1]["run"], steps=4), 2,
-                             "log log.jsonl: is of run " + runs[0]["run"])
+                             "log log.jsonl: belongs to run " + runs[0]["run"])
     if f"continuing run {runs[0]['run']}: 3 steps" not in done.said:
         yield f"said {done.said!r}"
     for step, how in ((4, runs[1]["run"]), (5, runs[1]["directories"][0])):

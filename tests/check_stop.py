@@ -25,13 +25,13 @@ from check_run import GPT2, MEMWALL, ROOT, good, losses
 from tap import MPIRUN, RANKS_ENVIRONMENT, Held, Skip, has_ranks, report_in
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
-READER_SECONDS = 2  # that a reader is given once the run is told to end
+READER_SECONDS = 2  # that a reader is given once the run is asked to end
 LOST_SECONDS = 7  # behind which a rank in a step takes another for lost
 HUNG_UP = {**STATUS, signal.SIGHUP: 129}
 WARNED = {signal.SIGXCPU: 152, signal.SIGUSR1: 138, signal.SIGUSR2: 140}
 ENDED = {**HUNG_UP, **WARNED}
-NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "told to end",
-         signal.SIGHUP: "told to end", **dict.fromkeys(WARNED, "told to end")}
+NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "asked to end",
+         signal.SIGHUP: "asked to end", **dict.fromkeys(WARNED, "asked to end")}
 STOPS = "stops after the step that it is in; again to stop at once"
 UNSTARTED = "stops before the first step; again to stop at once"
 BEGUN = "stops after its first step; again to stop at once"
@@ -189,7 +189,7 @@ def check_unstarted(box):
 
 
 def check_spared(box, rank=None):
-    """What --overwrite is to delete stays where the run is told to end before it does."""
+    """What --overwrite is to delete stays where the run is asked to end before it does."""
     box.empty_drives()
     ranks = [] if rank is None else [*MPIRUN, "2"]
     words = ["-s", "zero-infinity-nvme", "--nvme", "drive", "--optimizer-device", "nvme",
@@ -358,7 +358,7 @@ def bytes_in(pipe):
 
 
 def check_still(box):
-    """Who reads stands still, and so does the run; told to end, it saves all the same."""
+    """Who reads stands still, and so does the run; asked to end, it saves all the same."""
     box.empty_drives()
     (box.folder / "log.jsonl").unlink(missing_ok=True)
     reads, writes_to = os.pipe()
@@ -425,7 +425,7 @@ def check_second(box, warning=None):
     if warning:
         run.send_signal(warning)
         said = run.stderr.readline().decode()
-        if not said.startswith("memwall: told to end: stops after") or "again" in said:
+        if not said.startswith("memwall: asked to end: stops after") or "again" in said:
             yield f"said {said!r}"
     run.send_signal(signal.SIGINT)
     said = run.stderr.readline().decode()
@@ -540,7 +540,7 @@ def check_stuck(box, number):
     os.kill(rank_pid(run.process.pid, 1), signal.SIGSTOP)
     os.kill(rank_pid(run.process.pid, 0), number)
     done = run.end()
-    line = f"memwall: rank 0 was told to end ({number.name}), and cannot end in order: "
+    line = f"memwall: rank 0 was asked to end ({number.name}), and cannot end in order: "
     if run.returncode in (0, STATUS[number]) or line not in run.said:
         yield f"status {run.returncode}: {run.said!r}"
     yield from check_goes_on(box, done, *words, batch=1, ranks=2)
@@ -559,7 +559,7 @@ def check_launcher(box):
                     environment={**box.environment, **RANKS_ENVIRONMENT})
     run.process.send_signal(signal.SIGINT)
     done = run.end()
-    if f"told to end: {STOPS}" not in run.said:
+    if f"asked to end: {STOPS}" not in run.said:
         yield f"status {run.returncode} behind {len(done)} steps: {run.said!r}"
     yield from check_goes_on(box, done, *words, batch=1, ranks=2)
 

@@ -230,7 +230,7 @@ test_run(void)
     options.run = "c";
     g_assert_null(mw_log_open(&options, &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
-    g_assert_nonnull(strstr(error->message, "is of run a ?b?, and c continues"));
+    g_assert_nonnull(strstr(error->message, "belongs to run a ?b?, and c continues"));
     g_assert_false(mw_log_check(path, "c", NULL));
     g_autofree char *after = contents(path);
     g_assert_cmpstr(after, ==, text);

@@ -57,7 +57,7 @@ static const struct failure failures[] = {
     {"killed", "rank 2 (process ", 1},
     {"killed-at-work", "rank 2 (process ", 1},
     {"gives-up", "worker: a broken drive", 1},
-    {"told-to-end", "rank 0 was told to end (SIGTERM)", 1},
+    {"told-to-end", "rank 0 was asked to end (SIGTERM)", 1},
     {"cancelled", "rank 0 has failed and waits for no other", 1},
     {"different-plans", "the ranks do not run the same plan", 1},
     {"one-leaves", "rank 0 at 0, the end of 0: the ranks do not run the same plan", 1},

@@ -137,7 +137,7 @@ is_well(const char *output)
 
     for (int i = 0; lines[i]; i++)
         well &= !strstr(lines[i], "worker: ") || strstr(lines[i], " has ended: rank ") ||
-                strstr(lines[i], " was told to end ");
+                strstr(lines[i], " was asked to end ");
     return well;
 }
 

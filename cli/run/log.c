@@ -34,13 +34,15 @@ check_run(const struct cli_run_options *options, const char *name, GError **erro
     bool good = run ? is_over(run, name) || is_here(run, options->nvme) : !cli_runs_is_listed(name);
 
     if (!good && run)
-        mw_refuse(error, "log %s: is of run %s, which is %s: give another name, or delete the file",
+        mw_refuse(error,
+                  "log %s: belongs to run %s, which is %s: give another name, or delete the file",
                   options->log, name, cli_run_state_name(run->state));
     else if (!good)
-        mw_refuse(error,
-                  "log %s: is of run %s, which cannot be read: %s: give another name, or delete "
-                  "the file",
-                  options->log, name, why->message);
+        mw_refuse(
+            error,
+            "log %s: belongs to run %s, which cannot be read: %s: give another name, or delete "
+            "the file",
+            options->log, name, why->message);
     cli_run_free(run);
     return good;
 }

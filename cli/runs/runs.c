@@ -213,8 +213,9 @@ run_in(const char *folder, GError **error)
     if (why)
         g_propagate_error(error, g_steal_pointer(&why));
     if (good && strcmp(run->entry.name, name))
-        good = mw_refuse(error, "%s/" MW_RUN_DESCRIPTION ": is of run %s, not of this folder's",
-                         folder, run->entry.name);
+        good =
+            mw_refuse(error, "%s/" MW_RUN_DESCRIPTION ": belongs to run %s, not to this folder's",
+                      folder, run->entry.name);
     if (good && read_state(run, error)) {
         run->used_ns = MAX(run->changed_ns, written_ns(folder));
         return run;
@@ -325,13 +326,13 @@ take_place(struct cli_run_entry *entry, const char *path, GError **error)
         return true;
     if (!was_carried(entry, path)) {
         bool there = g_file_test(entry->directories[0], G_FILE_TEST_IS_DIR);
-        return mw_refuse(error,
-                         "%s/" MW_RUN_DESCRIPTION ": is of run %s in %s, not of this directory: %s",
-                         path, entry->name, entry->directories[0],
-                         there ? "name that one, or delete the file"
-                               : "where all directories of the run were moved, name all of them in "
-                                 "their order: `memwall verify DIR DIR`, `memwall export DIR DIR "
-                                 "-o FOLDER`, `memwall run --nvme DIR --nvme DIR --resume`");
+        return mw_refuse(
+            error, "%s/" MW_RUN_DESCRIPTION ": belongs to run %s in %s, not to this directory: %s",
+            path, entry->name, entry->directories[0],
+            there ? "name that one, or delete the file"
+                  : "where all directories of the run were moved, name all of them in "
+                    "their order: `memwall verify DIR DIR`, `memwall export DIR DIR "
+                    "-o FOLDER`, `memwall run --nvme DIR --nvme DIR --resume`");
     }
     g_free(entry->directories[0]);
     entry->directories[0] = g_canonicalize_filename(path, NULL);

@@ -127,7 +127,7 @@ is_of_run(const char *path, FILE *in, const char *name, GError **error)
         if (!strcmp(found, wanted))
             continue;
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "log %s: is of run %s, and %s continues: give another name", path, found,
+                    "log %s: belongs to run %s, and %s continues: give another name", path, found,
                     wanted);
         return false;
     }

@@ -35,7 +35,7 @@ struct mw_ranks *mw_ranks_join(int lanes, int64_t scratch_bytes, GError **error)
 /* After a failure elsewhere in this rank: calls that wait for other ranks return false within
  * milliseconds, as do later ones.  mw_ranks_abort is to follow.  Any thread.  NULL is allowed. */
 void mw_ranks_cancel(struct mw_ranks *ranks);
-/* This rank was told to end by a signal that came to the caller (exec/host/signals.h), and
+/* This rank was asked to end by a signal that came to the caller (exec/host/signals.h), and
  * cannot do so in order: calls that wait for other ranks fail, as by SIGTERM where nobody else
  * listens to it.  Any thread.  NULL is allowed. */
 void mw_ranks_tell_end(struct mw_ranks *ranks, int signal);

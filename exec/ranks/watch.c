@@ -33,7 +33,7 @@ fail(struct mw_ranks_watch *watch)
                                          watch->peers[i].rank, watch->peers[i].pid, watch->rank);
     if (!watch->why)
         watch->why = g_strdup_printf(
-            "rank %d was told to end (%s), %s", watch->rank,
+            "rank %d was asked to end (%s), %s", watch->rank,
             mw_signals_heard(watch->signals) == SIGINT ? "SIGINT" : "SIGTERM",
             atomic_load(&watch->told)
                 ? "and cannot end in order: another rank does not reach the point where it waits"
