@@ -57,9 +57,30 @@ free_plan(struct mw_choice *choice)
     g_clear_pointer(&choice->plan, mw_plan_free);
 }
 
+/* Steady step time, by a plan that says once what repeats; 0 if nothing repeats, or not exactly. */
+static double
+folded_step_s(const struct mw_sizing *sizing)
+{
+    struct mw_folds folds = mw_sizing_most_folds(sizing);
+    struct mw_plan *plan =
+        folds.micro_batches || folds.layers ? mw_build_plan_folded(sizing, folds) : NULL;
+    struct mw_engine_result engine = {0};
+    bool exact = plan && mw_evaluate_plan(plan, sizing->hardware, false, &engine, NULL) &&
+                 !engine.rounds_by_mean;
+    double step_s = exact ? engine.step_ns * 1e-9 : 0;
+
+    mw_engine_result_clear(&engine);
+    mw_plan_free(plan);
+    return step_s;
+}
+
 double
 mw_choice_rate(struct mw_choice *choice)
 {
+    if (!choice->simulated && !choice->keeps_plan && fits(choice)) {
+        choice->step_s = folded_step_s(choice->sizing);
+        choice->simulated = choice->step_s > 0;
+    }
     if (!choice->simulated) {
         build_plan(choice);
         if (!choice->plan)
@@ -256,10 +277,12 @@ fastest_candidate(struct search *search, GPtrArray *candidates)
 {
     guint list[SIMULATED] = {0};
     int count = shortlist(candidates, list);
-    struct mw_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]])};
+    struct mw_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]]),
+                             .keeps_plan = search->keeps_plan};
 
     for (int i = 1; i < count; i++) {
-        struct mw_choice other = {.sizing = g_steal_pointer(&candidates->pdata[list[i]])};
+        struct mw_choice other = {.sizing = g_steal_pointer(&candidates->pdata[list[i]]),
+                                  .keeps_plan = search->keeps_plan};
         take_better(search, &best, &other);
     }
     return best;

@@ -10,6 +10,7 @@ struct mw_choice {
     struct mw_sizing *sizing;
     struct mw_plan *plan;           /* NULL: does not fit, or was rated and not kept */
     struct mw_engine_result engine; /* with a timeline, if it was simulated */
+    bool keeps_plan;                /* else it serves for its rate alone */
     bool simulated;
     double step_s; /* INFINITY if the engine refuses the plan */
 };
@@ -18,7 +19,7 @@ struct mw_choice {
  * a whole yet.  With an open batch, the result is that of requesting its micro-batch and
  * accumulation, and no worse than that of requesting its global batch.  A step with too many ops is
  * refused, with the number of ops of the plan that would be chosen.  `keeps_plan`: the choice has
- * its plan, if it fits; else it serves for its rate alone, which takes less memory. */
+ * its plan, if it fits; else it serves for its rate alone, which takes less memory and time. */
 bool mw_choose(const struct mw_question *question, enum mw_strategy strategy, bool keeps_plan,
                struct mw_choice *choice, GError **error);
 /* Tokens per second; simulates unless that has been done.  0 if it does not fit, or if the engine

@@ -269,17 +269,25 @@ count_few(const struct mw_sizing *sizing, bool micro_batches)
 }
 
 struct mw_folds
-mw_sizing_folds(const struct mw_sizing *sizing)
+mw_sizing_most_folds(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
-    struct mw_folds folds = {
-        .micro_batches = s->folds && !s->unfold && s->grad_accum > MW_FOLDED_LEAST &&
-                         s->grad_accum <= MW_PLAN_MICRO_BATCHES_MAX &&
-                         mw_sizing_op_count(sizing) > s->ops_max,
-    };
 
-    folds.layers =
-        mw_sizing_folds_layers(sizing) && count_few(sizing, folds.micro_batches) > s->ops_max;
+    return (struct mw_folds){
+        .micro_batches = s->folds && !s->unfold && s->grad_accum > MW_FOLDED_LEAST &&
+                         s->grad_accum <= MW_PLAN_MICRO_BATCHES_MAX,
+        .layers = mw_sizing_folds_layers(sizing),
+    };
+}
+
+struct mw_folds
+mw_sizing_folds(const struct mw_sizing *sizing)
+{
+    struct mw_folds folds = mw_sizing_most_folds(sizing);
+    int64_t most = sizing->settings.ops_max;
+
+    folds.micro_batches = folds.micro_batches && mw_sizing_op_count(sizing) > most;
+    folds.layers = folds.layers && count_few(sizing, folds.micro_batches) > most;
     return folds;
 }
 

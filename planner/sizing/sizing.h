@@ -268,7 +268,9 @@ bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chu
 struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* The number of ops that mw_build_plan makes of it. */
 int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
-/* What its plan says once; and about how many ops are built for it. */
+/* What its plan could say once; what it does say once, as it has too many ops else; and about how
+ * many ops are built for it. */
+struct mw_folds mw_sizing_most_folds(const struct mw_sizing *sizing);
 struct mw_folds mw_sizing_folds(const struct mw_sizing *sizing);
 int64_t mw_sizing_built_ops(const struct mw_sizing *sizing);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
