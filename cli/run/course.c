@@ -61,9 +61,9 @@ take_model(const struct mw_decoder *d, uint64_t now[CLI_FIXEDS])
     memcpy(now, values, sizeof values);
 }
 
-/* Adds which layers a step of the variant computes; returns whether it leaves out some. */
+/* Appends the numbers of the layers that the plan leaves out; returns whether there are any. */
 static bool
-put_layers(const struct mw_plan *plan, GArray *numbers)
+append_left_out(const struct mw_plan *plan, GArray *numbers)
 {
     g_autofree bool *computed = g_new0(bool, plan->shape.decoder.layers + 1);
     bool drops = false;
@@ -79,7 +79,7 @@ put_layers(const struct mw_plan *plan, GArray *numbers)
     return drops;
 }
 
-/* Of the layers that each step leaves out; 0: no step leaves out any. */
+/* A digest of which layers each step leaves out; 0: no step leaves out any. */
 static uint64_t
 drops_digest(const struct mw_variants *variants)
 {
@@ -92,7 +92,8 @@ drops_digest(const struct mw_variants *variants)
         g_array_append_val(numbers, begin);
         for (uint32_t t = 0; t < span->turn_count; t++) {
             g_array_append_val(numbers, turn);
-            drops |= put_layers(variants->plans[variants->turns[span->first_turn + t]], numbers);
+            drops |=
+                append_left_out(variants->plans[variants->turns[span->first_turn + t]], numbers);
         }
     }
     return drops
