@@ -103,7 +103,7 @@ mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes)
 static bool
 has_threads(const struct mw_calibrator *c, GError **error)
 {
-    return mw_thread_room(2 * c->cores - 1 + DRIVE_THREADS, error);
+    return mw_thread_can_start(2 * c->cores - 1 + DRIVE_THREADS, error);
 }
 
 static bool
@@ -150,13 +150,13 @@ mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration
                               .backend = options->backend,
                               .passes = mw_cpu_kernels(options->dtype),
                               .scale = mw_calibrate_scale(options->backend->apart, options->quick)};
-    struct mw_memory_room room;
+    struct mw_memory_available available;
 
     memset(out, 0, sizeof *out);
     plan_time(&c, out);
     c.beside = c.scale->beside;
-    mw_memory_room(&room);
-    out->memory_bytes = room.bytes;
+    mw_memory_available(&available);
+    out->memory_bytes = available.bytes;
     out->cores = c.cores = team(options->ranks);
     g_mutex_init(&c.mutex);
     mw_calibrate_enter(&c);

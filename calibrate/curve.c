@@ -221,8 +221,8 @@ take_contradicting_again(struct mw_calibrator *c, const struct mw_calibrate_curv
 
 /* If one rank leaves it out, all do: a figure of the machine is one of all ranks. */
 static bool
-settle_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
-             struct mw_measure *rates, int point, GError **error)
+discard_or_widen_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                       struct mw_measure *rates, int point, GError **error)
 {
     double told = mw_calibrate_least_rate(curve, rates, point);
     double out =
@@ -242,15 +242,15 @@ settle_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
 
 /* The worst first: a point that is left out contradicts no other. */
 static bool
-settle(struct mw_calibrator *c, const struct mw_calibrate_curve *curve, struct mw_measure *rates,
-       GError **error)
+end_contradictions(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
+                   struct mw_measure *rates, GError **error)
 {
     const int tries[MW_MATMUL_POINTS_MAX] = {0};
     int count, worst;
 
     do {
         if (!find_worst(c, curve, rates, tries, &count, &worst, error) ||
-            (worst >= 0 && !settle_point(c, curve, rates, worst, error)))
+            (worst >= 0 && !discard_or_widen_point(c, curve, rates, worst, error)))
             return false;
     } while (worst >= 0);
     return true;
@@ -278,7 +278,8 @@ bool
 mw_calibrate_measure_curve(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                            struct mw_measure *rates, GError **error)
 {
-    if (!take_contradicting_again(c, curve, rates, error) || !settle(c, curve, rates, error))
+    if (!take_contradicting_again(c, curve, rates, error) ||
+        !end_contradictions(c, curve, rates, error))
         return false;
     mw_calibrate_interpolate(curve->dims, rates, curve->points);
     return true;

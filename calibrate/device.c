@@ -292,9 +292,9 @@ mw_calibrate_memory_beside(struct mw_calibrator *c, struct mw_calibration *out, 
 {
     int64_t left = 0;
 
-    if (!c->backend->room)
+    if (!c->backend->memory_left)
         return true;
-    if (!c->backend->room(c->handle, &left, &out->device_bytes, error))
+    if (!c->backend->memory_left(c->handle, &left, &out->device_bytes, error))
         return false;
     out->device_taken_bytes = out->device_bytes - left - c->device.bytes - behind_bytes(c);
     return true;

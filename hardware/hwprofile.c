@@ -81,7 +81,7 @@ is_path(const char *name)
 }
 
 static char *
-resolve(const char *name_or_path, const char *near, GError **error)
+find_profile(const char *name_or_path, const char *near, GError **error)
 {
     char *path = NULL;
 
@@ -190,7 +190,7 @@ static char *
 next_of_chain(const struct mw_hwprofile *profile, GPtrArray *chain, GError **error)
 {
     g_autofree char *folder = g_path_get_dirname(chain->pdata[chain->len - 1]);
-    g_autofree char *path = resolve(inherits(profile), folder, error);
+    g_autofree char *path = find_profile(inherits(profile), folder, error);
 
     if (path && chain->len > INHERIT_MAX)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "must be at most %d profiles deep",
@@ -232,7 +232,7 @@ take_inherited(struct mw_hwprofile *profile, const char *path, GHashTable *known
 static struct mw_hwprofile *
 load(const char *name_or_path, GHashTable *known, GError **error)
 {
-    g_autofree char *path = resolve(name_or_path, NULL, error);
+    g_autofree char *path = find_profile(name_or_path, NULL, error);
     struct mw_hwprofile *profile = path ? parse_file(path, known, error) : NULL;
 
     if (!profile)
@@ -248,7 +248,7 @@ load(const char *name_or_path, GHashTable *known, GError **error)
 char *
 mw_hwprofile_path(const char *name_or_path)
 {
-    return resolve(name_or_path, NULL, NULL);
+    return find_profile(name_or_path, NULL, NULL);
 }
 
 struct mw_hwprofile *
@@ -340,7 +340,7 @@ mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **
 }
 
 char *
-mw_hwprofile_changes(const struct mw_hwprofile *profile)
+mw_hwprofile_set_text(const struct mw_hwprofile *profile)
 {
     g_autoptr(GString) all = g_string_new(NULL);
     size_t count;

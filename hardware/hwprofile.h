@@ -149,7 +149,7 @@ struct mw_hw_key {
     bool required;   /* in [nvme], [fabric], [network]: where the group is present */
     int better;      /* +1: larger is faster, -1: smaller is faster, 0: no range allowed */
     enum mw_hw_kind kind;
-    size_t offset; /* into struct mw_hardware */
+    size_t offset;        /* into struct mw_hardware */
     enum mw_hw_part part; /* of rows that share a field, one has part and rate */
     enum mw_hw_rate rate;
 };
@@ -182,7 +182,7 @@ bool mw_hwprofile_set_check(const char *assignment, GError **error);
 
 /* What was set, and what the profile has: "gpu.memory_gib 8 (24 in the profile), ..."; NULL:
  * nothing was.  g_free it. */
-char *mw_hwprofile_changes(const struct mw_hwprofile *profile);
+char *mw_hwprofile_set_text(const struct mw_hwprofile *profile);
 
 /* "network.gb_per_s and network.latency_us": what a group must have; g_free it. */
 char *mw_hwprofile_required(const char *group);

@@ -329,7 +329,7 @@ check_tables(struct mw_plan_check *check)
     return check_world(check) && mw_plan_check_programs(check) && check_comms(check) &&
            check_lanes(check) && check_channels(check) && check_slots(check) &&
            mw_plan_check_homes(check) && check_works(check) &&
-           mw_plan_check_section_places(check) && check_ops(check) &&
+           mw_plan_check_section_ranges(check) && check_ops(check) &&
            mw_plan_check_sections(check) && mw_plan_check_shape(check);
 }
 
@@ -356,7 +356,7 @@ seal(struct mw_plan *plan, bool barriered)
 }
 
 bool
-mw_plan_check_parts(struct mw_plan_check *check)
+mw_plan_check_all(struct mw_plan_check *check)
 {
     if (!check_tables(check))
         return false;
@@ -370,7 +370,7 @@ bool
 mw_plan_check(struct mw_plan *plan, char *why, size_t why_size)
 {
     struct mw_plan_check check = {.plan = plan, .why = why, .why_size = why_size};
-    bool good = mw_plan_check_parts(&check);
+    bool good = mw_plan_check_all(&check);
 
     mw_plan_check_clear(&check);
     if (good)

@@ -34,19 +34,19 @@ struct mw_plan_check {
     char *why;
     size_t why_size;
 
-    uint32_t *program_of;              /* by programs: [world_ranks], MW_NONE: of none */
-    struct mw_plan_matches matches;    /* by matches */
-    uint32_t op_count;                 /* by tables: unfolded */
-    uint32_t *order;                   /* by order: [op_count] */
-    struct mw_plan_clock *clock;       /* made between order and content, see plan/clock.h */
-    bool barriered;                    /* by barrier */
+    uint32_t *program_of;           /* by programs: [world_ranks], MW_NONE: of none */
+    struct mw_plan_matches matches; /* by matches */
+    uint32_t op_count;              /* by tables: unfolded */
+    uint32_t *order;                /* by order: [op_count] */
+    struct mw_plan_clock *clock;    /* made between order and content, see plan/clock.h */
+    bool barriered;                 /* by barrier */
 };
 
 bool mw_plan_check_programs(struct mw_plan_check *check);
 bool mw_plan_check_shape(struct mw_plan_check *check);
 bool mw_plan_check_homes(struct mw_plan_check *check);
 /* The places of sections must be known before numbers of the unfolded plan are checked. */
-bool mw_plan_check_section_places(struct mw_plan_check *check);
+bool mw_plan_check_section_ranges(struct mw_plan_check *check);
 bool mw_plan_check_sections(struct mw_plan_check *check);
 /* Everything that comes after the tables, of a plan with sections. */
 bool mw_plan_check_rounds(struct mw_plan_check *check);
@@ -56,7 +56,7 @@ bool mw_plan_check_order(struct mw_plan_check *check);
 bool mw_plan_check_content(struct mw_plan_check *check);
 
 /* All of them; what they leave in `check` is cleared by mw_plan_check_clear. */
-bool mw_plan_check_parts(struct mw_plan_check *check);
+bool mw_plan_check_all(struct mw_plan_check *check);
 void mw_plan_check_clear(struct mw_plan_check *check);
 
 /* Not a condition of a good plan: a plan without it must be safe over the end of a step. */

@@ -30,8 +30,8 @@
 struct induction {
     struct mw_plan_check *check, flat; /* of the plan, and of the one with few rounds */
     struct mw_few few;
-    struct mw_lane_places places;      /* of that */
-    uint32_t section, outer;           /* sections under examination, in this round around it */
+    struct mw_lane_positions places; /* of that */
+    uint32_t section, outer;         /* sections under examination, in this round around it */
     int level;
 };
 
@@ -265,11 +265,11 @@ check_rounds(struct induction *it, int64_t reach)
     struct mw_plan_check *check = it->check;
     const struct mw_plan *flat = it->flat.plan;
 
-    if (!mw_plan_check_parts(&it->flat))
+    if (!mw_plan_check_all(&it->flat))
         return false;
-    it->places = mw_lane_places_new(&it->few.plan);
+    it->places = mw_lane_positions_new(&it->few.plan);
     bool good = check_all(it, reach);
-    mw_lane_places_clear(&it->places);
+    mw_lane_positions_clear(&it->places);
     check->barriered = it->flat.barriered;
     for (uint32_t p = 0; p < flat->program_count; p++)
         memcpy(check->plan->programs[p].peak_bytes, flat->programs[p].peak_bytes,

@@ -41,7 +41,7 @@ is_placed(const struct mw_plan *plan, uint32_t s)
 }
 
 bool
-mw_plan_check_section_places(struct mw_plan_check *check)
+mw_plan_check_section_ranges(struct mw_plan_check *check)
 {
     const struct mw_plan *plan = check->plan;
     uint64_t ops = plan->op_count;
@@ -72,7 +72,7 @@ mw_plan_check_section_places(struct mw_plan_check *check)
 
 struct look {
     struct mw_plan_check *check;
-    struct mw_lane_places places;
+    struct mw_lane_positions places;
     uint32_t op;
     uint32_t sections[MW_SECTION_LEVELS];
     int depth;
@@ -309,7 +309,7 @@ moves_evenly(const struct look *look, int64_t number, int64_t stride, int64_t la
             plan->ops[from.op].lane != plan->ops[to.op].lane)
             return false;
         int64_t way =
-            mw_lane_place(plan, &look->places, to) - mw_lane_place(plan, &look->places, from);
+            mw_lane_position(plan, &look->places, to) - mw_lane_position(plan, &look->places, from);
         if (r && way != apart)
             return false;
         apart = way;
@@ -374,9 +374,9 @@ mw_plan_check_sections(struct mw_plan_check *check)
 
     if (!plan->section_count)
         return true;
-    look.places = mw_lane_places_new(plan);
+    look.places = mw_lane_positions_new(plan);
     for (look.op = 0; look.op < plan->op_count && good; look.op++)
         good = check_op(&look);
-    mw_lane_places_clear(&look.places);
+    mw_lane_positions_clear(&look.places);
     return good && check_moves(check);
 }

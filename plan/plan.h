@@ -234,7 +234,7 @@ struct mw_program {
 
 struct mw_lane {
     uint32_t program; /* that issues it */
-    uint8_t kind;  /* enum mw_lane_kind */
+    uint8_t kind;     /* enum mw_lane_kind */
     uint8_t index;
     uint32_t window_ops;  /* started and not ended, at most; >= 1 */
     int64_t window_bytes; /* bytes in flight at most; 0: no limit.  One op is always let in. */
@@ -278,16 +278,16 @@ struct mw_work_attention {
  * FLOPs are those of the products.  Where parts of an operator are cut unevenly, or its experts'
  * tokens, they are the mean, and the products those of a part that may have a row more or less. */
 struct mw_work {
-    uint8_t kind;      /* enum mw_op_kind */
-    uint8_t object;    /* enum mw_object */
+    uint8_t kind;   /* enum mw_op_kind */
+    uint8_t object; /* enum mw_object */
     uint8_t
         operator_; /* enum mw_operator: of activations, or that parameters and gradients are of */
-    uint8_t dtype;     /* enum mw_dtype */
-    bool host;         /* the host's cores carry it out, not the GPU */
-    uint32_t comm;     /* communicator of a collective, or MW_NONE */
-    int32_t hop;       /* a SEND goes to the member this many places further in its group,
+    uint8_t dtype; /* enum mw_dtype */
+    bool host;     /* the host's cores carry it out, not the GPU */
+    uint32_t comm; /* communicator of a collective, or MW_NONE */
+    int32_t hop;   /* a SEND goes to the member this many places further in its group,
                         * cyclically, and a RECV comes from as many places back; else 0 */
-    int64_t flops;     /* of all products */
+    int64_t flops; /* of all products */
     struct mw_work_product products[MW_WORK_PRODUCTS_MAX]; /* the first sets the rate of all */
     uint32_t product_count;
     struct mw_work_attention attention;
@@ -307,8 +307,8 @@ int64_t mw_plan_checksum_bytes(int64_t nvme_bytes);
 
 struct mw_slot {
     uint32_t program;
-    uint8_t tier;    /* enum mw_tier */
-    uint8_t purpose; /* enum mw_purpose */
+    uint8_t tier;         /* enum mw_tier */
+    uint8_t purpose;      /* enum mw_purpose */
     bool persistent;      /* holds a content before the step begins (state at rest) */
     int64_t offset_bytes; /* within the rank's part of the tier */
     int64_t size_bytes;
@@ -350,9 +350,9 @@ struct mw_use {
  */
 struct mw_tensor {
     uint32_t program;
-    int32_t layer;      /* -1: outside the layers */
-    uint32_t operators; /* whose parameters: bits 1 << enum mw_operator */
-    uint8_t dtype;      /* enum mw_dtype: of parameters, and of gradients as they are made */
+    int32_t layer;          /* -1: outside the layers */
+    uint32_t operators;     /* whose parameters: bits 1 << enum mw_operator */
+    uint8_t dtype;          /* enum mw_dtype: of parameters, and of gradients as they are made */
     uint8_t gradient_dtype; /* of those at home */
     bool summed;            /* gradients are added up at home */
     bool trainable;         /* else gradient_slot is MW_NONE, and its strides are 0 */
@@ -445,7 +445,7 @@ struct mw_step_shape {
 };
 
 struct mw_plan {
-    char *title;          /* one line, for people */
+    char *title; /* one line, for people */
     /* Of the profile, model and strategy that it was made for; NULL: not known. */
     char *machine, *model, *strategy;
     uint32_t world_ranks;    /* of all programs, those that are not in this plan too */
@@ -562,15 +562,15 @@ uint32_t mw_plan_use_slot(const struct mw_plan *plan, uint32_t use,
                           const uint32_t round[MW_SECTION_LEVELS]);
 struct mw_op mw_plan_op_at(const struct mw_plan *plan, struct mw_op_place place);
 /* Where ops stand in their lanes, of the unfolded plan. */
-struct mw_lane_places {
+struct mw_lane_positions {
     int64_t *first;  /* [op_count] in rounds 0, from 0 */
     int64_t *span;   /* [section_count * lane_count] ops of a lane in a round */
     int64_t *length; /* [lane_count] */
 };
-struct mw_lane_places mw_lane_places_new(const struct mw_plan *plan);
-void mw_lane_places_clear(struct mw_lane_places *places);
-int64_t mw_lane_place(const struct mw_plan *plan, const struct mw_lane_places *places,
-                      struct mw_op_place place);
+struct mw_lane_positions mw_lane_positions_new(const struct mw_plan *plan);
+void mw_lane_positions_clear(struct mw_lane_positions *places);
+int64_t mw_lane_position(const struct mw_plan *plan, const struct mw_lane_positions *places,
+                         struct mw_op_place place);
 /* The same step without sections, unchecked; NULL: a number leaves the plan. */
 struct mw_plan *mw_plan_unfold(const struct mw_plan *plan);
 /* Rounds of a flat plan that may be alike: micro-batches, the layers of a pass, chunks of the

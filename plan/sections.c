@@ -140,11 +140,11 @@ mw_plan_op_at(const struct mw_plan *plan, struct mw_op_place place)
 
 /* --- lanes ----------------------------------------------------------------------------------- */
 
-struct mw_lane_places
-mw_lane_places_new(const struct mw_plan *plan)
+struct mw_lane_positions
+mw_lane_positions_new(const struct mw_plan *plan)
 {
     size_t lanes = plan->lane_count;
-    struct mw_lane_places places = {
+    struct mw_lane_positions places = {
         .first = mw_plan_allocate(plan->op_count, sizeof *places.first),
         .span = mw_plan_allocate(plan->section_count * lanes, sizeof *places.span),
         .length = mw_plan_allocate(lanes, sizeof *places.length),
@@ -179,7 +179,7 @@ mw_lane_places_new(const struct mw_plan *plan)
 }
 
 void
-mw_lane_places_clear(struct mw_lane_places *places)
+mw_lane_positions_clear(struct mw_lane_positions *places)
 {
     free(places->first);
     free(places->span);
@@ -187,8 +187,8 @@ mw_lane_places_clear(struct mw_lane_places *places)
 }
 
 int64_t
-mw_lane_place(const struct mw_plan *plan, const struct mw_lane_places *places,
-              struct mw_op_place place)
+mw_lane_position(const struct mw_plan *plan, const struct mw_lane_positions *places,
+                 struct mw_op_place place)
 {
     uint32_t sections[MW_SECTION_LEVELS];
     int depth = mw_plan_sections_of(plan, place.op, sections);

@@ -1,7 +1,7 @@
 #include <math.h>
 
 #include "base/json_writer.h"
-#include "report/json_parts.h"
+#include "report/json_result.h"
 #include "report/memory_ledger.h"
 #include "report/report.h"
 #include "report/table.h"

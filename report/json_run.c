@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "report/json_parts.h"
+#include "report/json_result.h"
 #include "report/run.h"
 #include "study/lanes.h"
 

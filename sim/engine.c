@@ -24,9 +24,9 @@ new_flow(struct mw_engine *engine)
         engine->free_flow = engine->flows[flow].next;
         return flow;
     }
-    if (engine->flow_count == engine->flow_room) {
-        engine->flow_room = engine->flow_room ? 2 * engine->flow_room : 64;
-        engine->flows = g_renew(struct mw_flow, engine->flows, engine->flow_room);
+    if (engine->flow_count == engine->flows_allocated) {
+        engine->flows_allocated = engine->flows_allocated ? 2 * engine->flows_allocated : 64;
+        engine->flows = g_renew(struct mw_flow, engine->flows, engine->flows_allocated);
     }
     return engine->flow_count++;
 }
@@ -129,9 +129,9 @@ new_row(struct mw_engine *engine, const struct mw_lane_state *lane, uint32_t op)
         return MW_NONE;
     for (int level = 0; level < MW_SECTION_LEVELS; level++)
         row.round[level] = lane->round[level];
-    if (engine->plan->section_count && engine->row_count == engine->row_room) {
-        engine->row_room *= 2;
-        engine->rows = g_renew(struct mw_timeline_row, engine->rows, engine->row_room);
+    if (engine->plan->section_count && engine->row_count == engine->rows_allocated) {
+        engine->rows_allocated *= 2;
+        engine->rows = g_renew(struct mw_timeline_row, engine->rows, engine->rows_allocated);
     }
     uint32_t index = engine->plan->section_count ? engine->row_count : op;
     engine->row_count++;
@@ -381,7 +381,7 @@ mw_engine_run_lanes(struct mw_engine *engine)
     for (uint32_t l = 0; l < engine->plan->lane_count; l++)
         queue_lane(engine, l);
     drain(engine);
-    mw_engine_settle(engine);
+    mw_engine_update_rates(engine);
 }
 
 static void
@@ -393,7 +393,7 @@ run(struct mw_engine *engine)
         while (engine->heap.count > 0 && engine->heap.entries[0].time_ns == engine->now_ns)
             fire(engine, mw_heap_pop(&engine->heap));
         drain(engine);
-        mw_engine_settle(engine);
+        mw_engine_update_rates(engine);
         if (engine->round_of != MW_NONE)
             mw_engine_look_back(engine);
     }
@@ -462,8 +462,8 @@ mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
     ok = mw_engine_prepare(&engine, why, why_size);
     if (ok) {
         if (options.keep_timeline) {
-            engine.row_room = MAX(1, plan->op_count);
-            engine.rows = g_new0(struct mw_timeline_row, engine.row_room);
+            engine.rows_allocated = MAX(1, plan->op_count);
+            engine.rows = g_new0(struct mw_timeline_row, engine.rows_allocated);
         }
         if (plan->op_count > 0)
             run(&engine);

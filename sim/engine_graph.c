@@ -54,7 +54,7 @@ place_of_number(const struct mw_engine *engine, int64_t number, uint32_t *lane)
     if (!mw_plan_find_number(engine->plan, number, &place))
         return 0;
     *lane = engine->plan->ops[place.op].lane;
-    return mw_lane_place(engine->plan, &engine->places, place);
+    return mw_lane_position(engine->plan, &engine->places, place);
 }
 
 static struct mw_wait
@@ -179,7 +179,7 @@ mw_engine_prepare(struct mw_engine *engine, char *why, size_t why_size)
         return refuse(why, why_size, "time overflows: the ops' durations add up to over 73 years");
     if (!build_matches(engine))
         return refuse(why, why_size, "a match number is not below the number of ops");
-    engine->places = mw_lane_places_new(engine->plan);
+    engine->places = mw_lane_positions_new(engine->plan);
     engine->step_ops = (uint64_t)mw_plan_unfolded_ops(engine->plan);
     build_waits(engine);
     build_lanes(engine);
@@ -198,7 +198,7 @@ mw_engine_release(struct mw_engine *engine)
     mw_engine_rounds_clear(engine);
     g_free(engine->waits);
     g_free(engine->wait_strides);
-    mw_lane_places_clear(&engine->places);
+    mw_lane_positions_clear(&engine->places);
     g_free(engine->lane_ops);
     g_free(engine->lanes);
     g_free(engine->lane_queue);

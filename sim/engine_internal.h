@@ -64,7 +64,7 @@ struct mw_link {
     uint64_t load;   /* sum of units of all flows at full speed */
     uint32_t *pulls; /* pulls of the listed streams */
     uint32_t *streams;
-    uint32_t count, room;
+    uint32_t count, allocated;
     bool touched, over;
     bool in_component, settled, final; /* of the solver */
     double level;
@@ -83,7 +83,7 @@ struct mw_wait_stride {
 };
 
 struct mw_lane_state {
-    uint32_t begin, end, next; /* in lane_ops */
+    uint32_t begin, end, next;         /* in lane_ops */
     uint32_t round[MW_SECTION_LEVELS]; /* of the op at `next` */
     uint32_t step;
     uint8_t step_slot;
@@ -117,9 +117,9 @@ struct mw_engine {
     uint64_t step_ops; /* of a step */
     int64_t first_end_ns, previous_end_ns, last_end_ns;
 
-    struct mw_wait *waits; /* [plan->dep_count] */
+    struct mw_wait *waits;               /* [plan->dep_count] */
     struct mw_wait_stride *wait_strides; /* the same; NULL without sections */
-    struct mw_lane_places places;
+    struct mw_lane_positions places;
     uint32_t *lane_ops;
     uint32_t *repeats; /* [op_count] innermost section whose round ends with this entry of lane_ops,
                           in its lane; MW_NONE; NULL without sections */
@@ -132,7 +132,7 @@ struct mw_engine {
     uint32_t *lane_queue, lane_queue_count;
 
     struct mw_flow *flows;
-    uint32_t flow_count, flow_room, free_flow;
+    uint32_t flow_count, flows_allocated, free_flow;
     struct mw_flow_queue instant; /* flows that are done now */
 
     struct mw_stream *streams; /* [work_count] */
@@ -150,7 +150,7 @@ struct mw_engine {
     struct mw_match_state *matches;
     uint32_t match_count;
     struct mw_timeline_row *rows; /* or NULL */
-    uint32_t row_count, row_room;
+    uint32_t row_count, rows_allocated;
     GArray *ended_rows; /* uint32_t, in the order in which their ops ended; NULL without rounds */
 };
 
@@ -162,7 +162,7 @@ void mw_engine_release(struct mw_engine *engine);
 void mw_engine_share_init(struct mw_engine *engine);
 void mw_engine_share_clear(struct mw_engine *engine);
 /* Call after all that happens at now_ns: brings speeds and completion times up to date. */
-void mw_engine_settle(struct mw_engine *engine);
+void mw_engine_update_rates(struct mw_engine *engine);
 /* [channel_count] of one step; of a channel with directions, the busiest of all and each way. */
 void mw_engine_channels_busy(const struct mw_engine *engine, double *busy_ns);
 

@@ -37,10 +37,10 @@ list_pull(struct mw_engine *engine, uint32_t stream, uint32_t pull)
 {
     struct mw_link *link = &engine->links[engine->pulls[pull].link];
 
-    if (link->count == link->room) {
-        link->room = link->room ? 2 * link->room : 8;
-        link->pulls = g_renew(uint32_t, link->pulls, link->room);
-        link->streams = g_renew(uint32_t, link->streams, link->room);
+    if (link->count == link->allocated) {
+        link->allocated = link->allocated ? 2 * link->allocated : 8;
+        link->pulls = g_renew(uint32_t, link->pulls, link->allocated);
+        link->streams = g_renew(uint32_t, link->streams, link->allocated);
     }
     engine->pulls[pull].position = link->count;
     link->pulls[link->count] = pull;
@@ -379,7 +379,7 @@ schedule(struct mw_engine *engine, uint32_t index)
 }
 
 void
-mw_engine_settle(struct mw_engine *engine)
+mw_engine_update_rates(struct mw_engine *engine)
 {
     for (uint32_t i = 0; i < engine->touched_stream_count; i++) {
         struct mw_stream *stream = &engine->streams[engine->touched_streams[i]];

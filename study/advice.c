@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/progress.h"
-#include "study/changes.h"
+#include "study/improvements.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
 
@@ -17,11 +17,11 @@
 /* `left_out`: factor by which the plan that was left out as too slow to plan is faster than the
  * answer.  A change that leads to fewer micro-batches gains as much without being the cause. */
 static void
-take_if_better(struct mw_result_change *best, struct mw_change *change, struct mw_choice *choice,
-               double gain, double left_out)
+take_if_better(struct mw_result_change *best, struct mw_improvement *change,
+               struct mw_choice *choice, double gain, double left_out)
 {
     const struct mw_settings *s = &choice->sizing->settings;
-    double merit = mw_change_merit(change, gain);
+    double merit = mw_improvement_per_dollar(change, gain);
 
     g_free(best->what);
     g_free(best->flags);
@@ -47,22 +47,23 @@ advise(const struct mw_question *question, const struct mw_answer *answer, const
        double left_out, struct mw_result_change *best)
 {
     double now = answer->result->tokens_per_s, most = 0;
-    int planned[MW_CHANGE_KINDS] = {0}, refused[MW_CHANGE_KINDS] = {0};
+    int planned[MW_IMPROVEMENT_KINDS] = {0}, refused[MW_IMPROVEMENT_KINDS] = {0};
     bool keeps = mw_keeps_too_much(answer->sizing);
 
     for (guint i = 0; i < changes->len; i++) {
-        struct mw_change *change = changes->pdata[i];
+        struct mw_improvement *change = changes->pdata[i];
         struct mw_choice choice = {0};
         mw_progress("looking for what would help most: change %u of %u", i + 1, changes->len);
-        if (mw_change_merit(change, change->gain) < NEAR * most ||
+        if (mw_improvement_per_dollar(change, change->gain) < NEAR * most ||
             planned[change->kind] >= PLANNED || refused[change->kind] >= REFUSED)
             continue;
         bool good = mw_choose(&change->question, question->strategies[0], false, &choice, NULL) &&
                     (keeps || !mw_keeps_too_much(choice.sizing));
         (good ? planned : refused)[change->kind]++;
         double gain = good ? mw_choice_rate(&choice) / now : 0;
-        if (mw_change_is_worth(change, gain / left_out) && mw_change_merit(change, gain) > most) {
-            most = mw_change_merit(change, gain);
+        if (mw_improvement_is_worth(change, gain / left_out) &&
+            mw_improvement_per_dollar(change, gain) > most) {
+            most = mw_improvement_per_dollar(change, gain);
             take_if_better(best, change, &choice, gain, left_out);
         }
         mw_choice_clear(&choice);
@@ -94,10 +95,10 @@ mw_advise_batch(const struct mw_question *question, const struct mw_answer *answ
     if (question->settings.micro_batch != MW_AUTO)
         return;
     g_autoptr(GPtrArray) changes = mw_best_smaller_batches(question, answer);
-    struct mw_change *change = changes->len ? changes->pdata[0] : NULL;
+    struct mw_improvement *change = changes->len ? changes->pdata[0] : NULL;
     if (change &&
         mw_choose(&change->question, answer->sizing->settings.strategy, false, &choice, NULL) &&
-        mw_change_is_worth(change, mw_choice_rate(&choice) / result->tokens_per_s)) {
+        mw_improvement_is_worth(change, mw_choice_rate(&choice) / result->tokens_per_s)) {
         result->smaller_batch = choice.sizing->settings.micro_batch;
         result->smaller_batch_tokens_per_s = mw_choice_rate(&choice);
     }

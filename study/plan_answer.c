@@ -32,7 +32,7 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->plan = plan;
     r->hardware = g_strdup(mw_hwprofile_name(question->profile));
     r->hardware_description = g_strdup(mw_hwprofile_description(question->profile));
-    r->hardware_set = mw_hwprofile_changes(question->profile);
+    r->hardware_set = mw_hwprofile_set_text(question->profile);
     r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(question->profile)));
     r->calibrated = mw_hwprofile_calibrated(question->profile);
     r->gpus_per_node = plan->ranks_per_node;

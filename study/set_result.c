@@ -18,7 +18,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->model = g_strdup(question->model.name);
     r->hardware = g_strdup(mw_hwprofile_name(question->profile));
     r->hardware_description = g_strdup(mw_hwprofile_description(question->profile));
-    r->hardware_set = mw_hwprofile_changes(question->profile);
+    r->hardware_set = mw_hwprofile_set_text(question->profile);
     r->strategy = g_strdup(mw_strategy_name(s->strategy));
     r->params = mw_model_params(&question->model);
     r->active_params = mw_model_active_params(&question->model);
@@ -43,10 +43,10 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->logits_chunks = s->logits_chunks;
     r->prefetch = s->prefetch;
     if (mw_settings_has_fetch_stages(s))
-        r->prefetch_stages = g_strdup_printf(
-            "%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT,
-            s->prefetch_stage[MW_FETCH_NC], s->prefetch_stage[MW_FETCH_CG],
-            s->prefetch_stage[MW_FETCH_GG]);
+        r->prefetch_stages =
+            g_strdup_printf("%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT,
+                            s->prefetch_stage[MW_FETCH_NC], s->prefetch_stage[MW_FETCH_CG],
+                            s->prefetch_stage[MW_FETCH_GG]);
     r->dpu_start = s->dpu_start;
     r->drop_layers = s->drop_layers;
     r->trained = mw_setting_trained_text(s->frozen);

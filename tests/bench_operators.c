@@ -32,8 +32,8 @@ struct bench {
     int64_t seq;
     struct mw_cpu_device *device;
     struct mw_operators *operators;
-    struct mw_layer_room layer;
-    struct mw_shared_room shared;
+    struct mw_layer_activations layer;
+    struct mw_shared_activations shared;
     int32_t *ids;
     uint16_t *params, *gradient, *logits;
     double loss;
@@ -77,14 +77,15 @@ set_up(struct bench *b, bool smoke)
         b->decoder.vocab = 101;
         b->seq = 70;
     }
-    struct mw_room_layout layout = mw_room_layout(&b->decoder, MW_DTYPE_BF16, 1, b->seq, 1, 0);
+    struct mw_activation_layout layout =
+        mw_activation_layout(&b->decoder, MW_DTYPE_BF16, 1, b->seq, 1, 0);
     b->base = buffer(layout.bytes);
     int64_t table = (b->decoder.vocab + b->decoder.position_rows) * b->decoder.hidden;
     int64_t largest = table > 9 * b->decoder.hidden * b->decoder.ffn
                           ? table
                           : 9 * b->decoder.hidden * b->decoder.ffn;
-    b->layer = mw_room_layer(&b->decoder, 1, b->seq, &layout, b->base, 0);
-    b->shared = mw_room_shared(&b->decoder, 1, b->seq, &layout, b->base);
+    b->layer = mw_activations_of_layer(&b->decoder, 1, b->seq, &layout, b->base, 0);
+    b->shared = mw_activations_shared(&b->decoder, 1, b->seq, &layout, b->base);
     b->params = buffer(2 * largest);
     b->gradient = buffer(2 * largest);
     b->logits = buffer(2 * b->seq * mw_logits_stride(&b->decoder, MW_DTYPE_BF16));
@@ -163,7 +164,7 @@ bench_row(struct bench *b, int row, bool backward)
         .params = b->params,
         .gradient = backward ? b->gradient : NULL,
         .layer = &b->layer,
-        .room = &b->shared,
+        .shared = &b->shared,
         .input = b->layer.x,
         .output = b->shared.hidden,
         .logits = b->logits,

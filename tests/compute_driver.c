@@ -17,9 +17,9 @@ struct driver {
     struct driver_memory memory;
     int64_t tokens, chunks;
     struct driver_unit head, *layers, tail; /* layers: four each */
-    struct mw_room_layout layout;
-    struct mw_layer_room *rooms;
-    struct mw_shared_room shared;
+    struct mw_activation_layout layout;
+    struct mw_layer_activations *rooms;
+    struct mw_shared_activations shared;
     void *logits;
     int32_t *ids, *targets;
     double *loss;
@@ -74,7 +74,7 @@ blank(const struct driver *driver, enum mw_operator operator_, bool backward)
         .targets = driver->targets,
         .gradient_scale = (float)loss_scale(driver) / (float)driver->tokens,
         .loss = driver->loss,
-        .room = &driver->shared,
+        .shared = &driver->shared,
         .logits = driver->logits,
     };
 }
@@ -135,7 +135,7 @@ adds_now(struct driver_unit *unit, enum mw_operator operator_, bool last_tile)
     return adds;
 }
 
-static struct mw_layer_room *
+static struct mw_layer_activations *
 room_of(const struct driver *driver, int64_t layer)
 {
     return &driver->rooms[driver->drive->recompute ? 0 : layer];
@@ -311,10 +311,10 @@ place_rooms(struct driver *driver)
     void *base = driver_memory_take(&driver->memory, driver->layout.bytes);
 
     for (int64_t layer = 0; layer < driver->layout.layers; layer++)
-        driver->rooms[layer] = mw_room_layer(drive->decoder, drive->sequences, drive->seq,
-                                             &driver->layout, base, layer);
+        driver->rooms[layer] = mw_activations_of_layer(drive->decoder, drive->sequences, drive->seq,
+                                                       &driver->layout, base, layer);
     driver->shared =
-        mw_room_shared(drive->decoder, drive->sequences, drive->seq, &driver->layout, base);
+        mw_activations_shared(drive->decoder, drive->sequences, drive->seq, &driver->layout, base);
 }
 
 /* Where everything is. */
@@ -358,9 +358,9 @@ make_operands(struct driver *driver)
     const struct mw_drive *drive = driver->drive;
     int64_t layers = drive->decoder->layers, rooms = drive->recompute ? 1 : layers;
 
-    driver->layout = mw_room_layout(drive->decoder, mw_drive_dtype(drive), drive->sequences,
-                                    drive->seq, rooms, 0);
-    driver->rooms = g_new(struct mw_layer_room, rooms);
+    driver->layout = mw_activation_layout(drive->decoder, mw_drive_dtype(drive), drive->sequences,
+                                          drive->seq, rooms, 0);
+    driver->rooms = g_new(struct mw_layer_activations, rooms);
     driver->checkpoints =
         g_malloc((gsize)bytes_of(driver, layers * driver->tokens * drive->decoder->hidden));
     make_units(driver);

@@ -145,9 +145,9 @@ mw_outputs_attention_backward(struct mw_output_list *l)
     const struct mw_decoder *d = c->decoder;
     int64_t q = mw_decoder_q(d), width = mw_operator_qkv_width(c);
     g_autofree double *qkv = mw_outputs_load_all(l, c->layer->qkv, mw_outputs_tokens(l) * width);
-    g_autofree double *d_o = mw_outputs_load_all(l, c->room->branch, mw_outputs_tokens(l) * q);
+    g_autofree double *d_o = mw_outputs_load_all(l, c->shared->branch, mw_outputs_tokens(l) * q);
     g_autofree double *o = mw_outputs_load_all(l, c->layer->o, mw_outputs_tokens(l) * q);
-    struct mw_operator_output *output = mw_outputs_add(l, "gradient of q, k, v", c->room->wide,
+    struct mw_operator_output *output = mw_outputs_add(l, "gradient of q, k, v", c->shared->wide,
                                                        mw_outputs_tokens(l), width, width, true);
     struct gradients g = {l, output->size, output->rounded, d_o, o, NULL};
 

@@ -31,7 +31,7 @@ list_tokens_gradient(struct mw_output_list *l)
         int64_t row = c->ids[t] - matrix->first_row;
         for (int64_t i = 0; row >= 0 && row < matrix->rows && i < hidden; i++)
             output->size[row * hidden + i] +=
-                fabs(mw_outputs_load(l, c->room->gradient, t * hidden + i));
+                fabs(mw_outputs_load(l, c->shared->gradient, t * hidden + i));
     }
 }
 
@@ -53,7 +53,7 @@ list_positions_gradient(struct mw_output_list *l)
         int64_t row = t % c->seq - positions->first_row;
         for (int64_t i = 0; row >= 0 && row < positions->rows && i < hidden; i++)
             output->size[row * hidden + i] +=
-                fabs(mw_outputs_load(l, c->room->gradient, t * hidden + i));
+                fabs(mw_outputs_load(l, c->shared->gradient, t * hidden + i));
     }
     for (int64_t i = 0; !whole && i < positions->rows * hidden; i++)
         output->rounded[i] = (double)c->sequences * output->size[i];

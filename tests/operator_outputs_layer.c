@@ -16,13 +16,13 @@ struct norm {
 static struct norm
 norm_of(const struct mw_compute *c)
 {
-    const struct mw_shared_room *room = c->room;
+    const struct mw_shared_activations *shared = c->shared;
 
     if (c->operator_ == MW_OPERATOR_NORM1)
-        return (struct norm){c->layer->n1, c->layer->x, room->gradient, room->branch, true};
+        return (struct norm){c->layer->n1, c->layer->x, shared->gradient, shared->branch, true};
     if (c->operator_ == MW_OPERATOR_NORM2)
-        return (struct norm){c->layer->n2, c->layer->x2, room->gradient, room->branch, true};
-    return (struct norm){room->final, room->hidden, room->gradient, room->branch, false};
+        return (struct norm){c->layer->n2, c->layer->x2, shared->gradient, shared->branch, true};
+    return (struct norm){shared->final, shared->hidden, shared->gradient, shared->branch, false};
 }
 
 /* The largest of a row's elements times its 1 / deviation: at least half of what the norm makes of
@@ -169,7 +169,8 @@ list_gate_backward(struct mw_output_list *l)
         mw_outputs_add(l, "gradient of up", up + n, rows, ffn, ffn, false);
 
     for (int64_t i = 0; i < n; i++) {
-        double dy = fabs(mw_outputs_load(l, c->room->wide, i)), x = fabs(mw_outputs_load(l, up, i));
+        double dy = fabs(mw_outputs_load(l, c->shared->wide, i)),
+               x = fabs(mw_outputs_load(l, up, i));
         gate.size[i] = dy * fabs(mw_outputs_load(l, up, n + i)) * (1 + x) * (1 + x);
         other->size[i] = dy * x * (1 + x);
     }
@@ -186,10 +187,10 @@ mw_outputs_act_backward(struct mw_output_list *l)
         return;
     }
     struct mw_operator_output *output =
-        mw_outputs_add(l, "input gradient", c->room->wide, mw_outputs_tokens(l), ffn, ffn, false);
+        mw_outputs_add(l, "input gradient", c->shared->wide, mw_outputs_tokens(l), ffn, ffn, false);
     output->exact = c->decoder->activation == MW_ACTIVATION_RELU;
     for (int64_t i = 0; i < mw_outputs_tokens(l) * ffn; i++) {
         double x = fabs(mw_outputs_load(l, c->layer->up, i));
-        output->size[i] = fabs(mw_outputs_load(l, c->room->wide, i)) * (1 + x + x * x * x);
+        output->size[i] = fabs(mw_outputs_load(l, c->shared->wide, i)) * (1 + x + x * x * x);
     }
 }

@@ -241,9 +241,9 @@ list_rotated_gradient(struct mw_output_list *l)
 {
     const struct mw_compute *c = l->compute;
     int64_t width = mw_operator_qkv_width(c);
-    g_autofree double *x = mw_outputs_load_all(l, c->room->wide, mw_outputs_tokens(l) * width);
+    g_autofree double *x = mw_outputs_load_all(l, c->shared->wide, mw_outputs_tokens(l) * width);
     g_autofree double *size = rotated_size(l, x, width);
-    struct mw_operator_output *output = mw_outputs_add(l, "rotated gradient", c->room->wide,
+    struct mw_operator_output *output = mw_outputs_add(l, "rotated gradient", c->shared->wide,
                                                        mw_outputs_tokens(l), width, width, false);
 
     for (int64_t i = 0; i < mw_outputs_tokens(l) * width; i++)

@@ -48,11 +48,11 @@ make_machine(const char *groups, const char *mounts)
 static void
 expect_room(char *root, int64_t bytes, const char *bound)
 {
-    struct mw_memory_room room;
+    struct mw_memory_available available;
 
-    mw_memory_room_under(root, &room);
-    g_assert_cmpint(room.bytes, ==, bytes);
-    mw_test_says(room.bound, bound);
+    mw_memory_available_under(root, &available);
+    g_assert_cmpint(available.bytes, ==, bytes);
+    mw_test_says(available.bound, bound);
     mw_nvme_fixture_remove(root);
     g_free(root);
 }
@@ -61,12 +61,12 @@ static void
 test_machine(void)
 {
     char *root = make_machine("", "");
-    struct mw_memory_room room;
+    struct mw_memory_available available;
 
-    mw_memory_room_under(root, &room);
-    g_assert_cmpint(room.huge_page_bytes, ==, 5 * 2048 * INT64_C(1024));
-    g_assert_cmpint(mw_memory_short_bytes(&room, room.bytes), ==, 0);
-    g_assert_cmpint(mw_memory_short_bytes(&room, room.bytes + 5), ==, 5);
+    mw_memory_available_under(root, &available);
+    g_assert_cmpint(available.huge_page_bytes, ==, 5 * 2048 * INT64_C(1024));
+    g_assert_cmpint(mw_memory_short_bytes(&available, available.bytes), ==, 0);
+    g_assert_cmpint(mw_memory_short_bytes(&available, room.bytes + 5), ==, 5);
     expect_room(root, INT64_C(20000000) * 1024, "MemAvailable");
 }
 
@@ -166,9 +166,9 @@ test_too_large(void)
 {
     g_autoptr(GError) error = NULL;
     struct mw_arena arena;
-    struct mw_memory_room room;
+    struct mw_memory_available available;
 
-    mw_memory_room(&room);
+    mw_memory_available(&available);
     g_assert_false(mw_arena_reserve(&arena, "slots", room.bytes + (INT64_C(8) << 30), &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_DEVICE);
     g_assert_nonnull(strstr(error->message, "slots: "));
@@ -208,26 +208,26 @@ test_data_limit(void)
         return;
     }
     if (g_test_subprocess()) {
-        struct mw_memory_room room;
+        struct mw_memory_available available;
         const struct rlimit limit = {INT64_C(1) << 40, INT64_C(1) << 40};
 
         g_assert_cmpint(setrlimit(RLIMIT_DATA, &limit), ==, 0);
-        mw_memory_room_under("/nowhere", &room);
-        g_assert_cmpint(room.bytes, ==, INT64_MAX);
-        mw_memory_room(&room);
-        g_assert_cmpint(room.bytes, <, INT64_C(1) << 40);
+        mw_memory_available_under("/nowhere", &available);
+        g_assert_cmpint(available.bytes, ==, INT64_MAX);
+        mw_memory_available(&available);
+        g_assert_cmpint(available.bytes, <, INT64_C(1) << 40);
         const struct rlimit tight = {INT64_C(1) << 30, INT64_C(1) << 30};
         g_assert_cmpint(setrlimit(RLIMIT_DATA, &tight), ==, 0);
-        mw_memory_room(&room);
-        g_assert_cmpint(room.bytes, <, INT64_C(1) << 30);
-        g_printerr("%s\n", room.bound);
+        mw_memory_available(&available);
+        g_assert_cmpint(available.bytes, <, INT64_C(1) << 30);
+        g_printerr("%s\n", available.bound);
         /* Stacks of at least so many threads, and more where they are larger. */
-        struct mw_memory_room small_stacks, large_stacks;
+        struct mw_memory_available small_stacks, large_stacks;
         const struct rlimit large = {2 << 20, 2 << 20}, small = {1 << 20, 1 << 20};
         g_assert_cmpint(setrlimit(RLIMIT_STACK, &large), ==, 0);
-        mw_memory_room_of_run(&large_stacks);
+        mw_memory_available_to_run(&large_stacks);
         g_assert_cmpint(setrlimit(RLIMIT_STACK, &small), ==, 0);
-        mw_memory_room_of_run(&small_stacks);
+        mw_memory_available_to_run(&small_stacks);
         g_assert_cmpint(small_stacks.bytes, <=, room.bytes - (8 << 20));
         g_assert_cmpint(large_stacks.bytes, <=, small_stacks.bytes - (8 << 20));
         return;

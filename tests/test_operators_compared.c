@@ -47,30 +47,30 @@ moved(const void *pointer, ptrdiff_t by)
     return pointer ? (char *)pointer + by : NULL;
 }
 
-static struct mw_layer_room
-moved_layer(const struct mw_layer_room *r, ptrdiff_t by)
+static struct mw_layer_activations
+moved_layer(const struct mw_layer_activations *r, ptrdiff_t by)
 {
-    return (struct mw_layer_room){.x = moved(r->x, by),
-                                  .n1 = moved(r->n1, by),
-                                  .qkv = moved(r->qkv, by),
-                                  .raw = moved(r->raw, by),
-                                  .o = moved(r->o, by),
-                                  .lse = moved(r->lse, by),
-                                  .x2 = moved(r->x2, by),
-                                  .n2 = moved(r->n2, by),
-                                  .up = moved(r->up, by),
-                                  .act = moved(r->act, by)};
+    return (struct mw_layer_activations){.x = moved(r->x, by),
+                                         .n1 = moved(r->n1, by),
+                                         .qkv = moved(r->qkv, by),
+                                         .raw = moved(r->raw, by),
+                                         .o = moved(r->o, by),
+                                         .lse = moved(r->lse, by),
+                                         .x2 = moved(r->x2, by),
+                                         .n2 = moved(r->n2, by),
+                                         .up = moved(r->up, by),
+                                         .act = moved(r->act, by)};
 }
 
-static struct mw_shared_room
-moved_room(const struct mw_shared_room *r, ptrdiff_t by)
+static struct mw_shared_activations
+moved_room(const struct mw_shared_activations *r, ptrdiff_t by)
 {
-    return (struct mw_shared_room){.hidden = moved(r->hidden, by),
-                                   .final = moved(r->final, by),
-                                   .gradient = moved(r->gradient, by),
-                                   .branch = moved(r->branch, by),
-                                   .wide = moved(r->wide, by),
-                                   .wide_elements = r->wide_elements};
+    return (struct mw_shared_activations){.hidden = moved(r->hidden, by),
+                                          .final = moved(r->final, by),
+                                          .gradient = moved(r->gradient, by),
+                                          .branch = moved(r->branch, by),
+                                          .wide = moved(r->wide, by),
+                                          .wide_elements = r->wide_elements};
 }
 
 static void
@@ -78,14 +78,14 @@ run_there(struct beside *b, const struct mw_compute *compute, const char *memory
 {
     ptrdiff_t by = b->memory - memory;
     struct mw_compute there = *compute;
-    struct mw_layer_room layer;
-    struct mw_shared_room room = moved_room(compute->room, by);
+    struct mw_layer_activations layer;
+    struct mw_shared_activations room = moved_room(compute->shared, by);
     GError *error = NULL;
 
     if (compute->layer)
         layer = moved_layer(compute->layer, by);
     there.layer = compute->layer ? &layer : NULL;
-    there.room = &room;
+    there.shared = &room;
     there.ids = moved(compute->ids, by);
     there.targets = moved(compute->targets, by);
     there.loss = moved(compute->loss, by);
@@ -247,11 +247,10 @@ random_gpt2(void)
 static struct mw_decoder
 random_llama(void)
 {
-    struct mw_decoder d = {
-        .family = mw_family_find("llama"),
-        .kind = MW_DECODER_LLAMA,
-        .norm_epsilon = 1e-6,
-        .activation = MW_ACTIVATION_SILU};
+    struct mw_decoder d = {.family = mw_family_find("llama"),
+                           .kind = MW_DECODER_LLAMA,
+                           .norm_epsilon = 1e-6,
+                           .activation = MW_ACTIVATION_SILU};
 
     choose_heads(&d);
     d.hidden = between(1, WIDTH_MAX);

@@ -48,10 +48,10 @@ test_room(void)
 
     if (!limited(2))
         return;
-    g_assert_true(mw_thread_room(0, NULL));
-    g_assert_true(mw_thread_room(2, NULL));
+    g_assert_true(mw_thread_can_start(0, NULL));
+    g_assert_true(mw_thread_can_start(2, NULL));
     /* Those that have ended may count for a moment yet. */
-    g_assert_false(mw_thread_room(3, &error));
+    g_assert_false(mw_thread_can_start(3, &error));
     mw_test_error_says(error, "of the 3 threads", LIMITS);
     thread_limit_lift();
 }

@@ -180,7 +180,7 @@ copy_out(const struct mw_trainer *trainer, void *to, const void *from, int64_t b
 {
     GError *error = NULL;
 
-    trainer->places.backend->copy(trainer->places.device, to, from, bytes, &error);
+    trainer->storage.backend->copy(trainer->storage.device, to, from, bytes, &error);
     g_assert_no_error(error);
 }
 
@@ -195,8 +195,8 @@ keep_params(struct run *run, const struct mw_trainer *trainer)
         const struct mw_tensor *tensor = &plan->tensors[t];
         for (uint32_t tile = 0; tile < tensor->tiles; tile++)
             copy_out(trainer, run->out->params + run->first[t] + tile * tensor->tile_elements,
-                     mw_places_at(&trainer->places, tensor->param_slot,
-                                  2 * tile * tensor->param_stride),
+                     mw_storage_address(&trainer->storage, tensor->param_slot,
+                                        2 * tile * tensor->param_stride),
                      2 * mw_tensor_part_elements(tensor, tile));
     }
 }

@@ -30,7 +30,7 @@ bool
 cli_checkpoint_place_repair(const char *path, GError **error)
 {
     g_autofree char *said = NULL;
-    bool good = mw_checkpoint_settle(path, &said, error);
+    bool good = mw_checkpoint_recover(path, &said, error);
 
     if (said)
         cli_say("%s", said);
@@ -48,7 +48,7 @@ cli_checkpoint_place_check(const char *option, const char *path, const struct mw
     if (keeps)
         return mw_refuse(error, "%s %s: %s: give another folder, or delete that one", option, path,
                          keeps);
-    return mw_checkpoint_check_room(path, decoder, error);
+    return mw_checkpoint_check_space(path, decoder, error);
 }
 
 char *

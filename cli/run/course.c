@@ -9,7 +9,7 @@
 #include "exec/commit/run_files.h"
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/checkpoint.h"
-#include "report/json_parts.h"
+#include "report/json_result.h"
 
 /* A setting of the plan has the name of its option. */
 static bool

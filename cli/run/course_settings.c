@@ -8,7 +8,7 @@
 #include "cli/run/course_internal.h"
 #include "cli/run/drives.h"
 #include "cli/run/entry.h"
-#include "report/json_parts.h"
+#include "report/json_result.h"
 
 #define DIFFERENCES_MAX 5
 

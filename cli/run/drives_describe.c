@@ -8,7 +8,7 @@
 #include "cli/run/homes.h"
 #include "cli/run/taken.h"
 #include "cli/runs/aside.h"
-#include "report/json_parts.h"
+#include "report/json_result.h"
 
 /* --- what a description says ------------------------------------------------------------------ */
 

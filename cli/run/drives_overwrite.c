@@ -95,7 +95,7 @@ set_aside(struct cli_run_drives *drives, GError **error)
 
 /* A drive may not even have room for a description beside the old run. */
 static bool
-has_small_room(const struct cli_run_drives *drives)
+has_space_for_records(const struct cli_run_drives *drives)
 {
     for (char **directory = drives->entry.directories; *directory; directory++)
         if (free_bytes(*directory) < SMALL_FILES_BYTES)
@@ -121,7 +121,7 @@ cli_run_drives_overwrite(struct cli_run_drives *drives, GError **error)
         if (!mw_ranks_worst(ranks, 0, 0, &worst, NULL, error))
             return false;
     }
-    if (drives->aside && !has_small_room(drives))
+    if (drives->aside && !has_space_for_records(drives))
         cli_run_drives_delete_set_aside(drives);
     return true;
 }

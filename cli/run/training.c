@@ -103,7 +103,7 @@ check_save(const struct cli_training *run, GError **error)
 /* The stripe size was decided when the run began, by a profile that may have changed.  0: use the
  * present profile. */
 static int64_t
-settled_stripe_bytes(const struct cli_training *run)
+recorded_stripe_bytes(const struct cli_training *run)
 {
     const struct cli_run_options *o = &run->options;
     struct mw_run_record found;
@@ -120,7 +120,7 @@ drive_options(const struct cli_training *run)
     const struct mw_hardware *hw = &run->request->question.hardware[MW_OUTLOOK_TYPICAL];
     char **directories = run->options.nvme;
     int64_t block_bytes = (int64_t)hw->nvme_block_bytes / 4096 * 4096;
-    int64_t stripe_bytes = settled_stripe_bytes(run);
+    int64_t stripe_bytes = recorded_stripe_bytes(run);
 
     if (stripe_bytes > 0 && block_bytes > 0 && stripe_bytes % block_bytes)
         block_bytes = stripe_bytes; /* a stripe is a whole number of blocks */
@@ -406,7 +406,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .learning_rate = learning_rate,
         .ready = begin_drives,
         .wish = wish,
-        .make_room = run->options.overwrite ? delete_set_aside : NULL,
+        .make_space = run->options.overwrite ? delete_set_aside : NULL,
         .try_start = run->options.overwrite,
         .data = run,
     };

@@ -59,11 +59,12 @@ find_lack(const struct cli_training *run)
     int64_t own = backend->apart ? peaks[MW_TIER_GPU] : 0;
     int64_t need =
         (peaks[MW_TIER_GPU] - own + peaks[MW_TIER_CPU]) * mw_ranks_node_count(run->ranks);
-    struct mw_memory_room room;
+    struct mw_memory_available available;
     struct mw_backend_device device = {0};
 
-    mw_memory_room_of_run(&room);
-    g_autofree char *lack = lack_text(need, mw_memory_short_bytes(&room, need), "here", room.bound);
+    mw_memory_available_to_run(&available);
+    g_autofree char *lack =
+        lack_text(need, mw_memory_short_bytes(&available, need), "here", available.bound);
     /* A device that cannot be described is refused with its reason when it is opened. */
     bool described =
         own && mw_backend_describe_own(backend, mw_ranks_node_index(run->ranks), &device, NULL);
@@ -71,7 +72,7 @@ find_lack(const struct cli_training *run)
         lack = lack_text(own, own - device.memory_bytes, "on the device", device.name);
     if (!lack)
         return NULL;
-    g_autofree char *ways = ways_out(run, room.bytes, described ? device.memory_bytes : own);
+    g_autofree char *ways = ways_out(run, available.bytes, described ? device.memory_bytes : own);
     return g_strdup_printf("%s; %s", lack, ways);
 }
 

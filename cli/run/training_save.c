@@ -34,10 +34,10 @@ save_to(struct cli_training *run, const char *path, GError **error)
 
 /* The first rank looks, and tells the others. */
 static bool
-have_room(struct cli_training *run, const char *path, GError **error)
+has_space(struct cli_training *run, const char *path, GError **error)
 {
     bool first = mw_ranks_index(run->ranks) == 0;
-    int lacks = first && !mw_checkpoint_check_room(path, &run->decoder, error);
+    int lacks = first && !mw_checkpoint_check_space(path, &run->decoder, error);
 
     if (!mw_ranks_worst(run->ranks, 0, lacks, &lacks, NULL, lacks ? NULL : error))
         return false;
@@ -58,7 +58,7 @@ save_elsewhere(struct cli_training *run, const GError *why)
         g_autofree char *place = cli_checkpoint_place_other(run->options.save, steps, attempt);
         if (!place)
             return false;
-        if (!have_room(run, place, NULL))
+        if (!has_space(run, place, NULL))
             continue;
         tries = save_to(run, place, NULL) || alone;
         if (run->saved && mw_ranks_index(run->ranks) == 0)
@@ -95,7 +95,7 @@ cli_training_save(struct cli_training *run, GError **error)
 
     if (!path)
         return true;
-    const bool room = !several || have_room(run, path, &why);
+    const bool room = !several || has_space(run, path, &why);
     if (room && save_to(run, path, &why))
         return true;
     /* An error of another kind has nothing to do with the place. */

@@ -184,7 +184,7 @@ is_starting(struct cli_run *run, const char *folder)
 
 /* Reads a folder whose description and directories no longer change. */
 static bool
-read_settled(const char *folder, struct cli_run_entry *entry, GError **error)
+read_at_rest(const char *folder, struct cli_run_entry *entry, GError **error)
 {
     g_autoptr(GError) why = NULL;
 
@@ -207,7 +207,7 @@ run_in(const char *folder, GError **error)
     g_autofree char *name = g_path_get_basename(folder);
     g_autoptr(GError) why = NULL;
 
-    bool good = read_settled(folder, &run->entry, &why);
+    bool good = read_at_rest(folder, &run->entry, &why);
     if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) && is_starting(run, folder))
         return run;
     if (why)
@@ -379,7 +379,7 @@ run_of_directory(const char *path, GError **error)
 {
     struct cli_run *run = g_new0(struct cli_run, 1);
     g_autoptr(GError) why = NULL;
-    bool good = read_settled(path, &run->entry, &why);
+    bool good = read_at_rest(path, &run->entry, &why);
 
     if (good) {
         good = take_place(&run->entry, path, error);

@@ -17,9 +17,9 @@ struct mw_commit {
     enum mw_commit_state states[SLOTS];
     int64_t steps[SLOTS];   /* of whole records */
     int32_t commits[SLOTS]; /* of the run, up to them */
-    int current;          /* the slot that must not be overwritten; -1: none */
-    bool renewed;         /* nothing was resumed, or it is known to be on the drive */
-    bool failed;          /* a write or sync: what the drive has nobody knows */
+    int current;            /* the slot that must not be overwritten; -1: none */
+    bool renewed;           /* nothing was resumed, or it is known to be on the drive */
+    bool failed;            /* a write or sync: what the drive has nobody knows */
 };
 
 static bool
@@ -139,7 +139,7 @@ static bool
 start_empty(struct mw_commit *commit, GError **error)
 {
     return mw_commit_file_cut(&commit->file, error) && void_slot(commit, 0, error) &&
-           void_slot(commit, 1, error) && mw_commit_file_settle(&commit->file, error);
+           void_slot(commit, 1, error) && mw_commit_file_sync_directory(&commit->file, error);
 }
 
 static void

@@ -160,7 +160,7 @@ mw_commit_file_cut(const struct mw_commit_file *file, GError **error)
 }
 
 bool
-mw_commit_file_settle(const struct mw_commit_file *file, GError **error)
+mw_commit_file_sync_directory(const struct mw_commit_file *file, GError **error)
 {
     g_autofree char *directory = g_path_get_dirname(file->path);
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -69,7 +69,7 @@ bool mw_commit_file_write(const struct mw_commit_file *file, int slot, const cha
 /* Whatever the file was before, it ends with its second slot. */
 bool mw_commit_file_cut(const struct mw_commit_file *file, GError **error);
 /* Makes the file's name durable. */
-bool mw_commit_file_settle(const struct mw_commit_file *file, GError **error);
+bool mw_commit_file_sync_directory(const struct mw_commit_file *file, GError **error);
 void mw_commit_file_close(struct mw_commit_file *file);
 
 /* --- exec/commit/slots.c: what the slots hold --- */

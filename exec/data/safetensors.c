@@ -195,7 +195,7 @@ open_index(struct mw_safetensors *set, GError **error)
 /* --- a set ----------------------------------------------------------------------------------- */
 
 static char *
-resolve(const char *path, GError **error)
+model_file(const char *path, GError **error)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
 
@@ -214,7 +214,7 @@ resolve(const char *path, GError **error)
 struct mw_safetensors *
 mw_safetensors_open(const char *path, GError **error)
 {
-    char *resolved = resolve(path, error);
+    char *resolved = model_file(path, error);
 
     if (!resolved)
         return NULL;

@@ -26,8 +26,8 @@ struct mw_backend_options {
     const struct mw_decoder *decoder; /* NULL: neither prepare nor compute will be called */
     int64_t sequences, seq;           /* of a micro-batch */
     enum mw_dtype dtype;              /* of parameters and activations, one of the backend's */
-    int threads;               /* of the compute lane; 0: all cores */
-    int node_rank, node_ranks; /* among the ranks of this machine; a GPU for each */
+    int threads;                      /* of the compute lane; 0: all cores */
+    int node_rank, node_ranks;        /* among the ranks of this machine; a GPU for each */
     /* Where the device carries out collectives (join): the ranks and streams that all ranks, which
      * then open at once, will use.  The device memory that collectives need is taken before the
      * plan's part. */
@@ -51,7 +51,7 @@ struct mw_backend_device {
 
 struct mw_backend {
     const char *name;
-    bool apart; /* its memory is not the host's: nothing but the functions below reaches it */
+    bool apart;      /* its memory is not the host's: nothing but the functions below reaches it */
     uint32_t dtypes; /* types that it computes in: bits 1 << enum mw_dtype */
     /* Passes for the host's lanes; NULL: those of the cores (mw_cpu_kernels). */
     const struct mw_cpu_kernels *(*host)(enum mw_dtype dtype);
@@ -138,7 +138,7 @@ struct mw_backend {
     bool (*launched)(void *backend, GError **error);
     /* How much device memory is free, and how much there is; all programs that use the device share
      * it.  NULL: it is the host's. */
-    bool (*room)(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error);
+    bool (*memory_left)(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error);
     /* In words, whether the device could read and write files without a detour through host memory;
      * nothing here does so.  NULL: there is no such thing. */
     const char *(*direct_storage)(void);

@@ -28,7 +28,7 @@ pass(gpointer gate)
 }
 
 bool
-mw_thread_room(int count, GError **error)
+mw_thread_can_start(int count, GError **error)
 {
     g_autofree GThread **threads = g_new(GThread *, count);
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;

@@ -14,6 +14,6 @@ GThread *mw_thread_start(const char *name, GThreadFunc run, void *data, GError *
 
 /* Whether this many more threads can live at once: starts them and lets them end.  For libraries
  * that end the program if they cannot start theirs. */
-bool mw_thread_room(int count, GError **error);
+bool mw_thread_can_start(int count, GError **error);
 
 #endif

@@ -41,7 +41,7 @@ struct mw_lanes {
     uint32_t *queued; /* [op_count] steps in which it was queued on the device */
     uint32_t *left;   /* [MW_LANES_STEPS_AT_ONCE] ops of the step that are not done */
     struct mw_timeline_row *rows[MW_LANES_STEPS_AT_ONCE];
-    int64_t *settled_ns;   /* [op_count] ends in the step whose rows were taken last; of this run */
+    int64_t *last_end_ns;  /* [op_count] ends in the step whose rows were taken last; of this run */
     uint32_t steps, taken; /* of this run; steps whose rows were taken */
     /* When they were of the step before the last; of this run. */
     int64_t let_in_ns[MW_LANES_STEPS_AT_ONCE];
@@ -70,6 +70,6 @@ gpointer mw_lanes_run_lane(gpointer lane);
 /* --- exec/lanes/rows.c --- */
 /* Where a step's rows break the rule by no more than the clocks' error, moves their times.  Keeps
  * their ends for the step after it. */
-void mw_lanes_settle_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows);
+void mw_lanes_order_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows);
 
 #endif

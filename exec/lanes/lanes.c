@@ -29,7 +29,7 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
     memset(lanes->queued, 0, plan->op_count * sizeof *lanes->queued);
     for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
         lanes->left[i] = plan->op_count;
-    memset(lanes->settled_ns, 0, plan->op_count * sizeof *lanes->settled_ns);
+    memset(lanes->last_end_ns, 0, plan->op_count * sizeof *lanes->last_end_ns);
     lanes->origin_ns = lanes->moved_ns = mw_lanes_clock_ns();
     for (uint32_t l = 0; l < plan->lane_count; l++) {
         lanes->lanes[l].oldest = lanes->lanes[l].oldest_step = 0;
@@ -119,7 +119,7 @@ take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *da
                                    lanes->plan->op_count};
     GError *error = NULL;
 
-    mw_lanes_settle_rows(lanes, timeline.rows);
+    mw_lanes_order_rows(lanes, timeline.rows);
     bool good = !on_step || on_step(data, step, &timeline, &error);
     pthread_mutex_lock(&lanes->mutex);
     if (!good)
@@ -224,7 +224,7 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
     lanes->ended = g_new0(uint32_t, plan->op_count);
     lanes->queued = g_new0(uint32_t, plan->op_count);
     lanes->left = g_new0(uint32_t, MW_LANES_STEPS_AT_ONCE);
-    lanes->settled_ns = g_new0(int64_t, plan->op_count + 1);
+    lanes->last_end_ns = g_new0(int64_t, plan->op_count + 1);
     for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
         lanes->rows[i] = g_new0(struct mw_timeline_row, plan->op_count);
     pthread_mutex_init(&lanes->mutex, NULL);
@@ -255,7 +255,7 @@ mw_lanes_free(struct mw_lanes *lanes)
     g_free(lanes->ended);
     g_free(lanes->queued);
     g_free(lanes->left);
-    g_free(lanes->settled_ns);
+    g_free(lanes->last_end_ns);
     pthread_mutex_destroy(&lanes->mutex);
     pthread_cond_destroy(&lanes->changed);
     g_free(lanes);

@@ -10,7 +10,8 @@ earliest_start_ns(const struct mw_lanes *lanes, const struct mw_timeline_row *ro
 
     for (uint32_t i = 0; i < op->dep_count; i++) {
         uint32_t dep = lanes->plan->deps[op->dep_begin + i], index = MW_DEP_INDEX(dep);
-        int64_t end_ns = dep & MW_DEP_PREVIOUS_STEP ? lanes->settled_ns[index] : rows[index].end_ns;
+        int64_t end_ns =
+            dep & MW_DEP_PREVIOUS_STEP ? lanes->last_end_ns[index] : rows[index].end_ns;
         earliest_ns = MAX(earliest_ns, end_ns);
     }
     return earliest_ns;
@@ -18,9 +19,9 @@ earliest_start_ns(const struct mw_lanes *lanes, const struct mw_timeline_row *ro
 
 /* Of the lane, in the step before. */
 static int64_t
-settled_end_ns(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane)
+last_end_of_lane_ns(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane)
 {
-    return lane->op_count ? lanes->settled_ns[lane->ops[lane->op_count - 1]] : 0;
+    return lane->op_count ? lanes->last_end_ns[lane->ops[lane->op_count - 1]] : 0;
 }
 
 /* Of ops that a device orders, times come from marks of its clock, which drifts between them: an op
@@ -34,7 +35,7 @@ move_to_rule(const struct mw_lanes *lanes, struct mw_timeline_row *rows, int64_t
     bool moved = false;
 
     for (uint32_t l = 0; l < plan->lane_count; l++)
-        lane_end_ns[l] = settled_end_ns(lanes, &lanes->lanes[l]);
+        lane_end_ns[l] = last_end_of_lane_ns(lanes, &lanes->lanes[l]);
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
         struct mw_timeline_row *row = &rows[i];
@@ -52,7 +53,7 @@ move_to_rule(const struct mw_lanes *lanes, struct mw_timeline_row *rows, int64_t
 
 /* An op may stand before one that it depends on; each round settles at least one op for good. */
 void
-mw_lanes_settle_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows)
+mw_lanes_order_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows)
 {
     g_autofree int64_t *lane_end_ns = g_new0(int64_t, lanes->plan->lane_count);
     uint32_t rounds = lanes->backend.queues ? lanes->plan->op_count : 0;
@@ -60,5 +61,5 @@ mw_lanes_settle_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows)
     while (rounds && move_to_rule(lanes, rows, lane_end_ns))
         rounds--;
     for (uint32_t i = 0; i < lanes->plan->op_count; i++)
-        lanes->settled_ns[i] = rows[i].end_ns;
+        lanes->last_end_ns[i] = rows[i].end_ns;
 }

@@ -43,11 +43,11 @@ map_at(char *place, int64_t bytes, int flags)
 
 /* The last part, smaller than a huge page, is of ordinary pages: nothing is rounded up to 2 MiB. */
 static int64_t
-map_huge(char *base, int64_t bytes, const struct mw_memory_room *room)
+map_huge(char *base, int64_t bytes, const struct mw_memory_available *available)
 {
     const int64_t huge_bytes = bytes / HUGE_BYTES * HUGE_BYTES;
 
-    if (!huge_bytes || huge_bytes > room->huge_page_bytes)
+    if (!huge_bytes || huge_bytes > available->huge_page_bytes)
         return 0;
     return map_at(base, huge_bytes, MAP_HUGETLB) ? huge_bytes : 0;
 }
@@ -132,28 +132,29 @@ refuse(GError **error, const char *name, int64_t bytes, const char *reason)
 }
 
 static bool
-check_room(const char *name, int64_t bytes, const struct mw_memory_room *room, GError **error)
+check_room(const char *name, int64_t bytes, const struct mw_memory_available *available,
+           GError **error)
 {
-    const int64_t short_bytes = mw_memory_short_bytes(room, bytes);
+    const int64_t short_bytes = mw_memory_short_bytes(available, bytes);
 
     if (!short_bytes)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
                 "%s: needs %" PRId64 " bytes of memory, %" PRId64 " are available (%s): %" PRId64
                 " bytes short",
-                name, bytes, room->bytes, room->bound, short_bytes);
+                name, bytes, available->bytes, available->bound, short_bytes);
     return false;
 }
 
 static bool
 make(struct mw_arena *arena, const char *name, int64_t mapped_bytes,
-     const struct mw_memory_room *room, GError **error)
+     const struct mw_memory_available *available, GError **error)
 {
-    const int64_t huge_bytes = map_huge(arena->base, mapped_bytes, room);
+    const int64_t huge_bytes = map_huge(arena->base, mapped_bytes, available);
     char *rest = arena->base + huge_bytes;
     const int64_t rest_bytes = mapped_bytes - huge_bytes;
 
-    if (!check_room(name, rest_bytes, room, error))
+    if (!check_room(name, rest_bytes, available, error))
         return false;
     if (!map_at(rest, rest_bytes, 0))
         return refuse(error, name, rest_bytes, g_strerror(errno));
@@ -171,20 +172,20 @@ bool
 mw_arena_reserve(struct mw_arena *arena, const char *name, int64_t bytes, GError **error)
 {
     const int64_t mapped_bytes = round_up(bytes, PAGE_BYTES);
-    struct mw_memory_room room;
+    struct mw_memory_available available;
 
     *arena = (struct mw_arena){0};
     if (bytes < 0 || bytes > INT64_MAX / 2)
         return refuse(error, name, bytes, "not a size");
     if (!bytes)
         return true;
-    mw_memory_room(&room);
+    mw_memory_available(&available);
     arena->base = reserve_addresses(mapped_bytes);
     if (!arena->base)
-        return check_room(name, bytes, &room, error) &&
+        return check_room(name, bytes, &available, error) &&
                refuse(error, name, bytes, g_strerror(errno));
     arena->bytes = bytes;
-    if (make(arena, name, mapped_bytes, &room, error))
+    if (make(arena, name, mapped_bytes, &available, error))
         return true;
     mw_arena_release(arena);
     return false;

@@ -40,31 +40,32 @@ cache_bytes(const char *folder, const struct version *version)
 }
 
 static void
-bound_by_group(const char *folder, const struct version *version, struct mw_memory_room *room)
+bound_by_group(const char *folder, const struct version *version,
+               struct mw_memory_available *available)
 {
     const int64_t limit_bytes = read_in(folder, version->limit);
     const int64_t usage_bytes = read_in(folder, version->usage);
 
     if (limit_bytes < 0 || limit_bytes >= NO_LIMIT_BYTES || usage_bytes < 0)
         return;
-    mw_memory_bound(room, limit_bytes - usage_bytes + cache_bytes(folder, version),
+    mw_memory_bound(available, limit_bytes - usage_bytes + cache_bytes(folder, version),
                     "the cgroup limit of %" PRId64 " bytes in %s/%s, %" PRId64 " in use",
                     limit_bytes, folder, version->limit, usage_bytes);
 }
 
 static void
 bound_by_chain(const char *mount, const char *group, const struct version *version,
-               struct mw_memory_room *room)
+               struct mw_memory_available *available)
 {
     g_autofree char *folder = g_build_filename(mount, group, NULL);
 
     /* In a container the group may be named from outside: then the mount is the group. */
     if (!g_file_test(folder, G_FILE_TEST_IS_DIR)) {
-        bound_by_group(mount, version, room);
+        bound_by_group(mount, version, available);
         return;
     }
     while (strlen(folder) >= strlen(mount)) {
-        bound_by_group(folder, version, room);
+        bound_by_group(folder, version, available);
         char *slash = strrchr(folder, '/');
         if (!slash || slash == folder)
             return;
@@ -107,7 +108,7 @@ is_mount_of(char **words, const struct version *version)
 
 static void
 bound_by_version(const char *root, const char *groups, const char *mounts,
-                 const struct version *version, struct mw_memory_room *room)
+                 const struct version *version, struct mw_memory_available *available)
 {
     g_autofree char *group = find_group(groups, version);
     g_auto(GStrv) lines = g_strsplit(mounts, "\n", -1);
@@ -120,13 +121,13 @@ bound_by_version(const char *root, const char *groups, const char *mounts,
         if (strcmp(words[3], "/") && g_str_has_prefix(group, words[3]))
             inside += strlen(words[3]);
         g_autofree char *mount = g_build_filename(root, words[4], NULL);
-        bound_by_chain(mount, inside, version, room);
+        bound_by_chain(mount, inside, version, available);
         return;
     }
 }
 
 void
-mw_memory_bound_by_cgroups(const char *root, struct mw_memory_room *room)
+mw_memory_bound_by_cgroups(const char *root, struct mw_memory_available *available)
 {
     g_autofree char *group_path = g_build_filename(root, "proc/self/cgroup", NULL);
     g_autofree char *mount_path = g_build_filename(root, "proc/self/mountinfo", NULL);
@@ -135,6 +136,6 @@ mw_memory_bound_by_cgroups(const char *root, struct mw_memory_room *room)
     if (!g_file_get_contents(group_path, &groups, NULL, NULL) ||
         !g_file_get_contents(mount_path, &mounts, NULL, NULL))
         return;
-    bound_by_version(root, groups, mounts, &v1, room);
-    bound_by_version(root, groups, mounts, &v2, room);
+    bound_by_version(root, groups, mounts, &v1, available);
+    bound_by_version(root, groups, mounts, &v2, available);
 }

@@ -13,11 +13,11 @@ int64_t mw_memory_find_number(const char *text, const char *key);
 
 /* Lowers the room to `bytes` where that is less; `format` is printf's and says why. */
 G_GNUC_PRINTF(3, 4)
-void mw_memory_bound(struct mw_memory_room *room, int64_t bytes, const char *format, ...);
+void mw_memory_bound(struct mw_memory_available *available, int64_t bytes, const char *format, ...);
 
-void mw_memory_bound_by_cgroups(const char *root, struct mw_memory_room *room);
+void mw_memory_bound_by_cgroups(const char *root, struct mw_memory_available *available);
 
-/* mw_memory_room with /proc and /sys looked up below `root`: for tests. */
-void mw_memory_room_under(const char *root, struct mw_memory_room *room);
+/* mw_memory_available with /proc and /sys looked up below `root`: for tests. */
+void mw_memory_available_under(const char *root, struct mw_memory_available *available);
 
 #endif

@@ -15,7 +15,7 @@
 
 /* --- room --- */
 
-struct mw_memory_room {
+struct mw_memory_available {
     int64_t bytes;           /* what this process may still take */
     int64_t huge_page_bytes; /* that the system sets aside (hugetlb), not counted in bytes */
     char bound[320];         /* which limit that is, with its numbers */
@@ -23,14 +23,14 @@ struct mw_memory_room {
 
 /* The least of MemAvailable, the cgroup's limits (v1 and v2, its parents' too) and RLIMIT_AS and
  * RLIMIT_DATA.  Page cache counts as room: the kernel drops it. */
-void mw_memory_room(struct mw_memory_room *room);
+void mw_memory_available(struct mw_memory_available *available);
 
 /* The same before a run starts its threads: less the address space that their stacks and the
  * libraries will take, where a limit bounds it. */
-void mw_memory_room_of_run(struct mw_memory_room *room);
+void mw_memory_available_to_run(struct mw_memory_available *available);
 
 /* By how many bytes `need_bytes` exceed the room; 0: they fit. */
-int64_t mw_memory_short_bytes(const struct mw_memory_room *room, int64_t need_bytes);
+int64_t mw_memory_short_bytes(const struct mw_memory_available *available, int64_t need_bytes);
 
 /* The peak of this process's resident memory, huge pages included; -1: not known. */
 int64_t mw_memory_resident_peak_bytes(void);
@@ -42,7 +42,7 @@ struct mw_arena {
     int64_t bytes;
     int64_t huge_bytes; /* of these on huge pages */
     bool locked;        /* cannot be swapped out */
-    bool pinned;        /* a device reaches it (exec/trainer/places.h) */
+    bool pinned;        /* a device reaches it (exec/trainer/storage.h) */
     char *notice;       /* one line for the user where huge pages or the lock fell short; or NULL */
 };
 

@@ -77,7 +77,7 @@ char *mw_nvme_stripe_where(const struct mw_nvme_layout *layout, const char *cons
 /* Bytes that a file needs for a logical space of `capacity`. */
 int64_t mw_nvme_stripe_file_bytes(const struct mw_nvme_layout *layout, int64_t capacity_bytes);
 
-/* --- exec/nvme/queue.c, exec/nvme/fill.c, exec/nvme/reap.c: one direction --- */
+/* --- exec/nvme/queue.c, exec/nvme/blocks.c, exec/nvme/reap.c: one direction --- */
 
 /* One block in flight, or its rest after a short transfer. */
 struct mw_nvme_block {
@@ -157,7 +157,7 @@ void mw_nvme_queue_push(struct mw_nvme_queue *queue, struct mw_nvme_request *req
 void mw_nvme_queue_drain(struct mw_nvme_queue *queue);
 
 /* The thread's steps. */
-void mw_nvme_fill(struct mw_nvme_queue *queue);
+void mw_nvme_prepare_blocks(struct mw_nvme_queue *queue);
 void mw_nvme_hand_over(struct mw_nvme_queue *queue);
 void mw_nvme_reap(struct mw_nvme_queue *queue);
 void mw_nvme_block_make_ready(struct mw_nvme_queue *queue, struct mw_nvme_block *block);

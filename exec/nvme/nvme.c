@@ -141,12 +141,12 @@ reserve_files(struct mw_nvme *nvme, const struct mw_nvme_options *options, GErro
 }
 
 bool
-mw_nvme_reserve(struct mw_nvme *nvme, bool (*make_room)(void *data), void *data, GError **error)
+mw_nvme_reserve(struct mw_nvme *nvme, bool (*make_space)(void *data), void *data, GError **error)
 {
     for (int i = 0; i < nvme->layout.drives; i++) {
         GError *why = NULL;
         bool good = reserve_file(nvme, &nvme->files[i], false, &why);
-        if (!good && nvme->files[i].lacks_room && make_room && make_room(data)) {
+        if (!good && nvme->files[i].lacks_room && make_space && make_space(data)) {
             g_clear_error(&why);
             good = reserve_file(nvme, &nvme->files[i], false, &why);
         }

@@ -69,9 +69,9 @@ struct mw_nvme_drive {
 struct mw_nvme *mw_nvme_open(const struct mw_nvme_options *options, GError **error);
 
 /* Reserves files that were opened to have that later, before anything is moved.  Where a drive has
- * no room, `make_room` may make some, and is true then: that is asked once for each file.  It may
+ * no room, `make_space` may make some, and is true then: that is asked once for each file.  It may
  * be NULL. */
-bool mw_nvme_reserve(struct mw_nvme *nvme, bool (*make_room)(void *data), void *data,
+bool mw_nvme_reserve(struct mw_nvme *nvme, bool (*make_space)(void *data), void *data,
                      GError **error);
 
 /* Waits for all requests.  NULL is allowed. */

@@ -148,7 +148,7 @@ run(void *data)
     struct mw_nvme_queue *queue = data;
 
     while (take_incoming(queue)) {
-        mw_nvme_fill(queue);
+        mw_nvme_prepare_blocks(queue);
         mw_nvme_hand_over(queue);
         retire(queue);
         if (queue->landed)

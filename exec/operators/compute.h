@@ -39,18 +39,18 @@ struct mw_part {
 
 /* What a layer keeps for its backward.  The inputs of products with frozen weights (n1, n2, act)
  * are not kept: they lie in the shared room's `wide`, and are there until the product is done. */
-struct mw_layer_room {
+struct mw_layer_activations {
     void *x;   /* [T, h] its input */
     void *n1;  /* [T, h] */
     void *qkv; /* [T, q + 2 kv], rotated where the model rotates; with norms of q and k [T, q], then
                 * [T, kv], then [T, kv] */
     void *raw; /* with norms of q and k: [T, q], then [T, kv], what is normed */
     void *o;   /* [T, q] output of attention */
-    float *lse;    /* [sequences, heads, seq] */
-    void *x2;      /* [T, h] x + projection */
-    void *n2;      /* [T, h] */
-    void *up;      /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
-    void *act;     /* [T, f] */
+    float *lse; /* [sequences, heads, seq] */
+    void *x2;   /* [T, h] x + projection */
+    void *n2;   /* [T, h] */
+    void *up;   /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
+    void *act;  /* [T, f] */
 };
 
 /* What all layers share.  Tensors that are never needed at once share memory: `final` lies where
@@ -58,7 +58,7 @@ struct mw_layer_room {
  * `final`; `hidden` lies in `wide`, which only the backward of the layers uses, and forward for
  * inputs that are not kept; where MLP_DOWN's is one of them, `hidden` has room of its own.  The
  * last output of a recomputed group, which nothing reads, may go to `hidden` too. */
-struct mw_shared_room {
+struct mw_shared_activations {
     void *hidden;   /* [T, h] output of the last layer */
     void *final;    /* [T, h] after the final norm */
     void *gradient; /* [T, h] of the layer's output; in the end, of its input */
@@ -80,12 +80,12 @@ struct mw_compute {
     double *loss;                 /* LOSS adds the sum of its tokens' losses */
 
     const struct mw_part *part;
-    const void *params;     /* the part's; NULL where the operator has none */
-    void *gradient;         /* of the part; NULL forward and where there is none */
-    bool gradient_adds;     /* adds to what the gradient holds */
+    const void *params; /* the part's; NULL where the operator has none */
+    void *gradient;     /* of the part; NULL forward and where there is none */
+    bool gradient_adds; /* adds to what the gradient holds */
 
-    const struct mw_layer_room *layer; /* NULL outside the layers */
-    const struct mw_shared_room *room;
+    const struct mw_layer_activations *layer; /* NULL outside the layers */
+    const struct mw_shared_activations *shared;
     void *input;  /* EMBEDDING: where the first layer's input goes */
     void *output; /* MLP_DOWN: where the next layer's input goes; not the layer's own x2 */
     void *logits; /* [tokens, V], rows mw_logits_stride apart; the loss turns them into
@@ -97,7 +97,7 @@ struct mw_compute {
  * saved activations of `layers` layers, and twice the widest output.  (Models with an MLP far
  * narrower than their hidden size would need more: `bytes` says so.)  Tensors follow each other
  * without gaps; they begin at multiples of 64 bytes where T is a multiple of 32. */
-struct mw_room_layout {
+struct mw_activation_layout {
     int64_t bytes;
     int64_t layer_bytes; /* of one layer in total */
     int64_t layers;
@@ -106,14 +106,18 @@ struct mw_room_layout {
 };
 
 /* `frozen`: operators whose weights have no gradients, bits 1 << enum mw_operator. */
-struct mw_room_layout mw_room_layout(const struct mw_decoder *decoder, enum mw_dtype dtype,
-                                     int64_t sequences, int64_t seq, int64_t layers,
-                                     uint32_t frozen);
+struct mw_activation_layout mw_activation_layout(const struct mw_decoder *decoder,
+                                                 enum mw_dtype dtype, int64_t sequences,
+                                                 int64_t seq, int64_t layers, uint32_t frozen);
 /* The rooms at `base`, which is as large as the layout says; addresses only, nothing is read. */
-struct mw_layer_room mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
-                                   const struct mw_room_layout *layout, void *base, int64_t layer);
-struct mw_shared_room mw_room_shared(const struct mw_decoder *decoder, int64_t sequences,
-                                     int64_t seq, const struct mw_room_layout *layout, void *base);
+struct mw_layer_activations mw_activations_of_layer(const struct mw_decoder *decoder,
+                                                    int64_t sequences, int64_t seq,
+                                                    const struct mw_activation_layout *layout,
+                                                    void *base, int64_t layer);
+struct mw_shared_activations mw_activations_shared(const struct mw_decoder *decoder,
+                                                   int64_t sequences, int64_t seq,
+                                                   const struct mw_activation_layout *layout,
+                                                   void *base);
 
 /* From one row of logits to the next, in elements: whole cache lines where that fits what
  * planner/sizing counts of a logit, 4 bytes beside the element. */

@@ -55,7 +55,7 @@ position_backward(const struct mw_operators *operators, const struct mw_compute 
 {
     const struct mw_part_matrix *positions = &compute->part->positions;
     struct mw_gradient to = mw_operator_gradient_at(compute, positions->at);
-    const void *gradient = compute->room->gradient;
+    const void *gradient = compute->shared->gradient;
     int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
 
     if (used == compute->seq) {
@@ -85,7 +85,7 @@ embedding_backward(const struct mw_operators *operators, const struct mw_compute
     if (tokens->rows)
         operators->kernels->embedding_backward(
             operators->device, mw_operator_gradient_at(compute, tokens->at),
-            compute->room->gradient, compute->ids, mw_operator_tokens(compute),
+            compute->shared->gradient, compute->ids, mw_operator_tokens(compute),
             compute->decoder->hidden, (int32_t)tokens->first_row, (int32_t)tokens->rows,
             operators->scratch);
     if (compute->part->positions.rows)
@@ -103,10 +103,10 @@ const struct mw_operator_runner mw_run_embedding = {
 static struct mw_operator_norm
 norm_of(const struct mw_compute *compute)
 {
-    const struct mw_shared_room *room = compute->room;
+    const struct mw_shared_activations *shared = compute->shared;
 
     return (struct mw_operator_norm){
-        .y = room->final, .x = room->hidden, .dx = room->gradient, .dy = room->branch};
+        .y = shared->final, .x = shared->hidden, .dx = shared->gradient, .dy = shared->branch};
 }
 
 static void
@@ -151,10 +151,10 @@ logits_linear(const struct mw_compute *c, int number)
         .tokens = c->tokens,
         .in = c->decoder->hidden,
         .out = mw_logits_stride(c->decoder, c->dtype),
-        .x = mw_operator_read_at(c, c->room->final, at),
+        .x = mw_operator_read_at(c, c->shared->final, at),
         .y = c->logits,
         .dy = c->logits,
-        .dx = mw_operator_at(c, c->room->branch, at),
+        .dx = mw_operator_at(c, c->shared->branch, at),
     };
 }
 

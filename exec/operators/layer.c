@@ -66,16 +66,16 @@ mw_operator_norm_backward(const struct mw_operators *operators, const struct mw_
 static struct mw_operator_norm
 norm_of(const struct mw_compute *compute)
 {
-    const struct mw_layer_room *layer = compute->layer;
-    const struct mw_shared_room *room = compute->room;
+    const struct mw_layer_activations *layer = compute->layer;
+    const struct mw_shared_activations *shared = compute->shared;
     bool first = compute->operator_ == MW_OPERATOR_NORM1;
 
     return (struct mw_operator_norm){
         .y = first ? layer->n1 : layer->n2,
         .x = first ? layer->x : layer->x2,
-        .dx = room->gradient,
-        .dx_add = room->gradient,
-        .dy = room->branch,
+        .dx = shared->gradient,
+        .dx_add = shared->gradient,
+        .dy = shared->branch,
     };
 }
 
@@ -165,7 +165,7 @@ head_norm_of(const struct mw_compute *compute, bool of_k)
         .weight_at = of_k ? compute->part->k_norm_at : compute->part->q_norm_at,
         .y = mw_operator_at(compute, compute->layer->qkv, first),
         .x = mw_operator_read_at(compute, compute->layer->raw, first),
-        .gradient = mw_operator_at(compute, compute->room->wide, first),
+        .gradient = mw_operator_at(compute, compute->shared->wide, first),
     };
 }
 
@@ -211,7 +211,7 @@ qkv_forward(const struct mw_operators *operators, const struct mw_compute *compu
 static void
 qkv_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
-    rotate(operators, compute, compute->room->wide, true);
+    rotate(operators, compute, compute->shared->wide, true);
     for (int of_k = 0; of_k <= 1 && compute->decoder->qk_norm; of_k++)
         head_norm_backward(operators, compute, head_norm_of(compute, of_k));
 }
@@ -227,8 +227,8 @@ qkv_linear(const struct mw_compute *c, int number)
         .out = mw_operator_qkv_width(c),
         .x = c->layer->n1,
         .y = c->layer->qkv,
-        .dy = c->room->wide,
-        .dx = c->room->branch,
+        .dy = c->shared->wide,
+        .dx = c->shared->branch,
     };
 
     if (!c->decoder->qk_norm)
@@ -237,7 +237,7 @@ qkv_linear(const struct mw_compute *c, int number)
     linear.out = linear.rows = number == 0 ? q : kv;
     linear.first_row = number == 0 ? 0 : q + (number - 1) * kv;
     linear.y = mw_operator_at(c, number < 2 ? c->layer->raw : c->layer->qkv, place);
-    linear.dy = mw_operator_read_at(c, c->room->wide, place);
+    linear.dy = mw_operator_read_at(c, c->shared->wide, place);
     linear.follows = number > 0;
     return linear;
 }
@@ -279,7 +279,7 @@ static void
 attention_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     struct mw_attention shape = shape_of(compute);
-    const struct mw_layer_room *layer = compute->layer;
+    const struct mw_layer_activations *layer = compute->layer;
     struct heads at = heads_of(compute);
 
     operators->kernels->attention_forward(
@@ -292,13 +292,13 @@ static void
 attention_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     struct mw_attention shape = shape_of(compute);
-    const struct mw_layer_room *layer = compute->layer;
+    const struct mw_layer_activations *layer = compute->layer;
     struct heads at = heads_of(compute);
-    void *dqkv = compute->room->wide;
+    void *dqkv = compute->shared->wide;
 
     operators->kernels->attention_backward(
         operators->device, &shape, dqkv, mw_operator_at(compute, dqkv, at.k),
-        mw_operator_at(compute, dqkv, at.v), compute->room->branch, layer->o, layer->lse,
+        mw_operator_at(compute, dqkv, at.v), compute->shared->branch, layer->o, layer->lse,
         layer->qkv, mw_operator_read_at(compute, layer->qkv, at.k),
         mw_operator_read_at(compute, layer->qkv, at.v), operators->scratch);
 }
@@ -338,8 +338,8 @@ projection_linear(const struct mw_compute *c, int number)
         .out = c->decoder->hidden,
         .x = c->layer->o,
         .y = c->layer->x2,
-        .dy = c->room->gradient,
-        .dx = c->room->branch,
+        .dy = c->shared->gradient,
+        .dx = c->shared->branch,
         .residual = true,
     };
 }
@@ -365,8 +365,8 @@ down_linear(const struct mw_compute *c, int number)
         .out = c->decoder->hidden,
         .x = c->layer->act,
         .y = c->output,
-        .dy = c->room->gradient,
-        .dx = c->room->wide,
+        .dy = c->shared->gradient,
+        .dx = c->shared->wide,
         .residual = true,
     };
 }
@@ -383,7 +383,7 @@ static void
 act_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     const struct mw_kernels *kernels = operators->kernels;
-    const struct mw_layer_room *layer = compute->layer;
+    const struct mw_layer_activations *layer = compute->layer;
     int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
 
     if (mw_decoder_gated(compute->decoder))
@@ -401,7 +401,7 @@ static void
 act_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     const struct mw_kernels *kernels = operators->kernels;
-    void *wide = compute->room->wide, *up = compute->layer->up;
+    void *wide = compute->shared->wide, *up = compute->layer->up;
     int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
 
     if (mw_decoder_gated(compute->decoder))
@@ -432,8 +432,8 @@ up_linear(const struct mw_compute *c, int number)
         .out = ffn,
         .x = c->layer->n2,
         .y = c->layer->up,
-        .dy = gated ? c->layer->up : c->room->wide,
-        .dx = c->room->branch,
+        .dy = gated ? c->layer->up : c->shared->wide,
+        .dx = c->shared->branch,
         .twin = gated ? tokens * ffn : 0,
     };
 }

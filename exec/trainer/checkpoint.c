@@ -173,7 +173,7 @@ tell(const struct saving *saving, uint64_t *value, GError **error)
 /* All declare the same, and some fields are a rank's own: the instructions that it computes with,
  * where processors are of several kinds. */
 static bool
-settle_fields(struct saving *saving, GError **error)
+agree_on_fields(struct saving *saving, GError **error)
 {
     const struct mw_checkpoint_source *source = saving->source;
     bool good = true;
@@ -332,7 +332,7 @@ mw_checkpoint_write(const struct mw_checkpoint_source *source,
                             .path = mw_checkpoint_folder_place(options->path),
                             .lock = -1};
     bool good =
-        settle_fields(&saving, error) && make_part(&saving, error) && write_files(&saving, error);
+        agree_on_fields(&saving, error) && make_part(&saving, error) && write_files(&saving, error);
 
     finish(&saving);
     return good;
@@ -378,7 +378,7 @@ room_of(const char *folder)
 }
 
 bool
-mw_checkpoint_check_room(const char *path, const struct mw_decoder *decoder, GError **error)
+mw_checkpoint_check_space(const char *path, const struct mw_decoder *decoder, GError **error)
 {
     g_autofree char *whole = mw_checkpoint_folder_place(path);
     g_autofree char *parent = g_path_get_dirname(whole);

@@ -10,7 +10,7 @@
  * of the first, so that files of two trainings are not taken for one.
  * Without the second it is weights for others.  PATH is at any time a whole checkpoint, the old one
  * or the new one: both are written as PATH.part-NUMBER and renamed.  A file system that does not
- * exchange two folders has none at PATH for an instant: mw_checkpoint_settle.
+ * exchange two folders has none at PATH for an instant: mw_checkpoint_recover.
  */
 #ifndef MW_EXEC_TRAINER_CHECKPOINT_H
 #define MW_EXEC_TRAINER_CHECKPOINT_H
@@ -44,14 +44,14 @@ void mw_checkpoint_place_clear(struct mw_checkpoint_place *place);
 /* If a save was killed at the moment when PATH does not exist: moves the new checkpoint, which is
  * whole, to PATH, or else the old one; *said is a line about it, g_free it, or NULL.  Call it
  * before examining PATH.  False with *error, which names both: the system refuses. */
-bool mw_checkpoint_settle(const char *path, char **said, GError **error);
+bool mw_checkpoint_recover(const char *path, char **said, GError **error);
 
 /* Whether one can be written there: to be asked before a long run.  A folder is made beside it, and
  * removed. */
 bool mw_checkpoint_check(const char *path, GError **error);
 /* Whether one of a decoder has room there, in fp32 and with the optimizer's state, as far as the
  * file system and the limit on a file's size say. */
-bool mw_checkpoint_check_room(const char *path, const struct mw_decoder *decoder, GError **error);
+bool mw_checkpoint_check_space(const char *path, const struct mw_decoder *decoder, GError **error);
 
 /* Whether a file of this name is, or would be, one of a checkpoint in a folder, which has the state
  * of the optimizer too. */

@@ -298,7 +298,7 @@ mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError
 {
     g_autofree char *said = NULL, *parent = g_path_get_dirname(path);
 
-    if (mw_checkpoint_settle(path, &said, NULL) && has_regular(path, MW_CHECKPOINT_MODEL) &&
+    if (mw_checkpoint_recover(path, &said, NULL) && has_regular(path, MW_CHECKPOINT_MODEL) &&
         has_regular(path, MW_CHECKPOINT_OPTIMIZER) && mw_checkpoint_folder_sync(parent, NULL))
         mw_checkpoint_replace_sweep(path, false);
     sweep_parts(path);

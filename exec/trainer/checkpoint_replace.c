@@ -172,7 +172,7 @@ place_of(const char *path)
 }
 
 bool
-mw_checkpoint_settle(const char *path, char **said, GError **error)
+mw_checkpoint_recover(const char *path, char **said, GError **error)
 {
     g_autofree char *place = place_of(path);
     bool good = true;

@@ -22,7 +22,7 @@ static char *
 part_at(const struct mw_trainer *trainer, uint32_t slot, uint32_t tile)
 {
     struct mw_place place = mw_trainer_place(trainer, slot, tile);
-    return mw_places_at(&trainer->places, place.slot, place.at_bytes);
+    return mw_storage_address(&trainer->storage, place.slot, place.at_bytes);
 }
 
 /* Where this rank's shard begins in a part that is whole. */
@@ -63,7 +63,7 @@ broadcast_shards(struct mw_trainer *trainer, const struct mw_op *op, GError **er
         char *at = whole + mw_dtype_bytes(tensor->dtype, shard.first);
         int64_t bytes = mw_dtype_bytes(tensor->dtype, shard.elements);
         if (rank == trainer->rank &&
-            !trainer->places.backend->copy(trainer->places.device, at, own, bytes, error))
+            !trainer->storage.backend->copy(trainer->storage.device, at, own, bytes, error))
             return false;
         if (!trainer->collectives->broadcast(trainer->peers, mw_trainer_stream(trainer, op), at,
                                              bytes, (int)rank, error))
@@ -104,7 +104,7 @@ gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
 }
 
 bool
-mw_trainer_gather_state(struct mw_trainer *trainer, GError **error)
+mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
 
@@ -274,7 +274,7 @@ mw_trainer_meet(struct mw_trainer *trainer, GError **error)
     if (!streams)
         return true;
     trainer->collectives = o->backend->collectives;
-    trainer->peers = o->backend->join(trainer->places.device, o->ranks, streams, error);
+    trainer->peers = o->backend->join(trainer->storage.device, o->ranks, streams, error);
     return trainer->peers != NULL;
 }
 

@@ -96,7 +96,7 @@ mw_trainer_open_commit(struct mw_trainer *trainer, GError **error)
         .rank = (int)trainer->world_rank,
         .ranks = (int)trainer->world_ranks,
         .extents_max = it->extents_max,
-        .nvme = trainer->places.nvme,
+        .nvme = trainer->storage.nvme,
         .resume = options->commit.resume,
         .calls = options->drives.calls,
     };
@@ -125,7 +125,7 @@ mw_trainer_digest(struct mw_trainer *trainer, uint32_t chunk)
 
     if (!trainer->durable.commit)
         return;
-    state = mw_places_at(&trainer->places, trainer->variant->set_slots[chunk], 0);
+    state = mw_storage_address(&trainer->storage, trainer->variant->set_slots[chunk], 0);
     trainer->durable.checksums[chunk] = mw_commit_checksum(state, bytes);
     if (!mw_trainer_is_finite(trainer, chunk, 0, bytes, state))
         g_atomic_int_set(&trainer->durable.infinite_chunk, (int)chunk + 1);
@@ -154,7 +154,7 @@ static void
 turn_extents(struct mw_trainer *trainer, bool alternates)
 {
     const struct mw_plan *plan = trainer->plan;
-    uint32_t *stands_for = trainer->places.stands_for;
+    uint32_t *stands_for = trainer->storage.stands_for;
 
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
         uint32_t slot = plan->chunks[c].slot, other = plan->chunks[c].other_slot;
@@ -259,9 +259,9 @@ write_record(struct mw_trainer *trainer, GError **error)
         if (mw_trainer_on_drives(plan, c))
             it->extents[record.extent_count++] = mw_trainer_state_extent(
                 trainer, c,
-                trainer->places.stands_for[plan->chunks[c].slot] != plan->chunks[c].slot);
+                trainer->storage.stands_for[plan->chunks[c].slot] != plan->chunks[c].slot);
     if (!mw_trainer_save(trainer, &record.extent_count, error) ||
-        !mw_commit_write(it->commit, trainer->places.nvme, &record, error))
+        !mw_commit_write(it->commit, trainer->storage.nvme, &record, error))
         return false;
     it->before_last = it->last_committed;
     it->last_committed = record.step;

@@ -13,16 +13,16 @@ static void *
 part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t element)
 {
     bool home = trainer->variant->tensor_of_home[slot] != MW_NONE;
-    return mw_places_at(&trainer->places, slot, home ? mw_dtype_bytes(dtype, element) : 0);
+    return mw_storage_address(&trainer->storage, slot, home ? mw_dtype_bytes(dtype, element) : 0);
 }
 
 /* With checkpoints forward keeps no layer's activations, and a group's are there from its
  * recompute on. */
-static struct mw_layer_room *
+static struct mw_layer_activations *
 layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
     int64_t set = op->micro_batch % trainer->sets;
-    struct mw_layer_room *layers = &trainer->variant->layers[set * trainer->layers_kept];
+    struct mw_layer_activations *layers = &trainer->variant->layers[set * trainer->layers_kept];
 
     if (trainer->plan->shape.checkpoint_interval && op->phase == MW_PHASE_FORWARD)
         return layers;
@@ -51,7 +51,7 @@ output_of(const struct mw_trainer *trainer, const struct mw_op *op)
         op->phase == MW_PHASE_RECOMPUTE && interval && next / interval != op->layer / interval;
 
     if (next == trainer->plan->shape.decoder.layers || ends_group)
-        return trainer->variant->rooms[op->micro_batch % trainer->sets].hidden;
+        return trainer->variant->shared[op->micro_batch % trainer->sets].hidden;
     return layer_room(trainer, op, next)->x;
 }
 
@@ -100,25 +100,25 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
     compute->tokens = trainer->tokens * (chunk + 1) / chunks - compute->first_token;
     compute->ids = trainer->ids + op->micro_batch * trainer->tokens;
     compute->targets = trainer->targets + op->micro_batch * trainer->tokens;
-    compute->gradient_scale = trainer->now.loss_scale /
-                              (trainer->tokens * trainer->micro_batches * trainer->ranks);
+    compute->gradient_scale =
+        trainer->now.loss_scale / (trainer->tokens * trainer->micro_batches * trainer->ranks);
 }
 
 /* The first op of a group keeps the layer's input, or brings it back. */
 static bool
 checkpoint(struct mw_trainer *trainer, const struct mw_op *op, void *x, GError **error)
 {
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
     uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
     int64_t bytes =
         mw_trainer_element_bytes(trainer) * trainer->tokens * trainer->plan->shape.decoder.hidden;
 
     if (slot == MW_NONE)
         return true;
-    void *kept = mw_places_at(places, slot, 0);
+    void *kept = mw_storage_address(storage, slot, 0);
     bool brings = op->phase == MW_PHASE_RECOMPUTE;
-    return places->backend->copy(places->device, brings ? x : kept, brings ? kept : x, bytes,
-                                 error);
+    return storage->backend->copy(storage->device, brings ? x : kept, brings ? kept : x, bytes,
+                                  error);
 }
 
 static struct mw_compute
@@ -133,9 +133,9 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .sequences = trainer->plan->shape.sequences,
         .seq = trainer->plan->shape.seq,
         .loss = trainer->loss,
-        .room = &trainer->variant->rooms[op->micro_batch % trainer->sets],
+        .shared = &trainer->variant->shared[op->micro_batch % trainer->sets],
         .input = layer_room(trainer, op, computed_from(trainer, 0))->x,
-        .logits = logits == MW_NONE ? NULL : mw_places_at(&trainer->places, logits, 0),
+        .logits = logits == MW_NONE ? NULL : mw_storage_address(&trainer->storage, logits, 0),
     };
 
     bind_tokens(trainer, op, &compute);
@@ -151,13 +151,13 @@ bool
 mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
 
-    for (uint32_t i = 0; places->backend->prepare && i < plan->op_count; i++) {
+    for (uint32_t i = 0; storage->backend->prepare && i < plan->op_count; i++) {
         if (plan->works[plan->ops[i].work].kind != MW_OP_COMPUTE)
             continue;
         struct mw_compute compute = bind(trainer, &plan->ops[i]);
-        if (!places->backend->prepare(places->device, &compute, error))
+        if (!storage->backend->prepare(storage->device, &compute, error))
             return false;
     }
     return true;
@@ -171,6 +171,6 @@ mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **
     if (!mw_trainer_take_received(trainer, op, &compute, error) ||
         (op->layer >= 0 && !checkpoint(trainer, op, compute.layer->x, error)))
         return false;
-    return trainer->places.backend->compute(trainer->places.device, &compute, error) &&
+    return trainer->storage.backend->compute(trainer->storage.device, &compute, error) &&
            mw_trainer_give_sent(trainer, op, &compute, error);
 }

@@ -4,7 +4,7 @@
 
 #include "exec/device/cpu/kernels.h" /* of the host lanes */
 #include "exec/lanes/lanes.h"
-#include "exec/trainer/places.h"
+#include "exec/trainer/storage.h"
 #include "exec/trainer/trainer.h"
 
 /* Numbers of the step that runs; written by its ops, each before those that read it. */
@@ -62,10 +62,10 @@ struct mw_trainer_variant {
                             memory; MW_NONE: at home */
     bool *updates;            /* [chunk_count] whether a step updates the chunk */
     bool *computes;           /* [layers + 1] whether a step computes the layer */
-    struct mw_layer_room *layers;      /* [sets][layers_kept] */
-    struct mw_shared_room *rooms;      /* [sets]: one per micro-batch that is kept */
-    bool *queued;                      /* [op_count]: ops that the device orders */
-    struct mw_trainer_ticket *tickets; /* [2][op_count]: of even and odd steps */
+    struct mw_layer_activations *layers;  /* [sets][layers_kept] */
+    struct mw_shared_activations *shared; /* [sets]: one per micro-batch that is kept */
+    bool *queued;                         /* [op_count]: ops that the device orders */
+    struct mw_trainer_ticket *tickets;    /* [2][op_count]: of even and odd steps */
 };
 
 struct mw_trainer {
@@ -74,14 +74,14 @@ struct mw_trainer {
     struct mw_trainer_variant *variant;  /* and what is looked up of it */
     struct mw_trainer_variant *variants; /* [options.variants->plan_count] */
     struct mw_crew *crew;                /* the threads of all variants' lanes */
-    struct mw_places places;
+    struct mw_storage storage;
     const struct mw_cpu_kernels *kernels; /* of the host lanes */
     uint32_t rank, ranks;             /* data-parallel: among those that train on other sequences */
     uint32_t world_rank, world_ranks; /* among all, of which other stages train on the same */
-    int has_diverged; /* any lane may see it */
-    _Atomic int64_t moved_ns;      /* when an op began or ended at last, */
-    _Atomic int64_t busy_until_ns; /* and what counts as that; of the monotonic clock */
-    int ended_by;                  /* a wish; 0: none */
+    int has_diverged;                 /* any lane may see it */
+    _Atomic int64_t moved_ns;         /* when an op began or ended at last, */
+    _Atomic int64_t busy_until_ns;    /* and what counts as that; of the monotonic clock */
+    int ended_by;                     /* a wish; 0: none */
     const struct mw_collectives *collectives; /* of device memory */
     void *peers;                              /* whom they are called with */
 
@@ -90,9 +90,9 @@ struct mw_trainer {
     int32_t *ids, *targets;   /* [micro_batches][tokens] */
     double *loss;             /* sum over this rank's tokens */
 
-    uint32_t *tensor_of;          /* [layer + 1][operator]; MW_NONE */
-    struct mw_part **parts;       /* [tensor][tile] */
-    int64_t sets;                 /* of activations, in each variant's slots */
+    uint32_t *tensor_of;             /* [layer + 1][operator]; MW_NONE */
+    struct mw_part **parts;          /* [tensor][tile] */
+    int64_t sets;                    /* of activations, in each variant's slots */
     struct mw_trainer_chunk *chunks; /* [chunk_count] */
 
     /* [stream] of owners' turns: how long the rank has waited for others to come to an op, not for
@@ -164,7 +164,7 @@ bool mw_trainer_check_tensors(const struct mw_plan *plan, GError **error);
 bool mw_trainer_check_names(const struct mw_trainer *trainer, GError **error);
 bool mw_trainer_check_operands(const struct mw_trainer *trainer, GError **error);
 
-/* --- exec/trainer/compute.c, exec/trainer/parts.c, exec/trainer/update.c: ops --- */
+/* --- exec/trainer/compute.c, exec/trainer/unit_copies.c, exec/trainer/update.c: ops --- */
 /* What the backend makes of the plan's compute ops before the first of them runs. */
 bool mw_trainer_prepare(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
@@ -220,7 +220,7 @@ bool mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GErro
 /* value = the least of all ranks'; between runs. */
 bool mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error);
 /* Parameters that all ranks hold, where each has made those of its own state. */
-bool mw_trainer_gather_state(struct mw_trainer *trainer, GError **error);
+bool mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error);
 
 /* --- exec/trainer/finite.c: what is not finite is neither used nor kept --- */
 /* Bytes [at, at + bytes) of a chunk's state, in memory; parameters as 16 bits hold them, too. */

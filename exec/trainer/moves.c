@@ -49,7 +49,7 @@ mw_trainer_move(struct mw_trainer *trainer, const struct mw_op *op, GError **err
         return mw_trainer_move_in_turn(trainer, op, turns, error);
     g_autoptr(GArray) moves = list_moves(trainer, op);
     digest(trainer, op);
-    return mw_places_move(&trainer->places, moves_of(moves), moves->len, error);
+    return mw_storage_move(&trainer->storage, moves_of(moves), moves->len, error);
 }
 
 /* --- under way ------------------------------------------------------------------------------- */
@@ -84,8 +84,8 @@ mw_trainer_begin_move(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32
     const struct mw_op *it = &trainer->plan->ops[op];
     g_autoptr(GArray) moves = list_moves(trainer, it);
     struct mw_transfers *transfers =
-        mw_places_begin(&trainer->places, moves_of(moves), moves->len, through,
-                        mw_trainer_ticket(trainer, lanes, op, step));
+        mw_storage_begin_moves(&trainer->storage, moves_of(moves), moves->len, through,
+                               mw_trainer_ticket(trainer, lanes, op, step));
 
     digest(trainer, it);
     mw_transfers_let_go(transfers);

@@ -34,7 +34,7 @@ is_devices(const struct mw_trainer *trainer, const struct mw_op *op)
         return work->kind == MW_OP_H2D ? mw_trainer_uses_tiers(plan, op, MW_TIER_CPU, MW_TIER_GPU)
                                        : mw_trainer_uses_tiers(plan, op, MW_TIER_GPU, MW_TIER_CPU);
     case MW_AGENT_NETWORK:
-        return trainer->places.backend->join && mw_trainer_collects_on_device(plan, op);
+        return trainer->storage.backend->join && mw_trainer_collects_on_device(plan, op);
     case MW_AGENT_DRIVES:
     case MW_AGENT_NOBODY:
         break;
@@ -52,13 +52,13 @@ mw_trainer_map_queues(struct mw_trainer *trainer)
 
     it->queued = g_new0(bool, plan->op_count + 1);
     it->tickets = g_new0(struct mw_trainer_ticket, 2 * (size_t)plan->op_count + 1);
-    for (uint32_t i = 0; trainer->places.backend->begin && i < plan->op_count; i++) {
+    for (uint32_t i = 0; trainer->storage.backend->begin && i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
         enum mw_lane_kind lane = plan->lanes[op->lane].kind;
         it->queued[i] = op->lane < MW_BACKEND_QUEUES_MAX && is_devices(trainer, op) &&
                         trainer->options.lane_bytes_per_s[lane] <= 0;
-        if (it->queued[i] && lane == MW_LANE_COLLECTIVE && trainer->places.backend->hurry)
-            trainer->places.backend->hurry(trainer->places.device, (int)op->lane);
+        if (it->queued[i] && lane == MW_LANE_COLLECTIVE && trainer->storage.backend->hurry)
+            trainer->storage.backend->hurry(trainer->storage.device, (int)op->lane);
     }
 }
 
@@ -116,19 +116,19 @@ enum mw_exec_outcome
 mw_trainer_queue(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op, uint32_t step,
                  mw_trainer_perform perform, GError **error)
 {
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
     const struct mw_op *it = &trainer->plan->ops[op];
     uint32_t number = ticket_of(trainer, op, step);
     struct mw_trainer_ticket *ticket = mw_trainer_ticket(trainer, lanes, op, step);
     g_autoptr(GArray) after = list_after(trainer, it, step);
 
-    if (!places->backend->begin(places->device, (int)it->lane, number,
-                                (const uint32_t *)(void *)after->data, (int)after->len, error))
+    if (!storage->backend->begin(storage->device, (int)it->lane, number,
+                                 (const uint32_t *)(void *)after->data, (int)after->len, error))
         return MW_EXEC_FAILED;
     if (!perform(trainer, it, step, error)) {
-        places->backend->end(places->device, NULL, NULL, NULL);
+        storage->backend->end(storage->device, NULL, NULL, NULL);
         return MW_EXEC_FAILED;
     }
-    return places->backend->end(places->device, ran, ticket, error) ? MW_EXEC_QUEUED
-                                                                    : MW_EXEC_FAILED;
+    return storage->backend->end(storage->device, ran, ticket, error) ? MW_EXEC_QUEUED
+                                                                      : MW_EXEC_FAILED;
 }

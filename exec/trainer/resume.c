@@ -28,11 +28,12 @@ mw_trainer_check_extent(const struct mw_trainer *trainer, const struct mw_commit
                         GError **error)
 {
     if (mw_commit_check(extent, data, error)) {
-        mw_nvme_vouch(trainer->places.nvme, extent->offset_bytes, mw_in_pages(extent->bytes), data);
+        mw_nvme_vouch(trainer->storage.nvme, extent->offset_bytes, mw_in_pages(extent->bytes),
+                      data);
         return true;
     }
     g_autofree char *where =
-        mw_nvme_where(trainer->places.nvme, extent->offset_bytes, extent->bytes);
+        mw_nvme_where(trainer->storage.nvme, extent->offset_bytes, extent->bytes);
     g_autofree char *from =
         first ? mw_trainer_tensor_name(trainer, first, first->first) : g_strdup("padding");
     g_autofree char *to =
@@ -47,19 +48,19 @@ resume_chunk(struct mw_trainer *trainer, uint32_t chunk, const struct mw_commit_
              GError **error)
 {
     const struct mw_chunk_content *content = &trainer->plan->chunks[chunk];
-    uint32_t *stands_for = trainer->places.stands_for, set = trainer->variant->set_slots[chunk];
+    uint32_t *stands_for = trainer->storage.stands_for, set = trainer->variant->set_slots[chunk];
     struct mw_commit_extent wanted = mw_trainer_state_extent(trainer, chunk, extent->which);
     struct mw_move move = {{content->slot, 0}, {set, 0}, extent->bytes};
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
     const struct mw_piece *last = it->piece_count ? &it->pieces[it->piece_count - 1] : NULL;
-    const char *state = mw_places_at(&trainer->places, set, 0);
+    const char *state = mw_storage_address(&trainer->storage, set, 0);
 
     if (!mw_trainer_same_extent(extent, &wanted, error))
         return false;
     stands_for[content->slot] = extent->which ? content->other_slot : content->slot;
     stands_for[content->other_slot] = extent->which ? content->slot : content->other_slot;
     trainer->durable.checksums[chunk] = extent->checksum; /* until it is updated */
-    return mw_places_move(&trainer->places, &move, 1, error) &&
+    return mw_storage_move(&trainer->storage, &move, 1, error) &&
            mw_trainer_check_extent(trainer, extent, state, last ? it->pieces : NULL, last, error) &&
            mw_trainer_check_state(trainer, chunk, 0, extent->bytes, state, error) &&
            mw_trainer_restore_params(trainer, chunk, error);
@@ -80,7 +81,7 @@ restore_partials(struct mw_trainer *trainer, uint32_t index, uint32_t tile, char
 
     for (int64_t first = 0; first < elements; first += MW_NORM_BLOCK) {
         int64_t n = MIN(MW_NORM_BLOCK, elements - first);
-        if (!mw_nvme_transfer(trainer->places.nvme, MW_NVME_READ, home + bytes * first,
+        if (!mw_nvme_transfer(trainer->storage.nvme, MW_NVME_READ, home + bytes * first,
                               mw_in_pages(bytes * n), buffer, error))
             return false;
         trainer->kernels->square_sums(partial++, buffer, bytes == 4, n);
@@ -122,7 +123,8 @@ resume_state(struct mw_trainer *trainer, GError **error)
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (!mw_trainer_on_drives(plan, c) && !mw_trainer_restore_params(trainer, c, error))
             return false;
-    return mw_trainer_start_frozen(trainer, error) && mw_trainer_gather_state(trainer, error) &&
+    return mw_trainer_start_frozen(trainer, error) &&
+           mw_trainer_all_gather_parameters(trainer, error) &&
            (!trainer->pending || restore_norm(trainer, error));
 }
 
@@ -258,7 +260,7 @@ static void
 tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
 {
     if (!g_error_matches(*error, MW_ERROR, MW_ERROR_IO) ||
-        mw_nvme_has_failed_to_write(trainer->places.nvme))
+        mw_nvme_has_failed_to_write(trainer->storage.nvme))
         return;
     const int64_t before = step_before(trainer, step);
     const char *own = trainer->ranks > 1 ? ", in this rank's files" : "";

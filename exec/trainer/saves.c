@@ -159,15 +159,15 @@ static bool
 copy_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at, int64_t bytes,
           char *block, bool saves, GError **error)
 {
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
     const struct mw_slot *slot = &trainer->plan->slots[segment->slot];
 
     if (slot->tier == MW_TIER_NVME)
-        return mw_nvme_transfer(places->nvme, saves ? MW_NVME_READ : MW_NVME_WRITE,
+        return mw_nvme_transfer(storage->nvme, saves ? MW_NVME_READ : MW_NVME_WRITE,
                                 slot->offset_bytes + at, bytes, block, error);
-    void *home = mw_places_at(places, segment->slot, at);
-    return places->backend->copy(places->device, saves ? block : home, saves ? home : block, bytes,
-                                 error);
+    void *home = mw_storage_address(storage, segment->slot, at);
+    return storage->backend->copy(storage->device, saves ? block : home, saves ? home : block,
+                                  bytes, error);
 }
 
 /* Between the homes and the block. */
@@ -206,7 +206,7 @@ static bool
 transfer(struct mw_trainer *trainer, enum mw_nvme_direction direction,
          const struct mw_commit_extent *extent, GError **error)
 {
-    return mw_nvme_transfer(trainer->places.nvme, direction, extent->offset_bytes,
+    return mw_nvme_transfer(trainer->storage.nvme, direction, extent->offset_bytes,
                             mw_in_pages(extent->bytes), trainer->durable.block, error);
 }
 

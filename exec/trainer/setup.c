@@ -74,7 +74,7 @@ activation_room(const struct mw_trainer *trainer, char **base)
             continue;
         if (begin < 0) {
             begin = slot->offset_bytes;
-            *base = mw_places_at(&trainer->places, s, 0);
+            *base = mw_storage_address(&trainer->storage, s, 0);
         }
         if (slot->offset_bytes == begin + bytes)
             bytes += slot->size_bytes;
@@ -107,20 +107,20 @@ frozen_operators(const struct mw_plan *plan)
 }
 
 static void
-lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_room_layout *layout,
+lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_activation_layout *layout,
             char *base)
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
 
     for (int64_t l = 0; l < trainer->layers_kept; l++)
         trainer->variant->layers[set * trainer->layers_kept + l] =
-            mw_room_layer(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
-    trainer->variant->rooms[set] =
-        mw_room_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
+            mw_activations_of_layer(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
+    trainer->variant->shared[set] =
+        mw_activations_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
 }
 
 static bool
-lay_out_rooms(struct mw_trainer *trainer, GError **error)
+lay_out_activations(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     int64_t interval = plan->shape.checkpoint_interval, layers = count_layers(plan);
@@ -134,9 +134,9 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
     trainer->layers_kept = interval ? MIN(interval, layers) : layers;
     trainer->sets = interval ? 1 : plan->programs[0].in_flight;
     bytes /= trainer->sets;
-    struct mw_room_layout layout =
-        mw_room_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
-                       plan->shape.seq, trainer->layers_kept, frozen_operators(plan));
+    struct mw_activation_layout layout =
+        mw_activation_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
+                             plan->shape.seq, trainer->layers_kept, frozen_operators(plan));
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
@@ -145,8 +145,9 @@ lay_out_rooms(struct mw_trainer *trainer, GError **error)
                     bytes, layout.bytes);
         return false;
     }
-    trainer->variant->layers = g_new(struct mw_layer_room, trainer->sets * trainer->layers_kept);
-    trainer->variant->rooms = g_new(struct mw_shared_room, trainer->sets);
+    trainer->variant->layers =
+        g_new(struct mw_layer_activations, trainer->sets * trainer->layers_kept);
+    trainer->variant->shared = g_new(struct mw_shared_activations, trainer->sets);
     for (int64_t set = 0; set < trainer->sets; set++, base += bytes)
         lay_out_set(trainer, set, &layout, base);
     return true;
@@ -286,7 +287,7 @@ count_partials(struct mw_trainer *trainer)
 static bool
 share(struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
     int64_t tokens = trainer->micro_batches * trainer->tokens;
     int64_t doubles = 1 + trainer->partial_count;
 
@@ -298,7 +299,7 @@ share(struct mw_trainer *trainer, GError **error)
     trainer->partials = trainer->loss + 1;
     trainer->ids = (int32_t *)(trainer->loss + doubles);
     trainer->targets = trainer->ids + tokens;
-    return mw_places_pin(places, &trainer->exchange, error);
+    return mw_storage_pin(storage, &trainer->exchange, error);
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
@@ -331,14 +332,14 @@ set_up_variant(struct mw_trainer *trainer, const struct mw_exec_backend *run, GE
         return false;
     mw_trainer_map_queues(trainer);
     it->lanes = mw_lanes_new(it->plan, *run, error);
-    return it->lanes && lay_out_rooms(trainer, error) && mw_trainer_prepare(trainer, error);
+    return it->lanes && lay_out_activations(trainer, error) && mw_trainer_prepare(trainer, error);
 }
 
 static void
 turn_to(struct mw_trainer *trainer, uint32_t variant)
 {
     trainer->variant = &trainer->variants[variant];
-    trainer->plan = trainer->places.plan = trainer->variant->plan;
+    trainer->plan = trainer->storage.plan = trainer->variant->plan;
 }
 
 /* Squares of gradients that the other variant has made and this one does not are no part of its
@@ -382,7 +383,7 @@ take_down_variant(struct mw_trainer_variant *it)
     g_free(it->updates);
     g_free(it->computes);
     g_free(it->layers);
-    g_free(it->rooms);
+    g_free(it->shared);
     g_free(it->queued);
     g_free(it->tickets);
 }
@@ -404,6 +405,6 @@ mw_trainer_take_down(struct mw_trainer *trainer)
     g_free(trainer->tensor_of);
     g_free(trainer->partial_first);
     g_free(trainer->partial_blocks);
-    mw_places_unpin(&trainer->places, &trainer->exchange);
+    mw_storage_unpin(&trainer->storage, &trainer->exchange);
     mw_arena_release(&trainer->exchange);
 }

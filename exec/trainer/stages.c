@@ -51,7 +51,7 @@ mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
     int stream = mw_trainer_stream(trainer, op), peer = (int)peer_of(trainer, work);
     bool sends = work->kind == MW_OP_SEND;
     uint32_t slot = mw_trainer_slot(trainer, op, sends ? MW_ROLE_SOURCE : MW_ROLE_DESTINATION);
-    void *data = mw_places_at(&trainer->places, slot, 0);
+    void *data = mw_storage_address(&trainer->storage, slot, 0);
 
     return sends
                ? trainer->collectives->send(trainer->peers, stream, data, work->bytes, peer, error)
@@ -62,11 +62,11 @@ mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
 static bool
 copy(struct mw_trainer *trainer, void *to, const void *from, GError **error)
 {
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
     int64_t bytes =
         mw_trainer_element_bytes(trainer) * trainer->tokens * trainer->plan->shape.decoder.hidden;
 
-    return places->backend->copy(places->device, to, from, bytes, error);
+    return storage->backend->copy(storage->device, to, from, bytes, error);
 }
 
 bool
@@ -77,8 +77,8 @@ mw_trainer_take_received(struct mw_trainer *trainer, const struct mw_op *op,
 
     if (slot == MW_NONE)
         return true;
-    return copy(trainer, compute->backward ? compute->room->gradient : compute->layer->x,
-                mw_places_at(&trainer->places, slot, 0), error);
+    return copy(trainer, compute->backward ? compute->shared->gradient : compute->layer->x,
+                mw_storage_address(&trainer->storage, slot, 0), error);
 }
 
 bool
@@ -89,6 +89,6 @@ mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
 
     if (slot == MW_NONE)
         return true;
-    return copy(trainer, mw_places_at(&trainer->places, slot, 0),
-                compute->backward ? compute->room->gradient : compute->output, error);
+    return copy(trainer, mw_storage_address(&trainer->storage, slot, 0),
+                compute->backward ? compute->shared->gradient : compute->output, error);
 }

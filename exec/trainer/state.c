@@ -71,7 +71,7 @@ reachable(const struct mw_trainer *trainer, uint32_t chunk)
 static bool
 copy_state(struct mw_trainer *trainer, void *to, const void *from, int64_t bytes, GError **error)
 {
-    return trainer->places.backend->copy(trainer->places.device, to, from, bytes, error);
+    return trainer->storage.backend->copy(trainer->storage.device, to, from, bytes, error);
 }
 
 static bool
@@ -83,7 +83,7 @@ start_piece(struct mw_trainer *trainer, uint32_t chunk, int state, const struct 
 
     for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
-        void *to = mw_places_at(&trainer->places, reachable(trainer, chunk), 4 * (at + i));
+        void *to = mw_storage_address(&trainer->storage, reachable(trainer, chunk), 4 * (at + i));
         if (!make_state(trainer, state, tensor, piece->tile, piece->first + i, count, MW_DTYPE_FP32,
                         made, error) ||
             !copy_state(trainer, to, made, 4 * count, error))
@@ -104,14 +104,14 @@ start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **er
     int64_t bytes = mw_trainer_state_bytes(trainer->plan, chunk);
 
     if (drives)
-        memset(mw_places_at(&trainer->places, slot, 0), 0, bytes);
+        memset(mw_storage_address(&trainer->storage, slot, 0), 0, bytes);
     for (int64_t i = 0; i < states * it->piece_count; i++)
         if (!start_piece(trainer, chunk, (int)(i % states), &it->pieces[i / states], made, error))
             return false;
     if (drives) /* the first step that is committed may leave it as it is */
         mw_trainer_digest(trainer, chunk);
     struct mw_move move = {{slot, 0}, {content->slot, 0}, bytes};
-    return !drives || mw_places_move(&trainer->places, &move, 1, error);
+    return !drives || mw_storage_move(&trainer->storage, &move, 1, error);
 }
 
 /* --- parameters ------------------------------------------------------------------------------ */
@@ -123,9 +123,9 @@ put_params(struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes, void *ma
     const struct mw_slot *home = &trainer->plan->slots[slot];
 
     if (home->tier != MW_TIER_NVME)
-        return copy_state(trainer, mw_places_at(&trainer->places, slot, at_bytes), made, bytes,
-                          error);
-    return mw_nvme_transfer(trainer->places.nvme, MW_NVME_WRITE, home->offset_bytes + at_bytes,
+        return copy_state(trainer, mw_storage_address(&trainer->storage, slot, at_bytes), made,
+                          bytes, error);
+    return mw_nvme_transfer(trainer->storage.nvme, MW_NVME_WRITE, home->offset_bytes + at_bytes,
                             mw_in_pages(bytes), made, error);
 }
 
@@ -185,7 +185,7 @@ restore_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece 
         int64_t at =
             mw_tensor_place(tensor, MW_HOME_PARAMS, trainer->rank, piece->tile, piece->first + i);
         const void *from =
-            mw_places_at(&trainer->places, reachable(trainer, chunk), 4 * (piece->at + i));
+            mw_storage_address(&trainer->storage, reachable(trainer, chunk), 4 * (piece->at + i));
         if (!copy_state(trainer, w, from, 4 * count, error))
             return false;
         trainer->kernels->narrow(made, w, count);
@@ -241,8 +241,8 @@ visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *p
         int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
         const float *state[3];
         for (int s = 0; s < 3; s++) {
-            const void *from = mw_places_at(&trainer->places, reachable(trainer, chunk),
-                                            4 * (s * n + piece->at + i));
+            const void *from = mw_storage_address(&trainer->storage, reachable(trainer, chunk),
+                                                  4 * (s * n + piece->at + i));
             state[s] = copies + s * PIECE_ELEMENTS;
             if (!copy_state(trainer, copies + s * PIECE_ELEMENTS, from, 4 * count, error))
                 return false;
@@ -284,7 +284,7 @@ mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void 
         const struct mw_trainer_chunk *chunk = &trainer->chunks[c];
         struct mw_move move = {
             {plan->chunks[c].slot, 0}, {reachable(trainer, c), 0}, mw_trainer_state_bytes(plan, c)};
-        if (mw_trainer_on_drives(plan, c) && !mw_places_move(&trainer->places, &move, 1, error))
+        if (mw_trainer_on_drives(plan, c) && !mw_storage_move(&trainer->storage, &move, 1, error))
             return false;
         for (int64_t i = 0; i < chunk->piece_count; i++)
             if (!visit_piece(trainer, c, &chunk->pieces[i], copies, visit, data, error))

@@ -40,5 +40,5 @@ mw_trainer_check_threads(const struct mw_trainer_options *options, GError **erro
     for (int l = 0; l < MW_MAX_LANES_PER_RANK; l++)
         for (int kind = 0; kind < MW_LANE_KIND_COUNT; kind++)
             count += threads[l][kind];
-    return mw_thread_room(count + (drives ? DRIVE_THREADS : 0), error);
+    return mw_thread_can_start(count + (drives ? DRIVE_THREADS : 0), error);
 }

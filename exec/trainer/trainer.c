@@ -342,7 +342,7 @@ resumes(const struct mw_trainer *trainer)
 static bool
 reserves_last(const struct mw_trainer *trainer)
 {
-    return trainer->options.make_room && !resumes(trainer);
+    return trainer->options.make_space && !resumes(trainer);
 }
 
 static bool
@@ -350,8 +350,8 @@ reserve_drives(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
 
-    return !reserves_last(trainer) || !trainer->places.nvme ||
-           mw_nvme_reserve(trainer->places.nvme, options->make_room, options->data, error);
+    return !reserves_last(trainer) || !trainer->storage.nvme ||
+           mw_nvme_reserve(trainer->storage.nvme, options->make_space, options->data, error);
 }
 
 static bool
@@ -376,9 +376,10 @@ open_places(struct mw_trainer *trainer, GError **error)
     drives.whose_data = trainer;
     drives.resume = resumes(trainer);
     drives.later = reserves_last(trainer);
-    return mw_places_open(&trainer->places, options->variants, options->backend, &device, error) &&
+    return mw_storage_open(&trainer->storage, options->variants, options->backend, &device,
+                           error) &&
            (!options->ready || options->ready(options->data, error)) &&
-           mw_places_open_drives(&trainer->places, &drives, error) &&
+           mw_storage_open_drives(&trainer->storage, &drives, error) &&
            mw_trainer_meet(trainer, error);
 }
 
@@ -423,7 +424,7 @@ static void
 give_back_drives(struct mw_trainer *trainer)
 {
     if (trainer->world_ranks > 1)
-        mw_nvme_close(g_steal_pointer(&trainer->places.nvme));
+        mw_nvme_close(g_steal_pointer(&trainer->storage.nvme));
 }
 
 static const struct mw_cpu_kernels *
@@ -469,7 +470,7 @@ mw_trainer_free(struct mw_trainer *trainer)
     mw_trainer_take_down(trainer);
     mw_crew_free(trainer->crew);
     mw_trainer_close_commit(trainer);
-    mw_places_close(&trainer->places);
+    mw_storage_close(&trainer->storage);
     g_free(trainer);
 }
 

@@ -42,11 +42,11 @@ struct mw_checkpoint; /* exec/trainer/checkpoint.h */
  */
 struct mw_trainer_commit {
     bool on;
-    bool resume; /* from the newest committed step, or fail; else what was committed is void */
+    bool resume;   /* from the newest committed step, or fail; else what was committed is void */
     bool previous; /* a resume continues from the step before the newest that all ranks have */
     const char *directory; /* of the record; NULL: the first drive's.  Its stem is the drives' */
     int64_t save_every;
-    const char *anew; /* what to do about a run that diverges, as told; NULL: for --overwrite */
+    const char *anew;     /* what to do about a run that diverges, as told; NULL: for --overwrite */
     uint64_t fingerprint; /* of all that decides what a step computes: a resume needs the same */
     /* Whether the caller can continue from it, before anything is written.  May be NULL. */
     bool (*resumes)(void *data, const struct mw_commit_record *record, GError **error);
@@ -71,7 +71,7 @@ struct mw_trainer_options {
     struct mw_loss_scaling loss_scaling; /* start 0: mw_loss_scaling_default of the plan's type */
     /* Skipped steps in a row that end a run; 0: as many as the loss scale can be halved, and 8. */
     int64_t skipped_in_row_max;
-    struct mw_nvme_options drives;       /* capacity and checksums are the plan's */
+    struct mw_nvme_options drives; /* capacity and checksums are the plan's */
     bool unchecked; /* data read from drives is not checked: to measure what checks cost */
 
     struct mw_trainer_commit commit;
@@ -97,7 +97,7 @@ struct mw_trainer_options {
     bool (*ready)(void *data, GError **error);
     /* Called when everything else is ready and a drive lacks room: true where it has made some,
      * which is tried again.  A run that starts anew then reserves drives last.  May be NULL. */
-    bool (*make_room)(void *data);
+    bool (*make_space)(void *data);
     /* Which wish of 1 to MW_TRAINER_WISHES there is, of this rank, to end the run after the step
      * that it is in; 0: none.  Ranks tell each other at the end of each step, and all end with the
      * same.  Called in a lane's thread.  May be NULL. */

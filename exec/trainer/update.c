@@ -137,14 +137,14 @@ struct squares {
 static bool
 square_sums(struct mw_trainer *trainer, const struct squares *sums, GError **error)
 {
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
     bool fp32 = trainer->plan->tensors[sums->tensor].gradient_dtype == MW_DTYPE_FP32;
     double *partial = trainer->partials + trainer->partial_first[sums->tensor] +
                       sums->tile * trainer->partial_blocks[sums->tensor] + sums->first_block;
 
     if (sums->device)
-        return places->backend->square_sums(places->device, partial, sums->gradient, fp32,
-                                            sums->elements, error);
+        return storage->backend->square_sums(storage->device, partial, sums->gradient, fp32,
+                                             sums->elements, error);
     trainer->kernels->square_sums(partial, sums->gradient, fp32, sums->elements);
     return true;
 }
@@ -161,7 +161,7 @@ norm_of_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
         .tensor = index,
         .tile = op->tile,
         .elements = mw_trainer_state_of(trainer, index, op->tile).elements,
-        .gradient = mw_places_at(&trainer->places, buffer, 0),
+        .gradient = mw_storage_address(&trainer->storage, buffer, 0),
     };
 
     return square_sums(trainer, &sums, error);
@@ -187,8 +187,8 @@ norm_of_piece(struct mw_trainer *trainer, const struct mw_piece *piece, bool dev
 
     if (block == end)
         return true;
-    sums.gradient = mw_places_at(&trainer->places, tensor_of(trainer, piece)->gradient_slot,
-                                 in_home(trainer, &first, MW_HOME_GRADIENTS));
+    sums.gradient = mw_storage_address(&trainer->storage, tensor_of(trainer, piece)->gradient_slot,
+                                       in_home(trainer, &first, MW_HOME_GRADIENTS));
     return square_sums(trainer, &sums, error);
 }
 
@@ -291,7 +291,7 @@ find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
     bool at_home = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT) != MW_NONE;
     struct operands operands = {
         .chunk = op->shard,
-        .state = mw_places_at(&trainer->places, state, 0),
+        .state = mw_storage_address(&trainer->storage, state, 0),
         .gradients = incoming,
         .params = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION),
         .device = !trainer->plan->works[op->work].host,
@@ -308,7 +308,7 @@ static bool
 update_range(struct mw_trainer *trainer, const struct operands *it,
              const struct mw_update_range *range, GError **error)
 {
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
     const struct mw_piece *piece = &range->piece;
     const struct mw_tensor *tensor = tensor_of(trainer, piece);
     int64_t n = trainer->plan->chunks[it->chunk].elements;
@@ -317,23 +317,24 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
     float *w = (float *)(void *)it->state + at;
     const void *gradient =
         it->gradients != MW_NONE
-            ? mw_places_at(places, it->gradients, it->gradients_at_bytes + bytes * at)
-            : mw_places_at(places, tensor->gradient_slot,
-                           in_home(trainer, piece, MW_HOME_GRADIENTS));
+            ? mw_storage_address(storage, it->gradients, it->gradients_at_bytes + bytes * at)
+            : mw_storage_address(storage, tensor->gradient_slot,
+                                 in_home(trainer, piece, MW_HOME_GRADIENTS));
     void *param =
         it->params != MW_NONE
-            ? mw_places_at(places, it->params, mw_trainer_element_bytes(trainer) * at)
-            : mw_places_at(places, tensor->param_slot, in_home(trainer, piece, MW_HOME_PARAMS));
+            ? mw_storage_address(storage, it->params, mw_trainer_element_bytes(trainer) * at)
+            : mw_storage_address(storage, tensor->param_slot,
+                                 in_home(trainer, piece, MW_HOME_PARAMS));
     const struct mw_adamw *step =
         range->decays ? &trainer->now.adamw_decaying : &trainer->now.adamw;
 
     if (trainer->now.updates_nothing && it->device)
-        return places->backend->narrow(places->device, param, w, piece->elements, error);
+        return storage->backend->narrow(storage->device, param, w, piece->elements, error);
     if (trainer->now.updates_nothing)
         trainer->kernels->narrow(param, w, piece->elements);
     else if (it->device)
-        return places->backend->adamw(places->device, step, w, w + n, w + 2 * n, param, gradient,
-                                      fp32, piece->elements, error);
+        return storage->backend->adamw(storage->device, step, w, w + n, w + 2 * n, param, gradient,
+                                       fp32, piece->elements, error);
     else
         trainer->kernels->adamw(step, w, w + n, w + 2 * n, param, gradient, fp32, piece->elements);
     return true;

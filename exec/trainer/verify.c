@@ -262,7 +262,7 @@ count_lost_ranks(struct work *work)
 }
 
 static bool
-settle_ranks(struct work *work, GError **error)
+check_ranks(struct work *work, GError **error)
 {
     struct mw_verified *verified = work->verified;
 
@@ -463,7 +463,7 @@ mw_verify(const struct mw_verify_options *options, struct mw_verified *verified,
     verified->missing = g_ptr_array_new_with_free_func(free_missing);
     verified->notes = g_ptr_array_new_with_free_func(g_free);
     work.ranks = g_ptr_array_new_with_free_func(free_rank);
-    bool good = find_records(&work, error) && settle_ranks(&work, error);
+    bool good = find_records(&work, error) && check_ranks(&work, error);
     if (good)
         count_steps(&work);
     if (good)

@@ -23,9 +23,9 @@ double mw_remedy_fewer_sequences(const struct mw_unfit *unfit, const struct mw_s
 /* The settings with the smallest batch, if a batch was requested. */
 struct mw_settings mw_remedy_least_batch(const struct mw_settings *settings);
 
-/* --- planner/remedy/changes.c: changes of several settings at once --- */
+/* --- planner/remedy/relaxation.c: changes of several settings at once --- */
 
-struct mw_changes {
+struct mw_relaxation {
     enum mw_strategy strategy;
     double batch;      /* MW_AUTO: as requested */
     int64_t tp;        /* the same */
@@ -35,20 +35,20 @@ struct mw_changes {
 
 #define MW_USUAL_COUNT 10 /* bits of `usual` */
 
-struct mw_changes mw_changes_none(const struct mw_unfit *unfit);
+struct mw_relaxation mw_relaxation_none(const struct mw_unfit *unfit);
 /* Opens strategy, placements and whatever takes memory as far as possible; false: none of these was
  * requested. */
-bool mw_changes_release(const struct mw_unfit *unfit, struct mw_changes *changes);
-struct mw_settings mw_changes_apply(const struct mw_settings *asked,
-                                    const struct mw_changes *changes);
+bool mw_relaxation_of_all(const struct mw_unfit *unfit, struct mw_relaxation *changes);
+struct mw_settings mw_relaxation_apply(const struct mw_settings *asked,
+                                       const struct mw_relaxation *changes);
 /* Keeps as few of the changes as make it fit, with fewer sequences if needed; false: they do not
  * make it fit.  An open strategy becomes the requested one, or another; of several the one that
  * offloads least. */
-bool mw_changes_keep_needed(const struct mw_unfit *unfit, struct mw_changes *changes);
+bool mw_relaxation_minimize(const struct mw_unfit *unfit, struct mw_relaxation *changes);
 /* "strategy=zero3 batch=2.25 fits (142 USD an hour; batch 9 per group of 4 GPUs)": `between`, "" or
  * options and a space, stands before the batch; `price` may be NULL.  g_free it. */
-char *mw_changes_text(const struct mw_unfit *unfit, const struct mw_changes *changes,
-                      const char *between, const char *price);
+char *mw_relaxation_text(const struct mw_unfit *unfit, const struct mw_relaxation *changes,
+                         const char *between, const char *price);
 /* "batch 9 per group of 4 GPUs" for a batch that is not a whole number per GPU, else NULL; g_free
  * it. */
 char *mw_batch_per_group(const struct mw_settings *settings, double batch);

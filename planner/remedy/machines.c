@@ -44,7 +44,7 @@ struct offer {
 
 /* What an offer may change beside the machine. */
 struct terms {
-    bool released; /* everything that mw_changes_release opens, else nothing */
+    bool released; /* everything that mw_relaxation_of_all opens, else nothing */
     int64_t tp;    /* MW_AUTO: as requested */
     struct mw_settings settings;
 };
@@ -52,21 +52,21 @@ struct terms {
 static struct terms
 terms_kept(const struct mw_unfit *unfit, int64_t tp)
 {
-    struct mw_changes changes = mw_changes_none(unfit);
+    struct mw_relaxation changes = mw_relaxation_none(unfit);
 
     changes.tp = tp;
-    return (struct terms){false, tp, mw_changes_apply(unfit->asked, &changes)};
+    return (struct terms){false, tp, mw_relaxation_apply(unfit->asked, &changes)};
 }
 
 /* false: nothing can be released. */
 static bool
 terms_released(const struct mw_unfit *unfit, int64_t tp, struct terms *terms)
 {
-    struct mw_changes changes;
-    bool any = mw_changes_release(unfit, &changes);
+    struct mw_relaxation changes;
+    bool any = mw_relaxation_of_all(unfit, &changes);
 
     changes.tp = tp;
-    *terms = (struct terms){true, tp, mw_changes_apply(unfit->asked, &changes)};
+    *terms = (struct terms){true, tp, mw_relaxation_apply(unfit->asked, &changes)};
     return any;
 }
 
@@ -81,7 +81,7 @@ offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, cons
     enum mw_price_kind kind = mw_price_kind(hardware);
     double usd = (double)nodes * mw_price_usd(hardware, kind);
     g_autoptr(GString) options = g_string_new(NULL);
-    struct mw_changes changes;
+    struct mw_relaxation changes;
 
     asked.nodes = nodes;
     if (name)
@@ -89,15 +89,15 @@ offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, cons
     if (nodes != unfit->asked->nodes)
         mw_spelled_append(options, "{nodes=%" G_GINT64_FORMAT "} ", nodes);
     if (terms->released)
-        mw_changes_release(&there, &changes);
+        mw_relaxation_of_all(&there, &changes);
     else
-        changes = mw_changes_none(&there);
+        changes = mw_relaxation_none(&there);
     changes.tp = terms->tp;
-    if (!mw_changes_keep_needed(&there, &changes))
+    if (!mw_relaxation_minimize(&there, &changes))
         return (struct offer){0};
     g_autofree char *price = kind || name ? mw_price_text(usd, kind) : NULL;
     return (struct offer){
-        mw_changes_text(&there, &changes, options->str, price), kind ? usd : (double)nodes,
+        mw_relaxation_text(&there, &changes, options->str, price), kind ? usd : (double)nodes,
         nodes * (asked.gpus_per_node == MW_AUTO ? hardware->gpus_per_node : asked.gpus_per_node),
         terms->released};
 }

@@ -247,14 +247,14 @@ upgrade(const struct mw_unfit *unfit, bool far)
 static char *
 upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
 {
-    struct mw_changes changes;
+    struct mw_relaxation changes;
     struct mw_sizing *roomy;
     char *text = NULL;
 
     if (mw_price_kind(unfit->request->hardware) == MW_PRICE_RENT ||
-        !mw_changes_release(unfit, &changes))
+        !mw_relaxation_of_all(unfit, &changes))
         return NULL;
-    struct mw_settings open = mw_changes_apply(unfit->asked, &changes);
+    struct mw_settings open = mw_relaxation_apply(unfit->asked, &changes);
     struct mw_unfit released = *unfit;
     released.asked = &open;
     const struct mw_sizing *sizing = sizing_that_lacks(&released, true, &roomy);
@@ -269,8 +269,8 @@ upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
         struct mw_unfit there = {&request, unfit->asked, unfit->sizing, NULL, NULL};
         g_autofree char *memory = mw_lacking_text(unfit, sizing);
         g_string_append(flags, " ");
-        if (mw_changes_keep_needed(&there, &changes))
-            text = mw_changes_text(&there, &changes, flags->str, memory);
+        if (mw_relaxation_minimize(&there, &changes))
+            text = mw_relaxation_text(&there, &changes, flags->str, memory);
     }
     mw_hwprofile_free(profile);
     mw_sizing_free(roomy);

@@ -58,14 +58,14 @@ mw_remedy_chunks(const struct mw_unfit *unfit)
 char *
 mw_remedy_usual_setting(const struct mw_unfit *unfit)
 {
-    struct mw_changes all, one = mw_changes_none(unfit);
+    struct mw_relaxation all, one = mw_relaxation_none(unfit);
 
-    mw_changes_release(unfit, &all);
+    mw_relaxation_of_all(unfit, &all);
     for (size_t i = 0; i < MW_USUAL_COUNT; i++) {
         one.usual = all.usual & (1U << i);
-        struct mw_settings s = mw_changes_apply(unfit->asked, &one);
+        struct mw_settings s = mw_relaxation_apply(unfit->asked, &one);
         if (one.usual && mw_remedy_fits(unfit, &s))
-            return mw_changes_text(unfit, &one, "", NULL);
+            return mw_relaxation_text(unfit, &one, "", NULL);
     }
     return NULL;
 }
@@ -142,13 +142,13 @@ mw_remedy_least_batch(const struct mw_settings *settings)
 char *
 mw_remedy_smaller_batch(const struct mw_unfit *unfit)
 {
-    struct mw_changes changes = mw_changes_none(unfit);
+    struct mw_relaxation changes = mw_relaxation_none(unfit);
     double batch = mw_remedy_fewer_sequences(unfit, unfit->asked);
 
     if (batch <= 0)
         return NULL;
     changes.batch = batch;
-    char *fewer = mw_changes_text(unfit, &changes, "", NULL);
+    char *fewer = mw_relaxation_text(unfit, &changes, "", NULL);
     g_autofree char *all =
         batch * FAR_FEWER < unfit->asked->micro_batch ? mw_remedy_strategy(unfit) : NULL;
     if (!all)
@@ -173,12 +173,12 @@ mw_remedy_strategy(const struct mw_unfit *unfit)
 char *
 mw_remedy_free_devices(const struct mw_unfit *unfit)
 {
-    struct mw_changes all, changes = mw_changes_none(unfit);
+    struct mw_relaxation all, changes = mw_relaxation_none(unfit);
 
-    mw_changes_release(unfit, &all);
+    mw_relaxation_of_all(unfit, &all);
     changes.free_devices = all.free_devices;
-    return changes.free_devices && mw_changes_keep_needed(unfit, &changes)
-               ? mw_changes_text(unfit, &changes, "", NULL)
+    return changes.free_devices && mw_relaxation_minimize(unfit, &changes)
+               ? mw_relaxation_text(unfit, &changes, "", NULL)
                : NULL;
 }
 
@@ -186,9 +186,9 @@ mw_remedy_free_devices(const struct mw_unfit *unfit)
 char *
 mw_remedy_several_settings(const struct mw_unfit *unfit)
 {
-    struct mw_changes changes;
+    struct mw_relaxation changes;
 
-    return mw_changes_release(unfit, &changes) && mw_changes_keep_needed(unfit, &changes)
-               ? mw_changes_text(unfit, &changes, "", NULL)
+    return mw_relaxation_of_all(unfit, &changes) && mw_relaxation_minimize(unfit, &changes)
+               ? mw_relaxation_text(unfit, &changes, "", NULL)
                : NULL;
 }

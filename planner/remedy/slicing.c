@@ -38,30 +38,30 @@ mw_slicings(const struct mw_unfit *unfit, int64_t tp[MW_SLICINGS_MAX])
 /* The first slicing with which the changes keep the batch, else the one that leaves most sequences;
  * NULL: none fits. */
 static char *
-find_slicing(const struct mw_unfit *unfit, const struct mw_changes *changes)
+find_slicing(const struct mw_unfit *unfit, const struct mw_relaxation *changes)
 {
-    struct mw_changes best = {.batch = 0};
+    struct mw_relaxation best = {.batch = 0};
     int64_t tp[MW_SLICINGS_MAX];
     int count = mw_slicings(unfit, tp);
 
     for (int i = 0; i < count; i++) {
-        struct mw_changes one = *changes;
+        struct mw_relaxation one = *changes;
         one.tp = tp[i];
-        if (!mw_changes_keep_needed(unfit, &one))
+        if (!mw_relaxation_minimize(unfit, &one))
             continue;
         if (one.batch == MW_AUTO)
-            return mw_changes_text(unfit, &one, "", NULL);
+            return mw_relaxation_text(unfit, &one, "", NULL);
         if (one.batch > best.batch)
             best = one;
     }
-    return best.batch > 0 ? mw_changes_text(unfit, &best, "", NULL) : NULL;
+    return best.batch > 0 ? mw_relaxation_text(unfit, &best, "", NULL) : NULL;
 }
 
 /* With the requested strategy if it then fits, else with another one. */
 char *
 mw_remedy_slicing(const struct mw_unfit *unfit)
 {
-    struct mw_changes changes = mw_changes_none(unfit);
+    struct mw_relaxation changes = mw_relaxation_none(unfit);
 
     changes.strategy = MW_STRATEGY_AUTO;
     return find_slicing(unfit, &changes);
@@ -70,7 +70,7 @@ mw_remedy_slicing(const struct mw_unfit *unfit)
 char *
 mw_remedy_slicing_and_settings(const struct mw_unfit *unfit)
 {
-    struct mw_changes changes;
+    struct mw_relaxation changes;
 
-    return mw_changes_release(unfit, &changes) ? find_slicing(unfit, &changes) : NULL;
+    return mw_relaxation_of_all(unfit, &changes) ? find_slicing(unfit, &changes) : NULL;
 }

@@ -51,7 +51,7 @@ settle(void *data)
 
     mw_cuda_launched(device, &error);
     g_assert_no_error(error);
-    mw_cuda_settle(&device->gpu, &error);
+    mw_cuda_wait(&device->gpu, &error);
     g_assert_no_error(error);
 }
 

@@ -136,12 +136,12 @@ static bool
 describe(int index, struct mw_backend_device *device, GError **error)
 {
     g_autofree char *name = mw_machine_processor();
-    struct mw_memory_room room;
+    struct mw_memory_available available;
 
     (void)index;
     (void)error;
-    mw_memory_room(&room);
-    *device = (struct mw_backend_device){.memory_bytes = room.bytes};
+    mw_memory_available(&available);
+    *device = (struct mw_backend_device){.memory_bytes = available.bytes};
     g_strlcpy(device->name, name, sizeof device->name);
     return true;
 }

@@ -294,7 +294,7 @@ compute(void *backend, const struct mw_compute *compute, GError **error)
     struct mw_compute here = *compute;
 
     return bring_tokens(cuda, &here, error) && mw_operators_run(cuda->operators, &here, error) &&
-           mw_cuda_launched(&cuda->device, error) && mw_cuda_settle(&cuda->device.gpu, error);
+           mw_cuda_launched(&cuda->device, error) && mw_cuda_wait(&cuda->device.gpu, error);
 }
 
 static bool
@@ -302,7 +302,7 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 {
     struct cuda *cuda = enter(backend);
 
-    return copy_ranges(cuda, to, from, bytes, error) && mw_cuda_settle(&cuda->device.gpu, error);
+    return copy_ranges(cuda, to, from, bytes, error) && mw_cuda_wait(&cuda->device.gpu, error);
 }
 
 /* Of one kernel. */
@@ -310,7 +310,7 @@ static bool
 launched(struct cuda *cuda, int status, const char *kernel, GError **error)
 {
     return check(cuda, (cudaError_t)status, kernel, error) &&
-           mw_cuda_settle(&cuda->device.gpu, error);
+           mw_cuda_wait(&cuda->device.gpu, error);
 }
 
 static bool
@@ -372,7 +372,7 @@ launched_all(void *backend, GError **error)
 }
 
 static bool
-room(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error)
+memory_left(void *backend, int64_t *free_bytes, int64_t *all_bytes, GError **error)
 {
     size_t left = 0, all = 0;
     bool good = check(enter(backend), cudaMemGetInfo(&left, &all), "cudaMemGetInfo", error);
@@ -410,6 +410,6 @@ const struct mw_backend mw_backend_cuda = {
     .kernels = &mw_cuda_kernels,
     .enter = enter_device,
     .launched = launched_all,
-    .room = room,
+    .memory_left = memory_left,
     .direct_storage = mw_cuda_direct_storage,
 };

@@ -37,7 +37,7 @@ stream_of(const struct mw_cuda_peers *peers, int stream)
 
 /* In no op: until it is done. */
 static bool
-settle(struct mw_cuda_peers *peers, int stream, GError **error)
+wait_outside_ops(struct mw_cuda_peers *peers, int stream, GError **error)
 {
     if (is_in_op())
         return true;
@@ -72,7 +72,7 @@ end(struct mw_cuda_peers *peers, int stream, bool good, GError **error)
     if (group.depth)
         return true;
     return mw_cuda_peers_wait(peers, stream, group.call ? group.call : "ncclGroupEnd", error) &&
-           settle(peers, stream, error);
+           wait_outside_ops(peers, stream, error);
 }
 
 static bool

@@ -74,7 +74,7 @@ upload(void *device, void *to, const void *from, int64_t bytes, GError **error)
                gpu,
                cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, mw_cuda_stream()),
                "cudaMemcpyAsync", error) &&
-           mw_cuda_settle(gpu, error);
+           mw_cuda_wait(gpu, error);
 }
 
 static void

@@ -62,7 +62,7 @@ mw_cuda_stream(void)
 }
 
 bool
-mw_cuda_settle(const struct mw_cuda_gpu *gpu, GError **error)
+mw_cuda_wait(const struct mw_cuda_gpu *gpu, GError **error)
 {
     return current.queue || mw_cuda_check(gpu, cudaStreamSynchronize(cudaStreamPerThread),
                                           "cudaStreamSynchronize", error);

@@ -7,7 +7,7 @@
  * is done and all ops that follow it have begun.
  *
  * Outside of begin and end a thread works on a stream of its own and waits for what it queued there
- * (mw_cuda_settle): so the same functions serve both.
+ * (mw_cuda_wait): so the same functions serve both.
  */
 #ifndef MW_EXEC_DEVICE_CUDA_QUEUE_H
 #define MW_EXEC_DEVICE_CUDA_QUEUE_H
@@ -46,6 +46,6 @@ const char *mw_cuda_queues_awaited(struct mw_cuda_queues *queues);
 /* The cudaStream_t that this thread's work goes to. */
 void *mw_cuda_stream(void);
 /* Outside of begin and end: waits until this thread's work is done. */
-bool mw_cuda_settle(const struct mw_cuda_gpu *gpu, GError **error);
+bool mw_cuda_wait(const struct mw_cuda_gpu *gpu, GError **error);
 
 #endif

@@ -80,14 +80,14 @@ sum_bytes(const struct mw_decoder *decoder, int64_t tokens)
     return (int64_t)sizeof(float) * tokens * decoder->heads;
 }
 
-struct mw_room_layout
-mw_room_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int64_t sequences,
-               int64_t seq, int64_t layers, uint32_t frozen)
+struct mw_activation_layout
+mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int64_t sequences,
+                     int64_t seq, int64_t layers, uint32_t frozen)
 {
     int64_t tokens = sequences * seq, element = mw_compute_element_bytes(dtype);
     int64_t layer = sum_bytes(decoder, tokens) + element * layer_elements(decoder, tokens, frozen);
 
-    return (struct mw_room_layout){
+    return (struct mw_activation_layout){
         .bytes = layers * layer + element * shared_elements(decoder, tokens, frozen),
         .layer_bytes = layer,
         .layers = layers,
@@ -97,8 +97,8 @@ mw_room_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int64_t se
 }
 
 static char *
-behind_sums(const struct mw_decoder *decoder, int64_t tokens, const struct mw_room_layout *layout,
-            void *base)
+behind_sums(const struct mw_decoder *decoder, int64_t tokens,
+            const struct mw_activation_layout *layout, void *base)
 {
     return (char *)base + layout->layers * sum_bytes(decoder, tokens);
 }
@@ -118,20 +118,20 @@ take(struct taker *from, int64_t elements)
 }
 
 static void *
-take_kept(struct taker *from, const struct mw_room_layout *layout, enum mw_operator operator_,
+take_kept(struct taker *from, const struct mw_activation_layout *layout, enum mw_operator operator_,
           int64_t elements, void *wide)
 {
     return layout->frozen >> operator_ & 1 ? wide : take(from, elements);
 }
 
-struct mw_layer_room
-mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
-              const struct mw_room_layout *layout, void *base, int64_t layer)
+struct mw_layer_activations
+mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                        const struct mw_activation_layout *layout, void *base, int64_t layer)
 {
     int64_t tokens = sequences * seq, one = tokens * decoder->hidden;
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
-    void *wide = mw_room_shared(decoder, sequences, seq, layout, base).wide;
-    struct mw_layer_room room;
+    void *wide = mw_activations_shared(decoder, sequences, seq, layout, base).wide;
+    struct mw_layer_activations room;
 
     take(&from, shared_elements(decoder, tokens, layout->frozen) +
                     layer * layer_elements(decoder, tokens, layout->frozen));
@@ -148,13 +148,13 @@ mw_room_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
     return room;
 }
 
-struct mw_shared_room
-mw_room_shared(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
-               const struct mw_room_layout *layout, void *base)
+struct mw_shared_activations
+mw_activations_shared(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                      const struct mw_activation_layout *layout, void *base)
 {
     int64_t tokens = sequences * seq;
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
-    struct mw_shared_room room = {.wide_elements = tokens * wide_width(decoder)};
+    struct mw_shared_activations room = {.wide_elements = tokens * wide_width(decoder)};
 
     room.wide = take(&from, room.wide_elements);
     room.branch = take(&from, tokens * branch_width(decoder));

@@ -81,14 +81,14 @@ open_devices(struct mw_settings *s)
     return any;
 }
 
-struct mw_changes
-mw_changes_none(const struct mw_unfit *unfit)
+struct mw_relaxation
+mw_relaxation_none(const struct mw_unfit *unfit)
 {
-    return (struct mw_changes){unfit->asked->strategy, MW_AUTO, MW_AUTO, 0, false};
+    return (struct mw_relaxation){unfit->asked->strategy, MW_AUTO, MW_AUTO, 0, false};
 }
 
 struct mw_settings
-mw_changes_apply(const struct mw_settings *asked, const struct mw_changes *changes)
+mw_relaxation_apply(const struct mw_settings *asked, const struct mw_relaxation *changes)
 {
     struct mw_settings s = *asked;
 
@@ -106,11 +106,11 @@ mw_changes_apply(const struct mw_settings *asked, const struct mw_changes *chang
 }
 
 bool
-mw_changes_release(const struct mw_unfit *unfit, struct mw_changes *changes)
+mw_relaxation_of_all(const struct mw_unfit *unfit, struct mw_relaxation *changes)
 {
     struct mw_settings s = *unfit->asked;
 
-    *changes = mw_changes_none(unfit);
+    *changes = mw_relaxation_none(unfit);
     changes->strategy = MW_STRATEGY_AUTO;
     for (size_t i = 0; i < G_N_ELEMENTS(usual); i++)
         changes->usual |= reset_to_usual(&s, i) ? 1U << i : 0;
@@ -121,20 +121,20 @@ mw_changes_release(const struct mw_unfit *unfit, struct mw_changes *changes)
 /* --- which changes are needed ----------------------------------------------------------------- */
 
 static bool
-fits(const struct mw_unfit *unfit, const struct mw_changes *changes)
+fits(const struct mw_unfit *unfit, const struct mw_relaxation *changes)
 {
-    struct mw_settings s = mw_changes_apply(unfit->asked, changes);
+    struct mw_settings s = mw_relaxation_apply(unfit->asked, changes);
 
     return mw_remedy_fits(unfit, &s);
 }
 
 /* Whether it fits, with fewer sequences if needed. */
 static bool
-fits_with_fewer_sequences(const struct mw_unfit *unfit, struct mw_changes *changes)
+fits_with_fewer_sequences(const struct mw_unfit *unfit, struct mw_relaxation *changes)
 {
     if (fits(unfit, changes))
         return true;
-    struct mw_settings s = mw_changes_apply(unfit->asked, changes);
+    struct mw_settings s = mw_relaxation_apply(unfit->asked, changes);
     double batch = mw_remedy_fewer_sequences(unfit, &s);
     changes->batch = batch > 0 ? batch : MW_AUTO;
     return batch > 0;
@@ -143,13 +143,13 @@ fits_with_fewer_sequences(const struct mw_unfit *unfit, struct mw_changes *chang
 /* Chooses the requested strategy if it keeps the batch, else the first one that does, else the
  * first with the most sequences. */
 static bool
-choose_strategy(const struct mw_unfit *unfit, struct mw_changes *changes)
+choose_strategy(const struct mw_unfit *unfit, struct mw_relaxation *changes)
 {
     const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
-    struct mw_changes best = {.batch = 0};
+    struct mw_relaxation best = {.batch = 0};
 
     for (int i = -1; i < all.count; i++) {
-        struct mw_changes one = *changes;
+        struct mw_relaxation one = *changes;
         one.strategy = i < 0 ? unfit->asked->strategy : all.one[i];
         if ((i >= 0 && one.strategy == unfit->asked->strategy) ||
             !fits_with_fewer_sequences(unfit, &one))
@@ -167,9 +167,9 @@ choose_strategy(const struct mw_unfit *unfit, struct mw_changes *changes)
 }
 
 static void
-drop_needless(const struct mw_unfit *unfit, struct mw_changes *changes)
+drop_needless(const struct mw_unfit *unfit, struct mw_relaxation *changes)
 {
-    struct mw_changes less = *changes;
+    struct mw_relaxation less = *changes;
 
     less.free_devices = false;
     if (changes->free_devices && fits(unfit, &less))
@@ -183,7 +183,7 @@ drop_needless(const struct mw_unfit *unfit, struct mw_changes *changes)
 }
 
 bool
-mw_changes_keep_needed(const struct mw_unfit *unfit, struct mw_changes *changes)
+mw_relaxation_minimize(const struct mw_unfit *unfit, struct mw_relaxation *changes)
 {
     bool open = changes->strategy == MW_STRATEGY_AUTO && unfit->asked->strategy != MW_STRATEGY_AUTO;
 
@@ -224,11 +224,11 @@ devices_given_up(const struct mw_settings *asked)
 }
 
 char *
-mw_changes_text(const struct mw_unfit *unfit, const struct mw_changes *changes, const char *between,
-                const char *price)
+mw_relaxation_text(const struct mw_unfit *unfit, const struct mw_relaxation *changes,
+                   const char *between, const char *price)
 {
     GString *text = g_string_new(NULL);
-    struct mw_settings changed = mw_changes_apply(unfit->asked, changes);
+    struct mw_settings changed = mw_relaxation_apply(unfit->asked, changes);
     g_autofree char *group = mw_batch_per_group(&changed, changes->batch);
 
     if (changes->strategy != unfit->asked->strategy)

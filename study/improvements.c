@@ -1,4 +1,4 @@
-#include "study/changes.h"
+#include "study/improvements.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,7 +109,7 @@ gain_there(const struct list *list, const struct mw_question *question)
 static void
 free_change(void *data)
 {
-    struct mw_change *change = data;
+    struct mw_improvement *change = data;
 
     g_free(change->what);
     g_free(change->flags);
@@ -118,9 +118,9 @@ free_change(void *data)
 }
 
 bool
-mw_change_is_worth(const struct mw_change *change, double gain)
+mw_improvement_is_worth(const struct mw_improvement *change, double gain)
 {
-    if (change->kind == MW_CHANGE_SETTING)
+    if (change->kind == MW_IMPROVEMENT_SETTING)
         return gain > WORTH_A_LINE;
     if (change->times_dearer < 1)
         return gain * WORTH_A_LINE >= 1;
@@ -128,7 +128,7 @@ mw_change_is_worth(const struct mw_change *change, double gain)
 }
 
 double
-mw_change_merit(const struct mw_change *change, double gain)
+mw_improvement_per_dollar(const struct mw_improvement *change, double gain)
 {
     return gain / change->times_dearer;
 }
@@ -136,13 +136,13 @@ mw_change_merit(const struct mw_change *change, double gain)
 /* Adds a change if it is worth a line, and returns whether it is.  Takes ownership of the texts and
  * the profile; `gain` may be known to exceed the estimate. */
 static bool
-add(struct list *list, enum mw_change_kind kind, struct mw_question question,
+add(struct list *list, enum mw_improvement_kind kind, struct mw_question question,
     struct mw_hwprofile *profile, double times_dearer, char *what, char *flags, double gain)
 {
-    struct mw_change *change = g_new(struct mw_change, 1);
+    struct mw_improvement *change = g_new(struct mw_improvement, 1);
 
     enum mw_price_kind price = mw_price_kind(&list->question->hardware[MW_OUTLOOK_TYPICAL]);
-    *change = (struct mw_change){
+    *change = (struct mw_improvement){
         what,
         flags,
         question,
@@ -150,9 +150,9 @@ add(struct list *list, enum mw_change_kind kind, struct mw_question question,
         kind,
         gain,
         times_dearer,
-        kind == MW_CHANGE_MACHINE ||
-            (kind == MW_CHANGE_NODES && (price != MW_PRICE_NONE || times_dearer < 1))};
-    bool worth = mw_change_is_worth(change, gain);
+        kind == MW_IMPROVEMENT_MACHINE ||
+            (kind == MW_IMPROVEMENT_NODES && (price != MW_PRICE_NONE || times_dearer < 1))};
+    bool worth = mw_improvement_is_worth(change, gain);
     if (worth)
         g_ptr_array_add(list->changes, change);
     else
@@ -167,7 +167,7 @@ add_setting(struct list *list, struct mw_settings settings, char *what, char *fl
     bool room = settings.micro_batch == MW_AUTO && gain == 0;
 
     question.settings = settings;
-    add(list, MW_CHANGE_SETTING, question, NULL, 1, what, flags,
+    add(list, MW_IMPROVEMENT_SETTING, question, NULL, 1, what, flags,
         fmax(gain, estimated_gain(list, &question, room)));
 }
 
@@ -404,7 +404,7 @@ static const struct {
     const char *what;
     enum mw_hw_part part;
     const char *lanes[2];
-    bool room;
+    bool takes_memory;
 } upgrades[] = {
     {"2x host memory", MW_HW_PART_HOST_MEMORY, {NULL}, true},
     {"one more drive", MW_HW_PART_DRIVES, {"nvme"}, false},
@@ -450,8 +450,9 @@ add_upgrade(struct list *list, size_t index, bool same_batch)
     if (!profile)
         return;
     question.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->question->outlook);
-    add(list, MW_CHANGE_PART, question, profile, 1, g_strdup(upgrades[index].what),
-        g_strdup(flags->str), fmax(gain, estimated_gain(list, &question, upgrades[index].room)));
+    add(list, MW_IMPROVEMENT_PART, question, profile, 1, g_strdup(upgrades[index].what),
+        g_strdup(flags->str),
+        fmax(gain, estimated_gain(list, &question, upgrades[index].takes_memory)));
 }
 
 static void
@@ -463,7 +464,7 @@ add_upgrades(struct list *list)
         return; /* a rented machine cannot be upgraded */
     for (size_t u = 0; u < G_N_ELEMENTS(upgrades); u++) {
         add_upgrade(list, u, false);
-        if (open && upgrades[u].room)
+        if (open && upgrades[u].takes_memory)
             add_upgrade(list, u, true);
     }
 }
@@ -485,7 +486,7 @@ add_nodes(struct list *list)
     s->nodes = 2 * list->now->nodes;
     enum mw_price_kind kind = mw_price_kind(hw);
     g_autofree char *price = mw_price_text(list->now->nodes * mw_price_usd(hw, kind), kind);
-    add(list, MW_CHANGE_NODES, question, NULL, 2,
+    add(list, MW_IMPROVEMENT_NODES, question, NULL, 2,
         kind == MW_PRICE_NONE
             ? g_strdup_printf("%" G_GINT64_FORMAT " nodes", s->nodes)
             : g_strdup_printf("%" G_GINT64_FORMAT " nodes (%s more)", s->nodes, price),
@@ -510,7 +511,7 @@ add_fewer_nodes(struct list *list)
         g_autofree char *price = mw_price_text((double)(list->now->nodes - nodes) * usd, kind);
         g_autofree char *less =
             kind == MW_PRICE_NONE ? g_strdup("") : g_strdup_printf(" (%s less)", price);
-        if (!add(list, MW_CHANGE_NODES, question, NULL, share,
+        if (!add(list, MW_IMPROVEMENT_NODES, question, NULL, share,
                  g_strdup_printf("%" G_GINT64_FORMAT " node%s%s", nodes, nodes == 1 ? "" : "s",
                                  less),
                  mw_spelled_printf("{nodes=%" G_GINT64_FORMAT "}", nodes), gain))
@@ -530,7 +531,7 @@ add_machine(struct list *list, const struct mw_priced *priced)
     question.hardware[MW_OUTLOOK_TYPICAL] = priced->hardware;
     g_autofree char *price = mw_price_text(nodes * priced->price_usd, kind);
     g_autofree char *present = mw_price_text(nodes * now_usd, kind);
-    add(list, MW_CHANGE_MACHINE, question, mw_hwprofile_copy(priced->profile),
+    add(list, MW_IMPROVEMENT_MACHINE, question, mw_hwprofile_copy(priced->profile),
         priced->price_usd / now_usd,
         g_strdup_printf("another machine for %s (now %s)", price, present),
         mw_spelled_printf("{hardware=%s}", name), gain_there(list, &question));
@@ -557,9 +558,9 @@ compare_worth(const void *a, const void *b)
 static int
 compare_gains(const void *a, const void *b)
 {
-    const struct mw_change *x = *(void *const *)a, *y = *(void *const *)b;
+    const struct mw_improvement *x = *(void *const *)a, *y = *(void *const *)b;
 
-    double p = mw_change_merit(x, x->gain), q = mw_change_merit(y, y->gain);
+    double p = mw_improvement_per_dollar(x, x->gain), q = mw_improvement_per_dollar(y, y->gain);
 
     return (p < q) - (p > q);
 }
@@ -618,9 +619,9 @@ add_machines(struct list *list)
     g_ptr_array_sort(machines, compare_worth);
     for (guint i = 0; i < machines->len && estimated < MACHINES; i++) {
         const struct mw_priced *priced = machines->pdata[i];
-        struct mw_change there = {.kind = MW_CHANGE_MACHINE,
-                                  .times_dearer = priced->price_usd / mw_price_usd(hw, kind)};
-        if (!mw_change_is_worth(&there, matrix_flops(&priced->hardware) / now_flops))
+        struct mw_improvement there = {.kind = MW_IMPROVEMENT_MACHINE,
+                                       .times_dearer = priced->price_usd / mw_price_usd(hw, kind)};
+        if (!mw_improvement_is_worth(&there, matrix_flops(&priced->hardware) / now_flops))
             continue; /* no step is faster than the matrix rate */
         add_machine(list, priced);
         estimated++;

@@ -47,8 +47,8 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval, uint
     struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval, frozen);
     const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
     int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
-    struct mw_room_layout layout =
-        mw_room_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers, frozen);
+    struct mw_activation_layout layout =
+        mw_activation_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers, frozen);
     g_assert_true(sizing->shape.flash_attention);
     g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
     g_assert_cmpint(layout.layer_bytes, ==,
@@ -117,14 +117,15 @@ static void
 check_not_kept(const char *name)
 {
     struct mw_decoder d = mw_test_decoder(name);
-    struct mw_room_layout all = mw_room_layout(&d, MW_DTYPE_BF16, 2, 16, d.layers, 0);
-    struct mw_room_layout few = mw_room_layout(&d, MW_DTYPE_BF16, 2, 16, d.layers, LAYER_PRODUCTS);
+    struct mw_activation_layout all = mw_activation_layout(&d, MW_DTYPE_BF16, 2, 16, d.layers, 0);
+    struct mw_activation_layout few =
+        mw_activation_layout(&d, MW_DTYPE_BF16, 2, 16, d.layers, LAYER_PRODUCTS);
     char *base = (char *)64;
-    struct mw_shared_room shared = mw_room_shared(&d, 2, 16, &few, base);
+    struct mw_shared_activations shared = mw_activations_shared(&d, 2, 16, &few, base);
 
     g_assert_cmpint(all.layer_bytes - few.layer_bytes, ==, 2 * 32 * (2 * d.hidden + d.ffn));
     for (int64_t l = 0; l < d.layers; l++) {
-        struct mw_layer_room room = mw_room_layer(&d, 2, 16, &few, base, l);
+        struct mw_layer_activations room = mw_activations_of_layer(&d, 2, 16, &few, base, l);
         const void *inputs[] = {room.n1, room.n2, room.act};
         const void *outputs[] = {room.qkv, room.up, shared.hidden};
         const int64_t widths[] = {d.hidden, d.hidden, d.ffn};
@@ -164,7 +165,7 @@ assert_apart(const struct span *spans, size_t count, const void *base, int64_t b
 }
 
 static size_t
-layer_spans(const struct mw_decoder *d, const struct mw_layer_room *room, int64_t tokens,
+layer_spans(const struct mw_decoder *d, const struct mw_layer_activations *room, int64_t tokens,
             struct span *out)
 {
     int64_t one = 2 * tokens, gates = mw_decoder_gated(d);
@@ -189,14 +190,16 @@ check_apart(const char *name, int64_t sequences, int64_t seq)
 {
     struct mw_decoder d = mw_test_decoder(name);
     int64_t tokens = sequences * seq, one = 2 * tokens * d.hidden;
-    struct mw_room_layout layout = mw_room_layout(&d, MW_DTYPE_BF16, sequences, seq, d.layers, 0);
+    struct mw_activation_layout layout =
+        mw_activation_layout(&d, MW_DTYPE_BF16, sequences, seq, d.layers, 0);
     char *base = (char *)64;
-    struct mw_shared_room shared = mw_room_shared(&d, sequences, seq, &layout, base);
+    struct mw_shared_activations shared = mw_activations_shared(&d, sequences, seq, &layout, base);
     g_autofree struct span *spans = g_new(struct span, 9 * d.layers + 4);
     size_t count = 0;
 
     for (int64_t layer = 0; layer < d.layers; layer++) {
-        struct mw_layer_room room = mw_room_layer(&d, sequences, seq, &layout, base, layer);
+        struct mw_layer_activations room =
+            mw_activations_of_layer(&d, sequences, seq, &layout, base, layer);
         count += layer_spans(&d, &room, tokens, spans + count);
         g_assert_cmpint((uintptr_t)room.lse % sizeof(float), ==, 0);
         if (tokens % 32 == 0)

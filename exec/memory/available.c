@@ -36,20 +36,20 @@ mw_memory_find_number(const char *text, const char *key)
 }
 
 void
-mw_memory_bound(struct mw_memory_room *room, int64_t bytes, const char *format, ...)
+mw_memory_bound(struct mw_memory_available *available, int64_t bytes, const char *format, ...)
 {
     va_list arguments;
 
-    if (bytes >= room->bytes)
+    if (bytes >= available->bytes)
         return;
-    room->bytes = MAX(bytes, 0);
+    available->bytes = MAX(bytes, 0);
     va_start(arguments, format);
-    vsnprintf(room->bound, sizeof room->bound, format, arguments);
+    vsnprintf(available->bound, sizeof available->bound, format, arguments);
     va_end(arguments);
 }
 
 static void
-bound_by_machine(const char *root, struct mw_memory_room *room)
+bound_by_machine(const char *root, struct mw_memory_available *available)
 {
     g_autofree char *path = g_build_filename(root, "proc/meminfo", NULL);
     g_autofree char *text = NULL;
@@ -62,9 +62,9 @@ bound_by_machine(const char *root, struct mw_memory_room *room)
     const int64_t page_kib = mw_memory_find_number(text, "Hugepagesize");
 
     if (available_kib >= 0)
-        mw_memory_bound(room, available_kib * 1024, "MemAvailable of the machine");
+        mw_memory_bound(available, available_kib * 1024, "MemAvailable of the machine");
     if (free_pages > 0 && page_kib > 0)
-        room->huge_page_bytes = MAX(free_pages - MAX(reserved_pages, 0), 0) * page_kib * 1024;
+        available->huge_page_bytes = MAX(free_pages - MAX(reserved_pages, 0), 0) * page_kib * 1024;
 }
 
 /* Address space that no plan counts: stacks of all threads, OpenMP's included, and what libraries
@@ -82,11 +82,11 @@ uncounted_bytes(void)
 }
 
 static void
-bound_by_limit(struct mw_memory_room *room, const struct rlimit *limit, int64_t used_bytes,
-               int64_t kept_bytes, const char *name)
+bound_by_limit(struct mw_memory_available *available, const struct rlimit *limit,
+               int64_t used_bytes, int64_t kept_bytes, const char *name)
 {
     if (limit->rlim_cur < INT64_MAX)
-        mw_memory_bound(room, (int64_t)limit->rlim_cur - used_bytes - kept_bytes,
+        mw_memory_bound(available, (int64_t)limit->rlim_cur - used_bytes - kept_bytes,
                         "%s of %" PRId64 " bytes, %" PRId64 " in use, %" PRId64
                         " kept for threads and libraries",
                         name, (int64_t)limit->rlim_cur, used_bytes, kept_bytes);
@@ -94,7 +94,7 @@ bound_by_limit(struct mw_memory_room *room, const struct rlimit *limit, int64_t 
 
 /* Fields 1 and 6 of statm: pages of address space, and of data and stack. */
 static void
-bound_by_limits(const char *root, int64_t kept_bytes, struct mw_memory_room *room)
+bound_by_limits(const char *root, int64_t kept_bytes, struct mw_memory_available *available)
 {
     g_autofree char *path = g_build_filename(root, "proc/self/statm", NULL);
     g_autofree char *text = NULL;
@@ -106,43 +106,45 @@ bound_by_limits(const char *root, int64_t kept_bytes, struct mw_memory_room *roo
         sscanf(text, "%" SCNd64 " %*d %*d %*d %*d %" SCNd64, &space_pages, &data_pages) != 2)
         return;
     if (!getrlimit(RLIMIT_AS, &limit))
-        bound_by_limit(room, &limit, space_pages * page_bytes, kept_bytes, "RLIMIT_AS (ulimit -v)");
+        bound_by_limit(available, &limit, space_pages * page_bytes, kept_bytes,
+                       "RLIMIT_AS (ulimit -v)");
     if (!getrlimit(RLIMIT_DATA, &limit))
-        bound_by_limit(room, &limit, data_pages * page_bytes, kept_bytes,
+        bound_by_limit(available, &limit, data_pages * page_bytes, kept_bytes,
                        "RLIMIT_DATA (ulimit -d)");
 }
 
 static void
-find_room(const char *root, int64_t kept_bytes, struct mw_memory_room *room)
+find_room(const char *root, int64_t kept_bytes, struct mw_memory_available *available)
 {
-    *room = (struct mw_memory_room){.bytes = INT64_MAX, .bound = "no limit could be read"};
-    bound_by_machine(root, room);
-    mw_memory_bound_by_cgroups(root, room);
-    bound_by_limits(root, kept_bytes, room);
+    *available =
+        (struct mw_memory_available){.bytes = INT64_MAX, .bound = "no limit could be read"};
+    bound_by_machine(root, available);
+    mw_memory_bound_by_cgroups(root, available);
+    bound_by_limits(root, kept_bytes, available);
 }
 
 void
-mw_memory_room_under(const char *root, struct mw_memory_room *room)
+mw_memory_available_under(const char *root, struct mw_memory_available *available)
 {
-    find_room(root, 0, room);
+    find_room(root, 0, available);
 }
 
 void
-mw_memory_room(struct mw_memory_room *room)
+mw_memory_available(struct mw_memory_available *available)
 {
-    find_room("/", 0, room);
+    find_room("/", 0, available);
 }
 
 void
-mw_memory_room_of_run(struct mw_memory_room *room)
+mw_memory_available_to_run(struct mw_memory_available *available)
 {
-    find_room("/", uncounted_bytes(), room);
+    find_room("/", uncounted_bytes(), available);
 }
 
 int64_t
-mw_memory_short_bytes(const struct mw_memory_room *room, int64_t need_bytes)
+mw_memory_short_bytes(const struct mw_memory_available *available, int64_t need_bytes)
 {
-    return MAX(need_bytes - room->bytes, 0);
+    return MAX(need_bytes - available->bytes, 0);
 }
 
 /* Huge pages that the system sets aside (hugetlb) are not part of VmHWM. */

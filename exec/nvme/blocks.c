@@ -105,7 +105,7 @@ mw_nvme_block_make_ready(struct mw_nvme_queue *queue, struct mw_nvme_block *bloc
 
 /* One block a drive in turn, so that no drive waits for the submission of another's whole depth. */
 void
-mw_nvme_fill(struct mw_nvme_queue *queue)
+mw_nvme_prepare_blocks(struct mw_nvme_queue *queue)
 {
     if (atomic_load(&queue->nvme->failed)) {
         fail_unfinished(queue);

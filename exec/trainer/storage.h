@@ -1,16 +1,16 @@
 /*
- * places.h - the memory of a run: an arena for each tier, in which every slot has the place that
+ * storage.h - the memory of a run: an arena for each tier, in which every slot has the place that
  * its plan says, and the way from one slot to another.  All variants of a step share the arenas.
  */
-#ifndef MW_EXEC_TRAINER_PLACES_H
-#define MW_EXEC_TRAINER_PLACES_H
+#ifndef MW_EXEC_TRAINER_STORAGE_H
+#define MW_EXEC_TRAINER_STORAGE_H
 
 #include "exec/device/backend.h"
 #include "exec/memory/memory.h"
 #include "exec/nvme/nvme.h"
 #include "plan/variants.h"
 
-struct mw_places {
+struct mw_storage {
     const struct mw_variants *variants; /* borrowed */
     const struct mw_plan *plan;         /* the variant whose slots are meant */
     const struct mw_backend *backend;
@@ -25,26 +25,26 @@ struct mw_places {
 
 /* Opens the backend and reserves host memory, as much as the variant takes that takes most.  The
  * first variant's slots are meant until plan is set.  False with *error and nothing open. */
-bool mw_places_open(struct mw_places *places, const struct mw_variants *variants,
-                    const struct mw_backend *backend, const struct mw_backend_options *device,
-                    GError **error);
+bool mw_storage_open(struct mw_storage *storage, const struct mw_variants *variants,
+                     const struct mw_backend *backend, const struct mw_backend_options *device,
+                     GError **error);
 /* Then the drives, where there are slots there; their reads are checked where `drives` says
  * whose the bytes are. */
-bool mw_places_open_drives(struct mw_places *places, const struct mw_nvme_options *drives,
-                           GError **error);
-void mw_places_close(struct mw_places *places); /* all zero is allowed */
+bool mw_storage_open_drives(struct mw_storage *storage, const struct mw_nvme_options *drives,
+                            GError **error);
+void mw_storage_close(struct mw_storage *storage); /* all zero is allowed */
 
 /* An arena that the device reaches too, until it is unpinned, before it is released.  Unpinning
  * what is not pinned does nothing. */
-bool mw_places_pin(const struct mw_places *places, struct mw_arena *arena, GError **error);
-void mw_places_unpin(const struct mw_places *places, struct mw_arena *arena);
+bool mw_storage_pin(const struct mw_storage *storage, struct mw_arena *arena, GError **error);
+void mw_storage_unpin(const struct mw_storage *storage, struct mw_arena *arena);
 
 /* Bytes reserved in a tier for the variants' slots: as much as the largest needs, and no more than
  * rounding to pages, and on drives to stripes, adds. */
-int64_t mw_places_reserved_bytes(const struct mw_places *places, enum mw_tier tier);
+int64_t mw_storage_reserved_bytes(const struct mw_storage *storage, enum mw_tier tier);
 
 /* Address of a byte of a slot in device or host memory. */
-void *mw_places_at(const struct mw_places *places, uint32_t slot, int64_t at_bytes);
+void *mw_storage_address(const struct mw_storage *storage, uint32_t slot, int64_t at_bytes);
 
 struct mw_place {
     uint32_t slot;
@@ -59,16 +59,16 @@ struct mw_move {
 
 /* Makes `count` moves; those that read or write drives are all in flight at once.  Bytes on drives
  * are rounded up to whole pages, which the plan's strides leave room for. */
-bool mw_places_move(struct mw_places *places, const struct mw_move *moves, int64_t count,
-                    GError **error);
+bool mw_storage_move(struct mw_storage *storage, const struct mw_move *moves, int64_t count,
+                     GError **error);
 
 /* Sets moves under way that all read or write drives.  `done` is called once, from any thread, when
  * they are through and whoever began them has let go, with what went wrong first, its own to free,
  * or NULL. */
 struct mw_transfers;
 typedef void (*mw_transfers_done)(void *data, GError *error);
-struct mw_transfers *mw_places_begin(struct mw_places *places, const struct mw_move *moves,
-                                     int64_t count, mw_transfers_done done, void *data);
+struct mw_transfers *mw_storage_begin_moves(struct mw_storage *storage, const struct mw_move *moves,
+                                            int64_t count, mw_transfers_done done, void *data);
 void mw_transfers_let_go(struct mw_transfers *transfers);
 
 #endif

@@ -70,7 +70,7 @@ move_in_turn(struct mw_trainer *trainer, int stream, const struct mw_move *move,
         return false;
     trainer->turns_waited_ns[stream] += mw_ranks_waited_ns(ranks, stream) - before_ns;
     for (uint32_t rank = 0; rank < trainer->ranks; rank++)
-        if ((rank == trainer->rank && !mw_places_move(&trainer->places, move, 1, error)) ||
+        if ((rank == trainer->rank && !mw_storage_move(&trainer->storage, move, 1, error)) ||
             !mw_ranks_barrier(ranks, stream, error))
             return false;
     return true;
@@ -106,20 +106,20 @@ bool
 mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
-    const struct mw_places *places = &trainer->places;
+    const struct mw_storage *storage = &trainer->storage;
     uint32_t buffer = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT);
     uint32_t home = mw_trainer_slot(trainer, op, MW_ROLE_SUM);
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     int64_t n = plan->works[op->work].elements;
-    const void *x = mw_places_at(places, buffer, mw_trainer_narrow_at(trainer, tensor));
-    float *sum =
-        home == MW_NONE
-            ? mw_places_at(places, buffer, 0)
-            : mw_places_at(places, home,
-                           mw_trainer_gradient_bytes(tensor) * op->tile * tensor->gradient_stride);
+    const void *x = mw_storage_address(storage, buffer, mw_trainer_narrow_at(trainer, tensor));
+    float *sum = home == MW_NONE ? mw_storage_address(storage, buffer, 0)
+                                 : mw_storage_address(storage, home,
+                                                      mw_trainer_gradient_bytes(tensor) * op->tile *
+                                                          tensor->gradient_stride);
 
     if (!plan->works[op->work].host)
-        return places->backend->accumulate(places->device, sum, x, n, op->micro_batch == 0, error);
+        return storage->backend->accumulate(storage->device, sum, x, n, op->micro_batch == 0,
+                                            error);
     if (op->micro_batch == 0)
         trainer->kernels->widen(sum, x, n);
     else

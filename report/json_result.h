@@ -1,6 +1,6 @@
 /* json_parts.h - what the JSON of an answer and that of a run share. */
-#ifndef MW_REPORT_JSON_PARTS_H
-#define MW_REPORT_JSON_PARTS_H
+#ifndef MW_REPORT_JSON_RESULT_H
+#define MW_REPORT_JSON_RESULT_H
 
 #include "base/json_writer.h"
 #include "study/result.h"

@@ -1,26 +1,26 @@
 /*
- * changes.h - single changes of a question: the batch, a setting, a figure of the machine.
+ * improvements.h - single changes of a question: the batch, a setting, a figure of the machine.
  * Everything else stays as it was requested, or open.
  */
-#ifndef MW_STUDY_CHANGES_H
-#define MW_STUDY_CHANGES_H
+#ifndef MW_STUDY_IMPROVEMENTS_H
+#define MW_STUDY_IMPROVEMENTS_H
 
 #include "study/study.h"
 
-enum mw_change_kind {
-    MW_CHANGE_SETTING, /* free of charge */
-    MW_CHANGE_PART,    /* a part of the machine: memory, a drive */
-    MW_CHANGE_NODES,
-    MW_CHANGE_MACHINE,
-    MW_CHANGE_KINDS
+enum mw_improvement_kind {
+    MW_IMPROVEMENT_SETTING, /* free of charge */
+    MW_IMPROVEMENT_PART,    /* a part of the machine: memory, a drive */
+    MW_IMPROVEMENT_NODES,
+    MW_IMPROVEMENT_MACHINE,
+    MW_IMPROVEMENT_KINDS
 };
 
-struct mw_change {
+struct mw_improvement {
     char *what;                   /* for people */
     char *flags;                  /* the options that make it, to be added to the request's */
     struct mw_question question;  /* the changed question; a shallow copy */
     struct mw_hwprofile *profile; /* of the changed machine, or NULL */
-    enum mw_change_kind kind;
+    enum mw_improvement_kind kind;
     double gain;         /* estimated factor on tokens/s */
     double times_dearer; /* factor on the price of all machines; 1 for a setting, and for a part
                           * without a known price */
@@ -31,11 +31,11 @@ struct mw_change {
  * gain over 5%, and at least half of the growth in price: 1.5 times the tokens/s for twice the
  * nodes, 2.5 times for a machine of four times the price.  A cheaper machine need only be as fast,
  * within 1%. */
-bool mw_change_is_worth(const struct mw_change *change, double gain);
+bool mw_improvement_is_worth(const struct mw_improvement *change, double gain);
 /* Factor on tokens per dollar. */
-double mw_change_merit(const struct mw_change *change, double gain);
+double mw_improvement_per_dollar(const struct mw_improvement *change, double gain);
 
-/* The settings that are worth a line by estimate, best first: array of struct mw_change *.
+/* The settings that are worth a line by estimate, best first: array of struct mw_improvement *.
  * g_ptr_array_unref it. */
 GPtrArray *mw_best_settings(const struct mw_question *question, const struct mw_answer *answer);
 /* The same for purchases, most tokens per dollar first: parts of a machine that is not rented;
