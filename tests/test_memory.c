@@ -66,7 +66,7 @@ test_machine(void)
     mw_memory_available_under(root, &available);
     g_assert_cmpint(available.huge_page_bytes, ==, 5 * 2048 * INT64_C(1024));
     g_assert_cmpint(mw_memory_short_bytes(&available, available.bytes), ==, 0);
-    g_assert_cmpint(mw_memory_short_bytes(&available, room.bytes + 5), ==, 5);
+    g_assert_cmpint(mw_memory_short_bytes(&available, available.bytes + 5), ==, 5);
     expect_room(root, INT64_C(20000000) * 1024, "MemAvailable");
 }
 
@@ -169,7 +169,7 @@ test_too_large(void)
     struct mw_memory_available available;
 
     mw_memory_available(&available);
-    g_assert_false(mw_arena_reserve(&arena, "slots", room.bytes + (INT64_C(8) << 30), &error));
+    g_assert_false(mw_arena_reserve(&arena, "slots", available.bytes + (INT64_C(8) << 30), &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_DEVICE);
     g_assert_nonnull(strstr(error->message, "slots: "));
     g_assert_nonnull(strstr(error->message, "bytes short"));
@@ -228,7 +228,7 @@ test_data_limit(void)
         mw_memory_available_to_run(&large_stacks);
         g_assert_cmpint(setrlimit(RLIMIT_STACK, &small), ==, 0);
         mw_memory_available_to_run(&small_stacks);
-        g_assert_cmpint(small_stacks.bytes, <=, room.bytes - (8 << 20));
+        g_assert_cmpint(small_stacks.bytes, <=, available.bytes - (8 << 20));
         g_assert_cmpint(large_stacks.bytes, <=, small_stacks.bytes - (8 << 20));
         return;
     }
