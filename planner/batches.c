@@ -118,7 +118,7 @@ static void
 split_global_batch(struct search *search)
 {
     struct mw_settings *s = &search->s;
-    double per_gpu = (double)s->global_batch / ((double)s->nodes * s->gpus_per_node);
+    double per_gpu = (double)s->global_batch / mw_settings_batch_gpus(s);
     double most = INFINITY;
 
     for (int64_t accum = 1; accum <= GRAD_ACCUM_MAX && search->found->count < SPLITS_MAX; accum++) {

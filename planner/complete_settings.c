@@ -102,7 +102,7 @@ refuse_multiple(const struct mw_settings *s, double replicas, int64_t accum, GEr
 static bool
 complete_batch(struct mw_settings *s, GError **error)
 {
-    double gpus = (double)s->nodes * s->gpus_per_node;
+    double gpus = mw_settings_batch_gpus(s);
 
     if (s->global_batch == MW_AUTO) {
         bool fills = s->micro_batch == MW_AUTO && s->step_tokens_max > 0;

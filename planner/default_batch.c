@@ -42,7 +42,7 @@ most_of(const struct mw_settings *s, double each)
 int64_t
 mw_most_sequences(const struct mw_settings *s)
 {
-    double groups = (double)s->nodes * s->gpus_per_node / s->tp;
+    double groups = mw_settings_batch_gpus(s) / s->tp;
     double accum = s->grad_accum == MW_AUTO ? 1 : s->grad_accum;
 
     return most_of(s, groups * accum * s->seq);
@@ -51,7 +51,7 @@ mw_most_sequences(const struct mw_settings *s)
 int64_t
 mw_most_micro_batches(const struct mw_settings *s)
 {
-    return most_of(s, (double)s->nodes * s->gpus_per_node * s->micro_batch * s->seq);
+    return most_of(s, mw_settings_batch_gpus(s) * s->micro_batch * s->seq);
 }
 
 bool

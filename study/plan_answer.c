@@ -64,6 +64,17 @@ device_of(const struct mw_plan *plan, enum mw_purpose purpose)
     return tiers_text(tiers);
 }
 
+/* Ranks with sequences of their own: the stages of a pipeline work on the same ones. */
+static uint32_t
+ranks_with_sequences(const struct mw_plan *plan)
+{
+    uint32_t stages = 1;
+
+    for (uint32_t c = 0; c < plan->comm_count; c++)
+        stages = MAX(stages, plan->comms[c].spans[MW_AXIS_PP].count);
+    return plan->world_ranks / stages;
+}
+
 /* The settings that shape a step, if the plan has them. */
 static void
 fill_settings(const struct mw_plan *plan, struct mw_result *r)
@@ -76,7 +87,7 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->seq = s->seq;
     r->grad_accum = s->micro_batches;
     r->micro_batch = (double)s->sequences;
-    r->global_batch = (double)(s->sequences * s->micro_batches) * plan->world_ranks;
+    r->global_batch = (double)(s->sequences * s->micro_batches) * ranks_with_sequences(plan);
     r->tokens_per_step = r->global_batch * (double)s->seq;
     r->checkpoint_interval = s->checkpoint_interval;
     r->tiles = s->tiles;

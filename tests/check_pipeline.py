@@ -67,6 +67,30 @@ def check_simulated(box):
         yield "the plan has not two programs"
 
 
+def check_batch(box):
+    """The stages work on the same sequences: a global batch is that of one rank."""
+    stages = f"{model()} -s ddp {MACHINE} --gpus 2 --pp 2 --batch 1"
+    written = f"{stages} --global-batch 8 --write-deepspeed stages.json"
+    for what in (f"simulate {stages} --global-batch 8", f"simulate {stages} --grad-accum 8",
+                 f"simulate {written}", f"simulate stages.plan {MACHINE}"):
+        if what.startswith("simulate stages.plan"):
+            box.run(f"plan {stages} --global-batch 8 -o stages.plan")
+        settings = json.loads(box.run(f"{what} --json").out)["answers"][0]["settings"]
+        if (settings["global_batch"], settings["grad_accum"]) != (8, 8):
+            yield f"{what}: {settings['global_batch']} sequences, {settings['grad_accum']}"
+    said = json.loads((box.folder / "stages.json").read_text())
+    if said["train_batch_size"] != 8:
+        yield f"DeepSpeed's file: {said}"
+    long = "plan -m llama-3.1-405b -H dgx2 --nodes 32 --pp 16 --batch 1 --grad-accum 4096"
+    yield from check_refused(box, long, ["--grad-accum 4096", "or fewer"])
+    if has_ranks():
+        alone = box.run(f"run {model()} -s ddp {MACHINE} {TRAINING} --batch 1 --global-batch 8")
+        two = ranks(box, 2, f"run {model()} -s ddp {MACHINE} {TRAINING} --batch 1 "
+                            "--global-batch 8 --pp 2")
+        if len(losses(alone)) != 4 or losses(two) != losses(alone):
+            yield f"run: {losses(two)}, alone {losses(alone)}: {two.err[-300:]}"
+
+
 def check_refused(box, options, words, count=0):
     """Under mpirun its own lines stand beside the command's."""
     answer = ranks(box, count, options) if count else box.run(options)
@@ -112,6 +136,7 @@ def tests(box):
     rng = random.Random(5)
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
     yield "simulated", check_simulated(box)
+    yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
     yield "unmatched", check_unmatched(box)
     for name, places in PLACES.items() if has_ranks() else ():

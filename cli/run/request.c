@@ -46,7 +46,7 @@ bound_batch(struct mw_settings *settings, const struct mw_model *model)
 
     if (settings->micro_batch == MW_AUTO && settings->global_batch == MW_AUTO)
         settings->step_tokens_max =
-            (double)DEFAULT_SEQUENCES * seq * settings->gpus_per_node * settings->nodes;
+            (double)DEFAULT_SEQUENCES * (double)seq * mw_settings_batch_gpus(settings);
 }
 
 struct cli_request

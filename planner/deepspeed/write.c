@@ -318,7 +318,7 @@ mw_deepspeed_text_of(const struct mw_sizing *sizing)
     const struct mw_deepspeed_facts facts = {
         .micro_batch = s->micro_batch,
         .grad_accum = s->grad_accum,
-        .train_batch = s->micro_batch * sizing->ranks * s->grad_accum,
+        .train_batch = s->micro_batch * mw_settings_batch_gpus(s) * s->grad_accum,
         .prefetch_elements = part * s->prefetch,
         .live_elements = part * (s->prefetch + 1),
         .largest_unit_elements = part,

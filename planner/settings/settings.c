@@ -52,6 +52,12 @@ mw_settings_init(struct mw_settings *settings)
     };
 }
 
+double
+mw_settings_batch_gpus(const struct mw_settings *settings)
+{
+    return (double)settings->nodes * (double)settings->gpus_per_node / (double)settings->pp;
+}
+
 void
 mw_settings_set_prefetch(struct mw_settings *settings, int64_t depth)
 {

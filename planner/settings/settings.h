@@ -66,7 +66,8 @@ struct mw_settings {
     int64_t pp;                 /* pipeline stages, default 1 */
     bool tp_fixed;              /* by a file: another value is refused */
     double micro_batch;         /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
-    int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch * ranks * grad_accum */
+    int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch *
+                                   mw_settings_batch_gpus * grad_accum */
     const char *batch_source;   /* what messages call the global batch, if not --global-batch; lives
                                    as long as the program */
     double step_tokens_max;     /* for an open batch; MW_AUTO: the default, 0: no limit */
@@ -110,6 +111,10 @@ struct mw_settings {
 };
 
 void mw_settings_init(struct mw_settings *settings);
+
+/* GPUs with sequences of their own, tensor slices counted: the stages of a pipeline work on the
+ * same ones.  Sequences per step = micro_batch * these * grad_accum. */
+double mw_settings_batch_gpus(const struct mw_settings *settings);
 
 /* Sets the same depth for every stage. */
 void mw_settings_set_prefetch(struct mw_settings *settings, int64_t depth);

@@ -274,7 +274,8 @@ mw_sizing_most_folds(const struct mw_sizing *sizing)
     const struct mw_settings *s = &sizing->settings;
 
     return (struct mw_folds){
-        .micro_batches = s->folds && !s->unfold && s->grad_accum > MW_FOLDED_LEAST &&
+        .micro_batches = s->folds && !s->unfold && sizing->pp == 1 &&
+                         s->grad_accum > MW_FOLDED_LEAST &&
                          s->grad_accum <= MW_PLAN_MICRO_BATCHES_MAX,
         .layers = mw_sizing_folds_layers(sizing),
     };
