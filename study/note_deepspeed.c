@@ -168,6 +168,11 @@ note_written(const struct mw_sizing *sizing, GPtrArray *notes)
                         mw_spelled("{write-deepspeed}: without train_batch_size, as DeepSpeed "
                                    "counts GPUs that share a model as replicas unless the "
                                    "training script gives it an mpu"));
+    if (sizing->pp > 1)
+        g_ptr_array_add(notes, mw_spelled_printf("{write-deepspeed}: {pp=%" G_GINT64_FORMAT
+                                                 "} is not in the file: the training script "
+                                                 "divides a model into DeepSpeed's PipelineModule",
+                                                 sizing->settings.pp));
     if (sizing->settings.tiles > 1)
         g_ptr_array_add(notes, mw_spelled_printf("{write-deepspeed}: {tiles=%" G_GINT64_FORMAT
                                                  "} is not in the file: DeepSpeed tiles where the "

@@ -70,14 +70,16 @@ def check_simulated(box):
 def check_batch(box):
     """The stages work on the same sequences: a global batch is that of one rank."""
     stages = f"{model()} -s ddp {MACHINE} --gpus 2 --pp 2 --batch 1"
-    written = f"{stages} --global-batch 8 --write-deepspeed stages.json"
+    written = f"simulate {stages} --global-batch 8 --write-deepspeed stages.json"
     for what in (f"simulate {stages} --global-batch 8", f"simulate {stages} --grad-accum 8",
-                 f"simulate {written}", f"simulate stages.plan {MACHINE}"):
+                 written, f"simulate stages.plan {MACHINE}"):
         if what.startswith("simulate stages.plan"):
             box.run(f"plan {stages} --global-batch 8 -o stages.plan")
         settings = json.loads(box.run(f"{what} --json").out)["answers"][0]["settings"]
         if (settings["global_batch"], settings["grad_accum"]) != (8, 8):
             yield f"{what}: {settings['global_batch']} sequences, {settings['grad_accum']}"
+    if "PipelineModule" not in box.run(written).out.decode():
+        yield "nothing says that the stages are not in DeepSpeed's file"
     said = json.loads((box.folder / "stages.json").read_text())
     if said["train_batch_size"] != 8:
         yield f"DeepSpeed's file: {said}"
