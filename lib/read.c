@@ -104,7 +104,7 @@ read_settings(const struct memwall_question *question, struct mw_settings *setti
     return true;
 }
 
-/* Data-parallel GPUs for these settings; 0: tensor slicing does not divide the number of GPUs. */
+/* Data-parallel GPUs for these settings; 0: slices and stages do not divide the number of GPUs. */
 static int64_t
 replicas(const struct mw_question *out)
 {
@@ -112,7 +112,9 @@ replicas(const struct mw_question *out)
     int64_t gpus = s->gpus_per_node == MW_AUTO ? out->hardware[MW_OUTLOOK_TYPICAL].gpus_per_node
                                                : s->gpus_per_node;
 
-    return s->nodes * gpus % s->tp ? 0 : s->nodes * gpus / s->tp;
+    int64_t of_model = s->tp * s->pp;
+
+    return s->nodes * gpus % of_model ? 0 : s->nodes * gpus / of_model;
 }
 
 /* `out` already has the settings of the question.  They override the file's batch, so the file's

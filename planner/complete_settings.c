@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/spell.h"
 #include "base/typed.h"
 #include "planner/settings/drops.h"
@@ -98,6 +99,24 @@ refuse_multiple(const struct mw_settings *s, double replicas, int64_t accum, GEr
                         multiple, count, replicas == 1 ? "" : "s", accum, nearest);
 }
 
+/* Micro-batches of one sequence are told apart up to here.  More are mostly meant as tokens. */
+static bool
+check_sequences(const struct mw_settings *s, GError **error)
+{
+    double groups = mw_settings_batch_gpus(s) / s->tp;
+    int64_t most = (int64_t)(groups * MW_PLAN_MICRO_BATCHES_MAX), meant = s->global_batch / s->seq;
+
+    if (s->global_batch <= most)
+        return true;
+    g_autofree char *tokens = g_strdup(mw_format_count((double)s->global_batch * (double)s->seq));
+    return refuse_batch(
+        s, error,
+        "at most %" G_GINT64_FORMAT
+        " sequences with so many GPUs; this makes %s tokens per step, and %s tokens "
+        "are {global-batch=%" G_GINT64_FORMAT "}",
+        most, tokens, mw_format_count((double)s->global_batch), MAX(1, meant));
+}
+
 /* global batch = micro-batch * GPUs * accumulation; two of the three may be given. */
 static bool
 complete_batch(struct mw_settings *s, GError **error)
@@ -110,6 +129,8 @@ complete_batch(struct mw_settings *s, GError **error)
             s->grad_accum = 1;
         return true;
     }
+    if (!check_sequences(s, error))
+        return false;
     if (s->micro_batch != MW_AUTO) {
         double accum = s->global_batch / (s->micro_batch * gpus);
         if (s->grad_accum == MW_AUTO)

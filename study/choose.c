@@ -105,7 +105,7 @@ struct known {
 struct search {
     const struct mw_question *question;
     bool keeps_plan; /* of the choice; else plans are freed once they are rated */
-    GArray *known; /* struct known */
+    GArray *known;   /* struct known */
 };
 
 static bool

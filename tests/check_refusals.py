@@ -170,6 +170,9 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --batch 0.3": ["--batch 0.3", "whole number"],
     "simulate -m gpt2 -H flat-test --seq 2048": ["seq", "2048", "1024"],
     "simulate -m gpt2 -H flat-test --global-batch 7": ["--global-batch 7", "are 4 and 8"],
+    "simulate -m llama-3.1-8b -H rtx4090 --global-batch 2M":
+        ["--global-batch 2000000", "at most 65536 sequences", "8.19B tokens per step",
+         "2M tokens are --global-batch 488"],
     "simulate -m gpt2 -H flat-test --global-batch 3": ["--global-batch 3", "the least is 4"],
     "simulate -m gpt2 -H flat-test --global-batch 64 --batch 3":
         ["--global-batch 64", "are 60 and 72"],
