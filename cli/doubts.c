@@ -77,13 +77,13 @@ tell_doubts(const struct origin *profile)
 }
 
 void
-cli_doubts_tell(const struct mw_hwprofile *profile)
+cli_doubts_tell(const struct mw_profile *profile)
 {
     const struct origin origin = {
-        mw_hwprofile_name(profile),
-        mw_hwprofile_machine(profile),
-        mw_hwprofile_instruction_set(profile),
-        mw_hwprofile_disturbed(profile),
+        mw_profile_name(profile),
+        mw_profile_word(profile, "machine"),
+        mw_profile_word(profile, "instruction_set"),
+        mw_profile_word(profile, "disturbed"),
         mw_hwprofile_rate_left(profile),
     };
 

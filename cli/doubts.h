@@ -7,7 +7,7 @@
 
 /* A line for each: the profile was measured on another machine, with another instruction set, or
  * while the machine was disturbed. */
-void cli_doubts_tell(const struct mw_hwprofile *profile);
+void cli_doubts_tell(const struct mw_profile *profile);
 void cli_doubts_tell_of(const struct memwall_answer *answer);
 
 #endif

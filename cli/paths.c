@@ -133,8 +133,9 @@ folder_of(const struct cli_path *path)
 static const char *
 conflict(const struct cli_path *written, const struct cli_path *asked)
 {
-    g_autofree char *named =
-        asked->use == CLI_PATH_READS_PROFILE ? mw_hwprofile_path(asked->path) : NULL;
+    g_autofree char *named = asked->use == CLI_PATH_READS_PROFILE
+                                 ? mw_profile_path(&mw_hwprofile_kind, asked->path)
+                                 : NULL;
     const struct cli_path found = {asked->use, asked->option, named ? named : asked->path};
     const struct cli_path *other = &found;
     g_autofree char *end = mw_file_end_of_links(written->path),

@@ -34,7 +34,7 @@ cli_question_set_key(struct memwall_question *question, const char *assignment, 
 {
     const char *equals = strchr(assignment, '=');
 
-    if (!mw_hwprofile_set_check(assignment, error))
+    if (!mw_profile_set_check(&mw_hwprofile_kind, assignment, error))
         return false;
     g_autofree char *name = g_strndup(assignment, (gsize)(equals - assignment));
     return cli_question_set(question, name, equals + 1, error);

@@ -73,7 +73,7 @@ list_models(struct mw_json_writer *json)
 }
 
 static void
-print_profile(struct mw_json_writer *json, const char *name, const struct mw_hwprofile *profile)
+print_profile(struct mw_json_writer *json, const char *name, const struct mw_profile *profile)
 {
     struct mw_hardware hw = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
 
@@ -82,7 +82,7 @@ print_profile(struct mw_json_writer *json, const char *name, const struct mw_hwp
             g_strdup_printf("%-28s %5" G_GINT64_FORMAT " %10s %11s %10s", name, hw.gpus_per_node,
                             mw_format_gib(hw.gpu_memory_bytes), mw_format_gib(hw.host_memory_bytes),
                             hw.nvme_capacity_bytes ? mw_format_bytes(hw.nvme_capacity_bytes) : "-");
-        mw_wrap_row(stdout, row, mw_hwprofile_description(profile));
+        mw_wrap_row(stdout, row, mw_profile_description(profile));
         return;
     }
     mw_json_begin(json, NULL, '{', true);
@@ -91,8 +91,8 @@ print_profile(struct mw_json_writer *json, const char *name, const struct mw_hwp
     mw_json_integer(json, "gpu_memory_bytes", hw.gpu_memory_bytes);
     mw_json_integer(json, "host_memory_bytes", hw.host_memory_bytes);
     mw_json_integer(json, "nvme_capacity_bytes", hw.nvme_capacity_bytes);
-    mw_json_string(json, "provenance", mw_provenance_name(mw_hwprofile_worst_provenance(profile)));
-    mw_json_string(json, "description", mw_hwprofile_description(profile));
+    mw_json_string(json, "provenance", mw_provenance_name(mw_profile_worst_provenance(profile)));
+    mw_json_string(json, "description", mw_profile_description(profile));
     mw_json_end(json, '}');
 }
 
@@ -108,11 +108,11 @@ list_profiles(struct mw_json_writer *json)
         mw_wrap_row(stdout, heading, "description");
     for (char **name = names; *name; name++) {
         g_autoptr(GError) error = NULL;
-        struct mw_hwprofile *profile = mw_hwprofile_load(*name, &error);
+        struct mw_profile *profile = mw_hwprofile_load(*name, &error);
         if (!profile)
             return cli_fail(error);
         print_profile(json, *name, profile);
-        mw_hwprofile_free(profile);
+        mw_profile_free(profile);
     }
     return end(json);
 }
@@ -174,12 +174,12 @@ static int
 show_profile(const char *name)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_hwprofile *profile = mw_hwprofile_load(name, &error);
+    struct mw_profile *profile = mw_hwprofile_load(name, &error);
 
     if (!profile)
         return cli_fail(error);
-    mw_hwprofile_print(stdout, profile);
-    mw_hwprofile_free(profile);
+    mw_profile_print(stdout, profile);
+    mw_profile_free(profile);
     return cli_flush();
 }
 

@@ -39,12 +39,12 @@ struct run {
                                 * uses, from being closed */
     struct mw_log *log;
     struct cli_run_report *report;
-    int64_t committed;       /* the last committed step, from 1; 0: none */
-    _Atomic int64_t step_ns; /* time of one step: by the plan, then a mean of the last few */
-    int64_t steps;           /* done by this run so far */
-    int64_t unlogged;        /* the first step, from 1, that the log lacks; 0: none */
-    bool complete;           /* ranks end with one status, which may be another than 0 */
-    bool agreed;             /* ranks have agreed to end, before anything was written */
+    int64_t committed;            /* the last committed step, from 1; 0: none */
+    _Atomic int64_t step_ns;      /* time of one step: by the plan, then a mean of the last few */
+    int64_t steps;                /* done by this run so far */
+    int64_t unlogged;             /* the first step, from 1, that the log lacks; 0: none */
+    bool complete;                /* ranks end with one status, which may be another than 0 */
+    bool agreed;                  /* ranks have agreed to end, before anything was written */
     _Atomic int64_t signalled_us; /* when the first signal came */
     _Atomic bool signalled;       /* it came; signalled_us is set */
     _Atomic bool answered;        /* and the user got an answer */
@@ -481,7 +481,7 @@ end_without_plan(struct run *run, int rank)
         return end_agreed(run, CLI_DOES_NOT_FIT);
     if (rank)
         cli_say("the plan of rank 0 fits, that of rank %d does not, by its profile %s:", rank,
-                mw_hwprofile_name(training->request->question.profile));
+                mw_profile_name(training->request->question.profile));
     int status = cli_unfit_print(training->request, training->answer, false);
     return status == CLI_DOES_NOT_FIT ? end_agreed(run, status) : status;
 }

@@ -1,39 +1,18 @@
 /*
- * hwprofile.h - hardware profiles: one machine each, read from hwprofiles/NAME.ini.
+ * hwprofile.h - hardware profiles: one machine each, read from hwprofiles/NAME.ini (profile/).
  *
- * A profile is a GKeyFile.  Keys carry their unit in the name (`read_gb_per_s`, `memory_gib`).
- * A value is `typical` or a range `low; typical; high`, where low is the smaller number.
- * `KEY.source = KIND: where from` gives its provenance, KIND one of datasheet, published,
- * measured, derived, estimate, user.  `[profile] inherits = NAME` takes all keys of another
- * profile that are not given here; cycles are refused.  Folders, in this order: that of the file
- * that inherits, $XDG_CONFIG_HOME/memwall/hwprofiles, the data folders (base/datadir.h).
- *
- * mw_hwprofile is the file as read; mw_hardware is one flat reading of it, in SI units, that the
- * planner and the cost model use.  MW_OUTLOOK_LOW takes the value of each range that makes a step
- * slower (the small bandwidth, the large latency), MW_OUTLOOK_HIGH the one that makes it faster.
- * Capacities and reserves have no range.
+ * struct mw_profile is the file as read; mw_hardware is one flat reading of it, in SI units, that
+ * the planner and the cost model use.  Capacities and reserves have no range.
  */
 #ifndef MW_HARDWARE_HWPROFILE_H
 #define MW_HARDWARE_HWPROFILE_H
 
-#include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
-enum mw_outlook { MW_OUTLOOK_LOW, MW_OUTLOOK_TYPICAL, MW_OUTLOOK_HIGH, MW_OUTLOOK_COUNT };
+#include "profile/profile.h"
 
-enum mw_provenance {
-    MW_PROVENANCE_ESTIMATE, /* worst first */
-    MW_PROVENANCE_USER,
-    MW_PROVENANCE_DERIVED,
-    MW_PROVENANCE_DATASHEET,
-    MW_PROVENANCE_PUBLISHED,
-    MW_PROVENANCE_MEASURED,
-    MW_PROVENANCE_COUNT
-};
-
-#define MW_MATMUL_POINTS_MAX 12
+#define MW_MATMUL_POINTS_MAX MW_PROFILE_LIST_MAX
 
 struct mw_hardware {
     /* [node] */
@@ -105,17 +84,6 @@ struct mw_hardware {
     double nic_latency_s;
 };
 
-struct mw_hwprofile; /* opaque */
-
-enum mw_hw_kind {
-    MW_HW_REAL,  /* double */
-    MW_HW_COUNT, /* int64_t, a whole number */
-    MW_HW_BYTES, /* int64_t, from a number with a unit */
-    MW_HW_FLAG,  /* bool: true or false */
-    MW_HW_LIST,  /* double[MW_MATMUL_POINTS_MAX], separated by semicolons */
-    MW_HW_TEXT,  /* of [profile]; not part of mw_hardware */
-};
-
 /* What a machine may have more of, or a rank only a share of: figures of that part go with it
  * (hardware/scale.h).  A new figure says here what it is of, and all that enlarges, shares or
  * varies a machine knows. */
@@ -139,94 +107,21 @@ enum mw_hw_rate {
     MW_HW_RATE_HOP, /* not a rate but the latency of a collective's hop */
 };
 
-/* A row of the key table: reading, checking, printing, `--set` and help all come from it. */
-struct mw_hw_key {
-    const char *group, *key; /* as in the file */
-    const char *unit;        /* of the file, to print; "" for a bare number */
-    const char *help;
-    double scale;    /* file unit -> SI unit */
-    double min, max; /* in the file's unit, inclusive */
-    bool required;   /* in [nvme], [fabric], [network]: where the group is present */
-    int better;      /* +1: larger is faster, -1: smaller is faster, 0: no range allowed */
-    enum mw_hw_kind kind;
-    size_t offset;        /* into struct mw_hardware */
-    enum mw_hw_part part; /* of rows that share a field, one has part and rate */
-    enum mw_hw_rate rate;
-};
-const struct mw_hw_key *mw_hw_keys(size_t *count);
-const struct mw_hw_key *mw_hw_key(const char *group, const char *key); /* NULL: there is none */
+/* Of the rows: `part` is an enum mw_hw_part and `rate` an enum mw_hw_rate; of rows that share a
+ * field, one has them. */
+extern const struct mw_profile_kind mw_hwprofile_kind;
+const struct mw_profile_key *mw_hw_keys(size_t *count);
+const struct mw_profile_key *mw_hw_key(const char *group, const char *key); /* NULL: none */
 
-/* `name_or_path`: a name under the profile folders, or a path ending in .ini.
- * Returns NULL with one line naming file, key, value and what would be accepted. */
-struct mw_hwprofile *mw_hwprofile_load(const char *name_or_path, GError **error);
-/* The file that such a name or path leads to; NULL: no profile has that name.  g_free it. */
-char *mw_hwprofile_path(const char *name_or_path);
-/* The profiles of these names (NULL-terminated) that load; each file is read once.  An array of
- * struct mw_hwprofile *, which it owns. */
-GPtrArray *mw_hwprofile_load_all(char **names);
-void mw_hwprofile_free(struct mw_hwprofile *profile); /* NULL is allowed */
+/* mw_profile_load and mw_profile_list of this kind. */
+struct mw_profile *mw_hwprofile_load(const char *name_or_path, GError **error);
+char **mw_hwprofile_list(void);
+struct mw_hardware mw_hwprofile_read(const struct mw_profile *profile, enum mw_outlook outlook);
 
-struct mw_hwprofile *mw_hwprofile_copy(const struct mw_hwprofile *profile);
-
-/* One profile from text, without looking up what it inherits (keys may then be missing).
- * `origin` is what messages call the text. */
-struct mw_hwprofile *mw_hwprofile_parse(const char *text, size_t length, const char *origin,
-                                        GError **error);
-
-/* `--set SECTION.KEY=VALUE`, same syntax and checks as the file; provenance becomes "user".
- * Keys that depend on each other (a whole [nvme] group, the two lists of the matrix-product
- * curve) need several calls, so mw_hwprofile_check is to be called after the last one. */
-bool mw_hwprofile_set(struct mw_hwprofile *profile, const char *assignment, GError **error);
-/* Whether some profile could take the assignment: key, syntax and range. */
-bool mw_hwprofile_set_check(const char *assignment, GError **error);
-
-/* What was set, and what the profile has: "gpu.memory_gib 8 (24 in the profile), ..."; NULL:
- * nothing was.  g_free it. */
-char *mw_hwprofile_set_text(const struct mw_hwprofile *profile);
-
-/* "network.gb_per_s and network.latency_us": what a group must have; g_free it. */
-char *mw_hwprofile_required(const char *group);
-
-/* The assignment that makes a key's number at one outlook `factor` times what it is, without a
- * range, a count rounded up; NULL if it is not given or 0.  g_free it. */
-char *mw_hwprofile_scaled(const struct mw_hwprofile *profile, const char *group, const char *key,
-                          enum mw_outlook outlook, double factor);
-
-/* Whether every required key is there and keys agree; mw_hwprofile_load checks that. */
-bool mw_hwprofile_check(const struct mw_hwprofile *profile, GError **error);
-
-const char *mw_hwprofile_name(const struct mw_hwprofile *profile);
-const char *mw_hwprofile_description(const struct mw_hwprofile *profile);
-const char *mw_hwprofile_machine(const struct mw_hwprofile *profile); /* NULL: not stated */
-const char *mw_hwprofile_backend(const struct mw_hwprofile *profile); /* NULL: not stated */
-/* "avx2": what its cores computed with; NULL: not stated. */
-const char *mw_hwprofile_instruction_set(const struct mw_hwprofile *profile);
-/* What disturbed its machine during the measurement; NULL: not stated. */
-const char *mw_hwprofile_disturbed(const struct mw_hwprofile *profile);
 /* The machine's last rate as a part of its first rate; 1: unchanged, or not stated. */
-double mw_hwprofile_rate_left(const struct mw_hwprofile *profile);
-bool mw_hwprofile_has_range(const struct mw_hwprofile *profile);
-struct mw_hardware mw_hwprofile_read(const struct mw_hwprofile *profile, enum mw_outlook outlook);
-
-/* Provenance of one key, or of the profile as a whole: the worst of the keys that carry time. */
-enum mw_provenance mw_hwprofile_provenance(const struct mw_hwprofile *profile, const char *group,
-                                           const char *key, const char **source);
-/* The text of a key's value, a range included; NULL: it is not given, or there is no such key.
- * g_free it. */
-char *mw_hwprofile_text(const struct mw_hwprofile *profile, const char *group, const char *key);
-bool mw_hwprofile_gives(const struct mw_hwprofile *profile, const char *group, const char *key);
-/* Whether mw_hwprofile_set gave the key its value. */
-bool mw_hwprofile_is_set(const struct mw_hwprofile *profile, const char *group, const char *key);
-enum mw_provenance mw_hwprofile_worst_provenance(const struct mw_hwprofile *profile);
+double mw_hwprofile_rate_left(const struct mw_profile *profile);
 /* Whether the whole profile was measured: `[profile] calibrated` says when, and every figure that
  * carries time is measured.  A profile that inherits or changes such a profile does not count. */
-bool mw_hwprofile_calibrated(const struct mw_hwprofile *profile);
-const char *mw_provenance_name(enum mw_provenance provenance);
-
-/* All keys with value, range and provenance, as a profile that reads back to the same one. */
-void mw_hwprofile_print(FILE *out, const struct mw_hwprofile *profile);
-
-/* Names of all profiles found, sorted; free with g_strfreev. */
-char **mw_hwprofile_list(void);
+bool mw_hwprofile_calibrated(const struct mw_profile *profile);
 
 #endif

@@ -1,4 +1,4 @@
-/* The key table of hardware profiles, and finding a row or the nearest name in it. */
+/* The key table of hardware profiles. */
 #include <stddef.h>
 #include <string.h>
 
@@ -8,15 +8,15 @@
 #define GIB 1073741824.0
 #define TEXT(key, help)                                                                            \
     {                                                                                              \
-        "profile", key, "", help, 1, 0, 0, false, 0, MW_HW_TEXT, 0, FIXED                          \
+        "profile", key, "", help, 1, 0, 0, false, 0, MW_VALUE_TEXT, 0, FIXED                       \
     }
 /* What there can be more of, and the rate that what-if varies. */
-#define RATE(part, rate) MW_HW_PART_##part, MW_HW_RATE_##rate
+#define RATE(part, rate) MW_HW_PART_##part, MW_HW_RATE_##rate, NULL
 #define OF(part) RATE(part, NONE)
 #define FIXED RATE(NONE, NONE)
 
 /* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate */
-static const struct mw_hw_key keys[] = {
+static const struct mw_profile_key keys[] = {
     TEXT("description", "one line on the machine"),
     TEXT("inherits", "the profile that all keys not given here come from"),
     TEXT("date", "when the figures were taken or measured"),
@@ -27,190 +27,165 @@ static const struct mw_hw_key keys[] = {
     TEXT("rate_left", "of its first rate, the part at which it ended; left out: it kept its speed"),
     TEXT("calibrated", "day on which its machine was measured, YYYY-MM-DD"),
 
-    {"node", "gpus", "", "GPUs a node", 1, 1, 1024, true, 0, MW_HW_COUNT, AT(gpus_per_node), FIXED},
+    {"node", "gpus", "", "GPUs a node", 1, 1, 1024, true, 0, MW_VALUE_COUNT, AT(gpus_per_node),
+     FIXED},
     {"node", "nodes_max", "", "nodes that can be had; 0: not stated", 1, 0, 1000000, false, 0,
-     MW_HW_COUNT, AT(nodes_max), FIXED},
+     MW_VALUE_COUNT, AT(nodes_max), FIXED},
     {"node", "price_usd_per_hour", "USD/h", "rent of a node; 0: not stated", 1, 0, 1e6, false, 0,
-     MW_HW_REAL, AT(price_usd_per_hour), FIXED},
-    {"node", "price_usd", "USD", "price of a node; 0: not stated", 1, 0, 1e9, false, 0, MW_HW_REAL,
-     AT(price_usd), FIXED},
+     MW_VALUE_REAL, AT(price_usd_per_hour), FIXED},
+    {"node", "price_usd", "USD", "price of a node; 0: not stated", 1, 0, 1e9, false, 0,
+     MW_VALUE_REAL, AT(price_usd), FIXED},
     {"node", "amortisation_years", "years", "in which a bought node is written off; default 5", 1,
-     0.1, 100, false, 0, MW_HW_REAL, AT(amortisation_years), FIXED},
+     0.1, 100, false, 0, MW_VALUE_REAL, AT(amortisation_years), FIXED},
     {"node", "electricity_usd_per_kwh", "USD/kWh", "price of electricity; 0: not stated", 1, 0,
-     1000, false, 0, MW_HW_REAL, AT(electricity_usd_per_kwh), FIXED},
-    {"node", "power_w", "W", "a node under load; 0: not stated", 1, 0, 1e7, false, 0, MW_HW_REAL,
+     1000, false, 0, MW_VALUE_REAL, AT(electricity_usd_per_kwh), FIXED},
+    {"node", "power_w", "W", "a node under load; 0: not stated", 1, 0, 1e7, false, 0, MW_VALUE_REAL,
      AT(power_w), FIXED},
 
-    {"gpu", "memory_gib", "GiB", "device memory", GIB, 0.001, 1e5, true, 0, MW_HW_BYTES,
+    {"gpu", "memory_gib", "GiB", "device memory", GIB, 0.001, 1e5, true, 0, MW_VALUE_BYTES,
      AT(gpu_memory_bytes), OF(GPU)},
     {"gpu", "reserve_gib", "GiB", "driver context, libraries, display", GIB, 0, 1e5, true, 0,
-     MW_HW_BYTES, AT(gpu_reserve_bytes), OF(GPU)},
+     MW_VALUE_BYTES, AT(gpu_reserve_bytes), OF(GPU)},
     {"gpu", "largest_request_gib", "GiB",
      "largest contiguous request that fragmented memory serves; default: memory less reserve", GIB,
-     0.001, 1e5, false, 0, MW_HW_BYTES, AT(gpu_largest_request_bytes), OF(GPU)},
+     0.001, 1e5, false, 0, MW_VALUE_BYTES, AT(gpu_largest_request_bytes), OF(GPU)},
     {"gpu", "memory_gb_per_s", "GB/s", "achievable device memory bandwidth", 1e9, 0.001, 1e6, true,
-     1, MW_HW_REAL, AT(gpu_memory_bytes_per_s), RATE(GPU, GPU_MEMORY)},
+     1, MW_VALUE_REAL, AT(gpu_memory_bytes_per_s), RATE(GPU, GPU_MEMORY)},
     {"gpu", "operator_gb_per_s", "GB/s",
      "what norms, activations, biases and sums reach of it; default: memory_gb_per_s", 1e9, 0.001,
-     1e6, false, 1, MW_HW_REAL, AT(gpu_operator_bytes_per_s), RATE(GPU, GPU_MEMORY)},
+     1e6, false, 1, MW_VALUE_REAL, AT(gpu_operator_bytes_per_s), RATE(GPU, GPU_MEMORY)},
     {"gpu", "peak_tflops", "TFLOP/s", "dense 16-bit peak of the datasheet: the base of MFU", 1e12,
-     1e-6, 1e6, true, 0, MW_HW_REAL, AT(gpu_peak_flops), OF(GPU)},
+     1e-6, 1e6, true, 0, MW_VALUE_REAL, AT(gpu_peak_flops), OF(GPU)},
     {"gpu", "fp32_tflops", "TFLOP/s",
      "peak of products in fp32, not in TF32: the base of MFU there; 0: not stated", 1e12, 0, 1e6,
-     false, 0, MW_HW_REAL, AT(gpu_fp32_flops), OF(GPU)},
+     false, 0, MW_VALUE_REAL, AT(gpu_fp32_flops), OF(GPU)},
     {"gpu", "achievable_tflops", "TFLOP/s",
      "of whole layers without communication: the base of efficiency", 1e12, 1e-6, 1e6, true, 1,
-     MW_HW_REAL, AT(gpu_achievable_flops), OF(GPU)},
+     MW_VALUE_REAL, AT(gpu_achievable_flops), OF(GPU)},
     {"gpu", "matmul_dim", "", "curve of matrix products: cube root of m*n*k, rising", 1, 1, 1e9,
-     true, 0, MW_HW_LIST, AT(matmul_dim), FIXED},
+     true, 0, MW_VALUE_LIST, AT(matmul_dim), FIXED},
     {"gpu", "matmul_tflops", "TFLOP/s", "rate of matrix products, one a matmul_dim", 1e12, 1e-6,
-     1e6, true, 1, MW_HW_LIST, AT(matmul_flops), RATE(GPU, PRODUCTS)},
+     1e6, true, 1, MW_VALUE_LIST, AT(matmul_flops), RATE(GPU, PRODUCTS)},
     {"gpu", "matmul_tflops_low", "TFLOP/s", "the same at the slow end of its range", 1e12, 1e-6,
-     1e6, false, 1, MW_HW_LIST, AT(matmul_flops), FIXED},
+     1e6, false, 1, MW_VALUE_LIST, AT(matmul_flops), FIXED},
     {"gpu", "matmul_tflops_high", "TFLOP/s", "the same at the fast end of its range", 1e12, 1e-6,
-     1e6, false, 1, MW_HW_LIST, AT(matmul_flops), FIXED},
+     1e6, false, 1, MW_VALUE_LIST, AT(matmul_flops), FIXED},
     {"gpu", "attention_dim", "",
      "curve of attention: cube root of seq*seq*head_dim, rising; default: that of products", 1, 1,
-     1e9, false, 0, MW_HW_LIST, AT(attention_dim), FIXED},
+     1e9, false, 0, MW_VALUE_LIST, AT(attention_dim), FIXED},
     {"gpu", "attention_tflops", "TFLOP/s",
      "rate of attention, counted whole although it is causal, one an attention_dim", 1e12, 1e-6,
-     1e6, false, 1, MW_HW_LIST, AT(attention_flops), RATE(GPU, PRODUCTS)},
+     1e6, false, 1, MW_VALUE_LIST, AT(attention_flops), RATE(GPU, PRODUCTS)},
     {"gpu", "attention_tflops_low", "TFLOP/s", "the same at the slow end of its range", 1e12, 1e-6,
-     1e6, false, 1, MW_HW_LIST, AT(attention_flops), FIXED},
+     1e6, false, 1, MW_VALUE_LIST, AT(attention_flops), FIXED},
     {"gpu", "attention_tflops_high", "TFLOP/s", "the same at the fast end of its range", 1e12, 1e-6,
-     1e6, false, 1, MW_HW_LIST, AT(attention_flops), FIXED},
-    {"gpu", "launch_us", "us", "start of a kernel, not hidden", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
-     AT(gpu_launch_s), FIXED},
+     1e6, false, 1, MW_VALUE_LIST, AT(attention_flops), FIXED},
+    {"gpu", "launch_us", "us", "start of a kernel, not hidden", 1e-6, 0, 1e6, true, -1,
+     MW_VALUE_REAL, AT(gpu_launch_s), FIXED},
     {"gpu", "collective_sm_share", "", "share of the multiprocessors that a collective takes", 1, 0,
-     1, true, -1, MW_HW_REAL, AT(gpu_collective_sm_share), FIXED},
+     1, true, -1, MW_VALUE_REAL, AT(gpu_collective_sm_share), FIXED},
     {"gpu", "host_sm_share", "",
      "share of the device's compute that an update on the host takes, its cores being the "
      "device's; "
      "default 0",
-     1, 0, 1, false, -1, MW_HW_REAL, AT(gpu_host_sm_share), FIXED},
+     1, 0, 1, false, -1, MW_VALUE_REAL, AT(gpu_host_sm_share), FIXED},
     {"gpu", "copy_sm_share", "",
      "the same of a copy between host and device, each direction; default 0", 1, 0, 1, false, -1,
-     MW_HW_REAL, AT(gpu_copy_sm_share), FIXED},
+     MW_VALUE_REAL, AT(gpu_copy_sm_share), FIXED},
     {"gpu", "nvme_sm_share", "", "the same of a transfer from or to the drives; default 0", 1, 0, 1,
-     false, -1, MW_HW_REAL, AT(gpu_nvme_sm_share), FIXED},
+     false, -1, MW_VALUE_REAL, AT(gpu_nvme_sm_share), FIXED},
     {"gpu", "flash_attention", "", "attention never writes the score matrix", 1, 0, 1, true, 0,
-     MW_HW_FLAG, AT(gpu_flash_attention), FIXED},
-    {"gpu", "bf16", "", "bf16 products at full rate; else fp16", 1, 0, 1, true, 0, MW_HW_FLAG,
+     MW_VALUE_FLAG, AT(gpu_flash_attention), FIXED},
+    {"gpu", "bf16", "", "bf16 products at full rate; else fp16", 1, 0, 1, true, 0, MW_VALUE_FLAG,
      AT(gpu_bf16), FIXED},
 
     {"pcie", "h2d_gb_per_s", "GB/s", "host to device, one GPU alone", 1e9, 0.001, 1e5, true, 1,
-     MW_HW_REAL, AT(pcie_h2d_bytes_per_s), RATE(NONE, PCIE)},
+     MW_VALUE_REAL, AT(pcie_h2d_bytes_per_s), RATE(NONE, PCIE)},
     {"pcie", "d2h_gb_per_s", "GB/s", "device to host, one GPU alone", 1e9, 0.001, 1e5, true, 1,
-     MW_HW_REAL, AT(pcie_d2h_bytes_per_s), RATE(NONE, PCIE)},
+     MW_VALUE_REAL, AT(pcie_d2h_bytes_per_s), RATE(NONE, PCIE)},
     {"pcie", "node_h2d_gb_per_s", "GB/s", "host to device, all GPUs of a node at once", 1e9, 0.001,
-     1e6, true, 1, MW_HW_REAL, AT(pcie_node_h2d_bytes_per_s), RATE(NONE, PCIE)},
+     1e6, true, 1, MW_VALUE_REAL, AT(pcie_node_h2d_bytes_per_s), RATE(NONE, PCIE)},
     {"pcie", "node_d2h_gb_per_s", "GB/s", "device to host, all GPUs of a node at once", 1e9, 0.001,
-     1e6, true, 1, MW_HW_REAL, AT(pcie_node_d2h_bytes_per_s), RATE(NONE, PCIE)},
-    {"pcie", "latency_us", "us", "start of a copy", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     1e6, true, 1, MW_VALUE_REAL, AT(pcie_node_d2h_bytes_per_s), RATE(NONE, PCIE)},
+    {"pcie", "latency_us", "us", "start of a copy", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(pcie_latency_s), FIXED},
 
-    {"host", "memory_gib", "GiB", "host memory of a node", GIB, 0.001, 1e6, true, 0, MW_HW_BYTES,
+    {"host", "memory_gib", "GiB", "host memory of a node", GIB, 0.001, 1e6, true, 0, MW_VALUE_BYTES,
      AT(host_memory_bytes), OF(HOST_MEMORY)},
     {"host", "reserve_gib", "GiB", "operating system, data loader, page cache", GIB, 0, 1e6, true,
-     0, MW_HW_BYTES, AT(host_reserve_bytes), FIXED},
+     0, MW_VALUE_BYTES, AT(host_reserve_bytes), FIXED},
     {"host", "largest_request_gib", "GiB", "largest pinned buffer; default: memory less reserve",
-     GIB, 0.001, 1e6, false, 0, MW_HW_BYTES, AT(host_largest_request_bytes), OF(HOST_MEMORY)},
+     GIB, 0.001, 1e6, false, 0, MW_VALUE_BYTES, AT(host_largest_request_bytes), OF(HOST_MEMORY)},
     {"host", "memory_gb_per_s", "GB/s", "achievable, reads and writes together", 1e9, 0.001, 1e5,
-     true, 1, MW_HW_REAL, AT(host_memory_bytes_per_s), RATE(NONE, HOST)},
+     true, 1, MW_VALUE_REAL, AT(host_memory_bytes_per_s), RATE(NONE, HOST)},
     {"host", "norm_gb_per_s", "GB/s",
      "what the gradient norm reaches of it on all cores; default: memory_gb_per_s", 1e9, 0.001, 1e5,
-     false, 1, MW_HW_REAL, AT(host_norm_bytes_per_s), RATE(NONE, HOST)},
+     false, 1, MW_VALUE_REAL, AT(host_norm_bytes_per_s), RATE(NONE, HOST)},
     {"host", "checksum_gb_per_s", "GB/s",
      "what a core checks of what drives read and write; default: not a bound", 1e9, 0.001, 1e5,
-     false, 1, MW_HW_REAL, AT(host_checksum_bytes_per_s), RATE(NONE, HOST)},
+     false, 1, MW_VALUE_REAL, AT(host_checksum_bytes_per_s), RATE(NONE, HOST)},
     {"host", "update_gparams_per_s", "10^9 parameters/s", "fused Adam on all cores of a node", 1e9,
-     1e-4, 1e4, true, 1, MW_HW_REAL, AT(host_update_params_per_s), RATE(NONE, HOST)},
+     1e-4, 1e4, true, 1, MW_VALUE_REAL, AT(host_update_params_per_s), RATE(NONE, HOST)},
 
     {"nvme", "capacity_tb", "TB", "usable, all drives of a node; 0: no drives", 1e12, 0, 1e6, true,
-     0, MW_HW_BYTES, AT(nvme_capacity_bytes), OF(DRIVES)},
-    {"nvme", "drives", "", "drives of a node, alike", 1, 0, 1024, true, 0, MW_HW_COUNT,
+     0, MW_VALUE_BYTES, AT(nvme_capacity_bytes), OF(DRIVES)},
+    {"nvme", "drives", "", "drives of a node, alike", 1, 0, 1024, true, 0, MW_VALUE_COUNT,
      AT(nvme_drives), OF(DRIVES)},
-    {"nvme", "reserve_tb", "TB", "file system, free space kept", 1e12, 0, 1e6, true, 0, MW_HW_BYTES,
-     AT(nvme_reserve_bytes), FIXED},
-    {"nvme", "read_gb_per_s", "GB/s", "all drives of a node", 1e9, 0.001, 1e5, true, 1, MW_HW_REAL,
-     AT(nvme_read_bytes_per_s), RATE(DRIVES, NVME)},
+    {"nvme", "reserve_tb", "TB", "file system, free space kept", 1e12, 0, 1e6, true, 0,
+     MW_VALUE_BYTES, AT(nvme_reserve_bytes), FIXED},
+    {"nvme", "read_gb_per_s", "GB/s", "all drives of a node", 1e9, 0.001, 1e5, true, 1,
+     MW_VALUE_REAL, AT(nvme_read_bytes_per_s), RATE(DRIVES, NVME)},
     {"nvme", "write_gb_per_s", "GB/s", "all drives of a node, sustained", 1e9, 0.001, 1e5, true, 1,
-     MW_HW_REAL, AT(nvme_write_bytes_per_s), RATE(DRIVES, NVME)},
+     MW_VALUE_REAL, AT(nvme_write_bytes_per_s), RATE(DRIVES, NVME)},
     {"nvme", "write_burst_gb_per_s", "GB/s",
      "all drives of a node until their cache is full; default: write_gb_per_s", 1e9, 0.001, 1e5,
-     false, 1, MW_HW_REAL, AT(nvme_write_burst_bytes_per_s), RATE(DRIVES, NVME)},
+     false, 1, MW_VALUE_REAL, AT(nvme_write_burst_bytes_per_s), RATE(DRIVES, NVME)},
     {"nvme", "cache_gb", "GB", "write cache, all drives; default 0", 1e9, 0, 1e9, false, 0,
-     MW_HW_BYTES, AT(nvme_cache_bytes), OF(DRIVES)},
+     MW_VALUE_BYTES, AT(nvme_cache_bytes), OF(DRIVES)},
     {"nvme", "duplex", "", "1: reads and writes share the drives' time; 2: independent", 1, 1, 2,
-     true, 1, MW_HW_REAL, AT(nvme_duplex), FIXED},
-    {"nvme", "latency_us", "us", "of a request", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     true, 1, MW_VALUE_REAL, AT(nvme_duplex), FIXED},
+    {"nvme", "latency_us", "us", "of a request", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(nvme_latency_s), FIXED},
     {"nvme", "queue_depth", "", "requests in flight in one direction, all drives of a node", 1, 1,
-     65536, true, 0, MW_HW_COUNT, AT(nvme_queue_depth), RATE(DRIVES, NVME)},
+     65536, true, 0, MW_VALUE_COUNT, AT(nvme_queue_depth), RATE(DRIVES, NVME)},
     {"nvme", "block_kib", "KiB", "bytes of a request; default 1024", 1024, 0.5, 1048576, false, 0,
-     MW_HW_BYTES, AT(nvme_block_bytes), FIXED},
+     MW_VALUE_BYTES, AT(nvme_block_bytes), FIXED},
     {"nvme", "endurance_tbw", "TB", "rated bytes written, all drives; 0: not stated", 1e12, 0, 9e6,
-     false, 0, MW_HW_BYTES, AT(nvme_endurance_bytes), OF(DRIVES)},
+     false, 0, MW_VALUE_BYTES, AT(nvme_endurance_bytes), OF(DRIVES)},
     {"nvme", "price_usd", "USD", "to replace all drives of a node; 0: not stated", 1, 0, 1e9, false,
-     0, MW_HW_REAL, AT(nvme_price_usd), OF(DRIVES)},
+     0, MW_VALUE_REAL, AT(nvme_price_usd), OF(DRIVES)},
 
     {"fabric", "gb_per_s", "GB/s", "between GPUs of a node: one GPU, each direction", 1e9, 0.001,
-     1e6, true, 1, MW_HW_REAL, AT(fabric_bytes_per_s), RATE(NONE, FABRIC)},
-    {"fabric", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     1e6, true, 1, MW_VALUE_REAL, AT(fabric_bytes_per_s), RATE(NONE, FABRIC)},
+    {"fabric", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(fabric_latency_s), RATE(NONE, HOP)},
 
     {"network", "gb_per_s", "GB/s", "between nodes: one node, each direction; 0: one node only",
-     1e9, 0, 1e6, true, 1, MW_HW_REAL, AT(nic_bytes_per_s), RATE(NONE, NETWORK)},
-    {"network", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_HW_REAL,
+     1e9, 0, 1e6, true, 1, MW_VALUE_REAL, AT(nic_bytes_per_s), RATE(NONE, NETWORK)},
+    {"network", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(nic_latency_s), RATE(NONE, HOP)},
 };
 
-const struct mw_hw_key *
+const struct mw_profile_kind mw_hwprofile_kind = {
+    .folder = "hwprofiles",
+    .noun = "hardware profile",
+    .set_prefix = "",
+    .example = "nvme.read_gb_per_s=12.5",
+    .keys = keys,
+    .key_count = G_N_ELEMENTS(keys),
+    .needs = mw_hw_needs,
+    .check = mw_hw_check,
+};
+
+const struct mw_profile_key *
 mw_hw_keys(size_t *count)
 {
     *count = G_N_ELEMENTS(keys);
     return keys;
 }
 
-int
-mw_hw_key_find(const char *group, const char *key)
-{
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
-        if (!strcmp(keys[i].group, group) && !strcmp(keys[i].key, key))
-            return (int)i;
-    return -1;
-}
-
-const struct mw_hw_key *
+const struct mw_profile_key *
 mw_hw_key(const char *group, const char *key)
 {
-    int row = mw_hw_key_find(group, key);
-
-    return row < 0 ? NULL : &keys[row];
-}
-
-bool
-mw_hw_group_exists(const char *group)
-{
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
-        if (!strcmp(keys[i].group, group))
-            return true;
-    return false;
-}
-
-const struct mw_hw_value *
-mw_hw_value_of(const struct mw_hwprofile *profile, const char *group, const char *key)
-{
-    return &profile->value[mw_hw_key_find(group, key)];
-}
-
-char *
-mw_hwprofile_required(const char *group)
-{
-    GString *text = g_string_new(NULL);
-
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
-        if (keys[i].required && !strcmp(keys[i].group, group))
-            g_string_append_printf(text, "%s%s.%s", text->len ? " and " : "", group, keys[i].key);
-    return g_string_free(text, FALSE);
+    return mw_profile_key(&mw_hwprofile_kind, group, key);
 }

@@ -39,17 +39,17 @@ free_priced(void *data)
 {
     struct mw_priced *priced = data;
 
-    mw_hwprofile_free(priced->profile);
+    mw_profile_free(priced->profile);
     g_free(priced);
 }
 
 static bool
-is_sourced(const struct mw_hwprofile *profile, enum mw_price_kind kind)
+is_sourced(const struct mw_profile *profile, enum mw_price_kind kind)
 {
     const char *source = NULL;
 
-    mw_hwprofile_provenance(profile, "node",
-                            kind == MW_PRICE_RENT ? "price_usd_per_hour" : "price_usd", &source);
+    mw_profile_provenance(profile, "node",
+                          kind == MW_PRICE_RENT ? "price_usd_per_hour" : "price_usd", &source);
     return source && *source;
 }
 
@@ -64,7 +64,7 @@ compare_prices(const void *a, const void *b)
         return x->price_usd < y->price_usd ? -1 : 1;
     if (x_bytes != y_bytes)
         return x_bytes < y_bytes ? -1 : 1;
-    return strcmp(mw_hwprofile_name(x->profile), mw_hwprofile_name(y->profile));
+    return strcmp(mw_profile_name(x->profile), mw_profile_name(y->profile));
 }
 
 GPtrArray *
@@ -72,11 +72,11 @@ mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlo
 {
     GPtrArray *list = g_ptr_array_new_with_free_func(free_priced);
     g_auto(GStrv) names = mw_hwprofile_list();
-    g_autoptr(GPtrArray) profiles = mw_hwprofile_load_all(names);
+    g_autoptr(GPtrArray) profiles = mw_profile_load_all(&mw_hwprofile_kind, names);
 
     for (guint i = 0; i < profiles->len; i++) {
         struct mw_priced priced = {.profile = profiles->pdata[i]};
-        if (!g_strcmp0(mw_hwprofile_name(priced.profile), except))
+        if (!g_strcmp0(mw_profile_name(priced.profile), except))
             continue;
         priced.hardware = mw_hwprofile_read(priced.profile, outlook);
         priced.price_usd = mw_price_usd(&priced.hardware, kind);

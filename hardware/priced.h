@@ -12,7 +12,7 @@
 enum mw_price_kind { MW_PRICE_NONE, MW_PRICE_RENT, MW_PRICE_OWN };
 
 struct mw_priced {
-    struct mw_hwprofile *profile;
+    struct mw_profile *profile;
     struct mw_hardware hardware; /* at the requested outlook */
     double price_usd; /* of a node: an hour's rent, or the price to buy it; 0 for MW_PRICE_NONE */
 };

@@ -6,28 +6,29 @@
 #include "base/spell.h"
 
 static void
-scale_field(struct mw_hardware *hardware, const struct mw_hw_key *row, double factor)
+scale_field(struct mw_hardware *hardware, const struct mw_profile_key *row, double factor)
 {
     void *field = (char *)hardware + row->offset;
     int64_t *whole = field;
     double *real = field;
 
     switch (row->kind) {
-    case MW_HW_REAL:
+    case MW_VALUE_REAL:
         *real *= factor;
         break;
-    case MW_HW_BYTES:
+    case MW_VALUE_BYTES:
         *whole = (int64_t)((double)*whole * factor);
         break;
-    case MW_HW_COUNT:
+    case MW_VALUE_COUNT:
         *whole = factor > 0 ? MAX(1, llround((double)*whole * factor)) : 0;
         break;
-    case MW_HW_LIST:
+    case MW_VALUE_LIST:
         for (int i = 0; i < MW_MATMUL_POINTS_MAX; i++)
             real[i] *= factor;
         break;
-    case MW_HW_FLAG:
-    case MW_HW_TEXT:
+    case MW_VALUE_FLAG:
+    case MW_VALUE_CHOICE:
+    case MW_VALUE_TEXT:
         break;
     }
 }
@@ -36,7 +37,7 @@ void
 mw_hardware_scale_part(struct mw_hardware *hardware, enum mw_hw_part part, double factor)
 {
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++)
         if (keys[i].part == part)
@@ -47,7 +48,7 @@ void
 mw_hardware_scale_rate(struct mw_hardware *hardware, enum mw_hw_rate rate, double factor)
 {
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++)
         if (keys[i].rate == rate)
@@ -55,50 +56,50 @@ mw_hardware_scale_rate(struct mw_hardware *hardware, enum mw_hw_rate rate, doubl
 }
 
 bool
-mw_hwprofile_assign(struct mw_hwprofile *profile, const char *assignment, GString *flags)
+mw_hwprofile_assign(struct mw_profile *profile, const char *assignment, GString *flags)
 {
     mw_spelled_append(flags, "%s{key %s}", flags->len ? " " : "", assignment);
-    return mw_hwprofile_set(profile, assignment, NULL);
+    return mw_profile_set(profile, assignment, NULL);
 }
 
 /* Of a machine with that part all required keys are there, and more than 0. */
 static bool
-enlarge(struct mw_hwprofile *profile, enum mw_hw_part part, enum mw_outlook outlook, double factor,
+enlarge(struct mw_profile *profile, enum mw_hw_part part, enum mw_outlook outlook, double factor,
         GString *flags)
 {
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++) {
         if (keys[i].part != part)
             continue;
         g_autofree char *assignment =
-            mw_hwprofile_scaled(profile, keys[i].group, keys[i].key, outlook, factor);
+            mw_profile_scaled(profile, keys[i].group, keys[i].key, outlook, factor);
         if (assignment ? !mw_hwprofile_assign(profile, assignment, flags) : keys[i].required)
             return false;
     }
-    return mw_hwprofile_check(profile, NULL);
+    return mw_profile_check(profile, NULL);
 }
 
-struct mw_hwprofile *
-mw_hwprofile_enlarge(const struct mw_hwprofile *profile, enum mw_hw_part part,
+struct mw_profile *
+mw_hwprofile_enlarge(const struct mw_profile *profile, enum mw_hw_part part,
                      enum mw_outlook outlook, double factor, GString *flags)
 {
-    struct mw_hwprofile *enlarged = mw_hwprofile_copy(profile);
+    struct mw_profile *enlarged = mw_profile_copy(profile);
 
     if (enlarge(enlarged, part, outlook, factor, flags))
         return enlarged;
-    mw_hwprofile_free(enlarged);
+    mw_profile_free(enlarged);
     return NULL;
 }
 
 char *
 mw_hw_part_required(enum mw_hw_part part, const char *but)
 {
-    const struct mw_hw_key *last = NULL;
+    const struct mw_profile_key *last = NULL;
     GString *text = g_string_new(NULL);
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++) {
         if (keys[i].part != part || !keys[i].required || !strcmp(keys[i].key, but))

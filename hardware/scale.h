@@ -18,11 +18,11 @@ void mw_hardware_scale_rate(struct mw_hardware *hardware, enum mw_hw_rate rate, 
 /* The profile with `factor` times as much of a part, at one outlook.  It equals what the
  * assignments appended to `flags` make, each preceded by "--set ".  NULL: it has none, or that many
  * cannot be. The caller frees it. */
-struct mw_hwprofile *mw_hwprofile_enlarge(const struct mw_hwprofile *profile, enum mw_hw_part part,
-                                          enum mw_outlook outlook, double factor, GString *flags);
+struct mw_profile *mw_hwprofile_enlarge(const struct mw_profile *profile, enum mw_hw_part part,
+                                        enum mw_outlook outlook, double factor, GString *flags);
 
 /* Makes the assignment and appends it to `flags`; false: it cannot be made. */
-bool mw_hwprofile_assign(struct mw_hwprofile *profile, const char *assignment, GString *flags);
+bool mw_hwprofile_assign(struct mw_profile *profile, const char *assignment, GString *flags);
 
 /* "nvme.capacity_tb, nvme.read_gb_per_s and nvme.queue_depth": what a machine with that part must
  * have beside `but`; g_free it. */

@@ -140,8 +140,8 @@ profile_text(const struct memwall_answer *answer, const char *name)
     g_auto(GStrv) parts = g_strsplit(name, ".", 2);
 
     if (!strcmp(name, "profile.name"))
-        return g_strdup(mw_hwprofile_name(answer->question.profile));
-    return parts[0] && parts[1] ? mw_hwprofile_text(answer->question.profile, parts[0], parts[1])
+        return g_strdup(mw_profile_name(answer->question.profile));
+    return parts[0] && parts[1] ? mw_profile_text(answer->question.profile, parts[0], parts[1])
                                 : NULL;
 }
 

@@ -38,7 +38,7 @@ keys(void)
 {
     GPtrArray *names = g_ptr_array_new();
     size_t count;
-    const struct mw_hw_key *rows = mw_hw_keys(&count);
+    const struct mw_profile_key *rows = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++)
         if (strcmp(rows[i].group, "profile"))

@@ -128,7 +128,7 @@ check_value(const struct memwall_question *question, const char *name, const cha
 
     if (is_key(name)) {
         g_autofree char *assignment = g_strdup_printf("%s=%s", name, value);
-        return mw_hwprofile_set_check(assignment, error);
+        return mw_profile_set_check(&mw_hwprofile_kind, assignment, error);
     }
     if (setting)
         return check_setting(question, setting, value, error);

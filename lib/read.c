@@ -49,7 +49,7 @@ mw_lib_is_sliced(const struct memwall_question *question)
 /* --- the machine ----------------------------------------------------------------------------- */
 
 /* This machine's profile, which the command measures and the library does not. */
-static struct mw_hwprofile *
+static struct mw_profile *
 load_here(GError **error)
 {
     g_autofree char *config = mw_homedir_path(MW_HOMEDIR_CONFIG);
@@ -79,10 +79,10 @@ mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
     if (!out->profile)
         return false;
     for (guint i = 0; i < question->keys->len; i++)
-        if (!mw_hwprofile_set(out->profile, question->keys->pdata[i], error))
+        if (!mw_profile_set(out->profile, question->keys->pdata[i], error))
             return false;
     out->modified = question->keys->len > 0;
-    if (!mw_hwprofile_check(out->profile, error))
+    if (!mw_profile_check(out->profile, error))
         return false;
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         out->hardware[outlook] = mw_hwprofile_read(out->profile, only < 0 ? outlook : only);
@@ -246,7 +246,7 @@ mw_lib_read(const struct memwall_question *question, struct mw_question *out, co
 void
 mw_lib_clear(struct mw_question *question)
 {
-    mw_hwprofile_free(question->profile);
+    mw_profile_free(question->profile);
     mw_deepspeed_said_clear(&question->deepspeed);
     question->profile = NULL;
 }

@@ -104,7 +104,7 @@ int64_t mw_planner_largest_layers(const struct mw_request *request,
 
 /* The machine that the plan does not fit on. */
 struct mw_remedy_here {
-    const struct mw_hwprofile *profile;
+    const struct mw_profile *profile;
     enum mw_outlook outlook; /* at which the request's hardware was read */
     bool replaceable;        /* the profile is unchanged: another machine may be proposed */
 };

@@ -41,9 +41,9 @@ owned_cost(const struct mw_question *question, const struct mw_result *r)
         owned.drives_usd = (r->drive_sets - 1) * hw->nvme_price_usd * r->nodes;
     if (hw->price_usd <= 0)
         return owned;
-    owned.years_from = mw_hwprofile_gives(question->profile, "node", "amortisation_years")
-                           ? mw_provenance_name(mw_hwprofile_provenance(question->profile, "node",
-                                                                        "amortisation_years", NULL))
+    owned.years_from = mw_profile_gives(question->profile, "node", "amortisation_years")
+                           ? mw_provenance_name(mw_profile_provenance(question->profile, "node",
+                                                                      "amortisation_years", NULL))
                            : "default";
     owned.machine_usd = hw->price_usd * r->nodes * r->days / (DAYS_A_YEAR * hw->amortisation_years);
     if (hw->electricity_usd_per_kwh > 0)

@@ -44,16 +44,16 @@ static const struct {
 
 /* The keys of a row that were set: "nvme.latency_us, nvme.duplex"; "": none was. */
 static char *
-names_set(const struct mw_hwprofile *profile, size_t row)
+names_set(const struct mw_profile *profile, size_t row)
 {
     GString *names = g_string_new(NULL);
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++)
         if (!strcmp(keys[i].group, rows[row].group) && g_strcmp0(keys[i].key, rows[row].but[0]) &&
             g_strcmp0(keys[i].key, rows[row].but[1]) &&
-            mw_hwprofile_is_set(profile, keys[i].group, keys[i].key))
+            mw_profile_is_set(profile, keys[i].group, keys[i].key))
             g_string_append_printf(names, "%s%s.%s", names->len ? ", " : "", keys[i].group,
                                    keys[i].key);
     return g_string_free(names, FALSE);
@@ -62,16 +62,16 @@ names_set(const struct mw_hwprofile *profile, size_t row)
 /* The number of drives only changes what one more would gain: rates and sizes are those of all
  * drives together. */
 static void
-note_drives(const struct mw_hwprofile *profile, const struct mw_sizing *sizing, GPtrArray *notes)
+note_drives(const struct mw_profile *profile, const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    bool other = lacks_drives(sizing) || !mw_hwprofile_is_set(profile, "nvme", "drives");
+    bool other = lacks_drives(sizing) || !mw_profile_is_set(profile, "nvme", "drives");
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++)
         other = other || (keys[i].part == MW_HW_PART_DRIVES && keys[i].required &&
                           strcmp(keys[i].key, "drives") &&
-                          mw_hwprofile_is_set(profile, keys[i].group, keys[i].key));
+                          mw_profile_is_set(profile, keys[i].group, keys[i].key));
     if (other)
         return;
     g_autofree char *of_all = mw_hw_part_required(MW_HW_PART_DRIVES, "drives");

@@ -113,7 +113,7 @@ free_change(void *data)
 
     g_free(change->what);
     g_free(change->flags);
-    mw_hwprofile_free(change->profile);
+    mw_profile_free(change->profile);
     g_free(change);
 }
 
@@ -137,7 +137,7 @@ mw_improvement_per_dollar(const struct mw_improvement *change, double gain)
  * the profile; `gain` may be known to exceed the estimate. */
 static bool
 add(struct list *list, enum mw_improvement_kind kind, struct mw_question question,
-    struct mw_hwprofile *profile, double times_dearer, char *what, char *flags, double gain)
+    struct mw_profile *profile, double times_dearer, char *what, char *flags, double gain)
 {
     struct mw_improvement *change = g_new(struct mw_improvement, 1);
 
@@ -444,7 +444,7 @@ add_upgrade(struct list *list, size_t index, bool same_batch)
 
     if (same_batch)
         keep_batch(list, &question.settings, flags);
-    struct mw_hwprofile *profile =
+    struct mw_profile *profile =
         mw_hwprofile_enlarge(list->question->profile, upgrades[index].part, list->question->outlook,
                              factor_of(list->question, index), flags);
     if (!profile)
@@ -523,7 +523,7 @@ static void
 add_machine(struct list *list, const struct mw_priced *priced)
 {
     enum mw_price_kind kind = mw_price_kind(&priced->hardware);
-    const char *name = mw_hwprofile_name(priced->profile);
+    const char *name = mw_profile_name(priced->profile);
     struct mw_question question = *list->question;
     double nodes = list->now->nodes;
     double now_usd = mw_price_usd(&list->question->hardware[MW_OUTLOOK_TYPICAL], kind);
@@ -531,7 +531,7 @@ add_machine(struct list *list, const struct mw_priced *priced)
     question.hardware[MW_OUTLOOK_TYPICAL] = priced->hardware;
     g_autofree char *price = mw_price_text(nodes * priced->price_usd, kind);
     g_autofree char *present = mw_price_text(nodes * now_usd, kind);
-    add(list, MW_IMPROVEMENT_MACHINE, question, mw_hwprofile_copy(priced->profile),
+    add(list, MW_IMPROVEMENT_MACHINE, question, mw_profile_copy(priced->profile),
         priced->price_usd / now_usd,
         g_strdup_printf("another machine for %s (now %s)", price, present),
         mw_spelled_printf("{hardware=%s}", name), gain_there(list, &question));
@@ -615,7 +615,7 @@ add_machines(struct list *list)
     if (kind == MW_PRICE_NONE || question->modified)
         return;
     g_autoptr(GPtrArray) machines =
-        mw_priced_new(kind, mw_hwprofile_name(question->profile), question->outlook);
+        mw_priced_new(kind, mw_profile_name(question->profile), question->outlook);
     g_ptr_array_sort(machines, compare_worth);
     for (guint i = 0; i < machines->len && estimated < MACHINES; i++) {
         const struct mw_priced *priced = machines->pdata[i];

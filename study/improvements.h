@@ -16,10 +16,10 @@ enum mw_improvement_kind {
 };
 
 struct mw_improvement {
-    char *what;                   /* for people */
-    char *flags;                  /* the options that make it, to be added to the request's */
-    struct mw_question question;  /* the changed question; a shallow copy */
-    struct mw_hwprofile *profile; /* of the changed machine, or NULL */
+    char *what;                  /* for people */
+    char *flags;                 /* the options that make it, to be added to the request's */
+    struct mw_question question; /* the changed question; a shallow copy */
+    struct mw_profile *profile;  /* of the changed machine, or NULL */
     enum mw_improvement_kind kind;
     double gain;         /* estimated factor on tokens/s */
     double times_dearer; /* factor on the price of all machines; 1 for a setting, and for a part

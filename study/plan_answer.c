@@ -23,17 +23,17 @@ check_machine(const struct mw_question *question, const char *name, const struct
                      "%s: the plan is for %" G_GINT64_FORMAT " node%s of %" G_GINT64_FORMAT
                      " GPU%s, more than profile \"%s\" has; give another {hardware}",
                      name, nodes, nodes == 1 ? "" : "s", per_node, per_node == 1 ? "" : "s",
-                     mw_hwprofile_name(question->profile));
+                     mw_profile_name(question->profile));
 }
 
 static void
 fill_identity(const struct mw_question *question, const struct mw_plan *plan, struct mw_result *r)
 {
     r->plan = plan;
-    r->hardware = g_strdup(mw_hwprofile_name(question->profile));
-    r->hardware_description = g_strdup(mw_hwprofile_description(question->profile));
-    r->hardware_set = mw_hwprofile_set_text(question->profile);
-    r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(question->profile)));
+    r->hardware = g_strdup(mw_profile_name(question->profile));
+    r->hardware_description = g_strdup(mw_profile_description(question->profile));
+    r->hardware_set = mw_profile_set_text(question->profile);
+    r->provenance = g_strdup(mw_provenance_name(mw_profile_worst_provenance(question->profile)));
     r->calibrated = mw_hwprofile_calibrated(question->profile);
     r->gpus_per_node = plan->ranks_per_node;
     r->nodes = mw_divide_up(plan->world_ranks, plan->ranks_per_node);
@@ -216,7 +216,7 @@ char *
 mw_answer_other_machine(const struct mw_question *question, const char *name,
                         const struct mw_answer *answer)
 {
-    const char *here = mw_hwprofile_name(question->profile);
+    const char *here = mw_profile_name(question->profile);
     const char *then = answer->plan->machine;
     const char *tier = other_memory(answer->plan, answer->result);
 

@@ -80,12 +80,12 @@ mw_plan_file_machine(const char *path)
     g_autofree char *name = in ? read_machine(in) : NULL;
     bool is_name =
         name && strcmp(name, "here") && !strchr(name, '/') && !g_str_has_suffix(name, ".ini");
-    struct mw_hwprofile *profile = is_name ? mw_hwprofile_load(name, NULL) : NULL;
+    struct mw_profile *profile = is_name ? mw_hwprofile_load(name, NULL) : NULL;
 
     if (in)
         fclose(in);
     if (!profile)
         return NULL;
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return g_steal_pointer(&name);
 }

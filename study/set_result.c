@@ -16,9 +16,9 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     const struct mw_settings *s = &sizing->settings;
 
     r->model = g_strdup(question->model.name);
-    r->hardware = g_strdup(mw_hwprofile_name(question->profile));
-    r->hardware_description = g_strdup(mw_hwprofile_description(question->profile));
-    r->hardware_set = mw_hwprofile_set_text(question->profile);
+    r->hardware = g_strdup(mw_profile_name(question->profile));
+    r->hardware_description = g_strdup(mw_profile_description(question->profile));
+    r->hardware_set = mw_profile_set_text(question->profile);
     r->strategy = g_strdup(mw_strategy_name(s->strategy));
     r->params = mw_model_params(&question->model);
     r->active_params = mw_model_active_params(&question->model);
@@ -59,7 +59,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->partition =
         g_strdup(s->partition == MW_PARTITION_OWNER ? "owner-broadcast" : "bandwidth-centric");
     r->commit = g_strdup(s->commit == 1 ? "step" : "none");
-    r->provenance = g_strdup(mw_provenance_name(mw_hwprofile_worst_provenance(question->profile)));
+    r->provenance = g_strdup(mw_provenance_name(mw_profile_worst_provenance(question->profile)));
     r->calibrated = mw_hwprofile_calibrated(question->profile);
     r->dtype = g_strdup(mw_dtype_name(s->dtype));
     r->state_layout = g_strdup(s->layout == MW_LAYOUT_PAPER20 ? "paper20" : "zero16");
@@ -197,7 +197,7 @@ fill_outlooks(const struct mw_question *question, const struct mw_answer *answer
     struct mw_result *r = answer->result;
     double done = mw_flops_done(answer->sizing);
 
-    if (!mw_hwprofile_has_range(question->profile))
+    if (!mw_profile_has_range(question->profile))
         return;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
         r->step_time_s[o] = mw_cycle_s(answer->variants, &question->hardware[o], false);

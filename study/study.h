@@ -22,16 +22,16 @@
 
 struct mw_question {
     struct mw_model model;
-    struct mw_hwprofile *profile;                  /* borrowed */
+    struct mw_profile *profile;                    /* borrowed */
     struct mw_hardware hardware[MW_OUTLOOK_COUNT]; /* the profile, read at each outlook */
     enum mw_outlook outlook; /* the one at which hardware[MW_OUTLOOK_TYPICAL] was read */
-    bool modified; /* keys were set: no other machine can be advised in its place */
+    bool modified;           /* keys were set: no other machine can be advised in its place */
     struct mw_settings settings;
     enum mw_strategy strategies[MW_STRATEGY_COUNT]; /* to compare; at least one */
     int strategy_count;
     struct mw_deepspeed_said deepspeed; /* from the file with settings; empty: there is none */
     bool writes_deepspeed; /* notes say what a DeepSpeed file for the plan cannot express */
-    bool ends; /* a comparison has the ends of every range too */
+    bool ends;             /* a comparison has the ends of every range too */
 };
 
 /* One strategy's answer: the best of its candidates.  Plans and timeline live in the answer. */

@@ -38,8 +38,8 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     };
 
     dims.layer_block.trained_params = weights;
-    dims.layer_block.weights = (struct mw_closed_products){2 * tokens * weights,
-                                                           4 * tokens * weights, hidden};
+    dims.layer_block.weights =
+        (struct mw_closed_products){2 * tokens * weights, 4 * tokens * weights, hidden};
     dims.layer_block.attention = (struct mw_closed_products){
         4 * tokens * 1024 * hidden * layers, 8 * tokens * 1024 * hidden * layers, 512};
     dims.layer_block.forward_bytes = 34 * tokens * hidden * layers;
@@ -68,9 +68,8 @@ sweep(const struct mw_hardware *hardware, long count)
     double sum = 0;
 
     for (long i = 0; i < count; i++) {
-        struct mw_closed_dims dims =
-            dimensions(24 + i % 100, 1024 * (double)(1 + i % 64), 1 + i % 16,
-                       1 + i / 16 % 32, (int)(i % 18));
+        struct mw_closed_dims dims = dimensions(24 + i % 100, 1024 * (double)(1 + i % 64),
+                                                1 + i % 16, 1 + i / 16 % 32, (int)(i % 18));
         struct mw_closed_form form;
         mw_closed_form(&dims, hardware, &form);
         sum += form.plan_total_s + form.paper_total_s;
@@ -83,7 +82,7 @@ main(int argc, char **argv)
 {
     bool smoke = argc > 1 && !strcmp(argv[1], "--smoke");
     long count = smoke ? 1000 : 5000000;
-    struct mw_hwprofile *profile = mw_hwprofile_load("dgx2", NULL);
+    struct mw_profile *profile = mw_hwprofile_load("dgx2", NULL);
 
     if (!profile)
         return 1;
@@ -93,6 +92,6 @@ main(int argc, char **argv)
         printf("closed form: %ld configurations, %.2f million a second (checksum %.6g)\n", count,
                (double)count / spent * 1e-6, sum);
     }
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return 0;
 }

@@ -51,7 +51,7 @@ bench_settings(const struct bench_model *b)
 void
 bench_make_plan(struct bench_model *b, const struct mw_settings *asked)
 {
-    struct mw_hwprofile *profile = mw_hwprofile_load("rtx4090", NULL);
+    struct mw_profile *profile = mw_hwprofile_load("rtx4090", NULL);
     struct mw_settings resolved;
     GError *error = NULL;
 
@@ -70,7 +70,7 @@ bench_make_plan(struct bench_model *b, const struct mw_settings *asked)
     b->variants = mw_build_variants(sizing, mw_build_plan(sizing));
     b->plan = b->variants->plans[0];
     g_ptr_array_unref(candidates);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 static bool

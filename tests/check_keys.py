@@ -128,7 +128,7 @@ SPEED = ("step_time_s", "first_step_time_s", "efficiency", "range")
 def numeric_keys():
     """(section.key, does it take a range) of every row that is not text."""
     text = re.sub(r"\s+", " ", KEYS.read_text(encoding="utf-8"))
-    row = re.compile(r'\{"(\w+)", "(\w+)", .*?(true|false), (-?1|0), MW_HW_(\w+), AT\(\w+\), ')
+    row = re.compile(r'\{"(\w+)", "(\w+)", .*?(true|false), (-?1|0), MW_VALUE_(\w+), AT\(\w+\), ')
     for group, key, _, better, _ in row.findall(text):
         yield f"{group}.{key}", better != "0"
 
@@ -192,7 +192,7 @@ def check_key(machine, key, timed):
 def check_table(keys):
     """Nothing of the table is missed, and what is said of a key here is of one that is there."""
     text = KEYS.read_text(encoding="utf-8")
-    if len(keys) != len(re.findall(r"AT\(\w+\), ", text)):
+    if len(keys) != len(re.findall(r"AT\(\w+\),\s", text)):
         yield f"{len(keys)} rows read of {len(re.findall(r'AT[(]', text))}"
     for key in (*VALUES, *EXCEPTIONS):
         if key not in keys:

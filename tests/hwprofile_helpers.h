@@ -6,10 +6,10 @@
 
 #include "hardware/hwprofile.h"
 
-/* A profile that must load; free with mw_hwprofile_free. */
-struct mw_hwprofile *mw_test_load(const char *name);
+/* A profile that must load; free with mw_profile_free. */
+struct mw_profile *mw_test_load(const char *name);
 
-/* What mw_hwprofile_print writes; free it. */
-char *mw_test_printed(const struct mw_hwprofile *profile);
+/* What mw_profile_print writes; free it. */
+char *mw_test_printed(const struct mw_profile *profile);
 
 #endif

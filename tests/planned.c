@@ -5,7 +5,7 @@
 static struct mw_hardware
 roomy_dgx2(const struct planned *what)
 {
-    struct mw_hwprofile *profile = mw_hwprofile_load("dgx2", NULL);
+    struct mw_profile *profile = mw_hwprofile_load("dgx2", NULL);
     struct mw_hardware hardware;
 
     if (!profile)
@@ -17,7 +17,7 @@ roomy_dgx2(const struct planned *what)
     hardware.nvme_capacity_bytes *= 1000;
     if (what->no_latency)
         hardware.nvme_latency_s = hardware.pcie_latency_s = 0;
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return hardware;
 }
 

@@ -85,11 +85,11 @@ struct mw_hardware
 test_hardware(const char *name)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_hwprofile *profile = mw_hwprofile_load(name, &error);
+    struct mw_profile *profile = mw_hwprofile_load(name, &error);
 
     g_assert_no_error(error);
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return hardware;
 }
 

@@ -100,12 +100,12 @@ follow_machine(const char *option, const char *value, struct remedy_request *req
     g_autoptr(GError) error = NULL;
 
     if (!strcmp(option, "-H")) {
-        mw_hwprofile_free(request->profile);
+        mw_profile_free(request->profile);
         request->profile = mw_hwprofile_load(value, &error);
         *kind = REMEDY_MACHINE;
     } else if (!strcmp(option, "--set")) {
         g_assert_nonnull(request->profile);
-        mw_hwprofile_set(request->profile, value, &error);
+        mw_profile_set(request->profile, value, &error);
         *kind = REMEDY_SET;
     } else {
         return false;

@@ -27,7 +27,7 @@ enum remedy {
 
 struct remedy_request {
     struct mw_settings settings;
-    struct mw_hwprofile *profile; /* owned; NULL: no option may be of a machine */
+    struct mw_profile *profile; /* owned; NULL: no option may be of a machine */
 };
 
 /* From now on remedies name settings as a command line does, and so they are followed here. */

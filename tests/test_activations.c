@@ -37,7 +37,7 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
 static void
 check_count(const char *name, int64_t batch, int64_t seq, int64_t interval, uint32_t frozen)
 {
-    struct mw_hwprofile *profile = mw_test_load("rtx4090");
+    struct mw_profile *profile = mw_test_load("rtx4090");
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     struct mw_decoder decoder = mw_test_decoder(name);
     struct mw_model model;
@@ -56,7 +56,7 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval, uint
     g_assert_cmpint(2 * batch * seq * mw_logits_stride(&decoder, MW_DTYPE_BF16), <=,
                     sizing->buffers[MW_BUFFER_LOGITS].bytes);
     mw_sizing_free(sizing);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 #define IS(operator_) (UINT32_C(1) << MW_OPERATOR_##operator_)

@@ -6,7 +6,7 @@
 
 /* Of `request`, which points into it: not to be copied. */
 struct question {
-    struct mw_hwprofile *profile;
+    struct mw_profile *profile;
     struct mw_hardware hardware;
     struct mw_model model;
     struct mw_request request;
@@ -72,7 +72,7 @@ test_nearest_tiling_is_blamed(void)
         mw_sizing_free(fixed);
     }
     mw_sizing_free(open);
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 /* With an eighth less host memory, 5T at 5 sequences a GPU lacks it for checkpoints; only untiled
@@ -92,7 +92,7 @@ test_tier_that_tiling_cannot_help_is_blamed(void)
     g_assert_cmpint(open->limiting_tier, ==, MW_TIER_CPU);
     mw_sizing_free(untiled);
     mw_sizing_free(open);
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 /* One layer of hidden size 32K in 4 tiles asks for more than 2 GiB at once; in 8 it does not
@@ -114,7 +114,7 @@ test_remedy_for_fixed_tiles(void)
     g_autofree char *remedy = mw_planner_remedy(&q.request, &q.asked, sizing, NULL);
     g_assert_cmpstr(remedy, ==, "tiles=8 fits");
     mw_sizing_free(sizing);
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 static struct mw_sizing *
@@ -147,7 +147,7 @@ test_remedy_for_batch(void)
     mw_sizing_free(large);
     mw_sizing_free(proposed);
     mw_sizing_free(beyond);
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 /* Its first three layers are dense: fewer layers are all dense, more have experts too. */
@@ -171,7 +171,7 @@ test_largest_mixture(void)
         g_assert_true(sizing->fits == !i);
         mw_sizing_free(sizing);
     }
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 /* Where plans of more ops are refused, not memory ends the search, and it says so. */
@@ -189,7 +189,7 @@ test_largest_beyond_plans(void)
     g_assert_cmpint(layers, >, 5000 / 50);
     g_assert_cmpint(layers, <, 5000);
     g_assert_true(more);
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 /* A refusal names an option and a value, and with that value the question is answered. */
@@ -214,7 +214,7 @@ test_too_many_ops(void)
     g_assert_nonnull(found);
     const struct mw_sizing *first = found->pdata[0];
     g_assert_true(first->fits);
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 /* What searches ask for alone is what there is of the candidates, and nothing where none fits. */
@@ -243,7 +243,7 @@ test_fitting(void)
     }
     g_assert_cmpint(fitting, >, 0);
     g_assert_cmpint(fitting, <, MW_STRATEGY_COUNT - MW_STRATEGY_DDP);
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 int

@@ -87,7 +87,7 @@ static void
 test_model_flops(void)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_hwprofile *profile = mw_hwprofile_load("a100", &error);
+    struct mw_profile *profile = mw_hwprofile_load("a100", &error);
     struct mw_model model;
     double scores = 0;
 
@@ -111,12 +111,12 @@ test_model_flops(void)
                 g_assert_cmpfloat_with_epsilon(again, scores, 1e-9 * palm);
             mw_sizing_free(sizing);
         }
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 /* The machine with memory for any sequence, so that length alone decides. */
 static struct mw_hardware
-roomy(const struct mw_hwprofile *profile, enum mw_outlook outlook)
+roomy(const struct mw_profile *profile, enum mw_outlook outlook)
 {
     struct mw_hardware hardware = mw_hwprofile_read(profile, outlook);
 
@@ -142,7 +142,7 @@ test_profile(gconstpointer name)
 {
     static const char *const models[] = {"gpt2", "llama-3.1-8b", "zi-10t"};
     g_autoptr(GError) error = NULL;
-    struct mw_hwprofile *profile = mw_hwprofile_load(name, &error);
+    struct mw_profile *profile = mw_hwprofile_load(name, &error);
     struct mw_model model;
 
     g_assert_no_error(error);
@@ -155,7 +155,7 @@ test_profile(gconstpointer name)
                 hold_at(name, &model, &hardware, model.learned_positions ? 1024 : seq);
         }
     }
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 int

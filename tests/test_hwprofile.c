@@ -7,7 +7,7 @@
 
 /* Every key that is printed is followed by its source; only the made-up machine has none. */
 static void
-check_sources(const char *name, const struct mw_hwprofile *profile)
+check_sources(const char *name, const struct mw_profile *profile)
 {
     g_autofree char *text = mw_test_printed(profile);
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
@@ -26,17 +26,17 @@ check_sources(const char *name, const struct mw_hwprofile *profile)
 }
 
 static void
-check_outlooks(const char *name, const struct mw_hwprofile *profile)
+check_outlooks(const char *name, const struct mw_profile *profile)
 {
     struct mw_hardware at[MW_OUTLOOK_COUNT];
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (int i = 0; i < MW_OUTLOOK_COUNT; i++)
         at[i] = mw_hwprofile_read(profile, (enum mw_outlook)i);
     for (size_t i = 0; i < count; i++) {
         double value[MW_OUTLOOK_COUNT];
-        if (keys[i].kind != MW_HW_REAL)
+        if (keys[i].kind != MW_VALUE_REAL)
             continue;
         for (int o = 0; o < MW_OUTLOOK_COUNT; o++)
             value[o] = *(double *)(void *)((char *)&at[o] + keys[i].offset) * keys[i].better;
@@ -54,7 +54,7 @@ check_outlooks(const char *name, const struct mw_hwprofile *profile)
 
 /* Bounds that any machine of today keeps: they catch a wrong unit. */
 static void
-check_plausible(const struct mw_hwprofile *profile)
+check_plausible(const struct mw_profile *profile)
 {
     struct mw_hardware at = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
 
@@ -77,25 +77,26 @@ check_plausible(const struct mw_hwprofile *profile)
 static void
 test_shipped(gconstpointer name)
 {
-    struct mw_hwprofile *profile = mw_test_load(name);
+    struct mw_profile *profile = mw_test_load(name);
     g_autoptr(GError) error = NULL;
 
-    g_assert_cmpstr(mw_hwprofile_name(profile), ==, name);
-    g_assert_cmpuint(strlen(mw_hwprofile_description(profile)), >, 10);
+    g_assert_cmpstr(mw_profile_name(profile), ==, name);
+    g_assert_cmpuint(strlen(mw_profile_description(profile)), >, 10);
     check_sources(name, profile);
     check_outlooks(name, profile);
     check_plausible(profile);
-    g_assert_true(mw_hwprofile_check(profile, &error));
-    mw_hwprofile_free(profile);
+    g_assert_true(mw_profile_check(profile, &error));
+    mw_profile_free(profile);
 }
 
 static void
 test_print_reads_back(gconstpointer name)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_hwprofile *profile = mw_test_load(name);
+    struct mw_profile *profile = mw_test_load(name);
     char *first = mw_test_printed(profile);
-    struct mw_hwprofile *again = mw_hwprofile_parse(first, strlen(first), "again", &error);
+    struct mw_profile *again =
+        mw_profile_parse(&mw_hwprofile_kind, first, strlen(first), "again", &error);
 
     g_assert_no_error(error);
     char *second = mw_test_printed(again);
@@ -107,8 +108,8 @@ test_print_reads_back(gconstpointer name)
     }
     free(first);
     free(second);
-    mw_hwprofile_free(profile);
-    mw_hwprofile_free(again);
+    mw_profile_free(profile);
+    mw_profile_free(again);
 }
 
 /* --- figures */
@@ -116,12 +117,12 @@ test_print_reads_back(gconstpointer name)
 static void
 test_dgx2(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_profile *profile = mw_test_load("dgx2");
     struct mw_hardware low = mw_hwprofile_read(profile, MW_OUTLOOK_LOW);
     struct mw_hardware typical = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     struct mw_hardware high = mw_hwprofile_read(profile, MW_OUTLOOK_HIGH);
 
-    g_assert_true(mw_hwprofile_has_range(profile));
+    g_assert_true(mw_profile_has_range(profile));
     g_assert_cmpint(typical.gpus_per_node, ==, 16);
     g_assert_cmpint(typical.nodes_max, ==, 96);
     g_assert_cmpint(typical.gpu_memory_bytes, ==, INT64_C(32) << 30);
@@ -141,28 +142,28 @@ test_dgx2(void)
     g_assert_cmpfloat_with_epsilon(low.matmul_flops[7], 74.3e12, 1);
     g_assert_cmpfloat_with_epsilon(typical.matmul_flops[7], 83.9e12, 1);
     g_assert_cmpfloat_with_epsilon(high.matmul_flops[7], 93.5e12, 1);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 static void
 test_provenance(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_profile *profile = mw_test_load("dgx2");
     const char *source = NULL;
 
-    g_assert_cmpint(mw_hwprofile_provenance(profile, "gpu", "achievable_tflops", &source), ==,
+    g_assert_cmpint(mw_profile_provenance(profile, "gpu", "achievable_tflops", &source), ==,
                     MW_PROVENANCE_PUBLISHED);
     g_assert_nonnull(strstr(source, "Sec. 4.2"));
-    g_assert_cmpint(mw_hwprofile_provenance(profile, "gpu", "peak_tflops", NULL), ==,
+    g_assert_cmpint(mw_profile_provenance(profile, "gpu", "peak_tflops", NULL), ==,
                     MW_PROVENANCE_DATASHEET);
-    g_assert_cmpint(mw_hwprofile_worst_provenance(profile), ==, MW_PROVENANCE_ESTIMATE);
-    mw_hwprofile_free(profile);
+    g_assert_cmpint(mw_profile_worst_provenance(profile), ==, MW_PROVENANCE_ESTIMATE);
+    mw_profile_free(profile);
 
     profile = mw_test_load("flat-test");
-    g_assert_cmpint(mw_hwprofile_provenance(profile, "gpu", "memory_gib", &source), ==,
+    g_assert_cmpint(mw_profile_provenance(profile, "gpu", "memory_gib", &source), ==,
                     MW_PROVENANCE_ESTIMATE);
     g_assert_null(source);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     g_assert_cmpstr(mw_provenance_name(MW_PROVENANCE_MEASURED), ==, "measured");
     g_assert_null(mw_provenance_name(MW_PROVENANCE_COUNT));
 }
@@ -173,8 +174,8 @@ test_worst_provenance(void)
     g_autoptr(GError) error = NULL;
     g_autoptr(GString) text = g_string_new(NULL);
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
-    struct mw_hwprofile *flat = mw_test_load("flat-test");
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
+    struct mw_profile *flat = mw_test_load("flat-test");
     char *plain = mw_test_printed(flat);
     g_auto(GStrv) lines = g_strsplit(plain, "\n", -1);
 
@@ -187,28 +188,29 @@ test_worst_provenance(void)
                 break;
             }
     }
-    struct mw_hwprofile *measured = mw_hwprofile_parse(text->str, text->len, "measured", &error);
+    struct mw_profile *measured =
+        mw_profile_parse(&mw_hwprofile_kind, text->str, text->len, "measured", &error);
     g_assert_no_error(error);
-    g_assert_cmpint(mw_hwprofile_worst_provenance(measured), ==, MW_PROVENANCE_MEASURED);
-    g_assert_true(mw_hwprofile_set(measured, "nvme.read_gb_per_s = 3", &error));
-    g_assert_cmpint(mw_hwprofile_worst_provenance(measured), ==, MW_PROVENANCE_USER);
+    g_assert_cmpint(mw_profile_worst_provenance(measured), ==, MW_PROVENANCE_MEASURED);
+    g_assert_true(mw_profile_set(measured, "nvme.read_gb_per_s = 3", &error));
+    g_assert_cmpint(mw_profile_worst_provenance(measured), ==, MW_PROVENANCE_USER);
     free(plain);
-    mw_hwprofile_free(measured);
-    mw_hwprofile_free(flat);
+    mw_profile_free(measured);
+    mw_profile_free(flat);
 }
 
 static void
 test_defaults(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("flat-test");
+    struct mw_profile *profile = mw_test_load("flat-test");
     struct mw_hardware at = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
 
-    g_assert_false(mw_hwprofile_has_range(profile));
+    g_assert_false(mw_profile_has_range(profile));
     g_assert_cmpint(at.gpu_largest_request_bytes, ==, at.gpu_memory_bytes);
     g_assert_cmpint(at.host_largest_request_bytes, ==, at.host_memory_bytes);
     g_assert_cmpfloat(at.nvme_write_burst_bytes_per_s, ==, at.nvme_write_bytes_per_s);
     g_assert_cmpint(at.nvme_cache_bytes, ==, 0);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 static void
@@ -234,16 +236,16 @@ test_load_all(void)
     g_autofree char **asked = g_memdup2(names, (count + 1) * sizeof *names);
 
     for (guint turn = 0; turn < 2; turn++) {
-        g_autoptr(GPtrArray) all = mw_hwprofile_load_all(asked);
+        g_autoptr(GPtrArray) all = mw_profile_load_all(&mw_hwprofile_kind, asked);
         g_assert_cmpuint(all->len, ==, count - turn);
         for (guint i = 0; i < all->len; i++) {
-            struct mw_hwprofile *one = mw_test_load(asked[i + turn]);
+            struct mw_profile *one = mw_test_load(asked[i + turn]);
             char *text = mw_test_printed(one), *again = mw_test_printed(all->pdata[i]);
             g_assert_cmpstr(text, ==, again);
-            g_assert_cmpstr(mw_hwprofile_name(all->pdata[i]), ==, asked[i + turn]);
+            g_assert_cmpstr(mw_profile_name(all->pdata[i]), ==, asked[i + turn]);
             free(text);
             free(again);
-            mw_hwprofile_free(one);
+            mw_profile_free(one);
         }
         asked[0] = (char *)"no-such-machine";
     }

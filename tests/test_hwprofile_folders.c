@@ -40,8 +40,8 @@ test_inherits(void)
                     "matmul_dim = 1\nmatmul_tflops = 50\n");
     put("yours.ini", "[profile]\ninherits = mine\n[nvme]\ndrives = 2\n");
     g_autofree char *path = path_of("yours.ini");
-    struct mw_hwprofile *by_name = mw_test_load("yours");
-    struct mw_hwprofile *by_path = mw_test_load(path);
+    struct mw_profile *by_name = mw_test_load("yours");
+    struct mw_profile *by_path = mw_test_load(path);
     struct mw_hardware at = mw_hwprofile_read(by_name, MW_OUTLOOK_LOW);
     const char *source = "";
 
@@ -49,16 +49,16 @@ test_inherits(void)
     g_assert_cmpint(at.gpu_memory_bytes, ==, INT64_C(16) << 30);
     g_assert_cmpint(at.nvme_drives, ==, 2);
     g_assert_cmpfloat(at.matmul_flops[0], ==, 50e12); /* not with the low curve of dgx2 */
-    g_assert_cmpint(mw_hwprofile_provenance(by_name, "gpu", "memory_gib", &source), ==,
+    g_assert_cmpint(mw_profile_provenance(by_name, "gpu", "memory_gib", &source), ==,
                     MW_PROVENANCE_ESTIMATE);
     g_assert_null(source);
-    g_assert_cmpint(mw_hwprofile_provenance(by_name, "gpu", "peak_tflops", &source), ==,
+    g_assert_cmpint(mw_profile_provenance(by_name, "gpu", "peak_tflops", &source), ==,
                     MW_PROVENANCE_DATASHEET);
-    g_assert_cmpstr(mw_hwprofile_description(by_name), ==, "");
+    g_assert_cmpstr(mw_profile_description(by_name), ==, "");
     struct mw_hardware same = mw_hwprofile_read(by_path, MW_OUTLOOK_LOW);
     g_assert_cmpmem(&at, sizeof at, &same, sizeof same);
-    mw_hwprofile_free(by_name);
-    mw_hwprofile_free(by_path);
+    mw_profile_free(by_name);
+    mw_profile_free(by_path);
 }
 
 static void
@@ -86,7 +86,7 @@ test_deep_inheritance(void)
         g_autofree char *text = g_strdup_printf("[profile]\ninherits = %s\n", parent);
         put(name, text);
     }
-    mw_hwprofile_free(mw_test_load("deep8")); /* dgx2 is the eighth below it */
+    mw_profile_free(mw_test_load("deep8")); /* dgx2 is the eighth below it */
     refuses_load("deep9", MW_ERROR_INVALID, "must be at most 8 profiles deep");
 }
 
@@ -100,7 +100,7 @@ test_lookup(void)
     g_assert_true(g_strv_contains((const char *const *)names, "dgx2"));
     for (int i = 1; names[i]; i++)
         g_assert_cmpstr(names[i - 1], <, names[i]);
-    mw_hwprofile_free(mw_test_load("here"));
+    mw_profile_free(mw_test_load("here"));
     refuses_load("dgx-2", MW_ERROR_INVALID, "no hardware profile \"dgx-2\"; did you mean dgx2");
     refuses_load("", MW_ERROR_INVALID, "no hardware profile");
     refuses_load("../dgx2", MW_ERROR_INVALID, "no hardware profile");

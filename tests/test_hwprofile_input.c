@@ -12,17 +12,17 @@ static void
 test_set(void)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_profile *profile = mw_test_load("dgx2");
     const char *source = NULL;
 
-    g_assert_true(mw_hwprofile_set(profile, "nvme.read_gb_per_s=40", &error));
-    g_assert_true(mw_hwprofile_set(profile, "pcie.latency_us = 1; 2; 3", &error));
-    g_assert_true(mw_hwprofile_set(profile, "gpu.flash_attention=true", &error));
-    g_assert_true(mw_hwprofile_set(profile, "gpu.matmul_dim=1;2", &error));
-    g_assert_false(mw_hwprofile_check(profile, &error));
+    g_assert_true(mw_profile_set(profile, "nvme.read_gb_per_s=40", &error));
+    g_assert_true(mw_profile_set(profile, "pcie.latency_us = 1; 2; 3", &error));
+    g_assert_true(mw_profile_set(profile, "gpu.flash_attention=true", &error));
+    g_assert_true(mw_profile_set(profile, "gpu.matmul_dim=1;2", &error));
+    g_assert_false(mw_profile_check(profile, &error));
     g_clear_error(&error);
-    g_assert_true(mw_hwprofile_set(profile, "gpu.matmul_tflops=10;20", &error));
-    g_assert_true(mw_hwprofile_check(profile, &error));
+    g_assert_true(mw_profile_set(profile, "gpu.matmul_tflops=10;20", &error));
+    g_assert_true(mw_profile_check(profile, &error));
     g_assert_no_error(error);
 
     struct mw_hardware low = mw_hwprofile_read(profile, MW_OUTLOOK_LOW);
@@ -31,29 +31,29 @@ test_set(void)
     g_assert_true(low.gpu_flash_attention);
     g_assert_cmpint(low.matmul_points, ==, 2);
     g_assert_cmpfloat(low.matmul_flops[1], ==, 20e12); /* the file's low curve is gone */
-    g_assert_cmpint(mw_hwprofile_provenance(profile, "nvme", "read_gb_per_s", &source), ==,
+    g_assert_cmpint(mw_profile_provenance(profile, "nvme", "read_gb_per_s", &source), ==,
                     MW_PROVENANCE_USER);
     g_assert_nonnull(source);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 static void
 test_set_removes_groups(void)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_profile *profile = mw_test_load("dgx2");
 
-    g_assert_true(mw_hwprofile_set(profile, "nvme.capacity_tb=0", &error));
-    g_assert_true(mw_hwprofile_set(profile, "node.nodes_max=1", &error));
-    g_assert_true(mw_hwprofile_set(profile, "network.gb_per_s=0", &error));
-    g_assert_true(mw_hwprofile_check(profile, &error));
+    g_assert_true(mw_profile_set(profile, "nvme.capacity_tb=0", &error));
+    g_assert_true(mw_profile_set(profile, "node.nodes_max=1", &error));
+    g_assert_true(mw_profile_set(profile, "network.gb_per_s=0", &error));
+    g_assert_true(mw_profile_check(profile, &error));
     struct mw_hardware at = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     g_assert_cmpint(at.nvme_drives, ==, 0);
     g_assert_cmpint(at.nvme_capacity_bytes, ==, 0);
     g_assert_cmpint(at.nvme_endurance_bytes, ==, 0);
     g_assert_cmpfloat(at.nvme_read_bytes_per_s, ==, 0);
     g_assert_cmpfloat(at.nic_bytes_per_s, ==, 0);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 static void
@@ -75,12 +75,12 @@ test_set_refuses(void)
         {"gpu.bf16=1", "must be true or false"},
         {"host.memory_gib=1;2;3", "must be a number from 0.001 to 1000000 GiB"},
     };
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_profile *profile = mw_test_load("dgx2");
     char *before = mw_test_printed(profile);
 
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         g_autoptr(GError) error = NULL;
-        g_assert_false(mw_hwprofile_set(profile, bad[i].assignment, &error));
+        g_assert_false(mw_profile_set(profile, bad[i].assignment, &error));
         g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
         mw_test_says(error->message, bad[i].expected);
     }
@@ -88,21 +88,21 @@ test_set_refuses(void)
     g_assert_cmpstr(before, ==, after);
     free(before);
     free(after);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 /* A whole profile with one line replaced: `line` is "KEY = value" of flat-test, or appended. */
 static char *
 flat_with(const char *old, const char *new)
 {
-    struct mw_hwprofile *profile = mw_test_load("flat-test");
+    struct mw_profile *profile = mw_test_load("flat-test");
     char *text = mw_test_printed(profile);
     char *at = strstr(text, old);
 
     g_assert_nonnull(at);
     char *changed = g_strdup_printf("%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
     free(text);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return changed;
 }
 
@@ -111,7 +111,7 @@ refuses_text(const char *text, int code, const char *expected)
 {
     g_autoptr(GError) error = NULL;
 
-    g_assert_null(mw_hwprofile_parse(text, strlen(text), "bad.ini", &error));
+    g_assert_null(mw_profile_parse(&mw_hwprofile_kind, text, strlen(text), "bad.ini", &error));
     g_assert_error(error, MW_ERROR, code);
     mw_test_says(error->message, expected);
     g_assert_true(g_str_has_prefix(error->message, "bad.ini: "));
@@ -224,7 +224,8 @@ test_malformed(void)
     refuses_text("memory_gib = 3\n", MW_ERROR_FORMAT, "not a profile");
     refuses_text("# \xff\n", MW_ERROR_FORMAT, "must be UTF-8 text");
     refuses_text("[gpu]\nmemory_gib\n", MW_ERROR_FORMAT, "not a profile");
-    g_assert_null(mw_hwprofile_parse(binary, sizeof binary - 1, "bad.ini", &error));
+    g_assert_null(
+        mw_profile_parse(&mw_hwprofile_kind, binary, sizeof binary - 1, "bad.ini", &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_FORMAT);
     g_autofree char *large = g_strnfill((2 << 20), '\n');
     refuses_text(large, MW_ERROR_FORMAT, "must be UTF-8 text of 1 to");

@@ -46,20 +46,20 @@ layer_flops(const struct mw_hardware *hardware, const char *preset, int64_t sequ
 static void
 test_dgx2_curve(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_profile *profile = mw_test_load("dgx2");
     struct mw_hardware typical = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
 
     /* Within 2%: attention's own FLOPs, which the paper leaves out, count here. */
     g_assert_cmpfloat(fabs(layer_flops(&typical, "zi-50b", 4, 1024) / 62e12 - 1), <, 0.02);
     g_assert_cmpfloat(fabs(layer_flops(&typical, "zi-10t", 4, 1024) / 78e12 - 1), <, 0.02);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 /* "Achievable" is the base of efficiency, so it is near what the curve gives for whole layers. */
 static void
 test_achievable_and_curve_agree(gconstpointer name)
 {
-    struct mw_hwprofile *profile = mw_test_load(name);
+    struct mw_profile *profile = mw_test_load(name);
 
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
         struct mw_hardware at = mw_hwprofile_read(profile, (enum mw_outlook)outlook);
@@ -67,7 +67,7 @@ test_achievable_and_curve_agree(gconstpointer name)
         if (ratio < 0.75 || ratio > 1.25)
             g_error("%s: layers run at %.2f of achievable_tflops", (const char *)name, ratio);
     }
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 /* What a machine reaches is below what its datasheet promises, at either end: products and layers.
@@ -75,7 +75,7 @@ test_achievable_and_curve_agree(gconstpointer name)
 static void
 test_below_peak(gconstpointer name)
 {
-    struct mw_hwprofile *profile = mw_test_load(name);
+    struct mw_profile *profile = mw_test_load(name);
 
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
         struct mw_hardware at = mw_hwprofile_read(profile, (enum mw_outlook)outlook);
@@ -87,7 +87,7 @@ test_below_peak(gconstpointer name)
                 g_error("%s: products at %.3g TFLOP/s", (const char *)name,
                         at.matmul_flops[p] / 1e12);
     }
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 int

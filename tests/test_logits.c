@@ -7,7 +7,7 @@
 #define MODEL "llama-3-8b"
 
 struct planned_logits {
-    struct mw_hwprofile *profile;
+    struct mw_profile *profile;
     struct mw_hardware hardware;
     struct mw_model model;
     struct mw_request request;
@@ -39,7 +39,7 @@ set_up(struct planned_logits *p, const char *model, int64_t chunks)
 static void
 tear_down(struct planned_logits *p)
 {
-    mw_hwprofile_free(p->profile);
+    mw_profile_free(p->profile);
 }
 
 static bool

@@ -20,7 +20,7 @@ struct question {
     guint32 seed;
     const char *model_name;
     struct mw_model model;
-    struct mw_hwprofile *profile;
+    struct mw_profile *profile;
     struct mw_settings settings;
 };
 
@@ -113,7 +113,7 @@ fail(const struct question *q, const char *text, const char *why)
 
     g_error("question %u: %s on %s, -s %s, batch %g, seq %d, interval %d, prefetch %d, tp %d: "
             "\"%s\": %s",
-            q->seed, q->model_name, mw_hwprofile_name(q->profile), mw_strategy_name(s->strategy),
+            q->seed, q->model_name, mw_profile_name(q->profile), mw_strategy_name(s->strategy),
             s->micro_batch, (int)s->seq, (int)s->checkpoint_interval, (int)s->prefetch, (int)s->tp,
             text, why);
 }
@@ -164,11 +164,11 @@ remedy_of(const struct question *q, const struct mw_settings *settings)
 static enum remedy
 check_way(const struct question *q, const char *way)
 {
-    struct remedy_request followed = {q->settings, mw_hwprofile_copy(q->profile)};
+    struct remedy_request followed = {q->settings, mw_profile_copy(q->profile)};
     enum remedy kind = remedy_follow(way, &followed);
     g_autoptr(GError) error = NULL;
 
-    if (!mw_hwprofile_check(followed.profile, &error))
+    if (!mw_profile_check(followed.profile, &error))
         fail(q, way, error->message);
     struct mw_hardware hardware = mw_hwprofile_read(followed.profile, MW_OUTLOOK_TYPICAL);
     struct mw_request request = {&q->model, &hardware};
@@ -180,7 +180,7 @@ check_way(const struct question *q, const char *way)
             (strstr(way, "per group of") != NULL))
         fail(q, way, "parts of sequences without a word, or a word too much");
     mw_sizing_free(sizing);
-    mw_hwprofile_free(followed.profile);
+    mw_profile_free(followed.profile);
     return kind;
 }
 
@@ -257,7 +257,7 @@ test_followed(void)
             kinds[check_way(&q, *way)]++;
         prices += text && check_prices(&q, text);
         answers += text != NULL;
-        mw_hwprofile_free(q.profile);
+        mw_profile_free(q.profile);
     }
     for (int i = 0; i < REMEDY_KINDS; i++)
         g_test_message("ways of kind %d: %d", i, kinds[i]);
@@ -389,7 +389,7 @@ test_dropped(void)
     g_assert_no_error(error);
     for (size_t i = 0; i < G_N_ELEMENTS(costly); i++)
         check_dropped(&q, &costly[i]);
-    mw_hwprofile_free(q.profile);
+    mw_profile_free(q.profile);
 }
 
 int

@@ -9,13 +9,13 @@ static void
 test_one_row_per_field(void)
 {
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++) {
         bool scales = keys[i].part != MW_HW_PART_NONE || keys[i].rate != MW_HW_RATE_NONE;
-        g_assert_true(!scales || (keys[i].kind != MW_HW_FLAG && keys[i].kind != MW_HW_TEXT));
+        g_assert_true(!scales || (keys[i].kind != MW_VALUE_FLAG && keys[i].kind != MW_VALUE_TEXT));
         for (size_t j = 0; scales && j < count; j++)
-            g_assert_true(i == j || keys[j].kind == MW_HW_TEXT ||
+            g_assert_true(i == j || keys[j].kind == MW_VALUE_TEXT ||
                           keys[i].offset != keys[j].offset ||
                           (keys[j].part == MW_HW_PART_NONE && keys[j].rate == MW_HW_RATE_NONE));
     }
@@ -26,7 +26,7 @@ static void
 test_rows_say_what_they_are_of(void)
 {
     size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = mw_hw_keys(&count);
 
     for (size_t i = 0; i < count; i++) {
         bool of_all = strstr(keys[i].help, "all drives") != NULL;
@@ -35,7 +35,7 @@ test_rows_say_what_they_are_of(void)
         g_assert_true(keys[i].part != MW_HW_PART_GPU || !strcmp(keys[i].group, "gpu"));
         g_assert_true(keys[i].part != MW_HW_PART_HOST_MEMORY || !strcmp(keys[i].group, "host"));
         /* All rates of a GPU are its share's too, but those that say what share others take. */
-        bool rate = keys[i].better > 0 && keys[i].kind == MW_HW_REAL && *keys[i].unit;
+        bool rate = keys[i].better > 0 && keys[i].kind == MW_VALUE_REAL && *keys[i].unit;
         g_assert_true(!rate || strcmp(keys[i].group, "gpu") || keys[i].part == MW_HW_PART_GPU);
         g_assert_true(!rate || keys[i].rate != MW_HW_RATE_NONE || keys[i].part == MW_HW_PART_GPU);
     }
@@ -44,7 +44,7 @@ test_rows_say_what_they_are_of(void)
 static void
 test_share_of_a_gpu(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_profile *profile = mw_test_load("dgx2");
     const struct mw_hardware whole = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     struct mw_hardware half = whole;
 
@@ -60,13 +60,13 @@ test_share_of_a_gpu(void)
     g_assert_cmpfloat(half.gpu_launch_s, ==, whole.gpu_launch_s);
     g_assert_cmpfloat(half.pcie_h2d_bytes_per_s, ==, whole.pcie_h2d_bytes_per_s);
     g_assert_cmpint(half.host_memory_bytes, ==, whole.host_memory_bytes);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 static void
 test_drives(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("dgx2");
+    struct mw_profile *profile = mw_test_load("dgx2");
     const struct mw_hardware now = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     struct mw_hardware twice = now, none = now, faster = now;
 
@@ -83,16 +83,16 @@ test_drives(void)
     mw_hardware_scale_rate(&faster, MW_HW_RATE_NVME, 1e-6);
     g_assert_cmpint(faster.nvme_drives, ==, now.nvme_drives);
     g_assert_cmpint(faster.nvme_queue_depth, ==, 1);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 /* As assignments, so that what is advised can be typed. */
 static void
 test_enlarged(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("rtx4090");
+    struct mw_profile *profile = mw_test_load("rtx4090");
     g_autoptr(GString) flags = g_string_new(NULL);
-    struct mw_hwprofile *two =
+    struct mw_profile *two =
         mw_hwprofile_enlarge(profile, MW_HW_PART_DRIVES, MW_OUTLOOK_TYPICAL, 2, flags);
     const struct mw_hardware now = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     const struct mw_hardware then = mw_hwprofile_read(two, MW_OUTLOOK_TYPICAL);
@@ -101,19 +101,19 @@ test_enlarged(void)
     g_assert_cmpint(then.nvme_capacity_bytes, ==, 2 * now.nvme_capacity_bytes);
     g_assert_cmpint(then.host_memory_bytes, ==, now.host_memory_bytes);
     g_assert_nonnull(strstr(flags->str, "nvme.capacity_tb="));
-    mw_hwprofile_free(two);
-    mw_hwprofile_free(profile);
+    mw_profile_free(two);
+    mw_profile_free(profile);
 }
 
 static void
 test_nothing_to_enlarge(void)
 {
-    struct mw_hwprofile *profile = mw_test_load("rtx4090");
+    struct mw_profile *profile = mw_test_load("rtx4090");
     g_autoptr(GString) flags = g_string_new(NULL);
 
-    g_assert_true(mw_hwprofile_set(profile, "nvme.capacity_tb=0", NULL));
+    g_assert_true(mw_profile_set(profile, "nvme.capacity_tb=0", NULL));
     g_assert_null(mw_hwprofile_enlarge(profile, MW_HW_PART_DRIVES, MW_OUTLOOK_TYPICAL, 2, flags));
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 static void

@@ -78,7 +78,7 @@ ask(int64_t dpu_start)
 static struct mw_variants *
 plan(const struct mw_settings *asked)
 {
-    struct mw_hwprofile *profile = mw_hwprofile_load("rtx4090", NULL);
+    struct mw_profile *profile = mw_hwprofile_load("rtx4090", NULL);
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     struct mw_settings resolved;
     struct mw_model model;
@@ -93,7 +93,7 @@ plan(const struct mw_settings *asked)
     g_assert_true(sizing->fits);
     struct mw_variants *variants = mw_build_variants(sizing, mw_build_plan(sizing));
     g_ptr_array_unref(found);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return variants;
 }
 

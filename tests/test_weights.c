@@ -107,7 +107,7 @@ test_tensors(void)
                                         "qwen2.5-0.5b",
                                         FIXTURES "gpt2-small",
                                         FIXTURES "llama-small"};
-    struct mw_hwprofile *profile = mw_hwprofile_load("dgx2", NULL);
+    struct mw_profile *profile = mw_hwprofile_load("dgx2", NULL);
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
 
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
@@ -122,7 +122,7 @@ test_tensors(void)
             mw_sizing_free(sizing);
         }
     }
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
 }
 
 /* --- starting values ------------------------------------------------------------------------- */

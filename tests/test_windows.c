@@ -27,9 +27,9 @@ test_kinds(void)
             counts[kind]++;
         }
         for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
-            g_assert_cmpint(mw_model_count_blocks(&model, (enum mw_block_kind)kind, first,
-                                                  model.layers),
-                            ==, counts[kind]);
+            g_assert_cmpint(
+                mw_model_count_blocks(&model, (enum mw_block_kind)kind, first, model.layers), ==,
+                counts[kind]);
     }
     g_rand_free(random);
 }
@@ -73,7 +73,7 @@ test_attention(void)
 static struct mw_plan *
 plan_of(const struct mw_model *model)
 {
-    struct mw_hwprofile *profile = mw_test_load("rtx4090");
+    struct mw_profile *profile = mw_test_load("rtx4090");
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     struct mw_request request = {model, &hardware};
     struct mw_settings asked, settings;
@@ -93,7 +93,7 @@ plan_of(const struct mw_model *model)
     struct mw_plan *plan = mw_build_plan(sizing);
     g_assert_cmpint(plan->op_count, ==, mw_sizing_op_count(sizing));
     mw_sizing_free(sizing);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return plan;
 }
 

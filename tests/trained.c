@@ -52,7 +52,7 @@ ask(const struct trained_case *what, struct mw_settings *settings)
 static struct mw_variants *
 make_variants(const struct trained_case *what, const struct mw_model *model)
 {
-    struct mw_hwprofile *profile = mw_hwprofile_load(what->ranks ? "dgx-a100" : "rtx4090", NULL);
+    struct mw_profile *profile = mw_hwprofile_load(what->ranks ? "dgx-a100" : "rtx4090", NULL);
     struct mw_settings asked, resolved;
     GError *error = NULL;
 
@@ -75,7 +75,7 @@ make_variants(const struct trained_case *what, const struct mw_model *model)
                                        ? mw_variants_new(mw_build_plan_without(sizing, dropped))
                                        : mw_build_variants(sizing, mw_build_plan(sizing));
     g_ptr_array_unref(candidates);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return variants;
 }
 

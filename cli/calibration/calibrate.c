@@ -170,13 +170,13 @@ place_of(char *output, const struct cli_calibrate_wish *wish, const struct mw_ca
 {
     g_autofree char *disturbed = cli_calibrate_disturbed(measured);
     g_autofree char *machine = mw_machine_name();
-    struct mw_hwprofile *old = disturbed && !wish->output && g_file_test(output, G_FILE_TEST_EXISTS)
-                                   ? mw_hwprofile_load(output, NULL)
-                                   : NULL;
-    const char *its = old ? mw_hwprofile_machine(old) : NULL;
-    bool stays = old && !mw_hwprofile_disturbed(old) && its && !strcmp(its, machine);
+    struct mw_profile *old = disturbed && !wish->output && g_file_test(output, G_FILE_TEST_EXISTS)
+                                 ? mw_hwprofile_load(output, NULL)
+                                 : NULL;
+    const char *its = old ? mw_profile_word(old, "machine") : NULL;
+    bool stays = old && !mw_profile_word(old, "disturbed") && its && !strcmp(its, machine);
 
-    mw_hwprofile_free(old);
+    mw_profile_free(old);
     if (!stays)
         return output;
     g_autofree char *folder = g_path_get_dirname(output);

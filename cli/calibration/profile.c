@@ -51,7 +51,7 @@ add_number(struct writer *w, const char *key, double value, const char *how)
 static double
 clamp_to_range(const char *group, const char *key, double value)
 {
-    const struct mw_hw_key *row = mw_hw_key(group, key);
+    const struct mw_profile_key *row = mw_hw_key(group, key);
 
     return row ? fmin(fmax(value, row->min), row->max) : value;
 }
@@ -351,7 +351,7 @@ add_profile(struct writer *w)
 
 /* In the canonical form, which reads back to the same profile. */
 static char *
-canonical_text(const struct mw_hwprofile *profile)
+canonical_text(const struct mw_profile *profile)
 {
     char *text = NULL;
     size_t size;
@@ -359,7 +359,7 @@ canonical_text(const struct mw_hwprofile *profile)
 
     if (!out)
         g_error("out of memory");
-    mw_hwprofile_print(out, profile);
+    mw_profile_print(out, profile);
     fclose(out);
     return text;
 }
@@ -367,14 +367,15 @@ canonical_text(const struct mw_hwprofile *profile)
 static char *
 check(const char *text, GError **error)
 {
-    struct mw_hwprofile *profile = mw_hwprofile_parse(text, strlen(text), "calibrate", error);
+    struct mw_profile *profile =
+        mw_profile_parse(&mw_hwprofile_kind, text, strlen(text), "calibrate", error);
     bool good = profile && mw_hwprofile_calibrated(profile);
     char *whole = good ? canonical_text(profile) : NULL;
 
     if (profile && !good)
         g_set_error_literal(error, MW_ERROR, MW_ERROR_DEVICE,
                             "calibrate: not every figure that carries time is measured");
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return whole;
 }
 

@@ -69,7 +69,7 @@ void
 cli_run_request_tell_dtype(const struct cli_training *training)
 {
     const struct cli_request *request = training->request;
-    const char *name = mw_hwprofile_name(request->question.profile);
+    const char *name = mw_profile_name(request->question.profile);
     const struct mw_plan *plan = training->answer->plan;
     bool fp16 = plan && plan->shape.dtype == MW_DTYPE_FP16;
     bool has_bf16 = request->question.hardware[MW_OUTLOOK_TYPICAL].gpu_bf16;
@@ -91,11 +91,12 @@ cli_run_request_tell_dtype(const struct cli_training *training)
 void
 cli_run_request_tell_backend(const struct cli_training *training)
 {
-    const struct mw_hwprofile *profile = training->request->question.profile;
-    const char *measured = mw_hwprofile_backend(profile), *here = training->options.backend->name;
+    const struct mw_profile *profile = training->request->question.profile;
+    const char *measured = mw_profile_word(profile, "backend"),
+               *here = training->options.backend->name;
 
     if (measured && strcmp(measured, here) && training->options.backend != &mw_backend_null &&
         mw_ranks_index(training->ranks) == 0)
         cli_say("profile %s was measured with --backend %s; this run computes with %s",
-                mw_hwprofile_name(profile), measured, here);
+                mw_profile_name(profile), measured, here);
 }

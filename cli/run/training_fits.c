@@ -32,7 +32,7 @@ static char *
 ways_out(const struct cli_training *run, int64_t host_bytes, int64_t own_bytes)
 {
     const struct mw_hardware *hw = &run->request->question.hardware[MW_OUTLOOK_TYPICAL];
-    const char *measured = mw_hwprofile_machine(run->request->question.profile);
+    const char *measured = mw_profile_word(run->request->question.profile, "machine");
     g_autofree char *here = mw_machine_name();
     bool other = g_strcmp0(measured, here) != 0;
     double host = (double)host_bytes, device = (double)own_bytes;

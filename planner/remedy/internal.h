@@ -121,7 +121,7 @@ int64_t mw_lacking_drives(const struct mw_unfit *unfit, const struct mw_sizing *
 int64_t mw_lacking_free_space(const struct mw_unfit *unfit, const struct mw_sizing *sizing);
 /* The machine with that much more, as the assignments appended to `flags` make it; NULL: no
  * assignments can.  The caller frees it. */
-struct mw_hwprofile *mw_lacking_added(const struct mw_unfit *unfit, const struct mw_sizing *sizing,
-                                      GString *flags);
+struct mw_profile *mw_lacking_added(const struct mw_unfit *unfit, const struct mw_sizing *sizing,
+                                    GString *flags);
 
 #endif

@@ -28,7 +28,7 @@ memory_text(int64_t bytes)
 static bool
 has_free_space(const struct mw_unfit *unfit)
 {
-    return unfit->here && mw_hwprofile_machine(unfit->here->profile);
+    return unfit->here && mw_profile_word(unfit->here->profile, "machine");
 }
 
 /* Lacking bytes, in total or in one piece. */
@@ -119,7 +119,7 @@ static const struct {
 
 /* With four digits, rounded up. */
 static bool
-assign_bytes(struct mw_hwprofile *profile, int tier, const char *key, double bytes, GString *flags)
+assign_bytes(struct mw_profile *profile, int tier, const char *key, double bytes, GString *flags)
 {
     double value = bytes / mw_hw_key(keys[tier].group, key)->scale;
     double step = pow(10, floor(log10(value)) - 3);
@@ -130,7 +130,7 @@ assign_bytes(struct mw_hwprofile *profile, int tier, const char *key, double byt
 }
 
 static bool
-add_to_tier(struct mw_hwprofile *profile, const struct mw_sizing *sizing, int tier, GString *flags)
+add_to_tier(struct mw_profile *profile, const struct mw_sizing *sizing, int tier, GString *flags)
 {
     const struct mw_hardware *hw = sizing->hardware;
     bool one_piece;
@@ -144,28 +144,28 @@ add_to_tier(struct mw_hwprofile *profile, const struct mw_sizing *sizing, int ti
     if (!assign_bytes(profile, tier, keys[tier].memory, now[tier] + lack * sharers, flags))
         return false;
     return !keys[tier].request ||
-           !mw_hwprofile_gives(profile, keys[tier].group, keys[tier].request) ||
+           !mw_profile_gives(profile, keys[tier].group, keys[tier].request) ||
            assign_bytes(profile, tier, keys[tier].request,
                         (double)sizing->tiers[tier].largest_request_bytes + lack, flags);
 }
 
-struct mw_hwprofile *
+struct mw_profile *
 mw_lacking_added(const struct mw_unfit *unfit, const struct mw_sizing *sizing, GString *flags)
 {
     int64_t drives = mw_lacking_drives(unfit, sizing), there = sizing->hardware->nvme_drives;
-    struct mw_hwprofile *profile = NULL;
+    struct mw_profile *profile = NULL;
 
     if (!unfit->here)
         return NULL;
     profile =
         drives ? mw_hwprofile_enlarge(unfit->here->profile, MW_HW_PART_DRIVES, unfit->here->outlook,
                                       (double)(there + drives) / (double)there, flags)
-               : mw_hwprofile_copy(unfit->here->profile);
+               : mw_profile_copy(unfit->here->profile);
     bool good = profile != NULL;
     for (int tier = 0; tier < MW_TIER_COUNT && good; tier++)
         good = (tier == MW_TIER_NVME && drives) || add_to_tier(profile, sizing, tier, flags);
-    if (good && mw_hwprofile_check(profile, NULL))
+    if (good && mw_profile_check(profile, NULL))
         return profile;
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return NULL;
 }

@@ -183,9 +183,8 @@ offer_of_kind(const struct mw_unfit *unfit, const struct terms *terms, enum mw_p
         if (!found && least.micro_batch != terms->settings.micro_batch)
             found = cheapest(unfit, machines, &least, nodes, usd, &count);
     }
-    return found
-               ? offer_new(unfit, &found->hardware, mw_hwprofile_name(found->profile), terms, count)
-               : (struct offer){0};
+    return found ? offer_new(unfit, &found->hardware, mw_profile_name(found->profile), terms, count)
+                 : (struct offer){0};
 }
 
 /* --- several offers --------------------------------------------------------------------------- */

@@ -187,7 +187,7 @@ static char *
 assignments_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 {
     g_autoptr(GString) flags = g_string_new(NULL);
-    struct mw_hwprofile *profile = mw_lacking_added(unfit, sizing, flags);
+    struct mw_profile *profile = mw_lacking_added(unfit, sizing, flags);
 
     if (!profile)
         return g_strdup("");
@@ -195,7 +195,7 @@ assignments_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
     struct mw_request request = {unfit->request->model, &hw};
     struct mw_unfit there = {&request, unfit->asked, unfit->sizing, NULL, NULL};
     bool fits = mw_remedy_fits(&there, unfit->asked);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return fits ? g_strdup_printf(": %s", flags->str) : g_strdup("");
 }
 
@@ -259,10 +259,9 @@ upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
     released.asked = &open;
     const struct mw_sizing *sizing = sizing_that_lacks(&released, true, &roomy);
     g_autoptr(GString) flags = g_string_new(NULL);
-    struct mw_hwprofile *profile =
-        sizing && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far
-            ? mw_lacking_added(unfit, sizing, flags)
-            : NULL;
+    struct mw_profile *profile = sizing && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far
+                                     ? mw_lacking_added(unfit, sizing, flags)
+                                     : NULL;
     if (profile) {
         struct mw_hardware hw = mw_hwprofile_read(profile, unfit->here->outlook);
         struct mw_request request = {unfit->request->model, &hw};
@@ -272,7 +271,7 @@ upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
         if (mw_relaxation_minimize(&there, &changes))
             text = mw_relaxation_text(&there, &changes, flags->str, memory);
     }
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     mw_sizing_free(roomy);
     return text;
 }

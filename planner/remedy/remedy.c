@@ -56,7 +56,7 @@ mw_planner_remedy(const struct mw_request *request, const struct mw_settings *as
                   const struct mw_sizing *sizing, const struct mw_remedy_here *here)
 {
     struct mw_unfit unfit = {request, asked, sizing,
-                             here && here->replaceable ? mw_hwprofile_name(here->profile) : NULL,
+                             here && here->replaceable ? mw_profile_name(here->profile) : NULL,
                              here};
     char *text = NULL;
 

@@ -24,7 +24,7 @@ refuse_count(const char *setting, int64_t asked, const char *of, int64_t has, co
 static void
 refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
-    g_autofree char *keys = mw_hwprofile_required("network");
+    g_autofree char *keys = mw_profile_required(&mw_hwprofile_kind, "network");
     bool few = hw->nodes_max > 0 && settings->nodes > hw->nodes_max;
     g_autofree char *most =
         few ? g_strdup_printf(" and node.nodes_max=%" G_GINT64_FORMAT " or more", settings->nodes)
@@ -39,7 +39,7 @@ refuse_network(const struct mw_settings *settings, const struct mw_hardware *hw,
 static bool
 refuse_gpus(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
 {
-    g_autofree char *keys = mw_hwprofile_required("fabric");
+    g_autofree char *keys = mw_profile_required(&mw_hwprofile_kind, "fabric");
     g_autofree char *more =
         hw->nic_bytes_per_s > 0
             ? mw_spelled(", or more {nodes}")

@@ -16,25 +16,25 @@ check_message(GError *error)
 }
 
 static char *
-printed(const struct mw_hwprofile *profile)
+printed(const struct mw_profile *profile)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
 
-    mw_hwprofile_print(out, profile);
+    mw_profile_print(out, profile);
     fclose(out);
     return text;
 }
 
 /* What was accepted prints as text that is accepted and prints the same. */
 static void
-check_accepted(struct mw_hwprofile *profile)
+check_accepted(struct mw_profile *profile)
 {
     GError *error = NULL;
     char *first = printed(profile);
-    struct mw_hwprofile *again =
-        *first ? mw_hwprofile_parse(first, strlen(first), "again", &error) : NULL;
+    struct mw_profile *again =
+        *first ? mw_profile_parse(&mw_hwprofile_kind, first, strlen(first), "again", &error) : NULL;
 
     if (again) {
         char *second = printed(again);
@@ -42,7 +42,7 @@ check_accepted(struct mw_hwprofile *profile)
         free(second);
     }
     g_assert_no_error(error);
-    mw_hwprofile_free(again);
+    mw_profile_free(again);
     free(first);
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
         struct mw_hardware at = mw_hwprofile_read(profile, (enum mw_outlook)outlook);
@@ -50,18 +50,18 @@ check_accepted(struct mw_hwprofile *profile)
         g_assert_cmpint(at.nvme_capacity_bytes, >=, 0);
         g_assert_cmpint(at.matmul_points, <=, MW_MATMUL_POINTS_MAX);
     }
-    mw_hwprofile_worst_provenance(profile);
-    mw_hwprofile_has_range(profile);
+    mw_profile_worst_provenance(profile);
+    mw_profile_has_range(profile);
 }
 
 /* The first line also serves as an assignment of --set. */
 static void
-check_set(struct mw_hwprofile *profile, const char *text)
+check_set(struct mw_profile *profile, const char *text)
 {
     GError *error = NULL;
     g_autofree char *line = g_strndup(text, strcspn(text, "\n"));
 
-    if (g_utf8_validate(line, -1, NULL) && !mw_hwprofile_set(profile, line, &error))
+    if (g_utf8_validate(line, -1, NULL) && !mw_profile_set(profile, line, &error))
         check_message(error);
 }
 
@@ -69,7 +69,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     GError *error = NULL;
-    struct mw_hwprofile *profile = mw_hwprofile_parse((const char *)data, size, "fuzz", &error);
+    struct mw_profile *profile =
+        mw_profile_parse(&mw_hwprofile_kind, (const char *)data, size, "fuzz", &error);
 
     if (!profile) {
         check_message(error);
@@ -79,6 +80,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_accepted(profile);
     g_autofree char *text = g_strndup((const char *)data, size);
     check_set(profile, text[0] == '#' ? text + 1 : text);
-    mw_hwprofile_free(profile);
+    mw_profile_free(profile);
     return 0;
 }

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/spell.h"
 #include "base/typed.h"
-#include "hardware/internal.h"
+#include "profile/internal.h"
 
 static const char *const provenance_names[MW_PROVENANCE_COUNT] = {
     [MW_PROVENANCE_ESTIMATE] = "estimate",   [MW_PROVENANCE_USER] = "user",
@@ -21,7 +21,7 @@ mw_provenance_name(enum mw_provenance provenance)
 }
 
 void
-mw_hw_value_clear(struct mw_hw_value *value)
+mw_profile_value_clear(struct mw_profile_value *value)
 {
     g_free(value->text);
     g_free(value->source);
@@ -30,7 +30,7 @@ mw_hw_value_clear(struct mw_hw_value *value)
 }
 
 char *
-mw_hw_value_text(const struct mw_hw_value *value)
+mw_profile_value_numbers(const struct mw_profile_value *value)
 {
     GString *text = g_string_new(NULL);
     char digits[G_ASCII_DTOSTR_BUF_SIZE];
@@ -45,34 +45,49 @@ mw_hw_value_text(const struct mw_hw_value *value)
     return g_string_free(text, FALSE);
 }
 
-bool
-mw_hw_value_is_set(const struct mw_hw_value *value)
+char *
+mw_profile_value_text(const struct mw_profile_value *value, const struct mw_profile_key *row)
 {
-    g_autofree char *set = mw_spelled(MW_HW_SET);
+    switch (row->kind) {
+    case MW_VALUE_TEXT:
+        return g_strdup(value->text);
+    case MW_VALUE_FLAG:
+        return g_strdup(value->number[0] ? "true" : "false");
+    case MW_VALUE_CHOICE:
+        return g_strdup(row->words[(int)value->number[0]]);
+    default:
+        return mw_profile_value_numbers(value);
+    }
+}
+
+bool
+mw_profile_value_is_set(const struct mw_profile_value *value)
+{
+    g_autofree char *set = mw_spelled(MW_PROFILE_SET);
 
     return value->provenance == MW_PROVENANCE_USER && !g_strcmp0(value->source, set);
 }
 
 static bool
-refuse(const struct mw_hw_key *row, GError **error)
+refuse(const struct mw_profile_key *row, GError **error)
 {
     const char *range = row->better ? " (or \"low; typical; high\")" : "";
-    const char *whole = row->kind == MW_HW_COUNT ? "whole " : "";
+    const char *whole = row->kind == MW_VALUE_COUNT ? "whole " : "";
 
     g_autofree char *min = mw_typed(row->min);
     g_autofree char *max = mw_typed(row->max);
 
-    if (row->kind == MW_HW_LIST)
+    if (row->kind == MW_VALUE_LIST)
         return mw_refuse(error,
                          "must be 1 to %d numbers from %s to %s%s%s, separated by semicolons",
-                         MW_MATMUL_POINTS_MAX, min, max, *row->unit ? " " : "", row->unit);
+                         MW_PROFILE_LIST_MAX, min, max, *row->unit ? " " : "", row->unit);
     return mw_refuse(error, "must be a %snumber from %s to %s%s%s%s", whole, min, max,
                      *row->unit ? " " : "", row->unit, range);
 }
 
 /* A decimal number within the row's limits: no hexadecimal, nan, inf or trailing text. */
 static bool
-parse_number(double *number, const struct mw_hw_key *row, char *text)
+parse_number(double *number, const struct mw_profile_key *row, char *text)
 {
     char *end;
 
@@ -83,21 +98,21 @@ parse_number(double *number, const struct mw_hw_key *row, char *text)
     *number = g_ascii_strtod(text, &end);
     if (*end || end == text || errno == ERANGE || !isfinite(*number))
         return false;
-    if (row->kind == MW_HW_COUNT && *number != floor(*number))
+    if (row->kind == MW_VALUE_COUNT && *number != floor(*number))
         return false;
     return *number >= row->min && *number <= row->max;
 }
 
 static bool
-parse_numbers(struct mw_hw_value *value, const struct mw_hw_key *row, const char *text,
+parse_numbers(struct mw_profile_value *value, const struct mw_profile_key *row, const char *text,
               GError **error)
 {
-    g_auto(GStrv) parts = g_strsplit(text, ";", MW_MATMUL_POINTS_MAX + 2);
+    g_auto(GStrv) parts = g_strsplit(text, ";", MW_PROFILE_LIST_MAX + 2);
     int count = (int)g_strv_length(parts);
 
     if (count > 1 && !*g_strstrip(parts[count - 1]))
         count--; /* GKeyFile lists may end in a semicolon */
-    if (count < 1 || count > MW_MATMUL_POINTS_MAX)
+    if (count < 1 || count > MW_PROFILE_LIST_MAX)
         return refuse(row, error);
     for (int i = 0; i < count; i++)
         if (!parse_number(&value->number[i], row, parts[i]))
@@ -107,7 +122,7 @@ parse_numbers(struct mw_hw_value *value, const struct mw_hw_key *row, const char
 }
 
 static bool
-parse_range(struct mw_hw_value *value, const struct mw_hw_key *row, const char *text,
+parse_range(struct mw_profile_value *value, const struct mw_profile_key *row, const char *text,
             GError **error)
 {
     if (!parse_numbers(value, row, text, error))
@@ -124,7 +139,7 @@ parse_range(struct mw_hw_value *value, const struct mw_hw_key *row, const char *
 }
 
 static bool
-parse_flag(struct mw_hw_value *value, const char *text, GError **error)
+parse_flag(struct mw_profile_value *value, const char *text, GError **error)
 {
     bool yes = !strcmp(text, "true");
 
@@ -138,7 +153,21 @@ parse_flag(struct mw_hw_value *value, const char *text, GError **error)
 }
 
 static bool
-parse_text(struct mw_hw_value *value, const char *text, GError **error)
+parse_choice(struct mw_profile_value *value, const struct mw_profile_key *row, const char *text,
+             GError **error)
+{
+    for (int i = 0; row->words[i]; i++)
+        if (!strcmp(text, row->words[i])) {
+            value->number[0] = i;
+            value->count = 1;
+            return true;
+        }
+    g_autofree char *words = g_strjoinv(", ", (char **)(void *)row->words);
+    return mw_refuse(error, "must be one of %s", words);
+}
+
+static bool
+parse_text(struct mw_profile_value *value, const char *text, GError **error)
 {
     if (!*text) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "must not be empty");
@@ -149,14 +178,17 @@ parse_text(struct mw_hw_value *value, const char *text, GError **error)
 }
 
 static bool
-parse_kind(struct mw_hw_value *value, const struct mw_hw_key *row, const char *text, GError **error)
+parse_kind(struct mw_profile_value *value, const struct mw_profile_key *row, const char *text,
+           GError **error)
 {
     switch (row->kind) {
-    case MW_HW_FLAG:
+    case MW_VALUE_FLAG:
         return parse_flag(value, text, error);
-    case MW_HW_TEXT:
+    case MW_VALUE_TEXT:
         return parse_text(value, text, error);
-    case MW_HW_LIST:
+    case MW_VALUE_CHOICE:
+        return parse_choice(value, row, text, error);
+    case MW_VALUE_LIST:
         return parse_numbers(value, row, text, error);
     default:
         return parse_range(value, row, text, error);
@@ -164,21 +196,21 @@ parse_kind(struct mw_hw_value *value, const struct mw_hw_key *row, const char *t
 }
 
 bool
-mw_hw_value_parse(struct mw_hw_value *value, const struct mw_hw_key *row, const char *text,
-                  GError **error)
+mw_profile_value_parse(struct mw_profile_value *value, const struct mw_profile_key *row,
+                       const char *text, GError **error)
 {
-    struct mw_hw_value parsed = {.given = true, .provenance = MW_PROVENANCE_ESTIMATE};
+    struct mw_profile_value parsed = {.given = true, .provenance = MW_PROVENANCE_ESTIMATE};
     g_autofree char *stripped = g_strstrip(g_strdup(text));
 
     if (!parse_kind(&parsed, row, stripped, error))
         return false;
-    mw_hw_value_clear(value);
+    mw_profile_value_clear(value);
     *value = parsed;
     return true;
 }
 
 bool
-mw_hw_value_parse_source(struct mw_hw_value *value, const char *text, GError **error)
+mw_profile_value_parse_source(struct mw_profile_value *value, const char *text, GError **error)
 {
     for (int kind = 0; kind < MW_PROVENANCE_COUNT; kind++) {
         const char *name = provenance_names[kind];

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "hardware/internal.h"
+#include "profile/internal.h"
 
 #define SOURCE ".source"
 #define SHOWN_MAX 80 /* bytes of a value that a message repeats */
@@ -17,7 +17,7 @@ shown(const char *text)
 }
 
 static void
-prefix_place(GError **error, const struct mw_hwprofile *profile, const char *group, const char *key,
+prefix_place(GError **error, const struct mw_profile *profile, const char *group, const char *key,
              const char *value)
 {
     g_autofree char *shown_value = shown(value);
@@ -26,10 +26,10 @@ prefix_place(GError **error, const struct mw_hwprofile *profile, const char *gro
 }
 
 static bool
-refuse_unknown(const struct mw_hwprofile *profile, const char *group, const char *key,
-               GError **error)
+refuse_unknown(const struct mw_profile *profile, const char *group, const char *key, GError **error)
 {
-    g_autofree char *suggestion = key ? mw_hw_suggest_key(group, key) : mw_hw_suggest_group(group);
+    g_autofree char *suggestion = key ? mw_profile_suggest_key(profile->kind, group, key)
+                                      : mw_profile_suggest_group(profile->kind, group);
     g_autofree char *shown_group = shown(group);
     g_autofree char *shown_key = shown(key ? key : "");
 
@@ -39,11 +39,11 @@ refuse_unknown(const struct mw_hwprofile *profile, const char *group, const char
 }
 
 static bool
-read_source(struct mw_hwprofile *profile, const char *group, const char *key, const char *text,
+read_source(struct mw_profile *profile, const char *group, const char *key, const char *text,
             GError **error)
 {
     g_autofree char *base = g_strndup(key, strlen(key) - strlen(SOURCE));
-    int row = mw_hw_key_find(group, base);
+    int row = mw_profile_find_key(profile->kind, group, base);
 
     if (row < 0)
         return refuse_unknown(profile, group, base, error);
@@ -53,22 +53,21 @@ read_source(struct mw_hwprofile *profile, const char *group, const char *key, co
                     profile->origin, group, key, base);
         return false;
     }
-    if (mw_hw_value_parse_source(&profile->value[row], text, error))
+    if (mw_profile_value_parse_source(&profile->value[row], text, error))
         return true;
     prefix_place(error, profile, group, key, text);
     return false;
 }
 
 static bool
-read_value(struct mw_hwprofile *profile, const char *group, const char *key, const char *text,
+read_value(struct mw_profile *profile, const char *group, const char *key, const char *text,
            GError **error)
 {
-    int row = mw_hw_key_find(group, key);
-    size_t count;
+    int row = mw_profile_find_key(profile->kind, group, key);
 
     if (row < 0)
         return refuse_unknown(profile, group, key, error);
-    if (mw_hw_value_parse(&profile->value[row], &mw_hw_keys(&count)[row], text, error))
+    if (mw_profile_value_parse(&profile->value[row], &profile->kind->keys[row], text, error))
         return true;
     prefix_place(error, profile, group, key, text);
     return false;
@@ -76,11 +75,11 @@ read_value(struct mw_hwprofile *profile, const char *group, const char *key, con
 
 /* Values first, so that each source finds its value whatever the order in the file. */
 static bool
-read_group(struct mw_hwprofile *profile, GKeyFile *file, const char *group, GError **error)
+read_group(struct mw_profile *profile, GKeyFile *file, const char *group, GError **error)
 {
     g_auto(GStrv) names = g_key_file_get_keys(file, group, NULL, NULL);
 
-    if (!mw_hw_group_exists(group))
+    if (!mw_profile_has_group(profile->kind, group))
         return refuse_unknown(profile, group, NULL, error);
     for (int sources = 0; sources < 2; sources++) {
         for (char **name = names; name && *name; name++) {
@@ -96,7 +95,7 @@ read_group(struct mw_hwprofile *profile, GKeyFile *file, const char *group, GErr
 
 /* GKeyFile lets the last of two equal keys win; here they are a contradiction. */
 static bool
-refuse_repeated(const struct mw_hwprofile *profile, char **lines, GError **error)
+refuse_repeated(const struct mw_profile *profile, char **lines, GError **error)
 {
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     const char *group = "";
@@ -122,7 +121,7 @@ refuse_repeated(const struct mw_hwprofile *profile, char **lines, GError **error
 }
 
 static GKeyFile *
-load_keys(const struct mw_hwprofile *profile, const char *text, size_t length, GError **error)
+load_keys(const struct mw_profile *profile, const char *text, size_t length, GError **error)
 {
     g_autoptr(GKeyFile) file = g_key_file_new();
     g_autoptr(GError) reason = NULL;
@@ -137,17 +136,17 @@ load_keys(const struct mw_hwprofile *profile, const char *text, size_t length, G
 }
 
 bool
-mw_hw_file_parse(struct mw_hwprofile *profile, const char *text, size_t length, GError **error)
+mw_profile_parse_text(struct mw_profile *profile, const char *text, size_t length, GError **error)
 {
     g_autofree char *copy = g_strndup(text, length);
     g_auto(GStrv) lines = NULL;
     g_auto(GStrv) groups = NULL;
     g_autoptr(GKeyFile) file = NULL;
 
-    if (length > MW_HW_FILE_BYTES_MAX || !length || !g_utf8_validate(text, (gssize)length, NULL)) {
+    if (length > MW_PROFILE_BYTES_MAX || !length || !g_utf8_validate(text, (gssize)length, NULL)) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                     "%s: not a profile: must be UTF-8 text of 1 to %d bytes", profile->origin,
-                    MW_HW_FILE_BYTES_MAX);
+                    MW_PROFILE_BYTES_MAX);
         return false;
     }
     file = load_keys(profile, text, length, error);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
-#include "hardware/internal.h"
+#include "profile/internal.h"
 
 static void
 append_name(GString *names, const char *name)
@@ -11,13 +11,12 @@ append_name(GString *names, const char *name)
 }
 
 char *
-mw_hw_suggest_group(const char *group)
+mw_profile_suggest_group(const struct mw_profile_kind *kind, const char *group)
 {
     g_autoptr(GString) names = g_string_new(NULL);
-    size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = kind->keys;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < kind->key_count; i++) {
         if (mw_name_is_near(group, keys[i].group))
             return g_strdup_printf("did you mean [%s]?", keys[i].group);
         if (!i || strcmp(keys[i].group, keys[i - 1].group))
@@ -26,15 +25,14 @@ mw_hw_suggest_group(const char *group)
     return g_strdup_printf("known are %s", names->str);
 }
 
-static const struct mw_hw_key *
-nearest_key(const char *group, const char *key)
+static const struct mw_profile_key *
+nearest_key(const struct mw_profile_kind *kind, const char *group, const char *key)
 {
-    const struct mw_hw_key *nearest = NULL;
+    const struct mw_profile_key *nearest = NULL;
     int best = 0;
-    size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *keys = kind->keys;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < kind->key_count; i++) {
         /* A key that exists in another group is nearer than a similar one of this group. */
         int found = mw_name_distance(key, keys[i].key) * 2 + (strcmp(group, keys[i].group) ? 1 : 0);
         if (strcmp(group, keys[i].group) && found > 1)
@@ -48,30 +46,30 @@ nearest_key(const char *group, const char *key)
 }
 
 char *
-mw_hw_suggest_key(const char *group, const char *key)
+mw_profile_suggest_key(const struct mw_profile_kind *kind, const char *group, const char *key)
 {
     g_autoptr(GString) names = g_string_new(NULL);
-    const struct mw_hw_key *nearest = nearest_key(group, key);
-    size_t count;
-    const struct mw_hw_key *keys = mw_hw_keys(&count);
+    const struct mw_profile_key *nearest = nearest_key(kind, group, key);
+    const struct mw_profile_key *keys = kind->keys;
 
     if (nearest && mw_name_is_near(key, nearest->key))
         return g_strdup_printf("did you mean [%s] %s%s%s%s?", nearest->group, nearest->key,
                                *nearest->unit ? " (" : "", nearest->unit,
                                *nearest->unit ? ")" : "");
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < kind->key_count; i++)
         if (!strcmp(group, keys[i].group))
             append_name(names, keys[i].key);
     return g_strdup_printf("known are %s", names->str);
 }
 
 char *
-mw_hw_suggest_profile(const char *name)
+mw_profile_suggest_profile(const struct mw_profile_kind *kind, const char *name)
 {
-    g_auto(GStrv) all = mw_hwprofile_list();
+    g_auto(GStrv) all = mw_profile_list(kind);
     g_autofree char *like = mw_names_like(name, (const char *const *)all, "");
 
     if (like)
-        return g_strdup_printf("did you mean %s? `memwall list hwprofiles` lists all", like);
-    return g_strdup("`memwall list hwprofiles` lists them; or give a path ending in .ini");
+        return g_strdup_printf("did you mean %s? `memwall list %s` lists all", like, kind->folder);
+    return g_strdup_printf("`memwall list %s` lists them; or give a path ending in .ini",
+                           kind->folder);
 }
