@@ -33,6 +33,9 @@ static const struct {
     {"prefetch", "1:65:1", false,
      "prefetch=1:65:1: must be a whole number from 0 to 64, or three: NC:CG:GG"},
     {"prefetch", "", false, "prefetch=: must be a whole number from 0 to 64, or three: NC:CG:GG"},
+    {"drop-layers", "x", false,
+     "drop-layers=x: must be layers for each of at most 256 steps in turn, such as 1,3/5-7/-, "
+     "perhaps from a step on: 1,3/-@100"},
     {"param-device", "cpu:60GB,nvme", false, NULL},
     {"param-device", "tape", false,
      "param-device: \"tape\": unknown device at \"tape\"; must be gpu, cpu or nvme, or a split "
@@ -55,6 +58,7 @@ test_read(void)
         g_assert_cmpstr(error ? error->message : NULL, ==, rows[i].refusal);
         bool usual = !read || g_str_equal(rows[i].text, "auto");
         g_assert_cmpint(mw_setting_is_usual(setting, &settings), ==, usual);
+        g_assert_true(read || !settings.drop_layers);
     }
 }
 

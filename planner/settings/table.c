@@ -344,8 +344,10 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
         return true;
     }
     if (setting->kind == MW_SETTING_DROPS) {
+        if (!mw_drops_check(text, error))
+            return false;
         settings->drop_layers = g_intern_string(text);
-        return mw_drops_check(text, error);
+        return true;
     }
     if (setting->kind == MW_SETTING_TRAIN)
         return parse_trained(setting, text, settings, error);
