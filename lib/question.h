@@ -11,7 +11,7 @@
 #include "planner/settings/table.h"
 #include "study/study.h"
 
-/* All texts are those of `texts`, which keeps each once, replaced ones too: a caller may have them. */
+/* All texts are those of `texts`, which keeps replaced ones too: a caller may have them. */
 struct memwall_question {
     GStringChunk *texts;
     char *model, *hardware, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
