@@ -20,7 +20,7 @@ static void
 scan_string(struct scan *scan)
 {
     for (scan->at++; scan->at < scan->end && *scan->at != '"'; scan->at++)
-        if (*scan->at == '\\')
+        if (*scan->at == '\\' && scan->at + 1 < scan->end)
             scan->at++;
     if (scan->at >= scan->end)
         scan->wrong = "ends inside a string (cut short?)";

@@ -169,6 +169,8 @@ begin(struct mw_file *file, int descriptor, GError **error)
     if (file->stream)
         return file;
     mw_file_set_error(error, file->path, errno);
+    if (descriptor >= 0 && file->temporary)
+        g_unlink(file->temporary);
     file_free(file);
     return NULL;
 }

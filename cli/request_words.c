@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/request_internal.h"
 #include "cli/words.h"
+#include "model/model.h"
 
 /* Options that a verb refuses with a message of its own; its help leaves them out. */
 static const struct {
@@ -130,6 +131,16 @@ set_output(GOptionEntry entries[GROUP_MAX], struct cli_request *request)
     memcpy(entries, output, sizeof output);
 }
 
+/* Where no file has that name. */
+static bool
+is_preset(const char *name)
+{
+    struct mw_model model;
+
+    return !strchr(name, G_DIR_SEPARATOR) && !g_file_test(name, G_FILE_TEST_EXISTS) &&
+           mw_model_load_preset(name, &model, NULL);
+}
+
 /* Takes the argument after the options: the file that simulate may read, and that compare reads. */
 static bool
 take_file(struct cli_request *request, const struct cli_verb *verb, int argc, char **argv,
@@ -139,9 +150,14 @@ take_file(struct cli_request *request, const struct cli_verb *verb, int argc, ch
 
     if (argc == 2 && (compare || (simulate && !request->model_name)))
         request->plan_file = g_strdup(argv[1]);
+    else if (argc == 2 && simulate && g_file_test(argv[1], G_FILE_TEST_IS_REGULAR))
+        return mw_refuse(error, "-m %s: a plan file, such as %s, takes no -m: it has its model",
+                         request->model_name, argv[1]);
     else if (argc > 1)
         return mw_refuse(error, "unexpected argument \"%s\"; see memwall %s --help",
                          argv[compare ? 2 : 1], verb->name);
+    if (simulate && request->plan_file && is_preset(request->plan_file))
+        return mw_refuse(error, "%s: no such plan file; for the model, -m %s", argv[1], argv[1]);
     if (compare && !request->plan_file)
         return mw_refuse(error,
                          "RUNFILE is missing: a file that `memwall run --save-timeline` wrote");

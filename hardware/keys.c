@@ -166,6 +166,9 @@ static const struct mw_profile_key keys[] = {
      AT(nic_latency_s), RATE(NONE, HOP)},
 };
 
+static const struct mw_profile_synonym synonyms[] = {
+    {"cpu", "host"}, {"ram", "host"}, {"memory", "host"}, {NULL, NULL}};
+
 const struct mw_profile_kind mw_hwprofile_kind = {
     .folder = "hwprofiles",
     .noun = "hardware profile",
@@ -173,6 +176,7 @@ const struct mw_profile_kind mw_hwprofile_kind = {
     .example = "nvme.read_gb_per_s=12.5",
     .keys = keys,
     .key_count = G_N_ELEMENTS(keys),
+    .synonyms = synonyms,
     .needs = mw_hw_needs,
     .check = mw_hw_check,
 };

@@ -14,7 +14,8 @@ memwall_question_new(void)
 {
     struct memwall_question *question = g_new0(struct memwall_question, 1);
 
-    question->keys = g_ptr_array_new_with_free_func(g_free);
+    question->texts = g_string_chunk_new(256);
+    question->keys = g_ptr_array_new();
     return question;
 }
 
@@ -23,16 +24,8 @@ memwall_question_free(struct memwall_question *question)
 {
     if (!question)
         return;
-    g_free(question->model);
-    g_free(question->hardware);
-    g_free(question->strategy);
-    g_free(question->outlook);
-    g_free(question->deepspeed);
-    g_free(question->deepspeed_notes);
-    g_free(question->plan);
-    for (int i = 0; i < MW_SETTINGS_COUNT; i++)
-        g_free(question->settings[i]);
     g_ptr_array_unref(question->keys);
+    g_string_chunk_free(question->texts);
     g_free(question);
 }
 
@@ -87,15 +80,23 @@ key_index(const struct memwall_question *question, const char *name)
     return i;
 }
 
+/* A copy that stays until the question is freed: `text` may be one that was handed out. */
+static char *
+keep_text(struct memwall_question *question, const char *text)
+{
+    return text ? g_string_chunk_insert_const(question->texts, text) : NULL;
+}
+
 static void
 set_key(struct memwall_question *question, const char *name, const char *value)
 {
+    g_autofree char *assignment = value ? g_strdup_printf("%s=%s", name, value) : NULL;
     guint index = key_index(question, name);
 
     if (index < question->keys->len)
         g_ptr_array_remove_index(question->keys, index);
-    if (value)
-        g_ptr_array_add(question->keys, g_strdup_printf("%s=%s", name, value));
+    if (assignment)
+        g_ptr_array_add(question->keys, keep_text(question, assignment));
 }
 
 /* A fraction of a sequence may make whole ones with tp, which may be set later. */
@@ -163,8 +164,7 @@ memwall_question_set(struct memwall_question *question, const char *name, const 
         set_key(question, name, value);
         return true;
     }
-    g_free(*text);
-    *text = g_strdup(value);
+    *text = keep_text(question, value);
     return true;
 }
 

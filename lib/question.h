@@ -11,8 +11,9 @@
 #include "planner/settings/table.h"
 #include "study/study.h"
 
-/* Owns its texts. */
+/* All texts are those of `texts`, which keeps replaced ones too: a caller may have them. */
 struct memwall_question {
+    GStringChunk *texts;
     char *model, *hardware, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
     char *settings[MW_SETTINGS_COUNT];
     GPtrArray *keys; /* "nvme.drives=2", in the order in which they were set */

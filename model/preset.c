@@ -131,6 +131,9 @@ refuse_name(GKeyFile *file, const char *asked, GError **error)
 
     if (strlen(shown) > 64)
         shown[64] = '\0';
+    if (*asked && g_file_test(asked, G_FILE_TEST_EXISTS))
+        return mw_refuse(error, "model \"%s\": no such preset; for what is here, ./%s", shown,
+                         shown);
     return mw_refuse(error,
                      "model \"%s\": no such preset%s%s%s `memwall list models` lists all; or give "
                      "a path to a config.json",

@@ -19,11 +19,22 @@ mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
     return false;
 }
 
-struct mw_plan_label
-mw_plan_label_op(const struct mw_plan *plan, uint32_t index)
+uint32_t
+mw_plan_named_op(const struct mw_plan_check *check, uint32_t index)
 {
-    const struct mw_op *op = &plan->ops[index];
+    struct mw_op_place place;
+
+    return check->folded && mw_plan_find_number(check->folded, index, &place) ? place.op : index;
+}
+
+struct mw_plan_label
+mw_plan_label_op(const struct mw_plan_check *check, uint32_t index)
+{
+    const struct mw_plan *plan = check->folded ? check->folded : check->plan;
     struct mw_plan_label label;
+
+    index = mw_plan_named_op(check, index);
+    const struct mw_op *op = &plan->ops[index];
 
     snprintf(label.text, sizeof label.text, "op %u (%s mb %u layer %d %s tile %u shard %u)", index,
              mw_phase_name(op->phase), op->micro_batch, op->layer,
@@ -259,10 +270,10 @@ check_deps(struct mw_plan_check *check, uint32_t index)
 
         if (other >= check->op_count)
             return mw_plan_refuse(check, "%s depends on op %u, the plan has %u",
-                                  mw_plan_label_op(plan, index).text, other, check->op_count);
+                                  mw_plan_label_op(check, index).text, other, check->op_count);
         if (dep == index && !plan->section_count)
             return mw_plan_refuse(check, "%s depends on itself",
-                                  mw_plan_label_op(plan, index).text);
+                                  mw_plan_label_op(check, index).text);
     }
     return true;
 }
@@ -278,17 +289,18 @@ check_uses(struct mw_plan_check *check, uint32_t index)
 
         if (use->slot >= plan->slot_count || use->mode >= MW_USE_MODE_COUNT)
             return mw_plan_refuse(check, "%s: use of slot %u in mode %u: expected one of %u slots",
-                                  mw_plan_label_op(plan, index).text, use->slot, use->mode,
+                                  mw_plan_label_op(check, index).text, use->slot, use->mode,
                                   plan->slot_count);
         if (use->role >= MW_ROLE_COUNT || !mw_plan_may_have(plan->works[op->work].kind, use->role))
             return mw_plan_refuse(check, "%s: uses slot %u as %s, which a %s does not",
-                                  mw_plan_label_op(plan, index).text, use->slot,
+                                  mw_plan_label_op(check, index).text, use->slot,
                                   use->role < MW_ROLE_COUNT ? mw_role_name(use->role) : "?",
                                   mw_op_kind_name(plan->works[op->work].kind));
         if (plan->slots[use->slot].program != plan->lanes[op->lane].program)
             return mw_plan_refuse(check, "%s of program %u uses slot %u of program %u",
-                                  mw_plan_label_op(plan, index).text, plan->lanes[op->lane].program,
-                                  use->slot, plan->slots[use->slot].program);
+                                  mw_plan_label_op(check, index).text,
+                                  plan->lanes[op->lane].program, use->slot,
+                                  plan->slots[use->slot].program);
     }
     return true;
 }

@@ -31,6 +31,8 @@ struct mw_plan_clock;
 
 struct mw_plan_check {
     struct mw_plan *plan; /* only what a check proves is written to it */
+    const struct mw_plan
+        *folded; /* that the plan was unfolded from: messages name its ops; or NULL */
     char *why;
     size_t why_size;
 
@@ -70,6 +72,8 @@ bool mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
 struct mw_plan_label {
     char text[112];
 };
-struct mw_plan_label mw_plan_label_op(const struct mw_plan *plan, uint32_t op);
+struct mw_plan_label mw_plan_label_op(const struct mw_plan_check *check, uint32_t op);
+/* Its number for a message: in the plan's text. */
+uint32_t mw_plan_named_op(const struct mw_plan_check *check, uint32_t op);
 
 #endif

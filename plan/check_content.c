@@ -44,8 +44,8 @@ require_done(const struct walk *walk, uint32_t slot, uint32_t first, uint32_t se
     if (mw_plan_clock_done_before(walk->check->clock, first, second))
         return true;
     return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it, but need not wait for %s", slot,
-                          purpose_of(plan, slot), mw_plan_label_op(plan, second).text,
-                          mw_plan_label_op(plan, first).text);
+                          purpose_of(plan, slot), mw_plan_label_op(walk->check, second).text,
+                          mw_plan_label_op(walk->check, first).text);
 }
 
 static bool
@@ -57,8 +57,8 @@ require_done_next(const struct walk *walk, uint32_t slot, uint32_t first, uint32
         return true;
     return mw_plan_refuse(walk->check,
                           "slot %u (%s): %s uses it, but need not wait for %s of the step before",
-                          slot, purpose_of(plan, slot), mw_plan_label_op(plan, second).text,
-                          mw_plan_label_op(plan, first).text);
+                          slot, purpose_of(plan, slot), mw_plan_label_op(walk->check, second).text,
+                          mw_plan_label_op(walk->check, first).text);
 }
 
 static bool
@@ -101,13 +101,13 @@ add_use(struct walk *walk, uint32_t op, uint32_t index)
 
     if (state->last_user == op)
         return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it twice", use->slot,
-                              purpose_of(plan, use->slot), mw_plan_label_op(plan, op).text);
+                              purpose_of(plan, use->slot), mw_plan_label_op(walk->check, op).text);
     state->last_user = op;
     if (use->mode != MW_USE_DEFINE && state->writer == MW_NONE &&
         !plan->slots[use->slot].persistent)
         return mw_plan_refuse(walk->check, "slot %u (%s): %s would %s it, but it holds nothing yet",
                               use->slot, purpose_of(plan, use->slot),
-                              mw_plan_label_op(plan, op).text, mw_use_mode_name(use->mode));
+                              mw_plan_label_op(walk->check, op).text, mw_use_mode_name(use->mode));
     if (use->mode == MW_USE_READ)
         return add_reader(walk, op, index, use->slot);
     return add_writer(walk, op, use->slot);

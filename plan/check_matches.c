@@ -104,9 +104,9 @@ check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
     return mw_plan_refuse(check,
                           "match %u: %s (%s, comm %d, %" PRId64
                           " bytes) and %s (%s, comm %d, %" PRId64 " bytes) are not one collective",
-                          plan->ops[first].match, mw_plan_label_op(plan, first).text,
+                          plan->ops[first].match, mw_plan_label_op(check, first).text,
                           mw_op_kind_name(a->kind), (int)a->comm, a->bytes,
-                          mw_plan_label_op(plan, other).text, mw_op_kind_name(b->kind),
+                          mw_plan_label_op(check, other).text, mw_op_kind_name(b->kind),
                           (int)b->comm, b->bytes);
 }
 
@@ -138,7 +138,8 @@ check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
 
     if (mw_members_at(&group, ranks - 1) >= plan->world_ranks)
         return mw_plan_refuse(check, "match %u: the group of %s is not of this world",
-                              plan->ops[members[0]].match, mw_plan_label_op(plan, members[0]).text);
+                              plan->ops[members[0]].match,
+                              mw_plan_label_op(check, members[0]).text);
     for (uint32_t i = 0; i < ranks; i++) {
         uint32_t program = check->program_of[mw_members_at(&group, i)];
         if (program == MW_NONE || program == last)
@@ -146,7 +147,7 @@ check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
         if (met->match_of[program] != met->number && met->match_of[program] != met->number + 1)
             return mw_plan_refuse(check, "match %u: %s and others meet, but program %u does not",
                                   plan->ops[members[0]].match,
-                                  mw_plan_label_op(plan, members[0]).text, program);
+                                  mw_plan_label_op(check, members[0]).text, program);
         programs += met->match_of[program] == met->number;
         met->match_of[program] = met->number + 1; /* seen */
         last = program;
@@ -154,7 +155,7 @@ check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
     if (programs == size)
         return true;
     return mw_plan_refuse(check, "match %u: %s and others are %u programs, its group is of %u",
-                          plan->ops[members[0]].match, mw_plan_label_op(plan, members[0]).text,
+                          plan->ops[members[0]].match, mw_plan_label_op(check, members[0]).text,
                           size, programs);
 }
 
@@ -179,8 +180,8 @@ check_pair(struct mw_plan_check *check, const uint32_t *members)
     if (good)
         return true;
     return mw_plan_refuse(check, "match %u: the ranks of %s do not send to those of %s",
-                          plan->ops[send].match, mw_plan_label_op(plan, send).text,
-                          mw_plan_label_op(plan, recv).text);
+                          plan->ops[send].match, mw_plan_label_op(check, send).text,
+                          mw_plan_label_op(check, recv).text);
 }
 
 /* --- all ------------------------------------------------------------------------------------- */
@@ -199,7 +200,8 @@ check_match(struct mw_plan_check *check, uint32_t match, struct met *met)
         if (met->match_of[program] == met->number)
             return mw_plan_refuse(check, "match %u: %s and op %u are both of program %u",
                                   plan->ops[members[i]].match,
-                                  mw_plan_label_op(plan, members[i]).text, members[i - 1], program);
+                                  mw_plan_label_op(check, members[i]).text,
+                                  mw_plan_named_op(check, members[i - 1]), program);
         met->match_of[program] = met->number;
         if (i && !check_agreement(check, members[0], members[i]))
             return false;
@@ -208,12 +210,13 @@ check_match(struct mw_plan_check *check, uint32_t match, struct met *met)
         return true;
     if (size < 2)
         return mw_plan_refuse(check, "match %u: %s has no other member",
-                              plan->ops[members[0]].match, mw_plan_label_op(plan, members[0]).text);
+                              plan->ops[members[0]].match,
+                              mw_plan_label_op(check, members[0]).text);
     if (!is_point_to_point(work_of(plan, members[0])))
         return work_of(plan, members[0])->comm == MW_NONE || check_group(check, match, met);
     if (size > 2)
         return mw_plan_refuse(check, "match %u: %s is one of %u, expected a send and a recv",
-                              plan->ops[members[0]].match, mw_plan_label_op(plan, members[0]).text,
+                              plan->ops[members[0]].match, mw_plan_label_op(check, members[0]).text,
                               size);
     return check_pair(check, members);
 }
@@ -238,7 +241,7 @@ check_alone(struct mw_plan_check *check, uint32_t op)
     if (other == own || other == MW_NONE)
         return true;
     return mw_plan_refuse(check, "%s meets program %u and has no match",
-                          mw_plan_label_op(plan, op).text, other);
+                          mw_plan_label_op(check, op).text, other);
 }
 
 static bool

@@ -179,8 +179,8 @@ explain_cycle(struct mw_plan_check *check, const struct walk *walk)
         lane = plan->ops[find_blocker(walk, lane)].lane;
     blocker = find_blocker(walk, lane);
     return mw_plan_refuse(check, "cycle: %s of lane %u waits for %s of lane %u, which waits for it",
-                          mw_plan_label_op(plan, walk->head[lane]).text, lane,
-                          mw_plan_label_op(plan, blocker).text, plan->ops[blocker].lane);
+                          mw_plan_label_op(check, walk->head[lane]).text, lane,
+                          mw_plan_label_op(check, blocker).text, plan->ops[blocker].lane);
 }
 
 static bool
@@ -198,8 +198,9 @@ check_programs_apart(struct mw_plan_check *check)
                 return mw_plan_refuse(check,
                                       "%s of program %u depends on op %u of program %u: only a "
                                       "match joins programs",
-                                      mw_plan_label_op(plan, i).text, plan->lanes[op->lane].program,
-                                      dep, plan->lanes[plan->ops[dep].lane].program);
+                                      mw_plan_label_op(check, i).text,
+                                      plan->lanes[op->lane].program, mw_plan_named_op(check, dep),
+                                      plan->lanes[plan->ops[dep].lane].program);
         }
     }
     return true;

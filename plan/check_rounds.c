@@ -182,7 +182,7 @@ check_earlier(struct mw_plan_check *check)
             return mw_plan_refuse(check,
                                   "%s: depends on a later op, or on one round of its own section, "
                                   "in a plan with sections",
-                                  mw_plan_label_op(check->plan, i).text);
+                                  mw_plan_label_op(check, i).text);
     return true;
 }
 
@@ -287,8 +287,8 @@ check_few(struct mw_plan_check *check, int64_t reach)
     if (mw_few_init(&it.few, check->plan, (uint32_t)(3 * reach + 2)))
         flat = mw_few_unfold(&it.few, check->plan);
     if (flat) {
-        it.flat =
-            (struct mw_plan_check){.plan = flat, .why = check->why, .why_size = check->why_size};
+        it.flat = (struct mw_plan_check){
+            .plan = flat, .folded = &it.few.plan, .why = check->why, .why_size = check->why_size};
         good = check_rounds(&it, reach);
         mw_plan_check_clear(&it.flat);
         mw_few_give_back(flat);

@@ -106,10 +106,10 @@ check_identity(const struct look *look)
     for (int i = 0; i < 3; i++)
         if (least[i] < least_of[i] || most[i] > most_of[i])
             return mw_plan_refuse(look->check, "%s: its identity leaves its range in a later round",
-                                  mw_plan_label_op(plan, look->op).text);
+                                  mw_plan_label_op(look->check, look->op).text);
     if (op->match != MW_NONE)
         return mw_plan_refuse(look->check, "%s: has a match, and is in a section",
-                              mw_plan_label_op(plan, look->op).text);
+                              mw_plan_label_op(look->check, look->op).text);
     return true;
 }
 
@@ -134,6 +134,8 @@ is_row(const struct look *look, const struct mw_use_stride *stride, uint32_t slo
     const struct mw_plan *plan = look->check->plan;
     int64_t least = slot, most = slot, apart = 0;
 
+    if (stride->ring_first) /* of no ring */
+        return false;
     for (int level = 0; level < look->depth; level++) {
         int64_t moved = stride->by[level] * last_of(look, level);
         least += moved < 0 ? moved : 0;
@@ -163,7 +165,7 @@ check_use_strides(const struct look *look)
                 look->check,
                 "%s: its slot %u leaves the slots of its program, or its ring, in "
                 "a later round",
-                mw_plan_label_op(plan, look->op).text, slot);
+                mw_plan_label_op(look->check, look->op).text, slot);
     }
     return true;
 }
@@ -350,9 +352,27 @@ check_dep_strides(const struct look *look)
         if (!good)
             return mw_plan_refuse(look->check,
                                   "%s: what it depends on does not move on evenly in one lane",
-                                  mw_plan_label_op(plan, look->op).text);
+                                  mw_plan_label_op(look->check, look->op).text);
     }
     return true;
+}
+
+/* An op in no section comes once: it has no round to move on in. */
+static bool
+check_no_strides(const struct look *look)
+{
+    static const struct mw_dep_stride no_dep;
+    static const struct mw_use_stride no_use;
+    const struct mw_plan *plan = look->check->plan;
+    const struct mw_op *op = &plan->ops[look->op];
+    bool none = true;
+
+    for (uint32_t i = op->dep_begin; i < op->dep_begin + op->dep_count; i++)
+        none = none && !memcmp(&plan->dep_strides[i], &no_dep, sizeof no_dep);
+    for (uint32_t i = op->use_begin; i < op->use_begin + op->use_count; i++)
+        none = none && !memcmp(&plan->use_strides[i], &no_use, sizeof no_use);
+    return none || mw_plan_refuse(look->check, "%s: has strides, and is in no section",
+                                  mw_plan_label_op(look->check, look->op).text);
 }
 
 static bool
@@ -361,8 +381,9 @@ check_op(struct look *look)
     const struct mw_plan *plan = look->check->plan;
 
     look->depth = mw_plan_sections_of(plan, look->op, look->sections);
-    return !look->depth ||
-           (check_identity(look) && check_use_strides(look) && check_dep_strides(look));
+    if (!look->depth)
+        return check_no_strides(look);
+    return check_identity(look) && check_use_strides(look) && check_dep_strides(look);
 }
 
 bool

@@ -89,7 +89,7 @@ check_op(struct mw_plan_check *check, uint32_t index)
         (!chunked || op->shard < shape->token_chunks))
         return true;
     return mw_plan_refuse(check, "%s is outside the step's shape",
-                          mw_plan_label_op(plan, index).text);
+                          mw_plan_label_op(check, index).text);
 }
 
 bool

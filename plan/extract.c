@@ -17,16 +17,10 @@ copy_head(struct extraction *it, uint32_t rank)
     const struct mw_plan *plan = it->plan;
 
     it->part = mw_plan_new(plan->title);
-    mw_plan_set_machine(it->part, plan->machine);
-    mw_plan_set_model(it->part, plan->model);
-    mw_plan_set_strategy(it->part, plan->strategy);
-    mw_plan_set_world(it->part, plan->world_ranks, plan->ranks_per_node, true);
+    mw_plan_copy_head(it->part, plan);
     mw_plan_clear_programs(it->part);
     mw_plan_add_program(it->part, mw_members_of_one(rank));
     it->part->programs[0].in_flight = plan->programs[it->program].in_flight;
-    it->part->shape = plan->shape;
-    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
-        it->part->tiers[tier] = plan->tiers[tier];
 }
 
 /* Works, channels and communicators keep their numbers: programs share them. */

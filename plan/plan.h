@@ -516,6 +516,8 @@ void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
 void mw_plan_set_model(struct mw_plan *plan, const char *model);
 void mw_plan_set_strategy(struct mw_plan *plan, const char *strategy);
 void mw_plan_free(struct mw_plan *plan);
+/* All that stands before the entities, but for the title, and the programs: of what the plan is. */
+void mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from);
 /* A world of this many ranks.  A new plan has a world of one rank and one program, rank 0's.
  * Folded: one program stands for all ranks; else each rank has its own. */
 void mw_plan_set_world(struct mw_plan *plan, uint32_t ranks, uint32_t ranks_per_node, bool folded);

@@ -465,11 +465,15 @@ static void
 read_strides(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     static const int64_t limit[] = {INT32_MAX, INT32_MAX, UINT32_MAX, UINT32_MAX};
-    uint32_t index = read_u32(reader, NULL);
+    uint32_t index = read_u32(reader, NULL), sections[MW_SECTION_LEVELS];
     int64_t numbers[4] = {0};
 
     if (!plan->section_count || index >= plan->op_count) {
         mw_plan_reader_fail(reader, "strides of an op, behind the sections");
+        return;
+    }
+    if (!mw_plan_sections_of(plan, index, sections)) {
+        mw_plan_reader_fail(reader, "strides of an op that is in a section");
         return;
     }
     const struct mw_op *op = &plan->ops[index];

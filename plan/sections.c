@@ -211,7 +211,7 @@ mw_plan_copy_works(struct mw_plan *to, const struct mw_plan *from)
 }
 
 void
-mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from)
+mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from)
 {
     mw_plan_set_machine(to, from->machine);
     mw_plan_set_model(to, from->model);
@@ -219,9 +219,16 @@ mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from)
     mw_plan_set_world(to, from->world_ranks, from->ranks_per_node, true);
     mw_plan_clear_programs(to);
     for (uint32_t i = 0; i < from->program_count; i++)
-        mw_plan_add_program(to, from->programs[i].ranks);
+        to->programs[mw_plan_add_program(to, from->programs[i].ranks)].in_flight =
+            from->programs[i].in_flight;
     to->shape = from->shape;
     memcpy(to->tiers, from->tiers, sizeof to->tiers);
+}
+
+void
+mw_plan_copy_tables(struct mw_plan *to, const struct mw_plan *from)
+{
+    mw_plan_copy_head(to, from);
     for (uint32_t i = 0; i < from->comm_count; i++)
         mw_plan_add_comm(to, from->comms[i]);
     for (uint32_t i = 0; i < from->lane_count; i++)
@@ -435,7 +442,8 @@ leave_section(struct unfolding *it, uint32_t s, int level)
     }
     for (uint32_t u = plan->ops[section->first_op].use_begin;
          left_out && u < last->use_begin + last->use_count; u++)
-        it->ring_by[plan->use_strides[u].ring_first] = MW_NONE;
+        if (plan->use_strides[u].ring_count)
+            it->ring_by[plan->use_strides[u].ring_first] = MW_NONE;
 }
 
 static void

@@ -63,6 +63,11 @@ struct mw_profile_key {
 
 struct mw_profile; /* opaque */
 
+/* What people call a group. */
+struct mw_profile_synonym {
+    const char *word, *group;
+};
+
 /* A kind of profiles. */
 struct mw_profile_kind {
     const char *folder;     /* of its files, and of `memwall list` */
@@ -71,6 +76,7 @@ struct mw_profile_kind {
     const char *example;    /* of a key that is set, without that */
     const struct mw_profile_key *keys;
     size_t key_count;
+    const struct mw_profile_synonym *synonyms; /* a NULL word ends them; NULL: none */
     /* Whether the profile needs the required keys of a group; NULL: of every group. */
     bool (*needs)(const struct mw_profile *profile, const char *group);
     /* What keys must satisfy together; NULL: nothing. */

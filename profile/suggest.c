@@ -16,6 +16,9 @@ mw_profile_suggest_group(const struct mw_profile_kind *kind, const char *group)
     g_autoptr(GString) names = g_string_new(NULL);
     const struct mw_profile_key *keys = kind->keys;
 
+    for (const struct mw_profile_synonym *s = kind->synonyms; s && s->word; s++)
+        if (!strcmp(group, s->word))
+            return g_strdup_printf("did you mean [%s]?", s->group);
     for (size_t i = 0; i < kind->key_count; i++) {
         if (mw_name_is_near(group, keys[i].group))
             return g_strdup_printf("did you mean [%s]?", keys[i].group);
@@ -45,10 +48,26 @@ nearest_key(const struct mw_profile_kind *kind, const char *group, const char *k
     return nearest;
 }
 
+/* The keys of the group that are the name and a unit, with `or` between them; NULL: none. */
+static char *
+keys_with_unit(const struct mw_profile_kind *kind, const char *group, const char *key)
+{
+    g_autofree char *begin = g_strconcat(key, "_", NULL);
+    GString *names = g_string_new(NULL);
+    const struct mw_profile_key *keys = kind->keys;
+
+    for (size_t i = 0; i < kind->key_count && *key; i++)
+        if (!strcmp(group, keys[i].group) && g_str_has_prefix(keys[i].key, begin) && *keys[i].unit)
+            g_string_append_printf(names, "%s%s (%s)", names->len ? " or " : "", keys[i].key,
+                                   keys[i].unit);
+    return g_string_free(names, !names->len);
+}
+
 char *
 mw_profile_suggest_key(const struct mw_profile_kind *kind, const char *group, const char *key)
 {
     g_autoptr(GString) names = g_string_new(NULL);
+    g_autofree char *with_unit = keys_with_unit(kind, group, key);
     const struct mw_profile_key *nearest = nearest_key(kind, group, key);
     const struct mw_profile_key *keys = kind->keys;
 
@@ -56,6 +75,8 @@ mw_profile_suggest_key(const struct mw_profile_kind *kind, const char *group, co
         return g_strdup_printf("did you mean [%s] %s%s%s%s?", nearest->group, nearest->key,
                                *nearest->unit ? " (" : "", nearest->unit,
                                *nearest->unit ? ")" : "");
+    if (with_unit)
+        return g_strdup_printf("did you mean [%s] %s?", group, with_unit);
     for (size_t i = 0; i < kind->key_count; i++)
         if (!strcmp(group, keys[i].group))
             append_name(names, keys[i].key);
@@ -68,6 +89,9 @@ mw_profile_suggest_profile(const struct mw_profile_kind *kind, const char *name)
     g_auto(GStrv) all = mw_profile_list(kind);
     g_autofree char *like = mw_names_like(name, (const char *const *)all, "");
 
+    if (strchr(name, ','))
+        return g_strdup_printf("must be one %s: each has an answer, and a command, of its own",
+                               kind->noun);
     if (like)
         return g_strdup_printf("did you mean %s? `memwall list %s` lists all", like, kind->folder);
     return g_strdup_printf("`memwall list %s` lists them; or give a path ending in .ini",

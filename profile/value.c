@@ -68,8 +68,18 @@ mw_profile_value_is_set(const struct mw_profile_value *value)
     return value->provenance == MW_PROVENANCE_USER && !g_strcmp0(value->source, set);
 }
 
+/* Whether a unit follows a number, as in 64GB. */
 static bool
-refuse(const struct mw_profile_key *row, GError **error)
+has_unit(const char *text)
+{
+    size_t digits = strspn(text, "0123456789.");
+
+    return digits && g_ascii_isalpha(text[digits + strspn(text + digits, " ")]) &&
+           g_ascii_tolower(text[digits]) != 'e' && g_ascii_tolower(text[digits]) != 'x';
+}
+
+static bool
+refuse(const struct mw_profile_key *row, const char *text, GError **error)
 {
     const char *range = row->better ? " (or \"low; typical; high\")" : "";
     const char *whole = row->kind == MW_VALUE_COUNT ? "whole " : "";
@@ -81,8 +91,9 @@ refuse(const struct mw_profile_key *row, GError **error)
         return mw_refuse(error,
                          "must be 1 to %d numbers from %s to %s%s%s, separated by semicolons",
                          MW_PROFILE_LIST_MAX, min, max, *row->unit ? " " : "", row->unit);
-    return mw_refuse(error, "must be a %snumber from %s to %s%s%s%s", whole, min, max,
-                     *row->unit ? " " : "", row->unit, range);
+    return mw_refuse(error, "must be a %snumber from %s to %s%s%s%s%s", whole, min, max,
+                     *row->unit ? " " : "", row->unit,
+                     *row->unit && has_unit(text) ? ", written without a unit" : "", range);
 }
 
 /* A decimal number within the row's limits: no hexadecimal, nan, inf or trailing text. */
@@ -113,10 +124,10 @@ parse_numbers(struct mw_profile_value *value, const struct mw_profile_key *row, 
     if (count > 1 && !*g_strstrip(parts[count - 1]))
         count--; /* GKeyFile lists may end in a semicolon */
     if (count < 1 || count > MW_PROFILE_LIST_MAX)
-        return refuse(row, error);
+        return refuse(row, text, error);
     for (int i = 0; i < count; i++)
         if (!parse_number(&value->number[i], row, parts[i]))
-            return refuse(row, error);
+            return refuse(row, text, error);
     value->count = count;
     return true;
 }
@@ -128,7 +139,7 @@ parse_range(struct mw_profile_value *value, const struct mw_profile_key *row, co
     if (!parse_numbers(value, row, text, error))
         return false;
     if (value->count != 1 && !(value->count == 3 && row->better))
-        return refuse(row, error);
+        return refuse(row, text, error);
     if (value->count == 3 &&
         !(value->number[0] <= value->number[1] && value->number[1] <= value->number[2])) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,

@@ -6,31 +6,61 @@
 #include "report/table.h"
 #include "report/wrap.h"
 
+#define COLUMNS 11
+#define PER_STEP 3 /* the column of sequences per step, which is there only where they differ */
+
 static void
-add_simulated(struct mw_grid *grid, const struct mw_result *r)
+add_row(struct mw_grid *grid, bool per_step, const char *const cells[COLUMNS])
 {
-    mw_grid_row(grid, mw_table_text(r->strategy), r->feasible ? "yes" : "no",
-                mw_format_batch(r->micro_batch * MAX(1, r->tp)),
-                mw_format_seconds(r->step_time_s[1]), mw_format_significant(r->tflops_per_gpu[1]),
-                mw_format_count(r->tokens_per_s), mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
-                mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
-                mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes), mw_table_text(r->bottleneck),
-                NULL);
+    const char *row[COLUMNS + 1] = {NULL};
+    int count = 0;
+
+    for (int i = 0; i < COLUMNS; i++)
+        if (i != PER_STEP || per_step)
+            row[count++] = cells[i];
+    mw_grid_row_array(grid, row);
 }
 
 static void
-add_refused(struct mw_grid *grid, const struct mw_result *r)
+add_result(struct mw_grid *grid, bool per_step, const struct mw_result *r)
 {
-    g_autofree char *why = r->feasible
-                               ? g_strdup("not simulated")
-                               : g_strdup_printf("%s short by %s", mw_table_text(r->limiting_tier),
-                                                 mw_format_gib(r->short_bytes));
+    bool simulated = r->simulated;
+    g_autofree char *last = simulated ? g_strdup(mw_table_text(r->bottleneck))
+                            : r->feasible
+                                ? g_strdup("not simulated")
+                                : g_strdup_printf("%s short by %s", mw_table_text(r->limiting_tier),
+                                                  mw_format_gib(r->short_bytes));
+    const char *cells[COLUMNS] = {
+        mw_table_text(r->strategy),
+        r->feasible ? "yes" : "no",
+        mw_format_batch(r->micro_batch * MAX(1, r->tp)),
+        simulated ? mw_format_batch(r->global_batch) : "-",
+        simulated ? mw_format_seconds(r->step_time_s[1]) : "-",
+        simulated ? mw_format_significant(r->tflops_per_gpu[1]) : "-",
+        simulated ? mw_format_count(r->tokens_per_s) : "-",
+        mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
+        mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
+        mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes),
+        last,
+    };
 
-    mw_grid_row(grid, mw_table_text(r->strategy), r->feasible ? "yes" : "no",
-                mw_format_batch(r->micro_batch * MAX(1, r->tp)), "-", "-", "-",
-                mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
-                mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
-                mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes), why, NULL);
+    add_row(grid, per_step, cells);
+}
+
+/* Between those that were simulated: then a step's time says nothing of the speed. */
+static bool
+batches_differ(struct mw_result *const *results, size_t count)
+{
+    double first = 0;
+    bool differ = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!results[i]->simulated)
+            continue;
+        differ = differ || (first && results[i]->global_batch != first);
+        first = results[i]->global_batch;
+    }
+    return differ;
 }
 
 /* With --tokens, prints a line for each strategy that was simulated. */
@@ -47,18 +77,18 @@ print_trainings(FILE *out, struct mw_result *const *results, size_t count)
 void
 mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
 {
-    struct mw_grid *grid = mw_grid_new("llrrrrrrrl");
+    static const char *const titles[COLUMNS] = {"strategy", "fits",    "batch",     "per step",
+                                                "step",     "TFLOP/s", "tokens/s",  "gpu",
+                                                "cpu",      "nvme",    "bottleneck"};
+    bool per_step = batches_differ(results, count);
+    struct mw_grid *grid = mw_grid_new(per_step ? "llrrrrrrrrl" : "llrrrrrrrl");
     const char *uncalibrated = NULL; /* provenance of the first such prediction */
 
-    mw_grid_row(grid, "strategy", "fits", "batch", "step", "TFLOP/s", "tokens/s", "gpu", "cpu",
-                "nvme", "bottleneck", NULL);
+    add_row(grid, per_step, titles);
     for (size_t i = 0; i < count; i++) {
         if (results[i]->simulated && !results[i]->calibrated && !uncalibrated)
             uncalibrated = mw_table_text(results[i]->provenance);
-        if (results[i]->simulated)
-            add_simulated(grid, results[i]);
-        else
-            add_refused(grid, results[i]);
+        add_result(grid, per_step, results[i]);
     }
     if (count) {
         g_autofree char *machines = mw_table_machines(results[0]);
@@ -66,8 +96,9 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
         g_autofree char *per = results[0]->tp > 1
                                    ? g_strdup_printf("batch per %s, memory per GPU", share)
                                    : g_strdup("batch and memory per GPU");
-        mw_wrap_line(out, 2, "%s on %s, sequences of %" PRId64 " tokens; %s",
-                     mw_table_text(results[0]->model), machines, results[0]->seq, per);
+        mw_wrap_line(out, 2, "%s on %s, sequences of %" PRId64 " tokens; %s%s",
+                     mw_table_text(results[0]->model), machines, results[0]->seq, per,
+                     per_step ? ", sequences per step" : "");
     }
     mw_grid_print(grid, out, 2);
     for (size_t i = 0; i < count; i++) {

@@ -255,14 +255,41 @@ mw_save_s(const struct mw_sizing *sizing)
            sizing->hardware->nvme_write_bytes_per_s;
 }
 
+/* What commits would lack with states where they are; g_free it. */
+static char *
+why_not_durable(const struct mw_question *question, const struct mw_sizing *sizing)
+{
+    struct mw_settings settings = sizing->settings;
+
+    settings.commit = 1;
+    struct mw_sizing *durable =
+        mw_sizing_new(&question->model, &question->hardware[MW_OUTLOOK_TYPICAL], &settings, NULL);
+    enum mw_tier tier = durable && !durable->fits ? durable->limiting_tier : MW_TIER_NVME;
+    char *why =
+        tier == MW_TIER_NVME
+            ? g_strdup("the drives lack room for a second copy of the optimizer state")
+            : mw_spelled_printf(
+                  "commits take %s of %s memory, %s more than there is; "
+                  "{commit=step} asks for states in other places",
+                  mw_format_gib((double)(durable->need_bytes[tier] - sizing->need_bytes[tier])),
+                  mw_tier_name(tier),
+                  mw_format_gib(
+                      (double)(durable->need_bytes[tier] - durable->tiers[tier].capacity_bytes)));
+
+    mw_sizing_free(durable);
+    return why;
+}
+
 /* Which steps are durable, and what that costs. */
 static void
-note_durable(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
+note_durable(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
     if (sizing->fits && sizing->settings.commit == 0 &&
-        sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] && asked->commit == MW_AUTO)
-        g_ptr_array_add(notes, mw_spelled("steps are not durable ({commit=none}): the drives lack "
-                                          "room for a second copy of the optimizer state"));
+        sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] &&
+        question->settings.commit == MW_AUTO) {
+        g_autofree char *why = why_not_durable(question, sizing);
+        g_ptr_array_add(notes, mw_spelled_printf("steps are not durable ({commit=none}): %s", why));
+    }
     if (mw_save_s(sizing) > 0)
         g_ptr_array_add(notes,
                         g_strdup_printf("a save every %" G_GINT64_FORMAT " step%s takes %s, not "
@@ -291,7 +318,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_tokens(r, question->settings.tokens, notes);
     note_idle(&question->settings, sizing, notes);
     mw_note_keys(question, sizing, notes);
-    note_durable(&question->settings, sizing, notes);
+    note_durable(question, sizing, notes);
     g_ptr_array_add(notes, NULL);
     r->notes = (char **)g_ptr_array_free(notes, FALSE);
 }

@@ -507,6 +507,21 @@ def check_details(box):
         yield "of a plan file: no lanes"
 
 
+NOT_DURABLE = {  # request: why its steps are not durable
+    "llama-3.1-70b --train qkv --weight-bits 4": r"commits take .* of cpu memory, .* more than",
+    "llama-3.1-8b -s zero-infinity-nvme --optimizer-device nvme --set nvme.capacity_tb=0.35":
+        "the drives lack room",
+}
+
+
+def check_not_durable(box, options, why):
+    """It names the memory that lacks room."""
+    notes = answer_of(box.run(f"simulate -H rtx4090 --json -m {options}").out)["notes"]
+    said = [note for note in notes if note.startswith("steps are not durable (--commit none): ")]
+    if len(said) != 1 or not re.search(why, said[0]):
+        yield f"{notes}"
+
+
 def check_efficiency(box):
     """A share of what can be had, at both ends too, where attention is nearly all of the FLOPs."""
     for line in ("-H dgx-h100 --seq 131072", "-H a100 --seq 131072", "-H gh200 --seq 131072",
@@ -819,6 +834,8 @@ def check_provenance(box):
 
 def tests(box):
     yield "tokens", check_tokens(box)
+    for options, why in NOT_DURABLE.items():
+        yield f"not durable: {options}", check_not_durable(box, options, why)
     yield "details", check_details(box)
     yield "plan file", check_plan_file(box)
     yield "a plan file's machine", check_plan_machine(box)

@@ -213,6 +213,22 @@ def check_refused(box):
               "invalid nvme.drives nvme.drives=x: must be ", "False None True"]
     if len(said) != len(wanted) or not all(s.startswith(w) for s, w in zip(said, wanted)):
         yield "\n".join(said)
+    said = python(box, "import memwall\n"
+                       "try:\n"
+                       "    memwall.simulate('tiny', 'rtx4090', strategy=['zero2', 'zero3'])\n"
+                       "except TypeError as error:\n"
+                       "    print(error)\n")
+    if "memwall.compare(" not in said:
+        yield f"a list of strategies: {said}"
+    said = python(box, "import os\n"
+                       "os.environ['MEMWALL_LIBRARY'] = 'nowhere.so'\n"
+                       "try:\n"
+                       "    import memwall\n"
+                       "except ImportError as error:\n"
+                       "    print(error)\n")
+    for word in ("nowhere.so", "meson install", "ldconfig", "MEMWALL_LIBRARY"):
+        if word not in said:
+            yield f"without the library: {said}, and not {word}"
 
 
 def tests(box):

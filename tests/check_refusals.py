@@ -80,7 +80,19 @@ CONTRADICTIONS = {
     "simulate -m meta-llama/Llama-3.1-8B -H flat-test": [
         "meta-llama/Llama-3.1-8B: ", "nothing is downloaded", "a preset: llama-3.1-8b"],
     "simulate -m ./folder -H flat-test": ["./folder: holds no config.json"],
-    "simulate -m gpt2 -H flat-test --batch 0.5": ["must be a whole number of sequences from 1 to"],
+    "simulate -m gpt2 -H flat-test --batch 0.5":
+        ["must be a whole number of sequences from 1 to", "; fractions need --tp"],
+    "simulate -m gpt2 -H flat-test -s fsdp": ["FSDP", "is zero3\n"],
+    "simulate -m gpt2 -H flat-test -s lora":
+        ["adapters are not planned", "--train qkv with --weight-bits 4"],
+    "simulate -m gpt2 -H flat-test -s QLoRA": ["adapters are not planned"],
+    "simulate -m gpt2 -H flat-test --train lora":
+        ["adapters are not planned", "--train qkv with --weight-bits 4"],
+    "simulate -m gpt2 -H flat-test --train q_proj,v_proj": ["'q_proj', and qkv has that tensor"],
+    "simulate llama-3.1-8b -H flat-test": ["no such plan file; for the model, -m llama-3.1-8b\n"],
+    "simulate good.plan -m gpt2 -H flat-test": ["a plan file, such as good.plan, takes no -m"],
+    "simulate -m gpt2 -H rtx4090,rtx3090": ["must be one machine"],
+    "simulate -m folder -H flat-test": ["no such preset", "./folder\n"],
     "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": ["list cats: must be models, hwprofiles, strategies, devices or runs"],
     "list models gpt9": ["gpt9", "no such preset"],
@@ -141,8 +153,11 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test -s zero-3": ["zero-3", "did you mean zero3?"],
     "simulate -m gpt2 -H flat-test --tokens 15X": ["--tokens 15X", "15T"],
     "simulate -m gpt2 -H flat-test --tokens 15TT": ["--tokens 15TT", "15T"],
-    "simulate -m gpt2 -H flat-test --batch 1k": ["--batch 1k"],
-    "simulate -m gpt2 -H flat-test --seq 4k": ["--seq 4k"],  # 4000 or 4096?
+    "simulate -m gpt2 -H flat-test --batch 1.0005k": ["--batch 1.0005k"],
+    "simulate -m gpt2 -H flat-test --grad-accum 1M": ["--grad-accum 1M", "from 1 to 4096\n"],
+    "simulate -m gpt2 -H flat-test --nodes 1k": ["--nodes 1000: the profile has 16 nodes"],
+    "simulate -m gpt2 -H flat-test --seq 4k":
+        ["--seq 4k", "written out: k may be 1000 or 1024\n"],
     "simulate -m gpt2 -H flat-test --global-batch 1.0005k": ["--global-batch 1.0005k"],
     "simulate -m gpt9 -H flat-test": ["gpt9", "list models"],
     "simulate -m '' -H flat-test": ["model"],
@@ -249,7 +264,10 @@ SETS = {  # --set VALUE: words
     "gpu.=4": ["gpu."],
     ".memory_gib=4": [".memory_gib"],
     "gpu.memory_gb=4": ["gpu.memory_gb", "memory_gib"],
-    "cpu.memory_gib=4": ["cpu"],
+    "cpu.memory_gib=4": ["cpu", "did you mean [host]?"],
+    "host.memory=256": ["did you mean [host] memory_gib (GiB) or memory_gb_per_s ("],
+    "gpu.memory=48": ["did you mean [gpu] memory_gib (GiB)"],
+    "host.memory_gib=256GB": ["from 0.001 to 1000000 GiB, written without a unit"],
     "gpu.memory_gib=": ["memory_gib"],
     "gpu.memory_gib=lots": ["memory_gib", "lots"],
     "gpu.memory_gib=-4": ["memory_gib", "-4"],

@@ -139,8 +139,8 @@ test_bad_values(void)
         g_autofree char *line = g_strdup_printf("read_gb_per_s = %s\n", numbers[i]);
         g_autofree char *expected =
             g_strdup_printf("bad.ini: [nvme] read_gb_per_s = %s: must be a number from 0.001 to "
-                            "100000 GB/s (or \"low; typical; high\")",
-                            numbers[i]);
+                            "100000 GB/s%s (or \"low; typical; high\")",
+                            numbers[i], strchr(numbers[i], 'B') ? ", written without a unit" : "");
         refuses("read_gb_per_s = 20\n", line, expected);
     }
     refuses("gpus = 4\n", "gpus = 0\n", "[node] gpus = 0: must be a whole number from 1 to 1024");

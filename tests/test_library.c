@@ -44,6 +44,26 @@ number(const struct memwall_answer *answer, const char *name)
     return value;
 }
 
+/* Texts that were handed out stay, and may be set again. */
+static void
+test_texts_stay(void)
+{
+    struct memwall_question *question = question_of(small);
+
+    memwall_question_set(question, "host.memory_gib", "256", NULL);
+    const char *model = memwall_question_get(question, "model");
+    const char *key = memwall_question_get(question, "host.memory_gib");
+    g_assert_true(memwall_question_set(question, "model", model, NULL));
+    g_assert_true(memwall_question_set(question, "host.memory_gib", key, NULL));
+    g_assert_cmpstr(memwall_question_get(question, "model"), ==, "tiny");
+    g_assert_cmpstr(memwall_question_get(question, "host.memory_gib"), ==, "256");
+    g_assert_true(memwall_question_set(question, "model", "gpt2", NULL));
+    g_assert_true(memwall_question_set(question, "host.memory_gib", NULL, NULL));
+    g_assert_cmpstr(model, ==, "tiny");
+    g_assert_cmpstr(key, ==, "256");
+    memwall_question_free(question);
+}
+
 static void
 test_figures(void)
 {
@@ -520,6 +540,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_setenv("XDG_CONFIG_HOME", "/nonexistent", TRUE);
+    g_test_add_func("/library/texts-stay", test_texts_stay);
     g_test_add_func("/library/figures", test_figures);
     g_test_add_func("/library/depths", test_depths);
     g_test_add_func("/library/does-not-fit", test_does_not_fit);

@@ -199,6 +199,28 @@ test_several(void)
     report_fixture_free(fixture);
 }
 
+/* Sequences per step have a column where they differ, of those that were simulated. */
+static void
+test_batches(void)
+{
+    struct report_fixture *one = report_fixture_new(2), *other = report_fixture_new(2);
+    struct mw_result *results[] = {one->result, other->result, report_fixture_refused()};
+
+    char *text = write_all(write_compare, results, G_N_ELEMENTS(results));
+    g_assert_null(strstr(text, "per step"));
+    free(text);
+    other->result->global_batch = 48;
+    text = write_all(write_compare, results, G_N_ELEMENTS(results));
+    g_assert_nonnull(strstr(text, "fits  batch  per step"));
+    g_assert_nonnull(strstr(text, "yes     1.5        24  "));
+    g_assert_nonnull(strstr(text, "yes     1.5        48  "));
+    g_assert_nonnull(strstr(text, "no      1.5         -  "));
+    free(text);
+    mw_result_free(results[2]);
+    report_fixture_free(one);
+    report_fixture_free(other);
+}
+
 /* An answer in which nothing was filled in is still printed, and leaks nothing. */
 static void
 test_empty(void)
@@ -416,6 +438,7 @@ main(int argc, char **argv)
     g_test_add_func("/report/table/golden", test_tables);
     g_test_add_func("/report/table/refused", test_tables_refused);
     g_test_add_func("/report/several/golden", test_several);
+    g_test_add_func("/report/batches", test_batches);
     g_test_add_func("/report/empty", test_empty);
     g_test_add_func("/report/json/values", test_json_values);
     g_test_add_func("/report/json/range-outside", test_range_outside);

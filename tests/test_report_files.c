@@ -1,3 +1,5 @@
+#include <dlfcn.h>
+#include <errno.h>
 #include <glib/gstdio.h>
 #include <json-glib/json-glib.h>
 #include <sys/stat.h>
@@ -52,6 +54,34 @@ assert_contents(const char *path, const char *expected)
 
     g_assert_true(g_file_get_contents(path, &contents, NULL, NULL));
     g_assert_cmpstr(contents, ==, expected);
+}
+
+/* In place of the C library's, which fails when memory is out. */
+static bool no_streams;
+
+FILE *
+fopencookie(void *cookie, const char *mode, cookie_io_functions_t calls)
+{
+    FILE *(*open)(void *, const char *, cookie_io_functions_t);
+
+    *(void **)&open = dlsym(RTLD_NEXT, "fopencookie");
+    errno = ENOMEM;
+    return no_streams ? NULL : open(cookie, mode, calls);
+}
+
+static void
+test_file_without_memory(void)
+{
+    struct folder folder = folder_new();
+    g_autofree char *path = g_build_filename(folder.path, "f", NULL);
+    g_autoptr(GError) error = NULL;
+
+    no_streams = true;
+    g_assert_null(mw_file_open(path, &error));
+    no_streams = false;
+    g_assert_error(error, MW_ERROR, MW_ERROR_IO);
+    g_assert_cmpuint(folder_count(&folder), ==, 0);
+    folder_remove(&folder);
 }
 
 static void
@@ -425,6 +455,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/report/file/without-memory", test_file_without_memory);
     g_test_add_func("/report/file/replaces", test_file_replaces);
     g_test_add_func("/report/file/dangling_links", test_file_dangling_links);
     g_test_add_func("/report/file/links_nowhere", test_file_links_nowhere);

@@ -323,6 +323,21 @@ mutate(GRand *random, struct mw_plan *plan)
     }
 }
 
+/* "op 12 (forward mb 3 layer 2 ..." is op 12 of the plan's text. */
+static void
+assert_names_its_ops(const struct mw_plan *plan, const char *why)
+{
+    for (const char *at = why; (at = strstr(at, "op ")); at++) {
+        unsigned index, micro_batch;
+        int layer;
+        if (sscanf(at, "op %u (%*s mb %u layer %d", &index, &micro_batch, &layer) != 3)
+            continue;
+        if (index >= plan->op_count || plan->ops[index].micro_batch != micro_batch ||
+            plan->ops[index].layer != layer)
+            g_error("of a plan of %u ops: %s", plan->op_count, why);
+    }
+}
+
 /* What sections cannot say is refused, whatever comes of it. */
 static bool
 cannot_be_said(const char *why)
@@ -361,6 +376,8 @@ try_mutations(guint32 seed, struct mw_folds folds)
             struct mw_plan *flat = mw_plan_unfold(changed);
             bool good = mw_plan_check(changed, why, sizeof why);
             bool flat_good = flat && mw_plan_check(flat, flat_why, sizeof flat_why);
+            if (!good)
+                assert_names_its_ops(changed, why);
             if (good && !flat_good)
                 g_error("mutation %d: accepted folded; unfolded: %s", i, flat_why);
             refused += !flat_good;
@@ -391,6 +408,111 @@ test_mutated_layers(void)
     try_mutations(760000, (struct mw_folds){.layers = true});
 }
 
+/* --- strides that are none ------------------------------------------------------------------- */
+
+static struct mw_plan *
+make_folded(void)
+{
+    struct mw_plan *plan = NULL;
+
+    for (guint32 seed = 720000; !plan || plan->sections[0].first_op == 0; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        mw_plan_free(plan);
+        plan = NULL;
+        random_request_init(&request, seed);
+        request.settings.unfold = false;
+        request.settings.global_batch = MW_AUTO;
+        request.settings.grad_accum = 40;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (sizing && mw_sizing_op_count(sizing) < 4000) {
+            random_request_name(&request);
+            plan = mw_build_plan_folded(sizing, (struct mw_folds){.micro_batches = true});
+        }
+    }
+    struct mw_plan *copy = unchecked_copy(plan);
+    mw_plan_free(plan);
+    return copy;
+}
+
+static void
+assert_refused(struct mw_plan *plan, const char *expected)
+{
+    char why[256] = "";
+
+    g_assert_false(mw_plan_check(plan, why, sizeof why));
+    if (!strstr(why, expected))
+        g_error("expected '%s': %s", expected, why);
+    mw_plan_free(plan);
+}
+
+static uint32_t
+first_use(const struct mw_plan *plan, uint32_t from)
+{
+    while (!plan->ops[from].use_count)
+        from++;
+    return plan->ops[from].use_begin;
+}
+
+static void
+test_in_flight(void)
+{
+    struct mw_plan *plan = make_folded();
+
+    plan->programs[0].in_flight = 3;
+    struct mw_plan *flat = mw_plan_unfold(plan);
+    g_assert_cmpuint(flat->program_count, ==, 1);
+    g_assert_cmpuint(flat->programs[0].in_flight, ==, 3);
+    mw_plan_free(flat);
+    mw_plan_free(plan);
+}
+
+/* The begin of a ring that has no slots is no slot. */
+static void
+test_ring_of_none(void)
+{
+    struct mw_plan *plan = make_folded();
+    uint32_t use = first_use(plan, plan->sections[0].first_op);
+
+    while (plan->use_strides[use].ring_count)
+        use++;
+    plan->use_strides[use] = (struct mw_use_stride){.ring_first = 4000000000u};
+    assert_refused(plan, "or its ring");
+}
+
+static void
+test_outside_of_sections(void)
+{
+    struct mw_plan *plan = make_folded();
+    uint32_t use = first_use(plan, 0), dep = 0;
+
+    g_assert_cmpuint(use, <, plan->ops[plan->sections[0].first_op].use_begin);
+    plan->use_strides[use] = (struct mw_use_stride){{0}, 4000000000u, 3};
+    assert_refused(plan, "is in no section");
+    plan = make_folded();
+    plan->dep_strides[dep].by[0] = 1;
+    g_assert_cmpuint(plan->ops[plan->sections[0].first_op].dep_begin, >, dep);
+    assert_refused(plan, "is in no section");
+}
+
+static void
+test_text_outside_of_sections(void)
+{
+    struct mw_plan *plan = make_folded();
+    g_autofree char *text = text_of(plan), *head = g_strndup(text, strlen(text) - strlen("end\n"));
+    g_autofree char *more = g_strconcat(head, "strides 0 use 0:0:4000000000:3\nend\n", NULL);
+    char why[256] = "", line[32];
+    int lines = 1;
+
+    for (const char *c = head; *c; c++)
+        lines += *c == '\n';
+    g_assert_null(mw_plan_parse(more, strlen(more), why, sizeof why));
+    g_snprintf(line, sizeof line, "line %d: ", lines);
+    g_assert_true(g_str_has_prefix(why, line));
+    g_assert_nonnull(strstr(why, "strides of an op that is in a section"));
+    mw_plan_free(plan);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -399,5 +521,9 @@ main(int argc, char **argv)
     g_test_add_func("/sections/random-layers", test_random_layers);
     g_test_add_func("/sections/mutations", test_mutations);
     g_test_add_func("/sections/mutated-layers", test_mutated_layers);
+    g_test_add_func("/sections/in-flight", test_in_flight);
+    g_test_add_func("/sections/ring-of-none", test_ring_of_none);
+    g_test_add_func("/sections/outside", test_outside_of_sections);
+    g_test_add_func("/sections/text-outside", test_text_outside_of_sections);
     return g_test_run();
 }

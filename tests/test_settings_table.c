@@ -14,10 +14,17 @@ static const struct {
     {"batch", "auto", false, NULL},
     {"batch", "0.5", true, NULL},
     {"batch", "0.5", false,
-     "batch=0.5: must be a whole number of sequences from 1 to 1000000, or auto"},
+     "batch=0.5: must be a whole number of sequences from 1 to 1000000, or auto; fractions need "
+     "tp"},
+    {"batch", "1k", false, NULL},
+    {"batch", "2M", false,
+     "batch=2M: must be a whole number of sequences from 1 to 1000000, or auto"},
+    {"nodes", "1k", false, NULL},
+    {"grad-accum", "1k", false, NULL},
     {"batch", "0", true, "batch=0: must be a number from 0.001 to 1000000, or auto"},
     {"global-batch", "1k", false, NULL},
-    {"seq", "4k", false, "seq=4k: must be a whole number from 1 to 16777216"},
+    {"seq", "4k", false,
+     "seq=4k: must be a whole number from 1 to 16777216, written out: k may be 1000 or 1024"},
     {"tokens", "x", false, "tokens=x: must be a number from 1 to 1e18, as 15T or 1.5e13"},
     {"commit", "never", false, "commit=never: must be step or none"},
     {"prefetch", "2", false, NULL},
@@ -33,6 +40,9 @@ static const struct {
     {"prefetch", "1:65:1", false,
      "prefetch=1:65:1: must be a whole number from 0 to 64, or three: NC:CG:GG"},
     {"prefetch", "", false, "prefetch=: must be a whole number from 0 to 64, or three: NC:CG:GG"},
+    {"drop-layers", "x", false,
+     "drop-layers=x: must be layers for each of at most 256 steps in turn, such as 1,3/5-7/-, "
+     "perhaps from a step on: 1,3/-@100"},
     {"param-device", "cpu:60GB,nvme", false, NULL},
     {"param-device", "tape", false,
      "param-device: \"tape\": unknown device at \"tape\"; must be gpu, cpu or nvme, or a split "
@@ -55,6 +65,7 @@ test_read(void)
         g_assert_cmpstr(error ? error->message : NULL, ==, rows[i].refusal);
         bool usual = !read || g_str_equal(rows[i].text, "auto");
         g_assert_cmpint(mw_setting_is_usual(setting, &settings), ==, usual);
+        g_assert_true(read || !settings.drop_layers);
     }
 }
 

@@ -27,9 +27,9 @@ test_unknown(void)
     g_autoptr(GError) error = NULL;
     enum mw_strategy parsed = MW_STRATEGY_ZERO2;
 
-    g_assert_false(mw_strategy_parse("fsdp", &parsed, &error));
+    g_assert_false(mw_strategy_parse("megatron", &parsed, &error));
     g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
-    g_assert_nonnull(strstr(error->message, "\"fsdp\""));
+    g_assert_nonnull(strstr(error->message, "\"megatron\""));
     g_assert_nonnull(strstr(error->message, "zero-infinity-nvme"));
     g_assert_null(strchr(error->message, '\n'));
     g_clear_error(&error);

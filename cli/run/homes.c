@@ -117,12 +117,7 @@ homes_text(const struct mw_plan *plan)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
 
-    mw_plan_set_world(homes, plan->world_ranks, plan->ranks_per_node, true);
-    mw_plan_clear_programs(homes);
-    for (uint32_t i = 0; i < plan->program_count; i++)
-        homes->programs[mw_plan_add_program(homes, plan->programs[i].ranks)].in_flight =
-            plan->programs[i].in_flight;
-    memcpy(homes->tiers, plan->tiers, sizeof homes->tiers);
+    mw_plan_copy_head(homes, plan);
     for (uint32_t i = 0; i < plan->slot_count; i++)
         mw_plan_add_slot(homes, plan->slots[i]);
     for (uint32_t i = 0; i < plan->tensor_count; i++)

@@ -56,10 +56,12 @@ same_work(const struct mw_plan *plan, const struct mw_work *a, const struct mw_w
 static uint32_t
 hash_bytes(uint32_t hash, const void *bytes, size_t size)
 {
-    const uint64_t *words = bytes;
+    uint64_t word;
 
-    for (size_t i = 0; i < size / sizeof *words; i++)
-        hash = (uint32_t)((hash ^ words[i] ^ words[i] >> 32) * 0x9e3779b1u) ^ hash >> 15;
+    for (size_t at = 0; at + sizeof word <= size; at += sizeof word) {
+        memcpy(&word, (const char *)bytes + at, sizeof word);
+        hash = (uint32_t)((hash ^ word ^ word >> 32) * 0x9e3779b1u) ^ hash >> 15;
+    }
     return hash;
 }
 

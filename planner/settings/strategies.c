@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/spell.h"
 
 #define ZERO "ZeRO, arXiv 1910.02054, "
 #define ZERO_OFFLOAD "ZeRO-Offload, arXiv 2101.06840, "
@@ -196,6 +197,26 @@ mw_strategy_name(int strategy)
     return strategy >= 0 && strategy < MW_STRATEGY_COUNT ? rows[strategy].name : NULL;
 }
 
+/* What other programs call a way to train, and which it is here; NULL: not such a name. */
+static const char *
+meant_by(const char *name)
+{
+    static const char adapters[] = "adapters are not planned; the nearest is {train=qkv} with "
+                                   "{weight-bits=4}: few weights trained, the others in 4 bits";
+    static const struct {
+        const char *name, *meant;
+    } others[] = {
+        {"fsdp", "FSDP, which shards parameters, gradients and optimizer state, is zero3"},
+        {"lora", adapters},
+        {"qlora", adapters},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        if (!g_ascii_strcasecmp(name, others[i].name))
+            return others[i].meant;
+    return NULL;
+}
+
 bool
 mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error)
 {
@@ -210,6 +231,10 @@ mw_strategy_parse(const char *name, enum mw_strategy *out, GError **error)
         names[i] = rows[i].name;
         g_string_append_printf(accepted, "%s%s", i ? ", " : "", names[i]);
     }
+    const char *meant = meant_by(name);
+    g_autofree char *spelled = meant ? mw_spelled(meant) : NULL;
+    if (meant)
+        return mw_refuse(error, "strategy: unknown \"%s\"; %s", name, spelled);
     g_autofree char *like = mw_names_like(name, names, "");
     if (like)
         return mw_refuse(error, "strategy: unknown \"%s\"; did you mean %s?", name, like);

@@ -34,7 +34,7 @@ static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}
         sizeof(struct mw_placement)
 
 const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
-    {MW_SETTINGS_BATCH, "nodes", MW_SETTING_INTEGER, FIELD(nodes), 1, 100000, NULL, NULL, "N",
+    {MW_SETTINGS_BATCH, "nodes", MW_SETTING_WHOLE_COUNT, FIELD(nodes), 1, 100000, NULL, NULL, "N",
      "use N nodes (default 1)"},
     {MW_SETTINGS_BATCH, "gpus", MW_SETTING_INTEGER, FIELD(gpus_per_node), 1, 1024, NULL, NULL, "N",
      "use N GPUs per node (default: all that the profile has)"},
@@ -46,8 +46,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      NULL, "N",
      "train on N sequences per step, all GPUs together (default: what {batch=N} gives; with auto "
      "at most 0.5M to 3.2M tokens, by the number of parameters, as in GPT-3's table)"},
-    {MW_SETTINGS_BATCH, "grad-accum", MW_SETTING_INTEGER, FIELD(grad_accum), 1, 4096, NULL, NULL,
-     "N",
+    {MW_SETTINGS_BATCH, "grad-accum", MW_SETTING_WHOLE_COUNT, FIELD(grad_accum), 1, 4096, NULL,
+     NULL, "N",
      "accumulate gradients over N micro-batches per step (default 1; with {batch=auto} as many as "
      "fill the global batch)"},
     {MW_SETTINGS_BATCH, "seq", MW_SETTING_INTEGER, FIELD(seq), 1, 1 << 24, NULL, NULL, "N",
@@ -194,14 +194,34 @@ store_integer(const struct mw_setting *setting, struct mw_settings *settings, in
         *(bool *)field = value;
 }
 
+static bool
+is_batch(const struct mw_setting *setting)
+{
+    return setting->offset == offsetof(struct mw_settings, micro_batch);
+}
+
 /* A fraction of a sequence per GPU can make whole sequences where GPUs share a micro-batch. */
 static bool
 is_whole(const struct mw_setting *setting, bool sliced)
 {
-    bool batch = setting->offset == offsetof(struct mw_settings, micro_batch);
-
     return setting->kind == MW_SETTING_INTEGER || setting->kind == MW_SETTING_WHOLE_COUNT ||
-           setting->kind == MW_SETTING_DEPTHS || (batch && !sliced);
+           setting->kind == MW_SETTING_DEPTHS || (is_batch(setting) && !sliced);
+}
+
+/* What a refusal adds to the range; g_free it. */
+static char *
+how_else(const struct mw_setting *setting, const char *text, bool whole)
+{
+    double value;
+    const char *end = mw_number_scan(text, &value);
+
+    if (is_batch(setting) && whole && end && !*end && value > 0 && value < setting->max)
+        return mw_spelled(", or auto; fractions need {tp}");
+    if (setting->kind == MW_SETTING_INTEGER && end && *end && strchr("kKmM", *end) && !end[1])
+        return g_strdup(", written out: k may be 1000 or 1024");
+    return setting->open                       ? g_strdup_printf(", or %s", setting->open)
+           : setting->kind == MW_SETTING_COUNT ? g_strdup(", as 15T or 1.5e13")
+                                               : g_strdup("");
 }
 
 static bool
@@ -209,8 +229,9 @@ parse_number(const struct mw_setting *setting, const char *text, bool sliced, do
              GError **error)
 {
     bool whole = is_whole(setting, sliced);
-    bool count = setting->kind == MW_SETTING_COUNT || setting->kind == MW_SETTING_WHOLE_COUNT;
-    g_autofree char *or_open = setting->open ? g_strdup_printf(", or %s", setting->open) : NULL;
+    bool count = setting->kind == MW_SETTING_COUNT || setting->kind == MW_SETTING_WHOLE_COUNT ||
+                 is_batch(setting);
+    g_autofree char *or_as = how_else(setting, text, whole);
     const struct mw_number number = {
         .name = setting->name,
         .min = whole ? ceil(setting->min) : setting->min,
@@ -218,9 +239,7 @@ parse_number(const struct mw_setting *setting, const char *text, bool sliced, do
         .whole = whole,
         .noun = whole && setting->kind == MW_SETTING_REAL ? "whole number of sequences" : NULL,
         .counts = count,
-        .or_as = setting->open                       ? or_open
-                 : setting->kind == MW_SETTING_COUNT ? ", as 15T or 1.5e13"
-                                                     : NULL,
+        .or_as = or_as,
     };
 
     return mw_number_read(&number, text, value, error);
@@ -271,12 +290,49 @@ parse_depths(const struct mw_setting *setting, const char *text, struct mw_setti
     return true;
 }
 
+/* Tensors of checkpoints, which other programs train by name, and the operators that have them. */
+static const char *
+operator_of_tensor(const char *name)
+{
+    static const struct {
+        const char *name, *operator_;
+    } tensors[] = {
+        {"q_proj", "qkv"},          {"k_proj", "qkv"},
+        {"v_proj", "qkv"},          {"qkv_proj", "qkv"},
+        {"query_key_value", "qkv"}, {"c_attn", "qkv"},
+        {"o_proj", "projection"},   {"out_proj", "projection"},
+        {"gate_proj", "mlp-up"},    {"up_proj", "mlp-up"},
+        {"gate_up_proj", "mlp-up"}, {"fc1", "mlp-up"},
+        {"c_fc", "mlp-up"},         {"down_proj", "mlp-down"},
+        {"fc2", "mlp-down"},        {"embed_tokens", "embedding"},
+        {"wte", "embedding"},       {"lm_head", "logits"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(tensors); i++)
+        if (!strcmp(name, tensors[i].name))
+            return tensors[i].operator_;
+    return NULL;
+}
+
+/* What follows "there is no operator 'x'"; g_free it. */
+static char *
+why_no_operator(const char *name)
+{
+    const char *operator_ = operator_of_tensor(name);
+
+    if (!strcmp(name, "lora") || !strcmp(name, "qlora"))
+        return mw_spelled(": adapters are not planned, and the nearest is {train=qkv} with "
+                          "{weight-bits=4}");
+    return operator_ ? g_strdup_printf(", and %s has that tensor", operator_) : g_strdup("");
+}
+
 static bool
 refuse_operator(const struct mw_setting *setting, const char *text, const char *name, bool twice,
                 GError **error)
 {
+    g_autofree char *why = why_no_operator(name);
     g_autofree char *fault = twice   ? g_strdup_printf("'%s' is given twice", name)
-                             : *name ? g_strdup_printf("there is no operator '%s'", name)
+                             : *name ? g_strdup_printf("there is no operator '%s'%s", name, why)
                                      : g_strdup("an operator's name is empty");
     g_autofree char *names = operator_names(0, ", ");
 
@@ -344,8 +400,10 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
         return true;
     }
     if (setting->kind == MW_SETTING_DROPS) {
+        if (!mw_drops_check(text, error))
+            return false;
         settings->drop_layers = g_intern_string(text);
-        return mw_drops_check(text, error);
+        return true;
     }
     if (setting->kind == MW_SETTING_TRAIN)
         return parse_trained(setting, text, settings, error);

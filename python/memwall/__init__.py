@@ -105,6 +105,9 @@ def _rows(name):
 
 
 def _ask(depth, settings, keys, progress, read=_answer):
+    if isinstance(settings.get("strategy"), (list, tuple, set)):
+        raise TypeError("strategy: one name; several are compared by "
+                        "memwall.compare(model, hardware, strategies=[...])")
     question = library.memwall_question_new()
     error = ctypes.c_void_p()
     listener = LISTENER(

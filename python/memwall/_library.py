@@ -32,7 +32,12 @@ FUNCTIONS = {
 
 
 def _open():
-    found = ctypes.CDLL(os.environ.get("MEMWALL_LIBRARY", "libmemwall.so.0"))
+    name = os.environ.get("MEMWALL_LIBRARY", "libmemwall.so.0")
+    try:
+        found = ctypes.CDLL(name)
+    except OSError as error:
+        raise ImportError(f"{error}: memwall's library is installed by `meson install -C build` "
+                          "and then `ldconfig`; or MEMWALL_LIBRARY names its file") from error
     for name, (returned, *taken) in FUNCTIONS.items():
         function = getattr(found, name)
         function.restype, function.argtypes = returned, taken
