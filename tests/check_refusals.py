@@ -91,7 +91,7 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --train q_proj,v_proj": ["'q_proj', and qkv has that tensor"],
     "simulate llama-3.1-8b -H flat-test": ["no such plan file; for the model, -m llama-3.1-8b\n"],
     "simulate good.plan -m gpt2 -H flat-test": ["a plan file, such as good.plan, takes no -m"],
-    "simulate -m gpt2 -H rtx4090,rtx3090": ["must be one machine"],
+    "simulate -m gpt2 -H rtx4090,rtx3090": ["must be one hardware profile"],
     "simulate -m folder -H flat-test": ["no such preset", "./folder\n"],
     "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": ["list cats: must be models, hwprofiles, strategies, devices or runs"],
