@@ -13,7 +13,7 @@ static const struct {
 
 /* GLib takes a relative one too, which is another folder wherever a command is started. */
 static const char *
-told(enum mw_homedir which)
+variable_value(enum mw_homedir which)
 {
     const char *path = g_getenv(places[which].variable);
 
@@ -23,7 +23,7 @@ told(enum mw_homedir which)
 char *
 mw_homedir_path(enum mw_homedir which)
 {
-    const char *path = told(which);
+    const char *path = variable_value(which);
 
     return path ? g_build_filename(path, "memwall", NULL)
                 : g_build_filename(g_get_home_dir(), places[which].folder, "memwall", NULL);
@@ -34,7 +34,8 @@ has_home(enum mw_homedir which)
 {
     const char *home = g_get_home_dir();
 
-    return told(which) || (g_path_is_absolute(home) && g_file_test(home, G_FILE_TEST_IS_DIR));
+    return variable_value(which) ||
+           (g_path_is_absolute(home) && g_file_test(home, G_FILE_TEST_IS_DIR));
 }
 
 bool

@@ -29,7 +29,7 @@
 
 struct induction {
     struct mw_plan_check *check, flat; /* of the plan, and of the one with few rounds */
-    struct mw_few few;
+    struct mw_shortened few;
     struct mw_lane_positions places; /* of that */
     uint32_t section, outer;         /* sections under examination, in this round around it */
     int level;
@@ -284,19 +284,19 @@ check_few(struct mw_plan_check *check, int64_t reach)
     struct mw_plan *flat = NULL;
     bool good = false;
 
-    if (mw_few_init(&it.few, check->plan, (uint32_t)(3 * reach + 2)))
-        flat = mw_few_unfold(&it.few, check->plan);
+    if (mw_shortened_init(&it.few, check->plan, (uint32_t)(3 * reach + 2)))
+        flat = mw_shortened_unfold(&it.few, check->plan);
     if (flat) {
         it.flat =
             (struct mw_plan_check){.plan = flat, .why = check->why, .why_size = check->why_size};
         good = check_rounds(&it, reach);
         mw_plan_check_clear(&it.flat);
-        mw_few_give_back(flat);
+        mw_shortened_give_back(flat);
         mw_plan_free(flat);
     } else {
         mw_plan_refuse(check, "its sections cannot be unfolded");
     }
-    mw_few_clear(&it.few);
+    mw_shortened_clear(&it.few);
     return good;
 }
 

@@ -23,7 +23,7 @@ bool mw_plan_spans_divide(const struct mw_axis_span spans[MW_AXIS_COUNT]);
 bool mw_plan_spans_nest(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t world_ranks);
 
 /* Whether an op of the kind may use a slot in the role; both in range. */
-bool mw_plan_may_have(int kind, int role);
+bool mw_op_kind_allows_role(int kind, int role);
 
 /* As text: what all variants of a step have alike (plan/variants.h). */
 bool mw_plan_write_shared(const struct mw_plan *plan, FILE *out);
@@ -36,21 +36,21 @@ struct mw_slot_row {
 };
 /* A folded plan with few rounds of its sections: its numbers.  All of `plan` but the sections is
  * the folded plan's. */
-struct mw_few {
+struct mw_shortened {
     struct mw_plan plan;
     struct mw_slot_row *rows; /* [row_count] */
     uint32_t row_count;
 };
-/* With no less than `rounds_max` rounds of a section that has more.  False, with nothing to clear:
+/* With no less than `rounds_kept` rounds of a section that has more.  False, with nothing to clear:
  * its sections cannot all leave out the same. */
-bool mw_few_init(struct mw_few *few, const struct mw_plan *plan, uint32_t rounds_max);
-void mw_few_clear(struct mw_few *few);
+bool mw_shortened_init(struct mw_shortened *few, const struct mw_plan *plan, uint32_t rounds_kept);
+void mw_shortened_clear(struct mw_shortened *few);
 /* What a slot of the folded plan is then; false: it is left out. */
-bool mw_few_slot(const struct mw_few *few, uint32_t slot, uint32_t *as);
+bool mw_shortened_slot(const struct mw_shortened *few, uint32_t slot, uint32_t *as);
 /* The few rounds as a plan without sections, unchecked, with the slots, tensors and chunks of
  * `plan`: give them back before it is freed. */
-struct mw_plan *mw_few_unfold(const struct mw_few *few, const struct mw_plan *plan);
-void mw_few_give_back(struct mw_plan *flat);
+struct mw_plan *mw_shortened_unfold(const struct mw_shortened *few, const struct mw_plan *plan);
+void mw_shortened_give_back(struct mw_plan *flat);
 
 void mw_plan_copy_works(struct mw_plan *to, const struct mw_plan *from);
 /* All but ops and sections, and but what homes hold: slots, tensors and chunks. */

@@ -346,7 +346,7 @@ parse_use(const char *text, uint8_t *mode, uint8_t *role)
 static bool
 has_role(const struct mw_plan *plan, const struct mw_op *op, uint8_t role)
 {
-    return op->work >= plan->work_count || mw_plan_may_have(plan->works[op->work].kind, role);
+    return op->work >= plan->work_count || mw_op_kind_allows_role(plan->works[op->work].kind, role);
 }
 
 static void
@@ -357,7 +357,7 @@ refuse_role(struct mw_plan_reader *reader, int kind)
         (size_t)snprintf(expected, sizeof expected, "a role of a %s (", mw_op_kind_name(kind));
 
     for (int role = MW_ROLE_NONE + 1, count = 0; role < MW_ROLE_COUNT; role++)
-        if (mw_plan_may_have(kind, role))
+        if (mw_op_kind_allows_role(kind, role))
             length += (size_t)snprintf(expected + length, sizeof expected - length, "%s%s",
                                        count++ ? ", " : "", mw_role_name(role));
     snprintf(expected + length, sizeof expected - length, " or none)");

@@ -245,7 +245,7 @@ copy_homes(struct mw_plan *to, const struct mw_plan *from)
 struct unfolding {
     const struct mw_plan *plan;
     struct mw_plan *flat;
-    const struct mw_few *few;
+    const struct mw_shortened *few;
     uint32_t *ring_of;    /* [slot_count] a use whose ring the slot is in, or MW_NONE */
     uint32_t *ring_by;    /* [slot_count] section whose stride of the ring is counted, or MW_NONE */
     int64_t *left_out_by; /* [slot_count] by its first slot: how far rounds that are left out so far
@@ -401,12 +401,12 @@ find_slot(const struct unfolding *it, uint32_t use, struct mw_op_place place,
         *slot = move_ring(it, mw_plan_use_slot(it->plan, use, place.round));
         return *slot < it->plan->slot_count;
     }
-    if (!mw_few_slot(it->few, (uint32_t)first, &few))
+    if (!mw_shortened_slot(it->few, (uint32_t)first, &few))
         return false;
     for (int level = 0; level < depth; level++) {
         int64_t by = stride->by[level];
         int64_t end = first + by * ((int64_t)it->plan->sections[sections[level]].rounds - 1);
-        if (!mw_few_slot(it->few, (uint32_t)end, &last) ||
+        if (!mw_shortened_slot(it->few, (uint32_t)end, &last) ||
             last != few + by * ((int64_t)it->few->plan.sections[sections[level]].rounds - 1))
             return false;
         moved += by * place.round[level];
@@ -474,7 +474,7 @@ unfold_op(struct unfolding *it, struct mw_op_place place)
 }
 
 static struct mw_plan *
-unfold(const struct mw_plan *plan, const struct mw_few *few)
+unfold(const struct mw_plan *plan, const struct mw_shortened *few)
 {
     struct unfolding it = {.plan = plan, .flat = mw_plan_new(plan->title), .few = few};
     bool good = true;
@@ -499,7 +499,7 @@ unfold(const struct mw_plan *plan, const struct mw_few *few)
 struct mw_plan *
 mw_plan_unfold(const struct mw_plan *plan)
 {
-    const struct mw_few all = {.plan = *plan};
+    const struct mw_shortened all = {.plan = *plan};
     struct mw_plan *flat = unfold(plan, &all);
 
     if (flat)
@@ -508,7 +508,7 @@ mw_plan_unfold(const struct mw_plan *plan)
 }
 
 struct mw_plan *
-mw_few_unfold(const struct mw_few *few, const struct mw_plan *plan)
+mw_shortened_unfold(const struct mw_shortened *few, const struct mw_plan *plan)
 {
     struct mw_plan *flat = unfold(plan, few);
 
@@ -524,7 +524,7 @@ mw_few_unfold(const struct mw_few *few, const struct mw_plan *plan)
 }
 
 void
-mw_few_give_back(struct mw_plan *flat)
+mw_shortened_give_back(struct mw_plan *flat)
 {
     flat->slots = NULL;
     flat->tensors = NULL;

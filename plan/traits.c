@@ -43,7 +43,7 @@ mw_op_traits(int kind)
 }
 
 bool
-mw_plan_may_have(int kind, int role)
+mw_op_kind_allows_role(int kind, int role)
 {
     return role == MW_ROLE_NONE || rows[kind].roles >> role & 1;
 }

@@ -92,7 +92,7 @@ arrive_at_match(struct mw_engine *engine, uint32_t index, uint32_t flow)
 
 /* Its latency has passed. */
 static void
-go_on(struct mw_engine *engine, uint32_t flow)
+end_latency(struct mw_engine *engine, uint32_t flow)
 {
     uint32_t match = engine->plan->ops[engine->flows[flow].op].match;
 
@@ -112,7 +112,7 @@ take_turn(struct mw_engine *engine, uint32_t flow)
     if (engine->rows && f->last_step)
         engine->rows[f->row].start_ns = engine->now_ns - engine->skipped_ns;
     if (f->ready_ns <= engine->now_ns) {
-        go_on(engine, flow);
+        end_latency(engine, flow);
         return;
     }
     engine->lanes[f->lane].leading = flow;
@@ -372,7 +372,7 @@ fire(struct mw_engine *engine, uint32_t item)
     if (item < works)
         fire_stream(engine, item);
     else
-        go_on(engine, engine->lanes[item - works].leading);
+        end_latency(engine, engine->lanes[item - works].leading);
 }
 
 void

@@ -102,7 +102,7 @@ take_slots(struct mw_commit *commit, const struct mw_commit_slots *slots, GError
 }
 
 static bool
-look(struct mw_commit *commit, GError **error)
+load_slots(struct mw_commit *commit, GError **error)
 {
     struct mw_commit_slots slots;
 
@@ -176,7 +176,7 @@ mw_commit_open(const struct mw_commit_options *options, GError **error)
     identify(commit, options);
     if (mw_commit_file_open(&commit->file, options->directory,
                             options->stem ? options->stem : MW_RUN_BASE, options->resume, error) &&
-        (options->resume ? look(commit, error) : start_empty(commit, error)))
+        (options->resume ? load_slots(commit, error) : start_empty(commit, error)))
         return commit;
     mw_commit_close(commit);
     return NULL;

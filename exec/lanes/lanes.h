@@ -31,7 +31,7 @@
 enum mw_exec_outcome {
     MW_EXEC_DONE,
     MW_EXEC_PENDING, /* mw_lanes_done or mw_lanes_fail follows, possibly before this returns */
-    MW_EXEC_QUEUED,  /* the same, of an op that the device orders; also mw_lanes_ran */
+    MW_EXEC_QUEUED,  /* the same, of an op that the device orders; also mw_lanes_done_at */
     MW_EXEC_FAILED,  /* with the error set */
 };
 
@@ -85,13 +85,13 @@ void mw_lanes_end_with(struct mw_lanes *lanes, uint32_t step);
 
 /* The running op has spent so much of its time waiting for other ranks: it begins that much later
  * in the step's rows, since waiting is not work.  Any thread, before the op ends. */
-void mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns);
+void mw_lanes_add_wait(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns);
 
 /* A pending op has ended.  Any thread; fail takes the error. */
 void mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step);
 void mw_lanes_fail(struct mw_lanes *lanes, uint32_t op, uint32_t step, GError *error);
 /* The same as mw_lanes_done, for an op that ran from start_ns to end_ns of the monotonic clock. */
-void mw_lanes_ran(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns,
-                  int64_t end_ns);
+void mw_lanes_done_at(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns,
+                      int64_t end_ns);
 
 #endif

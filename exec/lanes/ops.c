@@ -159,7 +159,8 @@ mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step)
 }
 
 void
-mw_lanes_ran(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns, int64_t end_ns)
+mw_lanes_done_at(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns,
+                 int64_t end_ns)
 {
     int64_t seen_ns = now_ns(lanes); /* MIN would look at the clock twice */
 
@@ -183,7 +184,7 @@ mark_queued(struct mw_lanes *lanes, uint32_t index, uint32_t step)
 }
 
 void
-mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns)
+mw_lanes_add_wait(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns)
 {
     pthread_mutex_lock(&lanes->mutex);
     lanes->rows[step % MW_LANES_STEPS_AT_ONCE][op].start_ns += waited_ns;

@@ -103,7 +103,7 @@ check_values(const struct saving *saving, const struct mw_tensor *tensor, int64_
              int64_t first, int64_t count, const float *const state[3], GError **error)
 {
     for (int s = 0; s < 3; s++) {
-        const int64_t at = mw_trainer_find_wrong(s, state[s], count);
+        const int64_t at = mw_trainer_first_invalid(s, state[s], count);
         if (at < 0)
             continue;
         const float value = state[s][at];

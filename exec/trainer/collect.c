@@ -264,7 +264,7 @@ mw_trainer_streams(const struct mw_trainer *trainer)
 }
 
 bool
-mw_trainer_meet(struct mw_trainer *trainer, GError **error)
+mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *o = &trainer->options;
     uint32_t streams = mw_trainer_streams(trainer);

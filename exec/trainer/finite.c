@@ -87,7 +87,7 @@ are_right(int state, const float *values, int64_t count)
 }
 
 int64_t
-mw_trainer_find_wrong(int state, const float *values, int64_t count)
+mw_trainer_first_invalid(int state, const float *values, int64_t count)
 {
     int64_t i = 0;
 
@@ -127,7 +127,7 @@ mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t
         const int64_t begin = MAX(at, s * each), end = MIN(at + bytes, (s + 1) * each);
         const float *values = (const float *)(const void *)(state + (begin - at));
         const int64_t wrong =
-            begin < end ? mw_trainer_find_wrong(s, values, (end - begin) / 4) : -1;
+            begin < end ? mw_trainer_first_invalid(s, values, (end - begin) / 4) : -1;
         if (wrong >= 0)
             return refuse_element(trainer, chunk, s, (begin - s * each) / 4 + wrong, values[wrong],
                                   error);

@@ -131,7 +131,8 @@ struct mw_range mw_trainer_state_of(const struct mw_trainer *trainer, uint32_t t
 int64_t mw_trainer_element_bytes(const struct mw_trainer *trainer);
 int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor);
 /* Where the gradient as it was made begins in a host buffer that holds the sum before it. */
-int64_t mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor);
+int64_t mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer,
+                                         const struct mw_tensor *tensor);
 
 /* --- exec/trainer/stages.c --- */
 bool mw_trainer_is_stage(const struct mw_plan *plan); /* of a pipeline */
@@ -206,10 +207,10 @@ enum mw_exec_outcome mw_trainer_queue(struct mw_trainer *trainer, struct mw_lane
 /* --- exec/trainer/collect.c: what takes all ranks --- */
 /* Sets the rank; false with *error for a plan of other ranks, or one that several cannot run. */
 bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
-/* Once the device is open: what collectives of its memory need. */
 /* Of the device's collectives, bits 1 << stream; 0: they are the host's, or there are none. */
 uint32_t mw_trainer_streams(const struct mw_trainer *trainer);
-bool mw_trainer_meet(struct mw_trainer *trainer, GError **error);
+/* Once the device is open: what collectives of its memory need. */
+bool mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a collective is of device memory alone, not of numbers that hosts agree upon. */
 bool mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op);
@@ -234,7 +235,7 @@ bool mw_trainer_are_squares(const float *values, int64_t count);
 bool mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t at,
                             int64_t bytes, const char *state, GError **error);
 /* Of parameters (state 0), momentum (1) or variance (2): the first that is none; -1: all can be. */
-int64_t mw_trainer_find_wrong(int state, const float *values, int64_t count);
+int64_t mw_trainer_first_invalid(int state, const float *values, int64_t count);
 /* Whether a gradient of this norm, clipped, can update state that stays finite. */
 bool mw_trainer_fits(double norm);
 /* Whether training can continue after a step with this loss. */

@@ -248,7 +248,8 @@ static const char *
 wrong_accumulate(const struct look *look)
 {
     uint32_t buffer = slot_of(look, MW_ROLE_GRADIENT), sum = slot_of(look, MW_ROLE_SUM);
-    int64_t n = look->work->elements, at = mw_trainer_narrow_at(look->trainer, look->tensor);
+    int64_t n = look->work->elements;
+    int64_t at = mw_trainer_gradient_offset_bytes(look->trainer, look->tensor);
 
     if (buffer == MW_NONE || n < 0 || n > look->tensor->gradient_stride ||
         !has_room(look, buffer, at, mw_dtype_bytes(look->tensor->dtype, n)) ||

@@ -109,7 +109,7 @@ ran(void *data, int64_t start_ns, int64_t end_ns, GError *error)
     if (error)
         mw_lanes_fail(ticket->lanes, ticket->op, ticket->step, error);
     else
-        mw_lanes_ran(ticket->lanes, ticket->op, ticket->step, start_ns, end_ns);
+        mw_lanes_done_at(ticket->lanes, ticket->op, ticket->step, start_ns, end_ns);
 }
 
 enum mw_exec_outcome

@@ -44,7 +44,7 @@ mw_trainer_gradient_bytes(const struct mw_tensor *tensor)
 }
 
 int64_t
-mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor)
+mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer, const struct mw_tensor *tensor)
 {
     bool sum_first =
         tensor->summed && trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
@@ -258,7 +258,7 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
         return MW_EXEC_FAILED;
     int64_t after_ns = waited_ns(trainer, it);
     if (after_ns > before_ns)
-        mw_lanes_waited(lanes, op, step, after_ns - before_ns);
+        mw_lanes_add_wait(lanes, op, step, after_ns - before_ns);
     hold_back(trainer, it, begin_ns);
     trainer->moved_ns = clock_ns();
     return MW_EXEC_DONE;
@@ -380,7 +380,7 @@ open_places(struct mw_trainer *trainer, GError **error)
                            error) &&
            (!options->ready || options->ready(options->data, error)) &&
            mw_storage_open_drives(&trainer->storage, &drives, error) &&
-           mw_trainer_meet(trainer, error);
+           mw_trainer_open_collectives(trainer, error);
 }
 
 /* What is started from, before any of it is used; the ranks share the work. */

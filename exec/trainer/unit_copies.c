@@ -86,7 +86,8 @@ mw_trainer_part_move(const struct mw_trainer *trainer, const struct mw_op *op)
                            .bytes = trainer->plan->works[op->work].bytes};
 
     if (is_narrow(trainer, op, to))
-        move.to.at_bytes = mw_trainer_narrow_at(trainer, mw_trainer_tensor(trainer, op));
+        move.to.at_bytes =
+            mw_trainer_gradient_offset_bytes(trainer, mw_trainer_tensor(trainer, op));
     return move;
 }
 
@@ -111,7 +112,8 @@ mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError
     uint32_t home = mw_trainer_slot(trainer, op, MW_ROLE_SUM);
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     int64_t n = plan->works[op->work].elements;
-    const void *x = mw_storage_address(storage, buffer, mw_trainer_narrow_at(trainer, tensor));
+    const void *x =
+        mw_storage_address(storage, buffer, mw_trainer_gradient_offset_bytes(trainer, tensor));
     float *sum = home == MW_NONE ? mw_storage_address(storage, buffer, 0)
                                  : mw_storage_address(storage, home,
                                                       mw_trainer_gradient_bytes(tensor) * op->tile *

@@ -15,7 +15,7 @@
 
 /* Of one section, slots that its rounds go through by the same stride. */
 struct range {
-    uint32_t section, row; /* row: of mw_few.rows */
+    uint32_t section, row; /* row: of mw_shortened.rows */
     int64_t by;            /* slots a round, without its sign */
     int64_t first, last;
 };
@@ -83,7 +83,7 @@ find_ranges(const struct mw_plan *plan, struct ranges *ranges)
 
 /* Ranges that overlap are one row. */
 static void
-join_rows(struct mw_few *few, struct ranges *ranges)
+join_rows(struct mw_shortened *few, struct ranges *ranges)
 {
     few->rows = mw_plan_allocate(ranges->count, sizeof *few->rows);
     if (ranges->count)
@@ -117,7 +117,7 @@ struct shares {
 };
 
 static bool
-multiply(const struct mw_few *few, const struct shares *shares, int64_t by)
+multiply(const struct mw_shortened *few, const struct shares *shares, int64_t by)
 {
     for (uint32_t s = 0; s < few->plan.section_count; s++)
         if (__builtin_mul_overflow(shares->of_section[s], by, &shares->of_section[s]))
@@ -130,7 +130,7 @@ multiply(const struct mw_few *few, const struct shares *shares, int64_t by)
 
 /* One range more; false: the share of its section and that of its row do not go together. */
 static bool
-add_share(const struct mw_few *few, const struct shares *shares, const struct range *range,
+add_share(const struct mw_shortened *few, const struct shares *shares, const struct range *range,
           bool *grown)
 {
     int64_t *section = &shares->of_section[range->section], *row = &shares->of_row[range->row];
@@ -146,7 +146,7 @@ add_share(const struct mw_few *few, const struct shares *shares, const struct ra
 
 /* All that hang together with a section. */
 static bool
-find_shares(const struct mw_few *few, const struct ranges *ranges, uint32_t section,
+find_shares(const struct mw_shortened *few, const struct ranges *ranges, uint32_t section,
             const struct shares *shares)
 {
     bool grown = true;
@@ -165,13 +165,13 @@ find_shares(const struct mw_few *few, const struct ranges *ranges, uint32_t sect
 
 /* As many as each of them can spare. */
 static void
-leave_out(struct mw_few *few, const struct mw_plan *plan, const struct shares *shares,
-          uint32_t rounds_max, int64_t *left_out)
+leave_out(struct mw_shortened *few, const struct mw_plan *plan, const struct shares *shares,
+          uint32_t rounds_kept, int64_t *left_out)
 {
     int64_t most = INT64_MAX;
 
     for (uint32_t s = 0; s < plan->section_count; s++) {
-        int64_t spare = (int64_t)plan->sections[s].rounds - rounds_max;
+        int64_t spare = (int64_t)plan->sections[s].rounds - rounds_kept;
         if (!shares->of_section[s])
             continue;
         spare = spare < 0 ? 0 : spare / shares->of_section[s];
@@ -186,8 +186,8 @@ leave_out(struct mw_few *few, const struct mw_plan *plan, const struct shares *s
 }
 
 static bool
-find_left_out(struct mw_few *few, const struct mw_plan *plan, const struct ranges *ranges,
-              uint32_t rounds_max, int64_t *left_out)
+find_left_out(struct mw_shortened *few, const struct mw_plan *plan, const struct ranges *ranges,
+              uint32_t rounds_kept, int64_t *left_out)
 {
     struct shares shares = {mw_plan_allocate(plan->section_count, sizeof(int64_t)),
                             mw_plan_allocate(few->row_count, sizeof(int64_t))};
@@ -199,7 +199,7 @@ find_left_out(struct mw_few *few, const struct mw_plan *plan, const struct range
         if (left_out[s] < 0) {
             good = find_shares(few, ranges, s, &shares);
             if (good)
-                leave_out(few, plan, &shares, rounds_max, left_out);
+                leave_out(few, plan, &shares, rounds_kept, left_out);
         }
     free(shares.of_section);
     free(shares.of_row);
@@ -207,17 +207,17 @@ find_left_out(struct mw_few *few, const struct mw_plan *plan, const struct range
 }
 
 bool
-mw_few_init(struct mw_few *few, const struct mw_plan *plan, uint32_t rounds_max)
+mw_shortened_init(struct mw_shortened *few, const struct mw_plan *plan, uint32_t rounds_kept)
 {
     struct ranges ranges = {.all = mw_plan_allocate(ROWS_MAX, sizeof(struct range))};
     int64_t *left_out = mw_plan_allocate(plan->section_count, sizeof *left_out);
 
-    *few = (struct mw_few){.plan = *plan};
+    *few = (struct mw_shortened){.plan = *plan};
     few->plan.sections = mw_plan_allocate(plan->section_count, sizeof *few->plan.sections);
     bool good = find_ranges(plan, &ranges);
     if (good) {
         join_rows(few, &ranges);
-        good = find_left_out(few, plan, &ranges, rounds_max, left_out);
+        good = find_left_out(few, plan, &ranges, rounds_kept, left_out);
     }
     few->plan.section_count = 0;
     for (uint32_t s = 0; s < plan->section_count && good; s++) {
@@ -228,20 +228,20 @@ mw_few_init(struct mw_few *few, const struct mw_plan *plan, uint32_t rounds_max)
     free(left_out);
     free(ranges.all);
     if (!good)
-        mw_few_clear(few);
+        mw_shortened_clear(few);
     return good;
 }
 
 void
-mw_few_clear(struct mw_few *few)
+mw_shortened_clear(struct mw_shortened *few)
 {
     free(few->plan.sections);
     free(few->rows);
-    *few = (struct mw_few){0};
+    *few = (struct mw_shortened){0};
 }
 
 bool
-mw_few_slot(const struct mw_few *few, uint32_t slot, uint32_t *as)
+mw_shortened_slot(const struct mw_shortened *few, uint32_t slot, uint32_t *as)
 {
     *as = slot;
     for (uint32_t r = 0; r < few->row_count; r++) {
