@@ -43,7 +43,7 @@ require_done(const struct walk *walk, uint32_t slot, uint32_t first, uint32_t se
 
     if (mw_plan_clock_done_before(walk->check->clock, first, second))
         return true;
-    return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it, but need not wait for %s", slot,
+    return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it without waiting for %s", slot,
                           purpose_of(plan, slot), mw_plan_label_op(plan, second).text,
                           mw_plan_label_op(plan, first).text);
 }
@@ -56,7 +56,7 @@ require_done_next(const struct walk *walk, uint32_t slot, uint32_t first, uint32
     if (mw_plan_clock_done_before_next(walk->check->clock, first, second))
         return true;
     return mw_plan_refuse(walk->check,
-                          "slot %u (%s): %s uses it, but need not wait for %s of the step before",
+                          "slot %u (%s): %s uses it without waiting for %s of the step before",
                           slot, purpose_of(plan, slot), mw_plan_label_op(plan, second).text,
                           mw_plan_label_op(plan, first).text);
 }

@@ -53,8 +53,8 @@ check_slot(struct mw_plan_check *check, uint32_t index)
 
     if (slot->size_bytes > tier->largest_request_bytes)
         return mw_plan_refuse(check,
-                              "fragmentation: slot %u (%s) takes %" PRId64 " bytes of tier %s in "
-                              "one piece, at most %" PRId64 " can be had",
+                              "fragmentation: slot %u (%s) takes %" PRId64 " bytes of tier %s as "
+                              "one slot; the limit is %" PRId64,
                               index, mw_purpose_name(slot->purpose), slot->size_bytes, name,
                               tier->largest_request_bytes);
     if (slot->size_bytes > most - slot->offset_bytes)

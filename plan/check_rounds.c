@@ -238,8 +238,8 @@ check_section(struct induction *it, int64_t reach)
     for (uint32_t round = few - 1 - (uint32_t)reach; round + 1 < few; round++)
         if (!round_follows(it, round))
             return mw_plan_refuse(it->check,
-                                  "section %u: what is done before an op starts does not move on "
-                                  "evenly from round to round",
+                                  "section %u: the ops known to be done do not advance evenly "
+                                  "from round to round",
                                   it->section);
     return true;
 }

@@ -402,7 +402,7 @@ read_op(struct mw_plan_reader *reader, struct mw_plan *plan)
     struct mw_op op = {.match = MW_NONE};
 
     if (plan->section_count) {
-        mw_plan_reader_fail(reader, "ops in front of the sections");
+        mw_plan_reader_fail(reader, "all ops before the first section");
         return;
     }
     read_index(reader, plan->op_count);
@@ -433,7 +433,7 @@ read_section(struct mw_plan_reader *reader, struct mw_plan *plan)
     section.layer_step = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
     section.shard_step = (int32_t)mw_plan_reader_signed(reader, "shard", INT32_MAX);
     if (section.parent != MW_NONE && section.parent >= plan->section_count)
-        mw_plan_reader_fail(reader, "a parent in front of it");
+        mw_plan_reader_fail(reader, "a parent with a lower number");
     if (!reader->failed)
         mw_plan_add_section(plan, section);
 }

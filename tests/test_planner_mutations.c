@@ -130,7 +130,7 @@ cut_largest_request(struct mw_plan *plan, GRand *random)
 static void
 test_fragmentation(void)
 {
-    expect_refusals(cut_largest_request, false, "^fragmentation: slot \\d+ .* in one piece");
+    expect_refusals(cut_largest_request, false, "^fragmentation: slot \\d+ .* as one slot");
 }
 
 /* --- order ----------------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ learn_alignment(struct mw_nvme_file *file, bool buffered)
     }
     file->alignment_bytes = bytes ? bytes : 4096;
     if (buffered)
-        add_notice(file, "I/O goes through the page cache, as asked");
+        add_notice(file, "I/O goes through the page cache, as requested");
     else if (!file->direct)
         add_notice(file, "no O_DIRECT on this file system: I/O goes through the page cache, slower "
                          "and in memory that the plan does not count");
