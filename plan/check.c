@@ -144,7 +144,7 @@ has_communicator(uint8_t kind)
     return joins == MW_JOINS_GROUP || joins == MW_JOINS_PAIR;
 }
 
-/* FLOPs of a work's products, each of their sides longer by so much. */
+/* FLOPs of a work's products if each of their sides is longer by `longer`. */
 static double
 products_flops(const struct mw_work *work, int64_t longer)
 {

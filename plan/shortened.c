@@ -1,22 +1,22 @@
 /*
- * The same plan with few rounds of each section: those in the middle are left out.
+ * Shortens the sections of a plan to few rounds, by leaving out rounds in the middle.
  *
- * Sections may use the same slots in a row, as the passes of a step use the homes of its layers.
- * They leave out the same slots: so many rounds each that as many slots are passed over, and what
- * uses a slot near an end of the row uses the one that is as near to it then.
+ * Several sections may use the same slots in a row, as the passes of a step use the homes of its
+ * layers.  Such sections are linked: each leaves out as many rounds as it takes to leave out the
+ * same slots.  A use near an end of the row keeps its distance from that end.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/internal.h"
 
-/* More make no plan that has been built. */
+/* No plan that was built has more. */
 #define ROWS_MAX 4096
 
-/* Of one section, slots that its rounds go through by the same stride. */
+/* Slots that the rounds of one section use with the same stride. */
 struct range {
-    uint32_t section, row; /* row: of mw_shortened.rows */
-    int64_t by;            /* slots a round, without its sign */
+    uint32_t section, row; /* row: index in mw_shortened.rows */
+    int64_t by;            /* slots per round, as an absolute value */
     int64_t first, last;
 };
 
@@ -35,8 +35,8 @@ compare_ranges(const void *a, const void *b)
     return x->section < y->section ? -1 : x->section > y->section;
 }
 
-/* Grows the newest range of the section that it overlaps; uses of a range come one after another.
- */
+/* Extends the newest range of the section that overlaps it; uses of a range come one after
+ * another. */
 static bool
 add_range(struct ranges *ranges, uint32_t section, int64_t by, int64_t from, int64_t to)
 {
@@ -58,7 +58,8 @@ add_range(struct ranges *ranges, uint32_t section, int64_t by, int64_t from, int
     return true;
 }
 
-/* False: a use moves on in a row by the rounds of two sections, or there are too many rows. */
+/* Returns false if a use moves along a row with the rounds of two sections, or if there are too
+ * many rows. */
 static bool
 find_ranges(const struct mw_plan *plan, struct ranges *ranges)
 {
@@ -81,7 +82,7 @@ find_ranges(const struct mw_plan *plan, struct ranges *ranges)
     return true;
 }
 
-/* Ranges that overlap are one row. */
+/* Joins ranges that overlap into one row. */
 static void
 join_rows(struct mw_shortened *few, struct ranges *ranges)
 {
@@ -111,9 +112,9 @@ divisor_of(int64_t a, int64_t b)
     return a;
 }
 
-/* Of sections and rows that have to do with each other, what each leaves out of one unit. */
+/* For linked sections and rows: how many rounds or slots each leaves out per unit. */
 struct shares {
-    int64_t *of_section, *of_row; /* 0: not of these */
+    int64_t *of_section, *of_row; /* 0 for those that are not linked */
 };
 
 static bool
@@ -128,7 +129,7 @@ multiply(const struct mw_shortened *few, const struct shares *shares, int64_t by
     return true;
 }
 
-/* One range more; false: the share of its section and that of its row do not go together. */
+/* Adds a range.  Returns false if the share of its section contradicts that of its row. */
 static bool
 add_share(const struct mw_shortened *few, const struct shares *shares, const struct range *range,
           bool *grown)
@@ -144,7 +145,7 @@ add_share(const struct mw_shortened *few, const struct shares *shares, const str
            (*section = *row / range->by) > 0;
 }
 
-/* All that hang together with a section. */
+/* Finds the shares of everything that is linked with a section. */
 static bool
 find_shares(const struct mw_shortened *few, const struct ranges *ranges, uint32_t section,
             const struct shares *shares)
@@ -163,7 +164,7 @@ find_shares(const struct mw_shortened *few, const struct ranges *ranges, uint32_
     return true;
 }
 
-/* As many as each of them can spare. */
+/* Leaves out as many rounds as every linked section allows. */
 static void
 leave_out(struct mw_shortened *few, const struct mw_plan *plan, const struct shares *shares,
           uint32_t rounds_kept, int64_t *left_out)
@@ -252,7 +253,7 @@ mw_shortened_slot(const struct mw_shortened *few, uint32_t slot, uint32_t *as)
             continue;
         if (place > left)
             *as = (uint32_t)(slot - row->left_out);
-        /* One from the first half and one from the last stay two. */
+        /* A use in the first half and a use in the last half must stay on two slots. */
         return !row->left_out || 2 * (place > left ? left : place) < kept - 1;
     }
     return true;
