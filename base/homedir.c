@@ -5,13 +5,14 @@
 #include "base/error.h"
 
 static const struct {
-    const char *variable, *folder; /* of the home directory, where the variable says none */
+    const char *variable, *folder; /* folder in the home directory, for an unset variable */
 } places[] = {
     [MW_HOMEDIR_CONFIG] = {"XDG_CONFIG_HOME", ".config"},
     [MW_HOMEDIR_STATE] = {"XDG_STATE_HOME", ".local/state"},
 };
 
-/* GLib takes a relative one too, which is another folder wherever a command is started. */
+/* The variable's value if it is absolute.  GLib also takes a relative path, which would name
+ * another folder in each working directory. */
 static const char *
 variable_value(enum mw_homedir which)
 {

@@ -13,7 +13,8 @@
 
 #define BLOCK_BYTES 65536
 
-/* A file of that name is not there, cannot be, or is not for this user. */
+/* Whether the reason means that no file of that name exists or can exist, or that this user may not
+ * read it. */
 static bool
 is_wrong_name(int reason)
 {
@@ -30,7 +31,7 @@ fail(const char *path, const char *wanted, int reason, GError **error)
     return false;
 }
 
-/* A name such as /dev/fd/63 may be of a pipe. */
+/* A name such as /dev/fd/63 may be that of a pipe. */
 static bool
 check_kind(const char *path, const char *wanted, mode_t mode, bool regular, GError **error)
 {
@@ -42,8 +43,8 @@ check_kind(const char *path, const char *wanted, mode_t mode, bool regular, GErr
                      regular ? "" : " or a pipe", wanted);
 }
 
-/* Files that the system makes when they are read call themselves regular files of 0 bytes; some
- * never end, or are gone once they have been read. */
+/* Files that the kernel generates on reading report a size of 0 bytes.  Some never end, or are
+ * empty once they have been read. */
 static bool
 check_made(const char *path, const char *wanted, const struct stat *status, GError **error)
 {
@@ -59,7 +60,7 @@ check_made(const char *path, const char *wanted, const struct stat *status, GErr
     return true;
 }
 
-/* A device is not opened to see that it is one, and a pipe not waited for. */
+/* Refuses a device without opening it, and does not wait for a pipe. */
 static int
 open_at_once(const char *path, const char *wanted, bool regular, struct stat *status,
              GError **error)
@@ -146,7 +147,7 @@ refuse_size(const struct text *text, int64_t bytes, GError **error)
     return false;
 }
 
-/* As far as it has been read. */
+/* Checks the begin of the text, as far as it has been read. */
 static bool
 check_begin(const struct text *text, GError **error)
 {
@@ -160,7 +161,7 @@ check_begin(const struct text *text, GError **error)
     return false;
 }
 
-/* Somebody has a pipe open to write, and has not yet. */
+/* Waits for a pipe that a process has open for writing but has not written to yet. */
 static bool
 await(const struct text *text, int fd, int patience_ms, GError **error)
 {
@@ -175,7 +176,7 @@ await(const struct text *text, int fd, int patience_ms, GError **error)
                      patience_ms * 1e-3, text->kind->wanted);
 }
 
-/* False with *error; else *over says whether that was all. */
+/* Returns false with *error; else *over says whether that was the end. */
 static bool
 read_block(const struct text *text, int fd, int patience_ms, char *block, bool *over,
            GError **error)
@@ -211,8 +212,8 @@ read_all(const struct text *text, int fd, int patience_ms, GError **error)
 
 /* --- pipes ----------------------------------------------------------------------------------- */
 
-/* A pipe can be read once, and what is asked of it may be asked again: its text stays, by what it
- * is and how it was named. */
+/* A pipe can be read only once, but the same command may read it again.  So its text is kept, by
+ * the pipe's identity and the name it was given. */
 static GHashTable *pipes; /* char * -> GBytes * */
 G_LOCK_DEFINE_STATIC(pipes);
 
@@ -234,7 +235,7 @@ keep_pipe(const char *path, const struct stat *status, const GString *bytes)
     G_UNLOCK(pipes);
 }
 
-/* False: it was not read yet. */
+/* Returns false if the pipe was not read yet. */
 static bool
 recall_pipe(const char *path, const struct stat *status, GString *bytes)
 {
@@ -250,7 +251,7 @@ recall_pipe(const char *path, const struct stat *status, GString *bytes)
     return kept;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- whole files ----------------------------------------------------------------------------- */
 
 static bool
 read_pipe(const struct text *text, const struct stat *status, int fd, int patience_ms,
