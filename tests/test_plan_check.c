@@ -289,8 +289,9 @@ test_previous_step(void)
 
     op(plan, 0, OP_READ0)->dep_count = 0;
     g_assert_false(mw_plan_check(plan, why, sizeof why));
-    g_assert_nonnull(strstr(why, "need not wait for op 5 (forward mb 0 layer 0 none tile 0 shard 0)"
-                                 " of the step before"));
+    g_assert_nonnull(strstr(why,
+                            "without waiting for op 5 (forward mb 0 layer 0 none tile 0 shard 0)"
+                            " of the step before"));
     mw_plan_free(plan);
 }
 

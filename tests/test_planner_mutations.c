@@ -249,7 +249,7 @@ static void
 test_missing_slot_edge(void)
 {
     expect_refusals(forget_writer, false,
-                    "^slot \\d+ \\(.*\\): op .*(holds nothing yet|need not wait for)");
+                    "^slot \\d+ \\(.*\\): op .*(holds nothing yet|without waiting for)");
 }
 
 /* --- collectives ----------------------------------------------------------------------------- */
