@@ -55,7 +55,7 @@ mw_saturating_sum(const int64_t *terms, size_t count)
     return sum;
 }
 
-/* Of non-negative numbers; saturate at INT64_MAX. */
+/* For non-negative numbers; both saturate at INT64_MAX. */
 #define MW_PRODUCT(...)                                                                            \
     mw_saturating_product((const int64_t[]){__VA_ARGS__},                                          \
                           sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))

@@ -5,7 +5,7 @@
 
 #include "config.h"
 
-/* Folders in the order in which they are searched, up to NULL. */
+/* Folders in the order of the search, ended by NULL. */
 struct roots {
     const char *path[4];
 };

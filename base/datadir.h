@@ -1,5 +1,5 @@
 /*
- * datadir.h - where presets and profiles live: $MEMWALL_DATA, the source tree that the binary was
+ * datadir.h - finds presets and profiles in $MEMWALL_DATA, the source tree that the binary was
  * built from, or the installed data folder, in this order.
  */
 #ifndef MW_BASE_DATADIR_H

@@ -35,7 +35,7 @@ mw_format_fixed(double value, int decimals)
     return g_ascii_formatd(buffer, BUFFER_SIZE, format, value);
 }
 
-/* The limits lie where rounding carries into the next digit: 9.996 is "10.0". */
+/* The limits are where rounding carries into the next digit: 9.996 is "10.0". */
 const char *
 mw_format_significant(double value)
 {
@@ -158,7 +158,8 @@ mw_format_duration(double seconds)
     return buffer;
 }
 
-/* A part of a sequence times the GPUs that share it is whole again, to ten digits. */
+/* Multiplying the part of a sequence by the GPUs that share it gives a whole number again, to ten
+ * digits. */
 const char *
 mw_format_batch(double sequences)
 {

@@ -15,9 +15,10 @@ const char *mw_format_exact(double value); /* shortest text that reads back to t
 /* With units: "1.23 TB", "456 ms". */
 const char *mw_format_bytes(double bytes);      /* decimal units: kB, MB, GB, TB */
 const char *mw_format_gib(double bytes);        /* binary units: KiB ... TiB */
-const char *mw_format_seconds(double seconds);  /* of a step: 456 ms, 41.2 s, 10.0 hours */
-const char *mw_format_duration(double seconds); /* of a training: 3.5 hours, 12 days, 1.19 years */
+const char *mw_format_seconds(double seconds);  /* time of a step: 456 ms, 41.2 s, 10.0 hours */
+const char *mw_format_duration(double seconds); /* time of a training: 3.5 hours, 12 days, 1.19
+                                                 * years */
 const char *mw_format_count(double count);      /* 1.5B, 175B, 1.01T */
-const char *mw_format_batch(double sequences);  /* as options take it back: 4.875, 1288 */
+const char *mw_format_batch(double sequences);  /* in a form that options accept: 4.875, 1288 */
 
 #endif

@@ -5,15 +5,16 @@
 #include "base/error.h"
 
 static const struct {
-    const char *variable, *folder; /* of the home directory, where the variable says none */
+    const char *variable, *folder; /* folder in the home directory, for an unset variable */
 } places[] = {
     [MW_HOMEDIR_CONFIG] = {"XDG_CONFIG_HOME", ".config"},
     [MW_HOMEDIR_STATE] = {"XDG_STATE_HOME", ".local/state"},
 };
 
-/* GLib takes a relative one too, which is another folder wherever a command is started. */
+/* The variable's value if it is absolute.  GLib also takes a relative path, which would name
+ * another folder in each working directory. */
 static const char *
-told(enum mw_homedir which)
+variable_value(enum mw_homedir which)
 {
     const char *path = g_getenv(places[which].variable);
 
@@ -23,7 +24,7 @@ told(enum mw_homedir which)
 char *
 mw_homedir_path(enum mw_homedir which)
 {
-    const char *path = told(which);
+    const char *path = variable_value(which);
 
     return path ? g_build_filename(path, "memwall", NULL)
                 : g_build_filename(g_get_home_dir(), places[which].folder, "memwall", NULL);
@@ -34,7 +35,8 @@ has_home(enum mw_homedir which)
 {
     const char *home = g_get_home_dir();
 
-    return told(which) || (g_path_is_absolute(home) && g_file_test(home, G_FILE_TEST_IS_DIR));
+    return variable_value(which) ||
+           (g_path_is_absolute(home) && g_file_test(home, G_FILE_TEST_IS_DIR));
 }
 
 bool

@@ -31,8 +31,9 @@ struct mw_input_kind {
 /* How long to wait for a pipe that somebody has open for writing but does not write to. */
 #define MW_INPUT_PATIENCE_MS 60000
 
-/* The whole file, NUL-terminated; g_free it.  A pipe is read to its end if somebody writes to it,
- * and not waited for if nobody does; when it is named again, it has the same text. */
+/* Reads the whole file, NUL-terminated; g_free it.  A pipe is read to its end if a process writes
+ * to it; if none does, the call does not wait.  If the pipe is named again, it has the same
+ * text. */
 char *mw_input_read(const char *path, const struct mw_input_kind *kind, gsize *length,
                     GError **error);
 /* The same with another patience. */

@@ -13,7 +13,7 @@
 struct scan {
     const char *at, *end;
     int depth;
-    const char *wrong; /* what is wrong at `at` */
+    const char *wrong; /* the error at `at` */
 };
 
 static void
@@ -129,11 +129,12 @@ check_size(gsize length, const char *origin, GError **error)
 }
 
 struct twice {
-    GHashTable *members; /* JsonObject -> how many were read */
-    char *name;          /* the first that its object had already */
+    GHashTable *members; /* JsonObject -> number of members read */
+    char *name;          /* the first name that its object already had */
 };
 
-/* json-glib lets the last of two equal keys win; the object then holds fewer than were read. */
+/* json-glib lets the last of two equal keys win; the object then has fewer members than were
+ * read. */
 static void
 count_member(JsonParser *parser, JsonObject *object, const char *name, struct twice *twice)
 {
@@ -144,15 +145,15 @@ count_member(JsonParser *parser, JsonObject *object, const char *name, struct tw
         twice->name = g_strescape(name, NULL);
 }
 
-/* json-glib names a word that is no value, and rightly; of signs it names now this, now that one.
- */
+/* json-glib names a word that is no value correctly, but the sign that it names varies. */
 static char *
 word_of(const char *message)
 {
     static const char before[] = "identifier `";
     const char *at = strstr(message, before), *end = at ? strchr(at, '\'') : NULL;
 
-    /* Of a string that has these very words, what follows is no word, and perhaps lines. */
+    /* If the message quotes a string that contains these very words, the text after them is no
+     * word, and may have several lines. */
     if (end && at + strcspn(at, "\n\r\t\v\f") < end)
         return NULL;
     return end ? g_strndup(at + strlen(before), (gsize)(end - at) - strlen(before)) : NULL;
@@ -215,7 +216,7 @@ mw_json_parse(const char *text, gssize length, const char *origin, GError **erro
     return json_node_ref(root);
 }
 
-/* As it would be written: json-glib makes -1.0000000000000001e+300 of -1e300. */
+/* The number as a user would write it: json-glib makes -1.0000000000000001e+300 of -1e300. */
 static char *
 real_text(double value)
 {
@@ -232,7 +233,7 @@ mw_json_text(JsonNode *node)
 {
     bool real = JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_DOUBLE;
 
-    if (real && isinf(json_node_get_double(node))) /* of its text nothing is left */
+    if (real && isinf(json_node_get_double(node))) /* the parser has not kept its text */
         return g_strdup(json_node_get_double(node) > 0 ? "above 1.8e308" : "below -1.8e308");
     if (real)
         return real_text(json_node_get_double(node));

@@ -14,8 +14,8 @@
 #define MW_JSON_DEPTH_MAX 64
 #define MW_JSON_BYTES_MAX (16 << 20)
 
-/* The text must be one object (length -1: NUL-terminated).  The caller owns the result
- * (json_node_unref); NULL with `error` set otherwise. */
+/* Parses a text that must be one object (length -1: NUL-terminated).  The caller owns the result
+ * (json_node_unref).  Otherwise returns NULL with `error` set. */
 JsonNode *mw_json_parse(const char *text, gssize length, const char *origin, GError **error);
 
 /* A value for a message: JSON on one line, cut to a few words; g_free it. */

@@ -19,7 +19,7 @@ struct mw_json_writer {
     bool needs_comma;
 };
 
-/* `key` is NULL within an array and at the top. */
+/* `key` is NULL in an array and at the top. */
 void mw_json_begin(struct mw_json_writer *json, const char *key, char bracket, bool compact);
 /* Begins the object of an answer of the command.  Its first key, "schema", names its part of
  * docs/schema.json and the version, which rises when that changes. */
@@ -30,7 +30,7 @@ void mw_json_string(struct mw_json_writer *json, const char *key,
 void mw_json_integer(struct mw_json_writer *json, const char *key, int64_t value);
 void mw_json_number(struct mw_json_writer *json, const char *key, double value);
 void mw_json_boolean(struct mw_json_writer *json, const char *key, bool value);
-/* `text` is written unchanged: it is a number already. */
+/* Writes `text` unchanged; it must already be a number. */
 void mw_json_raw(struct mw_json_writer *json, const char *key, const char *text);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define COMPARED_MAX 63
-#define PART_MIN 3 /* letters: shorter parts are in too many names */
+#define PART_MIN 3 /* letters; a shorter part occurs in too many names */
 #define LIKE_MAX 6
 
 static int
@@ -22,7 +22,7 @@ same_letter(char a, char b)
 int
 mw_name_distance(const char *a, const char *b)
 {
-    int rows[3][COMPARED_MAX + 1]; /* of a's letter i, in turn */
+    int rows[3][COMPARED_MAX + 1]; /* rows for a's letter i, in turn */
     int height = (int)strnlen(a, COMPARED_MAX), width = (int)strnlen(b, COMPARED_MAX);
 
     for (int j = 0; j <= width; j++)
@@ -72,7 +72,7 @@ compare(const void *a, const void *b)
     return ((const struct like *)a)->distance - ((const struct like *)b)->distance;
 }
 
-/* Sorted, and in their own order where they are equally near. */
+/* Sorted by nearness; names that are equally near keep their order. */
 static GArray *
 find_like(const char *name, const char *const *known, bool (*is_like)(const char *, const char *))
 {
@@ -87,7 +87,7 @@ find_like(const char *name, const char *const *known, bool (*is_like)(const char
     return found;
 }
 
-/* As many of those that are near as are nearest alike. */
+/* The number of leading names that are as near as the nearest. */
 static guint
 count_nearest(const GArray *found)
 {
@@ -99,7 +99,7 @@ count_nearest(const GArray *found)
     return count;
 }
 
-/* The first LIKE_MAX of the names; NULL if there are none. */
+/* Text of the first LIKE_MAX names; NULL if there are none. */
 static char *
 text_of(const GArray *found, guint count, const char *before)
 {
@@ -123,7 +123,7 @@ mw_names_nearest(const char *name, const char *const *known)
     return text_of(near, count_nearest(near), "");
 }
 
-/* The nearest where no part is as near. */
+/* Puts the nearest names first, unless a part is as near. */
 static void
 put_nearest_first(GArray *parts, const GArray *near)
 {

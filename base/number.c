@@ -20,7 +20,7 @@ mw_number_scan(const char *text, double *value)
     return decimal && !errno && isfinite(*value) ? end : NULL;
 }
 
-/* Reads a suffix after a count: what it multiplies the count by. */
+/* Reads the suffix after a count and returns its factor. */
 static double
 read_suffix(const char **end)
 {

@@ -1,5 +1,5 @@
 /*
- * number.h - a number that a person typed: a decimal one, within a range that the refusal names.
+ * number.h - a number that a user typed: decimal, and within a range that the refusal names.
  */
 #ifndef MW_BASE_NUMBER_H
 #define MW_BASE_NUMBER_H
@@ -8,21 +8,22 @@
 #include <stdbool.h>
 
 struct mw_number {
-    const char *name; /* of the setting */
+    const char *name; /* name of the setting */
     double min, max;
     bool whole;
     bool joined;       /* its value follows "=" */
-    bool counts;       /* k, M, B or T may follow, as counts are printed; in either case */
-    const char *unit;  /* may follow; NULL: none */
-    const char *noun;  /* what it must be; NULL: "number", or "whole number" */
+    bool counts;       /* the suffix k, M, B or T may follow, as in printed counts; in either
+                        * case */
+    const char *unit;  /* unit that may follow; NULL: none */
+    const char *noun;  /* what the number must be; NULL: "number", or "whole number" */
     const char *or_as; /* follows the range in a refusal: ", or auto"; NULL: nothing */
 };
 
-/* Returns the text after the number that it begins with; NULL if it does not begin with one: strtod
- * also accepts blanks, 0x10 and nan, and what no double holds. */
+/* Returns the text after the number that `text` begins with, or NULL if it does not begin with one.
+ * strtod also accepts blanks, 0x10, nan, and numbers that no double holds. */
 const char *mw_number_scan(const char *text, double *value);
 
-/* False with a line that names setting, text and range. */
+/* Returns false with a line that names setting, text and range. */
 bool mw_number_read(const struct mw_number *number, const char *text, double *value,
                     GError **error);
 

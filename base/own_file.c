@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NULL: it is ours.  errno is set otherwise. */
+/* Returns NULL if the file is ours; otherwise sets errno. */
 static const char *
 why_not(const struct stat *info)
 {
@@ -21,7 +21,7 @@ why_not(const struct stat *info)
     return NULL;
 }
 
-/* O_NONBLOCK: opening a pipe would wait for its other end. */
+/* O_NONBLOCK, since opening a pipe would wait for its other end. */
 int
 mw_own_open_at(int folder, const char *name, int flags, mode_t mode, struct stat *info,
                const char **why)
@@ -73,7 +73,7 @@ mw_own_open_folder(const char *path)
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-#define DRAWN 6 /* characters that mkstemp draws */
+#define DRAWN 6 /* number of characters that mkstemp draws */
 
 static bool
 is_unfinished(const char *name, const char *base)
@@ -100,7 +100,7 @@ mw_own_sweep(int folder, const char *base)
         close(own);
     if (!list)
         return;
-    rewinddir(list); /* whoever else reads the folder has left off elsewhere */
+    rewinddir(list); /* another reader of the folder has moved the position */
     for (struct dirent *entry; (entry = readdir(list));)
         if (is_unfinished(entry->d_name, base) && mw_own_is_file(folder, entry->d_name, &info))
             unlinkat(folder, entry->d_name, 0);

@@ -8,15 +8,15 @@
 
 #include <glib.h>
 
-/* `doing`: the present activity, NULL when the question ends; `simulated`: plans since it began. */
+/* `doing`: the current activity, NULL when the question ends; `simulated`: plans since it began. */
 typedef void (*mw_progress_listener)(void *data, const char *doing, int simulated);
 
-/* From now on `listener` (NULL: nobody) is called for this thread's questions. */
+/* Sets the listener for this thread's questions (NULL: none). */
 void mw_progress_listen(mw_progress_listener listener, void *data);
 
-/* Reports the present activity. */
+/* Reports the current activity. */
 void mw_progress(const char *format, ...) G_GNUC_PRINTF(1, 2);
-/* Reports one more simulated plan of the present activity. */
+/* Reports one more simulated plan of the current activity. */
 void mw_progress_simulates(void);
 /* Reports the end of the question. */
 void mw_progress_end(void);

@@ -26,7 +26,7 @@ append_name(GString *out, const char *name, size_t length)
     g_string_append_len(out, name, (gssize)length);
 }
 
-/* What stands between braces. */
+/* Appends the spelling of the text between braces. */
 static void
 append_spelled(GString *out, const char *text, size_t length)
 {
@@ -68,7 +68,7 @@ mw_spelled(const char *text)
     return g_string_free(out, FALSE);
 }
 
-/* The format is a literal of the caller's, with other literals in it. */
+/* The format is the caller's literal, with other literals in it. */
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 
 char *

@@ -19,19 +19,19 @@ struct mw_spelling {
     const char *between; /* name and value */
     const char *key;     /* before a key of the hardware profile */
     struct {
-        const char *name, *as; /* names that are spelled otherwise, up to NULL */
+        const char *name, *as; /* names with another spelling, ended by NULL */
     } odd[MW_SPELLING_ODD_MAX];
 };
 
-/* From now on; `spelling` lives as long as the process. */
+/* Sets the spelling, which must live as long as the process. */
 void mw_spell_as(const struct mw_spelling *spelling);
 
-/* The text with all that stands in braces spelled out.  A `{` before what is neither a small letter
- * nor `%` stays.  g_free it. */
+/* The text with everything in braces spelled out.  A `{` stays if neither a small letter nor `%`
+ * follows.  g_free it. */
 char *mw_spelled(const char *text);
 
-/* The same of a format, its arguments as they are: `{%s=%d}` is for names that no spelling has
- * among its odd ones. */
+/* The same for a format; its arguments stay as they are.  Use `{%s=%d}` only for names that no
+ * spelling has among its exceptions. */
 char *mw_spelled_printf(const char *format, ...) G_GNUC_PRINTF(1, 2);
 char *mw_spelled_vprintf(const char *format, va_list arguments) G_GNUC_PRINTF(1, 0);
 void mw_spelled_append(GString *text, const char *format, ...) G_GNUC_PRINTF(2, 3);

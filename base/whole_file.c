@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/own_file.h"
 
-/* As many as the system follows. */
+/* The number of links that the system follows. */
 #define LINKS_MAX 40
 
 void
@@ -82,7 +82,7 @@ open_temporary(struct mw_file *file, const struct stat *old)
     return descriptor;
 }
 
-/* A pipe is not waited for: whoever is to read it has it open. */
+/* Does not wait for a pipe's reader, which must already have it open. */
 static int
 open_special(const char *path)
 {
@@ -112,7 +112,8 @@ open_target(struct mw_file *file)
     return open_temporary(file, exists ? &old : NULL);
 }
 
-/* A stream remembers that a write failed, not why: ENOSPC would be told as something else. */
+/* A stream remembers that a write failed, but not why, and ENOSPC would be reported as another
+ * error. */
 static ssize_t
 write_through(void *cookie, const char *bytes, size_t count)
 {
@@ -159,7 +160,7 @@ open_stream(struct mw_file *file)
     return stream;
 }
 
-/* Takes over the descriptor; -1: errno says why. */
+/* Takes over the descriptor; if it is -1, errno says why. */
 static struct mw_file *
 begin(struct mw_file *file, int descriptor, GError **error)
 {

@@ -1,14 +1,16 @@
 /*
- * Bounds the rates of works that were not measured by the fastest ones that were.
+ * Bounds the rates of works that were not measured by the fastest works that were.
  *
- * A work takes its start, and its FLOPs at the machine's peak (the roofline of calibrate/curve.c).
- * So a small size that was slow because it waited for cores does not bound larger ones.
+ * A work takes the time of its start, and its FLOPs at the machine's peak (the roofline of
+ * calibrate/curve.c).  So a small size that was slow because it waited for cores does not bound
+ * larger ones.
  */
 #include <math.h>
 
 #include "calibrate/internal.h"
 
-/* Attention may leave out the half of its products that a causal mask hides, counted or not. */
+/* Attention may skip the half of its products that a causal mask hides, whether or not they
+ * count. */
 #define ATTENTION_PART 0.5
 /* The largest loss by a full cache (calibrate/curve.c). */
 #define KEPT 0.5
@@ -24,35 +26,37 @@ best_of(const struct mw_measure *rates, int points)
     return best;
 }
 
-/* The rate of `times` as much work: the start is counted once. */
+/* The rate of `times` as much work; its start counts only once. */
 static double
 grown(double rate, double times, double peak)
 {
-    double start_part = fmax(0, 1 - rate / peak); /* of the smaller one's time */
+    double start_part = fmax(0, 1 - rate / peak); /* part of the smaller one's time */
 
     return rate * times / (start_part + times * (1 - start_part));
 }
 
-/* Typical is at least `least`; a range that has been told to be too slow reaches to `reach`. */
+/* Raises the typical rate to at least `least`.  A range that was found too slow reaches up to
+ * `reach`. */
 static void
 raise_to(struct mw_measure *rate, double least, double reach)
 {
     if (rate->typical >= least)
         return;
     rate->typical = least;
-    rate->high = fmax(fmax(rate->high, reach), least); /* which may be rounded up */
+    rate->high = fmax(fmax(rate->high, reach), least); /* `least` may be rounded up */
 }
 
-/* The fastest works, as a typical rate that the others may come near to, and at most. */
+/* The fastest works: a typical rate that others may approach, and the highest rate. */
 struct peak {
     double typical, most;
 };
 
-/* Of which most of a sample was waiting: it says how slow the rate is at most, and no more. */
+/* If more than this part of a sample was waiting, it only bounds the rate from below. */
 #define MOSTLY 0.5
 
-/* Raises points to what the nearest smaller measured size implies; a point that was measured but
- * mostly waited to half of the peak at most, because full caches leave that much of it. */
+/* Raises points to the rate that the nearest smaller measured size implies.  A point that was
+ * measured but mostly waited is raised to at most half of the peak, since full caches leave that
+ * much of it. */
 static void
 raise_points(const double *work, struct mw_measure *rates, int points, struct peak peak)
 {
@@ -81,8 +85,8 @@ raise_products(struct mw_calibration *m, struct peak peak)
     raise_points(work, m->matmul_flops, m->points, peak);
 }
 
-/* A piece has several sequences if they are shorter than its tokens: then its work grows with their
- * length, and only for longer ones with its square. */
+/* A piece has several sequences if they are shorter than its tokens.  Then its work grows with
+ * their length, and only longer ones grow with the square. */
 static void
 raise_attention(struct mw_calibration *m, struct peak products)
 {
@@ -95,7 +99,7 @@ raise_attention(struct mw_calibration *m, struct peak products)
         work[i] = seq * fmax(seq, (double)m->attention_tokens);
         waited = fmax(waited, m->attention_flops[i].waited);
     }
-    if (waited > MOSTLY) { /* its own best is none, then */
+    if (waited > MOSTLY) { /* then its own best is no peak */
         peak.typical = fmax(own, ATTENTION_PART * products.typical);
         peak.most = fmax(own, products.most / ATTENTION_PART);
     }
@@ -103,7 +107,8 @@ raise_attention(struct mw_calibration *m, struct peak products)
         raise_points(work, m->attention_flops, m->attention_points, peak);
 }
 
-/* However wide the ranges are, half of a smaller size's rate is no property of the machine. */
+/* Whatever the ranges are, less than half of a smaller size's rate is no property of the
+ * machine. */
 static void
 leave_out_slow(struct mw_calibration *m, struct mw_measure *rates, int points, bool *contradicts)
 {
@@ -128,7 +133,7 @@ raise_layer(struct mw_calibration *m, struct peak peak)
 {
     double rows = (double)m->layer_rows, columns = (double)m->layer_columns;
 
-    if (!m->layer_flops.samples) { /* it had no time */
+    if (!m->layer_flops.samples) { /* there was no time to measure it */
         m->layer_flops.low = KEPT * KEPT * peak.typical;
         m->layer_flops.typical = KEPT * peak.typical;
         m->layer_flops.high = peak.most;
@@ -143,12 +148,12 @@ raise_layer(struct mw_calibration *m, struct peak peak)
                  peak.most);
 }
 
-/* What a mean of samples that waited may have lost, at most. */
+/* The largest part of its time that a mean of waiting samples may have lost. */
 #define LOST 0.95
 
-/* A product starts a kernel and does something, too; and a team begins when each of its threads has
- * woken another, one after the other in a tree of them at most: what a hand-over takes, for which
- * the system gives a core at once. */
+/* A product starts a kernel and also computes, and a team begins when each of its threads has woken
+ * another, at most one after the other along a tree.  Such a start takes a hand-over, for which the
+ * system gives a core at once. */
 static void
 bound_launch(struct mw_calibration *m)
 {
@@ -165,8 +170,8 @@ bound_launch(struct mw_calibration *m)
     launch->low = fmin(launch->low, (1 - LOST) * launch->typical);
 }
 
-/* A layer's passes are a score of kernels over memory: where most of their time went into waits of
- * the team, memory tells of them. */
+/* A layer's passes are some twenty kernels over memory.  If most of their time was the team's
+ * waiting, the memory's rate stands for them. */
 static void
 bound_operators(struct mw_calibration *m)
 {
@@ -179,8 +184,8 @@ bound_operators(struct mw_calibration *m)
         operators->low = KEPT * operators->typical;
 }
 
-/* Where a team waited for cores one thread tells of all: as much, or half of it where two of them
- * are threads of one core. */
+/* If a team waited for cores, one thread stands for all: with its full rate, or with half of it if
+ * two threads share a core. */
 static struct peak
 peak_of(const struct mw_calibration *m)
 {

@@ -1,9 +1,9 @@
-/* Divides the time among the parts. */
+/* Divides the time among the parts of a calibration. */
 #include <math.h>
 
 #include "calibrate/internal.h"
 
-/* Which machines have the part, and its weight: its seconds out of sixty, roughly. */
+/* The machines that have the part, and its weight: roughly its seconds out of sixty. */
 static const struct {
     double weight;
     enum { ALWAYS, APART, NOT_APART, IN_FP32, RANKS, RANKS_APART } where;
@@ -63,7 +63,7 @@ mw_calibrate_budget_open(struct mw_calibrator *c, double seconds)
     c->budget.end_s = c->budget.until_s = mw_calibrate_now_s() + seconds;
 }
 
-/* Time that earlier parts did not need goes to later ones. */
+/* Later parts get the time that earlier parts did not need. */
 static double
 part_s(const struct mw_calibrator *c, enum mw_calibrate_part part)
 {
@@ -98,7 +98,7 @@ mw_calibrate_least(struct mw_calibrator *c, double *value, GError **error)
     return true;
 }
 
-/* Windows per measure, at least: two works alone and both at once, twice. */
+/* The least windows per measure: two works alone and both at once, twice. */
 #define WINDOWS 6
 #define WINDOW_SHORT_S 0.03
 

@@ -1,4 +1,4 @@
-/* Runs the measurements in their order, with what they all need. */
+/* Runs the measurements in order, with everything that they need. */
 #include "calibrate/calibrate.h"
 
 #include <math.h>
@@ -99,7 +99,7 @@ mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes)
     return arena->base + place;
 }
 
-/* This thread's team, and that of a thread beside it. */
+/* Whether the system provides this thread's team, and that of a thread beside it. */
 static bool
 has_threads(const struct mw_calibrator *c, GError **error)
 {
@@ -127,7 +127,7 @@ measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
            mw_calibrate_memory_beside(c, out, error);
 }
 
-/* With more time there are more samples, with less time shorter windows. */
+/* More time gives more samples; less time gives shorter windows. */
 static void
 plan_time(struct mw_calibrator *c, struct mw_calibration *out)
 {

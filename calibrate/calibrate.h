@@ -27,7 +27,7 @@
 struct mw_measure {
     double low, typical, high;
     int samples;   /* 0: left out; the figure, if there is one, comes from its neighbours */
-    int wished;    /* number of samples wished; 0: as many as there are */
+    int wished;    /* number of samples wished; 0: all there are */
     double waited; /* fraction of its time that the middle sample waited for cores; 0 to 1 */
 };
 
@@ -35,23 +35,24 @@ struct mw_measure {
 struct mw_measure mw_measure_of(double *samples, int count);
 /* Widens the range where there are fewer samples than wished. */
 void mw_measure_widen(struct mw_measure *measure, int wished);
-/* Limits a figure to what it can be. */
+/* Limits a figure to its possible range. */
 void mw_measure_clamp(struct mw_measure *measure, double least, double most);
-/* Gives points without samples the value between their nearest measured neighbours; `dims`
- * rises. */
+/* Gives points without samples the value between their nearest measured neighbours; `dims` is
+ * rising. */
 void mw_calibrate_interpolate(const double *dims, struct mw_measure *rates, int points);
-/* Of samples whose kinds take turns, the one that the others of its kind contradict most: its
- * relative distance from their median is over 3.5 deviations, estimated from the median of all
+/* Finds, among samples whose kinds take turns, the one that the others of its kind contradict most:
+ * its relative distance from their median is over 3.5 deviations, estimated from the median of all
  * distances (the modified z-score of Iglewicz and Hoaglin, How to Detect and Handle Outliers,
- * 1993), and over 5%.  Skips samples that have been judged.  -1: there is none, or too few
- * samples. */
+ * 1993), and over 5%.  Skips samples that have been judged.  Returns -1 if there is none, or if
+ * there are too few samples. */
 int mw_calibrate_outlier(const double *samples, int count, int kinds, const bool *judged);
 double mw_calibrate_kind_median(const double *samples, int count, int kinds, int kind);
 
 /* Half the distance from low to high, divided by typical; 0 if typical is 0. */
 double mw_measure_spread(const struct mw_measure *measure);
 
-/* y = intercept + slope * x by least squares of the relative error (y > 0); both at least 0. */
+/* Fits y = intercept + slope * x by least squares of the relative error (y > 0); both are at least
+ * 0. */
 void mw_calibrate_line(const double *x, const double *y, int count, double *intercept,
                        double *slope);
 
@@ -60,8 +61,8 @@ void mw_calibrate_line(const double *x, const double *y, int count, double *inte
  * max-min fairly (sim/engine_share.c): 1 for x + y = 1, where they take turns; 0 for x + y = 2. */
 double mw_calibrate_share(double x, double y);
 
-/* The first window from which on a drive's write rate is steady: the median of `span` windows is
- * within 5% of that of the `span` before.  -1: it is not yet. */
+/* The first window from which a drive's write rate is steady: the median of `span` windows is
+ * within 5% of that of the `span` before.  -1 if it is not steady yet. */
 int mw_calibrate_steady_from(const double *rates, int count, int span);
 
 /* --- the machine --- */
@@ -69,26 +70,28 @@ int mw_calibrate_steady_from(const double *rates, int count, int span);
 /* Rates are of all ranks together. */
 struct mw_calibration_drives {
     int count;
-    int64_t free_bytes;  /* on all their file systems */
-    int64_t block_bytes; /* chosen */
+    int64_t free_bytes;  /* free bytes on all their file systems */
+    int64_t block_bytes; /* the chosen block size */
     int depth;           /* chosen: blocks in flight per drive, direction and rank */
-    bool direct, ram;    /* all; any */
+    bool direct, ram;    /* true for all drives; true for any drive */
     struct mw_measure read_bytes_per_s, write_bytes_per_s, burst_bytes_per_s;
-    struct mw_measure latency_s; /* of one request alone */
+    struct mw_measure latency_s; /* latency of a single request */
     struct mw_measure duplex;
-    bool sustained;                              /* the write rate is, with the burst beside it */
-    bool settled;                                /* it became steady before the limit */
-    int64_t written_bytes;                       /* to find the sustained rate */
+    bool sustained;                              /* the write rate is the sustained one, with the
+                                                  * burst rate beside it */
+    bool settled;                                /* the rate became steady before the limit */
+    int64_t written_bytes;                       /* bytes written to find the sustained rate */
     int64_t cache_bytes;                         /* written before it became steady */
-    int settings, settings_tried;                /* of blocks and depth */
-    int64_t file_bytes, region_bytes;            /* reads and writes go through the second */
-    int64_t request_bytes, request_bytes_wished; /* the longest one timed */
+    int settings, settings_tried;                /* number of pairs of block size and depth */
+    int64_t file_bytes, region_bytes;            /* reads and writes go through the region */
+    int64_t request_bytes, request_bytes_wished; /* the longest request that was timed */
 };
 
-/* Time that the hypervisor took; samples are counted in batches of 200 ms and more. */
+/* Time that the hypervisor took; samples are counted in batches of 200 ms or more. */
 struct mw_calibration_steal {
     bool told;                /* the system reports it */
-    int samples, again, kept; /* all; taken again; kept although it took time from them */
+    int samples, again, kept; /* all; taken again; kept although the hypervisor took time from
+                               * them */
 };
 
 enum mw_calibration_collective {
@@ -99,17 +102,19 @@ enum mw_calibration_collective {
     MW_CALIBRATION_COLLECTIVES
 };
 #define MW_CALIBRATION_MESSAGES_MAX 6
-#define MW_CALIBRATION_HEAD_DIM 64 /* of the attention that is measured */
+#define MW_CALIBRATION_HEAD_DIM 64 /* head size of the attention that is measured */
 
-/* How other programs disturbed, and which figures contradict the rest. */
+/* Disturbances by other programs, and figures that contradict the others. */
 struct mw_calibration_disturbances {
-    int samples, waited;        /* of works alone; kept although threads waited for cores */
+    int samples, waited;        /* samples of works alone; those kept although threads waited for
+                                 * cores */
     int samples_again;          /* taken again because others of their measure contradict them */
-    int sizes_again, sizes_out; /* the same for sizes of a curve, and sizes left out for it */
+    int sizes_again, sizes_out; /* the same for sizes of a curve, and sizes left out because of
+                                 * it */
 };
 
-/* The ratio of the speed at the end to that at the begin; 1: their ranges overlap; 0: there was no
- * time to measure it. */
+/* Ratio of the speed at the end to that at the begin; 1: their ranges overlap; 0: there was no time
+ * to measure it. */
 struct mw_calibration_drift {
     double products, updates;
 };
@@ -117,55 +122,63 @@ bool mw_calibrate_has_drifted(double speed);
 
 struct mw_calibration {
     const char *backend;
-    enum mw_dtype dtype; /* in which it computed */
+    enum mw_dtype dtype; /* the type in which it computed */
     bool apart;          /* its devices have memory of their own */
-    /* Of devices with memory of their own; rank 0's: */
+    /* For devices with memory of their own; rank 0's: */
     char device[256];
-    const char *direct_storage;               /* in words; NULL: there is no such thing */
-    int64_t device_bytes, device_taken_bytes; /* its memory, and what is taken beside slots */
+    const char *direct_storage;               /* in words; NULL: there is none */
+    int64_t device_bytes, device_taken_bytes; /* its memory, and the part that is used by other
+                                               * things than slots */
     int ranks;
-    int cores;            /* of a rank's team */
+    int cores;            /* cores of a rank's team */
     double cores_had;     /* fraction of the cores that products had; below 1: others are busy */
-    int64_t memory_bytes; /* of the host, for a run; with devices that have no memory of their
+    int64_t memory_bytes; /* host memory for a run; includes devices that have no memory of their
                            * own */
     int points;
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
-    bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* other sizes do: left out */
+    bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* left out because other sizes contradict it */
     double peak_flops; /* all cores, estimated from one thread; 0: no team waited for cores */
-    struct mw_measure fp32_share; /* of their rate in 16 bits that products in fp32 reach; all 0:
-                                     the backend has none in fp32 */
+    struct mw_measure fp32_share; /* fraction of the rate in 16 bits that products in fp32 reach;
+                                   * all 0: the backend has no fp32 */
     int attention_points;
-    int64_t attention_tokens; /* per piece, at least: several short sequences */
+    int64_t attention_tokens; /* tokens per piece, at least: several short sequences */
     double attention_dim[MW_MATMUL_POINTS_MAX];              /* cube root of seq * seq * head_dim */
-    struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* counted whole */
+    struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* with all FLOPs counted */
     bool attention_contradicts[MW_MATMUL_POINTS_MAX];
-    struct mw_measure layer_flops;     /* a GPT-2 layer, forward and backward, whole attention */
+    struct mw_measure layer_flops;     /* a GPT-2 layer, forward and backward, with all of attention
+                                        * counted */
     int64_t layer_rows, layer_columns; /* its tokens and hidden size */
-    int64_t layer_rows_wished, layer_columns_wished; /* if there were time */
+    int64_t layer_rows_wished, layer_columns_wished; /* the size if there were time */
     struct mw_measure device_bytes_per_s;            /* update and loss, by the planner's bytes */
-    struct mw_measure operator_bytes_per_s; /* a layer's memory-bound operators, likewise */
+    struct mw_measure operator_bytes_per_s; /* a layer's memory-bound operators, by the planner's
+                                             * bytes */
     struct mw_measure launch_s;
-    struct mw_measure h2d_bytes_per_s, d2h_bytes_per_s, copy_latency_s; /* one thread copies */
-    struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s;       /* all ranks at once */
-    struct mw_measure update_params_per_s;                              /* likewise */
-    struct mw_measure host_bytes_per_s; /* likewise; the fastest of update, accumulation and norm */
-    struct mw_measure norm_bytes_per_s; /* likewise, of gradients */
-    struct mw_measure copy_duplex;      /* of devices that are apart: both ways at once, 1 to 2 */
-    struct mw_measure host_share, copy_share, nvme_share;   /* of the cores, beside products */
-    struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* of several ranks, MODEL.md 7.5 */
+    struct mw_measure h2d_bytes_per_s, d2h_bytes_per_s, copy_latency_s; /* by one thread */
+    struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s;       /* with all ranks at once */
+    struct mw_measure update_params_per_s;                              /* with all ranks at once */
+    struct mw_measure host_bytes_per_s; /* with all ranks at once; the fastest of update,
+                                         * accumulation and norm */
+    struct mw_measure norm_bytes_per_s; /* with all ranks at once, over gradients */
+    struct mw_measure copy_duplex;      /* of devices that are apart, both ways at once; 1 to 2 */
+    struct mw_measure host_share, copy_share, nvme_share;   /* share of the cores, beside
+                                                             * products */
+    struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* between several ranks, MODEL.md
+                                                             * 7.5 */
     struct mw_measure collective_share;
-    /* Several devices with memory of their own: bytes per second that a rank passes on, over the
+    /* For several devices with memory of their own: bytes per second that a rank passes on, by the
      * bytes of all ranks' shards. */
     int messages;
     int64_t message_bytes[MW_CALIBRATION_MESSAGES_MAX];
     struct mw_measure collective_bytes_per_s[MW_CALIBRATION_COLLECTIVES]
                                             [MW_CALIBRATION_MESSAGES_MAX];
     bool collective_contradicts[MW_CALIBRATION_COLLECTIVES][MW_CALIBRATION_MESSAGES_MAX];
-    char collectives_by[128];                /* the library, in words; "": the ranks' own */
+    char collectives_by[128];                /* name of the library; "": the ranks' own
+                                              * collectives */
     int64_t arena_bytes, arena_bytes_wished; /* operands move through it */
     double budget_s, took_s;                 /* without the writes of --sustained */
-    double opened_s;                         /* of these: making memory and the drives' file */
+    double opened_s;                         /* part of that time that making memory and the drives'
+                                              * file took */
     struct mw_calibration_steal steal;
     struct mw_calibration_disturbances disturbances;
     struct mw_calibration_drift drift;
@@ -173,17 +186,18 @@ struct mw_calibration {
 };
 
 struct mw_calibration_options {
-    const struct mw_backend *backend; /* one that computes */
-    enum mw_dtype dtype;              /* in which: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
+    const struct mw_backend *backend; /* a backend that computes */
+    enum mw_dtype dtype;              /* the type to compute in: MW_DTYPE_BF16 or MW_DTYPE_FP16 */
     const char *const *directories;   /* one per drive; they exist */
     int directory_count;
     bool sustained;
-    int64_t sustained_limit_bytes;           /* the most that is written; 0: 64 GiB */
+    int64_t sustained_limit_bytes;           /* the most bytes that may be written; 0: 64 GiB */
     bool quick;                              /* tiny and noisy: for tests */
     double budget_s;                         /* 0: 60; the writes of `sustained` come on top */
-    const struct mw_nvme_calls *drive_calls; /* NULL: the system's */
+    const struct mw_nvme_calls *drive_calls; /* NULL: those of the system */
     struct mw_ranks *ranks; /* with one lane, on one machine; NULL: one rank alone */
-    /* Called with what is measured now and the seconds that are left; false stops.  May be NULL. */
+    /* Called with the current measurement and the seconds left; returning false stops.  May be
+     * NULL. */
     bool (*progress)(void *data, const char *what, double left_s);
     /* A line for the user. */
     void (*notice)(void *data, const char *line);
@@ -191,11 +205,11 @@ struct mw_calibration_options {
 };
 
 #define MW_CALIBRATION_BUDGET_S 60.0
-/* If products have a smaller fraction of the cores, other programs are running. */
+/* If products have a smaller fraction of the cores than this, other programs are running. */
 #define MW_CALIBRATION_QUIET 0.9
 
-/* False with *error: a directory cannot be written or is too small, memory is short, progress()
- * stopped it, a device is missing or fails. */
+/* Returns false with *error if a directory cannot be written or is too small, memory is short,
+ * progress() stopped it, or a device is missing or fails. */
 bool mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration *out,
                   GError **error);
 

@@ -26,13 +26,13 @@ mw_calibrate_copies_work(struct mw_calibrate_copies *copies)
                                       copies->to_host ? MW_CALIBRATE_D2H : MW_CALIBRATE_H2D};
 }
 
-/* --- another thread's turn: what an op waits for after the one that it depends on ------------ */
+/* --- hand-over: the wait of an op after the one that it depends on --------------------------- */
 
 struct turns {
     GMutex mutex;
     GCond changed;
     int turn, taken, wished;
-    double until_s; /* fewer if cores are busy */
+    double until_s; /* fewer turns if cores are busy */
 };
 
 #define TURNS_LEAST 10
@@ -108,7 +108,7 @@ measure_latency(struct mw_calibrator *c, struct mw_measure *latency_s, GError **
 
 /* --- rates ----------------------------------------------------------------------------------- */
 
-/* One direction alone: the ranks in turn, then all of them at once. */
+/* Measures one direction alone: first the ranks in turn, then all of them at once. */
 static bool
 measure_way(struct mw_calibrate_copies *copies, struct mw_measure *alone,
             struct mw_measure *at_once, GError **error)
@@ -138,8 +138,8 @@ measure_way(struct mw_calibrate_copies *copies, struct mw_measure *alone,
     return true;
 }
 
-/* Of a device whose copies are lanes of their own: parts of their rates alone that both ways keep.
- */
+/* For a device whose copies have lanes of their own: the fractions of their rates alone that both
+ * directions keep. */
 static bool
 measure_duplex(struct mw_calibrator *c, struct mw_measure *duplex, GError **error)
 {

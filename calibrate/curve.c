@@ -2,17 +2,17 @@
  * Measures a rate over size: chooses the sizes, and compares them with each other.
  *
  * Rates rise with the size of a work to one top, where the machine's bounds are reached (the
- * roofline of Williams, Waterman and Patterson, CACM 52(4), 2009), and may fall after it, when
- * caches no longer help.  A size that is slower than both a smaller and a larger one is a dent:
- * what a closing over sizes would fill (Serra, Image Analysis and Mathematical Morphology, 1982). 
- * And a work takes no longer than a larger one of its kind.  Other programs that disturb a team of
- * threads for as long as the samples last make dents that no number of samples would show.
+ * roofline of Williams, Waterman and Patterson, CACM 52(4), 2009).  They may fall after it, when
+ * caches no longer help.  A size that is slower than both a smaller and a larger one is a dent,
+ * which a closing over sizes would fill (Serra, Image Analysis and Mathematical Morphology, 1982).
+ * Also, a work takes no longer than a larger one of its kind.  Other programs that disturb a team
+ * of threads for as long as the samples last make dents that no number of samples would show.
  */
 #include <math.h>
 
 #include "calibrate/internal.h"
 
-/* Dents of which no one would speak: ranges may miss each other by so much. */
+/* Dents smaller than this are not reported: ranges may miss each other by this factor. */
 #define TOLERANCE 1.25
 /* A library's poor choice for one size, or a full cache, costs no more than this factor.  So a size
  * that is slower than the others by more does not measure the machine. */
@@ -52,7 +52,7 @@ mw_calibrate_pace_fits(const struct mw_calibrate_pace *pace, double units, doubl
     return work_s <= fmax(seconds - pace->start_s, seconds / 2);
 }
 
-/* Seconds of the smallest sample; 0: not known. */
+/* Seconds of the smallest sample; 0 if unknown. */
 static double
 least_s(const struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
         const struct mw_measure *rates, int point)
@@ -83,7 +83,8 @@ take_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
 
 /* --- contradictions -------------------------------------------------------------------------- */
 
-/* The fastest of every `step`th point from `from` on, at the slow end of its range; 0: none. */
+/* The fastest of every `step`th point from `from` on, taken at the slow end of its range; 0 if
+ * there is none. */
 static double
 fastest(const struct mw_measure *rates, int points, int from, int step)
 {
@@ -95,7 +96,7 @@ fastest(const struct mw_measure *rates, int points, int from, int step)
     return rate;
 }
 
-/* It takes no longer than any larger one. */
+/* The least rate that follows from time: a work takes no longer than any larger one. */
 static double
 told_by_time(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
 {
@@ -107,7 +108,7 @@ told_by_time(const struct mw_calibrate_curve *curve, const struct mw_measure *ra
     return rate;
 }
 
-/* What can be no property of the machine. */
+/* The least rate that follows for sure: a lower one is no property of the machine. */
 static double
 told_for_sure(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
 {
@@ -140,15 +141,16 @@ mw_calibrate_least_rate(const struct mw_calibrate_curve *curve, const struct mw_
     return fmax(told_for_sure(curve, rates, point), below);
 }
 
-/* Factor by which it is slower than possible; 0: it agrees with the others, or was not measured. */
+/* The factor by which the rate is slower than possible; 0 if it agrees with the others, or was not
+ * measured. */
 static double
 contradiction(double told, const struct mw_measure *rate)
 {
     return rate->samples && told > TOLERANCE * rate->high ? told / rate->high : 0;
 }
 
-/* The worst, by all ranks' figures, of those that may be measured again; -1: there is none.  They
- * all continue with the same one. */
+/* Finds the point that the figures of all ranks contradict most, among those that may be measured
+ * again; -1 if there is none.  All ranks continue with the same point. */
 static bool
 find_worst(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
            const struct mw_measure *rates, const int *tries, int *count, int *worst, GError **error)
@@ -170,7 +172,7 @@ find_worst(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
     return true;
 }
 
-/* Disturbances only make slower: the faster one is closer to the truth. */
+/* Disturbances only slow down, so the faster of the two is closer to the truth. */
 static bool
 measure_again(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
               struct mw_measure *rates, int point, GError **error)
@@ -219,7 +221,7 @@ take_contradicting_again(struct mw_calibrator *c, const struct mw_calibrate_curv
     return true;
 }
 
-/* If one rank leaves it out, all do: a figure of the machine is one of all ranks. */
+/* If one rank leaves a point out, all do, since a figure of the machine comes from all ranks. */
 static bool
 discard_or_widen_point(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                        struct mw_measure *rates, int point, GError **error)
@@ -240,7 +242,7 @@ discard_or_widen_point(struct mw_calibrator *c, const struct mw_calibrate_curve 
     return true;
 }
 
-/* The worst first: a point that is left out contradicts no other. */
+/* Treats the worst first, since a point that is left out contradicts no other. */
 static bool
 end_contradictions(struct mw_calibrator *c, const struct mw_calibrate_curve *curve,
                    struct mw_measure *rates, GError **error)
@@ -292,6 +294,6 @@ mw_calibrate_take_curve(struct mw_calibrator *c, const struct mw_calibrate_curve
     if (!mw_calibrate_take_points(c, curve, rates, 0, error) ||
         !mw_calibrate_measure_curve(c, curve, rates, error))
         return false;
-    c->budget.begun[curve->again] = true; /* its time is the others' */
+    c->budget.begun[curve->again] = true; /* its time goes to the other parts */
     return true;
 }

@@ -1,14 +1,14 @@
-/* Opens the device that is measured, and chooses the sizes for it. */
+/* Opens the device that is measured, and chooses sizes for it. */
 #include "calibrate/internal.h"
 
 #define KIB (INT64_C(1) << 10)
 #define MIB (INT64_C(1) << 20)
 #define HOST_ARENA_BYTES (256 * MIB)
 #define QUICK_HOST_ARENA_BYTES (24 * MIB)
-#define PAGE_BYTES 4096 /* the sum of the losses has one */
-#define VOCAB 50257     /* GPT-2's */
-#define STATE_BYTES 16  /* of a parameter in the update: w, m and v, the parameter, its gradient */
-#define LINE 32         /* elements of a cache line: rows of logits as a run's */
+#define PAGE_BYTES 4096 /* the sum of the losses takes one page */
+#define VOCAB 50257     /* that of GPT-2 */
+#define STATE_BYTES 16  /* per parameter of an update: w, m and v, the parameter, its gradient */
+#define LINE 32         /* elements of a cache line; pads rows of logits, as in a run */
 
 static const int64_t cores_sizes[] = {64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048};
 static const int64_t apart_sizes[] = {128,  256,  384,  512,  768,  1024,
@@ -19,7 +19,7 @@ static const int64_t apart_messages[] = {64 * KIB, MIB, 8 * MIB, 64 * MIB, 256 *
 G_STATIC_ASSERT(G_N_ELEMENTS(apart_messages) <= MW_CALIBRATION_MESSAGES_MAX);
 G_STATIC_ASSERT(G_N_ELEMENTS(apart_sizes) <= MW_MATMUL_POINTS_MAX);
 
-/* As GPT-2 124M's, of 1024 tokens. */
+/* Sizes of GPT-2 124M with 1024 tokens. */
 static const struct mw_calibrate_scale cores = {
     .arena_bytes = 256 * MIB,
     .sizes = cores_sizes,
@@ -44,8 +44,8 @@ static const struct mw_calibrate_scale cores = {
     .handoffs = 1000,
 };
 
-/* 16 times the tokens: operands are larger than any cache of a GPU's, and clocks are those of a
- * device that has been at work. */
+/* 16 times the tokens, so that operands exceed any cache of a GPU, and clocks are those of a device
+ * under load. */
 static const struct mw_calibrate_scale apart = {
     .arena_bytes = 2048 * MIB,
     .sizes = apart_sizes,
@@ -102,7 +102,7 @@ mw_calibrate_scale(bool is_apart, bool quick)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Numbers of about 1/64, which neither overflow nor become zero. */
+/* Fills with numbers of about 1/64, which neither overflow nor become zero. */
 static void
 fill(const struct mw_arena *arena, enum mw_dtype dtype)
 {
@@ -118,8 +118,8 @@ fill(const struct mw_arena *arena, enum mw_dtype dtype)
     }
 }
 
-/* Behind the arena, which all operands move through: targets of the loss, and, on a device that
- * copies while it computes, what is copied. */
+/* Bytes after the arena that all operands move through: targets of the loss and, on a device that
+ * copies while it computes, the data that is copied. */
 static int64_t
 behind_bytes(const struct mw_calibrator *c)
 {
@@ -167,7 +167,7 @@ pin(struct mw_calibrator *c, GError **error)
     return c->memory.pinned;
 }
 
-/* A rank that sees a single device has that one. */
+/* A rank that sees a single device uses that one. */
 static void
 describe(struct mw_calibrator *c, struct mw_calibration *out)
 {
@@ -186,12 +186,12 @@ describe(struct mw_calibrator *c, struct mw_calibration *out)
         out->direct_storage = c->backend->direct_storage();
 }
 
-/* --- how much memory ------------------------------------------------------------------------- */
+/* --- size of the memory ---------------------------------------------------------------------- */
 
-/* A system whose cores others have, or a virtual machine that has to be given each page, takes
- * seconds for what is a tenth of one elsewhere. */
+/* A system whose cores are busy, or a virtual machine that must be given each page, takes seconds
+ * for memory that others provide in a tenth of a second. */
 #define PROBE_BYTES (16 * MIB)
-#define ARENAS_PART 0.1 /* of the budget */
+#define ARENAS_PART 0.1 /* part of the budget */
 #define ARENA_LEAST_BYTES (128 * MIB)
 
 int64_t
@@ -217,7 +217,7 @@ probe(double *s_per_byte, GError **error)
     return true;
 }
 
-/* Of cores: both arenas, and what moves through them. */
+/* For cores: sizes of both arenas, and of the data that moves through them. */
 static bool
 choose_arenas(struct mw_calibrator *c, struct mw_calibration *out, int64_t *host, GError **error)
 {

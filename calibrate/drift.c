@@ -1,8 +1,8 @@
 /*
- * Measures the first works again at the end: whether the machine is as fast as it was.
+ * Measures the first works again at the end, to see whether the machine is as fast as it was.
  *
  * A hypervisor that throttles, a processor that gets hot, or a neighbour that comes or goes changes
- * all rates alike, so that no rate contradicts another.  Nobody knows which of the two speeds will
+ * all rates alike, so that no rate contradicts another.  It is unknown which of the two speeds will
  * last, so ranges reach to both.  A change that begins before the first sample and ends after the
  * last one cannot be seen.
  */
@@ -10,18 +10,18 @@
 
 #include "calibrate/internal.h"
 
-/* Of the two medians: less is not spoken of, and ranges that meet say nothing. */
+/* Ratio of the two medians.  A smaller change is not reported; ranges that overlap say nothing. */
 #define SPOKEN 1.1
 
 #define AT(field) offsetof(struct mw_calibration, field)
 
-/* Which of the two works tells of a figure; a device that is apart has clocks of its own. */
+/* Which of the two works stands for a figure; a device that is apart has clocks of its own. */
 enum teller { PRODUCTS, MEMORY, MEMORY_UNLESS_APART, NOBODY_IF_APART };
 
 static const struct {
     size_t offset;
     enum teller teller;
-    bool seconds; /* else a rate */
+    bool seconds; /* seconds; else a rate */
 } figures[] = {
     {AT(layer_flops), PRODUCTS, false},
     {AT(launch_s), PRODUCTS, true},
@@ -38,7 +38,7 @@ static const struct {
 
 /* --- ranges ---------------------------------------------------------------------------------- */
 
-/* Changes the speed to this multiple of the measured one. */
+/* Widens the range to include this multiple of the measured speed. */
 static void
 widen(struct mw_measure *m, double speed)
 {
@@ -82,7 +82,7 @@ widen_all(struct mw_calibration *out)
 
 /* --- the works ------------------------------------------------------------------------------- */
 
-/* All ranks together: they have the same speed. */
+/* Adds up over all ranks, which have the same speed. */
 static bool
 add_up(struct mw_calibrator *c, struct mw_measure *m, GError **error)
 {
@@ -96,7 +96,7 @@ add_up(struct mw_calibrator *c, struct mw_measure *m, GError **error)
     return true;
 }
 
-/* Of which most of a sample was waiting: by how much says who else had the cores, and no more. */
+/* If more than this part of a sample was waiting, it shows who else had the cores, not a drift. */
 #define MOSTLY 0.5
 
 static bool
@@ -108,7 +108,7 @@ compare(struct mw_calibrator *c, struct mw_measure first, struct mw_measure agai
     if (!mw_calibrate_sum(c, &waited, 1, error))
         return false;
     if (waited > 0)
-        return true; /* it was not to be seen */
+        return true; /* drift could not be seen */
     if (!add_up(c, &first, error) || !add_up(c, &again, error))
         return false;
     bool apart = again.low > first.high || again.high < first.low;
@@ -118,7 +118,8 @@ compare(struct mw_calibrator *c, struct mw_measure first, struct mw_measure agai
     return true;
 }
 
-/* The largest that there is time for, of those that run beside others and below; -1: none. */
+/* Chooses the largest point that there is time for, up to the size of those that run beside others;
+ * -1 if there is none. */
 static bool
 choose_point(struct mw_calibrator *c, const struct mw_calibration *out, int *point, GError **error)
 {

@@ -13,7 +13,8 @@
 #define SUSTAINED_FILE_BYTES (16384 * MIB)
 #define QUICK_FILE_BYTES (32 * MIB)
 
-/* What moves least in the best time: within this of the fastest, the first in order. */
+/* The first setting in order that is within this factor of the fastest; settings are ordered by the
+ * bytes they keep in flight. */
 #define AS_GOOD 1.03
 
 static const struct setting {
@@ -47,8 +48,8 @@ find_room(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError 
     return true;
 }
 
-/* At most half of the free space, for all ranks.  If that is too little the tier refuses it, with
- * numbers. */
+/* At most half of the free space, for all ranks together.  If that is too little the tier refuses
+ * it, with numbers. */
 static int64_t
 file_bytes(const struct mw_calibrator *c, const struct mw_calibration_drives *drives)
 {
@@ -59,7 +60,7 @@ file_bytes(const struct mw_calibrator *c, const struct mw_calibration_drives *dr
     return MAX(MIN(wish, drives->free_bytes / 2 / mw_calibrate_ranks(c)) / unit * unit, 2 * unit);
 }
 
-/* Ranks have a file each. */
+/* Each rank has a file of its own. */
 static char *
 stem(const struct mw_calibrator *c)
 {
@@ -123,7 +124,7 @@ write_region(struct mw_calibrator *c, GError **error)
         time = c->options->sustained || now_s + each_s <= c->budget.until_s;
     }
     double seconds = mw_calibrate_now_s() - began_s;
-    double region = (double)at, bytes_per_s = region / seconds; /* of the slowest rank */
+    double region = (double)at, bytes_per_s = region / seconds; /* seconds of the slowest rank */
     if (c->options->sustained)
         c->budget.end_s += seconds;
     if (!mw_calibrate_least(c, &region, error) || !mw_calibrate_least(c, &bytes_per_s, error))
@@ -159,8 +160,8 @@ time_setting(struct mw_calibrator *c, double *seconds, GError **error)
     return true;
 }
 
-/* One after the other, while there is time for as long as the one before took; the first in any
- * case. */
+/* Whether to try another setting: there is time for as long as the one before took.  The first is
+ * tried in any case. */
 static bool
 has_time(struct mw_calibrator *c, bool first, double before_s, bool *yes, GError **error)
 {
@@ -215,7 +216,7 @@ pick(struct mw_calibrator *c, struct mw_calibration_drives *drives, struct setti
     return true;
 }
 
-/* The file is kept between openings, and removed in the end. */
+/* The file is kept between openings, and removed at the end. */
 void
 mw_calibrate_close_drives(struct mw_calibrator *c)
 {

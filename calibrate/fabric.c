@@ -6,7 +6,7 @@
 #include "exec/host/thread.h"
 #include "hardware/ring.h"
 
-#define FEW 32 /* elements of a rank: a latency */
+#define FEW 32 /* elements per rank, so few that the time is a latency */
 #define ELEMENT_BYTES 2
 #define STREAM 0
 #define PIECES 4
@@ -17,7 +17,7 @@
 struct collective {
     struct mw_calibrator *c;
     enum mw_calibration_collective kind;
-    int64_t bytes; /* of all ranks' shards */
+    int64_t bytes; /* bytes of all ranks' shards */
 };
 
 static struct mw_ranks_part
@@ -75,7 +75,7 @@ run_kind(void *data)
     return passed_on(it);
 }
 
-/* As a step needs them. */
+/* Runs both collectives that a step needs. */
 static double
 run_both(void *data)
 {
@@ -97,7 +97,7 @@ static const char *const names[] = {
     [MW_CALIBRATION_BROADCAST] = "broadcast",
 };
 
-/* Seconds of one. */
+/* Seconds of one collective. */
 static double
 seconds_of(struct mw_calibrator *c, enum mw_calibration_collective kind, int64_t bytes)
 {
@@ -122,7 +122,7 @@ struct sizes {
     double dims[MW_CALIBRATION_MESSAGES_MAX]; /* bytes */
 };
 
-/* Of a sample: what ranks meet in goes first. */
+/* Units of a sample: begins with the meeting of the ranks. */
 static double
 units_of(const void *data, int point)
 {
@@ -161,7 +161,7 @@ curve_of(struct sizes *sizes, struct mw_calibration *out)
                                        .contradicts = out->collective_contradicts[sizes->kind]};
 }
 
-/* All kinds first, because repeated measurements come after them. */
+/* Takes all kinds first, since repeated measurements come after them. */
 static bool
 measure_kinds(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
@@ -188,7 +188,7 @@ measure_kinds(struct mw_calibrator *c, struct mw_calibration *out, GError **erro
     return true;
 }
 
-/* docs/MODEL.md 7.5: latencies, and bytes over the rate; the rate is the slope. */
+/* docs/MODEL.md 7.5: the time is latencies plus bytes over the rate, so the rate is the slope. */
 static double
 slope_of(struct mw_calibrator *c)
 {
@@ -252,7 +252,7 @@ run_beside(void *data)
     return NULL;
 }
 
-/* All ranks run as many: `one_s` is their mean. */
+/* All ranks run the same number; `one_s` is their mean. */
 static bool
 take_share(void *data, int number, double *share, GError **error)
 {

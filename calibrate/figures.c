@@ -1,4 +1,4 @@
-/* Figures from samples. */
+/* Computes figures from samples. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ mw_measure_of(double *samples, int count)
 /* Student's t for a few samples divided by that for many, one-sided at ten percent. */
 static const double students[] = {0, 0, 2.40, 1.47, 1.28, 1.20, 1.15, 1.12, 1.10, 1.09};
 
-/* A single sample's range, where others show that samples differ by so much: a choice. */
+/* Range of a single sample if other samples show that samples vary; this value is a choice. */
 #define UNSURE 0.25
 
 void
@@ -67,7 +67,7 @@ mw_measure_widen(struct mw_measure *measure, int wished)
 #define MODIFIED_Z 3.5
 #define DEVIATION 0.6745 /* the median of distances of a normal distribution, in deviations */
 #define OUTLIER_LEAST 0.05
-#define OF_A_KIND 3 /* fewer say nothing of one another */
+#define OF_A_KIND 3 /* fewer samples cannot judge one another */
 
 static double
 median_of(const double *values, int count)
@@ -117,7 +117,7 @@ mw_measure_clamp(struct mw_measure *measure, double least, double most)
 
 /* --- curves ---------------------------------------------------------------------------------- */
 
-/* On a line between the two over the logarithm of the size; its range covers both. */
+/* Interpolates between the two over the logarithm of the size; the range covers both. */
 static struct mw_measure
 between(const double *dims, const struct mw_measure *rates, int below, int above, int point)
 {
@@ -129,7 +129,7 @@ between(const double *dims, const struct mw_measure *rates, int below, int above
                                .high = fmax(a->high, b->high)};
 }
 
-/* Like the last one, give or take what lies between it and the one next to it. */
+/* Extrapolates with the value of the last one, plus or minus its distance from its neighbour. */
 static struct mw_measure
 beyond(const struct mw_measure *rates, int last, int next)
 {
@@ -188,7 +188,7 @@ mw_calibrate_line(const double *x, const double *y, int count, double *intercept
     *intercept = (wy - *slope * wx) / w;
     if (*intercept >= 0)
         return;
-    *intercept = 0; /* through the origin, then */
+    *intercept = 0; /* then the line goes through the origin */
     *slope = wxy / wxx;
 }
 

@@ -1,9 +1,10 @@
-/* Measures what matrix products in fp32 reach of their rate in 16 bits: the two take turns, at the
- * size of products beside other works.  The simulator takes all sizes for alike (MODEL.md 7.1a). */
+/* Measures the fraction of their rate in 16 bits that matrix products in fp32 reach.  The two take
+ * turns, at the size of products beside other works.  The simulator assumes the same fraction for
+ * all sizes (MODEL.md 7.1a). */
 #include "calibrate/internal.h"
 
-/* Where there is no time: from matrix units with 16 times the rate in 16 bits (Intel AMX) to cores
- * that multiply in fp32 whatever the operands are. */
+/* The range if there is no time: from matrix units with 16 times the rate in 16 bits (Intel AMX) to
+ * cores that multiply in fp32 whatever the operands are. */
 #define SHARE_LEAST (1.0 / 16)
 #define SHARE_TYPICAL 0.5
 #define SHARE_MOST 1.0

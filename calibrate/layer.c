@@ -3,7 +3,7 @@
 
 #include "calibrate/internal.h"
 
-/* GPT-2 124M's, where not quick and not slow. */
+/* The sizes of GPT-2 124M, unless quick or slow. */
 struct layer {
     struct mw_calibrator *c;
     int64_t rows, columns, heads, seq;
@@ -11,7 +11,7 @@ struct layer {
     uint16_t *up, *act, *d_up;            /* [rows, 4 columns] */
     uint16_t *qkv, *d_qkv, *o, *d_o, *params, *d_params;
     float *mean, *rstd, *lse;
-    void *sums_scratch, *scratch; /* of sums over rows, of attention */
+    void *sums_scratch, *scratch; /* scratch of sums over rows, of attention */
     int64_t at;                   /* the first free byte after them */
 };
 
@@ -127,8 +127,8 @@ mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-#define LAYERS 3  /* that its time is for, at least */
-#define STARTS 12 /* as many kernels as the samples of the smallest products have */
+#define LAYERS 3  /* its time must allow at least this many */
+#define STARTS 12 /* as many kernels as there are in samples of the smallest products */
 #define LAYER_ROWS_LEAST 128
 #define LAYER_COLUMNS_LEAST 128
 
@@ -173,7 +173,7 @@ attention_of(const struct layer *l, int64_t seq)
                                  .scale = 0.125f};
 }
 
-/* docs/MODEL.md 3.1 and 3.2, with whole attention: 6 per weight, 14 per pair of tokens. */
+/* docs/MODEL.md 3.1 and 3.2, with all of attention: 6 per weight, 14 per pair of tokens. */
 static double
 layer_flops(int64_t rows, int64_t seq, int64_t columns)
 {
@@ -213,7 +213,8 @@ layer_pace(const struct mw_calibrator *c, const struct mw_calibration *out)
     return pace;
 }
 
-/* Where the least layer takes most of the time that all else has, products tell of it. */
+/* If the smallest layer takes most of the time that is left for everything, products stand for
+ * it. */
 static bool
 has_time(struct mw_calibrator *c, struct mw_calibration *out, bool *yes, GError **error)
 {
@@ -227,7 +228,8 @@ has_time(struct mw_calibrator *c, struct mw_calibration *out, bool *yes, GError 
                                  error);
 }
 
-/* Tokens first, then columns: as few as there is time for some of, by the pace of products. */
+/* Reduces tokens first, then columns, until there is time for a few layers, by the pace of
+ * products. */
 bool
 mw_calibrate_choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq,
                           GError **error)

@@ -7,10 +7,11 @@
 
 #include "calibrate/internal.h"
 
-#define WARM_PIECES 20   /* this many fit into a share if one is to warm up */
-#define WINDOW_PIECES 10 /* of products beside other works */
+#define WARM_PIECES 20   /* a share with a piece that warms up has room for this many */
+#define WINDOW_PIECES 10 /* pieces of products beside other works */
 
-/* Of tokens, outputs and inputs beside the size: a square, and oblongs of the same product. */
+/* Factors of tokens, outputs and inputs on the size: a square, and oblongs with the same
+ * product. */
 static const double shapes[][3] = {{1, 1, 1}, {1, 2, 0.5}, {2, 0.5, 1}, {1, 0.5, 2}};
 
 struct linear {
@@ -75,7 +76,7 @@ prepare(const struct linear *l, GError **error)
 
 struct sized {
     struct mw_calibrator *c;
-    double share_s, least_s; /* that there are; that a piece takes, by a smaller size's rate */
+    double share_s, least_s; /* time of the share; time of a piece, by a smaller size's rate */
     struct linear shapes[G_N_ELEMENTS(shapes)];
 };
 
@@ -119,12 +120,12 @@ units_of(const void *data, int point)
     return flops_of(sizes->out, point);
 }
 
-/* A team that waits for cores is disproportionately slow, and a single thread is not: pieces of its
+/* A team that waits for cores is disproportionately slow, but a single thread is not: pieces of its
  * products are shorter than a scheduler's slice.  All cores are at most as fast as that many single
- * threads, and if two of them are threads of one core, at least half as fast. */
-#define ONE_SIZE 320 /* a size of no other product, as the library compiles it for a number of
+ * threads and, if pairs of threads share a core, at least half as fast. */
+#define ONE_SIZE 320 /* no other product has this size: the library compiles it for a number of
                       * threads */
-#define ONE_PIECES 5 /* in which it did not wait */
+#define ONE_PIECES 5 /* pieces in which it did not wait */
 #define ONE_MOST_S 0.5
 
 static double
@@ -207,7 +208,7 @@ mw_calibrate_products_s(const struct mw_calibration *out, int point)
     return flops->samples ? (double)G_N_ELEMENTS(shapes) * flops_of(out, point) / flops->low : 0;
 }
 
-/* A team that waits for a core that others have is slow out of all proportion. */
+/* A team that waits for a busy core is slow out of all proportion. */
 static void
 tell_load(const struct mw_calibrator *c, double had)
 {
@@ -231,7 +232,7 @@ mw_calibrate_products_pace(const struct mw_calibrator *c, const struct mw_calibr
     return pace;
 }
 
-/* Beside other works: the largest size of which a window has several. */
+/* For products beside other works: the largest size of which a window has several. */
 bool
 mw_calibrate_choose_beside(struct mw_calibrator *c, const struct mw_calibration *out,
                            GError **error)

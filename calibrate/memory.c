@@ -4,9 +4,9 @@
 #include "calibrate/internal.h"
 
 #define UPDATE_BYTES 28.0     /* docs/MODEL.md 6.5 */
-#define LOSS_BYTES 28.0       /* docs/MODEL.md 4.13: a logit, forward and backward */
+#define LOSS_BYTES 28.0       /* docs/MODEL.md 4.13: per logit, forward and backward */
 #define ACCUMULATE_BYTES 10.0 /* docs/MODEL.md 6.2: read 2 and 4, write 4 */
-#define VOCAB 50257           /* GPT-2's */
+#define VOCAB 50257           /* that of GPT-2 */
 
 struct passes {
     struct mw_calibrator *c;
@@ -144,12 +144,12 @@ inverse(struct mw_measure rate)
                                rate.samples,  rate.wished,      rate.waited};
 }
 
-/* What else a machine does makes a start later and never sooner: the least disturbed samples tell
- * it, and the others its range.  No sooner than the soonest. */
+/* Other activity on the machine makes a start later and never sooner.  So the least disturbed
+ * samples give the figure and the others its range, but never less than the shortest. */
 static struct mw_measure
 soonest(struct mw_measure seconds, double least_s)
 {
-    const double tenth_s = seconds.low / (1 - seconds.waited); /* the range has what was waited */
+    const double tenth_s = seconds.low / (1 - seconds.waited); /* the range includes the waiting */
 
     seconds.typical = fmax(fmin(seconds.typical, tenth_s), least_s);
     seconds.high = fmax(seconds.high, seconds.typical);
@@ -214,9 +214,9 @@ mw_calibrate_update_again(struct mw_calibrator *c)
     return measure(&p, run_update);
 }
 
-/* A score of kernels: where their starts take most of the time that all else has, memory tells of
- * them. */
-#define STARTS 7 /* of three products each */
+/* A layer's passes are some twenty kernels.  If their starts take most of the time that is left for
+ * everything, the memory's rate stands for them. */
+#define STARTS 7 /* with three products each */
 
 static bool
 measure_operators(struct passes *p, struct mw_calibration *out, GError **error)

@@ -5,17 +5,17 @@
 
 #include "calibrate/internal.h"
 
-/* At least so much of a time is the work itself: no rate gets out of hand where it hardly is. */
+/* The least part of a time that counts as the work itself, so that no rate grows out of bounds. */
 #define LEAST 0.1
 
-/* By the planner's count (docs/MODEL.md 4.15): forward twice and backward. */
+/* By the planner's count (docs/MODEL.md 4.15): two forwards and one backward. */
 #define ATTENTION_LAUNCHES (2 * 1 + 2)
 #define OPERATOR_LAUNCHES (2 * 5 + 10)
-/* Of elements [tokens, columns] of attention, likewise: q, k, v, and o; backward all of them twice.
- * Each pass has fp32 sums of every row and head beside. */
+/* In elements [tokens, columns] of attention, by the same count: q, k, v and o; backward moves all
+ * of them twice.  Each pass also has fp32 sums of every row and head. */
 #define ATTENTION_BYTES (2 * 8 + 16)
 #define ATTENTION_SUM_BYTES (3 * 4)
-#define ATTENTION_FLOPS 18.0 /* a pair of tokens and column */
+#define ATTENTION_FLOPS 18.0 /* per pair of tokens and column */
 #define HEAD_DIM 64
 
 static double

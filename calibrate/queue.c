@@ -1,12 +1,12 @@
 /* Times works of a device that queues ops, by the device's own clock. */
 #include "calibrate/internal.h"
 
-/* An op has pieces for this long, beside which its cost on the host is small. */
+/* An op has pieces for this long, so that its cost on the host is small in comparison. */
 #define OP_S 4e-3
 #define PIECES_MAX 1024
-/* The device works on one while the host queues the other. */
+/* The device works on one op while the host queues the other. */
 #define OPS_AHEAD 2
-/* Behind those of the lanes. */
+/* Tickets after those of the lanes. */
 #define CHAIN_TICKETS ((MW_CALIBRATE_COLLECTIVE + 1) * OPS_AHEAD)
 #define SMALL_BYTES 4096
 #define LONG_COPIES 8
@@ -18,7 +18,7 @@ struct flow {
     GCond changed;
     uint32_t queued;
     int under_way;
-    int64_t first_ns, last_ns; /* the first one's start, the latest one's end; 0: none */
+    int64_t first_ns, last_ns; /* start of the first op, end of the latest; 0: none */
 };
 
 bool
@@ -35,7 +35,7 @@ flow_init(struct flow *flow, const struct mw_calibrate_work *work)
     g_cond_init(&flow->changed);
 }
 
-/* Waits until at most this many are under way. */
+/* Waits until at most `most` ops are in flight. */
 static void
 flow_wait(struct flow *flow, int most)
 {
@@ -53,7 +53,7 @@ flow_clear(struct flow *flow)
     g_mutex_clear(&flow->mutex);
 }
 
-/* Seconds since flow_init; 0: nothing has run. */
+/* Seconds since flow_init; 0 if nothing has run. */
 static double
 flow_s(struct flow *flow)
 {
@@ -77,7 +77,7 @@ note_done(void *data, int64_t start_ns, int64_t end_ns, GError *error)
     g_mutex_unlock(&flow->mutex);
 }
 
-/* An error of a kernel ends its op too. */
+/* An error of a kernel also ends its op. */
 static bool
 end_op(struct flow *flow, GError **error)
 {
@@ -99,7 +99,8 @@ end_op(struct flow *flow, GError **error)
     return false;
 }
 
-/* Units of an op with this many pieces, after `after` if that is a ticket. */
+/* Queues an op with this many pieces, after the ticket `after` unless that is NULL; returns its
+ * units. */
 static double
 queue_op(struct flow *flow, uint32_t ticket, const uint32_t *after, int pieces)
 {
@@ -119,7 +120,7 @@ queue_op(struct flow *flow, uint32_t ticket, const uint32_t *after, int pieces)
     return 0;
 }
 
-/* As many as may be under way. */
+/* Queues the next op when fewer than the limit are in flight. */
 static double
 queue_next(struct flow *flow, int pieces)
 {
@@ -197,7 +198,7 @@ run_small(void *data)
     return 1;
 }
 
-/* A long work goes first, so that the host has queued the chain before it begins. */
+/* Queues a long work first, so that the host has queued the chain before it begins. */
 static double
 time_chain(struct flow flows[2], int count)
 {

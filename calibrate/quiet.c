@@ -18,8 +18,8 @@
 
 #include "calibrate/internal.h"
 
-/* Seconds that threads which could run have waited for a core, all of them together: the second
- * figure of schedstat (Linux, Documentation/scheduler/sched-stats.rst).  0 where it is not told. */
+/* Seconds that all runnable threads together have waited for a core: the second figure of schedstat
+ * (Linux, Documentation/scheduler/sched-stats.rst).  0 if the system does not report it. */
 static double
 system_waited_s(void)
 {
@@ -52,8 +52,8 @@ mw_calibrate_waited_s(void)
     return waited_s();
 }
 
-/* What a team may have lost of its time, whose threads together waited for so much of it: where
- * that is little, all wait for one of them; where it is much, each did. */
+/* How much of its time a team may have lost, given how much its threads waited together.  If they
+ * waited little, all waited for one of them; if they waited much, each did. */
 #define BY_ONE_MOST 0.5
 #define LOST_MOST 0.95
 
@@ -83,7 +83,7 @@ find_team(struct mw_calibrator *c)
 #endif
 }
 
-/* Best effort: if it fails the sample is what it would have been. */
+/* Best effort: if it fails, the sample stays as it would have been. */
 static void
 keep_apart(const struct mw_calibrator *c, const cpu_set_t *all)
 {
@@ -109,8 +109,8 @@ let_go(const struct mw_calibrator *c, const cpu_set_t *all)
 /* --- samples --------------------------------------------------------------------------------- */
 
 struct sample {
-    double rate, fastest; /* of all of it, of a piece */
-    double waiting;       /* of its time, all threads together */
+    double rate, fastest; /* rate of the whole sample; of its fastest piece */
+    double waiting;       /* fraction of its time, of all threads together */
     double took_s;
 };
 
@@ -135,7 +135,7 @@ take_sample(const struct mw_calibrator *c, const struct mw_calibrate_work *work,
     return s;
 }
 
-/* The fraction of the cores that threads had on average. */
+/* The fraction of the cores that the threads had on average. */
 static double
 cores_left(const struct mw_calibrator *c, const struct sample *s)
 {
@@ -162,7 +162,7 @@ mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work 
             find_team(c);
     }
     c->fastest = fmax(c->fastest, least.rate);
-    if (mw_calibrate_queues(work)) /* the time is the device's own */
+    if (mw_calibrate_queues(work)) /* the device measures its own time */
         return least.rate;
     c->waited = lost_by(least.waiting, MAX(c->cores, 1));
     c->left = c->cores_left = cores_left(c, &least);

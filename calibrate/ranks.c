@@ -7,12 +7,12 @@
 
 #define GATHERED_BYTES (INT64_C(16) << 20)
 #define QUICK_GATHERED_BYTES (INT64_C(1) << 20)
-#define FEW 32 /* elements of a rank: a latency */
+#define FEW 32 /* elements per rank, so few that the time is a latency */
 #define ELEMENT_BYTES 2
 #define TIMES 8
 #define MEETINGS 60
 #define MEETINGS_LEAST 6
-#define MEETINGS_PART 0.25 /* of the share of time, for those of a sample */
+#define MEETINGS_PART 0.25 /* part of the share of time for the meetings of a sample */
 
 int
 mw_calibrate_ranks(const struct mw_calibrator *c)
@@ -79,20 +79,21 @@ scatter(struct collectives *it)
                                    sum, &it->error);
 }
 
-/* Seconds of one. */
+/* Seconds of one pair of collectives. */
 static bool
 time_both(struct collectives *it)
 {
     double began_s = mw_calibrate_now_s();
 
     for (int i = 0; i < TIMES; i++)
-        if (!gather(it) || !scatter(it)) /* both, as a step needs them */
+        if (!gather(it) || !scatter(it)) /* both collectives, as a step needs them */
             return false;
     it->seconds = (mw_calibrate_now_s() - began_s) / (2 * TIMES);
     return true;
 }
 
-/* Seconds from the end of a rank's product until all have met: the slowest of equals, woken up. */
+/* Seconds from the end of a rank's product until all have met: the slowest of equals, including its
+ * wake-up. */
 static bool
 time_meeting(struct collectives *it, double seconds, double *meeting_s)
 {
@@ -233,13 +234,13 @@ mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GE
     return measure_fabric(c, &large, out, error) && measure_share(c, &large, out, error);
 }
 
-/* --- one machine's figures ------------------------------------------------------------------- */
+/* --- figures of one machine ------------------------------------------------------------------ */
 
 #define AT(field) offsetof(struct mw_calibration, field)
 
 static const struct {
     size_t offset;
-    bool sum; /* summed, because ranks share it and used it at once; else the mean */
+    bool sum; /* summed if ranks share it and used it at the same time; else the mean */
 } figures[] = {
     {AT(layer_flops), false},
     {AT(fp32_share), false},
@@ -282,7 +283,7 @@ unite(struct mw_calibrator *c, struct mw_measure *m, bool sum, GError **error)
     return true;
 }
 
-/* What disturbed any rank; what all did together each has counted alike. */
+/* Adds up disturbances of any rank; those of joint work have been counted alike by each. */
 static bool
 unite_course(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {

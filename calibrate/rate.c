@@ -1,4 +1,4 @@
-/* Rates of works, alone and side by side. */
+/* Measures rates of works, alone and side by side. */
 #include <math.h>
 #include <time.h>
 
@@ -76,7 +76,7 @@ struct measured {
     struct mw_calibrator *c;
     const struct mw_calibrate_work *work;
     double seconds;
-    double first; /* a rate that is known once; 0: none */
+    double first; /* a rate that is already known, used once; 0: none */
     double first_waited, first_left, first_undisturbed;
 };
 
@@ -90,14 +90,14 @@ take_rate(void *data, int number, double *rate, GError **error)
         return true;
     }
     *rate = m->first;
-    m->first = 0; /* taken again it is another one */
+    m->first = 0; /* if it is taken again, it is measured */
     m->c->waited = m->first_waited;
     m->c->left = m->first_left;
     m->c->undisturbed = m->first_undisturbed;
     return true;
 }
 
-/* A first piece that warms up caches counts too if it takes longer than this part of the time. */
+/* A first piece that warms up caches counts as well if it takes more than this part of the time. */
 #define LONG 0.3
 
 static double
@@ -134,9 +134,9 @@ mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *wo
         m.first_undisturbed = c->undisturbed;
         samples.first = &first;
     } else {
-        c->disturbances = disturbances; /* it is no sample */
+        c->disturbances = disturbances; /* this run is no sample */
     }
-    mw_calibrate_take_samples(c, &samples, &measure, NULL); /* alone: nothing that can fail */
+    mw_calibrate_take_samples(c, &samples, &measure, NULL); /* NULL: a work alone cannot fail */
     return measure;
 }
 
@@ -173,7 +173,8 @@ run_side(void *data)
     struct side *side = data;
 
     mw_calibrate_enter(side->c);
-    mw_calibrate_once(&side->work); /* the thread's team and the caches are there */
+    mw_calibrate_once(&side->work); /* after this the thread's team exists and the caches are
+                                     * warm */
     begin_together(side->pair);
     side->rate = mw_calibrate_rate(&side->work, side->pair->seconds);
     g_atomic_int_inc(&side->pair->over);

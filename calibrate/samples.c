@@ -1,20 +1,20 @@
-/* Takes the samples of a measure, and takes some again. */
+/* Takes the samples of a measure, and takes some of them again. */
 #include <math.h>
 #include <string.h>
 
 #include "calibrate/internal.h"
 
-/* A tick of steal is 10 ms: less than this says nothing of it. */
+/* A tick of steal is 10 ms, so a shorter batch does not show it. */
 #define BATCH_S 0.2
 #define RETAKES 3
-/* Of a measure's time, for single samples that waited for cores: where others have them all the
- * while, no patience helps. */
+/* The part of a measure's time that may be spent on repeating single samples that waited for cores.
+ * If others have the cores all the time, no patience helps. */
 #define PATIENCE_PART 0.25
 
 struct samples {
     double values[MW_CALIBRATE_VALUES_MAX][MW_CALIBRATE_SAMPLES_MAX];
-    double waited[MW_CALIBRATE_SAMPLES_MAX]; /* of their time, for cores */
-    double left[MW_CALIBRATE_SAMPLES_MAX];   /* of the cores */
+    double waited[MW_CALIBRATE_SAMPLES_MAX]; /* fraction of their time, for cores */
+    double left[MW_CALIBRATE_SAMPLES_MAX];   /* fraction of the cores */
     double undisturbed[MW_CALIBRATE_SAMPLES_MAX];
 };
 
@@ -23,8 +23,9 @@ struct taking {
     const struct mw_calibrate_samples *of;
     int wished, least, count;
     double until_s, longest_s;
-    double stolen;                          /* of its time, the worst batch that was kept */
-    const struct mw_calibrate_first *first; /* until it is taken; else NULL */
+    double stolen;                          /* fraction of its time, in the worst batch that was
+                                             * kept */
+    const struct mw_calibrate_first *first; /* until it is taken; then NULL */
     struct samples it;
 };
 
@@ -49,7 +50,7 @@ take_number(struct taking *t, int number, double *values, GError **error)
     t->c->left = 1;
     if (!t->of->take(t->of->state, number, values, error))
         return false;
-    /* The others wait for what this rank does no more: it says so at once. */
+    /* This rank no longer does what the others wait for, so it says so at once. */
     if (t->of->together && !mw_calibrate_good(t->c, error))
         return false;
     t->longest_s = fmax(t->longest_s, mw_calibrate_now_s() - began_s);
@@ -77,7 +78,7 @@ take_one(struct taking *t, GError **error)
     return true;
 }
 
-/* Up to `last`, or as many as make a batch: 0. */
+/* Fills up to `last`, or with as many as make a batch if that is 0. */
 static bool
 fill_batch(struct taking *t, double began_s, int last, GError **error)
 {
@@ -99,7 +100,8 @@ fill_batch(struct taking *t, double began_s, int last, GError **error)
 
 struct batch {
     double took_s;
-    double time; /* part of it that was taken, at worst: all threads wait for the one core's */
+    double time; /* the largest part that was taken: all threads wait for the one that lost its
+                  * core */
     bool disturbed;
 };
 
@@ -196,7 +198,7 @@ find_outlier(const struct taking *t, const bool *judged)
     return found;
 }
 
-/* From the middle of its kind, all values of a sample together. */
+/* Distance from the middle of its kind, over all values of a sample. */
 static double
 distance(const struct taking *t, int number, const double *values)
 {
@@ -210,7 +212,7 @@ distance(const struct taking *t, int number, const double *values)
     return sum;
 }
 
-/* Ranks that meet in a sample take the same one again: the one that rank 0 chose. */
+/* Ranks that meet in a sample repeat the same one, which rank 0 chooses. */
 static bool
 agree_on(const struct taking *t, int *number, GError **error)
 {
@@ -235,7 +237,8 @@ take_again(struct taking *t, int number, GError **error)
     const double told = fmax(t->it.undisturbed[number], t->c->undisturbed);
     if (distance(t, number, values) < distance(t, number, before))
         put(t, number, values);
-    t->it.undisturbed[number] = told; /* by either: among those that waited it is the odd one */
+    t->it.undisturbed[number] = told; /* the higher of both bounds: among samples that waited it is
+                                       * the odd one */
     t->c->disturbances.samples_again++;
     return true;
 }
@@ -262,8 +265,8 @@ retake_outliers(struct taking *t, GError **error)
 
 /* --- the figure ------------------------------------------------------------------------------ */
 
-/* What the hypervisor took made the sample slower, or another one faster beside it; what threads
- * waited for, slower alone. */
+/* Time taken by the hypervisor makes the sample slower, or another one beside it faster.  Waiting
+ * threads only make it slower. */
 #define STOLEN_MOST 0.5
 
 /* Samples that waited show what the machine did at the time.  If that is slower by this factor, the

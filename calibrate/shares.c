@@ -1,4 +1,4 @@
-/* Measures which share of the cores works take beside matrix products. */
+/* Measures the share of the cores that works take beside matrix products. */
 #include <math.h>
 #include <string.h>
 
@@ -41,10 +41,10 @@ mw_calibrate_products_work(struct mw_calibrate_products *products)
 struct beside {
     struct mw_calibrator *c;
     int64_t params, copy_bytes;
-    int64_t first; /* parameter of the next piece */
+    int64_t first; /* first parameter of the next piece */
 };
 
-/* Short compared with a window, even if two teams hinder each other. */
+/* Short compared with a window, even if two teams slow each other down. */
 #define PIECE_PARAMS (INT64_C(1) << 20)
 
 static double
@@ -65,7 +65,7 @@ run_update(void *data)
     return (double)params;
 }
 
-/* Beside products in the arena of a device that shares the host's memory: both ends are the
+/* Runs beside products in the arena of a device that shares the host's memory, so both ends are the
  * host's. */
 static double
 run_copy(void *data)
@@ -87,7 +87,7 @@ alone_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work, double
     return rate;
 }
 
-/* What the other loses where the device is apart is not the products' doing: only what they lose
+/* If the device is apart, products do not slow the other work, so only the products' loss
  * counts. */
 double
 mw_calibrate_felt(const struct mw_calibrator *c, double x, double y)
@@ -95,7 +95,7 @@ mw_calibrate_felt(const struct mw_calibrator *c, double x, double y)
     return c->backend->apart && x >= 0.5 ? fmax(0, 1 - x) : mw_calibrate_share(x, y);
 }
 
-/* Of one work, or of two in turn. */
+/* Shared by one work, or by two in turn. */
 struct shared {
     struct mw_calibrator *c;
     struct mw_calibrate_products *products;
@@ -123,7 +123,7 @@ take_share(void *data, int number, double *share, GError **error)
     return true;
 }
 
-/* Where there is no time for it: as much as the threads ask for, anything being possible. */
+/* If there is no time for it: as much as the threads ask for, with the widest range. */
 static bool
 measure_share(struct mw_calibrator *c, enum mw_calibrate_part part, const char *what,
               const struct shared *of, double asks, struct mw_measure *share, GError **error)
@@ -156,7 +156,7 @@ struct small {
     double rates[MW_NVME_DIRECTIONS];
 };
 
-/* Of a small request beside products, as a step has them: what it costs beyond its bytes. */
+/* The cost of a small request beside products beyond its bytes, as a step has them. */
 static bool
 take_latency(void *data, int number, double *seconds, GError **error)
 {

@@ -68,9 +68,9 @@ time_sizes(struct mw_calibrate_mover *m, const double *sizes, int count, double 
 static const double sizes[] = {0.5 * MIB, 2.0 * MIB, 8.0 * MIB, 32.0 * MIB, 128.0 * MIB};
 #define QUICK_SIZES 3
 #define SIZES_LEAST 2
-#define FIRST_SIZE 1  /* if there is time for the larger ones */
-#define SAMPLES 3     /* that there is time for, at least */
-#define SIZES_SUM 1.4 /* of all sizes, in the largest */
+#define FIRST_SIZE 1  /* used if there is time for the larger sizes */
+#define SAMPLES 3     /* samples that there must be time for */
+#define SIZES_SUM 1.4 /* time of all sizes, in units of that of the largest */
 
 struct sized {
     struct mw_calibrator *c;
@@ -84,7 +84,7 @@ wished_sizes(const struct mw_calibrator *c)
     return c->options->quick ? QUICK_SIZES : (int)G_N_ELEMENTS(sizes);
 }
 
-/* The longest that the region holds and that there is time for some of, and those below it. */
+/* Chooses the longest size that the region holds and that there is time for, and those below it. */
 static bool
 choose_sizes(struct sized *sized, GError **error)
 {
@@ -180,7 +180,7 @@ mw_calibrate_transfers(struct mw_calibrator *c, struct mw_calibration *out, GErr
     bool time;
     if (!mw_calibrate_has_time(c, MW_CALIBRATE_READS_AND_WRITES, c->budget.sample_s, &time, error))
         return false;
-    if (!time) { /* they share the drives' time, or not */
+    if (!time) { /* they share the drives' time, or do not */
         d->duplex = mw_calibrate_left_out(c, 1, 1, 2);
         return true;
     }
@@ -222,11 +222,11 @@ mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GErr
         g_propagate_error(error, g_steal_pointer(&m.error));
         return false;
     }
-    c->budget.end_s += mw_calibrate_now_s() - began_s; /* beside the budget */
+    c->budget.end_s += mw_calibrate_now_s() - began_s; /* not counted in the budget */
     int first = from >= 0 ? from : MAX(0, (int)rates->len - SUSTAINED_SPAN);
     for (int i = 0; i < first; i++)
         d->cache_bytes += (int64_t)(g_array_index(rates, double, i) * window_s);
-    for (guint i = 0; i < rates->len; i++) /* a rank's part; the parts are added up in the end */
+    for (guint i = 0; i < rates->len; i++) /* of one rank; the parts are added up at the end */
         g_array_index(rates, double, i) /= mw_calibrate_ranks(c);
     d->burst_bytes_per_s = d->write_bytes_per_s;
     d->write_bytes_per_s =

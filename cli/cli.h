@@ -17,7 +17,8 @@
  * that it names, cannot be used.  This shows before anything is trained, measured, deleted or
  * written, and another command is needed.  CLI_FAILED: the same command may succeed once something
  * else is repaired: disk space, a device, a rank, or what an earlier run left damaged, lost or in
- * use. An error's code says which (base/error.h); cli_named handles those of MW_ERROR_IO. */
+ * use. An error's code says which (base/error.h); cli_as_usage_error handles those of
+ * MW_ERROR_IO. */
 enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
 
 /* Plus the signal's number, as shells report a program that a signal ended: 130 for Ctrl-C. */
@@ -85,7 +86,7 @@ void cli_say(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* For checks of what the command names: returns `good`, the outcome of the check, and turns an
  * MW_ERROR_IO into an MW_ERROR_INVALID. */
-bool cli_named(bool good, GError **error);
+bool cli_as_usage_error(bool good, GError **error);
 
 /* The exit status that belongs to the error's code; cli_fail prints the error first. */
 int cli_exit_of(const GError *error);

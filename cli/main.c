@@ -92,7 +92,7 @@ cli_say(const char *format, ...)
 }
 
 bool
-cli_named(bool good, GError **error)
+cli_as_usage_error(bool good, GError **error)
 {
     if (!good && error && g_error_matches(*error, MW_ERROR, MW_ERROR_IO))
         (*error)->code = MW_ERROR_INVALID;

@@ -76,7 +76,7 @@ check_picture(const struct cli_request *request, GError **error)
 bool
 cli_check_output(const char *path, GError **error)
 {
-    return !path || cli_named(mw_file_check(path, error), error);
+    return !path || cli_as_usage_error(mw_file_check(path, error), error);
 }
 
 static bool

@@ -635,7 +635,7 @@ check_before_measuring(const struct cli_request *request, const struct cli_run_o
     const struct mw_backend_place alone = {.ranks = 1, .node_ranks = 1};
 
     return (!options->backend || mw_backend_takes(options->backend, &alone, error)) &&
-           (!options->log || cli_named(mw_log_check(options->log, NULL, error), error)) &&
+           (!options->log || cli_as_usage_error(mw_log_check(options->log, NULL, error), error)) &&
            cli_training_check_inputs(request, options, error);
 }
 

@@ -155,7 +155,7 @@ has_communicator(uint8_t kind)
     return joins == MW_JOINS_GROUP || joins == MW_JOINS_PAIR;
 }
 
-/* FLOPs of a work's products, each of their sides longer by so much. */
+/* FLOPs of a work's products if each of their sides is longer by `longer`. */
 static double
 products_flops(const struct mw_work *work, int64_t longer)
 {
@@ -291,7 +291,8 @@ check_uses(struct mw_plan_check *check, uint32_t index)
             return mw_plan_refuse(check, "%s: use of slot %u in mode %u: expected one of %u slots",
                                   mw_plan_label_op(check, index).text, use->slot, use->mode,
                                   plan->slot_count);
-        if (use->role >= MW_ROLE_COUNT || !mw_plan_may_have(plan->works[op->work].kind, use->role))
+        if (use->role >= MW_ROLE_COUNT ||
+            !mw_op_kind_allows_role(plan->works[op->work].kind, use->role))
             return mw_plan_refuse(check, "%s: uses slot %u as %s, which a %s does not",
                                   mw_plan_label_op(check, index).text, use->slot,
                                   use->role < MW_ROLE_COUNT ? mw_role_name(use->role) : "?",

@@ -2,24 +2,24 @@
  * check.h - the parts of mw_plan_check, in the order in which they run.  Private to the plan
  * library.
  *
- *   tables    every index and enum in range, numbers not negative       plan/check.c
- *   programs  ranks are of one program at most                          plan/check_programs.c
- *   homes     tensors and chunks within theirs; one of the tables       plan/check_homes.c
- *   memory    slots within their tier, none over another                plan/check_memory.c
- *   matches   who takes part in each collective                         plan/check_matches.c
- *   order     one order of all ops that obeys every edge of distance 0  plan/check_order.c
+ *   tables    every index and enum is in range, no number is negative   plan/check.c
+ *   programs  each rank is in one program at most                       plan/check_programs.c
+ *   homes     tensors and chunks lie within theirs; one of the tables   plan/check_homes.c
+ *   memory    slots lie within their tier and do not overlap            plan/check_memory.c
+ *   matches   which ops take part in each collective                    plan/check_matches.c
+ *   order     an order of all ops obeys every edge of distance 0        plan/check_order.c
  *   content   what each slot holds when it is used                      plan/check_content.c
- *   barrier   whether steps are apart                                   plan/check_barrier.c
+ *   barrier   whether a barrier separates steps                         plan/check_barrier.c
  *
- * Each part relies on the parts before it, returns false after mw_plan_refuse, and takes time
- * linear in the plan but for the sorting of slots and matches.
+ * Each part relies on the parts before it and returns false after mw_plan_refuse.  Each takes time
+ * linear in the plan, except for sorting slots and matches.
  */
 #ifndef MW_PLAN_CHECK_H
 #define MW_PLAN_CHECK_H
 
 #include "plan/plan.h"
 
-/* Ops that are one node, because they have one `match`. */
+/* Ops with the same `match` are one node of the graph. */
 struct mw_plan_matches {
     uint32_t count;
     uint32_t *begin;   /* [count + 1] in members */
@@ -36,39 +36,40 @@ struct mw_plan_check {
     char *why;
     size_t why_size;
 
-    uint32_t *program_of;           /* by programs: [world_ranks], MW_NONE: of none */
-    struct mw_plan_matches matches; /* by matches */
-    uint32_t op_count;              /* by tables: unfolded */
-    uint32_t *order;                /* by order: [op_count] */
+    uint32_t *program_of;           /* set by programs: [world_ranks]; MW_NONE for a rank of no
+                                     * program */
+    struct mw_plan_matches matches; /* set by matches */
+    uint32_t op_count;              /* set by tables: ops of the unfolded plan */
+    uint32_t *order;                /* set by order: [op_count] */
     struct mw_plan_clock *clock;    /* made between order and content, see plan/clock.h */
-    bool barriered;                 /* by barrier */
+    bool barriered;                 /* set by barrier */
 };
 
 bool mw_plan_check_programs(struct mw_plan_check *check);
 bool mw_plan_check_shape(struct mw_plan_check *check);
 bool mw_plan_check_homes(struct mw_plan_check *check);
-/* The places of sections must be known before numbers of the unfolded plan are checked. */
+/* Checks the ranges of sections.  Runs before numbers of the unfolded plan are checked. */
 bool mw_plan_check_section_ranges(struct mw_plan_check *check);
 bool mw_plan_check_sections(struct mw_plan_check *check);
-/* Everything that comes after the tables, of a plan with sections. */
+/* Runs all checks after the tables for a plan with sections. */
 bool mw_plan_check_rounds(struct mw_plan_check *check);
 bool mw_plan_check_memory(struct mw_plan_check *check);
 bool mw_plan_check_matches(struct mw_plan_check *check);
 bool mw_plan_check_order(struct mw_plan_check *check);
 bool mw_plan_check_content(struct mw_plan_check *check);
 
-/* All of them; what they leave in `check` is cleared by mw_plan_check_clear. */
+/* Runs all of them.  mw_plan_check_clear frees what they leave in `check`. */
 bool mw_plan_check_all(struct mw_plan_check *check);
 void mw_plan_check_clear(struct mw_plan_check *check);
 
-/* Not a condition of a good plan: a plan without it must be safe over the end of a step. */
+/* A plan need not have a barrier; one without it must be safe across the end of a step. */
 bool mw_plan_find_barrier(const struct mw_plan_check *check);
 
-/* Writes the reason.  Always false. */
+/* Writes the reason and returns false. */
 bool mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* An op's index and identity, for a message. */
+/* An op's index and identity, for messages. */
 struct mw_plan_label {
     char text[112];
 };

@@ -5,12 +5,12 @@
 #include "plan/internal.h"
 
 /*
- * A plan is barriered by its commit: one op a program, all of them one match if there are several,
- * before which every other op of the step is done, and after which every op of the next step
- * starts.
+ * A plan is barriered by its commit: one op per program, all with one match if there are several
+ * programs.  Every other op of the step is done before the commit, and every op of the next step
+ * starts after it.
  */
 
-/* The last commit of each program, MW_NONE where there is none. */
+/* The last commit of each program, or MW_NONE if it has none. */
 static uint32_t *
 find_commits(const struct mw_plan_check *check)
 {
@@ -67,7 +67,7 @@ is_behind(const struct mw_plan_check *check, uint32_t index, uint32_t commit, co
 
     if (lane_behind[op->lane])
         return true;
-    /* The commit is the last op of its lane, if all others are before it. */
+    /* The commit is the last op of its lane if all others are done before it. */
     if (op->lane == plan->ops[commit].lane &&
         check->clock->position[index] >= plan->lanes[op->lane].window_ops)
         return true;

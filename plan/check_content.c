@@ -5,29 +5,29 @@
 #include "plan/internal.h"
 
 /*
- * Walks the ops in a topological order and keeps, for each slot, who wrote it last (DEFINE and
- * MODIFY write) and who read it since.  A reader has to start after the writer is done; a writer
- * after these readers are done, or after the last writer where there were none.  All other
- * orders of two users follow from these, so that any topological order gives the same answer.
+ * Walks the ops in a topological order.  For each slot it keeps the last writer (DEFINE and MODIFY
+ * write) and the readers since then.  A reader must start after the writer is done.  A writer must
+ * start after these readers are done, or after the last writer if there were none.  All other
+ * orders of two users follow from these, so any topological order gives the same answer.
  *
- * Over the end of the step: the step's last writer and readers come before the next step's first
+ * Across the end of the step, the step's last writer and readers come before the next step's first
  * ones.
  */
 
-/* Readers form lists of uses. */
+/* Readers form linked lists of uses. */
 struct slot_state {
     uint32_t last_user;
     uint32_t writer;        /* op, or MW_NONE */
-    uint32_t readers;       /* use, or MW_NONE: since the writer */
+    uint32_t readers;       /* use, or MW_NONE: readers since the writer */
     uint32_t first_writer;  /* op, or MW_NONE */
-    uint32_t first_readers; /* use, or MW_NONE: before the first writer */
+    uint32_t first_readers; /* use, or MW_NONE: readers before the first writer */
 };
 
 struct walk {
     struct mw_plan_check *check;
     struct slot_state *slots; /* [slot_count] */
-    uint32_t *next_reader;    /* [use_count] use */
-    uint32_t *reader;         /* [use_count] op */
+    uint32_t *next_reader;    /* [use_count] next use in the list */
+    uint32_t *reader;         /* [use_count] op of the use */
 };
 
 static const char *
@@ -43,7 +43,7 @@ require_done(const struct walk *walk, uint32_t slot, uint32_t first, uint32_t se
 
     if (mw_plan_clock_done_before(walk->check->clock, first, second))
         return true;
-    return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it, but need not wait for %s", slot,
+    return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it without waiting for %s", slot,
                           purpose_of(plan, slot), mw_plan_label_op(walk->check, second).text,
                           mw_plan_label_op(walk->check, first).text);
 }
@@ -56,7 +56,7 @@ require_done_next(const struct walk *walk, uint32_t slot, uint32_t first, uint32
     if (mw_plan_clock_done_before_next(walk->check->clock, first, second))
         return true;
     return mw_plan_refuse(walk->check,
-                          "slot %u (%s): %s uses it, but need not wait for %s of the step before",
+                          "slot %u (%s): %s uses it without waiting for %s of the step before",
                           slot, purpose_of(plan, slot), mw_plan_label_op(walk->check, second).text,
                           mw_plan_label_op(walk->check, first).text);
 }
@@ -129,7 +129,7 @@ walk_step(struct walk *walk)
     return true;
 }
 
-/* From this step's last users of a slot to the next step's first ones. */
+/* Checks that this step's last users of a slot come before the next step's first users. */
 static bool
 check_next_step(struct walk *walk, uint32_t slot)
 {

@@ -9,7 +9,7 @@ within(int64_t count, int64_t size, int64_t limit)
     return !__builtin_mul_overflow(count, size, &product) && product <= limit;
 }
 
-/* Whether this many parts, a stride of elements apart, are within a home. */
+/* Whether `count` parts, placed a stride of elements apart, lie within a home. */
 static bool
 are_at_home(const struct mw_plan *plan, uint32_t slot, uint8_t dtype, int64_t stride,
             uint32_t parts)
@@ -21,7 +21,7 @@ are_at_home(const struct mw_plan *plan, uint32_t slot, uint8_t dtype, int64_t st
                   plan->slots[slot].size_bytes);
 }
 
-/* What is frozen has no gradients, and so no optimizer state. */
+/* A frozen tensor has no gradients, and therefore no optimizer state. */
 static bool
 check_gradient_home(struct mw_plan_check *check, uint32_t index)
 {
@@ -56,7 +56,7 @@ check_homes(struct mw_plan_check *check, uint32_t index)
     return true;
 }
 
-/* Parts are no longer than tile_elements, and do not overlap in a home. */
+/* Parts have at most tile_elements and do not overlap in a home. */
 static bool
 check_parts(struct mw_plan_check *check, uint32_t index)
 {
@@ -96,7 +96,7 @@ check_tensors(struct mw_plan_check *check)
     return true;
 }
 
-/* A chunk ends where its tensors' state ends, or before. */
+/* A chunk ends at or before the end of its tensors' state. */
 static bool
 is_of_tensors(const struct mw_plan *plan, const struct mw_chunk_content *chunk)
 {

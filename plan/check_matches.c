@@ -26,7 +26,7 @@ program_of(const struct mw_plan *plan, uint32_t op)
     return plan->lanes[plan->ops[op].lane].program;
 }
 
-/* All ops with a match, those of one match side by side, by program. */
+/* Collects all ops with a match, sorted by match and then by program. */
 static struct member *
 collect_members(const struct mw_plan *plan, uint32_t *count)
 {
@@ -71,7 +71,7 @@ is_point_to_point(const struct mw_work *work)
     return mw_op_traits(work->kind)->joins == MW_JOINS_PAIR;
 }
 
-/* One sends, the other receives. */
+/* Whether one op sends and the other receives. */
 static bool
 is_pair(const struct mw_work *a, const struct mw_work *b)
 {
@@ -84,14 +84,14 @@ work_of(const struct mw_plan *plan, uint32_t op)
     return &plan->works[plan->ops[op].work];
 }
 
-/* A commit writes what its rank has; all others move the same. */
+/* A commit writes its own rank's bytes; all other ops of a match move the same bytes. */
 static bool
 moves_alike(const struct mw_work *a, const struct mw_work *b)
 {
     return a->bytes == b->bytes || mw_op_traits(a->kind)->joins == MW_JOINS_ALL;
 }
 
-/* The first member against another one. */
+/* Checks the first member of a match against another one. */
 static bool
 check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
 {
@@ -110,15 +110,15 @@ check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
                           (int)b->comm, b->bytes);
 }
 
-/* --- of a group ------------------------------------------------------------------------------ */
+/* --- members of a group ---------------------------------------------------------------------- */
 
-/* Which programs have an op of the match under examination: those with its number. */
+/* The programs with an op of the match that is checked: those that hold its number. */
 struct met {
     uint32_t *match_of; /* [program_count] */
     uint32_t number;
 };
 
-/* Of the first of its program's ranks; those of the others are alike. */
+/* The group of the first of the program's ranks.  The groups of the other ranks are alike. */
 static struct mw_members
 group_of(const struct mw_plan *plan, uint32_t op)
 {
@@ -126,7 +126,8 @@ group_of(const struct mw_plan *plan, uint32_t op)
                          plan->programs[program_of(plan, op)].ranks.base);
 }
 
-/* Each program that has ranks of the group has one op of the match, and no other has. */
+/* Each program that has ranks of the group has one op of the match, and no other program has
+ * one. */
 static bool
 check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
 {
@@ -149,7 +150,7 @@ check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
                                   plan->ops[members[0]].match,
                                   mw_plan_label_op(check, members[0]).text, program);
         programs += met->match_of[program] == met->number;
-        met->match_of[program] = met->number + 1; /* seen */
+        met->match_of[program] = met->number + 1; /* marks the program as seen */
         last = program;
     }
     if (programs == size)
@@ -159,9 +160,10 @@ check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
                           size, programs);
 }
 
-/* --- of a pair ------------------------------------------------------------------------------- */
+/* --- members of a pair ----------------------------------------------------------------------- */
 
-/* Each rank of the sender's program has a rank of the receiver's, and there are no others. */
+/* Each rank of the sender's program pairs with a rank of the receiver's, and neither has more
+ * ranks. */
 static bool
 check_pair(struct mw_plan_check *check, const uint32_t *members)
 {
@@ -184,7 +186,7 @@ check_pair(struct mw_plan_check *check, const uint32_t *members)
                           mw_plan_label_op(check, recv).text);
 }
 
-/* --- all ------------------------------------------------------------------------------------- */
+/* --- all matches ----------------------------------------------------------------------------- */
 
 static bool
 check_match(struct mw_plan_check *check, uint32_t match, struct met *met)
@@ -221,7 +223,8 @@ check_match(struct mw_plan_check *check, uint32_t match, struct met *met)
     return check_pair(check, members);
 }
 
-/* Without a match an op meets ranks of its own program, or of programs that are not here. */
+/* An op without a match meets ranks of its own program, or of programs that this plan does not
+ * have. */
 static bool
 check_alone(struct mw_plan_check *check, uint32_t op)
 {

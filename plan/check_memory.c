@@ -32,8 +32,8 @@ all_are_alike(const struct mw_plan *plan)
     return mw_members_count(&plan->programs[0].ranks) == plan->world_ranks;
 }
 
-/* What a rank may have at most.  Of a node's host memory and drives a program may take more than a
- * rank's share, where others take less. */
+/* The most bytes that a rank may use.  A program may use more than a rank's share of its node's
+ * host memory and drives if others use less. */
 static int64_t
 most_bytes(const struct mw_plan *plan, int tier)
 {
@@ -53,8 +53,8 @@ check_slot(struct mw_plan_check *check, uint32_t index)
 
     if (slot->size_bytes > tier->largest_request_bytes)
         return mw_plan_refuse(check,
-                              "fragmentation: slot %u (%s) takes %" PRId64 " bytes of tier %s in "
-                              "one piece, at most %" PRId64 " can be had",
+                              "fragmentation: slot %u (%s) takes %" PRId64 " bytes of tier %s as "
+                              "one slot; the limit is %" PRId64,
                               index, mw_purpose_name(slot->purpose), slot->size_bytes, name,
                               tier->largest_request_bytes);
     if (slot->size_bytes > most - slot->offset_bytes)
@@ -67,7 +67,7 @@ check_slot(struct mw_plan_check *check, uint32_t index)
     return true;
 }
 
-/* `extents` are sorted; the sum cannot overflow, as they lie apart within a capacity. */
+/* `extents` are sorted.  Their sum cannot overflow, since they lie apart within a capacity. */
 static bool
 check_overlaps(struct mw_plan_check *check, const struct extent *extents, uint32_t count)
 {
@@ -89,7 +89,7 @@ check_overlaps(struct mw_plan_check *check, const struct extent *extents, uint32
     return true;
 }
 
-/* Host memory and drives are a node's: what its ranks take of them together. */
+/* The ranks of a node share its host memory and drives, so their use is summed. */
 static bool
 check_nodes(struct mw_plan_check *check, enum mw_tier tier)
 {
@@ -112,7 +112,7 @@ check_nodes(struct mw_plan_check *check, enum mw_tier tier)
     return true;
 }
 
-/* The planner lays slots out one behind the other: then there is nothing to sort. */
+/* The planner lays slots out one behind the other; then nothing needs to be sorted. */
 static bool
 are_in_order(struct mw_plan_check *check)
 {
@@ -123,7 +123,7 @@ are_in_order(struct mw_plan_check *check)
     for (uint32_t i = 0; i < plan->slot_count && good; i++) {
         const struct mw_slot *slot = &plan->slots[i];
         if (!slot->size_bytes)
-            continue; /* an empty slot lies nowhere */
+            continue; /* an empty slot has no place */
         good = slot->offset_bytes >= end[slot->program][slot->tier];
         end[slot->program][slot->tier] = slot->offset_bytes + slot->size_bytes;
         check->plan->programs[slot->program].peak_bytes[slot->tier] += slot->size_bytes;
@@ -168,6 +168,6 @@ mw_plan_check_memory(struct mw_plan_check *check)
     if (!are_in_order(check) && !check_extents(check))
         return false;
     if (all_are_alike(plan))
-        return true; /* a rank's share each */
+        return true; /* each rank uses its own share */
     return check_nodes(check, MW_TIER_CPU) && check_nodes(check, MW_TIER_NVME);
 }

@@ -4,12 +4,12 @@
 #include "plan/internal.h"
 
 /*
- * Runs the plan without a clock: each lane stands before its head, the first of its ops that is
- * not done, until the head's dependencies are done and all members of its match stand before
- * theirs.  What is never done is on a cycle, or depends on one.
+ * Runs the plan without a clock.  Each lane waits before its head, the first of its ops that is not
+ * done, until the head's dependencies are done and all members of its match wait before theirs.  An
+ * op that is never done is on a cycle, or depends on one.
  *
- * Lane order counts in full, also where the window lets two ops start: they end in order, and
- * members of collectives must not depend on how far a window reaches.
+ * Lane order counts in full, even where the window lets two ops start.  They end in order, and the
+ * members of collectives must not depend on the width of a window.
  */
 struct walk {
     const struct mw_plan *plan;
@@ -17,14 +17,15 @@ struct walk {
     uint32_t *order;
     uint32_t done_count;
     bool *done;             /* [op_count] */
-    uint32_t *next;         /* [op_count] in the same lane */
-    uint32_t *head;         /* [lane_count] op, MW_NONE when the lane is through */
-    uint8_t *deps_done;     /* [lane_count] of the head's dependencies */
-    uint32_t *waits_for;    /* [lane_count] op that the head waits for; MW_NONE: for its match */
-    uint32_t *first_waiter; /* [op_count] lane */
-    uint32_t *next_waiter;  /* [lane_count] lane */
+    uint32_t *next;         /* [op_count] next op of the same lane */
+    uint32_t *head;         /* [lane_count] op, or MW_NONE when the lane has no more ops */
+    uint8_t *deps_done;     /* [lane_count] done dependencies of the head */
+    uint32_t *waits_for;    /* [lane_count] op that the head waits for; MW_NONE if it waits for its
+                             * match */
+    uint32_t *first_waiter; /* [op_count] first lane that waits for the op */
+    uint32_t *next_waiter;  /* [lane_count] next lane that waits for the same op */
     uint32_t *arrived;      /* [matches->count] members whose dependencies are done */
-    uint32_t *stack;        /* lanes to look at: each at most once */
+    uint32_t *stack;        /* lanes to look at, each at most once */
     uint32_t stack_count;
 };
 
@@ -78,7 +79,7 @@ walk_clear(struct walk *walk)
     free(walk->stack);
 }
 
-/* Takes the head off its lane and looks again at the lanes that waited for it. */
+/* Removes the head from its lane and looks again at the lanes that waited for it. */
 static void
 finish(struct walk *walk, uint32_t op)
 {
@@ -94,7 +95,7 @@ finish(struct walk *walk, uint32_t op)
     }
 }
 
-/* Whether the head's dependencies are done; if not, the lane waits for the first that is not. */
+/* Whether the head's dependencies are done.  If not, the lane waits for the first that is not. */
 static bool
 deps_are_done(struct walk *walk, uint32_t lane)
 {
@@ -113,7 +114,7 @@ deps_are_done(struct walk *walk, uint32_t lane)
     return true;
 }
 
-/* The last member to arrive finishes all of them; true if that was this lane's. */
+/* The last member to arrive finishes all of them.  Returns true if this lane's op was the last. */
 static bool
 arrive(struct walk *walk, uint32_t lane, uint32_t match)
 {
@@ -146,7 +147,7 @@ advance(struct walk *walk, uint32_t lane)
     }
 }
 
-/* What a blocked lane waits for: a dependency, or a member that did not arrive. */
+/* The op that a blocked lane waits for: a dependency, or a member that did not arrive. */
 static uint32_t
 find_blocker(const struct walk *walk, uint32_t lane)
 {
@@ -166,7 +167,7 @@ find_blocker(const struct walk *walk, uint32_t lane)
     return MW_NONE;
 }
 
-/* Goes from a blocked lane to the one that it waits for until it has gone round. */
+/* Follows blocked lanes, each to the one it waits for, until a lane comes up again. */
 static bool
 explain_cycle(struct mw_plan_check *check, const struct walk *walk)
 {

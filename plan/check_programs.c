@@ -1,5 +1,5 @@
-/* Programs: ranks of the world, each of one program at most.  A plan that was extracted has but
- * some of them. */
+/* Programs stand for ranks of the world; each rank is in at most one program.  An extracted plan
+ * has only some of them. */
 #include "plan/check.h"
 #include "plan/internal.h"
 

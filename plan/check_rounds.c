@@ -1,18 +1,20 @@
 /*
- * What is proved of few rounds of each section, and from there of all.
+ * Proves a plan with sections from few rounds of each, and from these for all rounds.
  *
- * The plan is unfolded with few rounds and checked as any plan is: that covers first and last
- * rounds.  For those in the middle, induction.  What is certain to be done before an op starts is a
- * row of the clock: for each lane, how many of its ops.  A row follows from those of the ops before
- * it in its lane and of what it depends on, which stand at most `reach` rounds back.  Where, for so
- * many rounds, each row is the one of the round before, every lane's number being the same or on by
- * the lane's ops of a round, the next round's rows are so too, and so on.
+ * The plan is unfolded with few rounds and checked as any other plan.  That covers the first and
+ * the last rounds; induction covers those in the middle.  A row of the clock says which ops are
+ * certain to be done before an op starts, as a number of ops for each lane.  A row follows from the
+ * rows of the ops before it in its lane and of its dependencies, which are at most `reach` rounds
+ * back.  Suppose that for `reach` rounds each row follows the row of the round before: every lane's
+ * number stays the same or grows by the lane's ops of one round.  Then the rows of the next round
+ * do so too, and so on.
  *
- * A use of a slot and the one before it move on alike, round by round, and are at most as many
- * rounds apart as it takes until a ring has turned.  What one round proves of them, all do: a
- * number that stays counts ops in front of the section alone, and proves nothing of ops within.
+ * A use of a slot and the use before it move on together, round by round.  They are at most as many
+ * rounds apart as a ring needs to turn.  So what one round proves of them holds in all rounds.  A
+ * number that stays the same counts only ops before the section, and proves nothing of ops within
+ * it.
  *
- * Nothing waits in a circle: in a plan with sections each op depends on earlier ones alone.
+ * There are no cycles, since in a plan with sections each op depends only on earlier ones.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,22 +24,24 @@
 #include "plan/clock.h"
 #include "plan/internal.h"
 
-/* Rings that turn so slowly that more rounds would be needed are refused. */
+/* Rings that turn so slowly that they would need more rounds are refused. */
 #define REACH_MAX 1000
-/* Nor more uses, in one section, of slots in a row. */
+/* A section with more uses of slots in a row is refused, too. */
 #define ROW_USES_MAX 4096
 
 struct induction {
-    struct mw_plan_check *check, flat; /* of the plan, and of the one with few rounds */
-    struct mw_few few;
-    struct mw_lane_positions places; /* of that */
-    uint32_t section, outer;         /* sections under examination, in this round around it */
+    struct mw_plan_check *check, flat; /* check of the plan, and of the plan with few rounds */
+    struct mw_shortened few;
+    struct mw_lane_positions places; /* positions in the plan with few rounds */
+    uint32_t section, outer;         /* section that is checked, in this round of the section around
+                                      * it */
     int level;
 };
 
-/* --- how far back ---------------------------------------------------------------------------- */
+/* --- reach of dependencies and slots --------------------------------------------------------- */
 
-/* In rounds of its outermost section, or of the inner one. */
+/* How many rounds the op's dependencies reach back, in rounds of its outermost or of its inner
+ * section. */
 static int64_t
 rounds_back(const struct mw_plan *plan, uint32_t op)
 {
@@ -52,7 +56,8 @@ rounds_back(const struct mw_plan *plan, uint32_t op)
         for (int level = 0; level < depth; level++) {
             int64_t span = plan->sections[sections[level]].span;
             int64_t back = (mine - plan->deps[d] + span - 1) / span;
-            /* What moves on otherwise, or is further back, is never of the same section. */
+            /* A dependency with another stride, or one further back, is never in the same
+             * section. */
             if (plan->dep_strides[d].by[level] == span && back > most &&
                 back < plan->sections[sections[level]].rounds)
                 most = back;
@@ -61,7 +66,7 @@ rounds_back(const struct mw_plan *plan, uint32_t op)
     return most;
 }
 
-/* Rounds until each slot of a ring has had its turn, if one round uses `used` of them. */
+/* Rounds until each slot of a ring has had its turn, if one round uses `used` slots. */
 static int64_t
 rounds_of_ring(const struct mw_use_stride *ring, int level, uint32_t used)
 {
@@ -71,8 +76,8 @@ rounds_of_ring(const struct mw_use_stride *ring, int level, uint32_t used)
     return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
 }
 
-/* Rounds from one use of a slot in a row to another, at most, if there are so many.  Where a
- * section has more uses of rows than that, more than anybody looks at. */
+/* The most rounds between two uses of one slot in a row, if the section has that many rounds.
+ * Returns more than REACH_MAX if the section has too many uses of rows. */
 static int64_t
 rounds_of_rows(const struct mw_plan *plan, const struct mw_section *section, int level)
 {
@@ -105,8 +110,10 @@ rounds_of_rows(const struct mw_plan *plan, const struct mw_section *section, int
 static int64_t
 find_reach(const struct mw_plan *plan)
 {
-    uint32_t *used = mw_plan_allocate(plan->slot_count, sizeof *used); /* by first slot */
-    uint32_t *seen = mw_plan_allocate(plan->slot_count, sizeof *seen); /* in section - 1 */
+    uint32_t *used = mw_plan_allocate(plan->slot_count, sizeof *used); /* indexed by the ring's
+                                                                        * first slot */
+    uint32_t *seen = mw_plan_allocate(plan->slot_count, sizeof *seen); /* section + 1 in which the
+                                                                        * slot was last seen */
     int64_t reach = 1;
 
     for (uint32_t s = 0; s < plan->section_count; s++) {
@@ -117,7 +124,8 @@ find_reach(const struct mw_plan *plan)
         int64_t rows = rounds_of_rows(plan, section, level);
         reach = rows > reach ? rows : reach;
         memset(used, 0, plan->slot_count * sizeof *used);
-        for (int count = 1; count >= 0; count--) /* first counts, then asks */
+        for (int count = 1; count >= 0; count--) /* the first pass counts used slots, the second
+                                                  * finds the reach */
             for (uint32_t i = begin; i < end; i++)
                 for (uint32_t u = plan->ops[i].use_begin;
                      u < plan->ops[i].use_begin + plan->ops[i].use_count; u++) {
@@ -143,7 +151,7 @@ find_reach(const struct mw_plan *plan)
     return reach;
 }
 
-/* --- earlier ops alone ----------------------------------------------------------------------- */
+/* --- dependencies on earlier ops ------------------------------------------------------------- */
 
 static bool
 depends_on_earlier(const struct mw_plan *plan, uint32_t op)
@@ -163,7 +171,8 @@ depends_on_earlier(const struct mw_plan *plan, uint32_t op)
             const struct mw_section *section = &plan->sections[sections[level]];
             int64_t more = (int64_t)section->span - plan->dep_strides[d].by[level];
             least += more < 0 ? more * (section->rounds - 1) : 0;
-            /* Of its own section, no round stays the one that is meant. */
+            /* A dependency within the op's own section must move on with it; it may not stay in one
+             * round. */
             if (section->rounds > 1 && more && target.op >= section->first_op &&
                 target.op < section->first_op + section->op_count)
                 return false;
@@ -188,7 +197,7 @@ check_earlier(struct mw_plan_check *check)
 
 /* --- from round to round --------------------------------------------------------------------- */
 
-/* Every lane's number is that of the round before, or on by a round. */
+/* Whether every lane's number stays the same, or grows by the lane's ops of one round. */
 static bool
 row_follows(const struct induction *it, uint32_t before, uint32_t after)
 {
@@ -209,7 +218,8 @@ row_follows(const struct induction *it, uint32_t before, uint32_t after)
     return true;
 }
 
-/* All ops of a round, with those of the sections within it, against the next one's. */
+/* Whether each op of a round, inner sections included, has a row that the next round's row
+ * follows. */
 static bool
 round_follows(const struct induction *it, uint32_t round)
 {
@@ -226,7 +236,7 @@ round_follows(const struct induction *it, uint32_t round)
     return true;
 }
 
-/* The rounds in the middle, of those that are left out. */
+/* Checks the rounds in the middle, which stand for those that are left out. */
 static bool
 check_section(struct induction *it, int64_t reach)
 {
@@ -238,8 +248,8 @@ check_section(struct induction *it, int64_t reach)
     for (uint32_t round = few - 1 - (uint32_t)reach; round + 1 < few; round++)
         if (!round_follows(it, round))
             return mw_plan_refuse(it->check,
-                                  "section %u: what is done before an op starts does not move on "
-                                  "evenly from round to round",
+                                  "section %u: the ops known to be done do not advance evenly "
+                                  "from round to round",
                                   it->section);
     return true;
 }
@@ -284,19 +294,19 @@ check_few(struct mw_plan_check *check, int64_t reach)
     struct mw_plan *flat = NULL;
     bool good = false;
 
-    if (mw_few_init(&it.few, check->plan, (uint32_t)(3 * reach + 2)))
-        flat = mw_few_unfold(&it.few, check->plan);
+    if (mw_shortened_init(&it.few, check->plan, (uint32_t)(3 * reach + 2)))
+        flat = mw_shortened_unfold(&it.few, check->plan);
     if (flat) {
         it.flat = (struct mw_plan_check){
             .plan = flat, .folded = &it.few.plan, .why = check->why, .why_size = check->why_size};
         good = check_rounds(&it, reach);
         mw_plan_check_clear(&it.flat);
-        mw_few_give_back(flat);
+        mw_shortened_give_back(flat);
         mw_plan_free(flat);
     } else {
         mw_plan_refuse(check, "its sections cannot be unfolded");
     }
-    mw_few_clear(&it.few);
+    mw_shortened_clear(&it.few);
     return good;
 }
 

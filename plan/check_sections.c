@@ -1,8 +1,9 @@
 /*
- * Sections are what they can be, and what their ops wait for and use moves on within the plan.
+ * Checks that sections are valid, and that the dependencies and uses of their ops move on within
+ * the plan.
  *
- * A dependency moves on along its target's lane: from round to round, it is an op of the same lane,
- * so many places further on as in the rounds before.
+ * A dependency moves on along the lane of its target.  From round to round its target is an op of
+ * the same lane, always the same number of places further on.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ is_placed(const struct mw_plan *plan, uint32_t s)
 {
     const struct mw_section *section = &plan->sections[s];
     const struct mw_section *parent = section->parent < s ? &plan->sections[section->parent] : NULL;
-    uint32_t before = s; /* the section before it with the same parent */
+    uint32_t before = s; /* the previous section with the same parent */
 
     if (!section->rounds || !section->op_count || section->op_count > plan->op_count ||
         section->first_op > plan->op_count - section->op_count)
@@ -56,7 +57,7 @@ mw_plan_check_section_ranges(struct mw_plan_check *check)
         uint64_t rounds = section->rounds - 1, around = 1;
         if (section->parent != MW_NONE)
             around = plan->sections[section->parent].rounds;
-        /* Each factor is below 2^32, and what they come to before the last one below 2^31. */
+        /* Each factor is below 2^32, and the product before the last factor is below 2^31. */
         uint64_t more = rounds * section->op_count;
         if (more <= MW_PLAN_MAX_OPS)
             more *= around;
@@ -126,8 +127,8 @@ is_ring(const struct mw_plan *plan, const struct mw_use_stride *stride, uint32_t
     return true;
 }
 
-/* Programs may have their slots one after the other or not, so each slot of a row is checked.  Few
- * rounds stand for many, so either all of them hold a content before the step begins or none. */
+/* The slots of a program need not be adjacent, so each slot of a row is checked.  Few rounds stand
+ * for many, so either all of the slots hold a content before the step begins, or none does. */
 static bool
 is_row(const struct look *look, const struct mw_use_stride *stride, uint32_t slot)
 {
@@ -170,10 +171,10 @@ check_use_strides(const struct look *look)
     return true;
 }
 
-/* Two uses of one slot in a section are always as far apart, in rounds: all slots of a ring, or of
- * those in a row, move on alike.  Slots in a row that move on otherwise lie apart. */
+/* In a section, two uses of one slot are always the same number of rounds apart: all slots of a
+ * ring, or in a row, move on alike.  Rows that move on differently must not overlap. */
 struct moves {
-    uint32_t ring_first, ring_count; /* of the slot; count 0: it is in no ring */
+    uint32_t ring_first, ring_count; /* ring of the slot; count 0: it is in no ring */
     int32_t by;
     bool known;
 };
@@ -239,11 +240,11 @@ move_alike(const struct mw_plan *plan, uint32_t s, struct moves *moves)
             if (of->known && memcmp(of, &mine, sizeof mine))
                 return false;
             if (mine.ring_count && of->known)
-                break; /* and so are the others */
+                break; /* the other slots of the ring are known, too */
             *of = mine;
         }
     }
-    /* What stays, or turns, is a row of its own. */
+    /* A slot that stays, or that is in a ring, must not be in a row of other slots. */
     for (uint32_t u = plan->ops[section->first_op].use_begin; u < last->use_begin + last->use_count;
          u++) {
         const struct mw_use_stride *stride = &plan->use_strides[u];
@@ -273,7 +274,7 @@ check_moves(struct mw_plan_check *check)
 
 /* --- dependencies ---------------------------------------------------------------------------- */
 
-/* The same op, some rounds of one section on. */
+/* Whether both are the same op, some rounds of one section apart. */
 static bool
 is_rounds_on(const struct mw_plan *plan, struct mw_op_place from, struct mw_op_place to,
              uint32_t *section, int64_t *rounds)
@@ -292,8 +293,8 @@ is_rounds_on(const struct mw_plan *plan, struct mw_op_place from, struct mw_op_p
     return differ == 1;
 }
 
-/* From the number on, `last` times further by the stride: all ops of one lane, equally far apart
- * there. */
+/* Whether a number, moved on by the stride up to `last` times, names ops of one lane that are
+ * equally far apart in it. */
 static bool
 moves_evenly(const struct look *look, int64_t number, int64_t stride, int64_t last)
 {
@@ -315,7 +316,7 @@ moves_evenly(const struct look *look, int64_t number, int64_t stride, int64_t la
         if (r && way != apart)
             return false;
         apart = way;
-        /* From here to there as often as the section has rounds for it. */
+        /* The section repeats this step for as many rounds as it has left. */
         if (is_rounds_on(plan, from, to, &section, &rounds)) {
             int level = plan->sections[section].parent == MW_NONE ? 0 : 1;
             int64_t ahead = rounds > 0 ? plan->sections[section].rounds - 1 - from.round[level]
@@ -343,7 +344,7 @@ check_dep_strides(const struct look *look)
         for (int level = look->depth; level < MW_SECTION_LEVELS; level++)
             good = good && !by[level];
         for (int level = 0; level < look->depth && good; level++) {
-            /* With the other level's rounds at their first and at their last. */
+            /* Check it with the other level in its first round and in its last round. */
             int other = 1 - level;
             int64_t moved = other < look->depth ? by[other] * last_of(look, other) : 0;
             good = moves_evenly(look, number, by[level], last_of(look, level)) &&

@@ -1,10 +1,10 @@
-/* The step's shape: a model that can be, and ops within it. */
+/* Checks the step's shape: the model's dimensions are valid, and ops stay within it. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "plan/check.h"
 
-/* Products of any three of them fit int64; no model that was published comes near. */
+/* Products of any three dimensions fit int64.  No published model comes near. */
 #define DIMENSION_MAX (INT64_C(1) << 28)
 
 static bool
@@ -13,7 +13,7 @@ is_dimension(int64_t value)
     return value >= 1 && value <= DIMENSION_MAX;
 }
 
-/* NaN is none. */
+/* False for NaN. */
 static bool
 is_within(double value, double least, double most)
 {

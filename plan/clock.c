@@ -42,12 +42,13 @@ compare_u64(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Numbers the lanes that have ops within their program.  False if there are too many. */
+/* Numbers the lanes with ops within each program.  Returns false if a program has too many. */
 static bool
 place_lanes(struct mw_plan_clock *clock)
 {
     const struct mw_plan *plan = clock->plan;
-    uint64_t *lanes = mw_plan_allocate(plan->lane_count, sizeof *lanes); /* program, lane */
+    uint64_t *lanes = mw_plan_allocate(plan->lane_count, sizeof *lanes); /* bits of program and
+                                                                          * lane */
     uint32_t count = 0, column = 0;
     bool few = true;
 
@@ -80,7 +81,8 @@ raise_entry(const struct mw_plan_clock *clock, uint32_t *row, uint32_t lane, uin
     *entry = position > *entry ? position : *entry;
 }
 
-/* How many ops of a lane are done when there is room for one that `before` others stand before. */
+/* The number of ops of a lane that are done when the lane has room for an op with `before` ops
+ * before it. */
 static uint32_t
 done_for_room(const struct mw_plan *plan, uint32_t lane, uint64_t before)
 {
@@ -107,12 +109,13 @@ raise_done(struct mw_plan_clock *clock, uint32_t index)
     }
 }
 
-/* In topological order, so that what the rows are made of is there. */
+/* Goes in topological order, so that the rows that a row is made from exist. */
 static void
 fill_done(struct mw_plan_clock *clock)
 {
     const struct mw_plan *plan = clock->plan;
-    const uint32_t **last = mw_plan_allocate(plan->lane_count, sizeof *last); /* row of a lane */
+    const uint32_t **last = mw_plan_allocate(plan->lane_count, sizeof *last); /* the latest row of
+                                                                               * each lane */
 
     clock->done = mw_plan_allocate((size_t)plan->op_count * clock->width, sizeof(uint32_t));
     for (uint32_t i = 0; i < plan->op_count; i++) {
@@ -142,7 +145,7 @@ mw_plan_clock_new(const struct mw_plan *plan, const uint32_t *order)
     return clock;
 }
 
-/* The first op of a lane starts after the last one of the step before. */
+/* The first op of a lane starts after the last op of the previous step. */
 static void
 raise_previous(struct mw_plan_clock *clock, uint32_t index, const uint32_t *last)
 {
@@ -209,7 +212,7 @@ mw_plan_clock_done_before(const struct mw_plan_clock *clock, uint32_t first, uin
            clock->position[first];
 }
 
-/* With an op of the next step, all of its lane's of this step are done. */
+/* If an op of the next step is done, all ops of its lane in this step are done. */
 bool
 mw_plan_clock_done_before_next(const struct mw_plan_clock *clock, uint32_t first, uint32_t second)
 {

@@ -17,7 +17,7 @@ struct mw_rope_scaling {
     int64_t original_positions;
 };
 
-/* As transformers has them where only the factor is given. */
+/* The values that transformers assumes where only the factor is given. */
 #define MW_ROPE_UNSCALED                                                                           \
     (struct mw_rope_scaling)                                                                       \
     {                                                                                              \
@@ -26,27 +26,27 @@ struct mw_rope_scaling {
     }
 
 struct mw_decoder {
-    const struct mw_family *family; /* one that runs; a plan's text has its name */
+    const struct mw_family *family; /* a family that can run; a plan's text has its name */
     enum mw_decoder_kind kind;
     enum mw_decoder_activation activation;
     int64_t layers, hidden;
     int64_t heads, kv_heads, head_dim; /* q is [heads * head_dim], k and v [kv_heads * head_dim] */
     int64_t ffn, vocab;
-    int64_t positions;     /* the longest sequence */
+    int64_t positions;     /* length of the longest sequence */
     int64_t position_rows; /* rows of the learned position table; 0: rotary */
     bool tied_embedding;   /* logits use the embedding's matrix */
-    bool attention_bias;   /* on q, k, v */
-    bool qk_norm;          /* an RMSNorm of each head of q and k, before positions */
+    bool attention_bias;   /* biases on q, k and v */
+    bool qk_norm;          /* each head of q and k passes an RMSNorm before positions are added */
     bool projection_bias, mlp_bias;
     double norm_epsilon;
     double rope_theta; /* 0 without rotary positions */
     struct mw_rope_scaling rope_scaling;
 };
 
-/* What they can be. */
+/* Limits of these numbers. */
 #define MW_DECODER_EPSILON_MAX 1.0
 #define MW_DECODER_THETA_MAX 1e12
-#define MW_DECODER_STRETCH_MIN 1e-3 /* of the factors of frequencies; that of all: 1 */
+#define MW_DECODER_STRETCH_MIN 1e-3 /* least factor of a frequency; the factor of all is 1 */
 #define MW_DECODER_STRETCH_MAX 1e6
 #define MW_DECODER_POSITIONS_MAX (INT64_C(1) << 40)
 

@@ -1,4 +1,4 @@
-/* Element types as rows. */
+/* The table of element types. */
 #include "plan/dtype.h"
 
 #include <stddef.h>

@@ -1,8 +1,10 @@
 /*
- * dtype.h - element types, one row each, apart from plans (plan/plan.h): kernels know no more.
+ * dtype.h - element types, one row each, apart from plans (plan/plan.h), since kernels need no
+ * more.
  *
- * Elements are stored in blocks: of one element, or, where several share a scale, of these with
- * their scales.  Sizes in memory, on links and on drives come from the rows alone.
+ * Elements are stored in blocks.  A block is one element or, where several elements share a scale,
+ * these elements and their scales.  Sizes in memory, on links and on drives come only from the
+ * rows.
  */
 #ifndef MW_PLAN_DTYPE_H
 #define MW_PLAN_DTYPE_H
@@ -14,20 +16,22 @@
 extern "C" {
 #endif
 
-/* Their numbers stand in records of durable runs: new ones come last. */
+/* Records of durable runs hold these numbers, so new types come last. */
 enum mw_dtype {
     MW_DTYPE_NONE,
     MW_DTYPE_BF16,
     MW_DTYPE_FP16,
     MW_DTYPE_FP32,
-    MW_DTYPE_MXFP8, /* OCP Microscaling Formats v1.0: 32 of e4m3, a scale of 8 bits */
-    MW_DTYPE_NF4,   /* QLoRA (arXiv 2305.14314) Sec. 2, 3: 64 of 4 bits, a scale of 32 bits */
+    MW_DTYPE_MXFP8, /* OCP Microscaling Formats v1.0: blocks of 32 e4m3 elements with a scale of 8
+                     * bits */
+    MW_DTYPE_NF4,   /* QLoRA (arXiv 2305.14314) Sec. 2, 3: blocks of 64 elements of 4 bits with a
+                     * scale of 32 bits */
     MW_DTYPE_COUNT
 };
 
-/* Which profile key says how fast products of such elements are. */
+/* The profile key with the speed of products of such elements. */
 enum mw_products_rate {
-    MW_PRODUCTS_NONE, /* there are none: they are widened first */
+    MW_PRODUCTS_NONE, /* no products: elements are widened first */
     MW_PRODUCTS_HALF, /* gpu.peak_tflops, with the curves */
     MW_PRODUCTS_FP32, /* gpu.fp32_tflops */
 };
@@ -35,16 +39,17 @@ enum mw_products_rate {
 struct mw_dtype_traits {
     const char *name;
     int64_t block_elements, block_bytes;
-    int64_t scale_bytes; /* of the block's bytes */
-    bool computes;       /* parameters, activations and gradients can be of it */
-    bool scales_loss;    /* its range asks for a scaled loss */
+    int64_t scale_bytes; /* bytes of a block that are scales */
+    bool computes;       /* parameters, activations and gradients can have this type */
+    bool scales_loss;    /* its range needs a scaled loss */
     enum mw_products_rate products;
 };
-const struct mw_dtype_traits *mw_dtype_row(int dtype); /* NULL out of range */
+const struct mw_dtype_traits *mw_dtype_row(int dtype); /* NULL for a number out of range */
 
 /* Bytes of this many elements, in whole blocks; 0 for MW_DTYPE_NONE. */
 int64_t mw_dtype_bytes(int dtype, int64_t elements);
-/* Of one; of a type with blocks of several 0: nothing lies between them. */
+/* Bytes of one element; 0 for a type whose blocks have several, as none of these can be addressed
+ * alone. */
 int64_t mw_dtype_element_bytes(int dtype);
 
 #ifdef __cplusplus

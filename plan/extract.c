@@ -1,4 +1,4 @@
-/* One program of a plan, as the plan of one of its ranks. */
+/* Extracts one program of a plan, as the plan of one of its ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +8,8 @@ struct extraction {
     const struct mw_plan *plan;
     uint32_t program;
     struct mw_plan *part;
-    uint32_t *lanes, *slots, *tensors, *ops; /* new numbers of what is kept, or MW_NONE */
+    uint32_t *lanes, *slots, *tensors, *ops; /* new numbers of the entities that are kept, or
+                                              * MW_NONE */
 };
 
 static void
@@ -23,7 +24,7 @@ copy_head(struct extraction *it, uint32_t rank)
     it->part->programs[0].in_flight = plan->programs[it->program].in_flight;
 }
 
-/* Works, channels and communicators keep their numbers: programs share them. */
+/* Works, channels and communicators keep their numbers, since programs share them. */
 static void
 copy_shared(struct extraction *it)
 {
@@ -101,7 +102,7 @@ copy_homes(struct extraction *it)
     }
 }
 
-/* Numbers first: a dependency of distance 1 may name a later op. */
+/* Numbers ops first, since a dependency of distance 1 may name a later op. */
 static void
 copy_ops(struct extraction *it)
 {

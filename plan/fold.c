@@ -1,10 +1,11 @@
 /*
- * From rounds of equal ops to sections.
+ * Folds rounds of equal ops into sections.
  *
- * The flat plan has few of the rounds: at each cut some are left out.  An op, slot, layer or chunk
- * of the flat plan is one of the folded plan's numbers: those behind a cut are further on by what
- * is left out there.  Rounds around a cut that follow each other alike become a section, and what
- * its first round says, moved on to the last round, has to be what the flat plan says of that one.
+ * The flat plan has only some of the rounds: it leaves out rounds at each cut.  An op, slot, layer
+ * or chunk of the flat plan has a number in the folded plan: those after a cut are further on by
+ * the number left out there.  Rounds around a cut become a section if they follow each other alike.
+ * The numbers of the section's first round, moved on to its last round, must equal those of the
+ * flat plan.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +14,26 @@
 
 struct section {
     struct mw_fold_rounds rounds;
-    uint32_t first, end;  /* rounds that are alike */
-    uint32_t begin, span; /* first op of the first of them, and the ops of each */
-    int64_t more;         /* ops that are left out, unfolded */
-    int64_t steps[3];     /* of micro-batch, layer and shard */
-    int64_t *deps, *uses; /* from a round to the next, in numbers of the flat plan: of each
-                             dependency and use of a round */
-    uint32_t *ring_by; /* [slot_count] by a ring's first slot: how far a round moves it on, as the
-                             folded plan has it; MW_NONE: it does not use the ring */
+    uint32_t first, end;  /* the rounds that are alike */
+    uint32_t begin, span; /* first op of the first such round, and number of ops in each */
+    int64_t more;         /* unfolded ops that are left out */
+    int64_t steps[3];     /* steps of micro-batch, layer and shard */
+    int64_t *deps, *uses; /* strides from round to round, in numbers of the flat plan, for each
+                           * dependency and use of a round */
+    uint32_t *ring_by; /* [slot_count] indexed by a ring's first slot: the distance by which a round
+                        * moves the ring on in the folded plan, or MW_NONE if the round does not use
+                        * the ring */
 };
 
 struct fold {
     const struct mw_plan *flat;
     struct mw_plan *folded;
     const struct mw_fold *how;
-    struct section *sections; /* [count] as how->rounds */
+    struct section *sections; /* [count] in the order of how->rounds */
     uint32_t count;
     uint32_t
-        *index; /* [op_count + 1] of the folded plan; of an op that is left out, the next one's */
+        *index; /* [op_count + 1] number in the folded plan; for an op that is left out, the number
+                 * of the next op */
 };
 
 /* --- rounds that are alike ------------------------------------------------------------------- */
@@ -41,7 +44,7 @@ round_begin(const struct section *section, uint32_t round)
     return section->rounds.begins[round];
 }
 
-/* Its identity moves on as that of all ops of the round. */
+/* Whether the op's identity moves on as that of all ops of the round. */
 static bool
 is_same_op(const struct mw_op *a, const struct mw_op *b, const int64_t steps[3])
 {
@@ -52,7 +55,7 @@ is_same_op(const struct mw_op *a, const struct mw_op *b, const int64_t steps[3])
            a->use_count == b->use_count;
 }
 
-/* Of an edge over the step's end, where it comes from stays. */
+/* An edge across the end of the step keeps its target. */
 static bool
 find_dep_step(uint32_t a, uint32_t b, int64_t *step)
 {
@@ -73,7 +76,7 @@ find_use_step(const struct fold *it, const struct mw_use *a, const struct mw_use
            ring.count == other.count;
 }
 
-/* `write` notes the steps of the first pair that is looked at; those of others have to be these. */
+/* `write` records the strides of the first pair; every other pair must have the same. */
 static bool
 op_follows(const struct fold *it, struct section *section, uint32_t a, uint32_t b, bool write,
            uint32_t *dep_at, uint32_t *use_at)
@@ -102,7 +105,7 @@ op_follows(const struct fold *it, struct section *section, uint32_t a, uint32_t 
     return true;
 }
 
-/* Whether the round after `round` is like it. */
+/* Whether the next round is like `round`. */
 static bool
 round_follows(const struct fold *it, struct section *section, uint32_t round, bool write)
 {
@@ -123,7 +126,7 @@ round_follows(const struct fold *it, struct section *section, uint32_t round, bo
     return true;
 }
 
-/* Around the cut, with two rounds before it and one behind it at least. */
+/* Finds the equal rounds around the cut: at least two before it and one after it. */
 static bool
 find_rounds(const struct fold *it, struct section *section)
 {
@@ -170,7 +173,7 @@ number_of(const struct fold *it, uint32_t op)
     return number;
 }
 
-/* Where in its ring the slot is that an op uses: rounds that are left out move rings on. */
+/* The place in its ring of the slot that an op uses.  Rounds that are left out move rings on. */
 static int64_t
 place_in_ring(const struct fold *it, uint32_t op, uint32_t slot)
 {
@@ -195,7 +198,8 @@ slot_of(const struct fold *it, uint32_t op, uint32_t slot)
                       : it->how->slots[slot];
 }
 
-/* All uses of a ring move it on alike.  Those of inner sections come before the outer one's. */
+/* All uses of a ring move it on by the same distance.  Inner sections are handled before the outer
+ * one. */
 static bool
 find_ring_steps(const struct fold *it, struct section *section)
 {
@@ -228,7 +232,7 @@ is_within(const struct section *outer, uint32_t op)
     return op >= outer->begin && op < round_begin(outer, outer->end);
 }
 
-/* The n-th section within a round of the outer one; NULL: it has fewer. */
+/* The n-th section within a round of the outer section, or NULL if it has fewer. */
 static const struct section *
 inner_section(const struct fold *it, const struct section *outer, uint32_t round, uint32_t n)
 {
@@ -246,7 +250,8 @@ are_same_sections(const struct section *a, const struct section *b, uint32_t apa
            a->end - a->first == b->end - b->first;
 }
 
-/* Each round has inner sections at the same places; `more` is what these leave out in a round. */
+/* Each round must have inner sections at the same places.  `more` is the number of ops that these
+ * leave out in a round. */
 static bool
 find_inner_sections(const struct fold *it, const struct section *outer, int64_t *more)
 {
@@ -296,7 +301,7 @@ find_sections(struct fold *it)
 
 /* --- the folded plan ------------------------------------------------------------------------- */
 
-/* Of a section's rounds the first one stands for all. */
+/* The first round of a section stands for all. */
 static bool
 is_left_out(const struct fold *it, uint32_t op)
 {
@@ -345,7 +350,7 @@ copy_ops(struct fold *it)
     it->index[plan->op_count] = it->folded->op_count;
 }
 
-/* From the first round to the next, and so on to the last one. */
+/* Whether moving `first` on by `by` in each round leads to `last`. */
 static bool
 leads_to(int64_t first, int64_t by, int64_t last, int64_t rounds)
 {
@@ -364,8 +369,8 @@ dep_number(const struct fold *it, uint32_t op, uint32_t dep)
     return number_of(it, MW_DEP_INDEX(it->flat->deps[it->flat->ops[op].dep_begin + dep]));
 }
 
-/* Rounds of micro-batches have more ops in the folded plan; what is within other rounds, or before
- * all of them, is as far apart as in the flat one. */
+/* Rounds of micro-batches have more ops in the folded plan than in the flat one.  Ops within other
+ * rounds, or before all of them, are as far apart in both plans. */
 static bool
 is_outer(const struct fold *it, const struct section *section)
 {
@@ -442,7 +447,7 @@ add_section(struct fold *it, const struct section *section, uint32_t parent)
     return true;
 }
 
-/* In the order of their ops, and the outer one before those within it. */
+/* Adds sections in the order of their ops, an outer section before those within it. */
 static bool
 add_sections(struct fold *it)
 {

@@ -1,4 +1,4 @@
-/* Where elements lie in the homes that tensors and chunks speak of. */
+/* Places of elements in the homes of tensors and chunks. */
 #include "plan/plan.h"
 
 static int64_t
@@ -22,7 +22,7 @@ mw_plan_checksum_bytes(int64_t nvme_bytes)
     return pages * MW_PAGE_CHECKSUM_BYTES;
 }
 
-/* Rows times a tile's number may not fit an int64. */
+/* Avoids rows times the tile's number, which may not fit int64. */
 static int64_t
 first_row(const struct mw_tensor *tensor, uint32_t tile)
 {
@@ -80,7 +80,7 @@ mw_chunk_pieces(const struct mw_plan *plan, const struct mw_chunk_content *chunk
     return (struct mw_pieces){plan, chunk, dp_rank, 0, 0, -chunk->first_element};
 }
 
-/* What the rank's state has of the part that is next, as far as the chunk goes. */
+/* Returns the piece that the rank's state has of the next part, up to the end of the chunk. */
 static struct mw_piece
 cut(const struct mw_pieces *pieces)
 {
@@ -88,11 +88,12 @@ cut(const struct mw_pieces *pieces)
         &pieces->plan->tensors[pieces->chunk->first_tensor + pieces->turn];
     struct mw_range part = {0, mw_tensor_part_elements(tensor, pieces->tile)};
 
-    if (!tensor->trainable) /* it has no state */
+    if (!tensor->trainable) /* a frozen tensor has no state */
         part.elements = 0;
     else if (!tensor->state_whole)
         part = mw_tensor_shard(tensor, pieces->dp_rank, pieces->tile);
-    int64_t at = pieces->tensor_at + pieces->tile * tensor->state_stride; /* of the part's state */
+    int64_t at = pieces->tensor_at + pieces->tile * tensor->state_stride; /* start of the part's
+                                                                           * state */
     int64_t begin = most(at, 0), end = least(at + part.elements, pieces->chunk->elements);
     return (struct mw_piece){pieces->chunk->first_tensor + pieces->turn, pieces->tile,
                              part.first + begin - at, end - begin, begin};

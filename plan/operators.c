@@ -37,8 +37,8 @@
 #define NORM_PASS(width_, when_)                                                                   \
     PASS(width_, .forward = 2, .backward = 3, .kept = 1, .launches = 1, .when = when_)
 
-/* The end of a branch: bias (whole on every slice), dropout with a mask of a byte, residual
- * addition. */
+/* The end of a branch: bias (each slice has all of it), dropout with a mask of one byte per
+ * element, residual addition. */
 #define RESIDUAL_PASSES(bias)                                                                      \
     PASS(HIDDEN, .forward = 3, .launches = 1),                                                     \
         PASS(HIDDEN, .backward = 1, .of_weights = true, .when = MW_HAS(bias)),                     \
@@ -56,9 +56,9 @@ static const struct mw_operator_parameter embedding_parameters[] = {
     END,
 };
 
-/* Rows gathered: read and written, positions added (read), norm and dropout in passes of their own.
- * Backward adds each row's gradient into the table's gradient: two reads and a write.  torch keeps
- * token numbers as int64. */
+/* Rows are gathered (read and written), positions are added (read), and norm and dropout have
+ * passes of their own.  Backward adds each row's gradient into the table's gradient: two reads and
+ * a write.  torch keeps token numbers as int64. */
 static const struct mw_operator_pass embedding_passes[] = {
     PASS(EMBEDDING, .forward = 2, .backward = 3, .launches = 1),
     PASS(HIDDEN, .forward = 1, .backward = 3, .launches = 1, .when = MW_HAS(POSITIONS)),
@@ -79,7 +79,7 @@ static const struct mw_operator_parameter norm1_parameters[] = {
     END,
 };
 
-/* Backward adds the gradient of the residual connection too: two reads and a write. */
+/* Backward also adds the gradient of the residual connection: two reads and a write. */
 static const struct mw_operator_pass norm_passes[] = {
     NORM_PASS(HIDDEN, 0),
     NORM_PASS(HIDDEN, MW_HAS(TWO_BRANCHES) | MW_HAS(OUTPUT_NORMS)),
@@ -165,7 +165,7 @@ static const struct mw_operator_parameter projection_parameters[] = {
     END,
 };
 
-/* Flash attention's backward reads its result too, which is kept once for both. */
+/* The backward of flash attention also reads its result, which is kept once for both operators. */
 static const struct mw_operator_pass projection_passes[] = {
     PASS(ATTENDED, .kept = 1, .when = MW_HAS(FLASH_ATTENTION)),
     PASS(ATTENDED, .kept = 1, .of_weights = true, .when = MW_HAS(STORED_SCORES)),
@@ -179,7 +179,7 @@ static const struct mw_operator_parameter norm2_parameters[] = {
     END,
 };
 
-/* The first product is the one that sets the rate of all: with experts, that of one of them. */
+/* The first product sets the rate of all.  With experts it is the product of one expert. */
 static const struct mw_operator_parameter mlp_up_parameters[] = {
     MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS) | MW_HAS(GATE)),
     MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS)),
@@ -194,8 +194,8 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
     END,
 };
 
-/* The router: its fp32 softmax (read and write), which the gradient of its input needs too, and the
- * copy that sorts tokens by expert. */
+/* The router has an fp32 softmax (read and write), which the gradient of its input also needs, and
+ * a copy that sorts tokens by expert. */
 static const struct mw_operator_pass mlp_up_passes[] = {
     PASS(HIDDEN, .kept = 1, .of_weights = true, .when = MW_HAS(MLP_KEEPS_INPUT)),
     PASS(UP, .backward = 1, .of_weights = true, .when = MW_HAS(MLP_BIAS)),
@@ -207,8 +207,8 @@ static const struct mw_operator_pass mlp_up_passes[] = {
     END,
 };
 
-/* Forward reads what the products put out (gate and up) and writes one result.  Backward reads both
- * and the gradient of the result, and writes the gradients of both. */
+/* Forward reads the output of the products (gate and up) and writes one result.  Backward reads
+ * both and the gradient of the result, and writes the gradients of both. */
 static const struct mw_operator_pass mlp_act_passes[] = {
     PASS(UP, .forward = 1, .backward = 2, .kept = 1),
     PASS(INNER, .forward = 1, .backward = 1, .launches = 1),
@@ -222,8 +222,8 @@ static const struct mw_operator_parameter mlp_down_parameters[] = {
     END,
 };
 
-/* The experts' results are weighted and summed; backward needs them for the gradient of these
- * weights, which the router gives. */
+/* The experts' results are weighted and summed.  Backward needs them for the gradient of these
+ * weights, which come from the router. */
 static const struct mw_operator_pass mlp_down_passes[] = {
     PASS(INNER, .kept = 1, .of_weights = true),
     PASS(COPIES, .forward = 1, .backward = 2, .kept = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
@@ -258,8 +258,8 @@ static const struct mw_operator_pass logits_passes[] = {
     END,
 };
 
-/* Cross entropy on fp32 logits.  Forward: the cast of narrower ones reads them and writes fp32, the
- * logarithm of softmax reads and writes fp32.  Backward: reads and writes fp32, and casts back.
+/* Cross entropy on fp32 logits.  Forward: the cast of narrower logits reads them and writes fp32;
+ * the logarithm of softmax reads and writes fp32.  Backward: reads and writes fp32, and casts back.
  * Kept: the logarithms. */
 static const struct mw_operator_pass loss_passes[] = {
     PASS(VOCAB, .forward = 2, .backward = 2, .kept = 1, .launches = 3, .element = MW_ELEMENT_FP32),

@@ -1,14 +1,14 @@
 /*
- * operators.h - the operators that a decoder is made of, one row each, in forward order.
+ * operators.h - the operators of a decoder, one row each, in forward order.
  *
- * A row says what an operator computes, as matrix products and as passes over activations; which
- * parameters it has; what it keeps for its backward and what it puts out.  Parameter counts, FLOPs,
- * bytes and launches (model/), fetch units and their rows (planner/), rates (sim/), and the tensors
- * of checkpoints (exec/data) all come from the row.  What is left to an operator of its own is the
- * code that runs it: one entry of exec/operators/operators.c.
+ * A row says what an operator computes, as matrix products and as passes over activations.  It also
+ * says which parameters it has, what it keeps for its backward and what its outputs are.  The row
+ * is the source of parameter counts, FLOPs, bytes and launches (model/), of fetch units and their
+ * rows (planner/), of rates (sim/), and of the tensors of checkpoints (exec/data).  Only the code
+ * that runs an operator is its own: one entry of exec/operators/operators.c.
  *
- * A row counts in widths: elements per token of an activation, rows and columns of a matrix.
- * What a width is and which features there are is a matter of the model: struct mw_operator_dims.
+ * A row counts in widths: elements per token of an activation, or rows and columns of a matrix.
+ * The model decides the widths and features: struct mw_operator_dims.
  */
 #ifndef MW_PLAN_OPERATORS_H
 #define MW_PLAN_OPERATORS_H
@@ -26,7 +26,7 @@ enum mw_operator {
     MW_OPERATOR_ATTENTION,
     MW_OPERATOR_PROJECTION,
     MW_OPERATOR_NORM2,
-    MW_OPERATOR_MLP_UP, /* with the gate, where the model has one */
+    MW_OPERATOR_MLP_UP, /* with the gate, if the model has one */
     MW_OPERATOR_MLP_ACT,
     MW_OPERATOR_MLP_DOWN,
     MW_OPERATOR_FINAL_NORM,
@@ -43,35 +43,36 @@ enum mw_width {
     MW_WIDTH_ONE,
     MW_WIDTH_HIDDEN,
     MW_WIDTH_HEAD,    /* one head of q or k */
-    MW_WIDTH_HEADS,   /* how many heads of q */
+    MW_WIDTH_HEADS,   /* number of heads of q */
     MW_WIDTH_QUERIES, /* all heads of q */
     MW_WIDTH_KEYS,
     MW_WIDTH_VALUES,
-    MW_WIDTH_ATTENDED, /* what attention puts out */
-    MW_WIDTH_SCORES,   /* of a token with all others, for all heads */
-    MW_WIDTH_FFN,      /* of the dense MLP, or of all shared experts */
-    MW_WIDTH_EXPERT,   /* the MLP of one expert */
-    MW_WIDTH_EXPERTS,  /* how many experts */
-    MW_WIDTH_INNER,    /* of the MLP's activation: shared experts, and those that a token visits */
-    MW_WIDTH_UP,       /* the same before it: twice as wide with a gate */
-    MW_WIDTH_COPIES,   /* of a token: a hidden state for each expert that it visits */
+    MW_WIDTH_ATTENDED, /* output of attention */
+    MW_WIDTH_SCORES,   /* scores of a token with all others, for all heads */
+    MW_WIDTH_FFN,      /* width of the dense MLP, or of all shared experts */
+    MW_WIDTH_EXPERT,   /* width of one expert's MLP */
+    MW_WIDTH_EXPERTS,  /* number of experts */
+    MW_WIDTH_INNER,    /* width of the MLP's activation: shared experts, and those that a token
+                        * visits */
+    MW_WIDTH_UP,       /* the same before the activation; twice as wide with a gate */
+    MW_WIDTH_COPIES,   /* one hidden state per token for each expert that it visits */
     MW_WIDTH_VOCAB,
     MW_WIDTH_POSITIONS, /* rows of the learned position table */
     MW_WIDTH_EMBEDDING, /* hidden, unless the embedding is narrower */
     /* Latent attention. */
     MW_WIDTH_QUERY_LATENT,
     MW_WIDTH_KEY_LATENT,
-    MW_WIDTH_KEY_LATENT_ROTARY, /* with the part of k that has positions */
-    MW_WIDTH_QUERY_INPUT,       /* what q is made of: its latent, or the hidden state */
+    MW_WIDTH_KEY_LATENT_ROTARY, /* with the part of k that carries positions */
+    MW_WIDTH_QUERY_INPUT,       /* input of q: its latent, or the hidden state */
     MW_WIDTH_KEYS_VALUES,       /* k without positions, and v */
     MW_WIDTH_COUNT
 };
 
-/* What a model, its settings or the machine may have: bits 1 << enum mw_feature. */
+/* Features that a model, its settings or the machine may have, as bits 1 << enum mw_feature. */
 enum mw_feature {
-    MW_FEATURE_VOCAB, /* else a bare stack of blocks */
+    MW_FEATURE_VOCAB, /* without it the model is a bare stack of blocks */
     MW_FEATURE_ROTARY,
-    MW_FEATURE_POSITIONS, /* learned ones */
+    MW_FEATURE_POSITIONS, /* learned positions */
     MW_FEATURE_NORM_BIAS,
     MW_FEATURE_ATTENTION_BIAS,
     MW_FEATURE_PROJECTION_BIAS,
@@ -80,7 +81,7 @@ enum mw_feature {
     MW_FEATURE_ROUTER_BIAS,
     MW_FEATURE_GATE,
     MW_FEATURE_TWO_BRANCHES,    /* attention and MLP one after the other, each with a norm */
-    MW_FEATURE_MLP_KEEPS_INPUT, /* else QKV keeps it for both */
+    MW_FEATURE_MLP_KEEPS_INPUT, /* without it, QKV keeps the input for both */
     MW_FEATURE_OUTPUT_NORMS,    /* each branch has a norm at its end too */
     MW_FEATURE_QK_NORM,
     MW_FEATURE_FINAL_NORM,
@@ -103,43 +104,45 @@ struct mw_operator_dims {
     uint32_t features;
 };
 
-/* What a token puts into a slot, by size. */
+/* Size of the element that a token puts into a slot. */
 enum mw_element {
-    MW_ELEMENT_ACTIVATION, /* of the run's type */
-    MW_ELEMENT_BYTE,       /* of a mask */
+    MW_ELEMENT_ACTIVATION, /* the run's type */
+    MW_ELEMENT_BYTE,       /* one byte of a mask */
     MW_ELEMENT_FP32,
     MW_ELEMENT_INT64,
 };
 
 enum mw_weight_start {
     MW_WEIGHT_NORMAL,   /* N(0, 0.02) */
-    MW_WEIGHT_RESIDUAL, /* N(0, 0.02 / sqrt(2 * layers)): what adds to the residual stream */
+    MW_WEIGHT_RESIDUAL, /* N(0, 0.02 / sqrt(2 * layers)), for weights that add to the residual
+                         * stream */
     MW_WEIGHT_ONE,
     MW_WEIGHT_ZERO,
 };
 
 enum mw_parameter_kind {
-    MW_PARAMETER_END,     /* of a row's list */
-    MW_PARAMETER_MATRIX,  /* [rows, columns]: a product of the tokens with it */
+    MW_PARAMETER_END,     /* end of a row's list */
+    MW_PARAMETER_MATRIX,  /* [rows, columns]: multiplied by the tokens */
     MW_PARAMETER_MORE,    /* a matrix whose rows follow those of the one before, in one product */
     MW_PARAMETER_TWIN,    /* a matrix of as many rows as the one before, in one product; tiles have
                             the same rows of both */
-    MW_PARAMETER_EXPERTS, /* as many matrices as experts, of which a token meets some */
+    MW_PARAMETER_EXPERTS, /* one matrix per expert; a token meets some of them */
     MW_PARAMETER_EXPERTS_TWIN, /* TWIN of EXPERTS */
     MW_PARAMETER_TABLE,        /* [rows, columns], looked up: no product */
     MW_PARAMETER_MORE_TABLE,   /* its rows follow those of the one before */
     MW_PARAMETER_BIAS,         /* an element per row of a matrix */
-    MW_PARAMETER_MORE_BIAS,    /* of MORE */
+    MW_PARAMETER_MORE_BIAS,    /* bias of MORE */
     MW_PARAMETER_EXPERTS_BIAS,
-    MW_PARAMETER_VECTOR, /* of a norm: never cut */
+    MW_PARAMETER_VECTOR, /* weights of a norm, which are never cut */
 };
 
 /* In the order of the operator's vector (exec/data/weights.h). */
 struct mw_operator_parameter {
     enum mw_parameter_kind kind;
-    enum mw_width rows, columns; /* columns of matrices and tables alone */
-    uint32_t when;               /* all these features: else the operator lacks it */
-    uint32_t owned;              /* all these: else the matrix is another operator's */
+    enum mw_width rows, columns; /* only matrices and tables have columns */
+    uint32_t when;               /* the operator has it only with all these features */
+    uint32_t owned;              /* it is this operator's only with all these features; else another
+                                  * operator has it */
     enum mw_weight_role role;    /* MW_WEIGHT_NONE: the executor has no such operator */
     enum mw_weight_start start;
 };
@@ -149,10 +152,10 @@ struct mw_operator_parameter {
 struct mw_operator_pass {
     enum mw_width width; /* MW_WIDTH_NONE: the end of a row's list */
     uint8_t forward, backward;
-    uint8_t kept;     /* for backward, of what backward needs */
-    uint8_t launches; /* kernels, forward, beside the products */
-    /* `backward` and `kept` serve the gradients of the operator's own weights: nothing where those
-     * are frozen. */
+    uint8_t kept;     /* kept for backward */
+    uint8_t launches; /* kernels in forward, besides the products */
+    /* `backward` and `kept` serve the gradients of the operator's own weights; they do not count
+     * where these are frozen. */
     bool of_weights;
     enum mw_element element;
     uint32_t when;
@@ -163,15 +166,16 @@ struct mw_operator_pass {
 struct mw_operator_row {
     const char *name;
     enum mw_operator_place place;
-    uint32_t when;        /* all these features: else the model has no such operator */
+    uint32_t when;        /* the model has the operator only with all these features */
     bool starts_unit;     /* a fetch unit begins with it */
-    bool in_token_chunks; /* takes the tokens in chunks, where the plan has such */
-    bool attends;         /* every token with those before it: products and rate of attention */
-    bool streams;         /* its bytes move at the memory's rate, not that of small passes */
-    bool sums_forward, sums_backward;               /* tensor slices: an all-reduce follows it */
-    const struct mw_operator_parameter *parameters; /* NULL: none */
+    bool in_token_chunks; /* runs over the tokens in chunks if the plan has them */
+    bool attends;         /* relates every token to those before it: products and rate of
+                           * attention */
+    bool streams;         /* its bytes move at the memory's rate, not at that of small passes */
+    bool sums_forward, sums_backward;               /* with tensor slicing, an all-reduce follows */
+    const struct mw_operator_parameter *parameters; /* NULL if there are none */
     const struct mw_operator_pass *passes;
-    enum mw_width output[MW_OPERATOR_OUTPUTS_MAX]; /* one beside the other */
+    enum mw_width output[MW_OPERATOR_OUTPUTS_MAX]; /* widths side by side */
     enum mw_element output_element;
 };
 
@@ -184,7 +188,7 @@ mw_dims_have(const struct mw_operator_dims *dims, uint32_t features)
     return (dims->features & features) == features;
 }
 
-/* Of a decoder that the executor runs; widths of whole tensors. */
+/* Dimensions of a decoder that the executor runs, as widths of whole tensors. */
 struct mw_operator_dims mw_decoder_dims(const struct mw_decoder *decoder);
 
 #endif

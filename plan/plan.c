@@ -54,7 +54,7 @@ reserve(void *array, uint32_t count, uint32_t extra, uint32_t *capacity, size_t 
     return array;
 }
 
-/* The text form could not hold more. */
+/* Replaces control characters with blanks, since the text form gives each text one line. */
 static char *
 copy_line(const char *text)
 {
@@ -299,7 +299,7 @@ mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode, enum
     op->use_count++;
 }
 
-/* A section within adds to the rounds of the one around it. */
+/* An inner section adds to the span of the section around it. */
 void
 mw_plan_put_section(struct mw_plan *plan, struct mw_section section)
 {

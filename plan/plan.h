@@ -2,15 +2,15 @@
  * plan.h - the plan: one training step, as data.
  *
  * A plan holds the ops of one training step and everything an interpreter needs to order them:
- * lanes (who issues), channels (what is shared), tiers and slots (where bytes live), communicators.
- * It never holds a duration and never an address.  sim/ computes when each op would run,
- * exec/ lets it run; both obey one rule:
+ * lanes (which issue), channels (which are shared), tiers and slots (where bytes live),
+ * communicators. It never holds a duration and never an address.  sim/ computes when each op would
+ * run, and exec/ runs it; both obey one rule:
  *
  *     an op starts when all earlier ops of its lane have started, the lane's window has room,
  *     and its dependencies are done; the ops of a lane end in the order in which they started.
  *
- * A window of several ops keeps a queue full, such as a drive's: those after the first wait there
- * for their turn, and their latency has passed when it comes.
+ * A window of several ops keeps a queue full, such as a drive's.  The ops after the first wait in
+ * the queue for their turn, and their latency has passed when it comes.
  *
  * A lane continues from step to step: its first op of a step comes right after its last op of the
  * previous step.
@@ -18,12 +18,12 @@
  * Four words that are easily mixed up:
  *
  *     operator  a part of the model: the QKV product, the attention, a norm
- *     work      what is done, how much of it, and what it draws on; never when.  Many ops share one
+ *     work      what to do, how much, on which channels; never when.  Many ops share one
  *     op        one work at one place of the step: its identity, lane, slots and dependencies
- *     kernel    a function of a device that an executor calls to carry an op out; no plan names one
+ *     kernel    a function of a device that an executor calls to run an op; no plan names one
  *
  * Life of a plan: mw_plan_new -> mw_plan_add_* -> mw_plan_check.  A plan that passed the check is
- * immutable (mw_plan_add_* abort on it) and interpreters refuse one that did not.
+ * immutable (mw_plan_add_* abort on it), and interpreters refuse any other.
  *
  * Sizes are int64 bytes.  Indices are uint32; MW_NONE means "none".  This header is GLib-free.
  */
@@ -48,14 +48,15 @@ enum mw_tier {
     MW_TIER_COUNT
 };
 
-/* What an op does.  What a kind may use, draw on and meet stands in its traits (below). */
+/* The kinds of op.  mw_op_traits says what each kind may use, draw on and meet. */
 enum mw_op_kind {
-    MW_OP_BEGIN,          /* of the step: all its other ops come after it */
+    MW_OP_BEGIN,          /* begin of the step, before all its other ops */
     MW_OP_COMPUTE,        /* an operator on the GPU */
     MW_OP_UPDATE,         /* the optimizer's fused pass over a chunk */
-    MW_OP_NORM,           /* squares of gradients, summed up */
-    MW_OP_AGREE,          /* all ranks agree on the norm, and whether it is finite */
-    MW_OP_ACCUMULATE,     /* adds a gradient to its sum; of micro-batch 0 it becomes the sum */
+    MW_OP_NORM,           /* adds up the squares of gradients */
+    MW_OP_AGREE,          /* all ranks agree on the norm and on whether it is finite */
+    MW_OP_ACCUMULATE,     /* adds a gradient to its sum; the gradient of micro-batch 0 becomes the
+                           * sum */
     MW_OP_NVME_READ,      /* NVMe -> pinned CPU (nc-transfer) */
     MW_OP_NVME_WRITE,     /* pinned CPU -> NVMe */
     MW_OP_H2D,            /* CPU -> GPU (cg-transfer) */
@@ -71,15 +72,15 @@ enum mw_op_kind {
     MW_OP_KIND_COUNT
 };
 
-/* What an op moves or changes. */
+/* The object that an op moves or changes. */
 enum mw_object {
     MW_OBJECT_NONE,
-    MW_OBJECT_ACTIVATIONS, /* what operators compute, and their gradients on the way back */
-    MW_OBJECT_PARAMETERS,  /* of a fetch unit, as operators read them */
-    MW_OBJECT_GRADIENTS,   /* of a fetch unit's parameters */
+    MW_OBJECT_ACTIVATIONS, /* results of operators, and their gradients on the way back */
+    MW_OBJECT_PARAMETERS,  /* parameters of a fetch unit, as operators read them */
+    MW_OBJECT_GRADIENTS,   /* gradients of a fetch unit's parameters */
     MW_OBJECT_CHECKPOINT,  /* an activation checkpoint */
     MW_OBJECT_STATE,       /* a chunk of the optimizer step: its gradients and state */
-    MW_OBJECT_UPDATED,     /* the chunk's parameters, on their way to where they live */
+    MW_OBJECT_UPDATED,     /* the chunk's parameters, on their way home */
     MW_OBJECT_COUNT
 };
 
@@ -127,80 +128,82 @@ enum mw_purpose {
     MW_PURPOSE_ACTIVATIONS,       /* activation working memory (AWM) */
     MW_PURPOSE_PARAMETER_BUFFERS, /* gathered fetch units: model state working memory (MSWM) */
     MW_PURPOSE_GRADIENT_BUFFERS,
-    MW_PURPOSE_SHARD_BUFFERS,      /* one rank's shard on its way */
-    MW_PURPOSE_CHECKPOINT_BUFFERS, /* a checkpoint on its way */
+    MW_PURPOSE_SHARD_BUFFERS,      /* one rank's shard in transit */
+    MW_PURPOSE_CHECKPOINT_BUFFERS, /* a checkpoint in transit */
     MW_PURPOSE_OPTIMIZER_BUFFERS,  /* the buffer sets of the optimizer step */
     MW_PURPOSE_LOGITS,             /* logits, their gradient, the loss */
-    MW_PURPOSE_STAGE_BUFFERS,      /* what pipeline stages send: activations and their gradients */
+    MW_PURPOSE_STAGE_BUFFERS,      /* activations and gradients that pipeline stages send */
     MW_PURPOSE_COMMIT_RECORDS,
-    MW_PURPOSE_SAVES,     /* of state that is not on NVMe, every K steps */
-    MW_PURPOSE_CHECKSUMS, /* of pages on NVMe, by which what is read is checked */
+    MW_PURPOSE_SAVES,     /* saves, every K steps, of state that is not on NVMe */
+    MW_PURPOSE_CHECKSUMS, /* checksums of pages on NVMe, for checking reads */
     MW_PURPOSE_COUNT
 };
 
 /* How an op uses a slot.  DEFINE starts a new content; READ and MODIFY use the present one. */
 enum mw_use_mode { MW_USE_DEFINE, MW_USE_READ, MW_USE_MODIFY, MW_USE_MODE_COUNT };
 
-/* As what an op uses a slot.  A transfer has one SOURCE and one DESTINATION; of a chunk of the
- * optimizer step, one of the two is the homes that the chunk runs through, by what they hold. */
+/* The role of a slot in an op.  A transfer has one SOURCE and one DESTINATION.  For a chunk of the
+ * optimizer step, one of the two is the set of homes that the chunk lies in, named by their
+ * contents. */
 enum mw_role {
-    MW_ROLE_NONE, /* no interpreter asks for it */
+    MW_ROLE_NONE, /* no interpreter needs the role */
     MW_ROLE_SOURCE,
     MW_ROLE_DESTINATION,
     MW_ROLE_PARAMETER,
     MW_ROLE_GRADIENT,
-    MW_ROLE_SUM,   /* gradients, accumulated */
-    MW_ROLE_STATE, /* of the optimizer */
+    MW_ROLE_SUM,   /* accumulated gradients */
+    MW_ROLE_STATE, /* optimizer state */
     MW_ROLE_INPUT, /* activations */
     MW_ROLE_OUTPUT,
     MW_ROLE_CHECKPOINT,
-    MW_ROLE_LOGITS,   /* and their gradient */
+    MW_ROLE_LOGITS,   /* logits and their gradient */
     MW_ROLE_RECEIVED, /* activations or their gradients from a neighbouring pipeline stage */
-    MW_ROLE_SENT,     /* the same, to one */
-    MW_ROLE_RECORD,   /* of a durable step */
+    MW_ROLE_SENT,     /* the same, to a neighbouring stage */
+    MW_ROLE_RECORD,   /* record of a durable step */
     MW_ROLE_SAVE,
     MW_ROLE_COUNT
 };
 
-/* Who carries an op out. */
+/* The hardware that executes an op. */
 enum mw_agent {
-    MW_AGENT_NOBODY,  /* it takes no time of its own */
+    MW_AGENT_NOBODY,  /* the op takes no time of its own */
     MW_AGENT_CORES,   /* the GPU's multiprocessors; or, where work.host says so, the host's cores */
     MW_AGENT_LINK,    /* the copy engines of a GPU */
-    MW_AGENT_DRIVES,  /* of the node */
+    MW_AGENT_DRIVES,  /* the drives of the node */
     MW_AGENT_NETWORK, /* fabric and network cards, driven by the GPU's multiprocessors */
 };
 
-/* Which ranks an op meets: each has an op of the same kind in its program; of a pair one sends. */
+/* The ranks that an op meets.  Each has an op of the same kind in its program; in a pair, one
+ * sends. */
 enum mw_joins {
     MW_JOINS_NOBODY,
     MW_JOINS_ALL,   /* every rank of the plan */
     MW_JOINS_GROUP, /* the ranks of its communicator */
-    MW_JOINS_PAIR,  /* one other of its communicator */
+    MW_JOINS_PAIR,  /* one other rank of its communicator */
 };
 
-/* A row for each kind of op: builder, check, cost, engine, executor and trace ask it. */
+/* One row per kind of op, which builder, check, cost, engine, executor and trace read. */
 struct mw_op_traits {
     const char *name;
     enum mw_agent agent;
     enum mw_joins joins;
-    bool writes;    /* to drives, where it draws on them; else it reads */
+    bool writes;    /* true: writes to the drives that it draws on; false: reads from them */
     uint32_t roles; /* bits 1 << enum mw_role that its uses may have; MW_ROLE_NONE always */
 };
 const struct mw_op_traits *mw_op_traits(int kind); /* NULL out of range */
 
 struct mw_tier_info {
-    int64_t capacity_bytes;        /* what a plan may use: the tier less its reserve */
+    int64_t capacity_bytes;        /* bytes that a plan may use: the tier minus its reserve */
     int64_t reserve_bytes;         /* driver context, display, operating system, file system */
     int64_t largest_request_bytes; /* fragmentation: no slot of the tier may be larger */
 };
 
-/* Along which work is divided over the ranks of the world: tensor slices, context, experts, data,
- * pipeline stages.  A rank's number counts along them, tp fastest and pp slowest. */
+/* Axes along which work is divided over the ranks of the world: tensor slices, context, experts,
+ * data, pipeline stages.  A rank's number counts along them, tp fastest and pp slowest. */
 enum mw_axis { MW_AXIS_TP, MW_AXIS_CP, MW_AXIS_EP, MW_AXIS_DP, MW_AXIS_PP, MW_AXIS_COUNT };
 
-/* Ranks base + stride * i of every axis together, 0 <= i < count.  An axis of one rank has stride
- * 0 and count 1. */
+/* The ranks base + stride * i, 0 <= i < count, combined over all axes.  An axis of one rank has
+ * stride 0 and count 1. */
 struct mw_axis_span {
     uint32_t stride, count;
 };
@@ -209,41 +212,43 @@ struct mw_members {
     struct mw_axis_span spans[MW_AXIS_COUNT];
 };
 
-/* Ranks that act together.  All ranks are in one of its groups, which are alike: that of rank r
- * begins where r has index 0 along each axis, its index along one being (r / stride) % count. */
+/* Ranks that act together.  Every rank is in one of its groups, and all groups are alike.  The
+ * group of rank r begins at the rank that has index 0 along each axis; the index of r along an axis
+ * is (r / stride) % count. */
 struct mw_comm {
     struct mw_axis_span spans[MW_AXIS_COUNT];
 };
 
-/* What shapes the cost of a communicator's collectives. */
+/* The shape that decides the cost of a communicator's collectives. */
 struct mw_comm_shape {
     uint32_t size;            /* ranks in a group */
-    uint32_t ranks_per_node;  /* of them, in one node */
-    uint32_t groups_per_node; /* sibling groups that share a node's NIC at the same time */
+    uint32_t ranks_per_node;  /* ranks of the group in one node */
+    uint32_t groups_per_node; /* groups alike that share a node's NIC at the same time */
 };
 
-/* The ops of one rank, and of all that do the same: these are folded into one program.  Its lanes,
- * slots, tensors and chunks are those of one of its ranks.  A collective whose group lies within
- * one program has no match; one between programs has an op in each. */
+/* The ops of one rank, and of all ranks that do the same: these are folded into one program.  Its
+ * lanes, slots, tensors and chunks are those of one of its ranks.  A collective whose group lies
+ * within one program has no match; a collective between programs has an op in each. */
 struct mw_program {
     struct mw_members ranks;
-    uint32_t in_flight; /* micro-batches whose backward is to come, at most: those have activations
-                           of their own */
-    int64_t peak_bytes[MW_TIER_COUNT]; /* of one rank, proved by mw_plan_check */
+    uint32_t in_flight; /* the most micro-batches that wait for their backward, each with
+                         * activations of its own */
+    int64_t peak_bytes[MW_TIER_COUNT]; /* of one rank, as proved by mw_plan_check */
 };
 
 struct mw_lane {
-    uint32_t program; /* that issues it */
+    uint32_t program; /* the program that issues its ops */
     uint8_t kind;     /* enum mw_lane_kind */
     uint8_t index;
-    uint32_t window_ops;  /* started and not ended, at most; >= 1 */
-    int64_t window_bytes; /* bytes in flight at most; 0: no limit.  One op is always let in. */
+    uint32_t window_ops;  /* the most ops that have started and not ended; >= 1 */
+    int64_t window_bytes; /* the most bytes in flight; 0: no limit.  One op is always let in. */
 };
 
 struct mw_channel {
     uint8_t kind;   /* enum mw_channel_kind */
     uint32_t index; /* GPU or node number */
-    uint32_t users; /* ranks that a draw of `ranks` 1 stands for: it gets 1/users of the capacity */
+    uint32_t users; /* ranks that a draw with `ranks` 1 stands for; it gets 1/users of the
+                     * capacity */
 };
 
 /* `amount` is what one op moves over the channel: bytes; for MW_CHANNEL_CORES parameters updated;
@@ -251,57 +256,62 @@ struct mw_channel {
  * sim/cost.h). */
 struct mw_draw {
     uint32_t channel;
-    uint32_t ranks; /* that draw as much at the same time, each its fair share; >= 1.  Programs of a
-                       node that stand for unequal numbers of its ranks differ in it */
-    int64_t amount; /* of one of them */
+    uint32_t ranks; /* ranks that draw this amount at the same time, each with a fair share; >= 1.
+                     * It differs between programs of a node that stand for unequal numbers of
+                     * ranks */
+    int64_t amount; /* amount of one rank */
 };
 
 /* `count` products of an m·k and a k·n matrix: 2·m·n·k FLOPs each. */
 struct mw_work_product {
     int64_t m, n, k, count;
-    int64_t dtype; /* enum mw_dtype: of the factors */
+    int64_t dtype; /* enum mw_dtype of the factors */
 };
 
-/* What attention looks at, for each of a micro-batch's sequences.  heads 0: the work has none.  No
- * member is narrower than the others: works are compared as bytes. */
+/* The attention of a work, for each sequence of a micro-batch.  heads 0: the work has none.  All
+ * members have the same width, since works are compared as bytes. */
 struct mw_work_attention {
     int64_t queries, keys;       /* lengths */
-    int64_t heads, kv_heads;     /* of q; of k and v, which divide them */
-    int64_t head_dim, value_dim; /* of a head of q and k; of v */
+    int64_t heads, kv_heads;     /* heads of q; heads of k and v, which divide those of q */
+    int64_t head_dim, value_dim; /* width of a head of q and k; of v */
     int64_t window;              /* keys that a query sees, itself included; 0: all */
-    int64_t causal;              /* 1: a query sees no key behind it; 0 */
+    int64_t causal;              /* 1: a query sees no later key; 0: it sees all */
 };
 
 #define MW_WORK_PRODUCTS_MAX 8
 
-/* Work shared by many ops (a model's layers are alike): what is done, never how long it takes.
- * FLOPs are those of the products.  Where parts of an operator are cut unevenly, or its experts'
- * tokens, they are the mean, and the products those of a part that may have a row more or less. */
+/* Work that many ops share (a model's layers are alike): an amount of work, never a duration.
+ * FLOPs are those of the products.  Where the parts of an operator, or the tokens of its experts,
+ * are unequal, FLOPs are the mean, and the products are those of a part that may have one row more
+ * or less. */
 struct mw_work {
     uint8_t kind;   /* enum mw_op_kind */
     uint8_t object; /* enum mw_object */
     uint8_t
-        operator_; /* enum mw_operator: of activations, or that parameters and gradients are of */
+        operator_; /* enum mw_operator of activations, or the operator that parameters and gradients
+                    * belong to */
     uint8_t dtype; /* enum mw_dtype */
-    bool host;     /* the host's cores carry it out, not the GPU */
+    bool host;     /* the host's cores execute it, not the GPU */
     uint32_t comm; /* communicator of a collective, or MW_NONE */
-    int32_t hop;   /* a SEND goes to the member this many places further in its group,
-                        * cyclically, and a RECV comes from as many places back; else 0 */
-    int64_t flops; /* of all products */
-    struct mw_work_product products[MW_WORK_PRODUCTS_MAX]; /* the first sets the rate of all */
+    int32_t hop;   /* a SEND goes to the member this many places further in its group, cyclically,
+                    * and a RECV comes from as many places back; else 0 */
+    int64_t flops; /* of all products together */
+    struct mw_work_product products[MW_WORK_PRODUCTS_MAX]; /* the first product sets the rate of
+                                                            * all */
     uint32_t product_count;
     struct mw_work_attention attention;
-    int64_t bytes;     /* moved: for compute, read and written by memory-bound operators */
-    int64_t bytes_max; /* >= bytes: what memory must hold (experts); time uses `bytes` */
+    int64_t bytes;     /* bytes moved; for compute, bytes that memory-bound operators read and
+                        * write */
+    int64_t bytes_max; /* >= bytes: the bytes that memory must hold (experts); time uses `bytes` */
     int64_t elements;  /* parameters of an update, accumulation or norm; else 0 */
-    uint32_t launches; /* kernels started, for compute */
-    uint32_t draw_begin, draw_count; /* in plan->draws */
+    uint32_t launches; /* kernels started by compute */
+    uint32_t draw_begin, draw_count; /* range of plan->draws */
 };
 
-/* Slots begin at whole pages and end there: what drives, pinned memory and huge pages ask for. */
+/* Slots begin and end at page boundaries, as drives, pinned memory and huge pages require. */
 #define MW_SLOT_ALIGNMENT_BYTES 4096
 
-/* Data on drives has a checksum per page in host memory: of this many bytes together. */
+/* Host memory has a checksum of each page on drives; this is its size in bytes. */
 #define MW_PAGE_CHECKSUM_BYTES 4
 int64_t mw_plan_checksum_bytes(int64_t nvme_bytes);
 
@@ -310,59 +320,62 @@ struct mw_slot {
     uint8_t tier;         /* enum mw_tier */
     uint8_t purpose;      /* enum mw_purpose */
     bool persistent;      /* holds a content before the step begins (state at rest) */
-    int64_t offset_bytes; /* within the rank's part of the tier */
+    int64_t offset_bytes; /* offset within the rank's part of the tier */
     int64_t size_bytes;
 };
 
 struct mw_use {
     uint32_t slot;
     uint8_t mode; /* enum mw_use_mode */
-    uint8_t role; /* enum mw_role, of those that the op's kind may have */
+    uint8_t role; /* enum mw_role, one that the op's kind allows */
 };
 
 /*
- * What the homes hold.  sim/ has no need of it; exec/ moves and computes by it.
+ * The contents of homes.  sim/ does not need them; exec/ moves and computes by them.
  *
- * A tensor is the parameters of some operators of one fetch unit: those that have one element type,
- * and are trained or frozen alike.  A frozen one has no gradient, no optimizer state, and a part in
- * no chunk.  A tensor is cut into `tiles` parts by the rows of its largest matrix, as evenly as
- * rows allow: part t has the rows [rows*t/tiles, rows*(t+1)/tiles), and part 0 has before them what
- * is not rows (the norm's weights).  A part is cut into one shard a data-parallel rank, of
- * `shard_elements` each; the last ones may be shorter, or empty.  Rank r of its data-parallel group
- * has the part's elements from r * shard_elements on.
+ * A tensor holds the parameters of some operators of one fetch unit: those that have one element
+ * type and are all trained or all frozen.  A frozen tensor has no gradient and no optimizer state,
+ * and is in no chunk.  A tensor is cut into `tiles` parts by the rows of its largest matrix, as
+ * evenly as rows allow.  Part t has the rows [rows*t/tiles, rows*(t+1)/tiles); part 0 has, before
+ * them, the elements that are not rows (the norm's weights).  A part is cut into one shard per
+ * data-parallel rank, of `shard_elements` each; the last shards may be shorter, or empty.  Rank r
+ * of its data-parallel group has the part's elements from r * shard_elements on.
  *
- * A home holds of every part the whole, or this rank's shard.  Element e of part t lies in it at
+ * For every part, a home holds the whole part or this rank's shard.  Element e of part t lies in it
+ * at
  *     whole            t * stride + e
  *     shard of rank r  t * stride + e - r * shard_elements
- * and the rest up to the next part's t * stride is padding, whose content means nothing.  The three
- * homes may differ: with zero1 parameters and gradients are whole and the state is a shard, so that
- * element i of part t in the state (its place there less t * state_stride) is the part's element
- * r * shard_elements + i, in the other homes at t * stride + r * shard_elements + i.
- * mw_tensor_place says it for one element, mw_chunk_pieces for a chunk.
+ * The rest up to the next part, at (t + 1) * stride, is padding whose content means nothing.  The
+ * three homes may differ.  With zero1, parameters and gradients are whole and the state is a shard.
+ * Then element i of part t in the state (its place there minus t * state_stride) is element r *
+ * shard_elements + i of the part, which is in the other homes at t * stride + r * shard_elements +
+ * i.  mw_tensor_place gives the place of one element, and mw_chunk_pieces those of a chunk.
  *
  * Gradients are made and reduced in the type of the parameters.  Where they are summed, ACCUMULATE
- * adds them up in fp32, of micro-batch 0 instead sets, and the gradient home begins with the sums
- * (it may be larger).  Buffers hold one part or shard from their start on, or a chunk as the state
- * has it, padding included: gradients behind the state where they come with it.  A pinned gradient
- * buffer bound for NVMe has the sum of the shard first, from where drives read and write it, and
- * what is added to it behind it, at the next whole page; one bound for host memory has the latter
- * alone.
+ * adds them up in fp32 (for micro-batch 0 it sets the sums instead), and the gradient home begins
+ * with the sums; it may be larger.  A buffer holds one part or shard from its start on, or a chunk
+ * laid out as in the state, padding included; gradients that come with the state follow it.  A
+ * pinned gradient buffer bound for NVMe holds the sum of the shard first, which drives read and
+ * write there.  The gradient that is added to it follows at the next whole page.  A pinned gradient
+ * buffer bound for host memory holds only the latter.
  */
 struct mw_tensor {
     uint32_t program;
     int32_t layer;          /* -1: outside the layers */
-    uint32_t operators;     /* whose parameters: bits 1 << enum mw_operator */
-    uint8_t dtype;          /* enum mw_dtype: of parameters, and of gradients as they are made */
-    uint8_t gradient_dtype; /* of those at home */
+    uint32_t operators;     /* operators whose parameters these are: bits 1 << enum mw_operator */
+    uint8_t dtype;          /* enum mw_dtype of parameters, and of gradients when they are made */
+    uint8_t gradient_dtype; /* enum mw_dtype of gradients at home */
     bool summed;            /* gradients are added up at home */
-    bool trainable;         /* else gradient_slot is MW_NONE, and its strides are 0 */
+    bool trainable;         /* if false, gradient_slot is MW_NONE and its strides are 0 */
     uint32_t tiles;
     int64_t elements, rows, row_elements;
-    int64_t tile_elements; /* of the largest part */
+    int64_t tile_elements; /* elements of the largest part */
     int64_t shard_elements;
     int64_t param_stride, gradient_stride, state_stride; /* elements */
-    uint32_t param_slot, gradient_slot;                  /* homes; of the state, the chunks' */
-    bool params_whole, gradients_whole, state_whole;     /* else this rank's shards */
+    uint32_t param_slot, gradient_slot;                  /* homes; the home of the state is that of
+                                                          * the chunks */
+    bool params_whole, gradients_whole, state_whole;     /* if false, the home holds this rank's
+                                                          * shards */
 };
 
 enum mw_home { MW_HOME_PARAMS, MW_HOME_GRADIENTS, MW_HOME_STATE };
@@ -374,24 +387,24 @@ struct mw_chunk_content {
     uint32_t program;
     uint32_t first_tensor, tensor_count;
     int64_t first_element, elements;
-    uint32_t slot, other_slot; /* fp32 parameters, momentum, variance, one after the other; the
-                                  other extent of a committed state, or MW_NONE */
+    uint32_t slot, other_slot; /* fp32 parameters, momentum and variance, one after the other; the
+                                * other extent of a committed state, or MW_NONE */
 };
 
-/* A dependency is an op's index, with MW_DEP_PREVIOUS_STEP set where the edge has distance 1. */
+/* A dependency is an op's index; MW_DEP_PREVIOUS_STEP is set if the edge has distance 1. */
 #define MW_DEP_PREVIOUS_STEP 0x80000000u
 #define MW_DEP_INDEX(dep) ((dep) & ~MW_DEP_PREVIOUS_STEP)
 
 struct mw_op {
     uint32_t work;
     uint16_t lane;
-    uint8_t phase; /* the identity: (phase, micro-batch, layer, object and operator, tile, shard) */
+    uint8_t phase; /* identity: (phase, micro-batch, layer, object and operator, tile, shard) */
     uint8_t dep_count;
     int32_t layer; /* -1: outside the layers */
     uint16_t micro_batch;
     uint16_t tile;
-    uint32_t shard; /* a chunk of the object: of optimizer state, or of the tokens of logits and
-                       loss; else 0 */
+    uint32_t shard; /* chunk of the object: of optimizer state, or of the tokens of logits and loss;
+                     * else 0 */
     uint32_t match; /* ops of different ranks with equal `match` are one collective; MW_NONE */
     uint32_t dep_begin;
     uint32_t use_begin;
@@ -399,56 +412,58 @@ struct mw_op {
 };
 
 /*
- * Repetition is said once: a section is a row of ops that are done `rounds` times over, such as the
- * micro-batches of a step that are alike.  Sections nest, two deep at most.  The plan stands for
- * its unfolded plan, in which every round has ops of its own, one round after the other.
+ * A section says once what is repeated: it is a row of ops that run `rounds` times, such as the
+ * equal micro-batches of a step.  Sections nest, at most two deep.  The plan stands for its
+ * unfolded plan, in which every round has ops of its own, one round after the other.
  *
- * In a plan with sections a dependency is a number of the unfolded plan, as it is in round 0 of the
- * sections that the op is in; from round to round it moves on by mw_plan.dep_strides.  A use's slot
- * is that of round 0 likewise; from round to round it moves on by mw_plan.use_strides, around its
- * ring.  The identity moves on by the section's steps.  Ops in a section have no match.
+ * In a plan with sections a dependency is a number of the unfolded plan: the one that holds in
+ * round 0 of the sections that contain the op.  From round to round it moves on by
+ * mw_plan.dep_strides.  In the same way a use's slot is that of round 0, and moves on by
+ * mw_plan.use_strides, around its ring. The identity moves on by the section's steps.  Ops in a
+ * section have no match.
  */
 #define MW_SECTION_LEVELS 2
 struct mw_section {
-    uint32_t first_op, op_count; /* with those of the sections within it */
+    uint32_t first_op, op_count; /* including ops of inner sections */
     uint32_t rounds;
-    uint32_t parent; /* the section around it, or MW_NONE; of a lower number */
+    uint32_t parent; /* the section around it, which has a lower number, or MW_NONE */
     int32_t micro_batch_step, layer_step, shard_step;
-    uint32_t span; /* ops of a round, unfolded: filled in by mw_plan_add_section */
+    uint32_t span; /* unfolded ops of one round; mw_plan_add_section fills it in */
 };
 struct mw_dep_stride {
-    int32_t by[MW_SECTION_LEVELS]; /* rounds of the outer section, then of the inner one */
+    int32_t by[MW_SECTION_LEVELS]; /* per round of the outer section, then of the inner one */
 };
 struct mw_use_stride {
     int32_t by[MW_SECTION_LEVELS];
-    uint32_t ring_first, ring_count; /* slots that take turns; 0: slots in a row, without end */
+    uint32_t ring_first, ring_count; /* slots that take turns; 0: slots in an open row */
 };
 
-#define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch tells apart */
+#define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch can tell apart */
 #define MW_MAX_DEPS_PER_OP 255
 #define MW_MAX_USES_PER_OP 255
 #define MW_MAX_DRAWS_PER_WORK 255
 #define MW_MAX_LANES_PER_RANK 64
 
-/* What shapes a step beside its ops: what an executor must know to carry them out. */
+/* The shape of a step: all that an executor must know besides its ops. */
 struct mw_step_shape {
-    int64_t sequences, seq;      /* of a micro-batch of each tensor-slicing group; 0: not said */
-    int64_t micro_batches;       /* of a step */
+    int64_t sequences, seq;      /* of a micro-batch of each tensor-slicing group; 0: not stated */
+    int64_t micro_batches;       /* per step */
     int64_t tiles;               /* parts of the largest operators: memory-centric tiling */
-    int64_t token_chunks;        /* that logits and loss cut a micro-batch's tokens into */
-    int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: there are none */
-    int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: none */
+    int64_t token_chunks;        /* chunks into which logits and loss cut a micro-batch's tokens */
+    int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: no checkpoints */
+    int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;                /* every step is durable */
-    uint8_t dtype;               /* enum mw_dtype: of parameters, activations and gradients */
-    bool has_decoder;            /* else the model is none that an executor runs */
+    uint8_t dtype;               /* enum mw_dtype of parameters, activations and gradients */
+    bool has_decoder;            /* if false, no executor runs the model */
     struct mw_decoder decoder;
 };
 
 struct mw_plan {
-    char *title; /* one line, for people */
-    /* Of the profile, model and strategy that it was made for; NULL: not known. */
+    char *title; /* one line for people */
+    /* The profile, model and strategy that the plan was made for; NULL if unknown. */
     char *machine, *model, *strategy;
-    uint32_t world_ranks;    /* of all programs, those that are not in this plan too */
+    uint32_t world_ranks;    /* ranks of all programs, including those that this plan does not
+                              * have */
     uint32_t ranks_per_node; /* rank r is on node r / ranks_per_node */
     struct mw_program *programs;
     uint32_t program_count;
@@ -474,15 +489,16 @@ struct mw_plan {
     struct mw_use *uses;
     uint32_t use_count;
 
-    struct mw_section *sections; /* in the order of their ops, outer ones first */
+    struct mw_section *sections; /* in the order of their ops, outer sections first */
     uint32_t section_count;
     struct mw_dep_stride *dep_strides; /* [dep_count], [use_count]; NULL without sections */
     struct mw_use_stride *use_strides;
 
-    bool checked;   /* set by mw_plan_check alone */
+    bool checked;   /* only mw_plan_check sets it */
     bool barriered; /* set by mw_plan_check: no op of a step can start before the previous step is
-                     * completely done, so one step is the steady state.  It takes a commit op after
-                     * all others, and after it (prev) the first ops of the next step */
+                     * completely done, so one step is the steady state.  This takes a commit op
+                     * after all other ops, and dependencies (prev) of the next step's first ops on
+                     * it */
     int64_t peak_bytes[MW_TIER_COUNT]; /* per rank, proved by mw_plan_check */
 
     struct mw_tensor *tensors;
@@ -490,10 +506,10 @@ struct mw_plan {
     struct mw_chunk_content *chunks;
     uint32_t chunk_count;
 
-    struct mw_plan_capacity *capacity; /* growth of the arrays; private to plan.c */
+    struct mw_plan_capacity *capacity; /* capacities of the arrays; private to plan.c */
 };
 
-/* Names used in texts, tables and traces; NULL for a value out of range. */
+/* Names for texts, tables and traces; NULL for a value out of range. */
 const char *mw_tier_name(int tier);
 const char *mw_axis_name(int axis);
 const char *mw_op_kind_name(int kind);
@@ -505,23 +521,23 @@ const char *mw_channel_kind_name(int kind);
 const char *mw_purpose_name(int purpose);
 const char *mw_use_mode_name(int mode);
 const char *mw_role_name(int role);
-/* What an op is about, in tables and traces: its operator, or its object. */
+/* The subject of an op in tables and traces: its operator, or its object. */
 const char *mw_work_name(const struct mw_work *work);
 
-/* Building.  The caller owns the plan and frees it with mw_plan_free (NULL is allowed).
- * Each add returns the new index.  Out of memory and a write to a checked plan abort. */
+/* Building.  The caller owns the plan and frees it with mw_plan_free (NULL is allowed).  Each add
+ * returns the new index.  Running out of memory aborts, and so does a change of a checked plan. */
 struct mw_plan *mw_plan_new(const char *title);
-/* In all, control characters become blanks: the text form has a line for each. */
+/* Control characters in these texts become blanks, since the text form has one line for each. */
 void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
 void mw_plan_set_model(struct mw_plan *plan, const char *model);
 void mw_plan_set_strategy(struct mw_plan *plan, const char *strategy);
 void mw_plan_free(struct mw_plan *plan);
-/* All that stands before the entities, but for the title, and the programs: of what the plan is. */
+/* Copies all that stands before the entities, but for the title, and the programs. */
 void mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from);
-/* A world of this many ranks.  A new plan has a world of one rank and one program, rank 0's.
+/* Sets a world of this many ranks.  A new plan has a world of one rank and one program, rank 0's.
  * Folded: one program stands for all ranks; else each rank has its own. */
 void mw_plan_set_world(struct mw_plan *plan, uint32_t ranks, uint32_t ranks_per_node, bool folded);
-/* For programs that stand for some ranks each: takes away all that there are, to add others. */
+/* Removes all programs, so that programs that stand for some ranks each can be added. */
 void mw_plan_clear_programs(struct mw_plan *plan);
 uint32_t mw_plan_add_program(struct mw_plan *plan, struct mw_members ranks);
 uint32_t mw_plan_add_comm(struct mw_plan *plan, struct mw_comm comm);
@@ -530,96 +546,97 @@ uint32_t mw_plan_add_channel(struct mw_plan *plan, struct mw_channel channel);
 uint32_t mw_plan_add_slot(struct mw_plan *plan, struct mw_slot slot);
 uint32_t mw_plan_add_tensor(struct mw_plan *plan, struct mw_tensor tensor);
 uint32_t mw_plan_add_chunk(struct mw_plan *plan, struct mw_chunk_content chunk);
-/* Copies the draws; work.draw_begin and draw_count are filled in. */
+/* Copies the draws and fills in work.draw_begin and draw_count. */
 uint32_t mw_plan_add_work(struct mw_plan *plan, struct mw_work work, const struct mw_draw *draws,
                           uint32_t draw_count);
-/* Starts a new op; its dependencies and uses are those added until the next mw_plan_add_op. */
+/* Starts a new op.  Dependencies and uses added before the next mw_plan_add_op belong to it. */
 uint32_t mw_plan_add_op(struct mw_plan *plan, struct mw_op op);
 /* Adds a dependency of the newest op.  MW_NONE and repeats are ignored. */
 void mw_plan_add_dep(struct mw_plan *plan, uint32_t dep);
 void mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode, enum mw_role role);
 
-/* Makes a section of ops that are there, with its span; then their dependencies and uses take
- * strides.  Outer sections come before inner ones, and otherwise in the order of their ops. */
+/* Makes existing ops a section and fills in its span.  After that, their dependencies and uses take
+ * strides.  An outer section is added before its inner ones; otherwise sections follow the order of
+ * their ops. */
 uint32_t mw_plan_add_section(struct mw_plan *plan, struct mw_section section);
 
 /* --- sections -------------------------------------------------------------------------------- */
 
-/* An op of the unfolded plan: of the folded one, in these rounds. */
+/* An op of the unfolded plan: an op of the folded plan, and the rounds it is in. */
 struct mw_op_place {
     uint32_t op;
-    uint32_t round[MW_SECTION_LEVELS]; /* 0 where it is in no section */
+    uint32_t round[MW_SECTION_LEVELS]; /* 0 for a level at which it is in no section */
 };
-/* Depth of the op in sections, which are listed from the outermost on; MW_NONE after them. */
+/* How many sections contain the op.  Lists them from the outermost on, and MW_NONE after them. */
 int mw_plan_sections_of(const struct mw_plan *plan, uint32_t op,
                         uint32_t sections[MW_SECTION_LEVELS]);
-/* How many ops of the unfolded plan the op stands for. */
+/* The number of unfolded ops that the op stands for. */
 int64_t mw_plan_op_rounds(const struct mw_plan *plan, uint32_t op);
 int64_t mw_plan_unfolded_ops(const struct mw_plan *plan);
-/* Numbers of the unfolded plan; the other way false if there is no such number. */
+/* Converts between places and numbers of the unfolded plan.  mw_plan_find_number returns false if
+ * there is no such number. */
 int64_t mw_plan_unfolded_number(const struct mw_plan *plan, struct mw_op_place place);
 bool mw_plan_find_number(const struct mw_plan *plan, int64_t number, struct mw_op_place *place);
-/* What a use's slot and an op's identity are in some rounds. */
+/* A use's slot and an op's identity in the given rounds. */
 uint32_t mw_plan_use_slot(const struct mw_plan *plan, uint32_t use,
                           const uint32_t round[MW_SECTION_LEVELS]);
 struct mw_op mw_plan_op_at(const struct mw_plan *plan, struct mw_op_place place);
-/* Where ops stand in their lanes, of the unfolded plan. */
+/* Positions of ops in their lanes, in the unfolded plan. */
 struct mw_lane_positions {
-    int64_t *first;  /* [op_count] in rounds 0, from 0 */
-    int64_t *span;   /* [section_count * lane_count] ops of a lane in a round */
+    int64_t *first;  /* [op_count] position in rounds 0, from 0 */
+    int64_t *span;   /* [section_count * lane_count] ops of a lane in one round */
     int64_t *length; /* [lane_count] */
 };
 struct mw_lane_positions mw_lane_positions_new(const struct mw_plan *plan);
 void mw_lane_positions_clear(struct mw_lane_positions *places);
 int64_t mw_lane_position(const struct mw_plan *plan, const struct mw_lane_positions *places,
                          struct mw_op_place place);
-/* The same step without sections, unchecked; NULL: a number leaves the plan. */
+/* Returns the same step without sections, unchecked; NULL if a number leaves the plan. */
 struct mw_plan *mw_plan_unfold(const struct mw_plan *plan);
 /* Rounds of a flat plan that may be alike: micro-batches, the layers of a pass, chunks of the
- * optimizer step.  Those in the middle are left out of it. */
+ * optimizer step.  The flat plan leaves out rounds in the middle. */
 struct mw_fold_rounds {
-    const uint32_t *begins; /* [count + 1] first op of each round, in order, and where the last one
-                               ends */
+    const uint32_t *begins; /* [count + 1] first op of each round, in order, and the end of the last
+                             * round */
     uint32_t count;
-    uint32_t cut, more; /* in front of round `cut`, `more` rounds are left out */
-    uint32_t alike;     /* so many rounds around the cut have to be alike at least, */
-    uint32_t before;    /* the first ones not among them */
+    uint32_t cut, more; /* `more` rounds are left out before round `cut` */
+    uint32_t alike;     /* the least number of rounds around the cut that must be alike, */
+    uint32_t before;    /* not counting this many first ones */
 };
 struct mw_slot_ring {
     uint32_t first, count; /* slots that take turns; count 0: the slot is in no ring */
 };
 struct mw_fold {
-    const struct mw_fold_rounds *rounds; /* [count] in the order of their ops, those within others
-                                            behind these */
+    const struct mw_fold_rounds *rounds; /* [count] in the order of their ops; rounds within others
+                                          * come after these */
     uint32_t count;
-    bool has_outer; /* the first are micro-batches, and others may lie within them */
-    /* Of the flat plan: the ring of each slot, and what its slots, layers and chunks are in the
-     * folded plan.  Slots of a ring stay side by side. */
+    bool has_outer; /* the first rounds are micro-batches, and others may lie within them */
+    /* For the flat plan: the ring of each slot, and the numbers of its slots, layers and chunks in
+     * the folded plan.  Slots of a ring stay side by side. */
     const struct mw_slot_ring *rings;
     const uint32_t *slots;
     const int32_t *layers;  /* NULL: the same */
     const uint32_t *chunks; /* NULL: the same */
 };
-/* The step of which `flat` has some rounds, with a section for each row of `how`.  `folded` is a
- * plan with all tables but works and ops, which are added to it.  False: rounds are not alike, and
- * `folded` is of no use. */
+/* Folds `flat`, which has some rounds of the step, into a section for each row of `how`.  `folded`
+ * is a plan with all tables except works and ops, which are added to it.  Returns false if rounds
+ * are not alike; `folded` is then of no use. */
 bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct mw_plan *folded);
 
 /*
  * Proves, for every timing:
- *   - every index and enum is in range, numbers are not negative, an op's uses have roles of its
- *     kind;
- *   - the step's shape is one that can be, and no op is outside it;
+ *   - every index and enum is in range, no number is negative, an op's uses have roles of its kind;
+ *   - the step's shape is valid, and no op is outside it;
  *   - tensors and chunks lie within their homes, and parts do not overlap there;
  *   - slots of a tier do not overlap, no slot exceeds the tier's largest request, and the sum of
  *     the slots is within capacity;
- *   - a slot's new content depends on every last user of its previous content, over the end of
- *     the step too, and nobody uses a slot that holds nothing;
- *   - dependencies, lane order and slot edges are together acyclic over all ranks, each matched
- *     collective being one node, and the members of a match agree on the work (kind,
+ *   - a slot's new content depends on every last user of its previous content, also across the end
+ *     of the step, and no op uses a slot that holds nothing;
+ *   - dependencies, lane order and slot edges together are acyclic over all ranks, with each
+ *     matched collective as one node; and the members of a match agree on the work (kind,
  *     communicator, bytes; a send matches a recv).  Only a match joins ranks: a dependency and a
- *     use stay within theirs.
- * That one op waits for another is proved from dependencies and from the order and window of lanes.
+ *     use stay within their rank.
+ * Dependencies and the order and window of lanes prove that one op waits for another.
  * On success the plan is sealed: checked, barriered and peak_bytes are set.
  * On failure returns false and writes one line to `why` (why_size bytes, may be 0).
  */
@@ -629,37 +646,38 @@ bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
 
 struct mw_members mw_members_of_one(uint32_t rank);
 uint32_t mw_members_count(const struct mw_members *members);
-uint32_t mw_members_at(const struct mw_members *members, uint32_t index); /* below their count */
+uint32_t mw_members_at(const struct mw_members *members, uint32_t index); /* index is below their
+                                                                           * count */
 bool mw_members_have(const struct mw_members *members, uint32_t rank);
-/* The group of a rank, and its shape; in a world with this many ranks per node. */
+/* The group of a rank, and the shape of groups in a world with this many ranks per node. */
 struct mw_members mw_comm_group(const struct mw_comm *comm, uint32_t rank);
 struct mw_comm_shape mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm);
-/* The rank that a SEND of `rank` goes to, or its RECV comes from. */
+/* The rank that a SEND of `rank` goes to, or that its RECV comes from. */
 uint32_t mw_work_peer(const struct mw_plan *plan, const struct mw_work *work, uint32_t rank);
-/* MW_NONE: none of the plan's programs is this rank's. */
+/* Returns MW_NONE if none of the plan's programs has this rank. */
 uint32_t mw_plan_program_of(const struct mw_plan *plan, uint32_t rank);
-/* What one rank of a checked plan runs: its program alone, as a plan whose collectives have no
- * match.  NULL with a line in `why`: it has none. */
+/* The program of one rank of a checked plan, as a plan whose collectives have no match.  NULL with
+ * a line in `why` if the rank has none. */
 struct mw_plan *mw_plan_extract(const struct mw_plan *plan, uint32_t rank, char *why,
                                 size_t why_size);
 
-/* Of a plan that passed the check, as all below.  Whether its gradients outlive the step: the next
- * step's update takes them. */
+/* These functions need a plan that passed the check.  Whether its gradients outlive the step, so
+ * that the next step's update uses them. */
 bool mw_plan_is_delayed(const struct mw_plan *plan);
 
-/* Elements of a part: its rows, and of part 0 the others. */
+/* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
 int64_t mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile);
 struct mw_range {
     int64_t first, elements;
 };
-/* A rank's shard of a part, without padding; perhaps empty. */
+/* A rank's shard of a part, without padding; it may be empty. */
 struct mw_range mw_tensor_shard(const struct mw_tensor *tensor, uint32_t dp_rank, uint32_t tile);
-/* Where an element of a part lies in the home of a rank that holds it, in elements. */
+/* Place of an element of a part in the home of a rank that holds it, in elements. */
 int64_t mw_tensor_place(const struct mw_tensor *tensor, enum mw_home home, uint32_t dp_rank,
                         uint32_t tile, int64_t element);
 
-/* What a chunk has of one part: its elements [first, first + elements), from element `at` of the
- * chunk on.  Never empty, without padding, in the chunk's order. */
+/* The piece of one part that a chunk has: its elements [first, first + elements), from element `at`
+ * of the chunk on.  Pieces are never empty, have no padding, and come in the chunk's order. */
 struct mw_piece {
     uint32_t tensor, tile;
     int64_t first, elements, at;
@@ -668,30 +686,32 @@ struct mw_pieces {
     const struct mw_plan *plan;
     const struct mw_chunk_content *chunk;
     uint32_t dp_rank, turn, tile;
-    int64_t tensor_at; /* of the tensor's state in the chunk; negative where it began before */
+    int64_t tensor_at; /* place of the tensor's state in the chunk; negative if it began before the
+                        * chunk */
 };
 struct mw_pieces mw_chunk_pieces(const struct mw_plan *plan, const struct mw_chunk_content *chunk,
                                  uint32_t dp_rank);
-bool mw_pieces_next(struct mw_pieces *pieces, struct mw_piece *piece); /* false: that was all */
+bool mw_pieces_next(struct mw_pieces *pieces, struct mw_piece *piece); /* returns false after the
+                                                                        * last piece */
 
-/* Text form: reads back to the same plan, byte for byte when written again.
- * Return false with one line in `why` (with the line number, for a read). */
+/* The text form reads back to the same plan, and is the same byte for byte when written again.
+ * Both return false with one line in `why` (with the line number, for a read). */
 bool mw_plan_write(const struct mw_plan *plan, FILE *out);
 struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
-/* The same of `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks it. */
+/* Reads `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks the plan. */
 #define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
 #define MW_PLAN_TEXT_BEGIN "memwall-plan"
 #define MW_PLAN_TEXT_VERSION "4"
 struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
 
-/* One row of what happened, predicted (sim/) or measured (exec/), under the op's identity. */
+/* One row of the timeline, predicted (sim/) or measured (exec/), with the op's identity. */
 struct mw_timeline_row {
     uint32_t op;
     uint32_t step;
-    uint32_t round[MW_SECTION_LEVELS]; /* of the sections that the op is in */
-    uint32_t more;                     /* times that it came again, in rounds that were skipped */
+    uint32_t round[MW_SECTION_LEVELS]; /* rounds of the sections that the op is in */
+    uint32_t more;                     /* repeats of the op in rounds that were skipped */
     int64_t start_ns, end_ns;
-    int64_t skipped_ns; /* before it ended: where rounds were skipped, its times leave them out */
+    int64_t skipped_ns; /* skipped time before it ended, which its times leave out */
 };
 
 struct mw_timeline {

@@ -1,4 +1,4 @@
-/* Who is who: ranks, the programs that stand for them, the communicators in which they meet. */
+/* Ranks, the programs that stand for them, and the communicators in which they meet. */
 #include <stdio.h>
 
 #include "plan/internal.h"
@@ -41,7 +41,7 @@ mw_members_at(const struct mw_members *members, uint32_t index)
     return rank;
 }
 
-/* A span's steps reach beyond all of the spans below it (mw_plan_spans_nest). */
+/* A span's stride is larger than the reach of all spans below it (mw_plan_spans_nest). */
 bool
 mw_members_have(const struct mw_members *members, uint32_t rank)
 {
@@ -59,7 +59,7 @@ mw_members_have(const struct mw_members *members, uint32_t rank)
 bool
 mw_plan_spans_nest(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t world_ranks)
 {
-    uint64_t reach = 1; /* of the spans so far: their last rank is below it */
+    uint64_t reach = 1; /* the last rank of the spans so far is below it */
 
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
         const struct mw_axis_span *span = &spans[axis];
@@ -101,7 +101,7 @@ mw_comm_group(const struct mw_comm *comm, uint32_t rank)
     return group;
 }
 
-/* Along an axis a node has as many of a group as it has strides. */
+/* Along an axis, a node has as many ranks of a group as it has strides. */
 struct mw_comm_shape
 mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm)
 {

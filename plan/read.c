@@ -5,7 +5,7 @@
 #include "plan/reader.h"
 #include "plan/variants.h"
 
-/* Shorter names for this file's many calls. */
+/* Shorter names for calls that this file makes often. */
 static uint32_t
 read_u32(struct mw_plan_reader *reader, const char *key)
 {
@@ -30,7 +30,7 @@ read_i64(struct mw_plan_reader *reader, const char *key)
     return mw_plan_reader_signed(reader, key, INT64_MAX);
 }
 
-/* Elements are numbered in order, so that a reference can be followed by eye. */
+/* Entities are numbered in order, so that a reader can find the target of a reference. */
 static void
 read_index(struct mw_plan_reader *reader, uint32_t next)
 {
@@ -328,7 +328,7 @@ read_dep(struct mw_plan_reader *reader, struct mw_plan *plan)
         mw_plan_reader_fail(reader, "the index of an op or prev:INDEX, each once, at most 255");
 }
 
-/* "MODE:ROLE". */
+/* Parses "MODE:ROLE". */
 static bool
 parse_use(const char *text, uint8_t *mode, uint8_t *role)
 {
@@ -342,11 +342,11 @@ parse_use(const char *text, uint8_t *mode, uint8_t *role)
            mw_plan_parse_name(colon + 1, mw_role_name, role);
 }
 
-/* Of a work that stands further down the check says it. */
+/* A work may come later in the text; then the check refuses a wrong role. */
 static bool
 has_role(const struct mw_plan *plan, const struct mw_op *op, uint8_t role)
 {
-    return op->work >= plan->work_count || mw_plan_may_have(plan->works[op->work].kind, role);
+    return op->work >= plan->work_count || mw_op_kind_allows_role(plan->works[op->work].kind, role);
 }
 
 static void
@@ -357,7 +357,7 @@ refuse_role(struct mw_plan_reader *reader, int kind)
         (size_t)snprintf(expected, sizeof expected, "a role of a %s (", mw_op_kind_name(kind));
 
     for (int role = MW_ROLE_NONE + 1, count = 0; role < MW_ROLE_COUNT; role++)
-        if (mw_plan_may_have(kind, role))
+        if (mw_op_kind_allows_role(kind, role))
             length += (size_t)snprintf(expected + length, sizeof expected - length, "%s%s",
                                        count++ ? ", " : "", mw_role_name(role));
     snprintf(expected + length, sizeof expected - length, " or none)");
@@ -402,7 +402,7 @@ read_op(struct mw_plan_reader *reader, struct mw_plan *plan)
     struct mw_op op = {.match = MW_NONE};
 
     if (plan->section_count) {
-        mw_plan_reader_fail(reader, "ops in front of the sections");
+        mw_plan_reader_fail(reader, "all ops before the first section");
         return;
     }
     read_index(reader, plan->op_count);
@@ -433,12 +433,12 @@ read_section(struct mw_plan_reader *reader, struct mw_plan *plan)
     section.layer_step = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
     section.shard_step = (int32_t)mw_plan_reader_signed(reader, "shard", INT32_MAX);
     if (section.parent != MW_NONE && section.parent >= plan->section_count)
-        mw_plan_reader_fail(reader, "a parent in front of it");
+        mw_plan_reader_fail(reader, "a parent with a lower number");
     if (!reader->failed)
         mw_plan_add_section(plan, section);
 }
 
-/* As many numbers as there are; numbers beside them are cut off by colons. */
+/* Reads `count` numbers, which colons separate from each other. */
 static void
 read_numbers(struct mw_plan_reader *reader, int count, const int64_t limit[], int64_t numbers[])
 {
@@ -509,7 +509,7 @@ static const struct {
     {"strides", read_strides},
 };
 
-/* The first word of the next line. */
+/* Reads the first word of the next line. */
 static const char *
 begin_line(struct mw_plan_reader *reader, const char *expected)
 {
@@ -524,7 +524,7 @@ begin_line_with(struct mw_plan_reader *reader, const char *word, const char *exp
         mw_plan_reader_fail(reader, expected);
 }
 
-/* One line after the head.  False after `end` and after a failure. */
+/* Reads one line after the head.  Returns false after `end` and after a failure. */
 static bool
 read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
@@ -544,7 +544,7 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
     return !reader->failed && i < sizeof entities / sizeof *entities;
 }
 
-/* After the names of what it was made for, those that are there. */
+/* Reads the world, after those names of machine, model and strategy that are there. */
 static void
 read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
@@ -580,8 +580,8 @@ read_tier(struct mw_plan_reader *reader, struct mw_plan *plan, int tier)
     mw_plan_reader_end_line(reader);
 }
 
-/* The lines before the entities, in a fixed order, from the first line's second word on.  NULL
- * after a failure. */
+/* Reads the lines before the entities, which have a fixed order, from the first line's second word
+ * on.  Returns NULL after a failure. */
 static struct mw_plan *
 read_head(struct mw_plan_reader *reader)
 {
@@ -601,7 +601,7 @@ read_head(struct mw_plan_reader *reader)
     return plan;
 }
 
-/* To its end; perhaps NULL after a failure. */
+/* Reads a plan to its end.  May return NULL after a failure. */
 static struct mw_plan *
 read_plan(struct mw_plan_reader *reader)
 {
@@ -641,10 +641,10 @@ mw_plan_read(FILE *in, char *why, size_t why_size)
     return NULL;
 }
 
-/* --- where a check's reason is in the text --------------------------------------------------- */
+/* --- line of an error ------------------------------------------------------------------------ */
 
-/* The check names entities as their lines begin: "op 12 (...", "slot 3: ...".  Where the first one
- * in `why` does, and its length; NULL: it names none. */
+/* The check names entities in the way their lines begin: "op 12 (...", "slot 3: ...".  Returns the
+ * first entity in `why` and its length, or NULL if it names none. */
 static const char *
 find_entity(const char *why, size_t *length)
 {
@@ -663,7 +663,7 @@ find_entity(const char *why, size_t *length)
     return first;
 }
 
-/* From line `from` on; 0: no line begins so. */
+/* The first line, from line `from` on, that begins so; 0 if there is none. */
 static unsigned long
 find_line(const char *text, size_t size, unsigned long from, const char *begin, size_t length)
 {
@@ -678,7 +678,7 @@ find_line(const char *text, size_t size, unsigned long from, const char *begin, 
     return 0;
 }
 
-/* Of a plan that begins in line `from`. */
+/* Puts the line of the error before the message, for a plan that begins in line `from`. */
 static void
 prepend_line(const char *text, size_t size, unsigned long from, char *why, size_t why_size)
 {
@@ -693,7 +693,7 @@ prepend_line(const char *text, size_t size, unsigned long from, char *why, size_
     snprintf(why, why_size, "line %lu: %s", line, said);
 }
 
-/* There are no streams of no bytes. */
+/* fmemopen rejects a length of 0. */
 static FILE *
 open_text(const char *text, size_t length, char *why, size_t why_size)
 {
@@ -721,10 +721,10 @@ mw_plan_parse(const char *text, size_t length, char *why, size_t why_size)
 
 /* --- variants -------------------------------------------------------------------------------- */
 
-#define VARIANTS_MAX 1024 /* of a file, and turns of a cycle */
+#define VARIANTS_MAX 1024 /* most variants of a file, and most turns of a cycle */
 #define RULE_EXPECTED "'from 0 variants NUMBER...' or a plan"
 
-/* "from STEP variants V ...", behind the first word. */
+/* Reads "from STEP variants V ...", after the first word. */
 static void
 read_span(struct mw_plan_reader *reader, struct mw_variants *variants, bool first)
 {
@@ -746,7 +746,7 @@ read_span(struct mw_plan_reader *reader, struct mw_variants *variants, bool firs
         mw_variants_from(variants, from, cycle, count);
 }
 
-/* The rule, from its first word on. */
+/* Reads the rule, from its first word on. */
 static void
 read_rule(struct mw_plan_reader *reader, struct mw_variants *variants)
 {
@@ -764,7 +764,7 @@ read_rule(struct mw_plan_reader *reader, struct mw_variants *variants)
     mw_plan_reader_end_line(reader);
 }
 
-/* Takes the plan.  False where it fails the check. */
+/* Takes ownership of the plan.  Returns false if it fails the check. */
 static bool
 add_plan(struct mw_variants **variants, struct mw_plan *plan, const char *text, size_t length,
          unsigned long line, char *why, size_t why_size)

@@ -1,4 +1,4 @@
-/* Sections: numbers of the unfolded plan, and the unfolded plan itself. */
+/* Sections: maps numbers of the unfolded plan, and unfolds it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ mw_plan_op_rounds(const struct mw_plan *plan, uint32_t op)
     return rounds;
 }
 
-/* What sections that end before an op, or with it, add to the numbers after them. */
+/* What sections that end before the op, or with it, add to the numbers after them. */
 static int64_t
 added_before(const struct mw_plan *plan, uint32_t op)
 {
@@ -64,8 +64,8 @@ mw_plan_unfolded_number(const struct mw_plan *plan, struct mw_op_place place)
     return number;
 }
 
-/* Of the sections at this level and before `end`, the last one that begins at `number` or before;
- * `number` becomes one within it, or without all of them. */
+/* Finds the last section below `parent` that begins at `number` or before.  `number` becomes a
+ * number within it, or one that does not count these sections. */
 static uint32_t
 enter_section(const struct mw_plan *plan, uint32_t parent, int64_t *number, uint32_t *round)
 {
@@ -149,7 +149,7 @@ mw_lane_positions_new(const struct mw_plan *plan)
         .span = mw_plan_allocate(plan->section_count * lanes, sizeof *places.span),
         .length = mw_plan_allocate(lanes, sizeof *places.length),
     };
-    uint32_t ended = 0; /* sections, counted as they end: inner ones first */
+    uint32_t ended = 0; /* number of sections that have ended; inner ones end first */
     bool *done = mw_plan_allocate(plan->section_count, sizeof *done);
 
     for (uint32_t i = 0; i <= plan->op_count; i++) {
@@ -252,14 +252,16 @@ copy_homes(struct mw_plan *to, const struct mw_plan *from)
 struct unfolding {
     const struct mw_plan *plan;
     struct mw_plan *flat;
-    const struct mw_few *few;
-    uint32_t *ring_of;    /* [slot_count] a use whose ring the slot is in, or MW_NONE */
-    uint32_t *ring_by;    /* [slot_count] section whose stride of the ring is counted, or MW_NONE */
-    int64_t *left_out_by; /* [slot_count] by its first slot: how far rounds that are left out so far
-                             would have moved a ring on */
+    const struct mw_shortened *few;
+    uint32_t *ring_of;    /* [slot_count] a use whose ring has the slot, or MW_NONE */
+    uint32_t *ring_by;    /* [slot_count] section whose stride of the ring has been counted, or
+                           * MW_NONE */
+    int64_t *left_out_by; /* [slot_count] by a ring's first slot: how far the rounds left out so far
+                           * would have moved the ring on */
 };
 
-/* Rounds in the middle are left out: those near an end keep their distance from it. */
+/* Maps a round to one of fewer rounds.  Rounds in the middle are left out; those near an end keep
+ * their distance from it. */
 static bool
 find_round(const struct unfolding *it, uint32_t section, uint32_t *round)
 {
@@ -283,8 +285,8 @@ find_place(const struct unfolding *it, struct mw_op_place *place)
     return true;
 }
 
-/* What a dependency moves on by from round to round of `own`, by numbers of fewer rounds: by rounds
- * of that section, or of one that the target is in. */
+/* Finds the stride of a dependency in numbers of fewer rounds.  From round to round of `own`, the
+ * dependency moves on by rounds of that section, or of one that contains the target. */
 static bool
 find_stride(const struct unfolding *it, uint32_t own, int64_t target, int64_t stride, int64_t *few)
 {
@@ -317,7 +319,7 @@ find_stride(const struct unfolding *it, uint32_t own, int64_t target, int64_t st
     return true;
 }
 
-/* A number of the plan, in numbers of fewer rounds. */
+/* Maps a number of the plan to a number with fewer rounds. */
 static bool
 few_number(const struct unfolding *it, int64_t number, int64_t *few)
 {
@@ -329,7 +331,7 @@ few_number(const struct unfolding *it, int64_t number, int64_t *few)
     return true;
 }
 
-/* What moves on to the last of all rounds moves on to the last of few. */
+/* Whether the stride with fewer rounds leads to the same target in the last round. */
 static bool
 is_same_in_last_round(const struct unfolding *it, uint32_t section, int64_t number, int64_t by,
                       int64_t few, int64_t few_by)
@@ -382,7 +384,7 @@ find_rings(struct unfolding *it)
     }
 }
 
-/* Behind a section, rings are where fewer rounds leave them. */
+/* After a section, rings are where fewer rounds leave them. */
 static uint32_t
 move_ring(const struct unfolding *it, uint32_t slot)
 {
@@ -395,7 +397,8 @@ move_ring(const struct unfolding *it, uint32_t slot)
     return ring->ring_first + (uint32_t)(at < 0 ? at + ring->ring_count : at);
 }
 
-/* Of a row, it is as far from the end that it is nearer to; so in the last of few rounds. */
+/* A slot of a row keeps its distance from the nearer end of the row; so must the slot of the last
+ * round. */
 static bool
 find_slot(const struct unfolding *it, uint32_t use, struct mw_op_place place,
           const uint32_t *sections, int depth, uint32_t *slot)
@@ -408,12 +411,12 @@ find_slot(const struct unfolding *it, uint32_t use, struct mw_op_place place,
         *slot = move_ring(it, mw_plan_use_slot(it->plan, use, place.round));
         return *slot < it->plan->slot_count;
     }
-    if (!mw_few_slot(it->few, (uint32_t)first, &few))
+    if (!mw_shortened_slot(it->few, (uint32_t)first, &few))
         return false;
     for (int level = 0; level < depth; level++) {
         int64_t by = stride->by[level];
         int64_t end = first + by * ((int64_t)it->plan->sections[sections[level]].rounds - 1);
-        if (!mw_few_slot(it->few, (uint32_t)end, &last) ||
+        if (!mw_shortened_slot(it->few, (uint32_t)end, &last) ||
             last != few + by * ((int64_t)it->few->plan.sections[sections[level]].rounds - 1))
             return false;
         moved += by * place.round[level];
@@ -422,7 +425,7 @@ find_slot(const struct unfolding *it, uint32_t use, struct mw_op_place place,
     return *slot < it->plan->slot_count;
 }
 
-/* After the last op of its last round. */
+/* Called after the last op of a section's last round. */
 static void
 leave_section(struct unfolding *it, uint32_t s, int level)
 {
@@ -434,7 +437,7 @@ leave_section(struct unfolding *it, uint32_t s, int level)
     for (uint32_t u = plan->ops[section->first_op].use_begin;
          left_out && u < last->use_begin + last->use_count; u++) {
         const struct mw_use_stride *ring = &plan->use_strides[u];
-        /* All uses of a ring move on alike: the first one speaks for them. */
+        /* All uses of a ring move on alike, so the first one counts for all. */
         if (ring->ring_count && it->ring_by[ring->ring_first] != s) {
             it->ring_by[ring->ring_first] = s;
             it->left_out_by[ring->ring_first] += left_out * ring->by[level] % ring->ring_count;
@@ -482,7 +485,7 @@ unfold_op(struct unfolding *it, struct mw_op_place place)
 }
 
 static struct mw_plan *
-unfold(const struct mw_plan *plan, const struct mw_few *few)
+unfold(const struct mw_plan *plan, const struct mw_shortened *few)
 {
     struct unfolding it = {.plan = plan, .flat = mw_plan_new(plan->title), .few = few};
     bool good = true;
@@ -507,7 +510,7 @@ unfold(const struct mw_plan *plan, const struct mw_few *few)
 struct mw_plan *
 mw_plan_unfold(const struct mw_plan *plan)
 {
-    const struct mw_few all = {.plan = *plan};
+    const struct mw_shortened all = {.plan = *plan};
     struct mw_plan *flat = unfold(plan, &all);
 
     if (flat)
@@ -516,7 +519,7 @@ mw_plan_unfold(const struct mw_plan *plan)
 }
 
 struct mw_plan *
-mw_few_unfold(const struct mw_few *few, const struct mw_plan *plan)
+mw_shortened_unfold(const struct mw_shortened *few, const struct mw_plan *plan)
 {
     struct mw_plan *flat = unfold(plan, few);
 
@@ -532,7 +535,7 @@ mw_few_unfold(const struct mw_few *few, const struct mw_plan *plan)
 }
 
 void
-mw_few_give_back(struct mw_plan *flat)
+mw_shortened_give_back(struct mw_plan *flat)
 {
     flat->slots = NULL;
     flat->tensors = NULL;

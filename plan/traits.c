@@ -1,9 +1,9 @@
-/* What each kind of op may use, draw on and meet. */
+/* The roles, channels and partners that each kind of op may have. */
 #include "plan/internal.h"
 
 #define BIT(role) (1u << MW_ROLE_##role)
 #define MOVE (BIT(SOURCE) | BIT(DESTINATION))
-/* Homes that a chunk of the optimizer step runs through, beside the buffer that it is in. */
+/* Homes that a chunk of the optimizer step reads or writes, besides its buffer. */
 #define CHUNK (BIT(PARAMETER) | BIT(GRADIENT) | BIT(STATE))
 #define GATHERED (BIT(PARAMETER) | BIT(CHECKPOINT))
 #define OPERATOR                                                                                   \
@@ -43,7 +43,7 @@ mw_op_traits(int kind)
 }
 
 bool
-mw_plan_may_have(int kind, int role)
+mw_op_kind_allows_role(int kind, int role)
 {
     return role == MW_ROLE_NONE || rows[kind].roles >> role & 1;
 }

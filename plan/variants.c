@@ -137,7 +137,7 @@ mw_variants_delayed_from(const struct mw_variants *variants)
 
 /* --- the check ------------------------------------------------------------------------------- */
 
-/* Bytes of one of the places that saves of state take turns in; 0: there is none. */
+/* Bytes of one of the places in which saves of state take turns; 0 if there is none. */
 static int64_t
 save_bytes(const struct mw_plan *plan)
 {
@@ -204,7 +204,7 @@ shared_text(const struct mw_plan *plan)
     return NULL;
 }
 
-/* What a line is of: "slot 12", "step". */
+/* Length of the entity that a line begins with: "slot 12", "step". */
 static int
 subject_length(const char *line)
 {
@@ -214,7 +214,8 @@ subject_length(const char *line)
     return (int)(digits && strchr(" \n", line[word + 1 + digits]) ? word + 1 + digits : word);
 }
 
-/* The first line in which two texts differ; NULL: none.  An end of one is a line of the other. */
+/* The first line in which two texts differ, or NULL.  The end of a text counts as a line of the
+ * other. */
 static const char *
 find_difference(const char *a, const char *b)
 {
@@ -244,7 +245,7 @@ check_shared(const struct mw_variants *variants, uint32_t v, char *why, size_t w
     return !line;
 }
 
-/* Gradients that wait for the next step would be lost, or be those of other layers. */
+/* Gradients that wait for the next step must not be lost, or meet other layers. */
 static bool
 check_delays(const struct mw_variants *variants, char *why, size_t why_size)
 {
@@ -265,7 +266,7 @@ check_delays(const struct mw_variants *variants, char *why, size_t why_size)
     return true;
 }
 
-/* The cycle begins again with its first variant. */
+/* Checks that the first variant of a cycle may follow its last one. */
 static bool
 check_rule(const struct mw_variants *variants, char *why, size_t why_size)
 {

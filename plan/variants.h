@@ -1,10 +1,10 @@
 /*
- * variants.h - steps that differ from each other: which plan a step is carried out by.
+ * variants.h - steps that differ from each other: which plan executes a step.
  *
- * The steps of a training need not be alike: updates are delayed from some step on, layers are left
- * out in turn.  Each kind of step is a plan of its own, a *variant*.  All variants have their state
- * at the same places, so that any of them can follow any other.  A rule says which variant a step
- * takes: from one step on the variants of a cycle, in turn, until another cycle begins.
+ * The steps of a training need not be alike: updates are delayed from some step on, or layers are
+ * left out in turn.  Each kind of step is a plan of its own, a *variant*.  All variants keep their
+ * state at the same places, so any of them can follow any other.  A rule says which variant a step
+ * takes: from a given step on, the variants of a cycle take turns until another cycle begins.
  *
  * Steps count from 0.  This header is GLib-free.
  */
@@ -13,8 +13,8 @@
 
 #include "plan/plan.h"
 
-/* From a step on, the cycle `turns[first_turn .. first_turn + turn_count)`: its first variant in
- * `first_step`. */
+/* From `first_step` on, the variants in `turns[first_turn .. first_turn + turn_count)` take
+ * turns. */
 struct mw_variant_span {
     int64_t first_step;
     uint32_t first_turn, turn_count;
@@ -23,18 +23,18 @@ struct mw_variant_span {
 struct mw_variants {
     struct mw_plan **plans; /* owned */
     uint32_t plan_count;
-    struct mw_variant_span *spans; /* of rising first steps; that of the first is 0 */
+    struct mw_variant_span *spans; /* sorted by first step; that of the first is 0 */
     uint32_t span_count;
-    uint32_t *turns; /* numbers of plans */
+    uint32_t *turns; /* indices of plans */
     uint32_t turn_count;
 };
 
-/* Takes the plan: all steps are carried out by it, until more is added.  NULL of NULL.  Out of
- * memory aborts. */
+/* Takes ownership of the plan.  All steps use it until more plans are added.  Returns NULL for
+ * NULL; aborts if out of memory. */
 struct mw_variants *mw_variants_new(struct mw_plan *plan);
-/* Takes the plan, and returns its number. */
+/* Takes ownership of the plan and returns its number. */
 uint32_t mw_variants_add(struct mw_variants *variants, struct mw_plan *plan);
-/* From `first_step` on: the numbers of `count` variants that take turns.  Replaces what was said of
+/* From `first_step` on, the `count` variants of `cycle` take turns.  Replaces earlier rules for
  * these steps. */
 void mw_variants_from(struct mw_variants *variants, int64_t first_step, const uint32_t *cycle,
                       uint32_t count);
@@ -42,13 +42,13 @@ void mw_variants_free(struct mw_variants *variants); /* NULL is allowed */
 
 /* The number of a step's variant. */
 uint32_t mw_variant_of(const struct mw_variants *variants, int64_t step);
-/* How many steps from this one on, of `steps` at most, have the same variant. */
+/* The number of consecutive steps from `step` on, at most `steps`, that have the same variant. */
 int64_t mw_variants_alike(const struct mw_variants *variants, int64_t step, int64_t steps);
-/* The cycle that goes on for ever: its variants in turn, and how many. */
+/* The cycle that goes on for ever: its variants in turn, and their count. */
 const uint32_t *mw_variants_last(const struct mw_variants *variants, uint32_t *count);
 /* The step from which updates are delayed; -1: none are. */
 int64_t mw_variants_delayed_from(const struct mw_variants *variants);
-/* The variant with the largest places for saves of state: those are the run's. */
+/* The variant with the largest places for saves of state, which the whole run uses. */
 const struct mw_plan *mw_variants_saver(const struct mw_variants *variants);
 
 /*
@@ -63,8 +63,9 @@ const struct mw_plan *mw_variants_saver(const struct mw_variants *variants);
  */
 bool mw_variants_check(const struct mw_variants *variants, char *why, size_t why_size);
 
-/* Text form: the plans, one behind the other, and behind several of them the rule.  Reads back to
- * the same variants; parsing checks each plan, and then the variants.  As plan.h says of a plan. */
+/* The text form has the plans one after the other and, if there are several, the rule after them.
+ * It reads back to the same variants.  Parsing checks each plan and then the variants.  Otherwise
+ * as plan.h says for a plan. */
 bool mw_variants_write(const struct mw_variants *variants, FILE *out);
 struct mw_variants *mw_variants_parse(const char *text, size_t length, char *why, size_t why_size);
 

@@ -4,7 +4,7 @@
 #include "plan/internal.h"
 #include "plan/variants.h"
 
-/* fprintf takes over a second for a million ops; this buffer takes a tenth of it. */
+/* fprintf takes over a second for a million ops; this buffer takes a tenth of that. */
 struct writer {
     FILE *out;
     size_t length;
@@ -33,7 +33,7 @@ put_bytes(struct writer *writer, const char *bytes, size_t length)
     writer->length += length;
 }
 
-/* A name that is NULL is an enum out of range: such a plan has no text. */
+/* A NULL name is an enum out of range; such a plan has no text form. */
 static void
 put(struct writer *writer, const char *text)
 {
@@ -66,7 +66,7 @@ put_key(struct writer *writer, const char *key, int64_t number)
     put_number(writer, number);
 }
 
-/* Enough digits to read the same number back, with a point in every locale. */
+/* Enough digits to read the same number back, with a decimal point in every locale. */
 static void
 put_real(struct writer *writer, const char *key, double number)
 {
@@ -97,7 +97,7 @@ put_reference(struct writer *writer, const char *key, uint32_t index)
         put_number(writer, index);
 }
 
-/* A line; what has several cannot be read back. */
+/* Writes one line.  A text of several lines could not be read back. */
 static void
 put_line(struct writer *writer, const char *word, const char *text)
 {
@@ -187,7 +187,7 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
     put(writer, "\n");
 }
 
-/* Axes of one rank are left out. */
+/* Leaves out axes of one rank. */
 static void
 put_spans(struct writer *writer, const struct mw_axis_span spans[MW_AXIS_COUNT])
 {
@@ -437,7 +437,7 @@ put_levels(struct writer *writer, const int32_t by[MW_SECTION_LEVELS])
         put_key(writer, level ? ":" : " ", by[level]);
 }
 
-/* Of an op in a section: one for each of its dependencies and uses. */
+/* Writes the strides of an op in a section, one for each of its dependencies and uses. */
 static void
 write_strides(struct writer *writer, const struct mw_plan *plan, uint32_t index)
 {
@@ -459,7 +459,7 @@ write_strides(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     put(writer, "\n");
 }
 
-/* Ranks, and what shapes a step. */
+/* Writes ranks and the shape of the step. */
 static void
 write_frame(struct writer *writer, const struct mw_plan *plan)
 {
@@ -517,7 +517,7 @@ write_home(struct writer *writer, const struct mw_plan *plan, uint32_t slot)
         write_slot(writer, &plan->slots[slot], slot);
 }
 
-/* Whether its content outlives the step is a variant's own. */
+/* Each variant decides whether its content outlives the step. */
 static void
 write_gradient_home(struct writer *writer, const struct mw_plan *plan, uint32_t slot)
 {

@@ -246,8 +246,8 @@ check_trained(const struct mw_settings *s, GError **error)
         early |= row->parameters && row->place != MW_PLACE_TAIL && !(s->frozen >> i & 1);
     }
     if (s->frozen_dtype != MW_DTYPE_NONE && !s->frozen)
-        return mw_refuse(error, "{weight-bits}: is for weights that are not trained, but all "
-                                "weights are trained; give {train} too");
+        return mw_refuse(error, "{weight-bits}: applies to frozen weights, and none are frozen; "
+                                "give {train} too");
     if (!early) {
         g_autofree char *trained = mw_setting_trained_text(s->frozen);
         return mw_refuse(error,

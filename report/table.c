@@ -208,8 +208,9 @@ mw_table_cautions(const struct mw_result *result)
                                                   "certain figures: %s",
                                                   mw_table_text(result->provenance)));
     if (foreign && result->mfu > result->mfu_published)
-        g_ptr_array_add(cautions, g_strdup_printf("MFU %s is above what published runs reached, %s "
-                                                  "(%s): software is taken as ideal",
+        g_ptr_array_add(cautions, g_strdup_printf("MFU of %s is above the best published, %s (%s): "
+                                                  "the prediction assumes ideal software; expect "
+                                                  "a slower run",
                                                   mw_format_percent(result->mfu),
                                                   mw_format_percent(result->mfu_published),
                                                   result->mfu_published_from));
@@ -271,6 +272,6 @@ mw_table_last_lines(FILE *out, const struct mw_result *result)
                      !result->paid_change.priced ? "best to add (no price known)"
                      : result->paid_change.times_tokens_per_usd >= 0.995
                          ? "best for money"
-                         : "faster, for more per token",
+                         : "faster, but each token costs more",
                      result, &result->paid_change);
 }

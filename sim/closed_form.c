@@ -7,18 +7,19 @@
 #include "sim/cost.h"
 #include "sim/efficiency.h"
 
-/* Fused update: reads p, m, v and a gradient, writes p, m, v and the parameter as operators read
- * it. */
+/* A fused update reads p, m, v and a gradient; it writes p, m, v and the parameter as operators
+ * read it. */
 #define UPDATE_STATE_BYTES 24.0
 
-struct rates { /* bytes/s of one rank when all ranks of the node move at once, or it alone */
+struct rates { /* bytes/s of one rank: when all ranks of the node move at once, and when it moves
+                * alone */
     double h2d, d2h, read, write, dram, norm;
     double h2d_alone, d2h_alone, read_alone;
     double update_s_per_param[2]; /* GPU, host */
     struct mw_ring dp;            /* ranks that hold the same slice of the model */
 };
 
-/* The closed form knows of no latency. */
+/* The closed form ignores latency. */
 static struct mw_ring
 ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, double groups_per_node)
 {
@@ -34,7 +35,8 @@ min3(double a, double b, double c)
     return fmin(a, fmin(b, c));
 }
 
-/* Of one of `users` that share drives and memory, which the bytes pass twice, to be checked. */
+/* The drive rate of one of `users` that share drives and memory.  Bytes pass memory twice, as they
+ * are also checked. */
 static double
 drive_rate(const struct mw_hardware *hw, bool write, double users)
 {
@@ -137,7 +139,7 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const 
         alone ? mw_ring_broadcast_s(&r->dp, bytes) : mw_ring_s(&r->dp, bytes);
 }
 
-/* Gradients leave after backward and wait for the update, which reads those on NVMe again. */
+/* Gradients leave after backward and wait for the update.  The update reads those on NVMe again. */
 static void
 gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
                double *plan)
@@ -157,7 +159,7 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
                                                owner ? r->d2h_alone : r->d2h) +
                                   over(element * d->state_params * d->gradient_h2d, r->h2d) +
                                   over(element * d->state_params * d->gradient_d2h, r->d2h);
-    /* First micro-batch: read it, write 4; later ones: read it and 4, write 4. */
+    /* The first micro-batch reads it and writes 4; each later one reads it and 4, and writes 4. */
     double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (times - 1) : 0;
     plan[MW_TERM_GRADIENT_SUM] =
         over(shard * sum_bytes * (cpu + nvme), r->dram) + over(shard * element * nvme, r->norm) +
@@ -229,7 +231,8 @@ paper_bandwidth(const double in[MW_TIER_COUNT], double cpu, double nvme)
     return s_per_byte > 0 ? 1 / s_per_byte : INFINITY;
 }
 
-/* Bytes/s of each traffic, as sim/efficiency.h counts them; INFINITY for what does not move. */
+/* Bytes/s of each traffic, as sim/efficiency.h counts them; INFINITY for a state that does not
+ * move. */
 static void
 paper_bandwidths(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *bandwidth)
 {
@@ -253,7 +256,7 @@ paper_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 {
     static const enum mw_closed_term terms[MW_TRAFFIC_COUNT] = {
         MW_TERM_FETCH_GATHER, MW_TERM_STATE_NVME, MW_TERM_CHECKPOINT_PCIE};
-    double tokens = d->tokens / d->tp; /* bsz * seq of one GPU, one micro-batch */
+    double tokens = d->tokens / d->tp; /* bsz * seq of one GPU and one micro-batch */
     double flops = mw_efficiency_flops(tokens * d->micro_batches, d->paper_params);
     double ait[MW_TRAFFIC_COUNT] = {
         mw_efficiency_ait_params(tokens), mw_efficiency_ait_state(tokens * d->micro_batches),

@@ -19,20 +19,21 @@
 #include "hardware/hwprofile.h"
 #include "plan/plan.h"
 
-/* Sums over operators of one kind of block, one rank, one micro-batch. */
+/* Sums over the operators of one kind of block, for one rank and one micro-batch. */
 struct mw_closed_products { /* matrix products of about one shape */
     double forward_flops, backward_flops;
-    double size; /* (m·n·k)^(1/3), the mean weighted by FLOPs: picks the rate */
+    double size; /* (m·n·k)^(1/3), the mean weighted by FLOPs; it picks the rate */
 };
 
 struct mw_closed_block {
-    struct mw_closed_products weights, attention; /* with parameters, and between tokens */
-    double forward_bytes, backward_bytes; /* of memory-bound operators */
-    double forward_streamed, backward_streamed; /* of attention and loss: plan/operators.h */
+    struct mw_closed_products weights, attention; /* products with parameters, and products between
+                                                   * tokens */
+    double forward_bytes, backward_bytes;         /* bytes of memory-bound operators */
+    double forward_streamed, backward_streamed; /* bytes of attention and loss: plan/operators.h */
     double forward_launches;
-    /* Of a rank after tensor slicing. */
+    /* One rank's share after tensor slicing. */
     double trained_params;                /* elements */
-    double param_bytes_in[MW_TIER_COUNT]; /* of all parameters, where they live */
+    double param_bytes_in[MW_TIER_COUNT]; /* all parameters, by the tier where they live */
 };
 
 struct mw_closed_dims {
@@ -43,9 +44,9 @@ struct mw_closed_dims {
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
     double paper_params;     /* 12·nl·hd², whole model */
 
-    struct mw_closed_block layer_block, head, tail; /* layer_block: all layers together */
-    double layer_loads, head_loads, tail_loads;     /* parameter loads a micro-batch */
-    double tied_loads;       /* of the head's parameters, for tied logits */
+    struct mw_closed_block layer_block, head, tail; /* layer_block is all layers together */
+    double layer_loads, head_loads, tail_loads;     /* parameter loads per micro-batch */
+    double tied_loads; /* loads of the head's parameters, for tied logits */
 
     /* share of each state in each tier: sums to 1 */
     double params_in[MW_TIER_COUNT], gradients_in[MW_TIER_COUNT], state_in[MW_TIER_COUNT];
@@ -53,16 +54,18 @@ struct mw_closed_dims {
     /* share of the parameters whose update moves gradients to where it runs, and new
      * parameters to where they live */
     double gradient_h2d, gradient_d2h, param_h2d, param_d2h, param_write;
-    double updated_from[MW_TIER_COUNT]; /* share of the state whose gradients are there */
-    bool params_fetched;        /* partitioned over the data-parallel ranks */
+    double updated_from[MW_TIER_COUNT]; /* share of the state whose gradients are in that tier */
+    bool params_fetched; /* parameters are partitioned over the data-parallel ranks */
     bool gradients_partitioned, optimizer_partitioned, owner_broadcast;
-    enum mw_dtype dtype;        /* of parameters, activations, and gradients as they are made */
-    double element_bytes;       /* of it */
-    bool gradients_summed;      /* in fp32 */
-    double gradient_bytes;      /* an element at rest: as it is made, or 4 of a sum */
-    double state_bytes;         /* an element: 12 */
-    double state_params;        /* elements of a rank's state, padding included */
-    double saved_bytes;         /* of a rank's gradients, by every step's commit */
+    enum mw_dtype dtype;   /* of parameters and activations, and of gradients when they are
+                            * made */
+    double element_bytes;  /* bytes of one element of `dtype` */
+    bool gradients_summed; /* gradients are summed in fp32 */
+    double gradient_bytes; /* per element at rest: the size in which it is made, or 4 for a
+                            * sum */
+    double state_bytes;    /* per element: 12 */
+    double state_params;   /* elements of a rank's state, with padding */
+    double saved_bytes;    /* bytes of a rank's gradients that every step's commit writes */
 };
 
 enum mw_closed_term {
@@ -89,7 +92,7 @@ enum mw_traffic { MW_TRAFFIC_PARAMS, MW_TRAFFIC_STATE, MW_TRAFFIC_CHECKPOINTS, M
 struct mw_closed_form {
     double paper_s[MW_TERM_COUNT], plan_s[MW_TERM_COUNT];
     double paper_total_s, plan_total_s;
-    double paper_efficiency[MW_TRAFFIC_COUNT]; /* Eq. 6, were this traffic the only one */
+    double paper_efficiency[MW_TRAFFIC_COUNT]; /* Eq. 6, if this were the only traffic */
 };
 
 void mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,

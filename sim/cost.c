@@ -5,10 +5,11 @@
 
 #include "hardware/ring.h"
 
-/* An op that never ends: the engine refuses the plan, as time overflows. */
+/* The cost of an op that never ends.  The engine refuses such a plan, because its time
+ * overflows. */
 #define NEVER_NS ((double)(INT64_MAX / 4))
 
-/* The fraction of a nanosecond that division leaves. */
+/* Rounding error of a division, as a fraction of a nanosecond. */
 #define ROUNDING_NS 1e-6
 
 static bool
@@ -17,7 +18,7 @@ is_collective(const struct mw_work *work)
     return mw_op_traits(work->kind)->agent == MW_AGENT_NETWORK;
 }
 
-/* Draw units a second of a whole channel, before it is divided among its users. */
+/* Draw units per second of a whole channel, before its users divide it. */
 static double
 channel_units_per_s(const struct mw_channel *channel, const struct mw_hardware *hardware)
 {
@@ -131,7 +132,8 @@ mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware)
                                                   : hardware->gpu_memory_bytes_per_s;
 }
 
-/* The rate of a work's products, FLOP/s: of attention, one product of a head's scores sets it. */
+/* The rate of a work's products, FLOP/s.  For attention, the product of one head's scores sets the
+ * rate. */
 static double
 products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -159,7 +161,8 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
            (work->product_count ? (double)work->flops / products_flops(work, hardware) : 0);
 }
 
-/* On the host: all cores, or all of its memory, until others want their share. */
+/* The time of an update.  On the host it uses all cores, or all of the memory's rate, until others
+ * want their share. */
 static double
 update_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -168,8 +171,8 @@ update_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return (double)work->elements / hardware->host_update_params_per_s;
 }
 
-/* The part of the memory's rate that a pass of the host reaches.  The norm's squares are summed in
- * fp64: cores may be slower at it than memory. */
+/* The share of the memory's rate that a host pass reaches.  The norm sums squares in fp64, which
+ * cores may do more slowly than memory delivers. */
 static double
 pass_share(const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -188,7 +191,8 @@ pass_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return (double)work->bytes / (hardware->host_memory_bytes_per_s * pass_share(work, hardware));
 }
 
-/* What the drives take when they have answered: all at once, their queue as full as it gets. */
+/* The time of the drives after they have answered: all drives work at once, with their queues as
+ * full as they get. */
 static double
 nvme_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -203,8 +207,8 @@ is_on_drives(const struct mw_work *work)
     return mw_op_traits(work->kind)->agent == MW_AGENT_DRIVES;
 }
 
-/* A drive answers after a latency, and accepts other requests in the meantime; if the queue is too
- * short to hide the latency, the rate includes it. */
+/* The latency before the drives move bytes.  A drive accepts other requests in the meantime.  Where
+ * the queue is too short to hide the latency, the rate already includes it. */
 static double
 lead_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -227,7 +231,7 @@ ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_
     return mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
 }
 
-/* A reduce-scatter and an all-gather. */
+/* Whether the work is a reduce-scatter followed by an all-gather. */
 static bool
 is_reduced_everywhere(const struct mw_work *work)
 {
@@ -260,7 +264,7 @@ mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *w
     return is_collective(work) ? collective_s(plan, &nothing, hardware) : 0;
 }
 
-/* Before the draws are examined. */
+/* A work's own time, before the draws are examined. */
 static double
 own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -288,8 +292,9 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
     }
 }
 
-/* Of the multiprocessors while it runs: all for what computes there, else what the profile says.
- * Where the device is the host's own cores, host work takes of them too. */
+/* The share of the multiprocessors that a work holds while it runs: all of them for compute, else
+ * the share that the profile states. Where the device is the host's own cores, host work holds some
+ * of them too. */
 static double
 sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -308,7 +313,7 @@ sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
     return 1;
 }
 
-/* What one rank moves over the channel, in the channel's units; of multiprocessors, the share. */
+/* The units that one rank moves over the channel.  For multiprocessors, the share that it holds. */
 static double
 rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
            const struct mw_hardware *hardware)
@@ -319,7 +324,7 @@ rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
     case MW_CHANNEL_DRIVE:
         return (double)draw->amount /
                mw_cost_drive_bytes_per_s(hardware, mw_op_traits(work->kind)->writes);
-    case MW_CHANNEL_DRAM: /* nothing else is as fast as memory beside it */
+    case MW_CHANNEL_DRAM: /* no other channel of the op is as fast as memory */
         return (double)draw->amount / pass_share(work, hardware);
     default:
         return (double)draw->amount;
@@ -333,14 +338,15 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
     return draw->ranks * rank_units(plan, work, draw, hardware);
 }
 
-/* A drive never moves more than its rate in one direction, however well it does both. */
+/* A drive never moves more than its rate in one direction, even if it can do both directions at
+ * once. */
 static double
 one_way_share(const struct mw_channel *channel, const struct mw_hardware *hardware)
 {
     return channel->kind == MW_CHANNEL_DRIVE ? fmin(1, 1 / hardware->nvme_duplex) : 1;
 }
 
-/* What the op takes if it draws on its channels as fast as they let it. */
+/* The op's time if it draws on its channels as fast as they allow. */
 static double
 channels_s(const struct mw_plan *plan, const struct mw_work *work,
            const struct mw_hardware *hardware)
@@ -383,9 +389,9 @@ is_transfer(const struct mw_work *work)
     return is_on_drives(work) || mw_op_traits(work->kind)->agent == MW_AGENT_LINK;
 }
 
-/* Of an op's own time: the latency of what moves bytes, in which cores work for others.  A
- * multiprocessor that takes part in a collective looks for its peers all the time; cores that are
- * the host's too do not. */
+/* The idle part of an op's own time: the latency of a transfer, in which cores work for others.  A
+ * multiprocessor in a collective polls its peers all the time; cores that are also the host's do
+ * not. */
 static double
 idle_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {
@@ -398,7 +404,7 @@ idle_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_h
     return own_s(plan, &nothing, hardware);
 }
 
-/* Units per ns of the time in which the op draws; one that takes no time draws nothing. */
+/* Units per ns while the op draws.  An op that takes no time draws nothing. */
 static double
 draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
           int64_t draws_ns, const struct mw_hardware *hardware)
@@ -409,7 +415,8 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
         return 0;
     if (plan->channels[draw->channel].kind != MW_CHANNEL_SM)
         return units / (double)draws_ns;
-    /* Cores do the same for a transfer however long others make it; a collective holds its own. */
+    /* A transfer costs the cores the same however long other draws stretch it; a collective holds
+     * its cores for all of its time. */
     double all_s = is_collective(work) ? 1e-9 * (double)draws_ns : own_s(plan, work, hardware);
     return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
@@ -435,7 +442,7 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
         const struct mw_work *work = &plan->works[w];
 
         costs->work_ns[w] = whole_ns(mw_cost_work_s(plan, work, hardware));
-        /* Rounded down, so that no draw is more than the channel has. */
+        /* Rounded down, so that no draw exceeds the channel's capacity. */
         costs->lead_ns[w] =
             (int64_t)fmin(lead_s(work, hardware) * 1e9 + ROUNDING_NS, (double)costs->work_ns[w]);
         for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)

@@ -1,15 +1,15 @@
 /*
- * cost.h - what an op costs on a machine: cost = f(work, hardware), nothing hidden in code.
+ * cost.h - the cost of an op on a machine: cost = f(work, hardware), nothing hidden in code.
  *
  *   matrix products   flops / rate((m·n·k)^(1/3)), the profile's curve; log-linear between
- *                     points, the end values beyond them; of fp32 by gpu_fp32_flops over
+ *                     points, the end values beyond them; for fp32, times gpu_fp32_flops /
  *                     gpu_peak_flops
- *   memory-bound      bytes / gpu_operator_bytes_per_s, added to the matrix products; those of
- *                     attention, loss, update and passes / gpu_memory_bytes_per_s
+ *   memory-bound      bytes / gpu_operator_bytes_per_s, added to the matrix products; for
+ *                     attention, loss, update and passes, bytes / gpu_memory_bytes_per_s
  *   launches          launches * gpu_launch_s
  *   H2D, D2H          pcie_latency_s + bytes / link
- *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and what a
- *                     full queue of blocks takes: mw_cost_drive_bytes_per_s; at most at the rate
+ *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and the time
+ *                     of a full queue of blocks: mw_cost_drive_bytes_per_s; at most at the rate
  *                     at which a rank checks what it reads and writes
  *   collectives       hardware/ring.h; an all-reduce is a reduce-scatter and an all-gather
  *   host update       elements / host_update_params_per_s
@@ -17,20 +17,20 @@
  *                     profile has it; on the GPU, updates and passes are memory-bound
  *   commit            nvme_latency_s if it writes a record
  *
- * Updates, accumulations and norms are the host's where work.host says so, else the GPU's.
- * What a node's ranks share is a channel: a rank alone has all of it, a folded rank the part that
- * `users` leaves it, and its durations are raised until every draw fits.
+ * Updates, accumulations and norms run on the host where work.host says so, else on the GPU.  The
+ * ranks of a node share its channels.  A rank alone has all of a channel; a folded rank has the
+ * part that `users` leaves it, and its durations are raised until every draw fits.
  *
  * Sources of the formulas: docs/MODEL.md.
  *
- * Every op also draws on channels.  The draw of a work is an amount (bytes; parameters of the
- * cores; millionths of the multiprocessors); at full speed it is spread evenly over the op's
- * duration, of one that reads or writes drives over what comes after their latency.  A drive's
- * capacity is time: a read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, a write
- * alike, and nvme_duplex seconds are there each second, at most one of them for reads and one for
- * writes. A collective draws the profile's gpu_collective_sm_share of the millionths that it
- * states, host work, copies and drives gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.
- * An op alone is never slowed by a channel.
+ * Every op also draws on channels.  The draw of a work is an amount: bytes; parameters for the
+ * cores; millionths for the multiprocessors.  At full speed it is spread evenly over the op's
+ * duration; for an op on drives, over the part of it after their latency.  A drive's capacity is
+ * time.  A read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, and so does a write.
+ * Each second offers nvme_duplex seconds, at most one of them for reads and one for writes.  A
+ * collective draws the profile's gpu_collective_sm_share of the millionths that it states; host
+ * work, copies and drives draw gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.  An op
+ * alone is never slowed by a channel.
  */
 #ifndef MW_SIM_COST_H
 #define MW_SIM_COST_H
@@ -43,40 +43,44 @@
 
 struct mw_costs {
     int64_t *work_ns;  /* [plan->work_count] uncontended duration, rounded up, >= 0 */
-    int64_t *lead_ns;  /* [plan->work_count] of that, the latency at its begin in which it draws
-                          nothing, and which passes while other ops of its lane are before it;
-                          NULL: 0 everywhere */
-    double *draw_rate; /* [plan->draw_count] units per ns at full speed, of all its ranks */
+    int64_t *lead_ns;  /* [plan->work_count] the latency at the start of that duration.  The op
+                        * draws nothing during it, and it passes while other ops of the lane are
+                        * first.  NULL: 0 everywhere */
+    double *draw_rate; /* [plan->draw_count] units per ns at full speed, for all of its ranks */
     double *capacity;  /* [plan->channel_count] units per ns, divided by the channel's users */
-    double *one_way;   /* [plan->channel_count] the share of it that works of one direction may
-                          draw together, in (0, 1]; NULL: 1 everywhere */
+    double *one_way;   /* [plan->channel_count] the share of the channel that works of one direction
+                        * may draw together, in (0, 1]; NULL: 1 everywhere */
 };
 
-/* Owned by the caller; free with mw_costs_clear.  `costs` holds no pointer into `plan`. */
+/* The caller owns the result and frees it with mw_costs_clear.  `costs` holds no pointer into
+ * `plan`. */
 void mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
                    const struct mw_hardware *hardware);
 void mw_costs_clear(struct mw_costs *costs);
 
-/* One work's uncontended seconds: for tables and tests. */
+/* The uncontended seconds of one work, for tables and tests. */
 double mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
                       const struct mw_hardware *hardware);
 
-/* Of that, what a collective takes whatever it carries: its hops.  0 of any other work. */
+/* The part of that time that a collective's hops take, whatever it carries; 0 for any other
+ * work. */
 double mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *work,
                                     const struct mw_hardware *hardware);
 
-/* What all drives of a node move in one direction: their rate, or less where the queue is too short
- * to hide the latency. */
+/* The rate of all drives of a node in one direction.  It is less than their sum where the queue is
+ * too short to hide the latency. */
 double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write);
 
-/* What a rank checks of what drives read and write; INFINITY: the profile does not say. */
+/* The rate at which a rank checks what drives read and write; INFINITY if the profile does not
+ * state it. */
 double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 
-/* The rate of products of this type as a share of the curves', which are of 16 bits.  The profile
- * has a peak for fp32 and no curve: products are taken to reach the same share of it by size. */
+/* The rate of products of this type, as a share of the curves' rate, which is that of 16 bits.  The
+ * profile has a peak for fp32 and no curve, so fp32 products are assumed to reach the same share of
+ * their peak at each size. */
 double mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype dtype);
 
-/* The matrix-product curve at the size of a product, the cube root of m·n·k, FLOP/s. */
+/* The matrix-product curve at the size of a product, which is the cube root of m·n·k; FLOP/s. */
 double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);
 double mw_cost_attention_flops(const struct mw_hardware *hardware, double size);
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Beyond this a double holds progress to less than a thousandth of the slack. */
+/* Beyond this, a double resolves progress to less than a thousandth of the slack. */
 #define PROGRESS_REBASE 1073741824.0
 
 static void
@@ -31,7 +31,8 @@ new_flow(struct mw_engine *engine)
     return engine->flow_count++;
 }
 
-/* Progress counts from the stream's first op; a stream that never falls idle starts over. */
+/* Progress counts from the stream's first op.  A stream that never falls idle starts its count
+ * over. */
 void
 mw_stream_rebase(struct mw_engine *engine, struct mw_stream *stream)
 {
@@ -62,7 +63,7 @@ join_stream(struct mw_engine *engine, uint32_t index, uint32_t flow)
     mw_stream_touch(engine, index);
 }
 
-/* From here on the op uses its channels. */
+/* The op starts to use its channels. */
 static void
 move_flow(struct mw_engine *engine, uint32_t flow)
 {
@@ -90,9 +91,9 @@ arrive_at_match(struct mw_engine *engine, uint32_t index, uint32_t flow)
     }
 }
 
-/* Its latency has passed. */
+/* The op's latency has passed. */
 static void
-go_on(struct mw_engine *engine, uint32_t flow)
+end_latency(struct mw_engine *engine, uint32_t flow)
 {
     uint32_t match = engine->plan->ops[engine->flows[flow].op].match;
 
@@ -102,7 +103,7 @@ go_on(struct mw_engine *engine, uint32_t flow)
         arrive_at_match(engine, match, flow);
 }
 
-/* Nothing stands before it in its lane any more. */
+/* The op is now first in its lane. */
 static void
 take_turn(struct mw_engine *engine, uint32_t flow)
 {
@@ -112,14 +113,14 @@ take_turn(struct mw_engine *engine, uint32_t flow)
     if (engine->rows && f->last_step)
         engine->rows[f->row].start_ns = engine->now_ns - engine->skipped_ns;
     if (f->ready_ns <= engine->now_ns) {
-        go_on(engine, flow);
+        end_latency(engine, flow);
         return;
     }
     engine->lanes[f->lane].leading = flow;
     mw_heap_set(&engine->heap, engine->plan->work_count + f->lane, f->ready_ns);
 }
 
-/* Of a plan without sections, the row of an op is the one with its number. */
+/* In a plan without sections, an op's row is the one with its number. */
 static uint32_t
 new_row(struct mw_engine *engine, const struct mw_lane_state *lane, uint32_t op)
 {
@@ -212,7 +213,7 @@ next_op(struct mw_engine *engine, uint32_t index)
     lane->waits_met = 0;
 }
 
-/* Whether the head's dependencies are done; if not, the lane waits for the first that is not. */
+/* Whether the head's dependencies are done.  If not, the lane waits for the first that is not. */
 static bool
 head_is_ready(struct mw_engine *engine, uint32_t index)
 {
@@ -250,7 +251,7 @@ run_lane(struct mw_engine *engine, uint32_t index)
     }
 }
 
-/* A step has ended when all its ops and the step before are done. */
+/* Ends every step whose ops, and whose previous step, are done. */
 static void
 end_steps(struct mw_engine *engine)
 {
@@ -267,7 +268,7 @@ end_steps(struct mw_engine *engine)
     }
 }
 
-/* The lane has done one more op. */
+/* Wakes the lanes that wait for this one; the lane has done one more op. */
 static void
 wake_waiters(struct mw_engine *engine, struct mw_lane_state *lane)
 {
@@ -316,7 +317,7 @@ complete_flow(struct mw_engine *engine, uint32_t flow)
         end_steps(engine);
 }
 
-/* A flow has made its way; a collective is done when all its members have. */
+/* Finishes a flow that has moved all its bytes.  A collective is done when all its members have. */
 static void
 finish_flow(struct mw_engine *engine, uint32_t flow)
 {
@@ -335,7 +336,7 @@ finish_flow(struct mw_engine *engine, uint32_t flow)
         complete_flow(engine, mw_flow_pop(engine, finished));
 }
 
-/* Lets everything happen that can happen now. */
+/* Runs everything that can happen at this instant. */
 static void
 drain(struct mw_engine *engine)
 {
@@ -349,7 +350,7 @@ drain(struct mw_engine *engine)
     }
 }
 
-/* The stream's head is done, and so are those after it that are level with it. */
+/* The stream's head is done.  So are the ops after it with equal progress. */
 static void
 fire_stream(struct mw_engine *engine, uint32_t index)
 {
@@ -372,7 +373,7 @@ fire(struct mw_engine *engine, uint32_t item)
     if (item < works)
         fire_stream(engine, item);
     else
-        go_on(engine, engine->lanes[item - works].leading);
+        end_latency(engine, engine->lanes[item - works].leading);
 }
 
 void
@@ -399,7 +400,7 @@ run(struct mw_engine *engine)
     }
 }
 
-/* Every op of every step was run; else says where the plan is stuck. */
+/* Checks that every op of every step ran; if not, says where the plan is stuck. */
 static bool
 check_end(const struct mw_engine *engine, char *why, size_t why_size)
 {

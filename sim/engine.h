@@ -1,19 +1,20 @@
 /*
  * engine.h - the event engine: when every op of a checked plan would run.
  *
- * A binary heap on (time, work), int64 nanoseconds.  An op starts by the rule in plan/plan.h;
- * when its latency has passed and nothing of its lane is before it any more, it moves at a speed in
- * (0, 1] of its uncontended rate.  A lane's window counts work.bytes.
- * Channels share by max-min fairness on the share of the channel that a rank draws (progressive
- * filling; the model of SimGrid's LMM solver): nobody gets less than an equal share unless it asks
- * for less.  Only ops that share an oversubscribed channel are recomputed, once for all that
- * happens at one instant.  A channel with room for all its ops costs next to nothing.
+ * The engine is a binary heap on (time, work), in int64 nanoseconds.  An op starts by the rule in
+ * plan/plan.h.  When its latency has passed and it is first in its lane, it moves at a speed in (0,
+ * 1] of its uncontended rate.  A lane's window counts work.bytes.  Channels share by max-min
+ * fairness on the share of the channel that a rank draws (progressive filling; the model of
+ * SimGrid's LMM solver): no op gets less than an equal share unless it asks for less.  Only ops
+ * that share an oversubscribed channel are recomputed, once for everything that happens at one
+ * instant.  A channel with room for all its ops costs next to nothing.
  *
  * Ops of different ranks with equal `match` (a number below op_count) start moving when all have
- * arrived and are done together.
+ * arrived, and are done together.
  *
  * Steps follow one another lane by lane.  Two are in flight at most: no op of a step starts before
- * all ops of the step before the last are done.  In the first step, edges of distance 1 are met.
+ * all ops of the step before the last are done.  In the first step, edges of distance 1 count as
+ * met.
  *
  * The same input gives the same output, bit for bit.
  */
@@ -29,28 +30,28 @@
 
 struct mw_engine_options {
     uint32_t steps;     /* 0: as many as the steady state needs (1 if plan->barriered, else 3) */
-    bool keep_timeline; /* of the last step */
+    bool keep_timeline; /* keep the timeline of the last step */
 };
 
 struct mw_engine_result {
     int64_t first_step_ns; /* end of step 0 */
-    int64_t step_ns;       /* steady state: end of the last step less end of the one before */
+    int64_t step_ns;       /* steady state: end of the last step minus end of the step before */
     uint64_t ops_done;
-    int64_t rounds_skipped; /* of sections: they take their turn as rounds before them did */
-    int64_t
-        rounds_by_mean; /* of sections: by the mean of the last rounds, as no state came again */
-    uint64_t reshares;       /* how often speeds were recomputed */
-    int64_t *lane_busy_ns;   /* [lane_count] time in which the lane has an op of the last step in
-                                flight that is not waiting for its match or its turn */
+    int64_t rounds_skipped; /* rounds of sections that are skipped, as they repeat earlier rounds */
+    int64_t rounds_by_mean; /* rounds of sections that take the mean of the last rounds, as no state
+                             * recurred */
+    uint64_t reshares;      /* number of times that speeds were recomputed */
+    int64_t *lane_busy_ns;  /* [lane_count] time in which the lane has an op of the last step in
+                             * flight that waits neither for its match nor for its turn */
     double *channel_busy_ns; /* [channel_count] integral of the share used by one step's ops */
-    struct mw_timeline timeline; /* empty unless kept; rows sorted by op, without the rounds that
-                                    were skipped: of a shorter step */
+    struct mw_timeline timeline; /* empty unless kept; rows sorted by op.  Skipped rounds have no
+                                  * rows: the timeline is of a shorter step */
 };
 
-/* Refuses (returns false, one line in `why`) an unchecked plan, and one on which time overflows.
- * The caller clears the result; it is empty after a refusal.
- * A row's start is when nothing of its lane is before the op any more, which for a match is before
- * it moves: what waits in a queue does not work. */
+/* Refuses (returns false, one line in `why`) a plan that is not checked, and a plan whose time
+ * overflows. The caller clears the result, which is empty after a refusal. A row starts when the op
+ * is first in its lane; for a match, that is before it moves.  An op that waits in a queue does not
+ * work. */
 bool mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
                    struct mw_engine_options options, struct mw_engine_result *result, char *why,
                    size_t why_size);

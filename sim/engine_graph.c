@@ -12,7 +12,7 @@ refuse(char *why, size_t why_size, const char *line)
     return false;
 }
 
-/* Also counts what one step does of each work. */
+/* Checks that time does not overflow.  Also counts the ops of each work in one step. */
 static bool
 check_time(struct mw_engine *engine)
 {
@@ -78,7 +78,8 @@ wait_of(struct mw_engine *engine, uint32_t index)
     return wait;
 }
 
-/* Ops of a lane end in their order: that one is done, the number of those that are done says. */
+/* Ops of a lane end in order, so the number of ops that are done tells whether a given op is
+ * done. */
 static void
 build_waits(struct mw_engine *engine)
 {
@@ -121,7 +122,7 @@ build_lanes(struct mw_engine *engine)
     }
 }
 
-/* Where lanes go back to at the end of a round. */
+/* Finds the op to which each lane goes back at the end of a round. */
 static void
 build_repeats(struct mw_engine *engine)
 {

@@ -1,7 +1,5 @@
-/*
- * engine_heap.h - an indexed binary heap of (time, item): the next completion of every work that
- * has ops on their way.  A key is changed in place, so there are no stale entries to drop.
- */
+/* engine_heap.h - an indexed binary heap of (time, item), for the next completion of every work
+ * that has ops in flight.  A key is changed in place, so there are no stale entries to drop. */
 #ifndef MW_SIM_ENGINE_HEAP_H
 #define MW_SIM_ENGINE_HEAP_H
 
@@ -39,7 +37,7 @@ mw_heap_clear(struct mw_heap *heap)
     g_free(heap->position);
 }
 
-/* Equal times are ordered by item: the order must not depend on history. */
+/* Orders equal times by item, so that the order does not depend on history. */
 static inline bool
 mw_heap_before(struct mw_heap_entry a, struct mw_heap_entry b)
 {

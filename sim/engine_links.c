@@ -19,8 +19,8 @@ number_links(struct mw_engine *engine)
     }
 }
 
-/* Adds to the work's pull on a link; two draws of a work on one channel are one pull, of as many
- * ranks.  `share` is of all of them. */
+/* Adds to the work's pull on a link.  Two draws of a work on one channel become one pull of as many
+ * ranks.  `share` is the sum over these ranks. */
 static void
 add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, uint32_t ranks,
          double share)

@@ -1,31 +1,32 @@
 /*
- * engine_rounds.c - rounds of a section that take their turns as rounds before them did.
+ * engine_rounds.c - skips rounds of a section that repeat earlier rounds.
  *
- * What happens from a moment on follows from the state then: where lanes stand, which ops are on
- * their way and how far they have come.  All of it is kept so that it can be told relative to now
- * and to the round of one lane.  Where the state at the end of a round is that at the end of an
- * earlier one, what happened in between happens again and again, as long as no lane leaves the
- * section: these rounds are skipped, and the result is that of a run which takes all of them.
+ * The state at a moment decides everything after it: the positions of the lanes, the ops in flight
+ * and their progress.  The state is recorded relative to now and to the round of one lane.  If the
+ * state at the end of a round equals the state at the end of an earlier round, the rounds between
+ * them repeat for as long as no lane leaves the section.  These rounds are skipped, and the result
+ * equals that of a run that takes all of them.
  *
- * Where none comes again, the rounds that are left take the mean of the last ones, and the result
- * says so.
+ * If no state recurs, the remaining rounds take the mean of the last rounds, and the result says
+ * so.
  */
 #include <string.h>
 
 #include "sim/engine_internal.h"
 
-/* A state is looked for among this many earlier ones. */
+/* A state is compared with this many earlier ones. */
 #define STATES_COMPARED 64
-/* Rounds without a recurring state until the mean is taken: at least and at most this many, at
- * whose ends lanes stand alike.  Then no lane runs away from the others; if one does, rounds are
- * run one by one until it is through. */
+/* The mean is taken when no state has recurred for ROUNDS_LOOKED_AT rounds.  It spans at least
+ * ROUNDS_OF_MEAN and fewer than STATES_KEPT rounds, between two ends of rounds at which the lanes
+ * stand alike.  So no lane runs away from the others; if one does, rounds run one by one until it
+ * has finished. */
 #define ROUNDS_LOOKED_AT 256
 #define ROUNDS_OF_MEAN 192
 #define STATES_KEPT 1024
 
 struct state {
-    GArray *words; /* uint64_t; NULL: too old to be compared */
-    guint64 stand; /* of lanes, hashed */
+    GArray *words; /* uint64_t; NULL for a state that is too old to be compared */
+    guint64 stand; /* hash of the lanes' positions */
     guint hash;
     uint32_t round;
     guint ended;
@@ -35,13 +36,15 @@ struct state {
 };
 
 struct mw_rounds {
-    uint32_t lane, next_lane; /* whose rounds are counted: first the one with most ops */
+    uint32_t lane, next_lane; /* lanes whose rounds are counted; the first is the one with most
+                               * ops */
     int level;
-    /* The rest is of one row of rounds: in a step, and in a round of the section around it. */
+    /* The fields below belong to one pass over a section: one step, and one round of the section
+     * around it. */
     uint32_t step, outer;
     bool begun, over;
-    uint32_t seen, kept;              /* states up to this place */
-    struct state states[STATES_KEPT]; /* of round n at n % STATES_KEPT */
+    uint32_t seen, kept;              /* states recorded up to this place */
+    struct state states[STATES_KEPT]; /* the state of round n is at n % STATES_KEPT */
 };
 
 void
@@ -115,7 +118,7 @@ takes_part(const struct mw_engine *engine, uint32_t section, const struct mw_lan
            is_within(&engine->plan->sections[section], lane->head);
 }
 
-/* The lane is through: of those that are not, the one with most rounds left is examined. */
+/* Called when the lane has finished; goes on with the unfinished lane that has most rounds left. */
 static void
 change_lane(struct mw_engine *engine, uint32_t section)
 {
@@ -162,7 +165,7 @@ add_double(GArray *words, double value)
     add(words, word);
 }
 
-/* In how long it happens; negative: it is not awaited. */
+/* Time until the item is due; negative if it is not awaited. */
 static int64_t
 due_in(const struct mw_engine *engine, uint32_t item)
 {
@@ -178,7 +181,7 @@ mix(guint64 hash, guint64 word)
     return hash ^ hash >> 29;
 }
 
-/* Returns `stand` with the lane's. */
+/* Returns `stand`, extended by the lane's position. */
 static guint64
 add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint32_t round,
          guint64 stand, GArray *words)
@@ -207,7 +210,7 @@ add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint3
     return stand;
 }
 
-/* Progress starts over, so that equal states have equal numbers. */
+/* Starts progress over, so that equal states have equal numbers. */
 static void
 add_stream(struct mw_engine *engine, uint32_t index, GArray *words)
 {
@@ -265,7 +268,8 @@ is_same(const struct state *a, const struct state *b)
 
 /* --- going on -------------------------------------------------------------------------------- */
 
-/* A lane that takes no part waits on for one that does, and starts where it would have. */
+/* A lane that takes no part may still wait for one that does; it must start where it would have
+ * started. */
 static int64_t
 rounds_until_woken(const struct mw_engine *engine, uint32_t section,
                    const struct mw_lane_state *lane)
@@ -278,8 +282,8 @@ rounds_until_woken(const struct mw_engine *engine, uint32_t section,
                                                       : INT64_MAX;
 }
 
-/* What an op waits for either moves on with the rounds, or is done for all rounds to come: where it
- * moves back, once it is done. */
+/* The op an op waits for either moves on with the rounds, or is done for all rounds to come.  Where
+ * it moves back, this holds once it is done. */
 static int64_t
 rounds_until_held(const struct mw_engine *engine, uint32_t section, uint32_t op)
 {
@@ -329,7 +333,7 @@ times(int64_t value, int64_t rounds, int64_t of)
     return value / of * rounds + value % of * rounds / of;
 }
 
-/* Of the timeline: the ops that have ended since then come again so often. */
+/* In the timeline, repeats `often` times the rows of the ops that have ended since `from`. */
 static void
 repeat_rows(struct mw_engine *engine, const struct state *from, int64_t often)
 {
@@ -354,7 +358,7 @@ shift_times(struct mw_engine *engine, int64_t by_ns)
     engine->skipped_ns += by_ns;
 }
 
-/* So many rounds further on: as if those since `from` had come again. */
+/* Moves on as if the rounds since `from` had happened so many times again. */
 static void
 skip(struct mw_engine *engine, uint32_t section, const struct state *from, uint32_t round,
      int64_t rounds)
@@ -382,7 +386,7 @@ skip(struct mw_engine *engine, uint32_t section, const struct state *from, uint3
     engine->rounds_skipped += rounds;
 }
 
-/* What lanes wait for is found anew. */
+/* Finds anew what each lane waits for. */
 static void
 wait_anew(struct mw_engine *engine)
 {
@@ -394,7 +398,8 @@ wait_anew(struct mw_engine *engine)
     mw_engine_run_lanes(engine);
 }
 
-/* Lanes that take no part are idle: what they did would not continue in every round. */
+/* Whether the lanes that take no part have been idle; work of theirs would not repeat in every
+ * round. */
 static bool
 others_rest(const struct mw_engine *engine, uint32_t section, const struct state *from)
 {
@@ -420,7 +425,7 @@ begin_rounds(struct mw_rounds *rounds, const struct mw_lane_state *lane)
     rounds->outer = outer;
 }
 
-/* True if a state that was there before has come again; else the newest is kept. */
+/* Returns true if an earlier state has recurred; otherwise keeps the newest. */
 static bool
 find_again(struct mw_engine *engine, uint32_t section, struct state *now)
 {

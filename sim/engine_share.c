@@ -1,25 +1,26 @@
 /*
- * engine_share.c - who gets how much of a channel.
+ * engine_share.c - how ops share a channel.
  *
  * Max-min fairness on the share of the channel that a rank draws: every oversubscribed link has a
  * level, and each rank of its ops draws what it asks for, but at most the level, unless another
- * link holds it lower still (Bertsekas and Gallager, Data Networks, 6.5.2; SimGrid's LMM solver).
- * A level that no other link can raise any more is final, and with it the speeds of the ops that it
- * holds back; in most cases one round after the other finds such a link.  Where ops weigh their
- * links differently, two levels can depend on one another; they are then found by iteration.
+ * link limits it further (Bertsekas and Gallager, Data Networks, 6.5.2; SimGrid's LMM solver).  A
+ * level that no other link can raise is final, and so are the speeds of the ops that it limits.  In
+ * most cases each round finds such a link.  Where ops weigh their links differently, two levels can
+ * depend on each other; iteration then finds them.
  */
 #include "sim/engine_internal.h"
 
 #include <math.h>
 
-/* Below this, rounding has eaten a link's room. */
+/* Below this, a link's remaining capacity is rounding error. */
 #define LEVEL_MIN 1e-12
 
-/* Two levels that depend on one another: contraction is sure, for more it is all but sure. */
+/* For two levels that depend on each other the iteration is certain to contract; for more it nearly
+ * always does. */
 #define SWEEPS_MAX 200
 #define SWEEP_TOLERANCE 1e-12
 
-/* Of numbers, never NaN: unlike fmin these are one instruction. */
+/* The arguments are numbers, never NaN, so unlike fmin each of these is one instruction. */
 static inline double
 smaller(double a, double b)
 {
@@ -108,7 +109,7 @@ add_stream(struct mw_engine *engine, uint32_t index)
     }
 }
 
-/* Streams and oversubscribed links that can feel the change of the touched links. */
+/* Finds the streams and oversubscribed links that a change of the touched links can affect. */
 static void
 find_component(struct mw_engine *engine)
 {
@@ -168,7 +169,7 @@ link_level(const struct mw_engine *engine, const struct mw_link *link)
     }
 }
 
-/* The speed that all open links but `but` leave to the stream. */
+/* The speed that all open links except `but` allow the stream. */
 static double
 speed_within(const struct mw_engine *engine, const struct mw_stream *stream,
              const struct mw_link *but)
@@ -195,7 +196,7 @@ cap_streams(struct mw_engine *engine)
     }
 }
 
-/* Whether all streams of the link draw what its level assumed: then the level is final. */
+/* Whether all streams of the link draw what its level assumed.  Then the level is final. */
 static bool
 link_is_final(const struct mw_engine *engine, const struct mw_link *link)
 {
@@ -253,7 +254,7 @@ sweep(struct mw_engine *engine)
     return change;
 }
 
-/* No level is final: all that are open are found together. */
+/* Called when no level is final: finds all open levels together. */
 static void
 iterate(struct mw_engine *engine)
 {
@@ -267,7 +268,8 @@ iterate(struct mw_engine *engine)
     }
 }
 
-/* Links without room for all; the others hold nobody back and are settled. */
+/* Finds the levels of links whose streams exceed their capacity.  Other links hold no stream back
+ * and are settled. */
 static uint32_t
 find_levels(struct mw_engine *engine)
 {
@@ -285,7 +287,8 @@ find_levels(struct mw_engine *engine)
     return open;
 }
 
-/* All are judged before any stream is fixed: one that a link fixes drew more from another. */
+/* Judges all links before it fixes any stream, since a stream that one link fixes drew more from
+ * another. */
 static uint32_t
 settle_final_links(struct mw_engine *engine)
 {
@@ -307,7 +310,7 @@ settle_final_links(struct mw_engine *engine)
     return settled;
 }
 
-/* By far the most components are one link and its streams: no rounds needed. */
+/* Most components are one link and its streams, and need no rounds. */
 static void
 fill_link(struct mw_engine *engine, const struct mw_link *link)
 {

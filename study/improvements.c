@@ -483,13 +483,17 @@ add_nodes(struct list *list)
     if (hw->nic_bytes_per_s <= 0 ||
         (s->global_batch == MW_AUTO && is_over_default(list, 2 / sequences)))
         return;
-    s->nodes = 2 * list->now->nodes;
+    int64_t more = list->now->nodes;
+    s->nodes = list->now->nodes + more;
     enum mw_price_kind kind = mw_price_kind(hw);
     g_autofree char *price = mw_price_text(list->now->nodes * mw_price_usd(hw, kind), kind);
     add(list, MW_IMPROVEMENT_NODES, question, NULL, 2,
         kind == MW_PRICE_NONE
-            ? g_strdup_printf("%" G_GINT64_FORMAT " nodes", s->nodes)
-            : g_strdup_printf("%" G_GINT64_FORMAT " nodes (%s more)", s->nodes, price),
+            ? g_strdup_printf("%" G_GINT64_FORMAT " more node%s (%" G_GINT64_FORMAT " in all)",
+                              more, more == 1 ? "" : "s", s->nodes)
+            : g_strdup_printf("%" G_GINT64_FORMAT " more node%s (%" G_GINT64_FORMAT
+                              " in all, %s more)",
+                              more, more == 1 ? "" : "s", s->nodes, price),
         mw_spelled_printf("{nodes=%" G_GINT64_FORMAT "}", s->nodes),
         estimated_gain(list, &question, open));
 }

@@ -32,9 +32,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
          "commits nothing: no optimizer state is on NVMe"},
         {"{drop-layers}", asked->drop_layers,
-         "shapes the step time, which is the mean over its cycle; batch and placement were chosen "
-         "by "
-         "steps of all layers, and there are no closed forms and no advice"},
+         "changes the step time, which is the mean over its cycle; batch and placement were chosen "
+         "by steps of all layers, and there are no closed forms and no advice"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(settings); i++)
@@ -183,8 +182,8 @@ note_eager(const struct mw_question *question, const struct mw_sizing *sizing, G
         why = "recomputation: kept activations would fit once, not %g times over, as eager "
               "frameworks keep them; {activation-checkpoint-interval=0} keeps them";
     else if (mw_keeps_too_much(sizing))
-        why = "no recomputation, as asked: kept activations fit once, not %g times over, as eager "
-              "frameworks keep them; {activation-checkpoint-interval=1} recomputes";
+        why = "no recomputation, as requested: kept activations fit once, not %g times over, as "
+              "eager frameworks keep them; {activation-checkpoint-interval=1} recomputes";
     if (why)
         g_ptr_array_add(notes, mw_spelled_printf(why, MW_EAGER_ACTIVATIONS));
 }

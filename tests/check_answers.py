@@ -258,14 +258,17 @@ def check_no_price(box):
     question = "simulate -m gpt2 -H dgx-h100 --tokens 300B"
     for options, good, bad in (
             ("", [", no price known (--set node.price_usd_per_hour or node.price_usd)\n",
-                  "\nbest to add (no price known): 2 nodes -> "],
+                  "\nbest to add (no price known): 1 more node (2 in all) -> "],
              ["best for money", "tokens per USD"]),
             ("--set node.price_usd_per_hour=50",
-             [" USD of rent, ", "\nfaster, for more per token: 2 nodes (50.0 USD an hour more) -> ",
+             [" USD of rent, ",
+              "\nfaster, but each token costs more: 1 more node (2 in all, 50.0 USD an hour more) "
+              "-> ",
               "x tokens per USD: --nodes 2\n"],
              ["no price known"]),
             ("--set node.price_usd=300000",
-             ["\nas the owner ", "\nfaster, for more per token: 2 nodes (300000 USD more) -> "],
+             ["\nas the owner ",
+              "\nfaster, but each token costs more: 1 more node (2 in all, 300000 USD more) -> "],
              ["no price known"]),
             ("-s ddp,zero2", ["\nddp: 300B tokens in 1.01 days, 247 kWh, no price known\n"], [])):
         text = box.run(f"{question} {options}").out.decode()
@@ -597,14 +600,14 @@ def check_group(box):
 
 
 def check_mfu(box):
-    """Of flash attention's scores the second forming is no work of the model; above what published
-    runs reached a caution says so."""
+    """Of flash attention's scores the second forming is no work of the model; above the best
+    published a caution says so."""
     for line, over in (("-m llama-3.1-8b -H a100 -s zero3 --batch 1 --seq 131072 "
                         "--set gpu.memory_gib=4000 --activation-checkpoint-interval 0", True),
                        ("-m gpt2 -H rtx4090 --batch 1", False)):
         answer = answer_of(box.run(f"simulate {line} --json").out)
         text = box.run(f"simulate {line}").out.decode()
-        said = re.search("^caution +MFU [0-9.]+% is above what published runs reached, 56.0%", text,
+        said = re.search("^caution +MFU of [0-9.]+% is above the best published, 56.0%", text,
                          re.M)
         cautions = re.findall("^caution +(.+)", text, re.M)
         if answer["cautions"] != cautions:

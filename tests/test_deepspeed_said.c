@@ -72,7 +72,7 @@ static const struct {
     {"'bf16': {'enabled': 'auto'}, " STAGE2, {"--bf16"}},
     {BF16, {"no zero_optimization: DeepSpeed trains at stage 0"}},
     {BF16 ", 'zero_optimisation': {'stage': 2}",
-     {"zero_optimisation: not a key, and DeepSpeed passes over it; did you mean "
+     {"zero_optimisation: not a key; DeepSpeed ignores it; did you mean "
       "zero_optimization?",
       "no zero_optimization"}},
     {BF16 ", " STAGE2 ", 'train_bach_size': 8, 'scheduler': {}, 'steps_per_print': 1, 'mine': 1,"
@@ -83,8 +83,8 @@ static const struct {
      {"did you mean zero_optimization.offload_optimizer?"}},
     /* All that are meant as likely. */
     {BF16 ", 'bp16': {'enabled': true}, 'device': 'cpu', " STAGE2,
-     {"bp16: not a key, and DeepSpeed passes over it; did you mean fp16 or bf16?",
-      "device: not a key, and DeepSpeed passes over it; did you mean "
+     {"bp16: not a key; DeepSpeed ignores it; did you mean fp16 or bf16?",
+      "device: not a key; DeepSpeed ignores it; did you mean "
       "zero_optimization.offload_param.device or zero_optimization.offload_optimizer.device?"}},
     {BF16 ", " STAGE2 ", 'memwall': {'strategy': 'zero3'}", {"memwall: left out"}},
     {BF16 ", 'zero_optimization': {'stage': 'auto'}",

@@ -365,7 +365,7 @@ wait_a_little(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step,
     waits->began_ns[op] = mixer_clock_ns();
     g_usleep(200);
     waits->woke_ns[op] = mixer_clock_ns();
-    mw_lanes_waited(lanes, op, step, waits->woke_ns[op] - waits->began_ns[op]);
+    mw_lanes_add_wait(lanes, op, step, waits->woke_ns[op] - waits->began_ns[op]);
     return MW_EXEC_DONE;
 }
 

@@ -63,7 +63,7 @@ tell_done(void *data)
         mw_lanes_fail(it->lanes, it->op, it->step,
                       g_error_new(MW_ERROR, MW_ERROR_DEVICE, "op %u: broken", it->op));
     else
-        mw_lanes_ran(it->lanes, it->op, it->step, off(it, it->start_ns), off(it, it->end_ns));
+        mw_lanes_done_at(it->lanes, it->op, it->step, off(it, it->start_ns), off(it, it->end_ns));
     g_free(it);
 }
 

@@ -243,8 +243,8 @@ static const struct {
     {"nothing-yet", nothing_yet, "would modify it, but it holds nothing yet"},
     {"read-early", read_early,
      "slot 1 (parameters): op 3 (forward mb 0 layer 0 none tile 0 shard 0)"
-     " uses it, but need not wait for op 1"},
-    {"define-early", define_early, "but need not wait for op 3"},
+     " uses it without waiting for op 1"},
+    {"define-early", define_early, "without waiting for op 3"},
 };
 
 static void
@@ -275,7 +275,7 @@ test_lane_window(void)
         plan->lanes[LANE_COMPUTE].window_ops = window;
         use(plan, OP_COMPUTE1)[1] = (struct mw_use){SLOT_STATE, MW_USE_MODIFY, MW_ROLE_NONE};
         g_assert_true(mw_plan_check(plan, why, sizeof why) == (window == 1));
-        g_assert_true((strstr(why, "but need not wait for op 2") != NULL) == (window == 2));
+        g_assert_true((strstr(why, "without waiting for op 2") != NULL) == (window == 2));
         mw_plan_free(plan);
     }
 }
@@ -289,8 +289,9 @@ test_previous_step(void)
 
     op(plan, 0, OP_READ0)->dep_count = 0;
     g_assert_false(mw_plan_check(plan, why, sizeof why));
-    g_assert_nonnull(strstr(why, "need not wait for op 5 (forward mb 0 layer 0 none tile 0 shard 0)"
-                                 " of the step before"));
+    g_assert_nonnull(strstr(why,
+                            "without waiting for op 5 (forward mb 0 layer 0 none tile 0 shard 0)"
+                            " of the step before"));
     mw_plan_free(plan);
 }
 

@@ -130,7 +130,7 @@ cut_largest_request(struct mw_plan *plan, GRand *random)
 static void
 test_fragmentation(void)
 {
-    expect_refusals(cut_largest_request, false, "^fragmentation: slot \\d+ .* in one piece");
+    expect_refusals(cut_largest_request, false, "^fragmentation: slot \\d+ .* as one slot");
 }
 
 /* --- order ----------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static void
 test_missing_slot_edge(void)
 {
     expect_refusals(forget_writer, false,
-                    "^slot \\d+ \\(.*\\): op .*(holds nothing yet|need not wait for)");
+                    "^slot \\d+ \\(.*\\): op .*(holds nothing yet|without waiting for)");
 }
 
 /* --- collectives ----------------------------------------------------------------------------- */

@@ -210,8 +210,9 @@ test_squares(void)
         for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
             values[at] = bad[i];
             g_assert_false(mw_trainer_are_squares(values, 19));
-            g_assert_cmpint(mw_trainer_find_wrong(2, values, 19), ==, at);
-            g_assert_cmpint(mw_trainer_find_wrong(1, values, 19), ==, isfinite(bad[i]) ? -1 : at);
+            g_assert_cmpint(mw_trainer_first_invalid(2, values, 19), ==, at);
+            g_assert_cmpint(mw_trainer_first_invalid(1, values, 19), ==,
+                            isfinite(bad[i]) ? -1 : at);
         }
         for (size_t i = 0; i < G_N_ELEMENTS(good); i++) {
             values[at] = good[i];

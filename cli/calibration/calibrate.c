@@ -70,7 +70,7 @@ make_folder_of(const char *file, bool named, GError **error)
     if (!g_mkdir_with_parents(folder, 0777))
         return cli_check_output(file, error);
     mw_file_set_error(error, folder, errno);
-    return cli_named(false, error);
+    return cli_as_usage_error(false, error);
 }
 
 /* The folders where runs keep their state.  Folders that the user named must exist. */

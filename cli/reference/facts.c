@@ -7,7 +7,7 @@
 const struct cli_fact cli_exit_statuses[] = {
     {"0", "done"},
     {"1", "failed; or what an earlier run left is damaged, lost or in use"},
-    {"2", "the command, or a file that it names, cannot be used: nothing was begun"},
+    {"2", "the command, or a file that it names, cannot be used: nothing was started"},
     {"3", "the plan does not fit"},
     {"130", "Ctrl-C ended run, after a whole step; 143 SIGTERM, 129 SIGHUP; all: 128 and the "
             "signal's number"},

@@ -42,7 +42,7 @@ cli_checkpoint_place_check(const char *option, const char *path, const struct mw
                            int64_t steps, GError **error)
 {
     if (!cli_checkpoint_place_repair(path, error) ||
-        !cli_named(mw_checkpoint_check(path, error), error))
+        !cli_as_usage_error(mw_checkpoint_check(path, error), error))
         return false;
     g_autofree char *keeps = cli_checkpoint_place_keeps(path, decoder, steps);
     if (keeps)

@@ -55,7 +55,7 @@ cli_run_log_check(const struct cli_training *training, GError **error)
 
     if (!options->log)
         return true;
-    if (!cli_named(mw_log_check(options->log, own, error), error))
+    if (!cli_as_usage_error(mw_log_check(options->log, own, error), error))
         return false;
     g_auto(GStrv) runs = mw_log_runs(options->log);
     for (char **run = runs; *run; run++) /* another run may be listed under this run's name */

@@ -13,13 +13,14 @@ struct mw_commit {
     struct mw_commit_file file;
     struct mw_commit_identity identity;
     int64_t extents_max;
-    char *image, *check, *notice; /* of a slot each; free() the first two */
+    char *image, *check, *notice; /* each as large as a slot; free() the first two */
     enum mw_commit_state states[SLOTS];
-    int64_t steps[SLOTS];   /* of whole records */
-    int32_t commits[SLOTS]; /* of the run, up to them */
-    int current;            /* the slot that must not be overwritten; -1: none */
-    bool renewed;           /* nothing was resumed, or it is known to be on the drive */
-    bool failed;            /* a write or sync: what the drive has nobody knows */
+    int64_t steps[SLOTS];   /* steps of whole records */
+    int32_t commits[SLOTS]; /* number of commits of the run, up to each record */
+    int current;            /* the slot that must not be overwritten, or -1 */
+    bool renewed;           /* nothing was resumed, or the resumed record is known to be on the
+                             * drive */
+    bool failed;            /* a write or sync has failed: the content of the drive is unknown */
 };
 
 static bool
@@ -86,7 +87,7 @@ choose_current(struct mw_commit *commit)
             commit->current = slot;
 }
 
-/* And what there is to say of the slot that is not the newest whole one. */
+/* Also notes what is wrong with the slot that is not the newest whole one. */
 static bool
 take_slots(struct mw_commit *commit, const struct mw_commit_slots *slots, GError **error)
 {
@@ -102,7 +103,7 @@ take_slots(struct mw_commit *commit, const struct mw_commit_slots *slots, GError
 }
 
 static bool
-look(struct mw_commit *commit, GError **error)
+load_slots(struct mw_commit *commit, GError **error)
 {
     struct mw_commit_slots slots;
 
@@ -114,7 +115,7 @@ look(struct mw_commit *commit, GError **error)
     return good;
 }
 
-/* After a failure the drive may have either record, or neither: nothing more is written. */
+/* After a failure the drive may have either record, or neither, so nothing more is written. */
 static bool
 write_slot(struct mw_commit *commit, int slot, int64_t bytes, GError **error)
 {
@@ -133,8 +134,8 @@ void_slot(struct mw_commit *commit, int slot, GError **error)
     return true;
 }
 
-/* Both slots are written once, so that later commits need no new space and nothing follows them:
- * the file's length says where the second begins. */
+/* Writes both slots once, so that later commits need no new space and nothing follows the slots:
+ * the file's length then tells where the second begins. */
 static bool
 start_empty(struct mw_commit *commit, GError **error)
 {
@@ -176,7 +177,7 @@ mw_commit_open(const struct mw_commit_options *options, GError **error)
     identify(commit, options);
     if (mw_commit_file_open(&commit->file, options->directory,
                             options->stem ? options->stem : MW_RUN_BASE, options->resume, error) &&
-        (options->resume ? look(commit, error) : start_empty(commit, error)))
+        (options->resume ? load_slots(commit, error) : start_empty(commit, error)))
         return commit;
     mw_commit_close(commit);
     return NULL;
@@ -265,7 +266,7 @@ mw_commit_resume(struct mw_commit *commit, int64_t step, struct mw_commit_record
     return true;
 }
 
-/* Nobody knows what is on the drive, or whether what was resumed is. */
+/* The content of the drive is unknown, or it is unknown whether it has the resumed record. */
 static bool
 refuse_write(const struct mw_commit *commit, GError **error)
 {
@@ -284,7 +285,7 @@ differs(const struct mw_commit *commit, GError **error)
     return false;
 }
 
-/* What could be read may yet be in a drive's cache alone, or on one of two mirrors. */
+/* What could be read may still be only in a drive's cache, or only on one of two mirrors. */
 bool
 mw_commit_renew(struct mw_commit *commit, GError **error)
 {

@@ -12,11 +12,12 @@
 #include "exec/nvme/run_names.h"
 
 #define BLOCK_BYTES ((int64_t)4 << 20)
-#define BYTES_MAX (INT64_C(1) << 61) /* whose sums over drives fit */
+#define BYTES_MAX (INT64_C(1) << 61) /* so that sums over drives fit */
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-/* Through the page cache, which has let go of the file, where there is no O_DIRECT. */
+/* Opens without O_DIRECT where the file system has none, after dropping the file from the page
+ * cache. */
 static int
 open_past_cache(const char *path, const struct mw_nvme_calls *calls, const char **why)
 {
@@ -50,7 +51,8 @@ check_identity(const struct mw_commit_identity *identity, const char *record_pat
     return false;
 }
 
-/* What a resume takes for other settings. */
+/* Describes a file size that a resume would take for that of other settings; NULL if the size is
+ * right. */
 static char *
 resized(const struct mw_extents *extents, int64_t bytes)
 {
@@ -116,7 +118,7 @@ mw_extents_close(struct mw_extents *extents)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* Whole pages into the block; the system's reason, or NULL: all of it is there. */
+/* Reads whole pages into the block.  Returns the system's reason, or NULL if all of it was read. */
 static const char *
 read_piece(const struct mw_extents *extents, int drive, const struct mw_nvme_piece *piece)
 {
@@ -144,7 +146,7 @@ read_piece(const struct mw_extents *extents, int drive, const struct mw_nvme_pie
     return NULL;
 }
 
-/* From `at` on, which is before the end. */
+/* Finds the piece that begins at `at`, which is before the end. */
 static int
 find_piece(const struct mw_extents *extents, int64_t at, int64_t end, struct mw_nvme_piece *piece)
 {
@@ -155,7 +157,7 @@ find_piece(const struct mw_extents *extents, int64_t at, int64_t end, struct mw_
     return drive;
 }
 
-/* A right checksum of the record does not make it a place that a run has. */
+/* A record with a right checksum may still name a place that no run has. */
 static bool
 is_inside(const struct mw_extents *extents, const struct mw_commit_extent *extent)
 {

@@ -99,7 +99,7 @@ read_all(const struct mw_commit_file *file, int slot, char *image, GError **erro
 bool
 mw_commit_file_read(const struct mw_commit_file *file, int slot, char *image, GError **error)
 {
-    set_direct(file, true); /* where that fails, the page cache has been let go of */
+    set_direct(file, true); /* if that fails, the file has been dropped from the page cache */
     const bool good = read_all(file, slot, image, error);
 
     return (set_direct(file, false) || (good && fail(error, file, "fcntl"))) && good;
@@ -126,7 +126,7 @@ write_all(const struct mw_commit_file *file, int slot, const char *image, int64_
     return true;
 }
 
-/* What is written into a file that has lost its name cannot be resumed from. */
+/* A file that has lost its name cannot be resumed from. */
 static bool
 is_in_place(const struct mw_commit_file *file, GError **error)
 {

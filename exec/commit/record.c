@@ -4,12 +4,12 @@
 #include "exec/commit/internal.h"
 #include "exec/host/checksum.h"
 
-/* Numbers lie in the machine's own order: on another the magic number is a different one. */
+/* Numbers have the machine's own byte order; on another machine the magic number differs. */
 static const uint64_t MAGIC = UINT64_C(0x74694d6d6f63574d);
 enum { VERSION = 1, FIELDS_AT_BYTES = 128 };
 
 struct header {
-    uint64_t magic, checksum; /* of the whole record with this number 0 */
+    uint64_t magic, checksum; /* checksum of the whole record, with this field as 0 */
     uint32_t version, field_count;
     uint64_t extent_count;
     int64_t step;
@@ -17,7 +17,7 @@ struct header {
     uint64_t identity_checksum;
 };
 
-/* The extent's second number has `which` in its lowest bit. */
+/* The lowest bit of id_and_which is `which`. */
 struct entry {
     uint64_t offset_bytes, id_and_which, bytes, checksum;
 };
@@ -94,7 +94,7 @@ mw_commit_encode(const struct mw_commit_record *record, const struct mw_commit_i
     memcpy(image, &header, sizeof header);
 }
 
-/* The checksum counts itself as 0. */
+/* The checksum field itself counts as 0. */
 static bool
 is_whole(const struct header *header, const char *image, int64_t image_bytes)
 {
@@ -107,7 +107,7 @@ is_whole(const struct header *header, const char *image, int64_t image_bytes)
         header->field_count > MW_COMMIT_FIELDS_MAX || header->extent_count > (uint64_t)entries_max)
         return false;
     const int64_t bytes = mw_commit_record_bytes((int64_t)header->extent_count);
-    if (bytes > image_bytes) /* whose last block is cut off */
+    if (bytes > image_bytes) /* the last block of the record is cut off */
         return false;
     unsigned_header.checksum = 0;
     sum = mw_checksum_begin();
@@ -116,7 +116,7 @@ is_whole(const struct header *header, const char *image, int64_t image_bytes)
     return mw_checksum_end(sum) == header->checksum;
 }
 
-/* A right checksum does not make a number one that can be counted on from. */
+/* A right checksum does not make a number valid to count on from. */
 static bool
 is_in_range(const struct mw_commit_record *record)
 {

@@ -18,7 +18,7 @@ static const char *const names[] = {
     [MW_RUN_ASIDE_DISCARDED] = "memwall-discarded",
 };
 
-/* The directory and a folder of ours in it; -1: not open. */
+/* A directory and one of our folders in it; -1: not open. */
 struct place {
     const char *directory;
     int outer, inner;
@@ -43,7 +43,7 @@ mw_run_aside_path(const char *directory, enum mw_run_aside which)
     return g_build_filename(directory, names[which], NULL);
 }
 
-/* No link is followed, and no other user's folder is ours. */
+/* Follows no link, and accepts no other user's folder. */
 static bool
 is_ours(const char *directory, enum mw_run_aside which)
 {
@@ -103,7 +103,7 @@ refuse_taken(const char *directory, enum mw_run_aside which, GError **error)
     return false;
 }
 
-/* Durable at once: what comes next relies on it. */
+/* Makes the rename durable at once, since the next steps rely on it. */
 static bool
 turn_into(struct place *place, enum mw_run_aside which, GError **error)
 {
@@ -115,7 +115,7 @@ turn_into(struct place *place, enum mw_run_aside which, GError **error)
     return mw_run_files_sync_folder(place->outer, place->directory, error);
 }
 
-/* char *, names of the run's files in the folder, its description last; NULL with *error. */
+/* char *: names of the run's files in the folder, its description last; NULL with *error. */
 static GPtrArray *
 files_in(const struct place *place, GError **error)
 {
@@ -158,7 +158,7 @@ remove_folder(const struct place *place, GError **error)
     return mw_run_files_sync_folder(place->outer, place->directory, error);
 }
 
-/* --- aside ----------------------------------------------------------------------------------- */
+/* --- set aside ------------------------------------------------------------------------------- */
 
 static bool
 move_in(const struct place *place, const char *name, GError **error)
@@ -168,7 +168,7 @@ move_in(const struct place *place, const char *name, GError **error)
     return fail(place->directory, place->which, name, error);
 }
 
-/* The description first: while one lies beside the folder it is of the run that replaces this. */
+/* Moves the description first: a description beside the folder is that of the replacing run. */
 static bool
 move_all_in(const struct place *place, const struct mw_run_files *files, GError **error)
 {
@@ -199,7 +199,7 @@ set_aside(const char *directory, const struct mw_run_files *files, GError **erro
     return good;
 }
 
-/* The lock of the whole run is no run. */
+/* The lock of the whole run alone is no run. */
 static bool
 holds_files(const struct mw_run_files *files)
 {
@@ -209,7 +209,8 @@ holds_files(const struct mw_run_files *files)
     return false;
 }
 
-/* Of a name that would be in the way later, when the run is under way. */
+/* Refuses if a folder that is not ours has a name that would be in the way later, when the run is
+ * in progress. */
 static bool
 are_names_free(const char *directory, GError **error)
 {
@@ -238,9 +239,9 @@ mw_run_aside_begin(const char *directory, GError **error)
     return good;
 }
 
-/* --- back ------------------------------------------------------------------------------------ */
+/* --- put back -------------------------------------------------------------------------------- */
 
-/* Moves the description after all that it describes. */
+/* Moves the description after all files that it describes. */
 static bool
 move_all_out(const struct place *place, GError **error)
 {
@@ -272,7 +273,7 @@ mw_run_aside_return(const char *directory, GError **error)
     return good;
 }
 
-/* --- out ------------------------------------------------------------------------------------- */
+/* --- delete ---------------------------------------------------------------------------------- */
 
 bool
 mw_run_aside_discard(const char *directory, GError **error)
@@ -292,7 +293,7 @@ mw_run_aside_discard(const char *directory, GError **error)
     return good;
 }
 
-/* Several processes may be at it. */
+/* Several processes may do this at the same time. */
 bool
 mw_run_aside_delete(const char *directory, GError **error)
 {

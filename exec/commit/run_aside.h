@@ -1,17 +1,18 @@
 /*
- * run_aside.h - a run's files, set aside in their directory while another run starts in it, and put
- * back where that one does not begin.
+ * run_aside.h - sets a run's files aside in their directory while another run starts there, and
+ * puts them back if that run does not begin.
  *
- * They move by renames, into a folder beside them whose name says what a kill has left there:
+ * The files move by renames into a folder beside them.  Its name says what a kill has left there:
  *
- *     memwall-moving     what lies beside it is the same run's: both together are all of it
- *     memwall-replaced   all of the run is in it; beside it lies what a run has that has not begun
- *     memwall-discarded  the other run has begun: this one is on its way out
+ *     memwall-moving     the files beside it belong to the same run; both together are all of it
+ *     memwall-replaced   it has all of the run; files beside it are of a run that has not begun
+ *     memwall-discarded  the other run has begun, and this one is being deleted
  *
- * The folder goes from one name to the next by one rename, and nothing of the other run is made
- * before, or left behind, the second.  So whoever finds one of them knows what to do.
+ * One rename takes the folder from one name to the next.  No file of the other run exists before
+ * the second name or remains after it.  So a process that finds one of the folders knows what to
+ * do.
  *
- * The caller holds the lock of the directory (mw_run_lock_take), or is of a run that does.
+ * The caller holds the lock of the directory (mw_run_lock_take), or belongs to a run that does.
  */
 #ifndef MW_EXEC_COMMIT_RUN_ASIDE_H
 #define MW_EXEC_COMMIT_RUN_ASIDE_H
@@ -26,17 +27,19 @@ enum mw_run_aside {
     MW_RUN_ASIDE_DISCARDED,
 };
 
-/* Which there is: of two, the first of them.  Changes nothing, and needs no lock. */
+/* Which folder exists; if two do, the first of them.  Changes nothing and needs no lock. */
 enum mw_run_aside mw_run_aside_look(const char *directory);
-/* Its path.  g_free it. */
+/* Path of the folder.  g_free it. */
 char *mw_run_aside_path(const char *directory, enum mw_run_aside which);
 
-/* From nothing, or moving, to replaced; of a directory without a run nothing comes.  False with
- * *error: a run is at the files, or the system refuses; what was moved waits to be put back. */
+/* From nothing, or moving, to replaced; does nothing in a directory without a run.  Returns false
+ * with *error if a run uses the files, or the system refuses; files that were moved wait to be put
+ * back. */
 bool mw_run_aside_begin(const char *directory, GError **error);
-/* From replaced, or moving, to as it was: files of a run beside it are deleted. */
+/* From replaced, or moving, back to the original state.  Deletes files of another run beside the
+ * folder. */
 bool mw_run_aside_return(const char *directory, GError **error);
-/* From replaced to discarded: true also where another process was first. */
+/* From replaced to discarded.  Also returns true if another process was first. */
 bool mw_run_aside_discard(const char *directory, GError **error);
 /* From discarded to nothing. */
 bool mw_run_aside_delete(const char *directory, GError **error);

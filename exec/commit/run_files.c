@@ -58,7 +58,7 @@ mw_run_files_is_lock(const char *name)
     return !strcmp(name, LOCK_NAME);
 }
 
-/* memwall[-null][-rankR], then .record, .lock or -IofN.data; and those of the whole run. */
+/* memwall[-null][-rankR], then .record, .lock or -IofN.data; and the names of the whole run. */
 bool
 mw_run_files_is_name(const char *name)
 {
@@ -83,9 +83,9 @@ compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* --- a look ---------------------------------------------------------------------------------- */
+/* --- look ------------------------------------------------------------------------------------ */
 
-/* Whoever is at a run holds its locks; who takes one waits for as long as this look may take
+/* A run holds its locks; a process that takes one waits for as long as this look may take
  * (exec/nvme/lock.c). */
 static bool
 is_locked(int fd)
@@ -96,7 +96,7 @@ is_locked(int fd)
     return false;
 }
 
-/* Steps that all ranks so far have. */
+/* The steps that all ranks so far have in common. */
 struct common {
     int64_t steps[2];
     int count;
@@ -142,7 +142,7 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
     struct stat info;
     const char *why;
 
-    if (!mw_own_is_file(folder, name, &info)) /* no more */
+    if (!mw_own_is_file(folder, name, &info)) /* it has disappeared */
         return true;
     g_ptr_array_add(files->names, g_strdup(name));
     files->bytes += (int64_t)info.st_blocks * 512;
@@ -161,7 +161,7 @@ look_at(struct mw_run_files *files, int folder, const char *directory, const cha
     return good;
 }
 
-/* What can be written over comes before what cannot. */
+/* Something that can be overwritten is noted before something that cannot. */
 static void
 note_stranger(struct mw_run_files *files, const char *name, const char *why, bool plain)
 {
@@ -173,7 +173,7 @@ note_stranger(struct mw_run_files *files, const char *name, const char *why, boo
     files->stranger_is_plain = plain;
 }
 
-/* A name of a run's, in `names` if it is a file of ours. */
+/* Notes a file with a name of a run's; adds it to `names` if it is ours. */
 static void
 take_name(struct mw_run_files *files, int folder, const char *name, GPtrArray *names)
 {
@@ -186,7 +186,7 @@ take_name(struct mw_run_files *files, int folder, const char *name, GPtrArray *n
         note_stranger(files, name, why, false);
 }
 
-/* Of files of ours, in order. */
+/* Collects the names of our files, sorted. */
 static bool
 names_in(struct mw_run_files *files, int folder, const char *directory, GPtrArray *names,
          GError **error)
@@ -216,8 +216,8 @@ has_name(const GPtrArray *names, const char *name)
     return g_ptr_array_find_with_equal_func((GPtrArray *)names, name, g_str_equal, NULL);
 }
 
-/* Data says nothing of itself.  A run that was killed leaves the lock of its stem beside it; what
- * is kept has a record or a description. */
+/* A data file does not tell whose it is.  A killed run leaves the lock of its stem beside it; data
+ * that is kept has a record or a description. */
 static bool
 is_claimed(const GPtrArray *names, const char *name)
 {
@@ -348,7 +348,7 @@ unlink_kind(const struct mw_run_files *files, int folder, const char *directory,
     return mw_run_files_sync_folder(folder, directory, error);
 }
 
-/* A record without its data would be resumed in vain: it goes first. */
+/* Removes the record first, since a resume of a record without its data would fail. */
 static bool
 remove_all(const struct mw_run_files *files, int folder, const char *directory, bool locked,
            GError **error)

@@ -1,12 +1,13 @@
 /*
- * run_files.h - what runs keep in a directory, whatever their number of ranks and drives: which
- * step a run can continue from, how much it takes, whether a run is using it; and their removal.
+ * run_files.h - the files that runs keep in a directory, whatever their number of ranks and drives:
+ * which step a run can continue from, how much space it takes, whether a run uses them; and their
+ * removal.
  *
- * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h); beside them stand a
- * description, which is the caller's, and a lock of the whole run.  Only regular files of this user
- * count; no link is followed.  Data counts where a lock or record of its stem, or a description,
- * stands beside it.  What else has such a name, by chance or as another's, is a stranger: whether
- * there is a run, nobody can say then.
+ * Files of a run begin with "memwall" or "memwall-rankR" (nvme.h, commit.h).  Beside them are a
+ * description, which the caller writes, and a lock of the whole run.  Only regular files of this
+ * user count, and no link is followed.  Data counts if a lock or record of its stem, or a
+ * description, is beside it.  Any other file with such a name is a stranger; then it is unknown
+ * whether there is a run.
  */
 #ifndef MW_EXEC_COMMIT_RUN_FILES_H
 #define MW_EXEC_COMMIT_RUN_FILES_H
@@ -19,45 +20,49 @@
 
 #define MW_RUN_DESCRIPTION "memwall-run.json"
 
-/* Whether a file of a run can have this name. */
+/* Whether the name may be that of a run's file. */
 bool mw_run_files_is_name(const char *name);
 
 struct mw_run_files {
     GPtrArray *names;         /* char *, names of our files, sorted; other files are not examined */
-    int64_t bytes;            /* that they take on their drive */
-    int records;              /* of ranks, that hold something: committed, or damaged */
-    int ranks;                /* that the run had, as they say; 0 where none says it */
-    int64_t step;             /* the newest that all of them hold whole; -1: none */
-    bool running;             /* a run is at them now */
-    int64_t changed_ns;       /* when one of them was last written, since 1970; 0: none is there */
-    char *record;             /* the name of one that holds something; NULL */
-    bool has_record;          /* a record's file is, though it may hold nothing */
-    bool has_data;            /* state that is not empty is */
-    char *stranger;           /* its name; NULL: there is none */
-    const char *stranger_why; /* it is a stranger's file; why, in words that follow "NAME: " */
-    bool stranger_is_plain;   /* a file of this user, not empty: a run would write over it */
+    int64_t bytes;            /* bytes that they take on their drive */
+    int records;              /* number of ranks whose records hold something: committed, or
+                               * damaged */
+    int ranks;                /* number of ranks of the run, as the files say; 0 if none says it */
+    int64_t step;             /* the newest step that all of them hold whole, or -1 */
+    bool running;             /* a run uses them now */
+    int64_t changed_ns;       /* when one of them was last written, since 1970; 0 if there is
+                               * none */
+    char *record;             /* name of a record that holds something, or NULL */
+    bool has_record;          /* a record's file exists, though it may hold nothing */
+    bool has_data;            /* state exists that is not empty */
+    char *stranger;           /* name of a stranger, or NULL */
+    const char *stranger_why; /* why that file is a stranger's, in words that follow "NAME: " */
+    bool stranger_is_plain;   /* the stranger is a file of this user and not empty: a run would
+                               * overwrite it */
 };
 
-/* Changes nothing.  A directory that is not there holds nothing.  False with *error where it cannot
- * be read.  To be cleared in either case. */
+/* Changes nothing.  A missing directory holds nothing.  Returns false with *error if it cannot be
+ * read.  The caller clears *files in either case. */
 bool mw_run_files_look(const char *directory, struct mw_run_files *files, GError **error);
 void mw_run_files_clear(struct mw_run_files *files);
 
-/* A rank's newest whole record, or the one before.  False: none can be read; why is reported when
- * the run is opened. */
+/* A rank's newest whole record, or the one before it.  Returns false if none can be read; opening
+ * the run reports the reason. */
 struct mw_run_record {
     struct mw_commit_record record; /* mw_commit_record_clear */
     int ranks;
-    int64_t stripe_bytes; /* by which its extents lie on the drives */
+    int64_t stripe_bytes; /* stripe size by which its extents lie on the drives */
 };
 bool mw_run_files_record(const char *directory, const char *stem, bool previous,
                          struct mw_run_record *out);
 
-/* Deletes them, records first and durably, and nothing else; false with *error where a run is at
- * them, or the system refuses.  Of a run that the caller has locked the lock stays. */
+/* Deletes the files, records first and durably, and nothing else.  Returns false with *error if a
+ * run uses them, or the system refuses.  `locked`: the caller has locked the run, and its lock
+ * stays. */
 bool mw_run_files_remove(const char *directory, bool locked, GError **error);
 
-/* A directory is one run's, from before it looks for what others have left to its end. */
+/* Reserves a directory for one run, from before it looks for files of others until it ends. */
 struct mw_run_lock;
 struct mw_run_lock *mw_run_lock_take(const char *directory, GError **error);
 void mw_run_lock_release(struct mw_run_lock *lock); /* NULL is allowed */

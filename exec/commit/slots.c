@@ -1,12 +1,12 @@
-/* What a record's file holds: read past the page cache, by a run that resumes and by those who are
- * not at one. */
+/* Reads a record's file past the page cache, for a run that resumes and for processes that are not
+ * part of a run. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "exec/commit/internal.h"
 
-#define SCANNED_BYTES ((int64_t)1 << 20) /* at a time */
+#define SCANNED_BYTES ((int64_t)1 << 20) /* bytes read at a time */
 
 static const char *const names[] = {"empty", "whole", "torn", "not readable"};
 
@@ -33,7 +33,7 @@ mw_commit_slot_clear(struct mw_commit_slot *slot)
     g_clear_pointer(&slot->why, g_free);
 }
 
-/* Of a file whose other record is as it was made, or was made so again. */
+/* Describes a file whose other record is as it was made, or was made so again. */
 static char *
 empty_other(const char *path, const struct mw_commit_slot *whole)
 {
@@ -96,10 +96,10 @@ mw_commit_slots_load(const struct mw_commit_file *file, char *image, struct mw_c
         mw_commit_slot_read(file, i, image, &slots->at[i]);
 }
 
-/* --- where no run is --- */
+/* --- outside of a run --- */
 
-/* Where a second record's header stands; 0: nowhere.  Of what cannot be read nobody knows.  *first:
- * bytes of the first record; 0: there is none. */
+/* Where a second record's header stands; 0 if there is none.  Bytes that cannot be read count as
+ * none.  *first: bytes of the first record, or 0. */
 static int64_t
 find_second(const struct mw_commit_file *file, int64_t *first)
 {
@@ -126,8 +126,9 @@ find_second(const struct mw_commit_file *file, int64_t *first)
     return found;
 }
 
-/* A run knows it by its plan.  Both slots were written from end to end when the file was made: with
- * one record alone it is half of that, unless the file was cut. */
+/* A run knows the slot size from its plan.  Both slots were written from end to end when the file
+ * was made.  So if only one record is there, a slot is half of the file, unless the file was
+ * cut. */
 static int64_t
 find_slot_bytes(const struct mw_commit_file *file)
 {
@@ -203,7 +204,7 @@ mw_commit_load(int fd, const char *path, int64_t step, struct mw_commit_record *
     return found || (good && fail(path, "no whole record of that step", error));
 }
 
-/* --- for others --- */
+/* --- for other files --- */
 
 bool
 mw_commit_look(int fd, const char *path, struct mw_commit_found *found, GError **error)

@@ -5,17 +5,17 @@
 #include "exec/host/thread.h"
 
 struct member {
-    uint32_t number; /* of the lane, */
-    uint8_t kind;    /* and what it issues */
+    uint32_t number; /* number of the lane, */
+    uint8_t kind;    /* and kind of ops that it issues */
     struct mw_crew *crew;
     GThread *thread;
-    GThreadFunc work; /* NULL: it has none */
+    GThreadFunc work; /* NULL if the member has no work */
     void *data;
 };
 
 struct mw_crew {
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* a member has work, has done it, or is to end */
+    pthread_cond_t changed; /* a member has got work, has done it, or must end */
     GPtrArray *members;
     bool ends;
 };
@@ -53,7 +53,7 @@ find(struct mw_crew *crew, const struct mw_lane *lane, uint32_t number)
     return NULL;
 }
 
-/* With the mutex. */
+/* Call with the mutex held. */
 static struct member *
 add(struct mw_crew *crew, const struct mw_lane *lane, uint32_t number, GError **error)
 {

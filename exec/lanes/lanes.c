@@ -37,7 +37,7 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
     }
 }
 
-/* No op starts before all lanes have their threads, nor if one has none. */
+/* No op starts before all lanes have their threads, and none starts if a lane has no thread. */
 static void
 start_lanes(struct mw_lanes *lanes)
 {
@@ -53,7 +53,7 @@ start_lanes(struct mw_lanes *lanes)
     pthread_mutex_unlock(&lanes->mutex);
 }
 
-/* The oldest op of each lane that has some in flight. */
+/* Lists the oldest op in flight of each lane. */
 static char *
 list_in_flight(const struct mw_lanes *lanes)
 {
@@ -75,7 +75,7 @@ list_in_flight(const struct mw_lanes *lanes)
     return g_string_free(text, FALSE);
 }
 
-/* With the mutex: until something changes, or patience is at its end. */
+/* Waits until something changes, or until the run's patience ends.  Call with the mutex held. */
 static void
 wait_patiently(struct mw_lanes *lanes)
 {
@@ -98,7 +98,7 @@ wait_patiently(struct mw_lanes *lanes)
     mw_lanes_wake(lanes);
 }
 
-/* False when the run has failed, or has no such step. */
+/* Returns false if the run has failed or has no such step. */
 static bool
 wait_for_step(struct mw_lanes *lanes, uint32_t step)
 {
@@ -110,8 +110,8 @@ wait_for_step(struct mw_lanes *lanes, uint32_t step)
     return good;
 }
 
-/* What the caller makes of the step's rows; then their place is free for the step after the next.
- */
+/* Passes the step's rows to the caller.  After that, their place is free for the step after the
+ * next. */
 static void
 take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *data)
 {
@@ -142,7 +142,7 @@ stop_waiting(struct mw_lanes *lanes)
         lanes->backend.stop(lanes->backend.context);
 }
 
-/* What is pending ends before the caller may free what it works on. */
+/* Ends pending ops, so that the caller may free the memory they work on. */
 static void
 end_run(struct mw_lanes *lanes)
 {

@@ -1,4 +1,4 @@
-/* Ops: when they start, and what their ends let start. */
+/* When ops start, and which ops their ends release. */
 #include "exec/lanes/internal.h"
 
 /* --- the rule -------------------------------------------------------------------------------- */
@@ -9,7 +9,8 @@ queues(const struct mw_lanes *lanes, uint32_t op)
     return lanes->backend.queues && lanes->backend.queues(lanes->backend.context, op);
 }
 
-/* A queued op counts as done for an op that the device orders after it. */
+/* For an op that the device orders, a queued dependency counts as done if the device orders it
+ * too. */
 static bool
 dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t step,
                   bool on_device)
@@ -25,7 +26,7 @@ dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t
     return true;
 }
 
-/* One op is always let in.  Of what is queued the device lets in one after the other. */
+/* One op is always let in.  The device lets queued ops in one after the other. */
 static bool
 window_has_room(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane,
                 const struct mw_op *op, bool on_device)
@@ -89,7 +90,7 @@ mw_lanes_give_up(struct mw_lanes *lanes, GError *error)
     lanes->failed = true;
 }
 
-/* Ops that the device orders have no room of the window. */
+/* Ops that the device orders take no room of the window. */
 static void
 count(struct mw_lanes *lanes, uint32_t index, int by)
 {
@@ -104,7 +105,8 @@ count(struct mw_lanes *lanes, uint32_t index, int by)
     lane->in_flight_bytes += by * lanes->plan->works[op->work].bytes;
 }
 
-/* While others of its lane were before it, an op waited for its turn; that is not its time. */
+/* While other ops of its lane were before it, an op waited for its turn.  That time is not its
+ * own. */
 static void
 retire(struct mw_lanes *lanes, struct mw_lanes_lane *lane, uint32_t index, uint32_t step)
 {
@@ -123,7 +125,7 @@ retire(struct mw_lanes *lanes, struct mw_lanes_lane *lane, uint32_t index, uint3
     }
 }
 
-/* In the order in which they started. */
+/* Retires ops in the order in which they started. */
 static void
 retire_all(struct mw_lanes *lanes, struct mw_lanes_lane *lane)
 {
@@ -131,7 +133,7 @@ retire_all(struct mw_lanes *lanes, struct mw_lanes_lane *lane)
         retire(lanes, lane, lane->ops[lane->oldest], lane->oldest_step);
 }
 
-/* A device's clock may be a little off: an op starts no earlier than it was given to the device,
+/* A device's clock may be slightly off, so an op starts no earlier than it was given to the device
  * and ends no later than its end was seen. */
 static void
 end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, int64_t start_ns, int64_t end_ns,
@@ -159,9 +161,10 @@ mw_lanes_done(struct mw_lanes *lanes, uint32_t op, uint32_t step)
 }
 
 void
-mw_lanes_ran(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns, int64_t end_ns)
+mw_lanes_done_at(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t start_ns,
+                 int64_t end_ns)
 {
-    int64_t seen_ns = now_ns(lanes); /* MIN would look at the clock twice */
+    int64_t seen_ns = now_ns(lanes); /* MIN would read the clock twice */
 
     end_op(lanes, op, step, start_ns - lanes->origin_ns, MIN(end_ns - lanes->origin_ns, seen_ns),
            NULL);
@@ -183,7 +186,7 @@ mark_queued(struct mw_lanes *lanes, uint32_t index, uint32_t step)
 }
 
 void
-mw_lanes_waited(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns)
+mw_lanes_add_wait(struct mw_lanes *lanes, uint32_t op, uint32_t step, int64_t waited_ns)
 {
     pthread_mutex_lock(&lanes->mutex);
     lanes->rows[step % MW_LANES_STEPS_AT_ONCE][op].start_ns += waited_ns;
@@ -199,7 +202,8 @@ mw_lanes_end_with(struct mw_lanes *lanes, uint32_t step)
     pthread_mutex_unlock(&lanes->mutex);
 }
 
-/* Waits until the op may start; false when the run has failed, or ends before its step. */
+/* Waits until the op may start.  Returns false if the run has failed or ends before the op's
+ * step. */
 static bool
 begin_op(struct mw_lanes_lane *lane, uint32_t index, uint32_t step)
 {

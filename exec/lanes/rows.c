@@ -1,7 +1,8 @@
-/* Rows of a step by the rule, where a device's clock is off. */
+/* Makes the rows of a step obey the rule where a device's clock is off. */
 #include "exec/lanes/internal.h"
 
-/* When its time may begin: what it depends on has ended, and the op before it in its lane. */
+/* The earliest time at which it may begin: its dependencies and the op before it in its lane have
+ * ended. */
 static int64_t
 earliest_start_ns(const struct mw_lanes *lanes, const struct mw_timeline_row *rows,
                   const struct mw_op *op, int64_t lane_end_ns)
@@ -17,17 +18,17 @@ earliest_start_ns(const struct mw_lanes *lanes, const struct mw_timeline_row *ro
     return earliest_ns;
 }
 
-/* Of the lane, in the step before. */
+/* End of the lane's last op in the previous step. */
 static int64_t
 last_end_of_lane_ns(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane)
 {
     return lane->op_count ? lanes->last_end_ns[lane->ops[lane->op_count - 1]] : 0;
 }
 
-/* Of ops that a device orders, times come from marks of its clock, which drifts between them: an op
- * may seem to start before the end of another that it follows.  It is moved there where that is
- * within the clocks' uncertainty; more than that stays, and is no clock's doing.  False: nothing
- * was moved. */
+/* Times of ops that a device orders come from marks of its clock, which drifts between them.  So an
+ * op may seem to start before the end of an op that it follows.  If the difference is within the
+ * clocks' uncertainty, the start is moved to that end.  A larger difference stays, since no clock
+ * explains it.  Returns false if nothing was moved. */
 static bool
 move_to_rule(const struct mw_lanes *lanes, struct mw_timeline_row *rows, int64_t *lane_end_ns)
 {
@@ -51,7 +52,7 @@ move_to_rule(const struct mw_lanes *lanes, struct mw_timeline_row *rows, int64_t
     return moved;
 }
 
-/* An op may stand before one that it depends on; each round settles at least one op for good. */
+/* An op may come before one that it depends on.  Each round settles at least one op for good. */
 void
 mw_lanes_order_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows)
 {

@@ -9,7 +9,7 @@
 
 #include "exec/nvme/internal.h"
 
-/* Where nothing tells: the page size, which no file system asks more than. */
+/* If nothing tells the alignment: the page size, which no file system exceeds. */
 enum { FALLBACK_BYTES = 4096, LARGEST_BYTES = 65536 };
 
 static bool
@@ -18,7 +18,7 @@ usable(int64_t bytes)
     return bytes >= 512 && bytes <= LARGEST_BYTES && !(bytes & (bytes - 1));
 }
 
-/* A partition has no queue of its own; its parent folder is the disk's. */
+/* A partition has no queue of its own; its parent folder is that of the disk. */
 static int64_t
 device_bytes(dev_t device, const char *key)
 {
@@ -38,8 +38,8 @@ device_bytes(dev_t device, const char *key)
     return 0;
 }
 
-/* 1 if asked and told, with 0 bytes for "no direct I/O on this file"; 0 if the kernel cannot tell.
- */
+/* Returns 1 if the kernel answered, with 0 bytes for "no direct I/O on this file"; 0 if it cannot
+ * tell. */
 static bool
 told_by_kernel(int fd, int64_t *bytes)
 {
@@ -58,8 +58,8 @@ told_by_kernel(int fd, int64_t *bytes)
 }
 
 /*
- * Beyond what is demanded, transfers in whole physical and file-system blocks spare the drive a
- * read before each write and the file system an exclusive lock.
+ * Beyond what the kernel demands: transfers of whole physical and file-system blocks save the drive
+ * a read before each write, and save the file system an exclusive lock.
  */
 int64_t
 mw_nvme_align_direct(int fd)
@@ -84,7 +84,7 @@ mw_nvme_align_direct(int fd)
     return MAX(demanded_bytes, 512);
 }
 
-/* A RAM disk may also be a block device: brd and zram are named so. */
+/* A RAM disk may also be a block device; brd and zram have these names. */
 static bool
 device_is_ram(dev_t device)
 {

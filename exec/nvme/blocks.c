@@ -35,7 +35,7 @@ mw_nvme_block_fail(struct mw_nvme_queue *queue, const struct mw_nvme_block *bloc
     mw_nvme_fail(queue->nvme, message);
 }
 
-/* After a failure: what still needs the drives will not get them. */
+/* After a failure, requests that still need the drives will not get them. */
 static void
 fail_unfinished(struct mw_nvme_queue *queue)
 {
@@ -103,7 +103,8 @@ mw_nvme_block_make_ready(struct mw_nvme_queue *queue, struct mw_nvme_block *bloc
     queue->ready[queue->ready_count++] = &block->iocb;
 }
 
-/* One block a drive in turn, so that no drive waits for the submission of another's whole depth. */
+/* Prepares one block per drive in turn, so that no drive waits until another's whole depth is
+ * submitted. */
 void
 mw_nvme_prepare_blocks(struct mw_nvme_queue *queue)
 {
@@ -136,8 +137,7 @@ refuse_first(struct mw_nvme_queue *queue, int reason)
     drop_ready(queue, 1);
 }
 
-/* With transfers in flight their completions make room; without, time is all there is to wait for.
- */
+/* Transfers in flight make room when they complete.  Without any, only time can help. */
 static void
 stall(struct mw_nvme_queue *queue)
 {

@@ -1,7 +1,7 @@
 /*
- * calls.h - the system calls that the NVMe tier and the commit record live on, as a table
- * that tests replace to inject faults and to record what reaches the drives.
- * Results are the system's: libaio's calls return -errno, the others -1 and set errno.
+ * calls.h - the system calls of the NVMe tier and of the commit record, as a table that tests
+ * replace to inject faults and to record what reaches the drives.  Results are those of the system:
+ * libaio's calls return -errno, the others return -1 and set errno.
  */
 #ifndef MW_EXEC_NVME_CALLS_H
 #define MW_EXEC_NVME_CALLS_H
@@ -12,7 +12,7 @@
 struct mw_nvme_calls {
     /* Completions must signal the eventfd that the iocb names (io_set_eventfd). */
     int (*submit)(void *data, io_context_t context, long count, struct iocb **iocbs);
-    /* Never blocks: takes what is there. */
+    /* Never blocks: takes the events that are available. */
     int (*get_events)(void *data, io_context_t context, long count, struct io_event *events);
     ssize_t (*pread)(void *data, int fd, void *buffer, size_t bytes, off_t offset);
     ssize_t (*pwrite)(void *data, int fd, const void *buffer, size_t bytes, off_t offset);

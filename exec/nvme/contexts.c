@@ -1,5 +1,6 @@
-/* Contexts of the kernel's queues.  To end one takes it tens of milliseconds, in which it waits for
- * all processors: those of a tier that has ended well are kept for the next one of this process. */
+/* Contexts of the kernel's queues.  The kernel takes tens of milliseconds to end one, since it
+ * waits for all processors.  So the contexts of a tier that has ended well are kept for the next
+ * tier of this process. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -9,17 +10,17 @@ enum { KEPT_MAX = MW_NVME_DIRECTIONS }; /* as many as a tier has */
 
 struct kept {
     io_context_t context;
-    int in_flight; /* that it has room for */
+    int in_flight; /* room for this many transfers */
 };
 
 static struct {
-    pthread_mutex_t mutex; /* guards the rest */
+    pthread_mutex_t mutex; /* guards the fields below */
     struct kept kept[KEPT_MAX];
     int count;
-    pid_t owner; /* a fork has none of them */
+    pid_t owner; /* a forked process has none of them */
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Under the mutex. */
+/* Call with the mutex held. */
 static io_context_t
 find(int in_flight)
 {

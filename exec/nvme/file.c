@@ -28,7 +28,7 @@ add_notice(struct mw_nvme_file *file, const char *text)
     file->notice = both;
 }
 
-/* Falls back to the page cache where the file system refuses O_DIRECT. */
+/* Falls back to the page cache if the file system refuses O_DIRECT. */
 static bool
 open_path(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GError **error)
 {
@@ -55,7 +55,7 @@ open_path(struct mw_nvme_file *file, const struct mw_nvme_file_wish *wish, GErro
     return false;
 }
 
-/* The kernel may take O_DIRECT at open and still say that the file cannot have it. */
+/* The kernel may accept O_DIRECT at open and still report that the file cannot use it. */
 static void
 learn_alignment(struct mw_nvme_file *file, bool buffered)
 {
@@ -67,7 +67,7 @@ learn_alignment(struct mw_nvme_file *file, bool buffered)
     }
     file->alignment_bytes = bytes ? bytes : 4096;
     if (buffered)
-        add_notice(file, "I/O goes through the page cache, as asked");
+        add_notice(file, "I/O goes through the page cache, as requested");
     else if (!file->direct)
         add_notice(file, "no O_DIRECT on this file system: I/O goes through the page cache, slower "
                          "and in memory that the plan does not count");
@@ -99,12 +99,12 @@ free_bytes(const struct mw_nvme_file *file)
 {
     struct statvfs system;
 
-    if (fstatvfs(file->fd, &system) || !system.f_blocks) /* some do not count */
+    if (fstatvfs(file->fd, &system) || !system.f_blocks) /* some file systems do not count blocks */
         return INT64_MAX;
     return (int64_t)MIN((double)system.f_bavail * (double)system.f_frsize, 0x1p62);
 }
 
-/* What the file system still has to give for a file of `bytes`. */
+/* Bytes that the file system still has to provide for a file of `bytes`. */
 static int64_t
 missing_bytes(const struct mw_nvme_file *file, int64_t bytes)
 {
@@ -128,8 +128,8 @@ too_small(struct mw_nvme_file *file, int64_t bytes, GError **error)
     return false;
 }
 
-/* After a failed fdatasync the page cache may hold what the drive does not: reads that O_DIRECT
- * does not take past it find it empty. */
+/* After a failed fdatasync the page cache may hold data that the drive does not.  Reads that do not
+ * bypass the cache with O_DIRECT must find it empty. */
 static bool
 forget(const struct mw_nvme_file *file, const struct mw_nvme_calls *calls, GError **error)
 {
@@ -203,7 +203,7 @@ mw_nvme_file_sync(const struct mw_nvme_file *file, bool keep, const struct mw_nv
     return true;
 }
 
-/* Removed while the lock is held, so that nobody else's file of this name goes. */
+/* Removes the file while the lock is held, so that no other run's file of this name is removed. */
 void
 mw_nvme_file_close(struct mw_nvme_file *file, bool keep)
 {

@@ -17,8 +17,8 @@ mw_nvme_is_in_place(const char *path, int fd)
            named.st_ino == opened.st_ino;
 }
 
-/* What could not be opened there: something in its place, or want of room or descriptors, is no
- * fault of the directory's. */
+/* Whether the directory takes files, although an open in it failed.  Something in the file's place,
+ * or lack of space or descriptors, is not the directory's fault. */
 static bool
 takes_files(const char *path)
 {
@@ -30,7 +30,7 @@ takes_files(const char *path)
                      reason != EROFS);
 }
 
-/* Without a reason it is in use. */
+/* Without a reason, says that the directory is in use. */
 static bool
 refuse(struct mw_nvme_lock *lock, const char *directory, const char *why, GError **error)
 {
@@ -49,7 +49,7 @@ refuse(struct mw_nvme_lock *lock, const char *directory, const char *why, GError
     return false;
 }
 
-/* A run that ends removes the file before it releases the lock: then the name leads nowhere, or to
+/* A run that ends removes the file before it releases the lock.  Then the name leads nowhere, or to
  * a newer file. */
 bool
 mw_nvme_lock_take(struct mw_nvme_lock *lock, const char *directory, const char *stem,

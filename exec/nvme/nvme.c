@@ -104,7 +104,7 @@ mw_nvme_sums_bytes(int64_t capacity_bytes)
     return mw_in_pages(capacity_bytes) / MW_NVME_PAGE_BYTES * (int64_t)sizeof(uint32_t);
 }
 
-/* The names must survive a crash as well as the data. */
+/* The names must survive a crash, as the data does. */
 static bool
 sync_directory(const struct mw_nvme_file *file, GError **error)
 {
@@ -167,7 +167,7 @@ start(struct mw_nvme *nvme, GError **error)
     return true;
 }
 
-/* Files that were there before a failed open stay. */
+/* Keeps files that existed before the open failed. */
 static void
 abandon(struct mw_nvme *nvme)
 {
@@ -288,7 +288,7 @@ mw_nvme_sync(struct mw_nvme *nvme, GError **error)
 
         if (mw_nvme_file_sync(&nvme->files[i], nvme->keep, nvme->calls, &reason))
             continue;
-        /* After a failed fdatasync nobody knows what is on the drive. */
+        /* After a failed fdatasync the content of the drive is unknown. */
         mw_nvme_fail(nvme, reason->message);
         g_propagate_error(error, reason);
         return false;

@@ -12,7 +12,7 @@
 static void
 ring(struct mw_nvme_queue *queue)
 {
-    /* Fails only when 2^64 - 2 rings are unread: then the thread is awake anyway. */
+    /* This fails only with 2^64 - 2 unread rings, and then the thread is awake anyway. */
     (void)eventfd_write(queue->wake_fd, 1);
 }
 
@@ -36,7 +36,7 @@ mw_nvme_queue_drain(struct mw_nvme_queue *queue)
     pthread_mutex_unlock(&queue->mutex);
 }
 
-/* False when the queue has to stop and has nothing left to do. */
+/* Returns false when the queue has to stop and has nothing left to do. */
 static bool
 take_incoming(struct mw_nvme_queue *queue)
 {
@@ -74,7 +74,7 @@ leave(struct mw_nvme_queue *queue, struct mw_nvme_request **link)
     }
 }
 
-/* From here on the request is its owner's again. */
+/* After this the request belongs to its owner again. */
 static void
 finish(struct mw_nvme_queue *queue, struct mw_nvme_request *request)
 {
@@ -114,8 +114,8 @@ retire(struct mw_nvme_queue *queue)
     }
 }
 
-/* Without anything in flight nothing would ring: the system has refused for now, so ask again. With
- * something it looks now and then, should a bell be lost. */
+/* If nothing is in flight, nothing will ring: the system has refused for now, so the queue asks
+ * again. If something is in flight, the queue still looks now and then, in case a ring is lost. */
 static void
 await_wake(struct mw_nvme_queue *queue)
 {
@@ -130,8 +130,8 @@ await_wake(struct mw_nvme_queue *queue)
         (void)eventfd_read(queue->wake_fd, &rings);
 }
 
-/* By the thread, so that both directions do it at once.  After a failure nobody knows what the
- * kernel still has. */
+/* The thread does this, so that both directions end at the same time.  After a failure it is
+ * unknown which transfers the kernel still has. */
 static void
 end_context(struct mw_nvme_queue *queue)
 {
@@ -161,7 +161,8 @@ run(void *data)
     return NULL;
 }
 
-/* As many again may be there and unchecked: the drives need not wait for that. */
+/* As many blocks again may have arrived unchecked, so that the drives need not wait for the
+ * check. */
 static void
 make_blocks(struct mw_nvme_queue *queue, int in_flight)
 {
@@ -184,7 +185,7 @@ fail(GError **error, const char *what, int reason)
     return false;
 }
 
-/* Signals are for the program's own threads. */
+/* Blocks signals, which are for the program's own threads. */
 static int
 create_thread(struct mw_nvme_queue *queue)
 {
@@ -246,7 +247,7 @@ mw_nvme_queue_finish(struct mw_nvme_queue *queue)
         return;
     if (queue->thread)
         pthread_join(queue->thread, NULL);
-    end_context(queue); /* of a thread that could not be started */
+    end_context(queue); /* context of a thread that could not be started */
     if (queue->wake_fd >= 0)
         close(queue->wake_fd);
     pthread_cond_destroy(&queue->done);

@@ -2,7 +2,7 @@
 
 #include "exec/nvme/internal.h"
 
-/* How much of a transfer counts: direct I/O can continue only at an aligned place. */
+/* The part of a transfer that counts: direct I/O can continue only at an aligned place. */
 static int64_t
 usable_bytes(const struct mw_nvme_queue *queue, const struct mw_nvme_block *block, int64_t moved)
 {
@@ -20,8 +20,8 @@ why_nothing(enum mw_nvme_direction direction)
                                      : "the drive takes no more";
 }
 
-/* A signal or a want of memory in the kernel is no failure of the drive: asked again, for a while.
- */
+/* A signal or a lack of memory in the kernel is no failure of the drive, so it is asked again for a
+ * while. */
 static bool
 may_pass(struct mw_nvme_queue *queue, struct mw_nvme_block *block, int64_t result)
 {
@@ -53,7 +53,7 @@ checks(const struct mw_nvme_queue *queue)
     return queue->direction == MW_NVME_READ && queue->nvme->sums;
 }
 
-/* The whole block is there: it is what was written last, or the request has failed. */
+/* Checks a block that has fully arrived; fails its request if it is not what was written last. */
 static void
 check(struct mw_nvme_queue *queue, const struct mw_nvme_block *block)
 {
@@ -74,7 +74,7 @@ check(struct mw_nvme_queue *queue, const struct mw_nvme_block *block)
     mw_nvme_block_fail(queue, &bad, reason);
 }
 
-/* The drive gets its next block before this one is examined. */
+/* Gives the drive its next block before this one is checked. */
 static void
 land(struct mw_nvme_queue *queue, struct mw_nvme_block *block)
 {
@@ -99,7 +99,7 @@ mw_nvme_check_landed(struct mw_nvme_queue *queue)
     mw_nvme_block_free(queue, block);
 }
 
-/* A short transfer continues where it stopped, in its block's place in the queue. */
+/* Continues a short transfer where it stopped, in its block's place in the queue. */
 static void
 take_event(struct mw_nvme_queue *queue, const struct io_event *event)
 {
@@ -133,7 +133,8 @@ take_event(struct mw_nvme_queue *queue, const struct io_event *event)
         mw_nvme_block_make_ready(queue, block);
 }
 
-/* Completions cannot be had any more: io_destroy waits until no transfer touches a buffer. */
+/* Called when completions are no longer available.  io_destroy waits until no transfer touches a
+ * buffer. */
 static void
 give_up(struct mw_nvme_queue *queue, int reason)
 {
@@ -144,14 +145,15 @@ give_up(struct mw_nvme_queue *queue, int reason)
     for (struct mw_nvme_block *block = queue->free; block; block = block->next)
         is_free[block - queue->blocks] = true;
     for (struct mw_nvme_block *block = queue->landed; block; block = block->next)
-        is_free[block - queue->blocks] = true; /* of the drives */
+        is_free[block - queue->blocks] = true; /* the drives have finished with it */
     for (int i = 0; i < queue->block_count; i++)
         if (!is_free[i])
             end_block(queue, &queue->blocks[i], g_strerror(reason));
     queue->submitted = queue->ready_count = 0;
 }
 
-/* The bells of all that is there have been heard: it is taken until nothing comes any more. */
+/* The rings for all completions so far have been read, so completions are taken until none is
+ * left. */
 void
 mw_nvme_reap(struct mw_nvme_queue *queue)
 {

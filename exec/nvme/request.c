@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "exec/nvme/internal.h"
 
-/* A wrong request is its caller's fault: the tier itself continues. */
+/* An invalid request is its caller's fault; the tier itself continues. */
 static GError *
 check_request(const struct mw_nvme *nvme, const struct mw_nvme_request *request)
 {

@@ -2,7 +2,7 @@
 
 /*
  * Stripe s of the logical space is stripe s / D of drive s % D.  With one drive the two spaces are
- * the same and a block may cross stripes.
+ * the same, and a block may cross stripes.
  */
 static bool
 next_of_one(const struct mw_nvme_layout *layout, int64_t from_bytes, int64_t end_bytes,

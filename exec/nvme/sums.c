@@ -1,7 +1,7 @@
 /*
  * Checksums of the data written last, one per page: a drive returns what it was given, or the read
- * fails.  A page that was neither written nor vouched for since open has none: it holds nothing
- * that anybody needs.
+ * fails.  A page that was neither written nor vouched for since open has no checksum, since nothing
+ * needs its content.
  */
 #include "base/error.h"
 #include "exec/host/checksum.h"
@@ -9,7 +9,7 @@
 
 enum { PAGE_BYTES = MW_NVME_PAGE_BYTES };
 
-/* 0 stands for "none". */
+/* 0 means "none". */
 static uint32_t
 sum_of(const char *page)
 {

@@ -17,12 +17,14 @@ enum { MODEL, OPTIMIZER, FILES };
 struct saving {
     const struct mw_checkpoint_source *source;
     const struct mw_checkpoint_options *options;
-    struct mw_commit_field *fields;               /* of the source: the first rank's */
-    char *path;                                   /* without a slash at its end */
+    struct mw_commit_field *fields;               /* fields of the source, those of the first
+                                                   * rank */
+    char *path;                                   /* the path, without a slash at its end */
     struct mw_safetensors_writer *writers[FILES]; /* the second may be NULL */
-    char *part;                                   /* the folder that it is written to */
-    int lock;                                     /* of it, by the first rank, who removes it */
-    uint16_t *narrow;                             /* of one visit */
+    char *part;                                   /* the folder that is written */
+    int lock;                                     /* lock of the folder; the first rank holds it and
+                                                   * removes the folder */
+    uint16_t *narrow;                             /* values of one visit in 16 bits */
     int64_t narrow_elements;
 };
 
@@ -46,12 +48,12 @@ describe(const struct saving *saving, struct mw_safetensors_writer *writer)
     g_autofree char *text = fields_text(saving->fields, source->field_count);
     g_autofree char *step = g_strdup_printf("%" PRId64, source->step);
 
-    mw_safetensors_describe(writer, "format", "pt"); /* what transformers asks for */
+    mw_safetensors_describe(writer, "format", "pt"); /* transformers requires it */
     mw_safetensors_describe(writer, MW_CHECKPOINT_STEP, step);
     mw_safetensors_describe(writer, MW_CHECKPOINT_FIELDS, text);
 }
 
-/* Both files are of one save: which weights these are is known once they are written. */
+/* Both files belong to one save.  Their digest is known only when the weights are written. */
 static void
 describe_weights(const struct saving *saving, uint64_t digest)
 {
@@ -97,13 +99,13 @@ narrowed(struct saving *saving, const float *w, int64_t count)
     return saving->narrow;
 }
 
-/* No update makes a variance negative: such a state is none of a run's. */
+/* No update makes a variance negative, so no run has such a state. */
 static bool
 check_values(const struct saving *saving, const struct mw_tensor *tensor, int64_t tile,
              int64_t first, int64_t count, const float *const state[3], GError **error)
 {
     for (int s = 0; s < 3; s++) {
-        const int64_t at = mw_trainer_find_wrong(s, state[s], count);
+        const int64_t at = mw_trainer_first_invalid(s, state[s], count);
         if (at < 0)
             continue;
         const float value = state[s][at];
@@ -131,7 +133,7 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
 
     if (tensor->state_whole && saving->source->rank > 0)
-        return true; /* the first rank has the same */
+        return true; /* the first rank checks the same values */
     if (!check_values(saving, tensor, tile, first, count, state, error))
         return false;
     if (!mw_weights_store(decoder, saving->writers[MODEL], "", &part, first, count, dtype,
@@ -155,7 +157,8 @@ meet(struct saving *saving, GError **error)
     return saving->source->sum(saving->source->data, &nothing, error);
 }
 
-/* One number of the first rank, to all: halves are whole numbers of a double. */
+/* Sends one number of the first rank to all.  Halves are sent, since a double holds them
+ * exactly. */
 static bool
 tell(const struct saving *saving, uint64_t *value, GError **error)
 {
@@ -170,8 +173,8 @@ tell(const struct saving *saving, uint64_t *value, GError **error)
     return true;
 }
 
-/* All declare the same, and some fields are a rank's own: the instructions that it computes with,
- * where processors are of several kinds. */
+/* All ranks must declare the same fields.  Some fields differ between ranks: the instructions that
+ * a rank computes with, if processors differ. */
 static bool
 agree_on_fields(struct saving *saving, GError **error)
 {
@@ -184,7 +187,7 @@ agree_on_fields(struct saving *saving, GError **error)
     return good;
 }
 
-/* Sends its name to all ranks. */
+/* Makes the folder and sends its name to all ranks. */
 static bool
 make_part(struct saving *saving, GError **error)
 {
@@ -254,7 +257,7 @@ write_config(const struct saving *saving, GError **error)
     return false;
 }
 
-/* Asked as late as can be: writing may have taken long. */
+/* Asks as late as possible, since writing may have taken long. */
 static bool
 put_in_place(struct saving *saving, GError **error)
 {
@@ -307,7 +310,7 @@ write_files(struct saving *saving, GError **error)
            source->visit(source->data, store, saving, error) && end(saving, error);
 }
 
-/* What did not become PATH goes; where it did there is nothing of this name. */
+/* Removes the folder if it did not become PATH; if it did, nothing has this name. */
 static void
 finish(struct saving *saving)
 {
@@ -346,9 +349,9 @@ mw_checkpoint_place_clear(struct mw_checkpoint_place *place)
     *place = (struct mw_checkpoint_place){0};
 }
 
-/* --- whether there is room ------------------------------------------------------------------- */
+/* --- room ------------------------------------------------------------------------------------ */
 
-/* Declared for no place: nothing is made. */
+/* Declares the files without a place; nothing is made. */
 static bool
 find_bytes(const struct mw_decoder *decoder, int64_t bytes[FILES], GError **error)
 {
@@ -366,7 +369,7 @@ find_bytes(const struct mw_decoder *decoder, int64_t bytes[FILES], GError **erro
     return good;
 }
 
-/* A file system that does not count its blocks says nothing. */
+/* If a file system does not count its blocks, its room is unknown. */
 static int64_t
 room_of(const char *folder)
 {

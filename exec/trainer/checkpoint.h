@@ -19,89 +19,94 @@
 #include "exec/trainer/trainer.h"
 
 struct mw_checkpoint_options {
-    const char *path; /* a folder that is not there yet, is empty, or holds a checkpoint */
-    enum mw_safetensors_dtype dtype; /* of the parameters: F32 or BF16 */
-    bool optimizer;                  /* with its state, so that training can continue from it */
-    const char *config;              /* the text of config.json; NULL: none */
+    const char *path; /* a folder that does not exist yet, is empty, or holds a checkpoint */
+    enum mw_safetensors_dtype dtype; /* type of the parameters: F32 or BF16 */
+    bool optimizer;                  /* write the optimizer's state, so that training can continue
+                                      * from it */
+    const char *config;              /* text of config.json; NULL: none */
 
-    /* Called once all is written: why the content of PATH, which may have changed since, must not
-     * be replaced by a checkpoint of this many steps, g_free it; NULL: it may.  If it must not, or
-     * if PATH holds files that no checkpoint has, it stays, and the new checkpoint becomes the
-     * first of mw_checkpoint_beside that is free.  A missing folder above PATH is created.  NULL:
-     * anything but a checkpoint is an error. */
+    /* Called once everything is written.  Returns why the content of PATH, which may have changed
+     * since, must not be replaced by a checkpoint of this many steps, to be g_freed; NULL if it
+     * may.  If it must not be replaced, or if PATH holds files that no checkpoint has, it stays,
+     * and the new checkpoint becomes the first free name of mw_checkpoint_beside.  A missing folder
+     * above PATH is created.  If `keeps` is NULL, anything but a checkpoint is an error. */
     char *(*keeps)(const char *path, int64_t steps, void *data);
     void *data;
-    struct mw_checkpoint_place *place; /* of the first rank, which sets it; NULL: not needed */
+    struct mw_checkpoint_place *place; /* the first rank sets it; NULL: not needed */
 };
 
-/* Where it was put, if not to PATH; both NULL: there.  mw_checkpoint_place_clear. */
+/* Where the checkpoint was put, if not at PATH; both are NULL if it is at PATH.
+ * mw_checkpoint_place_clear. */
 struct mw_checkpoint_place {
     char *path;
     char *why; /* why the content of PATH stays, in words that follow PATH */
 };
 void mw_checkpoint_place_clear(struct mw_checkpoint_place *place);
 
-/* If a save was killed at the moment when PATH does not exist: moves the new checkpoint, which is
- * whole, to PATH, or else the old one; *said is a line about it, g_free it, or NULL.  Call it
- * before examining PATH.  False with *error, which names both: the system refuses. */
+/* Repairs a save that was killed at the moment when PATH did not exist.  Moves the new checkpoint,
+ * which is whole, to PATH, or else the old one.  *said is a line about it, to be g_freed, or NULL.
+ * Call it before examining PATH.  Returns false with *error, which names both, if the system
+ * refuses. */
 bool mw_checkpoint_recover(const char *path, char **said, GError **error);
 
-/* Whether one can be written there: to be asked before a long run.  A folder is made beside it, and
- * removed. */
+/* Whether a checkpoint can be written there; ask before a long run.  A folder is made beside PATH,
+ * and removed. */
 bool mw_checkpoint_check(const char *path, GError **error);
-/* Whether one of a decoder has room there, in fp32 and with the optimizer's state, as far as the
- * file system and the limit on a file's size say. */
+/* Whether a checkpoint of the decoder, in fp32 and with the optimizer's state, has room there, as
+ * far as the file system and the limit on a file's size tell. */
 bool mw_checkpoint_check_space(const char *path, const struct mw_decoder *decoder, GError **error);
 
-/* Whether a file of this name is, or would be, one of a checkpoint in a folder, which has the state
- * of the optimizer too. */
+/* Whether a file of this name is, or would be, part of a checkpoint in the folder that also has the
+ * optimizer's state. */
 bool mw_checkpoint_has_file(const char *folder, const char *name);
 
-/* What is there that a save would replace. */
+/* What is at PATH and would be replaced by a save. */
 enum mw_checkpoint_found {
     MW_CHECKPOINT_NONE,
-    MW_CHECKPOINT_FITS,       /* of a decoder like this one; *step is its last, from 0 */
-    MW_CHECKPOINT_OTHER,      /* of another one; *error says where they differ */
-    MW_CHECKPOINT_UNREADABLE, /* files of one are there; *error says what is wrong with them */
+    MW_CHECKPOINT_FITS,       /* a checkpoint of a decoder like this one; *step is its last step,
+                               * from 0 */
+    MW_CHECKPOINT_OTHER,      /* a checkpoint of another decoder; *error says where they differ */
+    MW_CHECKPOINT_UNREADABLE, /* files of a checkpoint are there; *error says what is wrong with
+                               * them */
 };
 enum mw_checkpoint_found mw_checkpoint_look(const char *path, const struct mw_decoder *decoder,
                                             int64_t *step, GError **error);
 
-/* A folder for it beside PATH, with links resolved: PATH-stepSTEPS, from number 2 on
- * PATH-stepSTEPS-NUMBER.  g_free it. */
+/* A folder for the checkpoint beside PATH, with links resolved: PATH-stepSTEPS, and from number 2
+ * on PATH-stepSTEPS-NUMBER.  g_free it. */
 char *mw_checkpoint_beside(const char *path, int64_t steps, int number);
 
-/* Between runs, by all ranks together; they see one file system.  What a delayed update has not
- * yet used of the last step is not in it. */
+/* Call it between runs, in all ranks together; all must see one file system.  It leaves out
+ * gradients of the last step that a delayed update has not yet used. */
 bool mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,
                         GError **error);
 
 struct mw_checkpoint;
 
-/* NULL with *error: not there, without optimizer state, of another model, two files that are not of
- * one save, or fields out of range. */
+/* Returns NULL with *error if the checkpoint does not exist, has no optimizer state or another
+ * model, if its two files are not of one save, or if fields are out of range. */
 struct mw_checkpoint *mw_checkpoint_open(const char *path, const struct mw_decoder *decoder,
                                          GError **error);
 void mw_checkpoint_close(struct mw_checkpoint *checkpoint); /* NULL is allowed */
 
-/* As mw_safetensors_verify and mw_safetensors_has_sums, of all its files. */
+/* As mw_safetensors_verify and mw_safetensors_has_sums, for all its files. */
 bool mw_checkpoint_verify(const struct mw_checkpoint *checkpoint, size_t part, size_t parts,
                           GError **error);
 bool mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint);
-/* Whether its files say that they belong together; older versions wrote none that do. */
+/* Whether its files say that they belong together; those of older versions do not. */
 bool mw_checkpoint_is_bound(const struct mw_checkpoint *checkpoint);
 
-/* As mw_safetensors_sample, of its files and record. */
+/* As mw_safetensors_sample, for its files and its record. */
 bool mw_checkpoint_sample(const struct mw_checkpoint *checkpoint, uint64_t *digest, GError **error);
 
 /* The file that has the record, for messages. */
 const char *mw_checkpoint_file(const struct mw_checkpoint *checkpoint);
 
-/* The step that was the last, and the fields; all within their ranges. */
+/* The last step, and the fields; all are within their ranges. */
 const struct mw_commit_record *mw_checkpoint_record(const struct mw_checkpoint *checkpoint);
 
-/* Elements of a part as in exec/data/weights.h: of the fp32 parameters (state 0), of the
- * momentum (1), of the variance (2). */
+/* Reads elements of a part, as in exec/data/weights.h: of the fp32 parameters (state 0), the
+ * momentum (1) or the variance (2). */
 bool mw_checkpoint_read(const struct mw_checkpoint *checkpoint, int state,
                         const struct mw_weights_part *part, int64_t first, int64_t count,
                         enum mw_dtype as, void *out, GError **error);

@@ -1,4 +1,4 @@
-/* A folder that is whole at any time: written beside its place, then renamed. */
+/* A folder that is whole at any time: it is written beside its place and then renamed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
@@ -38,7 +38,7 @@ is_ours(const char *name)
     return false;
 }
 
-/* A file of this user, or a link, which is removed and not followed. */
+/* Whether it is a file of this user, or a link, which is removed and not followed. */
 static bool
 is_own(int folder, const char *name)
 {
@@ -56,7 +56,7 @@ is_to_go(const char *path, const char *name)
     return is_ours(name) && is_own(AT_FDCWD, file);
 }
 
-/* A model as others publish it: a checkpoint has the optimizer's state beside its weights. */
+/* A model that others publish has only weights; a checkpoint also has the optimizer's state. */
 static bool
 has_state(const char *path)
 {
@@ -87,7 +87,8 @@ mw_checkpoint_folder_is_there(const char *path)
     return g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_SYMLINK);
 }
 
-/* Of a drive, a container's volume: it cannot be renamed, nor anything to its name. */
+/* Whether it is the mount point of a drive or of a container's volume.  A mount point cannot be
+ * renamed, and nothing can be renamed to its name. */
 static bool
 is_mount_point(const char *path)
 {
@@ -97,7 +98,8 @@ is_mount_point(const char *path)
            info.stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }
 
-/* What is replaced is removed: it must be a checkpoint of this user and nothing else. */
+/* A folder that is replaced is removed, so it must be a checkpoint of this user and nothing
+ * else. */
 char *
 mw_checkpoint_folder_keeps(const char *path, const char **advice)
 {
@@ -133,12 +135,12 @@ mw_checkpoint_folder_check(const char *path, GError **error)
     return !why;
 }
 
-/* A rename would replace a link; what is meant is the folder that it names. */
+/* A rename would replace a link, but the user means the folder that it names. */
 char *
 mw_checkpoint_folder_place(const char *path)
 {
     char *real = realpath(path, NULL), *here = getcwd(NULL, 0);
-    /* Where the current folder is gone a relative path names nothing. */
+    /* If the current folder is gone, a relative path names nothing. */
     char *place = real                               ? g_strdup(real)
                   : here || g_path_is_absolute(path) ? g_canonicalize_filename(path, here)
                                                      : g_strdup(path);
@@ -157,7 +159,7 @@ mw_checkpoint_beside(const char *path, int64_t steps, int number)
     return g_strdup_printf("%s-step%" PRId64 "%s", place, steps, again ? again : "");
 }
 
-/* What is not this user's stays, and the folder with it. */
+/* Files that are not this user's stay, and so does the folder. */
 static void
 remove_in(int folder)
 {
@@ -206,7 +208,7 @@ mw_checkpoint_folder_is_part(const char *name, const char *base)
     return strlen(digits) == DIGITS && strspn(digits, "0123456789abcdef") == DIGITS;
 }
 
-/* Who writes to a folder holds its lock, where the file system has such locks. */
+/* A save holds the lock of the folder that it writes to, where the file system has such locks. */
 int
 mw_checkpoint_folder_lock(const char *path)
 {
@@ -225,7 +227,7 @@ mw_checkpoint_folder_lock(const char *path)
     return -1;
 }
 
-/* One that was to replace another is whole: it stays until there is a newer one. */
+/* A whole checkpoint that was to replace another stays until there is a newer one. */
 static void
 sweep_part(const char *path)
 {
@@ -252,7 +254,8 @@ sweep_parts(const char *path)
     }
 }
 
-/* The lock's descriptor; -1: another process takes it for what is left, and removes it. */
+/* Returns the lock's descriptor; -1 if another process takes the folder for a leftover, and removes
+ * it. */
 static int
 lock_part(const char *part)
 {
@@ -264,7 +267,7 @@ lock_part(const char *part)
     return -1;
 }
 
-/* Fewer than 2^53, so that ranks can tell it each other as a real number. */
+/* Less than 2^53, so that ranks can send it as a real number. */
 static uint64_t
 draw(void)
 {
@@ -305,7 +308,7 @@ mw_checkpoint_folder_begin(const char *path, uint64_t *number, int *lock, GError
     return make_part(path, number, lock, error);
 }
 
-/* What may be written to says too little: of a file system of the kernel's, as root. */
+/* Permissions alone say too little: as root, a file system of the kernel's looks writable. */
 bool
 mw_checkpoint_check(const char *path, GError **error)
 {
@@ -339,7 +342,7 @@ bool
 mw_checkpoint_folder_sync(const char *path, GError **error)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* Some file systems have no fsync of a folder: EINVAL. */
+    /* Some file systems have no fsync of a folder; they return EINVAL. */
     bool good = fd >= 0 && (!fsync(fd) || errno == EINVAL);
 
     if (!good)

@@ -9,13 +9,13 @@
 struct mw_checkpoint {
     const struct mw_decoder *decoder;
     struct mw_safetensors *model, *optimizer;
-    bool has_masters; /* fp32 parameters in the optimizer's file */
+    bool has_masters; /* the optimizer's file has the fp32 parameters */
     struct mw_commit_record record;
 };
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-/* A name that a record would cut is none of its. */
+/* Refuses a name that a record would cut. */
 static bool
 parse_field(const char *word, struct mw_commit_field *field)
 {
@@ -63,7 +63,7 @@ mw_checkpoint_parse(const char *step, const char *fields, const char *origin,
     return false;
 }
 
-/* Files count from 0, messages from 1. */
+/* Files count steps from 0, messages from 1. */
 static char *
 step_in_words(const char *text)
 {
@@ -102,7 +102,7 @@ check_step(const struct mw_checkpoint *it, GError **error)
                   it->record.step + 1, theirs);
 }
 
-/* The first that the weights' file has otherwise, or not. */
+/* Refuses the first field that the weights' file has with another value, or not at all. */
 static bool
 check_same_fields(const struct mw_checkpoint *it, GError **error)
 {
@@ -139,7 +139,7 @@ check_digest(const struct mw_checkpoint *it, GError **error)
                       "checkpoint have them, or neither",
                       sums ? "no checksums" : "checksums", sums ? "some" : "none");
     if (!text)
-        return true; /* an older version's */
+        return true; /* an older version wrote it */
     if (strlen(text) != 16 || !g_ascii_string_to_unsigned(text, 16, 0, G_MAXUINT64, &digest, NULL))
         return refuse(it, error,
                       "metadata \"" MW_CHECKPOINT_WEIGHTS "\" must have 16 hexadecimal digits");
@@ -218,7 +218,7 @@ mw_checkpoint_open(const char *path, const struct mw_decoder *decoder, GError **
     return NULL;
 }
 
-/* A link counts, also one that leads nowhere. */
+/* A link counts as there, even one that leads nowhere. */
 static bool
 is_there(const char *path, const char *name)
 {

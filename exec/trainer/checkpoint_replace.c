@@ -28,7 +28,7 @@ old_of(const char *part)
     return g_strconcat(part, OLD, NULL);
 }
 
-/* No link is followed, and no other user's folder is ours. */
+/* Follows no link, and accepts no other user's folder. */
 static bool
 is_own_folder(const char *path)
 {
@@ -37,7 +37,7 @@ is_own_folder(const char *path)
     return !lstat(path, &info) && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
-/* char *, PATH.part-NUMBER of each old one that has stepped aside for it. */
+/* char *: PATH.part-NUMBER of each old checkpoint that was renamed to make way. */
 static GPtrArray *
 parts_with_old(const char *path)
 {
@@ -65,10 +65,10 @@ mw_checkpoint_replace_awaits(const char *part)
     return is_own_folder(old);
 }
 
-/* --- one for the other ----------------------------------------------------------------------- */
+/* --- replacement ----------------------------------------------------------------------------- */
 
-/* Which of the two the drive keeps at the name is not known: none goes, and the next save sweeps.
- */
+/* It is unknown which of the two the drive keeps at the name, so both stay, and the next save
+ * sweeps. */
 static bool
 keep_both(const char *path, const char *part, bool exchanged, GError **error)
 {
@@ -106,7 +106,8 @@ mw_checkpoint_replace(const char *path, const char *part, GError **error)
 #define LOOKS 100
 #define LOOK_US 10000
 
-/* The descriptor; -1: PATH is there by now, or errno, EWOULDBLOCK where a save is at it. */
+/* Returns the descriptor.  Returns -1 if PATH exists by now, or with errno, which is EWOULDBLOCK if
+ * a save uses the folder. */
 static int
 lock_between(const char *folder, const char *path)
 {
@@ -134,7 +135,8 @@ refuse(const char *path, const char *part, bool newer, int reason, GError **erro
     return false;
 }
 
-/* The new one if it is there, for it is whole; else the old one comes back. */
+/* Puts the new checkpoint in place if it exists, since it is whole; otherwise puts the old one
+ * back. */
 static bool
 put_in_place(const char *path, const char *part, char **said, GError **error)
 {
@@ -159,7 +161,7 @@ put_in_place(const char *path, const char *part, char **said, GError **error)
     return good;
 }
 
-/* A link names a folder that is not there between the two renames. */
+/* Between the two renames a link names a folder that does not exist. */
 static char *
 place_of(const char *path)
 {
@@ -190,7 +192,7 @@ mw_checkpoint_recover(const char *path, char **said, GError **error)
     return good || mw_checkpoint_folder_is_there(place);
 }
 
-/* Whose save is in progress holds the lock of the new one, wherever that is. */
+/* A save in progress holds the lock of the new folder, wherever that is. */
 static bool
 is_at_rest(const char *folder)
 {

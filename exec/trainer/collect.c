@@ -8,7 +8,7 @@
 #include "base/spell.h"
 #include "exec/trainer/internal.h"
 
-/* Of collectives in plans: 0 is for data-parallel ones, 2 for those of a delayed update. */
+/* Streams of collectives in plans: 0 for data-parallel ones, 2 for those of a delayed update. */
 #define SLICING_STREAM 1
 
 static struct mw_ranks_part
@@ -25,7 +25,7 @@ part_at(const struct mw_trainer *trainer, uint32_t slot, uint32_t tile)
     return mw_storage_address(&trainer->storage, place.slot, place.at_bytes);
 }
 
-/* Where this rank's shard begins in a part that is whole. */
+/* The begin of this rank's shard in a whole part. */
 static char *
 own_shard(const struct mw_trainer *trainer, char *whole, const struct mw_tensor *tensor,
           uint32_t tile, int64_t element_bytes)
@@ -48,7 +48,7 @@ gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
         mw_dtype_element_bytes(mw_trainer_tensor(trainer, op)->dtype), error);
 }
 
-/* Owners send what they have of a part to all, one after the other. */
+/* Each owner in turn sends its shard of a part to all. */
 static bool
 broadcast_shards(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -84,7 +84,8 @@ gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint
                                             bytes, error);
 }
 
-/* Every rank has updated the same range of its own shards; the first rank's are the longest. */
+/* Every rank has updated the same range of its own shards; those of the first rank are the
+ * longest. */
 static bool
 gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -122,7 +123,8 @@ mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
 
 /* --- gradients ------------------------------------------------------------------------------- */
 
-/* The gradient of one micro-batch, as it was made, to where this rank keeps its shard. */
+/* Reduces the gradient of one micro-batch, as it was made, to the place where this rank keeps its
+ * shard. */
 static bool
 scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, GError **error)
 {
@@ -134,7 +136,8 @@ scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, 
         part_at(trainer, from, op->tile), &part, trainer->kernels->dtype, error);
 }
 
-/* A gradient at home, as wide as it is there: this rank's shard of it, or all. */
+/* Reduces a gradient at home, with the width that it has there: this rank's shard of it, or all of
+ * it. */
 static bool
 reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -176,7 +179,7 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
                            : reduce_at_home(trainer, op, error);
 }
 
-/* All that an op moves goes as one. */
+/* Moves everything that an op moves in one collective. */
 bool
 mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -209,7 +212,7 @@ mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error)
     return true;
 }
 
-/* --- who takes part -------------------------------------------------------------------------- */
+/* --- members --------------------------------------------------------------------------------- */
 
 static bool
 refuse(GError **error, const char *what)
@@ -236,7 +239,7 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
     return true;
 }
 
-/* Bits 1 << stream of all variants' collectives. */
+/* The streams of all variants' collectives, as bits 1 << stream. */
 static uint32_t
 streams_of(const struct mw_variants *variants)
 {
@@ -254,7 +257,7 @@ streams_of(const struct mw_variants *variants)
     return streams;
 }
 
-/* State is gathered on the first stream. */
+/* The first stream gathers the state. */
 uint32_t
 mw_trainer_streams(const struct mw_trainer *trainer)
 {
@@ -264,7 +267,7 @@ mw_trainer_streams(const struct mw_trainer *trainer)
 }
 
 bool
-mw_trainer_meet(struct mw_trainer *trainer, GError **error)
+mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_trainer_options *o = &trainer->options;
     uint32_t streams = mw_trainer_streams(trainer);

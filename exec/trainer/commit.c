@@ -149,7 +149,8 @@ mw_trainer_keeps_state(const struct mw_trainer *trainer)
     return trainer->durable.commit && trainer->now.updates_nothing;
 }
 
-/* What was written is current, else what was before; the next step writes what no record names. */
+/* The extents that were written become current, instead of those before.  The next step writes the
+ * extents that no record names. */
 static void
 turn_extents(struct mw_trainer *trainer, bool alternates)
 {
@@ -220,14 +221,15 @@ dtype_of(const struct mw_commit_record *record)
     return (enum mw_dtype)dtype;
 }
 
-/* The loss scale is the record's where this run could have come to it. */
+/* Takes the record's loss scale, if this run could have reached it. */
 void
 mw_trainer_read_fields(struct mw_trainer *trainer, const struct mw_commit_record *record)
 {
     const struct mw_loss_scaling *scaling = &trainer->options.loss_scaling;
     double scale = scaling->start;
 
-    if (!trainer->options.checkpoint || trainer->rank == 0) /* one's fields are the first rank's */
+    if (!trainer->options.checkpoint || trainer->rank == 0) /* a checkpoint's fields are those of
+                                                             * the first rank */
         trainer->durable.change = mw_trainer_tell_change(trainer, record);
     trainer->now.updates = read_count(record, MW_TRAINER_UPDATES);
     trainer->next_step = record->step + 1;

@@ -1,4 +1,4 @@
-/* Compute ops: operands of the decoder's operators. */
+/* Compute ops: the operands of the decoder's operators. */
 #include "exec/trainer/internal.h"
 
 static uint32_t
@@ -8,7 +8,7 @@ tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
     return trainer->tensor_of[(op->layer + 1) * MW_OPERATOR_COUNT + operator_];
 }
 
-/* A home holds all parts of a tensor, a buffer the one that travels. */
+/* A home holds all parts of a tensor; a buffer holds the part in transit. */
 static void *
 part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t element)
 {
@@ -16,7 +16,7 @@ part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t 
     return mw_storage_address(&trainer->storage, slot, home ? mw_dtype_bytes(dtype, element) : 0);
 }
 
-/* With checkpoints forward keeps no layer's activations, and a group's are there from its
+/* With checkpoints, forward keeps no layer's activations, and those of a group exist only from its
  * recompute on. */
 static struct mw_layer_activations *
 layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
@@ -29,9 +29,9 @@ layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t lay
     return &layers[layer % trainer->layers_kept];
 }
 
-/* The first layer from this one on that the step computes; as many as the model has: there is none.
- * A stage of a pipeline ends before the model does, and a step may leave out layers: what would be
- * the input of such a layer is that of the next one. */
+/* The first layer from this one on that the step computes, or the number of layers if there is
+ * none. A stage of a pipeline ends before the model does, and a step may leave out layers.  The
+ * input of such a layer is that of the next computed layer. */
 static int32_t
 computed_from(const struct mw_trainer *trainer, int32_t layer)
 {
@@ -55,8 +55,8 @@ output_of(const struct mw_trainer *trainer, const struct mw_op *op)
     return layer_room(trainer, op, next)->x;
 }
 
-/* Of tied logits and the embedding, and of the chunks of the logits, all but the first are added
- * to what is there. */
+/* Tied logits and embedding, and the chunks of the logits, add to the gradient, all but the first
+ * of them. */
 static bool
 adds_gradient(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -89,7 +89,7 @@ bind_part(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_co
     compute->gradient_adds = adds_gradient(trainer, op);
 }
 
-/* The tokens of a chunk of the logits; all for the other operators. */
+/* Binds the tokens of a chunk of the logits; for all other operators, all tokens. */
 static void
 bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_compute *compute)
 {
@@ -104,7 +104,7 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
         trainer->now.loss_scale / (trainer->tokens * trainer->micro_batches * trainer->ranks);
 }
 
-/* The first op of a group keeps the layer's input, or brings it back. */
+/* The first op of a group saves the layer's input, or restores it. */
 static bool
 checkpoint(struct mw_trainer *trainer, const struct mw_op *op, void *x, GError **error)
 {

@@ -16,9 +16,9 @@
 #define PIECE_ELEMENTS ((int64_t)1 << 19)
 #define STATES MW_TRAINER_STATES
 
-/* A block of a stream of saves, verified. */
+/* A verified block of a stream of saves. */
 struct block {
-    const struct mw_commit_extent *extent; /* NULL: none yet */
+    const struct mw_commit_extent *extent; /* NULL if the block holds none yet */
     char *bytes;
 };
 
@@ -26,9 +26,10 @@ struct rank {
     char *record_path;
     int record_fd;
     struct mw_commit_slots slots;
-    const struct mw_commit_slot *slot; /* of the step that all have */
+    const struct mw_commit_slot *slot; /* the slot with the step that all ranks have */
     struct mw_extents extents;
-    int64_t state_extents; /* of the record: those before them are of chunks on drives */
+    int64_t state_extents; /* number of leading extents in the record that are of chunks on
+                            * drives */
 };
 
 struct mw_durable {
@@ -36,7 +37,7 @@ struct mw_durable {
     struct rank *ranks;
     int rank_count;
     struct block blocks[STATES];
-    char *chunk; /* of one on drives, verified */
+    char *chunk; /* a verified chunk on drives */
     char *notice;
 };
 
@@ -104,7 +105,7 @@ mw_durable_tensors(const struct mw_plan *plan)
 
 /* --- records --------------------------------------------------------------------------------- */
 
-/* A lock that others may share; a run wants it alone. */
+/* The lock is shared; a run needs it exclusively. */
 static bool
 open_record(struct rank *it, GError **error)
 {
@@ -119,7 +120,7 @@ open_record(struct rank *it, GError **error)
                 errno == EWOULDBLOCK ? "a run is in progress here" : g_strerror(errno), error);
 }
 
-/* Of one rank, or of the first of several. */
+/* Finds the record of the only rank, or of the first of several. */
 static bool
 find_first(struct mw_durable *durable, GError **error)
 {
@@ -172,7 +173,7 @@ check_fields(const struct mw_durable *durable, const struct rank *it, GError **e
            options->fits(options->data, it->record_path, &it->slot->record, error);
 }
 
-/* A chunk's state is in one of its two extents; saves come after them. */
+/* A chunk's state is in one of its two extents; the extents of saves follow. */
 static bool
 check_extents(const struct mw_durable *durable, struct rank *it, GError **error)
 {
@@ -232,8 +233,8 @@ open_rank(struct mw_durable *durable, int index, GError **error)
                                 error);
 }
 
-/* The least of all ranks' newest steps before `before`: as a resume chooses it.  `none`: what is
- * said of a rank that has none; NULL: what its slots have instead. */
+/* The smallest of all ranks' newest steps before `before`, as a resume chooses it.  `none` is the
+ * message for a rank that has no such step; NULL: the message tells the content of its slots. */
 static bool
 least_newest(const struct mw_durable *durable, int64_t before, const char *none, int64_t *step,
              GError **error)
@@ -267,7 +268,7 @@ take_step(struct mw_durable *durable, int64_t step, GError **error)
     return true;
 }
 
-/* Of the first rank whose other record says something. */
+/* Keeps the notice of the first rank whose other record has one. */
 static void
 note_other(struct mw_durable *durable)
 {
@@ -307,7 +308,7 @@ open_ranks(struct mw_durable *durable, GError **error)
     return load_step(durable, error);
 }
 
-/* What the description says is held to the model itself. */
+/* Checks the description against the model itself. */
 static bool
 check_plan(const struct mw_durable_options *options, GError **error)
 {
@@ -383,7 +384,7 @@ mw_durable_notice(const struct mw_durable *durable)
 
 /* --- streams of saves ------------------------------------------------------------------------ */
 
-/* Of a rank's own saves: all extents but the last are full. */
+/* Bytes of a rank's own saves: all extents but the last are full. */
 static int64_t
 saved_bytes(const struct rank *it)
 {
@@ -395,7 +396,7 @@ saved_bytes(const struct rank *it)
                  : 0;
 }
 
-/* The extent that has a byte of the rank's stream, where it begins in that, and whose it is. */
+/* Finds the extent with this byte of the rank's stream, its begin in the stream, and its rank. */
 static const struct mw_commit_extent *
 find_block(const struct mw_durable *durable, int rank, int64_t at, int64_t *begin, int *whose)
 {
@@ -449,7 +450,7 @@ struct walk {
     struct mw_durable *durable;
     int rank;
     uint32_t chunk;
-    int64_t stream_at; /* of the chunk, where it is not on drives */
+    int64_t stream_at; /* begin of the chunk in the stream, if it is not on drives */
     float *copies;     /* [STATES][PIECE_ELEMENTS] */
     mw_trainer_visit visit;
     void *data;
@@ -524,7 +525,7 @@ visit_rank(struct walk *walk, GError **error)
     return true;
 }
 
-/* Of a state that is whole on every rank, that of the first. */
+/* Visits a state that is whole on every rank only in the first. */
 static bool
 visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
 {
@@ -547,7 +548,7 @@ sum_alone(void *data, double *value, GError **error)
     return true;
 }
 
-/* Gradients that wait for a delayed update are no part of a checkpoint. */
+/* A checkpoint has no gradients that wait for a delayed update. */
 bool
 mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options *options,
                   GError **error)

@@ -1,6 +1,6 @@
 /*
- * durable.h - what runs have made durable, read where no run is: the records of all ranks and the
- * state that they name, checked before use.  Nothing in the directories is changed.
+ * durable.h - reads what runs have made durable, outside of a run: the records of all ranks, and
+ * the state that they name, checked before use.  Nothing in the directories is changed.
  */
 #ifndef MW_EXEC_TRAINER_DURABLE_H
 #define MW_EXEC_TRAINER_DURABLE_H
@@ -8,47 +8,50 @@
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/trainer.h"
 
-/* Of a run: all that decides what a step computes (`base`), the type that it is computed in, and
- * where the plan's chunks lie. */
+/* The fingerprint of a run: all that decides what a step computes (`base`), the type that it
+ * computes in, and the places of the plan's chunks. */
 uint64_t mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t base);
 
-/* Which elements the plan's tensors have, and where of the state: a number that each record has. */
+/* A number for the elements of the plan's tensors and their places in the state.  Each record has
+ * it. */
 uint64_t mw_durable_tensors(const struct mw_plan *plan);
 
 struct mw_durable_options {
     const char *const *directories; /* in the order of the drives; the first has the records */
     int directory_count;
-    const struct mw_plan *plan; /* checked; tensors, chunks and their homes; borrowed, as decoder */
+    const struct mw_plan *plan; /* a checked plan: tensors, chunks and their homes; borrowed, like
+                                 * decoder */
     const struct mw_decoder *decoder;
-    uint64_t fingerprint;              /* the base */
-    bool previous;                     /* the step before the newest that all ranks hold */
+    uint64_t fingerprint; /* `base` of the fingerprint */
+    bool previous;        /* use the step before the newest that all ranks hold */
     /* Whether the record matches what the caller knows of the run; may be NULL. */
     bool (*fits)(void *data, const char *record_path, const struct mw_commit_record *record,
                  GError **error);
     void *data;
-    const struct mw_nvme_calls *calls; /* NULL: the system's; outlives it */
+    const struct mw_nvme_calls *calls; /* NULL: those of the system; must outlive it */
 };
 
-/* "state of wte.weight to h.0.ln_1.weight": what an extent of a rank's record holds, of `ranks`;
- * NULL where the plan does not say.  Needs plan and decoder alone.  g_free it. */
+/* "state of wte.weight to h.0.ln_1.weight": the content of an extent in the record of a rank, one
+ * of `ranks`; NULL if the plan does not say.  Needs only plan and decoder.  g_free it. */
 char *mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
                        const struct mw_commit_extent *extent);
 
 struct mw_durable;
 
-/* The newest step that all ranks hold.  No run can begin in the directories before it is closed.
- * NULL with *error: a run is there, no step is whole, a file is missing or of another run. */
+/* Opens the newest step that all ranks hold.  No run can begin in the directories until it is
+ * closed. Returns NULL with *error if a run is there, no step is whole, or a file is missing or of
+ * another run. */
 struct mw_durable *mw_durable_open(const struct mw_durable_options *options, GError **error);
 void mw_durable_close(struct mw_durable *durable); /* NULL is allowed */
 
-/* From 0. */
+/* The step, from 0. */
 int64_t mw_durable_step(const struct mw_durable *durable);
 
-/* A line for the user where a rank's other record is torn or cannot be read: a newer step may have
- * been in it.  NULL: there is nothing to say.  Lives as long as it. */
+/* A line for the user if a rank's other record is torn or cannot be read, since it may have held a
+ * newer step; else NULL.  Lives as long as *durable. */
 const char *mw_durable_notice(const struct mw_durable *durable);
 
-/* The checkpoint that mw_checkpoint_save would have written after that step. */
+/* Writes the checkpoint that mw_checkpoint_save would have written after that step. */
 bool mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options *options,
                        GError **error);
 

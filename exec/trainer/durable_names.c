@@ -1,9 +1,9 @@
-/* Whose state an extent of a record has. */
+/* Names the state in an extent of a record. */
 #include "exec/trainer/durable.h"
 #include "exec/trainer/internal.h"
 
 struct found {
-    char *first, *last; /* names; NULL: none yet */
+    char *first, *last; /* NULL if there are no names yet */
 };
 
 static void
@@ -29,7 +29,7 @@ add_chunk(struct found *found, const struct mw_plan *plan, const struct mw_decod
         add_piece(found, plan, decoder, &piece);
 }
 
-/* State in memory, chunk after chunk: those that the block has a part of. */
+/* For state in memory, chunk after chunk: adds the chunks that have a part in the block. */
 static void
 add_block(struct found *found, const struct mw_durable_options *run, int rank, int64_t begin,
           int64_t bytes)

@@ -12,8 +12,8 @@
 
 enum kind { COUNT, SCALE, TYPE };
 
-/* A field that is missing is no number, and least of all 0.  `since`: the format from which on it
- * must be there; 0: it need not.  Format 1 does not say that it is. */
+/* A missing field has no value, not even 0.  `since` is the format from which on a field must be
+ * there; 0: it may be missing.  Format 1 does not state its number. */
 static const struct {
     const char *name;
     enum kind kind;
@@ -118,7 +118,7 @@ check_format(const struct mw_commit_record *record, uint64_t *format, GError **e
            mw_trainer_refuse_missing(MW_TRAINER_ISA "\" or \"" MW_TRAINER_ON_GPU, error);
 }
 
-/* A step is counted on from, in numbers that are also held as fp64. */
+/* Steps are counted on from this one, in numbers that are also held as fp64. */
 bool
 mw_trainer_check_fields(const struct mw_commit_record *record, GError **error)
 {
@@ -137,7 +137,8 @@ mw_trainer_check_fields(const struct mw_commit_record *record, GError **error)
 
 /* --- what computes --------------------------------------------------------------------------- */
 
-/* Records keep these numbers.  One that this version does not know is none of its own. */
+/* Records hold these numbers.  A number that this version does not know comes from another
+ * version. */
 G_STATIC_ASSERT(MW_CPU_ISA_GENERIC == 0 && MW_CPU_ISA_AVX2 == 1 && MW_CPU_ISA_AVX512 == 2 &&
                 MW_CPU_ISA_AVX512_BF16 == 3);
 
@@ -150,7 +151,7 @@ mw_trainer_computes_with(const struct mw_trainer *trainer)
                                            : mw_commit_field(MW_TRAINER_ISA, mw_cpu_isa_used(NULL));
 }
 
-/* NULL: records of older versions do not say it. */
+/* NULL if a record of an older version does not say it. */
 static const char *
 computed_with(const struct mw_commit_record *record)
 {

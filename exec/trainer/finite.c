@@ -17,7 +17,8 @@
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-/* The largest fp32 numbers that stay finite when they are rounded to nearest, ties to even. */
+/* The largest fp32 numbers that stay finite when they are rounded to the type, to nearest with ties
+ * to even. */
 enum { FP32_MAX = 0x7f7fffff, BF16_MAX = 0x7f7f7fff, FP16_MAX = 0x477fefff };
 
 static int32_t
@@ -26,8 +27,8 @@ most_of(enum mw_dtype dtype)
     return dtype == MW_DTYPE_FP16 ? FP16_MAX : dtype == MW_DTYPE_FP32 ? FP32_MAX : BF16_MAX;
 }
 
-/* Whether no magnitude is above `most`, as bits: a loop for vectors, without a branch.  A memcpy
- * that is checked (_FORTIFY_SOURCE) would keep it from being one. */
+/* Whether no magnitude exceeds `most`, compared as bits.  The loop has no branch, so it is
+ * vectorized; a checked memcpy (_FORTIFY_SOURCE) would prevent that. */
 static bool
 are_within(const char *values, int64_t count, int32_t most)
 {
@@ -42,8 +43,8 @@ are_within(const char *values, int64_t count, int32_t most)
     return !(above >> 31);
 }
 
-/* Bytes [at, at + bytes) of a chunk's state: parameters, which must be finite in the run's type
- * too, then momentum and variance. */
+/* Checks bytes [at, at + bytes) of a chunk's state: parameters, which must also be finite in the
+ * run's type, then momentum and variance. */
 bool
 mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t at, int64_t bytes,
                      const void *state)
@@ -56,14 +57,14 @@ mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t a
            are_within((const char *)state + first, (bytes - first) / 4, FP32_MAX);
 }
 
-/* Of any state, wherever it goes to. */
+/* Checks any state, wherever it goes. */
 bool
 mw_trainer_are_finite(const float *values, int64_t count)
 {
     return are_within((const char *)values, count, FP32_MAX);
 }
 
-/* The sign counts where the rest is not 0: of that, negated, the highest bit is set then. */
+/* The sign counts if the other bits are not 0: their negation then has the highest bit set. */
 bool
 mw_trainer_are_squares(const float *values, int64_t count)
 {
@@ -87,7 +88,7 @@ are_right(int state, const float *values, int64_t count)
 }
 
 int64_t
-mw_trainer_find_wrong(int state, const float *values, int64_t count)
+mw_trainer_first_invalid(int state, const float *values, int64_t count)
 {
     int64_t i = 0;
 
@@ -127,7 +128,7 @@ mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t
         const int64_t begin = MAX(at, s * each), end = MIN(at + bytes, (s + 1) * each);
         const float *values = (const float *)(const void *)(state + (begin - at));
         const int64_t wrong =
-            begin < end ? mw_trainer_find_wrong(s, values, (end - begin) / 4) : -1;
+            begin < end ? mw_trainer_first_invalid(s, values, (end - begin) / 4) : -1;
         if (wrong >= 0)
             return refuse_element(trainer, chunk, s, (begin - s * each) / 4 + wrong, values[wrong],
                                   error);
@@ -135,8 +136,8 @@ mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t
     return true;
 }
 
-/* Whether fp32 holds the square of each of its elements, as the variance has to, whatever they
- * are. */
+/* Whether fp32 holds the square of each of the gradient's elements, whatever they are, as the
+ * variance requires. */
 bool
 mw_trainer_fits(double norm)
 {
@@ -151,8 +152,7 @@ mw_trainer_diverges(const struct mw_trainer *trainer, double loss)
     return !isfinite(loss) || (trainer->now.skipped && trainer->now.scale_was_least);
 }
 
-/* As many as halve the scale from its largest to its smallest, and eight that this did not
- * help. */
+/* As many steps as it takes to halve the scale from its largest to its smallest, and eight more. */
 static int64_t
 skipped_max(const struct mw_trainer *trainer)
 {
@@ -162,7 +162,7 @@ skipped_max(const struct mw_trainer *trainer)
                                                : 8 + lround(log2(scaling->max / scaling->min));
 }
 
-/* g_free it. */
+/* The changes that may help.  g_free it. */
 static char *
 means(const struct mw_trainer *trainer)
 {
@@ -171,7 +171,7 @@ means(const struct mw_trainer *trainer)
                           : "{clip=1}, a smaller {lr}, a longer {warmup}, or other data");
 }
 
-/* g_free it. */
+/* How to start anew.  g_free it. */
 static char *
 anew(const struct mw_trainer *trainer)
 {
@@ -180,14 +180,14 @@ anew(const struct mw_trainer *trainer)
     return told ? g_strdup(told) : mw_spelled("start anew ({overwrite})");
 }
 
-/* From a step that leads here again. */
+/* Advice for a durable step that leads to the same divergence again. */
 static char *
 advice_before(const struct mw_trainer *trainer, int64_t last_update)
 {
     g_autofree char *how = means(trainer), *again = anew(trainer);
     int64_t step = trainer->durable.last_committed, before = trainer->durable.before_last;
 
-    /* Later steps that update overwrite the state before it. */
+    /* Later steps that update overwrite the state of the step before. */
     if (before >= 0 && step >= last_update)
         return mw_spelled_printf(
             "step %" G_GINT64_FORMAT ", the last that is durable, leads here "
@@ -201,15 +201,14 @@ advice_before(const struct mw_trainer *trainer, int64_t last_update)
                              step + 1, again, how);
 }
 
-/* The step after which the course goes wrong, whatever follows: the last one that has changed the
- * parameters.  A resume from there computes the same again; from before it, another rate makes
- * other parameters. */
+/* The last step that has changed the parameters determines everything after it.  A resume from it
+ * computes the same again; from an earlier step, another rate makes other parameters. */
 static char *
 advice(const struct mw_trainer *trainer, int64_t last_update)
 {
     g_autofree char *how = means(trainer);
     int64_t step = trainer->durable.last_committed;
-    bool delayed = mw_plan_is_delayed(trainer->plan); /* its gradients are in the record */
+    bool delayed = mw_plan_is_delayed(trainer->plan); /* the record has its gradients */
 
     if (!trainer->durable.commit)
         return mw_spelled_printf("start anew, or {from} an earlier checkpoint, with %s", how);
@@ -228,8 +227,8 @@ advice(const struct mw_trainer *trainer, int64_t last_update)
     return advice_before(trainer, last_update);
 }
 
-/* All ranks come to this, and the first to return ends the others: the log of each has the step by
- * then.  A rank that is lost is no reason to say anything else. */
+/* All ranks come here, and the first to return ends the others.  By then the log of each has the
+ * step.  A lost rank changes nothing in the message. */
 static void
 wait_for_all(const struct mw_trainer *trainer)
 {

@@ -1,4 +1,4 @@
-/* Ops that move bytes from tier to tier. */
+/* Ops that move bytes between tiers. */
 #include "exec/trainer/internal.h"
 
 static bool
@@ -32,7 +32,7 @@ moves_of(const GArray *list)
     return (const struct mw_move *)(const void *)list->data;
 }
 
-/* What is written of the state has a checksum in the commit's record. */
+/* State that is written has a checksum in the commit's record. */
 static void
 digest(struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -52,9 +52,9 @@ mw_trainer_move(struct mw_trainer *trainer, const struct mw_op *op, GError **err
     return mw_storage_move(&trainer->storage, moves_of(moves), moves->len, error);
 }
 
-/* --- under way ------------------------------------------------------------------------------- */
+/* --- transfers in flight --------------------------------------------------------------------- */
 
-/* Owners move in turn, and a lane with a rate is kept waiting: both by its thread. */
+/* Owners move in turn, and a lane with a rate is held back.  Both need the lane's thread. */
 bool
 mw_trainer_moves_alone(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -76,7 +76,7 @@ through(void *data, GError *error)
         mw_lanes_done(ticket->lanes, ticket->op, ticket->step);
 }
 
-/* The drives have it when this returns, and the lane's next op may follow. */
+/* When this returns the drives have the move, and the lane's next op may follow. */
 void
 mw_trainer_begin_move(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op,
                       uint32_t step)

@@ -1,9 +1,9 @@
-/* What lies where on the drives, in words that people know it by. */
+/* Names the content of the drives in words that users know. */
 #include "exec/data/weights.h"
 #include "exec/trainer/checkpoint_internal.h"
 #include "exec/trainer/internal.h"
 
-/* False: it is of a description that is not this decoder's. */
+/* Returns false if the tensor's description does not fit this decoder. */
 static bool
 find_piece(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int64_t tile,
            int64_t element, struct mw_weights_piece *piece)
@@ -51,7 +51,7 @@ mw_trainer_tensor_name(const struct mw_trainer *trainer, const struct mw_piece *
                                 &trainer->plan->tensors[piece->tensor], piece->tile, element);
 }
 
-/* By a byte of a home of parameters or gradients; NULL: padding. */
+/* Name for a byte in a home of parameters or gradients; NULL for padding. */
 static char *
 name_at_home(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
 {
@@ -72,7 +72,7 @@ name_at_home(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
     return mw_trainer_tensor_name(trainer, &piece, shard.first + element);
 }
 
-/* By a byte of a chunk's state: parameters, momentum and variance, one after the other. */
+/* Name for a byte in a chunk's state: parameters, momentum and variance, one after the other. */
 static char *
 name_in_chunk(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
 {
@@ -104,7 +104,7 @@ name_at(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
     return NULL;
 }
 
-/* The layer after whose group a checkpoint is kept. */
+/* Name of a checkpoint: the layer after whose group it is kept. */
 static char *
 name_checkpoint(const struct mw_trainer *trainer, uint32_t slot)
 {

@@ -9,7 +9,7 @@
 #include "exec/memory/pages.h"
 #include "exec/trainer/internal.h"
 
-#define STATE_BYTES 12 /* of an element: fp32 parameter, momentum, variance */
+#define STATE_BYTES 12 /* bytes of an element's fp32 parameter, momentum and variance */
 
 /* --- tensors --------------------------------------------------------------------------------- */
 
@@ -28,7 +28,7 @@ is_of_decoder(const struct mw_decoder *decoder, const struct mw_tensor *tensor)
     return true;
 }
 
-/* Drives read and write whole pages, and vector units like what begins at one. */
+/* Drives read and write whole pages, and vector units prefer operands that begin at one. */
 static bool
 check_slots(const struct mw_plan *plan, GError **error)
 {
@@ -43,7 +43,7 @@ check_slots(const struct mw_plan *plan, GError **error)
     return true;
 }
 
-/* The norms of q and k are in part 0, and their heads in all parts. */
+/* Part 0 has the norms of q and k, but all parts have their heads. */
 static bool
 cuts_heads(const struct mw_decoder *decoder, const struct mw_tensor *tensor)
 {
@@ -70,14 +70,14 @@ mw_trainer_check_tensors(const struct mw_plan *plan, GError **error)
     return true;
 }
 
-/* --- what an op names ------------------------------------------------------------------------ */
+/* --- operands of an op ----------------------------------------------------------------------- */
 
 struct look {
     const struct mw_trainer *trainer;
     const struct mw_op *op;
     const struct mw_work *work;
-    const struct mw_tensor *tensor; /* whose part it is, or NULL */
-    int64_t part_elements;          /* of it */
+    const struct mw_tensor *tensor; /* the tensor whose part it is, or NULL */
+    int64_t part_elements;          /* elements of that part */
 };
 
 static bool
@@ -104,7 +104,7 @@ uses(const struct look *look, enum mw_role role)
     return slot_of(look, role) != MW_NONE;
 }
 
-/* Memory that a slot has from a place on. */
+/* Whether a slot has this much memory from a place on. */
 static bool
 has_room(const struct look *look, uint32_t slot, int64_t at_bytes, int64_t bytes)
 {
@@ -119,7 +119,7 @@ tier_of(const struct look *look, uint32_t slot)
     return (enum mw_tier)look->trainer->plan->slots[slot].tier;
 }
 
-/* A move between drives and memory is one of whole pages. */
+/* A move between drives and memory needs whole pages. */
 static bool
 has_room_to_move(const struct look *look, const struct mw_move *move)
 {
@@ -133,7 +133,7 @@ has_room_to_move(const struct look *look, const struct mw_move *move)
                         mw_in_pages(move->to.at_bytes) == move->to.at_bytes));
 }
 
-/* Who computes reaches one tier. */
+/* The cores or the device that compute the op reach only one tier. */
 static bool
 reaches_all(const struct look *look)
 {
@@ -142,7 +142,8 @@ reaches_all(const struct look *look)
     return mw_trainer_uses_tiers(look->trainer->plan, look->op, tier, tier);
 }
 
-/* A part of the op's tensor in a slot: in the tensor's own home, or in a buffer with room. */
+/* Whether the slot holds a part of the op's tensor: it is the tensor's own home, or a buffer with
+ * room. */
 static bool
 holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradient)
 {
@@ -155,7 +156,7 @@ holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradie
     return slot == look->tensor->gradient_slot && !look->tensor->summed;
 }
 
-/* A transfer goes from one tier to another: which, its kind says. */
+/* The kind of a transfer tells which tiers it goes from and to. */
 static bool
 goes_its_way(const struct look *look)
 {
@@ -180,7 +181,7 @@ chunk_tokens(const struct look *look)
     return (look->trainer->tokens + shape->token_chunks - 1) / shape->token_chunks;
 }
 
-/* What goes from one pipeline stage to the next: the hidden state of all tokens. */
+/* Bytes that one pipeline stage sends to the next: the hidden state of all tokens. */
 static int64_t
 hop_bytes(const struct look *look)
 {
@@ -248,7 +249,8 @@ static const char *
 wrong_accumulate(const struct look *look)
 {
     uint32_t buffer = slot_of(look, MW_ROLE_GRADIENT), sum = slot_of(look, MW_ROLE_SUM);
-    int64_t n = look->work->elements, at = mw_trainer_narrow_at(look->trainer, look->tensor);
+    int64_t n = look->work->elements;
+    int64_t at = mw_trainer_gradient_offset_bytes(look->trainer, look->tensor);
 
     if (buffer == MW_NONE || n < 0 || n > look->tensor->gradient_stride ||
         !has_room(look, buffer, at, mw_dtype_bytes(look->tensor->dtype, n)) ||
@@ -284,12 +286,12 @@ wrong_part_move(const struct look *look)
         return "moves between other tiers than its kind";
     struct mw_move move = mw_trainer_part_move(look->trainer, look->op);
     if (mw_trainer_turn_stream(look->trainer, look->op) >= 0)
-        /* an owner moves what it has */
+        /* an owner moves its own shard */
         move.bytes = mw_dtype_bytes(look->tensor->dtype, look->tensor->shard_elements);
     return has_room_to_move(look, &move) ? NULL : "moves more than a slot holds";
 }
 
-/* Of collectives: whole parts and shards of them, on the way and at home. */
+/* Checks collectives: whole parts and shards of them, in transit and at home. */
 static const char *
 wrong_collective(const struct look *look)
 {
@@ -314,7 +316,7 @@ wrong_collective(const struct look *look)
 
 /* --- ops of chunks --------------------------------------------------------------------------- */
 
-/* Whether homes that a chunk runs through are where who computes reaches them. */
+/* Whether the homes of a chunk are in the tier that the op's cores or device reach. */
 static bool
 reaches_homes(const struct look *look, const struct mw_chunk_content *chunk, bool gradients)
 {
@@ -338,7 +340,7 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     uint32_t state = slot_of(look, MW_ROLE_STATE), in = slot_of(look, MW_ROLE_SOURCE);
     uint32_t out = slot_of(look, MW_ROLE_DESTINATION);
     bool at_home = uses(look, MW_ROLE_GRADIENT);
-    int64_t behind = in == MW_NONE && !at_home ? bytes : 0; /* gradients that came with it */
+    int64_t behind = in == MW_NONE && !at_home ? bytes : 0; /* gradients that came with the state */
 
     if (state == MW_NONE || !has_room(look, state, 0, (STATE_BYTES + behind) * n))
         return "has no state to update";
@@ -351,7 +353,7 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     return reaches_all(look) ? NULL : "uses memory that it does not reach";
 }
 
-/* As exec/trainer/update.c lists its moves. */
+/* Follows the moves that exec/trainer/update.c lists. */
 static const char *
 wrong_chunk_move(const struct look *look, const struct mw_chunk_content *chunk)
 {
@@ -426,7 +428,7 @@ wrong_part_op(const struct look *look)
     }
 }
 
-/* Ops that have neither a part nor a chunk. */
+/* Whether the op has neither a part nor a chunk. */
 static bool
 is_a_mark(const struct mw_work *work)
 {
@@ -441,7 +443,7 @@ needs_tensor(const struct mw_work *work)
     return work->object != MW_OBJECT_CHECKPOINT && mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
 }
 
-/* NULL: the op names what there is. */
+/* Returns NULL if all operands of the op exist. */
 static const char *
 wrong_names(struct look *look)
 {

@@ -1,8 +1,8 @@
-/* Ops that a device orders by itself: queued in the stream of their lane, after those that they
- * depend on, without a wait of the host in between. */
+/* Ops that a device orders by itself.  They are queued in the stream of their lane, after their
+ * dependencies, without a wait of the host in between. */
 #include "exec/trainer/internal.h"
 
-/* --- which ----------------------------------------------------------------------------------- */
+/* --- which ops ------------------------------------------------------------------------------- */
 
 bool
 mw_trainer_uses_tiers(const struct mw_plan *plan, const struct mw_op *op, enum mw_tier read,
@@ -18,7 +18,8 @@ mw_trainer_uses_tiers(const struct mw_plan *plan, const struct mw_op *op, enum m
     return true;
 }
 
-/* All its work is the device's, and nothing of it the host's, as where owners take turns. */
+/* Whether the device does all of the op's work, and the host none of it, as it would for owners'
+ * turns. */
 static bool
 is_devices(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -42,7 +43,7 @@ is_devices(const struct mw_trainer *trainer, const struct mw_op *op)
     return false;
 }
 
-/* A lane with a rate is kept waiting by its thread. */
+/* The thread of a lane with a rate holds it back. */
 void
 mw_trainer_map_queues(struct mw_trainer *trainer)
 {
@@ -68,7 +69,7 @@ mw_trainer_queues(void *context, uint32_t op)
     return ((const struct mw_trainer *)context)->variant->queued[op];
 }
 
-/* --- how ------------------------------------------------------------------------------------- */
+/* --- queueing -------------------------------------------------------------------------------- */
 
 static uint32_t
 ticket_of(const struct mw_trainer *trainer, uint32_t op, uint32_t step)
@@ -85,7 +86,7 @@ mw_trainer_ticket(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t o
     return ticket;
 }
 
-/* Tickets of those that it depends on and that are queued too; the others are done. */
+/* Tickets of the dependencies that are queued too; the other dependencies are done. */
 static GArray *
 list_after(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t step)
 {
@@ -109,7 +110,7 @@ ran(void *data, int64_t start_ns, int64_t end_ns, GError *error)
     if (error)
         mw_lanes_fail(ticket->lanes, ticket->op, ticket->step, error);
     else
-        mw_lanes_ran(ticket->lanes, ticket->op, ticket->step, start_ns, end_ns);
+        mw_lanes_done_at(ticket->lanes, ticket->op, ticket->step, start_ns, end_ns);
 }
 
 enum mw_exec_outcome

@@ -1,4 +1,4 @@
-/* A run continues from its newest committed step: all state is checked before it is used. */
+/* Continues a run from its newest committed step: all state is checked before it is used. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -59,14 +59,15 @@ resume_chunk(struct mw_trainer *trainer, uint32_t chunk, const struct mw_commit_
         return false;
     stands_for[content->slot] = extent->which ? content->other_slot : content->slot;
     stands_for[content->other_slot] = extent->which ? content->slot : content->other_slot;
-    trainer->durable.checksums[chunk] = extent->checksum; /* until it is updated */
+    trainer->durable.checksums[chunk] = extent->checksum; /* until the chunk is updated */
     return mw_storage_move(&trainer->storage, &move, 1, error) &&
            mw_trainer_check_extent(trainer, extent, state, last ? it->pieces : NULL, last, error) &&
            mw_trainer_check_state(trainer, chunk, 0, extent->bytes, state, error) &&
            mw_trainer_restore_params(trainer, chunk, error);
 }
 
-/* The part of the norm that is taken of a gradient on its way to the drives, anew. */
+/* Recomputes the part of the norm of a gradient, which is otherwise taken on its way to the
+ * drives. */
 static bool
 restore_partials(struct mw_trainer *trainer, uint32_t index, uint32_t tile, char *buffer,
                  GError **error)
@@ -128,7 +129,8 @@ resume_state(struct mw_trainer *trainer, GError **error)
            (!trainer->pending || restore_norm(trainer, error));
 }
 
-/* Where the record stands in the run: which variant the next step takes, what waits for it. */
+/* Takes up the run at the record's step: which variant the next step takes, and what waits for
+ * it. */
 static bool
 take_up(struct mw_trainer *trainer, GError **error)
 {
@@ -166,7 +168,7 @@ has_all_extents(const struct mw_trainer *trainer, GError **error)
     return false;
 }
 
-/* Where all ranks come here, none has failed before: one that has ends the others. */
+/* If all ranks come here, none has failed before, since a failed rank ends the others. */
 static bool
 all_here(struct mw_trainer *trainer, GError **error)
 {
@@ -175,7 +177,7 @@ all_here(struct mw_trainer *trainer, GError **error)
     return mw_trainer_least(trainer, &here, error);
 }
 
-/* Until here nothing was overwritten that any record names, by any rank. */
+/* Up to here no rank has overwritten anything that a record names. */
 static bool
 take_over(struct mw_trainer *trainer, GError **error)
 {
@@ -187,7 +189,7 @@ take_over(struct mw_trainer *trainer, GError **error)
 
 /* --- which step ------------------------------------------------------------------------------ */
 
-/* This rank's newest one before `step`; -1: none. */
+/* This rank's newest step before `step`; -1 if there is none. */
 static int64_t
 step_before(const struct mw_trainer *trainer, int64_t step)
 {
@@ -200,13 +202,13 @@ step_before(const struct mw_trainer *trainer, int64_t step)
     return before;
 }
 
-/* All ranks take the same. */
+/* Chooses the step that all ranks take. */
 static bool
 choose_step(struct mw_trainer *trainer, int64_t *step, GError **error)
 {
     int64_t steps[2];
 
-    mw_commit_steps(trainer->durable.commit, steps); /* one at least, or it had not opened */
+    mw_commit_steps(trainer->durable.commit, steps); /* at least one, since the record was opened */
     *step = steps[0];
     if (!mw_trainer_least(trainer, step, error))
         return false;
@@ -242,7 +244,7 @@ check_extents(const struct mw_trainer *trainer, const struct mw_commit_record *r
     return whole;
 }
 
-/* Without the tier, which reads nothing more once anything could not be read. */
+/* Reads without the tier, which reads nothing more after a failed read. */
 static bool
 is_whole(struct mw_trainer *trainer, int64_t step, GError **error)
 {
@@ -254,8 +256,8 @@ is_whole(struct mw_trainer *trainer, int64_t step, GError **error)
     return whole;
 }
 
-/* What can be done about a step that is damaged, or cannot be read; nothing is, by another step,
- * about one that this run does not take, nor about a drive that cannot be written. */
+/* Says what can be done about a step that is damaged or cannot be read.  An earlier step does not
+ * help against a step that this run does not accept, or against a drive that cannot be written. */
 static void
 tell_previous(struct mw_trainer *trainer, int64_t step, GError **error)
 {

@@ -1,8 +1,8 @@
 /*
- * Saves of what no extent holds: one stream of bytes in one of two places.  First comes the state
- * that is in memory, chunk after chunk; then, from whole pages on, the gradients that a delayed
- * update has yet to use, home after home, wherever they are.  Where all ranks have the same state,
- * each saves its share of the stream.
+ * Saves of state that no extent holds: one stream of bytes in one of two places.  The state in
+ * memory comes first, chunk after chunk.  Then, from a whole page on, come the gradients that a
+ * delayed update has yet to use, home after home, wherever they are.  Where all ranks have the same
+ * state, each saves its share of the stream.
  */
 #include <stdlib.h>
 
@@ -19,9 +19,9 @@ mw_trainer_saves_shared(const struct mw_plan *plan, uint32_t ranks)
 
 /* --- the stream ------------------------------------------------------------------------------ */
 
-/* What a slot has of it. */
+/* The part of the stream that a slot has. */
 struct segment {
-    uint32_t next; /* of the chunks, then of the tensors; 0 before the first */
+    uint32_t next; /* the next chunk, then the next tensor; 0 before the first */
     uint32_t slot;
     int64_t at, bytes;
 };
@@ -110,7 +110,7 @@ check_room(int64_t room, int64_t need, GError **error)
     return false;
 }
 
-/* Of the variant that all steps have room in. */
+/* Finds the places in the variant whose places have room for all steps. */
 bool
 mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
 {
@@ -140,7 +140,7 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
     return check_room(room, most, error);
 }
 
-/* A segment of gradients is what the next step's norm sees. */
+/* The next step's norm sees a segment of gradients. */
 static bool
 check_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at, int64_t bytes,
            const char *block, bool saves, GError **error)
@@ -170,7 +170,7 @@ copy_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at,
                                   bytes, error);
 }
 
-/* Between the homes and the block. */
+/* Copies between the homes and the block. */
 static bool
 copy_block(struct mw_trainer *trainer, int64_t begin, int64_t bytes, bool saves, GError **error)
 {
@@ -230,7 +230,7 @@ mw_trainer_save(struct mw_trainer *trainer, int64_t *extent_count, GError **erro
     return true;
 }
 
-/* What a byte of the stream is of; false: padding. */
+/* Finds the piece that a byte of the stream belongs to.  Returns false for padding. */
 static bool
 piece_at(const struct mw_trainer *trainer, int64_t byte, bool last, struct mw_piece *piece)
 {
@@ -270,7 +270,7 @@ read_block(struct mw_trainer *trainer, int64_t block, const struct mw_commit_ext
                                    last_is ? &last : NULL, error);
 }
 
-/* A rank's range: its own is read, that of another comes from there. */
+/* Loads a rank's range: reads this rank's own, and receives another rank's from it. */
 static bool
 load_range(struct mw_trainer *trainer, uint32_t rank, const struct mw_commit_extent *extents,
            GError **error)

@@ -1,4 +1,4 @@
-/* What an op's identity and slots stand for, looked up once. */
+/* Looks up once what an op's identity and slots stand for. */
 #include <string.h>
 
 #include "base/error.h"
@@ -60,8 +60,8 @@ map_parts(struct mw_trainer *trainer, GError **error)
 
 /* --- activations ----------------------------------------------------------------------------- */
 
-/* The slots of the working memory follow each other: one room, divided as the operators like it.
- * What does not follow is not counted. */
+/* The slots of the working memory are adjacent: one room, which the operators divide as they like.
+ * A slot that is not adjacent is not counted. */
 static int64_t
 activation_room(const struct mw_trainer *trainer, char **base)
 {
@@ -92,7 +92,7 @@ count_layers(const struct mw_plan *plan)
     return layers;
 }
 
-/* Operators that no layer trains. */
+/* Operators that are trained in no layer. */
 static uint32_t
 frozen_operators(const struct mw_plan *plan)
 {
@@ -161,7 +161,7 @@ decays(const struct mw_weights_piece *piece)
     return piece->weight.rank > 1;
 }
 
-/* The next range of a chunk; it joins the one before where both decay or do not. */
+/* Adds the next range of a chunk.  It joins the range before if both decay, or neither does. */
 static void
 add_range(GArray *ranges, const struct mw_update_range *range)
 {
@@ -175,7 +175,7 @@ add_range(GArray *ranges, const struct mw_update_range *range)
         g_array_append_vals(ranges, range, 1);
 }
 
-/* A piece, cut where matrices meet what is not one. */
+/* Cuts a piece at the borders between matrices and other parameters. */
 static void
 cut_piece(struct mw_trainer *trainer, const struct mw_piece *piece, GArray *ranges)
 {
@@ -226,8 +226,8 @@ map_chunks(struct mw_trainer *trainer)
         map_chunk(trainer, c);
 }
 
-/* A buffer that the state of a chunk on drives has room in, where no update of the variant says
- * which: a run may start or be resumed with any variant. */
+/* A buffer with room for the state of a chunk on drives, if no update of the variant says which.  A
+ * run may start or resume with any variant. */
 static uint32_t
 find_set(const struct mw_plan *plan, uint32_t chunk)
 {
@@ -239,7 +239,7 @@ find_set(const struct mw_plan *plan, uint32_t chunk)
     return MW_NONE;
 }
 
-/* What a step of the variant computes and updates. */
+/* Records what a step of the variant computes and updates. */
 static bool
 map_step(struct mw_trainer *trainer, GError **error)
 {
@@ -283,7 +283,7 @@ count_partials(struct mw_trainer *trainer)
     }
 }
 
-/* All that it takes is counted. */
+/* Reserves the memory that device and host exchange numbers in; the plan counts all of it. */
 static bool
 share(struct mw_trainer *trainer, GError **error)
 {
@@ -304,7 +304,7 @@ share(struct mw_trainer *trainer, GError **error)
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-/* What all variants have alike. */
+/* Sets up what all variants have in common. */
 static bool
 set_up_shared(struct mw_trainer *trainer, GError **error)
 {
@@ -342,8 +342,8 @@ turn_to(struct mw_trainer *trainer, uint32_t variant)
     trainer->plan = trainer->storage.plan = trainer->variant->plan;
 }
 
-/* Squares of gradients that the other variant has made and this one does not are no part of its
- * norm; those that wait for a delayed update are. */
+/* The norm of this variant's step leaves out squares of gradients that only the previous variant
+ * has made, but includes those that wait for a delayed update. */
 void
 mw_trainer_turn_to(struct mw_trainer *trainer, int64_t step)
 {

@@ -1,8 +1,8 @@
-/* Pipeline stages: activations go to the next one, their gradients to the one before. */
+/* Pipeline stages: activations go to the next stage, their gradients to the previous one. */
 #include "exec/trainer/internal.h"
 
-/* Streams of collectives after those of plans: owners' turns use them if there are no stages. A
- * stage in the middle sends and receives at once, over boundaries whose numbers differ by one. */
+/* Streams of collectives after those of plans.  Owners' turns use them if there are no stages. A
+ * middle stage sends and receives at the same time, over boundaries whose numbers differ by one. */
 #define FORWARD_STREAM 3
 #define BACKWARD_STREAM 5
 

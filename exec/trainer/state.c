@@ -1,4 +1,4 @@
-/* What the homes hold before the first step and after the last. */
+/* The content of homes before the first step and after the last. */
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/internal.h"
 
-/* Elements that are made at a time. */
+/* Number of elements that are made at a time. */
 #define PIECE_ELEMENTS ((int64_t)1 << 19)
 
-/* Parameters (state 0); from a checkpoint momentum and variance (1, 2) as well. */
+/* Makes parameters (state 0); from a checkpoint also momentum and variance (1, 2). */
 static bool
 make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *tensor,
            int64_t tile, int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
@@ -28,7 +28,7 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
     return true;
 }
 
-/* Parameters as 16 bits hold them, which is less than fp32 does. */
+/* Checks parameters as 16 bits hold them, which is less than fp32 holds. */
 static bool
 try_tile(const struct mw_trainer *trainer, const struct mw_tensor *tensor, int64_t tile,
          struct mw_range range, float *made, GError **error)
@@ -59,7 +59,8 @@ mw_trainer_try_start(const struct mw_trainer *trainer, GError **error)
 
 /* --- optimizer state ------------------------------------------------------------------------- */
 
-/* Where a chunk's state can be reached: at home, or in the set that it passes through. */
+/* The slot where a chunk's state can be reached: at home, or in the buffer set that it passes
+ * through. */
 static uint32_t
 reachable(const struct mw_trainer *trainer, uint32_t chunk)
 {
@@ -67,7 +68,7 @@ reachable(const struct mw_trainer *trainer, uint32_t chunk)
     return set == MW_NONE ? trainer->plan->chunks[chunk].slot : set;
 }
 
-/* State at home on a device is reached by copies. */
+/* Copies state; state at home on a device is reached only by copies. */
 static bool
 copy_state(struct mw_trainer *trainer, void *to, const void *from, int64_t bytes, GError **error)
 {
@@ -92,7 +93,8 @@ start_piece(struct mw_trainer *trainer, uint32_t chunk, int state, const struct 
     return true;
 }
 
-/* Momentum and variance begin with zero, as reserved memory is; a set may hold another chunk's. */
+/* Momentum and variance begin as zero, as reserved memory does; a set may still hold another
+ * chunk's. */
 static bool
 start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **error)
 {
@@ -108,7 +110,7 @@ start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **er
     for (int64_t i = 0; i < states * it->piece_count; i++)
         if (!start_piece(trainer, chunk, (int)(i % states), &it->pieces[i / states], made, error))
             return false;
-    if (drives) /* the first step that is committed may leave it as it is */
+    if (drives) /* the first committed step may leave it as it is */
         mw_trainer_digest(trainer, chunk);
     struct mw_move move = {{slot, 0}, {content->slot, 0}, bytes};
     return !drives || mw_storage_move(&trainer->storage, &move, 1, error);
@@ -171,7 +173,7 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
     return good;
 }
 
-/* --- parameters of a state that is there ----------------------------------------------------- */
+/* --- parameters from existing state ---------------------------------------------------------- */
 
 static bool
 restore_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *w,
@@ -228,7 +230,7 @@ mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error)
     return good;
 }
 
-/* --- out ------------------------------------------------------------------------------------- */
+/* --- visits ---------------------------------------------------------------------------------- */
 
 static bool
 visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *copies,
@@ -253,7 +255,7 @@ visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *p
     return true;
 }
 
-/* What nobody trains is as it was given, and has neither momentum nor variance. */
+/* Frozen parameters stay as given, and have neither momentum nor variance. */
 static bool
 visit_frozen(struct mw_trainer *trainer, uint32_t index, uint32_t tile, float *copies,
              mw_trainer_visit visit, void *data, GError **error)

@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* For the variant that takes most.  The checksums follow all else in host memory, and lie apart
- * from it: another variant may have buffers there. */
+/* Bytes for the variant that needs most.  In host memory the checksums follow everything else,
+ * apart from it, since another variant may have buffers there. */
 static int64_t
 tier_bytes(const struct mw_variants *variants, enum mw_tier tier)
 {
@@ -56,7 +56,7 @@ mw_storage_unpin(const struct mw_storage *storage, struct mw_arena *arena)
     arena->pinned = false;
 }
 
-/* Each stands for itself; homes have the same numbers in all variants. */
+/* Each slot stands for itself; homes have the same numbers in all variants. */
 static uint32_t *
 new_stands_for(const struct mw_variants *variants)
 {
@@ -194,14 +194,14 @@ mw_storage_move(struct mw_storage *storage, const struct mw_move *moves, int64_t
 }
 
 struct mw_transfers {
-    atomic_llong left; /* requests that are not done, and one for who began them */
+    atomic_llong left; /* requests that are not done, plus one for the thread that began them */
     mw_transfers_done done;
     void *data;
     int64_t count;
     struct mw_nvme_request requests[];
 };
 
-/* The last one takes the results of all. */
+/* The last request to end takes the results of all. */
 static void
 end_one(void *data)
 {

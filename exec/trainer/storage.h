@@ -1,6 +1,6 @@
 /*
  * storage.h - the memory of a run: an arena for each tier, in which every slot has the place that
- * its plan says, and the way from one slot to another.  All variants of a step share the arenas.
+ * its plan gives it, and moves from one slot to another.  All variants of a step share the arenas.
  */
 #ifndef MW_EXEC_TRAINER_STORAGE_H
 #define MW_EXEC_TRAINER_STORAGE_H
@@ -12,35 +12,35 @@
 
 struct mw_storage {
     const struct mw_variants *variants; /* borrowed */
-    const struct mw_plan *plan;         /* the variant whose slots are meant */
+    const struct mw_plan *plan;         /* the variant whose slots are used */
     const struct mw_backend *backend;
-    void *device; /* the backend's */
+    void *device; /* the backend's device */
     char *device_memory;
     struct mw_arena host;
-    struct mw_nvme *nvme; /* NULL where no variant has slots there */
-    struct mw_arena sums; /* its checksums of pages */
+    struct mw_nvme *nvme; /* NULL if no variant has slots there */
+    struct mw_arena sums; /* the tier's checksums of pages */
     uint32_t *stands_for; /* [the largest slot_count]: the slot whose place it has now; committed
-                             state takes turns in two */
+                           * state alternates between two */
 };
 
-/* Opens the backend and reserves host memory, as much as the variant takes that takes most.  The
- * first variant's slots are meant until plan is set.  False with *error and nothing open. */
+/* Opens the backend and reserves as much host memory as the largest variant needs.  Slots are those
+ * of the first variant until plan is set.  Returns false with *error and nothing open. */
 bool mw_storage_open(struct mw_storage *storage, const struct mw_variants *variants,
                      const struct mw_backend *backend, const struct mw_backend_options *device,
                      GError **error);
-/* Then the drives, where there are slots there; their reads are checked where `drives` says
- * whose the bytes are. */
+/* Opens the drives if there are slots there.  Their reads are checked if `drives` says whose the
+ * bytes are. */
 bool mw_storage_open_drives(struct mw_storage *storage, const struct mw_nvme_options *drives,
                             GError **error);
-void mw_storage_close(struct mw_storage *storage); /* all zero is allowed */
+void mw_storage_close(struct mw_storage *storage); /* a zeroed struct is allowed */
 
-/* An arena that the device reaches too, until it is unpinned, before it is released.  Unpinning
- * what is not pinned does nothing. */
+/* Makes the device reach an arena too.  Unpin it before it is released.  Unpinning an arena that is
+ * not pinned does nothing. */
 bool mw_storage_pin(const struct mw_storage *storage, struct mw_arena *arena, GError **error);
 void mw_storage_unpin(const struct mw_storage *storage, struct mw_arena *arena);
 
-/* Bytes reserved in a tier for the variants' slots: as much as the largest needs, and no more than
- * rounding to pages, and on drives to stripes, adds. */
+/* Bytes reserved in a tier for the variants' slots: as much as the largest variant needs, plus only
+ * the rounding to pages, and on drives to stripes. */
 int64_t mw_storage_reserved_bytes(const struct mw_storage *storage, enum mw_tier tier);
 
 /* Address of a byte of a slot in device or host memory. */
@@ -51,20 +51,19 @@ struct mw_place {
     int64_t at_bytes;
 };
 
-/* One copy, between any two tiers but from drive to drive. */
+/* One copy, between any two tiers, but not from drive to drive. */
 struct mw_move {
     struct mw_place from, to;
     int64_t bytes;
 };
 
-/* Makes `count` moves; those that read or write drives are all in flight at once.  Bytes on drives
- * are rounded up to whole pages, which the plan's strides leave room for. */
+/* Makes `count` moves; all that read or write drives are in flight at once.  Bytes on drives are
+ * rounded up to whole pages, for which the plan's strides leave room. */
 bool mw_storage_move(struct mw_storage *storage, const struct mw_move *moves, int64_t count,
                      GError **error);
 
-/* Sets moves under way that all read or write drives.  `done` is called once, from any thread, when
- * they are through and whoever began them has let go, with what went wrong first, its own to free,
- * or NULL. */
+/* Starts moves that all read or write drives.  `done` is called once, from any thread, when they
+ * are done and the caller has let go.  It gets the first error, which it owns, or NULL. */
 struct mw_transfers;
 typedef void (*mw_transfers_done)(void *data, GError *error);
 struct mw_transfers *mw_storage_begin_moves(struct mw_storage *storage, const struct mw_move *moves,

@@ -1,17 +1,17 @@
-/* Threads of a run, all of which the system must let it have. */
+/* Checks that the system provides all threads that a run needs. */
 #include "exec/host/thread.h"
 #include "exec/trainer/internal.h"
 
 #define DRIVE_THREADS 2 /* one reads, one writes */
 
-/* Of a team that begins with the thread that has it. */
+/* Threads that a team starts besides the one that owns it. */
 static int
 others(int threads)
 {
     return (threads ? threads : (int)g_get_num_processors()) - 1;
 }
 
-/* A lane's own; its team's, or whoever waits for its queue. */
+/* The lane's own thread, and its team's, or the one that waits for its queue. */
 static int
 lane_threads(const struct mw_trainer_options *options, const struct mw_lane *lane)
 {
@@ -25,9 +25,10 @@ lane_threads(const struct mw_trainer_options *options, const struct mw_lane *lan
 bool
 mw_trainer_check_threads(const struct mw_trainer_options *options, GError **error)
 {
-    int count = others(options->host_threads); /* starting values */
+    int count = others(options->host_threads); /* the team that makes starting values */
     bool drives = false;
-    int threads[MW_MAX_LANES_PER_RANK][MW_LANE_KIND_COUNT] = {{0}}; /* as crew.h shares them */
+    int threads[MW_MAX_LANES_PER_RANK][MW_LANE_KIND_COUNT] = {{0}}; /* shared in the way of
+                                                                     * crew.h */
 
     for (uint32_t v = 0; v < options->variants->plan_count; v++) {
         const struct mw_plan *plan = options->variants->plans[v];

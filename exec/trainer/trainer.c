@@ -44,7 +44,7 @@ mw_trainer_gradient_bytes(const struct mw_tensor *tensor)
 }
 
 int64_t
-mw_trainer_narrow_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor)
+mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer, const struct mw_tensor *tensor)
 {
     bool sum_first =
         tensor->summed && trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
@@ -61,7 +61,7 @@ clock_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* --- the ends of a step ---------------------------------------------------------------------- */
+/* --- begin and end of a step ----------------------------------------------------------------- */
 
 static bool
 begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
@@ -80,15 +80,15 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
     return true;
 }
 
-/* Steps that may have begun after the one that ends. */
+/* Steps that may have begun after the step that ends. */
 static int64_t
 begun_behind(const struct mw_trainer *trainer)
 {
     return !trainer->plan->barriered;
 }
 
-/* What ranks tell each other at the end of a step: their losses, which are summed up, and who
- * wishes that the run ends. */
+/* At the end of a step ranks exchange their losses, which are summed, and whether one wishes that
+ * the run ends. */
 static bool
 exchange(struct mw_trainer *trainer, int *wish, GError **error)
 {
@@ -107,7 +107,7 @@ exchange(struct mw_trainer *trainer, int *wish, GError **error)
     return true;
 }
 
-/* With this step, or with the next one if that may have begun. */
+/* Ends the run with this step, or with the next one if that may have begun. */
 static void
 end_early(struct mw_trainer *trainer, int wish)
 {
@@ -151,7 +151,7 @@ end_step(struct mw_trainer *trainer, GError **error)
     diverged = mw_trainer_diverges(trainer, *trainer->loss);
     if (!commit(trainer, diverged, &committed, error))
         return false;
-    /* Where all ranks meet, all have made it durable. */
+    /* If all ranks meet here, all have made the step durable. */
     if (committed && !mw_trainer_sum(trainer, 0, &nothing, error))
         return false;
     trainer->reports[now->step % 2] = (struct mw_trainer_step){
@@ -176,7 +176,7 @@ end_by(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     return end_step(trainer, error);
 }
 
-/* A row for each kind that runs. */
+/* One row for each kind that runs. */
 static bool (*const runs[MW_OP_KIND_COUNT])(struct mw_trainer *, const struct mw_op *,
                                             GError **) = {
     [MW_OP_COMPUTE] = mw_trainer_compute,
@@ -207,7 +207,7 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
     return runs[kind](trainer, op, error);
 }
 
-/* Keeps a limited lane until the op's bytes would be through. */
+/* Holds a limited lane until the time that the op's bytes would take at its rate. */
 static void
 hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begin_ns)
 {
@@ -221,7 +221,8 @@ hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begi
         continue;
 }
 
-/* For other ranks to come to where the op meets them: all such ops of its lane so far. */
+/* Time waited for other ranks to reach the op's collective, over all such ops of its lane so
+ * far. */
 static int64_t
 waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -258,13 +259,13 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
         return MW_EXEC_FAILED;
     int64_t after_ns = waited_ns(trainer, it);
     if (after_ns > before_ns)
-        mw_lanes_waited(lanes, op, step, after_ns - before_ns);
+        mw_lanes_add_wait(lanes, op, step, after_ns - before_ns);
     hold_back(trainer, it, begin_ns);
     trainer->moved_ns = clock_ns();
     return MW_EXEC_DONE;
 }
 
-/* Other ranks may not come to where this one waits for them. */
+/* Other ranks may never reach the point where this one waits for them. */
 static void
 stop(void *context)
 {
@@ -380,10 +381,10 @@ open_places(struct mw_trainer *trainer, GError **error)
                            error) &&
            (!options->ready || options->ready(options->data, error)) &&
            mw_storage_open_drives(&trainer->storage, &drives, error) &&
-           mw_trainer_meet(trainer, error);
+           mw_trainer_open_collectives(trainer, error);
 }
 
-/* What is started from, before any of it is used; the ranks share the work. */
+/* Verifies what the run starts from, before any of it is used; the ranks share the work. */
 static bool
 verify_start(const struct mw_trainer *trainer, GError **error)
 {
@@ -411,15 +412,15 @@ set_up(struct mw_trainer *trainer, GError **error)
 {
     struct mw_exec_backend run = {run_op, trainer, stop, mw_trainer_queues, 0, NULL};
 
-    /* Alone nothing could be called off. */
+    /* One rank alone has nobody to wait for. */
     if (trainer->world_ranks > 1)
         run.patience_ns = (int64_t)(trainer->options.patience_s * 1e9);
     run.crew = trainer->crew = mw_crew_new();
     return mw_trainer_set_up(trainer, &run, error);
 }
 
-/* Several ranks end by mw_ranks_abort alone: files would be left behind, and memory must stay, for
- * messages may be on their way. */
+/* Several ranks end only by mw_ranks_abort.  Their files would stay otherwise, and memory must
+ * stay, since messages may be in flight. */
 static void
 give_back_drives(struct mw_trainer *trainer)
 {
@@ -487,7 +488,7 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
            mw_trainer_check_course(trainer, report, error);
 }
 
-/* Of one variant. */
+/* Runs steps of one variant. */
 static bool
 run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
 {

@@ -1,4 +1,4 @@
-/* Parts of fetch units on their way: parameters to the device, gradients from it, checkpoints. */
+/* Moves parts of fetch units: parameters to the device, gradients from it, checkpoints. */
 #include "exec/trainer/internal.h"
 
 const struct mw_tensor *
@@ -23,7 +23,7 @@ mw_trainer_place(const struct mw_trainer *trainer, uint32_t slot, int64_t tile)
     return (struct mw_place){slot, tile * bytes};
 }
 
-/* A gradient that comes from the device to a buffer is as it was made. */
+/* Whether a gradient goes from the device to a buffer, and so has the type in which it was made. */
 static bool
 is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
 {
@@ -42,7 +42,7 @@ stream_of(enum mw_op_kind kind)
     return kind == MW_OP_NVME_READ ? 3 : kind == MW_OP_H2D ? 4 : 5;
 }
 
-/* An owner's op has the bytes of the whole part, narrow. */
+/* An owner's op has the bytes of the whole part, in the narrow type. */
 int
 mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -58,8 +58,8 @@ mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op)
     return whole ? stream_of(work->kind) : -1;
 }
 
-/* Every rank owns its shard of a part.  One after the other moves it while the links of the others
- * rest; then the part has been moved. */
+/* Every rank owns its shard of a part.  The ranks move their shards one after the other while the
+ * links of the others rest; then the whole part has been moved. */
 static bool
 move_in_turn(struct mw_trainer *trainer, int stream, const struct mw_move *move, GError **error)
 {
@@ -86,7 +86,8 @@ mw_trainer_part_move(const struct mw_trainer *trainer, const struct mw_op *op)
                            .bytes = trainer->plan->works[op->work].bytes};
 
     if (is_narrow(trainer, op, to))
-        move.to.at_bytes = mw_trainer_narrow_at(trainer, mw_trainer_tensor(trainer, op));
+        move.to.at_bytes =
+            mw_trainer_gradient_offset_bytes(trainer, mw_trainer_tensor(trainer, op));
     return move;
 }
 
@@ -101,7 +102,8 @@ mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int 
     return move_in_turn(trainer, stream, &move, error);
 }
 
-/* The sum grows at home, or, where that is on drives, before what is added to it. */
+/* The sum grows at home.  If home is on drives, it grows in the buffer, before the gradient that is
+ * added to it. */
 bool
 mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -111,7 +113,8 @@ mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError
     uint32_t home = mw_trainer_slot(trainer, op, MW_ROLE_SUM);
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     int64_t n = plan->works[op->work].elements;
-    const void *x = mw_storage_address(storage, buffer, mw_trainer_narrow_at(trainer, tensor));
+    const void *x =
+        mw_storage_address(storage, buffer, mw_trainer_gradient_offset_bytes(trainer, tensor));
     float *sum = home == MW_NONE ? mw_storage_address(storage, buffer, 0)
                                  : mw_storage_address(storage, home,
                                                       mw_trainer_gradient_bytes(tensor) * op->tile *

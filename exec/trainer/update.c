@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "exec/trainer/internal.h"
 
-#define STATE_BYTES 12 /* of an element: fp32 parameter, momentum, variance */
+#define STATE_BYTES 12 /* bytes of an element's fp32 parameter, momentum and variance */
 
 static const struct mw_tensor *
 tensor_of(const struct mw_trainer *trainer, const struct mw_piece *piece)
@@ -39,7 +39,7 @@ in_home(const struct mw_trainer *trainer, const struct mw_piece *piece, enum mw_
 
 /* --- moves ----------------------------------------------------------------------------------- */
 
-/* Between the homes of a chunk's gradients and a buffer in the chunk's order. */
+/* Adds moves between the homes of a chunk's gradients and a buffer in the chunk's order. */
 static void
 gather_gradients(const struct mw_trainer *trainer, uint32_t chunk, uint32_t buffer,
                  int64_t at_bytes, GArray *moves)
@@ -83,7 +83,7 @@ add_move(GArray *moves, uint32_t from, uint32_t to, int64_t bytes)
     g_array_append_val(moves, move);
 }
 
-/* Updated parameters: to the next buffer, or home. */
+/* Adds the moves of updated parameters: to the next buffer, or home. */
 static void
 list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
 {
@@ -97,7 +97,8 @@ list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mo
         scatter_params(trainer, op->shard, from, moves);
 }
 
-/* State, followed by gradients if those come from drives too; or gradients alone. */
+/* Adds the moves of state, followed by gradients if those come from drives too; or of gradients
+ * alone. */
 static void
 list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
 {
@@ -149,7 +150,7 @@ square_sums(struct mw_trainer *trainer, const struct squares *sums, GError **err
     return true;
 }
 
-/* A part's gradient before it goes to the drives. */
+/* The norm of a part's gradient, before it goes to the drives. */
 static bool
 norm_of_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -167,7 +168,7 @@ norm_of_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     return square_sums(trainer, &sums, error);
 }
 
-/* The blocks that begin in a piece, whole: what they have beyond it is at home as well. */
+/* Takes whole blocks, those that begin in the piece; their rest is at home as well. */
 static bool
 norm_of_piece(struct mw_trainer *trainer, const struct mw_piece *piece, bool device, GError **error)
 {
@@ -206,7 +207,7 @@ mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **err
     return true;
 }
 
-/* What all ranks hold is the first one's to count. */
+/* Only the first rank counts what all ranks hold. */
 static double
 own_squares(struct mw_trainer *trainer)
 {
@@ -240,8 +241,8 @@ prepare_update(struct mw_trainer *trainer, double scale)
                                         o->weight_decay, now->updates + 1, factor);
 }
 
-/* A gradient that is not finite updates nothing, nor does one that a delayed update has not got
- * yet. */
+/* A gradient that is not finite updates nothing.  Neither does a delayed update that has no
+ * gradient yet. */
 bool
 mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -251,7 +252,7 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
     double scale = delayed ? trainer->pending_scale : now->loss_scale;
     double squares = own_squares(trainer);
 
-    /* Its gradient may be finite; all ranks learn of it by the sum. */
+    /* The gradient may be finite even if the loss is not; the sum tells all ranks. */
     if (!isfinite(delayed ? trainer->last_loss : *trainer->loss))
         squares = NAN;
     if (!mw_trainer_sum(trainer, trainer->plan->lanes[op->lane].index, &squares, error))
@@ -273,13 +274,13 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
 
 /* --- update ---------------------------------------------------------------------------------- */
 
-/* Where an update finds a chunk. */
+/* The operands of an update of a chunk. */
 struct operands {
     uint32_t chunk;
     char *state;
-    uint32_t gradients; /* buffer, or MW_NONE: at home */
+    uint32_t gradients; /* buffer; MW_NONE: gradients are at home */
     int64_t gradients_at_bytes;
-    uint32_t params; /* buffer, or MW_NONE: at home */
+    uint32_t params; /* buffer; MW_NONE: parameters are at home */
     bool device;
 };
 
@@ -298,7 +299,7 @@ find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
     };
 
     if (incoming == MW_NONE && !at_home) {
-        operands.gradients = state; /* they came with it */
+        operands.gradients = state; /* gradients came with the state */
         operands.gradients_at_bytes = STATE_BYTES * trainer->plan->chunks[op->shard].elements;
     }
     return operands;

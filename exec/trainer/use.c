@@ -1,4 +1,4 @@
-/* What a run holds of memory and drives. */
+/* Memory and drives that a run holds. */
 #include "exec/trainer/internal.h"
 
 struct mw_trainer_use
@@ -16,7 +16,7 @@ mw_trainer_use(const struct mw_trainer *trainer)
     return use;
 }
 
-/* The change's line is number 0, the arena's 1, the drives' follow. */
+/* Line 0 is about changed instructions, line 1 about the arena; lines of the drives follow. */
 static const char *
 line_at(const struct mw_trainer *trainer, int at)
 {

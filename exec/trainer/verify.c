@@ -36,7 +36,8 @@ note(struct mw_verified *verified, char *line)
     g_ptr_array_add(verified->notes, line);
 }
 
-/* Of one that is empty, or both whole and of one step, by the other. */
+/* Describes a slot that is not whole.  If the other slot is whole, or both are whole and of one
+ * step, describes it by the other. */
 static char *
 line_of(const struct mw_verify_rank *rank, int index)
 {
@@ -58,7 +59,7 @@ line_of(const struct mw_verify_rank *rank, int index)
                 : NULL;
 }
 
-/* What there is to say of a record's file beside its steps. */
+/* Reads a record's file and notes what else there is to say of it. */
 static bool
 read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
 {
@@ -83,7 +84,8 @@ read_records(struct work *work, struct mw_verify_rank *rank, GError **error)
     return true;
 }
 
-/* A run holds its records' locks: this one is shared, and keeps runs away until it is done. */
+/* A run holds its records' locks.  This lock is shared, and keeps runs away until verification
+ * ends. */
 static bool
 open_rank(struct work *work, int folder, const char *name, GError **error)
 {
@@ -112,7 +114,7 @@ add_missing(struct work *work, char *file, const char *why, bool absent, bool re
     g_ptr_array_add(work->verified->missing, it);
 }
 
-/* A rank whose data is in the directory was on this machine, and has lost its record. */
+/* A rank whose data is in the directory ran on this machine, and has lost its record. */
 static void
 find_lost_record(struct work *work, const GPtrArray *names, const char *name)
 {
@@ -158,7 +160,7 @@ find_records(struct work *work, GError **error)
     return good;
 }
 
-/* --- of one run ------------------------------------------------------------------------------ */
+/* --- one run --------------------------------------------------------------------------------- */
 
 static bool
 check_directories(const struct work *work, const struct mw_verify_rank *rank, GError **error)
@@ -168,7 +170,8 @@ check_directories(const struct work *work, const struct mw_verify_rank *rank, GE
 
     if (wanted == given)
         return true;
-    /* Fewer may lack one on a drive that is not there: of too many it was typed wrong. */
+    /* With too few directories, one may be on a drive that is not mounted; with too many, one was
+     * typed wrong. */
     for (int i = 0; wanted < given && i < given; i++)
         if (!g_file_test(work->options->directories[i], G_FILE_TEST_IS_DIR))
             return mw_refuse(error,
@@ -181,7 +184,8 @@ check_directories(const struct work *work, const struct mw_verify_rank *rank, GE
                      given == 1 ? "is" : "are");
 }
 
-/* A rank whose data is here has lost its record; one without has its files on another machine. */
+/* A rank whose data is here has lost its record; a rank without data here has its files on another
+ * machine. */
 static void
 tell_missing(struct work *work)
 {
@@ -228,8 +232,8 @@ is_missed(const struct mw_verified *verified, const char *file)
     return false;
 }
 
-/* All ranks of the run were on this machine: one without a record has lost it, with its data or
- * without. */
+/* All ranks of the run were on this machine, so one without a record has lost it, with or without
+ * its data. */
 static void
 find_lost_ranks(struct work *work)
 {
@@ -245,8 +249,8 @@ find_lost_ranks(struct work *work)
     }
 }
 
-/* Nobody knows which ranks a machine had that had only some of them: those that are here, or whose
- * data is, are inferred from their number. */
+/* It is unknown which ranks ran on a machine with only some of them.  Their numbers are inferred
+ * from the ranks that are here, or whose data is. */
 static void
 count_lost_ranks(struct work *work)
 {
@@ -296,7 +300,7 @@ step_of(struct mw_verified *verified, int64_t number)
         at++;
     if (at < verified->step_count && verified->steps[at].step == number)
         return &verified->steps[at];
-    /* Ranks differ by one commit: what is older than three was never one run's. */
+    /* Ranks differ by one commit at most, so more than three steps are never of one run. */
     if (at == (int)G_N_ELEMENTS(verified->steps))
         return NULL;
     if (verified->step_count == (int)G_N_ELEMENTS(verified->steps))
@@ -309,7 +313,8 @@ step_of(struct mw_verified *verified, int64_t number)
     return &verified->steps[at];
 }
 
-/* The second record is of the first's step: no run has both, and a resume takes the first. */
+/* Whether the second record is of the same step as the first.  No run has both, and a resume takes
+ * the first. */
 static bool
 is_again(const struct mw_verify_rank *rank)
 {
@@ -346,8 +351,8 @@ count_steps(struct work *work)
             verified->newest = i;
 }
 
-/* A torn or an empty record is what a kill leaves, unless the step that it was of had been durable:
- * then it was damaged, wiped, or never reached the drive. */
+/* A kill leaves a torn or an empty record.  But if its step had been durable, the record was
+ * damaged, wiped, or never reached the drive. */
 static void
 find_lost(struct mw_verified *verified, int64_t noted_step)
 {
@@ -357,7 +362,7 @@ find_lost(struct mw_verified *verified, int64_t noted_step)
         verified->lost_step = noted_step;
 }
 
-/* What is whole may yet say what a resume does not take. */
+/* A whole record may still have fields that a resume refuses. */
 static void
 check_fields(const struct mw_verify_options *options, const struct mw_verify_rank *rank, int slot,
              struct mw_verify_step *step)
@@ -428,7 +433,7 @@ check_rank(struct work *work, struct mw_verify_rank *rank, GError **error)
     return true;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- result ---------------------------------------------------------------------------------- */
 
 static void
 free_rank(void *data)

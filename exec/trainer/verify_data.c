@@ -1,4 +1,4 @@
-/* Extents as the drives have them, and in which range of which file damage is. */
+/* Reads extents from the drives, and finds the ranges of files with damage. */
 #include "exec/trainer/verify_internal.h"
 
 void
@@ -12,7 +12,7 @@ mw_verify_damage_free(void *data)
     g_free(damage);
 }
 
-/* From the first byte that a drive has of the extent to its last. */
+/* The range from the first byte of the extent on a drive to its last. */
 static bool
 range_on(const struct mw_nvme_layout *layout, int drive, const struct mw_commit_extent *extent,
          int64_t *first, int64_t *bytes)
@@ -55,8 +55,7 @@ add_damage(const struct mw_verify_options *options, const struct mw_verify_rank 
     g_ptr_array_add(damage, it);
 }
 
-/* A checksum is of the whole extent: where it is another, each of its drives may have the damage.
- */
+/* A checksum covers a whole extent.  If it differs, the damage may be on each of its drives. */
 enum mw_verify_state
 mw_verify_extent(const struct mw_verify_options *options, const struct mw_verify_rank *rank,
                  const struct mw_commit_extent *extent, GPtrArray *damage)
@@ -70,7 +69,7 @@ mw_verify_extent(const struct mw_verify_options *options, const struct mw_verify
         read.why ? g_strdup(read.why)
                  : g_strdup_printf("checksum %016" PRIx64 " instead of the committed %016" PRIx64,
                                    read.checksum, extent->checksum);
-    if (read.why && read.drive < 0) { /* it is at no place of a file */
+    if (read.why && read.drive < 0) { /* it lies at no place of a file */
         add_damage(options, rank, &nowhere, 0, what, damage);
         return MW_VERIFY_DAMAGED;
     }

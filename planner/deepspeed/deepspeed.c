@@ -366,8 +366,7 @@ note_mistyped(struct mw_ds_file *file, const char *dotted)
 
     file->near += nearest != NULL;
     if (nearest)
-        mw_ds_note(file, "%s: not a key, and DeepSpeed passes over it; did you mean %s?", name,
-                   nearest);
+        mw_ds_note(file, "%s: not a key; DeepSpeed ignores it; did you mean %s?", name, nearest);
 }
 
 static bool walk(struct mw_ds_file *file, const struct mw_ds_row *section, JsonObject *object,

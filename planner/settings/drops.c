@@ -91,7 +91,7 @@ mw_drops_check_layers(const char *text, int64_t layers, GError **error)
         if (last >= layers)
             return mw_refuse(error,
                              "{drop-layers=%s}: layer %" G_GINT64_FORMAT
-                             " is none of the model's, 0 to %" G_GINT64_FORMAT,
+                             " does not exist; the model has layers 0 to %" G_GINT64_FORMAT,
                              text, last, layers - 1);
     for (uint32_t turn = 0; turn < mw_drops_turns(text); turn++) {
         g_autofree bool *dropped = mw_drops_of_turn(text, turn, layers);

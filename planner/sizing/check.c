@@ -103,8 +103,8 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
                          pp, of_stage, of_node);
     if (model->tied_embedding)
         return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT "}: model %s has one matrix for embedding and "
-                         "logits, which stages cannot share yet; give 1",
+                         "{pp=%" G_GINT64_FORMAT "}: model %s ties embedding and output "
+                         "weights, which a pipeline does not support yet; use {pp=1}",
                          pp, model->name);
     if (settings->dpu_start != MW_AUTO)
         return mw_refuse(error,

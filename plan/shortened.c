@@ -1,22 +1,22 @@
 /*
- * The same plan with few rounds of each section: those in the middle are left out.
+ * Shortens the sections of a plan to few rounds, by leaving out rounds in the middle.
  *
- * Sections may use the same slots in a row, as the passes of a step use the homes of its layers.
- * They leave out the same slots: so many rounds each that as many slots are passed over, and what
- * uses a slot near an end of the row uses the one that is as near to it then.
+ * Several sections may use the same slots in a row, as the passes of a step use the homes of its
+ * layers.  Such sections are linked: each leaves out as many rounds as it takes to leave out the
+ * same slots.  A use near an end of the row keeps its distance from that end.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/internal.h"
 
-/* More make no plan that has been built. */
+/* No plan that was built has more. */
 #define ROWS_MAX 4096
 
-/* Of one section, slots that its rounds go through by the same stride. */
+/* Slots that the rounds of one section use with the same stride. */
 struct range {
-    uint32_t section, row; /* row: of mw_few.rows */
-    int64_t by;            /* slots a round, without its sign */
+    uint32_t section, row; /* row: index in mw_shortened.rows */
+    int64_t by;            /* slots per round, as an absolute value */
     int64_t first, last;
 };
 
@@ -35,8 +35,8 @@ compare_ranges(const void *a, const void *b)
     return x->section < y->section ? -1 : x->section > y->section;
 }
 
-/* Grows the newest range of the section that it overlaps; uses of a range come one after another.
- */
+/* Extends the newest range of the section that overlaps it; uses of a range come one after
+ * another. */
 static bool
 add_range(struct ranges *ranges, uint32_t section, int64_t by, int64_t from, int64_t to)
 {
@@ -58,7 +58,8 @@ add_range(struct ranges *ranges, uint32_t section, int64_t by, int64_t from, int
     return true;
 }
 
-/* False: a use moves on in a row by the rounds of two sections, or there are too many rows. */
+/* Returns false if a use moves along a row with the rounds of two sections, or if there are too
+ * many rows. */
 static bool
 find_ranges(const struct mw_plan *plan, struct ranges *ranges)
 {
@@ -81,9 +82,9 @@ find_ranges(const struct mw_plan *plan, struct ranges *ranges)
     return true;
 }
 
-/* Ranges that overlap are one row. */
+/* Joins ranges that overlap into one row. */
 static void
-join_rows(struct mw_few *few, struct ranges *ranges)
+join_rows(struct mw_shortened *few, struct ranges *ranges)
 {
     few->rows = mw_plan_allocate(ranges->count, sizeof *few->rows);
     if (ranges->count)
@@ -111,13 +112,13 @@ divisor_of(int64_t a, int64_t b)
     return a;
 }
 
-/* Of sections and rows that have to do with each other, what each leaves out of one unit. */
+/* For linked sections and rows: how many rounds or slots each leaves out per unit. */
 struct shares {
-    int64_t *of_section, *of_row; /* 0: not of these */
+    int64_t *of_section, *of_row; /* 0 for those that are not linked */
 };
 
 static bool
-multiply(const struct mw_few *few, const struct shares *shares, int64_t by)
+multiply(const struct mw_shortened *few, const struct shares *shares, int64_t by)
 {
     for (uint32_t s = 0; s < few->plan.section_count; s++)
         if (__builtin_mul_overflow(shares->of_section[s], by, &shares->of_section[s]))
@@ -128,9 +129,9 @@ multiply(const struct mw_few *few, const struct shares *shares, int64_t by)
     return true;
 }
 
-/* One range more; false: the share of its section and that of its row do not go together. */
+/* Adds a range.  Returns false if the share of its section contradicts that of its row. */
 static bool
-add_share(const struct mw_few *few, const struct shares *shares, const struct range *range,
+add_share(const struct mw_shortened *few, const struct shares *shares, const struct range *range,
           bool *grown)
 {
     int64_t *section = &shares->of_section[range->section], *row = &shares->of_row[range->row];
@@ -144,9 +145,9 @@ add_share(const struct mw_few *few, const struct shares *shares, const struct ra
            (*section = *row / range->by) > 0;
 }
 
-/* All that hang together with a section. */
+/* Finds the shares of everything that is linked with a section. */
 static bool
-find_shares(const struct mw_few *few, const struct ranges *ranges, uint32_t section,
+find_shares(const struct mw_shortened *few, const struct ranges *ranges, uint32_t section,
             const struct shares *shares)
 {
     bool grown = true;
@@ -163,15 +164,15 @@ find_shares(const struct mw_few *few, const struct ranges *ranges, uint32_t sect
     return true;
 }
 
-/* As many as each of them can spare. */
+/* Leaves out as many rounds as every linked section allows. */
 static void
-leave_out(struct mw_few *few, const struct mw_plan *plan, const struct shares *shares,
-          uint32_t rounds_max, int64_t *left_out)
+leave_out(struct mw_shortened *few, const struct mw_plan *plan, const struct shares *shares,
+          uint32_t rounds_kept, int64_t *left_out)
 {
     int64_t most = INT64_MAX;
 
     for (uint32_t s = 0; s < plan->section_count; s++) {
-        int64_t spare = (int64_t)plan->sections[s].rounds - rounds_max;
+        int64_t spare = (int64_t)plan->sections[s].rounds - rounds_kept;
         if (!shares->of_section[s])
             continue;
         spare = spare < 0 ? 0 : spare / shares->of_section[s];
@@ -186,8 +187,8 @@ leave_out(struct mw_few *few, const struct mw_plan *plan, const struct shares *s
 }
 
 static bool
-find_left_out(struct mw_few *few, const struct mw_plan *plan, const struct ranges *ranges,
-              uint32_t rounds_max, int64_t *left_out)
+find_left_out(struct mw_shortened *few, const struct mw_plan *plan, const struct ranges *ranges,
+              uint32_t rounds_kept, int64_t *left_out)
 {
     struct shares shares = {mw_plan_allocate(plan->section_count, sizeof(int64_t)),
                             mw_plan_allocate(few->row_count, sizeof(int64_t))};
@@ -199,7 +200,7 @@ find_left_out(struct mw_few *few, const struct mw_plan *plan, const struct range
         if (left_out[s] < 0) {
             good = find_shares(few, ranges, s, &shares);
             if (good)
-                leave_out(few, plan, &shares, rounds_max, left_out);
+                leave_out(few, plan, &shares, rounds_kept, left_out);
         }
     free(shares.of_section);
     free(shares.of_row);
@@ -207,17 +208,17 @@ find_left_out(struct mw_few *few, const struct mw_plan *plan, const struct range
 }
 
 bool
-mw_few_init(struct mw_few *few, const struct mw_plan *plan, uint32_t rounds_max)
+mw_shortened_init(struct mw_shortened *few, const struct mw_plan *plan, uint32_t rounds_kept)
 {
     struct ranges ranges = {.all = mw_plan_allocate(ROWS_MAX, sizeof(struct range))};
     int64_t *left_out = mw_plan_allocate(plan->section_count, sizeof *left_out);
 
-    *few = (struct mw_few){.plan = *plan};
+    *few = (struct mw_shortened){.plan = *plan};
     few->plan.sections = mw_plan_allocate(plan->section_count, sizeof *few->plan.sections);
     bool good = find_ranges(plan, &ranges);
     if (good) {
         join_rows(few, &ranges);
-        good = find_left_out(few, plan, &ranges, rounds_max, left_out);
+        good = find_left_out(few, plan, &ranges, rounds_kept, left_out);
     }
     few->plan.section_count = 0;
     for (uint32_t s = 0; s < plan->section_count && good; s++) {
@@ -228,20 +229,20 @@ mw_few_init(struct mw_few *few, const struct mw_plan *plan, uint32_t rounds_max)
     free(left_out);
     free(ranges.all);
     if (!good)
-        mw_few_clear(few);
+        mw_shortened_clear(few);
     return good;
 }
 
 void
-mw_few_clear(struct mw_few *few)
+mw_shortened_clear(struct mw_shortened *few)
 {
     free(few->plan.sections);
     free(few->rows);
-    *few = (struct mw_few){0};
+    *few = (struct mw_shortened){0};
 }
 
 bool
-mw_few_slot(const struct mw_few *few, uint32_t slot, uint32_t *as)
+mw_shortened_slot(const struct mw_shortened *few, uint32_t slot, uint32_t *as)
 {
     *as = slot;
     for (uint32_t r = 0; r < few->row_count; r++) {
@@ -252,7 +253,7 @@ mw_few_slot(const struct mw_few *few, uint32_t slot, uint32_t *as)
             continue;
         if (place > left)
             *as = (uint32_t)(slot - row->left_out);
-        /* One from the first half and one from the last stay two. */
+        /* A use in the first half and a use in the last half must stay on two slots. */
         return !row->left_out || 2 * (place > left ? left : place) < kept - 1;
     }
     return true;
