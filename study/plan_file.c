@@ -17,11 +17,11 @@ mw_plan_file_read(const char *path, GError **error)
                                               MW_PLAN_TEXT_BEGIN};
     gsize length;
     g_autofree char *text = mw_input_read(path, &kind, &length, error);
-    char why[256];
+    char why[512];
 
     if (!text)
         return NULL;
-    struct mw_variants *variants = mw_variants_parse(text, length, why, sizeof why);
+    struct mw_variants *variants = mw_variants_parse_steps(text, length, why, sizeof why);
     if (!variants)
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
     return variants;
