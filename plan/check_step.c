@@ -299,6 +299,9 @@ check_norm(struct mw_step_check *check, uint32_t op)
 static bool
 check_order(struct mw_step_check *check)
 {
+    if (!check->said->barriered)
+        return mw_plan_refuse(&check->base, "%s: need not wait for the commit of the step before",
+                              mw_step_label(check, check->begin).text);
     for (uint32_t i = 0; i < check->op_count; i++) {
         uint32_t op = check->ops[i];
         const struct mw_work *work = mw_step_work(check, op);
