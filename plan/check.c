@@ -30,11 +30,15 @@ mw_plan_named_op(const struct mw_plan_check *check, uint32_t index)
 struct mw_plan_label
 mw_plan_label_op(const struct mw_plan_check *check, uint32_t index)
 {
-    const struct mw_plan *plan = check->folded ? check->folded : check->plan;
-    struct mw_plan_label label;
+    return mw_plan_label(check->folded ? check->folded : check->plan,
+                         mw_plan_named_op(check, index));
+}
 
-    index = mw_plan_named_op(check, index);
+struct mw_plan_label
+mw_plan_label(const struct mw_plan *plan, uint32_t index)
+{
     const struct mw_op *op = &plan->ops[index];
+    struct mw_plan_label label;
 
     snprintf(label.text, sizeof label.text, "op %u (%s mb %u layer %d %s tile %u shard %u)", index,
              mw_phase_name(op->phase), op->micro_batch, op->layer,

@@ -73,6 +73,8 @@ bool mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
 struct mw_plan_label {
     char text[112];
 };
+struct mw_plan_label mw_plan_label(const struct mw_plan *plan, uint32_t op);
+/* The same of the op that stands in the plan's text. */
 struct mw_plan_label mw_plan_label_op(const struct mw_plan_check *check, uint32_t op);
 /* Its number for a message: in the plan's text. */
 uint32_t mw_plan_named_op(const struct mw_plan_check *check, uint32_t op);

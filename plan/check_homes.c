@@ -1,5 +1,8 @@
 /* Tensors and chunks lie within their homes, and do not overlap there. */
+#include <stdlib.h>
+
 #include "plan/check.h"
+#include "plan/internal.h"
 
 static bool
 within(int64_t count, int64_t size, int64_t limit)
@@ -138,8 +141,38 @@ check_chunks(struct mw_plan_check *check)
     return true;
 }
 
+/* Slots do not overlap, so homes do not where each is a slot of its own. */
+static bool
+take_slot(struct mw_plan_check *check, bool *taken, uint32_t slot, const char *entity,
+          uint32_t index)
+{
+    if (slot == MW_NONE)
+        return true;
+    if (taken[slot])
+        return mw_plan_refuse(check, "%s %u: slot %u is the home of something else too", entity,
+                              index, slot);
+    taken[slot] = true;
+    return true;
+}
+
+static bool
+check_apart(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    bool *taken = mw_plan_allocate(plan->slot_count, sizeof *taken), good = true;
+
+    for (uint32_t i = 0; i < plan->tensor_count && good; i++)
+        good = take_slot(check, taken, plan->tensors[i].param_slot, "tensor", i) &&
+               take_slot(check, taken, plan->tensors[i].gradient_slot, "tensor", i);
+    for (uint32_t i = 0; i < plan->chunk_count && good; i++)
+        good = take_slot(check, taken, plan->chunks[i].slot, "chunk", i) &&
+               take_slot(check, taken, plan->chunks[i].other_slot, "chunk", i);
+    free(taken);
+    return good;
+}
+
 bool
 mw_plan_check_homes(struct mw_plan_check *check)
 {
-    return check_tensors(check) && check_chunks(check);
+    return check_tensors(check) && check_chunks(check) && check_apart(check);
 }

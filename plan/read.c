@@ -678,17 +678,36 @@ find_line(const char *text, size_t size, unsigned long from, const char *begin, 
     return 0;
 }
 
+/* The line that a reason without a numbered entity is about: of the step, the decoder, the world or
+ * a tier; else the plan's first one. */
+static unsigned long
+find_subject(const char *text, size_t size, unsigned long from, const char *why)
+{
+    static const struct {
+        const char *said, *word;
+    } subjects[] = {{"step:", "step"},         {"decoder:", "decoder"},
+                    {"a world", "world"},      {"tier gpu:", "tier gpu"},
+                    {"tier cpu:", "tier cpu"}, {"tier nvme:", "tier nvme"}};
+    unsigned long line = 0;
+
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        if (!strncmp(why, subjects[i].said, strlen(subjects[i].said)))
+            line = find_line(text, size, from, subjects[i].word, strlen(subjects[i].word));
+    return line ? line : from;
+}
+
 /* Puts the line of the error before the message, for a plan that begins in line `from`. */
 static void
 prepend_line(const char *text, size_t size, unsigned long from, char *why, size_t why_size)
 {
     size_t length = 0;
     const char *entity = find_entity(why, &length);
-    unsigned long line = entity ? find_line(text, size, from, entity, length) : 0;
+    unsigned long line =
+        entity && strncmp(why, "step:", 5) ? find_line(text, size, from, entity, length) : 0;
     char said[512];
 
     if (!line)
-        return;
+        line = find_subject(text, size, from, why);
     snprintf(said, sizeof said, "%s", why);
     snprintf(why, why_size, "line %lu: %s", line, said);
 }
@@ -764,15 +783,23 @@ read_rule(struct mw_plan_reader *reader, struct mw_variants *variants)
     mw_plan_reader_end_line(reader);
 }
 
+/* What is read, and whether each plan must be a whole step. */
+struct variants_text {
+    const char *text;
+    size_t length;
+    bool steps;
+};
+
 /* Takes ownership of the plan.  Returns false if it fails the check. */
 static bool
-add_plan(struct mw_variants **variants, struct mw_plan *plan, const char *text, size_t length,
+add_plan(struct mw_variants **variants, struct mw_plan *plan, const struct variants_text *it,
          unsigned long line, char *why, size_t why_size)
 {
-    bool good = mw_plan_check(plan, why, why_size);
+    bool good = mw_plan_check(plan, why, why_size) &&
+                (!it->steps || mw_plan_check_step(plan, *variants != NULL, why, why_size));
 
     if (!good)
-        prepend_line(text, length, line, why, why_size);
+        prepend_line(it->text, it->length, line, why, why_size);
     if (*variants)
         mw_variants_add(*variants, plan);
     else
@@ -781,7 +808,7 @@ add_plan(struct mw_variants **variants, struct mw_plan *plan, const char *text, 
 }
 
 static struct mw_variants *
-read_variants(struct mw_plan_reader *reader, const char *text, size_t length)
+read_variants(struct mw_plan_reader *reader, const struct variants_text *it)
 {
     struct mw_variants *variants = NULL;
     bool more = true;
@@ -792,7 +819,7 @@ read_variants(struct mw_plan_reader *reader, const char *text, size_t length)
         struct mw_plan *plan = read_plan(reader);
         if (reader->failed)
             mw_plan_free(plan);
-        else if (!add_plan(&variants, plan, text, length, line, reader->why, reader->why_size))
+        else if (!add_plan(&variants, plan, it, line, reader->why, reader->why_size))
             reader->failed = true;
         if (!mw_plan_reader_next_line(reader)) {
             if (!reader->failed && variants->plan_count > 1)
@@ -808,18 +835,49 @@ read_variants(struct mw_plan_reader *reader, const char *text, size_t length)
     return variants;
 }
 
-struct mw_variants *
-mw_variants_parse(const char *text, size_t length, char *why, size_t why_size)
+/* "variant 2: ...": of the plan that is so many behind the first one. */
+static void
+prepend_variant(const struct variants_text *it, char *why, size_t why_size)
 {
-    FILE *in = open_text(text, length, why, why_size);
+    static const char begin[] = MW_PLAN_TEXT_BEGIN;
+    unsigned long line = 0;
+    unsigned variant;
+    char said[512];
+
+    if (sscanf(why, "variant %u:", &variant) != 1)
+        return;
+    for (unsigned v = 0; v <= variant && (v == 0 || line); v++)
+        line = find_line(it->text, it->length, line + 1, begin, strlen(begin));
+    snprintf(said, sizeof said, "%s", why);
+    snprintf(why, why_size, "line %lu: %s", line, said);
+}
+
+static struct mw_variants *
+parse_variants(const struct variants_text *it, char *why, size_t why_size)
+{
+    FILE *in = open_text(it->text, it->length, why, why_size);
     struct mw_plan_reader reader = {.in = in, .why = why, .why_size = why_size, .word = ""};
 
     if (!in)
         return NULL;
-    struct mw_variants *variants = read_variants(&reader, text, length);
+    struct mw_variants *variants = read_variants(&reader, it);
     fclose(in);
     if (!reader.failed && mw_variants_check(variants, why, why_size))
         return variants;
+    if (!reader.failed)
+        prepend_variant(it, why, why_size);
     mw_variants_free(variants);
     return NULL;
+}
+
+struct mw_variants *
+mw_variants_parse(const char *text, size_t length, char *why, size_t why_size)
+{
+    return parse_variants(&(struct variants_text){text, length, false}, why, why_size);
+}
+
+struct mw_variants *
+mw_variants_parse_steps(const char *text, size_t length, char *why, size_t why_size)
+{
+    return parse_variants(&(struct variants_text){text, length, true}, why, why_size);
 }

@@ -15,7 +15,10 @@ mw_plan_reader_fail(struct mw_plan_reader *reader, const char *expected)
     reader->failed = true;
     snprintf(reader->why, reader->why_size, "line %lu: expected %s, found %s%.40s%s",
              reader->line_number, expected, quote,
-             *reader->word ? reader->word : "the end of the line", quote);
+             *reader->word   ? reader->word
+             : reader->ended ? "the end of the file"
+                             : "the end of the line",
+             quote);
 }
 
 bool
@@ -28,7 +31,8 @@ mw_plan_reader_next_line(struct mw_plan_reader *reader)
     reader->word = "";
     reader->line_number++;
     length = getline(&reader->line, &reader->line_size, reader->in);
-    if (length < 0)
+    reader->ended = length < 0;
+    if (reader->ended)
         return false;
     if (length && reader->line[length - 1] == '\n')
         reader->line[--length] = '\0';

@@ -16,7 +16,7 @@ struct mw_plan_reader {
     unsigned long line_number;
     char *rest;       /* the part of the line that is not read yet */
     const char *word; /* the word read last; "" at the end of the line */
-    bool failed;
+    bool failed, ended; /* ended: behind the last line */
     char *why;
     size_t why_size;
 };

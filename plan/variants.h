@@ -68,5 +68,9 @@ bool mw_variants_check(const struct mw_variants *variants, char *why, size_t why
  * as plan.h says for a plan. */
 bool mw_variants_write(const struct mw_variants *variants, FILE *out);
 struct mw_variants *mw_variants_parse(const char *text, size_t length, char *why, size_t why_size);
+/* The same of plans that are whole steps (mw_plan_check_step); all but the first may leave out
+ * layers. */
+struct mw_variants *mw_variants_parse_steps(const char *text, size_t length, char *why,
+                                            size_t why_size);
 
 #endif

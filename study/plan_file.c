@@ -17,11 +17,11 @@ mw_plan_file_read(const char *path, GError **error)
                                               MW_PLAN_TEXT_BEGIN};
     gsize length;
     g_autofree char *text = mw_input_read(path, &kind, &length, error);
-    char why[256];
+    char why[512];
 
     if (!text)
         return NULL;
-    struct mw_variants *variants = mw_variants_parse(text, length, why, sizeof why);
+    struct mw_variants *variants = mw_variants_parse_steps(text, length, why, sizeof why);
     if (!variants)
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
     return variants;
@@ -59,6 +59,49 @@ mw_plan_file_read_unfolded(const char *path, GError **error)
         if (!unfold(path, &variants->plans[v], error))
             g_clear_pointer(&variants, mw_variants_free);
     return variants;
+}
+
+/* The first "op 12" or the like in a message; NULL: none. */
+static char *
+find_entity(const char *message)
+{
+    g_autoptr(GRegex) entity = g_regex_new("\\b(op|slot|tensor|chunk) [0-9]+\\b", 0, 0, NULL);
+    g_autoptr(GMatchInfo) match = NULL;
+
+    return g_regex_match(entity, message, 0, &match) ? g_match_info_fetch(match, 0) : NULL;
+}
+
+/* The number of the line that begins so; 0: none, or it may be another one's. */
+static guint
+find_line(const char *text, const char *entity)
+{
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+    g_autofree char *begin = g_strconcat(entity, " ", NULL);
+    guint line = 0;
+
+    for (guint i = 0; lines[i]; i++) {
+        if (g_str_has_prefix(lines[i], "section ") || g_str_has_prefix(lines[i], "program 1 ") ||
+            (i && g_str_has_prefix(lines[i], MW_PLAN_TEXT_BEGIN " ")))
+            return 0;
+        if (g_str_has_prefix(lines[i], begin))
+            line = i + 1;
+    }
+    return line;
+}
+
+void
+mw_plan_file_blame(const char *path, GError **error)
+{
+    g_autofree char *entity = *error ? find_entity((*error)->message) : NULL;
+    g_autofree char *text = NULL;
+    guint line = 0;
+
+    if (entity && g_file_get_contents(path, &text, NULL, NULL))
+        line = find_line(text, entity);
+    if (line)
+        g_prefix_error(error, "%s: line %u: ", path, line);
+    else
+        g_prefix_error(error, "%s: ", path);
 }
 
 /* Reads only the head: a plan may be large. */

@@ -14,6 +14,10 @@ struct mw_variants *mw_plan_file_read(const char *path, GError **error);
 #define MW_PLAN_FILE_OPS_MAX 4000000
 struct mw_variants *mw_plan_file_read_unfolded(const char *path, GError **error);
 
+/* Names the file in a refusal of its plan, and where that names an op, a slot, a tensor or a chunk
+ * the line of it: of a file with one plan of one program, without sections. */
+void mw_plan_file_blame(const char *path, GError **error);
+
 /* The name of the profile that the plans were made for, if such a profile is known; NULL: they
  * were made for the machine at hand, or the file does not say.  Pipes are not read.  g_free it. */
 char *mw_plan_file_machine(const char *path);

@@ -110,19 +110,28 @@ def check_refusals(box):
     late = (box.folder / "late.txt").read_text()
     late = late[:late.index("from 0 variants")]
     box.write("lost.txt", late)
-    second = text.replace("sequences 2", "sequences 1")
+    second = text.replace("save-every 0", "save-every 3")
     box.write("differ.txt", f"{text}{second}from 0 variants 0 1\nend\n")
     box.write("old.txt", text.replace("memwall-plan 4", "memwall-plan 3"))
     box.write("role.txt", text.replace(":read:input", ":read:record", 1))
     line = 1 + text[:text.index(":read:input")].count("\n")
+    shape = 1 + text[:text.index("\nstep ") + 1].count("\n")
+    box.write("interval.txt", text.replace(" interval 0 ", " interval 1 "))
+    box.write("shape.txt", text.replace("micro-batches 1 ", "micro-batches 0 "))
+    box.write("clip.txt", re.sub(r"(?m)^(op \d+ .* optimizer .*) after [^u\n]*$", r"\1", text))
+    box.write("cut.txt", text[:text.index("\nend\n") + 1])
     rest = f"{MACHINE} {TRAINING} --steps 1"
     for words, said in (
             (f"--plan none.txt {rest}", ["none.txt"]),
             (f"--plan old.txt {rest}", ["line 1", "version 4", "'3'"]),
             (f"--plan role.txt {rest}", [f"line {line}:", "a role of a compute"]),
+            (f"--plan interval.txt {rest}", ["interval.txt: line ", "the step's shape"]),
+            (f"--plan shape.txt {rest}", [f"shape.txt: line {shape}: step", "out of range"]),
+            (f"--plan clip.txt {rest}", ["clip.txt: line ", "need not wait for"]),
+            (f"--plan cut.txt {rest}", ["cut.txt: line ", "the end of the file"]),
             (f"--plan other.txt -H rtx4090 {TRAINING}", ["--plan other.txt", "model"]),
             (f"--plan lost.txt {rest}", [f"line {late.count(chr(10)) + 1}:", "from 0 variants"]),
-            (f"--plan differ.txt {rest}", ["differ.txt: variant 1", '"step"', "variant 0"]),
+            (f"--plan differ.txt {rest}", ["differ.txt: line ", "variant 1", '"step"', "variant 0"]),
             (f"--plan plan.txt -m gpt2 {rest}", ["--model"]),
             (f"--plan plan.txt --batch 3 {rest}", ["--batch"]),
             (f"--plan text.txt {rest}", ["text.txt"])):

@@ -230,6 +230,18 @@ put_tensor(GArray *numbers, const struct mw_tensor *t)
     put_number(numbers, t->params_whole << 2 | t->gradients_whole << 1 | t->state_whole);
 }
 
+/* What each rank computes of the same step. */
+static void
+put_shape(GArray *numbers, const struct mw_step_shape *s)
+{
+    put_number(numbers, s->sequences);
+    put_number(numbers, s->seq);
+    put_number(numbers, s->micro_batches);
+    put_number(numbers, s->tiles);
+    put_number(numbers, s->token_chunks);
+    put_number(numbers, s->checkpoint_interval);
+}
+
 /* A lane runs its collectives in plan order. */
 static void
 put_collectives(GArray *numbers, const struct mw_plan *plan, uint32_t lane)
@@ -255,6 +267,7 @@ digest_of(const struct mw_plan *plan)
     g_autoptr(GArray) numbers = g_array_new(FALSE, FALSE, sizeof(int64_t));
 
     put_number(numbers, plan->peak_bytes[MW_TIER_NVME] > 0);
+    put_shape(numbers, &plan->shape);
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         put_tensor(numbers, &plan->tensors[t]);
     for (uint32_t lane = 0; lane < plan->lane_count; lane++)
@@ -274,7 +287,7 @@ add_planned(struct cli_training *training, struct look *look, GError **error)
     cli_run_course_list_fixed(training, phrases);
     add(phrases, "%s", s->commits ? "--commit step" : "--commit none");
     add(phrases, "--save-every %" PRId64, s->save_every);
-    add(phrases, "a plan of other shards or collectives (%016" PRIx64 ")",
+    add(phrases, "a plan of another shape, or other shards or collectives (%016" PRIx64 ")",
         digest_of(training->answer->plan));
     look->must = phrases->len;
     cli_run_course_list_settings(training, phrases);

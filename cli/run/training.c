@@ -17,6 +17,7 @@
 #include "exec/data/weights.h"
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/checkpoint.h"
+#include "study/plan_file.h"
 
 #define SEQUENCES CLI_RUN_SEQUENCES
 
@@ -381,6 +382,8 @@ make_trainer(struct cli_training *run, const struct mw_trainer_options *options,
         return true;
     if (run->options.resume && g_error_matches(why, MW_ERROR, MW_ERROR_FORMAT))
         cli_run_course_explain(run, why);
+    else if (run->request->plan_file && g_error_matches(why, MW_ERROR, MW_ERROR_INVALID))
+        mw_plan_file_blame(run->request->plan_file, &why);
     g_propagate_error(error, why);
     return false;
 }

@@ -322,15 +322,16 @@ check_variant(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 static bool
 check_variants(const struct mw_variants *variants, enum mw_dtype dtype, GError **error)
 {
-    char why[256];
+    char why[512];
 
-    if (!mw_variants_check(variants, why, sizeof why)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s", why);
-        return false;
-    }
-    for (uint32_t v = 0; v < variants->plan_count; v++)
+    if (!mw_variants_check(variants, why, sizeof why))
+        return mw_fail(error, MW_ERROR_INVALID, "%s", why);
+    for (uint32_t v = 0; v < variants->plan_count; v++) {
         if (!check_variant(variants->plans[v], dtype, error))
             return false;
+        if (!mw_plan_check_step(variants->plans[v], true, why, sizeof why))
+            return mw_fail(error, MW_ERROR_INVALID, "the plan is no whole step: %s", why);
+    }
     return true;
 }
 

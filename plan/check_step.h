@@ -1,0 +1,93 @@
+/*
+ * check_step.h - the parts of mw_plan_check_step, which look at one program after the other.  Private
+ * to the plan library.
+ *
+ *   homes    tensors are cut as their ranks and tiles say, and chunks cover their state
+ *                                                                  plan/check_step_homes.c
+ *   compute  each micro-batch runs the model's operators, in order  plan/check_step_compute.c
+ *   flow     what ops read is what others made of the same part     plan/check_step_flow.c
+ *   chunks   gradients to updated parameters, chunk by chunk        plan/check_step_chunks.c
+ *
+ * Ops are looked at in a topological order.  mw_plan_check has proved that any such order shows
+ * each slot the same users one after the other, so what holds in one of them holds in all.
+ */
+#ifndef MW_PLAN_CHECK_STEP_H
+#define MW_PLAN_CHECK_STEP_H
+
+#include "plan/check.h"
+
+/* What an op does to a part's gradient, by kind. */
+enum mw_step_gradient {
+    MW_STEP_REDUCE,
+    MW_STEP_DOWN, /* to the host */
+    MW_STEP_SUM_READ,
+    MW_STEP_ACCUMULATE,
+    MW_STEP_PART_NORM,
+    MW_STEP_SUM_WRITE,
+    MW_STEP_GRADIENT_COUNT
+};
+
+/* A part of a tensor in the step. */
+struct mw_step_part {
+    uint32_t made; /* micro-batches whose gradient backward has computed, at least in part */
+    uint32_t left; /* micro-batches whose gradient has gone on from there */
+    uint32_t done[MW_STEP_GRADIENT_COUNT];
+};
+
+/* Slots as they are in the step so far. */
+struct mw_step_slot {
+    uint32_t definer, writer; /* ops, or MW_NONE */
+    bool read_by_optimizer, read_by_others, written;
+    bool updated_late; /* parameters, when others had read them */
+};
+
+struct mw_step_check {
+    struct mw_plan_check base;
+    const struct mw_plan *plan; /* without sections */
+    const struct mw_plan *said; /* whose numbers a message has */
+    bool may_drop;
+    int64_t layers; /* of the model */
+    struct mw_step_slot *slots;
+
+    /* Of a program. */
+    uint32_t program;
+    const uint32_t *ops; /* [op_count] in a topological order */
+    uint32_t op_count;
+    int64_t first_layer, end_layer;
+    bool *dropped;       /* [layers] */
+    uint32_t *tensor_of; /* [(layers + 1) * MW_OPERATOR_COUNT], MW_NONE: none */
+    uint32_t begin, agree, commit;
+    int64_t dp, tp, pp;
+    bool delayed;
+    uint32_t *part_of; /* [tensor_count] first part of a tensor */
+    struct mw_step_part *parts;
+    uint32_t first_chunk, chunk_count; /* ops number the program's own */
+    uint32_t *chunk_done;              /* [chunk_count of the plan] bits */
+};
+
+bool mw_step_check_homes(struct mw_step_check *check);
+bool mw_step_check_cover(struct mw_step_check *check); /* of chunks, all programs' */
+bool mw_step_check_compute(struct mw_step_check *check);
+bool mw_step_check_flow(struct mw_step_check *check);
+/* An op of a chunk, in its turn; and at the end, whether none is lacking. */
+bool mw_step_check_chunk_op(struct mw_step_check *check, uint32_t op);
+bool mw_step_check_chunks(struct mw_step_check *check);
+
+/* --- helpers --------------------------------------------------------------------------------- */
+
+/* As a message names the op. */
+struct mw_plan_label mw_step_label(const struct mw_step_check *check, uint32_t op);
+/* The slot that an op uses as this; MW_NONE: it uses none. */
+uint32_t mw_step_slot(const struct mw_step_check *check, uint32_t op, enum mw_role role);
+/* The tensor whose parameters the op is about; MW_NONE: none, or not known. */
+uint32_t mw_step_tensor(const struct mw_step_check *check, uint32_t op);
+bool mw_step_drops(const struct mw_step_check *check, int32_t layer);
+enum mw_tier mw_step_tier(const struct mw_step_check *check, uint32_t slot);
+
+static inline const struct mw_work *
+mw_step_work(const struct mw_step_check *check, uint32_t op)
+{
+    return &check->plan->works[check->plan->ops[op].work];
+}
+
+#endif

@@ -1,0 +1,469 @@
+/*
+ * Each micro-batch runs the model's operators, each in all its parts, in order: forward, and back
+ * by checkpoint groups, each computed again before its backward.
+ *
+ * The row of ops that one micro-batch takes is made once, and every micro-batch goes along it.  Of a
+ * model that no executor runs, the layers are known by their tensors, and the operators at its ends
+ * are the same for all micro-batches.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "plan/check_step.h"
+#include "plan/clock.h"
+#include "plan/internal.h"
+
+struct expected {
+    uint8_t phase, operator_;
+    bool checkpoint, received, sent;
+    uint16_t tile;
+    int32_t layer;
+    uint32_t token_chunk;
+};
+
+struct row {
+    struct mw_step_check *check;
+    struct mw_operator_dims dims; /* of a decoder */
+    uint32_t *cut;                /* [tensor_count] operator that its tiles cut, or MW_NONE */
+    struct expected *all;
+    size_t count, room;
+};
+
+/* --- what is cut ----------------------------------------------------------------------------- */
+
+static bool
+is_chunked(int operator_)
+{
+    return mw_operator_row(operator_)->in_token_chunks;
+}
+
+static int64_t
+count_parameters(const struct mw_operator_dims *dims, int operator_)
+{
+    const struct mw_operator_parameter *it = mw_operator_row(operator_)->parameters;
+    int64_t count = 0;
+
+    for (; it && it->kind != MW_PARAMETER_END; it++)
+        if (mw_dims_have(dims, it->when))
+            count += dims->width[it->rows] * (it->columns ? dims->width[it->columns] : 1);
+    return count;
+}
+
+/* Of a decoder: the operator with the most parameters. */
+static uint32_t
+find_largest(const struct row *row, const struct mw_tensor *tensor)
+{
+    uint32_t largest = MW_NONE;
+    int64_t most = 0;
+
+    for (uint32_t o = 0; o < MW_OPERATOR_COUNT; o++)
+        if (tensor->operators >> o & 1 && count_parameters(&row->dims, (int)o) > most) {
+            most = count_parameters(&row->dims, (int)o);
+            largest = o;
+        }
+    return largest;
+}
+
+/* Else: the first that the first micro-batch computes in all parts but one. */
+static void
+find_cuts(struct row *row)
+{
+    const struct mw_step_check *check = row->check;
+    const struct mw_plan *plan = check->plan;
+
+    row->cut = mw_plan_allocate(plan->tensor_count, sizeof *row->cut);
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        row->cut[t] = plan->shape.has_decoder ? find_largest(row, &plan->tensors[t]) : MW_NONE;
+    for (uint32_t i = 0; i < check->op_count && !plan->shape.has_decoder; i++) {
+        const struct mw_op *op = &plan->ops[check->ops[i]];
+        uint32_t t = mw_step_tensor(check, check->ops[i]);
+        uint32_t operator_ = plan->works[op->work].operator_;
+        if (plan->works[op->work].kind != MW_OP_COMPUTE || t == MW_NONE || op->micro_batch ||
+            op->phase != MW_PHASE_FORWARD || plan->tensors[t].tiles < 2)
+            continue;
+        /* Those before it have tile 0, and those after it the last one. */
+        if (op->tile == 0)
+            row->cut[t] = operator_;
+    }
+}
+
+/* --- the row --------------------------------------------------------------------------------- */
+
+static void
+put(struct row *row, struct expected next)
+{
+    if (row->count == row->room) {
+        size_t room = row->room ? 2 * row->room : 1024;
+        struct expected *all = mw_plan_allocate(room, sizeof *all);
+        for (size_t i = 0; i < row->count; i++)
+            all[i] = row->all[i];
+        free(row->all);
+        row->all = all;
+        row->room = room;
+    }
+    row->all[row->count++] = next;
+}
+
+static void
+put_operator(struct row *row, struct expected it)
+{
+    const struct mw_step_check *check = row->check;
+    uint32_t t = check->tensor_of[(it.layer + 1) * MW_OPERATOR_COUNT + it.operator_];
+    uint32_t tiles = t == MW_NONE ? 1 : check->plan->tensors[t].tiles;
+    uint32_t cut = t == MW_NONE ? it.operator_ : row->cut[t];
+    bool back = it.phase == MW_PHASE_BACKWARD, all = it.operator_ == cut;
+
+    /* The embedding is the weight of tied logits, which it does not compute itself. */
+    if (is_chunked(it.operator_) && cut == MW_OPERATOR_EMBEDDING)
+        all = it.operator_ == MW_OPERATOR_LOGITS;
+    for (uint32_t i = 0; i < (all ? tiles : 1); i++) {
+        it.tile = (uint16_t)(all ? (back ? tiles - 1 - i : i)
+                             : (is_chunked(it.operator_) && cut == MW_OPERATOR_EMBEDDING) ||
+                                     it.operator_ > cut
+                                 ? tiles - 1
+                                 : 0);
+        put(row, it);
+        it.checkpoint = it.received = false;
+    }
+}
+
+static void
+put_layer(struct row *row, enum mw_phase phase, int32_t layer, bool checkpoint)
+{
+    struct expected it = {.phase = (uint8_t)phase,
+                          .layer = layer,
+                          .checkpoint = checkpoint && phase != MW_PHASE_BACKWARD};
+    const uint32_t *of_layer = &row->check->tensor_of[(layer + 1) * MW_OPERATOR_COUNT];
+
+    for (int i = 1; i < MW_OPERATOR_COUNT; i++) {
+        int operator_ = phase == MW_PHASE_BACKWARD ? MW_OPERATOR_COUNT - i : i;
+        if (of_layer[operator_] == MW_NONE)
+            continue;
+        it.operator_ = (uint8_t)operator_;
+        put_operator(row, it);
+        it.checkpoint = false;
+    }
+}
+
+static void
+put_end(struct row *row, enum mw_phase phase, enum mw_operator operator_, uint32_t token_chunk)
+{
+    put_operator(row, (struct expected){.phase = (uint8_t)phase,
+                                        .operator_ = (uint8_t)operator_,
+                                        .layer = -1,
+                                        .token_chunk = token_chunk});
+}
+
+static void
+put_tail(struct row *row)
+{
+    put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_FINAL_NORM, 0);
+    for (uint32_t c = 0; c < row->check->plan->shape.token_chunks; c++) {
+        put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_LOGITS, c);
+        put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_LOSS, c);
+        put_end(row, MW_PHASE_BACKWARD, MW_OPERATOR_LOSS, c);
+        put_end(row, MW_PHASE_BACKWARD, MW_OPERATOR_LOGITS, c);
+    }
+    put_end(row, MW_PHASE_BACKWARD, MW_OPERATOR_FINAL_NORM, 0);
+}
+
+/* Of the checkpoint group that has the layer: the first layer that is computed, or none. */
+static int64_t
+first_of_group(const struct mw_step_check *check, int64_t layer)
+{
+    int64_t interval = check->plan->shape.checkpoint_interval;
+    int64_t first = layer - (layer - check->first_layer) % interval;
+
+    while (first < layer && check->dropped[first])
+        first++;
+    return first;
+}
+
+static void
+put_back(struct row *row)
+{
+    const struct mw_step_check *check = row->check;
+    int64_t interval = check->plan->shape.checkpoint_interval, end = check->end_layer;
+
+    for (int64_t l = end - 1; !interval && l >= check->first_layer; l--)
+        if (!check->dropped[l])
+            put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
+    while (interval && end > check->first_layer) {
+        int64_t first = end - 1 - (end - 1 - check->first_layer) % interval;
+        for (int64_t l = first; l < end; l++)
+            if (!check->dropped[l])
+                put_layer(row, MW_PHASE_RECOMPUTE, (int32_t)l, l == first_of_group(check, l));
+        for (int64_t l = end - 1; l >= first; l--)
+            if (!check->dropped[l])
+                put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
+        end = first;
+    }
+}
+
+static void
+make_row(struct row *row)
+{
+    const struct mw_step_check *check = row->check;
+    const struct mw_plan *plan = check->plan;
+    bool ends = plan->shape.has_decoder, first = ends && check->first_layer == 0;
+    bool last = ends && check->end_layer == check->layers;
+
+    if (first)
+        put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_EMBEDDING, 0);
+    for (int64_t l = check->first_layer; l < check->end_layer; l++)
+        if (!check->dropped[l])
+            put_layer(row, MW_PHASE_FORWARD, (int32_t)l,
+                      plan->shape.checkpoint_interval && l == first_of_group(check, l));
+    if (row->count && ends) {
+        row->all[0].received = !first;
+        row->all[row->count - 1].sent = !last;
+    }
+    size_t turn = row->count;
+    if (last)
+        put_tail(row);
+    put_back(row);
+    uint32_t embedding = check->tensor_of[MW_OPERATOR_EMBEDDING];
+    if (first && embedding != MW_NONE && plan->tensors[embedding].trainable)
+        put_end(row, MW_PHASE_BACKWARD, MW_OPERATOR_EMBEDDING, 0);
+    while (turn < row->count && row->all[turn].phase != MW_PHASE_BACKWARD)
+        turn++;
+    if (turn < row->count && ends) {
+        row->all[turn].received = !last;
+        row->all[row->count - 1].sent = !first;
+    }
+}
+
+/* --- ops along it ---------------------------------------------------------------------------- */
+
+static bool
+is_expected(const struct mw_op *op, int operator_, const struct expected *it)
+{
+    return op->phase == it->phase && op->layer == it->layer && operator_ == it->operator_ &&
+           op->tile == it->tile && (!is_chunked(operator_) || op->shard == it->token_chunk);
+}
+
+static bool
+check_marks(const struct row *row, uint32_t index, const struct expected *it)
+{
+    struct mw_step_check *check = row->check;
+    const struct {
+        enum mw_role role;
+        bool uses;
+    } marks[] = {{MW_ROLE_CHECKPOINT, it->checkpoint},
+                 {MW_ROLE_RECEIVED, it->received},
+                 {MW_ROLE_SENT, it->sent}};
+
+    size_t count = check->plan->shape.has_decoder ? sizeof marks / sizeof *marks : 1;
+    for (size_t i = 0; i < count; i++)
+        if ((mw_step_slot(check, index, marks[i].role) != MW_NONE) != marks[i].uses)
+            return mw_plan_refuse(&check->base, "%s: uses %s%s slot, and the step's shape says %s",
+                                  mw_step_label(check, index).text, marks[i].uses ? "no " : "a ",
+                                  mw_role_name(marks[i].role), marks[i].uses ? "one" : "none");
+    return true;
+}
+
+/* The works' products and attention are of the tokens that the step's shape says. */
+static bool
+check_tokens(struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_step_shape *shape = &check->plan->shape;
+    const struct mw_op *op = &check->plan->ops[index];
+    const struct mw_work *work = mw_step_work(check, index);
+    bool attends = mw_operator_row(work->operator_)->attends;
+    int64_t tokens = shape->sequences * shape->seq;
+
+    tokens = is_chunked(work->operator_) ? tokens / shape->token_chunks : tokens;
+    tokens = tokens < 1 ? 1 : tokens;
+    if (!shape->has_decoder)
+        return true;
+    if (attends && work->attention.heads &&
+        (work->attention.queries != shape->seq || work->attention.keys != shape->seq))
+        return mw_plan_refuse(&check->base,
+                              "work %u: its sequences have %" PRId64 " tokens, and those of the "
+                              "step's shape %" PRId64,
+                              op->work, work->attention.queries, shape->seq);
+    if (!attends && op->phase != MW_PHASE_BACKWARD && work->product_count &&
+        work->products[0].m != tokens)
+        return mw_plan_refuse(
+            &check->base, "work %u: is of %" PRId64 " tokens, and the step's shape has %" PRId64,
+            op->work, work->products[0].m, tokens);
+    return true;
+}
+
+struct walk {
+    uint32_t *next; /* [micro_batches] in the row */
+    uint32_t lane, before;
+    bool sums; /* the op before ends with an all-reduce of tensor slices */
+    uint32_t last_sum;
+};
+
+static bool
+refuse_place(struct row *row, uint32_t index, const struct expected *it)
+{
+    struct mw_step_check *check = row->check;
+
+    if (!it)
+        return mw_plan_refuse(&check->base, "%s: its micro-batch has nothing more to compute",
+                              mw_step_label(check, index).text);
+    return mw_plan_refuse(&check->base,
+                          "%s: comes where a step of its model has %s layer %d %s tile %u shard %u",
+                          mw_step_label(check, index).text, mw_phase_name(it->phase), it->layer,
+                          mw_operator_name(it->operator_), it->tile, it->token_chunk);
+}
+
+/* Partial results of tensor slices are summed up before anything is computed with them. */
+static bool
+check_sum(struct row *row, const struct walk *walk, uint32_t index)
+{
+    struct mw_step_check *check = row->check;
+    const struct mw_plan_clock *clock = check->base.clock;
+
+    if (!walk->sums)
+        return true;
+    const struct mw_op *op = &check->plan->ops[walk->before];
+    const struct mw_op *sum = walk->last_sum == MW_NONE ? NULL : &check->plan->ops[walk->last_sum];
+    if (sum && sum->phase == op->phase && sum->layer == op->layer &&
+        sum->micro_batch == op->micro_batch &&
+        mw_step_work(check, walk->last_sum)->operator_ ==
+            mw_step_work(check, walk->before)->operator_ &&
+        mw_plan_clock_done_before(clock, walk->before, walk->last_sum) &&
+        (index == MW_NONE || mw_plan_clock_done_before(clock, walk->last_sum, index)))
+        return true;
+    return mw_plan_refuse(&check->base, "%s: no all-reduce sums up its slices before the next op",
+                          mw_step_label(check, walk->before).text);
+}
+
+static bool
+is_summed(const struct row *row, uint32_t index, bool another_part)
+{
+    const struct mw_op *op = &row->check->plan->ops[index];
+    const struct mw_operator_row *it = mw_operator_row(mw_step_work(row->check, index)->operator_);
+
+    return row->check->plan->shape.has_decoder && row->check->tp > 1 && op->layer >= 0 &&
+           !another_part && (op->phase == MW_PHASE_BACKWARD ? it->sums_backward : it->sums_forward);
+}
+
+static bool
+walk_op(struct row *row, struct walk *walk, uint32_t index)
+{
+    struct mw_step_check *check = row->check;
+    const struct mw_op *op = &check->plan->ops[index];
+    int operator_ = mw_step_work(check, index)->operator_;
+
+    if (walk->before != MW_NONE &&
+        (op->lane != walk->lane ||
+         !mw_plan_clock_done_before(check->base.clock, walk->before, index)))
+        return mw_plan_refuse(&check->base, "%s: need not wait for what is computed before it",
+                              mw_step_label(check, index).text);
+    if (!check_sum(row, walk, index))
+        return false;
+    walk->lane = op->lane;
+    walk->before = index;
+    walk->sums = false;
+    if (op->layer < 0 && !check->plan->shape.has_decoder)
+        return true;
+    uint32_t *next = &walk->next[op->micro_batch];
+    const struct expected *it = *next < row->count ? &row->all[*next] : NULL;
+    if (!it || !is_expected(op, operator_, it))
+        return refuse_place(row, index, it);
+    ++*next;
+    bool another = *next < row->count && row->all[*next].operator_ == it->operator_ &&
+                   row->all[*next].layer == it->layer && row->all[*next].phase == it->phase;
+    walk->sums = is_summed(row, index, another);
+    return check_marks(row, index, it) && check_tokens(check, index);
+}
+
+static bool
+walk_program(struct row *row, struct walk *walk)
+{
+    struct mw_step_check *check = row->check;
+
+    for (uint32_t i = 0; i < check->op_count; i++) {
+        const struct mw_work *work = mw_step_work(check, check->ops[i]);
+        if (work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_ACTIVATIONS)
+            walk->last_sum = check->ops[i];
+        if (work->kind == MW_OP_COMPUTE && !walk_op(row, walk, check->ops[i]))
+            return false;
+    }
+    if (!check_sum(row, walk, MW_NONE))
+        return false;
+    for (uint32_t m = 0; m < check->plan->shape.micro_batches; m++) {
+        const struct expected *it = &row->all[walk->next[m]];
+        if (walk->next[m] < row->count)
+            return mw_plan_refuse(
+                &check->base,
+                "step: micro-batch %u lacks %s layer %d %s tile %u shard %u, which "
+                "is next in a step of its model",
+                m, mw_phase_name(it->phase), it->layer, mw_operator_name(it->operator_), it->tile,
+                it->token_chunk);
+    }
+    return true;
+}
+
+/* --- ends of a model that no executor runs --------------------------------------------------- */
+
+static bool
+is_end(const struct mw_step_check *check, uint32_t index)
+{
+    return mw_step_work(check, index)->kind == MW_OP_COMPUTE && check->plan->ops[index].layer < 0;
+}
+
+/* Every micro-batch has the ops of the first one. */
+static bool
+check_ends(struct mw_step_check *check, uint32_t *next)
+{
+    const struct mw_plan *plan = check->plan;
+    uint32_t *first = mw_plan_allocate(check->op_count, sizeof *first), count = 0;
+    bool good = true;
+
+    for (uint32_t i = 0; i < check->op_count; i++)
+        if (is_end(check, check->ops[i]) && !plan->ops[check->ops[i]].micro_batch)
+            first[count++] = check->ops[i];
+    for (uint32_t m = 0; m < plan->shape.micro_batches; m++)
+        next[m] = 0;
+    for (uint32_t i = 0; i < check->op_count && good; i++) {
+        const struct mw_op *op = &plan->ops[check->ops[i]];
+        if (!is_end(check, check->ops[i]))
+            continue;
+        uint32_t n = next[op->micro_batch]++;
+        const struct mw_op *like = n < count ? &plan->ops[first[n]] : NULL;
+        good = like && op->phase == like->phase && op->tile == like->tile &&
+               op->shard == like->shard &&
+               plan->works[op->work].operator_ == plan->works[like->work].operator_;
+        if (!good)
+            mw_plan_refuse(&check->base, "%s: micro-batch 0 has no such op there",
+                           mw_step_label(check, check->ops[i]).text);
+    }
+    for (uint32_t m = 0; m < plan->shape.micro_batches && good; m++)
+        if (next[m] != count)
+            good = mw_plan_refuse(&check->base,
+                                  "step: micro-batch %u lacks %s, which micro-batch 0 has", m,
+                                  mw_step_label(check, first[next[m]]).text);
+    free(first);
+    return good;
+}
+
+bool
+mw_step_check_compute(struct mw_step_check *check)
+{
+    const struct mw_step_shape *shape = &check->plan->shape;
+    struct row row = {.check = check};
+    struct walk walk = {.before = MW_NONE, .last_sum = MW_NONE};
+
+    if (shape->has_decoder)
+        row.dims = mw_decoder_dims(&shape->decoder);
+    uint32_t logits = check->tensor_of[MW_OPERATOR_LOGITS];
+    if (logits != MW_NONE &&
+        shape->token_chunks > check->op_count / check->plan->tensors[logits].tiles)
+        return mw_plan_refuse(&check->base,
+                              "step: %" PRId64 " token chunks, and a rank has %u ops in all",
+                              shape->token_chunks, check->op_count);
+    find_cuts(&row);
+    make_row(&row);
+    walk.next = mw_plan_allocate((size_t)shape->micro_batches, sizeof *walk.next);
+    bool good = walk_program(&row, &walk) && (shape->has_decoder || check_ends(check, walk.next));
+    free(walk.next);
+    free(row.cut);
+    free(row.all);
+    return good;
+}

@@ -1,0 +1,539 @@
+/*
+ * What ops read is what others made of the same part: parameters on their way from home, gradients
+ * on their way there, checkpoints, and what pipeline stages hand on.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "plan/check_step.h"
+#include "plan/internal.h"
+
+static bool
+refuse(struct mw_step_check *check, uint32_t op, const char *what)
+{
+    return mw_plan_refuse(&check->base, "%s: %s", mw_step_label(check, op).text, what);
+}
+
+/* --- slots ----------------------------------------------------------------------------------- */
+
+/* Buffers hold one part of one layer and micro-batch, or a chunk. */
+static bool
+holds_one_part(uint8_t purpose)
+{
+    return purpose == MW_PURPOSE_PARAMETER_BUFFERS || purpose == MW_PURPOSE_GRADIENT_BUFFERS ||
+           purpose == MW_PURPOSE_SHARD_BUFFERS || purpose == MW_PURPOSE_CHECKPOINT_BUFFERS ||
+           purpose == MW_PURPOSE_ACTIVATION_CHECKPOINTS || purpose == MW_PURPOSE_OPTIMIZER_BUFFERS;
+}
+
+/* Chunks of tokens share the weight and sum up its gradient. */
+static uint32_t
+shard_of(const struct mw_step_check *check, uint32_t op)
+{
+    return mw_step_work(check, op)->kind == MW_OP_COMPUTE ? 0 : check->plan->ops[op].shard;
+}
+
+static bool
+is_of_one_part(const struct mw_step_check *check, uint32_t by, uint32_t index)
+{
+    const struct mw_op *a = &check->plan->ops[by], *b = &check->plan->ops[index];
+
+    return a->layer == b->layer && a->micro_batch == b->micro_batch && a->tile == b->tile &&
+           shard_of(check, by) == shard_of(check, index);
+}
+
+static bool
+check_content(struct mw_step_check *check, uint32_t index, const struct mw_use *use)
+{
+    uint32_t by = check->slots[use->slot].definer;
+
+    if (!holds_one_part(check->plan->slots[use->slot].purpose) || use->mode == MW_USE_DEFINE)
+        return true;
+    if (by != MW_NONE && is_of_one_part(check, by, index))
+        return true;
+    return mw_plan_refuse(&check->base, "%s: uses slot %u, which holds what %s put there",
+                          mw_step_label(check, index).text, use->slot,
+                          by == MW_NONE ? "no op" : mw_step_label(check, by).text);
+}
+
+/* Homes are written in their turn: parameters by the optimizer, once nobody needs the old ones (or,
+ * with a delay, before anybody reads them); and gradients are whole before it reads them. */
+static bool
+check_home(struct mw_step_check *check, uint32_t index, const struct mw_use *use)
+{
+    const struct mw_plan *plan = check->plan;
+    const struct mw_step_slot *slot = &check->slots[use->slot];
+    bool optimizes = plan->ops[index].phase == MW_PHASE_OPTIMIZER;
+    bool writes = use->mode != MW_USE_READ;
+
+    switch (plan->slots[use->slot].purpose) {
+    case MW_PURPOSE_PARAMETERS:
+        if (writes && !optimizes)
+            return refuse(check, index, "writes parameters, and is no op of the optimizer");
+        return optimizes || !slot->written || (check->delayed && !slot->updated_late) ||
+               refuse(check, index, "reads parameters that the step has updated");
+    case MW_PURPOSE_GRADIENTS:
+        if (writes && optimizes)
+            return refuse(check, index, "writes gradients, and is an op of the optimizer");
+        if (check->delayed ? optimizes && slot->written : writes && slot->read_by_optimizer)
+            return refuse(check, index,
+                          check->delayed ? "takes gradients of this step, and the update is delayed"
+                                         : "writes gradients that the optimizer has taken");
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool
+check_uses(struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+        if (!check_content(check, index, &check->plan->uses[u]) ||
+            !check_home(check, index, &check->plan->uses[u]))
+            return false;
+    return true;
+}
+
+static void
+note_uses(struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+        const struct mw_use *use = &check->plan->uses[u];
+        struct mw_step_slot *slot = &check->slots[use->slot];
+        if (use->mode == MW_USE_DEFINE)
+            slot->definer = index;
+        if (use->mode != MW_USE_READ) {
+            slot->writer = index;
+            slot->written = true;
+            slot->updated_late |= slot->read_by_others;
+        } else if (op->phase == MW_PHASE_OPTIMIZER) {
+            slot->read_by_optimizer = true;
+        } else {
+            slot->read_by_others = true;
+        }
+    }
+}
+
+/* --- parameters ------------------------------------------------------------------------------ */
+
+/* Whether a slot holds the part as an op of this kind has left it there. */
+static bool
+is_made_by(const struct mw_step_check *check, uint32_t slot, uint32_t tensor, enum mw_object object,
+           enum mw_op_kind kind)
+{
+    uint32_t by = slot == MW_NONE ? MW_NONE : check->slots[slot].definer;
+
+    return by != MW_NONE && mw_step_work(check, by)->kind == kind &&
+           mw_step_work(check, by)->object == object && mw_step_tensor(check, by) == tensor;
+}
+
+static bool
+is_gathered(const struct mw_step_check *check, uint32_t slot, uint32_t tensor)
+{
+    return is_made_by(check, slot, tensor, MW_OBJECT_PARAMETERS, MW_OP_ALL_GATHER) ||
+           is_made_by(check, slot, tensor, MW_OBJECT_PARAMETERS, MW_OP_BROADCAST);
+}
+
+static bool
+check_fetch(struct mw_step_check *check, uint32_t index)
+{
+    uint32_t t = mw_step_tensor(check, index), from = mw_step_slot(check, index, MW_ROLE_SOURCE);
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    enum mw_tier home = mw_step_tier(check, tensor->param_slot);
+    bool good = false;
+
+    switch (mw_step_work(check, index)->kind) {
+    case MW_OP_NVME_READ:
+        good = home == MW_TIER_NVME && from == tensor->param_slot;
+        break;
+    case MW_OP_H2D:
+        good = home == MW_TIER_NVME
+                   ? is_made_by(check, from, t, MW_OBJECT_PARAMETERS, MW_OP_NVME_READ)
+                   : home == MW_TIER_CPU && from == tensor->param_slot;
+        break;
+    case MW_OP_ALL_GATHER:
+    case MW_OP_BROADCAST:
+        good = home == MW_TIER_GPU ? from == tensor->param_slot
+                                   : is_made_by(check, from, t, MW_OBJECT_PARAMETERS, MW_OP_H2D);
+        break;
+    default:
+        break;
+    }
+    return (good && !tensor->params_whole) ||
+           refuse(check, index, "does not bring the parameters on their way from home");
+}
+
+static bool
+check_parameters(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    int operator_ = mw_step_work(check, index)->operator_;
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    uint32_t slot = mw_step_slot(check, index, MW_ROLE_PARAMETER);
+    bool needs = check->plan->shape.has_decoder && mw_operator_row(operator_)->parameters &&
+                 !(operator_ == MW_OPERATOR_EMBEDDING && op->phase == MW_PHASE_BACKWARD);
+    bool on_gpu = mw_step_tier(check, tensor->param_slot) == MW_TIER_GPU;
+
+    if (slot == MW_NONE)
+        return !needs || refuse(check, index, "lacks its parameters");
+    if (tensor->params_whole || (on_gpu && check->dp == 1))
+        return slot == tensor->param_slot ||
+               refuse(check, index, "computes with parameters that are not its tensor's");
+    return (check->dp > 1 ? is_gathered(check, slot, t)
+                          : is_made_by(check, slot, t, MW_OBJECT_PARAMETERS, MW_OP_H2D)) ||
+           refuse(check, index, "computes with parameters that were not brought there");
+}
+
+/* --- gradients ------------------------------------------------------------------------------- */
+
+static struct mw_step_part *
+part_of(const struct mw_step_check *check, uint32_t tensor, uint32_t tile)
+{
+    return &check->parts[check->part_of[tensor] + tile];
+}
+
+/* How often a part's gradient does this in a step; the last micro-batch's does it, of fewer. */
+static uint32_t
+times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw_step_gradient what)
+{
+    enum mw_tier home = mw_step_tier(check, tensor->gradient_slot);
+    uint32_t all = (uint32_t)check->plan->shape.micro_batches;
+    bool whole = tensor->gradients_whole;
+
+    switch (what) {
+    case MW_STEP_REDUCE:
+        return check->dp == 1 ? 0 : whole ? 1 : all;
+    case MW_STEP_DOWN:
+        return !whole && home != MW_TIER_GPU ? all : 0;
+    case MW_STEP_SUM_READ:
+        return tensor->summed && !whole && home == MW_TIER_NVME ? all - 1 : 0;
+    case MW_STEP_ACCUMULATE:
+        return tensor->summed || (whole && home != MW_TIER_GPU) ? all : 0;
+    case MW_STEP_PART_NORM:
+        return !whole && home == MW_TIER_NVME ? 1 : 0;
+    case MW_STEP_SUM_WRITE:
+        return !whole && home == MW_TIER_NVME ? all : 0;
+    default:
+        return 0;
+    }
+}
+
+static bool
+is_made_at_home(const struct mw_step_check *check, const struct mw_tensor *tensor)
+{
+    return (tensor->gradients_whole || check->dp == 1) && !tensor->summed &&
+           mw_step_tier(check, tensor->gradient_slot) == MW_TIER_GPU;
+}
+
+static bool
+check_made(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    int operator_ = mw_step_work(check, index)->operator_;
+    uint32_t slot = mw_step_slot(check, index, MW_ROLE_GRADIENT);
+    bool needs = check->plan->shape.has_decoder && op->phase == MW_PHASE_BACKWARD &&
+                 mw_operator_row(operator_)->parameters && tensor->trainable;
+
+    if (slot == MW_NONE)
+        return !needs || refuse(check, index, "leaves no gradient");
+    if (op->phase != MW_PHASE_BACKWARD || !tensor->trainable)
+        return refuse(check, index, "leaves a gradient where there is none");
+    struct mw_step_part *part = part_of(check, t, op->tile);
+    if (part->left > op->micro_batch)
+        return refuse(check, index, "adds to a gradient that has gone on");
+    if (is_made_at_home(check, tensor)
+            ? slot != tensor->gradient_slot
+            : check->plan->slots[slot].purpose != MW_PURPOSE_GRADIENT_BUFFERS)
+        return refuse(check, index, "leaves its gradient in a place that is not its own");
+    part->made = op->micro_batch + 1u; /* one after the other */
+    return true;
+}
+
+/* Where an op takes what backward has made: then it goes on. */
+static bool
+takes_made(struct mw_step_check *check, uint32_t index, uint32_t t, uint32_t slot)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    struct mw_step_part *part = part_of(check, t, op->tile);
+
+    if (part->made <= op->micro_batch ||
+        (slot != check->plan->tensors[t].gradient_slot &&
+         !is_made_by(check, slot, t, MW_OBJECT_ACTIVATIONS, MW_OP_COMPUTE)))
+        return false;
+    part->left = op->micro_batch + 1u;
+    return true;
+}
+
+static bool
+is_summed_up(const struct mw_step_check *check, uint32_t slot)
+{
+    uint32_t by = check->slots[slot].writer;
+    return by != MW_NONE && mw_step_work(check, by)->kind == MW_OP_ACCUMULATE;
+}
+
+static bool
+reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    const struct mw_step_part *part = part_of(check, t, check->plan->ops[index].tile);
+    uint32_t from = mw_step_slot(check, index, MW_ROLE_SOURCE);
+    uint32_t to = mw_step_slot(check, index, MW_ROLE_DESTINATION);
+    uint32_t home = tensor->gradient_slot;
+    bool arrives = mw_step_tier(check, home) == MW_TIER_GPU && !tensor->summed;
+
+    if (!tensor->gradients_whole)
+        return mw_step_work(check, index)->kind == MW_OP_REDUCE_SCATTER && from != MW_NONE &&
+               to != MW_NONE && takes_made(check, index, t, from) && arrives == (to == home);
+    if (mw_step_slot(check, index, MW_ROLE_GRADIENT) != home ||
+        (mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE) != tensor->state_whole)
+        return false;
+    return is_made_at_home(check, tensor)
+               ? takes_made(check, index, t, home)
+               : part->done[MW_STEP_ACCUMULATE] == times(check, tensor, MW_STEP_ACCUMULATE);
+}
+
+static bool
+goes_down(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    uint32_t from = mw_step_slot(check, index, MW_ROLE_SOURCE);
+    uint32_t to = mw_step_slot(check, index, MW_ROLE_DESTINATION);
+    bool arrives = mw_step_tier(check, tensor->gradient_slot) == MW_TIER_CPU && !tensor->summed;
+
+    if (from == MW_NONE || to == MW_NONE || arrives != (to == tensor->gradient_slot))
+        return false;
+    return check->dp > 1 ? is_made_by(check, from, t, MW_OBJECT_GRADIENTS, MW_OP_REDUCE_SCATTER)
+                         : takes_made(check, index, t, from);
+}
+
+static bool
+accumulates(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    const struct mw_op *op = &check->plan->ops[index];
+    bool drives = mw_step_tier(check, tensor->gradient_slot) == MW_TIER_NVME;
+    uint32_t from = mw_step_slot(check, index, MW_ROLE_GRADIENT);
+    uint32_t sum = mw_step_slot(check, index, MW_ROLE_SUM);
+
+    if (from == MW_NONE || sum != (drives ? MW_NONE : tensor->gradient_slot) ||
+        mw_step_work(check, index)->elements !=
+            (tensor->gradients_whole ? tensor->tile_elements : tensor->shard_elements))
+        return false;
+    if (drives && op->micro_batch &&
+        mw_step_work(check, check->slots[from].writer)->kind != MW_OP_NVME_READ)
+        return false;
+    if (times(check, tensor, MW_STEP_DOWN))
+        return is_made_by(check, from, t, MW_OBJECT_GRADIENTS, MW_OP_D2H);
+    if (check->dp > 1 && !tensor->gradients_whole)
+        return is_made_by(check, from, t, MW_OBJECT_GRADIENTS, MW_OP_REDUCE_SCATTER);
+    return takes_made(check, index, t, from);
+}
+
+static bool
+is_down(const struct mw_step_check *check, uint32_t t, uint32_t slot)
+{
+    return is_made_by(check, slot, t, MW_OBJECT_GRADIENTS, MW_OP_D2H) &&
+           (!check->plan->tensors[t].summed || is_summed_up(check, slot));
+}
+
+/* The gradient's own op of this kind, and whether it finds what it takes. */
+static bool
+find_gradient_op(struct mw_step_check *check, uint32_t index, uint32_t t,
+                 enum mw_step_gradient *what)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    uint32_t home = check->plan->tensors[t].gradient_slot;
+    const struct mw_step_part *part = part_of(check, t, op->tile);
+    uint32_t from = mw_step_slot(check, index, MW_ROLE_SOURCE);
+
+    switch (mw_step_work(check, index)->kind) {
+    case MW_OP_REDUCE_SCATTER:
+    case MW_OP_ALL_REDUCE:
+        *what = MW_STEP_REDUCE;
+        return reduces(check, index, t);
+    case MW_OP_D2H:
+        *what = MW_STEP_DOWN;
+        return goes_down(check, index, t);
+    case MW_OP_NVME_READ:
+        *what = MW_STEP_SUM_READ;
+        return from == home && part->done[MW_STEP_SUM_WRITE] == op->micro_batch;
+    case MW_OP_ACCUMULATE:
+        *what = MW_STEP_ACCUMULATE;
+        return accumulates(check, index, t);
+    case MW_OP_NORM:
+        *what = MW_STEP_PART_NORM;
+        return is_down(check, t, mw_step_slot(check, index, MW_ROLE_GRADIENT));
+    case MW_OP_NVME_WRITE:
+        *what = MW_STEP_SUM_WRITE;
+        return is_down(check, t, from) && mw_step_slot(check, index, MW_ROLE_DESTINATION) == home;
+    default:
+        *what = MW_STEP_GRADIENT_COUNT;
+        return false;
+    }
+}
+
+static bool
+check_gradient(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    enum mw_step_gradient what;
+
+    if (!tensor->trainable || op->phase != MW_PHASE_BACKWARD)
+        return refuse(check, index, "is of a gradient that is not trained");
+    bool good = find_gradient_op(check, index, t, &what);
+    uint32_t all = what == MW_STEP_GRADIENT_COUNT ? 0 : times(check, tensor, what);
+    uint32_t first = (uint32_t)check->plan->shape.micro_batches - all;
+    if (!all)
+        return refuse(check, index, "is nothing that its gradient needs on its way home");
+    uint32_t *done = &part_of(check, t, op->tile)->done[what];
+    if (op->micro_batch != first + *done)
+        return refuse(check, index, "its micro-batch is not the next one whose gradient does this");
+    ++*done;
+    return good || refuse(check, index, "does not find the gradient that it takes");
+}
+
+/* Every part's gradient has come home. */
+static bool
+check_gradients(struct mw_step_check *check)
+{
+    static const char *const names[MW_STEP_GRADIENT_COUNT] = {
+        "a reduction over ranks", "a transfer to the host", "the sum's read from drives",
+        "an accumulation",        "the norm of a part",     "a write to drives"};
+    const struct mw_plan *plan = check->plan;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        if (check->part_of[t] == MW_NONE || !tensor->trainable)
+            continue;
+        for (uint32_t tile = 0; tile < tensor->tiles; tile++) {
+            const struct mw_step_part *part = part_of(check, t, tile);
+            if (plan->shape.has_decoder && part->made != plan->shape.micro_batches)
+                return mw_plan_refuse(&check->base,
+                                      "tensor %u: no op makes the gradient of tile %u", t, tile);
+            for (int what = 0; what < MW_STEP_GRADIENT_COUNT; what++)
+                if ((tensor->layer >= 0 || plan->shape.has_decoder) &&
+                    part->done[what] != times(check, tensor, (enum mw_step_gradient)what))
+                    return mw_plan_refuse(&check->base,
+                                          "tensor %u: the gradient of tile %u lacks %s of "
+                                          "micro-batch %u",
+                                          t, tile, names[what],
+                                          (uint32_t)plan->shape.micro_batches -
+                                              times(check, tensor, (enum mw_step_gradient)what) +
+                                              part->done[what]);
+        }
+    }
+    return true;
+}
+
+/* --- all ops --------------------------------------------------------------------------------- */
+
+/* What stages hand on is of the same micro-batch and pass. */
+static bool
+is_handed(const struct mw_step_check *check, uint32_t index, uint32_t slot, enum mw_op_kind kind)
+{
+    uint32_t by = check->slots[slot].definer;
+    const struct mw_op *op = &check->plan->ops[index];
+
+    return by != MW_NONE && mw_step_work(check, by)->kind == kind &&
+           check->plan->ops[by].micro_batch == op->micro_batch &&
+           (check->plan->ops[by].phase == MW_PHASE_BACKWARD) == (op->phase == MW_PHASE_BACKWARD);
+}
+
+static bool
+check_hop(struct mw_step_check *check, uint32_t index)
+{
+    uint32_t received = mw_step_slot(check, index, MW_ROLE_RECEIVED);
+    uint32_t sent = mw_step_slot(check, index, MW_ROLE_SOURCE);
+    bool sends = mw_step_work(check, index)->kind == MW_OP_SEND;
+
+    if (received != MW_NONE && !is_handed(check, index, received, MW_OP_RECV))
+        return refuse(check, index, "takes what its micro-batch has not received");
+    if (sends && (sent == MW_NONE || !is_handed(check, index, sent, MW_OP_COMPUTE)))
+        return refuse(check, index, "sends what its micro-batch has not computed");
+    return true;
+}
+
+static bool
+check_part_op(struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    const struct mw_work *work = mw_step_work(check, index);
+    uint32_t t = mw_step_tensor(check, index);
+
+    if (t == MW_NONE && !check->plan->shape.has_decoder && op->layer < 0)
+        return true;
+    if (t == MW_NONE || (op->tile && op->tile >= check->plan->tensors[t].tiles))
+        return refuse(check, index, "is of no tensor of its program");
+    if (check->part_of[t] == MW_NONE) /* without parameters, or left out */
+        return !mw_step_drops(check, op->layer) ||
+               refuse(check, index, "is of a layer that the step leaves out");
+    if (work->kind == MW_OP_COMPUTE)
+        return check_parameters(check, index, t) && check_made(check, index, t);
+    return work->object == MW_OBJECT_PARAMETERS ? check_fetch(check, index)
+                                                : check_gradient(check, index, t);
+}
+
+static bool
+check_op(struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_work *work = mw_step_work(check, index);
+
+    if (!check_hop(check, index))
+        return false;
+    if (work->object == MW_OBJECT_STATE || work->object == MW_OBJECT_UPDATED)
+        return work->kind == MW_OP_AGREE || mw_step_check_chunk_op(check, index);
+    if (work->kind == MW_OP_COMPUTE || work->object == MW_OBJECT_PARAMETERS ||
+        work->object == MW_OBJECT_GRADIENTS)
+        return check_part_op(check, index);
+    return true;
+}
+
+/* Each way between stages, for every micro-batch in turn. */
+static bool
+check_hops(struct mw_step_check *check)
+{
+    bool forth = check->first_layer > 0, on = check->end_layer < check->layers;
+    const struct {
+        enum mw_op_kind kind;
+        bool back, is_there;
+        const char *name;
+    } ways[] = {{MW_OP_RECV, false, forth, "receive from the stage before"},
+                {MW_OP_SEND, false, on, "send to the stage behind"},
+                {MW_OP_RECV, true, on, "receive from the stage behind"},
+                {MW_OP_SEND, true, forth, "send to the stage before"}};
+    const struct mw_plan *plan = check->plan;
+
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        int64_t next = 0;
+        for (uint32_t i = 0; i < check->op_count; i++) {
+            const struct mw_op *op = &plan->ops[check->ops[i]];
+            const struct mw_work *work = mw_step_work(check, check->ops[i]);
+            if (work->kind != ways[w].kind || (op->phase == MW_PHASE_BACKWARD) != ways[w].back)
+                continue;
+            if (!ways[w].is_there || op->micro_batch != next++ ||
+                (work->hop != 1 && work->hop != -1) || (work->hop > 0) == ways[w].back)
+                return refuse(check, check->ops[i], "is not what its stage hands on next");
+        }
+        if (ways[w].is_there && next != plan->shape.micro_batches)
+            return mw_plan_refuse(&check->base, "program %u: micro-batch %" PRId64 " does not %s",
+                                  check->program, next, ways[w].name);
+    }
+    return true;
+}
+
+bool
+mw_step_check_flow(struct mw_step_check *check)
+{
+    for (uint32_t i = 0; i < check->op_count; i++) {
+        if (!check_uses(check, check->ops[i]) || !check_op(check, check->ops[i]))
+            return false;
+        note_uses(check, check->ops[i]);
+    }
+    return check_gradients(check) && check_hops(check) && mw_step_check_chunks(check);
+}

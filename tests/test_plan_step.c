@@ -1,0 +1,363 @@
+/* What the check of a step takes and refuses: every plan of the planner, and no plan that lacks an
+ * op, an order or an element of it. */
+#include <string.h>
+
+#include "plan/internal.h"
+#include "planner/build/build.h"
+#include "planner/sizing/sizing.h"
+#include "tests/random_request.h"
+
+#define PLANS 1500
+
+/* --- plans of the planner -------------------------------------------------------------------- */
+
+enum kind { ANY, DECODER, STAGES, LEFT_OUT, FOLDED };
+
+static void
+take_decoder(struct random_request *request)
+{
+    const char *name = request->seed % 2 ? "llama-small" : "gpt2-small";
+    g_autofree char *path =
+        g_test_build_filename(G_TEST_DIST, "fixtures", name, "config.json", NULL);
+
+    if (!mw_model_load_config(path, &request->model, NULL))
+        g_error("%s", path);
+    request->model.layers = 1 + request->seed % 5;
+    request->settings.seq = 8 + request->seed % 3 * 8;
+    if (request->seed % 3 == 0)
+        request->model.tied_embedding = !request->model.tied_embedding;
+}
+
+static void
+ask_for(struct random_request *request, enum kind kind)
+{
+    struct mw_settings *s = &request->settings;
+    int64_t ranks = s->nodes * s->gpus_per_node;
+
+    if (kind != ANY)
+        take_decoder(request);
+    if (kind == LEFT_OUT)
+        s->drop_layers = "0";
+    if (kind == LEFT_OUT || kind == STAGES)
+        s->dpu_start = MW_AUTO;
+    if (kind == LEFT_OUT || kind == STAGES || kind == FOLDED)
+        s->unfold = false;
+    if (kind == STAGES || kind == FOLDED) {
+        s->global_batch = MW_AUTO;
+        s->grad_accum = 1 + request->seed % (kind == FOLDED ? 20 : 5);
+    }
+    if (kind == STAGES) {
+        request->model.tied_embedding = false;
+        s->pp = 2 + request->seed % 3;
+        while (s->pp > 1 && (ranks % (s->pp * s->tp) || s->pp > request->model.layers))
+            s->pp--;
+        s->partition = MW_PARTITION_BANDWIDTH;
+        s->overlap = true;
+        s->serialize = false;
+    }
+}
+
+/* Some layers, never all; g_free it. */
+static bool *
+draw_layers(const struct mw_sizing *sizing, guint32 seed)
+{
+    bool *dropped = g_new0(bool, sizing->layers + 1);
+
+    for (int64_t l = 0; l + 1 < sizing->layers; l++)
+        dropped[l] = (l * 7 + seed) % 3 == 0;
+    return dropped;
+}
+
+static struct mw_plan *
+build(const struct mw_sizing *sizing, enum kind kind, guint32 seed)
+{
+    g_autofree bool *dropped = draw_layers(sizing, seed);
+
+    if (kind == FOLDED) {
+        struct mw_folds folds = {.micro_batches = sizing->settings.grad_accum > 8};
+        return mw_build_plan_folded(sizing, folds);
+    }
+    return mw_build_plan_without(sizing, kind == LEFT_OUT ? dropped : NULL);
+}
+
+static void
+check_planned(gconstpointer data)
+{
+    enum kind kind = (enum kind)GPOINTER_TO_INT(data);
+    int most = kind == FOLDED ? 40 : PLANS, plans = 0;
+
+    for (guint32 seed = 600000; plans < most; seed++) {
+        struct random_request request;
+        char why[512] = "";
+        random_request_init(&request, seed);
+        ask_for(&request, kind);
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
+        struct mw_plan *plan = sizing && sizing->fits ? build(sizing, kind, seed) : NULL;
+        if (!plan)
+            continue;
+        if (!mw_plan_check_step(plan, kind == LEFT_OUT, why, sizeof why))
+            g_error("request %u: %s", seed, why);
+        mw_plan_free(plan);
+        plans++;
+    }
+}
+
+/* --- plans that were changed ----------------------------------------------------------------- */
+
+#define SMALL_OPS 400
+#define SMALL_PLANS 40
+
+/* What a copy lacks; MW_NONE: nothing. */
+struct lack {
+    uint32_t op;      /* those that waited for it wait for what it waited for */
+    uint32_t deps_of; /* all dependencies of this op but those of the step before */
+};
+
+static void
+add_deps(struct mw_plan *to, const struct mw_plan *from, uint32_t op, struct lack lack)
+{
+    const struct mw_op *it = &from->ops[op];
+
+    for (uint32_t d = it->dep_begin; d < it->dep_begin + it->dep_count; d++) {
+        uint32_t dep = from->deps[d], number = MW_DEP_INDEX(dep);
+        if (number == lack.op && !(dep & MW_DEP_PREVIOUS_STEP)) {
+            add_deps(to, from, lack.op, (struct lack){lack.op, MW_NONE});
+        } else if (number != lack.op && (op != lack.deps_of || (dep & MW_DEP_PREVIOUS_STEP))) {
+            number -= lack.op != MW_NONE && number > lack.op;
+            mw_plan_add_dep(to, number | (dep & MW_DEP_PREVIOUS_STEP));
+        }
+    }
+}
+
+static struct mw_plan *
+copy_without(const struct mw_plan *from, struct lack lack)
+{
+    struct mw_plan *to = mw_plan_new(from->title);
+
+    mw_plan_copy_tables(to, from);
+    for (uint32_t p = 0; p < from->program_count; p++)
+        to->programs[p].in_flight = from->programs[p].in_flight;
+    for (uint32_t i = 0; i < from->slot_count; i++)
+        mw_plan_add_slot(to, from->slots[i]);
+    for (uint32_t i = 0; i < from->tensor_count; i++)
+        mw_plan_add_tensor(to, from->tensors[i]);
+    for (uint32_t i = 0; i < from->chunk_count; i++)
+        mw_plan_add_chunk(to, from->chunks[i]);
+    for (uint32_t i = 0; i < from->op_count; i++) {
+        if (i == lack.op)
+            continue;
+        mw_plan_add_op(to, from->ops[i]);
+        add_deps(to, from, i, lack);
+        for (uint32_t u = 0; u < from->ops[i].use_count; u++) {
+            const struct mw_use *use = &from->uses[from->ops[i].use_begin + u];
+            mw_plan_add_use(to, use->slot, use->mode, use->role);
+        }
+    }
+    return to;
+}
+
+/* Takes the plan. */
+static bool
+is_refused(struct mw_plan *plan)
+{
+    char why[512] = "";
+    bool good =
+        mw_plan_check(plan, why, sizeof why) && mw_plan_check_step(plan, false, why, sizeof why);
+
+    if (!good)
+        g_assert_cmpstr(why, !=, "");
+    mw_plan_free(plan);
+    return !good;
+}
+
+typedef void (*change)(const struct mw_plan *plan);
+
+static void
+for_small_plans(guint32 first_seed, change look)
+{
+    int looked = 0;
+
+    for (guint32 seed = first_seed; looked < SMALL_PLANS; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        ask_for(&request, DECODER);
+        request.settings.unfold = false;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->op_count <= SMALL_OPS) {
+            g_assert_false(is_refused(copy_without(plan, (struct lack){MW_NONE, MW_NONE})));
+            look(plan);
+            looked++;
+        }
+        mw_plan_free(plan);
+    }
+}
+
+/* A transfer that brings what its buffer still holds may be left out. */
+static bool
+may_lack(const struct mw_plan *plan, uint32_t op)
+{
+    int object = plan->works[plan->ops[op].work].object;
+
+    return object == MW_OBJECT_PARAMETERS || object == MW_OBJECT_CHECKPOINT;
+}
+
+static void
+lack_each_op(const struct mw_plan *plan)
+{
+    for (uint32_t op = 0; op < plan->op_count; op++)
+        if (!is_refused(copy_without(plan, (struct lack){op, MW_NONE})) && !may_lack(plan, op))
+            g_error("without op %u, %s of %s in phase %s: is taken", op,
+                    mw_op_kind_name(plan->works[plan->ops[op].work].kind),
+                    mw_work_name(&plan->works[plan->ops[op].work]),
+                    mw_phase_name(plan->ops[op].phase));
+}
+
+static void
+test_every_op_is_needed(void)
+{
+    for_small_plans(700000, lack_each_op);
+}
+
+/* The norm is of all gradients, the commit the last of all, and what begins a lane waits for begin. */
+static void
+lack_orders(const struct mw_plan *plan)
+{
+    bool *begun = g_new0(bool, plan->lane_count);
+
+    for (uint32_t op = 0; op < plan->op_count; op++) {
+        int kind = plan->works[plan->ops[op].work].kind;
+        bool first = kind != MW_OP_BEGIN && !begun[plan->ops[op].lane];
+        begun[plan->ops[op].lane] = true;
+        if (kind != MW_OP_AGREE && kind != MW_OP_COMMIT && !first)
+            continue;
+        g_assert_true(is_refused(copy_without(plan, (struct lack){MW_NONE, op})));
+    }
+    g_free(begun);
+}
+
+static void
+test_orders_are_needed(void)
+{
+    for_small_plans(710000, lack_orders);
+}
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+static struct mw_plan *
+copy(const struct mw_plan *plan)
+{
+    return copy_without(plan, (struct lack){MW_NONE, MW_NONE});
+}
+
+static void
+change_shape(const struct mw_plan *plan)
+{
+    int64_t layers = plan->shape.decoder.layers, interval = plan->shape.checkpoint_interval;
+
+    for (int i = 0; i < 7; i++) {
+        struct mw_plan *it = copy(plan);
+        int64_t intervals[] = {0, 1, 2, 64};
+        if (i < 4)
+            it->shape.checkpoint_interval = intervals[i];
+        else if (i == 4)
+            it->shape.micro_batches++;
+        else if (i == 5)
+            it->shape.token_chunks++;
+        else
+            it->shape.seq--;
+        bool same = i < 4 && (intervals[i] == interval ||
+                              (interval && intervals[i] >= layers && interval >= layers));
+        g_assert_true(is_refused(it) != same);
+    }
+}
+
+static void
+change_homes(const struct mw_plan *plan)
+{
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        for (int i = 0; i < 4; i++) {
+            struct mw_plan *it = copy(plan);
+            struct mw_tensor *changed = &it->tensors[t];
+            if (i == 0)
+                changed->gradient_slot = changed->param_slot;
+            else if (i == 1)
+                changed->param_slot = it->tensors[(t + 1) % plan->tensor_count].param_slot;
+            else if (i == 2)
+                changed->state_stride *= 2;
+            else
+                changed->shard_elements /= 2;
+            bool frozen = !tensor->trainable && i == 2;
+            g_assert_true(is_refused(it) || frozen);
+        }
+    }
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        for (int i = 0; i < 3; i++) {
+            struct mw_plan *it = copy(plan);
+            struct mw_chunk_content *changed = &it->chunks[c];
+            if (i == 0)
+                changed->elements = changed->elements > 2 ? 2 : 1;
+            else if (i == 1)
+                changed->first_element++;
+            else
+                changed->first_tensor = (changed->first_tensor + 1) % plan->tensor_count;
+            g_assert_true(is_refused(it));
+        }
+}
+
+static void
+test_shapes(void)
+{
+    for_small_plans(720000, change_shape);
+}
+
+static void
+test_homes(void)
+{
+    for_small_plans(730000, change_homes);
+}
+
+/* --- one program without its layers ---------------------------------------------------------- */
+
+/* A layer may be left out as a whole, where the caller says so. */
+static void
+test_left_out(void)
+{
+    struct random_request request;
+    g_autoptr(GPtrArray) found = NULL;
+    char why[512];
+    guint32 seed = 740000;
+    const struct mw_sizing *sizing = NULL;
+
+    for (; !sizing || sizing->layers < 3; seed++) {
+        g_clear_pointer(&found, g_ptr_array_unref);
+        random_request_init(&request, seed);
+        ask_for(&request, LEFT_OUT);
+        sizing = random_request_fitting(&request, &found);
+    }
+    g_autofree bool *dropped = draw_layers(sizing, 0);
+    struct mw_plan *plan = mw_build_plan_without(sizing, dropped);
+    g_assert_true(mw_plan_check_step(plan, true, why, sizeof why));
+    g_assert_false(mw_plan_check_step(plan, false, why, sizeof why));
+    mw_plan_free(plan);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_data_func("/plan-step/planned/any", GINT_TO_POINTER(ANY), check_planned);
+    g_test_add_data_func("/plan-step/planned/decoder", GINT_TO_POINTER(DECODER), check_planned);
+    g_test_add_data_func("/plan-step/planned/stages", GINT_TO_POINTER(STAGES), check_planned);
+    g_test_add_data_func("/plan-step/planned/left-out", GINT_TO_POINTER(LEFT_OUT), check_planned);
+    g_test_add_data_func("/plan-step/planned/folded", GINT_TO_POINTER(FOLDED), check_planned);
+    g_test_add_func("/plan-step/every-op-is-needed", test_every_op_is_needed);
+    g_test_add_func("/plan-step/orders-are-needed", test_orders_are_needed);
+    g_test_add_func("/plan-step/shapes", test_shapes);
+    g_test_add_func("/plan-step/homes", test_homes);
+    g_test_add_func("/plan-step/left-out", test_left_out);
+    return g_test_run();
+}
