@@ -91,9 +91,10 @@ index_tensor(struct mw_step_check *check, uint32_t t)
         *of = t;
     }
     if (tensor->layer >= 0) {
-        check->first_layer =
-            tensor->layer < check->first_layer ? tensor->layer : check->first_layer;
-        check->end_layer = tensor->layer >= check->end_layer ? tensor->layer + 1 : check->end_layer;
+        check->layer_first =
+            tensor->layer < check->layer_first ? tensor->layer : check->layer_first;
+        check->layer_behind =
+            tensor->layer >= check->layer_behind ? tensor->layer + 1 : check->layer_behind;
     }
     return true;
 }
@@ -108,11 +109,11 @@ is_of_model(const struct mw_step_check *check, int64_t layer, int operator_)
         return false;
     switch (row->place) {
     case MW_PLACE_HEAD:
-        return layer < 0 && check->first_layer == 0;
+        return layer < 0 && check->layer_first == 0;
     case MW_PLACE_BLOCK:
         return layer >= 0;
     case MW_PLACE_TAIL:
-        return layer < 0 && check->end_layer == check->layers;
+        return layer < 0 && check->layer_behind == check->layers;
     default:
         return false;
     }
@@ -122,7 +123,7 @@ is_of_model(const struct mw_step_check *check, int64_t layer, int operator_)
 static bool
 check_operators(struct mw_step_check *check)
 {
-    for (int64_t l = -1; l < check->end_layer; l = l < 0 ? check->first_layer : l + 1)
+    for (int64_t l = -1; l < check->layer_behind; l = l < 0 ? check->layer_first : l + 1)
         for (int o = 1; o < MW_OPERATOR_COUNT; o++) {
             uint32_t t = check->tensor_of[(l + 1) * MW_OPERATOR_COUNT + o];
             if ((t != MW_NONE) != is_of_model(check, l, o))
@@ -143,8 +144,8 @@ index_tensors(struct mw_step_check *check)
 
     for (int64_t i = 0; i < (check->layers + 1) * MW_OPERATOR_COUNT; i++)
         check->tensor_of[i] = MW_NONE;
-    check->first_layer = check->layers;
-    check->end_layer = 0;
+    check->layer_first = check->layers;
+    check->layer_behind = 0;
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         if (plan->tensors[t].program != check->program)
             continue;
@@ -154,14 +155,14 @@ index_tensors(struct mw_step_check *check)
             check->delayed = plan->slots[plan->tensors[t].gradient_slot].persistent;
         any |= plan->tensors[t].trainable;
     }
-    if (check->first_layer >= check->end_layer)
+    if (check->layer_first >= check->layer_behind)
         return mw_plan_refuse(&check->base, "program %u: has no layer of the model",
                               check->program);
     if (!plan->shape.has_decoder)
         return true;
     if (!check_operators(check))
         return false;
-    if (plan->shape.decoder.tied_embedding && check->first_layer == 0)
+    if (plan->shape.decoder.tied_embedding && check->layer_first == 0)
         check->tensor_of[MW_OPERATOR_LOGITS] = check->tensor_of[MW_OPERATOR_LOSS] =
             check->tensor_of[MW_OPERATOR_EMBEDDING];
     return true;
@@ -203,9 +204,9 @@ find_dropped(struct mw_step_check *check)
         if (op->layer >= 0 && mw_step_work(check, check->ops[i])->kind == MW_OP_COMPUTE)
             check->dropped[op->layer] = false;
     }
-    for (int64_t l = check->first_layer; l < check->end_layer; l++)
+    for (int64_t l = check->layer_first; l < check->layer_behind; l++)
         dropped += check->dropped[l];
-    return dropped < check->end_layer - check->first_layer ||
+    return dropped < check->layer_behind - check->layer_first ||
            mw_plan_refuse(&check->base, "program %u: no layer is computed", check->program);
 }
 
@@ -266,11 +267,11 @@ find_ranks(struct mw_step_check *check)
         return mw_plan_refuse(&check->base, "%s: %" PRId64 " ranks agree on the norm, of %u",
                               mw_step_label(check, check->agree).text, ranks,
                               check->plan->world_ranks);
-    if (check->pp == 1 && (check->first_layer || check->end_layer != check->layers))
+    if (check->pp == 1 && (check->layer_first || check->layer_behind != check->layers))
         return mw_plan_refuse(&check->base,
                               "program %u: has layers %" PRId64 " to %" PRId64 " of %" PRId64
                               ", and no pipeline has the others",
-                              check->program, check->first_layer, check->end_layer - 1,
+                              check->program, check->layer_first, check->layer_behind - 1,
                               check->layers);
     return true;
 }
@@ -392,8 +393,8 @@ check_programs(struct mw_step_check *check, const uint32_t *sorted, const uint32
         if (!good)
             break;
         int64_t ranks = mw_members_count(&check->plan->programs[p].ranks);
-        layers.ranks[check->first_layer] += ranks;
-        layers.ranks[check->end_layer] -= ranks;
+        layers.ranks[check->layer_first] += ranks;
+        layers.ranks[check->layer_behind] -= ranks;
         layers.all += ranks;
     }
     good = good && check_layers(check, &layers);

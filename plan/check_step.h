@@ -1,6 +1,6 @@
 /*
- * check_step.h - the parts of mw_plan_check_step, which look at one program after the other.  Private
- * to the plan library.
+ * check_step.h - the parts of mw_plan_check_step, which look at one program after the other.
+ * Private to the plan library.
  *
  *   homes    tensors are cut as their ranks and tiles say, and chunks cover their state
  *                                                                  plan/check_step_homes.c
@@ -53,9 +53,9 @@ struct mw_step_check {
     uint32_t program;
     const uint32_t *ops; /* [op_count] in a topological order */
     uint32_t op_count;
-    int64_t first_layer, end_layer;
-    bool *dropped;       /* [layers] */
-    uint32_t *tensor_of; /* [(layers + 1) * MW_OPERATOR_COUNT], MW_NONE: none */
+    int64_t layer_first, layer_behind; /* the latter is not its own */
+    bool *dropped;                     /* [layers] */
+    uint32_t *tensor_of;               /* [(layers + 1) * MW_OPERATOR_COUNT], MW_NONE: none */
     uint32_t begin, agree, commit;
     int64_t dp, tp, pp;
     bool delayed;

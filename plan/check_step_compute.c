@@ -2,9 +2,9 @@
  * Each micro-batch runs the model's operators, each in all its parts, in order: forward, and back
  * by checkpoint groups, each computed again before its backward.
  *
- * The row of ops that one micro-batch takes is made once, and every micro-batch goes along it.  Of a
- * model that no executor runs, the layers are known by their tensors, and the operators at its ends
- * are the same for all micro-batches.
+ * The row of ops that one micro-batch takes is made once, and every micro-batch goes along it.  Of
+ * a model that no executor runs, the layers are known by their tensors, and the operators at its
+ * ends are the same for all micro-batches.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -172,7 +172,7 @@ static int64_t
 first_of_group(const struct mw_step_check *check, int64_t layer)
 {
     int64_t interval = check->plan->shape.checkpoint_interval;
-    int64_t first = layer - (layer - check->first_layer) % interval;
+    int64_t first = layer - (layer - check->layer_first) % interval;
 
     while (first < layer && check->dropped[first])
         first++;
@@ -183,13 +183,13 @@ static void
 put_back(struct row *row)
 {
     const struct mw_step_check *check = row->check;
-    int64_t interval = check->plan->shape.checkpoint_interval, end = check->end_layer;
+    int64_t interval = check->plan->shape.checkpoint_interval, end = check->layer_behind;
 
-    for (int64_t l = end - 1; !interval && l >= check->first_layer; l--)
+    for (int64_t l = end - 1; !interval && l >= check->layer_first; l--)
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
-    while (interval && end > check->first_layer) {
-        int64_t first = end - 1 - (end - 1 - check->first_layer) % interval;
+    while (interval && end > check->layer_first) {
+        int64_t first = end - 1 - (end - 1 - check->layer_first) % interval;
         for (int64_t l = first; l < end; l++)
             if (!check->dropped[l])
                 put_layer(row, MW_PHASE_RECOMPUTE, (int32_t)l, l == first_of_group(check, l));
@@ -205,12 +205,12 @@ make_row(struct row *row)
 {
     const struct mw_step_check *check = row->check;
     const struct mw_plan *plan = check->plan;
-    bool ends = plan->shape.has_decoder, first = ends && check->first_layer == 0;
-    bool last = ends && check->end_layer == check->layers;
+    bool ends = plan->shape.has_decoder, first = ends && check->layer_first == 0;
+    bool last = ends && check->layer_behind == check->layers;
 
     if (first)
         put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_EMBEDDING, 0);
-    for (int64_t l = check->first_layer; l < check->end_layer; l++)
+    for (int64_t l = check->layer_first; l < check->layer_behind; l++)
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_FORWARD, (int32_t)l,
                       plan->shape.checkpoint_interval && l == first_of_group(check, l));

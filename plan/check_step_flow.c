@@ -498,7 +498,7 @@ check_op(struct mw_step_check *check, uint32_t index)
 static bool
 check_hops(struct mw_step_check *check)
 {
-    bool forth = check->first_layer > 0, on = check->end_layer < check->layers;
+    bool forth = check->layer_first > 0, on = check->layer_behind < check->layers;
     const struct {
         enum mw_op_kind kind;
         bool back, is_there;

@@ -118,7 +118,8 @@ def check_refusals(box):
     shape = 1 + text[:text.index("\nstep ") + 1].count("\n")
     box.write("interval.txt", text.replace(" interval 0 ", " interval 1 "))
     box.write("shape.txt", text.replace("micro-batches 1 ", "micro-batches 0 "))
-    box.write("clip.txt", re.sub(r"(?m)^(op \d+ .* optimizer .*) after [^u\n]*$", r"\1", text))
+    agree = re.compile(r"(?m)^(op \d+ .* optimizer .*) after [^u\n]*$")
+    box.write("clip.txt", agree.sub(r"\1", text))
     box.write("cut.txt", text[:text.index("\nend\n") + 1])
     rest = f"{MACHINE} {TRAINING} --steps 1"
     for words, said in (
@@ -131,7 +132,7 @@ def check_refusals(box):
             (f"--plan cut.txt {rest}", ["cut.txt: line ", "the end of the file"]),
             (f"--plan other.txt -H rtx4090 {TRAINING}", ["--plan other.txt", "model"]),
             (f"--plan lost.txt {rest}", [f"line {late.count(chr(10)) + 1}:", "from 0 variants"]),
-            (f"--plan differ.txt {rest}", ["differ.txt: line ", "variant 1", '"step"', "variant 0"]),
+            (f"--plan differ.txt {rest}", ["txt: line ", "variant 1", '"step"', "variant 0"]),
             (f"--plan plan.txt -m gpt2 {rest}", ["--model"]),
             (f"--plan plan.txt --batch 3 {rest}", ["--batch"]),
             (f"--plan text.txt {rest}", ["text.txt"])):

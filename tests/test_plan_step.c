@@ -221,7 +221,7 @@ test_every_op_is_needed(void)
     for_small_plans(700000, lack_each_op);
 }
 
-/* The norm is of all gradients, the commit the last of all, and what begins a lane waits for begin. */
+/* The norm is of all gradients, the commit is last, and what begins a lane waits for begin. */
 static void
 lack_orders(const struct mw_plan *plan)
 {
