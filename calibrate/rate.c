@@ -2,16 +2,14 @@
 #include <math.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "calibrate/internal.h"
 #include "exec/host/thread.h"
 
 static double
 system_now_s(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return 1e-9 * (double)mw_clock_now_ns();
 }
 
 static double (*clock_now_s)(void) = system_now_s;

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "exec/host/signals.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* By bit. */
@@ -29,15 +29,6 @@ struct mw_signals {
  * has ended: so listeners and their descriptors stay for the life of the process. */
 static struct mw_signals all[MW_SIGNALS_LISTENERS_MAX];
 static atomic_int count;
-
-static int64_t
-clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 void
 mw_signals_wake(struct mw_signals *signals)
@@ -70,7 +61,7 @@ is_warning(int number)
 static bool
 hear(struct mw_signals *signals, int number)
 {
-    int64_t before = 0, now_ms = clock_ms(), this = now_ms << NUMBER_BITS | number;
+    int64_t before = 0, now_ms = mw_clock_now_ns() / 1000000, this = now_ms << NUMBER_BITS | number;
 
     if (!atomic_compare_exchange_strong(&signals->heard, &before, this)) {
         if (is_warning(number))

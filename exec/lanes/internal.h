@@ -47,14 +47,12 @@ struct mw_lanes {
     /* When the rows of the step before the last were taken, in this run. */
     int64_t let_in_ns[MW_LANES_STEPS_AT_ONCE];
     int64_t origin_ns;
-    int64_t moved_ns; /* when an op last ended or rows were last taken, by mw_lanes_clock_ns */
+    int64_t moved_ns; /* when an op last ended or rows were last taken, by mw_clock_now_ns */
     bool ends, failed;
     GError *error;
 };
 
 /* --- lanes.c --- */
-/* Monotonic time, as moved_ns uses it. */
-int64_t mw_lanes_clock_ns(void);
 
 /* --- exec/lanes/ops.c: call these with the mutex held --- */
 /* Whether no more ops of the step will start. */

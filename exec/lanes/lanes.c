@@ -1,17 +1,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "exec/lanes/internal.h"
-
-int64_t
-mw_lanes_clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 /* --- a run ----------------------------------------------------------------------------------- */
 
@@ -30,7 +22,7 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
     for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
         lanes->left[i] = plan->op_count;
     memset(lanes->last_end_ns, 0, plan->op_count * sizeof *lanes->last_end_ns);
-    lanes->origin_ns = lanes->moved_ns = mw_lanes_clock_ns();
+    lanes->origin_ns = lanes->moved_ns = mw_clock_now_ns();
     for (uint32_t l = 0; l < plan->lane_count; l++) {
         lanes->lanes[l].oldest = lanes->lanes[l].oldest_step = 0;
         lanes->lanes[l].ended_ns = 0;
@@ -87,7 +79,7 @@ wait_patiently(struct mw_lanes *lanes)
         return;
     }
     pthread_cond_timedwait(&lanes->changed, &lanes->mutex, &until);
-    if (lanes->failed || mw_lanes_clock_ns() < lanes->moved_ns + lanes->backend.patience_ns)
+    if (lanes->failed || mw_clock_now_ns() < lanes->moved_ns + lanes->backend.patience_ns)
         return;
     g_autofree char *ops = list_in_flight(lanes);
     mw_lanes_give_up(
@@ -126,7 +118,7 @@ take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *da
         mw_lanes_give_up(lanes, error);
     lanes->left[step % MW_LANES_STEPS_AT_ONCE] = lanes->plan->op_count;
     lanes->taken = step + 1;
-    lanes->moved_ns = mw_lanes_clock_ns();
+    lanes->moved_ns = mw_clock_now_ns();
     lanes->let_in_ns[step % MW_LANES_STEPS_AT_ONCE] = lanes->moved_ns - lanes->origin_ns;
     mw_lanes_wake(lanes);
     pthread_mutex_unlock(&lanes->mutex);

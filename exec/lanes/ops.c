@@ -1,4 +1,5 @@
 /* When ops start, and which ops their ends release. */
+#include "base/clock.h"
 #include "exec/lanes/internal.h"
 
 /* --- the rule -------------------------------------------------------------------------------- */
@@ -77,7 +78,7 @@ mw_lanes_wake(struct mw_lanes *lanes)
 static int64_t
 now_ns(const struct mw_lanes *lanes)
 {
-    return mw_lanes_clock_ns() - lanes->origin_ns;
+    return mw_clock_now_ns() - lanes->origin_ns;
 }
 
 void
@@ -146,7 +147,7 @@ end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, int64_t start_ns, 
     if (error)
         mw_lanes_give_up(lanes, error);
     lanes->through[index] = step + 1;
-    lanes->moved_ns = mw_lanes_clock_ns();
+    lanes->moved_ns = mw_clock_now_ns();
     retire_all(lanes, &lanes->lanes[lanes->plan->ops[index].lane]);
     mw_lanes_wake(lanes);
     if (lanes->ends || lanes->failed || !lanes->left[step % MW_LANES_STEPS_AT_ONCE])

@@ -1,9 +1,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "exec/ranks/internal.h"
 
@@ -274,15 +274,6 @@ check_arrivals(const struct mw_ranks_lane *lane, GError **error)
     return true;
 }
 
-static int64_t
-clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 bool
 mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GError **error)
 {
@@ -290,7 +281,7 @@ mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GEr
 
     if (ranks->count == 1)
         return true;
-    int64_t began_ns = clock_ns();
+    int64_t began_ns = mw_clock_now_ns();
     arrival.serial = lane->serial++;
     lane->arrivals[ranks->index] = arrival;
     for (int step = 1; step < ranks->count; step++) {
@@ -299,7 +290,7 @@ mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GEr
         mw_ranks_link_send(lane, 0, peer, &lane->arrivals[ranks->index], sizeof arrival);
     }
     bool all_here = mw_ranks_link_finish(lane, 0, true, error);
-    lane->waited_ns += clock_ns() - began_ns;
+    lane->waited_ns += mw_clock_now_ns() - began_ns;
     return all_here && check_arrivals(lane, error);
 }
 

@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/internal.h"
@@ -50,15 +51,6 @@ mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer, const struct 
         tensor->summed && trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
 
     return mw_in_pages(sum_first ? mw_trainer_gradient_bytes(tensor) * tensor->shard_elements : 0);
-}
-
-static int64_t
-clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* --- begin and end of a step ----------------------------------------------------------------- */
@@ -123,11 +115,11 @@ end_early(struct mw_trainer *trainer, int wish)
 static bool
 commit(struct mw_trainer *trainer, bool diverged, bool *committed, GError **error)
 {
-    int64_t begin_ns = clock_ns();
+    int64_t begin_ns = mw_clock_now_ns();
 
     trainer->busy_until_ns = INT64_MAX;
     bool good = mw_trainer_commit_step(trainer, diverged, committed, error);
-    int64_t end_ns = clock_ns();
+    int64_t end_ns = mw_clock_now_ns();
     trainer->busy_until_ns = end_ns + (end_ns - begin_ns);
     return good;
 }
@@ -245,7 +237,7 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     struct mw_trainer *trainer = context;
     const struct mw_op *it = &trainer->plan->ops[op];
 
-    trainer->moved_ns = clock_ns();
+    trainer->moved_ns = mw_clock_now_ns();
     if (trainer->variant->queued[op])
         return mw_trainer_queue(trainer, lanes, op, step, perform, error);
     if (mw_trainer_moves_alone(trainer, it)) {
@@ -254,14 +246,14 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     }
     if (trainer->plan->lanes[it->lane].kind == MW_LANE_HOST && trainer->options.host_threads)
         omp_set_num_threads(trainer->options.host_threads);
-    int64_t begin_ns = clock_ns(), before_ns = waited_ns(trainer, it);
+    int64_t begin_ns = mw_clock_now_ns(), before_ns = waited_ns(trainer, it);
     if (!perform(trainer, it, step, error))
         return MW_EXEC_FAILED;
     int64_t after_ns = waited_ns(trainer, it);
     if (after_ns > before_ns)
         mw_lanes_add_wait(lanes, op, step, after_ns - before_ns);
     hold_back(trainer, it, begin_ns);
-    trainer->moved_ns = clock_ns();
+    trainer->moved_ns = mw_clock_now_ns();
     return MW_EXEC_DONE;
 }
 
@@ -508,7 +500,7 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
     trainer->on_step = on_step;
     trainer->on_step_data = data;
     trainer->durable.last_step = trainer->next_step + steps - 1;
-    trainer->moved_ns = clock_ns();
+    trainer->moved_ns = mw_clock_now_ns();
     trainer->busy_until_ns = 0;
     trainer->ended_by = 0;
     while (trainer->next_step <= trainer->durable.last_step) {
@@ -524,7 +516,7 @@ int64_t
 mw_trainer_idle_ns(const struct mw_trainer *trainer)
 {
     int64_t moved_ns = trainer->moved_ns, busy_until_ns = trainer->busy_until_ns;
-    int64_t idle_ns = clock_ns() - MAX(moved_ns, busy_until_ns);
+    int64_t idle_ns = mw_clock_now_ns() - MAX(moved_ns, busy_until_ns);
 
     return MAX(idle_ns, 0);
 }

@@ -1,8 +1,8 @@
+#include "base/clock.h"
 #include "exec/device/cuda/clock.h"
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <time.h>
 
 /* At this age single precision resolves 30 ns, and quartz has drifted by less than 50 us. */
 #define RENEW_NS INT64_C(500000000)
@@ -21,15 +21,6 @@ struct mw_cuda_clock {
     pthread_mutex_t mutex;
     struct mw_cuda_mark *newest;
 };
-
-static int64_t
-now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 struct mw_cuda_clock *
 mw_cuda_clock_create(const struct mw_cuda_gpu *gpu, GError **error)
@@ -70,14 +61,14 @@ mw_cuda_clock_destroy(struct mw_cuda_clock *clock)
 static bool
 look(const struct mw_cuda_clock *clock, struct mw_cuda_mark *mark, int64_t *took_ns, GError **error)
 {
-    int64_t before_ns = now_ns();
+    int64_t before_ns = mw_clock_now_ns();
 
     if (!mw_cuda_check(clock->gpu, cudaEventRecord(mark->event, clock->stream), "cudaEventRecord",
                        error) ||
         !mw_cuda_check(clock->gpu, cudaEventSynchronize(mark->event), "cudaEventSynchronize",
                        error))
         return false;
-    int64_t after_ns = now_ns();
+    int64_t after_ns = mw_clock_now_ns();
     mark->at_ns = before_ns + (after_ns - before_ns) / 2;
     *took_ns = after_ns - before_ns;
     return true;
@@ -113,7 +104,7 @@ struct mw_cuda_mark *
 mw_cuda_clock_mark(struct mw_cuda_clock *clock, GError **error)
 {
     pthread_mutex_lock(&clock->mutex);
-    if (!clock->newest || now_ns() - clock->newest->at_ns > RENEW_NS) {
+    if (!clock->newest || mw_clock_now_ns() - clock->newest->at_ns > RENEW_NS) {
         struct mw_cuda_mark *mark = new_mark(clock, error);
         drop(clock->newest);
         clock->newest = mark;
