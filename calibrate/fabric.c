@@ -282,15 +282,8 @@ measure_share(struct mw_calibrator *c, struct mw_calibration *out, GError **erro
 {
     struct collective it = {.c = c, .bytes = c->scale->messages[c->scale->message_points / 2]};
     struct mw_calibrate_work work = {run_both, &it, c, MW_CALIBRATE_COLLECTIVE};
-    const struct mw_calibrate_samples samples = {
-        .take = take_share, .state = &work, .values = 1, .together = true};
 
-    if (!mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_COLLECTIVES, "products beside collectives", 1,
-                            error) ||
-        !mw_calibrate_take_samples(c, &samples, &out->collective_share, error))
-        return false;
-    mw_measure_clamp(&out->collective_share, 0, 1);
-    return true;
+    return mw_calibrate_collective_share(c, take_share, &work, out, error);
 }
 
 bool

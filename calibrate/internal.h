@@ -194,6 +194,11 @@ struct mw_calibrate_samples {
 };
 bool mw_calibrate_take_samples(struct mw_calibrator *c, const struct mw_calibrate_samples *samples,
                                struct mw_measure *measures, GError **error);
+/* What of their rate products keep beside collectives, by samples that take() says. */
+bool mw_calibrate_collective_share(struct mw_calibrator *c,
+                                   bool (*take)(void *state, int number, double *share,
+                                                GError **error),
+                                   void *state, struct mw_calibration *out, GError **error);
 
 /* A rate at each of several sizes: first every second one, then those between, as long as the
  * part's time lasts.  If the first ones waited for cores, large sizes come before small ones, which

@@ -205,12 +205,13 @@ take_share(void *data, int number, double *share, GError **error)
     return false;
 }
 
-static bool
-measure_share(struct mw_calibrator *c, struct collectives *large, struct mw_calibration *out,
-              GError **error)
+bool
+mw_calibrate_collective_share(struct mw_calibrator *c,
+                              bool (*take)(void *state, int number, double *share, GError **error),
+                              void *state, struct mw_calibration *out, GError **error)
 {
     const struct mw_calibrate_samples samples = {
-        .take = take_share, .state = large, .values = 1, .together = true};
+        .take = take, .state = state, .values = 1, .together = true};
 
     if (!mw_calibrate_begin(c, MW_CALIBRATE_BESIDE_COLLECTIVES, "products beside collectives", 1,
                             error) ||
@@ -231,7 +232,8 @@ mw_calibrate_collectives(struct mw_calibrator *c, struct mw_calibration *out, GE
         return true;
     if (c->backend->collectives)
         return mw_calibrate_fabric(c, out, error);
-    return measure_fabric(c, &large, out, error) && measure_share(c, &large, out, error);
+    return measure_fabric(c, &large, out, error) &&
+           mw_calibrate_collective_share(c, take_share, &large, out, error);
 }
 
 /* --- figures of one machine ------------------------------------------------------------------ */
