@@ -4,15 +4,11 @@
 #include <string.h>
 
 #include "hardware/ring.h"
+#include "plan/state.h"
 #include "sim/cost.h"
 #include "sim/efficiency.h"
 
-/* A fused update reads p, m, v and a gradient; it writes p, m, v and the parameter as operators
- * read it. */
-#define UPDATE_STATE_BYTES 24.0
-
-struct rates { /* bytes/s of one rank: when all ranks of the node move at once, and when it moves
-                * alone */
+struct rates { /* bytes/s of one rank when all ranks of the node move at once, or it alone */
     double h2d, d2h, read, write, dram, norm;
     double h2d_alone, d2h_alone, read_alone;
     double update_s_per_param[2]; /* GPU, host */
@@ -47,7 +43,7 @@ drive_rate(const struct mw_hardware *hw, bool write, double users)
 static void
 find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct rates *r)
 {
-    double users = d->gpus_per_node, update_bytes = UPDATE_STATE_BYTES + 2 * d->element_bytes;
+    double users = d->gpus_per_node, update_bytes = MW_UPDATE_STATE_BYTES + 2 * d->element_bytes;
 
     r->dram = hw->host_memory_bytes_per_s / users;
     r->norm = hw->host_norm_bytes_per_s > 0 ? hw->host_norm_bytes_per_s / users : r->dram;

@@ -8,8 +8,7 @@
 #include "exec/data/weights.h"
 #include "exec/memory/pages.h"
 #include "exec/trainer/internal.h"
-
-#define STATE_BYTES 12 /* bytes of an element's fp32 parameter, momentum and variance */
+#include "plan/state.h"
 
 /* --- tensors --------------------------------------------------------------------------------- */
 
@@ -342,7 +341,7 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     bool at_home = uses(look, MW_ROLE_GRADIENT);
     int64_t behind = in == MW_NONE && !at_home ? bytes : 0; /* gradients that came with the state */
 
-    if (state == MW_NONE || !has_room(look, state, 0, (STATE_BYTES + behind) * n))
+    if (state == MW_NONE || !has_room(look, state, 0, (MW_STATE_BYTES + behind) * n))
         return "has no state to update";
     if (in != MW_NONE ? !has_room(look, in, 0, bytes * n)
                       : at_home && !reaches_homes(look, chunk, true))

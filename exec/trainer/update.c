@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "exec/trainer/internal.h"
-
-#define STATE_BYTES 12 /* bytes of an element's fp32 parameter, momentum and variance */
+#include "plan/state.h"
 
 static const struct mw_tensor *
 tensor_of(const struct mw_trainer *trainer, const struct mw_piece *piece)
@@ -111,9 +110,9 @@ list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mov
         add_move(moves, from, to, gradient_bytes(trainer, op->shard) * elements);
     else if (state != MW_NONE)
         add_move(moves, from != MW_NONE ? from : state, to != MW_NONE ? to : state,
-                 STATE_BYTES * elements);
+                 MW_STATE_BYTES * elements);
     if (mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT) != MW_NONE)
-        gather_gradients(trainer, op->shard, to, state != MW_NONE ? STATE_BYTES * elements : 0,
+        gather_gradients(trainer, op->shard, to, state != MW_NONE ? MW_STATE_BYTES * elements : 0,
                          moves);
 }
 
@@ -299,8 +298,8 @@ find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
     };
 
     if (incoming == MW_NONE && !at_home) {
-        operands.gradients = state; /* gradients came with the state */
-        operands.gradients_at_bytes = STATE_BYTES * trainer->plan->chunks[op->shard].elements;
+        operands.gradients = state; /* they came with it */
+        operands.gradients_at_bytes = MW_STATE_BYTES * trainer->plan->chunks[op->shard].elements;
     }
     return operands;
 }

@@ -4,13 +4,10 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "plan/state.h"
 #include "planner/build/internal.h"
 
 #define ALL_MULTIPROCESSORS 1000000
-
-/* Fused unscale, clip, Adam and cast: reads p, m, v (12 B) and a gradient, writes p, m, v (12 B)
- * and the parameter as operators read it; 28 B if both have 16 bits. */
-#define UPDATE_STATE_BYTES 24
 
 struct draws {
     struct mw_draw draw[6];
@@ -298,7 +295,7 @@ mw_work_update(struct builder *b, int64_t params, bool host)
 {
     struct mw_work work = blank_work(MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE);
     struct draws draws = {0};
-    int64_t bytes = params * (UPDATE_STATE_BYTES + 2 * b->sizing->element_bytes);
+    int64_t bytes = params * (MW_UPDATE_STATE_BYTES + 2 * b->sizing->element_bytes);
 
     work.dtype = MW_DTYPE_FP32;
     work.elements = params;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "plan/state.h"
 #include "planner/sizing/internal.h"
 
 /* The number of chunks that the planner cuts by itself, for any model size. */
@@ -368,7 +369,7 @@ set_strategy(struct mw_sizing *sizing)
     sizing->gradient_element_bytes =
         sizing->gradients_summed ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes;
     sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
-    sizing->optimizer_element_bytes = 12;
+    sizing->optimizer_element_bytes = MW_STATE_BYTES;
 }
 
 /* All is zero but the operators, which take most of the room: a search sizes thousands. */
