@@ -29,16 +29,6 @@ struct walk {
     uint32_t stack_count;
 };
 
-static uint32_t *
-allocate_nones(uint32_t count)
-{
-    uint32_t *array = mw_plan_allocate(count, sizeof *array);
-
-    for (uint32_t i = 0; i < count; i++)
-        array[i] = MW_NONE;
-    return array;
-}
-
 static void
 walk_init(struct walk *walk, struct mw_plan_check *check)
 {
@@ -49,10 +39,10 @@ walk_init(struct walk *walk, struct mw_plan_check *check)
     walk->order = check->order = mw_plan_allocate(plan->op_count, sizeof *walk->order);
     walk->done = mw_plan_allocate(plan->op_count, sizeof *walk->done);
     walk->next = mw_plan_allocate(plan->op_count, sizeof *walk->next);
-    walk->head = allocate_nones(plan->lane_count);
+    walk->head = mw_plan_allocate_nones(plan->lane_count);
     walk->deps_done = mw_plan_allocate(plan->lane_count, sizeof *walk->deps_done);
-    walk->waits_for = allocate_nones(plan->lane_count);
-    walk->first_waiter = allocate_nones(plan->op_count);
+    walk->waits_for = mw_plan_allocate_nones(plan->lane_count);
+    walk->first_waiter = mw_plan_allocate_nones(plan->op_count);
     walk->next_waiter = mw_plan_allocate(plan->lane_count, sizeof *walk->next_waiter);
     walk->arrived = mw_plan_allocate(check->matches.count, sizeof *walk->arrived);
     walk->stack = mw_plan_allocate(plan->lane_count, sizeof *walk->stack);

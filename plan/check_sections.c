@@ -15,12 +15,6 @@
 /* Targets outside of sections are checked one by one, in at most this many rounds. */
 #define ROUNDS_BEFORE 4096
 
-static uint32_t
-end_of(const struct mw_section *section)
-{
-    return section->first_op + section->op_count;
-}
-
 static bool
 is_placed(const struct mw_plan *plan, uint32_t s)
 {
@@ -33,11 +27,11 @@ is_placed(const struct mw_plan *plan, uint32_t s)
         return false;
     if (section->parent != MW_NONE &&
         (!parent || parent->parent != MW_NONE || section->first_op < parent->first_op ||
-         end_of(section) > end_of(parent)))
+         mw_section_end(section) > mw_section_end(parent)))
         return false;
     while (before-- > 0)
         if (plan->sections[before].parent == section->parent)
-            return section->first_op >= end_of(&plan->sections[before]);
+            return section->first_op >= mw_section_end(&plan->sections[before]);
     return true;
 }
 

@@ -34,19 +34,7 @@ copy_shared(struct extraction *it)
         mw_plan_add_comm(it->part, plan->comms[i]);
     for (uint32_t i = 0; i < plan->channel_count; i++)
         mw_plan_add_channel(it->part, plan->channels[i]);
-    for (uint32_t i = 0; i < plan->work_count; i++)
-        mw_plan_add_work(it->part, plan->works[i], plan->draws + plan->works[i].draw_begin,
-                         plan->works[i].draw_count);
-}
-
-static uint32_t *
-no_numbers(uint32_t count)
-{
-    uint32_t *numbers = mw_plan_allocate(count, sizeof *numbers);
-
-    for (uint32_t i = 0; i < count; i++)
-        numbers[i] = MW_NONE;
-    return numbers;
+    mw_plan_copy_works(it->part, plan);
 }
 
 static void
@@ -145,10 +133,10 @@ mw_plan_extract(const struct mw_plan *plan, uint32_t rank, char *why, size_t why
                  rank);
         return NULL;
     }
-    it.lanes = no_numbers(plan->lane_count);
-    it.slots = no_numbers(plan->slot_count);
-    it.tensors = no_numbers(plan->tensor_count);
-    it.ops = no_numbers(plan->op_count);
+    it.lanes = mw_plan_allocate_nones(plan->lane_count);
+    it.slots = mw_plan_allocate_nones(plan->slot_count);
+    it.tensors = mw_plan_allocate_nones(plan->tensor_count);
+    it.ops = mw_plan_allocate_nones(plan->op_count);
     copy_head(&it, rank);
     copy_shared(&it);
     copy_lanes_and_slots(&it);

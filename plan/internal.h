@@ -12,6 +12,16 @@
 /* Allocates zeroed memory for free(); aborts if there is none. */
 void *mw_plan_allocate(size_t count, size_t size);
 
+/* Allocates an array of `count` times MW_NONE for free(). */
+uint32_t *mw_plan_allocate_nones(uint32_t count);
+
+/* The number of the op behind a section's last one. */
+static inline uint32_t
+mw_section_end(const struct mw_section *section)
+{
+    return section->first_op + section->op_count;
+}
+
 /* No existing machine has more ranks. */
 #define MW_PLAN_MAX_WORLD (1u << 22)
 

@@ -27,6 +27,16 @@ mw_plan_allocate(size_t count, size_t size)
     return memory;
 }
 
+uint32_t *
+mw_plan_allocate_nones(uint32_t count)
+{
+    uint32_t *array = mw_plan_allocate(count, sizeof *array);
+
+    for (uint32_t i = 0; i < count; i++)
+        array[i] = MW_NONE;
+    return array;
+}
+
 static void
 require_open(const struct mw_plan *plan, const char *function)
 {
@@ -189,8 +199,8 @@ uint32_t
 mw_plan_add_channel(struct mw_plan *plan, struct mw_channel channel)
 {
     require_open(plan, __func__);
-    plan->channels = reserve(plan->channels, plan->channel_count, 1, &plan->capacity->channels,
-                             sizeof channel);
+    plan->channels =
+        reserve(plan->channels, plan->channel_count, 1, &plan->capacity->channels, sizeof channel);
     plan->channels[plan->channel_count] = channel;
     return plan->channel_count++;
 }
@@ -232,8 +242,8 @@ mw_plan_add_work(struct mw_plan *plan, struct mw_work work, const struct mw_draw
     if (draw_count > MW_MAX_DRAWS_PER_WORK)
         die(__func__, "more draws than a work may have");
     plan->works = reserve(plan->works, plan->work_count, 1, &plan->capacity->works, sizeof work);
-    plan->draws = reserve(plan->draws, plan->draw_count, draw_count, &plan->capacity->draws,
-                          sizeof *draws);
+    plan->draws =
+        reserve(plan->draws, plan->draw_count, draw_count, &plan->capacity->draws, sizeof *draws);
     if (draw_count)
         memcpy(plan->draws + plan->draw_count, draws, draw_count * sizeof *draws);
     work.draw_begin = plan->draw_count;

@@ -4,12 +4,6 @@
 
 #include "plan/internal.h"
 
-static uint32_t
-end_of(const struct mw_section *section)
-{
-    return section->first_op + section->op_count;
-}
-
 int
 mw_plan_sections_of(const struct mw_plan *plan, uint32_t op, uint32_t sections[MW_SECTION_LEVELS])
 {
@@ -18,7 +12,7 @@ mw_plan_sections_of(const struct mw_plan *plan, uint32_t op, uint32_t sections[M
     for (int level = 0; level < MW_SECTION_LEVELS; level++)
         sections[level] = MW_NONE;
     for (uint32_t s = 0; s < plan->section_count && depth < MW_SECTION_LEVELS; s++)
-        if (op >= plan->sections[s].first_op && op < end_of(&plan->sections[s]))
+        if (op >= plan->sections[s].first_op && op < mw_section_end(&plan->sections[s]))
             sections[depth++] = s;
     return depth;
 }
@@ -41,7 +35,7 @@ added_before(const struct mw_plan *plan, uint32_t op)
     int64_t added = 0;
 
     for (uint32_t s = 0; s < plan->section_count; s++)
-        if (end_of(&plan->sections[s]) <= op)
+        if (mw_section_end(&plan->sections[s]) <= op)
             added += (int64_t)(plan->sections[s].rounds - 1) * plan->sections[s].span;
     return added;
 }
@@ -155,7 +149,7 @@ mw_lane_positions_new(const struct mw_plan *plan)
     for (uint32_t i = 0; i <= plan->op_count; i++) {
         for (uint32_t s = plan->section_count; s-- > 0 && ended < plan->section_count;) {
             const struct mw_section *section = &plan->sections[s];
-            if (done[s] || end_of(section) > i)
+            if (done[s] || mw_section_end(section) > i)
                 continue;
             done[s] = true;
             ended++;
@@ -206,7 +200,8 @@ void
 mw_plan_copy_works(struct mw_plan *to, const struct mw_plan *from)
 {
     for (uint32_t i = 0; i < from->work_count; i++)
-        mw_plan_add_work(to, from->works[i], from->draws + from->works[i].draw_begin,
+        mw_plan_add_work(to, from->works[i],
+                         from->draws ? from->draws + from->works[i].draw_begin : NULL,
                          from->works[i].draw_count);
 }
 
@@ -371,10 +366,8 @@ find_rings(struct unfolding *it)
     const struct mw_plan *plan = it->plan;
 
     it->left_out_by = mw_plan_allocate(plan->slot_count, sizeof *it->left_out_by);
-    it->ring_of = mw_plan_allocate(plan->slot_count, sizeof *it->ring_of);
-    it->ring_by = mw_plan_allocate(plan->slot_count, sizeof *it->ring_by);
-    for (uint32_t s = 0; s < plan->slot_count; s++)
-        it->ring_of[s] = it->ring_by[s] = MW_NONE;
+    it->ring_of = mw_plan_allocate_nones(plan->slot_count);
+    it->ring_by = mw_plan_allocate_nones(plan->slot_count);
     for (uint32_t u = 0; plan->use_strides && u < plan->use_count; u++) {
         const struct mw_use_stride *ring = &plan->use_strides[u];
         if (!ring->ring_count || it->ring_of[ring->ring_first] != MW_NONE)
@@ -432,7 +425,7 @@ leave_section(struct unfolding *it, uint32_t s, int level)
     const struct mw_plan *plan = it->plan;
     const struct mw_section *section = &plan->sections[s];
     int64_t left_out = (int64_t)section->rounds - it->few->plan.sections[s].rounds;
-    const struct mw_op *last = &plan->ops[end_of(section) - 1];
+    const struct mw_op *last = &plan->ops[mw_section_end(section) - 1];
 
     for (uint32_t u = plan->ops[section->first_op].use_begin;
          left_out && u < last->use_begin + last->use_count; u++) {
@@ -456,7 +449,7 @@ leave_sections(struct unfolding *it, struct mw_op_place place)
 
     for (int level = mw_plan_sections_of(it->plan, place.op, sections); level-- > 0;) {
         uint32_t s = sections[level];
-        if (place.op + 1 != end_of(&it->plan->sections[s]) ||
+        if (place.op + 1 != mw_section_end(&it->plan->sections[s]) ||
             place.round[level] + 1 < it->few->plan.sections[s].rounds)
             return;
         leave_section(it, s, level);
