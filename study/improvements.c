@@ -6,6 +6,7 @@
 #include "base/spell.h"
 #include "hardware/priced.h"
 #include "hardware/scale.h"
+#include "planner/settings/table.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
 
@@ -16,9 +17,8 @@
 #define SHARE_OF_PRICE 0.5
 /* Number of steps before the delayed update begins in ZeRO-Offload's own runs (Sec. 5.2). */
 #define DELAY_STEPS 40
-/* Factor on the depth of prefetch; and the largest depth that may be requested. */
+/* Factor on the depth of prefetch. */
 #define PREFETCH_DEEP 8
-#define PREFETCH_MAX 64
 /* Number of doublings of the micro-batches that are estimated. */
 #define ACCUMULATIONS 12
 /* Number of machines that are estimated. */
@@ -244,7 +244,7 @@ add_prefetch(struct list *list, int64_t depth, double gain)
 {
     struct mw_settings s = list->question->settings;
 
-    mw_settings_set_prefetch(&s, MIN(depth, PREFETCH_MAX));
+    mw_settings_set_prefetch(&s, MIN(depth, (int64_t)mw_setting_find("prefetch")->max));
     if (s.prefetch <= list->now->prefetch)
         return;
     add_setting(list, s,

@@ -84,7 +84,7 @@ struct mw_ds_row {
     const char *name; /* dotted */
     enum mw_ds_key key;
     enum mw_ds_kind kind;
-    int64_t min, max;
+    int64_t min, max; /* of memwall's own section 0: the setting's of that name */
 };
 
 struct mw_ds_name {

@@ -4,14 +4,42 @@
 
 #include "base/typed.h"
 #include "planner/deepspeed/internal.h"
+#include "planner/settings/table.h"
 
+#define OWN "memwall."
 #define NUMBER_LENGTH_MAX 64 /* of a number in quotes */
+
+struct range {
+    double min, max;
+};
+
+/* The setting that a key of memwall's own section is; the stages of prefetch have keys each. */
+static const struct mw_setting *
+setting_of(const struct mw_ds_row *row)
+{
+    if (!g_str_has_prefix(row->name, OWN))
+        return NULL;
+    if (g_str_has_prefix(row->name, OWN "prefetch_"))
+        return mw_setting_find("prefetch");
+    g_autofree char *name = g_strdelimit(g_strdup(row->name + strlen(OWN)), "_", '-');
+    return mw_setting_find(name);
+}
+
+static struct range
+range_of(const struct mw_ds_row *row)
+{
+    const struct mw_setting *setting = setting_of(row);
+
+    return setting ? (struct range){setting->min, setting->max}
+                   : (struct range){(double)row->min, (double)row->max};
+}
 
 static char *
 accepted_range(const char *noun, const struct mw_ds_row *row)
 {
-    g_autofree char *min = mw_typed((double)row->min);
-    g_autofree char *max = mw_typed((double)row->max);
+    struct range range = range_of(row);
+    g_autofree char *min = mw_typed(range.min);
+    g_autofree char *max = mw_typed(range.max);
 
     return g_strdup_printf("a %s from %s to %s, or \"auto\"", noun, min, max);
 }
@@ -56,12 +84,13 @@ static bool
 read_number(JsonNode *node, const struct mw_ds_row *row, int64_t *out)
 {
     GType type = json_node_get_value_type(node);
+    struct range range = range_of(row);
     double value;
 
     if (type != G_TYPE_INT64 && type != G_TYPE_DOUBLE)
         return false;
     value = json_node_get_double(node);
-    if (!isfinite(value) || value < (double)row->min || value > (double)row->max)
+    if (!isfinite(value) || value < range.min || value > range.max)
         return false;
     *out = type == G_TYPE_INT64 ? json_node_get_int(node) : (int64_t)value;
     return row->kind == KIND_NUMBER || type == G_TYPE_INT64 || floor(value) == value;

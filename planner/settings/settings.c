@@ -123,15 +123,6 @@ tier_parse(const char *name)
     return MW_TIER_COUNT;
 }
 
-static bool
-placement_has(const struct mw_placement *placement, int tier)
-{
-    for (int i = 0; i < placement->count; i++)
-        if ((int)placement->part[i].tier == tier)
-            return true;
-    return false;
-}
-
 /* Appends one "TIER" or "TIER:SIZE"; returns NULL, or what is wrong with the text. */
 static const char *
 add_part(struct mw_placement *placement, const char *text)
@@ -143,7 +134,7 @@ add_part(struct mw_placement *placement, const char *text)
 
     if (tier == MW_TIER_COUNT)
         return *name ? "unknown device" : "empty part";
-    if (placement_has(placement, tier))
+    if (mw_placement_has(placement, (enum mw_tier)tier))
         return "device named twice";
     if (placement->count && placement->part[placement->count - 1].bytes == INT64_MAX)
         return "nothing can follow a device without a size";
