@@ -1,6 +1,6 @@
 /*
- * emulator.h - CUDA's device language for kernels that run on a CPU: what exec/device/cuda/device.h
- * includes where MW_CUDA_EMULATED is set.  C++17, no CUDA toolkit.
+ * emulator.h - CUDA's device language for kernels that run on a CPU: what the build includes before
+ * exec/device/cuda/device.h where it sets MW_CUDA_EMULATED.  C++17, no CUDA toolkit.
  *
  * A grid runs block by block when it is launched; a block's threads are fibers that go on until
  * they meet a barrier or an exchange within their warp.  Blocks, warps and lanes are taken upwards

@@ -1,7 +1,7 @@
 /*
  * device.h - what every .cu file includes: CUDA's device language, or, with -DMW_CUDA_EMULATED,
- * its emulation on a CPU (tests/cuda/emulator.h), so that the kernels are tested where there is no
- * GPU.  What the two write differently goes through macros:
+ * the emulation of it that the build includes before it, so that the kernels are tested where there
+ * is no GPU.  What the two write differently goes through macros:
  *
  *   MW_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...);
  *       kernel<<<grid, block, shared_bytes, stream>>>(arguments...); in parentheses where the
@@ -23,7 +23,6 @@
 
 #if defined(MW_CUDA_EMULATED)
 #include "exec/data/convert.h"
-#include "tests/cuda/emulator.h"
 #else
 #include <cuda_runtime.h>
 
