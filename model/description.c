@@ -426,6 +426,10 @@ mw_description_mix(const struct mw_config *config)
     bool blocks = !model->family->stacks;
     int64_t layers = 0, kinds = model->stack_count;
 
+    /* Without logits, what stands behind the layers goes with the last norm. */
+    for (int i = 0; i < model->tensor_count && !mw_model_logits(model); i++)
+        if (model->tensors[i].operator_ == MW_OPERATOR_LOGITS)
+            model->tensors[i].operator_ = MW_OPERATOR_FINAL_NORM;
     if (!model->stack_count && !model->mixed)
         return true;
     for (int kind = 0; blocks && !model->mixed && kind < MW_BLOCK_KIND_COUNT; kind++)

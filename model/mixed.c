@@ -95,6 +95,8 @@ attend(struct mw_operator_info *info, const struct mw_walk *walk,
        const struct mw_model_stack *stack)
 {
     mw_walk_add_attention(info, walk);
+    for (uint32_t i = 0; i < info->product_count; i++)
+        info->products[i].count = MW_PRODUCT(stack->attentions, info->products[i].count);
     info->forward_flops = MW_PRODUCT(stack->attentions, info->forward_flops);
     info->backward_flops = MW_PRODUCT(stack->attentions, info->backward_flops);
 }
@@ -152,6 +154,22 @@ add_share(struct mean means[MW_OPERATOR_COUNT], struct share share)
     sum->launches = MAX(before.launches, info->launches);
 }
 
+/* Products of the same sides, for so many tokens that their FLOPs are the mean. */
+static void
+fit_products(struct mw_operator_info *info)
+{
+    double flops = 0;
+
+    for (uint32_t i = 0; i < info->product_count; i++) {
+        const struct mw_work_product *p = &info->products[i];
+        flops += 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->count;
+    }
+    for (uint32_t i = 0; i < info->product_count; i++) {
+        double m = (double)info->products[i].m * (double)info->forward_flops / flops;
+        info->products[i].m = MAX(1, (int64_t)(m + 0.5));
+    }
+}
+
 static void
 divide(struct mw_operator_info *info, int64_t layers)
 {
@@ -160,6 +178,7 @@ divide(struct mw_operator_info *info, int64_t layers)
 
     for (size_t i = 0; i < G_N_ELEMENTS(sums); i++)
         *sums[i] = mw_divide_up(*sums[i], layers);
+    fit_products(info);
 }
 
 static int

@@ -376,7 +376,21 @@ mw_model_tensor_params(const struct mw_model_tensor *tensor)
     return MW_PRODUCT(tensor->count, MW_SUM(one, tensor->bias ? tensor->rows : 0));
 }
 
-/* Beyond the number of products that a work can say, FLOPs alone count: the first sets the rate. */
+/* Beyond the number of products that a work can say, the last one has as many rows more as give the
+ * same FLOPs. */
+static void
+add_tensor_product(struct mw_operator_info *info, struct mw_work_product product)
+{
+    if (info->product_count < MW_OPERATOR_PRODUCTS_MAX) {
+        info->products[info->product_count++] = product;
+        return;
+    }
+    struct mw_work_product *last = &info->products[info->product_count - 1];
+    double rows = (double)product.m * (double)product.n * (double)product.k *
+                  (double)product.count / ((double)last->n * (double)last->k * (double)last->count);
+    last->m = mw_saturating_add(last->m, (int64_t)(rows + 0.5));
+}
+
 void
 mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
                    const struct mw_model_tensor *tensor)
@@ -389,10 +403,9 @@ mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
     info->forward_flops =
         MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, tensor->rows, tensor->columns));
     info->launches++;
-    if (info->product_count < MW_OPERATOR_PRODUCTS_MAX)
-        info->products[info->product_count++] =
-            (struct mw_work_product){MAX(1, mw_divide_up(rows, tensor->count)), tensor->rows,
-                                     tensor->columns, tensor->count, walk->dtype};
+    add_tensor_product(info, (struct mw_work_product){MAX(1, mw_divide_up(rows, tensor->count)),
+                                                      tensor->rows, tensor->columns, tensor->count,
+                                                      walk->dtype});
 }
 
 static bool
