@@ -152,7 +152,7 @@ static const struct mw_family_key narrow_keys[] = {
 #define NARROW_EMBEDDING                                                                           \
     TABLE("max_position_embeddings + type_vocab_size", "embedding_size"),                          \
         LAYER_NORM(EMBEDDING, "embedding_size")
-/* The product back to the embedding's width, which the decoder's blocks of such a width have too. */
+/* The product back to the embedding's width stands with the logits. */
 #define NARROW_HEAD(when_)                                                                         \
     VECTOR(FINAL_NORM, "embedding_size", .when = when_),                                           \
         LAYER_NORM(FINAL_NORM, "embedding_size", .when = when_)

@@ -1,7 +1,7 @@
 /*
- * The layers of a model that has several kinds of them, in turns that a plan does not follow: hybrid
- * decoders, encoders with decoders, towers of other widths.  Parameters are sums over the layers.  A
- * plan has as many layers, each the mean of all (docs/MODEL.md, 3).
+ * The layers of a model that has several kinds of them, in turns that a plan does not follow:
+ * hybrid decoders, encoders with decoders, towers of other widths.  Parameters are sums over the
+ * layers.  A plan has as many layers, each the mean of all (docs/MODEL.md, 3).
  */
 #include "model/walk.h"
 

@@ -208,8 +208,9 @@ int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);
 /* The paper's approximation 12·nl·hd² (ZeRO-Infinity Sec. 3, Eq. 1). */
 int64_t mw_model_params_paper(const struct mw_model *model);
 
-/* Preset name (models/presets.ini), dimensions such as "layers=96,hidden=12288,heads=96", or a path to a Hugging Face config.json or to the folder that
- * holds it: a path has a '/' or ends in .json. */
+/* Preset name (models/presets.ini), dimensions such as "layers=96,hidden=12288,heads=96", or a path
+ * to a Hugging Face config.json or to the folder that holds it: a path has a '/' or ends in .json.
+ */
 bool mw_model_load(const char *name_or_path, struct mw_model *model, GError **error);
 bool mw_model_load_preset(const char *name, struct mw_model *model, GError **error);
 bool mw_model_load_config(const char *path, struct mw_model *model, GError **error);

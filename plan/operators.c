@@ -19,7 +19,7 @@
      .rows = MW_WIDTH_##rows_,                                                                     \
      .role = MW_WEIGHT_##role_,                                                                    \
      .start = MW_WEIGHT_ONE,                                                                       \
-     .when = (when_) | MW_HAS(NORM_WEIGHTS)},                                                                               \
+     .when = (when_) | MW_HAS(NORM_WEIGHTS)},                                                      \
     {                                                                                              \
         .kind = MW_PARAMETER_VECTOR, .rows = MW_WIDTH_##rows_, .role = MW_WEIGHT_##bias_role_,     \
         .start = MW_WEIGHT_ZERO, .when = (when_) | MW_HAS(NORM_BIAS)                               \
