@@ -386,11 +386,37 @@ name_after(struct mw_model *model, const char *origin)
     mw_model_set_name(model, base);
 }
 
+/* Python writes infinite numbers by name, such as Mamba's limit of time steps; no number that is
+ * read can be one.  The text keeps its length, and errors their place. */
+static char *
+without_infinite(const char *text, gsize length)
+{
+    static const char *const names[][2] = {
+        {"-Infinity", "null     "}, {"Infinity", "null    "}, {"NaN", "0  "}};
+    char *copy = g_malloc(length + 1);
+    bool quoted = false;
+
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    for (gsize at = 0; at < length; at++) {
+        if (copy[at] == '\\' && quoted && at + 1 < length)
+            at++;
+        else if (copy[at] == '"')
+            quoted = !quoted;
+        for (size_t i = 0; i < G_N_ELEMENTS(names) && !quoted; i++)
+            if (g_str_has_prefix(copy + at, names[i][0]))
+                memcpy(copy + at, names[i][1], strlen(names[i][1]));
+    }
+    return copy;
+}
+
 bool
 mw_model_parse_config(const char *text, gssize length, const char *origin, struct mw_model *model,
                       GError **error)
 {
-    g_autoptr(JsonNode) root = mw_json_parse(text, length, origin, error);
+    gsize bytes = length < 0 ? strlen(text) : (gsize)length;
+    g_autofree char *finite = without_infinite(text, bytes);
+    g_autoptr(JsonNode) root = mw_json_parse(finite, (gssize)bytes, origin, error);
     struct mw_model read = {0};
 
     if (!root)

@@ -21,7 +21,8 @@ parse(const char *text, struct mw_model *model, GError **error)
 /* Of gemma-3-4b: patches and their positions, layers, the last norm, the way to the decoder. */
 #define GEMMA_TOWER                                                                                \
     (1152 * (3 * 14 * 14 + 1) + 4096 * 1152 +                                                      \
-     27 * (4 * 1152 * 1153 + 4304 * 1153 + 1152 * 4305 + 4 * 1152) + 2 * 1152 + 1152 + 1152 * 2560)
+     27 * (4 * 1152 * 1153 + 4304 * 1153 + 1152 * 4305 + 4 * 1152) + 2 * 1152 + 1152 +             \
+     1152 * 2560)
 
 /* Dimensions as in the published files. */
 static const struct {
@@ -57,6 +58,8 @@ static const struct {
     {"llama/bias",
      "{\"model_type\": \"llama\", \"attention_bias\": true, \"mlp_bias\": true, " LLAMA_KEYS "}",
      6738415616 + 32 * (4 * 4096 + 2 * 11008 + 4096)},
+    {"llama/infinite",
+     "{\"model_type\": \"llama\", \"limit\": [0.0, Infinity, NaN], " LLAMA_KEYS "}", 6738415616},
     {"llama/tied", "{\"model_type\": \"llama\", \"tie_word_embeddings\": true, " LLAMA_KEYS "}",
      6738415616 - 32000 * 4096},
     {"llama-3.2-1b",
@@ -115,8 +118,7 @@ static const struct {
      "\"num_hidden_layers\": 34}, \"vision_config\": {\"hidden_size\": 1152, "
      "\"image_size\": 896, \"intermediate_size\": 4304, \"num_attention_heads\": 16, "
      "\"num_hidden_layers\": 27, \"patch_size\": 14, \"vision_use_head\": false}}",
-     3880099328 + 64 * 2560 +
-         GEMMA_TOWER},
+     3880099328 + 64 * 2560 + GEMMA_TOWER},
     {"phi-2",
      "{\"model_type\": \"phi\", \"hidden_size\": 2560, \"intermediate_size\": 10240, "
      "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": null, "
