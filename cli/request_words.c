@@ -76,7 +76,9 @@ set_question(GOptionEntry entries[GROUP_MAX], struct cli_request *request,
     const GOptionEntry question[] = {
         {"help", 'h', 0, G_OPTION_ARG_NONE, &words->help, "print this help", NULL},
         {"model", 'm', 0, G_OPTION_ARG_FILENAME, &request->model_name,
-         "use this preset (memwall list models) or Hugging Face config.json", "MODEL"},
+         "use this preset (memwall list models), Hugging Face config.json, or dimensions: "
+         "layers=96,hidden=12288,heads=96 (default: ffn 4 * hidden, a head per 128, vocab 50257, "
+         "seq 2048, the block of architecture=gpt2)", "MODEL"},
         {"hardware", 'H', 0, G_OPTION_ARG_FILENAME, &request->hardware_name,
          "use this hardware profile (memwall list hwprofiles) or .ini file (default: here, this "
          "machine; it is measured first if it never was)",

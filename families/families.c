@@ -1,5 +1,5 @@
 /* The table of model families.  A family that is like another is one row. */
-#include "families/family.h"
+#include "families/rows.h"
 
 #include <string.h>
 
@@ -10,12 +10,23 @@
     {"hidden_size", MW_DIMENSION_HIDDEN}, {"intermediate_size", MW_DIMENSION_FFN},                 \
         {"num_hidden_layers", MW_DIMENSION_LAYERS}, {"num_attention_heads", MW_DIMENSION_HEADS},   \
         {"num_key_value_heads", MW_DIMENSION_KV_HEADS},                                            \
-        {"max_position_embeddings", MW_DIMENSION_SEQ}, {"vocab_size", MW_DIMENSION_VOCAB}
+        {"max_position_embeddings", MW_DIMENSION_SEQ},                                             \
+    {                                                                                              \
+        "vocab_size", MW_DIMENSION_VOCAB                                                           \
+    }
 #define LLAMA_CONSTANTS                                                                            \
     {"hidden_act", MW_KEY_ACTIVATION}, {"rms_norm_eps", MW_KEY_NORM_EPSILON},                      \
-        {"rope_theta", MW_KEY_ROPE_THETA}
-#define HEAD_DIM {"head_dim", MW_DIMENSION_HEAD_DIM}
-#define ATTENTION_BIAS {"attention_bias", MW_KEY_ATTENTION_BIAS}
+    {                                                                                              \
+        "rope_theta", MW_KEY_ROPE_THETA                                                            \
+    }
+#define HEAD_DIM                                                                                   \
+    {                                                                                              \
+        "head_dim", MW_DIMENSION_HEAD_DIM                                                          \
+    }
+#define ATTENTION_BIAS                                                                             \
+    {                                                                                              \
+        "attention_bias", MW_KEY_ATTENTION_BIAS                                                    \
+    }
 #define WINDOW                                                                                     \
     {                                                                                              \
         "sliding_window", MW_DIMENSION_WINDOW                                                      \
@@ -57,9 +68,9 @@ static const struct mw_family_key opt_keys[] = {
 };
 
 static const struct mw_family_key bloom_keys[] = {
-    {"n_layer", MW_DIMENSION_LAYERS},   {"hidden_size", MW_DIMENSION_HIDDEN},
-    {"n_head", MW_DIMENSION_HEADS},     {"vocab_size", MW_DIMENSION_VOCAB},
-    {"seq_length", MW_DIMENSION_SEQ},   {NULL, 0},
+    {"n_layer", MW_DIMENSION_LAYERS}, {"hidden_size", MW_DIMENSION_HIDDEN},
+    {"n_head", MW_DIMENSION_HEADS},   {"vocab_size", MW_DIMENSION_VOCAB},
+    {"seq_length", MW_DIMENSION_SEQ}, {NULL, 0},
 };
 
 static const struct mw_family_key llama_keys[] = {
@@ -113,18 +124,6 @@ static const struct mw_family_key mixtral_keys[] = {
     {NULL, 0},
 };
 
-static const struct mw_family_key qwen3_moe_keys[] = {
-    LLAMA_DIMENSIONS,
-    HEAD_DIM,
-    {"num_experts", MW_DIMENSION_EXPERTS},
-    {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
-    {"moe_intermediate_size", MW_DIMENSION_EXPERT_FFN},
-    ATTENTION_BIAS,
-    {"mlp_only_layers", MW_KEY_DENSE_LIST},
-    {"decoder_sparse_step", MW_KEY_ONE},
-    {NULL, 0},
-};
-
 /* Phi's heads always divide its hidden size. */
 static const struct mw_family_key phi_keys[] = {
     LLAMA_DIMENSIONS,
@@ -134,23 +133,6 @@ static const struct mw_family_key phi_keys[] = {
 
 static const struct mw_family_key phi3_keys[] = {
     LLAMA_DIMENSIONS, LLAMA_CONSTANTS, WINDOW, {"partial_rotary_factor", MW_KEY_RUNS_IF_ONE},
-    {NULL, 0},
-};
-
-static const struct mw_family_key deepseek_keys[] = {
-    LLAMA_DIMENSIONS,
-    {"v_head_dim", MW_DIMENSION_VALUE_DIM},
-    {"n_routed_experts", MW_DIMENSION_EXPERTS},
-    {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
-    {"moe_intermediate_size", MW_DIMENSION_EXPERT_FFN},
-    {"first_k_dense_replace", MW_DIMENSION_DENSE_LAYERS},
-    {"q_lora_rank", MW_DIMENSION_Q_LORA},
-    {"kv_lora_rank", MW_DIMENSION_KV_LORA},
-    {"qk_rope_head_dim", MW_DIMENSION_ROPE_DIM},
-    {"n_shared_experts", MW_KEY_SHARED_EXPERTS},
-    {"moe_layer_freq", MW_KEY_ONE},
-    {"attention_bias", MW_KEY_FALSE},
-    {"qk_nope_head_dim", MW_KEY_UNROTATED_DIM},
     {NULL, 0},
 };
 
@@ -239,14 +221,9 @@ static const struct mw_family_tensors phi3_tensors = {
 
 /* --- families -------------------------------------------------------------------------------- */
 
-#define GPT2_BLOCK(norms)                                                                          \
-    .mlp_matrices = 2, .norms_per_layer = norms, .attention_bias = true, .projection_bias = true,  \
-    .mlp_bias = true, .norm_bias = true, .final_norm = true
-#define LLAMA_BLOCK(norms)                                                                         \
-    .mlp_matrices = 3, .norms_per_layer = norms, .rotary = true, .final_norm = true
 #define LLAMA_RUN .kind = MW_DECODER_LLAMA, .activation = MW_ACTIVATION_SILU
 
-const struct mw_family mw_families[] = {
+static const struct mw_family rows_that_run[] = {
     {.name = "gpt2",
      .class_prefix = "GPT2LMHead",
      .traits = {GPT2_BLOCK(2), .derived_ffn = true, .learned_positions = true,
@@ -264,15 +241,23 @@ const struct mw_family mw_families[] = {
      .class_prefix = "BloomFor",
      .traits = {GPT2_BLOCK(2), .tied_embedding = true, .embedding_norm = true},
      .keys = bloom_keys,
+     .defaults = {[MW_DIMENSION_SEQ] = 2048},
      .why_not = "ALiBi instead of positions"},
     {.name = "llama",
      .class_prefix = "LlamaFor",
      .traits = {LLAMA_BLOCK(2)},
+     .nested = "{\"hidden_size\": 4096, \"intermediate_size\": 11008, "
+               "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, "
+               "\"vocab_size\": 32000, \"max_position_embeddings\": 2048}",
      .keys = llama_keys,
      .run = {"LlamaForCausalLM", LLAMA_RUN, 1e-5, 10000, &llama_tensors}},
     {.name = "mistral",
      .class_prefix = "MistralFor",
      .traits = {LLAMA_BLOCK(2)},
+     .nested = "{\"hidden_size\": 4096, \"intermediate_size\": 14336, "
+               "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, "
+               "\"num_key_value_heads\": 8, \"vocab_size\": 32000, "
+               "\"max_position_embeddings\": 131072}",
      .keys = mistral_keys,
      .run = {"MistralForCausalLM", LLAMA_RUN, 1e-5, 10000, &llama_tensors}},
     {.name = "mixtral",
@@ -283,6 +268,10 @@ const struct mw_family mw_families[] = {
     {.name = "qwen2",
      .class_prefix = "Qwen2For",
      .traits = {LLAMA_BLOCK(2), .attention_bias = true},
+     .nested = "{\"hidden_size\": 4096, \"intermediate_size\": 22016, "
+               "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, "
+               "\"num_key_value_heads\": 32, \"vocab_size\": 151936, "
+               "\"max_position_embeddings\": 32768}",
      .keys = qwen2_keys,
      .run = {"Qwen2ForCausalLM", LLAMA_RUN, 1e-6, 1000000, &llama_tensors}},
     {.name = "qwen3",
@@ -291,20 +280,23 @@ const struct mw_family mw_families[] = {
      .keys = qwen3_keys,
      .defaults = {[MW_DIMENSION_HEAD_DIM] = 128},
      .run = {"Qwen3ForCausalLM", LLAMA_RUN, 1e-6, 1000000, &llama_tensors}},
-    {.name = "qwen3_moe",
-     .class_prefix = "Qwen3MoeFor",
-     .traits = {LLAMA_BLOCK(2), .qk_norm = true},
-     .keys = qwen3_moe_keys,
-     .why_not = "a mixture of experts"},
     {.name = "gemma",
      .class_prefix = "GemmaFor",
      .traits = {LLAMA_BLOCK(2), .tied_embedding = true},
+     .nested = "{\"hidden_size\": 3072, \"intermediate_size\": 24576, "
+               "\"num_hidden_layers\": 28, \"num_attention_heads\": 16, "
+               "\"num_key_value_heads\": 16, \"vocab_size\": 256000, "
+               "\"max_position_embeddings\": 8192}",
      .keys = gemma_keys,
      .defaults = {[MW_DIMENSION_HEAD_DIM] = 256},
      .why_not = "a scaled embedding, and norms that scale by 1 + weight"},
     {.name = "gemma2",
      .class_prefix = "Gemma2For",
      .traits = {LLAMA_BLOCK(4), .tied_embedding = true},
+     .nested = "{\"hidden_size\": 2304, \"intermediate_size\": 9216, "
+               "\"num_hidden_layers\": 26, \"num_attention_heads\": 8, "
+               "\"num_key_value_heads\": 4, \"vocab_size\": 256000, "
+               "\"max_position_embeddings\": 8192}",
      .keys = gemma_windowed_keys,
      .defaults = {[MW_DIMENSION_HEAD_DIM] = 256,
                   [MW_DIMENSION_WINDOW] = 4096,
@@ -322,7 +314,6 @@ const struct mw_family mw_families[] = {
                   [MW_DIMENSION_WINDOW] = 4096,
                   [MW_DIMENSION_WINDOW_PERIOD] = 6},
      .why_not = "four norms in a layer, and norms of q and k"},
-    {.name = "gemma3", .class_prefix = "Gemma3ForConditional", .same = "gemma3_text"},
     {.name = "phi",
      .class_prefix = "PhiFor",
      .traits = {GPT2_BLOCK(1), .parallel_block = true, .rotary = true, .logits_bias = true},
@@ -333,30 +324,42 @@ const struct mw_family mw_families[] = {
      .traits = {LLAMA_BLOCK(2)},
      .keys = phi3_keys,
      .run = {"Phi3ForCausalLM", LLAMA_RUN, 1e-5, 10000, &phi3_tensors}},
-    {.name = "deepseek_v3",
-     .class_prefix = "DeepseekV3For",
-     .traits = {LLAMA_BLOCK(2), .router_bias = true},
-     .keys = deepseek_keys,
-     .why_not = "a mixture of experts"},
-    {.name = "kimi_k2", .same = "deepseek_v3"},
+    {0},
 };
-const int mw_family_count = sizeof mw_families / sizeof *mw_families;
+
+static const struct mw_family *const groups[] = {
+    rows_that_run,      mw_family_decoders, mw_family_mixtures, mw_family_hybrids,
+    mw_family_encoders, mw_family_pairs,    mw_family_images};
+
+const struct mw_family *
+mw_family_at(int number)
+{
+    for (size_t group = 0; group < sizeof groups / sizeof *groups && number >= 0; group++)
+        for (const struct mw_family *row = groups[group]; row->name; row++)
+            if (!number--)
+                return row;
+    return NULL;
+}
 
 const struct mw_family *
 mw_family_find(const char *name)
 {
-    for (int i = 0; i < mw_family_count; i++)
-        if (!strcmp(mw_families[i].name, name))
-            return mw_families[i].same ? mw_family_find(mw_families[i].same) : &mw_families[i];
+    const struct mw_family *row;
+
+    for (int i = 0; (row = mw_family_at(i)); i++)
+        if (!strcmp(row->name, name))
+            return row->same ? mw_family_find(row->same) : row;
     return NULL;
 }
 
 const char *
 mw_family_runs_name(int number)
 {
-    for (int i = 0; i < mw_family_count; i++)
-        if (mw_families[i].run.tensors && !number--)
-            return mw_families[i].name;
+    const struct mw_family *row;
+
+    for (int i = 0; (row = mw_family_at(i)); i++)
+        if (row->run.tensors && !number--)
+            return row->name;
     return NULL;
 }
 

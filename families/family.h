@@ -7,6 +7,10 @@
  * writes weights by it.  So a family is one row of families/families.c, unless it computes
  * something new.
  *
+ * Two kinds of rows.  What memwall reads, writes and runs has keys with meanings.  All other rows
+ * say dimensions, flags and further tensors in formulas over the keys of the file, so that a family
+ * with layers of its own is a list of its tensors.
+ *
  * The table lies under the plan and includes nothing but the C library, because both model/ and
  * exec/ need it and neither may include the other.
  */
@@ -58,8 +62,29 @@ enum mw_key_meaning {
     MW_DIMENSION_WINDOW_PERIOD,
     MW_DIMENSION_COUNT,
 
+    /* What a family's traits say, said by a formula. */
+    MW_FLAG_MLP_MATRICES = MW_DIMENSION_COUNT,
+    MW_FLAG_NORMS_PER_LAYER,
+    MW_FLAG_UNUSED_POSITIONS,
+    MW_FLAG_LEARNED_POSITIONS,
+    MW_FLAG_ROTARY,
+    MW_FLAG_TIED_EMBEDDING,
+    MW_FLAG_QKV_BIAS, /* of q, k and v */
+    MW_FLAG_PROJECTION_BIAS,
+    MW_FLAG_MLP_BIAS,
+    MW_FLAG_NORM_BIAS,
+    MW_FLAG_LOGITS_BIAS,
+    MW_FLAG_ROUTER_BIAS,
+    MW_FLAG_FINAL_NORM,
+    MW_FLAG_EMBEDDING_NORM,
+    MW_FLAG_QK_NORM,
+    MW_FLAG_PARALLEL_BLOCK,
+    MW_FLAG_DROPOUT,
+    MW_FLAG_PLAIN_NORMS, /* norms have no parameters */
+    MW_FLAG_END,
+
     /* Flags for biases and norms. */
-    MW_KEY_ATTENTION_BIAS = MW_DIMENSION_COUNT, /* of q, k, v and of the projection */
+    MW_KEY_ATTENTION_BIAS = MW_FLAG_END, /* of q, k, v and of the projection */
     MW_KEY_MLP_BIAS,
     MW_KEY_BIAS, /* of all products */
     MW_KEY_QK_NORM,
@@ -68,15 +93,10 @@ enum mw_key_meaning {
     /* Rates of dropout.  If all of them are 0, no masks are saved.  A run has no dropout. */
     MW_KEY_DROPOUT,
     MW_KEY_EMBEDDING_DROPOUT, /* its mask is not counted */
-    /* Experts and latents. */
-    MW_KEY_DENSE_LIST,     /* the layers without experts: [0, 1, ...] */
-    MW_KEY_SHARED_EXPERTS, /* how many, each as wide as the others */
-    MW_KEY_UNROTATED_DIM,  /* of a head of q and k, beside rope_dim */
     MW_KEY_LAYER_TYPES, /* ["sliding_attention", "full_attention", ...], as window and period say */
     /* Keys of which the walk over the operators supports one value. */
     MW_KEY_TRUE,
     MW_KEY_FALSE,
-    MW_KEY_ONE,
     /* Keys that only a run needs. */
     MW_KEY_ACTIVATION,
     MW_KEY_NORM_EPSILON,
@@ -89,6 +109,80 @@ enum mw_key_meaning {
 struct mw_family_key {
     const char *name; /* NULL: the end of the keys */
     enum mw_key_meaning meaning;
+};
+
+/* --- formulas -------------------------------------------------------------------------------- */
+
+/*
+ * Formulas are text: numbers, 'words', names, + - * / // %, == != < <= > >=, and, or, not,
+ * `condition ? this : that`, `this ?? that` where this may have no value, `one in list`,
+ * list[index] (from the end below 0), object.member, len(), int(), ceil(), sqrt(), min(), max(),
+ * up(a, b): a rounded up to a multiple of b.  Flags are 1 and 0.
+ *
+ * A name is a key of the file, or where the file has none, a formula of the row's `lets`.  Names of
+ * their own: layer, a layer's number; task, what `architectures` asks for; type, model_type.
+ */
+struct mw_family_let {
+    const char *name, *formula;
+    bool null_counts; /* a key that is null has no value; else it is as if absent */
+};
+
+/* The operator with which a tensor is counted, and with it its place. */
+enum mw_family_part {
+    MW_PART_END,
+    MW_PART_EMBEDDING,
+    MW_PART_NORM1,
+    MW_PART_QKV, /* what goes into attention, or into what stands in its place */
+    MW_PART_PROJECTION,
+    MW_PART_NORM2,
+    MW_PART_UP,
+    MW_PART_DOWN,
+    MW_PART_FINAL_NORM,
+    MW_PART_LOGITS,
+    MW_PART_COUNT
+};
+
+enum mw_family_layers { MW_LAYERS_ALL, MW_LAYERS_OF_EXPERTS, MW_LAYERS_DENSE };
+
+/* A tensor, or several of one shape. */
+struct mw_family_tensor {
+    enum mw_family_part part;
+    const char *rows;
+    const char *columns;      /* NULL: a vector */
+    const char *bias;         /* an element for each row, if this holds; NULL: none */
+    const char *when;         /* NULL: always */
+    const char *count;        /* so many of it; NULL: one */
+    const char *met;          /* by a token: so many of them; NULL: all */
+    bool table;               /* looked up or added: no product of the tokens with it */
+    enum mw_family_layers in; /* outside stacks: which layers have it */
+};
+
+/*
+ * Layers that are alike.  A family's stacks follow one another (an encoder, a decoder); those
+ * without a number of layers share the layers of the family: a layer is of the first stack for
+ * which `when` holds.
+ */
+struct mw_family_stack {
+    const char *name;   /* for notes */
+    const char *layers; /* how many; NULL: as said */
+    const char *when;   /* NULL: always */
+    const char *shared; /* layers that share their parameters with the first one; NULL: none */
+    const char *hidden; /* NULL: the model's */
+    const char *tokens; /* of a sequence; NULL: as many as the text has */
+    const char *heads;  /* of attention; NULL: a layer without */
+    const char *kv_heads, *head_dim; /* NULL: heads; hidden / heads */
+    const char *attentions; /* how many a layer has, cross attention among them; NULL: one */
+    const char *window;     /* keys that a token sees; NULL or 0: all */
+    bool bidirectional;
+    const struct mw_family_tensor *tensors;
+};
+
+/* A part of the model that is configured in an object of its own. */
+struct mw_family_tower {
+    const char *key;    /* of the object */
+    const char *family; /* if the object does not say its model_type */
+    bool is_text;       /* the decoder, whose row says all that this row does not */
+    const char *when;   /* NULL: always */
 };
 
 /* --- tensors of a checkpoint ----------------------------------------------------------------- */
@@ -147,10 +241,13 @@ struct mw_family_tensors {
 struct mw_family_traits {
     int64_t mlp_matrices, norms_per_layer;
     int64_t unused_positions; /* rows of a learned position table before the first position */
-    bool derived_ffn; /* ffn is 4 * hidden where no key says it; else one has to */
+    bool derived_ffn;         /* ffn is 4 * hidden where no key says it; else one has to */
     bool learned_positions, rotary, tied_embedding;
     bool attention_bias, projection_bias, mlp_bias, norm_bias, logits_bias, router_bias;
     bool final_norm, embedding_norm, qk_norm, parallel_block, dropout;
+    bool plain_norms;
+    bool
+        own_heads; /* what follows the layers in tasks other than the language model is `tensors` */
 };
 
 /* How the executor runs the family.  The constants apply if a config.json has none. */
@@ -171,10 +268,23 @@ struct mw_family {
     int64_t defaults[MW_DIMENSION_COUNT]; /* of absent keys; published files rely on them */
     struct mw_family_run run;
     const char *why_not; /* what the executor lacks; NULL if it runs the family */
+
+    /* Rows of formulas alone: names of `keys` are formulas. */
+    const struct mw_family_let *lets;       /* NULL: not such a row */
+    const struct mw_family_tensor *tensors; /* beside those that traits and dimensions say */
+    const struct mw_family_stack *stacks;   /* NULL: blocks as traits and dimensions say */
+    const struct mw_family_tower *towers;   /* NULL: one file, one stack of layers */
+    const char *experts_in;   /* which layers have experts; NULL: all behind dense_layers */
+    const char *windowed_in;  /* which layers have a window; NULL: as window_period says */
+    const char *task;         /* without `architectures`; NULL: a language model */
+    const char *approximates; /* of FLOPs and bytes, for a note; NULL: nothing */
+    const char *nested;       /* what a file leaves out that holds the decoder in an object: JSON */
+    const char *refused;      /* a condition */
+    const char *refused_why;  /* what is missing then */
 };
 
-extern const struct mw_family mw_families[];
-extern const int mw_family_count;
+/* The rows, in order; NULL out of range. */
+const struct mw_family *mw_family_at(int number);
 
 const struct mw_family *mw_family_find(const char *name); /* NULL: there is none */
 /* The names of families that the executor runs, by number from 0; NULL after the last. */

@@ -58,6 +58,7 @@ mw_model_begin(struct mw_model *model, const char *architecture)
         .qk_norm = traits->qk_norm,
         .parallel_block = traits->parallel_block,
         .dropout = traits->dropout,
+        .plain_norms = traits->plain_norms,
     };
     g_strlcpy(model->architecture, family->name, sizeof model->architecture);
     for (int i = 0; i < MW_DIMENSION_COUNT; i++)

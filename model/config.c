@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/json.h"
-#include "model/config.h"
+#include "model/description.h"
 
 static const char *
 first_class(const struct mw_config *config)
@@ -25,8 +25,8 @@ refuse_family(const struct mw_config *config, const char *key, const char *value
 
     if (shown && strlen(shown) > 48)
         shown[48] = '\0';
-    for (int i = 0; i < mw_family_count; i++)
-        g_string_append_printf(known, "%s%s", i ? ", " : "", mw_families[i].name);
+    for (int i = 0; mw_family_at(i); i++)
+        g_string_append_printf(known, "%s%s", i ? ", " : "", mw_family_at(i)->name);
     if (shown)
         mw_refuse(config->error, "%s: model %s %s is not supported; supported are %s",
                   config->origin, strcmp(key, "model_type") ? "class" : "type", shown, known->str);
@@ -43,8 +43,8 @@ find_family(const struct mw_config *config)
 
     if (!mw_json_get_string(config->object, "model_type", config->origin, &type, config->error))
         return NULL;
-    for (int i = 0; i < mw_family_count; i++) {
-        const struct mw_family *family = &mw_families[i];
+    for (int i = 0; mw_family_at(i); i++) {
+        const struct mw_family *family = mw_family_at(i);
         if (type ? !strcmp(type, family->name)
                  : class_name && family->class_prefix &&
                        g_str_has_prefix(class_name, family->class_prefix))
@@ -53,23 +53,6 @@ find_family(const struct mw_config *config)
     if (type || !class_name)
         return refuse_family(config, "model_type", type);
     return refuse_family(config, "architectures", class_name);
-}
-
-/* Gemma 3 with images keeps its decoder's dimensions apart; the image tower is not counted. */
-static bool
-enter_text_config(struct mw_config *config)
-{
-    JsonNode *node = json_object_get_member(config->object, "text_config");
-
-    if (!node)
-        return true;
-    if (!JSON_NODE_HOLDS_OBJECT(node)) {
-        g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
-                    "%s: key \"text_config\": must be an object", config->origin);
-        return false;
-    }
-    config->object = json_node_get_object(node);
-    return true;
 }
 
 static bool
@@ -195,7 +178,8 @@ static const char *const activations[] = {"gelu",
                                           "sigmoid",
                                           "silu",
                                           "swish",
-                                          "tanh"};
+                                          "tanh",
+                                          "xielu"};
 
 static bool
 is_activation(const char *name)
@@ -236,18 +220,153 @@ check_activation(const struct mw_config *config)
     return true;
 }
 
+/* A row of keys with meanings. */
 static bool
-read_model(struct mw_config *config)
+read_by_keys(const struct mw_config *config)
 {
-    const struct mw_family *family = find_family(config);
-
-    if (!family || !mw_model_begin(config->model, family->name) || !read_tied(config) ||
-        !enter_text_config(config) || !read_tied(config))
+    if (!read_tied(config))
         return false;
     struct mw_dimension_names names = names_in(config);
     return check_activation(config) && read_dimensions(config, &names) &&
-           mw_config_read_keys(config) &&
-           mw_model_complete(config->model, &names, config->origin, config->error);
+           mw_config_read_keys(config);
+}
+
+static bool
+read_row(const struct mw_config *config, const struct mw_formula_scope *scope)
+{
+    if (!mw_model_begin(config->model, scope->family->name))
+        return false;
+    if (!scope->family->lets)
+        return read_by_keys(config);
+    return check_activation(config) && mw_description_read(config, scope) &&
+           mw_description_add(config, scope);
+}
+
+static JsonObject *
+member_object(JsonObject *object, const char *key)
+{
+    JsonNode *node = json_object_get_member(object, key);
+
+    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
+}
+
+/* The object with what its class has by default, as files leave that out. */
+static JsonObject *
+with_defaults(JsonObject *object, const char *defaults)
+{
+    g_autoptr(JsonNode) node = defaults ? json_from_string(defaults, NULL) : NULL;
+    JsonObject *full = node ? json_object_ref(json_node_get_object(node)) : json_object_new();
+    g_autoptr(GList) members = object ? json_object_get_members(object) : NULL;
+
+    for (GList *member = members; member; member = member->next)
+        json_object_set_member(full, member->data,
+                               json_node_copy(json_object_get_member(object, member->data)));
+    return full;
+}
+
+/* The decoder of a model of several towers, in an object of its own; in older files its keys stand
+ * beside those of the towers. */
+static bool
+read_text(const struct mw_config *config, const struct mw_formula_scope *scope,
+          const struct mw_family_tower *tower)
+{
+    bool flat = !json_object_has_member(config->object, tower->key);
+    JsonObject *object = flat ? config->object : member_object(config->object, tower->key);
+    struct mw_config text = *config;
+    struct mw_formula_scope inner = *scope;
+
+    if (!object) {
+        g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID, "%s: key \"%s\": must be an object",
+                    config->origin, tower->key);
+        return false;
+    }
+    inner.type = tower->family;
+    if (!flat &&
+        !mw_json_get_string(object, "model_type", config->origin, &inner.type, config->error))
+        return false;
+    inner.family = mw_family_find(inner.type);
+    if (!inner.family) {
+        g_autofree char *shown = g_strescape(inner.type, NULL);
+        return mw_refuse(config->error, "%s: key \"%s\": model type %.48s is not supported",
+                         config->origin, tower->key, shown);
+    }
+    g_autoptr(JsonObject) full = with_defaults(object, flat ? NULL : inner.family->nested);
+    inner.object = text.object = full;
+    return read_row(&text, &inner) && read_tied(config);
+}
+
+static const struct mw_family_tower *
+text_of(const struct mw_family *family)
+{
+    for (const struct mw_family_tower *tower = family->towers; tower && tower->key; tower++)
+        if (tower->is_text)
+            return tower;
+    return NULL;
+}
+
+static int64_t
+labels_of(const struct mw_config *config)
+{
+    JsonObject *names = member_object(config->object, "id2label");
+    JsonNode *number = json_object_get_member(config->object, "num_labels");
+
+    if (names)
+        return json_object_get_size(names);
+    return number && json_node_get_value_type(number) == G_TYPE_INT64
+               ? CLAMP(json_node_get_int(number), 1, 1 << 26)
+               : 2;
+}
+
+/* Keys that change what a framework computes and not the parameters that it trains. */
+static void
+note_keys(const struct mw_config *config)
+{
+    static const struct {
+        const char *key, *note;
+    } noted[] = {
+        {"quantization_config", "quantization_config is not followed: weights are of the plan's "
+                                "type"},
+        {"num_nextn_predict_layers", "num_nextn_predict_layers is not followed: transformers "
+                                     "has no multi-token heads, and none are counted"},
+        {"use_sliding_window", "use_sliding_window is not followed: all keys are seen"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(noted); i++) {
+        JsonNode *node = json_object_get_member(config->object, noted[i].key);
+        bool windowed = i == 2 && (config->model->window || config->model->mixed);
+        if (node && !JSON_NODE_HOLDS_NULL(node) && !windowed &&
+            (JSON_NODE_HOLDS_OBJECT(node) || json_node_get_int(node)))
+            mw_model_note(config->model, "%s", noted[i].note);
+    }
+}
+
+static bool
+read_model(struct mw_config *config)
+{
+    const struct mw_family *row = find_family(config);
+
+    if (!row)
+        return false;
+    const struct mw_family *family = mw_family_find(row->name);
+    const struct mw_family_tower *text = text_of(family);
+    struct mw_model *model = config->model;
+    struct mw_formula_scope scope = {.object = config->object,
+                                     .family = family,
+                                     .type = row->name,
+                                     .task = mw_task_of(family, first_class(config)),
+                                     .origin = config->origin};
+    if (text) {
+        if (!read_text(config, &scope, text) || !mw_description_read(config, &scope) ||
+            !mw_description_add(config, &scope))
+            return false;
+    } else if (!read_row(config, &scope)) {
+        return false;
+    }
+    mw_task_set_logits(model, scope.task, labels_of(config));
+    note_keys(config);
+    struct mw_dimension_names names = names_in(config);
+    return mw_description_mix(config) &&
+           mw_model_complete(model, &names, config->origin, config->error);
 }
 
 /* gpt3-175b/config.json and gpt3-175b.json both name the model gpt3-175b. */
@@ -267,11 +386,37 @@ name_after(struct mw_model *model, const char *origin)
     mw_model_set_name(model, base);
 }
 
+/* Python writes infinite numbers by name, such as Mamba's limit of time steps; no number that is
+ * read can be one.  The text keeps its length, and errors their place. */
+static char *
+without_infinite(const char *text, gsize length)
+{
+    static const char *const names[][2] = {
+        {"-Infinity", "null     "}, {"Infinity", "null    "}, {"NaN", "0  "}};
+    char *copy = g_malloc(length + 1);
+    bool quoted = false;
+
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    for (gsize at = 0; at < length; at++) {
+        if (copy[at] == '\\' && quoted && at + 1 < length)
+            at++;
+        else if (copy[at] == '"')
+            quoted = !quoted;
+        for (size_t i = 0; i < G_N_ELEMENTS(names) && !quoted; i++)
+            if (g_str_has_prefix(copy + at, names[i][0]))
+                memcpy(copy + at, names[i][1], strlen(names[i][1]));
+    }
+    return copy;
+}
+
 bool
 mw_model_parse_config(const char *text, gssize length, const char *origin, struct mw_model *model,
                       GError **error)
 {
-    g_autoptr(JsonNode) root = mw_json_parse(text, length, origin, error);
+    gsize bytes = length < 0 ? strlen(text) : (gsize)length;
+    g_autofree char *finite = without_infinite(text, bytes);
+    g_autoptr(JsonNode) root = mw_json_parse(finite, (gssize)bytes, origin, error);
     struct mw_model read = {0};
 
     if (!root)

@@ -27,14 +27,6 @@ expect_flag(const struct mw_config *config, const char *key, bool expected)
 }
 
 static bool
-expect_one(const struct mw_config *config, const char *key)
-{
-    int64_t value = 1;
-
-    return mw_json_get_int(config->object, key, 1, 1, config->origin, &value, config->error);
-}
-
-static bool
 read_attention_bias(const struct mw_config *config, const char *key)
 {
     struct mw_model *model = config->model;
@@ -65,59 +57,6 @@ read_final_norm(const struct mw_config *config, const char *key, bool without)
     if (!read_flag(config, key, &value))
         return false;
     config->model->final_norm &= value != without;
-    return true;
-}
-
-/* Only the first layers can be without experts: [0, 1, ...]. */
-static bool
-read_dense_layers(const struct mw_config *config, const char *key)
-{
-    JsonNode *node = json_object_get_member(config->object, key);
-    JsonArray *array = node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
-    guint count = array ? json_array_get_length(array) : 0;
-    bool leading = !node || array || JSON_NODE_HOLDS_NULL(node);
-
-    for (guint i = 0; i < count && leading; i++) {
-        JsonNode *element = json_array_get_element(array, i);
-        leading = json_node_get_value_type(element) == G_TYPE_INT64 &&
-                  json_node_get_int(element) == (gint64)i;
-    }
-    config->model->dense_layers = count;
-    if (!leading)
-        g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
-                    "%s: key \"%s\": must be a list of the first layers: [0, 1, ...]",
-                    config->origin, key);
-    return leading;
-}
-
-static bool
-read_shared_experts(const struct mw_config *config, const char *key)
-{
-    int64_t shared = 0;
-
-    if (!mw_json_get_int(config->object, key, 0, 256, config->origin, &shared, config->error))
-        return false;
-    config->model->shared_expert_ffn = shared * config->model->expert_ffn;
-    return true;
-}
-
-static bool
-read_unrotated_dim(const struct mw_config *config, const char *key)
-{
-    struct mw_model *model = config->model;
-    int64_t unrotated = 0;
-
-    if (!mw_json_get_int(config->object, key, 1, 1 << 15, config->origin, &unrotated,
-                         config->error))
-        return false;
-    if (!unrotated || !model->value_dim || !model->kv_lora || !model->rope_dim) {
-        g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID,
-                    "%s: kv_lora_rank, %s, qk_rope_head_dim, v_head_dim: must all be whole numbers "
-                    "above 0",
-                    config->origin, key);
-        return false;
-    }
-    model->head_dim = unrotated + model->rope_dim;
     return true;
 }
 
@@ -164,19 +103,11 @@ read_key(const struct mw_config *config, const struct mw_family_key *key)
         return read_final_norm(config, key->name, false);
     case MW_KEY_NO_FINAL_NORM:
         return read_final_norm(config, key->name, true);
-    case MW_KEY_DENSE_LIST:
-        return read_dense_layers(config, key->name);
-    case MW_KEY_SHARED_EXPERTS:
-        return read_shared_experts(config, key->name);
-    case MW_KEY_UNROTATED_DIM:
-        return read_unrotated_dim(config, key->name);
     case MW_KEY_LAYER_TYPES:
         return check_layer_types(config, key->name);
     case MW_KEY_TRUE:
     case MW_KEY_FALSE:
         return expect_flag(config, key->name, key->meaning == MW_KEY_TRUE);
-    case MW_KEY_ONE:
-        return expect_one(config, key->name);
     default: /* read_dropout reads it, or only a run needs it */
         return true;
     }

@@ -43,6 +43,10 @@ check(const struct mw_model *model, GError **error)
         return refuse(model, "latent attention", error);
     if (model->qk_norm && !model->family->run.tensors->of[MW_WEIGHT_Q_NORM])
         return refuse(model, "norms of q and k", error);
+    if (model->tensor_count || model->mixed)
+        return refuse(model, "tensors beside those of such a decoder", error);
+    if (model->bare || model->classes)
+        return refuse(model, "no logits over the vocabulary", error);
     if (!model->vocab)
         return refuse(model, "a stack of blocks without a vocabulary", error);
     return true;

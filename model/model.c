@@ -5,20 +5,9 @@
  * with dropout and stored scores keeps t·h·(10 + 24/tp + 5·a·s/(h·tp)) bytes, 34·t·h + 5·a·s·t on
  * one rank; what an architecture lacks (dropout masks, a second norm) drops out.
  */
-#include "model/model.h"
+#include "model/walk.h"
 
 #include "base/arithmetic.h"
-
-struct walk {
-    const struct mw_model *model;
-    int64_t tokens, seq;
-    int64_t window; /* of attention; 0: it sees all keys */
-    enum mw_dtype dtype;
-    uint32_t frozen;
-    enum mw_dtype frozen_dtype;
-    int64_t element_bytes[MW_ELEMENT_INT64 + 1];
-    struct mw_operator_dims dims;
-};
 
 /* --- a model's dimensions -------------------------------------------------------------------- */
 
@@ -92,6 +81,8 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
         {shape->flash_attention, MW_HAS(FLASH_ATTENTION)},
         {!shape->flash_attention, MW_HAS(STORED_SCORES)},
         {narrow, MW_HAS(NARROW)},
+        {mw_model_logits(model), MW_HAS(LOGITS)},
+        {!model->plain_norms, MW_HAS(NORM_WEIGHTS)},
     };
     uint32_t all = 0;
 
@@ -100,13 +91,14 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
     return all;
 }
 
-static struct walk
-walk_of(const struct mw_model *model, const struct mw_shape *shape, struct mw_block_traits block)
+struct mw_walk
+mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
+              struct mw_block_traits block)
 {
     enum mw_dtype dtype = shape->dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : shape->dtype;
     int64_t element_bytes = mw_dtype_element_bytes(dtype);
     int64_t fp32_bytes = mw_dtype_element_bytes(MW_DTYPE_FP32);
-    struct walk walk = {
+    struct mw_walk walk = {
         .model = model,
         .tokens = MW_PRODUCT(shape->sequences, shape->seq),
         .seq = shape->seq,
@@ -114,6 +106,8 @@ walk_of(const struct mw_model *model, const struct mw_shape *shape, struct mw_bl
         .dtype = dtype,
         .frozen = shape->frozen,
         .frozen_dtype = shape->frozen_dtype,
+        .experts = block.experts,
+        .causal = true,
         .element_bytes = {[MW_ELEMENT_ACTIVATION] = element_bytes,
                           [MW_ELEMENT_BYTE] = 1,
                           [MW_ELEMENT_FP32] = fp32_bytes,
@@ -125,6 +119,7 @@ walk_of(const struct mw_model *model, const struct mw_shape *shape, struct mw_bl
     walk.dims.width[MW_WIDTH_HIDDEN] = model->hidden;
     /* If ranks share the vocabulary, the rows of the last one are padded. */
     walk.dims.width[MW_WIDTH_VOCAB] = mw_divide_up(model->vocab, shape->tp);
+    walk.dims.width[MW_WIDTH_LOGITS] = mw_divide_up(mw_model_logits(model), shape->tp);
     walk.dims.width[MW_WIDTH_POSITIONS] = model->position_rows;
     walk.dims.width[MW_WIDTH_EMBEDDING] = model->embedding_dim;
     set_attention_widths(model, shape, walk.dims.width);
@@ -135,7 +130,7 @@ walk_of(const struct mw_model *model, const struct mw_shape *shape, struct mw_bl
 /* --- an operator ----------------------------------------------------------------------------- */
 
 static int64_t
-parameter_elements(const struct walk *walk, const struct mw_operator_parameter *parameter)
+parameter_elements(const struct mw_walk *walk, const struct mw_operator_parameter *parameter)
 {
     const int64_t *width = walk->dims.width;
 
@@ -156,7 +151,7 @@ parameter_elements(const struct walk *walk, const struct mw_operator_parameter *
 }
 
 static void
-add_params(struct mw_operator_info *info, const struct walk *walk,
+add_params(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
 {
     for (const struct mw_operator_parameter *p = row->parameters; p && p->kind; p++)
@@ -166,7 +161,7 @@ add_params(struct mw_operator_info *info, const struct walk *walk,
 
 /* With experts one grouped kernel computes the products of all of them. */
 static void
-add_product(struct mw_operator_info *info, const struct walk *walk,
+add_product(struct mw_operator_info *info, const struct mw_walk *walk,
             const struct mw_operator_parameter *parameter, bool joins)
 {
     const int64_t *width = walk->dims.width;
@@ -195,8 +190,8 @@ add_product(struct mw_operator_info *info, const struct walk *walk,
  * published formulas (12·nl·hd² with its sequence term, arXiv 2104.04473 Eq. 3) count them whole.
  * A batch of products, one per head and sequence.  Flash attention skips the keys outside a window,
  * and its backward forms the scores again; without it the scores are computed whole. */
-static void
-add_attention(struct mw_operator_info *info, const struct walk *walk)
+void
+mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk)
 {
     const int64_t *width = walk->dims.width;
     int64_t heads = width[MW_WIDTH_HEADS], batch = walk->tokens / walk->seq;
@@ -213,7 +208,7 @@ add_attention(struct mw_operator_info *info, const struct walk *walk)
         .head_dim = head_dim,
         .value_dim = value_dim,
         .window = keys < walk->seq ? walk->window : 0,
-        .causal = true,
+        .causal = walk->causal,
     };
     info->products[0] =
         (struct mw_work_product){walk->seq, keys, head_dim, MW_PRODUCT(batch, heads), walk->dtype};
@@ -261,7 +256,7 @@ mw_operator_backward_launches(const struct mw_operator_info *info)
 
 /* Computed in one product with the matrix before it, where that is there. */
 static bool
-joins_last(const struct walk *walk, const struct mw_operator_parameter *parameter)
+joins_last(const struct mw_walk *walk, const struct mw_operator_parameter *parameter)
 {
     return (parameter->kind == MW_PARAMETER_MORE || parameter->kind == MW_PARAMETER_TWIN ||
             parameter->kind == MW_PARAMETER_EXPERTS_TWIN) &&
@@ -276,20 +271,18 @@ is_multiplied(const struct mw_operator_parameter *parameter)
 }
 
 static void
-add_products(struct mw_operator_info *info, const struct walk *walk,
+add_products(struct mw_operator_info *info, const struct mw_walk *walk,
              const struct mw_operator_row *row)
 {
     for (const struct mw_operator_parameter *p = row->parameters; p && p->kind; p++)
         if (is_multiplied(p) && mw_dims_have(&walk->dims, p->when))
             add_product(info, walk, p, joins_last(walk, p));
     if (row->attends)
-        add_attention(info, walk);
-    info->backward_flops =
-        MW_SUM(info->backward_flops, MW_PRODUCT(info->trained ? 2 : 1, info->forward_flops));
+        mw_walk_add_attention(info, walk);
 }
 
 static void
-add_passes(struct mw_operator_info *info, const struct walk *walk,
+add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
 {
     for (const struct mw_operator_pass *pass = row->passes; pass->width; pass++) {
@@ -311,7 +304,7 @@ add_passes(struct mw_operator_info *info, const struct walk *walk,
 }
 
 static bool
-is_trained(const struct walk *walk, const struct mw_operator_row *row, int operator_)
+is_trained(const struct mw_walk *walk, const struct mw_operator_row *row, int operator_)
 {
     bool tied = operator_ == MW_OPERATOR_LOGITS && !mw_dims_have(&walk->dims, MW_HAS(UNTIED));
 
@@ -321,7 +314,7 @@ is_trained(const struct walk *walk, const struct mw_operator_row *row, int opera
 /* Weights that nobody trains may be narrower: those of the products of layers (QLoRA,
  * arXiv 2305.14314, Sec. 3). */
 static enum mw_dtype
-weights_of(const struct walk *walk, const struct mw_operator_row *row,
+weights_of(const struct mw_walk *walk, const struct mw_operator_row *row,
            const struct mw_operator_info *info)
 {
     bool narrow = !info->trained && info->product_count && row->place == MW_PLACE_BLOCK;
@@ -332,7 +325,7 @@ weights_of(const struct walk *walk, const struct mw_operator_row *row,
 /* A pass before forward, and one before backward, reads what is stored and writes what products
  * take. */
 static void
-add_widening(struct mw_operator_info *info, const struct walk *walk)
+add_widening(struct mw_operator_info *info, const struct mw_walk *walk)
 {
     int64_t narrow = mw_dtype_bytes(info->weights, info->params);
     int64_t bytes =
@@ -350,27 +343,115 @@ drop_backward(struct mw_operator_info *info)
     info->backward_flops = info->backward_bytes = info->saved_bytes = 0;
 }
 
-static int
-walk_place(const struct walk *walk, enum mw_operator_place place,
-           struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
+struct mw_operator_info
+mw_walk_operator(const struct mw_walk *walk, int operator_)
+{
+    return (struct mw_operator_info){.operator_ = (enum mw_operator)operator_,
+                                     .trained =
+                                         is_trained(walk, mw_operator_row(operator_), operator_)};
+}
+
+void
+mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk)
+{
+    const struct mw_operator_row *row = mw_operator_row(info->operator_);
+
+    info->backward_flops =
+        MW_SUM(info->backward_flops, MW_PRODUCT(info->trained ? 2 : 1, info->forward_flops));
+    add_passes(info, walk, row);
+    info->weights = weights_of(walk, row, info);
+    if (is_widened(info))
+        add_widening(info, walk);
+    if (row->place == MW_PLACE_HEAD && !info->trained)
+        drop_backward(info);
+}
+
+/* --- tensors that no row says ---------------------------------------------------------------- */
+
+int64_t
+mw_model_tensor_params(const struct mw_model_tensor *tensor)
+{
+    int64_t one = tensor->columns ? MW_PRODUCT(tensor->rows, tensor->columns) : tensor->rows;
+
+    return MW_PRODUCT(tensor->count, MW_SUM(one, tensor->bias ? tensor->rows : 0));
+}
+
+/* Beyond the number of products that a work can say, the last one has as many rows more as give the
+ * same FLOPs. */
+static void
+add_tensor_product(struct mw_operator_info *info, struct mw_work_product product)
+{
+    if (info->product_count < MW_OPERATOR_PRODUCTS_MAX) {
+        info->products[info->product_count++] = product;
+        return;
+    }
+    struct mw_work_product *last = &info->products[info->product_count - 1];
+    double rows = (double)product.m * (double)product.n * (double)product.k *
+                  (double)product.count / ((double)last->n * (double)last->k * (double)last->count);
+    last->m = mw_saturating_add(last->m, (int64_t)(rows + 0.5));
+}
+
+void
+mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
+                   const struct mw_model_tensor *tensor)
+{
+    int64_t rows = MW_PRODUCT(walk->tokens, tensor->met);
+
+    info->params = MW_SUM(info->params, mw_model_tensor_params(tensor));
+    if (!tensor->columns || tensor->table || !tensor->met)
+        return;
+    info->forward_flops =
+        MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, tensor->rows, tensor->columns));
+    info->launches++;
+    add_tensor_product(info, (struct mw_work_product){MAX(1, mw_divide_up(rows, tensor->count)),
+                                                      tensor->rows, tensor->columns, tensor->count,
+                                                      walk->dtype});
+}
+
+static bool
+is_of(const struct mw_model_tensor *tensor, const struct mw_walk *walk, int operator_)
+{
+    return tensor->operator_ == operator_ &&
+           (tensor->stack == MW_STACK_ENDS || tensor->stack == MW_STACK_BLOCKS ||
+            tensor->stack == (walk->experts ? MW_STACK_EXPERTS : MW_STACK_DENSE));
+}
+
+static bool
+has_tensors(const struct mw_walk *walk, int operator_)
+{
+    for (int i = 0; i < walk->model->tensor_count; i++)
+        if (is_of(&walk->model->tensors[i], walk, operator_))
+            return true;
+    return false;
+}
+
+static void
+add_tensors(struct mw_operator_info *info, const struct mw_walk *walk)
+{
+    for (int i = 0; i < walk->model->tensor_count; i++)
+        if (is_of(&walk->model->tensors[i], walk, info->operator_))
+            mw_walk_add_tensor(info, walk, &walk->model->tensors[i]);
+}
+
+int
+mw_walk_place(const struct mw_walk *walk, enum mw_operator_place place,
+              struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
     int count = 0;
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
         const struct mw_operator_row *row = mw_operator_row(i);
-        if (row->place != place || !mw_dims_have(&walk->dims, row->when))
+        bool has = mw_dims_have(&walk->dims, row->when);
+        if (row->place != place || (!has && !(row->parameters && has_tensors(walk, i))))
             continue;
         struct mw_operator_info *info = &out[count++];
-        *info = (struct mw_operator_info){.operator_ = (enum mw_operator)i,
-                                          .trained = is_trained(walk, row, i)};
-        add_params(info, walk, row);
-        add_products(info, walk, row);
-        add_passes(info, walk, row);
-        info->weights = weights_of(walk, row, info);
-        if (is_widened(info))
-            add_widening(info, walk);
-        if (place == MW_PLACE_HEAD && !info->trained)
-            drop_backward(info);
+        *info = mw_walk_operator(walk, i);
+        if (has) {
+            add_params(info, walk, row);
+            add_products(info, walk, row);
+        }
+        add_tensors(info, walk);
+        mw_walk_finish(info, walk);
     }
     return count;
 }
@@ -406,6 +487,8 @@ mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int
     const struct mw_block_traits *traits = mw_block_traits(kind);
     int64_t dense = model->experts ? model->dense_layers : model->layers;
 
+    if (model->mixed)
+        return kind == MW_BLOCK_DENSE ? end - first : 0;
     if (traits->experts)
         first = CLAMP(dense, first, end);
     else
@@ -418,9 +501,9 @@ mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int
 enum mw_block_kind
 mw_model_block_kind(const struct mw_model *model, int64_t layer)
 {
-    bool experts = model->experts && layer >= model->dense_layers;
-    bool windowed =
-        model->window && !(model->window_period && (layer + 1) % model->window_period == 0);
+    bool experts = model->experts && !model->mixed && layer >= model->dense_layers;
+    bool windowed = model->window && !model->mixed &&
+                    !(model->window_period && (layer + 1) % model->window_period == 0);
 
     if (experts)
         return windowed ? MW_BLOCK_EXPERTS_WINDOWED : MW_BLOCK_EXPERTS;
@@ -431,9 +514,11 @@ int
 mw_model_block(const struct mw_model *model, enum mw_block_kind kind, const struct mw_shape *shape,
                struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct walk walk = walk_of(model, shape, *mw_block_traits(kind));
+    if (model->mixed)
+        return mw_mixed_block(model, shape, out);
+    struct mw_walk walk = mw_walk_begin(model, shape, *mw_block_traits(kind));
 
-    return walk_place(&walk, MW_PLACE_BLOCK, out);
+    return mw_walk_place(&walk, MW_PLACE_BLOCK, out);
 }
 
 int
@@ -447,9 +532,9 @@ static int
 walk_end(const struct mw_model *model, const struct mw_shape *shape, enum mw_operator_place place,
          struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
-    struct walk walk = walk_of(model, shape, (struct mw_block_traits){0});
+    struct mw_walk walk = mw_walk_begin(model, shape, (struct mw_block_traits){0});
 
-    return walk_place(&walk, place, out);
+    return mw_walk_place(&walk, place, out);
 }
 
 int

@@ -18,6 +18,28 @@
 #include "plan/decoder.h"
 #include "plan/plan.h"
 
+/* A tensor that dimensions and flags do not say, or `count` of one shape, of which a token meets
+ * `met`.  `stack`: of a stack's layers, by number, or one of the constants. */
+enum { MW_STACKS_MAX = 12, MW_STACK_ENDS, MW_STACK_BLOCKS, MW_STACK_EXPERTS, MW_STACK_DENSE };
+#define MW_TENSORS_MAX 192
+struct mw_model_tensor {
+    int64_t rows, columns; /* columns 0: a vector */
+    int32_t count, met;
+    uint8_t stack, operator_;
+    bool bias;  /* an element for each row */
+    bool table; /* no product */
+};
+
+/* Layers that are made of such tensors alone. */
+struct mw_model_stack {
+    int64_t layers, distinct; /* distinct: those with parameters of their own */
+    int64_t hidden;
+    int64_t tokens;                    /* of a sequence; 0: as many as it has */
+    int64_t heads, kv_heads, head_dim; /* heads 0: no attention */
+    int64_t attentions, window;
+    bool causal;
+};
+
 struct mw_model {
     char name[96];
     char architecture[32]; /* the family's name: gpt2, opt, llama, mistral, qwen2, ... */
@@ -26,8 +48,8 @@ struct mw_model {
     int64_t hidden;
     int64_t heads;
     int64_t kv_heads;
-    int64_t head_dim;     /* of q and k */
-    int64_t value_dim;    /* of v: head_dim, save with latent attention */
+    int64_t head_dim;  /* of q and k */
+    int64_t value_dim; /* of v: head_dim, save with latent attention */
     int64_t ffn;
     int64_t vocab;        /* 0: a bare stack of blocks, as in the paper's 12·nl·hd² models */
     int64_t seq;          /* longest sequence */
@@ -39,27 +61,38 @@ struct mw_model {
     bool attention_bias;  /* on the QKV product */
     bool projection_bias; /* on the attention output */
     bool mlp_bias;
-    bool norm_bias;       /* LayerNorm; else RMSNorm */
+    bool norm_bias;          /* LayerNorm; else RMSNorm */
     int64_t norms_per_layer; /* 2; 4 in Gemma 2 and 3; 1 in a parallel block */
-    bool final_norm;      /* after the last layer */
-    bool embedding_norm;  /* after the embedding (BLOOM) */
-    bool logits_bias;     /* Phi */
-    bool dropout;         /* on scores and residuals: masks are saved (GPT-2, OPT) */
-    bool qk_norm;         /* Qwen3, Gemma 3: an RMSNorm of head_dim on q and on k */
-    bool parallel_block;  /* attention and MLP share one norm (Phi) */
-    int64_t embedding_dim; /* width of the embedding where it differs (OPT-350M), else hidden */
-    int64_t experts;      /* 0: dense */
+    bool final_norm;         /* after the last layer */
+    bool embedding_norm;     /* after the embedding (BLOOM) */
+    bool logits_bias;        /* Phi */
+    bool dropout;            /* on scores and residuals: masks are saved (GPT-2, OPT) */
+    bool qk_norm;            /* Qwen3, Gemma 3: an RMSNorm of head_dim on q and on k */
+    bool parallel_block;     /* attention and MLP share one norm (Phi) */
+    int64_t embedding_dim;   /* width of the embedding where it differs (OPT-350M), else hidden */
+    int64_t experts;         /* 0: dense */
     int64_t experts_per_token;
     int64_t expert_ffn;
     int64_t shared_expert_ffn; /* 0 without one */
-    int64_t dense_layers; /* of a mixture: leading layers without experts */
-    bool router_bias;     /* DeepSeek-V3: a correction per expert */
-    int64_t window;       /* keys that a query of a windowed layer sees, itself included; 0: all */
+    int64_t dense_layers;      /* of a mixture: leading layers without experts */
+    bool router_bias;          /* DeepSeek-V3: a correction per expert */
+    int64_t window;        /* keys that a query of a windowed layer sees, itself included; 0: all */
     int64_t window_period; /* every so many layers the last one sees all keys; 0: none does */
-    int64_t kv_lora;      /* latent attention: rank of the k and v latent; 0: plain attention */
-    int64_t q_lora;       /* rank of the q latent; 0: q straight from the hidden state */
-    int64_t rope_dim;     /* of head_dim: the part with positions, one for all heads of k */
-    bool paper_preset;    /* the paper's seq 1024 default applies */
+    int64_t kv_lora;       /* latent attention: rank of the k and v latent; 0: plain attention */
+    int64_t q_lora;        /* rank of the q latent; 0: q straight from the hidden state */
+    int64_t rope_dim;      /* of head_dim: the part with positions, one for all heads of k */
+    bool bare;             /* no product follows the last norm */
+    int64_t classes;       /* which that product tells apart; 0: the tokens of the vocabulary */
+    bool plain_norms;      /* norms have no parameters (OLMo) */
+    /* Layers of kinds that do not take turns as window and dense_layers say.  Plans have `layers`
+     * layers that are alike, each the mean of all; counts of parameters are exact. */
+    bool mixed;
+    int64_t mixed_layers[4]; /* by enum mw_block_kind; the stacks have the rest */
+    int stack_count, tensor_count;
+    struct mw_model_stack stacks[MW_STACKS_MAX];
+    struct mw_model_tensor tensors[MW_TENSORS_MAX];
+    char note[640];    /* what an answer has to say of how the file was read; may be "" */
+    bool paper_preset; /* the paper's seq 1024 default applies */
     /* Whether the executor has a decoder for it; what such a decoder has beside dimensions, or why
      * there is none, in words for the user of a run. */
     bool runs;
@@ -67,28 +100,35 @@ struct mw_model {
     char why_not[512];
 };
 
+/* Outputs of the last product for a token; 0: there is none. */
+static inline int64_t
+mw_model_logits(const struct mw_model *model)
+{
+    return model->bare ? 0 : model->classes ? model->classes : model->vocab;
+}
+
 #define MW_OPERATOR_PRODUCTS_MAX (MW_WORK_PRODUCTS_MAX / 2)
 
 /* An operator of one layer, or of the model's ends. */
 struct mw_operator_info {
     enum mw_operator operator_;
-    bool trained;            /* else its parameters have no gradients; true if it has none */
-    enum mw_dtype weights;   /* type of its parameters at rest; where no product takes it they are
+    bool trained;           /* else its parameters have no gradients; true if it has none */
+    enum mw_dtype weights;  /* type of its parameters at rest; where no product takes it they are
                               * widened for each use: among the bytes and launches below */
-    int64_t params;          /* per rank after tensor slicing, biases and norm weights included */
-    int64_t forward_flops;   /* matrix products, for all tokens of a micro-batch, per rank */
-    int64_t backward_flops;  /* input and weight gradients: 2x forward, without recompute; flash
+    int64_t params;         /* per rank after tensor slicing, biases and norm weights included */
+    int64_t forward_flops;  /* matrix products, for all tokens of a micro-batch, per rank */
+    int64_t backward_flops; /* input and weight gradients: 2x forward, without recompute; flash
                               * attention forms the scores again: 2.5x; of frozen weights 1x */
     struct mw_work_product products[MW_OPERATOR_PRODUCTS_MAX]; /* forward, per rank */
     uint32_t product_count;
     uint32_t products_again; /* so many of the first are computed again in backward */
     struct mw_work_attention attention;
-    int64_t forward_bytes;   /* device memory read and written outside matrix operands; without
+    int64_t forward_bytes; /* device memory read and written outside matrix operands; without
                               * flash attention the scores too, which products write and read */
     int64_t backward_bytes;
-    int64_t saved_bytes;     /* activations that backward needs, per rank */
-    int64_t output_bytes;    /* its result */
-    uint32_t launches;       /* kernels, forward */
+    int64_t saved_bytes;  /* activations that backward needs, per rank */
+    int64_t output_bytes; /* its result */
+    uint32_t launches;    /* kernels, forward */
 };
 
 struct mw_shape {
@@ -162,14 +202,15 @@ struct mw_model_walk {
 void mw_model_walk(const struct mw_model *model, const struct mw_shape *shape,
                    struct mw_model_walk *out);
 
-int64_t mw_model_params(const struct mw_model *model); /* exact, whole model */
+int64_t mw_model_params(const struct mw_model *model);        /* exact, whole model */
 int64_t mw_model_active_params(const struct mw_model *model); /* per token, for mixtures */
 int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);
 /* The paper's approximation 12·nl·hd² (ZeRO-Infinity Sec. 3, Eq. 1). */
 int64_t mw_model_params_paper(const struct mw_model *model);
 
-/* Preset name (models/presets.ini), or a path to a Hugging Face config.json or to the folder that
- * holds it: a path has a '/' or ends in .json. */
+/* Preset name (models/presets.ini), dimensions such as "layers=96,hidden=12288,heads=96", or a path
+ * to a Hugging Face config.json or to the folder that holds it: a path has a '/' or ends in .json.
+ */
 bool mw_model_load(const char *name_or_path, struct mw_model *model, GError **error);
 bool mw_model_load_preset(const char *name, struct mw_model *model, GError **error);
 bool mw_model_load_config(const char *path, struct mw_model *model, GError **error);

@@ -1,5 +1,6 @@
 /* Parameter counts: sums over the operators of the walk. */
 #include "model/internal.h"
+#include "model/walk.h"
 
 static const struct mw_shape one_token = {.sequences = 1, .seq = 1, .tp = 1};
 
@@ -41,6 +42,8 @@ mw_model_params(const struct mw_model *model)
 {
     int64_t params = end_params(model);
 
+    if (model->mixed)
+        return MW_SUM(params, mw_mixed_params(model, false));
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
         struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
         int count = mw_model_block(model, (enum mw_block_kind)kind, &one_token, info);
@@ -53,6 +56,9 @@ int64_t
 mw_model_active_params(const struct mw_model *model)
 {
     int64_t idle = model->experts - model->experts_per_token;
+
+    if (model->mixed)
+        return MW_SUM(end_params(model), mw_mixed_params(model, true));
 
     int64_t mixtures =
         blocks_of(model, MW_BLOCK_EXPERTS) + blocks_of(model, MW_BLOCK_EXPERTS_WINDOWED);

@@ -189,9 +189,84 @@ refuse_hub_name(const char *asked, GError **error)
                      asked, like ? ": " : " of `memwall list models`", like ? like : "");
 }
 
+/* --- dimensions ------------------------------------------------------------------------------ */
+
+/* GPT-2's block; what is not given is as in GPT-3: an MLP of 4 * hidden, a head for every 128 of
+ * hidden, its vocabulary, 2048 positions. */
+static bool
+complete_dimensions(struct mw_model *model, const char *origin, GError **error)
+{
+    if (!model->heads && model->hidden)
+        model->heads = model->hidden % 128 ? 1 : model->hidden / 128;
+    if (!model->vocab)
+        model->vocab = 50257;
+    if (!model->seq)
+        model->seq = 2048;
+    return mw_model_complete(model, &mw_preset_names, origin, error);
+}
+
+static bool
+read_assignment(const char *assignment, const char *origin, struct mw_model *model, GError **error)
+{
+    g_auto(GStrv) parts = g_strsplit(assignment, "=", 2);
+    bool found = false;
+
+    if (!parts[0] || !parts[1])
+        return mw_refuse(error, "%s: %s: must be KEY=VALUE", origin, assignment);
+    g_strstrip(parts[0]);
+    g_strstrip(parts[1]);
+    if (!strcmp(parts[0], "architecture"))
+        return true;
+    if (!read_flag(model, parts[0], parts[1], origin, error, &found) ||
+        !read_dimension(model, parts[0], parts[1], origin, error, &found))
+        return false;
+    return found ||
+           mw_refuse(error,
+                     "%s: key \"%s\": unknown: must be a dimension such as layers, hidden, "
+                     "heads, kv_heads, ffn, vocab or seq, a property, or architecture",
+                     origin, parts[0]);
+}
+
+static const char *
+architecture_in(char **assignments)
+{
+    for (; *assignments; assignments++)
+        if (g_str_has_prefix(*assignments, "architecture="))
+            return *assignments + strlen("architecture=");
+    return "gpt2";
+}
+
+/* "layers=96,hidden=12288,heads=96", of GPT-2's block or that of an `architecture`. */
+static bool
+load_dimensions(const char *text, struct mw_model *model, GError **error)
+{
+    g_auto(GStrv) assignments = g_strsplit(text, ",", -1);
+    const char *architecture = architecture_in(assignments);
+    g_autofree char *shown = g_strescape(text, NULL);
+    g_autofree char *origin = g_strdup_printf("model %.64s", shown);
+    struct mw_model read;
+
+    if (!mw_model_begin(&read, architecture))
+        return mw_refuse(error,
+                         "%s: key \"architecture\": must be a type that config.json files name, "
+                         "such as gpt2 or llama",
+                         origin);
+    for (char **assignment = assignments; *assignment; assignment++)
+        if (!read_assignment(*assignment, origin, &read, error))
+            return false;
+    if (!complete_dimensions(&read, origin, error))
+        return false;
+    mw_model_set_name(&read, text);
+    mw_model_find_decoder(&read, NULL, origin);
+    *model = read;
+    return true;
+}
+
 bool
 mw_model_load(const char *name_or_path, struct mw_model *model, GError **error)
 {
+    if (strchr(name_or_path, '=') && !g_file_test(name_or_path, G_FILE_TEST_EXISTS))
+        return load_dimensions(name_or_path, model, error);
     if (is_hub_name(name_or_path))
         return refuse_hub_name(name_or_path, error);
     if (strchr(name_or_path, '/') || g_str_has_suffix(name_or_path, ".json"))

@@ -22,6 +22,9 @@ static bool G_GNUC_PRINTF(5, 6) refuse(const struct mw_model *model, const char 
 static bool
 check_tp(const struct mw_model *model, int64_t tp, GError **error)
 {
+    if (tp > 1 && (model->mixed || model->tensor_count))
+        return refuse(model, "tp", tp, error,
+                      "be 1: how tensor slices share layers of this type is not known here");
     if (tp < 1 || model->heads % tp)
         return refuse(model, "tp", tp, error, "divide the heads (%" G_GINT64_FORMAT ")",
                       model->heads);

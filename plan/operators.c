@@ -19,7 +19,7 @@
      .rows = MW_WIDTH_##rows_,                                                                     \
      .role = MW_WEIGHT_##role_,                                                                    \
      .start = MW_WEIGHT_ONE,                                                                       \
-     .when = when_},                                                                               \
+     .when = (when_) | MW_HAS(NORM_WEIGHTS)},                                                      \
     {                                                                                              \
         .kind = MW_PARAMETER_VECTOR, .rows = MW_WIDTH_##rows_, .role = MW_WEIGHT_##bias_role_,     \
         .start = MW_WEIGHT_ZERO, .when = (when_) | MW_HAS(NORM_BIAS)                               \
@@ -245,8 +245,8 @@ static const struct mw_operator_pass final_norm_passes[] = {
 };
 
 static const struct mw_operator_parameter logits_parameters[] = {
-    MATRIX(MATRIX, VOCAB, EMBEDDING, LOGITS, .owned = MW_HAS(UNTIED)),
-    BIAS(BIAS, VOCAB, NONE, MW_HAS(LOGITS_BIAS)),
+    MATRIX(MATRIX, LOGITS, EMBEDDING, LOGITS, .owned = MW_HAS(UNTIED)),
+    BIAS(BIAS, LOGITS, NONE, MW_HAS(LOGITS_BIAS)),
     MATRIX(MATRIX, EMBEDDING, HIDDEN, NONE, .when = MW_HAS(EMBEDDING_PROJECTION)),
     END,
 };
@@ -254,7 +254,7 @@ static const struct mw_operator_parameter logits_parameters[] = {
 static const struct mw_operator_pass logits_passes[] = {
     PASS(EMBEDDING, .kept = 1, .of_weights = true),
     PASS(HIDDEN, .kept = 1, .of_weights = true, .when = MW_HAS(EMBEDDING_PROJECTION)),
-    PASS(VOCAB, .backward = 1, .of_weights = true, .when = MW_HAS(LOGITS_BIAS)),
+    PASS(LOGITS, .backward = 1, .of_weights = true, .when = MW_HAS(LOGITS_BIAS)),
     END,
 };
 
@@ -262,9 +262,9 @@ static const struct mw_operator_pass logits_passes[] = {
  * the logarithm of softmax reads and writes fp32.  Backward: reads and writes fp32, and casts back.
  * Kept: the logarithms. */
 static const struct mw_operator_pass loss_passes[] = {
-    PASS(VOCAB, .forward = 2, .backward = 2, .kept = 1, .launches = 3, .element = MW_ELEMENT_FP32),
-    PASS(VOCAB, .forward = 1, .backward = 1, .element = MW_ELEMENT_FP32, .when = MW_HAS(NARROW)),
-    PASS(VOCAB, .forward = 1, .backward = 1, .when = MW_HAS(NARROW)),
+    PASS(LOGITS, .forward = 2, .backward = 2, .kept = 1, .launches = 3, .element = MW_ELEMENT_FP32),
+    PASS(LOGITS, .forward = 1, .backward = 1, .element = MW_ELEMENT_FP32, .when = MW_HAS(NARROW)),
+    PASS(LOGITS, .forward = 1, .backward = 1, .when = MW_HAS(NARROW)),
     END,
 };
 
@@ -337,14 +337,14 @@ static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
                                 .output = {MW_WIDTH_HIDDEN}},
     [MW_OPERATOR_LOGITS] = {.name = "logits",
                             .place = MW_PLACE_TAIL,
-                            .when = MW_HAS(VOCAB),
+                            .when = MW_HAS(VOCAB) | MW_HAS(LOGITS),
                             .in_token_chunks = true,
                             .parameters = logits_parameters,
                             .passes = logits_passes,
-                            .output = {MW_WIDTH_VOCAB}},
+                            .output = {MW_WIDTH_LOGITS}},
     [MW_OPERATOR_LOSS] = {.name = "loss",
                           .place = MW_PLACE_TAIL,
-                          .when = MW_HAS(VOCAB),
+                          .when = MW_HAS(VOCAB) | MW_HAS(LOGITS),
                           .in_token_chunks = true,
                           .streams = true,
                           .passes = loss_passes,
@@ -396,11 +396,13 @@ mw_decoder_dims(const struct mw_decoder *decoder)
                 [MW_WIDTH_INNER] = decoder->ffn,
                 [MW_WIDTH_UP] = gpt2 ? decoder->ffn : 2 * decoder->ffn,
                 [MW_WIDTH_VOCAB] = decoder->vocab,
+                [MW_WIDTH_LOGITS] = decoder->vocab,
                 [MW_WIDTH_POSITIONS] = decoder->position_rows,
                 [MW_WIDTH_EMBEDDING] = decoder->hidden,
             },
         .features = MW_HAS(VOCAB) | MW_HAS(PLAIN_ATTENTION) | MW_HAS(TWO_BRANCHES) |
-                    MW_HAS(MLP_KEEPS_INPUT) | MW_HAS(FINAL_NORM) |
+                    MW_HAS(MLP_KEEPS_INPUT) | MW_HAS(FINAL_NORM) | MW_HAS(LOGITS) |
+                    MW_HAS(NORM_WEIGHTS) |
                     features_if(gpt2, MW_HAS(POSITIONS) | MW_HAS(NORM_BIAS)) |
                     features_if(!gpt2, MW_HAS(ROTARY) | MW_HAS(GATE)) |
                     features_if(gpt2 || decoder->attention_bias, MW_HAS(ATTENTION_BIAS)) |

@@ -57,6 +57,7 @@ enum mw_width {
     MW_WIDTH_UP,       /* the same before the activation; twice as wide with a gate */
     MW_WIDTH_COPIES,   /* one hidden state per token for each expert that it visits */
     MW_WIDTH_VOCAB,
+    MW_WIDTH_LOGITS,    /* what the last product puts out: the vocabulary, or classes */
     MW_WIDTH_POSITIONS, /* rows of the learned position table */
     MW_WIDTH_EMBEDDING, /* hidden, unless the embedding is narrower */
     /* Latent attention. */
@@ -96,6 +97,8 @@ enum mw_feature {
     MW_FEATURE_FLASH_ATTENTION,
     MW_FEATURE_STORED_SCORES, /* without flash attention */
     MW_FEATURE_NARROW,        /* elements of fewer than 32 bits */
+    MW_FEATURE_LOGITS,        /* else the model ends with its last norm */
+    MW_FEATURE_NORM_WEIGHTS,
 };
 #define MW_HAS(feature) (UINT32_C(1) << MW_FEATURE_##feature)
 

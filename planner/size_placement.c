@@ -37,7 +37,7 @@ most_chunks(const struct mw_sizing *sizing)
 {
     int64_t bound = MIN(sizing->tokens, MW_LOGITS_CHUNKS_MAX), chunks = 1;
 
-    bound = MIN(bound, 2 * sizing->model->vocab / sizing->model->hidden);
+    bound = MIN(bound, 2 * mw_model_logits(sizing->model) / sizing->model->hidden);
     while (2 * chunks <= bound)
         chunks *= 2;
     return chunks;

@@ -313,6 +313,8 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_pieces(sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);
+    if (*question->model.note)
+        g_ptr_array_add(notes, g_strdup_printf("config.json: %s", question->model.note));
     note_attention(answer, notes);
     note_tokens(r, question->settings.tokens, notes);
     note_idle(&question->settings, sizing, notes);

@@ -18,6 +18,12 @@ parse(const char *text, struct mw_model *model, GError **error)
     "\"hidden_size\": 4096, \"intermediate_size\": 11008, \"num_hidden_layers\": 32, "             \
     "\"num_attention_heads\": 32, \"max_position_embeddings\": 4096, \"vocab_size\": 32000"
 
+/* Of gemma-3-4b: patches and their positions, layers, the last norm, the way to the decoder. */
+#define GEMMA_TOWER                                                                                \
+    (1152 * (3 * 14 * 14 + 1) + 4096 * 1152 +                                                      \
+     27 * (4 * 1152 * 1153 + 4304 * 1153 + 1152 * 4305 + 4 * 1152) + 2 * 1152 + 1152 +             \
+     1152 * 2560)
+
 /* Dimensions as in the published files. */
 static const struct {
     const char *name, *text;
@@ -52,6 +58,8 @@ static const struct {
     {"llama/bias",
      "{\"model_type\": \"llama\", \"attention_bias\": true, \"mlp_bias\": true, " LLAMA_KEYS "}",
      6738415616 + 32 * (4 * 4096 + 2 * 11008 + 4096)},
+    {"llama/infinite",
+     "{\"model_type\": \"llama\", \"limit\": [0.0, Infinity, NaN], " LLAMA_KEYS "}", 6738415616},
     {"llama/tied", "{\"model_type\": \"llama\", \"tie_word_embeddings\": true, " LLAMA_KEYS "}",
      6738415616 - 32000 * 4096},
     {"llama-3.2-1b",
@@ -107,8 +115,10 @@ static const struct {
     {"gemma-3-4b",
      "{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 2560, "
      "\"intermediate_size\": 10240, \"model_type\": \"gemma3_text\", "
-     "\"num_hidden_layers\": 34}, \"vision_config\": {\"hidden_size\": 1152}}",
-     3880099328 + 64 * 2560},
+     "\"num_hidden_layers\": 34}, \"vision_config\": {\"hidden_size\": 1152, "
+     "\"image_size\": 896, \"intermediate_size\": 4304, \"num_attention_heads\": 16, "
+     "\"num_hidden_layers\": 27, \"patch_size\": 14, \"vision_use_head\": false}}",
+     3880099328 + 64 * 2560 + GEMMA_TOWER},
     {"phi-2",
      "{\"model_type\": \"phi\", \"hidden_size\": 2560, \"intermediate_size\": 10240, "
      "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": null, "
@@ -126,7 +136,7 @@ static const struct {
      "\"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 3, \"q_lora_rank\": 1536, "
      "\"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, "
      "\"v_head_dim\": 128, \"max_position_embeddings\": 163840, \"vocab_size\": 129280}",
-     671026419200},
+     671026404352},
 };
 
 static void
@@ -189,9 +199,9 @@ static const struct {
      "key \"hidden_activation\": value \"\": must be one of"},
     {"{\"model_type\": \"llama\", \"hidden_act\": 3, " LLAMA_KEYS "}",
      "key \"hidden_act\": value 3: must be a string"},
-    {"{\"model_type\": \"t5\"}", "model type t5 is not supported; supported are gpt2, opt"},
+    {"{\"model_type\": \"tea\"}", "model type tea is not supported; supported are gpt2, opt"},
     {"{\"model_type\": 5}", "key \"model_type\": value 5: must be a string"},
-    {"{\"architectures\": [\"T5Model\"]}", "model class T5Model is not supported; supported"},
+    {"{\"architectures\": [\"TeaModel\"]}", "model class TeaModel is not supported; supported"},
     {"{\"architectures\": []}", "key \"model_type\": missing: must be one of"},
     {"{\"architectures\": [5]}", "key \"model_type\": missing"},
     {"{}", "key \"model_type\": missing"},
@@ -208,12 +218,6 @@ static const struct {
     {"{\"model_type\": \"mixtral\", \"num_local_experts\": 2, \"num_experts_per_tok\": "
      "3, " LLAMA_KEYS "}",
      "key \"num_experts_per_tok\": value 3: must be at most num_local_experts (2)"},
-    {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 2, \"num_experts_per_tok\": 1, "
-     "\"moe_intermediate_size\": 64, \"mlp_only_layers\": [1], " LLAMA_KEYS "}",
-     "key \"mlp_only_layers\": must be a list of the first layers"},
-    {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 2, \"num_experts_per_tok\": 1, "
-     "\"moe_intermediate_size\": 64, \"decoder_sparse_step\": 2, " LLAMA_KEYS "}",
-     "key \"decoder_sparse_step\": value 2"},
     {"{\"model_type\": \"opt\", \"ffn_dim\": 4, \"layer_norm_elementwise_affine\": "
      "false, " LLAMA_KEYS "}",
      "key \"layer_norm_elementwise_affine\": value false: must be true"},

@@ -97,8 +97,8 @@ set_activations(struct mw_sizing *sizing)
     set(sizing, MW_BUFFER_ACTIVATIONS, sets * count, mw_divide_up(bytes, count));
     /* Logits and their fp32 softmax, which becomes the gradient in place. */
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
-    int64_t logits =
-        (sizing->element_bytes + 4) * tokens * mw_divide_up(sizing->model->vocab, sizing->tp);
+    int64_t width = mw_divide_up(mw_model_logits(sizing->model), sizing->tp);
+    int64_t logits = (sizing->element_bytes + 4) * tokens * width;
     if (classes[MW_CLASS_TAIL].blocks && logits)
         set(sizing, MW_BUFFER_LOGITS, 1, logits);
 }

@@ -38,7 +38,7 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
             ops += times * pass * (few ? MIN(blocks, MW_FOLDED_LAYERS) : blocks);
         }
     }
-    if (sizing->model->vocab)
+    if (mw_model_logits(sizing->model))
         ops += 2.0 * s->logits_chunks * mw_sizing_logits_parts(sizing);
     /* A chunk has at least an update, and ends at a whole page. */
     double chunk = (double)s->optimizer_chunk + MW_SLOT_ALIGNMENT_BYTES / 2;

@@ -399,7 +399,7 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
     set_ranks(sizing);
     set_stage(sizing, stage);
     sizing->settings.logits_chunks =
-        model->vocab ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
+        mw_model_logits(model) ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
     drop_late_delay(sizing);
     set_strategy(sizing);
     fill_classes(sizing, walk);

@@ -1,0 +1,479 @@
+/* Reads what the rows of formulas say of a config.json. */
+#include "model/description.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+void
+mw_model_note(struct mw_model *model, const char *format, ...)
+{
+    size_t used = strlen(model->note);
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *text = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    if (strstr(model->note, text))
+        return;
+    g_snprintf(model->note + used, sizeof model->note - used, "%s%s", used ? "; " : "", text);
+}
+
+/* --- tasks ----------------------------------------------------------------------------------- */
+
+const char *
+mw_task_of(const struct mw_family *family, const char *class_name)
+{
+    const char *task = family->task ? family->task : "CausalLM";
+    const char *found = class_name ? strstr(class_name, "For") : NULL;
+
+    for (const char *next = found; next; next = strstr(next + 1, "For"))
+        found = next;
+    /* What a family is pretrained for need not be words: ELECTRA tells replaced ones. */
+    if (found && !strcmp(found, "ForPreTraining") && !mw_task_is_language(task))
+        return task;
+    if (found)
+        return found + strlen("For");
+    if (class_name && g_str_has_suffix(class_name, "LMHeadModel"))
+        return "CausalLM";
+    if (class_name && g_str_has_suffix(class_name, "MTModel"))
+        return "ConditionalGeneration";
+    if (class_name && g_str_has_suffix(class_name, "EncoderModel"))
+        return "Encoder";
+    if (class_name && g_str_has_suffix(class_name, "WithProjection"))
+        return "Projection";
+    if (class_name && g_str_has_suffix(class_name, "Model"))
+        return "Model";
+    return task;
+}
+
+bool
+mw_task_is_language(const char *task)
+{
+    static const char *const tasks[] = {"CausalLM", "ConditionalGeneration", "MaskedLM",
+                                        "PreTraining"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(tasks); i++)
+        if (!strcmp(task, tasks[i]))
+            return true;
+    return false;
+}
+
+void
+mw_task_set_logits(struct mw_model *model, const char *task, int64_t labels)
+{
+    bool sequences = !strcmp(task, "SequenceClassification");
+    bool tokens = !strcmp(task, "TokenClassification");
+    bool answers = !strcmp(task, "QuestionAnswering");
+
+    if (mw_task_is_language(task))
+        return;
+    model->tied_embedding = model->logits_bias = false;
+    model->bare = model->family->traits.own_heads || !(sequences || tokens || answers);
+    if (model->family->traits.own_heads)
+        return;
+    model->classes = answers ? 2 : sequences || tokens ? labels : 0;
+    model->logits_bias = tokens || answers;
+    if (!sequences && !tokens && !answers)
+        mw_model_note(model, "%s: counted as the bare model, without a loss", task);
+}
+
+/* --- dimensions and flags -------------------------------------------------------------------- */
+
+static bool
+set_flag(struct mw_model *model, enum mw_key_meaning meaning, int64_t value)
+{
+    bool yes = value;
+    struct {
+        enum mw_key_meaning meaning;
+        bool *flag;
+        int64_t *number;
+    } const places[] = {
+        {MW_FLAG_MLP_MATRICES, NULL, &model->mlp_matrices},
+        {MW_FLAG_NORMS_PER_LAYER, NULL, &model->norms_per_layer},
+        {MW_FLAG_UNUSED_POSITIONS, NULL, &model->position_rows},
+        {MW_FLAG_LEARNED_POSITIONS, &model->learned_positions, NULL},
+        {MW_FLAG_ROTARY, &model->rotary, NULL},
+        {MW_FLAG_TIED_EMBEDDING, &model->tied_embedding, NULL},
+        {MW_FLAG_QKV_BIAS, &model->attention_bias, NULL},
+        {MW_FLAG_PROJECTION_BIAS, &model->projection_bias, NULL},
+        {MW_FLAG_MLP_BIAS, &model->mlp_bias, NULL},
+        {MW_FLAG_NORM_BIAS, &model->norm_bias, NULL},
+        {MW_FLAG_LOGITS_BIAS, &model->logits_bias, NULL},
+        {MW_FLAG_ROUTER_BIAS, &model->router_bias, NULL},
+        {MW_FLAG_FINAL_NORM, &model->final_norm, NULL},
+        {MW_FLAG_EMBEDDING_NORM, &model->embedding_norm, NULL},
+        {MW_FLAG_QK_NORM, &model->qk_norm, NULL},
+        {MW_FLAG_PARALLEL_BLOCK, &model->parallel_block, NULL},
+        {MW_FLAG_DROPOUT, &model->dropout, NULL},
+        {MW_FLAG_PLAIN_NORMS, &model->plain_norms, NULL},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(places); i++) {
+        if (places[i].meaning != meaning)
+            continue;
+        if (places[i].flag)
+            *places[i].flag = yes;
+        else
+            *places[i].number = value;
+        return true;
+    }
+    return false;
+}
+
+static bool
+read_keys(const struct mw_config *config, const struct mw_formula_scope *scope)
+{
+    struct mw_model *model = config->model;
+
+    for (const struct mw_family_key *key = scope->family->keys; key && key->name; key++) {
+        int64_t value = 0;
+        if (!mw_formula_number(scope, key->name, &value, config->error))
+            return false;
+        if (key->meaning < MW_DIMENSION_COUNT)
+            *mw_dimension_in(model, (int)key->meaning) = value;
+        else if (!set_flag(model, key->meaning, value))
+            g_error("the table of families: %s: meaning of \"%s\"", scope->family->name, key->name);
+    }
+    return true;
+}
+
+/* --- tensors --------------------------------------------------------------------------------- */
+
+static const enum mw_operator operators[MW_PART_COUNT] = {
+    [MW_PART_EMBEDDING] = MW_OPERATOR_EMBEDDING,
+    [MW_PART_NORM1] = MW_OPERATOR_NORM1,
+    [MW_PART_QKV] = MW_OPERATOR_QKV,
+    [MW_PART_PROJECTION] = MW_OPERATOR_PROJECTION,
+    [MW_PART_NORM2] = MW_OPERATOR_NORM2,
+    [MW_PART_UP] = MW_OPERATOR_MLP_UP,
+    [MW_PART_DOWN] = MW_OPERATOR_MLP_DOWN,
+    [MW_PART_FINAL_NORM] = MW_OPERATOR_FINAL_NORM,
+    [MW_PART_LOGITS] = MW_OPERATOR_LOGITS,
+};
+
+static bool
+number_or(const struct mw_formula_scope *scope, const char *formula, int64_t without, int64_t *out,
+          GError **error)
+{
+    *out = without;
+    return !formula || mw_formula_number(scope, formula, out, error);
+}
+
+static bool
+holds(const struct mw_formula_scope *scope, const char *formula, bool without, bool *out,
+      GError **error)
+{
+    *out = without;
+    return !formula || mw_formula_condition(scope, formula, out, error);
+}
+
+static bool
+refuse_many(const struct mw_config *config, const char *what)
+{
+    g_set_error(config->error, MW_ERROR, MW_ERROR_INVALID, "%s: more %s than can be described here",
+                config->origin, what);
+    return false;
+}
+
+static uint8_t
+stack_of(const struct mw_family_tensor *tensor, int stack)
+{
+    static const uint8_t common[] = {[MW_LAYERS_ALL] = MW_STACK_BLOCKS,
+                                     [MW_LAYERS_OF_EXPERTS] = MW_STACK_EXPERTS,
+                                     [MW_LAYERS_DENSE] = MW_STACK_DENSE};
+
+    if (mw_operator_row(operators[tensor->part])->place != MW_PLACE_BLOCK)
+        return MW_STACK_ENDS;
+    return stack < 0 ? common[tensor->in] : (uint8_t)stack;
+}
+
+static bool
+add_tensor(const struct mw_config *config, const struct mw_formula_scope *scope,
+           const struct mw_family_tensor *tensor, int stack)
+{
+    struct mw_model *model = config->model;
+    struct mw_model_tensor it = {.operator_ = operators[tensor->part],
+                                 .stack = stack_of(tensor, stack),
+                                 .table = tensor->table};
+    int64_t count = 1, met = 0;
+    bool there;
+
+    if (!holds(scope, tensor->when, true, &there, config->error))
+        return false;
+    if (!there)
+        return true;
+    if (!mw_formula_number(scope, tensor->rows, &it.rows, config->error) ||
+        !number_or(scope, tensor->columns, 0, &it.columns, config->error) ||
+        !number_or(scope, tensor->count, 1, &count, config->error) ||
+        !number_or(scope, tensor->met, count, &met, config->error) ||
+        !holds(scope, tensor->bias, false, &it.bias, config->error))
+        return false;
+    if (!it.rows || !count || (tensor->columns && !it.columns))
+        return true;
+    if (count > G_MAXINT32 || met > count || model->tensor_count == MW_TENSORS_MAX)
+        return refuse_many(config, "tensors");
+    it.count = (int32_t)count;
+    it.met = (int32_t)met;
+    model->tensors[model->tensor_count++] = it;
+    return true;
+}
+
+static bool
+add_tensors(const struct mw_config *config, const struct mw_formula_scope *scope,
+            const struct mw_family_tensor *tensors, int stack)
+{
+    for (const struct mw_family_tensor *tensor = tensors; tensor && tensor->part; tensor++)
+        if (!add_tensor(config, scope, tensor, stack))
+            return false;
+    return true;
+}
+
+/* --- stacks ---------------------------------------------------------------------------------- */
+
+static const char *
+formula_of(const struct mw_family *family, enum mw_key_meaning meaning)
+{
+    const struct mw_family_key *key = family->keys;
+
+    while (key->name && key->meaning != meaning)
+        key++;
+    return key->name;
+}
+
+static bool
+own_layers(const struct mw_config *config, const struct mw_formula_scope *scope, int64_t *layers)
+{
+    if (!mw_formula_number(scope, formula_of(scope->family, MW_DIMENSION_LAYERS), layers,
+                           config->error))
+        return false;
+    if (*layers <= mw_dimensions[MW_DIMENSION_LAYERS].max)
+        return true;
+    return refuse_many(config, "layers");
+}
+
+static bool
+stack_has(const struct mw_formula_scope *scope, const struct mw_family_stack *stack, int64_t layer,
+          bool *has, GError **error)
+{
+    struct mw_formula_scope at = *scope;
+
+    at.layer = layer;
+    return holds(&at, stack->when, true, has, error);
+}
+
+/* Of the family's layers those that are of this stack and of none before it. */
+static bool
+count_layers(const struct mw_config *config, const struct mw_formula_scope *scope,
+             const struct mw_family_stack *stack, int64_t *layers)
+{
+    int64_t all = 0;
+
+    *layers = 0;
+    if (!own_layers(config, scope, &all))
+        return false;
+    for (int64_t layer = 0; layer < all; layer++) {
+        const struct mw_family_stack *of = scope->family->stacks;
+        bool has = false;
+        for (; of <= stack && !has; of++)
+            if (!of->layers && !stack_has(scope, of, layer, &has, config->error))
+                return false;
+        *layers += has && of == stack + 1;
+    }
+    return true;
+}
+
+static bool
+fill_stack(const struct mw_config *config, const struct mw_formula_scope *scope,
+           const struct mw_family_stack *stack, struct mw_model_stack *out)
+{
+    GError **error = config->error;
+    const char *hidden =
+        stack->hidden ? stack->hidden : formula_of(scope->family, MW_DIMENSION_HIDDEN);
+
+    if (!(stack->layers ? mw_formula_number(scope, stack->layers, &out->layers, error)
+                        : count_layers(config, scope, stack, &out->layers)))
+        return false;
+    out->distinct = out->layers;
+    out->causal = !stack->bidirectional;
+    if (!number_or(scope, stack->shared, out->layers, &out->distinct, error) ||
+        !mw_formula_number(scope, hidden, &out->hidden, error) ||
+        !number_or(scope, stack->tokens, 0, &out->tokens, error) ||
+        !number_or(scope, stack->heads, 0, &out->heads, error) ||
+        !number_or(scope, stack->kv_heads, out->heads, &out->kv_heads, error) ||
+        !number_or(scope, stack->head_dim, out->heads ? out->hidden / MAX(1, out->heads) : 0,
+                   &out->head_dim, error) ||
+        !number_or(scope, stack->attentions, 1, &out->attentions, error) ||
+        !number_or(scope, stack->window, 0, &out->window, error))
+        return false;
+    if (out->layers > mw_dimensions[MW_DIMENSION_LAYERS].max || out->distinct > out->layers)
+        return refuse_many(config, "layers");
+    if (stack->heads && (!out->heads || !out->kv_heads || !out->head_dim))
+        return refuse_many(config, "dimensions of 0");
+    return true;
+}
+
+static bool
+add_stack(const struct mw_config *config, const struct mw_formula_scope *scope,
+          const struct mw_family_stack *stack)
+{
+    struct mw_model *model = config->model;
+    struct mw_model_stack it = {0};
+    struct mw_formula_scope first = *scope;
+    bool has = false;
+
+    if (!fill_stack(config, scope, stack, &it))
+        return false;
+    if (!it.layers)
+        return true;
+    if (model->stack_count == MW_STACKS_MAX)
+        return refuse_many(config, "kinds of layers");
+    /* Tensors whose formulas name a layer are those of the first one. */
+    for (; stack->when && !stack->layers && !has; first.layer += !has)
+        if (!stack_has(scope, stack, first.layer, &has, config->error))
+            return false;
+    model->stacks[model->stack_count] = it;
+    return add_tensors(config, &first, stack->tensors, model->stack_count++);
+}
+
+/* --- towers ---------------------------------------------------------------------------------- */
+
+static bool
+add_tower(const struct mw_config *config, const struct mw_formula_scope *scope,
+          const struct mw_family_tower *tower)
+{
+    JsonNode *node = scope->object ? json_object_get_member(scope->object, tower->key) : NULL;
+    JsonObject *object = node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
+    const char *type = tower->family;
+    bool there;
+
+    if (!holds(scope, tower->when, true, &there, config->error))
+        return false;
+    if (!there || tower->is_text)
+        return true;
+    if (object && json_object_has_member(object, "model_type")) {
+        JsonNode *name = json_object_get_member(object, "model_type");
+        type = json_node_get_value_type(name) == G_TYPE_STRING ? json_node_get_string(name) : type;
+    }
+    const struct mw_family *family = mw_family_find(type);
+    if (!family || !family->lets) {
+        g_autofree char *shown = g_strescape(type, NULL);
+        return mw_refuse(config->error, "%s: key \"%s\": model type %.48s is not supported there",
+                         config->origin, tower->key, shown);
+    }
+    struct mw_formula_scope inner = *scope;
+    inner.object = object;
+    inner.family = family;
+    inner.type = type;
+    inner.task = "Tower";
+    return mw_description_add(config, &inner);
+}
+
+/* --- layers of dimensions and flags ---------------------------------------------------------- */
+
+/* How often each kind occurs, and whether window and dense_layers say the order. */
+static bool
+sort_layers(const struct mw_config *config, const struct mw_formula_scope *scope)
+{
+    const struct mw_family *family = scope->family;
+    struct mw_model *model = config->model;
+    struct mw_formula_scope at = *scope;
+    int64_t counts[4] = {0}, full_first = -1, dense = 0, windowed_count = 0;
+    bool regular = true;
+
+    if (!family->experts_in && !family->windowed_in)
+        return true;
+    if (model->layers > mw_dimensions[MW_DIMENSION_LAYERS].max)
+        return refuse_many(config, "layers");
+    g_autofree uint8_t *kinds = g_malloc0((gsize)model->layers);
+    for (at.layer = 0; at.layer < model->layers; at.layer++) {
+        bool experts, windowed;
+        if (!holds(&at, family->experts_in, at.layer >= model->dense_layers, &experts,
+                   config->error) ||
+            !holds(&at, family->windowed_in, true, &windowed, config->error))
+            return false;
+        experts = experts && model->experts;
+        windowed = windowed && model->window;
+        int kind = 2 * experts + windowed;
+        kinds[at.layer] = (uint8_t)kind;
+        counts[kind]++;
+        windowed_count += windowed;
+        dense += !experts && dense == at.layer;
+        if (!windowed && full_first < 0)
+            full_first = at.layer;
+    }
+    if (!windowed_count)
+        model->window = 0;
+    model->window_period = model->window && full_first >= 0 ? full_first + 1 : 0;
+    if (model->experts)
+        model->dense_layers = dense;
+    for (int64_t layer = 0; layer < model->layers && regular; layer++)
+        regular = (int)mw_model_block_kind(model, layer) == kinds[layer];
+    if (regular)
+        return true;
+    memcpy(model->mixed_layers, counts, sizeof counts);
+    model->mixed = true;
+    model->window_period = model->dense_layers = 0;
+    return true;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+bool
+mw_description_mix(const struct mw_config *config)
+{
+    struct mw_model *model = config->model;
+    bool blocks = !model->family->stacks;
+    int64_t layers = 0, kinds = model->stack_count;
+
+    /* Without logits, what stands behind the layers goes with the last norm. */
+    for (int i = 0; i < model->tensor_count && !mw_model_logits(model); i++)
+        if (model->tensors[i].operator_ == MW_OPERATOR_LOGITS)
+            model->tensors[i].operator_ = MW_OPERATOR_FINAL_NORM;
+    if (!model->stack_count && !model->mixed)
+        return true;
+    for (int kind = 0; blocks && !model->mixed && kind < MW_BLOCK_KIND_COUNT; kind++)
+        model->mixed_layers[kind] =
+            mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers);
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
+        layers += model->mixed_layers[kind], kinds += model->mixed_layers[kind] > 0;
+    for (int i = 0; i < model->stack_count; i++)
+        layers += model->stacks[i].layers;
+    model->mixed = true;
+    model->layers = layers;
+    if (kinds > 1)
+        mw_model_note(model, "layers of several kinds are planned as alike, each with the mean of "
+                             "their parameters, FLOPs and bytes");
+    return true;
+}
+
+bool
+mw_description_add(const struct mw_config *config, const struct mw_formula_scope *scope)
+{
+    const struct mw_family *family = scope->family;
+
+    if (!add_tensors(config, scope, family->tensors, -1))
+        return false;
+    for (const struct mw_family_stack *stack = family->stacks; stack && stack->name; stack++)
+        if (!add_stack(config, scope, stack))
+            return false;
+    for (const struct mw_family_tower *tower = family->towers; tower && tower->key; tower++)
+        if (!add_tower(config, scope, tower))
+            return false;
+    if (family->approximates)
+        mw_model_note(config->model, "%s", family->approximates);
+    return true;
+}
+
+bool
+mw_description_read(const struct mw_config *config, const struct mw_formula_scope *scope)
+{
+    bool refused;
+
+    if (!holds(scope, scope->family->refused, false, &refused, config->error))
+        return false;
+    if (refused)
+        return mw_refuse(config->error, "%s: type %s: %s", config->origin, scope->type,
+                         scope->family->refused_why);
+    return read_keys(config, scope) && sort_layers(config, scope);
+}

@@ -1,0 +1,521 @@
+/* Evaluates the formulas of the table of families, by recursive descent. */
+#include "model/formula.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+/* Formulas that name formulas: the table nests them a few deep. */
+#define DEPTH_MAX 24
+
+enum kind { NOTHING, NUMBER, STRING, NODE };
+
+struct value {
+    enum kind kind;
+    double number;
+    const char *string;
+    JsonNode *node;             /* a list or an object */
+    const char *key;            /* whose value it is, for errors; NULL: nobody's */
+    const struct mw_family *of; /* an object's: has the defaults of its keys */
+};
+
+struct parser {
+    const struct mw_formula_scope *scope;
+    const char *at;
+    const char *excluded; /* the name that is being defined: stands for its key alone */
+    int depth;
+    bool skips; /* a branch that is not taken: no errors of values */
+    GError **error;
+    bool failed;
+};
+
+static struct value parse_choice(struct parser *p);
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+static struct value
+number(double value)
+{
+    return (struct value){.kind = NUMBER, .number = value};
+}
+
+static void
+fail(struct parser *p, const char *key, const char *what)
+{
+    if (p->failed || p->skips)
+        return;
+    p->failed = true;
+    g_set_error(p->error, MW_ERROR, MW_ERROR_INVALID, "%s: key \"%s\": %s", p->scope->origin,
+                key ? key : p->scope->family->name, what);
+}
+
+static double
+number_of(struct parser *p, const struct value *value)
+{
+    if (value->kind == NUMBER)
+        return value->number;
+    fail(p, value->key, value->kind == NOTHING ? "missing: must be a number" : "must be a number");
+    return 0;
+}
+
+static bool
+is_true(const struct value *value)
+{
+    if (value->kind == NUMBER)
+        return value->number != 0;
+    if (value->kind == NODE && JSON_NODE_HOLDS_ARRAY(value->node))
+        return json_array_get_length(json_node_get_array(value->node)) > 0;
+    return value->kind != NOTHING;
+}
+
+static bool
+are_equal(const struct value *a, const struct value *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == STRING)
+        return !strcmp(a->string, b->string);
+    return a->kind == NOTHING || (a->kind == NUMBER && a->number == b->number);
+}
+
+static struct value
+value_of_node(JsonNode *node, const char *key, const struct mw_family *of)
+{
+    struct value value = {.key = key, .node = node, .of = of};
+
+    if (!node || JSON_NODE_HOLDS_NULL(node))
+        return value;
+    value.kind = NODE;
+    if (!JSON_NODE_HOLDS_VALUE(node))
+        return value;
+    GType type = json_node_get_value_type(node);
+    value.kind = type == G_TYPE_STRING ? STRING : NUMBER;
+    if (type == G_TYPE_STRING)
+        value.string = json_node_get_string(node);
+    else
+        value.number =
+            type == G_TYPE_BOOLEAN ? json_node_get_boolean(node) : json_node_get_double(node);
+    return value;
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+static const struct mw_family_let *
+find_let(const struct mw_family *family, const char *name)
+{
+    for (const struct mw_family_let *let = family->lets; let && let->name; let++)
+        if (!strcmp(let->name, name))
+            return let;
+    return NULL;
+}
+
+static struct value
+evaluate(const struct mw_formula_scope *scope, const char *formula, const char *excluded, int depth,
+         struct parser *of)
+{
+    struct parser p = {.scope = scope,
+                       .at = formula,
+                       .excluded = excluded,
+                       .depth = depth,
+                       .skips = of && of->skips,
+                       .error = of ? of->error : NULL};
+
+    g_assert(depth < DEPTH_MAX);
+    struct value value = parse_choice(&p);
+    if (*p.at)
+        g_error("the table of families: %s: formula \"%s\": cannot be read from \"%s\"",
+                scope->family->name, formula, p.at);
+    if (of)
+        of->failed |= p.failed;
+    return value;
+}
+
+static struct value
+look_up_in(struct parser *p, const struct mw_formula_scope *scope, const char *name,
+           const char *excluded)
+{
+    JsonNode *node = scope->object ? json_object_get_member(scope->object, name) : NULL;
+    const struct mw_family_let *let = find_let(scope->family, name);
+    const char *key = node ? g_intern_string(name) : let ? let->name : g_intern_string(name);
+    struct value value = value_of_node(node, key, NULL);
+
+    if (value.kind == NODE && JSON_NODE_HOLDS_OBJECT(value.node)) {
+        for (const struct mw_family_tower *tower = scope->family->towers; tower && tower->key;
+             tower++)
+            if (!strcmp(tower->key, name))
+                value.of = mw_family_find(tower->family);
+        return value;
+    }
+    if (value.kind != NOTHING || !let || (node && let->null_counts) ||
+        (excluded && !strcmp(excluded, name)))
+        return value;
+    value = evaluate(scope, let->formula, name, p->depth + 1, p);
+    value.key = key;
+    return value;
+}
+
+/* "task", "layer", and a number of classes, which files give as a table of names. */
+static struct value
+look_up(struct parser *p, const char *name)
+{
+    const struct mw_formula_scope *scope = p->scope;
+
+    if (!strcmp(name, "layer"))
+        return number((double)scope->layer);
+    if (!strcmp(name, "task") || !strcmp(name, "type"))
+        return (struct value){.kind = STRING,
+                              .string = *name == 't' && name[1] == 'a' ? scope->task : scope->type};
+    if (!strcmp(name, "num_labels") && scope->object) {
+        JsonNode *names = json_object_get_member(scope->object, "id2label");
+        if (names && JSON_NODE_HOLDS_OBJECT(names))
+            return number(json_object_get_size(json_node_get_object(names)));
+    }
+    struct value value = look_up_in(p, scope, name, p->excluded);
+    return value.kind == NOTHING && !strcmp(name, "num_labels") ? number(2) : value;
+}
+
+/* A member of a value that is an object; without the object the defaults of its family count. */
+static struct value
+look_into(struct parser *p, const struct value *value, const char *name)
+{
+    const struct mw_family *family = value->of;
+    bool object = value->kind == NODE && JSON_NODE_HOLDS_OBJECT(value->node);
+    static const struct mw_family none = {.name = "member"};
+    struct mw_formula_scope inner = *p->scope;
+
+    if (!family && value->key)
+        for (const struct mw_family_tower *tower = p->scope->family->towers; tower && tower->key;
+             tower++)
+            if (!strcmp(tower->key, value->key))
+                family = mw_family_find(tower->family);
+    inner.object = object ? json_node_get_object(value->node) : NULL;
+    if (inner.object && json_object_has_member(inner.object, "model_type")) {
+        JsonNode *type = json_object_get_member(inner.object, "model_type");
+        const struct mw_family *own = json_node_get_value_type(type) == G_TYPE_STRING
+                                          ? mw_family_find(json_node_get_string(type))
+                                          : NULL;
+        family = own ? own : family;
+    }
+    inner.family = family ? family : &none;
+    return look_up_in(p, &inner, name, NULL);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static void
+skip_space(struct parser *p)
+{
+    while (*p->at == ' ')
+        p->at++;
+}
+
+static bool
+takes(struct parser *p, const char *token)
+{
+    size_t length = strlen(token);
+
+    skip_space(p);
+    if (strncmp(p->at, token, length))
+        return false;
+    if (g_ascii_isalpha(*token) && (g_ascii_isalnum(p->at[length]) || p->at[length] == '_'))
+        return false;
+    p->at += length;
+    return true;
+}
+
+static char *
+take_name(struct parser *p)
+{
+    const char *begin = p->at;
+
+    while (g_ascii_isalnum(*p->at) || *p->at == '_')
+        p->at++;
+    return g_strndup(begin, (gsize)(p->at - begin));
+}
+
+static struct value
+parse_call(struct parser *p, const char *name)
+{
+    struct value first = parse_choice(p), second = {0};
+    bool two = takes(p, ",");
+
+    if (two)
+        second = parse_choice(p);
+    takes(p, ")");
+    if (!strcmp(name, "len"))
+        return number(first.kind == NODE && JSON_NODE_HOLDS_ARRAY(first.node)
+                          ? json_array_get_length(json_node_get_array(first.node))
+                          : 0);
+    double a = number_of(p, &first), b = two ? number_of(p, &second) : 0;
+    if (!strcmp(name, "int"))
+        return number(trunc(a));
+    if (!strcmp(name, "ceil"))
+        return number(ceil(a));
+    if (!strcmp(name, "sqrt"))
+        return number(sqrt(a));
+    if (!strcmp(name, "min"))
+        return number(MIN(a, b));
+    if (!strcmp(name, "max"))
+        return number(MAX(a, b));
+    if (!strcmp(name, "up")) /* a rounded up to a multiple of b */
+        return number(b > 0 ? ceil(a / b) * b : a);
+    g_error("the table of families: function %s", name);
+}
+
+static struct value
+parse_primary(struct parser *p)
+{
+    skip_space(p);
+    if (takes(p, "(")) {
+        struct value value = parse_choice(p);
+        takes(p, ")");
+        return value;
+    }
+    if (g_ascii_isdigit(*p->at)) {
+        char *end;
+        double value = g_ascii_strtod(p->at, &end);
+        p->at = end;
+        return number(value);
+    }
+    if (*p->at == '\'') {
+        const char *begin = p->at + 1;
+        p->at = strchr(begin, '\'') + 1;
+        g_autofree char *text = g_strndup(begin, (gsize)(p->at - begin - 1));
+        return (struct value){.kind = STRING, .string = g_intern_string(text)};
+    }
+    g_autofree char *name = take_name(p);
+    if (!*name)
+        g_error("the table of families: %s: formula ends before \"%s\"", p->scope->family->name,
+                p->at);
+    if (!strcmp(name, "null"))
+        return (struct value){0};
+    if (takes(p, "("))
+        return parse_call(p, name);
+    return look_up(p, name);
+}
+
+static struct value
+element(struct parser *p, const struct value *list, const struct value *index)
+{
+    bool array = list->kind == NODE && JSON_NODE_HOLDS_ARRAY(list->node);
+    JsonArray *of = array ? json_node_get_array(list->node) : NULL;
+    double at = number_of(p, index), count = of ? json_array_get_length(of) : 0;
+
+    if (list->kind == NOTHING)
+        return (struct value){.key = list->key};
+    if (list->kind == NUMBER) /* one for all */
+        return *list;
+    if (list->kind == STRING && at >= 0 && at < (double)strlen(list->string)) {
+        char letter[2] = {list->string[(size_t)at]};
+        return (struct value){.kind = STRING, .string = g_intern_string(letter)};
+    }
+    if (at < 0)
+        at += count;
+    if (!array || at < 0 || at >= count) {
+        fail(p, list->key, "must be a list with an entry for each layer");
+        return (struct value){0};
+    }
+    return value_of_node(json_array_get_element(of, (guint)at), list->key, NULL);
+}
+
+static struct value
+parse_postfix(struct parser *p)
+{
+    struct value value = parse_primary(p);
+
+    for (;;) {
+        if (takes(p, "[")) {
+            struct value index = parse_choice(p);
+            takes(p, "]");
+            value = element(p, &value, &index);
+        } else if (*p->at == '.' && g_ascii_isalpha(p->at[1])) {
+            p->at++;
+            g_autofree char *name = take_name(p);
+            value = look_into(p, &value, name);
+        } else {
+            return value;
+        }
+    }
+}
+
+static struct value
+parse_unary(struct parser *p)
+{
+    if (takes(p, "not")) {
+        struct value value = parse_unary(p);
+        return number(!is_true(&value));
+    }
+    if (takes(p, "-")) {
+        struct value value = parse_unary(p);
+        return number(-number_of(p, &value));
+    }
+    return parse_postfix(p);
+}
+
+static struct value
+divide(struct parser *p, const struct value *a, const struct value *b, char how)
+{
+    double over = number_of(p, a), under = number_of(p, b);
+
+    if (under == 0) {
+        fail(p, b->key, "value 0: must be above 0");
+        return number(0);
+    }
+    return number(how == '%' ? fmod(over, under) : how == '/' ? over / under : floor(over / under));
+}
+
+static struct value
+parse_term(struct parser *p)
+{
+    struct value value = parse_unary(p);
+
+    for (;;) {
+        char how = takes(p, "//") ? 'f' : takes(p, "/") ? '/' : takes(p, "%") ? '%' : 0;
+        bool times = !how && takes(p, "*");
+        if (!how && !times)
+            return value;
+        struct value right = parse_unary(p);
+        value = times ? number(number_of(p, &value) * number_of(p, &right))
+                      : divide(p, &value, &right, how);
+    }
+}
+
+static struct value
+parse_sum(struct parser *p)
+{
+    struct value value = parse_term(p);
+
+    for (;;) {
+        bool plus = takes(p, "+"), minus = !plus && takes(p, "-");
+        if (!plus && !minus)
+            return value;
+        struct value right = parse_term(p);
+        double add = number_of(p, &right);
+        value = number(number_of(p, &value) + (plus ? add : -add));
+    }
+}
+
+static bool
+is_in(const struct value *value, const struct value *list)
+{
+    bool array = list->kind == NODE && JSON_NODE_HOLDS_ARRAY(list->node);
+    JsonArray *of = array ? json_node_get_array(list->node) : NULL;
+
+    for (guint i = 0; of && i < json_array_get_length(of); i++) {
+        struct value one = value_of_node(json_array_get_element(of, i), NULL, NULL);
+        if (are_equal(value, &one))
+            return true;
+    }
+    return false;
+}
+
+static struct value
+parse_comparison(struct parser *p)
+{
+    static const char *const tokens[] = {"==", "!=", "<=", ">=", "<", ">", "in"};
+    struct value left = parse_sum(p);
+    size_t i = 0;
+
+    while (i < G_N_ELEMENTS(tokens) && !takes(p, tokens[i]))
+        i++;
+    if (i == G_N_ELEMENTS(tokens))
+        return left;
+    struct value right = parse_sum(p);
+    if (i == 6)
+        return number(is_in(&left, &right));
+    if (i < 2)
+        return number(are_equal(&left, &right) == (i == 0));
+    double a = number_of(p, &left), b = number_of(p, &right);
+    return number(i == 2 ? a <= b : i == 3 ? a >= b : i == 4 ? a < b : a > b);
+}
+
+static struct value
+parse_and(struct parser *p)
+{
+    struct value value = parse_comparison(p);
+
+    while (takes(p, "and")) {
+        bool skipped = p->skips, so_far = is_true(&value);
+        p->skips = skipped || !so_far;
+        struct value right = parse_comparison(p);
+        p->skips = skipped;
+        value = number(so_far && is_true(&right));
+    }
+    return value;
+}
+
+static struct value
+parse_or(struct parser *p)
+{
+    struct value value = parse_and(p);
+
+    while (takes(p, "or")) {
+        bool skipped = p->skips, so_far = is_true(&value);
+        p->skips = skipped || so_far;
+        struct value right = parse_and(p);
+        p->skips = skipped;
+        value = number(so_far || is_true(&right));
+    }
+    return value;
+}
+
+static struct value
+parse_fallback(struct parser *p)
+{
+    struct value value = parse_or(p);
+
+    while (takes(p, "??")) {
+        bool skipped = p->skips;
+        p->skips = skipped || value.kind != NOTHING;
+        struct value right = parse_or(p);
+        p->skips = skipped;
+        value = value.kind == NOTHING ? right : value;
+    }
+    return value;
+}
+
+static struct value
+parse_choice(struct parser *p)
+{
+    struct value condition = parse_fallback(p);
+
+    if (!takes(p, "?"))
+        return condition;
+    bool skipped = p->skips, first = is_true(&condition);
+    p->skips = skipped || !first;
+    struct value yes = parse_choice(p);
+    takes(p, ":");
+    p->skips = skipped || first;
+    struct value no = parse_choice(p);
+    p->skips = skipped;
+    return first ? yes : no;
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+bool
+mw_formula_number(const struct mw_formula_scope *scope, const char *formula, int64_t *out,
+                  GError **error)
+{
+    struct parser p = {.scope = scope, .error = error};
+    struct value value = evaluate(scope, formula, NULL, 0, &p);
+    double number = p.failed ? 0 : number_of(&p, &value);
+
+    if (!p.failed && !(number >= 0 && number <= (double)MW_FORMULA_MAX && number == floor(number)))
+        fail(&p, value.key ? value.key : formula, "must be a whole number from 0 to 2^40");
+    *out = p.failed ? 0 : (int64_t)number;
+    return !p.failed;
+}
+
+bool
+mw_formula_condition(const struct mw_formula_scope *scope, const char *formula, bool *out,
+                     GError **error)
+{
+    struct parser p = {.scope = scope, .error = error};
+    struct value value = evaluate(scope, formula, NULL, 0, &p);
+
+    *out = !p.failed && is_true(&value);
+    return !p.failed;
+}

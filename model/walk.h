@@ -1,0 +1,43 @@
+/*
+ * walk.h - one walk over a model's operators, for one shape; for model/ alone.
+ */
+#ifndef MW_MODEL_WALK_H
+#define MW_MODEL_WALK_H
+
+#include "model/model.h"
+
+struct mw_walk {
+    const struct mw_model *model;
+    int64_t tokens, seq;
+    int64_t window; /* of attention; 0: it sees all keys */
+    enum mw_dtype dtype;
+    uint32_t frozen;
+    enum mw_dtype frozen_dtype;
+    bool experts, causal;
+    int64_t element_bytes[MW_ELEMENT_INT64 + 1];
+    struct mw_operator_dims dims;
+};
+
+struct mw_walk mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
+                             struct mw_block_traits block);
+/* The operators of the rows of a place, each with the tensors that rows do not say. */
+int mw_walk_place(const struct mw_walk *walk, enum mw_operator_place place,
+                  struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
+/* An operator with nothing counted yet. */
+struct mw_operator_info mw_walk_operator(const struct mw_walk *walk, int operator_);
+/* Parameters and products of a tensor, by which all tokens go that meet it. */
+void mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
+                        const struct mw_model_tensor *tensor);
+void mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk);
+/* The gradients' FLOPs, the passes of the operator's row, and what is stored narrower. */
+void mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk);
+
+int64_t mw_model_tensor_params(const struct mw_model_tensor *tensor);
+
+/* Of a mixed model: the mean layer. */
+int mw_mixed_block(const struct mw_model *model, const struct mw_shape *shape,
+                   struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
+/* Parameters of all layers; `met`: those that a token meets alone. */
+int64_t mw_mixed_params(const struct mw_model *model, bool met);
+
+#endif
