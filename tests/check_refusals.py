@@ -296,8 +296,8 @@ CONFIGS = {  # name: (content, words)
     "noise.json": (b"\x00\xff\xfe{", ["noise.json"]),
     "comma.json": ('{\n"n_layer": 2 "n_embd": 12}', ["comma.json: line 2, column ", ": not JSON"]),
     "twice.json": ('{"model_type": "gpt2", "n_layer": 2, "n_layer": 3}', ["twice.json", "n_layer"]),
-    "bert.json": ({"model_type": "bert", "hidden_size": 768}, [
-        "bert.json: model type bert is not supported; supported are gpt2, opt, "]),
+    "bert.json": ({"model_type": "bort", "hidden_size": 768}, [
+        "bert.json: model type bort is not supported; supported are gpt2, opt, "]),
     "no-type.json": ({"n_layer": 3}, ["no-type.json", "model_type"]),
     "no-layers.json": ({k: v for k, v in CONFIG.items() if k != "n_layer"},
                        ["no-layers.json", "n_layer", "missing"]),

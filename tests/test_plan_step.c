@@ -2,6 +2,7 @@
  * op, an order or an element of it. */
 #include <string.h>
 
+#include "config.h"
 #include "plan/internal.h"
 #include "planner/build/build.h"
 #include "planner/sizing/sizing.h"
@@ -17,8 +18,7 @@ static void
 take_decoder(struct random_request *request)
 {
     const char *name = request->seed % 2 ? "llama-small" : "gpt2-small";
-    g_autofree char *path =
-        g_test_build_filename(G_TEST_DIST, "fixtures", name, "config.json", NULL);
+    g_autofree char *path = g_strdup_printf(MW_SOURCE_DIR "/tests/fixtures/%s/config.json", name);
 
     if (!mw_model_load_config(path, &request->model, NULL))
         g_error("%s", path);
