@@ -43,7 +43,7 @@ extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_expo
 
 /* All options that plan and simulate take.  Owns its strings and both questions. */
 struct cli_request {
-    char *model_name, *hardware_name;
+    char *model_name, *hardware_name, *software_name;
     struct memwall_question *asked; /* for the library: plan and simulate ask it */
     struct mw_question question;    /* the same, as run and compare read it */
 

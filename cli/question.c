@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "hardware/hwprofile.h"
+#include "software/software.h"
 
 bool
 cli_take_error(struct memwall_error *failed, GError **error)
@@ -33,8 +33,10 @@ bool
 cli_question_set_key(struct memwall_question *question, const char *assignment, GError **error)
 {
     const char *equals = strchr(assignment, '=');
+    const struct mw_profile_kind *kind;
+    const char *key = mw_key_of(assignment, &kind);
 
-    if (!mw_profile_set_check(&mw_hwprofile_kind, assignment, error))
+    if (!mw_profile_set_check(kind, key, error))
         return false;
     g_autofree char *name = g_strndup(assignment, (gsize)(equals - assignment));
     return cli_question_set(question, name, equals + 1, error);

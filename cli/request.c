@@ -32,7 +32,8 @@ set(struct cli_request *request, const char *name, const char *text, GError **er
 static bool
 ask_profile(struct cli_request *request, const char *outlook, GError **error)
 {
-    if (!set(request, "outlook", outlook, error))
+    if (!set(request, "outlook", outlook, error) ||
+        !set(request, "software", request->software_name, error))
         return false;
     for (char **key = request->sets; key && *key; key++)
         if (!cli_question_set_key(request->asked, *key, error))
@@ -220,6 +221,7 @@ clear(struct cli_request *request)
     mw_lib_clear(&request->question);
     g_free(request->model_name);
     g_free(request->hardware_name);
+    g_free(request->software_name);
     g_free(request->output);
     g_free(request->trace);
     g_free(request->plot);

@@ -113,6 +113,9 @@ check_run_verb(const struct cli_request *request, GError **error)
     if (other)
         return mw_refuse(error, "%s: is an option of %s, not of run", other,
                          request->csv ? "plan and simulate" : "simulate");
+    if (request->software_name)
+        return mw_refuse(error, "--software: is an option of plan and simulate; run is memwall's "
+                                "own");
     if (memwall_question_get(request->asked, "tokens"))
         return mw_refuse(error, "--tokens: is an option of simulate; run trains --steps N");
     if (strategy_count(request) > 1)
@@ -155,8 +158,8 @@ cli_request_check_plan_file(const struct cli_request *request,
     if (option || given)
         return mw_refuse(
             error,
-            "%s%s: cannot be used with a plan file, which takes only -H, --set, --outlook, "
-            "--json, --details, --trace and --plot",
+            "%s%s: cannot be used with a plan file, which takes only -H, --software, --set, "
+            "--outlook, --json, --details, --trace and --plot",
             option ? "--" : "", option ? option : given);
     return check_picture(request, error) && check_paths(request, error);
 }

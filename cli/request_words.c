@@ -11,11 +11,11 @@
 /* Options that a verb refuses with a message of its own; its help leaves them out. */
 static const struct {
     const struct cli_verb *verb;
-    const char *options[6];
+    const char *options[7];
 } refused[] = {
     {&cli_verb_simulate, {"largest"}},
     {&cli_verb_plan, {"details", "what-if", "trace", "plot", "tokens"}},
-    {&cli_verb_run, {"csv", "largest", "details", "what-if", "tokens"}},
+    {&cli_verb_run, {"csv", "largest", "details", "what-if", "tokens", "software"}},
 };
 
 static const char *const *
@@ -78,18 +78,24 @@ set_question(GOptionEntry entries[GROUP_MAX], struct cli_request *request,
         {"model", 'm', 0, G_OPTION_ARG_FILENAME, &request->model_name,
          "use this preset (memwall list models), Hugging Face config.json, or dimensions: "
          "layers=96,hidden=12288,heads=96 (default: ffn 4 * hidden, a head per 128, vocab 50257, "
-         "seq 2048, the block of architecture=gpt2)", "MODEL"},
+         "seq 2048, the block of architecture=gpt2)",
+         "MODEL"},
         {"hardware", 'H', 0, G_OPTION_ARG_FILENAME, &request->hardware_name,
          "use this hardware profile (memwall list hwprofiles) or .ini file (default: here, this "
          "machine; it is measured first if it never was)",
          "HW"},
+        {"software", 0, 0, G_OPTION_ARG_FILENAME, &request->software_name,
+         "predict the step of this software (memwall list software) or .ini file (default ideal: "
+         "what the machine allows)",
+         "SOFTWARE"},
         {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,
          "use this strategy (memwall list strategies); plan and simulate compare several, "
          "separated by commas (default auto: the fastest that fits, within 2% the simplest)",
          "STRATEGY"},
         {"set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &request->sets,
-         "change a key of the hardware profile, such as gpu.memory_gib=80; memwall list hwprofiles "
-         "NAME shows keys, units and values",
+         "change a key of the hardware profile, such as gpu.memory_gib=80, or of the software's, "
+         "such as software.operators.share=0.8; memwall list hwprofiles NAME and memwall list "
+         "software NAME show keys, units and values",
          "SECTION.KEY=VALUE"},
         {"outlook", 0, 0, G_OPTION_ARG_STRING, &words->outlook,
          "take every range of the profile at its low (slow) end, its typical value or its high end "
@@ -177,6 +183,7 @@ cli_request_read_words(struct cli_request *request, struct cli_request_words *wo
 
     set_question(question, request, words);
     set_output(output, request);
+    hide(refused_by(verb), question);
     hide(refused_by(verb), output);
     if (verb == &cli_verb_compare) {
         keep_those_of_compare(question);

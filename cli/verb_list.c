@@ -171,10 +171,39 @@ list_strategies(struct mw_json_writer *json)
 }
 
 static int
-show_profile(const char *name)
+list_software(struct mw_json_writer *json)
+{
+    g_auto(GStrv) names = mw_profile_list(&mw_software_kind);
+
+    begin(json, "memwall-software/1", "software");
+    if (!json)
+        mw_wrap_row(stdout, "software                ", "description");
+    for (char **name = names; *name; name++) {
+        g_autoptr(GError) error = NULL;
+        struct mw_profile *profile = mw_software_load(*name, &error);
+        if (!profile)
+            return cli_fail(error);
+        g_autofree char *row = g_strdup_printf("%-24s", *name);
+        if (json) {
+            mw_json_begin(json, NULL, '{', true);
+            mw_json_string(json, "software", *name);
+            mw_json_string(json, "provenance",
+                           mw_provenance_name(mw_profile_worst_provenance(profile)));
+            mw_json_string(json, "description", mw_profile_description(profile));
+            mw_json_end(json, '}');
+        } else {
+            mw_wrap_row(stdout, row, mw_profile_description(profile));
+        }
+        mw_profile_free(profile);
+    }
+    return end(json);
+}
+
+static int
+show_profile(const struct mw_profile_kind *kind, const char *name)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_profile *profile = mw_hwprofile_load(name, &error);
+    struct mw_profile *profile = mw_profile_load(kind, name, &error);
 
     if (!profile)
         return cli_fail(error);
@@ -183,12 +212,12 @@ show_profile(const char *name)
     return cli_flush();
 }
 
-enum list { MODELS, PROFILES, STRATEGIES, DEVICES, RUNS, LISTS };
+enum list { MODELS, PROFILES, SOFTWARE, STRATEGIES, DEVICES, RUNS, LISTS };
 
-static const char *const list_names[LISTS + 1] = {"models",  "hwprofiles", "strategies",
+static const char *const list_names[LISTS + 1] = {"models",  "hwprofiles", "software", "strategies",
                                                   "devices", "runs",       NULL};
 
-#define ALL_LISTS "models, hwprofiles, strategies, devices or runs"
+#define ALL_LISTS "models, hwprofiles, software, strategies, devices or runs"
 
 /* Other names for the same list, which a search by spelling would not find. */
 static const struct {
@@ -196,6 +225,7 @@ static const struct {
     const char *words[9];
 } synonyms[] = {
     {"hwprofiles", {"hardware", "hw", "machine", "machines", "node", "nodes", "server", "servers"}},
+    {"software", {"framework", "frameworks", "stack", "stacks", "library", "libraries"}},
     {"devices or hwprofiles", {"gpu", "gpus", "card", "cards", "accelerators"}},
     {"devices", {"backend", "backends", "cpu", "cpus"}},
     {"models", {"preset", "presets", "network", "networks", "llms"}},
@@ -235,19 +265,18 @@ check_words(char **words, int count, bool as_json, enum list *list, GError **err
 {
     if (!count)
         return mw_refuse(error,
-                         "list: needs one of models, hwprofiles, strategies, devices and runs; see "
-                         "memwall list --help");
+                         "list: needs one of models, hwprofiles, software, strategies, devices and "
+                         "runs; see memwall list --help");
     if (!parse_list(words[0], list, error))
         return false;
-    int most = *list == MODELS || *list == PROFILES ? 2 : 1;
+    bool profiles = *list == PROFILES || *list == SOFTWARE;
+    int most = *list == MODELS || profiles ? 2 : 1;
     if (count > most)
         return mw_refuse(error, "list %s: unexpected argument \"%s\"; see memwall list --help",
                          list_names[*list], words[most]);
-    return *list != PROFILES || count < 2 || !as_json ||
-           mw_refuse(error,
-                     "list hwprofiles %s: prints the profile as an .ini file; leave out "
-                     "--json",
-                     words[1]);
+    return !profiles || count < 2 || !as_json ||
+           mw_refuse(error, "list %s %s: prints the profile as an .ini file; leave out --json",
+                     list_names[*list], words[1]);
 }
 
 static int
@@ -260,7 +289,9 @@ answer(enum list list, const char *name, bool as_json)
     case MODELS:
         return name ? cli_list_model(name, as_json) : list_models(json);
     case PROFILES:
-        return name ? show_profile(name) : list_profiles(json);
+        return name ? show_profile(&mw_hwprofile_kind, name) : list_profiles(json);
+    case SOFTWARE:
+        return name ? show_profile(&mw_software_kind, name) : list_software(json);
     case STRATEGIES:
         return list_strategies(json);
     case DEVICES:
@@ -296,8 +327,9 @@ run(int argc, char **argv)
 
 const struct cli_verb cli_verb_list = {
     .name = "list",
-    .summary = "list models, hardware profiles, strategies, devices or runs",
-    .arguments = "models [NAME] | hwprofiles [NAME] | strategies | devices | runs",
+    .summary = "list models, hardware profiles, software, strategies, devices or runs",
+    .arguments =
+        "models [NAME] | hwprofiles [NAME] | software [NAME] | strategies | devices | runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"
@@ -305,6 +337,7 @@ const struct cli_verb cli_verb_list = {
     .details =
         "models: presets for -m; of one NAME, or config.json, its operators.\n"
         "hwprofiles: machines for -H; of one NAME, or .ini file, all keys, values, sources.\n"
+        "software: frameworks for --software; of one NAME, or .ini file, all keys and sources.\n"
         "strategies: names for -s.\n"
         "devices: what run and calibrate can compute on here.\n"
         "runs: runs whose state is on this machine's drives: durable steps, sizes, "

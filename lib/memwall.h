@@ -69,6 +69,7 @@ struct memwall_question *memwall_question_new(void);
  *
  *   model            a preset, or the path of a Hugging Face config.json
  *   hardware         a profile, or the path of an .ini file
+ *   software         a software profile, or the path of an .ini file; "ideal" if left open
  *   strategy         one strategy, or several with commas between them, which are then compared
  *   outlook          low, typical or high: which end of the profile's ranges to take
  *   deepspeed        the path of a ds_config.json with settings; those that are set go before it
@@ -163,8 +164,8 @@ void memwall_answer_free(struct memwall_answer *answer);
 
 /* --- what there is --------------------------------------------------------------------------- */
 
-/* Names of "models", "hardware", "strategies", "settings" or "keys", up to NULL; NULL: no list is
- * called `what`.  Give them to memwall_names_free. */
+/* Names of "models", "hardware", "software", "strategies", "settings" or "keys", up to NULL; NULL:
+ * no list is called `what`.  Give them to memwall_names_free. */
 char **memwall_names(const char *what);
 void memwall_names_free(char **names);
 

@@ -37,14 +37,23 @@ static char **
 keys(void)
 {
     GPtrArray *names = g_ptr_array_new();
-    size_t count;
-    const struct mw_profile_key *rows = mw_hw_keys(&count);
+    static const struct mw_profile_kind *const kinds[] = {&mw_hwprofile_kind, &mw_software_kind};
 
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(rows[i].group, "profile"))
-            g_ptr_array_add(names, g_strdup_printf("%s.%s", rows[i].group, rows[i].key));
+    for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++)
+        for (size_t i = 0; i < kinds[k]->key_count; i++) {
+            const struct mw_profile_key *row = &kinds[k]->keys[i];
+            if (strcmp(row->group, "profile"))
+                g_ptr_array_add(
+                    names, g_strdup_printf("%s%s.%s", kinds[k]->set_prefix, row->group, row->key));
+        }
     g_ptr_array_add(names, NULL);
     return (char **)g_ptr_array_free(names, FALSE);
+}
+
+static char **
+software(void)
+{
+    return mw_profile_list(&mw_software_kind);
 }
 
 char **
@@ -54,11 +63,8 @@ memwall_names(const char *what)
         const char *what;
         char **(*names)(void);
     } lists[] = {
-        {"models", mw_model_list},
-        {"hardware", mw_hwprofile_list},
-        {"strategies", strategies},
-        {"settings", settings},
-        {"keys", keys},
+        {"models", mw_model_list},  {"hardware", mw_hwprofile_list}, {"software", software},
+        {"strategies", strategies}, {"settings", settings},          {"keys", keys},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(lists); i++)

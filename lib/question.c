@@ -6,8 +6,9 @@
 #include "base/error.h"
 #include "base/nearest.h"
 
-const char *const mw_lib_names[] = {"model",     "hardware",        "strategy", "outlook",
-                                    "deepspeed", "deepspeed-notes", "plan",     NULL};
+const char *const mw_lib_names[] = {"model",           "hardware", "software",
+                                    "strategy",        "outlook",  "deepspeed",
+                                    "deepspeed-notes", "plan",     NULL};
 
 struct memwall_question *
 memwall_question_new(void)
@@ -47,9 +48,13 @@ text_of(struct memwall_question *question, const char *name)
         const char *name;
         char **text;
     } others[] = {
-        {"model", &question->model},         {"hardware", &question->hardware},
-        {"strategy", &question->strategy},   {"outlook", &question->outlook},
-        {"deepspeed", &question->deepspeed}, {"deepspeed-notes", &question->deepspeed_notes},
+        {"model", &question->model},
+        {"hardware", &question->hardware},
+        {"software", &question->software},
+        {"strategy", &question->strategy},
+        {"outlook", &question->outlook},
+        {"deepspeed", &question->deepspeed},
+        {"deepspeed-notes", &question->deepspeed_notes},
         {"plan", &question->plan},
     };
 
@@ -129,7 +134,9 @@ check_value(const struct memwall_question *question, const char *name, const cha
 
     if (is_key(name)) {
         g_autofree char *assignment = g_strdup_printf("%s=%s", name, value);
-        return mw_profile_set_check(&mw_hwprofile_kind, assignment, error);
+        const struct mw_profile_kind *kind;
+        const char *key = mw_key_of(assignment, &kind);
+        return mw_profile_set_check(kind, key, error);
     }
     if (setting)
         return check_setting(question, setting, value, error);

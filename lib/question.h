@@ -14,7 +14,7 @@
 /* All texts are those of `texts`, which keeps replaced ones too: a caller may have them. */
 struct memwall_question {
     GStringChunk *texts;
-    char *model, *hardware, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
+    char *model, *hardware, *software, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
     char *settings[MW_SETTINGS_COUNT];
     GPtrArray *keys; /* "nvme.drives=2", in the order in which they were set */
     memwall_listener listener;

@@ -64,6 +64,20 @@ load_here(GError **error)
     return NULL;
 }
 
+static bool
+set_keys(const struct memwall_question *question, struct mw_question *out, GError **error)
+{
+    for (guint i = 0; i < question->keys->len; i++) {
+        const struct mw_profile_kind *kind;
+        const char *key = mw_key_of(question->keys->pdata[i], &kind);
+        bool of_software = kind == &mw_software_kind;
+        if (!mw_profile_set(of_software ? out->software : out->profile, key, error))
+            return false;
+        out->modified |= !of_software;
+    }
+    return true;
+}
+
 bool
 mw_lib_profile(const struct memwall_question *question, struct mw_question *out, GError **error)
 {
@@ -78,14 +92,14 @@ mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
     out->profile = here ? load_here(error) : mw_hwprofile_load(name, error);
     if (!out->profile)
         return false;
-    for (guint i = 0; i < question->keys->len; i++)
-        if (!mw_profile_set(out->profile, question->keys->pdata[i], error))
-            return false;
-    out->modified = question->keys->len > 0;
-    if (!mw_profile_check(out->profile, error))
+    out->software =
+        mw_software_load(question->software ? question->software : MW_SOFTWARE_DEFAULT, error);
+    if (!out->software || !set_keys(question, out, error) ||
+        !mw_profile_check(out->profile, error) || !mw_profile_check(out->software, error))
         return false;
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
-        out->hardware[outlook] = mw_hwprofile_read(out->profile, only < 0 ? outlook : only);
+        out->hardware[outlook] =
+            mw_machine_read(out->profile, out->software, only < 0 ? outlook : only);
     out->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
     return true;
 }
@@ -247,6 +261,8 @@ void
 mw_lib_clear(struct mw_question *question)
 {
     mw_profile_free(question->profile);
+    mw_profile_free(question->software);
+    question->software = NULL;
     mw_deepspeed_said_clear(&question->deepspeed);
     question->profile = NULL;
 }

@@ -91,6 +91,8 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "step_time_s", predicted_or_nan(r, r->step_time_s[1]));
     mw_json_number(json, "first_step_time_s", predicted_or_nan(r, r->first_step_time_s));
+    if (isfinite(r->ideal_step_time_s))
+        mw_json_number(json, "ideal_step_time_s", r->ideal_step_time_s);
     mw_json_number(json, "undelayed_step_time_s", known_or_nan(r, r->undelayed_step_time_s));
     mw_json_begin(json, "variant_step_time_s", '[', true);
     for (size_t v = 0; v < r->variant_count; v++)
@@ -452,6 +454,10 @@ write_question(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_string(json, "hardware_description", r->hardware_description);
     if (r->hardware_set)
         mw_json_string(json, "hardware_set", r->hardware_set);
+    if (r->software)
+        mw_json_string(json, "software", r->software);
+    if (r->software_set)
+        mw_json_string(json, "software_set", r->software_set);
     mw_json_string(json, "strategy", r->strategy);
     mw_json_string(json, "plan", r->plan ? r->plan->title : NULL);
 }

@@ -32,6 +32,19 @@ print_rates(FILE *out, const struct mw_result *r)
 }
 
 static void
+print_software(FILE *out, const struct mw_result *r)
+{
+    double factor = r->step_time_s[1] / r->ideal_step_time_s;
+    g_autofree char *than = factor > 1.005 ? g_strdup_printf(": %s times faster is possible",
+                                                             mw_format_significant(factor))
+                                           : g_strdup("");
+
+    mw_table_line(out, "software", "%s%s%s; ideal software takes %s for this plan%s", r->software,
+                  r->software_set ? "; set: " : "", r->software_set ? r->software_set : "",
+                  mw_format_seconds(r->ideal_step_time_s), than);
+}
+
+static void
 print_speed(FILE *out, const struct mw_result *r)
 {
     g_autofree char *step_range = range_text(r->step_time_s, mw_format_seconds);
@@ -40,6 +53,8 @@ print_speed(FILE *out, const struct mw_result *r)
                   step_range, mw_format_seconds(r->first_step_time_s),
                   r->undelayed_step_time_s > 0 ? ", before the delay " : "",
                   r->undelayed_step_time_s > 0 ? mw_format_seconds(r->undelayed_step_time_s) : "");
+    if (isfinite(r->ideal_step_time_s))
+        print_software(out, r);
     if (isfinite(r->tokens_per_s))
         print_rates(out, r);
     mw_table_line(out, "bottleneck", "%s, %s%s of the step", mw_table_text(r->bottleneck),

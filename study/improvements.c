@@ -449,7 +449,8 @@ add_upgrade(struct list *list, size_t index, bool same_batch)
                              factor_of(list->question, index), flags);
     if (!profile)
         return;
-    question.hardware[MW_OUTLOOK_TYPICAL] = mw_hwprofile_read(profile, list->question->outlook);
+    question.hardware[MW_OUTLOOK_TYPICAL] =
+        mw_machine_read(profile, list->question->software, list->question->outlook);
     add(list, MW_IMPROVEMENT_PART, question, profile, 1, g_strdup(upgrades[index].what),
         g_strdup(flags->str),
         fmax(gain, estimated_gain(list, &question, upgrades[index].takes_memory)));

@@ -33,6 +33,10 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->hardware = g_strdup(mw_profile_name(question->profile));
     r->hardware_description = g_strdup(mw_profile_description(question->profile));
     r->hardware_set = mw_profile_set_text(question->profile);
+    if (question->software) {
+        r->software = g_strdup(mw_profile_name(question->software));
+        r->software_set = mw_profile_set_text(question->software);
+    }
     r->provenance = g_strdup(mw_provenance_name(mw_profile_worst_provenance(question->profile)));
     r->calibrated = mw_hwprofile_calibrated(question->profile);
     r->gpus_per_node = plan->ranks_per_node;

@@ -33,6 +33,7 @@ mw_result_new(void)
         &r->mfu_published,
         &r->first_step_time_s,
         &r->undelayed_step_time_s,
+        &r->ideal_step_time_s,
         &r->tokens_per_s,
         &r->bottleneck_share,
         &r->collective_latency_s,
@@ -68,6 +69,8 @@ free_texts(struct mw_result *result)
     g_free(result->hardware);
     g_free(result->hardware_description);
     g_free(result->hardware_set);
+    g_free(result->software);
+    g_free(result->software_set);
     g_free(result->strategy);
     g_free(result->param_device);
     g_free(result->optimizer_device);

@@ -96,6 +96,7 @@ struct mw_result {
     /* model and strategy are NULL for a plan that was read from a file; hardware_set lists the keys
      * that were set in the profile; NULL: none */
     char *model, *hardware, *hardware_description, *hardware_set, *strategy;
+    char *software, *software_set; /* software_set as hardware_set */
     int64_t params, active_params, paper_params;
 
     /* settings, as planned */
@@ -133,6 +134,7 @@ struct mw_result {
                                      channels and phases are those of the first */
     size_t variant_count;        /* 0: all steps are alike */
     double first_step_time_s;
+    double ideal_step_time_s; /* of the same plan by ideal software; NAN: it was not asked for */
     int64_t rounds_by_mean;       /* of sections: their time is the mean of earlier rounds */
     double undelayed_step_time_s; /* of the steps before --dpu-start; NAN: there are none */
     double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */

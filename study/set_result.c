@@ -19,6 +19,10 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->hardware = g_strdup(mw_profile_name(question->profile));
     r->hardware_description = g_strdup(mw_profile_description(question->profile));
     r->hardware_set = mw_profile_set_text(question->profile);
+    if (question->software) {
+        r->software = g_strdup(mw_profile_name(question->software));
+        r->software_set = mw_profile_set_text(question->software);
+    }
     r->strategy = g_strdup(mw_strategy_name(s->strategy));
     r->params = mw_model_params(&question->model);
     r->active_params = mw_model_active_params(&question->model);
@@ -286,6 +290,17 @@ take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
     answer->result->timeline = &answer->timeline;
 }
 
+/* What the same plan takes with ideal software: how much faster the machine allows it to be. */
+static void
+fill_ideal(const struct mw_question *question, struct mw_answer *answer)
+{
+    struct mw_hardware ideal = mw_machine_read(question->profile, NULL, question->outlook);
+
+    if (question->software &&
+        (answer->result->software_set || strcmp(answer->result->software, MW_SOFTWARE_DEFAULT)))
+        answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);
+}
+
 /* Memory over the step needs a timeline, even if no speed was requested. */
 void
 mw_result_set_layout(struct mw_answer *answer, struct mw_engine_result *engine)
@@ -311,6 +326,7 @@ mw_result_set_simulation(const struct mw_question *question, struct mw_answer *a
     if (depth < MW_DEPTH_VERDICT)
         return;
     fill_closed_forms(question, answer);
+    fill_ideal(question, answer);
     if (advises)
         mw_advise(question, answer);
     if (depth == MW_DEPTH_FULL)

@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "planner/deepspeed/deepspeed.h"
 #include "planner/planner.h"
+#include "software/software.h"
 #include "study/result.h"
 
 /* The most ops of a plan with what-if tables, which run the engine some hundred times. */
@@ -23,7 +24,9 @@
 struct mw_question {
     struct mw_model model;
     struct mw_profile *profile;                    /* borrowed */
-    struct mw_hardware hardware[MW_OUTLOOK_COUNT]; /* the profile, read at each outlook */
+    struct mw_profile *software;                   /* borrowed; NULL: none, as ideal */
+    struct mw_hardware hardware[MW_OUTLOOK_COUNT]; /* the machine at each outlook, as the software
+                                                    * uses it: mw_machine_read */
     enum mw_outlook outlook; /* the one at which hardware[MW_OUTLOOK_TYPICAL] was read */
     bool modified;           /* keys were set: no other machine can be advised in its place */
     struct mw_settings settings;

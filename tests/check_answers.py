@@ -370,7 +370,7 @@ LARGE = ["-m gpt3-13b -H dgx-h100 --batch 1 --grad-accum 1000",
          "-m gpt3-175b -H dgx2 --nodes 4 --grad-accum 4096",
          "-m gpt3-175b -H dgx2 --global-batch 1048576",
          "-m llama-3.1-70b -H rtx4090 --global-batch 512",
-         "-m llama-3.1-8b -H dgx-h100 --nodes 16 --global-batch 12800000",
+         "-m llama-3.1-8b -H dgx-h100 --nodes 16 --global-batch 8388608",
          "-m llama-3.1-8b -H dgx-h100 --batch 1 --global-batch 8192",
          "-m llama-3.2-3b -H h200 --global-batch 4096"]
 

@@ -42,7 +42,9 @@ def check_page(box):
         PAGE.write_text(text, encoding="utf-8")
     elif PAGE.read_text(encoding="utf-8") != text:
         yield "docs/reference.md is not what the command prints: MW_UPDATE_GOLDEN=1 writes it anew"
-    yield from (f"{len(line)} columns: {line}" for line in text.splitlines() if len(line) > 100)
+    for line in text.splitlines():
+        if len(line) > (120 if line.startswith("memwall ") else 100):  # a synopsis is one line
+            yield f"{len(line)} columns: {line}"
 
 
 # --- nothing is missing ---------------------------------------------------------------------------
@@ -123,7 +125,7 @@ TYPED = (
     ("memwall plan --dtype=f", ["fp16", "fp32"], True),
     ("memwall run --backend c", ["cpu", "cuda"], True),
     ("memwall calibrate --backend n", [], True),
-    ("memwall list ", ["models", "hwprofiles", "strategies", "devices", "runs"], True),
+    ("memwall list ", ["models", "hwprofiles", "software", "strategies", "devices", "runs"], True),
     ("memwall list models gpt2", ["gpt2", "gpt2-xl"], False),
     ("memwall plan -m llama-3.1-", ["llama-3.1-8b"], False),
     ("memwall simulate -H flat", ["flat-test"], True),

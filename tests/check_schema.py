@@ -66,6 +66,7 @@ ASKED = (
     ("models", "list models"),
     ("model", "list models deepseek-v3"),
     ("hwprofiles", "list hwprofiles"),
+    ("software", "list software"),
     ("strategies", "list strategies"),
     ("devices", "list devices"),
     ("calibration", "calibrate --quick --nvme drive"),

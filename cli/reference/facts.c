@@ -20,7 +20,7 @@ const struct cli_fact cli_environment[] = {
                      "if --nvme names none"},
     {MW_CPU_ISA_VARIABLE, "instruction set that the cores compute with (default: the fastest of "
                           "those that `memwall list devices` names)"},
-    {"MEMWALL_DATA", "folder with models/ and hwprofiles/ that is searched first"},
+    {"MEMWALL_DATA", "folder with models/, hwprofiles/ and software/ that is searched first"},
     {"XDG_CONFIG_HOME", "where the user's configuration is (default: ~/.config)"},
     {"XDG_STATE_HOME", "where the user's runs are (default: ~/.local/state)"},
     {"HOME", "the user's home directory: ~ in these defaults"},
@@ -41,5 +41,6 @@ const struct cli_fact cli_files[] = {
     {"share/memwall/models/presets.ini",
      "models that memwall knows by name, below the folder where it is installed"},
     {"share/memwall/hwprofiles/NAME.ini", "hardware profiles that memwall knows by name"},
+    {"share/memwall/software/NAME.ini", "software profiles that memwall knows by name"},
     {NULL, NULL},
 };

@@ -7,6 +7,7 @@
 #include "cli/reference/form.h"
 #include "cli/reference/verb_options.h"
 #include "cli/runs/runs.h"
+#include "software/software.h"
 
 /* --- forms ----------------------------------------------------------------------------------- */
 
@@ -59,6 +60,12 @@ list_strategies(void)
 }
 
 static char **
+list_software(void)
+{
+    return mw_profile_list(&mw_software_kind);
+}
+
+static char **
 list_runs(void)
 {
     g_autoptr(GPtrArray) runs = cli_runs_list();
@@ -76,6 +83,7 @@ static const struct {
     char **(*list)(void); /* g_strfreev */
 } lists[] = {{"models", mw_model_list},
              {"hwprofiles", mw_hwprofile_list},
+             {"software", list_software},
              {"strategies", list_strategies},
              {"runs", list_runs}};
 
@@ -89,6 +97,6 @@ cli_reference_names(int argc, char **argv)
                 printf("%s\n", *name);
             return cli_flush();
         }
-    cli_say("--names: takes one of models, hwprofiles, strategies and runs");
+    cli_say("--names: takes one of models, hwprofiles, software, strategies and runs");
     return CLI_USAGE;
 }

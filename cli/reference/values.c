@@ -12,6 +12,7 @@ static const struct placeholder {
 } placeholders[] = {
     {.word = "MODEL", .names = "models", .paths = CLI_PATHS_FILES},
     {.word = "HW", .names = "hwprofiles", .paths = CLI_PATHS_FILES},
+    {.word = "SOFTWARE", .names = "software", .paths = CLI_PATHS_FILES},
     {.word = "STRATEGY", .names = "strategies", .several = true},
     {.word = "RUN", .names = "runs", .paths = CLI_PATHS_FOLDERS},
     {.word = "WHERE", .words = {"gpu", "cpu", "nvme"}},

@@ -161,10 +161,10 @@ def largest(model, hardware=None, *, keys=None, progress=None, **settings):
 
 
 def names(what):
-    """Names of "models", "hardware", "strategies", "settings" or "keys"."""
+    """Names of "models", "hardware", "software", "strategies", "settings" or "keys"."""
     found = library.memwall_names(what.encode())
     if not found:
-        raise ValueError(f"{what}: must be models, hardware, strategies, settings or keys")
+        raise ValueError(f"{what}: must be models, hardware, software, strategies, settings or keys")
     try:
         count = next(i for i in range(1 << 20) if not found[i])
         return [found[i].decode() for i in range(count)]

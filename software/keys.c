@@ -1,0 +1,63 @@
+/* The key table of software profiles. */
+#include <stddef.h>
+
+#include "software/software.h"
+
+#define AT(field) offsetof(struct mw_software, field)
+#define TEXT(key, help)                                                                            \
+    {                                                                                              \
+        "profile", key, "", help, 1, 0, 0, false, 0, MW_VALUE_TEXT, 0, 0, 0, NULL                  \
+    }
+#define SHARE(group, key, field, help)                                                             \
+    {                                                                                              \
+        group, key, "", help, 1, 0.01, 1, true, 1, MW_VALUE_REAL, AT(field), 0, 0, NULL            \
+    }
+
+static const char *const kernels[MW_ATTENTION_KERNEL_COUNT + 1] = {
+    [MW_ATTENTION_FUSED] = "fused",
+    [MW_ATTENTION_UNFUSED] = "unfused",
+};
+
+/* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate, words */
+static const struct mw_profile_key keys[] = {
+    TEXT("description", "one line on the software"),
+    TEXT("inherits", "the profile that all keys not given here come from"),
+    TEXT("date", "when the figures were taken or measured"),
+    TEXT("version", "of the software that the figures are of"),
+
+    {"attention", "kernel", "",
+     "fused, or unfused: the score matrix is written to memory and read from it", 1, 0, 0, true, 0,
+     MW_VALUE_CHOICE, AT(attention_kernel), 0, 0, kernels},
+    SHARE("attention", "share", attention_share, "share of the machine's rate of attention"),
+    {"attention", "causal_skip", "",
+     "whether the half of the scores that a causal mask hides is not computed", 1, 0, 1, true, 0,
+     MW_VALUE_FLAG, AT(causal_skip), 0, 0, NULL},
+    SHARE("products", "share", product_share, "share of the machine's rates of matrix products"),
+    {"operators", "bytes_factor", "",
+     "passes over memory of norms, activations and the like, as a multiple of the fused ones", 1, 1,
+     10, true, -1, MW_VALUE_REAL, AT(operator_passes), 0, 0, NULL},
+    SHARE("operators", "share", operator_share,
+          "share of the rate that memory-bound kernels reach at best"),
+    SHARE("collectives", "share", collective_share,
+          "share of the rates of links between GPUs and between nodes"),
+    {"collectives", "hop_us", "us", "added to the latency of a hop", 1e-6, 0, 1e6, true, -1,
+     MW_VALUE_REAL, AT(collective_hop_s), 0, 0, NULL},
+    SHARE("offload", "copy_share", copy_share,
+          "share of the host links' rates; 1 where memory is pinned"),
+    SHARE("offload", "drive_share", drive_share, "share of the drives' rates"),
+    {"offload", "update_bytes_per_parameter", "bytes",
+     "of host memory that the CPU optimizer moves per parameter; a fused one: 28", 1, 1, 1000, true,
+     -1, MW_VALUE_REAL, AT(update_bytes_per_param), 0, 0, NULL},
+    {"offload", "update_gparams_per_s", "10^9 parameters/s",
+     "most that the CPU optimizer of a node updates; default: not a bound", 1e9, 1e-4, 1e4, false,
+     1, MW_VALUE_REAL, AT(update_params_per_s), 0, 0, NULL},
+};
+
+const struct mw_profile_kind mw_software_kind = {
+    .folder = "software",
+    .noun = "software profile",
+    .set_prefix = "software.",
+    .example = "operators.bytes_factor=1.5",
+    .keys = keys,
+    .key_count = G_N_ELEMENTS(keys),
+};

@@ -1,0 +1,98 @@
+/* A software profile as one flat reading in SI units, and a machine as it uses it. */
+#include "software/software.h"
+
+#include <string.h>
+
+#include "hardware/scale.h"
+
+struct mw_profile *
+mw_software_load(const char *name_or_path, GError **error)
+{
+    return mw_profile_load(&mw_software_kind, name_or_path, error);
+}
+
+const char *
+mw_key_of(const char *assignment, const struct mw_profile_kind **kind)
+{
+    const char *prefix = mw_software_kind.set_prefix;
+    bool of_software = g_str_has_prefix(assignment, prefix);
+
+    *kind = of_software ? &mw_software_kind : &mw_hwprofile_kind;
+    return assignment + (of_software ? strlen(prefix) : 0);
+}
+
+struct mw_software
+mw_software_read(const struct mw_profile *profile, enum mw_outlook outlook)
+{
+    struct mw_software software = {0};
+
+    mw_profile_store(profile, outlook, &software);
+    return software;
+}
+
+/* Bytes of host memory that a fused update moves per parameter: reads p, m, v and a 16-bit
+ * gradient, writes p, m, v and a 16-bit parameter.  Profiles give the update's rate for it. */
+#define FUSED_UPDATE_BYTES 28
+
+static void
+apply_to_gpu(const struct mw_software *software, struct mw_hardware *hardware)
+{
+    double best = hardware->gpu_operator_bytes_per_s > 0 ? hardware->gpu_operator_bytes_per_s
+                                                         : hardware->gpu_memory_bytes_per_s;
+
+    if (!hardware->attention_points) { /* it has the rate of products; from now on one of its own */
+        hardware->attention_points = hardware->matmul_points;
+        for (int64_t i = 0; i < hardware->matmul_points; i++) {
+            hardware->attention_dim[i] = hardware->matmul_dim[i];
+            hardware->attention_flops[i] = hardware->matmul_flops[i];
+        }
+    }
+    /* FLOPs of attention are counted whole: half of them, at one rate, take half the time. */
+    double factor = software->attention_share * (software->causal_skip ? 2 : 1);
+    for (int64_t i = 0; i < hardware->attention_points; i++)
+        hardware->attention_flops[i] *= factor;
+    for (int64_t i = 0; i < hardware->matmul_points; i++)
+        hardware->matmul_flops[i] *= software->product_share;
+    hardware->gpu_operator_bytes_per_s =
+        best * software->operator_share / software->operator_passes;
+    if (software->attention_kernel == MW_ATTENTION_UNFUSED)
+        hardware->gpu_flash_attention = false;
+}
+
+static void
+apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
+{
+    double *update = &hardware->host_update_params_per_s;
+
+    *update *= FUSED_UPDATE_BYTES / software->update_bytes_per_param;
+    if (software->update_params_per_s > 0)
+        *update = MIN(*update, software->update_params_per_s);
+    mw_hardware_scale_rate(hardware, MW_HW_RATE_PCIE, software->copy_share);
+    hardware->nvme_read_bytes_per_s *= software->drive_share;
+    hardware->nvme_write_bytes_per_s *= software->drive_share;
+    hardware->nvme_write_burst_bytes_per_s *= software->drive_share;
+}
+
+void
+mw_software_apply(const struct mw_software *software, struct mw_hardware *hardware)
+{
+    apply_to_gpu(software, hardware);
+    apply_to_host(software, hardware);
+    hardware->fabric_bytes_per_s *= software->collective_share;
+    hardware->nic_bytes_per_s *= software->collective_share;
+    hardware->fabric_latency_s += software->collective_hop_s;
+    hardware->nic_latency_s += software->collective_hop_s;
+}
+
+struct mw_hardware
+mw_machine_read(const struct mw_profile *machine, const struct mw_profile *software,
+                enum mw_outlook outlook)
+{
+    struct mw_hardware hardware = mw_hwprofile_read(machine, outlook);
+
+    if (software) {
+        struct mw_software figures = mw_software_read(software, outlook);
+        mw_software_apply(&figures, &hardware);
+    }
+    return hardware;
+}

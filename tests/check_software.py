@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+"""Software profiles: each loads, names its sources, and slows a machine as it says; prints TAP."""
+import json
+import pathlib
+import sys
+
+from command import ROOT, Box, refused
+from tap import report_in
+
+PROFILES = sorted(path.stem for path in pathlib.Path(ROOT, "software").glob("*.ini"))
+ASKED = "simulate -m gpt3-13b -H dgx-a100 --nodes 2 -s zero3 --batch 1 --seq 2048"
+OFFLOADED = ("simulate -m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 1 --seq 1024 "
+             "--param-device cpu --optimizer-device nvme --grad-accum 1")
+# A value of each key that is not the ideal's, and a question whose step it must lengthen (or
+# shorten, for a skipped half).
+KEYS = {
+    "attention.kernel": ("unfused", ASKED, 1),
+    "attention.share": ("0.5", ASKED, 1),
+    "attention.causal_skip": ("true", ASKED, -1),
+    "products.share": ("0.5", ASKED, 1),
+    "operators.bytes_factor": ("3", ASKED, 1),
+    "operators.share": ("0.5", ASKED, 1),
+    "collectives.share": ("0.02", ASKED, 1),
+    "collectives.hop_us": ("500", ASKED, 1),
+    "offload.copy_share": ("0.1", OFFLOADED, 1),
+    "offload.drive_share": ("0.2", OFFLOADED, 1),
+    "offload.update_bytes_per_parameter": ("280", OFFLOADED, 1),
+    "offload.update_gparams_per_s": ("0.05", OFFLOADED, 1),
+}
+
+
+def answer(box, options):
+    done = box.run(f"{options} --json")
+    return json.loads(done.out)["answers"][0] if not done.status else {"error": done.err}
+
+
+def check_key(box, key, value, question, sign):
+    before, after = answer(box, question), answer(box, f"{question} --set software.{key}={value}")
+    if "error" in before or "error" in after:
+        yield f"{before.get('error')} {after.get('error')}"
+    elif (after["step_time_s"] - before["step_time_s"]) * sign <= 1e-6 * before["step_time_s"]:
+        yield f"{key} = {value}: {after['step_time_s']} s, {before['step_time_s']} s before"
+    elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
+            key != "attention.kernel":  # another plan; the rest may tile otherwise
+        yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
+
+
+def check_profile(box, name):
+    """Figures of files beside `ideal` have sources, and the answer names the profile."""
+    text = pathlib.Path(ROOT, "software", f"{name}.ini").read_text(encoding="utf-8")
+    keys = [line.split(" = ")[0] for line in text.splitlines() if " = " in line and line[0] != "#"]
+    sourced = {key[:-len(".source")] for key in keys if key.endswith(".source")}
+    bare = [key for key in keys if not key.endswith(".source") and key not in sourced
+            and key not in ("description", "inherits", "date", "version")]
+    if name != "ideal" and [k for k in bare if k not in ("share", "causal_skip")]:
+        yield f"without a source: {bare}"
+    told = answer(box, f"{ASKED} --software {name}")
+    if told.get("software") != name:
+        yield f"the answer names {told.get('software')}: {told.get('error')}"
+    if ("ideal_step_time_s" in told) != (name != "ideal"):
+        yield "the ideal's step stands beside all others"
+
+
+def check_ideal(box):
+    """It is what is used if none is named, and changes nothing."""
+    if answer(box, ASKED) != answer(box, f"{ASKED} --software ideal"):
+        yield "ideal is not the default"
+
+
+def check_refusals(box):
+    box.write("part.ini", "[profile]\ndescription = x\n[operators]\nshare = 0.5\n")
+    box.write("child.ini", "[profile]\ninherits = ideal\n[operators]\nshare = 0.5\n")
+    cases = {
+        "--software nothing": ["nothing", "memwall list software"],
+        "--software fsdp2-compil": ["did you mean fsdp2-compile"],
+        "--software part.ini": ["part.ini: [attention] kernel is missing", "so are share"],
+        "--set software.operators.shar=1": ["did you mean [operators] share"],
+        "--set software.attention.kernel=fa9": ["must be one of fused, unfused"],
+        "--set software.operators.share=2": ["from 0.01 to 1"],
+        "--set software.operators": ["software.SECTION.KEY=VALUE"],
+    }
+    for options, words in cases.items():
+        for wrong in refused(box.run(f"simulate -m gpt2 -H flat-test {options}"), words):
+            yield f"{options}: {wrong}"
+    run = box.run("run -m gpt2 -H flat-test --data child.ini --software ideal")
+    yield from refused(run, ["--software", "run is memwall's own"])
+    if "error" in answer(box, "simulate -m gpt2 -H flat-test --software child.ini"):
+        yield "a file that inherits the rest is not read"
+
+
+def tests(box):
+    yield "ideal", check_ideal(box)
+    yield "refusals", check_refusals(box)
+    for name in PROFILES:
+        yield f"profile/{name}", check_profile(box, name)
+    for key, (value, question, sign) in KEYS.items():
+        yield f"key/{key}", check_key(box, key, value, question, sign)
+    entries = json.loads(box.run("list software --json").out)["software"]
+    listed = [entry["software"] for entry in entries]
+    yield "list", [] if listed == PROFILES else [f"{listed}, not {PROFILES}"]
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
