@@ -209,11 +209,12 @@ mw_table_cautions(const struct mw_result *result)
                                                   mw_table_text(result->provenance)));
     if (foreign && result->mfu > result->mfu_published)
         g_ptr_array_add(cautions, g_strdup_printf("MFU of %s is above the best published, %s (%s): "
-                                                  "the prediction assumes ideal software; expect "
+                                                  "the prediction assumes %s software; expect "
                                                   "a slower run",
                                                   mw_format_percent(result->mfu),
                                                   mw_format_percent(result->mfu_published),
-                                                  result->mfu_published_from));
+                                                  result->mfu_published_from,
+                                                  result->software ? result->software : "ideal"));
     if (result->rounds_by_mean)
         g_ptr_array_add(cautions,
                         g_strdup_printf("the last %s micro-batches are not simulated one by one: "

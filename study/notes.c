@@ -243,6 +243,16 @@ note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
                                           "more {tiles} cut it"));
 }
 
+/* What systems for mixtures do and no plan does yet. */
+static void
+note_experts(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    if (sizing->fits && sizing->model->experts && sizing->ranks > 1)
+        g_ptr_array_add(notes, g_strdup("every GPU computes with all experts of a layer; systems "
+                                        "that spread them over GPUs move and hold fewer "
+                                        "parameters, which is not planned yet"));
+}
+
 double
 mw_save_s(const struct mw_sizing *sizing)
 {
@@ -311,6 +321,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_eager(question, sizing, notes);
     note_left_out(question, strategy, sizing, notes);
     note_pieces(sizing, notes);
+    note_experts(sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);
     if (*question->model.note)
