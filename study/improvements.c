@@ -533,7 +533,8 @@ add_machine(struct list *list, const struct mw_priced *priced)
     double nodes = list->now->nodes;
     double now_usd = mw_price_usd(&list->question->hardware[MW_OUTLOOK_TYPICAL], kind);
 
-    question.hardware[MW_OUTLOOK_TYPICAL] = priced->hardware;
+    question.hardware[MW_OUTLOOK_TYPICAL] =
+        mw_machine_read(priced->profile, list->question->software, list->question->outlook);
     g_autofree char *price = mw_price_text(nodes * priced->price_usd, kind);
     g_autofree char *present = mw_price_text(nodes * now_usd, kind);
     add(list, MW_IMPROVEMENT_MACHINE, question, mw_profile_copy(priced->profile),
