@@ -340,6 +340,39 @@ note_keys(const struct mw_config *config)
     }
 }
 
+/* The type of the weights in the file; transformers 4 calls it torch_dtype, and early files have
+ * "torch." before it. */
+static void
+read_stored_type(const struct mw_config *config, JsonObject *object)
+{
+    static const char *const keys[] = {"dtype", "torch_dtype"};
+    static const struct {
+        const char *name;
+        enum mw_dtype dtype;
+    } types[] = {{"float32", MW_DTYPE_FP32},
+                 {"float", MW_DTYPE_FP32},
+                 {"bfloat16", MW_DTYPE_BF16},
+                 {"float16", MW_DTYPE_FP16},
+                 {"half", MW_DTYPE_FP16}};
+    struct mw_model *model = config->model;
+    const char *name = NULL;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys) && !name; i++) {
+        JsonNode *node = json_object_get_member(object, keys[i]);
+        if (node && json_node_get_value_type(node) == G_TYPE_STRING)
+            name = json_node_get_string(node);
+    }
+    if (!name || *model->stored_as || !strcmp(name, "auto"))
+        return;
+    if (g_str_has_prefix(name, "torch."))
+        name += strlen("torch.");
+    g_autofree char *shown = g_strescape(name, NULL);
+    g_strlcpy(model->stored_as, shown, sizeof model->stored_as);
+    for (size_t i = 0; i < G_N_ELEMENTS(types); i++)
+        if (!strcmp(name, types[i].name))
+            model->stored_dtype = types[i].dtype;
+}
+
 static bool
 read_model(struct mw_config *config)
 {
@@ -364,6 +397,9 @@ read_model(struct mw_config *config)
     }
     mw_task_set_logits(model, scope.task, labels_of(config));
     note_keys(config);
+    read_stored_type(config, config->object);
+    if (text && member_object(config->object, text->key))
+        read_stored_type(config, member_object(config->object, text->key));
     struct mw_dimension_names names = names_in(config);
     return mw_description_mix(config) &&
            mw_model_complete(model, &names, config->origin, config->error);

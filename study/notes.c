@@ -298,6 +298,23 @@ note_durable(const struct mw_question *question, const struct mw_sizing *sizing,
                                         mw_format_seconds(mw_save_s(sizing))));
 }
 
+/* A file of weights of one type, planned in another. */
+static void
+note_stored_type(const struct mw_model *model, const struct mw_settings *s, GPtrArray *notes)
+{
+    if (!*model->stored_as || model->stored_dtype == s->dtype)
+        return;
+    if (model->stored_dtype == MW_DTYPE_NONE)
+        g_ptr_array_add(notes, g_strdup_printf("config.json: weights of type %s are planned in %s",
+                                               model->stored_as, mw_dtype_name(s->dtype)));
+    else
+        g_ptr_array_add(notes, mw_spelled_printf(
+                                   "config.json: weights of type %s are planned in %s; {dtype=%s} "
+                                   "plans them as they are",
+                                   model->stored_as, mw_dtype_name(s->dtype),
+                                   mw_dtype_name(model->stored_dtype)));
+}
+
 void
 mw_result_set_notes(const struct mw_question *question, enum mw_strategy strategy,
                     const struct mw_answer *answer)
@@ -315,6 +332,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_length(sizing, notes);
     if (*question->model.note)
         g_ptr_array_add(notes, g_strdup_printf("config.json: %s", question->model.note));
+    note_stored_type(&question->model, &sizing->settings, notes);
     note_attention(answer, notes);
     note_tokens(r, question->settings.tokens, notes);
     note_idle(&question->settings, sizing, notes);

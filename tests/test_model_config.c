@@ -290,6 +290,35 @@ test_missing_file(void)
     g_assert_nonnull(strstr(error->message, "/nowhere/config.json: "));
 }
 
+/* The type of the weights in the file. */
+static void
+test_stored_type(void)
+{
+    static const struct {
+        const char *keys, *name;
+        enum mw_dtype dtype;
+    } rows[] = {
+        {"", "", MW_DTYPE_NONE},
+        {"\"dtype\": null,", "", MW_DTYPE_NONE},
+        {"\"torch_dtype\": \"auto\",", "", MW_DTYPE_NONE},
+        {"\"torch_dtype\": \"torch.float16\",", "float16", MW_DTYPE_FP16},
+        {"\"dtype\": \"bfloat16\",", "bfloat16", MW_DTYPE_BF16},
+        {"\"dtype\": \"float8_e4m3fn\",", "float8_e4m3fn", MW_DTYPE_NONE},
+        {"\"dtype\": \"float32\", \"torch_dtype\": \"float16\",", "float32", MW_DTYPE_FP32},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text =
+            g_strdup_printf("{\"model_type\": \"llama\", %s " LLAMA_KEYS "}", rows[i].keys);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        parse(text, &model, &error);
+        g_assert_no_error(error);
+        g_assert_cmpstr(model.stored_as, ==, rows[i].name);
+        g_assert_cmpint((int)model.stored_dtype, ==, (int)rows[i].dtype);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -300,5 +329,6 @@ main(int argc, char **argv)
     g_test_add_func("/model/config/truncated", test_truncated);
     g_test_add_func("/model/config/gpt3", test_gpt3);
     g_test_add_func("/model/config/missing-file", test_missing_file);
+    g_test_add_func("/model/config/stored-type", test_stored_type);
     return g_test_run();
 }
