@@ -88,8 +88,9 @@ enum mw_key_meaning {
     MW_KEY_MLP_BIAS,
     MW_KEY_BIAS, /* of all products */
     MW_KEY_QK_NORM,
-    MW_KEY_NORM_FIRST,    /* false: no final norm */
-    MW_KEY_NO_FINAL_NORM, /* true: no final norm */
+    MW_KEY_NORM_FIRST,     /* false: no final norm */
+    MW_KEY_NO_FINAL_NORM,  /* true: no final norm */
+    MW_KEY_WINDOW_IF_USED, /* a window, if "use_sliding_window" says so */
     /* Rates of dropout.  If all of them are 0, no masks are saved.  A run has no dropout. */
     MW_KEY_DROPOUT,
     MW_KEY_EMBEDDING_DROPOUT, /* its mask is not counted */

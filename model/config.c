@@ -237,7 +237,7 @@ read_row(const struct mw_config *config, const struct mw_formula_scope *scope)
     if (!mw_model_begin(config->model, scope->family->name))
         return false;
     if (!scope->family->lets)
-        return read_by_keys(config);
+        return read_by_keys(config) && mw_description_sort(config, scope);
     return check_activation(config) && mw_description_read(config, scope) &&
            mw_description_add(config, scope);
 }
@@ -328,13 +328,11 @@ note_keys(const struct mw_config *config)
                                 "type"},
         {"num_nextn_predict_layers", "num_nextn_predict_layers is not followed: transformers "
                                      "has no multi-token heads, and none are counted"},
-        {"use_sliding_window", "use_sliding_window is not followed: all keys are seen"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(noted); i++) {
         JsonNode *node = json_object_get_member(config->object, noted[i].key);
-        bool windowed = i == 2 && (config->model->window || config->model->mixed);
-        if (node && !JSON_NODE_HOLDS_NULL(node) && !windowed &&
+        if (node && !JSON_NODE_HOLDS_NULL(node) &&
             (JSON_NODE_HOLDS_OBJECT(node) || json_node_get_int(node)))
             mw_model_note(config->model, "%s", noted[i].note);
     }

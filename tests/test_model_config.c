@@ -319,6 +319,43 @@ test_stored_type(void)
     }
 }
 
+/* Qwen's windows, in the layers behind the first so many. */
+static void
+test_windows_used(void)
+{
+    static const struct {
+        const char *keys;
+        int64_t window;
+        bool mixed;
+    } rows[] = {
+        {"", 0, false},
+        {"\"sliding_window\": 1024, \"use_sliding_window\": false,", 0, false},
+        {"\"sliding_window\": 1024, \"use_sliding_window\": true, \"max_window_layers\": 0,", 1024,
+         false},
+        {"\"use_sliding_window\": true, \"max_window_layers\": 0,", 4096, false},
+        {"\"sliding_window\": null, \"use_sliding_window\": true, \"max_window_layers\": 0,", 0,
+         false},
+        {"\"sliding_window\": 1024, \"use_sliding_window\": true, \"max_window_layers\": 32,", 0,
+         false},
+        {"\"sliding_window\": 1024, \"use_sliding_window\": true, \"max_window_layers\": 20,", 1024,
+         true},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text =
+            g_strdup_printf("{\"model_type\": \"qwen2\", %s " LLAMA_KEYS "}", rows[i].keys);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        parse(text, &model, &error);
+        g_assert_no_error(error);
+        g_assert_cmpint(model.window, ==, rows[i].window);
+        g_assert_true(model.mixed == rows[i].mixed);
+        g_assert_null(strstr(model.note, "not follow"));
+        if (model.mixed)
+            g_assert_cmpint(model.mixed_layers[MW_BLOCK_DENSE_WINDOWED], ==, 12);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -330,5 +367,6 @@ main(int argc, char **argv)
     g_test_add_func("/model/config/gpt3", test_gpt3);
     g_test_add_func("/model/config/missing-file", test_missing_file);
     g_test_add_func("/model/config/stored-type", test_stored_type);
+    g_test_add_func("/model/config/windows-used", test_windows_used);
     return g_test_run();
 }
