@@ -160,6 +160,7 @@ static const struct mw_family_let whisper_lets[] = {
     {"tie_word_embeddings", "1", false},
     {"max_source_positions", "1500", false},
     {"max_target_positions", "448", false},
+    {"max_position_embeddings", "max_target_positions", false},
     {"num_mel_bins", "80", false},
     {"dropout", "0", false},
     END,

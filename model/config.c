@@ -108,7 +108,19 @@ static const char *const aliases[][2] = {
     {"n_positions", "n_ctx"},          {"n_layer", "num_hidden_layers"},
     {"n_head", "num_attention_heads"}, {"n_embd", "hidden_size"},
     {"hidden_size", "n_embed"},        {"sliding_window_pattern", "_sliding_window_pattern"},
+    {"ffn_dim", "intermediate_size"},
 };
+
+bool
+mw_config_is_alias(const struct mw_family *family, const char *key)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(aliases); i++)
+        if (!strcmp(aliases[i][1], key))
+            for (const struct mw_family_key *row = family->keys; row && row->name; row++)
+                if (!strcmp(row->name, aliases[i][0]))
+                    return true;
+    return !strcmp(key, "tie_word_embeddings");
+}
 
 static bool
 present(const struct mw_config *config, const char *key)
@@ -395,6 +407,7 @@ read_model(struct mw_config *config)
     }
     mw_task_set_logits(model, scope.task, labels_of(config));
     note_keys(config);
+    mw_config_note_unread(config, family);
     read_stored_type(config, config->object);
     if (text && member_object(config->object, text->key))
         read_stored_type(config, member_object(config->object, text->key));

@@ -319,6 +319,39 @@ test_stored_type(void)
     }
 }
 
+/* Keys that nothing reads are named unless they cannot matter. */
+static void
+test_unread(void)
+{
+    static const struct {
+        const char *keys, *named;
+    } rows[] = {
+        {"\"hidden_act\": \"silu\", \"use_cache\": true, \"eos_token_id\": 2,", NULL},
+        {"\"attention_dropout\": 0.0, \"pruned_heads\": {},", NULL},
+        {"\"attention_dropout\": 0.1,", "follow: attention_dropout"},
+        {"\"new_gate\": true, \"use_cache\": true, \"rank\": [1],", "follow: new_gate, rank"},
+        {"\"no_such\": null,", NULL},
+        {"\"use_sliding_window\": true,", "follow: use_sliding_window"},
+        {"\"a\\u0007\": 1,", "follow: a\\007"},
+        {"\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,\"j\":1,\"k\":1,"
+         "\"l\":1,\"m\":1,\"n\":1,",
+         "k, l and 2 more"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text =
+            g_strdup_printf("{\"model_type\": \"llama\", %s " LLAMA_KEYS "}", rows[i].keys);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        parse(text, &model, &error);
+        g_assert_no_error(error);
+        if (rows[i].named)
+            g_assert_nonnull(strstr(model.note, rows[i].named));
+        else
+            g_assert_cmpstr(model.note, ==, "");
+    }
+}
+
 /* Qwen's windows, in the layers behind the first so many. */
 static void
 test_windows_used(void)
@@ -367,6 +400,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/config/gpt3", test_gpt3);
     g_test_add_func("/model/config/missing-file", test_missing_file);
     g_test_add_func("/model/config/stored-type", test_stored_type);
+    g_test_add_func("/model/config/unread", test_unread);
     g_test_add_func("/model/config/windows-used", test_windows_used);
     return g_test_run();
 }
