@@ -336,8 +336,6 @@ note_keys(const struct mw_config *config)
     static const struct {
         const char *key, *note;
     } noted[] = {
-        {"quantization_config", "quantization_config is not followed: weights are of the plan's "
-                                "type"},
         {"num_nextn_predict_layers", "num_nextn_predict_layers is not followed: transformers "
                                      "has no multi-token heads, and none are counted"},
     };
@@ -383,6 +381,51 @@ read_stored_type(const struct mw_config *config, JsonObject *object)
             model->stored_dtype = types[i].dtype;
 }
 
+/* How many bits each weight has: every method has a key of its own. */
+static int64_t
+quantized_bits(JsonObject *object, const char *method)
+{
+    static const char *const keys[] = {"bits", "w_bit", "nbits", "num_bits", "weight_bits"};
+    static const struct {
+        const char *key; /* of a flag, or a method's name */
+        int64_t bits;
+    } flags[] = {{"load_in_4bit", 4}, {"load_in_8bit", 8}},
+      methods[] = {{"mxfp4", 4}, {"fp8", 8}, {"fbgemm_fp8", 8}, {"bitnet", 2}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+        JsonNode *node = json_object_get_member(object, keys[i]);
+        if (node && json_node_get_value_type(node) == G_TYPE_INT64)
+            return CLAMP(json_node_get_int(node), 0, 64);
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(flags); i++) {
+        JsonNode *node = json_object_get_member(object, flags[i].key);
+        if (node && json_node_get_value_type(node) == G_TYPE_BOOLEAN && json_node_get_boolean(node))
+            return flags[i].bits;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(methods); i++)
+        if (!strcmp(method, methods[i].key))
+            return methods[i].bits;
+    return 0;
+}
+
+static void
+read_quantization(const struct mw_config *config)
+{
+    JsonObject *object = member_object(config->object, "quantization_config");
+    struct mw_model *model = config->model;
+    const char *method = "";
+
+    if (!object)
+        return;
+    JsonNode *node = json_object_get_member(object, "quant_method");
+    if (node && json_node_get_value_type(node) == G_TYPE_STRING)
+        method = json_node_get_string(node);
+    g_autofree char *shown = g_strescape(method, NULL);
+    g_strlcpy(model->quantized_by, shown, sizeof model->quantized_by);
+    model->quantized = true;
+    model->quantized_bits = quantized_bits(object, method);
+}
+
 static bool
 read_model(struct mw_config *config)
 {
@@ -408,6 +451,7 @@ read_model(struct mw_config *config)
     mw_task_set_logits(model, scope.task, labels_of(config));
     note_keys(config);
     mw_config_note_unread(config, family);
+    read_quantization(config);
     read_stored_type(config, config->object);
     if (text && member_object(config->object, text->key))
         read_stored_type(config, member_object(config->object, text->key));

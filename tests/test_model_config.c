@@ -389,6 +389,36 @@ test_windows_used(void)
     }
 }
 
+static void
+test_quantization(void)
+{
+    static const struct {
+        const char *keys, *by;
+        int64_t bits;
+    } rows[] = {
+        {"{\"quant_method\": \"gptq\", \"bits\": 4}", "gptq", 4},
+        {"{\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true, \"load_in_4bit\": false}",
+         "bitsandbytes", 8},
+        {"{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}", "fp8", 8},
+        {"{\"bits\": -3}", "", 0},
+        {"{\"quant_method\": 7, \"bits\": \"x\"}", "", 0},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf(
+            "{\"model_type\": \"llama\", \"quantization_config\": %s, " LLAMA_KEYS "}",
+            rows[i].keys);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        parse(text, &model, &error);
+        g_assert_no_error(error);
+        g_assert_true(model.quantized);
+        g_assert_cmpint(model.quantized_bits, ==, rows[i].bits);
+        g_assert_cmpstr(model.quantized_by, ==, rows[i].by);
+        g_assert_cmpstr(model.note, ==, "");
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -402,5 +432,6 @@ main(int argc, char **argv)
     g_test_add_func("/model/config/stored-type", test_stored_type);
     g_test_add_func("/model/config/unread", test_unread);
     g_test_add_func("/model/config/windows-used", test_windows_used);
+    g_test_add_func("/model/config/quantization", test_quantization);
     return g_test_run();
 }
