@@ -340,7 +340,7 @@ static const struct mw_family rows_that_run[] = {
 
 static const struct mw_family *const groups[] = {
     rows_that_run,      mw_family_decoders, mw_family_mixtures, mw_family_hybrids,
-    mw_family_encoders, mw_family_pairs,    mw_family_images};
+    mw_family_encoders, mw_family_pairs,    mw_family_images,   mw_family_views};
 
 const struct mw_family *
 mw_family_at(int number)
