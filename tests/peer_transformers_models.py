@@ -100,6 +100,19 @@ QWEN3_EYES = {"hidden_size": 64, "intermediate_size": 130, "depth": 3, "num_head
               "deepstack_visual_indexes": [0, 2]}
 
 
+# Types whose products PyTorch's counter finds as memwall counts them.  Others compute what it has
+# no formula for, or more than they need: scans in loops, all experts for all tokens.
+COUNTED = set("""
+albert apertus arcee bart bert biogpt bitnet bloom camembert codegen cohere cohere2 ctrl
+deepseek_v2 deepseek_v3 distilbert dots1 electra ernie4_5 ernie4_5_moe exaone4 falcon
+gemma gemma2 gemma3_text glm glm4 glm4_moe gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj
+granite granitemoe granitemoeshared helium hunyuan_v1_dense hunyuan_v1_moe llama m2m_100
+marian mbart ministral mistral mixtral modernbert mpt mt5 nemotron olmo olmo2 olmo3 olmoe
+openai-gpt opt pegasus persimmon phi phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_moe roberta
+seed_oss smollm3 stablelm starcoder2 t5 umt5 vaultgemma whisper xglm xlm-roberta
+""".split())
+
+
 MODELS = [
     # those that run
     ("gpt2", "plain", "GPT2LMHeadModel", GPT),
