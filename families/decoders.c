@@ -34,6 +34,19 @@ static const struct mw_family_let tied_lets[] = {
     END,
 };
 
+static const struct mw_family_let biogpt_lets[] = {
+    LLAMA_LETS,
+    {"tie_word_embeddings", "1", false},
+    {"hidden_dropout_prob", "0.1", false},
+    {"attention_probs_dropout_prob", "0.1", false},
+    END,
+};
+static const struct mw_family_key biogpt_keys[] = {
+    WIDTHS, ENDS,
+    TIED,   {"hidden_dropout_prob > 0 or attention_probs_dropout_prob > 0", MW_FLAG_DROPOUT},
+    END,
+};
+
 static const struct mw_family_key plain_keys[] = {WIDTHS, ENDS, TIED, END};
 static const struct mw_family_key biased_keys[] = {WIDTHS,         ENDS,     TIED,
                                                    ATTENTION_BIAS, MLP_BIAS, END};
@@ -85,6 +98,9 @@ static const struct mw_family_key gptj_keys[] = {
 };
 
 static const struct mw_family_let bigcode_lets[] = {
+    {"resid_pdrop", "0.1", false},
+    {"embd_pdrop", "0.1", false},
+    {"attn_pdrop", "0.1", false},
     {"tie_word_embeddings", "1", false},
     {"n_inner", "4 * n_embd", false},
     {"multi_query", "1", false},
@@ -95,17 +111,45 @@ static const struct mw_family_key bigcode_keys[] = {
     {"n_inner", MW_DIMENSION_FFN},
     {"n_layer", MW_DIMENSION_LAYERS},
     {"n_head", MW_DIMENSION_HEADS},
-    {"multi_query ? 1 : n_head", MW_DIMENSION_KV_HEADS},
+    {"multi_query ? 1 : num_key_value_heads ?? n_head", MW_DIMENSION_KV_HEADS},
+    {"resid_pdrop > 0 or attn_pdrop > 0", MW_FLAG_DROPOUT},
     {"vocab_size", MW_DIMENSION_VOCAB},
     {"n_positions ?? 1024", MW_DIMENSION_SEQ},
     TIED,
     END,
 };
 
-static const struct mw_family_let openai_lets[] = {{"tie_word_embeddings", "1", false}, END};
+/* Rates of dropout under GPT-2's names; masks are saved if any of them is above 0. */
+#define GPT2_DROPOUT_LETS                                                                          \
+    {"resid_pdrop", "0.1", false}, {"embd_pdrop", "0.1", false},                                   \
+    {                                                                                              \
+        "attn_pdrop", "0.1", false                                                                 \
+    }
+#define GPT2_DROPOUT                                                                               \
+    {                                                                                              \
+        "resid_pdrop > 0 or attn_pdrop > 0", MW_FLAG_DROPOUT                                       \
+    }
+static const struct mw_family_let openai_lets[] = {
+    {"tie_word_embeddings", "1", false},
+    GPT2_DROPOUT_LETS,
+    END,
+};
+static const struct mw_family_let ctrl_lets[] = {
+    {"tie_word_embeddings", "1", false},
+    {"resid_pdrop", "0.1", false},
+    {"embd_pdrop", "0.1", false},
+    END,
+};
+static const struct mw_family_let xglm_lets[] = {
+    {"tie_word_embeddings", "1", false},
+    {"dropout", "0.1", false},
+    {"attention_dropout", "0.1", false},
+    END,
+};
 static const struct mw_family_key openai_keys[] = {
     {"n_embd", MW_DIMENSION_HIDDEN},
     {"4 * n_embd", MW_DIMENSION_FFN},
+    GPT2_DROPOUT,
     {"n_layer", MW_DIMENSION_LAYERS},
     {"n_head", MW_DIMENSION_HEADS},
     {"vocab_size", MW_DIMENSION_VOCAB},
@@ -116,6 +160,7 @@ static const struct mw_family_key openai_keys[] = {
 static const struct mw_family_key ctrl_keys[] = {
     {"n_embd", MW_DIMENSION_HIDDEN},
     {"dff", MW_DIMENSION_FFN},
+    {"resid_pdrop > 0", MW_FLAG_DROPOUT},
     {"n_layer", MW_DIMENSION_LAYERS},
     {"n_head", MW_DIMENSION_HEADS},
     {"vocab_size", MW_DIMENSION_VOCAB},
@@ -126,6 +171,7 @@ static const struct mw_family_key ctrl_keys[] = {
 static const struct mw_family_key xglm_keys[] = {
     {"d_model", MW_DIMENSION_HIDDEN},
     {"ffn_dim", MW_DIMENSION_FFN},
+    {"dropout > 0 or attention_dropout > 0", MW_FLAG_DROPOUT},
     {"num_layers", MW_DIMENSION_LAYERS},
     {"attention_heads", MW_DIMENSION_HEADS},
     {"vocab_size", MW_DIMENSION_VOCAB},
@@ -180,10 +226,15 @@ static const struct mw_family_key falcon_keys[] = {
     END,
 };
 
-static const struct mw_family_let mpt_lets[] = {{"tie_word_embeddings", "1", false}, END};
+static const struct mw_family_let mpt_lets[] = {
+    {"tie_word_embeddings", "1", false},
+    {"resid_pdrop", "0", false},
+    END,
+};
 static const struct mw_family_key mpt_keys[] = {
     {"d_model", MW_DIMENSION_HIDDEN},
     {"4 * d_model", MW_DIMENSION_FFN},
+    {"resid_pdrop > 0 or (attn_config.attn_pdrop ?? 0) > 0", MW_FLAG_DROPOUT},
     {"n_layers", MW_DIMENSION_LAYERS},
     {"n_heads", MW_DIMENSION_HEADS},
     {"vocab_size", MW_DIMENSION_VOCAB},
@@ -245,6 +296,7 @@ static const struct mw_family_key seed_keys[] = {
     TIED,
     {"attention_bias ?? 1", MW_FLAG_QKV_BIAS},
     {"attention_out_bias ?? 0", MW_FLAG_PROJECTION_BIAS},
+    {"(attention_dropout ?? 0.1) > 0 or (residual_dropout ?? 0.1) > 0", MW_FLAG_DROPOUT},
     MLP_BIAS,
     END,
 };
@@ -373,20 +425,20 @@ const struct mw_family mw_family_decoders[] = {
      .class_prefix = "CTRL",
      .traits = {GPT2_BLOCK(2), .tied_embedding = true, .logits_bias = true},
      .keys = ctrl_keys,
-     .lets = openai_lets,
+     .lets = ctrl_lets,
      .why_not = "positions from sines"},
     {.name = "xglm",
      .class_prefix = "XGLMFor",
      .traits = {GPT2_BLOCK(2), .tied_embedding = true},
      .keys = xglm_keys,
-     .lets = openai_lets,
+     .lets = xglm_lets,
      .why_not = "positions from sines"},
     {.name = "biogpt",
      .class_prefix = "BioGptFor",
      .traits = {GPT2_BLOCK(2), .tied_embedding = true, .learned_positions = true,
                 .unused_positions = 2},
-     .keys = plain_keys,
-     .lets = tied_lets,
+     .keys = biogpt_keys,
+     .lets = biogpt_lets,
      .why_not = "positions that begin at row 2 of their table"},
     {.name = "falcon",
      .class_prefix = "FalconFor",

@@ -347,6 +347,8 @@ static const struct mw_family_stack modernbert_stacks[] = {
 static const struct mw_family_let xlnet_lets[] = {
     {"tie_word_embeddings", "1", false},
     {"d_head", "d_model // n_head", false},
+    {"dropout", "0.1", false},
+    {"mem_len", "0", false}, /* training has no memory of other segments */
     {"hidden_size", "d_model", false},
     END,
 };
@@ -357,6 +359,7 @@ static const struct mw_family_key xlnet_keys[] = {
     {"n_head", MW_DIMENSION_HEADS},
     {"vocab_size", MW_DIMENSION_VOCAB},
     {"512", MW_DIMENSION_SEQ},
+    {"dropout > 0", MW_FLAG_DROPOUT},
     TIED,
     END,
 };

@@ -82,9 +82,13 @@ static const struct mw_family_key mistral_keys[] = {
     LLAMA_DIMENSIONS, HEAD_DIM, LLAMA_CONSTANTS, WINDOW, {NULL, 0},
 };
 
-/* Its window is another's: it counts where "use_sliding_window" says so, in some of the layers. */
+/* The window counts where "use_sliding_window" says so, behind the first max_window_layers. */
 static const struct mw_family_key qwen2_keys[] = {
-    LLAMA_DIMENSIONS, HEAD_DIM, LLAMA_CONSTANTS, {"use_sliding_window", MW_KEY_RUNS_IF_FALSE},
+    LLAMA_DIMENSIONS,
+    HEAD_DIM,
+    LLAMA_CONSTANTS,
+    {"use_sliding_window", MW_KEY_RUNS_IF_FALSE},
+    {"sliding_window", MW_KEY_WINDOW_IF_USED},
     {NULL, 0},
 };
 
@@ -94,8 +98,12 @@ static const struct mw_family_key qwen3_keys[] = {
     LLAMA_CONSTANTS,
     ATTENTION_BIAS,
     {"use_sliding_window", MW_KEY_RUNS_IF_FALSE},
+    {"sliding_window", MW_KEY_WINDOW_IF_USED},
     {NULL, 0},
 };
+#define QWEN_WINDOWED                                                                              \
+    .windowed_in = "layer_types ? layer_types[layer] == 'sliding_attention' "                      \
+                   ": layer >= (max_window_layers ?? 28)"
 
 static const struct mw_family_key gemma_keys[] = {
     LLAMA_DIMENSIONS,
@@ -118,6 +126,7 @@ static const struct mw_family_key gemma_windowed_keys[] = {
 static const struct mw_family_key mixtral_keys[] = {
     LLAMA_DIMENSIONS,
     HEAD_DIM,
+    WINDOW,
     {"num_local_experts", MW_DIMENSION_EXPERTS},
     {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
     {"intermediate_size", MW_DIMENSION_EXPERT_FFN},
@@ -273,11 +282,13 @@ static const struct mw_family rows_that_run[] = {
                "\"num_key_value_heads\": 32, \"vocab_size\": 151936, "
                "\"max_position_embeddings\": 32768}",
      .keys = qwen2_keys,
+     QWEN_WINDOWED,
      .run = {"Qwen2ForCausalLM", LLAMA_RUN, 1e-6, 1000000, &llama_tensors}},
     {.name = "qwen3",
      .class_prefix = "Qwen3For",
      .traits = {LLAMA_BLOCK(2), .qk_norm = true},
      .keys = qwen3_keys,
+     QWEN_WINDOWED,
      .defaults = {[MW_DIMENSION_HEAD_DIM] = 128},
      .run = {"Qwen3ForCausalLM", LLAMA_RUN, 1e-6, 1000000, &llama_tensors}},
     {.name = "gemma",
@@ -329,7 +340,7 @@ static const struct mw_family rows_that_run[] = {
 
 static const struct mw_family *const groups[] = {
     rows_that_run,      mw_family_decoders, mw_family_mixtures, mw_family_hybrids,
-    mw_family_encoders, mw_family_pairs,    mw_family_images};
+    mw_family_encoders, mw_family_pairs,    mw_family_images,   mw_family_views};
 
 const struct mw_family *
 mw_family_at(int number)

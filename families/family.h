@@ -88,8 +88,9 @@ enum mw_key_meaning {
     MW_KEY_MLP_BIAS,
     MW_KEY_BIAS, /* of all products */
     MW_KEY_QK_NORM,
-    MW_KEY_NORM_FIRST,    /* false: no final norm */
-    MW_KEY_NO_FINAL_NORM, /* true: no final norm */
+    MW_KEY_NORM_FIRST,     /* false: no final norm */
+    MW_KEY_NO_FINAL_NORM,  /* true: no final norm */
+    MW_KEY_WINDOW_IF_USED, /* a window, if "use_sliding_window" says so */
     /* Rates of dropout.  If all of them are 0, no masks are saved.  A run has no dropout. */
     MW_KEY_DROPOUT,
     MW_KEY_EMBEDDING_DROPOUT, /* its mask is not counted */
@@ -119,7 +120,8 @@ struct mw_family_key {
  * list[index] (from the end below 0), object.member, len(), int(), ceil(), sqrt(), min(), max(),
  * up(a, b): a rounded up to a multiple of b.  Flags are 1 and 0.
  *
- * A name is a key of the file, or where the file has none, a formula of the row's `lets`.  Names of
+ * A name is a key of the file, or where the file has none, a formula of the row's `lets`; a let
+ * that nothing names says that its key is known, and changes nothing.  Names of
  * their own: layer, a layer's number; task, what `architectures` asks for; type, model_type.
  */
 struct mw_family_let {
@@ -289,6 +291,10 @@ const struct mw_family *mw_family_at(int number);
 const struct mw_family *mw_family_find(const char *name); /* NULL: there is none */
 /* The names of families that the executor runs, by number from 0; NULL after the last. */
 const char *mw_family_runs_name(int number);
+
+/* A key of config.json changes neither parameters nor FLOPs, whatever the family.  `off`: its value
+ * is 0, false or empty. */
+bool mw_family_key_is_aside(const char *key, bool off);
 
 /* The name in transformers and in the files that memwall writes; NULL out of range. */
 const char *mw_activation_name(int activation);

@@ -88,6 +88,8 @@ static const struct mw_family_let mamba2_lets[] = {
     {"state", "state_size ?? 128", false},
     {"groups", "n_groups ?? 8", false},
     {"ssm_heads", "num_heads ?? 128", false},
+    {"head_dim", "64", false}, /* what the heads divide inner by */
+    {"time_step_rank", "0", false},
     END,
 };
 static const struct mw_family_tensor mamba2_layer[] = {MAMBA2, END};
@@ -244,6 +246,8 @@ static const struct mw_family_let nemotron_h_lets[] = {
     {"kind", "layers_block_type ? layers_block_type[layer] : hybrid_override_pattern[layer]",
      false},
     {"n_shared_experts", "1", false},
+    {"expand", "2", false},
+    {"mtp_layers_block_type", "0", false}, /* transformers has no multi-token heads */
     END,
 };
 /* Never tied, whatever the file says. */

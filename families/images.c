@@ -110,6 +110,7 @@ static const struct mw_family_let clip_vision_lets[] = {
     IMAGE_LETS,
     {"patch_size", "32", false},
     {"projection_dim", "512", false},
+    {"vocab_size", "0", false},
     END,
 };
 static const struct mw_family_tensor clip_vision_tensors[] = {
@@ -237,6 +238,11 @@ static const struct mw_family_tower onevision_towers[] = {
     END,
 };
 
+static const struct mw_family_let paligemma_lets[] = {
+    {"tie_word_embeddings", "0", false},
+    {"use_bidirectional_attention", "1", false},
+    END,
+};
 static const struct mw_family_tensor paligemma_tensors[] = {
     LINEAR(EMBEDDING, "projection_dim ?? vision_config.projection_dim",
            "vision_config.hidden_size"),
@@ -315,6 +321,7 @@ static const struct mw_family_let qwen25_vision_lets[] = {
     {"intermediate_size", "3420", false},
     {"width", "hidden_size", false},
     {"inner", "intermediate_size", false},
+    {"window_size", "112", false},
     QWEN_VISION_LETS,
     END,
 };
@@ -358,8 +365,21 @@ static const struct mw_family_stack qwen2_vision_stacks[] = {
     QWEN_VISION_STACK(qwen2_vision_layer),
     END,
 };
+/* Some of the layers see the whole image, the others windows of so many pixels. */
 static const struct mw_family_stack qwen25_vision_stacks[] = {
-    QWEN_VISION_STACK(qwen25_vision_layer),
+    {.name = "image layers",
+     .when = "layer in fullatt_block_indexes",
+     .tokens = "1024",
+     .heads = "num_heads",
+     .bidirectional = true,
+     .tensors = qwen25_vision_layer},
+    {.name = "windowed image layers",
+     .tokens = "1024",
+     .heads = "num_heads",
+     .window = "len(fullatt_block_indexes) ? (window_size // patch_size) * (window_size // "
+               "patch_size) : 0",
+     .bidirectional = true,
+     .tensors = qwen25_vision_layer},
     END,
 };
 static const struct mw_family_tower qwen2_vl_towers[] = {
@@ -604,10 +624,10 @@ const struct mw_family mw_family_images[] = {
      SEES},
     {.name = "paligemma",
      .class_prefix = "PaliGemmaFor",
-     .lets = no_lets,
+     .lets = paligemma_lets,
      .tensors = paligemma_tensors,
      .towers = paligemma_towers,
-     .approximates = ONE_IMAGE,
+     .approximates = ONE_IMAGE "; attention to image and prompt is counted as causal",
      SEES},
     {.name = "gemma3",
      .class_prefix = "Gemma3ForConditional",

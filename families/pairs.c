@@ -91,6 +91,8 @@ static const struct mw_family_let bart_lets[] = {
     {"max_position_embeddings", "1024", false},
     {"dropout", "0.1", false},
     {"attention_dropout", "0", false},
+    {"sides", "task == 'CausalLM' ? 1 : 2", false},
+    {"is_decoder", "0", false},
     {"last_norms", "type == 'bart' or type == 'marian' ? 0 : 1", false},
     {"first_norms", "type == 'pegasus' or type == 'm2m_100' or type == 'marian' ? 0 : 1", false},
     /* sines in buffers, sines in frozen parameters, or a table with two rows more */
@@ -103,7 +105,7 @@ static const struct mw_family_let bart_lets[] = {
 static const struct mw_family_key bart_keys[] = {
     {"d_model", MW_DIMENSION_HIDDEN},
     {"decoder_ffn_dim", MW_DIMENSION_FFN},
-    {"encoder_layers", MW_DIMENSION_LAYERS},
+    {"sides == 2 ? encoder_layers : decoder_layers", MW_DIMENSION_LAYERS},
     {"decoder_attention_heads", MW_DIMENSION_HEADS},
     {"vocab_size", MW_DIMENSION_VOCAB},
     {"max_position_embeddings", MW_DIMENSION_SEQ},
@@ -112,10 +114,11 @@ static const struct mw_family_key bart_keys[] = {
     END,
 };
 static const struct mw_family_tensor bart_tensors[] = {
-    TABLE("2 * rows", "d_model"),
-    TABLE("2 * vocab_size", "d_model", .when = "not tie_word_embeddings"), /* one table for each */
-    LAYER_NORM(EMBEDDING, "2 * d_model", .when = "first_norms"),
-    LAYER_NORM(FINAL_NORM, "2 * d_model", .when = "last_norms"),
+    TABLE("sides * rows", "d_model"),
+    TABLE("2 * vocab_size", "d_model",
+          .when = "not tie_word_embeddings and sides == 2"), /* one table for each */
+    LAYER_NORM(EMBEDDING, "sides * d_model", .when = "first_norms"),
+    LAYER_NORM(FINAL_NORM, "sides * d_model", .when = "last_norms"),
     LINEAR(LOGITS, "d_model", "d_model", .when = TASK("SequenceClassification"), .table = true),
     LINEAR(LOGITS, "num_labels", "d_model",
            .when = TASK("SequenceClassification") " or " TASK("QuestionAnswering"), .table = true),
@@ -130,10 +133,11 @@ static const struct mw_family_tensor bart_encoder[] = {
     LAYER_NORM(NORM2, "d_model"),
     END,
 };
+/* Alone it has the parameters of cross attention and no use for them. */
 static const struct mw_family_tensor bart_decoder[] = {
     LINEAR(QKV, "3 * d_model", "d_model"),
-    LINEAR(QKV, "3 * d_model", "d_model"),
-    LINEAR(PROJECTION, "d_model", "d_model", .count = "2"),
+    LINEAR(QKV, "3 * d_model", "d_model", .met = "sides - 1"),
+    LINEAR(PROJECTION, "d_model", "d_model", .count = "2", .met = "sides"),
     LAYER_NORM(NORM1, "2 * d_model"),
     LINEAR(UP, "decoder_ffn_dim", "d_model"),
     LINEAR(DOWN, "d_model", "decoder_ffn_dim"),
@@ -142,14 +146,14 @@ static const struct mw_family_tensor bart_decoder[] = {
 };
 static const struct mw_family_stack bart_stacks[] = {
     {.name = "encoder",
-     .layers = "encoder_layers",
+     .layers = "sides == 2 ? encoder_layers : 0",
      .heads = "encoder_attention_heads",
      .bidirectional = true,
      .tensors = bart_encoder},
     {.name = "decoder",
      .layers = "decoder_layers",
      .heads = "decoder_attention_heads",
-     .attentions = "2",
+     .attentions = "sides",
      .tensors = bart_decoder},
     END,
 };
@@ -160,6 +164,13 @@ static const struct mw_family_let whisper_lets[] = {
     {"tie_word_embeddings", "1", false},
     {"max_source_positions", "1500", false},
     {"max_target_positions", "448", false},
+    {"max_position_embeddings", "max_target_positions", false},
+    {"encodes", "task != 'CausalLM'", false},
+    {"decodes", "task != 'AudioClassification'", false},
+    {"is_decoder", "0", false},
+    {"classifier_proj_size", "256", false},
+    {"use_weighted_layer_sum", "0", false},
+    {"num_labels", "2", false},
     {"num_mel_bins", "80", false},
     {"dropout", "0", false},
     END,
@@ -167,19 +178,25 @@ static const struct mw_family_let whisper_lets[] = {
 static const struct mw_family_key whisper_keys[] = {
     {"d_model", MW_DIMENSION_HIDDEN},
     {"decoder_ffn_dim", MW_DIMENSION_FFN},
-    {"decoder_layers", MW_DIMENSION_LAYERS},
+    {"decodes ? decoder_layers : encoder_layers", MW_DIMENSION_LAYERS},
     {"decoder_attention_heads", MW_DIMENSION_HEADS},
-    {"vocab_size", MW_DIMENSION_VOCAB},
+    {"decodes ? vocab_size : 0", MW_DIMENSION_VOCAB},
     {"max_target_positions", MW_DIMENSION_SEQ},
+    {"decodes", MW_FLAG_LEARNED_POSITIONS},
+    {"decodes", MW_FLAG_FINAL_NORM},
     {"dropout > 0", MW_FLAG_DROPOUT},
     TIED,
     END,
 };
 static const struct mw_family_tensor whisper_tensors[] = {
-    LINEAR(EMBEDDING, "d_model", "3 * num_mel_bins"), /* convolutions over three frames */
-    LINEAR(EMBEDDING, "d_model", "3 * d_model"),
-    TABLE("max_source_positions", "d_model"),
-    LAYER_NORM(FINAL_NORM, "d_model"),
+    /* convolutions over three frames */
+    LINEAR(EMBEDDING, "d_model", "3 * num_mel_bins", .when = "encodes"),
+    LINEAR(EMBEDDING, "d_model", "3 * d_model", .when = "encodes"),
+    TABLE("max_source_positions", "d_model", .when = "encodes"),
+    LAYER_NORM(FINAL_NORM, "d_model", .when = "encodes"),
+    LINEAR(FINAL_NORM, "classifier_proj_size", "d_model", .when = "not decodes"),
+    LINEAR(FINAL_NORM, "num_labels", "classifier_proj_size", .when = "not decodes", .table = true),
+    VECTOR(FINAL_NORM, "encoder_layers + 1", .when = "not decodes and use_weighted_layer_sum"),
     END,
 };
 /* k has no bias. */
@@ -194,9 +211,11 @@ static const struct mw_family_tensor whisper_encoder[] = {
     END,
 };
 static const struct mw_family_tensor whisper_decoder[] = {
-    LINEAR(QKV, "4 * d_model", "d_model"),
-    MATRIX(QKV, "2 * d_model", "d_model"),
-    LINEAR(PROJECTION, "d_model", "d_model", .count = "2"),
+    LINEAR(QKV, "2 * d_model", "d_model"),
+    MATRIX(QKV, "d_model", "d_model"),
+    LINEAR(QKV, "2 * d_model", "d_model", .met = "encodes"),
+    MATRIX(QKV, "d_model", "d_model", .met = "encodes"),
+    LINEAR(PROJECTION, "d_model", "d_model", .count = "2", .met = "encodes ? 2 : 1"),
     LAYER_NORM(NORM1, "2 * d_model"),
     LINEAR(UP, "decoder_ffn_dim", "d_model"),
     LINEAR(DOWN, "d_model", "decoder_ffn_dim"),
@@ -205,15 +224,15 @@ static const struct mw_family_tensor whisper_decoder[] = {
 };
 static const struct mw_family_stack whisper_stacks[] = {
     {.name = "encoder",
-     .layers = "encoder_layers",
+     .layers = "encodes ? encoder_layers : 0",
      .tokens = "max_source_positions",
      .heads = "encoder_attention_heads",
      .bidirectional = true,
      .tensors = whisper_encoder},
     {.name = "decoder",
-     .layers = "decoder_layers",
+     .layers = "decodes ? decoder_layers : 0",
      .heads = "decoder_attention_heads",
-     .attentions = "2",
+     .attentions = "encodes ? 2 : 1",
      .tensors = whisper_decoder},
     END,
 };
@@ -229,8 +248,7 @@ static const struct mw_family_stack whisper_stacks[] = {
                .tied_embedding = true,                                                             \
                .own_heads = true},                                                                 \
     .keys = bart_keys, .lets = bart_lets, .tensors = bart_tensors, .stacks = bart_stacks,          \
-    .task = "ConditionalGeneration", .approximates = LENGTHS, .refused = TASK("CausalLM"),         \
-    .refused_why = "the decoder alone (ForCausalLM) is not supported yet", PAIR
+    .task = "ConditionalGeneration", .approximates = LENGTHS, PAIR
 #define T5                                                                                         \
     .traits = {T5_TRAITS}, .keys = t5_keys, .lets = t5_lets, .tensors = t5_tensors,                \
     .stacks = t5_stacks, .task = "ConditionalGeneration", .approximates = LENGTHS, PAIR
@@ -259,9 +277,6 @@ const struct mw_family mw_family_pairs[] = {
      .stacks = whisper_stacks,
      .task = "ConditionalGeneration",
      .approximates = "cross attention sees as many keys as the text has tokens",
-     .refused = "task != 'ConditionalGeneration' and task != 'Model'",
-     .refused_why = "classes other than WhisperForConditionalGeneration and WhisperModel are not "
-                    "supported yet",
      PAIR},
     END,
 };

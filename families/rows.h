@@ -13,6 +13,7 @@ extern const struct mw_family mw_family_hybrids[];  /* state-space layers, convo
 extern const struct mw_family mw_family_encoders[]; /* of text */
 extern const struct mw_family mw_family_pairs[];    /* an encoder and a decoder */
 extern const struct mw_family mw_family_images[];   /* of images, and of images and text */
+extern const struct mw_family mw_family_views[];    /* more of them */
 
 /* In rows whose columns are formulas. */
 #define MATRIX(part_, rows_, columns_, ...)                                                        \

@@ -108,7 +108,19 @@ static const char *const aliases[][2] = {
     {"n_positions", "n_ctx"},          {"n_layer", "num_hidden_layers"},
     {"n_head", "num_attention_heads"}, {"n_embd", "hidden_size"},
     {"hidden_size", "n_embed"},        {"sliding_window_pattern", "_sliding_window_pattern"},
+    {"ffn_dim", "intermediate_size"},
 };
+
+bool
+mw_config_is_alias(const struct mw_family *family, const char *key)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(aliases); i++)
+        if (!strcmp(aliases[i][1], key))
+            for (const struct mw_family_key *row = family->keys; row && row->name; row++)
+                if (!strcmp(row->name, aliases[i][0]))
+                    return true;
+    return !strcmp(key, "tie_word_embeddings");
+}
 
 static bool
 present(const struct mw_config *config, const char *key)
@@ -237,7 +249,7 @@ read_row(const struct mw_config *config, const struct mw_formula_scope *scope)
     if (!mw_model_begin(config->model, scope->family->name))
         return false;
     if (!scope->family->lets)
-        return read_by_keys(config);
+        return read_by_keys(config) && mw_description_sort(config, scope);
     return check_activation(config) && mw_description_read(config, scope) &&
            mw_description_add(config, scope);
 }
@@ -324,20 +336,94 @@ note_keys(const struct mw_config *config)
     static const struct {
         const char *key, *note;
     } noted[] = {
-        {"quantization_config", "quantization_config is not followed: weights are of the plan's "
-                                "type"},
         {"num_nextn_predict_layers", "num_nextn_predict_layers is not followed: transformers "
                                      "has no multi-token heads, and none are counted"},
-        {"use_sliding_window", "use_sliding_window is not followed: all keys are seen"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(noted); i++) {
         JsonNode *node = json_object_get_member(config->object, noted[i].key);
-        bool windowed = i == 2 && (config->model->window || config->model->mixed);
-        if (node && !JSON_NODE_HOLDS_NULL(node) && !windowed &&
+        if (node && !JSON_NODE_HOLDS_NULL(node) &&
             (JSON_NODE_HOLDS_OBJECT(node) || json_node_get_int(node)))
             mw_model_note(config->model, "%s", noted[i].note);
     }
+}
+
+/* The type of the weights in the file; transformers 4 calls it torch_dtype, and early files have
+ * "torch." before it. */
+static void
+read_stored_type(const struct mw_config *config, JsonObject *object)
+{
+    static const char *const keys[] = {"dtype", "torch_dtype"};
+    static const struct {
+        const char *name;
+        enum mw_dtype dtype;
+    } types[] = {{"float32", MW_DTYPE_FP32},
+                 {"float", MW_DTYPE_FP32},
+                 {"bfloat16", MW_DTYPE_BF16},
+                 {"float16", MW_DTYPE_FP16},
+                 {"half", MW_DTYPE_FP16}};
+    struct mw_model *model = config->model;
+    const char *name = NULL;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys) && !name; i++) {
+        JsonNode *node = json_object_get_member(object, keys[i]);
+        if (node && json_node_get_value_type(node) == G_TYPE_STRING)
+            name = json_node_get_string(node);
+    }
+    if (!name || *model->stored_as || !strcmp(name, "auto"))
+        return;
+    if (g_str_has_prefix(name, "torch."))
+        name += strlen("torch.");
+    g_autofree char *shown = g_strescape(name, NULL);
+    g_strlcpy(model->stored_as, shown, sizeof model->stored_as);
+    for (size_t i = 0; i < G_N_ELEMENTS(types); i++)
+        if (!strcmp(name, types[i].name))
+            model->stored_dtype = types[i].dtype;
+}
+
+/* How many bits each weight has: every method has a key of its own. */
+static int64_t
+quantized_bits(JsonObject *object, const char *method)
+{
+    static const char *const keys[] = {"bits", "w_bit", "nbits", "num_bits", "weight_bits"};
+    static const struct {
+        const char *key; /* of a flag, or a method's name */
+        int64_t bits;
+    } flags[] = {{"load_in_4bit", 4}, {"load_in_8bit", 8}},
+      methods[] = {{"mxfp4", 4}, {"fp8", 8}, {"fbgemm_fp8", 8}, {"bitnet", 2}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+        JsonNode *node = json_object_get_member(object, keys[i]);
+        if (node && json_node_get_value_type(node) == G_TYPE_INT64)
+            return CLAMP(json_node_get_int(node), 0, 64);
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(flags); i++) {
+        JsonNode *node = json_object_get_member(object, flags[i].key);
+        if (node && json_node_get_value_type(node) == G_TYPE_BOOLEAN && json_node_get_boolean(node))
+            return flags[i].bits;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(methods); i++)
+        if (!strcmp(method, methods[i].key))
+            return methods[i].bits;
+    return 0;
+}
+
+static void
+read_quantization(const struct mw_config *config)
+{
+    JsonObject *object = member_object(config->object, "quantization_config");
+    struct mw_model *model = config->model;
+    const char *method = "";
+
+    if (!object)
+        return;
+    JsonNode *node = json_object_get_member(object, "quant_method");
+    if (node && json_node_get_value_type(node) == G_TYPE_STRING)
+        method = json_node_get_string(node);
+    g_autofree char *shown = g_strescape(method, NULL);
+    g_strlcpy(model->quantized_by, shown, sizeof model->quantized_by);
+    model->quantized = true;
+    model->quantized_bits = quantized_bits(object, method);
 }
 
 static bool
@@ -364,6 +450,11 @@ read_model(struct mw_config *config)
     }
     mw_task_set_logits(model, scope.task, labels_of(config));
     note_keys(config);
+    mw_config_note_unread(config, family);
+    read_quantization(config);
+    read_stored_type(config, config->object);
+    if (text && member_object(config->object, text->key))
+        read_stored_type(config, member_object(config->object, text->key));
     struct mw_dimension_names names = names_in(config);
     return mw_description_mix(config) &&
            mw_model_complete(model, &names, config->origin, config->error);

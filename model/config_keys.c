@@ -48,6 +48,25 @@ read_bias(const struct mw_config *config, const char *key)
     return true;
 }
 
+#define WINDOW_DEFAULT 4096 /* of Qwen2 and Qwen3 */
+
+/* Windows that another key switches on; which layers have them is said elsewhere. */
+static bool
+read_window_if_used(const struct mw_config *config, const char *key)
+{
+    JsonNode *node = json_object_get_member(config->object, key);
+    int64_t window = node && JSON_NODE_HOLDS_NULL(node) ? 0 : WINDOW_DEFAULT;
+    bool used = false;
+
+    if (!read_flag(config, "use_sliding_window", &used) ||
+        !mw_json_get_int(config->object, key, 1, mw_dimensions[MW_DIMENSION_WINDOW].max,
+                         config->origin, &window, config->error))
+        return false;
+    if (used)
+        config->model->window = window;
+    return true;
+}
+
 /* The value `without` means that there is no final norm. */
 static bool
 read_final_norm(const struct mw_config *config, const char *key, bool without)
@@ -103,6 +122,8 @@ read_key(const struct mw_config *config, const struct mw_family_key *key)
         return read_final_norm(config, key->name, false);
     case MW_KEY_NO_FINAL_NORM:
         return read_final_norm(config, key->name, true);
+    case MW_KEY_WINDOW_IF_USED:
+        return read_window_if_used(config, key->name);
     case MW_KEY_LAYER_TYPES:
         return check_layer_types(config, key->name);
     case MW_KEY_TRUE:

@@ -372,8 +372,8 @@ add_tower(const struct mw_config *config, const struct mw_formula_scope *scope,
 /* --- layers of dimensions and flags ---------------------------------------------------------- */
 
 /* How often each kind occurs, and whether window and dense_layers say the order. */
-static bool
-sort_layers(const struct mw_config *config, const struct mw_formula_scope *scope)
+bool
+mw_description_sort(const struct mw_config *config, const struct mw_formula_scope *scope)
 {
     const struct mw_family *family = scope->family;
     struct mw_model *model = config->model;
@@ -475,5 +475,5 @@ mw_description_read(const struct mw_config *config, const struct mw_formula_scop
     if (refused)
         return mw_refuse(config->error, "%s: type %s: %s", config->origin, scope->type,
                          scope->family->refused_why);
-    return read_keys(config, scope) && sort_layers(config, scope);
+    return read_keys(config, scope) && mw_description_sort(config, scope);
 }

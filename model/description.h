@@ -18,6 +18,8 @@ void mw_task_set_logits(struct mw_model *model, const char *task, int64_t labels
 /* Reads dimensions, flags, tensors and layers of a row of formulas; mw_model_complete comes after
  * it.  The model was begun for the row that says its dimensions. */
 bool mw_description_read(const struct mw_config *config, const struct mw_formula_scope *scope);
+/* Which layers have experts and windows, where the row says that in formulas. */
+bool mw_description_sort(const struct mw_config *config, const struct mw_formula_scope *scope);
 /* Adds what a row has beside dimensions and flags: tensors, stacks, towers. */
 bool mw_description_add(const struct mw_config *config, const struct mw_formula_scope *scope);
 /* Makes the layers of the model those of dimensions and flags and of its stacks. */

@@ -91,8 +91,13 @@ struct mw_model {
     int stack_count, tensor_count;
     struct mw_model_stack stacks[MW_STACKS_MAX];
     struct mw_model_tensor tensors[MW_TENSORS_MAX];
-    char note[640];    /* what an answer has to say of how the file was read; may be "" */
-    bool paper_preset; /* the paper's seq 1024 default applies */
+    char note[1024];            /* what an answer has to say of how the file was read; may be "" */
+    char stored_as[24];         /* the file's type of weights, "float32"; "": it says none */
+    bool quantized;             /* the file has a quantization_config */
+    int64_t quantized_bits;     /* of its weights; 0: it does not say */
+    char quantized_by[32];      /* "gptq"; may be "" */
+    enum mw_dtype stored_dtype; /* MW_DTYPE_NONE: none that a plan computes in */
+    bool paper_preset;          /* the paper's seq 1024 default applies */
     /* Whether the executor has a decoder for it; what such a decoder has beside dimensions, or why
      * there is none, in words for the user of a run. */
     bool runs;

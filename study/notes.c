@@ -308,6 +308,50 @@ note_durable(const struct mw_question *question, const struct mw_sizing *sizing,
                                         mw_format_seconds(mw_save_s(sizing))));
 }
 
+/* A file of weights of one type, planned in another. */
+static void
+note_stored_type(const struct mw_model *model, const struct mw_settings *s, GPtrArray *notes)
+{
+    if (!*model->stored_as || model->stored_dtype == s->dtype)
+        return;
+    if (model->stored_dtype == MW_DTYPE_NONE)
+        g_ptr_array_add(notes, g_strdup_printf("config.json: weights of type %s are planned in %s",
+                                               model->stored_as, mw_dtype_name(s->dtype)));
+    else
+        g_ptr_array_add(notes, mw_spelled_printf(
+                                   "config.json: weights of type %s are planned in %s; {dtype=%s} "
+                                   "plans them as they are",
+                                   model->stored_as, mw_dtype_name(s->dtype),
+                                   mw_dtype_name(model->stored_dtype)));
+}
+
+/* Weights that a file holds in a few bits: frozen ones can be planned so. */
+static void
+note_quantization(const struct mw_model *model, const struct mw_settings *s, GPtrArray *notes)
+{
+    const char *by = *model->quantized_by ? model->quantized_by : "no method named";
+    int64_t bits = model->quantized_bits;
+
+    if (!model->quantized)
+        return;
+    if (s->frozen_dtype != MW_DTYPE_NONE) {
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("config.json: quantization_config (%s) is not followed: "
+                                          "frozen weights of layers are %s, by {weight-bits}",
+                                          by, mw_dtype_name(s->frozen_dtype)));
+        return;
+    }
+    g_autofree char *how =
+        bits == 4 || bits == 8
+            ? g_strdup_printf("; {train} with {weight-bits=%s} plans frozen weights in %s bits",
+                              bits == 4 ? "4" : "8", bits == 4 ? "4" : "8")
+            : g_strdup("; {weight-bits} has 8 and 4 bits for frozen weights");
+    g_autofree char *spelled = mw_spelled(how);
+    g_ptr_array_add(notes, g_strdup_printf("config.json: quantization_config (%s) is not followed: "
+                                           "weights are planned in %s%s",
+                                           by, mw_dtype_name(s->dtype), spelled));
+}
+
 void
 mw_result_set_notes(const struct mw_question *question, enum mw_strategy strategy,
                     const struct mw_answer *answer)
@@ -326,6 +370,8 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_length(sizing, notes);
     if (*question->model.note)
         g_ptr_array_add(notes, g_strdup_printf("config.json: %s", question->model.note));
+    note_quantization(&question->model, &sizing->settings, notes);
+    note_stored_type(&question->model, &sizing->settings, notes);
     note_attention(answer, notes);
     note_tokens(r, question->settings.tokens, notes);
     note_idle(&question->settings, sizing, notes);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes fixtures of Hugging Face models: config.json as transformers writes it, and how many
-parameters its class then has.  No part of the build or of the tests: they read what it wrote.
+parameters its class then has; of some types also the FLOPs that PyTorch's counter finds in
+forward.  No part of the build or of the tests: they read what it wrote.
 
     python3 -m venv FOLDER && FOLDER/bin/pip install torch transformers
     FOLDER/bin/python tests/peer_transformers.py [--check build/cli/memwall] [TYPE...]
@@ -23,23 +24,42 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: E402
 
-from peer_transformers_models import MODELS  # noqa: E402
+from peer_transformers_models import COUNTED, MODELS  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "fixtures" / "models"
+SEQUENCES, TOKENS = 2, 32
+
+
+def count_flops(model, pair):
+    """Of forward with plain attention, but for the angles of rotary positions, which are products
+    here and elementwise in every kernel."""
+    ids = torch.zeros((SEQUENCES, TOKENS), dtype=torch.long, device="meta")
+    with FlopCounterMode(display=False) as counter:
+        model.eval()(input_ids=ids, **({"decoder_input_ids": ids} if pair else {}))
+    rotary = sum(sum(flops.values()) for name, flops in counter.get_flop_counts().items()
+                 if name.split(".")[-1].startswith("rotary"))
+    return counter.get_total_flops() - rotary
 
 
 def build(kind, name, changes):
-    """The configuration as written, and the number of parameters."""
+    """The configuration as written, the number of parameters, and FLOPs of forward or None."""
     config = CONFIG_MAPPING[kind](**copy.deepcopy(changes))
+    config._attn_implementation = "eager"
+    config._experts_implementation = "batched_mm"
     with torch.device("meta"):
         model = getattr(transformers, name)(config)
     config = model.config
     config.architectures = [name]
     text = json.loads(config.to_json_string(use_diff=True))
     text.pop("transformers_version", None)
-    return text, sum(parameter.numel() for parameter in model.parameters())
+    params = sum(parameter.numel() for parameter in model.parameters())
+    pair = name.endswith(("ForConditionalGeneration", "MTModel")) and kind != "whisper"
+    counts = kind in COUNTED and (pair or name.endswith(("ForCausalLM", "LMHeadModel",
+                                                         "ForMaskedLM")))
+    return text, params, count_flops(model, pair) if counts else None
 
 
 def counted(memwall, text):
@@ -66,7 +86,7 @@ def main():
         if options.types and kind not in options.types:
             continue
         try:
-            text, params = build(kind, name, changes)
+            text, params, flops = build(kind, name, changes)
         except Exception as error:  # the version at hand lacks it, or wants other keys
             print(f"{kind}-{variant}: {type(error).__name__}: {error}"[:200])
             wrong += 1
@@ -80,7 +100,8 @@ def main():
             continue
         with open(FOLDER / f"{kind}-{variant}.json", "w", encoding="utf-8") as file:
             config = json.dumps(text, sort_keys=True)
-            file.write(f'{{"config": {config},\n "params": {params}}}\n')
+            file.write(f'{{"config": {config},\n "params": {params}'
+                       + (f',\n "flops": {flops}' if flops is not None else "") + "}\n")
     print(f"{wrong} wrong of {len(MODELS)}; transformers {transformers.__version__}")
     return wrong > 0
 

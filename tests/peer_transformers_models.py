@@ -95,6 +95,24 @@ def seeing(kind, prefix, text, vision, *changes):
     return rows
 
 
+QWEN3_EYES = {"hidden_size": 64, "intermediate_size": 130, "depth": 3, "num_heads": 4,
+              "out_hidden_size": 96, "patch_size": 8, "num_position_embeddings": 100,
+              "deepstack_visual_indexes": [0, 2]}
+
+
+# Types whose products PyTorch's counter finds as memwall counts them.  Others compute what it has
+# no formula for, or more than they need: scans in loops, all experts for all tokens.
+COUNTED = set("""
+albert apertus arcee bart bert biogpt bitnet bloom camembert codegen cohere cohere2 ctrl
+deepseek_v2 deepseek_v3 distilbert dots1 electra ernie4_5 ernie4_5_moe exaone4 falcon
+gemma gemma2 gemma3_text glm glm4 glm4_moe gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj
+granite granitemoe granitemoeshared helium hunyuan_v1_dense hunyuan_v1_moe llama m2m_100
+marian mbart ministral mistral mixtral modernbert mpt mt5 nemotron olmo olmo2 olmo3 olmoe
+openai-gpt opt pegasus persimmon phi phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_moe roberta
+seed_oss smollm3 stablelm starcoder2 t5 umt5 vaultgemma whisper xglm xlm-roberta
+""".split())
+
+
 MODELS = [
     # those that run
     ("gpt2", "plain", "GPT2LMHeadModel", GPT),
@@ -368,4 +386,80 @@ MODELS = [
             {"hidden_size": 64, "attention_heads": 4, "intermediate_size": 130, "image_size": 56,
              "num_hidden_layers": 4, "num_global_layers": 2, "vision_output_dim": 192,
              "intermediate_layers_indices": [1, 3]}),
+    # more images, and decoders that see
+    ("deit", "plain", "DeiTForImageClassification", {**IMAGE, **LABELS}),
+    ("deit", "bare", "DeiTModel", IMAGE),
+    ("deit", "teacher", "DeiTForImageClassificationWithTeacher",
+     {**IMAGE, **LABELS, "qkv_bias": False}),
+    ("deit", "masked", "DeiTForMaskedImageModeling", {**IMAGE, "encoder_stride": 14}),
+    ("beit", "plain", "BeitForImageClassification", {**IMAGE, **LABELS}),
+    ("beit", "bare", "BeitModel", {**IMAGE, "use_relative_position_bias": True}),
+    ("beit", "shared", "BeitModel",
+     {**IMAGE, "use_shared_relative_position_bias": True, "use_mean_pooling": False,
+      "use_absolute_position_embeddings": True, "layer_scale_init_value": 0.0}),
+    ("beit", "masked", "BeitForMaskedImageModeling",
+     {**IMAGE, "use_mask_token": True, "vocab_size": 1009}),
+    ("vit_mae", "plain", "ViTMAEForPreTraining",
+     {**IMAGE, "decoder_hidden_size": 48, "decoder_num_attention_heads": 4,
+      "decoder_intermediate_size": 100, "decoder_num_hidden_layers": 2}),
+    ("vit_mae", "bare", "ViTMAEModel", IMAGE),
+    ("vit_mae", "unbiased", "ViTMAEForPreTraining",
+     {**IMAGE, "qkv_bias": False, "decoder_num_hidden_layers": 3}),
+    ("pixtral", "plain", "PixtralVisionModel", IMAGE),
+    ("pixtral", "wide", "PixtralVisionModel", {**IMAGE, "hidden_size": 96}),
+    ("pixtral", "gray", "PixtralVisionModel", {**IMAGE, "num_channels": 1}),
+    *seeing("mistral3", "Mistral3", {"model_type": "mistral", **GROUPED, "head_dim": 24},
+            {"model_type": "pixtral", **IMAGE}, {"spatial_merge_size": 1},
+            {"multimodal_projector_bias": True}),
+    *seeing("internvl", "InternVL", {"model_type": "qwen2", **GROUPED},
+            {"model_type": "internvl_vision", **IMAGE, "image_size": [56, 56],
+             "patch_size": [14, 14]},
+            {"downsample_ratio": 0.25},
+            {"vision_config": {"model_type": "internvl_vision", **IMAGE, "image_size": [56, 28],
+                               "patch_size": [14, 14], "use_qk_norm": True,
+                               "attention_bias": True, "norm_type": "rms_norm",
+                               "use_mean_pooling": False, "use_mask_token": True}}),
+    *seeing("aya_vision", "AyaVision", {"model_type": "cohere2", **GROUPED},
+            {"model_type": "siglip_vision_model", **IMAGE, "vision_use_head": False},
+            {"alignment_intermediate_size": 120}, {"downsample_factor": 1}),
+    *seeing("qwen3_vl", "Qwen3VL", {**GROUPED, "head_dim": 24}, QWEN3_EYES,
+            {"tie_word_embeddings": True},
+            {"vision_config": {**QWEN3_EYES, "deepstack_visual_indexes": [1]}}),
+    *seeing("qwen3_vl_moe", "Qwen3VLMoe",
+            {**GROUPED, "head_dim": 24, "num_experts": 4, "num_experts_per_tok": 2,
+             "moe_intermediate_size": 56}, QWEN3_EYES,
+            {"tie_word_embeddings": True},
+            {"vision_config": {**QWEN3_EYES, "num_position_embeddings": 64}}),
+    # a decoder without its encoder
+    *[(kind, "alone", prefix + "ForCausalLM", {**BART, "decoder_layers": 2, "pad_token_id": 1})
+      for kind, prefix in (("bart", "Bart"), ("mbart", "MBart"), ("pegasus", "Pegasus"),
+                           ("marian", "Marian"))],
+    ("bart", "aloneuntied", "BartForCausalLM", {**BART, "tie_word_embeddings": False}),
+    ("mbart", "classes", "MBartForSequenceClassification", {**BART, **LABELS}),
+    ("bart", "answers", "BartForQuestionAnswering", {**BART, **LABELS}),
+    ("t5", "classes", "T5ForSequenceClassification", {**T5, **LABELS}),
+    ("t5", "tokens", "T5ForTokenClassification", {**T5, **LABELS}),
+    ("t5", "answers", "T5ForQuestionAnswering", {**T5, **LABELS}),
+    ("mt5", "encoder", "MT5EncoderModel", T5),
+    ("umt5", "classes", "UMT5ForSequenceClassification", {**T5, **LABELS}),
+    *[("whisper", variant, prefix, {**BART, "pad_token_id": 1, "eos_token_id": 2,
+                                    "bos_token_id": 0, "decoder_start_token_id": 3,
+                                    "max_source_positions": 60, "max_target_positions": 44,
+                                    **more})
+      for variant, prefix, more in (
+          ("alone", "WhisperForCausalLM", {}),
+          ("classes", "WhisperForAudioClassification", LABELS),
+          ("weighted", "WhisperForAudioClassification",
+           {"use_weighted_layer_sum": True, "classifier_proj_size": 40}))],
+    *seeing("llama4", "Llama4",
+            {**GROUPED, "intermediate_size_mlp": 300, "num_local_experts": 3},
+            {**IMAGE, "intermediate_size": 256, "projector_input_dim": 72,
+             "projector_output_dim": 72, "vision_output_dim": 72})[:1],
+    ("llama4", "turns", "Llama4ForConditionalGeneration",
+     {"text_config": {**GROUPED, "intermediate_size_mlp": 300, "interleave_moe_layer_step": 2,
+                      "num_local_experts": 3, "num_hidden_layers": 6},
+      "vision_config": {**IMAGE, "intermediate_size": 256, "vision_output_dim": 80}}),
+    ("llama4", "biased", "Llama4ForConditionalGeneration",
+     {"text_config": {**GROUPED, "attention_bias": True, "intermediate_size_mlp": 300},
+      "vision_config": {**IMAGE, "num_channels": 1}}),
 ]

@@ -290,6 +290,135 @@ test_missing_file(void)
     g_assert_nonnull(strstr(error->message, "/nowhere/config.json: "));
 }
 
+/* The type of the weights in the file. */
+static void
+test_stored_type(void)
+{
+    static const struct {
+        const char *keys, *name;
+        enum mw_dtype dtype;
+    } rows[] = {
+        {"", "", MW_DTYPE_NONE},
+        {"\"dtype\": null,", "", MW_DTYPE_NONE},
+        {"\"torch_dtype\": \"auto\",", "", MW_DTYPE_NONE},
+        {"\"torch_dtype\": \"torch.float16\",", "float16", MW_DTYPE_FP16},
+        {"\"dtype\": \"bfloat16\",", "bfloat16", MW_DTYPE_BF16},
+        {"\"dtype\": \"float8_e4m3fn\",", "float8_e4m3fn", MW_DTYPE_NONE},
+        {"\"dtype\": \"float32\", \"torch_dtype\": \"float16\",", "float32", MW_DTYPE_FP32},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text =
+            g_strdup_printf("{\"model_type\": \"llama\", %s " LLAMA_KEYS "}", rows[i].keys);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        parse(text, &model, &error);
+        g_assert_no_error(error);
+        g_assert_cmpstr(model.stored_as, ==, rows[i].name);
+        g_assert_cmpint((int)model.stored_dtype, ==, (int)rows[i].dtype);
+    }
+}
+
+/* Keys that nothing reads are named unless they cannot matter. */
+static void
+test_unread(void)
+{
+    static const struct {
+        const char *keys, *named;
+    } rows[] = {
+        {"\"hidden_act\": \"silu\", \"use_cache\": true, \"eos_token_id\": 2,", NULL},
+        {"\"attention_dropout\": 0.0, \"pruned_heads\": {},", NULL},
+        {"\"attention_dropout\": 0.1,", "follow: attention_dropout"},
+        {"\"new_gate\": true, \"use_cache\": true, \"rank\": [1],", "follow: new_gate, rank"},
+        {"\"no_such\": null,", NULL},
+        {"\"use_sliding_window\": true,", "follow: use_sliding_window"},
+        {"\"a\\u0007\": 1,", "follow: a\\007"},
+        {"\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,\"j\":1,\"k\":1,"
+         "\"l\":1,\"m\":1,\"n\":1,",
+         "k, l and 2 more"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text =
+            g_strdup_printf("{\"model_type\": \"llama\", %s " LLAMA_KEYS "}", rows[i].keys);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        parse(text, &model, &error);
+        g_assert_no_error(error);
+        if (rows[i].named)
+            g_assert_nonnull(strstr(model.note, rows[i].named));
+        else
+            g_assert_cmpstr(model.note, ==, "");
+    }
+}
+
+/* Qwen's windows, in the layers behind the first so many. */
+static void
+test_windows_used(void)
+{
+    static const struct {
+        const char *keys;
+        int64_t window;
+        bool mixed;
+    } rows[] = {
+        {"", 0, false},
+        {"\"sliding_window\": 1024, \"use_sliding_window\": false,", 0, false},
+        {"\"sliding_window\": 1024, \"use_sliding_window\": true, \"max_window_layers\": 0,", 1024,
+         false},
+        {"\"use_sliding_window\": true, \"max_window_layers\": 0,", 4096, false},
+        {"\"sliding_window\": null, \"use_sliding_window\": true, \"max_window_layers\": 0,", 0,
+         false},
+        {"\"sliding_window\": 1024, \"use_sliding_window\": true, \"max_window_layers\": 32,", 0,
+         false},
+        {"\"sliding_window\": 1024, \"use_sliding_window\": true, \"max_window_layers\": 20,", 1024,
+         true},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text =
+            g_strdup_printf("{\"model_type\": \"qwen2\", %s " LLAMA_KEYS "}", rows[i].keys);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        parse(text, &model, &error);
+        g_assert_no_error(error);
+        g_assert_cmpint(model.window, ==, rows[i].window);
+        g_assert_true(model.mixed == rows[i].mixed);
+        g_assert_null(strstr(model.note, "not follow"));
+        if (model.mixed)
+            g_assert_cmpint(model.mixed_layers[MW_BLOCK_DENSE_WINDOWED], ==, 12);
+    }
+}
+
+static void
+test_quantization(void)
+{
+    static const struct {
+        const char *keys, *by;
+        int64_t bits;
+    } rows[] = {
+        {"{\"quant_method\": \"gptq\", \"bits\": 4}", "gptq", 4},
+        {"{\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true, \"load_in_4bit\": false}",
+         "bitsandbytes", 8},
+        {"{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}", "fp8", 8},
+        {"{\"bits\": -3}", "", 0},
+        {"{\"quant_method\": 7, \"bits\": \"x\"}", "", 0},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf(
+            "{\"model_type\": \"llama\", \"quantization_config\": %s, " LLAMA_KEYS "}",
+            rows[i].keys);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        parse(text, &model, &error);
+        g_assert_no_error(error);
+        g_assert_true(model.quantized);
+        g_assert_cmpint(model.quantized_bits, ==, rows[i].bits);
+        g_assert_cmpstr(model.quantized_by, ==, rows[i].by);
+        g_assert_cmpstr(model.note, ==, "");
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -300,5 +429,9 @@ main(int argc, char **argv)
     g_test_add_func("/model/config/truncated", test_truncated);
     g_test_add_func("/model/config/gpt3", test_gpt3);
     g_test_add_func("/model/config/missing-file", test_missing_file);
+    g_test_add_func("/model/config/stored-type", test_stored_type);
+    g_test_add_func("/model/config/unread", test_unread);
+    g_test_add_func("/model/config/windows-used", test_windows_used);
+    g_test_add_func("/model/config/quantization", test_quantization);
     return g_test_run();
 }

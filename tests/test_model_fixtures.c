@@ -5,7 +5,8 @@
 #include "config.h"
 #include "model/model.h"
 
-#define LEAST_FIXTURES 3 /* of a type */
+#define LEAST_FIXTURES 3  /* of a type */
+#define LEAST_COUNTED 300 /* fixtures with FLOPs */
 
 static GPtrArray *
 names_of_fixtures(void)
@@ -110,6 +111,76 @@ test_walk(void)
     }
 }
 
+static int64_t
+forward_flops(const struct mw_operators *operators)
+{
+    int64_t flops = 0;
+
+    for (int i = 0; i < operators->count; i++)
+        flops += operators->info[i].forward_flops;
+    return flops;
+}
+
+/* Of forward with all scores, as PyTorch's counter finds them in 2 sequences of 32 tokens; where
+ * layers are planned as their mean, that is rounded up. */
+static void
+test_flops(void)
+{
+    const struct mw_shape shape = {.sequences = 2, .seq = 32, .tp = 1};
+    g_autoptr(GPtrArray) names = names_of_fixtures();
+    int wrong = 0, compared = 0;
+
+    for (guint i = 0; i < names->len; i++) {
+        g_autofree char *text = NULL;
+        struct mw_model_walk walk;
+        struct mw_model model;
+        int64_t params = 0;
+        g_assert_true(g_file_get_contents(g_ptr_array_index(names, i), &text, NULL, NULL));
+        const char *said = g_strrstr(text, "\"flops\":");
+        if (!said)
+            continue;
+        int64_t expected = g_ascii_strtoll(said + strlen("\"flops\":"), NULL, 10);
+        g_assert_true(read_model(g_ptr_array_index(names, i), &model, &params));
+        mw_model_walk(&model, &shape, &walk);
+        int64_t flops = forward_flops(&walk.head) + forward_flops(&walk.tail);
+        for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
+            flops += forward_flops(&walk.blocks[kind]) *
+                     mw_model_count_blocks(&model, (enum mw_block_kind)kind, 0, model.layers);
+        int64_t slack = model.mixed ? model.layers * MW_LAYER_OPERATORS_MAX : 0;
+        bool equal = flops >= expected && flops - expected <= slack;
+        if (!equal)
+            g_test_message("%s: %" G_GINT64_FORMAT " FLOPs, PyTorch %" G_GINT64_FORMAT
+                           " (%+" G_GINT64_FORMAT ")",
+                           (char *)g_ptr_array_index(names, i), flops, expected, flops - expected);
+        wrong += !equal;
+        compared++;
+    }
+    g_assert_cmpint(wrong, ==, 0);
+    g_assert_cmpint(compared, >=, LEAST_COUNTED);
+}
+
+/* What transformers' own classes write is either read or known to change nothing, but for layers
+ * that are dropped at random: a note names all other keys. */
+static void
+test_no_key_is_left(void)
+{
+    g_autoptr(GPtrArray) names = names_of_fixtures();
+    int left = 0;
+
+    for (guint i = 0; i < names->len; i++) {
+        struct mw_model model;
+        int64_t params = 0;
+        g_assert_true(read_model(g_ptr_array_index(names, i), &model, &params));
+        const char *note = strstr(model.note, "keys that the plan does not follow: ");
+        if (!note || strstr(note, ": decoder_layerdrop, encoder_layerdrop") ||
+            strstr(note, ": drop_path_rate"))
+            continue;
+        g_test_message("%s: %s", (char *)g_ptr_array_index(names, i), note);
+        left++;
+    }
+    g_assert_cmpint(left, ==, 0);
+}
+
 /* Three variants of each type at least. */
 static void
 test_variants(void)
@@ -136,7 +207,9 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/model/fixtures/params", test_params);
+    g_test_add_func("/model/fixtures/flops", test_flops);
     g_test_add_func("/model/fixtures/walk", test_walk);
+    g_test_add_func("/model/fixtures/no-key-is-left", test_no_key_is_left);
     g_test_add_func("/model/fixtures/variants", test_variants);
     return g_test_run();
 }
