@@ -1,4 +1,6 @@
 /* Decoders with attention and a dense MLP in every layer. */
+#include <stddef.h>
+
 #include "families/rows.h"
 
 /* --- what rows share ------------------------------------------------------------------------- */
@@ -349,6 +351,87 @@ static const struct mw_family_let gemma_lets[] = {
     END,
 };
 
+/* --- Gemma 3n: inputs of each layer from a table of their own, the last layers without k and v - */
+
+static const struct mw_family_let gemma3n_lets[] = {
+    {"num_attention_heads", "8", false},
+    {"num_key_value_heads", "2", false},
+    {"head_dim", "256", false},
+    {"hidden_size", "2048", false},
+    {"num_hidden_layers", "35", false},
+    {"intermediate_size", "16384", false},
+    {"vocab_size", "262400", false},
+    {"vocab_size_per_layer_input", "262144", false},
+    {"hidden_size_per_layer_input", "256", false},
+    {"max_position_embeddings", "32768", false},
+    {"sliding_window", "512", false},
+    {"num_kv_shared_layers", "15", false},
+    {"altup_num_inputs", "4", false},
+    {"laurel_rank", "64", false},
+    {"tie_word_embeddings", "1", false},
+    {"attention_bias", "0", false},
+    {"streams", "altup_num_inputs", false},
+    {"inputs", "hidden_size_per_layer_input", false},
+    {"shares", "layer >= num_hidden_layers - num_kv_shared_layers", false},
+    {"slides", "layer_types ? " SLIDING " : (layer + 1) % 5 != 0", false},
+    {"activation_sparsity_pattern", "0", false},
+    {"altup_active_idx", "0", false},
+    {"altup_coef_clip", "0", false},
+    {"altup_correct_scale", "1", false},
+    END,
+};
+static const struct mw_family_key gemma3n_keys[] = {
+    {"hidden_size", MW_DIMENSION_HIDDEN},
+    {"intermediate_size[0]", MW_DIMENSION_FFN},
+    HEADS,
+    ENDS,
+    TIED,
+    END,
+};
+static const struct mw_family_tensor gemma3n_tensors[] = {
+    TABLE("vocab_size_per_layer_input", "num_hidden_layers * inputs"),
+    MATRIX(EMBEDDING, "num_hidden_layers * inputs", "hidden_size"),
+    VECTOR(EMBEDDING, "inputs"),
+    MATRIX(EMBEDDING, "hidden_size", "hidden_size", .count = "streams - 1"),
+    MATRIX(FINAL_NORM, "hidden_size", "hidden_size", .count = "streams - 1"),
+    END,
+};
+#define GEMMA3N_LAYER                                                                              \
+    VECTOR(NORM1, "2 * hidden_size"),                                                              \
+        MATRIX(QKV, "num_attention_heads * head_dim", "hidden_size", .bias = "attention_bias"),    \
+        VECTOR(QKV, "head_dim"),                                                                   \
+        MATRIX(PROJECTION, "hidden_size", "num_attention_heads * head_dim",                        \
+               .bias = "attention_bias"), /* Laurel's low rank beside attention */                 \
+        MATRIX(PROJECTION, "laurel_rank", "hidden_size"),                                          \
+        MATRIX(PROJECTION, "hidden_size", "laurel_rank"), VECTOR(PROJECTION, "hidden_size"),       \
+        VECTOR(NORM2, "2 * hidden_size"), MATRIX(UP, "2 * intermediate_size[0]", "hidden_size"),   \
+        MATRIX(                                                                                    \
+            DOWN, "hidden_size",                                                                   \
+            "intermediate_size[0]"), /* how the streams are mixed, and the layer's own inputs */   \
+        VECTOR(DOWN, "3 * hidden_size"), MATRIX(DOWN, "streams", "streams"),                       \
+        MATRIX(DOWN, "streams * streams", "streams"), MATRIX(DOWN, "streams", "hidden_size"),      \
+        MATRIX(DOWN, "inputs", "hidden_size"), MATRIX(DOWN, "hidden_size", "inputs")
+static const struct mw_family_tensor gemma3n_sharing[] = {GEMMA3N_LAYER, END};
+static const struct mw_family_tensor gemma3n_layer[] = {
+    GEMMA3N_LAYER,
+    MATRIX(QKV, "2 * num_key_value_heads * head_dim", "hidden_size", .bias = "attention_bias"),
+    VECTOR(QKV, "head_dim"),
+    END,
+};
+#define GEMMA3N_STACK(name_, when_, window_, tensors_)                                             \
+    {                                                                                              \
+        .name = name_, .when = when_, .heads = "num_attention_heads",                              \
+        .kv_heads = "num_key_value_heads", .head_dim = "head_dim", .window = window_,              \
+        .tensors = tensors_                                                                        \
+    }
+static const struct mw_family_stack gemma3n_stacks[] = {
+    GEMMA3N_STACK("windowed", "slides and not shares", "sliding_window", gemma3n_layer),
+    GEMMA3N_STACK("full", "not shares", "0", gemma3n_layer),
+    GEMMA3N_STACK("windowed, sharing k and v", "slides", "sliding_window", gemma3n_sharing),
+    GEMMA3N_STACK("full, sharing k and v", NULL, "0", gemma3n_sharing),
+    END,
+};
+
 #define UNGATED_BLOCK(norms)                                                                       \
     .mlp_matrices = 2, .norms_per_layer = norms, .rotary = true, .final_norm = true
 
@@ -618,5 +701,16 @@ const struct mw_family mw_family_decoders[] = {
      .lets = gemma_lets,
      .windowed_in = "layer_types ? " SLIDING " : layer % 2 == 0",
      .why_not = "a scaled embedding, and norms that scale by 1 + weight"},
+    {.name = "gemma3n_text",
+     .class_prefix = "Gemma3nForCausal",
+     .traits = {LLAMA_BLOCK(4), .tied_embedding = true},
+     .keys = gemma3n_keys,
+     .lets = gemma3n_lets,
+     .tensors = gemma3n_tensors,
+     .stacks = gemma3n_stacks,
+     .refused = "intermediate_size[0] != intermediate_size[-1]",
+     .refused_why = "key \"intermediate_size\": must be the same for all layers",
+     .approximates = "residual streams beside the first are counted by their parameters alone",
+     .why_not = "four residual streams"},
     END,
 };

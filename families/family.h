@@ -293,7 +293,7 @@ const struct mw_family *mw_family_find(const char *name); /* NULL: there is none
 const char *mw_family_runs_name(int number);
 
 /* A key of config.json changes neither parameters nor FLOPs, whatever the family.  `off`: its value
- * is 0, false or empty. */
+ * is 0, false, empty or "absolute". */
 bool mw_family_key_is_aside(const char *key, bool off);
 
 /* The name in transformers and in the files that memwall writes; NULL out of range. */

@@ -85,7 +85,7 @@ is_off(JsonNode *node)
     if (JSON_NODE_HOLDS_OBJECT(node))
         return !json_object_get_size(json_node_get_object(node));
     if (json_node_get_value_type(node) == G_TYPE_STRING)
-        return !*json_node_get_string(node);
+        return !*json_node_get_string(node) || !strcmp(json_node_get_string(node), "absolute");
     return json_node_get_value_type(node) == G_TYPE_BOOLEAN ? !json_node_get_boolean(node)
                                                             : json_node_get_double(node) == 0;
 }

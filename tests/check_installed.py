@@ -185,6 +185,10 @@ def check_python(box):
                              "assert [r.strategy for r in rows] == ['zero3', 'zero-offload']\n"
                              "most = memwall.largest('gpt3-13b', 'rtx4090', strategy='ddp')\n"
                              "assert most[0].layers > 0, most\n"
+                             "words = 'layers=24,hidden=2048,heads=16,vocab=50257'\n"
+                             "own = memwall.plan(model=words, hardware='rtx4090', seq=1024)\n"
+                             "assert own.feasible and own.model == words, own\n"
+                             "assert own.params > 24 * 12 * 2048 ** 2, own.params\n"
                              "print(a.json)"))
     if said != answer_of_command(box):
         yield "the answer is not the command's"
@@ -202,15 +206,18 @@ def check_readme(box):
 
 def check_refused(box):
     said = python(box, "import memwall\n"
-                       "for more in ({'batch': 0}, {'sequ': 1}, {'keys': {'nvme.drives': 'x'}}):\n"
+                       "for more in ({'batch': 0}, {'sequ': 1}, {'keys': {'nvme.drives': 'x'}},\n"
+                       "             {'model': 'layers=24,hiden=2048'}):\n"
                        "    try:\n"
-                       "        memwall.simulate(model='tiny', hardware='rtx4090', **more)\n"
+                       "        memwall.simulate(**{'model': 'tiny', 'hardware': 'rtx4090', **more})\n"
                        "    except memwall.Error as error:\n"
                        "        print(error.code, error.setting, error)\n"
                        "a = memwall.plan(model='gpt3-175b', hardware='rtx4090', strategy='ddp')\n"
                        "print(a.feasible, a.plan_text, '=' in a.remedy)\n").splitlines()
     wanted = ["invalid batch batch=0: must be ", "invalid None sequ: no setting of this name",
-              "invalid nvme.drives nvme.drives=x: must be ", "False None True"]
+              "invalid nvme.drives nvme.drives=x: must be ",
+              "invalid model model layers=24,hiden=2048: key \"hiden\": unknown: ",
+              "False None True"]
     if len(said) != len(wanted) or not all(s.startswith(w) for s, w in zip(said, wanted)):
         yield "\n".join(said)
     said = python(box, "import memwall\n"

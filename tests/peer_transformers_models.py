@@ -462,4 +462,12 @@ MODELS = [
     ("llama4", "biased", "Llama4ForConditionalGeneration",
      {"text_config": {**GROUPED, "attention_bias": True, "intermediate_size_mlp": 300},
       "vision_config": {**IMAGE, "num_channels": 1}}),
+    *[row for row in decoders(
+        "gemma3n_text", "Gemma3n", {"num_kv_shared_layers": 0}, {"altup_num_inputs": 3},
+              {"laurel_rank": 12, "num_hidden_layers": 10, "num_kv_shared_layers": 4},
+              base={**GROUPED, "head_dim": 24, "hidden_size_per_layer_input": 20,
+                    "vocab_size_per_layer_input": 900, "num_kv_shared_layers": 2,
+                    "num_hidden_layers": 8}) if row[1] != "bare"],
+    ("gemma3n_text", "bare", "Gemma3nTextModel",
+     {**GROUPED, "head_dim": 24, "num_kv_shared_layers": 2, "num_hidden_layers": 8}),
 ]

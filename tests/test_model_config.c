@@ -329,6 +329,8 @@ test_unread(void)
         {"\"hidden_act\": \"silu\", \"use_cache\": true, \"eos_token_id\": 2,", NULL},
         {"\"attention_dropout\": 0.0, \"pruned_heads\": {},", NULL},
         {"\"attention_dropout\": 0.1,", "follow: attention_dropout"},
+        {"\"position_embedding_type\": \"absolute\",", NULL},
+        {"\"position_embedding_type\": \"relative_key\",", "follow: position_embedding_type"},
         {"\"new_gate\": true, \"use_cache\": true, \"rank\": [1],", "follow: new_gate, rank"},
         {"\"no_such\": null,", NULL},
         {"\"use_sliding_window\": true,", "follow: use_sliding_window"},
