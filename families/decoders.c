@@ -351,7 +351,7 @@ static const struct mw_family_let gemma_lets[] = {
     END,
 };
 
-/* --- Gemma 3n: inputs of each layer from a table, the last layers without k and v -------------- */
+/* --- Gemma 3n: inputs of each layer from a table, the last layers without k and v ------------- */
 
 static const struct mw_family_let gemma3n_lets[] = {
     {"num_attention_heads", "8", false},

@@ -34,21 +34,29 @@ mw_software_read(const struct mw_profile *profile, enum mw_outlook outlook)
  * gradient, writes p, m, v and a 16-bit parameter.  Profiles give the update's rate for it. */
 #define FUSED_UPDATE_BYTES 28
 
+/* A machine without a rate of attention has that of its products. */
+static void
+give_attention_a_rate(struct mw_hardware *hardware)
+{
+    if (hardware->attention_points)
+        return;
+    hardware->attention_points = hardware->matmul_points;
+    for (int64_t i = 0; i < hardware->matmul_points; i++) {
+        hardware->attention_dim[i] = hardware->matmul_dim[i];
+        hardware->attention_flops[i] = hardware->matmul_flops[i];
+    }
+}
+
 static void
 apply_to_gpu(const struct mw_software *software, struct mw_hardware *hardware)
 {
     double best = hardware->gpu_operator_bytes_per_s > 0 ? hardware->gpu_operator_bytes_per_s
                                                          : hardware->gpu_memory_bytes_per_s;
-
-    if (!hardware->attention_points) { /* it has the rate of products; from now on one of its own */
-        hardware->attention_points = hardware->matmul_points;
-        for (int64_t i = 0; i < hardware->matmul_points; i++) {
-            hardware->attention_dim[i] = hardware->matmul_dim[i];
-            hardware->attention_flops[i] = hardware->matmul_flops[i];
-        }
-    }
     /* FLOPs of attention are counted whole: half of them, at one rate, take half the time. */
     double factor = software->attention_share * (software->causal_skip ? 2 : 1);
+
+    if (factor < 1 || factor > 1 || software->product_share < 1)
+        give_attention_a_rate(hardware);
     for (int64_t i = 0; i < hardware->attention_points; i++)
         hardware->attention_flops[i] *= factor;
     for (int64_t i = 0; i < hardware->matmul_points; i++)
