@@ -15,6 +15,11 @@ extern const struct mw_family mw_family_pairs[];    /* an encoder and a decoder 
 extern const struct mw_family mw_family_images[];   /* of images, and of images and text */
 extern const struct mw_family mw_family_views[];    /* more of them */
 
+/* Rows give the fields beyond the first ones or none, as C2x allows it. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
+
 /* In rows whose columns are formulas. */
 #define MATRIX(part_, rows_, columns_, ...)                                                        \
     {                                                                                              \
