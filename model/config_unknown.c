@@ -22,7 +22,7 @@ static void
 look_in(struct search *search, const char *formula)
 {
     size_t length = strlen(search->key);
-    const char *at = formula ? strstr(formula, search->key) : NULL;
+    const char *at = formula && length ? strstr(formula, search->key) : NULL; /* "" is a key too */
 
     for (; at && !search->found; at = strstr(at + 1, search->key))
         search->found = (at == formula || !is_word(at[-1])) && !is_word(at[length]);
