@@ -135,9 +135,9 @@ name_in(const struct mw_family *family, int dimension)
 {
     const struct mw_family_key *key = family->keys;
 
-    while (key->name && (int)key->meaning != dimension)
+    while (key && key->name && (int)key->meaning != dimension)
         key++;
-    return key->name;
+    return key ? key->name : NULL; /* rows of formulas have no keys */
 }
 
 static struct mw_dimension_names
