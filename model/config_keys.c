@@ -143,7 +143,7 @@ read_dropout(const struct mw_config *config)
     double sum = 0;
     int keys = 0;
 
-    for (const struct mw_family_key *key = config->model->family->keys; key->name; key++) {
+    for (const struct mw_family_key *key = config->model->family->keys; key && key->name; key++) {
         double rate = RATE_DEFAULT;
         if (key->meaning != MW_KEY_DROPOUT)
             continue;
@@ -161,7 +161,7 @@ read_dropout(const struct mw_config *config)
 bool
 mw_config_read_keys(const struct mw_config *config)
 {
-    for (const struct mw_family_key *key = config->model->family->keys; key->name; key++)
+    for (const struct mw_family_key *key = config->model->family->keys; key && key->name; key++)
         if (!read_key(config, key))
             return false;
     return read_dropout(config);

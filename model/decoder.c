@@ -201,7 +201,7 @@ static bool
 read_object(const struct mw_model *model, JsonObject *object, const char *origin,
             struct mw_decoder *decoder, GError **error)
 {
-    for (const struct mw_family_key *key = model->family->keys; key->name; key++)
+    for (const struct mw_family_key *key = model->family->keys; key && key->name; key++)
         if (!read_key(object, key, origin, decoder, error))
             return false;
     return true;
