@@ -79,7 +79,7 @@ struct mw_calibration_drives {
     struct mw_measure duplex;
     bool sustained;                              /* the write rate is the sustained one, with the
                                                   * burst rate beside it */
-    bool settled;                                /* the rate became steady before the limit */
+    bool steady;                                 /* the rate became steady before the limit */
     int64_t written_bytes;                       /* bytes written to find the sustained rate */
     int64_t cache_bytes;                         /* written before it became steady */
     int settings, settings_tried;                /* number of pairs of block size and depth */

@@ -195,11 +195,11 @@ describe(struct mw_calibrator *c, struct mw_calibration *out)
 #define ARENA_LEAST_BYTES (128 * MIB)
 
 int64_t
-mw_calibrate_arena_bytes(int64_t wished_bytes, double s_per_byte, double room_s)
+mw_calibrate_arena_bytes(int64_t wished_bytes, double s_per_byte, double most_s)
 {
     int64_t bytes = wished_bytes;
 
-    while (bytes / 2 >= ARENA_LEAST_BYTES && (double)bytes * s_per_byte > room_s)
+    while (bytes / 2 >= ARENA_LEAST_BYTES && (double)bytes * s_per_byte > most_s)
         bytes /= 2;
     return bytes;
 }

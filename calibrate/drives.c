@@ -27,22 +27,22 @@ static const struct setting {
 #define QUICK_SETTINGS 2
 
 static bool
-find_room(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError **error)
+find_free_space(struct mw_calibrator *c, struct mw_calibration_drives *drives, GError **error)
 {
     const struct mw_calibration_options *o = c->options;
     g_autofree dev_t *seen = g_new0(dev_t, o->directory_count);
 
     for (int i = 0; i < o->directory_count; i++) {
-        struct statvfs room;
+        struct statvfs space;
         struct stat status;
         bool again = false;
-        if (statvfs(o->directories[i], &room) || stat(o->directories[i], &status))
+        if (statvfs(o->directories[i], &space) || stat(o->directories[i], &status))
             return mw_refuse(error, "%s: %s", o->directories[i], g_strerror(errno));
         seen[i] = status.st_dev;
         for (int j = 0; j < i; j++)
             again = again || seen[j] == seen[i];
         if (!again)
-            drives->free_bytes += (int64_t)(room.f_bavail * room.f_frsize);
+            drives->free_bytes += (int64_t)(space.f_bavail * space.f_frsize);
     }
     drives->count = o->directory_count;
     return true;
@@ -238,7 +238,7 @@ mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *out, GE
 {
     for (int i = 0; i < c->options->directory_count && !mw_calibrate_rank(c); i++)
         mw_calibrate_remove_left(c->options->directories[i]);
-    if (!find_room(c, &out->drives, error) ||
+    if (!find_free_space(c, &out->drives, error) ||
         !mw_calibrate_step(c, "drives: making the file", error) ||
         !open_file(c, &out->drives, settings[0], false, error))
         return false;

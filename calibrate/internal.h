@@ -69,7 +69,7 @@ struct mw_calibrate_scale {
 const struct mw_calibrate_scale *mw_calibrate_scale(bool apart, bool quick);
 
 /* The wished size, halved until there is time for it at this rate. */
-int64_t mw_calibrate_arena_bytes(int64_t wished_bytes, double s_per_byte, double room_s);
+int64_t mw_calibrate_arena_bytes(int64_t wished_bytes, double s_per_byte, double most_s);
 
 /* Lanes of a device that queues ops. */
 enum mw_calibrate_lane {

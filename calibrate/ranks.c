@@ -57,7 +57,7 @@ own_shard(const struct collectives *it, uint16_t *whole)
 }
 
 static bool
-gather(struct collectives *it)
+all_gather(struct collectives *it)
 {
     struct mw_ranks_part part = part_of(it);
     uint16_t *whole = (uint16_t *)(void *)it->c->host.base;
@@ -67,7 +67,7 @@ gather(struct collectives *it)
 }
 
 static bool
-scatter(struct collectives *it)
+reduce_scatter(struct collectives *it)
 {
     struct mw_ranks_part part = part_of(it);
     struct mw_ranks_sum sum = {.whole = it->c->options->dtype,
@@ -86,7 +86,7 @@ time_both(struct collectives *it)
     double began_s = mw_calibrate_now_s();
 
     for (int i = 0; i < TIMES; i++)
-        if (!gather(it) || !scatter(it)) /* both collectives, as a step needs them */
+        if (!all_gather(it) || !reduce_scatter(it)) /* both collectives, as a step needs them */
             return false;
     it->seconds = (mw_calibrate_now_s() - began_s) / (2 * TIMES);
     return true;
@@ -100,17 +100,17 @@ time_meeting(struct collectives *it, double seconds, double *meeting_s)
     struct mw_calibrate_products products = {.c = it->c};
     struct mw_calibrate_work product = mw_calibrate_products_work(&products);
 
-    if (!gather(it))
+    if (!all_gather(it))
         return false;
     double product_s = 1 / mw_calibrate_rate(&product, seconds);
     double meetings = floor(MEETINGS_PART * mw_calibrate_share_s(it->c) / product_s);
     meetings = fmin(fmax(meetings, MEETINGS_LEAST), MEETINGS);
-    if (!mw_calibrate_agree(it->c, &meetings, &it->error) || !gather(it))
+    if (!mw_calibrate_agree(it->c, &meetings, &it->error) || !all_gather(it))
         return false;
     double began_s = mw_calibrate_now_s();
     for (int i = 0; i < (int)meetings; i++) {
         mw_calibrate_run_product(&products);
-        if (!gather(it))
+        if (!all_gather(it))
             return false;
     }
     *meeting_s = fmax(0, (mw_calibrate_now_s() - began_s) / meetings - product_s);

@@ -232,7 +232,7 @@ mw_calibrate_sustained(struct mw_calibrator *c, struct mw_calibration *out, GErr
     d->write_bytes_per_s =
         mw_measure_of((double *)(void *)rates->data + first, (int)rates->len - first);
     d->sustained = true;
-    d->settled = from >= 0;
+    d->steady = from >= 0;
     d->written_bytes = (int64_t)written;
     return true;
 }

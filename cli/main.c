@@ -239,5 +239,6 @@ int
 main(int argc, char **argv)
 {
     mw_spell_as(&cli_spelling);
+    cli_start_keeping_memory();
     return cli_start_descriptors() ? cli_start_with_stack(start, argc, argv) : CLI_FAILED;
 }

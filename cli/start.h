@@ -8,6 +8,9 @@
  * meant for the terminal.  Using them still fails.  False: one cannot be opened. */
 bool cli_start_descriptors(void);
 
+/* Makes the allocator keep what is freed, up to 256 MB, for what is allocated next. */
+void cli_start_keeping_memory(void);
+
 /* Runs `body` with the stack that it and its threads need, whatever `ulimit -s` is. */
 int cli_start_with_stack(int (*body)(int argc, char **argv), int argc, char **argv);
 

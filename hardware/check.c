@@ -52,19 +52,19 @@ check_links(const struct mw_profile *profile, GError **error)
 }
 
 static bool
-check_room(const struct mw_profile *profile, const char *group, const char *reserve,
-           const char *capacity, GError **error)
+check_reserve(const struct mw_profile *profile, const char *group, const char *reserve,
+              const char *capacity, GError **error)
 {
-    double room =
+    double usable =
         mw_profile_typical(profile, group, capacity) - mw_profile_typical(profile, group, reserve);
     const struct mw_profile_value *request = NULL;
 
     if (strcmp(group, "nvme"))
         request = mw_profile_value_of(profile, group, "largest_request_gib");
-    if (mw_profile_typical(profile, group, capacity) > 0 && room <= 0)
+    if (mw_profile_typical(profile, group, capacity) > 0 && usable <= 0)
         return mw_profile_refuse_beside(profile, group, reserve, "must be less than", capacity,
                                         error);
-    if (request && request->given && request->number[0] > room)
+    if (request && request->given && request->number[0] > usable)
         return mw_profile_refuse(profile, group, "largest_request_gib",
                                  "must be at most the memory less the reserve", error);
     return true;
@@ -171,9 +171,9 @@ bool
 mw_hw_check(const struct mw_profile *profile, GError **error)
 {
     return check_links(profile, error) &&
-           check_room(profile, "gpu", "reserve_gib", "memory_gib", error) &&
-           check_room(profile, "host", "reserve_gib", "memory_gib", error) &&
-           check_room(profile, "nvme", "reserve_tb", "capacity_tb", error) &&
+           check_reserve(profile, "gpu", "reserve_gib", "memory_gib", error) &&
+           check_reserve(profile, "host", "reserve_gib", "memory_gib", error) &&
+           check_reserve(profile, "nvme", "reserve_tb", "capacity_tb", error) &&
            check_drives(profile, error) && check_curve(profile, error) &&
            check_calibrated(profile, error);
 }

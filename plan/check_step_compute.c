@@ -26,7 +26,7 @@ struct row {
     struct mw_operator_dims dims; /* of a decoder */
     uint32_t *cut;                /* [tensor_count] operator that its tiles cut, or MW_NONE */
     struct expected *all;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* --- what is cut ----------------------------------------------------------------------------- */
@@ -92,14 +92,14 @@ find_cuts(struct row *row)
 static void
 put(struct row *row, struct expected next)
 {
-    if (row->count == row->room) {
-        size_t room = row->room ? 2 * row->room : 1024;
-        struct expected *all = mw_plan_allocate(room, sizeof *all);
+    if (row->count == row->capacity) {
+        size_t capacity = row->capacity ? 2 * row->capacity : 1024;
+        struct expected *all = mw_plan_allocate(capacity, sizeof *all);
         for (size_t i = 0; i < row->count; i++)
             all[i] = row->all[i];
         free(row->all);
         row->all = all;
-        row->room = room;
+        row->capacity = capacity;
     }
     row->all[row->count++] = next;
 }

@@ -98,7 +98,7 @@ state_of(const struct mw_tensor *tensor)
 
 /* On to a tensor of the program that has state, past what is through. */
 static void
-settle(const struct mw_plan *plan, uint32_t program, struct cursor *at)
+skip_finished(const struct mw_plan *plan, uint32_t program, struct cursor *at)
 {
     while (at->tensor < plan->tensor_count) {
         const struct mw_tensor *tensor = &plan->tensors[at->tensor];
@@ -125,11 +125,11 @@ take(const struct mw_plan *plan, const struct mw_chunk_content *chunk, struct cu
     uint32_t end = chunk->first_tensor + chunk->tensor_count;
     int64_t left = chunk->elements;
 
-    settle(plan, chunk->program, at);
+    skip_finished(plan, chunk->program, at);
     if (at->tensor != chunk->first_tensor || at->element != chunk->first_element || left <= 0)
         return false;
     while (left > 0) {
-        settle(plan, chunk->program, at);
+        skip_finished(plan, chunk->program, at);
         if (at->tensor >= end ||
             !lives_alike(plan, &plan->tensors[at->tensor], &plan->tensors[chunk->first_tensor]))
             return false;
@@ -173,7 +173,7 @@ mw_step_check_cover(struct mw_step_check *check)
                                   c);
     }
     for (uint32_t p = 0; p < plan->program_count && good; p++) {
-        settle(plan, p, &at[p]);
+        skip_finished(plan, p, &at[p]);
         if (at[p].tensor < plan->tensor_count)
             good = mw_plan_refuse(&check->base,
                                   "tensor %u: no chunk has its state from element %" PRId64 " on",

@@ -84,7 +84,7 @@ raise_entry(const struct mw_plan_clock *clock, uint32_t *row, uint32_t lane, uin
 /* The number of ops of a lane that are done when the lane has room for an op with `before` ops
  * before it. */
 static uint32_t
-done_for_room(const struct mw_plan *plan, uint32_t lane, uint64_t before)
+done_before_issue(const struct mw_plan *plan, uint32_t lane, uint64_t before)
 {
     uint32_t window = plan->lanes[lane].window_ops;
 
@@ -98,7 +98,8 @@ raise_done(struct mw_plan_clock *clock, uint32_t index)
     const struct mw_op *op = &plan->ops[index];
     uint32_t *mine = row(clock->done, clock, index);
 
-    raise_entry(clock, mine, op->lane, done_for_room(plan, op->lane, clock->position[index] - 1));
+    raise_entry(clock, mine, op->lane,
+                done_before_issue(plan, op->lane, clock->position[index] - 1));
     for (uint32_t j = 0; j < op->dep_count; j++) {
         uint32_t dep = plan->deps[op->dep_begin + j];
 
@@ -153,10 +154,11 @@ raise_previous(struct mw_plan_clock *clock, uint32_t index, const uint32_t *last
     const struct mw_op *op = &plan->ops[index];
     uint32_t *mine = row(clock->done_previous, clock, index);
     uint32_t of_step = clock->position[clock->last[op->lane]];
-    uint32_t room = done_for_room(plan, op->lane, (uint64_t)of_step + clock->position[index] - 1);
+    uint32_t done =
+        done_before_issue(plan, op->lane, (uint64_t)of_step + clock->position[index] - 1);
 
     raise_row(mine, last ? last : row(clock->done, clock, clock->last[op->lane]), clock->width);
-    raise_entry(clock, mine, op->lane, room < of_step ? room : of_step);
+    raise_entry(clock, mine, op->lane, done < of_step ? done : of_step);
     for (uint32_t j = 0; j < op->dep_count; j++) {
         uint32_t dep = MW_DEP_INDEX(plan->deps[op->dep_begin + j]);
         bool previous = plan->deps[op->dep_begin + j] & MW_DEP_PREVIOUS_STEP;

@@ -49,18 +49,18 @@ static void *
 reserve(void *array, uint32_t count, uint32_t extra, uint32_t *capacity, size_t size)
 {
     uint64_t wanted = (uint64_t)count + extra;
-    uint64_t room = *capacity;
+    uint64_t grown = *capacity;
 
-    if (wanted <= room)
+    if (wanted <= grown)
         return array;
     if (wanted >= MW_NONE)
         die(__func__, "more elements than an index can name");
-    room = room * 2 > wanted ? room * 2 : wanted;
-    room = room < 16 ? 16 : room > MW_NONE ? MW_NONE : room;
-    array = realloc(array, room * size);
+    grown = grown * 2 > wanted ? grown * 2 : wanted;
+    grown = grown < 16 ? 16 : grown > MW_NONE ? MW_NONE : grown;
+    array = realloc(array, grown * size);
     if (!array)
         die(__func__, "out of memory");
-    *capacity = (uint32_t)room;
+    *capacity = (uint32_t)grown;
     return array;
 }
 
@@ -203,6 +203,20 @@ mw_plan_add_channel(struct mw_plan *plan, struct mw_channel channel)
         reserve(plan->channels, plan->channel_count, 1, &plan->capacity->channels, sizeof channel);
     plan->channels[plan->channel_count] = channel;
     return plan->channel_count++;
+}
+
+void
+mw_plan_expect_homes(struct mw_plan *plan, uint32_t slots, uint32_t tensors, uint32_t chunks)
+{
+    struct mw_plan_capacity *capacity = plan->capacity;
+
+    require_open(plan, __func__);
+    plan->slots =
+        reserve(plan->slots, plan->slot_count, slots, &capacity->slots, sizeof *plan->slots);
+    plan->tensors = reserve(plan->tensors, plan->tensor_count, tensors, &capacity->tensors,
+                            sizeof *plan->tensors);
+    plan->chunks =
+        reserve(plan->chunks, plan->chunk_count, chunks, &capacity->chunks, sizeof *plan->chunks);
 }
 
 uint32_t

@@ -543,6 +543,9 @@ uint32_t mw_plan_add_program(struct mw_plan *plan, struct mw_members ranks);
 uint32_t mw_plan_add_comm(struct mw_plan *plan, struct mw_comm comm);
 uint32_t mw_plan_add_lane(struct mw_plan *plan, struct mw_lane lane);
 uint32_t mw_plan_add_channel(struct mw_plan *plan, struct mw_channel channel);
+/* So many more slots, tensors and chunks are about to be added: a hint that spares their arrays
+ * growing step by step. */
+void mw_plan_expect_homes(struct mw_plan *plan, uint32_t slots, uint32_t tensors, uint32_t chunks);
 uint32_t mw_plan_add_slot(struct mw_plan *plan, struct mw_slot slot);
 uint32_t mw_plan_add_tensor(struct mw_plan *plan, struct mw_tensor tensor);
 uint32_t mw_plan_add_chunk(struct mw_plan *plan, struct mw_chunk_content chunk);

@@ -114,8 +114,8 @@ mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm)
         shape.ranks_per_node *= here ? here : 1;
     }
     uint32_t groups = plan->world_ranks / shape.size;
-    uint32_t room = plan->ranks_per_node / shape.ranks_per_node;
-    shape.groups_per_node = room < groups ? room : groups;
+    uint32_t most = plan->ranks_per_node / shape.ranks_per_node;
+    shape.groups_per_node = most < groups ? most : groups;
     return shape;
 }
 

@@ -22,7 +22,7 @@ mw_variants_new(struct mw_plan *plan)
 
 /* These arrays are short. */
 static void *
-with_room(void *array, uint32_t count, size_t size)
+longer_by_one(void *array, uint32_t count, size_t size)
 {
     void *longer = mw_plan_allocate(count, size);
 
@@ -37,7 +37,7 @@ mw_variants_add(struct mw_variants *variants, struct mw_plan *plan)
 {
     uint32_t number = variants->plan_count++;
 
-    variants->plans = with_room(variants->plans, variants->plan_count, sizeof *variants->plans);
+    variants->plans = longer_by_one(variants->plans, variants->plan_count, sizeof *variants->plans);
     variants->plans[number] = plan;
     return number;
 }
@@ -50,11 +50,11 @@ mw_variants_from(struct mw_variants *variants, int64_t first_step, const uint32_
            variants->spans[variants->span_count - 1].first_step >= first_step)
         variants->turn_count = variants->spans[--variants->span_count].first_turn;
     uint32_t span = variants->span_count++;
-    variants->spans = with_room(variants->spans, variants->span_count, sizeof *variants->spans);
+    variants->spans = longer_by_one(variants->spans, variants->span_count, sizeof *variants->spans);
     variants->spans[span] = (struct mw_variant_span){first_step, variants->turn_count, count};
     for (uint32_t i = 0; i < count; i++) {
         variants->turns =
-            with_room(variants->turns, ++variants->turn_count, sizeof *variants->turns);
+            longer_by_one(variants->turns, ++variants->turn_count, sizeof *variants->turns);
         variants->turns[variants->turn_count - 1] = cycle[i];
     }
 }

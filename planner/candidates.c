@@ -86,8 +86,8 @@ struct tiers {
 
 /* Whether memory suffices, but only with more tiles or chunks than a plan's limit of ops allows. */
 static bool
-has_room_for_more_ops(const struct mw_request *request, const struct mw_settings *settings,
-                      const struct mw_sizing *nearest, GError **error)
+allows_more_ops(const struct mw_request *request, const struct mw_settings *settings,
+                const struct mw_sizing *nearest, GError **error)
 {
     struct mw_settings s = *settings;
 
@@ -112,7 +112,7 @@ size_or_refuse(struct search *search, const struct mw_settings *settings, GError
     struct mw_sizing *sizing = mw_planner_size_placement(search->request, settings, error);
 
     if (!search->blame || !sizing || sizing->fits ||
-        !has_room_for_more_ops(search->request, settings, sizing, error))
+        !allows_more_ops(search->request, settings, sizing, error))
         return sizing;
     mw_sizing_free(sizing);
     return NULL;

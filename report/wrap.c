@@ -33,14 +33,14 @@ characters(const char *text, size_t bytes)
 
 /* Bytes of the words that fit; at least those of the first word, however long. */
 static size_t
-bytes_that_fit(const char *text, int room)
+bytes_that_fit(const char *text, int width)
 {
     size_t fit = strcspn(text, " "), end = fit;
 
     while (text[end]) {
         end += strspn(text + end, " ");
         end += strcspn(text + end, " ");
-        if (characters(text, end) > room)
+        if (characters(text, end) > width)
             break;
         fit = end;
     }

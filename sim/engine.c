@@ -164,7 +164,7 @@ start_op(struct mw_engine *engine, uint32_t lane_index, uint32_t op_index)
 }
 
 static bool
-window_has_room(const struct mw_engine *engine, const struct mw_lane_state *lane)
+window_is_open(const struct mw_engine *engine, const struct mw_lane_state *lane)
 {
     if (lane->in_flight == 0)
         return true;
@@ -245,7 +245,7 @@ run_lane(struct mw_engine *engine, uint32_t index)
 
     lane->queued = false;
     while (lane->head != MW_NONE && lane->step < engine->steps_done + 2 &&
-           head_is_ready(engine, index) && window_has_room(engine, lane)) {
+           head_is_ready(engine, index) && window_is_open(engine, lane)) {
         start_op(engine, index, lane->head);
         next_op(engine, index);
     }

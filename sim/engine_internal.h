@@ -53,7 +53,7 @@ struct mw_stream {
     double progress, speed; /* ns of uncontended work done up to `since_ns`; speed in (0, 1] */
     int64_t since_ns;
     struct mw_flow_queue queue;
-    uint32_t shared_count;   /* queue.count when speeds were last settled */
+    uint32_t shared_count;   /* queue.count when speeds were last fixed */
     uint32_t scheduled_head; /* flow whose completion is in the heap, or MW_NONE */
     uint32_t pull_begin, pull_count;
     bool touched;
@@ -68,7 +68,7 @@ struct mw_link {
     uint32_t *streams;
     uint32_t count, allocated;
     bool touched, over;
-    bool in_component, settled, final; /* used by the solver */
+    bool in_component, fixed, final; /* used by the solver */
     double level;
 };
 

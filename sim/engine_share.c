@@ -103,7 +103,7 @@ add_stream(struct mw_engine *engine, uint32_t index)
 
         if (link->over && !link->in_component) {
             link->in_component = true;
-            link->settled = false;
+            link->fixed = false;
             engine->component_links[engine->component_link_count++] = at;
         }
     }
@@ -147,7 +147,7 @@ link_level(const struct mw_engine *engine, const struct mw_link *link)
     double level = 0;
 
     for (;;) {
-        double room = 1, cut = 0;
+        double left = 1, cut = 0;
 
         for (uint32_t j = 0; j < link->count; j++) {
             const struct mw_stream *stream = &engine->streams[link->streams[j]];
@@ -156,16 +156,16 @@ link_level(const struct mw_engine *engine, const struct mw_link *link)
             double share = pull->share * stream->limit;
 
             if (stream->fixed || share <= level)
-                room -= ranks * share;
+                left -= ranks * share;
             else
                 cut += ranks;
         }
         if (cut == 0)
             return INFINITY;
-        room = larger(room / cut, LEVEL_MIN);
-        if (room <= level)
+        left = larger(left / cut, LEVEL_MIN);
+        if (left <= level)
             return level;
-        level = room;
+        level = left;
     }
 }
 
@@ -180,7 +180,7 @@ speed_within(const struct mw_engine *engine, const struct mw_stream *stream,
         const struct mw_pull *pull = &engine->pulls[stream->pull_begin + j];
         const struct mw_link *link = &engine->links[pull->link];
 
-        if (link->in_component && !link->settled && link != but)
+        if (link->in_component && !link->fixed && link != but)
             speed = smaller(speed, link->level / pull->share);
     }
     return speed;
@@ -240,7 +240,7 @@ sweep(struct mw_engine *engine)
         struct mw_link *link = &engine->links[engine->component_links[i]];
         double before = link->level;
 
-        if (link->settled)
+        if (link->fixed)
             continue;
         for (uint32_t j = 0; j < link->count; j++) {
             struct mw_stream *stream = &engine->streams[link->streams[j]];
@@ -269,7 +269,7 @@ iterate(struct mw_engine *engine)
 }
 
 /* Finds the levels of links whose streams exceed their capacity.  Other links hold no stream back
- * and are settled. */
+ * and are fixed. */
 static uint32_t
 find_levels(struct mw_engine *engine)
 {
@@ -278,11 +278,11 @@ find_levels(struct mw_engine *engine)
     for (uint32_t i = 0; i < engine->component_link_count; i++) {
         struct mw_link *link = &engine->links[engine->component_links[i]];
 
-        if (link->settled)
+        if (link->fixed)
             continue;
         link->level = link_level(engine, link);
-        link->settled = isinf(link->level);
-        open += !link->settled;
+        link->fixed = isinf(link->level);
+        open += !link->fixed;
     }
     return open;
 }
@@ -290,13 +290,13 @@ find_levels(struct mw_engine *engine)
 /* Judges all links before it fixes any stream, since a stream that one link fixes drew more from
  * another. */
 static uint32_t
-settle_final_links(struct mw_engine *engine)
+fix_final_links(struct mw_engine *engine)
 {
-    uint32_t settled = 0;
+    uint32_t fixed = 0;
 
     for (uint32_t i = 0; i < engine->component_link_count; i++) {
         struct mw_link *link = &engine->links[engine->component_links[i]];
-        link->final = !link->settled && link_is_final(engine, link);
+        link->final = !link->fixed && link_is_final(engine, link);
     }
     for (uint32_t i = 0; i < engine->component_link_count; i++) {
         struct mw_link *link = &engine->links[engine->component_links[i]];
@@ -304,10 +304,10 @@ settle_final_links(struct mw_engine *engine)
         if (!link->final)
             continue;
         fix_streams(engine, link);
-        link->settled = true;
-        settled++;
+        link->fixed = true;
+        fixed++;
     }
-    return settled;
+    return fixed;
 }
 
 /* Most components are one link and its streams, and need no rounds. */
@@ -331,16 +331,16 @@ fill_component(struct mw_engine *engine)
         return;
     }
     while (open > 0) {
-        uint32_t settled;
+        uint32_t fixed;
 
         open = find_levels(engine);
         cap_streams(engine);
-        settled = settle_final_links(engine);
-        if (open > 0 && settled == 0) {
+        fixed = fix_final_links(engine);
+        if (open > 0 && fixed == 0) {
             iterate(engine);
             return;
         }
-        open -= settled;
+        open -= fixed;
     }
 }
 

@@ -688,7 +688,7 @@ mw_choice_left_out(const struct mw_question *question, enum mw_strategy strategy
 
 /* The result for an open batch is the result of requesting that batch. */
 static void
-resolve_open_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
+choose_as_if_asked(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
 {
     struct mw_settings settings = *asked;
     struct mw_choice again;
@@ -717,7 +717,7 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
         llround(mw_tokens_per_step(choice->sizing) / (double)choice->sizing->settings.seq);
     if (!choose(search, &settings, &other, NULL))
         return;
-    resolve_open_batch(search, &settings, &other);
+    choose_as_if_asked(search, &settings, &other);
     take_better(search, choice, &other);
 }
 
@@ -731,7 +731,7 @@ mw_choose(const struct mw_question *question, enum mw_strategy strategy, bool ke
     asked.strategy = strategy;
     bool good = choose(&search, &asked, choice, error);
     if (good) {
-        resolve_open_batch(&search, &asked, choice);
+        choose_as_if_asked(&search, &asked, choice);
         try_global_batch(&search, &asked, choice);
         if (keeps_plan)
             build_plan(choice);

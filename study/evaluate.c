@@ -224,27 +224,57 @@ block_of(struct mw_closed_dims *dims, enum mw_class class)
                                     : &dims->layer_block;
 }
 
+/* `count` tensors that are alike, with their homes. */
+static void
+add_alike(struct mw_closed_dims *dims, struct mw_closed_block *block,
+          const struct mw_unit_tensor *tensor, int64_t count, int param_home, int gradient_home)
+{
+    int64_t size = tensor->tiles * tensor->tile_params; /* parts travel with padding */
+    double bytes = (double)mw_dtype_bytes(tensor->dtype, size) * count;
+
+    block->param_bytes_in[param_home] += bytes;
+    dims->params_in[param_home] += bytes;
+    if (!tensor->trained)
+        return;
+    block->trained_params += (double)size * count;
+    dims->gradients_in[gradient_home] += (double)size * count;
+}
+
+/* Where no state is split among tiers, a class is one sum: of many layers, too. */
+static void
+add_classes(const struct mw_sizing *s, struct mw_closed_dims *dims)
+{
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int t = 0; s->classes[c].blocks && t < s->classes[c].tensor_count; t++)
+            add_alike(dims, block_of(dims, c), &s->classes[c].tensors[t], s->classes[c].blocks,
+                      s->param_home[0], s->gradient_home[0]);
+}
+
+static void
+add_each_tensor(const struct mw_sizing *s, struct mw_closed_dims *dims)
+{
+    for (uint32_t n = 0; n < s->tensor_count; n++) {
+        int32_t layer;
+        int index;
+        enum mw_class class = mw_sizing_locate(s, n, &layer, &index);
+        add_alike(dims, block_of(dims, class), &s->classes[class].tensors[index], 1,
+                  s->param_home[n], s->gradient_home[n]);
+    }
+}
+
 static void
 add_tensors(const struct mw_sizing *s, struct mw_closed_dims *dims)
 {
     double all_bytes = 0, trained = 0;
 
-    for (uint32_t n = 0; n < s->tensor_count; n++) {
-        int32_t layer;
-        int index;
-        enum mw_class class = mw_sizing_locate(s, n, &layer, &index);
-        const struct mw_unit_tensor *tensor = &s->classes[class].tensors[index];
-        struct mw_closed_block *block = block_of(dims, class);
-        int64_t size = tensor->tiles * tensor->tile_params; /* parts travel with padding */
-        double bytes = (double)mw_dtype_bytes(tensor->dtype, size);
-        block->param_bytes_in[s->param_home[n]] += bytes;
-        dims->params_in[s->param_home[n]] += bytes;
-        all_bytes += bytes;
-        if (!tensor->trained)
-            continue;
-        block->trained_params += (double)size;
-        dims->gradients_in[s->gradient_home[n]] += (double)size;
-        trained += (double)size;
+    if (s->settings.placement[MW_STATE_PARAMETERS].count > 1 ||
+        s->settings.placement[MW_STATE_GRADIENTS].count > 1)
+        add_each_tensor(s, dims);
+    else
+        add_classes(s, dims);
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        all_bytes += dims->params_in[t];
+        trained += dims->gradients_in[t];
     }
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         dims->params_in[t] /= all_bytes;

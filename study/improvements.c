@@ -66,7 +66,7 @@ gain_of_passes(const struct list *list)
 
 /* An open batch stays as it was chosen, unless the change makes room for a larger one. */
 static double
-estimated_gain(const struct list *list, const struct mw_question *question, bool room)
+estimated_gain(const struct list *list, const struct mw_question *question, bool allow_growth)
 {
     struct mw_settings asked = question->settings;
 
@@ -75,7 +75,7 @@ estimated_gain(const struct list *list, const struct mw_question *question, bool
         asked.checkpoint_interval = list->now->checkpoint_interval;
         asked.eager = list->now->eager;
     }
-    if (asked.micro_batch == MW_AUTO && !room) {
+    if (asked.micro_batch == MW_AUTO && !allow_growth) {
         asked.micro_batch = list->now->micro_batch;
         if (asked.grad_accum == MW_AUTO)
             asked.grad_accum = list->now->grad_accum;
@@ -164,11 +164,11 @@ static void
 add_setting(struct list *list, struct mw_settings settings, char *what, char *flags, double gain)
 {
     struct mw_question question = *list->question;
-    bool room = settings.micro_batch == MW_AUTO && gain == 0;
+    bool allow_growth = settings.micro_batch == MW_AUTO && gain == 0;
 
     question.settings = settings;
     add(list, MW_IMPROVEMENT_SETTING, question, NULL, 1, what, flags,
-        fmax(gain, estimated_gain(list, &question, room)));
+        fmax(gain, estimated_gain(list, &question, allow_growth)));
 }
 
 /* A larger step is another training: this factor is proposed only up to the model's default

@@ -137,7 +137,7 @@ static void
 note_buffers(const struct mw_sizing *sizing, GPtrArray *notes)
 {
     struct mw_deepspeed_buffers buffers = mw_deepspeed_buffers(sizing);
-    int64_t room_bytes = sizing->tiers[MW_TIER_CPU].capacity_bytes;
+    int64_t capacity_bytes = sizing->tiers[MW_TIER_CPU].capacity_bytes;
     g_autoptr(GString) text = g_string_new(NULL);
 
     if (buffers.all_bytes <= buffers.plan_bytes)
@@ -150,10 +150,10 @@ note_buffers(const struct mw_sizing *sizing, GPtrArray *notes)
                            mw_format_gib((double)buffers.plan_bytes));
     if (buffers.state_sets > 0 && buffers.state_sets < sizing->settings.buffer_sets)
         g_string_append(text, "; its update is not pipelined, as that would take more");
-    if (buffers.host_bytes > room_bytes) {
+    if (buffers.host_bytes > capacity_bytes) {
         g_string_append_printf(text, "; DOES NOT FIT there: host memory takes %s per GPU",
                                mw_format_gib((double)buffers.host_bytes));
-        g_string_append_printf(text, " of %s", mw_format_gib((double)room_bytes));
+        g_string_append_printf(text, " of %s", mw_format_gib((double)capacity_bytes));
     }
     g_ptr_array_add(notes, g_string_free(g_steal_pointer(&text), FALSE));
 }

@@ -18,7 +18,7 @@ struct driver {
     int64_t tokens, chunks;
     struct driver_unit head, *layers, tail; /* layers: four each */
     struct mw_activation_layout layout;
-    struct mw_layer_activations *rooms;
+    struct mw_layer_activations *activations;
     struct mw_shared_activations shared;
     void *logits;
     int32_t *ids, *targets;
@@ -105,7 +105,7 @@ run(const struct driver *driver, const struct mw_compute *compute)
     watch(driver, compute, false);
     mw_operators_run(driver->operators, compute, &error);
     g_assert_no_error(error);
-    driver->table->settle(driver->device);
+    driver->table->synchronize(driver->device);
     watch(driver, compute, true);
     g_assert_cmpint(scratch_bytes(driver), ==, bytes);
 }
@@ -136,9 +136,9 @@ adds_now(struct driver_unit *unit, enum mw_operator operator_, bool last_tile)
 }
 
 static struct mw_layer_activations *
-room_of(const struct driver *driver, int64_t layer)
+activations_of(const struct driver *driver, int64_t layer)
 {
-    return &driver->rooms[driver->drive->recompute ? 0 : layer];
+    return &driver->activations[driver->drive->recompute ? 0 : layer];
 }
 
 static void
@@ -156,7 +156,7 @@ run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, void 
             if (!tiled && tile)
                 continue;
             struct mw_compute compute = blank(driver, operator_, backward);
-            compute.layer = room_of(driver, layer);
+            compute.layer = activations_of(driver, layer);
             compute.output = output;
             bool adds = backward && adds_now(unit, operator_, !tiled || i == tiles - 1);
             if (operator_ == MW_OPERATOR_ATTENTION || operator_ == MW_OPERATOR_MLP_ACT)
@@ -184,8 +184,8 @@ layer_forward(struct driver *driver, int64_t layer)
     const struct mw_drive *drive = driver->drive;
     int64_t elements = driver->tokens * drive->decoder->hidden;
     bool last = layer == drive->decoder->layers - 1;
-    void *input = room_of(driver, layer)->x;
-    void *output = last ? driver->shared.hidden : room_of(driver, layer + 1)->x;
+    void *input = activations_of(driver, layer)->x;
+    void *output = last ? driver->shared.hidden : activations_of(driver, layer + 1)->x;
 
     widen(driver, driver->driven->hidden + layer * elements, input, elements);
     driver->table->read(driver->checkpoints + bytes_of(driver, layer * elements), input,
@@ -202,7 +202,7 @@ layer_backward(struct driver *driver, int64_t layer)
     int64_t elements = driver->tokens * driver->drive->decoder->hidden;
 
     if (driver->drive->recompute) {
-        driver->table->write(room_of(driver, layer)->x,
+        driver->table->write(activations_of(driver, layer)->x,
                              driver->checkpoints + bytes_of(driver, layer * elements),
                              bytes_of(driver, elements));
         for (int u = 0; u < 4; u++)
@@ -219,7 +219,7 @@ embedding(struct driver *driver, bool backward)
 
     for (int64_t i = 0; i < tiles; i++) {
         struct mw_compute compute = blank(driver, MW_OPERATOR_EMBEDDING, backward);
-        compute.input = room_of(driver, 0)->x;
+        compute.input = activations_of(driver, 0)->x;
         bool adds = backward && adds_now(&driver->head, MW_OPERATOR_EMBEDDING, i == tiles - 1);
         run_part(driver, &driver->head, backward ? tiles - 1 - i : i, adds, compute);
     }
@@ -305,14 +305,14 @@ make_units(struct driver *driver)
 }
 
 static void
-place_rooms(struct driver *driver)
+place_activations(struct driver *driver)
 {
     const struct mw_drive *drive = driver->drive;
     void *base = driver_memory_take(&driver->memory, driver->layout.bytes);
 
     for (int64_t layer = 0; layer < driver->layout.layers; layer++)
-        driver->rooms[layer] = mw_activations_of_layer(drive->decoder, drive->sequences, drive->seq,
-                                                       &driver->layout, base, layer);
+        driver->activations[layer] = mw_activations_of_layer(
+            drive->decoder, drive->sequences, drive->seq, &driver->layout, base, layer);
     driver->shared =
         mw_activations_shared(drive->decoder, drive->sequences, drive->seq, &driver->layout, base);
 }
@@ -324,7 +324,7 @@ place(struct driver *driver)
     struct driver_memory *memory = &driver->memory;
     int64_t chunk = (driver->tokens + driver->chunks - 1) / driver->chunks;
 
-    place_rooms(driver);
+    place_activations(driver);
     driver->logits = driver_memory_take(
         memory, bytes_of(driver, chunk * mw_logits_stride(driver->drive->decoder,
                                                           mw_drive_dtype(driver->drive))));
@@ -356,11 +356,11 @@ static void
 make_operands(struct driver *driver)
 {
     const struct mw_drive *drive = driver->drive;
-    int64_t layers = drive->decoder->layers, rooms = drive->recompute ? 1 : layers;
+    int64_t layers = drive->decoder->layers, activations = drive->recompute ? 1 : layers;
 
     driver->layout = mw_activation_layout(drive->decoder, mw_drive_dtype(drive), drive->sequences,
-                                          drive->seq, rooms, 0);
-    driver->rooms = g_new(struct mw_layer_activations, rooms);
+                                          drive->seq, activations, 0);
+    driver->activations = g_new(struct mw_layer_activations, activations);
     driver->checkpoints =
         g_malloc((gsize)bytes_of(driver, layers * driver->tokens * drive->decoder->hidden));
     make_units(driver);
@@ -408,7 +408,7 @@ tear_down(struct driver *driver)
     mw_operators_destroy(driver->operators);
     driver->table->close(driver->device);
     g_free(driver->layers);
-    g_free(driver->rooms);
+    g_free(driver->activations);
     g_free(driver->checkpoints);
 }
 

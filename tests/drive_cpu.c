@@ -39,7 +39,7 @@ close_cpu(void *device)
 }
 
 static void
-settle(void *device)
+synchronize(void *device)
 {
     (void)device;
 }
@@ -82,7 +82,7 @@ const struct mw_drive_device mw_drive_cpu = {
     .missing = missing,
     .open = open_cpu,
     .close = close_cpu,
-    .settle = settle,
+    .synchronize = synchronize,
     .scratch_bytes = scratch_bytes,
     .allocate = allocate,
     .release = free,

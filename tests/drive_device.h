@@ -18,7 +18,7 @@ struct mw_drive_device {
     void *(*open)(enum mw_dtype dtype);
     void (*close)(void *device);
     /* Waits until all is done that was called. */
-    void (*settle)(void *device);
+    void (*synchronize)(void *device);
     /* What products have taken beside the operators' own; NULL: it does not say. */
     int64_t (*scratch_bytes)(const void *device);
 

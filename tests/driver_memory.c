@@ -24,11 +24,11 @@ void *
 driver_memory_take(struct driver_memory *memory, int64_t bytes)
 {
     char *taken = memory->base + memory->bytes;
-    int64_t room = (bytes + GUARD_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    struct driver_guard guard = {taken + bytes, room - bytes};
+    int64_t padded_bytes = (bytes + GUARD_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    struct driver_guard guard = {taken + bytes, padded_bytes - bytes};
 
     g_array_append_val(memory->guards, guard);
-    memory->bytes += room;
+    memory->bytes += padded_bytes;
     return taken;
 }
 

@@ -49,7 +49,7 @@ driver_unit_fill(const struct driver_unit *unit, const struct mw_drive *drive,
     for (uint32_t t = 0; t < unit->tensor.tiles; t++) {
         struct mw_weights_part part = name_part(unit, t);
         g_autofree void *params = g_malloc((gsize)part_bytes(unit, t));
-        mw_whole_gather(drive->decoder, drive->params, &part, mw_drive_dtype(drive), params);
+        mw_whole_part(drive->decoder, drive->params, &part, mw_drive_dtype(drive), params);
         memory->device->write(unit->params[t], params, part_bytes(unit, t));
     }
 }

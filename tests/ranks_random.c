@@ -149,7 +149,7 @@ draw_part(struct round *round)
 }
 
 static bool
-gather(struct round *round, enum mw_dtype dtype, bool in_place)
+all_gather(struct round *round, enum mw_dtype dtype, bool in_place)
 {
     const struct mw_ranks_part *part = &round->part;
     int64_t own = MIN(round->index * part->shard_elements, part->elements);
@@ -171,7 +171,7 @@ gather(struct round *round, enum mw_dtype dtype, bool in_place)
         int64_t owner = part_of ? (i - GUARD) / part->shard_elements : round->index;
         bool moved = part_of && in_range(part, (i - GUARD) % part->shard_elements);
         float expected = element(round, moved ? (int)owner : round->index, i);
-        good = is(round, "all-gather", i, get(memory, dtype, i), rounded(expected, dtype));
+        good = is(round, "all-all_gather", i, get(memory, dtype, i), rounded(expected, dtype));
     }
     g_free(shard);
     g_free(memory);
@@ -338,7 +338,7 @@ play(struct round *round)
     round->sum = (struct mw_ranks_sum){first, second, pick(round, 2), factor};
     switch (pick(round, 7)) {
     case 0:
-        return gather(round, first, pick(round, 2));
+        return all_gather(round, first, pick(round, 2));
     case 1:
         return scatter(round);
     case 2:
@@ -383,5 +383,5 @@ ranks_large(struct mw_ranks *ranks, int lane, uint64_t seed, int64_t elements)
     round.part.elements = elements;
     round.part.shard_elements = (elements + round.count - 1) / round.count;
     round.sum = (struct mw_ranks_sum){MW_DTYPE_BF16, MW_DTYPE_FP32, false, 1};
-    return gather(&round, MW_DTYPE_BF16, false) && scatter(&round);
+    return all_gather(&round, MW_DTYPE_BF16, false) && scatter(&round);
 }

@@ -79,7 +79,7 @@ compare_doubles(const void *a, const void *b)
 static double
 level_of(const struct reference *r, uint32_t link)
 {
-    double room = 1, wanted = 0;
+    double left = 1, wanted = 0;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < r->moving_count; i++) {
@@ -94,9 +94,9 @@ level_of(const struct reference *r, uint32_t link)
     if (wanted <= 1 + 1e-12)
         return INFINITY;
     for (uint32_t i = 0; i < count; i++) {
-        if (r->demands[i] * (count - i) > room)
-            return room / (count - i);
-        room -= r->demands[i];
+        if (r->demands[i] * (count - i) > left)
+            return left / (count - i);
+        left -= r->demands[i];
     }
     return INFINITY;
 }
@@ -123,7 +123,7 @@ share_channels(struct reference *r)
         }
     }
     if (changed)
-        r->result->settled = false;
+        r->result->converged = false;
     for (uint32_t n = 0; n < r->steps * r->plan->op_count; n++)
         if (r->ops[n].state == MOVING)
             r->ops[n].speed = speed_without(r, n % r->plan->op_count, MW_NONE);
@@ -152,7 +152,7 @@ deps_are_done(const struct reference *r, uint32_t step, uint32_t op)
     return true;
 }
 
-/* Earlier ops of the lane have started and its window has room. */
+/* Earlier ops of the lane have started and its window has left. */
 static bool
 lane_lets_in(const struct reference *r, uint32_t step, uint32_t op)
 {
@@ -280,7 +280,7 @@ reference_run(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t
     result->start_ns = g_new0(int64_t, runs);
     result->end_ns = g_new0(int64_t, runs);
     result->step_end_ns = g_new0(int64_t, steps);
-    result->settled = true;
+    result->converged = true;
     do {
         while (go_on(&r))
             ;

@@ -10,7 +10,7 @@
 struct reference_result {
     int64_t *start_ns, *end_ns; /* [steps * op_count] */
     int64_t *step_end_ns;       /* [steps] */
-    bool settled;               /* false: some levels did not converge, so times are not exact */
+    bool converged;             /* false: some levels did not converge, so times are not exact */
 };
 
 void reference_run(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t steps,

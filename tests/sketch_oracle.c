@@ -39,7 +39,7 @@ add_done(const struct sketch *sketch, struct sketch_set *done, int step, uint32_
 
 /* The op that has to be done for this one to have room: as many before it as the window holds. */
 static void
-add_room(const struct sketch *sketch, struct sketch_set *done, int step, uint32_t index)
+add_window(const struct sketch *sketch, struct sketch_set *done, int step, uint32_t index)
 {
     uint32_t lane = sketch->ops[index].lane, left = sketch->lanes[lane].window_ops, op = index;
 
@@ -66,7 +66,7 @@ close_op(const struct sketch *sketch, uint32_t index, int step, const struct ske
         add_all(&done, &own[last[op->lane]]);
     else if (step)
         add_all(&done, &first[last_of_step[op->lane]]);
-    add_room(sketch, &done, step, index);
+    add_window(sketch, &done, step, index);
     for (uint32_t i = 0; i < op->dep_count; i++) {
         uint32_t dep = MW_DEP_INDEX(op->deps[i]);
         bool previous = op->deps[i] & MW_DEP_PREVIOUS_STEP;

@@ -125,9 +125,9 @@ check_not_kept(const char *name)
 
     g_assert_cmpint(all.layer_bytes - few.layer_bytes, ==, 2 * 32 * (2 * d.hidden + d.ffn));
     for (int64_t l = 0; l < d.layers; l++) {
-        struct mw_layer_activations room = mw_activations_of_layer(&d, 2, 16, &few, base, l);
-        const void *inputs[] = {room.n1, room.n2, room.act};
-        const void *outputs[] = {room.qkv, room.up, shared.hidden};
+        struct mw_layer_activations activations = mw_activations_of_layer(&d, 2, 16, &few, base, l);
+        const void *inputs[] = {activations.n1, activations.n2, activations.act};
+        const void *outputs[] = {activations.qkv, activations.up, shared.hidden};
         const int64_t widths[] = {d.hidden, d.hidden, d.ffn};
         for (size_t i = 0; i < G_N_ELEMENTS(inputs); i++) {
             g_assert_true(inputs[i] == shared.wide);
@@ -165,20 +165,20 @@ assert_apart(const struct span *spans, size_t count, const void *base, int64_t b
 }
 
 static size_t
-layer_spans(const struct mw_decoder *d, const struct mw_layer_activations *room, int64_t tokens,
-            struct span *out)
+layer_spans(const struct mw_decoder *d, const struct mw_layer_activations *activations,
+            int64_t tokens, struct span *out)
 {
     int64_t one = 2 * tokens, gates = mw_decoder_gated(d);
     const struct span spans[] = {
-        {room->x, one * d->hidden},
-        {room->n1, one * d->hidden},
-        {room->qkv, one * (mw_decoder_q(d) + 2 * mw_decoder_kv(d))},
-        {room->o, one * mw_decoder_q(d)},
-        {room->lse, 4 * tokens * d->heads},
-        {room->x2, one * d->hidden},
-        {room->n2, one * d->hidden},
-        {room->up, one * d->ffn * (1 + gates)},
-        {room->act, one * d->ffn},
+        {activations->x, one * d->hidden},
+        {activations->n1, one * d->hidden},
+        {activations->qkv, one * (mw_decoder_q(d) + 2 * mw_decoder_kv(d))},
+        {activations->o, one * mw_decoder_q(d)},
+        {activations->lse, 4 * tokens * d->heads},
+        {activations->x2, one * d->hidden},
+        {activations->n2, one * d->hidden},
+        {activations->up, one * d->ffn * (1 + gates)},
+        {activations->act, one * d->ffn},
     };
 
     memcpy(out, spans, sizeof spans);
@@ -198,10 +198,10 @@ check_apart(const char *name, int64_t sequences, int64_t seq)
     size_t count = 0;
 
     for (int64_t layer = 0; layer < d.layers; layer++) {
-        struct mw_layer_activations room =
+        struct mw_layer_activations activations =
             mw_activations_of_layer(&d, sequences, seq, &layout, base, layer);
-        count += layer_spans(&d, &room, tokens, spans + count);
-        g_assert_cmpint((uintptr_t)room.lse % sizeof(float), ==, 0);
+        count += layer_spans(&d, &activations, tokens, spans + count);
+        g_assert_cmpint((uintptr_t)activations.lse % sizeof(float), ==, 0);
         if (tokens % 32 == 0)
             for (size_t i = count - 9; i < count; i++)
                 g_assert_cmpint((uintptr_t)spans[i].begin % 64, ==, 0);

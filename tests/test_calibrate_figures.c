@@ -69,7 +69,7 @@ test_share(void)
 }
 
 static void
-test_settled(void)
+test_steady(void)
 {
     double falling[60], flat[12];
 
@@ -91,6 +91,6 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-figures/percentiles", test_percentiles);
     g_test_add_func("/calibrate-figures/line", test_line);
     g_test_add_func("/calibrate-figures/share", test_share);
-    g_test_add_func("/calibrate-figures/settled", test_settled);
+    g_test_add_func("/calibrate-figures/steady", test_steady);
     return g_test_run();
 }

@@ -116,7 +116,7 @@ test_model_flops(void)
 
 /* The machine with memory for any sequence, so that length alone decides. */
 static struct mw_hardware
-roomy(const struct mw_profile *profile, enum mw_outlook outlook)
+with_ample_memory(const struct mw_profile *profile, enum mw_outlook outlook)
 {
     struct mw_hardware hardware = mw_hwprofile_read(profile, outlook);
 
@@ -150,7 +150,7 @@ test_profile(gconstpointer name)
         mw_model_load(models[m], &model, &error);
         g_assert_no_error(error);
         for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
-            struct mw_hardware hardware = roomy(profile, (enum mw_outlook)outlook);
+            struct mw_hardware hardware = with_ample_memory(profile, (enum mw_outlook)outlook);
             for (int64_t seq = 1024; seq <= 1 << 20; seq *= 32)
                 hold_at(name, &model, &hardware, model.learned_positions ? 1024 : seq);
         }

@@ -19,7 +19,7 @@ assert_like_reference(struct planned what)
     mw_costs_init(&costs, plan, &hardware);
     g_assert_true(mw_engine_run(plan, &costs, options, &result, NULL, 0));
     reference_run(plan, &costs, 1, &reference);
-    g_assert_true(reference.settled);
+    g_assert_true(reference.converged);
     g_assert_cmpuint(result.reshares, >, 0);
     for (uint32_t op = 0; op < plan->op_count; op++) {
         g_assert_cmpint(llabs(result.timeline.rows[op].start_ns - reference.start_ns[op]), <=, 2);

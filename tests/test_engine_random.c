@@ -70,23 +70,23 @@ static void
 test_reference(void)
 {
     GRand *random = g_rand_new_with_seed(SEED);
-    uint32_t unsettled = 0, shared = 0;
+    uint32_t unconverged = 0, shared = 0;
 
     for (int i = 0; i < PLANS; i++) {
         struct sample sample = sample_new(random);
         struct reference_result reference;
 
         reference_run(sample.plan, &sample.costs, sample.steps, &reference);
-        if (reference.settled)
+        if (reference.converged)
             assert_like_reference(&sample, &reference);
-        unsettled += !reference.settled;
+        unconverged += !reference.converged;
         shared += sample.result.reshares > 0;
         reference_clear(&reference);
         sample_clear(&sample);
     }
-    g_test_message("%u plans with sharing, %u without a settled reference", shared, unsettled);
+    g_test_message("%u plans with sharing, %u without a converged reference", shared, unconverged);
     g_assert_cmpuint(shared, >, PLANS / 3);
-    g_assert_cmpuint(unsettled, <, PLANS / 100);
+    g_assert_cmpuint(unconverged, <, PLANS / 100);
     g_rand_free(random);
 }
 

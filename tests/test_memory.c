@@ -46,7 +46,7 @@ make_machine(const char *groups, const char *mounts)
 }
 
 static void
-expect_room(char *root, int64_t bytes, const char *bound)
+expect_available(char *root, int64_t bytes, const char *bound)
 {
     struct mw_memory_available available;
 
@@ -67,7 +67,7 @@ test_machine(void)
     g_assert_cmpint(available.huge_page_bytes, ==, 5 * 2048 * INT64_C(1024));
     g_assert_cmpint(mw_memory_short_bytes(&available, available.bytes), ==, 0);
     g_assert_cmpint(mw_memory_short_bytes(&available, available.bytes + 5), ==, 5);
-    expect_room(root, INT64_C(20000000) * 1024, "MemAvailable");
+    expect_available(root, INT64_C(20000000) * 1024, "MemAvailable");
 }
 
 static const char V2_MOUNT[] = "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 none rw\n";
@@ -84,7 +84,7 @@ test_cgroup_2(void)
     put(root, "sys/fs/cgroup/user/memory.current", "2000000000\n");
     put(root, "sys/fs/cgroup/user/memory.stat",
         "anon 1500000000\nfile 500000000\ninactive_file 300000000\nactive_file 100000000\n");
-    expect_room(root, 4400000000, "user/memory.max, 2000000000 in use");
+    expect_available(root, 4400000000, "user/memory.max, 2000000000 in use");
 }
 
 static void
@@ -102,7 +102,7 @@ test_cgroup_1(void)
         "total_inactive_file 10\ntotal_active_file 20\n");
     put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     put(root, "sys/fs/cgroup/memory/memory.usage_in_bytes", "8000000000\n");
-    expect_room(root, 2000000030, "the cgroup limit of 3000000000 bytes");
+    expect_available(root, 2000000030, "the cgroup limit of 3000000000 bytes");
 }
 
 /* The group is named from outside, the mount shows it as its root; and the same with a root that
@@ -115,11 +115,11 @@ test_cgroup_container(void)
 
     put(root, "mem/inner/memory.limit_in_bytes", "700\n");
     put(root, "mem/inner/memory.usage_in_bytes", "100\n");
-    expect_room(root, 600, "mem/inner/");
+    expect_available(root, 600, "mem/inner/");
     root = make_machine("0::/outside\n", V2_MOUNT);
     put(root, "sys/fs/cgroup/memory.max", "500\n");
     put(root, "sys/fs/cgroup/memory.current", "800\n");
-    expect_room(root, 0, "500 bytes");
+    expect_available(root, 0, "500 bytes");
 }
 
 /* --- arenas --- */

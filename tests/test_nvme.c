@@ -119,7 +119,7 @@ is_free(const struct world *world, int64_t offset_bytes, int64_t bytes)
 }
 
 static void
-settle(struct world *world, struct slot *slot)
+wait_and_compare(struct world *world, struct slot *slot)
 {
     GError *error = NULL;
 
@@ -168,11 +168,11 @@ play(const struct mw_nvme_options *options, int operations, GRand *random)
         world.slots[i].buffer = mw_nvme_fixture_buffer(40 * PAGE);
     for (int i = 0; i < operations; i++) {
         struct slot *slot = &world.slots[g_rand_int_range(random, 0, SLOTS)];
-        settle(&world, slot);
+        wait_and_compare(&world, slot);
         begin(&world, slot, random);
     }
     for (int i = 0; i < SLOTS; i++) {
-        settle(&world, &world.slots[i]);
+        wait_and_compare(&world, &world.slots[i]);
         free(world.slots[i].buffer);
     }
     g_assert_true(mw_nvme_sync(world.nvme, NULL));

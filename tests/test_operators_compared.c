@@ -63,7 +63,7 @@ moved_layer(const struct mw_layer_activations *r, ptrdiff_t by)
 }
 
 static struct mw_shared_activations
-moved_room(const struct mw_shared_activations *r, ptrdiff_t by)
+shared_moved(const struct mw_shared_activations *r, ptrdiff_t by)
 {
     return (struct mw_shared_activations){.hidden = moved(r->hidden, by),
                                           .final = moved(r->final, by),
@@ -79,13 +79,13 @@ run_there(struct beside *b, const struct mw_compute *compute, const char *memory
     ptrdiff_t by = b->memory - memory;
     struct mw_compute there = *compute;
     struct mw_layer_activations layer;
-    struct mw_shared_activations room = moved_room(compute->shared, by);
+    struct mw_shared_activations shared = shared_moved(compute->shared, by);
     GError *error = NULL;
 
     if (compute->layer)
         layer = moved_layer(compute->layer, by);
     there.layer = compute->layer ? &layer : NULL;
-    there.shared = &room;
+    there.shared = &shared;
     there.ids = moved(compute->ids, by);
     there.targets = moved(compute->targets, by);
     there.loss = moved(compute->loss, by);
@@ -99,7 +99,7 @@ run_there(struct beside *b, const struct mw_compute *compute, const char *memory
     MW_TEST_DEVICE.write(b->memory, b->before, b->bytes);
     mw_operators_run(b->operators, &there, &error);
     g_assert_no_error(error);
-    MW_TEST_DEVICE.settle(b->device);
+    MW_TEST_DEVICE.synchronize(b->device);
     MW_TEST_DEVICE.read(b->got, b->memory, b->bytes);
 }
 

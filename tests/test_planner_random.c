@@ -128,7 +128,7 @@ check_contents(const struct mw_plan *plan)
 
 /* A transfer puts no more into a buffer than that has room for. */
 static void
-check_room(const struct mw_plan *plan)
+check_transfers_fit(const struct mw_plan *plan)
 {
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
@@ -395,7 +395,7 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     check_buffers(plan, sizing);
     tally->in_runs += check_chunks(sizing);
     check_contents(plan);
-    check_room(plan);
+    check_transfers_fit(plan);
     check_reach(plan);
     check_norm(plan);
     check_sums(plan, sizing);

@@ -42,7 +42,7 @@ test_start(void)
 }
 
 static void
-test_room(void)
+test_available(void)
 {
     GError *error = NULL;
 
@@ -123,7 +123,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/thread/start", test_start);
-    g_test_add_func("/thread/room", test_room);
+    g_test_add_func("/thread/room", test_available);
     g_test_add_func("/thread/no-lane", test_no_lane);
     g_test_add_func("/thread/some-lanes", test_some_lanes);
     return g_test_run();

@@ -178,7 +178,7 @@ send(const struct step *step, const struct mw_op *op)
 
 /* All ranks have what each has updated. */
 static void
-gather(const struct step *step, const struct mw_op *op)
+check_all_gather(const struct step *step, const struct mw_op *op)
 {
     g_assert_true(uses_homes(step, op, false, MW_USE_MODIFY));
     g_assert_cmpint(step->chunks[op->shard].sent, ==, 1);
@@ -217,7 +217,7 @@ follow(struct step *step, uint32_t o)
     else if (work->kind == MW_OP_UPDATE)
         update(step, op);
     else if (work->kind == MW_OP_ALL_GATHER)
-        gather(step, op);
+        check_all_gather(step, op);
     else if (updated)
         send(step, op);
     else if (work->kind == MW_OP_NVME_WRITE)

@@ -128,8 +128,8 @@ mw_whole_load(const struct mw_decoder *decoder, const struct mw_safetensors *set
 /* --- parts ----------------------------------------------------------------------------------- */
 
 void
-mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
-                const struct mw_weights_part *part, enum mw_dtype dtype, void *made)
+mw_whole_part(const struct mw_decoder *decoder, const double *whole,
+              const struct mw_weights_part *part, enum mw_dtype dtype, void *made)
 {
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int count = mw_weights_pieces(decoder, part, pieces);

@@ -24,8 +24,8 @@ double *mw_whole_load(const struct mw_decoder *decoder, const struct mw_safetens
                       const char *prefix);
 
 /* A part's elements, in bf16 or fp16, between it and the vector. */
-void mw_whole_gather(const struct mw_decoder *decoder, const double *whole,
-                     const struct mw_weights_part *part, enum mw_dtype dtype, void *made);
+void mw_whole_part(const struct mw_decoder *decoder, const double *whole,
+                   const struct mw_weights_part *part, enum mw_dtype dtype, void *made);
 void mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
                       const struct mw_weights_part *part, enum mw_dtype dtype, const void *made);
 

@@ -15,7 +15,7 @@ struct entry {
     int file; /* index of files */
     bool is_sync;
     enum fate fate;
-    int settled; /* moment */
+    int decided;      /* moment */
     int began, ended; /* moments; ended of a write that is under way: G_MAXINT */
     int64_t offset_bytes, bytes;
     char *data;
@@ -231,7 +231,7 @@ apply_doubtful(char *image, const struct entry *write, GRand *random)
 
 /* Torn: every other sector. */
 static void
-apply_settled(char *image, const struct entry *write, bool shown)
+apply_decided(char *image, const struct entry *write, bool shown)
 {
     for (int64_t at = 0; at < write->bytes; at += SECTOR_BYTES) {
         const bool kept = write->fate == FATE_WHOLE || (write->fate == FATE_SHOWN && shown) ||
@@ -262,7 +262,7 @@ shown_image(const struct mw_write_log *log, int index)
         if (write->is_sync || write->file != index)
             continue;
         if (write->fate)
-            apply_settled(image, write, true);
+            apply_decided(image, write, true);
         else
             memcpy(image + write->offset_bytes, write->data, (size_t)write->bytes);
     }
@@ -308,9 +308,9 @@ mw_write_log_fail_sync(struct mw_write_log *log, int fd, bool all)
         if (write->is_sync || write->file != index || write->fate ||
             is_durable(log, write, now, NULL))
             continue;
-        write->fate = all ? FATE_LOST
-                          : (enum fate)g_rand_int_range(log->random, FATE_WHOLE, FATE_SHOWN + 1);
-        write->settled = now;
+        write->fate =
+            all ? FATE_LOST : (enum fate)g_rand_int_range(log->random, FATE_WHOLE, FATE_SHOWN + 1);
+        write->decided = now;
     }
     pthread_mutex_unlock(&log->mutex);
 }
@@ -327,8 +327,8 @@ replay_file(const struct mw_write_log *log, int index, int moment, const char *d
         const struct entry *write = &g_array_index(log->entries, struct entry, i);
         if (write->is_sync || write->file != index || write->began >= moment)
             continue;
-        if (write->fate && write->settled < moment)
-            apply_settled(image, write, false);
+        if (write->fate && write->decided < moment)
+            apply_decided(image, write, false);
         else if (is_durable(log, write, moment, unsynced))
             memcpy(image + write->offset_bytes, write->data, (size_t)write->bytes);
         else

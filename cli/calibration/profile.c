@@ -78,8 +78,8 @@ how_written(const struct mw_calibration_drives *d)
             "burst: the first writes, as read_gb_per_s; `memwall calibrate --sustained` "
             "finds the rate that lasts");
     return g_strdup_printf("sustained: %s after %.1f GB",
-                           d->settled ? "the rate no longer changed"
-                                      : "limit reached, rate still changing,",
+                           d->steady ? "the rate no longer changed"
+                                     : "limit reached, rate still changing,",
                            (double)d->written_bytes / 1e9);
 }
 

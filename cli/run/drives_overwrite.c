@@ -41,7 +41,7 @@ free_bytes(const char *directory)
 
 /* Counts the old run's bytes as free. */
 static bool
-has_room(const struct cli_run_drives *drives, const char *directory, GError **error)
+has_space(const struct cli_run_drives *drives, const char *directory, GError **error)
 {
     struct mw_run_files files;
     bool good = mw_run_files_look(directory, &files, error);
@@ -69,7 +69,7 @@ all_are_ready(const struct cli_run_drives *drives, GError **error)
     struct cli_training *training = drives->training;
 
     for (char **directory = drives->entry.directories; *directory; directory++)
-        if (!has_room(drives, *directory, error))
+        if (!has_space(drives, *directory, error))
             return false;
     if (!mw_ranks_worst(training->ranks, 0, cli_run_stop_wish(), &training->unstarted, NULL, error))
         return false;

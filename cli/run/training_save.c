@@ -95,11 +95,11 @@ cli_training_save(struct cli_training *run, GError **error)
 
     if (!path)
         return true;
-    const bool room = !several || has_space(run, path, &why);
-    if (room && save_to(run, path, &why))
+    const bool has = !several || has_space(run, path, &why);
+    if (has && save_to(run, path, &why))
         return true;
     /* An error of another kind has nothing to do with the place. */
-    run->displaced = g_error_matches(why, MW_ERROR, MW_ERROR_IO) && (!several || !room) &&
+    run->displaced = g_error_matches(why, MW_ERROR, MW_ERROR_IO) && (!several || !has) &&
                      save_elsewhere(run, why);
     if (run->displaced) {
         g_error_free(why);

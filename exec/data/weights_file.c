@@ -181,8 +181,8 @@ scatter(char *range, const char *column, const struct mw_weights_piece *piece, s
 }
 
 static void
-gather(char *column, const char *range, const struct mw_weights_piece *piece, struct column of,
-       int64_t i, int64_t element_bytes)
+copy_column(char *column, const char *range, const struct mw_weights_piece *piece, struct column of,
+            int64_t i, int64_t element_bytes)
 {
     int64_t inputs = piece->weight.shape[0];
 
@@ -363,7 +363,7 @@ store_transposed(const struct store *store, const char *name, const struct mw_we
         struct column of = column_of(piece, inputs, i);
         if (of.begin >= of.end)
             continue;
-        gather(column, store->values, piece, of, i, store->element_bytes);
+        copy_column(column, store->values, piece, of, i, store->element_bytes);
         if (!mw_safetensors_write(store->writer, name,
                                   i * outputs + piece->weight.file_row + of.begin,
                                   of.end - of.begin, column, store->error))

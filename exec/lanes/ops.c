@@ -29,8 +29,8 @@ dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t
 
 /* One op is always let in.  The device lets queued ops in one after the other. */
 static bool
-window_has_room(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane,
-                const struct mw_op *op, bool on_device)
+window_is_open(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane,
+               const struct mw_op *op, bool on_device)
 {
     const struct mw_lane *planned = &lanes->plan->lanes[lane->index];
     int64_t bytes = lanes->plan->works[op->work].bytes;
@@ -49,7 +49,7 @@ may_start(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane, uint32
     bool on_device = queues(lanes, index);
 
     return step < lanes->taken + MW_LANES_STEPS_AT_ONCE &&
-           window_has_room(lanes, lane, op, on_device) &&
+           window_is_open(lanes, lane, op, on_device) &&
            dependencies_done(lanes, op, step, on_device);
 }
 

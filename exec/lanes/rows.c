@@ -52,7 +52,7 @@ move_to_rule(const struct mw_lanes *lanes, struct mw_timeline_row *rows, int64_t
     return moved;
 }
 
-/* An op may come before one that it depends on.  Each round settles at least one op for good. */
+/* An op may come before one that it depends on.  Each round gives at least one op its final row. */
 void
 mw_lanes_order_rows(const struct mw_lanes *lanes, struct mw_timeline_row *rows)
 {

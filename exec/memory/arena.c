@@ -20,8 +20,8 @@ round_up(int64_t bytes, int64_t unit_bytes)
 static char *
 reserve_addresses(int64_t bytes)
 {
-    const int64_t room_bytes = bytes + HUGE_BYTES;
-    char *start = mmap(NULL, (size_t)room_bytes, PROT_NONE,
+    const int64_t reserved_bytes = bytes + HUGE_BYTES;
+    char *start = mmap(NULL, (size_t)reserved_bytes, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (start == MAP_FAILED)
@@ -30,7 +30,7 @@ reserve_addresses(int64_t bytes)
         round_up((int64_t)(uintptr_t)start, HUGE_BYTES) - (int64_t)(uintptr_t)start;
     if (lead_bytes)
         munmap(start, (size_t)lead_bytes);
-    munmap(start + lead_bytes + bytes, (size_t)(room_bytes - lead_bytes - bytes));
+    munmap(start + lead_bytes + bytes, (size_t)(reserved_bytes - lead_bytes - bytes));
     return start + lead_bytes;
 }
 
@@ -132,7 +132,7 @@ refuse(GError **error, const char *name, int64_t bytes, const char *reason)
 }
 
 static bool
-check_room(const char *name, int64_t bytes, const struct mw_memory_available *available,
+check_fits(const char *name, int64_t bytes, const struct mw_memory_available *available,
            GError **error)
 {
     const int64_t short_bytes = mw_memory_short_bytes(available, bytes);
@@ -154,7 +154,7 @@ make(struct mw_arena *arena, const char *name, int64_t mapped_bytes,
     char *rest = arena->base + huge_bytes;
     const int64_t rest_bytes = mapped_bytes - huge_bytes;
 
-    if (!check_room(name, rest_bytes, available, error))
+    if (!check_fits(name, rest_bytes, available, error))
         return false;
     if (!map_at(rest, rest_bytes, 0))
         return refuse(error, name, rest_bytes, g_strerror(errno));
@@ -182,7 +182,7 @@ mw_arena_reserve(struct mw_arena *arena, const char *name, int64_t bytes, GError
     mw_memory_available(&available);
     arena->base = reserve_addresses(mapped_bytes);
     if (!arena->base)
-        return check_room(name, bytes, &available, error) &&
+        return check_fits(name, bytes, &available, error) &&
                refuse(error, name, bytes, g_strerror(errno));
     arena->bytes = bytes;
     if (make(arena, name, mapped_bytes, &available, error))

@@ -114,7 +114,7 @@ bound_by_limits(const char *root, int64_t kept_bytes, struct mw_memory_available
 }
 
 static void
-find_room(const char *root, int64_t kept_bytes, struct mw_memory_available *available)
+find_available(const char *root, int64_t kept_bytes, struct mw_memory_available *available)
 {
     *available =
         (struct mw_memory_available){.bytes = INT64_MAX, .bound = "no limit could be read"};
@@ -126,19 +126,19 @@ find_room(const char *root, int64_t kept_bytes, struct mw_memory_available *avai
 void
 mw_memory_available_under(const char *root, struct mw_memory_available *available)
 {
-    find_room(root, 0, available);
+    find_available(root, 0, available);
 }
 
 void
 mw_memory_available(struct mw_memory_available *available)
 {
-    find_room("/", 0, available);
+    find_available("/", 0, available);
 }
 
 void
 mw_memory_available_to_run(struct mw_memory_available *available)
 {
-    find_room("/", uncounted_bytes(), available);
+    find_available("/", uncounted_bytes(), available);
 }
 
 int64_t

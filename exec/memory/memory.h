@@ -29,7 +29,7 @@ void mw_memory_available(struct mw_memory_available *available);
  * libraries will take, where a limit bounds it. */
 void mw_memory_available_to_run(struct mw_memory_available *available);
 
-/* By how many bytes `need_bytes` exceed the room; 0: they fit. */
+/* By how many bytes `need_bytes` exceed what is available; 0: they fit. */
 int64_t mw_memory_short_bytes(const struct mw_memory_available *available, int64_t need_bytes);
 
 /* The peak of this process's resident memory, huge pages included; -1: not known. */

@@ -117,7 +117,7 @@ missing_bytes(const struct mw_nvme_file *file, int64_t bytes)
 static bool
 too_small(struct mw_nvme_file *file, int64_t bytes, GError **error)
 {
-    file->lacks_room = true;
+    file->lacks_space = true;
     const double need_mb = (double)missing_bytes(file, bytes) / 1e6;
     const double free_mb = (double)free_bytes(file) / 1e6;
 
@@ -182,7 +182,7 @@ mw_nvme_file_reserve(struct mw_nvme_file *file, int64_t bytes, bool resume,
 {
     if (resume)
         return check_resumed(file, bytes, error) && forget(file, calls, error);
-    file->lacks_room = false;
+    file->lacks_space = false;
     if (missing_bytes(file, bytes) > free_bytes(file))
         return too_small(file, bytes, error);
     return allocate(file, bytes, calls, error);

@@ -29,7 +29,7 @@ struct mw_nvme_file {
     char *directory, *path, *notice;
     int fd;
     bool direct, ram, created;
-    bool lacks_room; /* room for it could not be reserved */
+    bool lacks_space; /* room for it could not be reserved */
     int64_t alignment_bytes;
     struct mw_nvme_lock lock;
 };

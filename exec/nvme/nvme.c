@@ -146,7 +146,7 @@ mw_nvme_reserve(struct mw_nvme *nvme, bool (*make_space)(void *data), void *data
     for (int i = 0; i < nvme->layout.drives; i++) {
         GError *why = NULL;
         bool good = reserve_file(nvme, &nvme->files[i], false, &why);
-        if (!good && nvme->files[i].lacks_room && make_space && make_space(data)) {
+        if (!good && nvme->files[i].lacks_space && make_space && make_space(data)) {
             g_clear_error(&why);
             good = reserve_file(nvme, &nvme->files[i], false, &why);
         }

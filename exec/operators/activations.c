@@ -131,21 +131,21 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     int64_t tokens = sequences * seq, one = tokens * decoder->hidden;
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
     void *wide = mw_activations_shared(decoder, sequences, seq, layout, base).wide;
-    struct mw_layer_activations room;
+    struct mw_layer_activations activations;
 
     take(&from, shared_elements(decoder, tokens, layout->frozen) +
                     layer * layer_elements(decoder, tokens, layout->frozen));
-    room.lse = (float *)base + layer * tokens * decoder->heads;
-    room.x = take(&from, one);
-    room.n1 = take_kept(&from, layout, MW_OPERATOR_QKV, one, wide);
-    room.qkv = take(&from, tokens * qkv_width(decoder));
-    room.o = take(&from, tokens * mw_decoder_q(decoder));
-    room.x2 = take(&from, one);
-    room.n2 = take_kept(&from, layout, MW_OPERATOR_MLP_UP, one, wide);
-    room.up = take(&from, tokens * up_width(decoder));
-    room.act = take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * decoder->ffn, wide);
-    room.raw = take(&from, tokens * raw_width(decoder));
-    return room;
+    activations.lse = (float *)base + layer * tokens * decoder->heads;
+    activations.x = take(&from, one);
+    activations.n1 = take_kept(&from, layout, MW_OPERATOR_QKV, one, wide);
+    activations.qkv = take(&from, tokens * qkv_width(decoder));
+    activations.o = take(&from, tokens * mw_decoder_q(decoder));
+    activations.x2 = take(&from, one);
+    activations.n2 = take_kept(&from, layout, MW_OPERATOR_MLP_UP, one, wide);
+    activations.up = take(&from, tokens * up_width(decoder));
+    activations.act = take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * decoder->ffn, wide);
+    activations.raw = take(&from, tokens * raw_width(decoder));
+    return activations;
 }
 
 struct mw_shared_activations
@@ -154,15 +154,15 @@ mw_activations_shared(const struct mw_decoder *decoder, int64_t sequences, int64
 {
     int64_t tokens = sequences * seq;
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
-    struct mw_shared_activations room = {.wide_elements = tokens * wide_width(decoder)};
+    struct mw_shared_activations activations = {.wide_elements = tokens * wide_width(decoder)};
 
-    room.wide = take(&from, room.wide_elements);
-    room.branch = take(&from, tokens * branch_width(decoder));
-    room.gradient = take(&from, tokens * decoder->hidden);
-    room.final = room.gradient;
-    room.hidden =
-        hidden_is_apart(layout->frozen) ? take(&from, tokens * decoder->hidden) : room.wide;
-    return room;
+    activations.wide = take(&from, activations.wide_elements);
+    activations.branch = take(&from, tokens * branch_width(decoder));
+    activations.gradient = take(&from, tokens * decoder->hidden);
+    activations.final = activations.gradient;
+    activations.hidden =
+        hidden_is_apart(layout->frozen) ? take(&from, tokens * decoder->hidden) : activations.wide;
+    return activations;
 }
 
 int64_t

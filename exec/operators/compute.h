@@ -93,7 +93,7 @@ struct mw_compute {
 };
 
 /* How the activation room of a plan is divided, from its start: the layers' sums of attention
- * (lse), the shared room, the rest of the layers.  It takes at most what planner/sizing counts:
+ * (lse), the shared activations, the rest of the layers.  It takes at most what sizing counts:
  * saved activations of `layers` layers, and twice the widest output.  (Models with an MLP far
  * narrower than their hidden size would need more: `bytes` says so.)  Tensors follow each other
  * without gaps; they begin at multiples of 64 bytes where T is a multiple of 32. */

@@ -371,7 +371,7 @@ find_bytes(const struct mw_decoder *decoder, int64_t bytes[FILES], GError **erro
 
 /* If a file system does not count its blocks, its room is unknown. */
 static int64_t
-room_of(const char *folder)
+free_bytes_at(const char *folder)
 {
     struct statvfs info;
 
@@ -385,17 +385,17 @@ mw_checkpoint_check_space(const char *path, const struct mw_decoder *decoder, GE
 {
     g_autofree char *whole = mw_checkpoint_folder_place(path);
     g_autofree char *parent = g_path_get_dirname(whole);
-    int64_t bytes[FILES], room = room_of(parent);
+    int64_t bytes[FILES], free = free_bytes_at(parent);
     struct rlimit limit;
 
     if (!find_bytes(decoder, bytes, error))
         return false;
-    if (bytes[MODEL] + bytes[OPTIMIZER] > room) {
+    if (bytes[MODEL] + bytes[OPTIMIZER] > free) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
                     "%s: a checkpoint takes %.1f MB (beside one that it replaces), and %s has %.1f "
                     "MB free: make room, or give another folder",
                     path, (double)(bytes[MODEL] + bytes[OPTIMIZER]) / 1e6, parent,
-                    (double)room / 1e6);
+                    (double)free / 1e6);
         return false;
     }
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&

@@ -36,7 +36,7 @@ own_shard(const struct mw_trainer *trainer, char *whole, const struct mw_tensor 
 /* --- parameters ------------------------------------------------------------------------------ */
 
 static bool
-gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+all_gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
@@ -73,8 +73,8 @@ broadcast_shards(struct mw_trainer *trainer, const struct mw_op *op, GError **er
 }
 
 static bool
-gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint32_t tile,
-                const struct mw_ranks_part *part, int stream, GError **error)
+all_gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint32_t tile,
+                    const struct mw_ranks_part *part, int stream, GError **error)
 {
     char *whole = part_at(trainer, tensor->param_slot, tile);
     int64_t bytes = mw_dtype_element_bytes(tensor->dtype);
@@ -87,7 +87,7 @@ gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, uint
 /* Every rank has updated the same range of its own shards; those of the first rank are the
  * longest. */
 static bool
-gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+all_gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     struct mw_pieces walk = mw_chunk_pieces(plan, &plan->chunks[op->shard], 0);
@@ -98,8 +98,8 @@ gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
         struct mw_ranks_part part = whole_part(tensor, piece.tile);
         part.range_first = piece.first;
         part.range_elements = piece.elements;
-        good = gather_in_place(trainer, tensor, piece.tile, &part, mw_trainer_stream(trainer, op),
-                               error);
+        good = all_gather_in_place(trainer, tensor, piece.tile, &part,
+                                   mw_trainer_stream(trainer, op), error);
     }
     return good;
 }
@@ -114,7 +114,7 @@ mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
         bool gathers = tensor->params_whole && !tensor->state_whole;
         for (uint32_t tile = 0; gathers && tile < tensor->tiles; tile++) {
             struct mw_ranks_part part = whole_part(tensor, tile);
-            if (!gather_in_place(trainer, tensor, tile, &part, 0, error))
+            if (!all_gather_in_place(trainer, tensor, tile, &part, 0, error))
                 return false;
         }
     }
@@ -170,11 +170,11 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
 
     if (work->object == MW_OBJECT_UPDATED)
-        return gather_updated(trainer, op, error);
+        return all_gather_updated(trainer, op, error);
     if (work->kind == MW_OP_BROADCAST)
         return broadcast_shards(trainer, op, error);
     if (work->kind == MW_OP_ALL_GATHER)
-        return gather_part(trainer, op, error);
+        return all_gather_part(trainer, op, error);
     return from != MW_NONE ? scatter_part(trainer, op, from, error)
                            : reduce_at_home(trainer, op, error);
 }

@@ -19,7 +19,7 @@ part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t 
 /* With checkpoints, forward keeps no layer's activations, and those of a group exist only from its
  * recompute on. */
 static struct mw_layer_activations *
-layer_room(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
+layer_activations(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
     int64_t set = op->micro_batch % trainer->sets;
     struct mw_layer_activations *layers = &trainer->variant->layers[set * trainer->layers_kept];
@@ -52,7 +52,7 @@ output_of(const struct mw_trainer *trainer, const struct mw_op *op)
 
     if (next == trainer->plan->shape.decoder.layers || ends_group)
         return trainer->variant->shared[op->micro_batch % trainer->sets].hidden;
-    return layer_room(trainer, op, next)->x;
+    return layer_activations(trainer, op, next)->x;
 }
 
 /* Tied logits and embedding, and the chunks of the logits, add to the gradient, all but the first
@@ -134,14 +134,14 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .seq = trainer->plan->shape.seq,
         .loss = trainer->loss,
         .shared = &trainer->variant->shared[op->micro_batch % trainer->sets],
-        .input = layer_room(trainer, op, computed_from(trainer, 0))->x,
+        .input = layer_activations(trainer, op, computed_from(trainer, 0))->x,
         .logits = logits == MW_NONE ? NULL : mw_storage_address(&trainer->storage, logits, 0),
     };
 
     bind_tokens(trainer, op, &compute);
     bind_part(trainer, op, &compute);
     if (op->layer >= 0) {
-        compute.layer = layer_room(trainer, op, op->layer);
+        compute.layer = layer_activations(trainer, op, op->layer);
         compute.output = output_of(trainer, op);
     }
     return compute;

@@ -105,7 +105,7 @@ uses(const struct look *look, enum mw_role role)
 
 /* Whether a slot has this much memory from a place on. */
 static bool
-has_room(const struct look *look, uint32_t slot, int64_t at_bytes, int64_t bytes)
+slot_holds(const struct look *look, uint32_t slot, int64_t at_bytes, int64_t bytes)
 {
     int64_t size_bytes = look->trainer->plan->slots[slot].size_bytes;
 
@@ -120,14 +120,14 @@ tier_of(const struct look *look, uint32_t slot)
 
 /* A move between drives and memory needs whole pages. */
 static bool
-has_room_to_move(const struct look *look, const struct mw_move *move)
+move_fits(const struct look *look, const struct mw_move *move)
 {
     bool drives = tier_of(look, move->from.slot) == MW_TIER_NVME ||
                   tier_of(look, move->to.slot) == MW_TIER_NVME;
     int64_t bytes = drives && move->bytes > 0 ? mw_in_pages(move->bytes) : move->bytes;
 
-    return has_room(look, move->from.slot, move->from.at_bytes, bytes) &&
-           has_room(look, move->to.slot, move->to.at_bytes, bytes) &&
+    return slot_holds(look, move->from.slot, move->from.at_bytes, bytes) &&
+           slot_holds(look, move->to.slot, move->to.at_bytes, bytes) &&
            (!drives || (mw_in_pages(move->from.at_bytes) == move->from.at_bytes &&
                         mw_in_pages(move->to.at_bytes) == move->to.at_bytes));
 }
@@ -149,7 +149,7 @@ holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradie
     uint32_t of_home = look->trainer->variant->tensor_of_home[slot];
 
     if (of_home == MW_NONE)
-        return has_room(look, slot, 0, mw_dtype_bytes(look->tensor->dtype, elements));
+        return slot_holds(look, slot, 0, mw_dtype_bytes(look->tensor->dtype, elements));
     if (!gradient)
         return slot == look->tensor->param_slot;
     return slot == look->tensor->gradient_slot && !look->tensor->summed;
@@ -189,10 +189,10 @@ hop_bytes(const struct look *look)
 }
 
 static bool
-has_room_to_hop(const struct look *look, enum mw_role role)
+hop_fits(const struct look *look, enum mw_role role)
 {
     return !uses(look, role) ||
-           (look->op->layer >= 0 && has_room(look, slot_of(look, role), 0, hop_bytes(look)));
+           (look->op->layer >= 0 && slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
 }
 
 static const char *
@@ -218,14 +218,14 @@ wrong_compute(const struct look *look)
         (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
         return "has no room for its gradient";
     if (kept != MW_NONE &&
-        !has_room(look, kept, 0, element * look->trainer->tokens * decoder->hidden))
+        !slot_holds(look, kept, 0, element * look->trainer->tokens * decoder->hidden))
         return "has no room for its checkpoint";
     if (logits && (scores == MW_NONE ||
-                   !has_room(look, scores, 0,
-                             element * chunk_tokens(look) *
-                                 mw_logits_stride(decoder, look->trainer->plan->shape.dtype))))
+                   !slot_holds(look, scores, 0,
+                               element * chunk_tokens(look) *
+                                   mw_logits_stride(decoder, look->trainer->plan->shape.dtype))))
         return "has no room for its logits";
-    if (!has_room_to_hop(look, MW_ROLE_RECEIVED) || !has_room_to_hop(look, MW_ROLE_SENT))
+    if (!hop_fits(look, MW_ROLE_RECEIVED) || !hop_fits(look, MW_ROLE_SENT))
         return "has no room for what stages send";
     return reaches_all(look) ? NULL : "uses memory that is not the device's";
 }
@@ -239,7 +239,7 @@ wrong_hop(const struct look *look)
 
     if (peer >= trainer->world_ranks || peer == trainer->world_rank)
         return "is of no neighbouring stage";
-    if (!uses(look, role) || !has_room_to_hop(look, role) || look->work->bytes != hop_bytes(look))
+    if (!uses(look, role) || !hop_fits(look, role) || look->work->bytes != hop_bytes(look))
         return "has no room for what stages send";
     return reaches_all(look) ? NULL : "uses memory that is not the device's";
 }
@@ -252,8 +252,8 @@ wrong_accumulate(const struct look *look)
     int64_t at = mw_trainer_gradient_offset_bytes(look->trainer, look->tensor);
 
     if (buffer == MW_NONE || n < 0 || n > look->tensor->gradient_stride ||
-        !has_room(look, buffer, at, mw_dtype_bytes(look->tensor->dtype, n)) ||
-        (sum == MW_NONE ? !has_room(look, buffer, 0, 4 * n) || 4 * n > at
+        !slot_holds(look, buffer, at, mw_dtype_bytes(look->tensor->dtype, n)) ||
+        (sum == MW_NONE ? !slot_holds(look, buffer, 0, 4 * n) || 4 * n > at
                         : sum != look->tensor->gradient_slot) ||
         !look->tensor->summed || look->tensor->gradient_dtype != MW_DTYPE_FP32)
         return "has no room for its sum";
@@ -269,7 +269,7 @@ wrong_part_norm(const struct look *look)
     int64_t elements = mw_trainer_state_of(trainer, index, look->op->tile).elements;
 
     return buffer != MW_NONE && look->work->host && reaches_all(look) &&
-                   has_room(look, buffer, 0, elements * mw_trainer_gradient_bytes(look->tensor))
+                   slot_holds(look, buffer, 0, elements * mw_trainer_gradient_bytes(look->tensor))
                ? NULL
                : "has no gradient to look at";
 }
@@ -287,7 +287,7 @@ wrong_part_move(const struct look *look)
     if (mw_trainer_turn_stream(look->trainer, look->op) >= 0)
         /* an owner moves its own shard */
         move.bytes = mw_dtype_bytes(look->tensor->dtype, look->tensor->shard_elements);
-    return has_room_to_move(look, &move) ? NULL : "moves more than a slot holds";
+    return move_fits(look, &move) ? NULL : "moves more than a slot holds";
 }
 
 /* Checks collectives: whole parts and shards of them, in transit and at home. */
@@ -341,12 +341,12 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     bool at_home = uses(look, MW_ROLE_GRADIENT);
     int64_t behind = in == MW_NONE && !at_home ? bytes : 0; /* gradients that came with the state */
 
-    if (state == MW_NONE || !has_room(look, state, 0, (MW_STATE_BYTES + behind) * n))
+    if (state == MW_NONE || !slot_holds(look, state, 0, (MW_STATE_BYTES + behind) * n))
         return "has no state to update";
-    if (in != MW_NONE ? !has_room(look, in, 0, bytes * n)
+    if (in != MW_NONE ? !slot_holds(look, in, 0, bytes * n)
                       : at_home && !reaches_homes(look, chunk, true))
         return "has no gradients to update with";
-    if (out != MW_NONE ? !has_room(look, out, 0, mw_trainer_element_bytes(look->trainer) * n)
+    if (out != MW_NONE ? !slot_holds(look, out, 0, mw_trainer_element_bytes(look->trainer) * n)
                        : !reaches_homes(look, chunk, false))
         return "has no room for updated parameters";
     return reaches_all(look) ? NULL : "uses memory that it does not reach";
@@ -372,7 +372,7 @@ wrong_chunk_move(const struct look *look, const struct mw_chunk_content *chunk)
     mw_trainer_list_chunk(look->trainer, look->op, moves);
     for (guint i = 0; i < moves->len; i++) {
         const struct mw_move *move = &g_array_index(moves, struct mw_move, i);
-        if (!has_room_to_move(look, move))
+        if (!move_fits(look, move))
             return "moves more than a slot holds";
         if (tier_of(look, move->from.slot) == tier_of(look, move->to.slot))
             return "moves within a tier";

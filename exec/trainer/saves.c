@@ -99,14 +99,14 @@ mw_trainer_save_extents(const struct mw_trainer *trainer)
 /* --- its places ------------------------------------------------------------------------------ */
 
 static bool
-check_room(int64_t room, int64_t need, GError **error)
+check_save_fits(int64_t buffer_bytes, int64_t need, GError **error)
 {
-    if (need <= room)
+    if (need <= buffer_bytes)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                 "the plan has %" G_GINT64_FORMAT " bytes for a save of the state that is not on "
                 "NVMe, this rank has %" G_GINT64_FORMAT " of it",
-                room, need);
+                buffer_bytes, need);
     return false;
 }
 
@@ -117,7 +117,7 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
     const struct mw_variants *variants = trainer->options.variants;
     const struct mw_plan *plan = mw_variants_saver(variants);
     struct mw_trainer_durable *it = &trainer->durable;
-    int64_t room = 0;
+    int64_t buffer_bytes = 0;
     int found = 0;
 
     it->stream_bytes = stream_bytes(trainer->plan, trainer->pending);
@@ -125,7 +125,7 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
         if (plan->slots[s].purpose != MW_PURPOSE_SAVES)
             continue;
         it->saves_at[found++] = plan->slots[s].offset_bytes;
-        room = plan->slots[s].size_bytes;
+        buffer_bytes = plan->slots[s].size_bytes;
     }
     bool pending = mw_variants_delayed_from(variants) >= 0;
     int64_t most =
@@ -137,7 +137,7 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
     if (posix_memalign(&block, MW_PAGE_BYTES, BLOCK_BYTES))
         g_error("out of memory");
     it->block = block;
-    return check_room(room, most, error);
+    return check_save_fits(buffer_bytes, most, error);
 }
 
 /* The next step's norm sees a segment of gradients. */

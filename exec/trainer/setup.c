@@ -60,10 +60,10 @@ map_parts(struct mw_trainer *trainer, GError **error)
 
 /* --- activations ----------------------------------------------------------------------------- */
 
-/* The slots of the working memory are adjacent: one room, which the operators divide as they like.
+/* The slots of the working memory are adjacent: one block, which the operators divide as they like.
  * A slot that is not adjacent is not counted. */
 static int64_t
-activation_room(const struct mw_trainer *trainer, char **base)
+activation_bytes(const struct mw_trainer *trainer, char **base)
 {
     const struct mw_plan *plan = trainer->plan;
     int64_t begin = -1, bytes = 0;
@@ -125,7 +125,7 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
     const struct mw_plan *plan = trainer->plan;
     int64_t interval = plan->shape.checkpoint_interval, layers = count_layers(plan);
     char *base = NULL;
-    int64_t bytes = activation_room(trainer, &base);
+    int64_t bytes = activation_bytes(trainer, &base);
 
     if (!layers) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");

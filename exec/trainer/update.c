@@ -40,8 +40,8 @@ in_home(const struct mw_trainer *trainer, const struct mw_piece *piece, enum mw_
 
 /* Adds moves between the homes of a chunk's gradients and a buffer in the chunk's order. */
 static void
-gather_gradients(const struct mw_trainer *trainer, uint32_t chunk, uint32_t buffer,
-                 int64_t at_bytes, GArray *moves)
+move_gradients(const struct mw_trainer *trainer, uint32_t chunk, uint32_t buffer, int64_t at_bytes,
+               GArray *moves)
 {
     const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
     int64_t bytes = gradient_bytes(trainer, chunk);
@@ -112,8 +112,8 @@ list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mov
         add_move(moves, from != MW_NONE ? from : state, to != MW_NONE ? to : state,
                  MW_STATE_BYTES * elements);
     if (mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT) != MW_NONE)
-        gather_gradients(trainer, op->shard, to, state != MW_NONE ? MW_STATE_BYTES * elements : 0,
-                         moves);
+        move_gradients(trainer, op->shard, to, state != MW_NONE ? MW_STATE_BYTES * elements : 0,
+                       moves);
 }
 
 void

@@ -77,7 +77,7 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
 /* With tensor slicing each rank kept its part (ZeRO-R, Pa): gathers the parts before the
  * recompute. */
 static void
-gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
+all_gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
 {
     int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
 
@@ -100,13 +100,12 @@ mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb)
         mw_build_op(b, LANE_H2D,
                     mw_work_copy(b, MW_OP_H2D, of_checkpoint, b->sizing->checkpoint_bytes, false),
                     id);
-        if (tier == MW_TIER_CPU && 
-            mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) == 0)
+        if (tier == MW_TIER_CPU && mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) == 0)
             mw_build_after(b, b->lane_last[LANE_COMPUTE]);
         b->checkpoint_loaded[checkpoint] =
             mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_STAGED]);
         mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
         mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
-    gather_parts(b, checkpoint, id);
+    all_gather_parts(b, checkpoint, id);
 }

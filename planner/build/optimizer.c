@@ -228,7 +228,7 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
 
 /* Replicated parameters: every rank has updated its shard, and all gather the rest. */
 static void
-gather_params(struct builder *b, uint32_t c)
+all_gather_params(struct builder *b, uint32_t c)
 {
     const struct mw_sizing *s = b->sizing;
     const struct mw_chunk *chunk = &b->chunks[c];
@@ -275,7 +275,7 @@ update_chunk(struct builder *b, uint32_t c, uint32_t norm)
     if (delayed)
         return;
     send_params(b, c, out, MW_NONE);
-    gather_params(b, c);
+    all_gather_params(b, c);
 }
 
 void
@@ -301,6 +301,6 @@ mw_optimizer_return(struct builder *b)
 
     for (uint32_t c = b->sizing->chunk_count; c-- > 0;) {
         send_params(b, c, outgoing_slot(b, c), after);
-        gather_params(b, c);
+        all_gather_params(b, c);
     }
 }

@@ -255,6 +255,11 @@ mw_build_prepare_states(struct builder *b)
 void
 mw_build_add_slots(struct builder *b)
 {
+    uint32_t slots = 0;
+
+    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++)
+        slots += b->sizing->buffers[kind].count;
+    mw_plan_expect_homes(b->plan, slots, b->sizing->tensor_count, b->sizing->chunk_count);
     memset(b->offset_bytes, 0, sizeof b->offset_bytes);
     for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++)
         b->slots[kind] = add_slots(b, kind);

@@ -79,7 +79,7 @@ size_on_grown(const struct mw_unfit *unfit, const struct mw_hardware *hardware,
  * there. Sizes with room below: shows whether GPU memory is lacking at all, and how much the other
  * tiers lack.  With the tiers of the real machine; NULL: unknown.  mw_sizing_free it. */
 static struct mw_sizing *
-size_with_room_below(const struct mw_unfit *unfit)
+size_with_space_below(const struct mw_unfit *unfit)
 {
     const struct mw_strategies strategies = mw_strategies_of(unfit->asked->strategy);
     struct mw_sizing *nearest = NULL;
@@ -170,16 +170,16 @@ is_far(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 }
 
 /* The sizing that says what is lacking: if it is more than host memory or drives alone, perhaps one
- * that lacks less of these.  `roomy`, which may be NULL, must be freed after it. */
+ * that lacks less of these.  `ample`, which may be NULL, must be freed after it. */
 static const struct mw_sizing *
-sizing_that_lacks(const struct mw_unfit *unfit, bool anew, struct mw_sizing **roomy)
+sizing_that_lacks(const struct mw_unfit *unfit, bool anew, struct mw_sizing **ample)
 {
     bool gpu = mw_sizing_lack_of(unfit->sizing, MW_TIER_GPU) > 0;
     bool both = mw_sizing_lack_of(unfit->sizing, MW_TIER_CPU) > 0 &&
                 mw_sizing_lack_of(unfit->sizing, MW_TIER_NVME) > 0;
 
-    *roomy = gpu || both || anew ? size_with_room_below(unfit) : NULL;
-    return *roomy && fits_with_lacking(unfit, *roomy) ? *roomy : anew ? NULL : unfit->sizing;
+    *ample = gpu || both || anew ? size_with_space_below(unfit) : NULL;
+    return *ample && fits_with_lacking(unfit, *ample) ? *ample : anew ? NULL : unfit->sizing;
 }
 
 /* ": host.memory_gib=256" if that is enough, else "".  g_free it. */
@@ -221,11 +221,11 @@ reason_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 static char *
 upgrade(const struct mw_unfit *unfit, bool far)
 {
-    struct mw_sizing *roomy;
+    struct mw_sizing *ample;
 
     if (mw_price_kind(unfit->request->hardware) == MW_PRICE_RENT)
         return NULL;
-    const struct mw_sizing *sizing = sizing_that_lacks(unfit, false, &roomy);
+    const struct mw_sizing *sizing = sizing_that_lacks(unfit, false, &ample);
     g_autofree char *memory = mw_lacking_text(unfit, sizing);
     char *text = NULL;
     if (*memory && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far) {
@@ -239,7 +239,7 @@ upgrade(const struct mw_unfit *unfit, bool far)
                                        memory, because)
                    : g_strdup_printf("with %s it fits%s%s", memory, because, options);
     }
-    mw_sizing_free(roomy);
+    mw_sizing_free(ample);
     return text;
 }
 
@@ -248,7 +248,7 @@ static char *
 upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
 {
     struct mw_relaxation changes;
-    struct mw_sizing *roomy;
+    struct mw_sizing *ample;
     char *text = NULL;
 
     if (mw_price_kind(unfit->request->hardware) == MW_PRICE_RENT ||
@@ -257,7 +257,7 @@ upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
     struct mw_settings open = mw_relaxation_apply(unfit->asked, &changes);
     struct mw_unfit released = *unfit;
     released.asked = &open;
-    const struct mw_sizing *sizing = sizing_that_lacks(&released, true, &roomy);
+    const struct mw_sizing *sizing = sizing_that_lacks(&released, true, &ample);
     g_autoptr(GString) flags = g_string_new(NULL);
     struct mw_profile *profile = sizing && can_be_had(unfit, sizing) && is_far(unfit, sizing) == far
                                      ? mw_lacking_added(unfit, sizing, flags)
@@ -272,7 +272,7 @@ upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
             text = mw_relaxation_text(&there, &changes, flags->str, memory);
     }
     mw_profile_free(profile);
-    mw_sizing_free(roomy);
+    mw_sizing_free(ample);
     return text;
 }
 
@@ -303,14 +303,14 @@ mw_remedy_rebuild_and_strategy(const struct mw_unfit *unfit)
 char *
 mw_remedy_memory(const struct mw_unfit *unfit)
 {
-    struct mw_sizing *roomy;
-    const struct mw_sizing *sizing = sizing_that_lacks(unfit, false, &roomy);
+    struct mw_sizing *ample;
+    const struct mw_sizing *sizing = sizing_that_lacks(unfit, false, &ample);
     g_autofree char *memory = mw_lacking_text(unfit, sizing);
     g_autofree char *options = assignments_text(unfit, sizing);
     char *text = g_strdup_printf(
         "%s with %s would fit%s",
         unfit->machine ? "no machine that is listed fits; one" : "a machine", memory, options);
 
-    mw_sizing_free(roomy);
+    mw_sizing_free(ample);
     return text;
 }

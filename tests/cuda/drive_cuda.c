@@ -44,7 +44,7 @@ close_cuda(void *data)
 }
 
 static void
-settle(void *data)
+synchronize(void *data)
 {
     struct mw_cuda_device *device = data;
     GError *error = NULL;
@@ -60,7 +60,7 @@ const struct mw_drive_device mw_drive_cuda = {
     .missing = missing,
     .open = open_cuda,
     .close = close_cuda,
-    .settle = settle,
+    .synchronize = synchronize,
     .allocate = mw_test_device_alloc,
     .release = mw_test_device_free,
     .write = mw_test_device_write,

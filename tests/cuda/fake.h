@@ -32,7 +32,7 @@ struct fake_machine {
     size_t memory_bytes; /* of a GPU */
     bool reachable;      /* its memory is within the host's reach after all: for emulated kernels */
     int threads;         /* of a kernel; at most as many as the machine has cores */
-    int room;            /* of a stream: who queues more waits; 0: for all */
+    int queue_limit;     /* of a stream: who queues more waits; 0: for all */
     int holds;           /* a stream of a driver at most: who queues more keeps everybody waiting */
     bool lacks_cublaslt; /* the library */
     const char *border;  /* where one kind of page ends and another begins: memory on both sides is

@@ -128,13 +128,13 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                      cublasLtMatmulPreferenceAttributes_t what, const void *value,
                                      size_t bytes)
 {
-    bool room = what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-    void *to = room ? (void *)&preference->workspace_bytes
+    bool workspace = what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+    void *to = workspace ? (void *)&preference->workspace_bytes
                : what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK
                    ? &preference->sums
                    : &preference->alignment[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
 
-    if (bytes != (room ? sizeof(size_t) : sizeof(uint32_t)))
+    if (bytes != (workspace ? sizeof(size_t) : sizeof(uint32_t)))
         return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
@@ -208,10 +208,10 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
     if (product.bias)
         good.algo.data[5] = (uintptr_t)desc->bias & -(uintptr_t)desc->bias;
     for (*found = 0; *found < wanted && *found <= fake_machine.bad_algorithms; ++*found)
-        results[*found] = *found < fake_machine.bad_algorithms
-                              ? (cublasLtMatmulHeuristicResult_t){
-                                    .state = CUBLAS_STATUS_NOT_SUPPORTED}
-                              : good;
+        results[*found] =
+            *found < fake_machine.bad_algorithms
+                ? (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_NOT_SUPPORTED}
+                : good;
     return CUBLAS_STATUS_SUCCESS;
 }
 

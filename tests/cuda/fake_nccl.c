@@ -446,7 +446,7 @@ receive_sum(struct launch *launch, void *to, const void *own, size_t count, nccl
 }
 
 static ncclResult_t
-settle(const char *call, struct launch *launch)
+end_call(const char *call, struct launch *launch)
 {
     ncclResult_t broken = meets(call, FAKE_NCCL_BREAKS);
 
@@ -470,7 +470,7 @@ ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncc
         add(launch, true, peer, ALL_GATHER, fake_at(from), bytes);
         add(launch, false, peer, ALL_GATHER, (char *)fake_at(to) + (size_t)peer * bytes, bytes);
     }
-    return settle(__func__, launch);
+    return end_call(__func__, launch);
 }
 
 ncclResult_t
@@ -487,7 +487,7 @@ ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type,
         add(launch, true, peer, REDUCE_SCATTER, terms + (size_t)peer * bytes, bytes);
     receive_sum(launch, fake_at(to), terms + (size_t)comm->rank * bytes, count, type,
                 REDUCE_SCATTER);
-    return settle(__func__, launch);
+    return end_call(__func__, launch);
 }
 
 ncclResult_t
@@ -501,7 +501,7 @@ ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncc
     for (int peer = 0; peer < comm->ranks; peer++)
         add(launch, true, peer, ALL_REDUCE, fake_at(from), count * bytes_of(type));
     receive_sum(launch, fake_at(to), fake_at(from), count, type, ALL_REDUCE);
-    return settle(__func__, launch);
+    return end_call(__func__, launch);
 }
 
 ncclResult_t
@@ -516,7 +516,7 @@ ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRe
         receive_sum(launch, fake_at(to), fake_at(from), count, type, REDUCE);
     else
         add(launch, true, root, REDUCE, fake_at(from), count * bytes_of(type));
-    return settle(__func__, launch);
+    return end_call(__func__, launch);
 }
 
 ncclResult_t
@@ -529,12 +529,12 @@ ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int
 
     if (comm->rank != root) {
         add(launch, false, root, BROADCAST, fake_at(to), bytes);
-        return settle(__func__, launch);
+        return end_call(__func__, launch);
     }
     place(launch, to, from, bytes);
     for (int peer = 0; peer < comm->ranks; peer++)
         add(launch, true, peer, BROADCAST, fake_at(from), bytes);
-    return settle(__func__, launch);
+    return end_call(__func__, launch);
 }
 
 ncclResult_t
@@ -545,7 +545,7 @@ ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm
     struct launch *launch = launch_of(comm, stream);
 
     add(launch, true, peer, SEND, fake_at(from), count * bytes_of(type));
-    return settle(__func__, launch);
+    return end_call(__func__, launch);
 }
 
 ncclResult_t
@@ -556,5 +556,5 @@ ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
     struct launch *launch = launch_of(comm, stream);
 
     add(launch, false, peer, SEND, fake_at(to), count * bytes_of(type));
-    return settle(__func__, launch);
+    return end_call(__func__, launch);
 }

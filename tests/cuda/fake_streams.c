@@ -142,7 +142,7 @@ cudaStreamDestroy(cudaStream_t stream)
 }
 
 static void
-settle(cudaStream_t stream)
+wait_for_stream(cudaStream_t stream)
 {
     fake_arrive();
     fake_lock();
@@ -155,7 +155,7 @@ cudaError_t
 cudaStreamSynchronize(cudaStream_t stream)
 {
     if (stream != cudaStreamPerThread)
-        settle(stream);
+        wait_for_stream(stream);
     else
         fake_arrive();
     FAKE_MAY_FAIL();
@@ -167,7 +167,7 @@ cudaDeviceSynchronize(void)
 {
     fake_arrive();
     for (guint i = 0; i < fake.streams->len; i++)
-        settle(fake.streams->pdata[i]);
+        wait_for_stream(fake.streams->pdata[i]);
     FAKE_MAY_FAIL();
     return cudaSuccess;
 }
@@ -177,7 +177,8 @@ push(cudaStream_t stream, const struct task *task)
 {
     if (stream->queued - stream->done >= (uint64_t)fake_machine.holds)
         g_error("a stream is full: the driver would keep everybody waiting");
-    while (fake_machine.room && stream->queued - stream->done >= (uint64_t)fake_machine.room)
+    while (fake_machine.queue_limit &&
+           stream->queued - stream->done >= (uint64_t)fake_machine.queue_limit)
         pthread_cond_wait(&fake.changed, &fake.mutex);
     g_queue_push_tail(&stream->tasks, g_memdup2(task, sizeof *task));
     stream->queued++;

@@ -265,7 +265,7 @@ test_full(void)
     struct full full = {.begins = false};
 
     cudaSetDevice(0);
-    fake_machine.room = ROOM;
+    fake_machine.queue_limit = ROOM;
     full.queues = mw_cuda_queues_create(&gpu, NULL);
     g_mutex_lock(&full.shut);
     GThread *thread = g_thread_new("fill", fill, &full);
@@ -282,7 +282,7 @@ test_full(void)
     g_thread_join(thread);
     cudaDeviceSynchronize();
     mw_cuda_queues_destroy(full.queues);
-    fake_machine.room = 0;
+    fake_machine.queue_limit = 0;
 }
 
 #define MANY 500 /* ops, of four tasks each */

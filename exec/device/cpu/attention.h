@@ -80,14 +80,14 @@ struct mw_rows {
 #define MW_ROWS_ROOM(n) (MW_DEEP == 1 ? (n) : 1)
 
 MW_INLINE struct mw_rows
-mw_rows_of(mw_left *room, int64_t ld, const mw_element *x, int64_t ld_x, int64_t rows, int64_t k)
+mw_rows_of(mw_left *widened, int64_t ld, const mw_element *x, int64_t ld_x, int64_t rows, int64_t k)
 {
 #if MW_DEEP == 2
-    (void)room, (void)ld, (void)rows, (void)k;
+    (void)widened, (void)ld, (void)rows, (void)k;
     return (struct mw_rows){x, ld_x};
 #else
-    mw_pack_left(room, ld, x, ld_x, rows, k);
-    return (struct mw_rows){room, ld};
+    mw_pack_left(widened, ld, x, ld_x, rows, k);
+    return (struct mw_rows){widened, ld};
 #endif
 }
 

@@ -118,7 +118,7 @@ reserve_gib(size_t taken_bytes)
 }
 
 static bool
-has_room(const struct cuda *cuda, int64_t bytes, GError **error)
+has_free_memory(const struct cuda *cuda, int64_t bytes, GError **error)
 {
     size_t left = 0, all = 0;
 
@@ -139,7 +139,7 @@ reserve(struct cuda *cuda, int64_t bytes, int64_t tokens, GError **error)
 {
     int64_t token_bytes = tokens * (int64_t)sizeof *cuda->tokens;
 
-    return has_room(cuda, bytes + token_bytes, error) &&
+    return has_free_memory(cuda, bytes + token_bytes, error) &&
            check_bytes(cuda, cudaMalloc(&cuda->arena, (size_t)bytes), "cudaMalloc", bytes, error) &&
            (!tokens || check_bytes(cuda, cudaMalloc((void **)&cuda->tokens, (size_t)token_bytes),
                                    "cudaMalloc", token_bytes, error)) &&
