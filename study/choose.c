@@ -133,9 +133,12 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
 
     s.grad_accum = micro_batches;
     struct mw_sizing *other = mw_sizing_new(sizing->model, sizing->hardware, &s, NULL);
-    struct mw_plan *plan = other && other->fits ? mw_build_plan(other) : NULL;
-    double step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
-    mw_plan_free(plan);
+    double step_s = other && other->fits ? folded_step_s(other) : INFINITY;
+    if (step_s <= 0) {
+        struct mw_plan *plan = mw_build_plan(other);
+        step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
+        mw_plan_free(plan);
+    }
     mw_sizing_free(other);
     return step_s;
 }
