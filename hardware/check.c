@@ -127,9 +127,37 @@ check_points(const struct mw_profile *profile, const char *dim_key, const char *
     return true;
 }
 
+/* A machine has tiles or a curve. */
+static bool
+check_tiles(const struct mw_profile *profile, GError **error)
+{
+    static const char *const needed[] = {"tile_tflops", "tile_fill", "tile_shares"};
+    const struct mw_profile_value *shares = mw_profile_value_of(profile, "gpu", "tile_shares");
+    bool curve = mw_profile_gives(profile, "gpu", "matmul_dim");
+
+    if (mw_profile_typical(profile, "gpu", "multiprocessors") <= 0)
+        return curve || mw_profile_refuse(profile, "gpu", "matmul_dim",
+                                          "is missing: products have this curve, or "
+                                          "gpu.multiprocessors and tiles",
+                                          error);
+    if (curve)
+        return mw_profile_refuse(profile, "gpu", "matmul_dim",
+                                 "cannot stand beside tiles: gpu.multiprocessors=0 lets the "
+                                 "curve stand",
+                                 error);
+    for (size_t i = 0; i < G_N_ELEMENTS(needed); i++)
+        if (!mw_profile_gives(profile, "gpu", needed[i]))
+            return mw_profile_refuse(profile, "gpu", needed[i],
+                                     "is missing: gpu.multiprocessors needs it", error);
+    return shares->count == MW_TILE_SHARES ||
+           mw_profile_refuse(profile, "gpu", "tile_shares", "must have 4 numbers", error);
+}
+
 static bool
 check_curve(const struct mw_profile *profile, GError **error)
 {
+    if (!check_tiles(profile, error))
+        return false;
     if (mw_profile_typical(profile, "gpu", "achievable_tflops") >
         mw_profile_typical(profile, "gpu", "peak_tflops"))
         return mw_profile_refuse_beside(profile, "gpu", "achievable_tflops", "must be at most",

@@ -13,6 +13,29 @@
 #include "profile/profile.h"
 
 #define MW_MATMUL_POINTS_MAX MW_PROFILE_LIST_MAX
+#define MW_TILE_SHARES 4     /* tiles of 256x128, 128x128, 128x64 and 64x64 elements */
+#define MW_ATTENTION_HEADS 3 /* heads of 64, 128 and 256 */
+
+/* What decides which kernels of attention there are, and how fast: the generation of a GPU. */
+enum mw_architecture {
+    MW_ARCHITECTURE_UNKNOWN, /* not stated */
+    MW_ARCHITECTURE_VOLTA,
+    MW_ARCHITECTURE_TURING,
+    MW_ARCHITECTURE_AMPERE,
+    MW_ARCHITECTURE_ADA,
+    MW_ARCHITECTURE_HOPPER,
+    MW_ARCHITECTURE_BLACKWELL,
+    MW_ARCHITECTURE_BLACKWELL_RTX, /* sm_120: without the tensor memory of sm_100 */
+    MW_ARCHITECTURE_COUNT
+};
+
+/* The kernel that software uses (software/attention.h), on this machine. */
+struct mw_attention_rates {
+    double forward_flops[MW_ATTENTION_HEADS];  /* on long sequences, of the scores that it computes;
+                                                * 0: not known */
+    double backward_flops[MW_ATTENTION_HEADS]; /* the same */
+    double half_keys, causal_half_keys;        /* keys of a sequence at which it has half of that */
+};
 
 struct mw_hardware {
     /* [node] */
@@ -34,13 +57,21 @@ struct mw_hardware {
     double gpu_fp32_flops;             /* products of fp32, no tensor cores; 0: not stated */
     double gpu_achievable_flops;       /* of whole layers without communication: the base of
                                           "efficiency" */
-    int64_t matmul_points;             /* curve: rate over the size (m·n·k)^(1/3) of a product */
+    int gpu_architecture;              /* enum mw_architecture */
+    int64_t gpu_multiprocessors;       /* 0: products have a curve; else tiles (sim/kernels.h): */
+    double tile_flops;                 /* rate of all, on the largest tiles without start and end */
+    double tile_fill;                  /* elements of k in whose time a tile starts and ends */
+    double tile_shares[MW_PROFILE_LIST_MAX]; /* of that rate, by size of tile */
+    int64_t matmul_points; /* curve: rate over the size (m·n·k)^(1/3) of a product */
     double matmul_dim[MW_MATMUL_POINTS_MAX];
     double matmul_flops[MW_MATMUL_POINTS_MAX];
     int64_t attention_points; /* the same of attention, m·n·k = seq·seq·head; 0: as products */
     double attention_dim[MW_MATMUL_POINTS_MAX];
     double attention_flops[MW_MATMUL_POINTS_MAX];
-    double gpu_launch_s;            /* per kernel, not hidden */
+    struct mw_attention_rates attention_kernel; /* of the software; zeros: the curve, or tiles */
+    double attention_share;                     /* of that rate; 0: all */
+    bool attention_skips;                       /* what a causal mask hides is not computed */
+    double gpu_launch_s;                        /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */
     double gpu_copy_sm_share; /* by each copy between host and device */

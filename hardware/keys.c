@@ -15,6 +15,18 @@
 #define OF(part) RATE(part, NONE)
 #define FIXED RATE(NONE, NONE)
 
+/* Of enum mw_architecture. */
+static const char *const architectures[MW_ARCHITECTURE_COUNT + 1] = {
+    [MW_ARCHITECTURE_UNKNOWN] = "unknown",
+    [MW_ARCHITECTURE_VOLTA] = "volta",
+    [MW_ARCHITECTURE_TURING] = "turing",
+    [MW_ARCHITECTURE_AMPERE] = "ampere",
+    [MW_ARCHITECTURE_ADA] = "ada",
+    [MW_ARCHITECTURE_HOPPER] = "hopper",
+    [MW_ARCHITECTURE_BLACKWELL] = "blackwell",
+    [MW_ARCHITECTURE_BLACKWELL_RTX] = "blackwell-rtx",
+};
+
 /* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate */
 static const struct mw_profile_key keys[] = {
     TEXT("description", "one line on the machine"),
@@ -62,10 +74,27 @@ static const struct mw_profile_key keys[] = {
     {"gpu", "achievable_tflops", "TFLOP/s",
      "of whole layers without communication: the base of efficiency", 1e12, 1e-6, 1e6, true, 1,
      MW_VALUE_REAL, AT(gpu_achievable_flops), OF(GPU)},
+    {"gpu", "architecture", "",
+     "generation, which decides what kernels of attention there are and how fast they are; default "
+     "unknown",
+     1, 0, 0, false, 0, MW_VALUE_CHOICE, AT(gpu_architecture), MW_HW_PART_NONE, MW_HW_RATE_NONE,
+     architectures},
+    {"gpu", "multiprocessors", "",
+     "that compute a tile of a product each; 0, the default: products have the curve of matmul_dim",
+     1, 0, 100000, false, 0, MW_VALUE_COUNT, AT(gpu_multiprocessors), FIXED},
+    {"gpu", "tile_tflops", "TFLOP/s",
+     "rate of 16-bit products on full waves of the largest tiles, start and end left out", 1e12,
+     1e-6, 1e6, false, 1, MW_VALUE_REAL, AT(tile_flops), RATE(GPU, PRODUCTS)},
+    {"gpu", "tile_fill", "",
+     "elements of k in whose time a tile starts and ends: short products are slower", 1, 0, 1e6,
+     false, -1, MW_VALUE_REAL, AT(tile_fill), FIXED},
+    {"gpu", "tile_shares", "",
+     "share of tile_tflops that tiles of 256x128, 128x128, 128x64 and 64x64 elements reach", 1,
+     0.01, 1, false, 0, MW_VALUE_LIST, AT(tile_shares), FIXED},
     {"gpu", "matmul_dim", "", "curve of matrix products: cube root of m*n*k, rising", 1, 1, 1e9,
-     true, 0, MW_VALUE_LIST, AT(matmul_dim), FIXED},
+     false, 0, MW_VALUE_LIST, AT(matmul_dim), FIXED},
     {"gpu", "matmul_tflops", "TFLOP/s", "rate of matrix products, one a matmul_dim", 1e12, 1e-6,
-     1e6, true, 1, MW_VALUE_LIST, AT(matmul_flops), RATE(GPU, PRODUCTS)},
+     1e6, false, 1, MW_VALUE_LIST, AT(matmul_flops), RATE(GPU, PRODUCTS)},
     {"gpu", "matmul_tflops_low", "TFLOP/s", "the same at the slow end of its range", 1e12, 1e-6,
      1e6, false, 1, MW_VALUE_LIST, AT(matmul_flops), FIXED},
     {"gpu", "matmul_tflops_high", "TFLOP/s", "the same at the fast end of its range", 1e12, 1e-6,

@@ -95,7 +95,8 @@ mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
     out->software =
         mw_software_load(question->software ? question->software : MW_SOFTWARE_DEFAULT, error);
     if (!out->software || !set_keys(question, out, error) ||
-        !mw_profile_check(out->profile, error) || !mw_profile_check(out->software, error))
+        !mw_profile_check(out->profile, error) || !mw_profile_check(out->software, error) ||
+        !mw_software_check(out->software, out->profile, error))
         return false;
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         out->hardware[outlook] =

@@ -36,14 +36,16 @@ enum mw_provenance {
 #define MW_PROFILE_LIST_MAX 12 /* numbers of a list */
 
 enum mw_value_kind {
-    MW_VALUE_REAL,   /* double */
-    MW_VALUE_COUNT,  /* int64_t, a whole number */
-    MW_VALUE_BYTES,  /* int64_t, from a number with a unit */
-    MW_VALUE_FLAG,   /* bool: true or false */
-    MW_VALUE_CHOICE, /* int: the number of a word in the row's list */
-    MW_VALUE_LIST,   /* double[MW_PROFILE_LIST_MAX], separated by semicolons; the ends of its range
+    MW_VALUE_REAL,    /* double */
+    MW_VALUE_COUNT,   /* int64_t, a whole number */
+    MW_VALUE_BYTES,   /* int64_t, from a number with a unit */
+    MW_VALUE_FLAG,    /* bool: true or false */
+    MW_VALUE_CHOICE,  /* int: the number of a word in the row's list */
+    MW_VALUE_CHOICES, /* int[MW_PROFILE_LIST_MAX]: such words, separated by commas, the first one
+                       * preferred; -1 after the last one */
+    MW_VALUE_LIST,    /* double[MW_PROFILE_LIST_MAX], separated by semicolons; the ends of its range
                       * are lists of their own, KEY_low and KEY_high */
-    MW_VALUE_TEXT,   /* stored nowhere */
+    MW_VALUE_TEXT,    /* stored nowhere */
 };
 
 /* A row of a key table: reading, checking, printing, `--set` and help all come from it. */
@@ -58,7 +60,7 @@ struct mw_profile_key {
     enum mw_value_kind kind;
     size_t offset;            /* into the struct of the kind; rows may share a field */
     unsigned part, rate;      /* for the kind's own use: hardware/hwprofile.h */
-    const char *const *words; /* of MW_VALUE_CHOICE, NULL at the end */
+    const char *const *words; /* of MW_VALUE_CHOICE and CHOICES, NULL at the end */
 };
 
 struct mw_profile; /* opaque */

@@ -26,6 +26,15 @@ store_list(void *out, const struct mw_profile_value *value, const struct mw_prof
 }
 
 static void
+store_choices(void *out, const struct mw_profile_value *value, const struct mw_profile_key *row)
+{
+    int *list = (int *)(void *)((char *)out + row->offset);
+
+    for (int i = 0; i < MW_PROFILE_LIST_MAX; i++)
+        list[i] = i < value->count ? (int)value->number[i] : -1;
+}
+
+static void
 store(void *out, const struct mw_profile_value *value, const struct mw_profile_key *row,
       enum mw_outlook outlook)
 {
@@ -45,6 +54,9 @@ store(void *out, const struct mw_profile_value *value, const struct mw_profile_k
         break;
     case MW_VALUE_CHOICE:
         *(int *)field = (int)number;
+        break;
+    case MW_VALUE_CHOICES:
+        store_choices(out, value, row);
         break;
     case MW_VALUE_LIST:
         store_list(out, value, row);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hardware/ring.h"
+#include "sim/kernels.h"
 
 /* The cost of an op that never ends.  The engine refuses such a plan, because its time
  * overflows. */
@@ -81,72 +82,28 @@ mw_cost_check_bytes_per_s(const struct mw_hardware *hardware)
 }
 
 double
-mw_cost_matmul_size(int64_t m, int64_t n, int64_t k)
-{
-    return cbrt((double)m * (double)n * (double)k);
-}
-
-static double
-curve_at(const double *dims, const double *flops, int64_t points, double size)
-{
-    int64_t last = points - 1, i = 0;
-
-    if (size <= dims[0])
-        return flops[0];
-    if (size >= dims[last])
-        return flops[last];
-    while (size > dims[i + 1])
-        i++;
-    return flops[i] + (flops[i + 1] - flops[i]) * log(size / dims[i]) / log(dims[i + 1] / dims[i]);
-}
-
-double
-mw_cost_matmul_flops(const struct mw_hardware *hardware, double size)
-{
-    if (hardware->matmul_points < 1)
-        return hardware->gpu_achievable_flops;
-    return curve_at(hardware->matmul_dim, hardware->matmul_flops, hardware->matmul_points, size);
-}
-
-double
-mw_cost_attention_flops(const struct mw_hardware *hardware, double size)
-{
-    if (hardware->attention_points < 1)
-        return mw_cost_matmul_flops(hardware, size);
-    return curve_at(hardware->attention_dim, hardware->attention_flops, hardware->attention_points,
-                    size);
-}
-
-double
-mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype dtype)
-{
-    return mw_dtype_row(dtype)->products == MW_PRODUCTS_FP32
-               ? hardware->gpu_fp32_flops / hardware->gpu_peak_flops
-               : 1;
-}
-
-double
 mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware)
 {
     return hardware->gpu_operator_bytes_per_s > 0 ? hardware->gpu_operator_bytes_per_s
                                                   : hardware->gpu_memory_bytes_per_s;
 }
 
-/* The rate of a work's products, FLOP/s.  For attention, the product of one head's scores sets the
- * rate. */
+/* The rate of a work's products, FLOP/s. */
 static double
 products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     const struct mw_work_product *first = &work->products[0];
-    const struct mw_work_attention *a = &work->attention;
-    double share = mw_cost_products_share(hardware, (enum mw_dtype)first->dtype);
+    struct mw_kernel_work kernel = {
+        .products = work->products,
+        .product_count = work->product_count,
+        .attention = work->attention,
+        .backward = work->product_count > MW_ATTENTION_FORWARD_PRODUCTS,
+        .size = work->attention.heads ? mw_kernel_attention_size(&work->attention)
+                                      : mw_kernel_size(first->m, first->n, first->k),
+    };
 
-    if (!a->heads)
-        return share *
-               mw_cost_matmul_flops(hardware, mw_cost_matmul_size(first->m, first->n, first->k));
-    int64_t keys = a->window && a->window < a->keys ? a->window : a->keys;
-    return share *
-           mw_cost_attention_flops(hardware, mw_cost_matmul_size(a->queries, keys, a->head_dim));
+    return mw_kernel_dtype_share(hardware, (enum mw_dtype)first->dtype) *
+           mw_kernel_flops(hardware, &kernel);
 }
 
 static double

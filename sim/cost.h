@@ -1,8 +1,8 @@
 /*
  * cost.h - the cost of an op on a machine: cost = f(work, hardware), nothing hidden in code.
  *
- *   matrix products   flops / rate((m·n·k)^(1/3)), the profile's curve; log-linear between
- *                     points, the end values beyond them; for fp32, times gpu_fp32_flops /
+ *   matrix products   flops / rate of their shapes, by tiles or the profile's curve, and
+ *                     attention by its kernel (sim/kernels.h); for fp32, times gpu_fp32_flops /
  *                     gpu_peak_flops
  *   memory-bound      bytes / gpu_operator_bytes_per_s, added to the matrix products; for
  *                     attention, loss, update and passes, bytes / gpu_memory_bytes_per_s
@@ -75,16 +75,6 @@ double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write)
  * state it. */
 double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 
-/* The rate of products of this type, as a share of the curves' rate, which is that of 16 bits.  The
- * profile has a peak for fp32 and no curve, so fp32 products are assumed to reach the same share of
- * their peak at each size. */
-double mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype dtype);
-
-/* The matrix-product curve at the size of a product, which is the cube root of m·n·k; FLOP/s. */
-double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);
-double mw_cost_attention_flops(const struct mw_hardware *hardware, double size);
-
 double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
-double mw_cost_matmul_size(int64_t m, int64_t n, int64_t k);
 
 #endif

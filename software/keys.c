@@ -13,11 +13,6 @@
         group, key, "", help, 1, 0.01, 1, true, 1, MW_VALUE_REAL, AT(field), 0, 0, NULL            \
     }
 
-static const char *const kernels[MW_ATTENTION_KERNEL_COUNT + 1] = {
-    [MW_ATTENTION_FUSED] = "fused",
-    [MW_ATTENTION_UNFUSED] = "unfused",
-};
-
 /* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate, words */
 static const struct mw_profile_key keys[] = {
     TEXT("description", "one line on the software"),
@@ -26,9 +21,11 @@ static const struct mw_profile_key keys[] = {
     TEXT("version", "of the software that the figures are of"),
 
     {"attention", "kernel", "",
-     "fused, or unfused: the score matrix is written to memory and read from it", 1, 0, 0, true, 0,
-     MW_VALUE_CHOICE, AT(attention_kernel), 0, 0, kernels},
-    SHARE("attention", "share", attention_share, "share of the machine's rate of attention"),
+     "the first of these that the GPU's generation has: fused, unfused (scores are written to "
+     "memory "
+     "and read from it), fa1, fa2, fa3, cudnn, triton",
+     1, 0, 0, true, 0, MW_VALUE_CHOICES, AT(attention_kernels), 0, 0, mw_attention_kernel_names},
+    SHARE("attention", "share", attention_share, "share of that kernel's rate"),
     {"attention", "causal_skip", "",
      "whether the half of the scores that a causal mask hides is not computed", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(causal_skip), 0, 0, NULL},

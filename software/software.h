@@ -15,13 +15,13 @@
 #define MW_SOFTWARE_SOFTWARE_H
 
 #include "hardware/hwprofile.h"
-
-/* How attention is computed: whether the score matrix is written to memory. */
-enum mw_attention_kernel { MW_ATTENTION_FUSED, MW_ATTENTION_UNFUSED, MW_ATTENTION_KERNEL_COUNT };
+#include "software/attention.h"
 
 struct mw_software {
-    int attention_kernel;          /* enum mw_attention_kernel */
-    double attention_share;        /* of the machine's rate of attention, by size */
+    enum mw_outlook outlook;                    /* of which this is the reading */
+    int attention_kernels[MW_PROFILE_LIST_MAX]; /* enum mw_attention_kernel, preferred first; -1
+                                                 * after the last */
+    double attention_share;                     /* of the rate of the kernel that it uses */
     bool causal_skip;              /* the half of the scores that is masked is not computed */
     double product_share;          /* of its rates of matrix products, clocks as in a long run */
     double operator_passes;        /* over memory, as a multiple of the fused ones */
@@ -43,8 +43,14 @@ struct mw_software mw_software_read(const struct mw_profile *profile, enum mw_ou
  * "software.operators.share=0.8" is operators.share=0.8 of a software profile. */
 const char *mw_key_of(const char *assignment, const struct mw_profile_kind **kind);
 
+/* Whether the software runs on the machine: a kernel of attention must be there. */
+bool mw_software_check(const struct mw_profile *software, const struct mw_profile *machine,
+                       GError **error);
+
 /* What is used if nothing is named. */
-#define MW_SOFTWARE_DEFAULT "ideal"
+#define MW_SOFTWARE_DEFAULT MW_SOFTWARE_IDEAL
+/* What others are held against. */
+#define MW_SOFTWARE_IDEAL "ideal"
 
 /* Makes it the machine as the software uses it. */
 void mw_software_apply(const struct mw_software *software, struct mw_hardware *hardware);

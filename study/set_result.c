@@ -294,11 +294,17 @@ take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
 static void
 fill_ideal(const struct mw_question *question, struct mw_answer *answer)
 {
-    struct mw_hardware ideal = mw_machine_read(question->profile, NULL, question->outlook);
+    struct mw_profile *software;
 
-    if (question->software &&
-        (answer->result->software_set || strcmp(answer->result->software, MW_SOFTWARE_DEFAULT)))
-        answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);
+    if (!question->software ||
+        (!answer->result->software_set && !strcmp(answer->result->software, MW_SOFTWARE_IDEAL)))
+        return;
+    software = mw_software_load(MW_SOFTWARE_IDEAL, NULL);
+    if (!software)
+        return;
+    struct mw_hardware ideal = mw_machine_read(question->profile, software, question->outlook);
+    answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);
+    mw_profile_free(software);
 }
 
 /* Memory over the step needs a timeline, even if no speed was requested. */

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "sim/cost.h"
+#include "sim/kernels.h"
 #include "tests/comm_along.h"
 
 #define GB INT64_C(1000000000)
@@ -77,16 +78,16 @@ test_matmul_curve(void)
 {
     struct mw_hardware hardware = machine();
 
-    assert_s(mw_cost_matmul_flops(&hardware, 1) * 1e-12, 10);
-    assert_s(mw_cost_matmul_flops(&hardware, 100) * 1e-12, 10);
-    assert_s(mw_cost_matmul_flops(&hardware, sqrt(100.0 * 1000)) * 1e-12, 25);
-    assert_s(mw_cost_matmul_flops(&hardware, 1000) * 1e-12, 40);
-    assert_s(mw_cost_matmul_flops(&hardware, sqrt(1000.0 * 10000)) * 1e-12, 60);
-    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 80);
+    assert_s(mw_kernel_products_curve(&hardware, 1) * 1e-12, 10);
+    assert_s(mw_kernel_products_curve(&hardware, 100) * 1e-12, 10);
+    assert_s(mw_kernel_products_curve(&hardware, sqrt(100.0 * 1000)) * 1e-12, 25);
+    assert_s(mw_kernel_products_curve(&hardware, 1000) * 1e-12, 40);
+    assert_s(mw_kernel_products_curve(&hardware, sqrt(1000.0 * 10000)) * 1e-12, 60);
+    assert_s(mw_kernel_products_curve(&hardware, 1e9) * 1e-12, 80);
     hardware.matmul_points = 1;
-    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 10);
+    assert_s(mw_kernel_products_curve(&hardware, 1e9) * 1e-12, 10);
     hardware.matmul_points = 0;
-    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 50);
+    assert_s(mw_kernel_products_curve(&hardware, 1e9) * 1e-12, 50);
 }
 
 static void
