@@ -45,7 +45,7 @@ static const struct row rows[] = {
      200, 550, CUDNN "H200, heads of 128, forward 635 to 702 and backward 508 to 612 TFLOP/s; "
                      DAO "H100, forward 388 to 413, 539 to 600 and 509 to 581"},
     {MW_ATTENTION_CUDNN, MW_ARCHITECTURE_BLACKWELL, {.48, .76, .72}, {.34, .54, .50}, .87, 1.14,
-     400, 1400, CUDNN "GB200, heads of 128, forward 1680 to 2180 and backward 1310 to 1440 TFLOP/s"},
+     400, 1400, CUDNN "GB200, heads of 128, forward 1680 to 2180, backward 1310 to 1440 TFLOP/s"},
     {MW_ATTENTION_TRITON, MW_ARCHITECTURE_AMPERE, {.53, .53, .53}, {.25, .24, .24}, .85, 1.1,
      110, 320, DAO "A100 80 GB, forward and backward 80 to 100 and 80 to 95 TFLOP/s; "
                    "triton-lang/triton: forward 147 to 167, backward 84 to 95"},

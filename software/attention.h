@@ -1,8 +1,8 @@
 /*
  * attention.h - kernels of attention, and how fast each is on which generation of GPUs.
  *
- * `fused` and `unfused` run on any machine, at its own rates: unfused attention writes its scores to
- * memory and reads them again.  The others have rows, from measured rates (rates/attention.csv), as
+ * `fused` and `unfused` run on any machine, at its own rates: unfused attention writes its scores
+ * to memory and reads them again.  The others have rows, from measured rates (rates/attention.csv), as
  * shares of the GPU's dense 16-bit peak, on sequences so long that starts and ends do not count:
  *
  *   rate(keys) = share * peak * keys / (keys + half_keys)
@@ -30,8 +30,8 @@ enum mw_attention_kernel {
 /* Their names, NULL at the end. */
 extern const char *const mw_attention_kernel_names[MW_ATTENTION_KERNEL_COUNT + 1];
 
-/* The first of `kernels` (-1 at the end, or MW_PROFILE_LIST_MAX of them) that the generation has; of
- * an unknown one FUSED, unless the first is UNFUSED.  -1: it has none of them. */
+/* The first of `kernels` (-1 at the end, or MW_PROFILE_LIST_MAX of them) that the generation has;
+ * of an unknown one FUSED, unless the first is UNFUSED.  -1: it has none of them. */
 int mw_attention_choose(const int *kernels, enum mw_architecture architecture);
 
 /* Names of the kernels that a generation has, separated by commas; g_free it. */

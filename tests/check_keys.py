@@ -91,6 +91,17 @@ gb_per_s = 10
 latency_us = 20
 """
 
+# The same machine, whose products go by tiles and attention by kernels instead of curves.
+TILES = """architecture = ampere
+multiprocessors = 108
+tile_tflops = 110
+tile_fill = 64
+tile_shares = 1; 0.9; 0.8; 0.7
+"""
+TILED = re.sub(r"matmul_dim = .*\n", TILES,
+               re.sub(r"(matmul_tflops|attention_)\w* = .*\n", "", PROFILE))
+TILE_KEYS = [f"gpu.{line.split(' = ')[0]}" for line in TILES.splitlines()]
+
 # Values other than the profile's where twice or half of it is not allowed, or not another kind.
 VALUES = {
     "gpu.matmul_dim": "128; 2048", "gpu.matmul_tflops": "20; 80",
@@ -100,6 +111,8 @@ VALUES = {
     "gpu.achievable_tflops": "50", "gpu.flash_attention": "false", "gpu.bf16": "false",
     "gpu.memory_gib": "22", "host.memory_gib": "128",
     "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",
+    "gpu.architecture": "hopper", "gpu.multiprocessors": "54",
+    "gpu.tile_shares": "1; 0.5; 0.5; 0.5",
     "nvme.queue_depth": "1", "nvme.write_burst_gb_per_s": "20",
 }
 
@@ -134,9 +147,11 @@ def numeric_keys():
 
 
 class Machine:
-    def __init__(self, folder):
-        self.profile = pathlib.Path(folder) / "keys.ini"
-        self.profile.write_text(PROFILE, encoding="utf-8")
+    def __init__(self, folder, text=PROFILE):
+        self.text = text
+        self.folder = folder
+        self.profile = pathlib.Path(folder) / ("keys.ini" if text == PROFILE else "tiled.ini")
+        self.profile.write_text(text, encoding="utf-8")
         self.base = [self.answer(scenario) for scenario in SCENARIOS]
 
     def run(self, options):
@@ -156,12 +171,12 @@ class Machine:
         return answer
 
 
-def other_value(key):
+def other_value(key, profile):
     """Half the profile's."""
     if key in VALUES:
         return VALUES[key]
     section, name = key.split(".")
-    text = PROFILE[PROFILE.index(f"[{section}]"):]
+    text = profile[profile.index(f"[{section}]"):]
     return f"{float(re.search(rf'^{name} = ([0-9.]+)', text, re.M)[1]) / 2:g}"
 
 
@@ -176,7 +191,7 @@ def check_key(machine, key, timed):
     """The key is given in the profile, and another value gives another answer."""
     changed = set()
     for scenario, base in zip(SCENARIOS, machine.base):
-        answer = machine.answer(scenario, f"{key}={other_value(key)}")
+        answer = machine.answer(scenario, f"{key}={other_value(key, machine.text)}")
         if "refused" in answer or "refused" in base:
             yield f"{scenario}: {answer.get('refused')}, {base.get('refused')}"
             continue
@@ -184,9 +199,9 @@ def check_key(machine, key, timed):
         changed |= {name for name in answer
                     if name != "hardware_set" and answer[name] != base[name]}
     if not changed:
-        yield f"{key} = {other_value(key)} changes nothing"
+        yield f"{key} = {other_value(key, machine.text)} changes nothing"
     elif timed and not changed & set(SPEED):
-        yield f"{key} = {other_value(key)} changes {sorted(changed)}, and no speed"
+        yield f"{key} = {other_value(key, machine.text)} changes {sorted(changed)}, and no speed"
 
 
 def check_table(keys):
@@ -201,12 +216,13 @@ def check_table(keys):
 
 def tests(machine):
     keys = dict(numeric_keys())
+    tiled = Machine(machine.folder, TILED)
     yield "table", check_table(keys)
     for key, timed in sample(list(keys.items())):
         if key in EXCEPTIONS:
             yield f"{key}: refuses", check_exception(machine, key)
         else:
-            yield key, check_key(machine, key, timed)
+            yield key, check_key(tiled if key in TILE_KEYS else machine, key, timed)
 
 
 if __name__ == "__main__":
