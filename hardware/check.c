@@ -70,6 +70,29 @@ check_reserve(const struct mw_profile *profile, const char *group, const char *r
     return true;
 }
 
+/* Rates of reads and writes at once are given both or not at all, each at most that of the
+ * direction alone. */
+static bool
+check_mixed(const struct mw_profile *profile, GError **error)
+{
+    static const char *const keys[2][2] = {{"mixed_read_gb_per_s", "read_gb_per_s"},
+                                           {"mixed_write_gb_per_s", "write_gb_per_s"}};
+
+    for (int way = 0; way < 2; way++) {
+        if (!mw_profile_value_of(profile, "nvme", keys[way][0])->given)
+            continue;
+        if (!mw_profile_value_of(profile, "nvme", keys[!way][0])->given)
+            return mw_profile_refuse_beside(profile, "nvme", keys[way][0],
+                                            "needs the rate of the other direction,", keys[!way][0],
+                                            error);
+        if (mw_profile_typical(profile, "nvme", keys[way][0]) >
+            mw_profile_typical(profile, "nvme", keys[way][1]))
+            return mw_profile_refuse_beside(profile, "nvme", keys[way][0], "must be at most",
+                                            keys[way][1], error);
+    }
+    return true;
+}
+
 static bool
 check_drives(const struct mw_profile *profile, GError **error)
 {
@@ -86,7 +109,7 @@ check_drives(const struct mw_profile *profile, GError **error)
         return mw_profile_refuse_beside(profile, "nvme", "write_burst_gb_per_s",
                                         "must be at least the sustained rate,", "write_gb_per_s",
                                         error);
-    return true;
+    return check_mixed(profile, error);
 }
 
 /* Of `rate_key`, whose sizes are in `dim_key`. */

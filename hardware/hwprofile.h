@@ -71,6 +71,8 @@ struct mw_hardware {
     double nvme_write_burst_bytes_per_s; /* until the cache is full */
     int64_t nvme_cache_bytes;
     double nvme_duplex; /* 1: reads and writes share the drives' time; 2: independent */
+    /* While both directions are busy, in place of duplex; 0: not given */
+    double nvme_mixed_read_bytes_per_s, nvme_mixed_write_bytes_per_s;
     double nvme_latency_s;
     int64_t nvme_queue_depth;     /* requests in flight in one direction, all drives */
     int64_t nvme_block_bytes;     /* of a request; default 1 MiB */

@@ -18,6 +18,14 @@ is_collective(const struct mw_work *work)
     return mw_op_traits(work->kind)->agent == MW_AGENT_NETWORK;
 }
 
+/* Seconds of drive time per second.  Where the profile has rates of both directions at once, each
+ * direction's time is its own, and the engine's lines between them limit both. */
+static double
+drive_duplex(const struct mw_hardware *hardware)
+{
+    return mw_cost_drives_mixed(hardware).read > 0 ? 1 : hardware->nvme_duplex;
+}
+
 /* Draw units per second of a whole channel, before its users divide it. */
 static double
 channel_units_per_s(const struct mw_channel *channel, const struct mw_hardware *hardware)
@@ -36,7 +44,7 @@ channel_units_per_s(const struct mw_channel *channel, const struct mw_hardware *
     case MW_CHANNEL_CORES:
         return hardware->host_update_params_per_s;
     case MW_CHANNEL_DRIVE:
-        return hardware->nvme_duplex;
+        return drive_duplex(hardware);
     case MW_CHANNEL_FABRIC:
         return hardware->fabric_bytes_per_s;
     case MW_CHANNEL_NIC:
@@ -72,6 +80,28 @@ mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write)
     if (!(hardware->nvme_latency_s > 0 && in_flight_bytes > 0))
         return drive_rate(hardware, write);
     return fmin(drive_rate(hardware, write), in_flight_bytes / hardware->nvme_latency_s);
+}
+
+/* A queue too short for the drives may leave them time for the other direction, so the parts are of
+ * what the queue reaches.  Parts that add up to less than 1 are raised to 1: the engine's shares are
+ * those of a concave region, and whoever loses by doing both at once can take turns. */
+struct mw_cost_mixed
+mw_cost_drives_mixed(const struct mw_hardware *hardware)
+{
+    struct mw_cost_mixed mixed = {0};
+
+    if (!(hardware->nvme_mixed_read_bytes_per_s > 0 && hardware->nvme_mixed_write_bytes_per_s > 0))
+        return mixed;
+    mixed.read =
+        fmin(1, hardware->nvme_mixed_read_bytes_per_s / mw_cost_drive_bytes_per_s(hardware, false));
+    mixed.write =
+        fmin(1, hardware->nvme_mixed_write_bytes_per_s / mw_cost_drive_bytes_per_s(hardware, true));
+    double both = mixed.read + mixed.write;
+    if (both < 1) {
+        mixed.read /= both;
+        mixed.write /= both;
+    }
+    return mixed;
 }
 
 double
@@ -343,7 +373,7 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
 static double
 one_way_share(const struct mw_channel *channel, const struct mw_hardware *hardware)
 {
-    return channel->kind == MW_CHANNEL_DRIVE ? fmin(1, 1 / hardware->nvme_duplex) : 1;
+    return channel->kind == MW_CHANNEL_DRIVE ? fmin(1, 1 / drive_duplex(hardware)) : 1;
 }
 
 /* The op's time if it draws on its channels as fast as they allow. */
@@ -430,6 +460,7 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
     costs->draw_rate = g_new0(double, plan->draw_count);
     costs->capacity = g_new(double, plan->channel_count);
     costs->one_way = g_new(double, plan->channel_count);
+    costs->mixed = g_new0(struct mw_cost_mixed, plan->channel_count);
     for (uint32_t c = 0; c < plan->channel_count; c++) {
         const struct mw_channel *channel = &plan->channels[c];
         double ns_per_unit_time = channel->kind == MW_CHANNEL_SM ? 1 : 1e-9;
@@ -437,6 +468,8 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
         costs->capacity[c] =
             channel_units_per_s(channel, hardware) / users_of(channel) * ns_per_unit_time;
         costs->one_way[c] = one_way_share(channel, hardware);
+        if (channel->kind == MW_CHANNEL_DRIVE)
+            costs->mixed[c] = mw_cost_drives_mixed(hardware);
     }
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];
@@ -459,5 +492,6 @@ mw_costs_clear(struct mw_costs *costs)
     g_free(costs->draw_rate);
     g_free(costs->capacity);
     g_free(costs->one_way);
+    g_free(costs->mixed);
     memset(costs, 0, sizeof *costs);
 }

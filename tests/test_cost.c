@@ -321,6 +321,29 @@ test_draw_rates(void)
     mw_plan_free(b.plan);
 }
 
+/* Rates of both directions at once are parts of the rates alone.  Parts of less than 1 together go
+ * to the line of taking turns; a short queue leaves the drives time for the other direction. */
+static void
+test_mixed(void)
+{
+    struct mw_hardware hw = {
+        .nvme_read_bytes_per_s = 10e9, .nvme_write_bytes_per_s = 5e9, .nvme_duplex = 1.5};
+
+    g_assert_cmpfloat(mw_cost_drives_mixed(&hw).read, ==, 0);
+    hw.nvme_mixed_read_bytes_per_s = 8e9;
+    hw.nvme_mixed_write_bytes_per_s = 2e9;
+    assert_s(mw_cost_drives_mixed(&hw).read, 0.8);
+    assert_s(mw_cost_drives_mixed(&hw).write, 0.4);
+    hw.nvme_mixed_read_bytes_per_s = 4e9;
+    assert_s(mw_cost_drives_mixed(&hw).read, 0.5);
+    assert_s(mw_cost_drives_mixed(&hw).write, 0.5);
+    hw.nvme_latency_s = 1e-3;
+    hw.nvme_queue_depth = 4;
+    hw.nvme_block_bytes = 500000; /* 2 GB/s */
+    assert_s(mw_cost_drives_mixed(&hw).read, 1);
+    assert_s(mw_cost_drives_mixed(&hw).write, 1);
+}
+
 /* Of the multiprocessors: whole for what runs on them, the profile's part for what runs beside. */
 static void
 test_shared_cores(void)
@@ -495,5 +518,6 @@ main(int argc, char **argv)
     g_test_add_func("/cost/operators", test_operators);
     g_test_add_func("/cost/attention-curve", test_attention_curve);
     g_test_add_func("/cost/whole-ns", test_whole_ns);
+    g_test_add_func("/cost/mixed", test_mixed);
     return g_test_run();
 }
