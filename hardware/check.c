@@ -52,6 +52,17 @@ check_links(const struct mw_profile *profile, GError **error)
 }
 
 static bool
+check_switch(const struct mw_profile *profile, GError **error)
+{
+    if (mw_profile_value_of(profile, "fabric", "all_reduce_gb_per_s")->given &&
+        !(mw_profile_typical(profile, "fabric", "start_us") > 0))
+        return mw_profile_refuse(profile, "fabric", "all_reduce_gb_per_s",
+                                 "needs start_us above 0: without it collectives are one ring",
+                                 error);
+    return true;
+}
+
+static bool
 check_reserve(const struct mw_profile *profile, const char *group, const char *reserve,
               const char *capacity, GError **error)
 {
@@ -193,7 +204,7 @@ check_calibrated(const struct mw_profile *profile, GError **error)
 bool
 mw_hw_check(const struct mw_profile *profile, GError **error)
 {
-    return check_links(profile, error) &&
+    return check_links(profile, error) && check_switch(profile, error) &&
            check_reserve(profile, "gpu", "reserve_gib", "memory_gib", error) &&
            check_reserve(profile, "host", "reserve_gib", "memory_gib", error) &&
            check_reserve(profile, "nvme", "reserve_tb", "capacity_tb", error) &&

@@ -165,11 +165,26 @@ static const struct mw_profile_key keys[] = {
      1e6, true, 1, MW_VALUE_REAL, AT(fabric_bytes_per_s), RATE(NONE, FABRIC)},
     {"fabric", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(fabric_latency_s), RATE(NONE, HOP)},
+    {"fabric", "start_us", "us",
+     "of a collective within a node, before its first hop; where given, algorithms and protocols "
+     "are those of NCCL and latency_us is of a small message's hop; default: one ring",
+     1e-6, 0, 1e6, false, -1, MW_VALUE_REAL, AT(fabric_start_s), RATE(NONE, HOP)},
+    {"fabric", "all_reduce_gb_per_s", "GB/s",
+     "of an all-reduce that the switch computes, as a ring would have to be; needs start_us; "
+     "default: rings alone",
+     1e9, 0.001, 1e6, false, 1, MW_VALUE_REAL, AT(fabric_all_reduce_bytes_per_s),
+     RATE(NONE, FABRIC)},
 
     {"network", "gb_per_s", "GB/s", "between nodes: one node, each direction; 0: one node only",
      1e9, 0, 1e6, true, 1, MW_VALUE_REAL, AT(nic_bytes_per_s), RATE(NONE, NETWORK)},
     {"network", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(nic_latency_s), RATE(NONE, HOP)},
+    {"network", "start_us", "us",
+     "of a collective over nodes, before its first hop; as fabric.start_us; default: one ring",
+     1e-6, 0, 1e6, false, -1, MW_VALUE_REAL, AT(nic_start_s), RATE(NONE, HOP)},
+    {"network", "gpu_gb_per_s", "GB/s",
+     "between nodes: one GPU, by its own adapters; default: all of its node's", 1e9, 0.001, 1e6,
+     false, 1, MW_VALUE_REAL, AT(nic_gpu_bytes_per_s), RATE(NONE, NETWORK)},
 };
 
 static const struct mw_profile_synonym synonyms[] = {

@@ -261,11 +261,22 @@ ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_
     return mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
 }
 
-/* Whether the work is a reduce-scatter followed by an all-gather. */
-static bool
-is_reduced_everywhere(const struct mw_work *work)
+static enum mw_ring_kind
+ring_kind(const struct mw_work *work)
 {
-    return work->kind == MW_OP_ALL_REDUCE || work->kind == MW_OP_AGREE;
+    if (mw_op_traits(work->kind)->joins == MW_JOINS_PAIR)
+        return MW_RING_SEND;
+    switch ((enum mw_op_kind)work->kind) {
+    case MW_OP_BROADCAST:
+        return MW_RING_BROADCAST;
+    case MW_OP_ALL_REDUCE:
+    case MW_OP_AGREE:
+        return MW_RING_ALL_REDUCE;
+    case MW_OP_ALL_TO_ALL:
+        return MW_RING_ALL_TO_ALL;
+    default:
+        return MW_RING_GATHER;
+    }
 }
 
 static double
@@ -277,11 +288,19 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
 
     if (ring.ranks <= 1)
         return 0;
-    if (mw_op_traits(work->kind)->joins == MW_JOINS_PAIR)
+    switch (ring_kind(work)) {
+    case MW_RING_SEND:
         return mw_ring_send_s(&ring, bytes);
-    if (work->kind == MW_OP_BROADCAST)
+    case MW_RING_BROADCAST:
         return mw_ring_broadcast_s(&ring, bytes);
-    return mw_ring_s(&ring, bytes) * (is_reduced_everywhere(work) ? 2 : 1);
+    case MW_RING_ALL_REDUCE:
+        return mw_ring_all_reduce_s(&ring, bytes);
+    case MW_RING_ALL_TO_ALL:
+        return mw_ring_all_to_all_s(&ring, bytes);
+    case MW_RING_GATHER:
+        break;
+    }
+    return mw_ring_s(&ring, bytes);
 }
 
 double
@@ -343,6 +362,25 @@ sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
     return 1;
 }
 
+/* What a collective's bytes on a link count: plans state those of one ring over nodes.  Where the
+ * library's algorithm passes more of them between nodes, these count more; where the switch adds up,
+ * a rank passes on less. */
+static double
+link_share(const struct mw_plan *plan, const struct mw_work *work, bool between_nodes,
+           const struct mw_hardware *hardware)
+{
+    const struct mw_ring ring = ring_of(plan, work, hardware);
+
+    if (!ring.by_protocol)
+        return 1;
+    if (between_nodes)
+        return mw_ring_crossing(&ring, ring_kind(work));
+    return ring_kind(work) == MW_RING_ALL_REDUCE &&
+                   ring.switch_bytes_per_s > ring.fabric_bytes_per_s
+               ? ring.fabric_bytes_per_s / ring.switch_bytes_per_s
+               : 1;
+}
+
 /* The units that one rank moves over the channel.  For multiprocessors, the share that it holds. */
 static double
 rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
@@ -354,6 +392,11 @@ rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
     case MW_CHANNEL_DRIVE:
         return (double)draw->amount /
                mw_cost_drive_bytes_per_s(hardware, mw_op_traits(work->kind)->writes);
+    case MW_CHANNEL_FABRIC:
+    case MW_CHANNEL_NIC:
+        return (double)draw->amount *
+               link_share(plan, work, plan->channels[draw->channel].kind == MW_CHANNEL_NIC,
+                          hardware);
     case MW_CHANNEL_DRAM: /* no other channel of the op is as fast as memory */
         return (double)draw->amount / pass_share(work, hardware);
     default:

@@ -100,12 +100,14 @@ VALUES = {
     "gpu.achievable_tflops": "50", "gpu.flash_attention": "false", "gpu.bf16": "false",
     "gpu.memory_gib": "22", "host.memory_gib": "128",
     "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",
+    "fabric.start_us": "30", "fabric.all_reduce_gb_per_s": "60", "network.start_us": "30",
+    "network.gpu_gb_per_s": "1",
     "nvme.mixed_read_gb_per_s": "7", "nvme.mixed_write_gb_per_s": "5",
     "nvme.queue_depth": "1", "nvme.write_burst_gb_per_s": "20",
 }
 
 # A step that moves all states over every link; one that the update on the CPU bounds; one bound by
-# copies of a single GPU; one whose batch the memory decides; one in fp32.
+# copies of a single GPU; one whose batch the memory decides; one in fp32; one of all-reduces in a node.
 SCENARIOS = [
     "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --gradient-device nvme "
     "--activation-device cpu --nodes 2 --batch 2 --save-every 10 --what-if",
@@ -115,11 +117,17 @@ SCENARIOS = [
     "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
     "-s zero1 --batch 1 --nodes 2",
     "-s zero-offload --batch 1 --gpus 1 --dtype fp32",
+    "-s zero1 --batch 1 --nodes 1 --tp 2",
 ]
 
 # What is set beside a key where the profile says it in another way: both rates of mixed traffic take
 # duplex's place.
 BESIDE = {
+    "fabric.start_us": ["fabric.start_us=6"],
+    "fabric.all_reduce_gb_per_s": ["fabric.start_us=6", "fabric.latency_us=0.1",
+                                   "fabric.all_reduce_gb_per_s=80"],
+    "network.start_us": ["network.start_us=6"],
+    "network.gpu_gb_per_s": ["network.gpu_gb_per_s=4"],
     "nvme.mixed_read_gb_per_s": ["nvme.mixed_write_gb_per_s=3", "nvme.mixed_read_gb_per_s=9"],
     "nvme.mixed_write_gb_per_s": ["nvme.mixed_read_gb_per_s=9", "nvme.mixed_write_gb_per_s=3"],
 }
