@@ -52,6 +52,17 @@ check_links(const struct mw_profile *profile, GError **error)
 }
 
 static bool
+check_switch(const struct mw_profile *profile, GError **error)
+{
+    if (mw_profile_value_of(profile, "fabric", "all_reduce_gb_per_s")->given &&
+        !(mw_profile_typical(profile, "fabric", "start_us") > 0))
+        return mw_profile_refuse(profile, "fabric", "all_reduce_gb_per_s",
+                                 "needs start_us above 0: without it collectives are one ring",
+                                 error);
+    return true;
+}
+
+static bool
 check_reserve(const struct mw_profile *profile, const char *group, const char *reserve,
               const char *capacity, GError **error)
 {
@@ -67,6 +78,29 @@ check_reserve(const struct mw_profile *profile, const char *group, const char *r
     if (request && request->given && request->number[0] > usable)
         return mw_profile_refuse(profile, group, "largest_request_gib",
                                  "must be at most the memory less the reserve", error);
+    return true;
+}
+
+/* Rates of reads and writes at once are given both or not at all, each at most that of the
+ * direction alone. */
+static bool
+check_mixed(const struct mw_profile *profile, GError **error)
+{
+    static const char *const keys[2][2] = {{"mixed_read_gb_per_s", "read_gb_per_s"},
+                                           {"mixed_write_gb_per_s", "write_gb_per_s"}};
+
+    for (int way = 0; way < 2; way++) {
+        if (!mw_profile_value_of(profile, "nvme", keys[way][0])->given)
+            continue;
+        if (!mw_profile_value_of(profile, "nvme", keys[!way][0])->given)
+            return mw_profile_refuse_beside(profile, "nvme", keys[way][0],
+                                            "needs the rate of the other direction,", keys[!way][0],
+                                            error);
+        if (mw_profile_typical(profile, "nvme", keys[way][0]) >
+            mw_profile_typical(profile, "nvme", keys[way][1]))
+            return mw_profile_refuse_beside(profile, "nvme", keys[way][0], "must be at most",
+                                            keys[way][1], error);
+    }
     return true;
 }
 
@@ -86,7 +120,7 @@ check_drives(const struct mw_profile *profile, GError **error)
         return mw_profile_refuse_beside(profile, "nvme", "write_burst_gb_per_s",
                                         "must be at least the sustained rate,", "write_gb_per_s",
                                         error);
-    return true;
+    return check_mixed(profile, error);
 }
 
 /* Of `rate_key`, whose sizes are in `dim_key`. */
@@ -198,7 +232,7 @@ check_calibrated(const struct mw_profile *profile, GError **error)
 bool
 mw_hw_check(const struct mw_profile *profile, GError **error)
 {
-    return check_links(profile, error) &&
+    return check_links(profile, error) && check_switch(profile, error) &&
            check_reserve(profile, "gpu", "reserve_gib", "memory_gib", error) &&
            check_reserve(profile, "host", "reserve_gib", "memory_gib", error) &&
            check_reserve(profile, "nvme", "reserve_tb", "capacity_tb", error) &&

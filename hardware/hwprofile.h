@@ -102,6 +102,8 @@ struct mw_hardware {
     double nvme_write_burst_bytes_per_s; /* until the cache is full */
     int64_t nvme_cache_bytes;
     double nvme_duplex; /* 1: reads and writes share the drives' time; 2: independent */
+    /* While both directions are busy, in place of duplex; 0: not given */
+    double nvme_mixed_read_bytes_per_s, nvme_mixed_write_bytes_per_s;
     double nvme_latency_s;
     int64_t nvme_queue_depth;     /* requests in flight in one direction, all drives */
     int64_t nvme_block_bytes;     /* of a request; default 1 MiB */
@@ -113,6 +115,11 @@ struct mw_hardware {
     double fabric_latency_s;   /* a hop */
     double nic_bytes_per_s;    /* a node, each direction; 0: one node only */
     double nic_latency_s;
+    /* Of a collective, before its first hop, within a node and over nodes; 0: collectives are one
+     * ring, without protocols (hardware/ring.h) */
+    double fabric_start_s, nic_start_s;
+    double fabric_all_reduce_bytes_per_s; /* computed by the switch; 0: it does not compute */
+    double nic_gpu_bytes_per_s;           /* one GPU between nodes; 0: all that its node has */
 };
 
 /* What a machine may have more of, or a rank only a share of: figures of that part go with it

@@ -173,6 +173,12 @@ static const struct mw_profile_key keys[] = {
      MW_VALUE_BYTES, AT(nvme_cache_bytes), OF(DRIVES)},
     {"nvme", "duplex", "", "1: reads and writes share the drives' time; 2: independent", 1, 1, 2,
      true, 1, MW_VALUE_REAL, AT(nvme_duplex), FIXED},
+    {"nvme", "mixed_read_gb_per_s", "GB/s",
+     "all drives of a node, reads while writes are as many; default: as duplex says", 1e9, 0.001,
+     1e5, false, 1, MW_VALUE_REAL, AT(nvme_mixed_read_bytes_per_s), RATE(DRIVES, NVME)},
+    {"nvme", "mixed_write_gb_per_s", "GB/s",
+     "all drives of a node, writes while reads are as many; default: as duplex says", 1e9, 0.001,
+     1e5, false, 1, MW_VALUE_REAL, AT(nvme_mixed_write_bytes_per_s), RATE(DRIVES, NVME)},
     {"nvme", "latency_us", "us", "of a request", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(nvme_latency_s), FIXED},
     {"nvme", "queue_depth", "", "requests in flight in one direction, all drives of a node", 1, 1,
@@ -188,11 +194,26 @@ static const struct mw_profile_key keys[] = {
      1e6, true, 1, MW_VALUE_REAL, AT(fabric_bytes_per_s), RATE(NONE, FABRIC)},
     {"fabric", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(fabric_latency_s), RATE(NONE, HOP)},
+    {"fabric", "start_us", "us",
+     "of a collective within a node, before its first hop; where given, algorithms and protocols "
+     "are those of NCCL and latency_us is of a small message's hop; default: one ring",
+     1e-6, 0, 1e6, false, -1, MW_VALUE_REAL, AT(fabric_start_s), RATE(NONE, HOP)},
+    {"fabric", "all_reduce_gb_per_s", "GB/s",
+     "of an all-reduce that the switch computes, as a ring would have to be; needs start_us; "
+     "default: rings alone",
+     1e9, 0.001, 1e6, false, 1, MW_VALUE_REAL, AT(fabric_all_reduce_bytes_per_s),
+     RATE(NONE, FABRIC)},
 
     {"network", "gb_per_s", "GB/s", "between nodes: one node, each direction; 0: one node only",
      1e9, 0, 1e6, true, 1, MW_VALUE_REAL, AT(nic_bytes_per_s), RATE(NONE, NETWORK)},
     {"network", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(nic_latency_s), RATE(NONE, HOP)},
+    {"network", "start_us", "us",
+     "of a collective over nodes, before its first hop; as fabric.start_us; default: one ring",
+     1e-6, 0, 1e6, false, -1, MW_VALUE_REAL, AT(nic_start_s), RATE(NONE, HOP)},
+    {"network", "gpu_gb_per_s", "GB/s",
+     "between nodes: one GPU, by its own adapters; default: all of its node's", 1e9, 0.001, 1e6,
+     false, 1, MW_VALUE_REAL, AT(nic_gpu_bytes_per_s), RATE(NONE, NETWORK)},
 };
 
 static const struct mw_profile_synonym synonyms[] = {

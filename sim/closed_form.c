@@ -22,7 +22,7 @@ ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, doubl
 {
     struct mw_ring ring = mw_ring_of(hw, ranks, ranks_per_node, groups_per_node);
 
-    ring.fabric_latency_s = ring.nic_latency_s = 0;
+    ring.fabric_latency_s = ring.nic_latency_s = ring.start_s = 0;
     return ring;
 }
 
@@ -174,9 +174,10 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
     double times = d->micro_batches, element = d->gradient_bytes;
 
+    double reduced_bytes = (d->gradients_partitioned ? made : element) * params;
     plan[MW_TERM_GRADIENT_REDUCE] =
-        reduces * mw_ring_s(&r->dp, (d->gradients_partitioned ? made : element) * params) *
-        (d->optimizer_partitioned ? 1 : 2);
+        reduces * (d->optimizer_partitioned ? mw_ring_s(&r->dp, reduced_bytes)
+                                            : mw_ring_all_reduce_s(&r->dp, reduced_bytes));
     plan[MW_TERM_GRADIENT_PCIE] = times * over(made * (owner ? params : shard) * (cpu + nvme),
                                                owner ? r->d2h_alone : r->d2h) +
                                   over(element * d->state_params * d->gradient_h2d, r->h2d) +
@@ -214,9 +215,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     if (d->tp > 1) {
         const struct mw_ring tp =
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
-        double ring_s = mw_ring_s(&tp, message);
         plan[MW_TERM_SLICING] =
-            d->micro_batches * (passes * 2 * d->layers * 2 * ring_s + count * ring_s);
+            d->micro_batches * (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
+                                count * mw_ring_s(&tp, message));
     }
 }
 

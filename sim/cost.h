@@ -27,7 +27,8 @@
  * cores; millionths for the multiprocessors.  At full speed it is spread evenly over the op's
  * duration; for an op on drives, over the part of it after their latency.  A drive's capacity is
  * time.  A read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, and so does a write.
- * Each second offers nvme_duplex seconds, at most one of them for reads and one for writes.  A
+ * Each second offers nvme_duplex seconds, at most one of them for reads and one for writes.  Where
+ * the profile has the rates of reads and writes at once, these say what both get (mw_cost_mixed).  A
  * collective draws the profile's gpu_collective_sm_share of the millionths that it states; host
  * work, copies and drives draw gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.  An op
  * alone is never slowed by a channel.
@@ -41,6 +42,12 @@
 #include "hardware/hwprofile.h"
 #include "plan/plan.h"
 
+/* The parts of its rate alone that each direction keeps while both are busy: in (0, 1], together 1
+ * or more.  read 0: the directions share the channel's capacity alike. */
+struct mw_cost_mixed {
+    double read, write;
+};
+
 struct mw_costs {
     int64_t *work_ns;  /* [plan->work_count] uncontended duration, rounded up, >= 0 */
     int64_t *lead_ns;  /* [plan->work_count] the latency at the start of that duration.  The op
@@ -50,6 +57,8 @@ struct mw_costs {
     double *capacity;  /* [plan->channel_count] units per ns, divided by the channel's users */
     double *one_way;   /* [plan->channel_count] the share of the channel that works of one direction
                         * may draw together, in (0, 1]; NULL: 1 everywhere */
+    struct mw_cost_mixed *mixed; /* [plan->channel_count] of channels whose directions slow each
+                                  * other unequally; NULL: no such channel */
 };
 
 /* The caller owns the result and frees it with mw_costs_clear.  `costs` holds no pointer into
@@ -70,6 +79,10 @@ double mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_
 /* The rate of all drives of a node in one direction.  It is less than their sum where the queue is
  * too short to hide the latency. */
 double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write);
+
+/* What reads and writes keep of their rates while both are busy; .read = 0: the profile does not
+ * say. */
+struct mw_cost_mixed mw_cost_drives_mixed(const struct mw_hardware *hardware);
 
 /* The rate at which a rank checks what drives read and write; INFINITY if the profile does not
  * state it. */

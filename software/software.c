@@ -77,6 +77,8 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
     hardware->nvme_read_bytes_per_s *= software->drive_share;
     hardware->nvme_write_bytes_per_s *= software->drive_share;
     hardware->nvme_write_burst_bytes_per_s *= software->drive_share;
+    hardware->nvme_mixed_read_bytes_per_s *= software->drive_share;
+    hardware->nvme_mixed_write_bytes_per_s *= software->drive_share;
 }
 
 void

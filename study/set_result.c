@@ -266,8 +266,10 @@ mw_result_set_burst_step(struct mw_answer *answer, const struct mw_hardware *har
 
     if (cached <= 0 || hw.nvme_write_burst_bytes_per_s <= hw.nvme_write_bytes_per_s)
         return;
+    double sustained = hw.nvme_write_bytes_per_s;
     hw.nvme_write_bytes_per_s = written / (cached / hw.nvme_write_burst_bytes_per_s +
                                            (written - cached) / hw.nvme_write_bytes_per_s);
+    hw.nvme_mixed_write_bytes_per_s *= hw.nvme_write_bytes_per_s / sustained;
     r->first_step_time_s = mw_step_s(first_plan(answer), &hw, false);
 }
 

@@ -113,11 +113,14 @@ VALUES = {
     "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",
     "gpu.architecture": "hopper", "gpu.multiprocessors": "54",
     "gpu.tile_shares": "1; 0.5; 0.5; 0.5",
+    "fabric.start_us": "30", "fabric.all_reduce_gb_per_s": "60", "network.start_us": "30",
+    "network.gpu_gb_per_s": "1",
+    "nvme.mixed_read_gb_per_s": "7", "nvme.mixed_write_gb_per_s": "5",
     "nvme.queue_depth": "1", "nvme.write_burst_gb_per_s": "20",
 }
 
 # A step that moves all states over every link; one that the update on the CPU bounds; one bound by
-# copies of a single GPU; one whose batch the memory decides; one in fp32.
+# copies of a single GPU; one whose batch the memory decides; one in fp32; one of all-reduces in a node.
 SCENARIOS = [
     "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --gradient-device nvme "
     "--activation-device cpu --nodes 2 --batch 2 --save-every 10 --what-if",
@@ -127,7 +130,20 @@ SCENARIOS = [
     "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
     "-s zero1 --batch 1 --nodes 2",
     "-s zero-offload --batch 1 --gpus 1 --dtype fp32",
+    "-s zero1 --batch 1 --nodes 1 --tp 2",
 ]
+
+# What is set beside a key where the profile says it in another way: both rates of mixed traffic take
+# duplex's place.
+BESIDE = {
+    "fabric.start_us": ["fabric.start_us=6"],
+    "fabric.all_reduce_gb_per_s": ["fabric.start_us=6", "fabric.latency_us=0.1",
+                                   "fabric.all_reduce_gb_per_s=80"],
+    "network.start_us": ["network.start_us=6"],
+    "network.gpu_gb_per_s": ["network.gpu_gb_per_s=4"],
+    "nvme.mixed_read_gb_per_s": ["nvme.mixed_write_gb_per_s=3", "nvme.mixed_read_gb_per_s=9"],
+    "nvme.mixed_write_gb_per_s": ["nvme.mixed_read_gb_per_s=9", "nvme.mixed_write_gb_per_s=3"],
+}
 
 # Key: an option that is refused at another value, and words of the refusal.
 EXCEPTIONS = {
@@ -190,8 +206,11 @@ def check_exception(machine, key):
 def check_key(machine, key, timed):
     """The key is given in the profile, and another value gives another answer."""
     changed = set()
+    beside = BESIDE.get(key, [])
     for scenario, base in zip(SCENARIOS, machine.base):
-        answer = machine.answer(scenario, f"{key}={other_value(key, machine.text)}")
+        if beside:
+            base = machine.answer(scenario, *beside)
+        answer = machine.answer(scenario, *beside, f"{key}={other_value(key, machine.text)}")
         if "refused" in answer or "refused" in base:
             yield f"{scenario}: {answer.get('refused')}, {base.get('refused')}"
             continue
@@ -209,7 +228,7 @@ def check_table(keys):
     text = KEYS.read_text(encoding="utf-8")
     if len(keys) != len(re.findall(r"AT\(\w+\),\s", text)):
         yield f"{len(keys)} rows read of {len(re.findall(r'AT[(]', text))}"
-    for key in (*VALUES, *EXCEPTIONS):
+    for key in (*VALUES, *BESIDE, *EXCEPTIONS):
         if key not in keys:
             yield f"{key} is no key"
 

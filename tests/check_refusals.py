@@ -288,6 +288,9 @@ SETS = {  # --set VALUE: words
     "gpu.matmul_dim=": ["matmul_dim"],
     "gpu.matmul_dim=4;2": ["matmul_dim"],
     "nvme.duplex=3": ["duplex", "3"],
+    "fabric.all_reduce_gb_per_s=400": ["all_reduce_gb_per_s", "needs start_us above 0"],
+    "network.start_us=-1": ["start_us", "-1"],
+    "nvme.mixed_read_gb_per_s=1": ["needs the rate of the other direction", "mixed_write_gb_per_s"],
 }
 
 CONFIGS = {  # name: (content, words)
