@@ -20,21 +20,19 @@ static const struct unit {
 static const struct unit drive_units[] = {{"", 1e12}, {"T", 1e12}, {"TB", 1e12},
                                           {"G", 1e9}, {"GB", 1e9}, {NULL, 0}};
 
-/* The text after the number and one of the units, or NULL. */
-static const char *
-scan(const char *text, const struct unit *units, double *value)
+/* A number with one of the units, from `least` to `most`. */
+static bool
+read_bytes(const char *text, const struct unit *units, double least, double most, int64_t *bytes)
 {
-    const char *end = mw_number_scan(text, value);
+    double value;
+    const char *end = mw_number_scan(text, &value);
 
-    if (!end)
-        return NULL;
-    for (; units->name; units++) {
-        if (g_ascii_strcasecmp(end, units->name))
-            continue;
-        *value *= units->factor;
-        return end + strlen(end);
-    }
-    return NULL;
+    while (end && units->name && g_ascii_strcasecmp(end, units->name))
+        units++;
+    if (!end || !units->name || value * units->factor < least || value * units->factor > most)
+        return false;
+    *bytes = (int64_t)(value * units->factor);
+    return true;
 }
 
 /* "2x4TB", "4x8": the text after a whole number from 1 to `max` and the x; NULL: there is none. */
@@ -56,8 +54,7 @@ scan_times(const char *text, int max, int *count)
 static bool
 read_ram(const char *text, struct mw_machine_parts *parts)
 {
-    return scan(text, memory_units, &parts->ram_bytes) && parts->ram_bytes >= GIB &&
-           parts->ram_bytes <= 1e6 * GIB;
+    return read_bytes(text, memory_units, GIB, 1e6 * GIB, &parts->ram_bytes);
 }
 
 static bool
@@ -81,8 +78,7 @@ read_nvme(const char *text, struct mw_machine_parts *parts)
     parts->no_drives = !strcmp(text, "0");
     if (parts->no_drives)
         return true;
-    return capacity && scan(capacity, drive_units, &parts->drive_bytes) &&
-           parts->drive_bytes >= 1e10 && parts->drive_bytes <= 1e15;
+    return capacity && read_bytes(capacity, drive_units, 1e10, 1e15, &parts->drive_bytes);
 }
 
 static bool

@@ -13,9 +13,9 @@
 /* What the words say; 0: not said. */
 struct mw_machine_parts {
     int gpus; /* as many of the base's GPU */
-    double ram_bytes;
+    int64_t ram_bytes;
     int drives;
-    double drive_bytes;                           /* capacity of each */
+    int64_t drive_bytes;                          /* capacity of each */
     bool no_drives;                               /* nvme=0 */
     int pcie_generation, pcie_lanes;              /* of each GPU */
     int dram_channels, dram_mega_transfers_per_s; /* of a node; 8 bytes a transfer */

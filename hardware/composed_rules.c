@@ -301,13 +301,13 @@ derive_ram(struct mw_profile *machine, const struct mw_machine_parts *parts, int
 {
     double reserve = mw_profile_typical(machine, "host", "reserve_gib") + RANK_GIB * gpus_more;
 
-    if (parts->ram_bytes > 0) {
-        set(machine, "host", "memory_gib", one(parts->ram_bytes / GIB), MW_PROVENANCE_USER,
+    if (parts->ram_bytes) {
+        set(machine, "host", "memory_gib", one((double)parts->ram_bytes / GIB), MW_PROVENANCE_USER,
             "the machine's parts");
         mw_profile_value_clear(value_of(machine, "host", "largest_request_gib"));
     }
     double most = mw_profile_typical(machine, "host", "memory_gib") / 8;
-    if (gpus_more || (parts->ram_bytes > 0 && reserve > most))
+    if (gpus_more || (parts->ram_bytes && reserve > most))
         set(machine, "host", "reserve_gib", one(figures(MIN(reserve, most), 4)),
             MW_PROVENANCE_ESTIMATE,
             "that of the base, and 6 GiB a further rank; at most an eighth of the memory");
@@ -320,7 +320,7 @@ derive_drives(struct mw_profile *machine, const struct mw_machine_parts *parts, 
 {
     double drives = mw_profile_typical(machine, "nvme", "drives");
     double capacity = mw_profile_typical(machine, "nvme", "capacity_tb");
-    double now = parts->drives * parts->drive_bytes / 1e12;
+    double now = parts->drives * (double)parts->drive_bytes / 1e12;
 
     if (parts->no_drives)
         set(machine, "nvme", "capacity_tb", one(0), MW_PROVENANCE_USER, "the machine's parts");

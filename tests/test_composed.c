@@ -25,7 +25,7 @@ ratio(const char *text, const char *base, size_t field)
 #define RATIO(text, base, field) ratio(text, base, G_STRUCT_OFFSET(struct mw_hardware, field))
 #define NEAR 0.006 /* figures are rounded to three digits */
 
-/* --- what is not named stays as the base has it ------------------------------------------------ */
+/* --- what is not named stays as the base has it ----------------------------------------------- */
 
 static void
 test_one_is_the_base(gconstpointer base)
@@ -53,7 +53,7 @@ test_name(void)
     mw_profile_free(profile);
 }
 
-/* --- parts ------------------------------------------------------------------------------------- */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 static void
 test_gpus(void)
@@ -182,7 +182,7 @@ test_ranges(gconstpointer text)
     mw_profile_free(profile);
 }
 
-/* --- what is no machine ------------------------------------------------------------------------ */
+/* --- what is no machine ----------------------------------------------------------------------- */
 
 static void
 test_refused(void)
