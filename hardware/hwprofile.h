@@ -151,7 +151,8 @@ extern const struct mw_profile_kind mw_hwprofile_kind;
 const struct mw_profile_key *mw_hw_keys(size_t *count);
 const struct mw_profile_key *mw_hw_key(const char *group, const char *key); /* NULL: none */
 
-/* mw_profile_load and mw_profile_list of this kind. */
+/* mw_profile_load and mw_profile_list of this kind; a machine may also be given by its parts, as in
+ * "4xrtx4090,ram=256,nvme=2x4TB,pcie=4x8" (hardware/composed.h). */
 struct mw_profile *mw_hwprofile_load(const char *name_or_path, GError **error);
 char **mw_hwprofile_list(void);
 struct mw_hardware mw_hwprofile_read(const struct mw_profile *profile, enum mw_outlook outlook);

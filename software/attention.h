@@ -2,8 +2,9 @@
  * attention.h - kernels of attention, and how fast each is on which generation of GPUs.
  *
  * `fused` and `unfused` run on any machine, at its own rates: unfused attention writes its scores
- * to memory and reads them again.  The others have rows, from measured rates (rates/attention.csv), as
- * shares of the GPU's dense 16-bit peak, on sequences so long that starts and ends do not count:
+ * to memory and reads them again.  The others have rows, from measured rates
+ * (rates/attention.csv), as shares of the GPU's dense 16-bit peak, on sequences so long that starts
+ * and ends do not count:
  *
  *   rate(keys) = share * peak * keys / (keys + half_keys)
  *
