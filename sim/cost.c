@@ -136,13 +136,37 @@ products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
            mw_kernel_flops(hardware, &kernel);
 }
 
+double
+mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_)
+{
+    double passes;
+
+    switch (operator_) {
+    case MW_OPERATOR_NORM1:
+    case MW_OPERATOR_NORM2:
+    case MW_OPERATOR_FINAL_NORM:
+        passes = hardware->norm_passes;
+        break;
+    case MW_OPERATOR_QKV:
+        passes = hardware->position_passes;
+        break;
+    case MW_OPERATOR_MLP_ACT:
+        passes = hardware->activation_passes;
+        break;
+    default:
+        passes = hardware->other_passes;
+    }
+    return passes > 0 ? passes : 1;
+}
+
 static double
 compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     bool streams = work->kind != MW_OP_COMPUTE || mw_operator_row(work->operator_)->streams;
-    double seconds = (double)work->bytes / (streams ? hardware->gpu_memory_bytes_per_s
-                                                    : mw_cost_operator_bytes_per_s(hardware)) +
-                     (double)work->launches * hardware->gpu_launch_s;
+    double rate = streams ? hardware->gpu_memory_bytes_per_s
+                          : mw_cost_operator_bytes_per_s(hardware) /
+                                mw_cost_operator_passes(hardware, work->operator_);
+    double seconds = (double)work->bytes / rate + (double)work->launches * hardware->gpu_launch_s;
 
     return seconds +
            (work->product_count ? (double)work->flops / products_flops(work, hardware) : 0);

@@ -88,6 +88,8 @@ struct mw_cost_mixed mw_cost_drives_mixed(const struct mw_hardware *hardware);
  * state it. */
 double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 
+/* Passes over memory of an operator's kernels as a multiple of fused ones. */
+double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_);
 double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
 
 #endif

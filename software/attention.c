@@ -1,9 +1,9 @@
 #include "software/attention.h"
 
 const char *const mw_attention_kernel_names[MW_ATTENTION_KERNEL_COUNT + 1] = {
-    [MW_ATTENTION_FUSED] = "fused", [MW_ATTENTION_UNFUSED] = "unfused",
-    [MW_ATTENTION_FA1] = "fa1",     [MW_ATTENTION_FA2] = "fa2",
-    [MW_ATTENTION_FA3] = "fa3",     [MW_ATTENTION_CUDNN] = "cudnn",
+    [MW_ATTENTION_FUSED] = "fused",   [MW_ATTENTION_UNFUSED] = "unfused",
+    [MW_ATTENTION_FA1] = "fa1",       [MW_ATTENTION_FA2] = "fa2",
+    [MW_ATTENTION_FA3] = "fa3",       [MW_ATTENTION_CUDNN] = "cudnn",
     [MW_ATTENTION_TRITON] = "triton",
 };
 

@@ -61,8 +61,7 @@ apply_to_gpu(const struct mw_software *software, struct mw_hardware *hardware)
     hardware->tile_flops *= software->product_share;
     for (int64_t i = 0; i < hardware->matmul_points; i++)
         hardware->matmul_flops[i] *= software->product_share;
-    hardware->gpu_operator_bytes_per_s =
-        best * software->operator_share / software->operator_passes;
+    hardware->gpu_operator_bytes_per_s = best * software->operator_share;
 }
 
 static void
@@ -81,9 +80,21 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
     hardware->nvme_mixed_write_bytes_per_s *= software->drive_share;
 }
 
-void
-mw_software_apply(const struct mw_software *software, struct mw_hardware *hardware)
+static void
+apply_passes(const struct mw_software *software, struct mw_model_uses uses,
+             struct mw_hardware *hardware)
 {
+    hardware->norm_passes = uses.rms_norm ? software->rms_norm_passes : software->layer_norm_passes;
+    hardware->position_passes = uses.rotary ? software->rotary_passes : software->other_passes;
+    hardware->activation_passes = uses.gated ? software->gated_passes : software->other_passes;
+    hardware->other_passes = software->other_passes;
+}
+
+void
+mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
+                  struct mw_hardware *hardware)
+{
+    apply_passes(software, uses, hardware);
     apply_to_gpu(software, hardware);
     apply_to_host(software, hardware);
     hardware->fabric_bytes_per_s *= software->collective_share;
@@ -110,13 +121,13 @@ mw_software_check(const struct mw_profile *software, const struct mw_profile *ma
 
 struct mw_hardware
 mw_machine_read(const struct mw_profile *machine, const struct mw_profile *software,
-                enum mw_outlook outlook)
+                struct mw_model_uses uses, enum mw_outlook outlook)
 {
     struct mw_hardware hardware = mw_hwprofile_read(machine, outlook);
 
     if (software) {
         struct mw_software figures = mw_software_read(software, outlook);
-        mw_software_apply(&figures, &hardware);
+        mw_software_apply(&figures, uses, &hardware);
     }
     return hardware;
 }

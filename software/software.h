@@ -22,9 +22,10 @@ struct mw_software {
     int attention_kernels[MW_PROFILE_LIST_MAX]; /* enum mw_attention_kernel, preferred first; -1
                                                  * after the last */
     double attention_share;                     /* of the rate of the kernel that it uses */
-    bool causal_skip;              /* the half of the scores that is masked is not computed */
-    double product_share;          /* of its rates of matrix products, clocks as in a long run */
-    double operator_passes;        /* over memory, as a multiple of the fused ones */
+    bool causal_skip;     /* the half of the scores that is masked is not computed */
+    double product_share; /* of its rates of matrix products, clocks as in a long run */
+    double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, other_passes; /* over
+                                    * memory, as a multiple of fused kernels' */
     double operator_share;         /* of the rate that such kernels reach at best */
     double collective_share;       /* of the links' rates */
     double collective_hop_s;       /* added to a hop's latency */
@@ -52,11 +53,20 @@ bool mw_software_check(const struct mw_profile *software, const struct mw_profil
 /* What others are held against. */
 #define MW_SOFTWARE_IDEAL "ideal"
 
-/* Makes it the machine as the software uses it. */
-void mw_software_apply(const struct mw_software *software, struct mw_hardware *hardware);
+/* What a model has of what frameworks compute in more or fewer kernels. */
+struct mw_model_uses {
+    bool rms_norm; /* else LayerNorm, a kernel of every framework */
+    bool rotary;
+    bool gated; /* the MLP's activation multiplies two matrices' results */
+};
+
+/* Makes it the machine as the software uses it for such a model. */
+void mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
+                       struct mw_hardware *hardware);
 
 /* A machine at an outlook as the software uses it, NULL as it is. */
 struct mw_hardware mw_machine_read(const struct mw_profile *machine,
-                                   const struct mw_profile *software, enum mw_outlook outlook);
+                                   const struct mw_profile *software, struct mw_model_uses uses,
+                                   enum mw_outlook outlook);
 
 #endif

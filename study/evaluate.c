@@ -221,7 +221,8 @@ add_shapes(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clo
 
 /* Tiled products are slower; the estimate counts that, the two closed forms do not. */
 static void
-add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_closed_block *block)
+add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw_class c,
+          bool tiled, struct mw_closed_block *block)
 {
     const struct mw_class_info *class = &s->classes[c];
 
@@ -238,10 +239,12 @@ add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clos
             products->size += blocks * info->forward_flops *
                               mw_kernel_size(MAX(1, first->m / chunks), first->n, first->k) /
                               cbrt(parts);
+        double passes =
+            blocks * (row->streams ? 1 : mw_cost_operator_passes(hardware, info->operator_));
         *(row->streams ? &block->forward_streamed : &block->forward_bytes) +=
-            blocks * info->forward_bytes;
+            passes * info->forward_bytes;
         *(row->streams ? &block->backward_streamed : &block->backward_bytes) +=
-            blocks * info->backward_bytes;
+            passes * info->backward_bytes;
         block->forward_launches += blocks * info->launches * parts * chunks;
     }
 }
@@ -382,7 +385,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         struct mw_closed_block *block = block_of(&dims, c);
         int before = block->shape_count;
-        add_class(s, c, tiled, block);
+        add_class(s, hardware, c, tiled, block);
         if (hardware->gpu_multiprocessors)
             add_shapes(s, c, tiled, shapes + shape_count, block);
         shape_count += block->shape_count - before;

@@ -304,7 +304,8 @@ fill_ideal(const struct mw_question *question, struct mw_answer *answer)
     software = mw_software_load(MW_SOFTWARE_IDEAL, NULL);
     if (!software)
         return;
-    struct mw_hardware ideal = mw_machine_read(question->profile, software, question->outlook);
+    struct mw_hardware ideal =
+        mw_machine_read(question->profile, software, question->uses, question->outlook);
     answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);
     mw_profile_free(software);
 }
