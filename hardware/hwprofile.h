@@ -72,9 +72,9 @@ struct mw_hardware {
     double norm_passes, position_passes, activation_passes, other_passes; /* over memory, of the
                                                   * software's kernels, as a multiple of fused
                                                   * ones; 0: 1 */
-    double attention_share;                     /* of that rate; 0: all */
-    bool attention_skips;                       /* what a causal mask hides is not computed */
-    double gpu_launch_s;                        /* per kernel, not hidden */
+    double attention_share;                                               /* of that rate; 0: all */
+    bool attention_skips;           /* what a causal mask hides is not computed */
+    double gpu_launch_s;            /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */
     double gpu_copy_sm_share; /* by each copy between host and device */
@@ -159,6 +159,9 @@ const struct mw_profile_key *mw_hw_key(const char *group, const char *key); /* N
 struct mw_profile *mw_hwprofile_load(const char *name_or_path, GError **error);
 char **mw_hwprofile_list(void);
 struct mw_hardware mw_hwprofile_read(const struct mw_profile *profile, enum mw_outlook outlook);
+/* At the typical values, but one key at an outlook: mw_profile_store_one. */
+struct mw_hardware mw_hwprofile_read_one(const struct mw_profile *profile, size_t key,
+                                         enum mw_outlook outlook);
 
 /* The machine's last rate as a part of its first rate; 1: unchanged, or not stated. */
 double mw_hwprofile_rate_left(const struct mw_profile *profile);

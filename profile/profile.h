@@ -130,6 +130,7 @@ char *mw_profile_scaled(const struct mw_profile *profile, const char *group, con
 /* Whether every required key is there and keys agree; mw_profile_load checks that. */
 bool mw_profile_check(const struct mw_profile *profile, GError **error);
 
+size_t mw_profile_key_count(const struct mw_profile *profile); /* of its kind */
 const char *mw_profile_name(const struct mw_profile *profile);
 const char *mw_profile_description(const struct mw_profile *profile);
 /* The text of a key of [profile]; NULL: not given. */
@@ -137,6 +138,13 @@ const char *mw_profile_word(const struct mw_profile *profile, const char *key);
 bool mw_profile_has_range(const struct mw_profile *profile);
 /* Writes what is given into the kind's struct, of which the other fields stay as they are. */
 void mw_profile_store(const struct mw_profile *profile, enum mw_outlook outlook, void *out);
+/* The first key from `from` on whose range has an end at the outlook (LOW or HIGH); the kind's
+ * key_count: there is none. */
+size_t mw_profile_next_range(const struct mw_profile *profile, size_t from,
+                             enum mw_outlook outlook);
+/* As mw_profile_store at the typical values, but one key at an outlook; key_count: none. */
+void mw_profile_store_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook,
+                          void *out);
 /* How many numbers a list has; 0: not given. */
 int mw_profile_list_length(const struct mw_profile *profile, const char *group, const char *key);
 

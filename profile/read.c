@@ -93,6 +93,38 @@ mw_profile_store(const struct mw_profile *profile, enum mw_outlook outlook, void
             store(out, &profile->value[i], &kind->keys[i], outlook);
 }
 
+static bool
+has_end(const struct mw_profile *profile, size_t key, enum mw_outlook outlook)
+{
+    const struct mw_profile_key *row = &profile->kind->keys[key];
+    const struct mw_profile_value *value = &profile->value[key];
+    int end = outlook == MW_OUTLOOK_LOW ? -1 : 1;
+
+    return value->given &&
+           (mw_profile_list_end(row) == end ||
+            (row->kind == MW_VALUE_REAL && value->count == 3 &&
+             (value->number[1] > value->number[0] || value->number[2] > value->number[1])));
+}
+
+size_t
+mw_profile_next_range(const struct mw_profile *profile, size_t from, enum mw_outlook outlook)
+{
+    while (from < profile->kind->key_count && !has_end(profile, from, outlook))
+        from++;
+    return from;
+}
+
+void
+mw_profile_store_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook,
+                     void *out)
+{
+    const struct mw_profile_kind *kind = profile->kind;
+
+    mw_profile_store(profile, MW_OUTLOOK_TYPICAL, out);
+    if (key < kind->key_count)
+        store(out, &profile->value[key], &kind->keys[key], outlook);
+}
+
 int
 mw_profile_list_length(const struct mw_profile *profile, const char *group, const char *key)
 {

@@ -131,3 +131,37 @@ mw_machine_read(const struct mw_profile *machine, const struct mw_profile *softw
     }
     return hardware;
 }
+
+/* The `index`-th range of a profile; if it has fewer, *index is what is left of it, and key_count
+ * is returned. */
+static size_t
+nth_range(const struct mw_profile *profile, size_t *index, enum mw_outlook outlook)
+{
+    size_t key = mw_profile_next_range(profile, 0, outlook);
+
+    for (; key < mw_profile_key_count(profile) && *index; --*index)
+        key = mw_profile_next_range(profile, key + 1, outlook);
+    return key;
+}
+
+/* The range of a kernel of attention is one more. */
+bool
+mw_machine_read_one(const struct mw_profile *machine, const struct mw_profile *software,
+                    struct mw_model_uses uses, size_t index, enum mw_outlook outlook,
+                    struct mw_hardware *out)
+{
+    struct mw_software figures = mw_software_read(software, MW_OUTLOOK_TYPICAL);
+    size_t key = nth_range(machine, &index, outlook);
+
+    *out = mw_hwprofile_read_one(machine, key, outlook);
+    if (key == mw_profile_key_count(machine)) {
+        key = nth_range(software, &index, outlook);
+        mw_profile_store_one(software, key, outlook, &figures);
+        if (key == mw_profile_key_count(software) && index > 0)
+            return false;
+        if (key == mw_profile_key_count(software))
+            figures.outlook = outlook;
+    }
+    mw_software_apply(&figures, uses, out);
+    return true;
+}
