@@ -92,10 +92,10 @@ check_mixed(const struct mw_profile *profile, GError **error)
     for (int way = 0; way < 2; way++) {
         if (!mw_profile_value_of(profile, "nvme", keys[way][0])->given)
             continue;
+        g_autofree char *rule = g_strdup_printf(
+            "needs the rate of the other direction: set nvme.%s too", keys[!way][0]);
         if (!mw_profile_value_of(profile, "nvme", keys[!way][0])->given)
-            return mw_profile_refuse_beside(profile, "nvme", keys[way][0],
-                                            "needs the rate of the other direction,", keys[!way][0],
-                                            error);
+            return mw_profile_refuse(profile, "nvme", keys[way][0], rule, error);
         if (mw_profile_typical(profile, "nvme", keys[way][0]) >
             mw_profile_typical(profile, "nvme", keys[way][1]))
             return mw_profile_refuse_beside(profile, "nvme", keys[way][0], "must be at most",

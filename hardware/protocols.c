@@ -1,4 +1,4 @@
-/* Collectives by algorithm and protocol: docs/MODEL.md 7.5a to 7.7a. */
+/* Collectives by algorithm and protocol: docs/MODEL.md 7.7a. */
 #include <glib.h>
 #include <math.h>
 

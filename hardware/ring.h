@@ -7,7 +7,7 @@
  * tensor; of an all-to-all, those of one rank.  Equations 7.5 to 7.7 of docs/MODEL.md.
  *
  * Where the profile says what a collective takes before its first hop, NCCL's algorithms and
- * protocols take the place of the one ring: hardware/protocols.c, 7.5a to 7.7a.
+ * protocols take the place of the one ring: hardware/protocols.c, 7.7a.
  *
  * The functions are inline, because the closed form is asked millions of times per second.
  */

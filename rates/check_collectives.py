@@ -60,7 +60,7 @@ def passes(row):
 
 
 def measured_us(row, size):
-    """By the time, else by the bus bandwidth, in which nccl-tests counts what a ring's link passes."""
+    """By the time, else by the bus bandwidth: nccl-tests counts what a ring's link passes."""
     if row["time_us"]:
         return float(row["time_us"])
     bus = float(row["busbw_gb_s"] or 0)
@@ -86,8 +86,8 @@ def predict(asked, assignments):
     lines = "".join(f"{profile} {row['op']} {size} {row['ranks']} "
                     f"{int(row['ranks']) // int(row['nodes'])}\n"
                     for profile, row, size, _ in asked)
-    done = subprocess.run([str(TIMES), *assignments], input=lines, stdout=subprocess.PIPE, text=True,
-                          check=True)
+    done = subprocess.run([str(TIMES), *assignments], input=lines, stdout=subprocess.PIPE,
+                          text=True, check=True)
     return [float(line) for line in done.stdout.split()]
 
 

@@ -350,8 +350,9 @@ static double
 link_share(const struct mw_plan *plan, const struct mw_work *work, bool between_nodes,
            const struct mw_hardware *hardware)
 {
+    if (!(hardware->fabric_start_s > 0 || hardware->nic_start_s > 0))
+        return 1;
     const struct mw_ring ring = ring_of(plan, work, hardware);
-
     if (!ring.by_protocol)
         return 1;
     if (between_nodes)

@@ -120,7 +120,8 @@ VALUES = {
 }
 
 # A step that moves all states over every link; one that the update on the CPU bounds; one bound by
-# copies of a single GPU; one whose batch the memory decides; one in fp32; one of all-reduces in a node.
+# copies of a single GPU; one whose batch the memory decides; one in fp32; one of all-reduces in a
+# node.
 SCENARIOS = [
     "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --gradient-device nvme "
     "--activation-device cpu --nodes 2 --batch 2 --save-every 10 --what-if",
@@ -133,8 +134,8 @@ SCENARIOS = [
     "-s zero1 --batch 1 --nodes 1 --tp 2",
 ]
 
-# What is set beside a key where the profile says it in another way: both rates of mixed traffic take
-# duplex's place.
+# What is set beside a key where the profile says it in another way: both rates of mixed traffic
+# take duplex's place, and a collective's start that of the one ring.
 BESIDE = {
     "fabric.start_us": ["fabric.start_us=6"],
     "fabric.all_reduce_gb_per_s": ["fabric.start_us=6", "fabric.latency_us=0.1",
