@@ -69,10 +69,11 @@ struct mw_hardware {
     double attention_dim[MW_MATMUL_POINTS_MAX];
     double attention_flops[MW_MATMUL_POINTS_MAX];
     struct mw_attention_rates attention_kernel; /* of the software; zeros: the curve, or tiles */
-    double norm_passes, position_passes, activation_passes, other_passes; /* over memory, of the
+    double norm_passes, position_passes, activation_passes, other_passes,
+        score_passes;               /* over memory, of the
                                                   * software's kernels, as a multiple of fused
                                                   * ones; 0: 1 */
-    double attention_share;                                               /* of that rate; 0: all */
+    double attention_share;         /* of that rate; 0: all */
     bool attention_skips;           /* what a causal mask hides is not computed */
     double gpu_launch_s;            /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */

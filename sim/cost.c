@@ -150,6 +150,12 @@ mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator ope
     case MW_OPERATOR_QKV:
         passes = hardware->position_passes;
         break;
+    case MW_OPERATOR_ATTENTION:
+        passes = hardware->gpu_flash_attention ? 1 : hardware->score_passes;
+        break;
+    case MW_OPERATOR_LOSS:
+        passes = 1;
+        break;
     case MW_OPERATOR_MLP_ACT:
         passes = hardware->activation_passes;
         break;
@@ -163,10 +169,12 @@ static double
 compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     bool streams = work->kind != MW_OP_COMPUTE || mw_operator_row(work->operator_)->streams;
-    double rate = streams ? hardware->gpu_memory_bytes_per_s
-                          : mw_cost_operator_bytes_per_s(hardware) /
-                                mw_cost_operator_passes(hardware, work->operator_);
-    double seconds = (double)work->bytes / rate + (double)work->launches * hardware->gpu_launch_s;
+    double rate =
+        streams ? hardware->gpu_memory_bytes_per_s : mw_cost_operator_bytes_per_s(hardware);
+    double passes =
+        work->kind == MW_OP_COMPUTE ? mw_cost_operator_passes(hardware, work->operator_) : 1;
+    double seconds =
+        (double)work->bytes * passes / rate + (double)work->launches * hardware->gpu_launch_s;
 
     return seconds +
            (work->product_count ? (double)work->flops / products_flops(work, hardware) : 0);

@@ -36,6 +36,12 @@ static const struct mw_profile_key keys[] = {
      "whether the half of the scores that a causal mask hides is not computed", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(causal_skip), 0, 0, NULL},
     SHARE("products", "share", product_share, "share of the machine's rates of matrix products"),
+    {"attention", "score_passes", "",
+     "passes over memory of unfused attention's scores, as a multiple of those with softmax, scale "
+     "and mask in a kernel and dropout in another",
+     1, 1, 10, true, -1, MW_VALUE_REAL, AT(score_passes), 0, 0, NULL},
+    {"collectives", "blocking", "", "whether nothing is computed while a collective runs", 1, 0, 1,
+     true, 0, MW_VALUE_FLAG, AT(collectives_block), 0, 0, NULL},
     PASSES("layer_norm_passes", layer_norm_passes, "LayerNorm"),
     PASSES("rms_norm_passes", rms_norm_passes, "RMSNorm"),
     PASSES("rotary_passes", rotary_passes, "rotary positions"),

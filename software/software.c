@@ -88,6 +88,7 @@ apply_passes(const struct mw_software *software, struct mw_model_uses uses,
     hardware->position_passes = uses.rotary ? software->rotary_passes : software->other_passes;
     hardware->activation_passes = uses.gated ? software->gated_passes : software->other_passes;
     hardware->other_passes = software->other_passes;
+    hardware->score_passes = software->score_passes;
 }
 
 void
@@ -95,6 +96,8 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
                   struct mw_hardware *hardware)
 {
     apply_passes(software, uses, hardware);
+    if (software->collectives_block)
+        hardware->gpu_collective_sm_share = 1;
     apply_to_gpu(software, hardware);
     apply_to_host(software, hardware);
     hardware->fabric_bytes_per_s *= software->collective_share;

@@ -22,8 +22,10 @@ struct mw_software {
     int attention_kernels[MW_PROFILE_LIST_MAX]; /* enum mw_attention_kernel, preferred first; -1
                                                  * after the last */
     double attention_share;                     /* of the rate of the kernel that it uses */
-    bool causal_skip;     /* the half of the scores that is masked is not computed */
-    double product_share; /* of its rates of matrix products, clocks as in a long run */
+    bool causal_skip;       /* the half of the scores that is masked is not computed */
+    double product_share;   /* of its rates of matrix products, clocks as in a long run */
+    double score_passes;    /* of unfused attention's scores, as a multiple of fewest */
+    bool collectives_block; /* nothing is computed while one runs */
     double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, other_passes; /* over
                                     * memory, as a multiple of fused kernels' */
     double operator_share;         /* of the rate that such kernels reach at best */

@@ -239,8 +239,7 @@ add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw
             products->size += blocks * info->forward_flops *
                               mw_kernel_size(MAX(1, first->m / chunks), first->n, first->k) /
                               cbrt(parts);
-        double passes =
-            blocks * (row->streams ? 1 : mw_cost_operator_passes(hardware, info->operator_));
+        double passes = blocks * mw_cost_operator_passes(hardware, info->operator_);
         *(row->streams ? &block->forward_streamed : &block->forward_bytes) +=
             passes * info->forward_bytes;
         *(row->streams ? &block->backward_streamed : &block->backward_bytes) +=
