@@ -307,8 +307,8 @@ unite_course(struct mw_calibrator *c, struct mw_calibration *out, GError **error
     return true;
 }
 
-/* At each end of the range, the part of the rate alone: the slope of requests of all sizes, and where
- * it was found, the rate of writes that lasts. */
+/* At each end of the range, the part of the rate alone: the slope of requests of all sizes, and
+ * where it was found, the rate of writes that lasts. */
 static struct mw_measure
 kept_of(const struct mw_measure *rate, const struct mw_measure *kept)
 {

@@ -84,8 +84,8 @@ mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write)
 }
 
 /* A queue too short for the drives may leave them time for the other direction, so the parts are of
- * what the queue reaches.  Parts that add up to less than 1 are raised to 1: the engine's shares are
- * those of a concave region, and whoever loses by doing both at once can take turns. */
+ * what the queue reaches.  Parts that add up to less than 1 are raised to 1: the engine's shares
+ * are those of a concave region, and whoever loses by doing both at once can take turns. */
 struct mw_cost_mixed
 mw_cost_drives_mixed(const struct mw_hardware *hardware)
 {
@@ -352,8 +352,8 @@ sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
 }
 
 /* What a collective's bytes on a link count: plans state those of one ring over nodes.  Where the
- * library's algorithm passes more of them between nodes, these count more; where the switch adds up,
- * a rank passes on less. */
+ * library's algorithm passes more of them between nodes, these count more; where the switch adds
+ * up, a rank passes on less. */
 static double
 link_share(const struct mw_plan *plan, const struct mw_work *work, bool between_nodes,
            const struct mw_hardware *hardware)

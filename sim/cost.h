@@ -28,8 +28,8 @@
  * duration; for an op on drives, over the part of it after their latency.  A drive's capacity is
  * time.  A read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, and so does a write.
  * Each second offers nvme_duplex seconds, at most one of them for reads and one for writes.  Where
- * the profile has the rates of reads and writes at once, these say what both get (mw_cost_mixed).  A
- * collective draws the profile's gpu_collective_sm_share of the millionths that it states; host
+ * the profile has the rates of reads and writes at once, these say what both get (mw_cost_mixed).
+ * A collective draws the profile's gpu_collective_sm_share of the millionths that it states; host
  * work, copies and drives draw gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.  An op
  * alone is never slowed by a channel.
  */

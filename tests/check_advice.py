@@ -258,13 +258,13 @@ SMALLER = [
 ]
 # Requests, and what each is advised to.
 BOUGHT = [
-    ("-m gpt3-1.3b -H rtx3090", "-H rtx4090"),
+    ("-m gpt3-1.3b -H rtx3090", "-H rtx4090-2x"),
     ("-m llama-3.1-8b -H dgx2", "-H dgx-a100-40gb"),
     ("-m llama-3.1-70b -H dgx-h100 -s zero-infinity-nvme --param-device nvme", "--nodes 2"),
-    # 36 times the price for 11 times the tokens/s.
-    ("-m gpt2-xl -H rtx5090", ""),
+    ("-m gpt2-xl -H rtx5090", "-H rtx4090-2x"),
+    ("-m gpt2 -H mi325x-8x", ""), # the cheapest per token of all that are rented
     ("-m opt-30b -H aws-g5-12xlarge -s zero-infinity-nvme --grad-accum 1",
-     "-H aws-p6-b200-48xlarge"),
+     "-H mi325x-8x"),
     ("-m gpt2 -H aws-g5-xlarge --set pcie.latency_us=11", None),
     ("-m opt-30b -H aws-p3-16xlarge --set pcie.latency_us=11", None),
 ]
