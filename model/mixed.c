@@ -50,12 +50,15 @@ begin_stack(const struct mw_model *model, const struct mw_shape *shape, int numb
     const struct mw_model_stack *stack = &model->stacks[number];
     struct mw_shape own = *shape;
 
-    own.seq = stack->tokens ? stack->tokens : shape->seq;
+    own.seq = stack->line.divisor ? MAX(1, mw_model_line_at(&stack->line, shape->seq))
+              : stack->tokens     ? stack->tokens
+                                  : shape->seq;
     own.flash_attention |= !stack->heads;
     struct mw_walk walk = mw_walk_begin(model, &own, (struct mw_block_traits){0});
     int64_t *width = walk.dims.width;
     int64_t inner = sum_widths(model, number, MW_OPERATOR_MLP_DOWN, true);
 
+    walk.text = shape->seq;
     walk.window = stack->window < own.seq ? stack->window : 0;
     walk.causal = stack->causal;
     walk.dims.features &= MW_HAS(FLASH_ATTENTION) | MW_HAS(STORED_SCORES) | MW_HAS(NARROW) |
@@ -72,6 +75,8 @@ begin_stack(const struct mw_model *model, const struct mw_shape *shape, int numb
         width[MW_WIDTH_QUERIES] = sum_widths(model, number, MW_OPERATOR_QKV, false);
         width[MW_WIDTH_ATTENDED] = sum_widths(model, number, MW_OPERATOR_PROJECTION, true);
     }
+    if (stack->heads && model->described)
+        mw_described_widths(&walk, number);
     width[MW_WIDTH_INNER] = inner;
     width[MW_WIDTH_UP] = sum_widths(model, number, MW_OPERATOR_MLP_UP, false);
     return walk;
@@ -84,6 +89,8 @@ has_operator(const struct mw_model *model, int stack, int operator_)
                  : operator_ == MW_OPERATOR_MLP_ACT ? MW_OPERATOR_MLP_UP
                                                     : operator_;
 
+    if (model->described && operator_ == MW_OPERATOR_ATTENTION)
+        return mw_described_mixes(model, stack);
     for (int i = 0; i < model->tensor_count; i++)
         if (is_in_stack(&model->tensors[i], stack, wanted))
             return true;
@@ -118,7 +125,9 @@ walk_stack(const struct mw_model *model, const struct mw_shape *shape, int numbe
         for (int i = 0; i < model->tensor_count; i++)
             if (is_in_stack(&model->tensors[i], number, operator_))
                 mw_walk_add_tensor(info, &walk, &model->tensors[i]);
-        if (operator_ == MW_OPERATOR_ATTENTION && stack->heads)
+        if (operator_ == MW_OPERATOR_ATTENTION && model->described)
+            mw_described_attend(info, &walk, number);
+        else if (operator_ == MW_OPERATOR_ATTENTION && stack->heads)
             attend(info, &walk, stack);
         mw_walk_finish(info, &walk);
     }
@@ -206,7 +215,7 @@ mw_mixed_block(const struct mw_model *model, const struct mw_shape *shape,
     }
     for (int stack = 0; stack < model->stack_count; stack++) {
         const struct mw_model_stack *of = &model->stacks[stack];
-        int operators = of->layers ? walk_stack(model, shape, stack, info) : 0;
+        int operators = of->layers || of->distinct ? walk_stack(model, shape, stack, info) : 0;
         for (int i = 0; i < operators; i++)
             add_share(means, (struct share){&info[i], of->layers, of->distinct});
     }
@@ -249,6 +258,8 @@ mw_mixed_params(const struct mw_model *model, bool met)
         struct mw_model_tensor tensor = model->tensors[i];
         if (tensor.stack >= MW_STACKS_MAX)
             continue;
+        if (met && tensor.line.divisor)
+            tensor.elements = tensor.elements / tensor.count * tensor.met;
         tensor.count = met ? tensor.met : tensor.count;
         params = MW_SUM(params, MW_PRODUCT(model->stacks[tensor.stack].distinct,
                                            mw_model_tensor_params(&tensor)));
