@@ -4,9 +4,11 @@ import inspect
 
 import torch
 
+DEVICE = ["meta"]
+
 
 def tokens(length):
-    return (torch.zeros((1, length), dtype=torch.long, device="meta"),)
+    return (torch.zeros((1, length), dtype=torch.long, device=DEVICE[0]),)
 
 
 def first_of(config, *names):
@@ -42,14 +44,14 @@ def image(config):
     height, width = size[-2:] if isinstance(size, (list, tuple)) else (size, size)
     channels = first_of(config, "num_channels", "in_channels", "in_chans") or 3
     return torch.zeros((1, channels if isinstance(channels, int) else 3, height, width),
-                       device="meta")
+                       device=DEVICE[0])
 
 
 def features(config, length):
     bins = first_of(config, "num_mel_bins", "input_feat_per_channel", "feature_size") or 80
     if getattr(config, "model_type", "") in ("whisper", "whisper_encoder", "qwen2_audio_encoder"):
-        return torch.zeros((1, bins, 2 * config.max_source_positions), device="meta")
-    return torch.zeros((1, length, bins), device="meta")
+        return torch.zeros((1, bins, 2 * config.max_source_positions), device=DEVICE[0])
+    return torch.zeros((1, length, bins), device=DEVICE[0])
 
 
 def maker(model, config):
@@ -60,16 +62,23 @@ def maker(model, config):
 
     def inputs(length):
         one = {}
-        if main == "pixel_values" or ("pixel_values" in taken and "logit_scale" in
+        if main == "pixel_values" or ("pixel_values" in taken and "input_ids" not in taken) or (
+                "pixel_values" in taken and "logit_scale" in
                                       dict(model.named_parameters(recurse=False))):
             one["pixel_values"] = image(config)
         if main in ("input_values", "waveform"):
-            one[main] = torch.zeros((1, length), device="meta")
+            one[main] = torch.zeros((1, length), device=DEVICE[0])
         if main == "input_features":
             one[main] = features(config, length)
         if "input_ids" in taken and (not one or main == "input_ids" or
                                      "logit_scale" in dict(model.named_parameters(recurse=False))):
             one["input_ids"] = ids(length)[0]
+        if "aspect_ratio_ids" in taken and "input_ids" not in taken:
+            one["pixel_values"] = one["pixel_values"][:, None, None]
+            one["aspect_ratio_ids"] = torch.ones((1, 1), dtype=torch.long, device=DEVICE[0])
+            one["aspect_ratio_mask"] = torch.ones((1, 1, config.max_num_tiles), dtype=torch.long,
+                                                  device=DEVICE[0])
+            one["pixel_values"] = one["pixel_values"].expand(1, 1, config.max_num_tiles, -1, -1, -1)
         if not one and main in taken:
             one[main] = ids(length)[0]
         if "decoder_input_ids" in taken and getattr(config, "is_encoder_decoder", False):

@@ -225,9 +225,7 @@ class Trace(TorchDispatchMode):
             for o in outs:
                 self.scores[o] = scores
         if name in ACTIVATIONS and outs and outs[0].ndim:
-            width = outs[0].shape[-1]
-            self.add({"kind": "activation", "width": width,
-                      "rows": outs[0].numel() // max(1, width)})
+            self.add({"kind": "activation", "width": 1, "rows": outs[0].numel()})
         used = {n for w in weights if w for n in w.names}
         if used and outs and not func.is_view:
             self.add({"kind": "pass", "rows": 0, "width": 0}, used)

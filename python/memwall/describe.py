@@ -10,6 +10,8 @@ The model is built on torch's meta device, where it takes no memory, and runs fo
 and with 2 N tokens: so each count is known as a line in the length.  docs/description.md has the
 format.  Needs torch, and transformers for its models; memwall itself needs neither.
 """
+from __future__ import annotations
+
 import argparse
 import fractions
 import importlib
@@ -61,6 +63,10 @@ def class_of(transformers, config):
         except KeyError:
             continue
         return found[0] if isinstance(found, (list, tuple)) else found
+    stem = type(config).__name__.removesuffix("Config")
+    for end in ("ForConditionalGeneration", "ForCausalLM", "Model", ""):
+        if hasattr(transformers, stem + end):
+            return getattr(transformers, stem + end)
     return fail(f"type {config.model_type}: transformers has no class for it")
 
 
@@ -88,45 +94,40 @@ def set_attention(config, name):
     config._experts_implementation = "batched_mm"
 
 
-def build_transformers(model):
+def config_of(transformers, mapping, model):
+    if model in mapping and not os.path.exists(model):
+        return mapping[model]()
+    return transformers.AutoConfig.from_pretrained(model)
+
+
+def build_transformers(model, attention):
     transformers = load_transformers()
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     transformers.AttentionInterface.register(ATTENTION, attend)
     try:
-        if os.path.exists(model):
-            path = pathlib.Path(model)
-            text = json.loads((path / "config.json" if path.is_dir() else path).read_text("utf-8"))
-            if text.get("model_type") not in CONFIG_MAPPING:
-                fail(f"{model}: key \"model_type\": value {text.get('model_type')!r}: must be a "
-                     f"type of transformers {transformers.__version__}")
-            config = CONFIG_MAPPING[text["model_type"]].from_dict(text)
-        elif model in CONFIG_MAPPING:
-            config = CONFIG_MAPPING[model]()
-        else:
-            config = transformers.AutoConfig.from_pretrained(model)
-    except (OSError, ValueError) as error:
-        fail(f"{model}: {str(error).splitlines()[0]}: must be a folder with a config.json, a type "
-             "of transformers, or package.module:function")
-    for attention in (ATTENTION, "eager"):
-        try:
-            set_attention(config, attention)
-            with torch.device("meta"):
-                built = class_of(transformers, config)(config)
-            return built, config, f"transformers {transformers.__version__}"
-        except ValueError as error:
-            refused = error
-    return fail(f"{model}: {str(refused).splitlines()[0]}")
+        config = config_of(transformers, CONFIG_MAPPING, model)
+    except (OSError, ValueError, KeyError) as error:
+        fail(f"{model}: {first_line(error)}: must be a folder with a config.json, a type of "
+             f"transformers {transformers.__version__}, or package.module:function")
+    set_attention(config, attention)
+    with torch.device(_inputs.DEVICE[0]):
+        built = class_of(transformers, config)(config)
+    return built, config, f"transformers {transformers.__version__}"
 
 
-def build(model):
+def first_line(error):
+    return f"{type(error).__name__}: {(str(error).strip() or '?').splitlines()[0][:200]}"
+
+
+def build(model, attention=ATTENTION):
     """The module, its configuration or None, inputs(length), what made it."""
     package, colon, function = model.partition(":")
     if not colon or os.path.exists(model):
-        built, config, maker = build_transformers(model)
+        built, config, maker = build_transformers(model, attention)
         return built, config, _inputs.maker(built, config), maker
     sys.path.insert(0, os.getcwd())
     try:
-        with torch.device("meta"):
+        with torch.device(_inputs.DEVICE[0]):
             made = getattr(importlib.import_module(package), function)()
     except (ImportError, AttributeError) as error:
         fail(f"{model}: {error}: must be package.module:function")
@@ -145,7 +146,7 @@ def run(model, blocks, calls, length):
     TRACE.append(trace)
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad(), FlopCounterMode(display=False) as counter, trace:
+        with torch.device(_inputs.DEVICE[0]), torch.no_grad(), FlopCounterMode(display=False) as counter, trace:
             for module, inputs in calls:
                 given = inputs(length)
                 module(**given) if isinstance(given, dict) else module(*given)
@@ -344,6 +345,14 @@ def local(operators, block):
     return operators
 
 
+def cut_end(operators):
+    """What a model does before or behind its layers with attention or a scan stands between them:
+    up to the last one of these, and the rest."""
+    last = max((i for i, op in enumerate(operators) if op["kind"] in ("attention", "scan")),
+               default=-1)
+    return operators[:last + 1], operators[last + 1:]
+
+
 def fold(places, model, config, trace, blocks):
     """Blocks and pattern of the file: each parameter is the first one's who takes it."""
     out, owner = Blocks(), {}
@@ -359,13 +368,16 @@ def fold(places, model, config, trace, blocks):
             first_visit.setdefault(name, i)
     ends = {"head": [], "tail": []}
     for i, (name, rows) in enumerate(places):
-        operators, owned, all_names = [], 0, 0
+        operators, owned, all_names, named = [], 0, 0, set()
         for row in rows:
+            if row["kind"] == "pass":  # of parameters that no other operator here takes
+                row["names"] = tuple(n for n in row["names"] if n not in named)
+                if not row["names"]:
+                    continue
+            named.update(row["names"])
             own = [n for n in row["names"] if owner.setdefault(n, (i, id(row))) == (i, id(row))]
             again = [n for n in row["names"] if owner[n][0] == i and n not in own]
             shared = [n for n in row["names"] if owner[n][0] != i]
-            if row["kind"] == "pass" and not own and not shared:
-                continue
             owned, all_names = owned + len(own), all_names + len(row["names"])
             operators.append(operator(row, own, shared + again, model, config, trace))
         if name:
@@ -386,7 +398,10 @@ def fold(places, model, config, trace, blocks):
                         {"name": n, "elements": trace.sizes[n]} for n in rest]})
             out.add("layer", kind, local(operators, name), 0 if once_more else 1)
         elif i == 0 or i > last:
-            ends["head" if i == 0 else "tail"].extend(operators)
+            between, end = cut_end(operators)
+            if between:
+                out.add("between", "between layers", between, 1)
+            ends["head" if i == 0 else "tail"].extend(end)
         elif operators:
             out.add("between", "between layers", operators, 1)
     visited = {name for name, _ in places if name}
@@ -403,6 +418,13 @@ def fold(places, model, config, trace, blocks):
     return out, ends
 
 
+def fixed_length(places):
+    """Rows of the layers' norms, of a model whose input always has one length."""
+    rows = [value_of(row["rows"], 1) for name, of in places if name for row in of
+            if row["kind"] == "norm"] or [1]
+    return max(set(rows), key=rows.count)
+
+
 def largest_table(ends, out):
     tables = [op for op in ends["head"] + [o for k in out.kinds for o in k["operators"]]
               if op["kind"] == "embedding"]
@@ -417,39 +439,62 @@ def vocabulary(ends, out):
         products and products[-1]["n"] >= 256 and table else 0
 
 
+def begin(model, seq):
+    """Built, and run once; with the model's own code for attention where it takes no other.  What
+    that code raises may be anything."""
+    refused, length = None, None
+    for attention in (ATTENTION, "eager"):
+        try:
+            built, config, inputs, maker = build(model, attention)
+            built.eval().requires_grad_(False)
+            blocks = _blocks.find(built)
+            length = seq or _inputs.length_of(built, config)
+            calls = [(built, inputs)] if has_forward(built) else []
+            first, flops = run(built, blocks, calls, length)
+            return built, config, inputs, maker, blocks, length, first, flops
+        except Exception as error:
+            refused = error
+    hint = "" if _inputs.DEVICE[0] == "cpu" else \
+        "; where its code looks at values, --device cpu runs it, in memory"
+    return fail(f"{model}: " + (f"forward with {length} tokens: " if length else "") +
+                first_line(refused) + hint)
+
+
+def has_forward(module):
+    """Some models only hold others, which each have one."""
+    return type(module).forward is not torch.nn.Module.forward
+
+
 def describe(model, name, seq):
-    built, config, inputs, maker = build(model)
-    built.eval()
-    blocks = _blocks.find(built)
-    notes, calls = [], [(built, inputs)]
-    length = seq or _inputs.length_of(built, config)
-    try:
-        first, flops = run(built, blocks, calls, length)
-    except Exception as error:  # whatever the model's own code raises
-        fail(f"{model}: forward with {length} tokens: {type(error).__name__}: "
-             f"{(str(error) or '?').splitlines()[0][:200]}")
+    built, config, inputs, maker, blocks, length, first, flops = begin(model, seq)
+    notes, calls = [], [(built, inputs)] if has_forward(built) else []
     for tower, module in towers_of(built, first, blocks):
         one = (module, _inputs.maker(module, getattr(module, "config", None)))
         try:
             run(module, [], [one], length)
-            calls.insert(-1, one)
+            calls.insert(len(calls) - has_forward(built), one)
             notes.append(f"{tower} runs once per sequence, on one input of its own")
         except Exception as error:
             notes.append(f"{tower} is not run: its parameters are counted, its FLOPs are not "
                          f"({type(error).__name__})")
     try:
-        if len(calls) > 1:
+        if len(calls) > has_forward(built):
             first, flops = run(built, blocks, calls, length)
+        if not calls:
+            fail(f"{model}: nothing in it has a forward that runs here")
         second, flops_twice = run(built, blocks, calls, 2 * length)
     except Exception as error:
-        fail(f"{model}: forward with {2 * length} tokens: {type(error).__name__}: "
-             f"{(str(error) or '?').splitlines()[0][:200]}")
+        fail(f"{model}: forward with {2 * length} tokens: {first_line(error)}")
     places = combine(first, second, length, 2 * length)
     for tokens, counted in ((length, flops), (2 * length, flops_twice)):
         seen = sum(flops_of(row, tokens) for _, rows in places for row in rows)
         if seen != counted:
             fail(f"{model}: the operators that were found make {seen} FLOPs, PyTorch counts "
                  f"{counted} ({tokens} tokens)")
+    longest = max(length, _inputs.longest_of(config))
+    if flops == flops_twice and all(value_of(row["rows"], 0) == value_of(row["rows"], 1)
+                                    for _, rows in places for row in rows if "rows" in row):
+        length = longest = fixed_length(places)
     out, ends = fold(places, built, config, first, blocks)
     parameters = list(built.parameters())
     total = sum(p.numel() for p in parameters)
@@ -458,7 +503,7 @@ def describe(model, name, seq):
     return {
         "schema": SCHEMA, "version": VERSION, "name": name, "class": type(built).__name__,
         "made_by": maker, "dtype": str(dtype).replace("torch.", ""), "seq": length,
-        "longest": max(length, _inputs.longest_of(config)), "vocab": vocabulary(ends, out),
+        "longest": longest, "vocab": vocabulary(ends, out),
         "rotary": any("rotary" in type(m).__name__.lower() for m in built.modules()),
         "dropout": drops,
         "totals": {"parameters": total, "forward_flops": flops, "forward_flops_twice": flops_twice},
@@ -468,18 +513,21 @@ def describe(model, name, seq):
 
 
 def text_of(description):
-    """One operator a line."""
-    text = json.dumps(description, indent=1)
-    lines, out, depth = text.split("\n"), [], 0
-    for row in lines:
-        bare = row.strip()
-        level = len(row) - len(row.lstrip())
-        start = out and depth and level > depth
-        out[-1:] = [out[-1] + " " + bare] if start else ([out[-1]] if out else []) + [row]
-        if not start:
-            inner = bare == "{" and level in (2, 4) and level > 1
-            depth = level if inner or bare == "[" and level == 2 else 0
-    return "\n".join(out) + "\n"
+    """JSON with one operator a line."""
+    def rows(operators, indent):
+        return "[" + ",".join(f"\n{indent}{json.dumps(op)}" for op in operators) + "]"
+
+    out = []
+    for key, value in description.items():
+        if key in ("head", "tail"):
+            out.append(f'"{key}": {rows(value, "  ")}')
+        elif key == "blocks":
+            blocks = [", ".join(f'"{k}": ' + (rows(v, "  ") if k == "operators" else json.dumps(v))
+                                for k, v in block.items()) for block in value]
+            out.append('"blocks": [' + ",".join(f"\n {{{b}}}" for b in blocks) + "]")
+        else:
+            out.append(f'"{key}": {json.dumps(value)}')
+    return "{" + ",\n ".join(out) + "}\n"
 
 
 def main():
@@ -489,13 +537,16 @@ def main():
                                       "package.module:function")
     parser.add_argument("-o", metavar="FILE", help="written there, else to standard output")
     parser.add_argument("--seq", type=int, metavar="N", help="length of the first of two runs")
+    parser.add_argument("--device", choices=("meta", "cpu"), default="meta",
+                        help="cpu: with memory, for small models whose code looks at values")
     options = parser.parse_args()
+    _inputs.DEVICE[0] = options.device
     if options.seq is not None and options.seq < 1:
         fail(f"--seq: value {options.seq}: must be a whole number from 1")
     base = pathlib.Path(options.o or options.model).stem
     if base == "config":
         base = pathlib.Path(options.o or options.model).resolve().parent.name
-    text = json.dumps(describe(options.model, base.replace(":", "."), options.seq), indent=1) + "\n"
+    text = text_of(describe(options.model, base.replace(":", "."), options.seq))
     if options.o:
         pathlib.Path(options.o).write_text(text, encoding="utf-8")
     else:
