@@ -168,6 +168,8 @@ read_top(struct mw_described *d)
                          &longest, d->error) ||
         !mw_json_get_int(d->object, "vocab", 0, mw_dimensions[MW_DIMENSION_VOCAB].max, d->origin,
                          &model->vocab, d->error) ||
+        !mw_json_get_int(d->object, "positions", 1, mw_dimensions[MW_DIMENSION_SEQ].max, d->origin,
+                         &d->positions, d->error) ||
         !mw_json_get_bool(d->object, "rotary", d->origin, &model->rotary, d->error) ||
         !mw_json_get_bool(d->object, "dropout", d->origin, &model->dropout, d->error))
         return false;
@@ -220,7 +222,7 @@ bool
 mw_described_read(JsonObject *object, const char *origin, struct mw_model *model, GError **error)
 {
     static const struct mw_dimension_names no_names = {0};
-    struct mw_described d = {object, origin, model, error, 0, 0};
+    struct mw_described d = {.object = object, .origin = origin, .model = model, .error = error};
 
     *model = (struct mw_model){.family = &family,
                                .mlp_matrices = 2,
@@ -228,7 +230,10 @@ mw_described_read(JsonObject *object, const char *origin, struct mw_model *model
                                .final_norm = true,
                                .mixed = true,
                                .described = true};
-    return check_schema(&d) && read_top(&d) && mw_described_add_layers(&d) &&
-           mw_described_add_ends(&d) && check_params(&d) && read_notes(&d) &&
-           mw_model_complete(model, &no_names, origin, error);
+    if (!check_schema(&d) || !read_top(&d) || !mw_described_add_layers(&d) ||
+        !mw_described_add_ends(&d) || !check_params(&d) || !read_notes(&d) ||
+        !mw_model_complete(model, &no_names, origin, error))
+        return false;
+    model->position_rows = d.positions;
+    return true;
 }

@@ -15,6 +15,7 @@ struct mw_described {
     GError **error;
     int64_t params;     /* of all operators that were read, of every layer with its own */
     int64_t table_rows; /* of the largest table of the head */
+    int64_t positions;  /* rows of the table of learned positions; 0: there is none */
 };
 
 enum mw_described_kind {

@@ -128,6 +128,8 @@ mw_described_attend(struct mw_operator_info *info, const struct mw_walk *walk, i
     }
     info->products_again = flash && info->product_count == 2;
     info->backward_flops = again;
-    if (!info->forward_flops)
+    if (!info->forward_flops) {
         info->product_count = info->products_again = 0;
+        info->attention = (struct mw_work_attention){0};
+    }
 }

@@ -190,6 +190,21 @@ divide(struct mw_operator_info *info, int64_t layers)
     fit_products(info);
 }
 
+/* Of layers of which some attend and others scan, one product stands for all: backward forms again
+ * what that one does. */
+static void
+fit_backward(struct mw_operator_info *info)
+{
+    double again = 0;
+
+    for (uint32_t i = 0; i < info->products_again; i++) {
+        const struct mw_work_product *p = &info->products[i];
+        again += 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->count;
+    }
+    again = MIN(again, (double)info->forward_flops);
+    info->backward_flops = MW_SUM(MW_PRODUCT(2, info->forward_flops), (int64_t)again);
+}
+
 static int
 common_block(const struct mw_model *model, int kind, const struct mw_shape *shape,
              struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
@@ -222,6 +237,8 @@ mw_mixed_block(const struct mw_model *model, const struct mw_shape *shape,
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         if (means[i].there) {
             divide(&means[i].sum, model->layers);
+            if (model->described && i == MW_OPERATOR_ATTENTION)
+                fit_backward(&means[i].sum);
             out[count++] = means[i].sum;
         }
     return count;

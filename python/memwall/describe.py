@@ -1,6 +1,6 @@
 """Writes memwall's own description of a model, which every verb reads in place of a config.json.
 
-    python -m memwall.describe MODEL [-o FILE] [--seq N]
+    python -m memwall.describe MODEL [-o FILE] [--seq N] [--device cpu]
 
 MODEL is a folder with a config.json of transformers, such a file, a model type of transformers
 ("llama": its default configuration), or package.module:function, which returns a torch module, or a
@@ -24,10 +24,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 try:
     import torch
-    from memwall import _blocks, _inputs, _trace
 except ImportError as missing:
-    sys.exit(f"memwall.describe: {missing}: it walks a model of torch: pip install torch "
-             "transformers")
+    print(f"memwall.describe: {missing}: it walks a model of torch: pip install torch transformers",
+          file=sys.stderr)
+    sys.exit(2)
+
+from memwall import _blocks, _inputs, _trace
 
 SCHEMA, VERSION = "memwall-description", 1
 ATTENTION = "memwall_describe"
@@ -465,6 +467,13 @@ def has_forward(module):
     return type(module).forward is not torch.nn.Module.forward
 
 
+def positions_of(ends, out, longest):
+    """Rows of a table that has one for each position and a few more, none of which is computed."""
+    rows = [op["table"] for op in ends["head"] if op["kind"] == "embedding" and
+            longest <= op["table"] <= longest + 8 and op["table"] != vocabulary(ends, out)]
+    return {"positions": rows[0]} if rows and vocabulary(ends, out) else {}
+
+
 def describe(model, name, seq):
     built, config, inputs, maker, blocks, length, first, flops = begin(model, seq)
     notes, calls = [], [(built, inputs)] if has_forward(built) else []
@@ -504,6 +513,7 @@ def describe(model, name, seq):
         "schema": SCHEMA, "version": VERSION, "name": name, "class": type(built).__name__,
         "made_by": maker, "dtype": str(dtype).replace("torch.", ""), "seq": length,
         "longest": longest, "vocab": vocabulary(ends, out),
+        **positions_of(ends, out, longest),
         "rotary": any("rotary" in type(m).__name__.lower() for m in built.modules()),
         "dropout": drops,
         "totals": {"parameters": total, "forward_flops": flops, "forward_flops_twice": flops_twice},
