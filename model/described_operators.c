@@ -130,8 +130,8 @@ read_attention(JsonObject *object, const char *where, struct mw_described_operat
                          ": must divide heads (%" G_GINT64_FORMAT ")",
                          where, mix->kv_heads, mix->heads);
     mix->k = (struct mw_model_line){0, 1, out->head_dim};
-    mix->count =
-        (struct mw_model_line){times.slope * mix->heads, times.divisor, times.offset * mix->heads};
+    mix->count = (struct mw_model_line){times.slope * mix->heads, times.divisor,
+                                        times.constant * mix->heads};
     return true;
 }
 

@@ -9,7 +9,7 @@
 int64_t
 mw_model_line_at(const struct mw_model_line *line, int64_t text)
 {
-    int64_t above = mw_saturating_add(MW_PRODUCT(line->slope, text), line->offset);
+    int64_t above = mw_saturating_add(MW_PRODUCT(line->slope, text), line->constant);
 
     return CLAMP(above / line->divisor, 0, COUNTED_MAX);
 }

@@ -18,10 +18,10 @@
 #include "plan/decoder.h"
 #include "plan/plan.h"
 
-/* A count that is a line in the tokens s of a sequence: (slope·s + offset) / divisor, rounded down.
+/* A count that is a line in the tokens s of a sequence: (slope·s + constant) / divisor, rounded down.
  * divisor 0: there is none. */
 struct mw_model_line {
-    int64_t slope, divisor, offset;
+    int64_t slope, divisor, constant;
 };
 
 /* A tensor that dimensions and flags do not say, or `count` of one shape, of which a token meets
