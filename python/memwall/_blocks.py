@@ -37,6 +37,14 @@ def is_stages(module):
     return any(holds_layers(child) for child in module.children())
 
 
+def children_that_multiply(name, module):
+    """Of a model without lists of layers, in the first module that has several children."""
+    children = [(f"{name}.{child}" if name else child, inner)
+                for child, inner in module.named_children() if has(inner, is_product)]
+    return children_that_multiply(*children[0]) or [children[0][0]] if len(children) == 1 else \
+        [child for child, _ in children]
+
+
 def find(model):
     """Names of the modules that are layers: children of lists, and no part of other layers."""
     found = []
@@ -52,4 +60,4 @@ def find(model):
             search(f"{name}.{child}" if name else child, inner)
 
     search("", model)
-    return found
+    return found or children_that_multiply("", model)

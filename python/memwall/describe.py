@@ -58,8 +58,11 @@ def class_of(transformers, config):
         if hasattr(transformers, name):
             return getattr(transformers, name)
     auto = transformers.models.auto.modeling_auto
-    for mapping in (auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
-                    auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, auto.MODEL_MAPPING):
+    mappings = [auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+                auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, auto.MODEL_MAPPING]
+    if hasattr(config, "text_config"):
+        mappings.insert(0, auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING)
+    for mapping in mappings:
         try:
             found = mapping[type(config)]
         except KeyError:
@@ -112,8 +115,14 @@ def build_transformers(model, attention):
         fail(f"{model}: {first_line(error)}: must be a folder with a config.json, a type of "
              f"transformers {transformers.__version__}, or package.module:function")
     set_attention(config, attention)
+    import transformers.masking_utils as masks
+    if hasattr(masks, "find_packed_sequence_indices"):  # one sequence is not several packed ones
+        masks.find_packed_sequence_indices = lambda position_ids: None
     with torch.device(_inputs.DEVICE[0]):
         built = class_of(transformers, config)(config)
+    for module in built.modules():  # else each looks for padding among the tokens
+        if getattr(module, "config", None) is not None and hasattr(module.config, "pad_token_id"):
+            module.config.pad_token_id = None
     return built, config, f"transformers {transformers.__version__}"
 
 
@@ -147,6 +156,7 @@ def run(model, blocks, calls, length):
     trace = _trace.Trace(model, blocks)
     TRACE.append(trace)
     torch.backends.mha.set_fastpath_enabled(False)
+    torch.distributions.Distribution.set_default_validate_args(False)  # it looks at values
     try:
         with torch.device(_inputs.DEVICE[0]), torch.no_grad(), FlopCounterMode(display=False) as counter, trace:
             for module, inputs in calls:
@@ -494,6 +504,8 @@ def describe(model, name, seq):
         second, flops_twice = run(built, blocks, calls, 2 * length)
     except Exception as error:
         fail(f"{model}: forward with {2 * length} tokens: {first_line(error)}")
+    if not any(name for name, _ in first.places):
+        fail(f"{model}: none of its layers ran: must have modules that hold matrices and are called")
     places = combine(first, second, length, 2 * length)
     for tokens, counted in ((length, flops), (2 * length, flops_twice)):
         seen = sum(flops_of(row, tokens) for _, rows in places for row in rows)
