@@ -81,7 +81,10 @@ set_question(GOptionEntry entries[GROUP_MAX], struct cli_request *request,
          "seq 2048, the block of architecture=gpt2)",
          "MODEL"},
         {"hardware", 'H', 0, G_OPTION_ARG_FILENAME, &request->hardware_name,
-         "use this hardware profile (memwall list hwprofiles) or .ini file (default: here, this "
+         "use this hardware profile (memwall list hwprofiles), .ini file, or parts: "
+         "4xrtx4090,ram=256,nvme=2x4TB,pcie=4x8 (a profile of one GPU and how many; of a node "
+         "memory in GiB, memory channels as dram=8xDDR5-4800, drives, network as net=400 in Gb/s; "
+         "PCIe generation and lanes of each GPU; the rest as in the profile) (default: here, this "
          "machine; it is measured first if it never was)",
          "HW"},
         {"software", 0, 0, G_OPTION_ARG_FILENAME, &request->software_name,

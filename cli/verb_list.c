@@ -203,7 +203,8 @@ static int
 show_profile(const struct mw_profile_kind *kind, const char *name)
 {
     g_autoptr(GError) error = NULL;
-    struct mw_profile *profile = mw_profile_load(kind, name, &error);
+    struct mw_profile *profile = kind == &mw_hwprofile_kind ? mw_hwprofile_load(name, &error)
+                                                            : mw_profile_load(kind, name, &error);
 
     if (!profile)
         return cli_fail(error);

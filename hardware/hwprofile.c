@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "hardware/composed.h"
 #include "hardware/scale.h"
 
 /* DeepSpeed's aio.block_size where none is given. */
@@ -53,9 +54,21 @@ mw_hwprofile_read(const struct mw_profile *profile, enum mw_outlook outlook)
     return hardware;
 }
 
+struct mw_hardware
+mw_hwprofile_read_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook)
+{
+    struct mw_hardware hardware = {0};
+
+    mw_profile_store_one(profile, key, outlook, &hardware);
+    fill_defaults(&hardware, profile);
+    return hardware;
+}
+
 struct mw_profile *
 mw_hwprofile_load(const char *name_or_path, GError **error)
 {
+    if (mw_machine_is_composed(name_or_path))
+        return mw_machine_compose(name_or_path, error);
     return mw_profile_load(&mw_hwprofile_kind, name_or_path, error);
 }
 

@@ -68,7 +68,8 @@ struct memwall_question *memwall_question_new(void);
  * alone (names, numbers, ranges); memwall_ask checks the rest.  Beside settings and keys:
  *
  *   model            a preset, or the path of a Hugging Face config.json
- *   hardware         a profile, or the path of an .ini file
+ *   hardware         a profile, the path of an .ini file, or parts, such as
+ *                    "4xrtx4090,ram=256,nvme=2x4TB,pcie=4x8"
  *   software         a software profile, or the path of an .ini file; "ideal" if left open
  *   strategy         one strategy, or several with commas between them, which are then compared
  *   outlook          low, typical or high: which end of the profile's ranges to take

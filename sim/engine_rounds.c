@@ -98,7 +98,6 @@ mw_engine_rounds_clear(struct mw_engine *engine)
     g_free(engine->section_last);
 }
 
-
 /* --- the state ------------------------------------------------------------------------------- */
 
 static bool

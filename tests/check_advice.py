@@ -338,7 +338,7 @@ UNFIT = [
     ("-m mixtral-8x22b -H rtx3090 -s zero-infinity-cpu", "-s zero-infinity-nvme --set nvme."),
 ]
 # Fewer nodes than asked for are as fast or faster.
-FEWER = ["-m gpt2 -H dgx-h100 --nodes 64", "-m gpt2 -H dgx-h100 --nodes 1024"]
+FEWER = ["-m gpt2 -H dgx-h100 --nodes 64", "-m gpt2 -H dgx-h100 -s zero2 --nodes 1024"]
 # What has to be paid for, and which kinds of price are said: the machine's own twice where another
 # machine costs less than more of these.
 OFFERED = [

@@ -92,6 +92,10 @@ CONTRADICTIONS = {
     "simulate llama-3.1-8b -H flat-test": ["no such plan file; for the model, -m llama-3.1-8b\n"],
     "simulate good.plan -m gpt2 -H flat-test": ["a plan file, such as good.plan, takes no -m"],
     "simulate -m gpt2 -H rtx4090,rtx3090": ["must be one hardware profile"],
+    "simulate -m gpt2 -H 4xrtx4090,ram=0": ["4xrtx4090,ram=0: part ram=0: must be memory"],
+    "plan -m gpt2 -H 4xrtx409": ["4xrtx409: ", "did you mean rtx4090"],
+    "simulate -m gpt2 -H 4xdgx-h100": ["dgx-h100 has 8 GPUs itself", "--nodes says how many"],
+    "list hwprofiles 2xrtx4090,cpu=9": ["part \"cpu=9\": unknown: must be ram="],
     "simulate -m folder -H flat-test": ["no such preset", "./folder\n"],
     "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": [
@@ -288,6 +292,9 @@ SETS = {  # --set VALUE: words
     "gpu.matmul_dim=": ["matmul_dim"],
     "gpu.matmul_dim=4;2": ["matmul_dim"],
     "nvme.duplex=3": ["duplex", "3"],
+    "fabric.all_reduce_gb_per_s=400": ["all_reduce_gb_per_s", "needs start_us above 0"],
+    "network.start_us=-1": ["start_us", "-1"],
+    "nvme.mixed_read_gb_per_s=1": ["needs the rate of the other direction", "mixed_write_gb_per_s"],
 }
 
 CONFIGS = {  # name: (content, words)

@@ -4,13 +4,14 @@
 #include "hardware/hwprofile.h"
 #include "model/model.h"
 #include "sim/cost.h"
+#include "sim/kernels.h"
 #include "tests/hwprofile_helpers.h"
 
 /* FLOP/s of a forward layer, as the simulator prices its operators, without any transfer. */
 static double
 size_of(const struct mw_work_product *product)
 {
-    return mw_cost_matmul_size(product->m, product->n, product->k);
+    return mw_kernel_size(product->m, product->n, product->k);
 }
 
 static double
@@ -34,7 +35,7 @@ layer_flops(const struct mw_hardware *hardware, const char *preset, int64_t sequ
         const struct mw_operator_info *op = &operators[i];
         if (op->forward_flops)
             seconds += (double)op->forward_flops /
-                       mw_cost_matmul_flops(hardware, size_of(&op->products[0]));
+                       mw_kernel_products_curve(hardware, size_of(&op->products[0]));
         seconds += (double)op->forward_bytes / hardware->gpu_memory_bytes_per_s;
         seconds += op->launches * hardware->gpu_launch_s;
         flops += (double)op->forward_flops;

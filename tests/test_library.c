@@ -327,6 +327,19 @@ test_profile_keys(void)
     memwall_answer_free(answer);
 }
 
+/* A machine by its parts is any other machine. */
+static void
+test_composed(void)
+{
+    static const char *const pairs[] = {"model", "tiny", "hardware", "2xrtx4090,ram=64", NULL};
+    struct memwall_answer *answer = ask(pairs, MEMWALL_PLAN);
+
+    g_assert_cmpstr(memwall_answer_key(answer, "profile.name"), ==, "2xrtx4090,ram=64");
+    g_assert_cmpstr(memwall_answer_key(answer, "host.memory_gib"), ==, "64");
+    g_assert_cmpstr(memwall_answer_key(answer, "node.gpus"), ==, "2");
+    memwall_answer_free(answer);
+}
+
 /* What is checked holds without a profile, whose name may be wrong. */
 static void
 test_check(void)
@@ -550,6 +563,7 @@ main(int argc, char **argv)
     g_test_add_func("/library/deepspeed", test_deepspeed);
     g_test_add_func("/library/forms", test_forms);
     g_test_add_func("/library/profile-keys", test_profile_keys);
+    g_test_add_func("/library/composed", test_composed);
     g_test_add_func("/library/check", test_check);
     g_test_add_func("/library/set", test_set);
     g_test_add_func("/library/ask-refuses", test_ask_refuses);

@@ -27,8 +27,8 @@ MACHINES = {
     "H100-80GB": "dgx-h100",
     "H100": "dgx-h100",
     "H100 (HF hopper-prod)": "dgx-h100",
-    "H100-96GB-HBM2e (Meta Grand Teton, 500W)": "dgx-h100",
-    "H100-96GB-HBM2e (Meta Grand Teton, ~500W)": "dgx-h100",
+    "H100-96GB-HBM2e (Meta Grand Teton, 500W)": str(HERE / "h100-500w.ini"),
+    "H100-96GB-HBM2e (Meta Grand Teton, ~500W)": str(HERE / "h100-500w.ini"),
     "A100-80GB": "dgx-a100",
     "A100-80GB-SXM (DGX)": "dgx-a100",
     "A100-80GB-SXM (400W)": "dgx-a100",
@@ -42,7 +42,7 @@ STRATEGIES = {"fsdp": "zero3", "hsdp": "zero3", "zero3": "zero3", "zero2": "zero
               "zero1": "zero1", "ddp": "ddp"}
 # A profile per source; None: by the row's `compile`.
 SOFTWARE = {
-    "llm-foundry": "pytorch-fsdp-eager",
+    "llm-foundry": "llm-foundry",
     "torchtitan": None,
     "torchao": None,
     "torchtune": None,

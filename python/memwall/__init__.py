@@ -133,7 +133,8 @@ def _ask(depth, settings, keys, progress, read=_answer):
 
 
 def simulate(model=None, hardware=None, *, keys=None, what_if=False, progress=None, **settings):
-    """The best plan and how fast it is.  Without `hardware`: this machine, once it was calibrated.
+    """The best plan and how fast it is.  `hardware`: a profile or parts, such as
+    "4xrtx4090,ram=256"; without it this machine, once it was calibrated.
 
     progress(doing, simulated) is called while it computes.  "Does not fit" is an answer:
     its `feasible` is False, and `remedy` says what would make it fit.  Instead of a model,
