@@ -18,8 +18,8 @@
 #include "plan/decoder.h"
 #include "plan/plan.h"
 
-/* A count that is a line in the tokens s of a sequence: (slope·s + constant) / divisor, rounded down.
- * divisor 0: there is none. */
+/* A count that is a line in the tokens s of a sequence: (slope·s + constant) / divisor, rounded
+ * down.  divisor 0: there is none. */
 struct mw_model_line {
     int64_t slope, divisor, constant;
 };
