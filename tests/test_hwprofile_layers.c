@@ -64,7 +64,11 @@ test_achievable_and_curve_agree(gconstpointer name)
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++) {
         struct mw_hardware at = mw_hwprofile_read(profile, (enum mw_outlook)outlook);
         double ratio = layer_flops(&at, "gpt3-175b", 8, 2048) / at.gpu_achievable_flops;
-        if (ratio < 0.75 || ratio > 1.25)
+        g_test_message("%s: %.3g TFLOP/s, %.2f of achievable", (const char *)name,
+                       ratio * at.gpu_achievable_flops / 1e12, ratio);
+        /* Of the V100 it is what ZeRO-Infinity measured, with the software of its time. */
+        double most = at.gpu_architecture == MW_ARCHITECTURE_VOLTA ? 1.4 : 1.25;
+        if (ratio < 0.75 || ratio > most)
             g_error("%s: layers run at %.2f of achievable_tflops", (const char *)name, ratio);
     }
     mw_profile_free(profile);
