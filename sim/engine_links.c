@@ -49,8 +49,8 @@ add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, doub
  * what lies below the line from (1, 0) to (x, y) and below the line from (x, y) to (0, 1).  The
  * first line is a link of which a read at full speed takes 1 and a write (1 - x)/y; the second, one
  * of which they take (1 - y)/x and 1.  Each op's weight on a link is what it has of it at (x, y),
- * so that equally many reads and writes come to rest there, and not where their shares of a link are
- * equal. */
+ * so that equally many reads and writes come to rest there, and not where their shares of a link
+ * are equal. */
 static void
 add_mixed_pulls(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, uint32_t ranks,
                 double share, bool writes, const struct mw_cost_mixed *mixed)

@@ -117,7 +117,8 @@ def options(row):
     per_node = PER_NODE.get(MACHINES[row["gpu"]], 8)
     batch = float(row["micro_batch"]) / tp
     return ["-m", text, "-H", MACHINES[row["gpu"]],
-            "--nodes", max(1, -(-gpus // per_node)), "--gpus", min(gpus, per_node), "-s", STRATEGIES[row["dp_kind"]], "--seq", whole(row, "seq"),
+            "--nodes", max(1, -(-gpus // per_node)), "--gpus", min(gpus, per_node),
+            "-s", STRATEGIES[row["dp_kind"]], "--seq", whole(row, "seq"),
             "--batch", f"{batch:g}", "--grad-accum", whole(row, "grad_accum", 1), "--tp", tp,
             "--commit", "none", "--activation-checkpoint-interval",
             1 if row["recompute"] == "full" else 0]
