@@ -77,6 +77,9 @@ struct mw_calibration_drives {
     struct mw_measure read_bytes_per_s, write_bytes_per_s, burst_bytes_per_s;
     struct mw_measure latency_s; /* latency of a single request */
     struct mw_measure duplex;
+    /* Parts of their rates alone that reads and writes keep while both are busy, and these rates;
+     * no samples where there was no time */
+    struct mw_measure mixed_kept[2], mixed_read_bytes_per_s, mixed_write_bytes_per_s;
     bool sustained;                              /* the write rate is the sustained one, with the
                                                   * burst rate beside it */
     bool steady;                                 /* the rate became steady before the limit */

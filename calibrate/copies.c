@@ -145,7 +145,8 @@ measure_duplex(struct mw_calibrator *c, struct mw_measure *duplex, GError **erro
 {
     struct mw_calibrate_copies copies[2] = {{.c = c}, {.c = c, .to_host = true}};
     struct mw_calibrate_pair pair = {
-        c, {mw_calibrate_copies_work(&copies[0]), mw_calibrate_copies_work(&copies[1])}};
+        .c = c,
+        .works = {mw_calibrate_copies_work(&copies[0]), mw_calibrate_copies_work(&copies[1])}};
 
     return mw_calibrate_begin(c, MW_CALIBRATE_COPIES_BOTH, "copies both ways at once", 1, error) &&
            mw_calibrate_duplex(&pair, duplex, error);

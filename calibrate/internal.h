@@ -9,7 +9,7 @@
 #include "exec/memory/memory.h"
 #include "exec/nvme/nvme.h"
 
-enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 2 };
+enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 3 };
 
 /* The parts of a calibration, in the order of calibrate/budget.c's table: each gets a share of the
  * time that is left when it begins. */
@@ -312,6 +312,7 @@ void mw_calibrate_rates(struct mw_calibrator *c, const struct mw_calibrate_work 
 struct mw_calibrate_pair {
     struct mw_calibrator *c;
     struct mw_calibrate_work works[2];
+    struct mw_measure *each; /* [2] gets the fraction of each; NULL: not wanted */
 };
 bool mw_calibrate_duplex(struct mw_calibrate_pair *pair, struct mw_measure *duplex, GError **error);
 

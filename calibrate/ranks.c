@@ -269,6 +269,8 @@ static const struct {
     {AT(drives.burst_bytes_per_s), true},
     {AT(drives.latency_s), false},
     {AT(drives.duplex), false},
+    {AT(drives.mixed_kept[0]), false},
+    {AT(drives.mixed_kept[1]), false},
 };
 
 static bool
@@ -305,6 +307,26 @@ unite_course(struct mw_calibrator *c, struct mw_calibration *out, GError **error
     return true;
 }
 
+/* At each end of the range, the part of the rate alone: the slope of requests of all sizes, and
+ * where it was found, the rate of writes that lasts. */
+static struct mw_measure
+kept_of(const struct mw_measure *rate, const struct mw_measure *kept)
+{
+    struct mw_measure m = *kept;
+
+    m.low *= rate->low;
+    m.typical *= rate->typical;
+    m.high *= rate->high;
+    return m;
+}
+
+static void
+set_mixed(struct mw_calibration_drives *d)
+{
+    d->mixed_read_bytes_per_s = kept_of(&d->read_bytes_per_s, &d->mixed_kept[0]);
+    d->mixed_write_bytes_per_s = kept_of(&d->write_bytes_per_s, &d->mixed_kept[1]);
+}
+
 bool
 mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
@@ -327,6 +349,7 @@ mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError *
         for (int i = 0; i < out->messages; i++)
             if (!unite(c, &out->collective_bytes_per_s[kind][i], false, error))
                 return false;
+    set_mixed(&out->drives);
     if (!mw_calibrate_sum(c, bytes, G_N_ELEMENTS(bytes), error))
         return false;
     out->memory_bytes = (int64_t)(bytes[0] / mw_calibrate_ranks(c));

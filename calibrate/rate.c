@@ -215,27 +215,38 @@ mw_calibrate_rates(struct mw_calibrator *c, const struct mw_calibrate_work works
 /* --- both ways at once ----------------------------------------------------------------------- */
 
 static bool
-take_duplex(void *data, int number, double *duplex, GError **error)
+take_both(void *data, int number, double *values, GError **error)
 {
     struct mw_calibrate_pair *pair = data;
-    double seconds = pair->c->window_s, alone[2], both[2];
+    double seconds = pair->c->window_s, alone[2], both[2], kept[2];
 
     for (int i = 0; i < 2; i++)
         alone[i] = mw_calibrate_rate(&pair->works[i], seconds / 2);
     mw_calibrate_rates(pair->c, pair->works, seconds, both);
-    g_debug("the first keeps %.2f, the second %.2f of %.3g and %.3g a second", both[0] / alone[0],
-            both[1] / alone[1], alone[0], alone[1]);
-    *duplex = fmin(fmax(both[0] / alone[0] + both[1] / alone[1], 1), 2);
+    for (int i = 0; i < 2; i++)
+        kept[i] = both[i] / alone[i];
+    g_debug("the first keeps %.2f, the second %.2f of %.3g and %.3g a second", kept[0], kept[1],
+            alone[0], alone[1]);
+    values[0] = fmin(fmax(kept[0] + kept[1], 1), 2);
+    for (int i = 0; pair->each && i < 2; i++)
+        values[1 + i] = fmin(kept[i], 1);
     return true;
 }
 
 bool
 mw_calibrate_duplex(struct mw_calibrate_pair *pair, struct mw_measure *duplex, GError **error)
 {
-    const struct mw_calibrate_samples samples = {.take = take_duplex, .state = pair, .values = 1};
+    struct mw_measure measures[3];
+    const struct mw_calibrate_samples samples = {
+        .take = take_both, .state = pair, .values = pair->each ? 3 : 1};
 
-    if (!mw_calibrate_take_samples(pair->c, &samples, duplex, error))
+    if (!mw_calibrate_take_samples(pair->c, &samples, measures, error))
         return false;
+    *duplex = measures[0];
     mw_measure_clamp(duplex, 1, 2);
+    for (int i = 0; pair->each && i < 2; i++) {
+        pair->each[i] = measures[1 + i];
+        mw_measure_clamp(&pair->each[i], 0, 1);
+    }
     return true;
 }

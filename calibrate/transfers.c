@@ -149,7 +149,8 @@ measure_duplex(struct mw_calibrator *c, struct mw_calibration_drives *drives, GE
     };
     struct mw_calibrate_pair pair = {c,
                                      {{.run = mw_calibrate_move, .state = &movers[0]},
-                                      {.run = mw_calibrate_move, .state = &movers[1]}}};
+                                      {.run = mw_calibrate_move, .state = &movers[1]}},
+                                     drives->mixed_kept};
 
     if (!mw_calibrate_duplex(&pair, &drives->duplex, error))
         return false;

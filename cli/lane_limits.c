@@ -71,8 +71,10 @@ cli_limits_apply(const struct cli_limits *limits, int ranks, struct mw_hardware 
     limit(&hw->pcie_node_h2d_bytes_per_s, ranks * rates[MW_LANE_H2D]);
     limit(&hw->pcie_node_d2h_bytes_per_s, ranks * rates[MW_LANE_D2H]);
     hw->gpu_copy_sm_share *= fmax(h2d, d2h);
-    if (rates[MW_LANE_NVME_READ] > 0 || rates[MW_LANE_NVME_WRITE] > 0)
+    if (rates[MW_LANE_NVME_READ] > 0 || rates[MW_LANE_NVME_WRITE] > 0) {
         hw->nvme_duplex = 2;
+        hw->nvme_mixed_read_bytes_per_s = hw->nvme_mixed_write_bytes_per_s = 0;
+    }
     double reads = limit(&hw->nvme_read_bytes_per_s, ranks * rates[MW_LANE_NVME_READ]);
     double writes = limit(&hw->nvme_write_bytes_per_s, ranks * rates[MW_LANE_NVME_WRITE]);
     limit(&hw->nvme_write_burst_bytes_per_s, ranks * rates[MW_LANE_NVME_WRITE]);

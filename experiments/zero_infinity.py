@@ -3,7 +3,8 @@
 import common
 
 # The paper counts 20 bytes of state a parameter and writes no durable checkpoint in its runs.
-SETTINGS = ("-H", "dgx2", "--state-layout", "paper20", "--commit", "none")
+SETTINGS = ("-H", "dgx2", "--state-layout", "paper20", "--commit", "none", "--software",
+            "deepspeed-0.3")
 SOURCE = "ZeRO-Infinity, arXiv 2104.07857"
 
 OUTLOOKS = """\

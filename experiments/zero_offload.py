@@ -5,9 +5,10 @@ import common
 SOURCE = "ZeRO-Offload, arXiv 2101.06840"
 
 # The published software's own behaviour, where an option of memwall states it.
-AS_RUN = ("--state-layout", "paper20", "--overlap", "off", "--activation-device", "cpu")
+AS_RUN = ("--state-layout", "paper20", "--overlap", "off", "--activation-device", "cpu",
+          "--software", "deepspeed-0.3")
 # What the plan can do: transfers beside compute, checkpoints where they fit.
-PLANNED = ("--state-layout", "paper20")
+PLANNED = ("--state-layout", "paper20", "--software", "deepspeed-0.3")
 
 HOW_IT_RAN = """\
 **As run** takes three things from the software that the figures were measured with, none from the

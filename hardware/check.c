@@ -52,6 +52,17 @@ check_links(const struct mw_profile *profile, GError **error)
 }
 
 static bool
+check_switch(const struct mw_profile *profile, GError **error)
+{
+    if (mw_profile_value_of(profile, "fabric", "all_reduce_gb_per_s")->given &&
+        !(mw_profile_typical(profile, "fabric", "start_us") > 0))
+        return mw_profile_refuse(profile, "fabric", "all_reduce_gb_per_s",
+                                 "needs start_us above 0: without it collectives are one ring",
+                                 error);
+    return true;
+}
+
+static bool
 check_reserve(const struct mw_profile *profile, const char *group, const char *reserve,
               const char *capacity, GError **error)
 {
@@ -67,6 +78,29 @@ check_reserve(const struct mw_profile *profile, const char *group, const char *r
     if (request && request->given && request->number[0] > usable)
         return mw_profile_refuse(profile, group, "largest_request_gib",
                                  "must be at most the memory less the reserve", error);
+    return true;
+}
+
+/* Rates of reads and writes at once are given both or not at all, each at most that of the
+ * direction alone. */
+static bool
+check_mixed(const struct mw_profile *profile, GError **error)
+{
+    static const char *const keys[2][2] = {{"mixed_read_gb_per_s", "read_gb_per_s"},
+                                           {"mixed_write_gb_per_s", "write_gb_per_s"}};
+
+    for (int way = 0; way < 2; way++) {
+        if (!mw_profile_value_of(profile, "nvme", keys[way][0])->given)
+            continue;
+        g_autofree char *rule = g_strdup_printf(
+            "needs the rate of the other direction: set nvme.%s too", keys[!way][0]);
+        if (!mw_profile_value_of(profile, "nvme", keys[!way][0])->given)
+            return mw_profile_refuse(profile, "nvme", keys[way][0], rule, error);
+        if (mw_profile_typical(profile, "nvme", keys[way][0]) >
+            mw_profile_typical(profile, "nvme", keys[way][1]))
+            return mw_profile_refuse_beside(profile, "nvme", keys[way][0], "must be at most",
+                                            keys[way][1], error);
+    }
     return true;
 }
 
@@ -86,7 +120,7 @@ check_drives(const struct mw_profile *profile, GError **error)
         return mw_profile_refuse_beside(profile, "nvme", "write_burst_gb_per_s",
                                         "must be at least the sustained rate,", "write_gb_per_s",
                                         error);
-    return true;
+    return check_mixed(profile, error);
 }
 
 /* Of `rate_key`, whose sizes are in `dim_key`. */
@@ -127,9 +161,37 @@ check_points(const struct mw_profile *profile, const char *dim_key, const char *
     return true;
 }
 
+/* A machine has tiles or a curve. */
+static bool
+check_tiles(const struct mw_profile *profile, GError **error)
+{
+    static const char *const needed[] = {"tile_tflops", "tile_fill", "tile_shares"};
+    const struct mw_profile_value *shares = mw_profile_value_of(profile, "gpu", "tile_shares");
+    bool curve = mw_profile_gives(profile, "gpu", "matmul_dim");
+
+    if (mw_profile_typical(profile, "gpu", "multiprocessors") <= 0)
+        return curve || mw_profile_refuse(profile, "gpu", "matmul_dim",
+                                          "is missing: products have this curve, or "
+                                          "gpu.multiprocessors and tiles",
+                                          error);
+    if (curve)
+        return mw_profile_refuse(profile, "gpu", "matmul_dim",
+                                 "cannot stand beside tiles: gpu.multiprocessors=0 lets the "
+                                 "curve stand",
+                                 error);
+    for (size_t i = 0; i < G_N_ELEMENTS(needed); i++)
+        if (!mw_profile_gives(profile, "gpu", needed[i]))
+            return mw_profile_refuse(profile, "gpu", needed[i],
+                                     "is missing: gpu.multiprocessors needs it", error);
+    return shares->count == MW_TILE_SHARES ||
+           mw_profile_refuse(profile, "gpu", "tile_shares", "must have 4 numbers", error);
+}
+
 static bool
 check_curve(const struct mw_profile *profile, GError **error)
 {
+    if (!check_tiles(profile, error))
+        return false;
     if (mw_profile_typical(profile, "gpu", "achievable_tflops") >
         mw_profile_typical(profile, "gpu", "peak_tflops"))
         return mw_profile_refuse_beside(profile, "gpu", "achievable_tflops", "must be at most",
@@ -170,7 +232,7 @@ check_calibrated(const struct mw_profile *profile, GError **error)
 bool
 mw_hw_check(const struct mw_profile *profile, GError **error)
 {
-    return check_links(profile, error) &&
+    return check_links(profile, error) && check_switch(profile, error) &&
            check_reserve(profile, "gpu", "reserve_gib", "memory_gib", error) &&
            check_reserve(profile, "host", "reserve_gib", "memory_gib", error) &&
            check_reserve(profile, "nvme", "reserve_tb", "capacity_tb", error) &&

@@ -54,6 +54,16 @@ mw_hwprofile_read(const struct mw_profile *profile, enum mw_outlook outlook)
     return hardware;
 }
 
+struct mw_hardware
+mw_hwprofile_read_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook)
+{
+    struct mw_hardware hardware = {0};
+
+    mw_profile_store_one(profile, key, outlook, &hardware);
+    fill_defaults(&hardware, profile);
+    return hardware;
+}
+
 struct mw_profile *
 mw_hwprofile_load(const char *name_or_path, GError **error)
 {

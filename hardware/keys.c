@@ -15,6 +15,18 @@
 #define OF(part) RATE(part, NONE)
 #define FIXED RATE(NONE, NONE)
 
+/* Of enum mw_architecture. */
+static const char *const architectures[MW_ARCHITECTURE_COUNT + 1] = {
+    [MW_ARCHITECTURE_UNKNOWN] = "unknown",
+    [MW_ARCHITECTURE_VOLTA] = "volta",
+    [MW_ARCHITECTURE_TURING] = "turing",
+    [MW_ARCHITECTURE_AMPERE] = "ampere",
+    [MW_ARCHITECTURE_ADA] = "ada",
+    [MW_ARCHITECTURE_HOPPER] = "hopper",
+    [MW_ARCHITECTURE_BLACKWELL] = "blackwell",
+    [MW_ARCHITECTURE_BLACKWELL_RTX] = "blackwell-rtx",
+};
+
 /* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate */
 static const struct mw_profile_key keys[] = {
     TEXT("description", "one line on the machine"),
@@ -64,10 +76,27 @@ static const struct mw_profile_key keys[] = {
     {"gpu", "achievable_tflops", "TFLOP/s",
      "of whole layers without communication: the base of efficiency", 1e12, 1e-6, 1e6, true, 1,
      MW_VALUE_REAL, AT(gpu_achievable_flops), OF(GPU)},
+    {"gpu", "architecture", "",
+     "generation, which decides what kernels of attention there are and how fast they are; default "
+     "unknown",
+     1, 0, 0, false, 0, MW_VALUE_CHOICE, AT(gpu_architecture), MW_HW_PART_NONE, MW_HW_RATE_NONE,
+     architectures},
+    {"gpu", "multiprocessors", "",
+     "that compute a tile of a product each; 0, the default: products have the curve of matmul_dim",
+     1, 0, 100000, false, 0, MW_VALUE_COUNT, AT(gpu_multiprocessors), FIXED},
+    {"gpu", "tile_tflops", "TFLOP/s",
+     "rate of 16-bit products on full waves of the largest tiles, start and end left out", 1e12,
+     1e-6, 1e6, false, 1, MW_VALUE_REAL, AT(tile_flops), RATE(GPU, PRODUCTS)},
+    {"gpu", "tile_fill", "",
+     "elements of k in whose time a tile starts and ends: short products are slower", 1, 0, 1e6,
+     false, -1, MW_VALUE_REAL, AT(tile_fill), FIXED},
+    {"gpu", "tile_shares", "",
+     "share of tile_tflops that tiles of 256x128, 128x128, 128x64 and 64x64 elements reach", 1,
+     0.01, 1, false, 0, MW_VALUE_LIST, AT(tile_shares), FIXED},
     {"gpu", "matmul_dim", "", "curve of matrix products: cube root of m*n*k, rising", 1, 1, 1e9,
-     true, 0, MW_VALUE_LIST, AT(matmul_dim), FIXED},
+     false, 0, MW_VALUE_LIST, AT(matmul_dim), FIXED},
     {"gpu", "matmul_tflops", "TFLOP/s", "rate of matrix products, one a matmul_dim", 1e12, 1e-6,
-     1e6, true, 1, MW_VALUE_LIST, AT(matmul_flops), RATE(GPU, PRODUCTS)},
+     1e6, false, 1, MW_VALUE_LIST, AT(matmul_flops), RATE(GPU, PRODUCTS)},
     {"gpu", "matmul_tflops_low", "TFLOP/s", "the same at the slow end of its range", 1e12, 1e-6,
      1e6, false, 1, MW_VALUE_LIST, AT(matmul_flops), FIXED},
     {"gpu", "matmul_tflops_high", "TFLOP/s", "the same at the fast end of its range", 1e12, 1e-6,
@@ -146,6 +175,12 @@ static const struct mw_profile_key keys[] = {
      MW_VALUE_BYTES, AT(nvme_cache_bytes), OF(DRIVES)},
     {"nvme", "duplex", "", "1: reads and writes share the drives' time; 2: independent", 1, 1, 2,
      true, 1, MW_VALUE_REAL, AT(nvme_duplex), FIXED},
+    {"nvme", "mixed_read_gb_per_s", "GB/s",
+     "all drives of a node, reads while writes are as many; default: as duplex says", 1e9, 0.001,
+     1e5, false, 1, MW_VALUE_REAL, AT(nvme_mixed_read_bytes_per_s), RATE(DRIVES, NVME)},
+    {"nvme", "mixed_write_gb_per_s", "GB/s",
+     "all drives of a node, writes while reads are as many; default: as duplex says", 1e9, 0.001,
+     1e5, false, 1, MW_VALUE_REAL, AT(nvme_mixed_write_bytes_per_s), RATE(DRIVES, NVME)},
     {"nvme", "latency_us", "us", "of a request", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(nvme_latency_s), FIXED},
     {"nvme", "queue_depth", "", "requests in flight in one direction, all drives of a node", 1, 1,
@@ -161,11 +196,26 @@ static const struct mw_profile_key keys[] = {
      1e6, true, 1, MW_VALUE_REAL, AT(fabric_bytes_per_s), RATE(NONE, FABRIC)},
     {"fabric", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(fabric_latency_s), RATE(NONE, HOP)},
+    {"fabric", "start_us", "us",
+     "of a collective within a node, before its first hop; where given, algorithms and protocols "
+     "are those of NCCL and latency_us is of a small message's hop; default: one ring",
+     1e-6, 0, 1e6, false, -1, MW_VALUE_REAL, AT(fabric_start_s), RATE(NONE, HOP)},
+    {"fabric", "all_reduce_gb_per_s", "GB/s",
+     "of an all-reduce that the switch computes, as a ring would have to be; needs start_us; "
+     "default: rings alone",
+     1e9, 0.001, 1e6, false, 1, MW_VALUE_REAL, AT(fabric_all_reduce_bytes_per_s),
+     RATE(NONE, FABRIC)},
 
     {"network", "gb_per_s", "GB/s", "between nodes: one node, each direction; 0: one node only",
      1e9, 0, 1e6, true, 1, MW_VALUE_REAL, AT(nic_bytes_per_s), RATE(NONE, NETWORK)},
     {"network", "latency_us", "us", "of a hop", 1e-6, 0, 1e6, true, -1, MW_VALUE_REAL,
      AT(nic_latency_s), RATE(NONE, HOP)},
+    {"network", "start_us", "us",
+     "of a collective over nodes, before its first hop; as fabric.start_us; default: one ring",
+     1e-6, 0, 1e6, false, -1, MW_VALUE_REAL, AT(nic_start_s), RATE(NONE, HOP)},
+    {"network", "gpu_gb_per_s", "GB/s",
+     "between nodes: one GPU, by its own adapters; default: all of its node's", 1e9, 0.001, 1e6,
+     false, 1, MW_VALUE_REAL, AT(nic_gpu_bytes_per_s), RATE(NONE, NETWORK)},
 };
 
 static const struct mw_profile_synonym synonyms[] = {

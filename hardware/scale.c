@@ -28,6 +28,7 @@ scale_field(struct mw_hardware *hardware, const struct mw_profile_key *row, doub
         break;
     case MW_VALUE_FLAG:
     case MW_VALUE_CHOICE:
+    case MW_VALUE_CHOICES:
     case MW_VALUE_TEXT:
         break;
     }

@@ -78,6 +78,14 @@ set_keys(const struct memwall_question *question, struct mw_question *out, GErro
     return true;
 }
 
+static struct mw_model_uses
+uses_of(const struct mw_model *model)
+{
+    return (struct mw_model_uses){.rms_norm = !model->norm_bias && !model->plain_norms,
+                                  .rotary = model->rotary,
+                                  .gated = model->mlp_matrices == 3};
+}
+
 bool
 mw_lib_profile(const struct memwall_question *question, struct mw_question *out, GError **error)
 {
@@ -95,11 +103,13 @@ mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
     out->software =
         mw_software_load(question->software ? question->software : MW_SOFTWARE_DEFAULT, error);
     if (!out->software || !set_keys(question, out, error) ||
-        !mw_profile_check(out->profile, error) || !mw_profile_check(out->software, error))
+        !mw_profile_check(out->profile, error) || !mw_profile_check(out->software, error) ||
+        !mw_software_check(out->software, out->profile, error))
         return false;
+    out->uses = question->plan ? (struct mw_model_uses){true, true, true} : uses_of(&out->model);
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         out->hardware[outlook] =
-            mw_machine_read(out->profile, out->software, only < 0 ? outlook : only);
+            mw_machine_read(out->profile, out->software, out->uses, only < 0 ? outlook : only);
     out->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
     return true;
 }

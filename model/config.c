@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/json.h"
+#include "model/described.h"
 #include "model/description.h"
 
 static const char *
@@ -348,12 +349,10 @@ note_keys(const struct mw_config *config)
     }
 }
 
-/* The type of the weights in the file; transformers 4 calls it torch_dtype, and early files have
- * "torch." before it. */
-static void
-read_stored_type(const struct mw_config *config, JsonObject *object)
+/* Early files have "torch." before a type. */
+void
+mw_model_set_stored_type(struct mw_model *model, const char *name)
 {
-    static const char *const keys[] = {"dtype", "torch_dtype"};
     static const struct {
         const char *name;
         enum mw_dtype dtype;
@@ -362,14 +361,7 @@ read_stored_type(const struct mw_config *config, JsonObject *object)
                  {"bfloat16", MW_DTYPE_BF16},
                  {"float16", MW_DTYPE_FP16},
                  {"half", MW_DTYPE_FP16}};
-    struct mw_model *model = config->model;
-    const char *name = NULL;
 
-    for (size_t i = 0; i < G_N_ELEMENTS(keys) && !name; i++) {
-        JsonNode *node = json_object_get_member(object, keys[i]);
-        if (node && json_node_get_value_type(node) == G_TYPE_STRING)
-            name = json_node_get_string(node);
-    }
     if (!name || *model->stored_as || !strcmp(name, "auto"))
         return;
     if (g_str_has_prefix(name, "torch."))
@@ -379,6 +371,21 @@ read_stored_type(const struct mw_config *config, JsonObject *object)
     for (size_t i = 0; i < G_N_ELEMENTS(types); i++)
         if (!strcmp(name, types[i].name))
             model->stored_dtype = types[i].dtype;
+}
+
+/* The type of the weights in the file; transformers 4 calls it torch_dtype. */
+static void
+read_stored_type(const struct mw_config *config, JsonObject *object)
+{
+    static const char *const keys[] = {"dtype", "torch_dtype"};
+    const char *name = NULL;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(keys) && !name; i++) {
+        JsonNode *node = json_object_get_member(object, keys[i]);
+        if (node && json_node_get_value_type(node) == G_TYPE_STRING)
+            name = json_node_get_string(node);
+    }
+    mw_model_set_stored_type(config->model, name);
 }
 
 /* How many bits each weight has: every method has a key of its own. */
@@ -512,6 +519,14 @@ mw_model_parse_config(const char *text, gssize length, const char *origin, struc
 
     if (!root)
         return false;
+    if (json_object_has_member(json_node_get_object(root), "schema")) {
+        if (!mw_described_read(json_node_get_object(root), origin, &read, error))
+            return false;
+        name_after(&read, origin);
+        mw_model_find_decoder(&read, NULL, origin);
+        *model = read;
+        return true;
+    }
     struct mw_config config = {json_node_get_object(root), origin, &read, error};
     if (!read_model(&config))
         return false;

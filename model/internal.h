@@ -40,6 +40,8 @@ bool mw_model_complete(struct mw_model *model, const struct mw_dimension_names *
  * are those of the config.json `object` (`origin` names the file in errors); without an object they
  * are those of the family's published models. */
 void mw_model_find_decoder(struct mw_model *model, JsonObject *object, const char *origin);
+/* The type of the weights in a file, by torch's name; NULL or "auto": it says none. */
+void mw_model_set_stored_type(struct mw_model *model, const char *name);
 /* Cuts a `text` that is too long between two characters. */
 void mw_model_set_name(struct mw_model *model, const char *text);
 

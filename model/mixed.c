@@ -50,12 +50,15 @@ begin_stack(const struct mw_model *model, const struct mw_shape *shape, int numb
     const struct mw_model_stack *stack = &model->stacks[number];
     struct mw_shape own = *shape;
 
-    own.seq = stack->tokens ? stack->tokens : shape->seq;
+    own.seq = stack->line.divisor ? MAX(1, mw_model_line_at(&stack->line, shape->seq))
+              : stack->tokens     ? stack->tokens
+                                  : shape->seq;
     own.flash_attention |= !stack->heads;
     struct mw_walk walk = mw_walk_begin(model, &own, (struct mw_block_traits){0});
     int64_t *width = walk.dims.width;
     int64_t inner = sum_widths(model, number, MW_OPERATOR_MLP_DOWN, true);
 
+    walk.text = shape->seq;
     walk.window = stack->window < own.seq ? stack->window : 0;
     walk.causal = stack->causal;
     walk.dims.features &= MW_HAS(FLASH_ATTENTION) | MW_HAS(STORED_SCORES) | MW_HAS(NARROW) |
@@ -72,6 +75,8 @@ begin_stack(const struct mw_model *model, const struct mw_shape *shape, int numb
         width[MW_WIDTH_QUERIES] = sum_widths(model, number, MW_OPERATOR_QKV, false);
         width[MW_WIDTH_ATTENDED] = sum_widths(model, number, MW_OPERATOR_PROJECTION, true);
     }
+    if (stack->heads && model->described)
+        mw_described_widths(&walk, number);
     width[MW_WIDTH_INNER] = inner;
     width[MW_WIDTH_UP] = sum_widths(model, number, MW_OPERATOR_MLP_UP, false);
     return walk;
@@ -84,6 +89,8 @@ has_operator(const struct mw_model *model, int stack, int operator_)
                  : operator_ == MW_OPERATOR_MLP_ACT ? MW_OPERATOR_MLP_UP
                                                     : operator_;
 
+    if (model->described && operator_ == MW_OPERATOR_ATTENTION)
+        return mw_described_mixes(model, stack);
     for (int i = 0; i < model->tensor_count; i++)
         if (is_in_stack(&model->tensors[i], stack, wanted))
             return true;
@@ -118,7 +125,9 @@ walk_stack(const struct mw_model *model, const struct mw_shape *shape, int numbe
         for (int i = 0; i < model->tensor_count; i++)
             if (is_in_stack(&model->tensors[i], number, operator_))
                 mw_walk_add_tensor(info, &walk, &model->tensors[i]);
-        if (operator_ == MW_OPERATOR_ATTENTION && stack->heads)
+        if (operator_ == MW_OPERATOR_ATTENTION && model->described)
+            mw_described_attend(info, &walk, number);
+        else if (operator_ == MW_OPERATOR_ATTENTION && stack->heads)
             attend(info, &walk, stack);
         mw_walk_finish(info, &walk);
     }
@@ -181,6 +190,21 @@ divide(struct mw_operator_info *info, int64_t layers)
     fit_products(info);
 }
 
+/* Of layers of which some attend and others scan, one product stands for all: backward forms again
+ * what that one does. */
+static void
+fit_backward(struct mw_operator_info *info)
+{
+    double again = 0;
+
+    for (uint32_t i = 0; i < info->products_again; i++) {
+        const struct mw_work_product *p = &info->products[i];
+        again += 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->count;
+    }
+    again = MIN(again, (double)info->forward_flops);
+    info->backward_flops = MW_SUM(MW_PRODUCT(2, info->forward_flops), (int64_t)again);
+}
+
 static int
 common_block(const struct mw_model *model, int kind, const struct mw_shape *shape,
              struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
@@ -206,13 +230,15 @@ mw_mixed_block(const struct mw_model *model, const struct mw_shape *shape,
     }
     for (int stack = 0; stack < model->stack_count; stack++) {
         const struct mw_model_stack *of = &model->stacks[stack];
-        int operators = of->layers ? walk_stack(model, shape, stack, info) : 0;
+        int operators = of->layers || of->distinct ? walk_stack(model, shape, stack, info) : 0;
         for (int i = 0; i < operators; i++)
             add_share(means, (struct share){&info[i], of->layers, of->distinct});
     }
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         if (means[i].there) {
             divide(&means[i].sum, model->layers);
+            if (model->described && i == MW_OPERATOR_ATTENTION)
+                fit_backward(&means[i].sum);
             out[count++] = means[i].sum;
         }
     return count;
@@ -249,6 +275,8 @@ mw_mixed_params(const struct mw_model *model, bool met)
         struct mw_model_tensor tensor = model->tensors[i];
         if (tensor.stack >= MW_STACKS_MAX)
             continue;
+        if (met && tensor.line.divisor)
+            tensor.elements = tensor.elements / tensor.count * tensor.met;
         tensor.count = met ? tensor.met : tensor.count;
         params = MW_SUM(params, MW_PRODUCT(model->stacks[tensor.stack].distinct,
                                            mw_model_tensor_params(&tensor)));

@@ -102,6 +102,8 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
         .model = model,
         .tokens = MW_PRODUCT(shape->sequences, shape->seq),
         .seq = shape->seq,
+        .sequences = shape->sequences,
+        .text = shape->seq,
         .window = block.windowed && model->window < shape->seq ? model->window : 0,
         .dtype = dtype,
         .frozen = shape->frozen,
@@ -371,6 +373,8 @@ mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk)
 int64_t
 mw_model_tensor_params(const struct mw_model_tensor *tensor)
 {
+    if (tensor->line.divisor)
+        return tensor->elements;
     int64_t one = tensor->columns ? MW_PRODUCT(tensor->rows, tensor->columns) : tensor->rows;
 
     return MW_PRODUCT(tensor->count, MW_SUM(one, tensor->bias ? tensor->rows : 0));
@@ -395,10 +399,12 @@ void
 mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
                    const struct mw_model_tensor *tensor)
 {
-    int64_t rows = MW_PRODUCT(walk->tokens, tensor->met);
+    int64_t rows = tensor->line.divisor
+                       ? MW_PRODUCT(walk->sequences, mw_model_line_at(&tensor->line, walk->text))
+                       : MW_PRODUCT(walk->tokens, tensor->met);
 
     info->params = MW_SUM(info->params, mw_model_tensor_params(tensor));
-    if (!tensor->columns || tensor->table || !tensor->met)
+    if (!tensor->columns || tensor->table || !tensor->met || !rows)
         return;
     info->forward_flops =
         MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, tensor->rows, tensor->columns));
@@ -446,7 +452,7 @@ mw_walk_place(const struct mw_walk *walk, enum mw_operator_place place,
             continue;
         struct mw_operator_info *info = &out[count++];
         *info = mw_walk_operator(walk, i);
-        if (has) {
+        if (has && !walk->model->described) {
             add_params(info, walk, row);
             add_products(info, walk, row);
         }

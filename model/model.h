@@ -18,16 +18,26 @@
 #include "plan/decoder.h"
 #include "plan/plan.h"
 
+/* A count that is a line in the tokens s of a sequence: (slope·s + constant) / divisor, rounded
+ * down.  divisor 0: there is none. */
+struct mw_model_line {
+    int64_t slope, divisor, constant;
+};
+
 /* A tensor that dimensions and flags do not say, or `count` of one shape, of which a token meets
  * `met`.  `stack`: of a stack's layers, by number, or one of the constants. */
-enum { MW_STACKS_MAX = 12, MW_STACK_ENDS, MW_STACK_BLOCKS, MW_STACK_EXPERTS, MW_STACK_DENSE };
-#define MW_TENSORS_MAX 192
+enum { MW_STACKS_MAX = 64, MW_STACK_ENDS, MW_STACK_BLOCKS, MW_STACK_EXPERTS, MW_STACK_DENSE };
+#define MW_TENSORS_MAX 512
 struct mw_model_tensor {
     int64_t rows, columns; /* columns 0: a vector */
     int32_t count, met;
     uint8_t stack, operator_;
     bool bias;  /* an element for each row */
     bool table; /* no product */
+    /* Of a described model: rows that all of its products have for a sequence, and elements, which
+     * are 0 where it is another operator's tensor. */
+    struct mw_model_line line;
+    int64_t elements;
 };
 
 /* Layers that are made of such tensors alone. */
@@ -35,9 +45,21 @@ struct mw_model_stack {
     int64_t layers, distinct; /* distinct: those with parameters of their own */
     int64_t hidden;
     int64_t tokens;                    /* of a sequence; 0: as many as it has */
+    struct mw_model_line line;         /* the same of a described model */
     int64_t heads, kv_heads, head_dim; /* heads 0: no attention */
     int64_t attentions, window;
     bool causal;
+};
+
+/* Of a described model: products of activations with each other, for a sequence.  Attention has
+ * [m, k] by [k, n], then [m, n] by [n, value_dim], for every head; a scan (value_dim 0) the first
+ * of them alone. */
+#define MW_MIXES_MAX 128
+struct mw_model_mix {
+    uint8_t stack;
+    bool causal;
+    int64_t heads, kv_heads, value_dim, window;
+    struct mw_model_line m, n, k, count; /* count: of all heads */
 };
 
 struct mw_model {
@@ -91,6 +113,10 @@ struct mw_model {
     int stack_count, tensor_count;
     struct mw_model_stack stacks[MW_STACKS_MAX];
     struct mw_model_tensor tensors[MW_TENSORS_MAX];
+    /* Read from memwall's own description: tensors and mixes say all parameters and products. */
+    bool described;
+    int mix_count;
+    struct mw_model_mix mixes[MW_MIXES_MAX];
     char note[1024];            /* what an answer has to say of how the file was read; may be "" */
     char stored_as[24];         /* the file's type of weights, "float32"; "": it says none */
     bool quantized;             /* the file has a quantization_config */
@@ -214,15 +240,16 @@ int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);
 int64_t mw_model_params_paper(const struct mw_model *model);
 
 /* Preset name (models/presets.ini), dimensions such as "layers=96,hidden=12288,heads=96", or a path
- * to a Hugging Face config.json or to the folder that holds it: a path has a '/' or ends in .json.
- */
+ * to a Hugging Face config.json, to the folder that holds it, or to memwall's own description of a
+ * model (docs/description.md): a path has a '/' or ends in .json. */
 bool mw_model_load(const char *name_or_path, struct mw_model *model, GError **error);
 bool mw_model_load_preset(const char *name, struct mw_model *model, GError **error);
 bool mw_model_load_config(const char *path, struct mw_model *model, GError **error);
 /* The text of a config.json, which `path` names or holds; *file is its path; both to be freed.
  * NULL with *error, *file set nevertheless. */
 char *mw_model_read_config(const char *path, char **file, gsize *length, GError **error);
-/* For the fuzzer and tests: config.json text in memory; `origin` names it in errors. */
+/* For the fuzzer and tests: the text of a config.json or of a description in memory; `origin` names
+ * it in errors. */
 bool mw_model_parse_config(const char *text, gssize length, const char *origin,
                            struct mw_model *model, GError **error);
 #define MW_MODEL_PARAMS_MAX ((int64_t)100000000000000000) /* 10^17: 20 bytes each fit int64 */

@@ -1,6 +1,7 @@
 /* Checks that a shape suits a model, and that the sums over a step fit int64. */
 #include "base/error.h"
 #include "model/internal.h"
+#include "model/walk.h"
 
 /* The limit of the FLOPs of a step.  Bytes have an eighth of it, because a plan adds up more of
  * them. */
@@ -38,6 +39,18 @@ check_tp(const struct mw_model *model, int64_t tp, GError **error)
     if (model->experts && (model->expert_ffn % tp || model->shared_expert_ffn % tp))
         return refuse(model, "tp", tp, error, "divide the experts' width (%" G_GINT64_FORMAT ")",
                       model->expert_ffn);
+    return true;
+}
+
+/* What a convolution with strides makes of a short sequence may be nothing. */
+static bool
+check_rows(const struct mw_model *model, int64_t seq, GError **error)
+{
+    for (int i = 0; i < model->stack_count; i++) {
+        const struct mw_model_stack *stack = &model->stacks[i];
+        if (model->described && stack->layers && mw_model_line_at(&stack->line, seq) < 1)
+            return refuse(model, "seq", seq, error, "be longer: some layer would have no token");
+    }
     return true;
 }
 
@@ -111,7 +124,7 @@ mw_model_walk_checked(const struct mw_model *model, const struct mw_shape *shape
     if (model->position_rows && shape->seq > model->seq)
         return refuse(model, "seq", shape->seq, error,
                       "be at most %" G_GINT64_FORMAT ", the model's learned positions", model->seq);
-    if (!check_tp(model, shape->tp, error))
+    if (!check_tp(model, shape->tp, error) || !check_rows(model, shape->seq, error))
         return false;
     mw_model_walk(model, shape, walk);
     if (total(model, walk) > TOTAL_MAX)

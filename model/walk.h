@@ -9,7 +9,8 @@
 struct mw_walk {
     const struct mw_model *model;
     int64_t tokens, seq;
-    int64_t window; /* of attention; 0: it sees all keys */
+    int64_t sequences, text; /* text: tokens of a sequence of the model, of which lines speak */
+    int64_t window;          /* of attention; 0: it sees all keys */
     enum mw_dtype dtype;
     uint32_t frozen;
     enum mw_dtype frozen_dtype;
@@ -33,6 +34,13 @@ void mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *
 void mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk);
 
 int64_t mw_model_tensor_params(const struct mw_model_tensor *tensor);
+
+/* The value of a line for a sequence of `text` tokens, at least 0. */
+int64_t mw_model_line_at(const struct mw_model_line *line, int64_t text);
+/* Of a described model: its mixes in a stack, and the widths of the passes around them. */
+bool mw_described_mixes(const struct mw_model *model, int stack);
+void mw_described_widths(struct mw_walk *walk, int stack);
+void mw_described_attend(struct mw_operator_info *info, const struct mw_walk *walk, int stack);
 
 /* Of a mixed model: the mean layer. */
 int mw_mixed_block(const struct mw_model *model, const struct mw_shape *shape,

@@ -279,6 +279,7 @@ struct mw_work_attention {
 };
 
 #define MW_WORK_PRODUCTS_MAX 8
+#define MW_ATTENTION_FORWARD_PRODUCTS 2 /* queries by keys, scores by values; backward: more */
 
 /* Work that many ops share (a model's layers are alike): an amount of work, never a duration.
  * FLOPs are those of the products.  Where the parts of an operator, or the tokens of its experts,

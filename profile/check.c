@@ -9,7 +9,8 @@ mw_profile_refuse(const struct mw_profile *profile, const char *group, const cha
                   const char *rule, GError **error)
 {
     const struct mw_profile_value *value = mw_profile_value_of(profile, group, key);
-    g_autofree char *text = mw_profile_value_numbers(value);
+    const struct mw_profile_key *row = mw_profile_key(profile->kind, group, key);
+    g_autofree char *text = value->given ? mw_profile_value_text(value, row) : g_strdup("");
 
     if (mw_profile_value_is_set(value))
         mw_refuse(error, "{key %s%s.%s=%s}: %s", profile->kind->set_prefix, group, key, text, rule);

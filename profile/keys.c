@@ -63,3 +63,9 @@ mw_profile_required(const struct mw_profile_kind *kind, const char *group)
                                    kind->keys[i].key);
     return g_string_free(text, FALSE);
 }
+
+size_t
+mw_profile_key_count(const struct mw_profile *profile)
+{
+    return profile->kind->key_count;
+}

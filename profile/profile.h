@@ -36,14 +36,16 @@ enum mw_provenance {
 #define MW_PROFILE_LIST_MAX 12 /* numbers of a list */
 
 enum mw_value_kind {
-    MW_VALUE_REAL,   /* double */
-    MW_VALUE_COUNT,  /* int64_t, a whole number */
-    MW_VALUE_BYTES,  /* int64_t, from a number with a unit */
-    MW_VALUE_FLAG,   /* bool: true or false */
-    MW_VALUE_CHOICE, /* int: the number of a word in the row's list */
-    MW_VALUE_LIST,   /* double[MW_PROFILE_LIST_MAX], separated by semicolons; the ends of its range
+    MW_VALUE_REAL,    /* double */
+    MW_VALUE_COUNT,   /* int64_t, a whole number */
+    MW_VALUE_BYTES,   /* int64_t, from a number with a unit */
+    MW_VALUE_FLAG,    /* bool: true or false */
+    MW_VALUE_CHOICE,  /* int: the number of a word in the row's list */
+    MW_VALUE_CHOICES, /* int[MW_PROFILE_LIST_MAX]: such words, separated by commas, the first one
+                       * preferred; -1 after the last one */
+    MW_VALUE_LIST,    /* double[MW_PROFILE_LIST_MAX], separated by semicolons; the ends of its range
                       * are lists of their own, KEY_low and KEY_high */
-    MW_VALUE_TEXT,   /* stored nowhere */
+    MW_VALUE_TEXT,    /* stored nowhere */
 };
 
 /* A row of a key table: reading, checking, printing, `--set` and help all come from it. */
@@ -58,7 +60,7 @@ struct mw_profile_key {
     enum mw_value_kind kind;
     size_t offset;            /* into the struct of the kind; rows may share a field */
     unsigned part, rate;      /* for the kind's own use: hardware/hwprofile.h */
-    const char *const *words; /* of MW_VALUE_CHOICE, NULL at the end */
+    const char *const *words; /* of MW_VALUE_CHOICE and CHOICES, NULL at the end */
 };
 
 struct mw_profile; /* opaque */
@@ -128,6 +130,7 @@ char *mw_profile_scaled(const struct mw_profile *profile, const char *group, con
 /* Whether every required key is there and keys agree; mw_profile_load checks that. */
 bool mw_profile_check(const struct mw_profile *profile, GError **error);
 
+size_t mw_profile_key_count(const struct mw_profile *profile); /* of its kind */
 const char *mw_profile_name(const struct mw_profile *profile);
 const char *mw_profile_description(const struct mw_profile *profile);
 /* The text of a key of [profile]; NULL: not given. */
@@ -135,6 +138,13 @@ const char *mw_profile_word(const struct mw_profile *profile, const char *key);
 bool mw_profile_has_range(const struct mw_profile *profile);
 /* Writes what is given into the kind's struct, of which the other fields stay as they are. */
 void mw_profile_store(const struct mw_profile *profile, enum mw_outlook outlook, void *out);
+/* The first key from `from` on whose range has an end at the outlook (LOW or HIGH); the kind's
+ * key_count: there is none. */
+size_t mw_profile_next_range(const struct mw_profile *profile, size_t from,
+                             enum mw_outlook outlook);
+/* As mw_profile_store at the typical values, but one key at an outlook; key_count: none. */
+void mw_profile_store_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook,
+                          void *out);
 /* How many numbers a list has; 0: not given. */
 int mw_profile_list_length(const struct mw_profile *profile, const char *group, const char *key);
 

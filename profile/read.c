@@ -26,6 +26,15 @@ store_list(void *out, const struct mw_profile_value *value, const struct mw_prof
 }
 
 static void
+store_choices(void *out, const struct mw_profile_value *value, const struct mw_profile_key *row)
+{
+    int *list = (int *)(void *)((char *)out + row->offset);
+
+    for (int i = 0; i < MW_PROFILE_LIST_MAX; i++)
+        list[i] = i < value->count ? (int)value->number[i] : -1;
+}
+
+static void
 store(void *out, const struct mw_profile_value *value, const struct mw_profile_key *row,
       enum mw_outlook outlook)
 {
@@ -45,6 +54,9 @@ store(void *out, const struct mw_profile_value *value, const struct mw_profile_k
         break;
     case MW_VALUE_CHOICE:
         *(int *)field = (int)number;
+        break;
+    case MW_VALUE_CHOICES:
+        store_choices(out, value, row);
         break;
     case MW_VALUE_LIST:
         store_list(out, value, row);
@@ -79,6 +91,38 @@ mw_profile_store(const struct mw_profile *profile, enum mw_outlook outlook, void
     for (size_t i = 0; i < kind->key_count; i++)
         if (profile->value[i].given && applies(&kind->keys[i], outlook))
             store(out, &profile->value[i], &kind->keys[i], outlook);
+}
+
+static bool
+has_end(const struct mw_profile *profile, size_t key, enum mw_outlook outlook)
+{
+    const struct mw_profile_key *row = &profile->kind->keys[key];
+    const struct mw_profile_value *value = &profile->value[key];
+    int end = outlook == MW_OUTLOOK_LOW ? -1 : 1;
+
+    return value->given &&
+           (mw_profile_list_end(row) == end ||
+            (row->kind == MW_VALUE_REAL && value->count == 3 &&
+             (value->number[1] > value->number[0] || value->number[2] > value->number[1])));
+}
+
+size_t
+mw_profile_next_range(const struct mw_profile *profile, size_t from, enum mw_outlook outlook)
+{
+    while (from < profile->kind->key_count && !has_end(profile, from, outlook))
+        from++;
+    return from;
+}
+
+void
+mw_profile_store_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook,
+                     void *out)
+{
+    const struct mw_profile_kind *kind = profile->kind;
+
+    mw_profile_store(profile, MW_OUTLOOK_TYPICAL, out);
+    if (key < kind->key_count)
+        store(out, &profile->value[key], &kind->keys[key], outlook);
 }
 
 int

@@ -45,6 +45,16 @@ mw_profile_value_numbers(const struct mw_profile_value *value)
     return g_string_free(text, FALSE);
 }
 
+static char *
+chosen_words(const struct mw_profile_value *value, const struct mw_profile_key *row)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int i = 0; i < value->count; i++)
+        g_string_append_printf(text, "%s%s", i ? ", " : "", row->words[(int)value->number[i]]);
+    return g_string_free(text, FALSE);
+}
+
 char *
 mw_profile_value_text(const struct mw_profile_value *value, const struct mw_profile_key *row)
 {
@@ -54,7 +64,8 @@ mw_profile_value_text(const struct mw_profile_value *value, const struct mw_prof
     case MW_VALUE_FLAG:
         return g_strdup(value->number[0] ? "true" : "false");
     case MW_VALUE_CHOICE:
-        return g_strdup(row->words[(int)value->number[0]]);
+    case MW_VALUE_CHOICES:
+        return chosen_words(value, row);
     default:
         return mw_profile_value_numbers(value);
     }
@@ -178,6 +189,25 @@ parse_choice(struct mw_profile_value *value, const struct mw_profile_key *row, c
 }
 
 static bool
+parse_choices(struct mw_profile_value *value, const struct mw_profile_key *row, const char *text,
+              GError **error)
+{
+    g_auto(GStrv) words = g_strsplit(text, ",", MW_PROFILE_LIST_MAX + 1);
+    int count = (int)g_strv_length(words);
+
+    if (count < 1 || count > MW_PROFILE_LIST_MAX)
+        return mw_refuse(error, "must be 1 to %d words, separated by commas", MW_PROFILE_LIST_MAX);
+    for (int i = 0; i < count; i++) {
+        struct mw_profile_value one = {0};
+        if (!parse_choice(&one, row, g_strstrip(words[i]), error))
+            return false;
+        value->number[i] = one.number[0];
+    }
+    value->count = count;
+    return true;
+}
+
+static bool
 parse_text(struct mw_profile_value *value, const char *text, GError **error)
 {
     if (!*text) {
@@ -199,6 +229,8 @@ parse_kind(struct mw_profile_value *value, const struct mw_profile_key *row, con
         return parse_text(value, text, error);
     case MW_VALUE_CHOICE:
         return parse_choice(value, row, text, error);
+    case MW_VALUE_CHOICES:
+        return parse_choices(value, row, text, error);
     case MW_VALUE_LIST:
         return parse_numbers(value, row, text, error);
     default:

@@ -7,6 +7,7 @@
 #include "plan/state.h"
 #include "sim/cost.h"
 #include "sim/efficiency.h"
+#include "sim/kernels.h"
 
 struct rates { /* bytes/s of one rank when all ranks of the node move at once, or it alone */
     double h2d, d2h, read, write, dram, norm;
@@ -21,7 +22,7 @@ ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, doubl
 {
     struct mw_ring ring = mw_ring_of(hw, ranks, ranks_per_node, groups_per_node);
 
-    ring.fabric_latency_s = ring.nic_latency_s = 0;
+    ring.fabric_latency_s = ring.nic_latency_s = ring.start_s = 0;
     return ring;
 }
 
@@ -78,6 +79,35 @@ products_s(const struct mw_closed_products *products, double forwards, double fl
     return flops > 0 ? flops / flops_per_s : 0;
 }
 
+static double
+shapes_s(const struct mw_closed_block *block, double forwards, const struct mw_hardware *hw)
+{
+    double seconds = 0;
+
+    for (int i = 0; i < block->shape_count; i++) {
+        const struct mw_closed_shape *shape = &block->shapes[i];
+        struct mw_kernel_work work = {.products = shape->products,
+                                      .product_count = shape->product_count,
+                                      .attention = shape->attention,
+                                      .backward = shape->backward,
+                                      .size = mw_kernel_attention_size(&shape->attention)};
+        seconds += (shape->backward ? 1 : forwards) * shape->flops / mw_kernel_flops(hw, &work);
+    }
+    return seconds;
+}
+
+static double
+block_products_s(const struct mw_closed_block *block, double forwards, double share,
+                 const struct mw_hardware *hw)
+{
+    if (block->shapes)
+        return shapes_s(block, forwards, hw) / share;
+    return products_s(&block->weights, forwards,
+                      share * mw_kernel_products_curve(hw, block->weights.size)) +
+           products_s(&block->attention, forwards,
+                      share * mw_kernel_attention_curve(hw, block->attention.size));
+}
+
 static void
 add_block(const struct mw_closed_block *block, double forwards, double share,
           const struct mw_hardware *hw, double *plan)
@@ -86,11 +116,7 @@ add_block(const struct mw_closed_block *block, double forwards, double share,
     double streamed = block->forward_streamed * forwards + block->backward_streamed;
     double launches = block->forward_launches * (forwards + 2);
 
-    plan[MW_TERM_PRODUCTS] +=
-        products_s(&block->weights, forwards,
-                   share * mw_cost_matmul_flops(hw, block->weights.size)) +
-        products_s(&block->attention, forwards,
-                   share * mw_cost_attention_flops(hw, block->attention.size));
+    plan[MW_TERM_PRODUCTS] += block_products_s(block, forwards, share, hw);
     plan[MW_TERM_MEMORY_BOUND] += bytes / mw_cost_operator_bytes_per_s(hw) +
                                   streamed / hw->gpu_memory_bytes_per_s +
                                   launches * hw->gpu_launch_s;
@@ -99,7 +125,7 @@ add_block(const struct mw_closed_block *block, double forwards, double share,
 static void
 compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
 {
-    double share = mw_cost_products_share(hw, d->dtype);
+    double share = mw_kernel_dtype_share(hw, d->dtype);
 
     add_block(&d->layer_block, d->checkpoint_interval > 0 ? 2 : 1, share, hw, plan);
     add_block(&d->head, 1, share, hw, plan);
@@ -148,9 +174,10 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
     double times = d->micro_batches, element = d->gradient_bytes;
 
+    double reduced_bytes = (d->gradients_partitioned ? made : element) * params;
     plan[MW_TERM_GRADIENT_REDUCE] =
-        reduces * mw_ring_s(&r->dp, (d->gradients_partitioned ? made : element) * params) *
-        (d->optimizer_partitioned ? 1 : 2);
+        reduces * (d->optimizer_partitioned ? mw_ring_s(&r->dp, reduced_bytes)
+                                            : mw_ring_all_reduce_s(&r->dp, reduced_bytes));
     plan[MW_TERM_GRADIENT_PCIE] = times * over(made * (owner ? params : shard) * (cpu + nvme),
                                                owner ? r->d2h_alone : r->d2h) +
                                   over(element * d->state_params * d->gradient_h2d, r->h2d) +
@@ -188,9 +215,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     if (d->tp > 1) {
         const struct mw_ring tp =
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
-        double ring_s = mw_ring_s(&tp, message);
         plan[MW_TERM_SLICING] =
-            d->micro_batches * (passes * 2 * d->layers * 2 * ring_s + count * ring_s);
+            d->micro_batches * (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
+                                count * mw_ring_s(&tp, message));
     }
 }
 
@@ -258,7 +285,7 @@ paper_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         mw_efficiency_ait_params(tokens), mw_efficiency_ait_state(tokens * d->micro_batches),
         mw_efficiency_ait_checkpoints(d->hidden, fmax(d->checkpoint_interval, 1))};
     double bandwidth[MW_TRAFFIC_COUNT];
-    double peak_flops = hw->gpu_achievable_flops * mw_cost_products_share(hw, d->dtype);
+    double peak_flops = hw->gpu_achievable_flops * mw_kernel_dtype_share(hw, d->dtype);
 
     paper_bandwidths(d, hw, bandwidth);
     out->paper_s[MW_TERM_PRODUCTS] = flops / peak_flops;

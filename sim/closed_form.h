@@ -19,6 +19,15 @@
 #include "hardware/hwprofile.h"
 #include "plan/plan.h"
 
+/* Products of one operator in one direction, for machines whose rates go by shape. */
+struct mw_closed_shape {
+    struct mw_work_product products[MW_WORK_PRODUCTS_MAX];
+    uint32_t product_count;
+    struct mw_work_attention attention; /* heads 0: not an attention */
+    bool backward;
+    double flops;
+};
+
 /* Sums over the operators of one kind of block, for one rank and one micro-batch. */
 struct mw_closed_products { /* matrix products of about one shape */
     double forward_flops, backward_flops;
@@ -28,7 +37,10 @@ struct mw_closed_products { /* matrix products of about one shape */
 struct mw_closed_block {
     struct mw_closed_products weights, attention; /* products with parameters, and products between
                                                    * tokens */
-    double forward_bytes, backward_bytes;         /* bytes of memory-bound operators */
+    const struct mw_closed_shape
+        *shapes; /* of both kinds; borrowed; NULL: the two above are used */
+    int shape_count;
+    double forward_bytes, backward_bytes;       /* bytes of memory-bound operators */
     double forward_streamed, backward_streamed; /* bytes of attention and loss: plan/operators.h */
     double forward_launches;
     /* One rank's share after tensor slicing. */
@@ -40,9 +52,9 @@ struct mw_closed_dims {
     double gpus_per_node, nodes;
     double dp, dp_per_node, tp, tp_per_node;
     double micro_batches;
-    double tokens;           /* of one micro-batch of one tensor-slicing group */
+    double tokens;                              /* of one micro-batch of one tensor-slicing group */
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
-    double paper_params;     /* 12·nl·hd², whole model */
+    double paper_params;                        /* 12·nl·hd², whole model */
 
     struct mw_closed_block layer_block, head, tail; /* layer_block is all layers together */
     double layer_loads, head_loads, tail_loads;     /* parameter loads per micro-batch */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hardware/ring.h"
+#include "sim/kernels.h"
 
 /* The cost of an op that never ends.  The engine refuses such a plan, because its time
  * overflows. */
@@ -16,6 +17,14 @@ static bool
 is_collective(const struct mw_work *work)
 {
     return mw_op_traits(work->kind)->agent == MW_AGENT_NETWORK;
+}
+
+/* Seconds of drive time per second.  Where the profile has rates of both directions at once, each
+ * direction's time is its own, and the engine's lines between them limit both. */
+static double
+drive_duplex(const struct mw_hardware *hardware)
+{
+    return mw_cost_drives_mixed(hardware).read > 0 ? 1 : hardware->nvme_duplex;
 }
 
 /* Draw units per second of a whole channel, before its users divide it. */
@@ -36,7 +45,7 @@ channel_units_per_s(const struct mw_channel *channel, const struct mw_hardware *
     case MW_CHANNEL_CORES:
         return hardware->host_update_params_per_s;
     case MW_CHANNEL_DRIVE:
-        return hardware->nvme_duplex;
+        return drive_duplex(hardware);
     case MW_CHANNEL_FABRIC:
         return hardware->fabric_bytes_per_s;
     case MW_CHANNEL_NIC:
@@ -74,55 +83,32 @@ mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write)
     return fmin(drive_rate(hardware, write), in_flight_bytes / hardware->nvme_latency_s);
 }
 
+/* A queue too short for the drives may leave them time for the other direction, so the parts are of
+ * what the queue reaches.  Parts that add up to less than 1 are raised to 1: the engine's shares
+ * are those of a concave region, and whoever loses by doing both at once can take turns. */
+struct mw_cost_mixed
+mw_cost_drives_mixed(const struct mw_hardware *hardware)
+{
+    struct mw_cost_mixed mixed = {0};
+
+    if (!(hardware->nvme_mixed_read_bytes_per_s > 0 && hardware->nvme_mixed_write_bytes_per_s > 0))
+        return mixed;
+    mixed.read =
+        fmin(1, hardware->nvme_mixed_read_bytes_per_s / mw_cost_drive_bytes_per_s(hardware, false));
+    mixed.write =
+        fmin(1, hardware->nvme_mixed_write_bytes_per_s / mw_cost_drive_bytes_per_s(hardware, true));
+    double both = mixed.read + mixed.write;
+    if (both < 1) {
+        mixed.read /= both;
+        mixed.write /= both;
+    }
+    return mixed;
+}
+
 double
 mw_cost_check_bytes_per_s(const struct mw_hardware *hardware)
 {
     return hardware->host_checksum_bytes_per_s > 0 ? hardware->host_checksum_bytes_per_s : INFINITY;
-}
-
-double
-mw_cost_matmul_size(int64_t m, int64_t n, int64_t k)
-{
-    return cbrt((double)m * (double)n * (double)k);
-}
-
-static double
-curve_at(const double *dims, const double *flops, int64_t points, double size)
-{
-    int64_t last = points - 1, i = 0;
-
-    if (size <= dims[0])
-        return flops[0];
-    if (size >= dims[last])
-        return flops[last];
-    while (size > dims[i + 1])
-        i++;
-    return flops[i] + (flops[i + 1] - flops[i]) * log(size / dims[i]) / log(dims[i + 1] / dims[i]);
-}
-
-double
-mw_cost_matmul_flops(const struct mw_hardware *hardware, double size)
-{
-    if (hardware->matmul_points < 1)
-        return hardware->gpu_achievable_flops;
-    return curve_at(hardware->matmul_dim, hardware->matmul_flops, hardware->matmul_points, size);
-}
-
-double
-mw_cost_attention_flops(const struct mw_hardware *hardware, double size)
-{
-    if (hardware->attention_points < 1)
-        return mw_cost_matmul_flops(hardware, size);
-    return curve_at(hardware->attention_dim, hardware->attention_flops, hardware->attention_points,
-                    size);
-}
-
-double
-mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype dtype)
-{
-    return mw_dtype_row(dtype)->products == MW_PRODUCTS_FP32
-               ? hardware->gpu_fp32_flops / hardware->gpu_peak_flops
-               : 1;
 }
 
 double
@@ -132,30 +118,63 @@ mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware)
                                                   : hardware->gpu_memory_bytes_per_s;
 }
 
-/* The rate of a work's products, FLOP/s.  For attention, the product of one head's scores sets the
- * rate. */
+/* The rate of a work's products, FLOP/s. */
 static double
 products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     const struct mw_work_product *first = &work->products[0];
-    const struct mw_work_attention *a = &work->attention;
-    double share = mw_cost_products_share(hardware, (enum mw_dtype)first->dtype);
+    struct mw_kernel_work kernel = {
+        .products = work->products,
+        .product_count = work->product_count,
+        .attention = work->attention,
+        .backward = work->product_count > MW_ATTENTION_FORWARD_PRODUCTS,
+        .size = work->attention.heads ? mw_kernel_attention_size(&work->attention)
+                                      : mw_kernel_size(first->m, first->n, first->k),
+    };
 
-    if (!a->heads)
-        return share *
-               mw_cost_matmul_flops(hardware, mw_cost_matmul_size(first->m, first->n, first->k));
-    int64_t keys = a->window && a->window < a->keys ? a->window : a->keys;
-    return share *
-           mw_cost_attention_flops(hardware, mw_cost_matmul_size(a->queries, keys, a->head_dim));
+    return mw_kernel_dtype_share(hardware, (enum mw_dtype)first->dtype) *
+           mw_kernel_flops(hardware, &kernel);
+}
+
+double
+mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_)
+{
+    double passes;
+
+    switch (operator_) {
+    case MW_OPERATOR_NORM1:
+    case MW_OPERATOR_NORM2:
+    case MW_OPERATOR_FINAL_NORM:
+        passes = hardware->norm_passes;
+        break;
+    case MW_OPERATOR_QKV:
+        passes = hardware->position_passes;
+        break;
+    case MW_OPERATOR_ATTENTION:
+        passes = hardware->gpu_flash_attention ? 1 : hardware->score_passes;
+        break;
+    case MW_OPERATOR_LOSS:
+        passes = 1;
+        break;
+    case MW_OPERATOR_MLP_ACT:
+        passes = hardware->activation_passes;
+        break;
+    default:
+        passes = hardware->other_passes;
+    }
+    return passes > 0 ? passes : 1;
 }
 
 static double
 compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     bool streams = work->kind != MW_OP_COMPUTE || mw_operator_row(work->operator_)->streams;
-    double seconds = (double)work->bytes / (streams ? hardware->gpu_memory_bytes_per_s
-                                                    : mw_cost_operator_bytes_per_s(hardware)) +
-                     (double)work->launches * hardware->gpu_launch_s;
+    double rate =
+        streams ? hardware->gpu_memory_bytes_per_s : mw_cost_operator_bytes_per_s(hardware);
+    double passes =
+        work->kind == MW_OP_COMPUTE ? mw_cost_operator_passes(hardware, work->operator_) : 1;
+    double seconds =
+        (double)work->bytes * passes / rate + (double)work->launches * hardware->gpu_launch_s;
 
     return seconds +
            (work->product_count ? (double)work->flops / products_flops(work, hardware) : 0);
@@ -231,11 +250,22 @@ ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_
     return mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
 }
 
-/* Whether the work is a reduce-scatter followed by an all-gather. */
-static bool
-is_reduced_everywhere(const struct mw_work *work)
+static enum mw_ring_kind
+ring_kind(const struct mw_work *work)
 {
-    return work->kind == MW_OP_ALL_REDUCE || work->kind == MW_OP_AGREE;
+    if (mw_op_traits(work->kind)->joins == MW_JOINS_PAIR)
+        return MW_RING_SEND;
+    switch ((enum mw_op_kind)work->kind) {
+    case MW_OP_BROADCAST:
+        return MW_RING_BROADCAST;
+    case MW_OP_ALL_REDUCE:
+    case MW_OP_AGREE:
+        return MW_RING_ALL_REDUCE;
+    case MW_OP_ALL_TO_ALL:
+        return MW_RING_ALL_TO_ALL;
+    default:
+        return MW_RING_GATHER;
+    }
 }
 
 static double
@@ -247,11 +277,19 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
 
     if (ring.ranks <= 1)
         return 0;
-    if (mw_op_traits(work->kind)->joins == MW_JOINS_PAIR)
+    switch (ring_kind(work)) {
+    case MW_RING_SEND:
         return mw_ring_send_s(&ring, bytes);
-    if (work->kind == MW_OP_BROADCAST)
+    case MW_RING_BROADCAST:
         return mw_ring_broadcast_s(&ring, bytes);
-    return mw_ring_s(&ring, bytes) * (is_reduced_everywhere(work) ? 2 : 1);
+    case MW_RING_ALL_REDUCE:
+        return mw_ring_all_reduce_s(&ring, bytes);
+    case MW_RING_ALL_TO_ALL:
+        return mw_ring_all_to_all_s(&ring, bytes);
+    case MW_RING_GATHER:
+        break;
+    }
+    return mw_ring_s(&ring, bytes);
 }
 
 double
@@ -313,6 +351,26 @@ sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
     return 1;
 }
 
+/* What a collective's bytes on a link count: plans state those of one ring over nodes.  Where the
+ * library's algorithm passes more of them between nodes, these count more; where the switch adds
+ * up, a rank passes on less. */
+static double
+link_share(const struct mw_plan *plan, const struct mw_work *work, bool between_nodes,
+           const struct mw_hardware *hardware)
+{
+    if (!(hardware->fabric_start_s > 0 || hardware->nic_start_s > 0))
+        return 1;
+    const struct mw_ring ring = ring_of(plan, work, hardware);
+    if (!ring.by_protocol)
+        return 1;
+    if (between_nodes)
+        return mw_ring_crossing(&ring, ring_kind(work));
+    return ring_kind(work) == MW_RING_ALL_REDUCE &&
+                   ring.switch_bytes_per_s > ring.fabric_bytes_per_s
+               ? ring.fabric_bytes_per_s / ring.switch_bytes_per_s
+               : 1;
+}
+
 /* The units that one rank moves over the channel.  For multiprocessors, the share that it holds. */
 static double
 rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
@@ -324,6 +382,11 @@ rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
     case MW_CHANNEL_DRIVE:
         return (double)draw->amount /
                mw_cost_drive_bytes_per_s(hardware, mw_op_traits(work->kind)->writes);
+    case MW_CHANNEL_FABRIC:
+    case MW_CHANNEL_NIC:
+        return (double)draw->amount *
+               link_share(plan, work, plan->channels[draw->channel].kind == MW_CHANNEL_NIC,
+                          hardware);
     case MW_CHANNEL_DRAM: /* no other channel of the op is as fast as memory */
         return (double)draw->amount / pass_share(work, hardware);
     default:
@@ -343,7 +406,7 @@ draw_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
 static double
 one_way_share(const struct mw_channel *channel, const struct mw_hardware *hardware)
 {
-    return channel->kind == MW_CHANNEL_DRIVE ? fmin(1, 1 / hardware->nvme_duplex) : 1;
+    return channel->kind == MW_CHANNEL_DRIVE ? fmin(1, 1 / drive_duplex(hardware)) : 1;
 }
 
 /* The op's time if it draws on its channels as fast as they allow. */
@@ -430,6 +493,7 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
     costs->draw_rate = g_new0(double, plan->draw_count);
     costs->capacity = g_new(double, plan->channel_count);
     costs->one_way = g_new(double, plan->channel_count);
+    costs->mixed = g_new0(struct mw_cost_mixed, plan->channel_count);
     for (uint32_t c = 0; c < plan->channel_count; c++) {
         const struct mw_channel *channel = &plan->channels[c];
         double ns_per_unit_time = channel->kind == MW_CHANNEL_SM ? 1 : 1e-9;
@@ -437,6 +501,8 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
         costs->capacity[c] =
             channel_units_per_s(channel, hardware) / users_of(channel) * ns_per_unit_time;
         costs->one_way[c] = one_way_share(channel, hardware);
+        if (channel->kind == MW_CHANNEL_DRIVE)
+            costs->mixed[c] = mw_cost_drives_mixed(hardware);
     }
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];
@@ -459,5 +525,6 @@ mw_costs_clear(struct mw_costs *costs)
     g_free(costs->draw_rate);
     g_free(costs->capacity);
     g_free(costs->one_way);
+    g_free(costs->mixed);
     memset(costs, 0, sizeof *costs);
 }

@@ -1,8 +1,8 @@
 /*
  * cost.h - the cost of an op on a machine: cost = f(work, hardware), nothing hidden in code.
  *
- *   matrix products   flops / rate((m·n·k)^(1/3)), the profile's curve; log-linear between
- *                     points, the end values beyond them; for fp32, times gpu_fp32_flops /
+ *   matrix products   flops / rate of their shapes, by tiles or the profile's curve, and
+ *                     attention by its kernel (sim/kernels.h); for fp32, times gpu_fp32_flops /
  *                     gpu_peak_flops
  *   memory-bound      bytes / gpu_operator_bytes_per_s, added to the matrix products; for
  *                     attention, loss, update and passes, bytes / gpu_memory_bytes_per_s
@@ -11,7 +11,7 @@
  *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and the time
  *                     of a full queue of blocks: mw_cost_drive_bytes_per_s; at most at the rate
  *                     at which a rank checks what it reads and writes
- *   collectives       hardware/ring.h; an all-reduce is a reduce-scatter and an all-gather
+ *   collectives       hardware/ring.h, by one ring, or by NCCL's algorithms and protocols
  *   host update       elements / host_update_params_per_s
  *   other host passes bytes / host_memory_bytes_per_s, the norm / host_norm_bytes_per_s if the
  *                     profile has it; on the GPU, updates and passes are memory-bound
@@ -27,8 +27,9 @@
  * cores; millionths for the multiprocessors.  At full speed it is spread evenly over the op's
  * duration; for an op on drives, over the part of it after their latency.  A drive's capacity is
  * time.  A read of b bytes draws b / mw_cost_drive_bytes_per_s seconds of it, and so does a write.
- * Each second offers nvme_duplex seconds, at most one of them for reads and one for writes.  A
- * collective draws the profile's gpu_collective_sm_share of the millionths that it states; host
+ * Each second offers nvme_duplex seconds, at most one of them for reads and one for writes.  Where
+ * the profile has the rates of reads and writes at once, these say what both get (mw_cost_mixed).
+ * A collective draws the profile's gpu_collective_sm_share of the millionths that it states; host
  * work, copies and drives draw gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.  An op
  * alone is never slowed by a channel.
  */
@@ -41,6 +42,12 @@
 #include "hardware/hwprofile.h"
 #include "plan/plan.h"
 
+/* The parts of its rate alone that each direction keeps while both are busy: in (0, 1], together 1
+ * or more.  read 0: the directions share the channel's capacity alike. */
+struct mw_cost_mixed {
+    double read, write;
+};
+
 struct mw_costs {
     int64_t *work_ns;  /* [plan->work_count] uncontended duration, rounded up, >= 0 */
     int64_t *lead_ns;  /* [plan->work_count] the latency at the start of that duration.  The op
@@ -50,6 +57,8 @@ struct mw_costs {
     double *capacity;  /* [plan->channel_count] units per ns, divided by the channel's users */
     double *one_way;   /* [plan->channel_count] the share of the channel that works of one direction
                         * may draw together, in (0, 1]; NULL: 1 everywhere */
+    struct mw_cost_mixed *mixed; /* [plan->channel_count] of channels whose directions slow each
+                                  * other unequally; NULL: no such channel */
 };
 
 /* The caller owns the result and frees it with mw_costs_clear.  `costs` holds no pointer into
@@ -71,20 +80,16 @@ double mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_
  * too short to hide the latency. */
 double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write);
 
+/* What reads and writes keep of their rates while both are busy; .read = 0: the profile does not
+ * say. */
+struct mw_cost_mixed mw_cost_drives_mixed(const struct mw_hardware *hardware);
+
 /* The rate at which a rank checks what drives read and write; INFINITY if the profile does not
  * state it. */
 double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 
-/* The rate of products of this type, as a share of the curves' rate, which is that of 16 bits.  The
- * profile has a peak for fp32 and no curve, so fp32 products are assumed to reach the same share of
- * their peak at each size. */
-double mw_cost_products_share(const struct mw_hardware *hardware, enum mw_dtype dtype);
-
-/* The matrix-product curve at the size of a product, which is the cube root of m·n·k; FLOP/s. */
-double mw_cost_matmul_flops(const struct mw_hardware *hardware, double size);
-double mw_cost_attention_flops(const struct mw_hardware *hardware, double size);
-
+/* Passes over memory of an operator's kernels as a multiple of fused ones. */
+double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_);
 double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
-double mw_cost_matmul_size(int64_t m, int64_t n, int64_t k);
 
 #endif

@@ -43,7 +43,7 @@ struct mw_engine_result {
     uint64_t reshares;      /* number of times that speeds were recomputed */
     int64_t *lane_busy_ns;  /* [lane_count] time in which the lane has an op of the last step in
                              * flight that waits neither for its match nor for its turn */
-    double *channel_busy_ns; /* [channel_count] integral of the share used by one step's ops */
+    double *channel_busy_ns;     /* [channel_count] integral of the share used by one step's ops */
     struct mw_timeline timeline; /* empty unless kept; rows sorted by op.  Skipped rounds have no
                                   * rows: the timeline is of a shorter step */
 };

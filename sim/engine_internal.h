@@ -40,7 +40,7 @@ struct mw_flow_queue {
 struct mw_pull {
     uint32_t link;
     uint32_t position; /* position in the link's list, while the stream is listed there */
-    double ranks;      /* ranks that draw; each has a fair share */
+    double ranks;      /* ranks that draw, times their weight; each has a fair share */
     double share;      /* share of one rank */
     uint64_t units;    /* the share of all ranks as an integer, so that sums of shares that come and
                         * go stay exact */
@@ -61,7 +61,7 @@ struct mw_stream {
     double limit, next_speed;
 };
 
-/* A channel, or one direction of it. */
+/* A channel, one direction of it, or one of the lines that limit two directions together. */
 struct mw_link {
     uint64_t load;   /* sum of units of all flows at full speed */
     uint32_t *pulls; /* pulls of the listed streams */
@@ -145,7 +145,8 @@ struct mw_engine {
     uint32_t *touched_streams, touched_stream_count;
     struct mw_link *links; /* channels first, then directions */
     uint32_t link_count;
-    uint32_t *one_way_link; /* [channel_count] first of two links, or MW_NONE */
+    uint32_t *one_way_link; /* [channel_count] first of two links, reads and writes or the two
+                             * lines of mixed traffic, or MW_NONE */
     uint32_t *touched_links, touched_link_count;
     uint32_t *component_links, component_link_count;
     uint32_t *component_streams, component_stream_count;
@@ -198,6 +199,12 @@ mw_wait_until(const struct mw_engine *engine, const struct mw_lane_state *lane, 
     for (int level = 0; engine->wait_strides && level < MW_SECTION_LEVELS; level++)
         until += engine->wait_strides[index].by[level] * lane->round[level];
     return until;
+}
+
+static inline bool
+mw_engine_mixed(const struct mw_costs *costs, uint32_t channel)
+{
+    return costs->mixed && costs->mixed[channel].read > 0;
 }
 
 static inline void

@@ -2,6 +2,14 @@
 
 #include <math.h>
 
+/* A channel with two more links: whose directions have limits of their own, or slow each other
+ * unequally. */
+static bool
+has_directions(const struct mw_costs *costs, uint32_t channel)
+{
+    return (costs->one_way && costs->one_way[channel] < 1) || mw_engine_mixed(costs, channel);
+}
+
 static void
 number_links(struct mw_engine *engine)
 {
@@ -12,7 +20,7 @@ number_links(struct mw_engine *engine)
     engine->one_way_link = g_new(uint32_t, plan->channel_count);
     for (uint32_t c = 0; c < plan->channel_count; c++) {
         engine->one_way_link[c] = MW_NONE;
-        if (costs->one_way && costs->one_way[c] < 1) {
+        if (has_directions(costs, c)) {
             engine->one_way_link[c] = engine->link_count;
             engine->link_count += 2;
         }
@@ -22,7 +30,7 @@ number_links(struct mw_engine *engine)
 /* Adds to the work's pull on a link.  Two draws of a work on one channel become one pull of as many
  * ranks.  `share` is the sum over these ranks. */
 static void
-add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, uint32_t ranks,
+add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, double ranks,
          double share)
 {
     struct mw_pull *pulls = engine->pulls + stream->pull_begin;
@@ -35,6 +43,25 @@ add_pull(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, uint
     pulls[i].share += share / ranks;
     /* Rounded down, so that shares that add up to the whole never exceed it. */
     pulls[i].units = (uint64_t)(fmin(ranks * pulls[i].share, 2) * (double)MW_LINK_FULL);
+}
+
+/* Where reads keep the part x of their rate beside writes, which keep y of theirs, the drive does
+ * what lies below the line from (1, 0) to (x, y) and below the line from (x, y) to (0, 1).  The
+ * first line is a link of which a read at full speed takes 1 and a write (1 - x)/y; the second, one
+ * of which they take (1 - y)/x and 1.  Each op's weight on a link is what it has of it at (x, y),
+ * so that equally many reads and writes come to rest there, and not where their shares of a link are
+ * equal. */
+static void
+add_mixed_pulls(struct mw_engine *engine, struct mw_stream *stream, uint32_t link, uint32_t ranks,
+                double share, bool writes, const struct mw_cost_mixed *mixed)
+{
+    double x = mixed->read, y = mixed->write;
+    double weights[2] = {writes ? 1 - x : x, writes ? y : 1 - y};
+
+    for (int i = 0; i < 2; i++)
+        if (weights[i] > 0)
+            add_pull(engine, stream, link + (uint32_t)i, ranks * weights[i],
+                     share * weights[i] / (writes ? y : x));
 }
 
 static void
@@ -58,6 +85,12 @@ init_stream(struct mw_engine *engine, uint32_t index, uint32_t pull_begin)
 
         if (rate <= 0)
             continue;
+        if (mw_engine_mixed(costs, channel)) {
+            add_mixed_pulls(engine, stream, engine->one_way_link[channel], ranks,
+                            rate / costs->capacity[channel], mw_op_traits(work->kind)->writes,
+                            &costs->mixed[channel]);
+            continue;
+        }
         add_pull(engine, stream, channel, ranks, rate / costs->capacity[channel]);
         if (engine->one_way_link[channel] != MW_NONE)
             add_pull(engine, stream,

@@ -98,7 +98,6 @@ mw_engine_rounds_clear(struct mw_engine *engine)
     g_free(engine->section_last);
 }
 
-
 /* --- the state ------------------------------------------------------------------------------- */
 
 static bool
@@ -181,6 +180,15 @@ mix(guint64 hash, guint64 word)
     return hash ^ hash >> 29;
 }
 
+/* An op of the step before is none of these rounds: it ends that step. */
+static void
+add_flow(const struct mw_engine *engine, uint32_t section, const struct mw_flow *flow,
+         GArray *words)
+{
+    add(words, flow->op);
+    add(words, (int64_t)flow->step - engine->rounds[section].step);
+}
+
 /* Returns `stand`, extended by the lane's position. */
 static guint64
 add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint32_t round,
@@ -203,7 +211,7 @@ add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint3
     if (engine->heap.position[engine->plan->work_count + index] != MW_HEAP_ABSENT)
         add(words, engine->now_ns - engine->flows[lane->leading].since_ns);
     for (uint32_t f = lane->waiting.head, n = 0; n < lane->waiting.count; n++) {
-        add(words, engine->flows[f].op);
+        add_flow(engine, section, &engine->flows[f], words);
         add(words, MAX(0, engine->flows[f].ready_ns - engine->now_ns));
         f = engine->flows[f].next;
     }
@@ -212,7 +220,7 @@ add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint3
 
 /* Starts progress over, so that equal states have equal numbers. */
 static void
-add_stream(struct mw_engine *engine, uint32_t index, GArray *words)
+add_stream(struct mw_engine *engine, uint32_t section, uint32_t index, GArray *words)
 {
     struct mw_stream *stream = &engine->streams[index];
 
@@ -226,7 +234,7 @@ add_stream(struct mw_engine *engine, uint32_t index, GArray *words)
     add_double(words, stream->speed);
     for (uint32_t f = stream->queue.head, n = 0; n < stream->queue.count; n++) {
         const struct mw_flow *flow = &engine->flows[f];
-        add(words, flow->op);
+        add_flow(engine, section, flow, words);
         add(words, engine->now_ns - flow->since_ns);
         add_double(words, flow->finish);
         f = flow->next;
@@ -252,7 +260,7 @@ take_state(struct mw_engine *engine, uint32_t section, uint32_t round)
         state.done[l] = engine->lanes[l].done;
     }
     for (uint32_t w = 0; w < engine->plan->work_count; w++)
-        add_stream(engine, w, state.words);
+        add_stream(engine, section, w, state.words);
     for (guint i = 0; i < state.words->len; i++)
         state.hash = state.hash * 31 + (guint)g_array_index(state.words, guint64, i) +
                      (guint)(g_array_index(state.words, guint64, i) >> 32);

@@ -13,10 +13,11 @@
         group, key, "", help, 1, 0.01, 1, true, 1, MW_VALUE_REAL, AT(field), 0, 0, NULL            \
     }
 
-static const char *const kernels[MW_ATTENTION_KERNEL_COUNT + 1] = {
-    [MW_ATTENTION_FUSED] = "fused",
-    [MW_ATTENTION_UNFUSED] = "unfused",
-};
+#define PASSES(key, field, of)                                                                     \
+    {                                                                                              \
+        "operators", key, "", "passes over memory of " of ", as a multiple of a fused kernel's",   \
+            1, 1, 20, true, -1, MW_VALUE_REAL, AT(field), 0, 0, NULL                               \
+    }
 
 /* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate, words */
 static const struct mw_profile_key keys[] = {
@@ -26,16 +27,26 @@ static const struct mw_profile_key keys[] = {
     TEXT("version", "of the software that the figures are of"),
 
     {"attention", "kernel", "",
-     "fused, or unfused: the score matrix is written to memory and read from it", 1, 0, 0, true, 0,
-     MW_VALUE_CHOICE, AT(attention_kernel), 0, 0, kernels},
-    SHARE("attention", "share", attention_share, "share of the machine's rate of attention"),
+     "the first of these that the GPU's generation has: fused, unfused (scores are written to "
+     "memory "
+     "and read from it), fa1, fa2, fa3, cudnn, triton",
+     1, 0, 0, true, 0, MW_VALUE_CHOICES, AT(attention_kernels), 0, 0, mw_attention_kernel_names},
+    SHARE("attention", "share", attention_share, "share of that kernel's rate"),
     {"attention", "causal_skip", "",
      "whether the half of the scores that a causal mask hides is not computed", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(causal_skip), 0, 0, NULL},
     SHARE("products", "share", product_share, "share of the machine's rates of matrix products"),
-    {"operators", "bytes_factor", "",
-     "passes over memory of norms, activations and the like, as a multiple of the fused ones", 1, 1,
-     10, true, -1, MW_VALUE_REAL, AT(operator_passes), 0, 0, NULL},
+    {"attention", "score_passes", "",
+     "passes over memory of unfused attention's scores, as a multiple of those with softmax, scale "
+     "and mask in a kernel and dropout in another",
+     1, 1, 10, true, -1, MW_VALUE_REAL, AT(score_passes), 0, 0, NULL},
+    {"collectives", "blocking", "", "whether nothing is computed while a collective runs", 1, 0, 1,
+     true, 0, MW_VALUE_FLAG, AT(collectives_block), 0, 0, NULL},
+    PASSES("layer_norm_passes", layer_norm_passes, "LayerNorm"),
+    PASSES("rms_norm_passes", rms_norm_passes, "RMSNorm"),
+    PASSES("rotary_passes", rotary_passes, "rotary positions"),
+    PASSES("gated_passes", gated_passes, "a gated activation"),
+    PASSES("other_passes", other_passes, "residuals, other activations and the rest"),
     SHARE("operators", "share", operator_share,
           "share of the rate that memory-bound kernels reach at best"),
     SHARE("collectives", "share", collective_share,
@@ -57,7 +68,7 @@ const struct mw_profile_kind mw_software_kind = {
     .folder = "software",
     .noun = "software profile",
     .set_prefix = "software.",
-    .example = "operators.bytes_factor=1.5",
+    .example = "operators.rms_norm_passes=4",
     .keys = keys,
     .key_count = G_N_ELEMENTS(keys),
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hardware/scale.h"
+#include "profile/internal.h"
 
 struct mw_profile *
 mw_software_load(const char *name_or_path, GError **error)
@@ -24,7 +25,7 @@ mw_key_of(const char *assignment, const struct mw_profile_kind **kind)
 struct mw_software
 mw_software_read(const struct mw_profile *profile, enum mw_outlook outlook)
 {
-    struct mw_software software = {0};
+    struct mw_software software = {.outlook = outlook};
 
     mw_profile_store(profile, outlook, &software);
     return software;
@@ -34,17 +35,20 @@ mw_software_read(const struct mw_profile *profile, enum mw_outlook outlook)
  * gradient, writes p, m, v and a 16-bit parameter.  Profiles give the update's rate for it. */
 #define FUSED_UPDATE_BYTES 28
 
-/* A machine without a rate of attention has that of its products. */
 static void
-give_attention_a_rate(struct mw_hardware *hardware)
+apply_attention(const struct mw_software *software, struct mw_hardware *hardware)
 {
-    if (hardware->attention_points)
-        return;
-    hardware->attention_points = hardware->matmul_points;
-    for (int64_t i = 0; i < hardware->matmul_points; i++) {
-        hardware->attention_dim[i] = hardware->matmul_dim[i];
-        hardware->attention_flops[i] = hardware->matmul_flops[i];
-    }
+    enum mw_architecture architecture = (enum mw_architecture)hardware->gpu_architecture;
+    int kernel = mw_attention_choose(software->attention_kernels, architecture);
+
+    if (kernel == MW_ATTENTION_UNFUSED)
+        hardware->gpu_flash_attention = false;
+    hardware->attention_skips = software->causal_skip && hardware->gpu_flash_attention;
+    hardware->attention_share = software->attention_share;
+    if (kernel >= 0 && hardware->gpu_flash_attention)
+        hardware->attention_kernel =
+            mw_attention_rates_of((enum mw_attention_kernel)kernel, architecture, software->outlook,
+                                  hardware->gpu_peak_flops);
 }
 
 static void
@@ -52,19 +56,12 @@ apply_to_gpu(const struct mw_software *software, struct mw_hardware *hardware)
 {
     double best = hardware->gpu_operator_bytes_per_s > 0 ? hardware->gpu_operator_bytes_per_s
                                                          : hardware->gpu_memory_bytes_per_s;
-    /* FLOPs of attention are counted whole: half of them, at one rate, take half the time. */
-    double factor = software->attention_share * (software->causal_skip ? 2 : 1);
 
-    if (factor < 1 || factor > 1 || software->product_share < 1)
-        give_attention_a_rate(hardware);
-    for (int64_t i = 0; i < hardware->attention_points; i++)
-        hardware->attention_flops[i] *= factor;
+    apply_attention(software, hardware);
+    hardware->tile_flops *= software->product_share;
     for (int64_t i = 0; i < hardware->matmul_points; i++)
         hardware->matmul_flops[i] *= software->product_share;
-    hardware->gpu_operator_bytes_per_s =
-        best * software->operator_share / software->operator_passes;
-    if (software->attention_kernel == MW_ATTENTION_UNFUSED)
-        hardware->gpu_flash_attention = false;
+    hardware->gpu_operator_bytes_per_s = best * software->operator_share;
 }
 
 static void
@@ -79,11 +76,28 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
     hardware->nvme_read_bytes_per_s *= software->drive_share;
     hardware->nvme_write_bytes_per_s *= software->drive_share;
     hardware->nvme_write_burst_bytes_per_s *= software->drive_share;
+    hardware->nvme_mixed_read_bytes_per_s *= software->drive_share;
+    hardware->nvme_mixed_write_bytes_per_s *= software->drive_share;
+}
+
+static void
+apply_passes(const struct mw_software *software, struct mw_model_uses uses,
+             struct mw_hardware *hardware)
+{
+    hardware->norm_passes = uses.rms_norm ? software->rms_norm_passes : software->layer_norm_passes;
+    hardware->position_passes = uses.rotary ? software->rotary_passes : software->other_passes;
+    hardware->activation_passes = uses.gated ? software->gated_passes : software->other_passes;
+    hardware->other_passes = software->other_passes;
+    hardware->score_passes = software->score_passes;
 }
 
 void
-mw_software_apply(const struct mw_software *software, struct mw_hardware *hardware)
+mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
+                  struct mw_hardware *hardware)
 {
+    apply_passes(software, uses, hardware);
+    if (software->collectives_block)
+        hardware->gpu_collective_sm_share = 1;
     apply_to_gpu(software, hardware);
     apply_to_host(software, hardware);
     hardware->fabric_bytes_per_s *= software->collective_share;
@@ -92,15 +106,65 @@ mw_software_apply(const struct mw_software *software, struct mw_hardware *hardwa
     hardware->nic_latency_s += software->collective_hop_s;
 }
 
+bool
+mw_software_check(const struct mw_profile *software, const struct mw_profile *machine,
+                  GError **error)
+{
+    struct mw_software figures = mw_software_read(software, MW_OUTLOOK_TYPICAL);
+    struct mw_hardware hardware = mw_hwprofile_read(machine, MW_OUTLOOK_TYPICAL);
+    enum mw_architecture architecture = (enum mw_architecture)hardware.gpu_architecture;
+
+    if (mw_attention_choose(figures.attention_kernels, architecture) >= 0)
+        return true;
+    g_autofree char *kernels = mw_attention_kernels_of(architecture);
+    g_autofree char *why =
+        g_strdup_printf("is not there on %s; its kernels: %s", mw_profile_name(machine), kernels);
+    return mw_profile_refuse(software, "attention", "kernel", why, error);
+}
+
 struct mw_hardware
 mw_machine_read(const struct mw_profile *machine, const struct mw_profile *software,
-                enum mw_outlook outlook)
+                struct mw_model_uses uses, enum mw_outlook outlook)
 {
     struct mw_hardware hardware = mw_hwprofile_read(machine, outlook);
 
     if (software) {
         struct mw_software figures = mw_software_read(software, outlook);
-        mw_software_apply(&figures, &hardware);
+        mw_software_apply(&figures, uses, &hardware);
     }
     return hardware;
+}
+
+/* The `index`-th range of a profile; if it has fewer, *index is what is left of it, and key_count
+ * is returned. */
+static size_t
+nth_range(const struct mw_profile *profile, size_t *index, enum mw_outlook outlook)
+{
+    size_t key = mw_profile_next_range(profile, 0, outlook);
+
+    for (; key < mw_profile_key_count(profile) && *index; --*index)
+        key = mw_profile_next_range(profile, key + 1, outlook);
+    return key;
+}
+
+/* The range of a kernel of attention is one more. */
+bool
+mw_machine_read_one(const struct mw_profile *machine, const struct mw_profile *software,
+                    struct mw_model_uses uses, size_t index, enum mw_outlook outlook,
+                    struct mw_hardware *out)
+{
+    struct mw_software figures = mw_software_read(software, MW_OUTLOOK_TYPICAL);
+    size_t key = nth_range(machine, &index, outlook);
+
+    *out = mw_hwprofile_read_one(machine, key, outlook);
+    if (key == mw_profile_key_count(machine)) {
+        key = nth_range(software, &index, outlook);
+        mw_profile_store_one(software, key, outlook, &figures);
+        if (key == mw_profile_key_count(software) && index > 0)
+            return false;
+        if (key == mw_profile_key_count(software))
+            figures.outlook = outlook;
+    }
+    mw_software_apply(&figures, uses, out);
+    return true;
 }

@@ -15,16 +15,19 @@
 #define MW_SOFTWARE_SOFTWARE_H
 
 #include "hardware/hwprofile.h"
-
-/* How attention is computed: whether the score matrix is written to memory. */
-enum mw_attention_kernel { MW_ATTENTION_FUSED, MW_ATTENTION_UNFUSED, MW_ATTENTION_KERNEL_COUNT };
+#include "software/attention.h"
 
 struct mw_software {
-    int attention_kernel;          /* enum mw_attention_kernel */
-    double attention_share;        /* of the machine's rate of attention, by size */
-    bool causal_skip;              /* the half of the scores that is masked is not computed */
-    double product_share;          /* of its rates of matrix products, clocks as in a long run */
-    double operator_passes;        /* over memory, as a multiple of the fused ones */
+    enum mw_outlook outlook;                    /* of which this is the reading */
+    int attention_kernels[MW_PROFILE_LIST_MAX]; /* enum mw_attention_kernel, preferred first; -1
+                                                 * after the last */
+    double attention_share;                     /* of the rate of the kernel that it uses */
+    bool causal_skip;       /* the half of the scores that is masked is not computed */
+    double product_share;   /* of its rates of matrix products, clocks as in a long run */
+    double score_passes;    /* of unfused attention's scores, as a multiple of fewest */
+    bool collectives_block; /* nothing is computed while one runs */
+    double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, other_passes; /* over
+                                    * memory, as a multiple of fused kernels' */
     double operator_share;         /* of the rate that such kernels reach at best */
     double collective_share;       /* of the links' rates */
     double collective_hop_s;       /* added to a hop's latency */
@@ -43,14 +46,35 @@ struct mw_software mw_software_read(const struct mw_profile *profile, enum mw_ou
  * "software.operators.share=0.8" is operators.share=0.8 of a software profile. */
 const char *mw_key_of(const char *assignment, const struct mw_profile_kind **kind);
 
-/* What is used if nothing is named. */
-#define MW_SOFTWARE_DEFAULT "ideal"
+/* Whether the software runs on the machine: a kernel of attention must be there. */
+bool mw_software_check(const struct mw_profile *software, const struct mw_profile *machine,
+                       GError **error);
 
-/* Makes it the machine as the software uses it. */
-void mw_software_apply(const struct mw_software *software, struct mw_hardware *hardware);
+/* What is used if nothing is named. */
+#define MW_SOFTWARE_DEFAULT MW_SOFTWARE_IDEAL
+/* What others are held against. */
+#define MW_SOFTWARE_IDEAL "ideal"
+
+/* What a model has of what frameworks compute in more or fewer kernels. */
+struct mw_model_uses {
+    bool rms_norm; /* else LayerNorm, a kernel of every framework */
+    bool rotary;
+    bool gated; /* the MLP's activation multiplies two matrices' results */
+};
+
+/* Makes it the machine as the software uses it for such a model. */
+void mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
+                       struct mw_hardware *hardware);
 
 /* A machine at an outlook as the software uses it, NULL as it is. */
 struct mw_hardware mw_machine_read(const struct mw_profile *machine,
-                                   const struct mw_profile *software, enum mw_outlook outlook);
+                                   const struct mw_profile *software, struct mw_model_uses uses,
+                                   enum mw_outlook outlook);
+
+/* That machine at its typical values, with one of the ranges of machine and software at the
+ * outlook, LOW or HIGH: the `index`-th one.  False: there are no more. */
+bool mw_machine_read_one(const struct mw_profile *machine, const struct mw_profile *software,
+                         struct mw_model_uses uses, size_t index, enum mw_outlook outlook,
+                         struct mw_hardware *out);
 
 #endif

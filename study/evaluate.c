@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "planner/settings/drops.h"
+#include "sim/kernels.h"
 
 #define NO_LIMIT 1e30
 
@@ -132,13 +133,13 @@ mw_flops_done(const struct mw_sizing *sizing)
 double
 mw_peak_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
 {
-    return hardware->gpu_peak_flops * mw_cost_products_share(hardware, plan->shape.dtype);
+    return hardware->gpu_peak_flops * mw_kernel_dtype_share(hardware, plan->shape.dtype);
 }
 
 double
 mw_layers_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
 {
-    return hardware->gpu_achievable_flops * mw_cost_products_share(hardware, plan->shape.dtype);
+    return hardware->gpu_achievable_flops * mw_kernel_dtype_share(hardware, plan->shape.dtype);
 }
 
 double
@@ -179,9 +180,49 @@ tiles_of(const struct mw_class_info *class, int operator_)
     return 1;
 }
 
+static void
+add_shape(const struct mw_operator_info *info, double blocks, int64_t parts, int64_t chunks,
+          bool backward, struct mw_closed_shape *shape)
+{
+    struct mw_operator_info part = *info;
+
+    for (uint32_t i = 0; i < part.product_count; i++) {
+        part.products[i].m = MAX(1, part.products[i].m / chunks);
+        part.products[i].n = MAX(1, part.products[i].n / parts);
+    }
+    *shape = (struct mw_closed_shape){
+        .product_count = part.product_count,
+        .attention = info->attention,
+        .backward = backward,
+        .flops = blocks * (backward ? info->backward_flops : info->forward_flops)};
+    memcpy(shape->products, part.products, sizeof part.products);
+    if (backward)
+        shape->product_count = mw_operator_backward_products(&part, shape->products);
+}
+
+/* Shapes of the class's products, in both directions, after those of the block that are there. */
+static void
+add_shapes(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_closed_shape *shapes,
+           struct mw_closed_block *block)
+{
+    const struct mw_class_info *class = &s->classes[c];
+
+    block->shapes = block->shapes ? block->shapes : shapes;
+    for (int i = 0; i < class->operator_count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        int64_t chunks = mw_sizing_token_parts(s, info->operator_);
+        for (int backward = 0; info->product_count && class->blocks && backward < 2; backward++) {
+            add_shape(info, class->blocks, tiled ? tiles_of(class, i) : 1, chunks, backward,
+                      shapes++);
+            block->shape_count++;
+        }
+    }
+}
+
 /* Tiled products are slower; the estimate counts that, the two closed forms do not. */
 static void
-add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_closed_block *block)
+add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw_class c,
+          bool tiled, struct mw_closed_block *block)
 {
     const struct mw_class_info *class = &s->classes[c];
 
@@ -196,12 +237,13 @@ add_class(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clos
         const struct mw_work_product *first = &info->products[0];
         if (info->product_count)
             products->size += blocks * info->forward_flops *
-                              mw_cost_matmul_size(MAX(1, first->m / chunks), first->n, first->k) /
+                              mw_kernel_size(MAX(1, first->m / chunks), first->n, first->k) /
                               cbrt(parts);
+        double passes = blocks * mw_cost_operator_passes(hardware, info->operator_);
         *(row->streams ? &block->forward_streamed : &block->forward_bytes) +=
-            blocks * info->forward_bytes;
+            passes * info->forward_bytes;
         *(row->streams ? &block->backward_streamed : &block->backward_bytes) +=
-            blocks * info->backward_bytes;
+            passes * info->backward_bytes;
         block->forward_launches += blocks * info->launches * parts * chunks;
     }
 }
@@ -337,8 +379,16 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         .saved_bytes = s->saves_in_step ? s->buffers[MW_BUFFER_SAVES].bytes : 0,
     };
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++)
-        add_class(s, c, tiled, block_of(&dims, c));
+    struct mw_closed_shape shapes[MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2];
+    int shape_count = 0;
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        struct mw_closed_block *block = block_of(&dims, c);
+        int before = block->shape_count;
+        add_class(s, hardware, c, tiled, block);
+        if (hardware->gpu_multiprocessors)
+            add_shapes(s, c, tiled, shapes + shape_count, block);
+        shape_count += block->shape_count - before;
+    }
     finish_block(&dims.head);
     finish_block(&dims.layer_block);
     finish_block(&dims.tail);

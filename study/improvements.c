@@ -449,8 +449,8 @@ add_upgrade(struct list *list, size_t index, bool same_batch)
                              factor_of(list->question, index), flags);
     if (!profile)
         return;
-    question.hardware[MW_OUTLOOK_TYPICAL] =
-        mw_machine_read(profile, list->question->software, list->question->outlook);
+    question.hardware[MW_OUTLOOK_TYPICAL] = mw_machine_read(
+        profile, list->question->software, list->question->uses, list->question->outlook);
     add(list, MW_IMPROVEMENT_PART, question, profile, 1, g_strdup(upgrades[index].what),
         g_strdup(flags->str),
         fmax(gain, estimated_gain(list, &question, upgrades[index].takes_memory)));
@@ -533,8 +533,8 @@ add_machine(struct list *list, const struct mw_priced *priced)
     double nodes = list->now->nodes;
     double now_usd = mw_price_usd(&list->question->hardware[MW_OUTLOOK_TYPICAL], kind);
 
-    question.hardware[MW_OUTLOOK_TYPICAL] =
-        mw_machine_read(priced->profile, list->question->software, list->question->outlook);
+    question.hardware[MW_OUTLOOK_TYPICAL] = mw_machine_read(
+        priced->profile, list->question->software, list->question->uses, list->question->outlook);
     g_autofree char *price = mw_price_text(nodes * priced->price_usd, kind);
     g_autofree char *present = mw_price_text(nodes * now_usd, kind);
     add(list, MW_IMPROVEMENT_MACHINE, question, mw_profile_copy(priced->profile),

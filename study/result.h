@@ -40,7 +40,7 @@ struct mw_result_lane {
 };
 
 struct mw_result_channel {
-    char *name;   /* "pcie-h2d", "drive", ... */
+    char *name;    /* "pcie-h2d", "drive", ... */
     double busy_s; /* integral of its used share */
 };
 
@@ -57,17 +57,17 @@ struct mw_result_what_if { /* step time if one bandwidth or latency were scaled 
 
 struct mw_result_need { /* the bandwidth that an efficiency needs */
     char *what;
-    double efficiency;       /* 0.5, 0.7, 0.9 */
-    double bytes_per_s;      /* needed; NAN: this bandwidth alone is not enough */
+    double efficiency;  /* 0.5, 0.7, 0.9 */
+    double bytes_per_s; /* needed; NAN: this bandwidth alone is not enough */
     double present_bytes_per_s;
 };
 
-struct mw_result_change { /* a change of one thing alone */
-    char *what;         /* NULL: none */
-    char *flags;        /* the options that make it, to be added to the request's */
-    bool priced;        /* whether its price is known */
+struct mw_result_change {        /* a change of one thing alone */
+    char *what;                  /* NULL: none */
+    char *flags;                 /* the options that make it, to be added to the request's */
+    bool priced;                 /* whether its price is known */
     double times_tokens_per_usd; /* factor on tokens per dollar; NAN: its price is unknown */
-    double step_time_s; /* of the changed plan and its batch */
+    double step_time_s;          /* of the changed plan and its batch */
     double tokens_per_s;
     double micro_batch, global_batch;
 };
@@ -85,11 +85,11 @@ struct mw_result_term { /* a term in which the two closed forms differ */
     double paper_s, plan_s;
 };
 
-struct mw_result_paper { /* what the papers' equations say (model/paper.h) */
-    int64_t params, model_state_bytes;         /* of the model */
+struct mw_result_paper {                        /* what the papers' equations say (model/paper.h) */
+    int64_t params, model_state_bytes;          /* of the model */
     int64_t checkpoint_bytes, activation_bytes; /* per node */
-    int64_t mswm_bytes, awm_bytes;             /* per GPU */
-    int64_t zero_bytes[4];                     /* per GPU: baseline, Pos, Pos+g, Pos+g+p */
+    int64_t mswm_bytes, awm_bytes;              /* per GPU */
+    int64_t zero_bytes[4];                      /* per GPU: baseline, Pos, Pos+g, Pos+g+p */
 };
 
 struct mw_result {
@@ -101,26 +101,26 @@ struct mw_result {
 
     /* settings, as planned */
     int64_t nodes, gpus_per_node, tp, seq, grad_accum;
-    double micro_batch;     /* sequences per GPU; fractional with tp */
-    double global_batch;    /* sequences per step */
+    double micro_batch;  /* sequences per GPU; fractional with tp */
+    double global_batch; /* sequences per step */
     double tokens_per_step;
     double default_step_tokens; /* the default, if the batch was open; else NAN */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
-    char *prefetch_stages;  /* "nc:cg:gg"; NULL: one depth for all */
+    char *prefetch_stages; /* "nc:cg:gg"; NULL: one depth for all */
     char *param_device, *optimizer_device, *gradient_device, *activation_device;
-    char *partition;        /* "bandwidth-centric" or "owner-broadcast" */
-    char *commit;           /* "step" or "none" */
+    char *partition; /* "bandwidth-centric" or "owner-broadcast" */
+    char *commit;    /* "step" or "none" */
     char *state_layout;
-    char *dtype;            /* of parameters and activations: "bf16" or "fp16" */
-    int64_t dpu_start;      /* -1: no delayed parameter update */
-    char *trained;          /* the operators that are trained; NULL: all */
-    char *frozen_dtype;     /* of weights of layers' products among the others; NULL: as dtype */
+    char *dtype;             /* of parameters and activations: "bf16" or "fp16" */
+    int64_t dpu_start;       /* -1: no delayed parameter update */
+    char *trained;           /* the operators that are trained; NULL: all */
+    char *frozen_dtype;      /* of weights of layers' products among the others; NULL: as dtype */
     const char *drop_layers; /* the schedule of layers that are left out; borrowed; NULL */
 
     bool feasible;
-    char *limiting_tier;    /* NULL when feasible */
-    int64_t short_bytes;    /* per rank, of the limiting tier */
-    char *remedy;           /* what would make it fit; NULL when feasible */
+    char *limiting_tier; /* NULL when feasible */
+    int64_t short_bytes; /* per rank, of the limiting tier */
+    char *remedy;        /* what would make it fit; NULL when feasible */
     struct mw_result_tier tiers[MW_TIER_COUNT];
     struct mw_result_ledger_row *ledger;
     size_t ledger_count;
@@ -128,23 +128,23 @@ struct mw_result {
     size_t stage_count;
     struct mw_result_paper paper;
 
-    bool simulated;         /* whether the following are set */
-    double step_time_s[3];  /* the mean over a cycle, where steps differ */
+    bool simulated;              /* whether the following are set */
+    double step_time_s[3];       /* the mean over a cycle, where steps differ */
     double *variant_step_time_s; /* [variant_count] of each step of the cycle; the figures of lanes,
                                      channels and phases are those of the first */
     size_t variant_count;        /* 0: all steps are alike */
     double first_step_time_s;
     double ideal_step_time_s; /* of the same plan by ideal software; NAN: it was not asked for */
-    int64_t rounds_by_mean;       /* of sections: their time is the mean of earlier rounds */
+    int64_t rounds_by_mean;   /* of sections: their time is the mean of earlier rounds */
     double undelayed_step_time_s; /* of the steps before --dpu-start; NAN: there are none */
-    double tflops_per_gpu[3]; /* FLOP/s done, recompute counted, in 1e12 */
-    double efficiency[3];     /* share of what whole layers reach without communication */
-    double mfu;               /* model FLOPs (recompute not counted) over the datasheet's peak */
-    double mfu_published;     /* the highest of published runs; NAN: unknown */
+    double tflops_per_gpu[3];     /* FLOP/s done, recompute counted, in 1e12 */
+    double efficiency[3];         /* share of what whole layers reach without communication */
+    double mfu;           /* model FLOPs (recompute not counted) over the datasheet's peak */
+    double mfu_published; /* the highest of published runs; NAN: unknown */
     const char *mfu_published_from; /* its source; borrowed */
     double tokens_per_s;
-    char *bottleneck;         /* lane or channel, or "collective latency" */
-    double bottleneck_share;  /* of the step */
+    char *bottleneck;            /* lane or channel, or "collective latency" */
+    double bottleneck_share;     /* of the step */
     double collective_latency_s; /* per step, of collectives of no bytes */
     struct mw_result_lane *lanes;
     size_t lane_count;
@@ -152,7 +152,7 @@ struct mw_result {
     size_t channel_count;
     struct mw_result_phase *phases;
     size_t phase_count;
-    double critical_path_s;   /* longest path at uncontended durations */
+    double critical_path_s; /* longest path at uncontended durations */
     double closed_form_paper_s, closed_form_plan_s;
     /* Eq. 6 with one kind of traffic: parameters and gradients, optimizer state, checkpoints */
     double paper_efficiency[3];
@@ -163,21 +163,21 @@ struct mw_result {
     struct mw_result_need *needs;
     size_t need_count;
     double smaller_batch, smaller_batch_tokens_per_s; /* faster than the chosen one; NAN: none */
-    struct mw_result_change change; /* the setting that gains most; .what NULL: none */
+    struct mw_result_change change;      /* the setting that gains most; .what NULL: none */
     struct mw_result_change paid_change; /* most tokens per dollar; .what NULL: none */
 
     int64_t nvme_written_bytes; /* per step and node */
     int64_t nvme_read_bytes;
-    double drive_life_steps;   /* NAN: nothing is written, or the rating is not known */
-    double drive_sets;         /* of a node, that the training uses; NAN: unknown */
-    double tokens;             /* of --tokens; NAN: not given */
+    double drive_life_steps; /* NAN: nothing is written, or the rating is not known */
+    double drive_sets;       /* of a node, that the training uses; NAN: unknown */
+    double tokens;           /* of --tokens; NAN: not given */
     double days, energy_kwh;
-    double cost_usd;           /* of renting if the rent is known, else of owning */
+    double cost_usd; /* of renting if the rent is known, else of owning */
     bool rented;
     struct mw_result_owned owned;
-    char *provenance;          /* worst of the profile's figures */
-    bool calibrated;           /* measured on this machine */
-    char **notes;              /* NULL-terminated; may be NULL */
+    char *provenance; /* worst of the profile's figures */
+    bool calibrated;  /* measured on this machine */
+    char **notes;     /* NULL-terminated; may be NULL */
 
     /* borrowed: valid as long as the caller's plan and timeline */
     const struct mw_plan *plan;

@@ -195,19 +195,48 @@ mw_result_set_use(const struct mw_plan *plan, const struct mw_hardware *hw,
         mw_summary_lanes(plan, &engine->timeline, r);
 }
 
+/* Beyond this many tensors an estimate takes too long to be made for each range. */
+#define RANGED_TENSORS 20000
+
+/* How far the figures' ranges reach together, as independent errors, of how far they reach all at
+ * one end: by estimates of the step with one figure after the other at its end. */
+static double
+independent_part(const struct mw_question *question, const struct mw_sizing *sizing,
+                 enum mw_outlook outlook)
+{
+    double typical_s = mw_estimate_s(sizing, &question->hardware[MW_OUTLOOK_TYPICAL]);
+    double all_s = mw_estimate_s(sizing, &question->hardware[outlook]) - typical_s;
+    double squares = 0;
+    struct mw_hardware one;
+
+    if (sizing->tensor_count > RANGED_TENSORS || fabs(all_s) < 1e-9 * typical_s)
+        return 1;
+    for (size_t i = 0; mw_machine_read_one(question->profile, question->software, question->uses, i,
+                                           outlook, &one);
+         i++)
+        squares += pow(mw_estimate_s(sizing, &one) - typical_s, 2);
+    return fmin(1, sqrt(squares) / fabs(all_s));
+}
+
 static void
 fill_outlooks(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct mw_result *r = answer->result;
-    double done = mw_flops_done(answer->sizing);
+    double done = mw_flops_done(answer->sizing), typical_s = r->step_time_s[MW_OUTLOOK_TYPICAL];
+    double typical_flops =
+        mw_achievable_flops(answer->plan, &question->hardware[MW_OUTLOOK_TYPICAL]);
 
-    if (!mw_profile_has_range(question->profile))
+    if (!mw_profile_has_range(question->profile) && !mw_profile_has_range(question->software))
         return;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
-        r->step_time_s[o] = mw_cycle_s(answer->variants, &question->hardware[o], false);
+        const struct mw_hardware *hw = &question->hardware[o];
+        double part = independent_part(question, answer->sizing, (enum mw_outlook)o);
+        double all_s = mw_cycle_s(answer->variants, hw, false);
+        double flops =
+            typical_flops + part * (mw_achievable_flops(answer->plan, hw) - typical_flops);
+        r->step_time_s[o] = typical_s + part * (all_s - typical_s);
         r->tflops_per_gpu[o] = done / r->step_time_s[o] / 1e12;
-        r->efficiency[o] =
-            done / r->step_time_s[o] / mw_achievable_flops(answer->plan, &question->hardware[o]);
+        r->efficiency[o] = done / r->step_time_s[o] / flops;
     }
 }
 
@@ -266,8 +295,10 @@ mw_result_set_burst_step(struct mw_answer *answer, const struct mw_hardware *har
 
     if (cached <= 0 || hw.nvme_write_burst_bytes_per_s <= hw.nvme_write_bytes_per_s)
         return;
+    double sustained = hw.nvme_write_bytes_per_s;
     hw.nvme_write_bytes_per_s = written / (cached / hw.nvme_write_burst_bytes_per_s +
                                            (written - cached) / hw.nvme_write_bytes_per_s);
+    hw.nvme_mixed_write_bytes_per_s *= hw.nvme_write_bytes_per_s / sustained;
     r->first_step_time_s = mw_step_s(first_plan(answer), &hw, false);
 }
 
@@ -294,11 +325,18 @@ take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
 static void
 fill_ideal(const struct mw_question *question, struct mw_answer *answer)
 {
-    struct mw_hardware ideal = mw_machine_read(question->profile, NULL, question->outlook);
+    struct mw_profile *software;
 
-    if (question->software &&
-        (answer->result->software_set || strcmp(answer->result->software, MW_SOFTWARE_DEFAULT)))
-        answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);
+    if (!question->software ||
+        (!answer->result->software_set && !strcmp(answer->result->software, MW_SOFTWARE_IDEAL)))
+        return;
+    software = mw_software_load(MW_SOFTWARE_IDEAL, NULL);
+    if (!software)
+        return;
+    struct mw_hardware ideal =
+        mw_machine_read(question->profile, software, question->uses, question->outlook);
+    answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);
+    mw_profile_free(software);
 }
 
 /* Memory over the step needs a timeline, even if no speed was requested. */

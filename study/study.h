@@ -23,8 +23,9 @@
 
 struct mw_question {
     struct mw_model model;
-    struct mw_profile *profile;                    /* borrowed */
-    struct mw_profile *software;                   /* borrowed; NULL: none, as ideal */
+    struct mw_model_uses uses;   /* of the model, or of all models' where a plan is given */
+    struct mw_profile *profile;  /* borrowed */
+    struct mw_profile *software; /* borrowed; NULL: none, as ideal */
     struct mw_hardware hardware[MW_OUTLOOK_COUNT]; /* the machine at each outlook, as the software
                                                     * uses it: mw_machine_read */
     enum mw_outlook outlook; /* the one at which hardware[MW_OUTLOOK_TYPICAL] was read */

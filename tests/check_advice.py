@@ -258,13 +258,13 @@ SMALLER = [
 ]
 # Requests, and what each is advised to.
 BOUGHT = [
-    ("-m gpt3-1.3b -H rtx3090", "-H rtx4090"),
+    ("-m gpt3-1.3b -H rtx3090", "-H rtx4090-2x"),
     ("-m llama-3.1-8b -H dgx2", "-H dgx-a100-40gb"),
     ("-m llama-3.1-70b -H dgx-h100 -s zero-infinity-nvme --param-device nvme", "--nodes 2"),
-    # 36 times the price for 11 times the tokens/s.
-    ("-m gpt2-xl -H rtx5090", ""),
+    ("-m gpt2-xl -H rtx5090", "-H rtx4090-2x"),
+    ("-m gpt2 -H mi325x-8x", "--nodes 2"), # the cheapest per token of all that are rented
     ("-m opt-30b -H aws-g5-12xlarge -s zero-infinity-nvme --grad-accum 1",
-     "-H aws-p6-b200-48xlarge"),
+     "-H mi325x-8x"),
     ("-m gpt2 -H aws-g5-xlarge --set pcie.latency_us=11", None),
     ("-m opt-30b -H aws-p3-16xlarge --set pcie.latency_us=11", None),
 ]
@@ -275,12 +275,11 @@ UNFIT = [
     ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", "--nodes "),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 1", "-H "),
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload",
-     "-s zero-infinity-nvme -H aws-g6-xlarge --nodes 2 fits (1.61 USD an hour), "
-     "-s zero-infinity-nvme --nodes 2 fits ("),
+     "-s zero-infinity-nvme -H rtx3090-2x fits (0.410 USD an hour), "),
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload --set gpu.memory_gib=23", None),
     # Of auto, with whatever strategy then fits.
-    ("-m llama-2-70b -H aws-g4dn-xlarge", "-H aws-g5-2xlarge --nodes "),
-    ("-m llama-3.1-405b -H aws-g5-12xlarge", "--nodes "),
+    ("-m llama-2-70b -H aws-g4dn-xlarge", "-H rtx3090-2x fits (0.410 USD an hour), --nodes "),
+    ("-m llama-3.1-405b -H aws-g5-12xlarge", "-H rtx-a6000 fits (0.470 USD an hour), --nodes "),
     ("-m gpt3-175b -H aws-g4dn-xlarge -s zero2", "-s zero-"),
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 4 --activation-checkpoint-interval 0",
      "--activation-checkpoint-interval 1 fits"),
@@ -299,16 +298,16 @@ UNFIT = [
     ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 64", "-H "),
     # Another machine and another strategy, and recomputation.
     ("-m llama-3.1-405b -H aws-g4dn-xlarge -s ddp",
-     "-s zero-infinity-nvme -H aws-g5-48xlarge fits (16.3 USD an hour)"),
+     "-s zero-infinity-nvme -H rtx-a6000 fits (0.470 USD an hour)"),
     ("-m bloom-176b -H aws-g6e-xlarge -s zero1 --activation-checkpoint-interval 0",
-     "-s zero-infinity-nvme --activation-checkpoint-interval 1 -H aws-g5-12xlarge fits"),
+     "-s zero-infinity-nvme --activation-checkpoint-interval 1 -H rtx-a6000 fits"),
     ("-m gpt3-175b -H aws-g6e-xlarge -s zero-offload --batch 64", "-s zero-infinity-nvme -H "),
-    # 54.9 USD an hour with the strategy that was named stand behind 6.88 with another one.
+    # 16 USD an hour with the strategy that was named stand behind 0.41 with another one.
     ("-m qwen2.5-72b -H dgx1v -s zero3 --seq 32768",
-     "-s zero-infinity-nvme -H rtx3090 fits (2000 USD), -s zero-infinity-nvme -H aws-p5-4xlarge "
-     "fits (6.88 USD an hour), -H aws-p4de-24xlarge --nodes 2 --tp 8 fits (54.9 USD an hour)"),
+     "-s zero-infinity-nvme -H rtx3090 fits (2000 USD), -s zero-infinity-nvme -H rtx3090-2x "
+     "fits (0.410 USD an hour), -H mi325x-8x fits (16.0 USD an hour), "),
     ("-m kimi-k2 -H aws-g5-xlarge -s zero3 --seq 2048 --activation-checkpoint-interval 4",
-     "-s zero-infinity-nvme -H aws-p5-48xlarge fits (55.0 USD an hour), --nodes 1100 fits"),
+     "-s zero-infinity-nvme -H dgx-a100 fits (12.0 USD an hour), --nodes 1100 fits"),
     # ZeRO-Infinity, Table 1: states on the GPU.
     ("-m zi-0.5t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 7", "--activation-device cpu fits"),
     ("-m zi-1t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 5 --activation-device cpu",
@@ -316,7 +315,7 @@ UNFIT = [
     # All that drives are, and another strategy.
     ("-m kimi-k2 -H rtx4090", "with 4 more drives of that kind per node it fits: --set "),
     ("-m kimi-k2 -H rtx4090 --set nvme.drives=5",
-     "a machine with 16 more drives of that kind per node would fit: --set "),
+     "with 16 more drives of that kind per node it fits: --set "),
     ("-m llama-3.1-405b -H rtx4090 -s zero2", "-s zero-infinity-nvme --set nvme.capacity_tb=8 "),
     # No machine has 291 TiB of host memory.
     ("-m zi-20t -H rtx4090 --batch 4", "-H "),
@@ -330,22 +329,21 @@ UNFIT = [
      "-s zero-infinity-nvme --dpu-start none fits"),
     # Slicing is free, on this machine and on another one.
     ("-m llama-3.1-8b -H dgx-h100 --seq 1000000", "--tp 8 fits"),
-    ("-m llama-3.1-8b -H rtx4090 --seq 1000000", "-H aws-p4de-24xlarge --tp 8 fits (27.4 USD "),
-    # 114 USD an hour without slicing.
+    ("-m llama-3.1-8b -H rtx4090 --seq 1000000", "-H dgx-a100 --tp 8 fits (12.0 USD "),
     ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",
-     "-H azure-nc48ads-a100-v4 --tp 2 fits (7.35 USD an hour), "),
+     "-H mi300x fits (1.90 USD an hour), "),
     # A drive, and no 32 times the memory that a workstation has.
     ("-m mixtral-8x22b -H rtx3090 -s zero-infinity-cpu", "-s zero-infinity-nvme --set nvme."),
 ]
 # Fewer nodes than asked for are as fast or faster.
-FEWER = ["-m gpt2 -H dgx-h100 --nodes 64", "-m gpt2 -H dgx-h100 --nodes 1024"]
+FEWER = ["-m gpt2 -H dgx-h100 --nodes 64", "-m gpt2 -H dgx-h100 -s zero2 --nodes 1024"]
 # What has to be paid for, and which kinds of price are said: the machine's own twice where another
 # machine costs less than more of these.
 OFFERED = [
     ("-m phi-4 -H aws-g5-xlarge --seq 32768", ["price_usd_per_hour"] * 2),
     ("-m deepseek-v3 -H aws-g5-xlarge", ["price_usd_per_hour"] * 2),
     ("-m llama-3.1-8b -H aws-g4dn-xlarge --seq 1024", ["price_usd_per_hour"] * 2),
-    ("-m llama-3.1-405b -H aws-g5-12xlarge", ["price_usd_per_hour"]),
+    ("-m llama-3.1-405b -H aws-g5-12xlarge", ["price_usd_per_hour"] * 2),
     ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", ["price_usd"]),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072", ["price_usd_per_hour", "price_usd"]),
     # A step of 96 sequences takes numbers of nodes that divide it.
@@ -405,7 +403,8 @@ def check_bought(words, flags):
     key = "price_usd_per_hour" if now in rented else "price_usd"
     cost = {other: usd for kind, other, usd in prices() if kind == key}
     for usd in (cost[name], cost[now]):
-        if f"{float(f'{usd:.3g}'):.15g} USD" not in change["what"]:
+        said = float(f"{usd:.3g}")
+        if f"{said:.15g} USD" not in change["what"] and f"{said:.1f} USD" not in change["what"]:
             yield f"{change['what']} does not say {usd}"
     for other in set(cost) - {name, now}:
         typed = simulate([*words, "-H", other])
@@ -520,7 +519,7 @@ def check_demo():
                              "zero-infinity-nvme"], stdout=subprocess.PIPE, check=True)
     text = answer.stdout.decode()
     for line in ("best single change: none of the settings tried gains anything\n",
-                 "best to add (no price known): 2x host memory -> step "):
+                 "best for money: another machine for 5000 USD (now 4000 USD) -> step "):
         if "\n" + line not in text:
             yield f"no {line!r} in {text[-600:]!r}"
 
@@ -532,7 +531,7 @@ def check_smaller(words, batch):
     typed = simulate([*words, "--batch", batch, *accum])
     if not typed["feasible"] or typed["settings"]["tiles"] <= answer["settings"]["tiles"]:
         yield f"--batch {batch}: {typed['settings']['tiles']} tiles"
-    if typed["tokens_per_s"] >= answer["tokens_per_s"]:
+    if typed["tokens_per_s"] > 1.01 * answer["tokens_per_s"]: # waves of tiles are not smooth
         yield f"--batch {batch} has {typed['tokens_per_s']}, the answer {answer['tokens_per_s']}"
     if answer["smaller_batch"]:
         yield f"worse than its own note: {answer['smaller_batch']}"

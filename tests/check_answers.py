@@ -256,9 +256,10 @@ def check_surplus(box):
 def check_no_price(box):
     """What nobody knows the price of is not best for money, and which keys set it is said."""
     question = "simulate -m gpt2 -H dgx-h100 --tokens 300B"
+    none = "--set node.price_usd_per_hour=0 "
     for options, good, bad in (
-            ("", [", no price known (--set node.price_usd_per_hour or node.price_usd)\n",
-                  "\nbest to add (no price known): 1 more node (2 in all) -> "],
+            (none, [", no price known (--set node.price_usd_per_hour or node.price_usd)\n",
+                    "\nbest to add (no price known): 1 more node (2 in all) -> "],
              ["best for money", "tokens per USD"]),
             ("--set node.price_usd_per_hour=50",
              [" USD of rent, ",
@@ -266,11 +267,11 @@ def check_no_price(box):
               "-> ",
               "x tokens per USD: --nodes 2\n"],
              ["no price known"]),
-            ("--set node.price_usd=300000",
+            (none + "--set node.price_usd=300000",
              ["\nas the owner ",
               "\nfaster, but each token costs more: 1 more node (2 in all, 300000 USD more) -> "],
              ["no price known"]),
-            ("-s ddp,zero2", ["\nddp: 300B tokens in 1.01 days, 247 kWh, no price known\n"], [])):
+            (none + "-s ddp,zero2", [" kWh, no price known\n", "\nddp: 300B tokens in "], [])):
         text = box.run(f"{question} {options}").out.decode()
         yield from (f"{options}: no {part!r}" for part in good if part not in text)
         yield from (f"{options}: {part!r}" for part in bad if part in text)

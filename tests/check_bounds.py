@@ -37,7 +37,8 @@ QUESTIONS = [
     "plan -m zi-20t -H dgx2 --nodes 32 --largest",
 ]
 LISTS = ("matmul_dim", "matmul_tflops", "matmul_tflops_low", "matmul_tflops_high", "attention_dim",
-         "attention_tflops", "attention_tflops_low", "attention_tflops_high")
+         "attention_tflops", "attention_tflops_low", "attention_tflops_high", "tile_shares")
+WORDS = ("flash_attention", "bf16", "architecture")
 
 
 def limit():
@@ -111,7 +112,7 @@ class Box:
         words = ["simulate", "-m", "gpt3-1.3b", "-H", str(self.profile), "--seq", "1024"]
         found = ends([*words, "--set", f"{key}=x"])
         if not found:
-            if key.split(".")[1] not in LISTS and "flash" not in key and "bf16" not in key:
+            if key.split(".")[1] not in LISTS + WORDS:
                 yield f"{key}: no range in what refuses \"x\""
             return
         for value in found:

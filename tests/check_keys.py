@@ -91,6 +91,17 @@ gb_per_s = 10
 latency_us = 20
 """
 
+# The same machine, whose products go by tiles and attention by kernels instead of curves.
+TILES = """architecture = ampere
+multiprocessors = 108
+tile_tflops = 110
+tile_fill = 64
+tile_shares = 1; 0.9; 0.8; 0.7
+"""
+TILED = re.sub(r"matmul_dim = .*\n", TILES,
+               re.sub(r"(matmul_tflops|attention_)\w* = .*\n", "", PROFILE))
+TILE_KEYS = [f"gpu.{line.split(' = ')[0]}" for line in TILES.splitlines()]
+
 # Values other than the profile's where twice or half of it is not allowed, or not another kind.
 VALUES = {
     "gpu.matmul_dim": "128; 2048", "gpu.matmul_tflops": "20; 80",
@@ -100,11 +111,17 @@ VALUES = {
     "gpu.achievable_tflops": "50", "gpu.flash_attention": "false", "gpu.bf16": "false",
     "gpu.memory_gib": "22", "host.memory_gib": "128",
     "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",
+    "gpu.architecture": "hopper", "gpu.multiprocessors": "54",
+    "gpu.tile_shares": "1; 0.5; 0.5; 0.5",
+    "fabric.start_us": "30", "fabric.all_reduce_gb_per_s": "60", "network.start_us": "30",
+    "network.gpu_gb_per_s": "1",
+    "nvme.mixed_read_gb_per_s": "7", "nvme.mixed_write_gb_per_s": "5",
     "nvme.queue_depth": "1", "nvme.write_burst_gb_per_s": "20",
 }
 
 # A step that moves all states over every link; one that the update on the CPU bounds; one bound by
-# copies of a single GPU; one whose batch the memory decides; one in fp32.
+# copies of a single GPU; one whose batch the memory decides; one in fp32; one of all-reduces in a
+# node.
 SCENARIOS = [
     "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --gradient-device nvme "
     "--activation-device cpu --nodes 2 --batch 2 --save-every 10 --what-if",
@@ -114,7 +131,20 @@ SCENARIOS = [
     "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
     "-s zero1 --batch 1 --nodes 2",
     "-s zero-offload --batch 1 --gpus 1 --dtype fp32",
+    "-s zero1 --batch 1 --nodes 1 --tp 2",
 ]
+
+# What is set beside a key where the profile says it in another way: both rates of mixed traffic
+# take duplex's place, and a collective's start that of the one ring.
+BESIDE = {
+    "fabric.start_us": ["fabric.start_us=6"],
+    "fabric.all_reduce_gb_per_s": ["fabric.start_us=6", "fabric.latency_us=0.1",
+                                   "fabric.all_reduce_gb_per_s=80"],
+    "network.start_us": ["network.start_us=6"],
+    "network.gpu_gb_per_s": ["network.gpu_gb_per_s=4"],
+    "nvme.mixed_read_gb_per_s": ["nvme.mixed_write_gb_per_s=3", "nvme.mixed_read_gb_per_s=9"],
+    "nvme.mixed_write_gb_per_s": ["nvme.mixed_read_gb_per_s=9", "nvme.mixed_write_gb_per_s=3"],
+}
 
 # Key: an option that is refused at another value, and words of the refusal.
 EXCEPTIONS = {
@@ -134,9 +164,11 @@ def numeric_keys():
 
 
 class Machine:
-    def __init__(self, folder):
-        self.profile = pathlib.Path(folder) / "keys.ini"
-        self.profile.write_text(PROFILE, encoding="utf-8")
+    def __init__(self, folder, text=PROFILE):
+        self.text = text
+        self.folder = folder
+        self.profile = pathlib.Path(folder) / ("keys.ini" if text == PROFILE else "tiled.ini")
+        self.profile.write_text(text, encoding="utf-8")
         self.base = [self.answer(scenario) for scenario in SCENARIOS]
 
     def run(self, options):
@@ -156,12 +188,12 @@ class Machine:
         return answer
 
 
-def other_value(key):
+def other_value(key, profile):
     """Half the profile's."""
     if key in VALUES:
         return VALUES[key]
     section, name = key.split(".")
-    text = PROFILE[PROFILE.index(f"[{section}]"):]
+    text = profile[profile.index(f"[{section}]"):]
     return f"{float(re.search(rf'^{name} = ([0-9.]+)', text, re.M)[1]) / 2:g}"
 
 
@@ -175,8 +207,11 @@ def check_exception(machine, key):
 def check_key(machine, key, timed):
     """The key is given in the profile, and another value gives another answer."""
     changed = set()
+    beside = BESIDE.get(key, [])
     for scenario, base in zip(SCENARIOS, machine.base):
-        answer = machine.answer(scenario, f"{key}={other_value(key)}")
+        if beside:
+            base = machine.answer(scenario, *beside)
+        answer = machine.answer(scenario, *beside, f"{key}={other_value(key, machine.text)}")
         if "refused" in answer or "refused" in base:
             yield f"{scenario}: {answer.get('refused')}, {base.get('refused')}"
             continue
@@ -184,9 +219,9 @@ def check_key(machine, key, timed):
         changed |= {name for name in answer
                     if name != "hardware_set" and answer[name] != base[name]}
     if not changed:
-        yield f"{key} = {other_value(key)} changes nothing"
+        yield f"{key} = {other_value(key, machine.text)} changes nothing"
     elif timed and not changed & set(SPEED):
-        yield f"{key} = {other_value(key)} changes {sorted(changed)}, and no speed"
+        yield f"{key} = {other_value(key, machine.text)} changes {sorted(changed)}, and no speed"
 
 
 def check_table(keys):
@@ -194,19 +229,20 @@ def check_table(keys):
     text = KEYS.read_text(encoding="utf-8")
     if len(keys) != len(re.findall(r"AT\(\w+\),\s", text)):
         yield f"{len(keys)} rows read of {len(re.findall(r'AT[(]', text))}"
-    for key in (*VALUES, *EXCEPTIONS):
+    for key in (*VALUES, *BESIDE, *EXCEPTIONS):
         if key not in keys:
             yield f"{key} is no key"
 
 
 def tests(machine):
     keys = dict(numeric_keys())
+    tiled = Machine(machine.folder, TILED)
     yield "table", check_table(keys)
     for key, timed in sample(list(keys.items())):
         if key in EXCEPTIONS:
             yield f"{key}: refuses", check_exception(machine, key)
         else:
-            yield key, check_key(machine, key, timed)
+            yield key, check_key(tiled if key in TILE_KEYS else machine, key, timed)
 
 
 if __name__ == "__main__":

@@ -132,9 +132,9 @@ CONTRADICTIONS = {
     "list profiles": ["did you mean hwprofiles?"],
     "PLAN -m gpt2": ["unknown verb", "did you mean plan?"],
     "help sim": ["unknown verb", "did you mean simulate?"],
-    "simulate -m gpt2 -H RTX4090": ["did you mean rtx4090 or rtx4090-12ssd?"],
+    "simulate -m gpt2 -H RTX4090": ["did you mean rtx4090, rtx4090-2x,"],
     "simulate -m gpt2 -H H100": ["did you mean h100, dgx-h100,"],
-    "simulate -m gpt2 -H 4090": ["did you mean rtx4090 or"],
+    "simulate -m gpt2 -H 4090": ["did you mean rtx4090, rtx4090-2x"],
     "simulate -m gpt2 -H rtx4080": ["did you mean rtx4090?"],
     "simulate -m llama -H flat-test": ["no such preset; did you mean llama-2-7b, llama-3-8b,"],
     "simulate -m Llama3-8B -H flat-test": ["did you mean llama-3-8b?"],
@@ -292,6 +292,9 @@ SETS = {  # --set VALUE: words
     "gpu.matmul_dim=": ["matmul_dim"],
     "gpu.matmul_dim=4;2": ["matmul_dim"],
     "nvme.duplex=3": ["duplex", "3"],
+    "fabric.all_reduce_gb_per_s=400": ["all_reduce_gb_per_s", "needs start_us above 0"],
+    "network.start_us=-1": ["start_us", "-1"],
+    "nvme.mixed_read_gb_per_s=1": ["needs the rate of the other direction", "mixed_write_gb_per_s"],
 }
 
 CONFIGS = {  # name: (content, words)

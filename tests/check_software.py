@@ -9,18 +9,25 @@ from tap import report_in
 
 PROFILES = sorted(path.stem for path in pathlib.Path(ROOT, "software").glob("*.ini"))
 ASKED = "simulate -m gpt3-13b -H dgx-a100 --nodes 2 -s zero3 --batch 1 --seq 2048"
+UNFUSED = "simulate -m gpt3-13b -H dgx2 --nodes 2 -s zero3 --batch 1 --seq 2048"
+GATED = "simulate -m llama-2-7b -H dgx-a100 -s zero3 --batch 1 --seq 2048"
 OFFLOADED = ("simulate -m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 1 --seq 1024 "
              "--param-device cpu --optimizer-device nvme --grad-accum 1")
-# A value of each key that is not the ideal's, and a question whose step it must lengthen (or
-# shorten, for a skipped half).
+# A value of each key that is not the ideal's, and a question whose step it must lengthen.
 KEYS = {
     "attention.kernel": ("unfused", ASKED, 1),
     "attention.share": ("0.5", ASKED, 1),
-    "attention.causal_skip": ("true", ASKED, -1),
+    "attention.score_passes": ("4", UNFUSED, 1),
+    "attention.causal_skip": ("false", ASKED, 1),
     "products.share": ("0.5", ASKED, 1),
-    "operators.bytes_factor": ("3", ASKED, 1),
+    "operators.layer_norm_passes": ("3", ASKED, 1),
+    "operators.rms_norm_passes": ("3", GATED, 1),
+    "operators.rotary_passes": ("3", GATED, 1),
+    "operators.gated_passes": ("3", GATED, 1),
+    "operators.other_passes": ("3", ASKED, 1),
     "operators.share": ("0.5", ASKED, 1),
     "collectives.share": ("0.02", ASKED, 1),
+    "collectives.blocking": ("true", ASKED, 1),
     "collectives.hop_us": ("500", ASKED, 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),

@@ -93,6 +93,17 @@ random_share(GRand *random)
     return g_rand_double_range(random, 0.01, 1);
 }
 
+/* Both parts together are 1 or more; at times one of them is all. */
+static struct mw_cost_mixed
+random_mixed(GRand *random)
+{
+    struct mw_cost_mixed mixed;
+
+    mixed.read = g_rand_int_range(random, 0, 4) ? g_rand_double_range(random, 0.1, 1) : 1;
+    mixed.write = g_rand_int_range(random, 0, 4) ? 1 - mixed.read * g_rand_double(random) : 1;
+    return mixed;
+}
+
 void
 random_costs(GRand *random, const struct mw_plan *plan, struct mw_costs *costs)
 {
@@ -101,10 +112,13 @@ random_costs(GRand *random, const struct mw_plan *plan, struct mw_costs *costs)
     costs->draw_rate = g_new(double, plan->draw_count);
     costs->capacity = g_new(double, plan->channel_count);
     costs->one_way = g_new(double, plan->channel_count);
+    costs->mixed = g_new0(struct mw_cost_mixed, plan->channel_count);
     for (uint32_t c = 0; c < plan->channel_count; c++) {
         costs->capacity[c] = g_rand_double_range(random, 1, 100);
         costs->one_way[c] =
             g_rand_int_range(random, 0, 3) == 0 ? g_rand_double_range(random, 0.5, 1) : 1;
+        if (costs->one_way[c] == 1 && g_rand_int_range(random, 0, 3) == 0)
+            costs->mixed[c] = random_mixed(random);
     }
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];

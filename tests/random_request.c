@@ -123,6 +123,26 @@ draw_cores(GRand *random, struct mw_hardware *hw)
     hw->attention_flops[0] = hw->gpu_achievable_flops * g_rand_double_range(apart, 0.5, 2);
 }
 
+/* Rates of reads and writes at once, and collectives by protocol.  Their draws are those of a copy:
+ * what is drawn after them stays as it was. */
+static void
+draw_links(GRand *random, struct mw_hardware *hw)
+{
+    g_autoptr(GRand) own = g_rand_copy(random);
+
+    if (g_rand_boolean(own)) {
+        hw->nvme_mixed_read_bytes_per_s =
+            hw->nvme_read_bytes_per_s * g_rand_double_range(own, 0.2, 1);
+        hw->nvme_mixed_write_bytes_per_s =
+            hw->nvme_write_bytes_per_s * g_rand_double_range(own, 0.2, 1);
+    }
+    if (g_rand_boolean(own)) {
+        hw->fabric_start_s = hw->nic_start_s = 1e-15; /* as flat as the rest: rates alone count */
+        hw->fabric_all_reduce_bytes_per_s =
+            hw->fabric_bytes_per_s * g_rand_double_range(own, 0.5, 2);
+    }
+}
+
 void
 random_rates(GRand *random, struct mw_hardware *hw)
 {
@@ -141,6 +161,7 @@ random_rates(GRand *random, struct mw_hardware *hw)
     for (size_t i = 0; i < G_N_ELEMENTS(rates); i++)
         stretch(random, rates[i]);
     hw->nvme_duplex = g_rand_double_range(random, 1, 2);
+    draw_links(random, hw);
     hw->gpu_collective_sm_share = g_rand_double_range(random, 0, 0.3);
     draw_cores(random, hw);
 }

@@ -6,6 +6,10 @@
 
 enum state { WAITING, STARTED, LEADING, ARRIVED, MOVING, FINISHED, DONE };
 
+struct demand {
+    double wanted, weight; /* of a link; the weight is its part in a fair share */
+};
+
 struct op_state {
     enum state state;
     int64_t ready_ns; /* its latency has passed */
@@ -21,7 +25,7 @@ struct reference {
     double *shares;                 /* [op_count][links] what the op draws at full speed */
     double *levels;                 /* [links] */
     uint32_t *moving, moving_count; /* ops, without their step */
-    double *demands;                /* [moving_count] */
+    struct demand *demands;         /* [moving_count] */
     int64_t now_ns;
     struct reference_result *result;
 };
@@ -39,12 +43,56 @@ work_of(const struct reference *r, uint32_t op)
 }
 
 static double
+draw_of(const struct reference *r, uint32_t op, uint32_t channel)
+{
+    const struct mw_work *work = work_of(r, op);
+    double rate = 0;
+
+    for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
+        if (r->plan->draws[i].channel == channel)
+            rate += r->costs->draw_rate[i];
+    return rate;
+}
+
+/* Line 1 goes from reads alone to both at once, line 2 from there to writes alone. */
+static double
+share_of_line(const struct reference *r, uint32_t op, uint32_t channel, uint32_t way,
+              const struct mw_cost_mixed *mixed)
+{
+    bool writes = mw_op_traits(work_of(r, op)->kind)->writes;
+    double speed = draw_of(r, op, channel) / r->costs->capacity[channel];
+
+    if (way == 0)
+        return 0;
+    if (way == 1)
+        return writes ? speed * (1 - mixed->read) / mixed->write : speed;
+    return writes ? speed : speed * (1 - mixed->write) / mixed->read;
+}
+
+/* What an op has of a link where as many reads as writes are at once: its part in a fair share. */
+static double
+weight_of(const struct reference *r, uint32_t op, uint32_t link)
+{
+    const struct mw_cost_mixed *mixed = r->costs->mixed ? &r->costs->mixed[link / 3] : NULL;
+    bool writes = mw_op_traits(work_of(r, op)->kind)->writes;
+
+    if (!mixed || !(mixed->read > 0))
+        return 1;
+    if (link % 3 == 1)
+        return writes ? 1 - mixed->read : mixed->read;
+    return writes ? mixed->write : 1 - mixed->write;
+}
+
+static double
 share_of(const struct reference *r, uint32_t op, uint32_t link)
 {
     const struct mw_work *work = work_of(r, op);
     uint32_t channel = link / 3, way = link % 3;
     double capacity = r->costs->capacity[channel], share = 0;
+    const struct mw_cost_mixed *mixed = r->costs->mixed ? &r->costs->mixed[channel] : NULL;
 
+    if (mixed && mixed->read > 0)
+        return share_of_line(r, op, channel, way, mixed);
     if (way > 0) {
         if (!r->costs->one_way || way != 1u + mw_op_traits(work->kind)->writes)
             return 0;
@@ -64,14 +112,16 @@ speed_without(const struct reference *r, uint32_t op, uint32_t but)
 
     for (uint32_t link = 0; link < r->links; link++)
         if (link != but && shares[link] > 0)
-            speed = fmin(speed, r->levels[link] / shares[link]);
+            speed = fmin(speed, r->levels[link] * weight_of(r, op, link) / shares[link]);
     return speed;
 }
 
+/* By what is wanted for each unit of weight. */
 static int
-compare_doubles(const void *a, const void *b)
+compare_demands(const void *a, const void *b)
 {
-    double x = *(const double *)a, y = *(const double *)b;
+    const struct demand *p = a, *q = b;
+    double x = p->wanted / p->weight, y = q->wanted / q->weight;
     return (x > y) - (x < y);
 }
 
@@ -79,24 +129,28 @@ compare_doubles(const void *a, const void *b)
 static double
 level_of(const struct reference *r, uint32_t link)
 {
-    double left = 1, wanted = 0;
+    double left = 1, wanted = 0, weight = 0;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < r->moving_count; i++) {
         double share = r->shares[(size_t)r->moving[i] * r->links + link];
 
         if (share > 0)
-            r->demands[count++] = share * speed_without(r, r->moving[i], link);
+            r->demands[count++] = (struct demand){share * speed_without(r, r->moving[i], link),
+                                                  weight_of(r, r->moving[i], link)};
     }
-    qsort(r->demands, count, sizeof *r->demands, compare_doubles);
-    for (uint32_t i = 0; i < count; i++)
-        wanted += r->demands[i];
+    qsort(r->demands, count, sizeof *r->demands, compare_demands);
+    for (uint32_t i = 0; i < count; i++) {
+        wanted += r->demands[i].wanted;
+        weight += r->demands[i].weight;
+    }
     if (wanted <= 1 + 1e-12)
         return INFINITY;
     for (uint32_t i = 0; i < count; i++) {
-        if (r->demands[i] * (count - i) > left)
-            return left / (count - i);
-        left -= r->demands[i];
+        if (r->demands[i].wanted / r->demands[i].weight * weight > left)
+            return left / weight;
+        left -= r->demands[i].wanted;
+        weight -= r->demands[i].weight;
     }
     return INFINITY;
 }
@@ -276,7 +330,7 @@ reference_run(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t
             r.shares[(size_t)op * r.links + link] = share_of(&r, op, link);
     r.levels = g_new(double, r.links);
     r.moving = g_new(uint32_t, runs);
-    r.demands = g_new(double, runs);
+    r.demands = g_new(struct demand, runs);
     result->start_ns = g_new0(int64_t, runs);
     result->end_ns = g_new0(int64_t, runs);
     result->step_end_ns = g_new0(int64_t, steps);

@@ -107,6 +107,14 @@ assert_all_measured(const struct mw_calibration *m)
     assert_measured_in_time(m, m->copy_share, 0, 1);
     assert_measured_in_time(m, m->nvme_share, 0, 1);
     assert_measured_in_time(m, m->drives.duplex, 1, 2);
+    for (int way = 0; way < 2 && m->drives.duplex.samples; way++)
+        assert_measured(m->drives.mixed_kept[way], 0, 1);
+    g_assert_cmpfloat_with_epsilon(
+        m->drives.mixed_read_bytes_per_s.typical,
+        m->drives.mixed_kept[0].typical * m->drives.read_bytes_per_s.typical, 1);
+    g_assert_cmpfloat_with_epsilon(
+        m->drives.mixed_write_bytes_per_s.typical,
+        m->drives.mixed_kept[1].typical * m->drives.write_bytes_per_s.typical, 1);
     assert_measured(m->drives.latency_s, 0, 100);
 }
 

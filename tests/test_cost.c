@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "sim/cost.h"
+#include "sim/kernels.h"
 #include "tests/comm_along.h"
 
 #define GB INT64_C(1000000000)
@@ -77,16 +78,16 @@ test_matmul_curve(void)
 {
     struct mw_hardware hardware = machine();
 
-    assert_s(mw_cost_matmul_flops(&hardware, 1) * 1e-12, 10);
-    assert_s(mw_cost_matmul_flops(&hardware, 100) * 1e-12, 10);
-    assert_s(mw_cost_matmul_flops(&hardware, sqrt(100.0 * 1000)) * 1e-12, 25);
-    assert_s(mw_cost_matmul_flops(&hardware, 1000) * 1e-12, 40);
-    assert_s(mw_cost_matmul_flops(&hardware, sqrt(1000.0 * 10000)) * 1e-12, 60);
-    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 80);
+    assert_s(mw_kernel_products_curve(&hardware, 1) * 1e-12, 10);
+    assert_s(mw_kernel_products_curve(&hardware, 100) * 1e-12, 10);
+    assert_s(mw_kernel_products_curve(&hardware, sqrt(100.0 * 1000)) * 1e-12, 25);
+    assert_s(mw_kernel_products_curve(&hardware, 1000) * 1e-12, 40);
+    assert_s(mw_kernel_products_curve(&hardware, sqrt(1000.0 * 10000)) * 1e-12, 60);
+    assert_s(mw_kernel_products_curve(&hardware, 1e9) * 1e-12, 80);
     hardware.matmul_points = 1;
-    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 10);
+    assert_s(mw_kernel_products_curve(&hardware, 1e9) * 1e-12, 10);
     hardware.matmul_points = 0;
-    assert_s(mw_cost_matmul_flops(&hardware, 1e9) * 1e-12, 50);
+    assert_s(mw_kernel_products_curve(&hardware, 1e9) * 1e-12, 50);
 }
 
 static void
@@ -285,6 +286,27 @@ test_nic_is_counted_once(void)
     mw_plan_free(b.plan);
 }
 
+/* Draws follow the algorithm: a flat ring passes 31/32 of the tensor between nodes, and what the
+ * switch adds up does not make the op longer by a ring's bytes. */
+static void
+test_draws_by_protocol(void)
+{
+    struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
+
+    b.hardware.nic_latency_s = b.hardware.fabric_latency_s = 0;
+    b.hardware.fabric_start_s = b.hardware.nic_start_s = 1e-15;
+    b.hardware.fabric_all_reduce_bytes_per_s = 200e9;
+    b.work.bytes = 80 * GB;
+    b.work.comm = mw_plan_add_comm(b.plan, sized(&b, 32, 8, 1));
+    assert_s(price(&b, MW_CHANNEL_NIC, 60 * GB / 8), 7.75);
+    b.work.kind = MW_OP_ALL_REDUCE;
+    b.work.comm = mw_plan_add_comm(b.plan, sized(&b, 8, 8, 1));
+    assert_s(price(&b, MW_CHANNEL_FABRIC, 140 * GB), 0.7);
+    b.work.comm = mw_plan_add_comm(b.plan, sized(&b, 32, 4, 2)); /* slices over nodes */
+    assert_s(price(&b, MW_CHANNEL_NIC, 0), 2 * 77.5 / 5);
+    mw_plan_free(b.plan);
+}
+
 static void
 test_draw_rates(void)
 {
@@ -319,6 +341,29 @@ test_draw_rates(void)
     assert_s(costs.one_way[b.channel[MW_CHANNEL_DRAM]], 1);
     mw_costs_clear(&costs);
     mw_plan_free(b.plan);
+}
+
+/* Rates of both directions at once are parts of the rates alone.  Parts of less than 1 together go
+ * to the line of taking turns; a short queue leaves the drives time for the other direction. */
+static void
+test_mixed(void)
+{
+    struct mw_hardware hw = {
+        .nvme_read_bytes_per_s = 10e9, .nvme_write_bytes_per_s = 5e9, .nvme_duplex = 1.5};
+
+    g_assert_cmpfloat(mw_cost_drives_mixed(&hw).read, ==, 0);
+    hw.nvme_mixed_read_bytes_per_s = 8e9;
+    hw.nvme_mixed_write_bytes_per_s = 2e9;
+    assert_s(mw_cost_drives_mixed(&hw).read, 0.8);
+    assert_s(mw_cost_drives_mixed(&hw).write, 0.4);
+    hw.nvme_mixed_read_bytes_per_s = 4e9;
+    assert_s(mw_cost_drives_mixed(&hw).read, 0.5);
+    assert_s(mw_cost_drives_mixed(&hw).write, 0.5);
+    hw.nvme_latency_s = 1e-3;
+    hw.nvme_queue_depth = 4;
+    hw.nvme_block_bytes = 500000; /* 2 GB/s */
+    assert_s(mw_cost_drives_mixed(&hw).read, 1);
+    assert_s(mw_cost_drives_mixed(&hw).write, 1);
 }
 
 /* Of the multiprocessors: whole for what runs on them, the profile's part for what runs beside. */
@@ -488,6 +533,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/collectives-in-a-node", test_collectives_in_a_node);
     g_test_add_func("/cost/collectives-between-nodes", test_collectives_between_nodes);
     g_test_add_func("/cost/nic-is-counted-once", test_nic_is_counted_once);
+    g_test_add_func("/cost/draws-by-protocol", test_draws_by_protocol);
     g_test_add_func("/cost/draw-rates", test_draw_rates);
     g_test_add_func("/cost/shared-cores", test_shared_cores);
     g_test_add_func("/cost/cores-in-collective", test_cores_in_collective);
@@ -495,5 +541,6 @@ main(int argc, char **argv)
     g_test_add_func("/cost/operators", test_operators);
     g_test_add_func("/cost/attention-curve", test_attention_curve);
     g_test_add_func("/cost/whole-ns", test_whole_ns);
+    g_test_add_func("/cost/mixed", test_mixed);
     return g_test_run();
 }

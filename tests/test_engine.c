@@ -7,6 +7,7 @@
 struct scene {
     struct mw_plan *plan;
     GArray *work_ns, *lead_ns, *draw_rate, *capacity, *one_way;
+    struct mw_cost_mixed *mixed; /* of each channel; NULL: none */
     struct mw_engine_result result;
     char why[200];
 };
@@ -102,7 +103,8 @@ run_steps(struct scene *scene, uint32_t steps)
                              .lead_ns = (int64_t *)(void *)scene->lead_ns->data,
                              .draw_rate = (double *)(void *)scene->draw_rate->data,
                              .capacity = (double *)(void *)scene->capacity->data,
-                             .one_way = (double *)(void *)scene->one_way->data};
+                             .one_way = (double *)(void *)scene->one_way->data,
+                             .mixed = scene->mixed};
     struct mw_engine_options options = {.steps = steps, .keep_timeline = true};
 
     scene->plan->checked = true;
@@ -367,6 +369,44 @@ test_one_way(void)
     scene_clear(&scene);
 }
 
+/* A drive of which reads keep 0.75 beside writes, and writes 0.35 beside reads. */
+static void
+test_mixed(void)
+{
+    struct scene scene = scene_new();
+    uint32_t drive = add_channel(&scene, 1, 1);
+    struct mw_cost_mixed mixed = {0.75, 0.35};
+    uint32_t read = add_user(&scene, drive, 750, 1), write = add_user(&scene, drive, 700, 1);
+
+    scene.plan->works[1].kind = MW_OP_COMMIT; /* writes */
+    scene.mixed = &mixed;
+    g_assert_true(run_steps(&scene, 1));
+    assert_row(&scene, read, 0, 1000);
+    assert_row(&scene, write, 0, 1350); /* 350 done by 1000, the rest alone */
+    scene_clear(&scene);
+}
+
+/* A slow writer leaves reads what lies on the line; two readers together are as fast as one. */
+static void
+test_mixed_lines(void)
+{
+    struct scene scene = scene_new();
+    uint32_t drive = add_channel(&scene, 1, 1);
+    struct mw_cost_mixed mixed = {0.75, 0.5};
+    uint32_t read = add_user(&scene, drive, 900, 1), write = add_user(&scene, drive, 1000, 0.2);
+
+    scene.plan->works[1].kind = MW_OP_COMMIT; /* writes */
+    scene.mixed = &mixed;
+    g_assert_true(run_steps(&scene, 1));
+    assert_row(&scene, read, 0, 1000); /* 1 - 0.2 (1 - 0.75)/0.5 */
+    assert_row(&scene, write, 0, 1000);
+    scene.plan->checked = false;
+    scene.plan->works[1].kind = MW_OP_COMPUTE;
+    g_assert_true(run_steps(&scene, 1));
+    assert_row(&scene, read, 0, 1100); /* 0.2 of the drive goes to the other reader */
+    scene_clear(&scene);
+}
+
 /* A lane's ops take turns: they share with other lanes, not with one another. */
 static void
 test_window_turns(void)
@@ -557,6 +597,8 @@ main(int argc, char **argv)
     g_test_add_func("/engine/crossed-channels", test_crossed_channels);
     g_test_add_func("/engine/multiprocessors", test_multiprocessors);
     g_test_add_func("/engine/one-way", test_one_way);
+    g_test_add_func("/engine/mixed", test_mixed);
+    g_test_add_func("/engine/mixed-lines", test_mixed_lines);
     g_test_add_func("/engine/window-turns", test_window_turns);
     g_test_add_func("/engine/endless-stream", test_endless_stream);
     g_test_add_func("/engine/steady-state", test_steady_state);

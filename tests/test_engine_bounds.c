@@ -44,8 +44,10 @@ bound_channels(const struct mw_plan *plan, const struct mw_costs *costs, struct 
             units[plan->draws[d].channel] +=
                 costs->draw_rate[d] * (double)moving_ns(costs, plan->ops[o].work);
     }
-    for (uint32_t c = 0; c < plan->channel_count; c++)
-        bounds->channel_ns = fmax(bounds->channel_ns, units[c] / costs->capacity[c]);
+    for (uint32_t c = 0; c < plan->channel_count; c++) {
+        double both = costs->mixed[c].read > 0 ? costs->mixed[c].read + costs->mixed[c].write : 1;
+        bounds->channel_ns = fmax(bounds->channel_ns, units[c] / (costs->capacity[c] * both));
+    }
 }
 
 /* The planner adds ops in an order that obeys every edge.  Ranks apart: a match is left out. */

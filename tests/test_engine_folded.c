@@ -75,6 +75,7 @@ copy_costs(struct variant *v, const struct mw_plan *base, const struct mw_costs 
     v->costs.draw_rate = g_new(double, v->plan->draw_count);
     v->costs.capacity = g_memdup2(costs->capacity, base->channel_count * sizeof(double));
     v->costs.one_way = g_memdup2(costs->one_way, base->channel_count * sizeof(double));
+    v->costs.mixed = g_memdup2(costs->mixed, base->channel_count * sizeof *costs->mixed);
     for (uint32_t p = 0; p < base->program_count; p++) {
         uint32_t work = p * base->work_count, draw = p * base->draw_count;
         memcpy(v->costs.work_ns + work, costs->work_ns, base->work_count * sizeof(int64_t));

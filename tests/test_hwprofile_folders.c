@@ -37,7 +37,7 @@ static void
 test_inherits(void)
 {
     put("mine.ini", "[profile]\ninherits = dgx2\n[gpu]\nmemory_gib = 16\n"
-                    "matmul_dim = 1\nmatmul_tflops = 50\n");
+                    "multiprocessors = 0\nmatmul_dim = 1\nmatmul_tflops = 50\n");
     put("yours.ini", "[profile]\ninherits = mine\n[nvme]\ndrives = 2\n");
     g_autofree char *path = path_of("yours.ini");
     struct mw_profile *by_name = mw_test_load("yours");

@@ -22,6 +22,10 @@ test_set(void)
     g_assert_false(mw_profile_check(profile, &error));
     g_clear_error(&error);
     g_assert_true(mw_profile_set(profile, "gpu.matmul_tflops=10;20", &error));
+    g_assert_false(mw_profile_check(profile, &error)); /* it has tiles */
+    g_assert_nonnull(strstr(error->message, "gpu.multiprocessors=0"));
+    g_clear_error(&error);
+    g_assert_true(mw_profile_set(profile, "gpu.multiprocessors=0", &error));
     g_assert_true(mw_profile_check(profile, &error));
     g_assert_no_error(error);
 
@@ -30,7 +34,7 @@ test_set(void)
     g_assert_cmpfloat_with_epsilon(low.pcie_latency_s, 3e-6, 1e-15);
     g_assert_true(low.gpu_flash_attention);
     g_assert_cmpint(low.matmul_points, ==, 2);
-    g_assert_cmpfloat(low.matmul_flops[1], ==, 20e12); /* the file's low curve is gone */
+    g_assert_cmpfloat(low.matmul_flops[1], ==, 20e12);
     g_assert_cmpint(mw_profile_provenance(profile, "nvme", "read_gb_per_s", &source), ==,
                     MW_PROVENANCE_USER);
     g_assert_nonnull(source);

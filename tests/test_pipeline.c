@@ -180,6 +180,7 @@ check_bubble(int64_t stages, int64_t micro_batches)
     g_autoptr(GError) error = NULL;
 
     hardware.fabric_latency_s = 0;
+    hardware.fabric_start_s = 0;
     hardware.fabric_bytes_per_s = 1e18;
     hardware.gpu_collective_sm_share = 0;
     hardware.gpu_launch_s = 0;

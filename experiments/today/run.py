@@ -27,8 +27,8 @@ MACHINES = {
     "H100-80GB": "dgx-h100",
     "H100": "dgx-h100",
     "H100 (HF hopper-prod)": "dgx-h100",
-    "H100-96GB-HBM2e (Meta Grand Teton, 500W)": "dgx-h100",
-    "H100-96GB-HBM2e (Meta Grand Teton, ~500W)": "dgx-h100",
+    "H100-96GB-HBM2e (Meta Grand Teton, 500W)": str(HERE / "h100-500w.ini"),
+    "H100-96GB-HBM2e (Meta Grand Teton, ~500W)": str(HERE / "h100-500w.ini"),
     "A100-80GB": "dgx-a100",
     "A100-80GB-SXM (DGX)": "dgx-a100",
     "A100-80GB-SXM (400W)": "dgx-a100",
@@ -37,12 +37,19 @@ MACHINES = {
     "H200-141GB": "hgx-h200",
     "B200": "dgx-b200",
     "RTX 4090": "rtx4090",
+    "A100": "dgx-a100",
+    "GB200": "gb200-nvl72",
+    "GB300": "gb300-nvl72",
+    "MI300X": "mi300x-8x",
+    "RTX A6000": "rtx-a6000",
 }
+# GPUs per node, where they are not 8.
+PER_NODE = {"rtx4090": 1, "rtx-a6000": 1, "gb200-nvl72": 72, "gb300-nvl72": 72}
 STRATEGIES = {"fsdp": "zero3", "hsdp": "zero3", "zero3": "zero3", "zero2": "zero2",
               "zero1": "zero1", "ddp": "ddp"}
 # A profile per source; None: by the row's `compile`.
 SOFTWARE = {
-    "llm-foundry": "pytorch-fsdp-eager",
+    "llm-foundry": "llm-foundry",
     "torchtitan": None,
     "torchao": None,
     "torchtune": None,
@@ -92,6 +99,8 @@ def left_out(row):
         return f"data parallelism {row['dp_kind'] or 'not stated'}"
     if whole(row, "cp", 1) > 1:
         return "context parallelism"
+    if row["recompute"] == "selective":
+        return "selective recomputation"
     missing = [k for k in ("layers", "hidden", "heads", "seq", "micro_batch") if not row[k]]
     return f"{', '.join(missing)} not stated" if missing else ""
 
@@ -105,10 +114,10 @@ def options(row):
     if architecture(row) == "gpt2":
         dims.pop("kv_heads")
     text = ",".join(f"{key}={value}" for key, value in dims.items() if value)
-    per_node = 1 if MACHINES[row["gpu"]] == "rtx4090" else 8
+    per_node = PER_NODE.get(MACHINES[row["gpu"]], 8)
     batch = float(row["micro_batch"]) / tp
-    return ["-m", text, "-H", MACHINES[row["gpu"]], "--nodes", max(1, gpus // per_node), "--gpus",
-            min(gpus, per_node), "-s", STRATEGIES[row["dp_kind"]], "--seq", whole(row, "seq"),
+    return ["-m", text, "-H", MACHINES[row["gpu"]],
+            "--nodes", max(1, -(-gpus // per_node)), "--gpus", min(gpus, per_node), "-s", STRATEGIES[row["dp_kind"]], "--seq", whole(row, "seq"),
             "--batch", f"{batch:g}", "--grad-accum", whole(row, "grad_accum", 1), "--tp", tp,
             "--commit", "none", "--activation-checkpoint-interval",
             1 if row["recompute"] == "full" else 0]

@@ -29,7 +29,7 @@ def next_larger(bars, bar):
 def check(bars, bar, layout):
     """Both verdicts of a bar, and the most layers of its hidden size that fit."""
     beyond = next_larger(bars, bar)
-    largest = plan(bar, bar["model"], layout, "--largest")[0]
+    largest = plan(bar, bar["model"], layout, "--largest")
     own, larger = plan(bar, bar["model"], layout), plan(bar, beyond["model"], layout)
     return {"bar": bar, "beyond": beyond, "own": own, "larger": larger, "largest": largest,
             "layout": layout, "billion": largest["paper_params"] / 1e9}

@@ -10,7 +10,7 @@ import common
 import zero_offload
 
 OPTIONS = ("-m", HERE / "config.json", "-H", "v100", "-s", "zero-offload", "--batch", 10,
-           "--logits-chunks", 1)
+           "--logits-chunks", 1, "--software", "deepspeed-0.3")
 PHASES = ("forward", "backward", "optimizer")
 # fp32 gradients on the link into the host: half its rate; checkpoints pass it too, 0.35 s of it.
 FP32_ON_LINK = ("--set", "pcie.d2h_gb_per_s=5; 6; 6.05",

@@ -39,7 +39,8 @@ def run(values):
 
 def pytorch(values):
     answer = common.memwall("simulate", "-m", "zo-1b", "-H", "v100", "-s", "ddp",
-                            "--global-batch", TOTAL_BATCH, "--state-layout", "paper20")
+                            "--global-batch", TOTAL_BATCH, "--state-layout", "paper20",
+                            "--software", "pytorch-2020")
     return common.compare("PyTorch, 1B", values[1, "PyTorch"], common.prediction(answer),
                           "digitised"), answer["settings"]
 

@@ -78,7 +78,7 @@ def largest(planner, mp, stage):
     fits, exceeds = (planner.plan(mp, strategy, hidden, n) for n in (layers, layers + 1))
     assert state_bytes(fits) <= GPU_BYTES < state_bytes(exceeds), (mp, stage, layers)
     real = planner.plan(mp, strategy, hidden, ABOUT_LAYERS, "--largest")
-    return formula / 1e9, fits["params"] / 1e9, hidden, layers, real[0]["params"] / 1e9
+    return formula / 1e9, fits["params"] / 1e9, hidden, layers, real["params"] / 1e9
 
 
 def cells():

@@ -1,0 +1,209 @@
+#include "sim/kernels.h"
+
+#include <math.h>
+
+/* --- curves ---------------------------------------------------------------------------------- */
+
+double
+mw_kernel_size(int64_t m, int64_t n, int64_t k)
+{
+    return cbrt((double)m * (double)n * (double)k);
+}
+
+static double
+curve_at(const double *dims, const double *flops, int64_t points, double size)
+{
+    int64_t last = points - 1, i = 0;
+
+    if (size <= dims[0])
+        return flops[0];
+    if (size >= dims[last])
+        return flops[last];
+    while (size > dims[i + 1])
+        i++;
+    return flops[i] + (flops[i + 1] - flops[i]) * log(size / dims[i]) / log(dims[i + 1] / dims[i]);
+}
+
+double
+mw_kernel_products_curve(const struct mw_hardware *hardware, double size)
+{
+    if (hardware->matmul_points < 1)
+        return hardware->gpu_achievable_flops;
+    return curve_at(hardware->matmul_dim, hardware->matmul_flops, hardware->matmul_points, size);
+}
+
+double
+mw_kernel_attention_curve(const struct mw_hardware *hardware, double size)
+{
+    if (hardware->attention_points < 1)
+        return mw_kernel_products_curve(hardware, size);
+    return curve_at(hardware->attention_dim, hardware->attention_flops, hardware->attention_points,
+                    size);
+}
+
+double
+mw_kernel_dtype_share(const struct mw_hardware *hardware, enum mw_dtype dtype)
+{
+    return mw_dtype_row(dtype)->products == MW_PRODUCTS_FP32
+               ? hardware->gpu_fp32_flops / hardware->gpu_peak_flops
+               : 1;
+}
+
+/* --- products by tiles ----------------------------------------------------------------------- */
+
+/* The tiles that libraries' kernels have; `share` is the place of their rate in tile_shares, whose
+ * first tile is the largest. */
+static const struct tile {
+    double rows, columns;
+    int share;
+} tiles[] = {{256, 128, 0}, {128, 256, 0}, {128, 128, 1}, {256, 64, 1},
+             {64, 256, 1},  {128, 64, 2},  {64, 128, 2},  {64, 64, 3}};
+
+#define CUTS_MAX 8      /* parts of k that are computed at once and then added up */
+#define CUT_LEAST_K 256 /* shorter parts would only start and end */
+#define SUM_BYTES 4     /* of an element of the sums, fp32 */
+
+static double
+ceiling(double of, double by)
+{
+    return ceil(of / by);
+}
+
+/* k cut into `cuts` parts. */
+static double
+tiled_s(const struct mw_hardware *hardware, const struct tile *tile,
+        const struct mw_work_product *p, double cuts)
+{
+    double processors = (double)hardware->gpu_multiprocessors;
+    double m = (double)p->m, n = (double)p->n, k = ceiling((double)p->k, cuts);
+    double all = ceiling(m, tile->rows) * ceiling(n, tile->columns) * (double)p->count * cuts;
+    double rate = hardware->tile_flops * hardware->tile_shares[tile->share] / processors;
+    double sums = cuts > 1 ? (cuts + 1) * SUM_BYTES * m * n * (double)p->count : 0;
+
+    return ceiling(all, processors) * 2 * tile->rows * tile->columns * (k + hardware->tile_fill) /
+               rate +
+           sums / hardware->gpu_memory_bytes_per_s;
+}
+
+static bool
+leaves_idle(const struct mw_hardware *hardware, const struct tile *tile,
+            const struct mw_work_product *p)
+{
+    return ceiling((double)p->m, tile->rows) * ceiling((double)p->n, tile->columns) *
+               (double)p->count <
+           (double)hardware->gpu_multiprocessors;
+}
+
+static double
+streamed_s(const struct mw_hardware *hardware, const struct mw_work_product *p)
+{
+    double m = (double)p->m, n = (double)p->n, k = (double)p->k;
+
+    return (double)mw_dtype_bytes((enum mw_dtype)p->dtype, 1) * (double)p->count *
+           (m * k + k * n + m * n) / hardware->gpu_memory_bytes_per_s;
+}
+
+static double
+product_s(const struct mw_hardware *hardware, const struct mw_work_product *p)
+{
+    double best = INFINITY;
+
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        best = fmin(best, tiled_s(hardware, &tiles[i], p, 1));
+        if (leaves_idle(hardware, &tiles[i], p))
+            for (double cuts = 2; cuts <= CUTS_MAX && (double)p->k / cuts >= CUT_LEAST_K; cuts *= 2)
+                best = fmin(best, tiled_s(hardware, &tiles[i], p, cuts));
+    }
+    return fmax(best, streamed_s(hardware, p));
+}
+
+static double
+tiled_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    double flops = 0, seconds = 0;
+
+    for (uint32_t i = 0; i < work->product_count; i++) {
+        const struct mw_work_product *p = &work->products[i];
+        flops += 2 * (double)p->m * (double)p->n * (double)p->k * (double)p->count;
+        seconds += product_s(hardware, p);
+    }
+    return seconds > 0 ? flops / seconds : hardware->tile_flops;
+}
+
+/* --- attention ------------------------------------------------------------------------------- */
+
+/* Keys that a query may see. */
+static int64_t
+keys_of(const struct mw_work_attention *attention)
+{
+    return attention->window && attention->window < attention->keys ? attention->window
+                                                                    : attention->keys;
+}
+
+double
+mw_kernel_attention_size(const struct mw_work_attention *attention)
+{
+    return mw_kernel_size(attention->queries, keys_of(attention), attention->head_dim);
+}
+
+/* Log-linear between the head sizes that were measured, the ends beyond. */
+static double
+at_head_size(const double flops[MW_ATTENTION_HEADS], double head_dim)
+{
+    static const double dims[MW_ATTENTION_HEADS] = {64, 128, 256};
+
+    return curve_at(dims, flops, MW_ATTENTION_HEADS, head_dim);
+}
+
+static double
+kernel_flops(const struct mw_attention_rates *kernel, const struct mw_kernel_work *work)
+{
+    const struct mw_work_attention *it = &work->attention;
+    const double *rates = work->backward ? kernel->backward_flops : kernel->forward_flops;
+    double half = it->causal ? kernel->causal_half_keys : kernel->half_keys;
+    double keys = (double)keys_of(it);
+    double head_dim = ((double)it->head_dim + (double)it->value_dim) / 2;
+
+    return at_head_size(rates, head_dim) * keys / (keys + half);
+}
+
+/* A curve of attention was measured with the machine's own kernel, whatever that skips. */
+static bool
+has_curve(const struct mw_hardware *hardware)
+{
+    return hardware->attention_kernel.forward_flops[0] <= 0 && hardware->attention_points;
+}
+
+/* Of the scores that are computed.  A machine without a kernel or a curve computes attention as
+ * products. */
+static double
+attention_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    if (hardware->attention_kernel.forward_flops[0] > 0)
+        return kernel_flops(&hardware->attention_kernel, work);
+    if (hardware->attention_points || !hardware->gpu_multiprocessors)
+        return mw_kernel_attention_curve(hardware, work->size);
+    return tiled_flops(hardware, work);
+}
+
+/* FLOPs are counted whole: with half of them skipped, twice as many come out per second.  Of a
+ * window, all but the window is skipped by the counts too. */
+static double
+skipped(const struct mw_hardware *hardware, const struct mw_work_attention *attention)
+{
+    bool half = attention->causal && keys_of(attention) == attention->keys;
+
+    return hardware->attention_skips && half && !has_curve(hardware) ? 2 : 1;
+}
+
+/* --- either ---------------------------------------------------------------------------------- */
+
+double
+mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    if (!work->attention.heads)
+        return hardware->gpu_multiprocessors ? tiled_flops(hardware, work)
+                                             : mw_kernel_products_curve(hardware, work->size);
+    double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
+    return share * attention_flops(hardware, work) * skipped(hardware, &work->attention);
+}

@@ -1,0 +1,53 @@
+/*
+ * kernels.h - rates of matrix products and of attention by their shape.
+ *
+ * A library computes a product in tiles of its result, one tile per multiprocessor at a time.  So
+ *
+ *   time = waves * 2 * rows * columns * (k + fill) / (tile_flops / multiprocessors * share)
+ *   waves = ceil(ceil(m / rows) * ceil(n / columns) * count * cuts / multiprocessors)
+ *
+ * where `fill` is the length of k in whose time a tile starts and ends, and `share` the part of the
+ * rate that a tile of that size reaches, as small tiles load more per FLOP.  Where tiles are fewer
+ * than multiprocessors, k may be cut, and the parts are added up through memory.  The library takes
+ * the tile that is fastest, and no product is faster than memory delivers its three matrices.
+ * Source of the mechanism: NVIDIA, Matrix Multiplication Background User's Guide (tile and wave
+ * quantization).  The figures are the machine's (hardware/keys.c); rates/fit_products.py takes them
+ * from measured products.  A machine without them has a curve over (m*n*k)^(1/3).
+ *
+ * A kernel of attention is given by what it reaches on long sequences, by head size and direction,
+ * and the length that halves it (software/attention.h).  A machine of which no kernel is known has
+ * a curve, or the rates of products.
+ */
+#ifndef MW_SIM_KERNELS_H
+#define MW_SIM_KERNELS_H
+
+#include "hardware/hwprofile.h"
+#include "plan/plan.h"
+
+/* The size of a product on a machine's curve: (m*n*k)^(1/3). */
+double mw_kernel_size(int64_t m, int64_t n, int64_t k);
+
+/* The products of an operator in one direction: those of a work, or of a closed form's block. */
+struct mw_kernel_work {
+    const struct mw_work_product *products;
+    uint32_t product_count;
+    struct mw_work_attention attention; /* heads 0: products with parameters */
+    bool backward;
+    double size; /* of the first product, or of one head's scores: picks the rate from a curve */
+};
+
+/* Their rate together, FLOP/s, in FLOPs as plans count them: of all scores of an attention, even if
+ * a causal mask hides half of them. */
+double mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work);
+/* The size of the product of one head's scores. */
+double mw_kernel_attention_size(const struct mw_work_attention *attention);
+
+/* The curves of a machine at a size, FLOP/s. */
+double mw_kernel_products_curve(const struct mw_hardware *hardware, double size);
+double mw_kernel_attention_curve(const struct mw_hardware *hardware, double size);
+
+/* The rate of products of a type as a share of that of 16 bits.  Profiles have a peak for fp32 and
+ * no curve, so fp32 products are assumed to reach the same share of their peak. */
+double mw_kernel_dtype_share(const struct mw_hardware *hardware, enum mw_dtype dtype);
+
+#endif
