@@ -26,8 +26,8 @@ char *mw_price_text(double price_usd, enum mw_price_kind kind);
 
 /* All machines of one kind of price without the one named `except`, cheapest first; of equal prices
  * the one with the least GPU memory first.  MW_PRICE_NONE: those that state no price.  An array of
- * struct mw_priced *, which it owns; profiles that cannot be read, machines that are only simulated,
- * and rents that are not published for the machine itself are left out. */
+ * struct mw_priced *, which it owns.  Left out are profiles that cannot be read, machines that are
+ * only simulated, and rents that are not published for the machine itself. */
 GPtrArray *mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlook);
 
 #endif
