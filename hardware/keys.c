@@ -36,6 +36,8 @@ static const struct mw_profile_key keys[] = {
     TEXT("backend", "what computed when it was measured: cpu or cuda"),
     TEXT("instruction_set", "that its cores computed with: `memwall list devices` names them"),
     TEXT("disturbed", "what else its machine did while it was measured; commands repeat it"),
+    TEXT("only_simulated",
+         "why nothing of memwall runs there; such a machine is advised to nobody"),
     TEXT("rate_left", "of its first rate, the part at which it ended; left out: it kept its speed"),
     TEXT("calibrated", "day on which its machine was measured, YYYY-MM-DD"),
 

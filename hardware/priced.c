@@ -43,14 +43,15 @@ free_priced(void *data)
     g_free(priced);
 }
 
+/* A rent that is not published as such is one of GPUs: the host around them may be another. */
 static bool
-is_sourced(const struct mw_profile *profile, enum mw_price_kind kind)
+is_offered(const struct mw_profile *profile, enum mw_price_kind kind)
 {
     const char *source = NULL;
+    enum mw_provenance provenance = mw_profile_provenance(
+        profile, "node", kind == MW_PRICE_RENT ? "price_usd_per_hour" : "price_usd", &source);
 
-    mw_profile_provenance(profile, "node",
-                          kind == MW_PRICE_RENT ? "price_usd_per_hour" : "price_usd", &source);
-    return source && *source;
+    return source && *source && (kind != MW_PRICE_RENT || provenance >= MW_PROVENANCE_PUBLISHED);
 }
 
 static int
@@ -76,12 +77,13 @@ mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlo
 
     for (guint i = 0; i < profiles->len; i++) {
         struct mw_priced priced = {.profile = profiles->pdata[i]};
-        if (!g_strcmp0(mw_profile_name(priced.profile), except))
+        if (!g_strcmp0(mw_profile_name(priced.profile), except) ||
+            mw_profile_gives(priced.profile, "profile", "only_simulated"))
             continue;
         priced.hardware = mw_hwprofile_read(priced.profile, outlook);
         priced.price_usd = mw_price_usd(&priced.hardware, kind);
         if (mw_price_kind(&priced.hardware) == kind &&
-            (kind == MW_PRICE_NONE || is_sourced(priced.profile, kind))) {
+            (kind == MW_PRICE_NONE || is_offered(priced.profile, kind))) {
             profiles->pdata[i] = NULL;
             g_ptr_array_add(list, g_memdup2(&priced, sizeof priced));
         }

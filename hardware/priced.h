@@ -1,6 +1,7 @@
 /*
  * priced.h - machines that can be bought or rented: the profiles that state a price and its source.
- * Made-up machines state none.
+ * Made-up machines state none, those that are only simulated are none of them,
+ * and neither are those whose rent is derived from that of their GPUs.
  */
 #ifndef MW_HARDWARE_PRICED_H
 #define MW_HARDWARE_PRICED_H
@@ -25,7 +26,8 @@ char *mw_price_text(double price_usd, enum mw_price_kind kind);
 
 /* All machines of one kind of price without the one named `except`, cheapest first; of equal prices
  * the one with the least GPU memory first.  MW_PRICE_NONE: those that state no price.  An array of
- * struct mw_priced *, which it owns; profiles that cannot be read are left out. */
+ * struct mw_priced *, which it owns.  Left out are profiles that cannot be read, machines that are
+ * only simulated, and rents that are not published for the machine itself. */
 GPtrArray *mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlook);
 
 #endif

@@ -22,7 +22,7 @@
 /* Number of doublings of the micro-batches that are estimated. */
 #define ACCUMULATIONS 12
 /* Number of machines that are estimated. */
-#define MACHINES 4
+#define MACHINES 8
 
 struct list {
     const struct mw_question *question;

@@ -264,7 +264,7 @@ BOUGHT = [
     ("-m gpt2-xl -H rtx5090", "-H rtx4090-2x"),
     ("-m gpt2 -H mi325x-8x", "--nodes 2"), # the cheapest per token of all that are rented
     ("-m opt-30b -H aws-g5-12xlarge -s zero-infinity-nvme --grad-accum 1",
-     "-H mi325x-8x"),
+     "-H nebius-b200-8x"),
     ("-m gpt2 -H aws-g5-xlarge --set pcie.latency_us=11", None),
     ("-m opt-30b -H aws-p3-16xlarge --set pcie.latency_us=11", None),
 ]
@@ -275,11 +275,12 @@ UNFIT = [
     ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", "--nodes "),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 1", "-H "),
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload",
-     "-s zero-infinity-nvme -H rtx3090-2x fits (0.410 USD an hour), "),
+     "-s zero-infinity-nvme -H lambda-a6000 fits (1.09 USD an hour), "
+     "-s zero-infinity-nvme --nodes 2 fits ("),
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload --set gpu.memory_gib=23", None),
     # Of auto, with whatever strategy then fits.
-    ("-m llama-2-70b -H aws-g4dn-xlarge", "-H rtx3090-2x fits (0.410 USD an hour), --nodes "),
-    ("-m llama-3.1-405b -H aws-g5-12xlarge", "-H rtx-a6000 fits (0.470 USD an hour), --nodes "),
+    ("-m llama-2-70b -H aws-g4dn-xlarge", "-H lambda-gh200 fits (2.29 USD an hour), --nodes "),
+    ("-m llama-3.1-405b -H aws-g5-12xlarge", "--nodes "),
     ("-m gpt3-175b -H aws-g4dn-xlarge -s zero2", "-s zero-"),
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 4 --activation-checkpoint-interval 0",
      "--activation-checkpoint-interval 1 fits"),
@@ -298,16 +299,16 @@ UNFIT = [
     ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 64", "-H "),
     # Another machine and another strategy, and recomputation.
     ("-m llama-3.1-405b -H aws-g4dn-xlarge -s ddp",
-     "-s zero-infinity-nvme -H rtx-a6000 fits (0.470 USD an hour)"),
+     "-s zero-infinity-nvme -H aws-g5-48xlarge fits (16.3 USD an hour)"),
     ("-m bloom-176b -H aws-g6e-xlarge -s zero1 --activation-checkpoint-interval 0",
-     "-s zero-infinity-nvme --activation-checkpoint-interval 1 -H rtx-a6000 fits"),
+     "-s zero-infinity-nvme -H lambda-gh200 fits (2.29 USD an hour)"),
     ("-m gpt3-175b -H aws-g6e-xlarge -s zero-offload --batch 64", "-s zero-infinity-nvme -H "),
-    # 16 USD an hour with the strategy that was named stand behind 0.41 with another one.
+    # 43 USD an hour with the strategy that was named stand behind 2.29 with another one.
     ("-m qwen2.5-72b -H dgx1v -s zero3 --seq 32768",
-     "-s zero-infinity-nvme -H rtx3090 fits (2000 USD), -s zero-infinity-nvme -H rtx3090-2x "
-     "fits (0.410 USD an hour), -H mi325x-8x fits (16.0 USD an hour), "),
+     "-s zero-infinity-nvme -H rtx3090 fits (2000 USD), -s zero-infinity-nvme -H lambda-gh200 "
+     "fits (2.29 USD an hour), -H coreweave-a100-8x --nodes 2 --tp 8 fits (43.2 USD an hour), "),
     ("-m kimi-k2 -H aws-g5-xlarge -s zero3 --seq 2048 --activation-checkpoint-interval 4",
-     "-s zero-infinity-nvme -H dgx-a100 fits (12.0 USD an hour), --nodes 1100 fits"),
+     "-s zero-infinity-nvme -H coreweave-a100-8x fits (21.6 USD an hour), --nodes 1100 fits"),
     # ZeRO-Infinity, Table 1: states on the GPU.
     ("-m zi-0.5t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 7", "--activation-device cpu fits"),
     ("-m zi-1t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 5 --activation-device cpu",
@@ -315,7 +316,7 @@ UNFIT = [
     # All that drives are, and another strategy.
     ("-m kimi-k2 -H rtx4090", "with 4 more drives of that kind per node it fits: --set "),
     ("-m kimi-k2 -H rtx4090 --set nvme.drives=5",
-     "with 16 more drives of that kind per node it fits: --set "),
+     "a machine with 16 more drives of that kind per node would fit: --set "),
     ("-m llama-3.1-405b -H rtx4090 -s zero2", "-s zero-infinity-nvme --set nvme.capacity_tb=8 "),
     # No machine has 291 TiB of host memory.
     ("-m zi-20t -H rtx4090 --batch 4", "-H "),
@@ -329,9 +330,9 @@ UNFIT = [
      "-s zero-infinity-nvme --dpu-start none fits"),
     # Slicing is free, on this machine and on another one.
     ("-m llama-3.1-8b -H dgx-h100 --seq 1000000", "--tp 8 fits"),
-    ("-m llama-3.1-8b -H rtx4090 --seq 1000000", "-H dgx-a100 --tp 8 fits (12.0 USD "),
+    ("-m llama-3.1-8b -H rtx4090 --seq 1000000", "-H aws-g7e-24xlarge --tp 4 fits (16.6 USD "),
     ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",
-     "-H mi300x fits (1.90 USD an hour), "),
+     "-H runpod-h200 fits (3.99 USD an hour), "),
     # A drive, and no 32 times the memory that a workstation has.
     ("-m mixtral-8x22b -H rtx3090 -s zero-infinity-cpu", "-s zero-infinity-nvme --set nvme."),
 ]
@@ -343,7 +344,7 @@ OFFERED = [
     ("-m phi-4 -H aws-g5-xlarge --seq 32768", ["price_usd_per_hour"] * 2),
     ("-m deepseek-v3 -H aws-g5-xlarge", ["price_usd_per_hour"] * 2),
     ("-m llama-3.1-8b -H aws-g4dn-xlarge --seq 1024", ["price_usd_per_hour"] * 2),
-    ("-m llama-3.1-405b -H aws-g5-12xlarge", ["price_usd_per_hour"] * 2),
+    ("-m llama-3.1-405b -H aws-g5-12xlarge", ["price_usd_per_hour"]),
     ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", ["price_usd"]),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072", ["price_usd_per_hour", "price_usd"]),
     # A step of 96 sequences takes numbers of nodes that divide it.
@@ -359,6 +360,12 @@ def prices():
         for key in ("price_usd_per_hour", "price_usd"):
             if key + ".source" in lines and float(lines[key]) > 0:
                 yield key, path.stem, float(lines[key])
+
+
+def is_offered(name):
+    """Not a machine that is only simulated, nor one whose rent is derived from that of its GPUs."""
+    text = (ROOT / "hwprofiles" / f"{name}.ini").read_text(encoding="utf-8")
+    return not re.search("^only_simulated = |^price_usd_per_hour.source = derived", text, re.M)
 
 
 def check_worth(words, answer, change):
@@ -406,7 +413,7 @@ def check_bought(words, flags):
         said = float(f"{usd:.3g}")
         if f"{said:.15g} USD" not in change["what"] and f"{said:.1f} USD" not in change["what"]:
             yield f"{change['what']} does not say {usd}"
-    for other in set(cost) - {name, now}:
+    for other in filter(is_offered, set(cost) - {name, now}):
         typed = simulate([*words, "-H", other])
         if typed["feasible"] and typed["tokens_per_s"] > 1.01 * answer["tokens_per_s"] and \
                 typed["tokens_per_s"] / cost[other] > SLACK * change["tokens_per_s"] / cost[name]:
@@ -501,7 +508,8 @@ def check_offers(words, keys):
     for offer in offers[:1] if len(set(keys)) < 2 else offers:
         key = "price_usd_per_hour" if "an hour" in offer else "price_usd"
         for name, (kind, usd) in kinds.items():
-            if kind == key and name != now and 1.06 * usd < offer_usd(offer) and \
+            if kind == key and name != now and is_offered(name) and \
+                    1.06 * usd < offer_usd(offer) and \
                     "--nodes" not in offer.split(" fits")[0].split("-H")[-1] and \
                     fits_with(words, ["-H", name]):
                 yield f"{offer}, and one {name} for {usd} USD does"
