@@ -197,12 +197,11 @@ load_base(const char *word, struct mw_machine_parts *parts, GError **error)
 static bool
 check_text(const char *text, GError **error)
 {
-    size_t length = strlen(text);
+    bool printable = strlen(text) <= TEXT_MAX;
 
-    for (size_t i = 0; i < length; i++)
-        if (g_ascii_iscntrl(text[i]))
-            length = TEXT_MAX + 1;
-    return length <= TEXT_MAX ||
+    for (const char *at = text; *at && printable; at++)
+        printable = !g_ascii_iscntrl(*at);
+    return printable ||
            mw_refuse(error, "must be at most %d printable characters", TEXT_MAX);
 }
 
