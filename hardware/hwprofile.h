@@ -75,6 +75,7 @@ struct mw_hardware {
                                                   * ones; 0: 1 */
     double attention_share;         /* of that rate; 0: all */
     bool attention_skips;           /* what a causal mask hides is not computed */
+    bool updates_beside;            /* the software updates beside backward */
     double gpu_launch_s;            /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */

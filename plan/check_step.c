@@ -300,6 +300,8 @@ check_norm(struct mw_step_check *check, uint32_t op)
 static bool
 check_order(struct mw_step_check *check)
 {
+    bool beside = check->plan->shape.updates_beside;
+
     if (!check->said->barriered)
         return mw_plan_refuse(&check->base, "%s: need not wait for the commit of the step before",
                               mw_step_label(check, check->begin).text);
@@ -310,7 +312,7 @@ check_order(struct mw_step_check *check)
 
         if (!require(check, check->begin, op) || !require(check, op, check->commit) ||
             (work->kind == MW_OP_NORM && !check_norm(check, op)) ||
-            (work->kind == MW_OP_UPDATE && !require(check, check->agree, op)) ||
+            (work->kind == MW_OP_UPDATE && !beside && !require(check, check->agree, op)) ||
             (loss && !check->delayed && !require(check, op, check->agree)))
             return false;
     }

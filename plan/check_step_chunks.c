@@ -86,7 +86,8 @@ look_at(struct mw_step_check *check, uint32_t c)
     bool host = it.state != MW_TIER_GPU, drives = it.state == MW_TIER_NVME;
     bool down = it.param != MW_TIER_GPU && !host;
 
-    it.all = BIT(UPDATE) | if_so(it.gradient != MW_TIER_NVME, NORM) |
+    it.all = BIT(UPDATE) |
+             if_so(it.gradient != MW_TIER_NVME && !check->plan->shape.updates_beside, NORM) |
              if_so(drives || it.gradient == MW_TIER_NVME, STATE_READ) |
              if_so(it.gradient == MW_TIER_GPU && host, STATE_DOWN) |
              if_so(it.gradient != MW_TIER_GPU && !host, STATE_UP) | if_so(drives, STATE_WRITE) |

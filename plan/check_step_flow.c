@@ -214,7 +214,7 @@ times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw
     case MW_STEP_ACCUMULATE:
         return tensor->summed || (whole && home != MW_TIER_GPU) ? all : 0;
     case MW_STEP_PART_NORM:
-        return !whole && home == MW_TIER_NVME ? 1 : 0;
+        return !whole && home == MW_TIER_NVME && !check->plan->shape.updates_beside ? 1 : 0;
     case MW_STEP_SUM_WRITE:
         return !whole && home == MW_TIER_NVME ? all : 0;
     default:

@@ -454,6 +454,7 @@ struct mw_step_shape {
     int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: no checkpoints */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;                /* every step is durable */
+    bool updates_beside;         /* a chunk waits for its own gradients, and not for a norm */
     uint8_t dtype;               /* enum mw_dtype of parameters, activations and gradients */
     bool has_decoder;            /* if false, no executor runs the model */
     struct mw_decoder decoder;

@@ -64,6 +64,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->save_every = read_i64(reader, "save-every");
     shape->dtype = read_dtype(reader);
     shape->commits = mw_plan_reader_skip(reader, "commits");
+    shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");
 }
 
 static void

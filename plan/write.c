@@ -155,6 +155,7 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_key(writer, " save-every ", shape->save_every);
     put_name(writer, mw_dtype_name(shape->dtype));
     put_flag(writer, " commits", shape->commits);
+    put_flag(writer, " updates-beside", shape->updates_beside);
     put(writer, "\n");
 }
 

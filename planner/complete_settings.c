@@ -20,6 +20,21 @@ mw_settings_default_seq(const struct mw_model *model)
     return MIN(model->seq, model->paper_preset ? PAPER_SEQ : DEFAULT_SEQ);
 }
 
+/* Beside backward: this step, and where something runs beside something. */
+static bool
+check_update(const struct mw_settings *s, GError **error)
+{
+    if (s->dpu_start != MW_AUTO)
+        return mw_refuse(error, "{update=beside}: updates in the step itself, and {dpu-start} one "
+                                "step later; leave one out");
+    if (!s->overlap || s->serialize)
+        return mw_refuse(error, "{update=beside}: needs {overlap=on}");
+    if (s->pp > 1)
+        return mw_refuse(
+            error, "{update=beside}: not with {pp=%" G_GINT64_FORMAT "}; leave one out", s->pp);
+    return true;
+}
+
 static void
 complete_shape(const struct mw_request *request, struct mw_settings *s)
 {
@@ -42,6 +57,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->param_loads = 3;
     if (s->prefetch == MW_AUTO)
         s->prefetch = 1;
+    if (s->update_beside == MW_AUTO)
+        s->update_beside = request->hardware->updates_beside && check_update(s, NULL);
     if (s->partition == MW_PARTITION_AUTO)
         s->partition = mw_strategy_traits(s->strategy)->partition;
 }
@@ -285,6 +302,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",
                          names, mw_strategy_name(s->strategy));
     }
+    if (mw_settings_update_beside(s) && !check_update(s, error))
+        return false;
     if (s->drop_layers && s->dpu_start != MW_AUTO)
         return mw_refuse(error, "{drop-layers}: not with {dpu-start}, whose update would be of "
                                 "other layers; leave one out");

@@ -78,6 +78,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "dpu_start", r->dpu_start);
     else
         mw_json_string(json, "dpu_start", NULL);
+    if (r->update_beside)
+        mw_json_string(json, "update", "beside");
     mw_json_string(json, "drop_layers", r->drop_layers);
     if (r->trained)
         mw_json_string(json, "train", r->trained);

@@ -118,6 +118,8 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
     mw_grid_row(grid, "commit", mw_table_text(r->commit), NULL);
     if (r->dpu_start >= 0)
         mw_grid_row(grid, "delayed update", "from step", integer_text(r->dpu_start), NULL);
+    if (r->update_beside)
+        mw_grid_row(grid, "update", "beside", "backward", NULL);
     if (r->trained)
         mw_grid_row(grid, "trained", mw_table_text(r->trained), NULL);
     if (r->frozen_dtype)

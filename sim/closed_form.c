@@ -184,11 +184,12 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
                                   over(element * d->state_params * d->gradient_d2h, r->d2h);
     /* The first micro-batch reads it and writes 4; each later one reads it and 4, and writes 4. */
     double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (times - 1) : 0;
+    double normed = d->gradients_normed ? element : 0;
     plan[MW_TERM_GRADIENT_SUM] =
-        over(shard * sum_bytes * (cpu + nvme), r->dram) + over(shard * element * nvme, r->norm) +
-        over(d->state_params * element * d->updated_from[MW_TIER_CPU], r->norm) +
+        over(shard * sum_bytes * (cpu + nvme), r->dram) + over(shard * normed * nvme, r->norm) +
+        over(d->state_params * normed * d->updated_from[MW_TIER_CPU], r->norm) +
         (shard * sum_bytes * d->gradients_in[MW_TIER_GPU] +
-         d->state_params * element * d->updated_from[MW_TIER_GPU]) /
+         d->state_params * normed * d->updated_from[MW_TIER_GPU]) /
             hw->gpu_memory_bytes_per_s;
     plan[MW_TERM_GRADIENT_NVME] =
         over(times * element * shard * nvme, r->write) +

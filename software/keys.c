@@ -59,6 +59,10 @@ static const struct mw_profile_key keys[] = {
     {"offload", "update_bytes_per_parameter", "bytes",
      "of host memory that the CPU optimizer moves per parameter; a fused one: 28", 1, 1, 1000, true,
      -1, MW_VALUE_REAL, AT(update_bytes_per_param), 0, 0, NULL},
+    {"update", "beside", "",
+     "whether each unit is updated beside backward, once its gradient is final, rather than at the "
+     "end",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(updates_beside), 0, 0, NULL},
     {"offload", "update_gparams_per_s", "10^9 parameters/s",
      "most that the CPU optimizer of a node updates; default: not a bound", 1e9, 1e-4, 1e4, false,
      1, MW_VALUE_REAL, AT(update_params_per_s), 0, 0, NULL},

@@ -373,6 +373,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         .dtype = settings->dtype,
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
+        .gradients_normed = !mw_settings_update_beside(settings),
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = s->optimizer_element_bytes,
         .state_params = s->shard_params,
@@ -431,7 +432,7 @@ mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
     double update_s =
         fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]), fmax(t[MW_TERM_RETURN], update_sm_s));
 
-    return sizing->settings.dpu_start == MW_AUTO
+    return !mw_settings_update_apart(&sizing->settings)
                ? passes_s + update_s
                : fmax(fmax(passes_s, update_s), compute_s + update_sm_s);
 }

@@ -42,6 +42,7 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->gpus_per_node = plan->ranks_per_node;
     r->nodes = mw_divide_up(plan->world_ranks, plan->ranks_per_node);
     r->dpu_start = MW_AUTO;
+    r->update_beside = plan->shape.updates_beside;
 }
 
 /* The tiers of homes, written like a placement: "gpu", "cpu,nvme". */

@@ -52,6 +52,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
                             s->prefetch_stage[MW_FETCH_NC], s->prefetch_stage[MW_FETCH_CG],
                             s->prefetch_stage[MW_FETCH_GG]);
     r->dpu_start = s->dpu_start;
+    r->update_beside = mw_settings_update_beside(s);
     r->drop_layers = s->drop_layers;
     r->trained = mw_setting_trained_text(s->frozen);
     r->frozen_dtype =

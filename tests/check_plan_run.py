@@ -106,6 +106,7 @@ def check_refusals(box):
     box.run(f"plan {model('gpt2-small')} -s ddp --batch 2 -o plan.txt")
     box.run("plan -m gemma-2-2b -H rtx4090 --batch 1 -o other.txt")
     box.run(f"plan {model('gpt2-small')} -s zero-offload --batch 2 --dpu-start 3 -o late.txt")
+    box.run(f"plan {model('gpt2-small')} -s zero-offload --batch 2 --update beside -o beside.txt")
     text = (box.folder / "plan.txt").read_text()
     late = (box.folder / "late.txt").read_text()
     late = late[:late.index("from 0 variants")]
@@ -131,6 +132,9 @@ def check_refusals(box):
             (f"--plan clip.txt {rest}", ["clip.txt: line ", "need not wait for"]),
             (f"--plan cut.txt {rest}", ["cut.txt: line ", "the end of the file"]),
             (f"--plan other.txt -H rtx4090 {TRAINING}", ["--plan other.txt", "model"]),
+            (f"--plan beside.txt {rest}", ["--plan beside.txt", "beside backward"]),
+            (f"{model('gpt2-small')} {TRAINING} --steps 1 -s zero-offload --update beside",
+             ["--update beside", "--update end"]),
             (f"--plan lost.txt {rest}", [f"line {late.count(chr(10)) + 1}:", "from 0 variants"]),
             (f"--plan differ.txt {rest}", ["txt: line ", "variant 1", '"step"', "variant 0"]),
             (f"--plan plan.txt -m gpt2 {rest}", ["--model"]),

@@ -54,6 +54,7 @@ def wrong_options():
             yield (f"--{option}={value}", ["simulate", *shlex.split(FLAT), f"--{option}={value}"],
                    [f"--{option}", value, "must be"])
     for option, accepted in [("partition", "bandwidth or owner"), ("overlap", "on or off"),
+                             ("update", "end or beside"),
                              ("state-layout", "zero16 or paper20"), ("commit", "step or none"),
                              ("outlook", "low, typical or high")]:
         for value in ["", "maybe", "1"]:
@@ -203,6 +204,12 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test -s zero-offload --optimizer-device gpu":
         ["--optimizer-device gpu", "zero2"],
     "simulate -m gpt2 -H flat-test -s zero3 --dpu-start 4": ["--dpu-start", "zero-offload"],
+    "simulate -m gpt2 -H flat-test -s zero-offload --dpu-start 4 --update beside":
+        ["--update beside", "--dpu-start"],
+    "simulate -m gpt2 -H flat-test -s zero3 --overlap off --update beside":
+        ["--update beside", "--overlap on"],
+    "simulate -m gpt2 -H flat-test -s zero3 --gpus 4 --pp 2 --update beside":
+        ["--update beside", "--pp 2"],
     "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 1,/2": ["--drop-layers 1,/2", "such as"],
     "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 3/12": ["layer 12", "0 to 11"],
     "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 0-11": ["leave one layer"],

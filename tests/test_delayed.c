@@ -100,6 +100,7 @@ delay(struct mw_settings *settings)
 {
     settings->strategy = MW_STRATEGY_ZERO_OFFLOAD;
     settings->dpu_start = 0;
+    settings->update_beside = false;
     settings->serialize = false;
     settings->optimizer_chunk = MW_AUTO;
     settings->placement[MW_STATE_OPTIMIZER].count = 0;

@@ -303,6 +303,7 @@ test_delayed(void)
         request.settings.strategy = MW_STRATEGY_ZERO_OFFLOAD;
         request.settings.placement[MW_STATE_PARAMETERS].count = 0;
         request.settings.dpu_start = 1;
+        request.settings.update_beside = false;
         random_request_name(&request);
         g_autoptr(GPtrArray) found = NULL;
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);

@@ -20,6 +20,7 @@ ask_for_stages(struct random_request *request)
     s->global_batch = MW_AUTO;
     s->partition = MW_PARTITION_BANDWIDTH;
     s->dpu_start = MW_AUTO;
+    s->update_beside = false;
     s->overlap = true;
     s->serialize = s->unfold = false;
     random_request_name(request);

@@ -214,6 +214,7 @@ test_random_layers(void)
         random_request_init(&request, seed);
         request.settings.unfold = false;
         request.settings.dpu_start = MW_AUTO;
+        request.settings.update_beside = false;
         request.settings.global_batch = MW_AUTO;
         request.settings.grad_accum = seed % 3 ? 1 + seed % 4 : 12 + seed % 30;
         request.model.layers = 150 + seed % 400;
@@ -361,6 +362,7 @@ try_mutations(guint32 seed, struct mw_folds folds)
         request.settings.grad_accum = folds.micro_batches ? 12 + seed % 30 : 1 + seed % 3;
         if (folds.layers) {
             request.settings.dpu_start = MW_AUTO;
+            request.settings.update_beside = false;
             request.model.layers = 70 + seed % 40;
         }
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);

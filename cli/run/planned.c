@@ -14,6 +14,11 @@ refuse(const struct cli_request *request, const char *why, GError **error)
 static bool
 can_run(const struct cli_request *request, const struct mw_plan *plan, GError **error)
 {
+    if (plan->shape.updates_beside)
+        return refuse(request,
+                      "run updates at the end of a step, and this plan beside backward; `memwall "
+                      "simulate` takes it",
+                      error);
     if (!plan->shape.has_decoder)
         return refuse(request, "run cannot train its model; `memwall simulate` takes it", error);
     return true;
@@ -53,6 +58,9 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
     const struct mw_question *question = &request->question;
     int64_t tokens = question->settings.seq;
 
+    if (mw_settings_update_beside(&question->settings))
+        return mw_refuse(error, "--update beside: run updates at the end of a step; give --update "
+                                "end, or ask `memwall simulate`");
     if (request->plan_file ? !take_plan(request, decoder, &tokens, error)
                            : !mw_model_decoder(&question->model, decoder, error))
         return false;

@@ -57,6 +57,7 @@ forward_backward(struct builder *b)
         mw_stage_send(b, v);
         mw_fetch_release(b, v);
         store_checkpoint(b, v);
+        mw_optimizer_beside(b, v);
     }
     b->visit_ops[b->visit_count] = b->plan->op_count;
     mw_gradient_flush(b);
@@ -133,10 +134,13 @@ build_program(struct builder *b)
     if (delayed && !settings->serialize)
         b->newest = b->begin_op; /* the update runs beside the compute even without overlap */
     b->chain = settings->serialize || !settings->overlap;
+    mw_optimizer_beside_begin(b);
     forward_backward(b);
     b->chain = settings->serialize;
     if (delayed)
         mw_optimizer_return(b);
+    else if (mw_settings_update_beside(settings))
+        mw_optimizer_beside_end(b);
     else
         mw_optimizer_step(b);
     commit(b);
@@ -144,6 +148,7 @@ build_program(struct builder *b)
     g_clear_pointer(&b->checkpoint_loaded, g_free);
     g_clear_pointer(&b->work_cache, g_free);
     g_clear_pointer(&b->activation_turns, g_free);
+    g_clear_pointer(&b->final_visit, g_free);
 }
 
 /* Adds one program for all ranks, one for each pipeline stage, or one for each rank. */
@@ -191,6 +196,7 @@ shape_of(const struct mw_sizing *sizing)
         .checkpoint_interval = s->checkpoint_interval,
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
+        .updates_beside = mw_settings_update_beside(s),
         .dtype = (uint8_t)s->dtype,
     };
 

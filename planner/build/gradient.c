@@ -179,7 +179,7 @@ to_nvme(struct builder *b, const struct part *part, uint32_t pinned, int64_t par
     struct subject gradients = gradients_of(b, part);
     int64_t bytes = b->sizing->gradient_element_bytes * params;
 
-    if (last_micro_batch(b, part)) {
+    if (last_micro_batch(b, part) && !mw_settings_update_beside(&b->sizing->settings)) {
         mw_build_op(b, LANE_HOST, mw_work_norm(b, gradients, true, params), identify(part));
         mw_build_use(b, pinned, MW_USE_READ, MW_ROLE_GRADIENT);
         /* Each part adds to the norm in one place, where a delayed update finds the previous

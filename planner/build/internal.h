@@ -104,6 +104,9 @@ struct builder {
     uint32_t begin_op;    /* all other ops of the step come after it */
     uint32_t newest;      /* the newest op of this rank */
     bool chain;           /* every op waits for the newest */
+    uint32_t *final_visit; /* [chunk_count] the last visit that adds to its gradients, for
+                              an update beside backward */
+    uint32_t chunks_left;  /* not updated yet */
     uint32_t norm_agreed; /* norm of a delayed update, before backward; else MW_NONE */
     uint32_t compute_wait; /* a collective that the next compute op needs */
     GHashTable *matches;   /* match numbers, by group and place */
@@ -240,6 +243,11 @@ void mw_stage_send(struct builder *b, uint32_t visit);
 
 /* --- planner/build/optimizer.c --- */
 void mw_optimizer_step(struct builder *b);
+/* An update beside backward: what it needs to know, the chunks whose gradients are final after a
+ * visit, and the rest. */
+void mw_optimizer_beside_begin(struct builder *b);
+void mw_optimizer_beside(struct builder *b, uint32_t visit);
+void mw_optimizer_beside_end(struct builder *b);
 void mw_optimizer_return(struct builder *b); /* delayed update: sends the updated parameters back */
 
 #endif

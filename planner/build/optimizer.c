@@ -5,6 +5,9 @@
  * gradients while the GPU computes.  It begins with the last chunk, because backward computes those
  * gradients first: a home is read before it is overwritten, and a chunk's parameters return as soon
  * as backward has used the old ones.
+ *
+ * An update beside backward (Ratel, arXiv 2403.06504; Lv et al., arXiv 2306.09782) takes each chunk
+ * when its gradients are final, which nobody then clips by the norm of all.
  */
 #include <glib.h>
 
@@ -22,8 +25,8 @@ identify(uint32_t chunk)
     return (struct identity){MW_PHASE_OPTIMIZER, -1, 0, 0, chunk};
 }
 
-/* Lanes work in order.  A delayed update has lanes of its own, so that it and the concurrent step
- * do not wait for each other's turn. */
+/* Lanes work in order.  An update beside the passes has lanes of its own, so that neither waits for
+ * the other's turn. */
 static int
 update_lane(const struct builder *b, int lane)
 {
@@ -36,7 +39,7 @@ update_lane(const struct builder *b, int lane)
         [LANE_HOST] = LANE_UPDATE_HOST,
     };
 
-    return b->sizing->settings.dpu_start != MW_AUTO && own[lane] ? own[lane] : lane;
+    return mw_settings_update_apart(&b->sizing->settings) && own[lane] ? own[lane] : lane;
 }
 
 static uint32_t
@@ -303,4 +306,92 @@ mw_optimizer_return(struct builder *b)
         send_params(b, c, outgoing_slot(b, c), after);
         all_gather_params(b, c);
     }
+}
+
+/* --- an update beside backward --------------------------------------------------------------- */
+
+static void
+note_final_visits(struct builder *b, uint32_t *of_tensor)
+{
+    struct part part;
+
+    for (uint32_t t = 0; t < b->sizing->tensor_count; t++)
+        of_tensor[t] = MW_NONE;
+    for (uint32_t v = 0; v < b->visit_count; v++)
+        for (int turn = 0; turn < mw_visit_tensors(b, &b->visits[v]); turn++)
+            if (b->visits[v].phase == MW_PHASE_BACKWARD &&
+                mw_visit_computes(b, &b->visits[v], turn, &part))
+                of_tensor[part.number] = v;
+}
+
+void
+mw_optimizer_beside_begin(struct builder *b)
+{
+    uint32_t count = b->sizing->chunk_count;
+
+    if (!mw_settings_update_beside(&b->sizing->settings))
+        return;
+    g_autofree uint32_t *of_tensor = g_new(uint32_t, b->sizing->tensor_count + 1);
+    note_final_visits(b, of_tensor);
+    b->chunks_left = count;
+    b->final_visit = g_new(uint32_t, count + 1);
+    for (uint32_t c = 0; c < count; c++) {
+        const struct mw_chunk *chunk = &b->chunks[c];
+        b->final_visit[c] = 0;
+        for (uint32_t t = chunk->first_tensor; t < chunk->first_tensor + chunk->tensor_count; t++)
+            if (of_tensor[t] != MW_NONE && of_tensor[t] > b->final_visit[c])
+                b->final_visit[c] = of_tensor[t];
+    }
+}
+
+/* Whether a part of the chunk's gradients is reduced and not yet added up. */
+static bool
+waits_for_flush(const struct builder *b, const struct mw_chunk *chunk)
+{
+    return b->reduced_slot != MW_NONE && b->reduced.number >= chunk->first_tensor &&
+           b->reduced.number < chunk->first_tensor + chunk->tensor_count;
+}
+
+/* The GPU computes in one order: an update there that waits for gradients from elsewhere would hold
+ * up backward. */
+static bool
+holds_up_backward(const struct builder *b, const struct mw_chunk *chunk)
+{
+    return chunk->tier == MW_TIER_GPU && gradient_tier(b, chunk) != MW_TIER_GPU;
+}
+
+/* Backward comes to the last chunks first. */
+static void
+update_final(struct builder *b, uint32_t visit)
+{
+    while (b->chunks_left && b->final_visit[b->chunks_left - 1] < visit &&
+           !waits_for_flush(b, &b->chunks[b->chunks_left - 1])) {
+        uint32_t c = --b->chunks_left;
+        if (!is_left_out(b, c) && !holds_up_backward(b, &b->chunks[c]))
+            update_chunk(b, c, MW_NONE);
+    }
+}
+
+/* Of the chunks that were final one visit ago: an update on the GPU finds their gradients reduced,
+ * and the next visit need not wait for it. */
+void
+mw_optimizer_beside(struct builder *b, uint32_t visit)
+{
+    if (mw_settings_update_beside(&b->sizing->settings))
+        update_final(b, visit);
+}
+
+/* The ranks still meet once per step, to agree on whether it was finite. */
+void
+mw_optimizer_beside_end(struct builder *b)
+{
+    uint32_t computed = b->lane_last[LANE_COMPUTE];
+
+    update_final(b, MW_NONE);
+    for (uint32_t c = b->sizing->chunk_count; c-- > 0;)
+        if (!is_left_out(b, c) && holds_up_backward(b, &b->chunks[c]))
+            update_chunk(b, c, MW_NONE);
+    build_op(b, LANE_COLLECTIVE,
+             mw_work_collective(b, MW_OP_AGREE, of_state, b->world_comm, AGREED_BYTES), 0);
+    mw_build_after(b, computed);
 }

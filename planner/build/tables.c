@@ -49,7 +49,7 @@ has_lane(const struct builder *b, int lane)
         return s->stage > 0;
     if (lane == LANE_STAGE_OUTPUT || lane == LANE_STAGE_GRADIENT_INPUT)
         return s->next_stage != NULL;
-    return lane < LANE_UPDATE_COLLECTIVE || s->settings.dpu_start != MW_AUTO;
+    return lane < LANE_UPDATE_COLLECTIVE || mw_settings_update_apart(&s->settings);
 }
 
 void

@@ -101,6 +101,7 @@ static const struct mw_ds_row rows[] = {
     {"memwall.commit_step", DS_OWN_COMMIT, KIND_BOOL, 0, 1},
     {"memwall.save_every", DS_OWN_SAVE_EVERY, KIND_WHOLE, 0, 0},
     {"memwall.dpu_start", DS_OWN_DPU_START, KIND_WHOLE, 0, 0},
+    {"memwall.update_beside", DS_OWN_UPDATE_BESIDE, KIND_BOOL, 0, 1},
     {"zero_optimization.contiguous_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.reduce_scatter", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.use_multi_rank_bucket_allreduce", DS_UNKNOWN, KIND_ANY, 0, 0},

@@ -58,6 +58,7 @@ enum mw_ds_key {
     DS_OWN_COMMIT,
     DS_OWN_SAVE_EVERY,
     DS_OWN_DPU_START,
+    DS_OWN_UPDATE_BESIDE,
     DS_KEY_COUNT
 };
 

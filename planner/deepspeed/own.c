@@ -107,6 +107,8 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
         settings->partition = value ? MW_PARTITION_OWNER : MW_PARTITION_BANDWIDTH;
     if (take_integer(file, DS_OWN_FP32_GRADIENTS, &value))
         settings->layout = value ? MW_LAYOUT_PAPER20 : MW_LAYOUT_ZERO16;
+    if (take_integer(file, DS_OWN_UPDATE_BESIDE, &value))
+        settings->update_beside = value;
     if (take_integer(file, DS_OWN_COMMIT, &value))
         settings->commit = (int)value;
 }
@@ -206,5 +208,6 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_bool(json, "commit_step", s->commit == 1, on_nvme && s->commit != MW_AUTO);
     add_int(json, "save_every", s->save_every, s->save_every > 0);
     add_int(json, "dpu_start", s->dpu_start, s->dpu_start >= 0);
+    add_bool(json, "update_beside", s->update_beside == 1, s->update_beside != MW_AUTO);
     json_builder_end_object(json);
 }

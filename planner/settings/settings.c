@@ -48,6 +48,7 @@ mw_settings_init(struct mw_settings *settings)
         .overlap = true,
         .commit = MW_AUTO,
         .dpu_start = MW_AUTO,
+        .update_beside = MW_AUTO,
         .ops_max = MW_OPS_MAX,
     };
 }

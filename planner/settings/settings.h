@@ -102,6 +102,8 @@ struct mw_settings {
     int commit;                  /* 1 step, 0 none, MW_AUTO */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0 never */
     int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */
+    int update_beside;           /* 1: each chunk is updated beside backward, once its gradients
+                                    are final; 0: after backward; MW_AUTO: as the software does */
     const char *drop_layers;     /* a schedule (drops.h), which lives as long as the program; NULL:
                                     no step leaves out layers */
     double tokens;               /* to train on, for days and cost; 0: not requested */
@@ -115,6 +117,19 @@ void mw_settings_init(struct mw_settings *settings);
 /* GPUs with sequences of their own, tensor slices counted: the stages of a pipeline work on the
  * same ones.  Sequences per step = micro_batch * these * grad_accum. */
 double mw_settings_batch_gpus(const struct mw_settings *settings);
+
+static inline bool
+mw_settings_update_beside(const struct mw_settings *settings)
+{
+    return settings->update_beside == 1;
+}
+
+/* Whether the update runs beside the passes: of the step before, or of the same one. */
+static inline bool
+mw_settings_update_apart(const struct mw_settings *settings)
+{
+    return settings->dpu_start != MW_AUTO || mw_settings_update_beside(settings);
+}
 
 /* Sets the same depth for every stage. */
 void mw_settings_set_prefetch(struct mw_settings *settings, int64_t depth);

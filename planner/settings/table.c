@@ -27,6 +27,7 @@ static const struct mw_setting_choice dtype_choices[] = {
 static const struct mw_setting_choice weight_choices[] = {
     {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {"4", MW_DTYPE_NF4}, {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
 #define STATE(state)                                                                               \
@@ -124,6 +125,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_SCHEDULE, "dpu-start", MW_SETTING_INTEGER, FIELD(dpu_start), 0, 1e9, "none", NULL,
      "STEP|none",
      "delay the parameter update by one step, from step STEP on, with zero-offload (default none)"},
+    {MW_SETTINGS_SCHEDULE, "update", MW_SETTING_CHOICE, FIELD(update_beside), 0, 0, NULL,
+     update_choices, "end|beside",
+     "update at the end of the step, when the norm of all gradients is known, or beside backward, "
+     "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
+     "software does, most at the end; `run` always)"},
     {MW_SETTINGS_SCHEDULE, "drop-layers", MW_SETTING_DROPS, FIELD(drop_layers), 0, 0, "none", NULL,
      "LAYERS/...[@STEP]|none",
      "leave out layers, other ones in each step of a cycle, from step STEP on: 1,3/5-7/-@100 is a "

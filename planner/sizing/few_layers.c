@@ -162,7 +162,7 @@ mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds, struct mw_f
     struct gap gap;
 
     *few = (struct mw_few_layers){0};
-    if (sizing->pp > 1 || settings->unfold || settings->dpu_start != MW_AUTO ||
+    if (sizing->pp > 1 || settings->unfold || mw_settings_update_apart(settings) ||
         settings->drop_layers || mw_sizing_splits(sizing, MW_STATE_OPTIMIZER) ||
         !find_gap(sizing, rounds, few, &gap) || !has_even_homes(sizing, few, &gap))
         return false;

@@ -39,7 +39,8 @@ part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool
         return (home != MW_TIER_GPU || sums) + (s->dp > 1 && last);
     if (home == MW_TIER_GPU)
         return (s->dp > 1) + sums;
-    return (s->dp > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) + (nvme ? 1 + last : 0);
+    return (s->dp > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) +
+           (nvme ? 1 + (last && !mw_settings_update_beside(&s->settings)) : 0);
 }
 
 /* The same over all micro-batches of a step. */
@@ -208,7 +209,8 @@ static int64_t
 chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
 {
     struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, chunk);
-    int64_t ops = s->gradient_home[chunk->first_tensor] != MW_TIER_NVME;
+    int64_t ops = s->gradient_home[chunk->first_tensor] != MW_TIER_NVME &&
+                  !mw_settings_update_beside(&s->settings); /* the norm */
 
     ops += chunk->tier == MW_TIER_NVME ? 2 : 0;
     ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
@@ -253,7 +255,7 @@ mw_sizing_folds_layers(const struct mw_sizing *sizing)
     for (int state = 0; state < MW_STATE_COUNT; state++)
         if (mw_sizing_splits(sizing, (enum mw_state)state))
             return false;
-    return s->folds && !s->unfold && sizing->pp == 1 && s->dpu_start == MW_AUTO &&
+    return s->folds && !s->unfold && sizing->pp == 1 && !mw_settings_update_apart(s) &&
            !s->drop_layers && mw_sizing_has_equal_layers(sizing);
 }
 
