@@ -170,7 +170,8 @@ static bool
 read_question(struct cli_request *request, GError **error)
 {
     return mw_lib_profile(request->asked, &request->question, error) &&
-           (request->plan_file || mw_lib_settings(request->asked, &request->question, error));
+           (request->plan_file || mw_lib_settings(request->asked, &request->question, error)) &&
+           mw_lib_software(request->asked, &request->question, MW_SOFTWARE_OWN, error);
 }
 
 static bool

@@ -88,7 +88,8 @@ set_question(GOptionEntry entries[GROUP_MAX], struct cli_request *request,
          "machine; it is measured first if it never was)",
          "HW"},
         {"software", 0, 0, G_OPTION_ARG_FILENAME, &request->software_name,
-         "predict the step of this software (memwall list software) or .ini file (default ideal: "
+         "predict the step of this software (memwall list software) or .ini file (default: memwall "
+         "where it measured the machine, else what usually trains so; ideal: "
          "what the machine allows)",
          "SOFTWARE"},
         {"strategy", 's', 0, G_OPTION_ARG_STRING, &words->strategies,

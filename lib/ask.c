@@ -71,9 +71,13 @@ static bool
 answer_plan(const struct memwall_question *question, struct memwall_answer *answer, GError **error)
 {
     struct mw_variants *variants = mw_plan_file_read(question->plan, error);
-    struct mw_answer *one =
-        variants ? mw_answer_of_plan(&answer->question, question->plan, variants, error) : NULL;
 
+    if (!variants)
+        return false;
+    const struct mw_step_shape *shape = &variants->plans[0]->shape;
+    answer->question.uses = (struct mw_model_uses){shape->rms_norm, shape->rotary, shape->gated};
+    mw_lib_machine(question, &answer->question);
+    struct mw_answer *one = mw_answer_of_plan(&answer->question, question->plan, variants, error);
     if (!one)
         return false;
     answer->answers[answer->count++] = one;

@@ -64,16 +64,19 @@ load_here(GError **error)
     return NULL;
 }
 
+/* Sets the keys of this kind of profile; *set: whether there are any. */
 static bool
-set_keys(const struct memwall_question *question, struct mw_question *out, GError **error)
+set_keys(const struct memwall_question *question, const struct mw_profile_kind *of,
+         struct mw_profile *profile, bool *set, GError **error)
 {
     for (guint i = 0; i < question->keys->len; i++) {
         const struct mw_profile_kind *kind;
         const char *key = mw_key_of(question->keys->pdata[i], &kind);
-        bool of_software = kind == &mw_software_kind;
-        if (!mw_profile_set(of_software ? out->software : out->profile, key, error))
+        if (kind != of)
+            continue;
+        if (!mw_profile_set(profile, key, error))
             return false;
-        out->modified |= !of_software;
+        *set = true;
     }
     return true;
 }
@@ -81,9 +84,8 @@ set_keys(const struct memwall_question *question, struct mw_question *out, GErro
 static struct mw_model_uses
 uses_of(const struct mw_model *model)
 {
-    return (struct mw_model_uses){.rms_norm = !model->norm_bias && !model->plain_norms,
-                                  .rotary = model->rotary,
-                                  .gated = model->mlp_matrices == 3};
+    return (struct mw_model_uses){mw_model_has_rms_norm(model), model->rotary,
+                                  mw_model_is_gated(model)};
 }
 
 bool
@@ -93,24 +95,57 @@ mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
         !question->hardware && question->plan ? mw_plan_file_machine(question->plan) : NULL;
     const char *name = planned ? planned : question->hardware;
     bool here = !name || !strcmp(name, "here");
+
+    out->profile = here ? load_here(error) : mw_hwprofile_load(name, error);
+    return out->profile &&
+           set_keys(question, &mw_hwprofile_kind, out->profile, &out->modified, error) &&
+           mw_profile_check(out->profile, error);
+}
+
+/* What is requested, what a plan was made for, or what trains so if nobody says. */
+static struct mw_profile *
+load_software(const struct memwall_question *question, const struct mw_question *out,
+              const char *otherwise, GError **error)
+{
+    g_autofree char *planned =
+        !question->software && question->plan ? mw_plan_file_software(question->plan) : NULL;
+    const char *name = question->software ? question->software
+                       : planned          ? planned
+                       : otherwise        ? otherwise
+                                          : mw_question_default_software(out);
+
+    return mw_software_load(name, error);
+}
+
+void
+mw_lib_machine(const struct memwall_question *question, struct mw_question *out)
+{
     int only = -1;
 
-    if (question->outlook && !mw_lib_outlook(question->outlook, &only, error))
-        return false;
-    out->profile = here ? load_here(error) : mw_hwprofile_load(name, error);
-    if (!out->profile)
-        return false;
-    out->software =
-        mw_software_load(question->software ? question->software : MW_SOFTWARE_DEFAULT, error);
-    if (!out->software || !set_keys(question, out, error) ||
-        !mw_profile_check(out->profile, error) || !mw_profile_check(out->software, error) ||
-        !mw_software_check(out->software, out->profile, error))
-        return false;
-    out->uses = question->plan ? (struct mw_model_uses){true, true, true} : uses_of(&out->model);
+    if (question->outlook)
+        mw_lib_outlook(question->outlook, &only, NULL);
     for (int outlook = 0; outlook < MW_OUTLOOK_COUNT; outlook++)
         out->hardware[outlook] =
             mw_machine_read(out->profile, out->software, out->uses, only < 0 ? outlook : only);
     out->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
+}
+
+bool
+mw_lib_software(const struct memwall_question *question, struct mw_question *out,
+                const char *otherwise, GError **error)
+{
+    int only;
+    bool set = false;
+
+    if (question->outlook && !mw_lib_outlook(question->outlook, &only, error))
+        return false;
+    out->software = load_software(question, out, otherwise, error);
+    if (!out->software || !set_keys(question, &mw_software_kind, out->software, &set, error) ||
+        !mw_profile_check(out->software, error) ||
+        !mw_software_check(out->software, out->profile, error))
+        return false;
+    out->uses = uses_of(&out->model);
+    mw_lib_machine(question, out);
     return true;
 }
 
@@ -133,9 +168,9 @@ static int64_t
 replicas(const struct mw_question *out)
 {
     const struct mw_settings *s = &out->settings;
-    int64_t gpus = s->gpus_per_node == MW_AUTO ? out->hardware[MW_OUTLOOK_TYPICAL].gpus_per_node
-                                               : s->gpus_per_node;
-
+    int64_t gpus = s->gpus_per_node == MW_AUTO
+                       ? mw_hwprofile_read(out->profile, MW_OUTLOOK_TYPICAL).gpus_per_node
+                       : s->gpus_per_node;
     int64_t of_model = s->tp * s->pp;
 
     return s->nodes * gpus % of_model ? 0 : s->nodes * gpus / of_model;
@@ -264,7 +299,10 @@ mw_lib_read(const struct memwall_question *question, struct mw_question *out, co
     if (!mw_lib_profile(question, out, error))
         return false;
     *blamed = question->deepspeed ? "deepspeed" : NULL;
-    return question->plan || mw_lib_settings(question, out, error);
+    if (!question->plan && !mw_lib_settings(question, out, error))
+        return false;
+    *blamed = "software";
+    return mw_lib_software(question, out, NULL, error);
 }
 
 void

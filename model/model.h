@@ -233,6 +233,18 @@ struct mw_model_walk {
 void mw_model_walk(const struct mw_model *model, const struct mw_shape *shape,
                    struct mw_model_walk *out);
 
+static inline bool
+mw_model_has_rms_norm(const struct mw_model *model)
+{
+    return !model->norm_bias && !model->plain_norms;
+}
+
+static inline bool
+mw_model_is_gated(const struct mw_model *model)
+{
+    return model->mlp_matrices == 3;
+}
+
 int64_t mw_model_params(const struct mw_model *model);        /* exact, whole model */
 int64_t mw_model_active_params(const struct mw_model *model); /* per token, for mixtures */
 int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);

@@ -105,6 +105,12 @@ mw_plan_set_machine(struct mw_plan *plan, const char *machine)
 }
 
 void
+mw_plan_set_software(struct mw_plan *plan, const char *software)
+{
+    set_name(&plan->software, software);
+}
+
+void
 mw_plan_set_model(struct mw_plan *plan, const char *model)
 {
     set_name(&plan->model, model);
@@ -123,6 +129,7 @@ mw_plan_free(struct mw_plan *plan)
         return;
     free(plan->title);
     free(plan->machine);
+    free(plan->software);
     free(plan->model);
     free(plan->strategy);
     free(plan->programs);

@@ -456,14 +456,17 @@ struct mw_step_shape {
     bool commits;                /* every step is durable */
     bool updates_beside;         /* a chunk waits for its own gradients, and not for a norm */
     uint8_t dtype;               /* enum mw_dtype of parameters, activations and gradients */
+    bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software
+                                   * computes these in few kernels or many */
     bool has_decoder;            /* if false, no executor runs the model */
     struct mw_decoder decoder;
 };
 
 struct mw_plan {
     char *title; /* one line for people */
-    /* The profile, model and strategy that the plan was made for; NULL if unknown. */
-    char *machine, *model, *strategy;
+    /* The profiles of machine and software, model and strategy that the plan was made for; NULL if
+     * unknown. */
+    char *machine, *software, *model, *strategy;
     uint32_t world_ranks;    /* ranks of all programs, including those that this plan does not
                               * have */
     uint32_t ranks_per_node; /* rank r is on node r / ranks_per_node */
@@ -531,6 +534,7 @@ const char *mw_work_name(const struct mw_work *work);
 struct mw_plan *mw_plan_new(const char *title);
 /* Control characters in these texts become blanks, since the text form has one line for each. */
 void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
+void mw_plan_set_software(struct mw_plan *plan, const char *software);
 void mw_plan_set_model(struct mw_plan *plan, const char *model);
 void mw_plan_set_strategy(struct mw_plan *plan, const char *strategy);
 void mw_plan_free(struct mw_plan *plan);

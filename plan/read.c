@@ -64,6 +64,9 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->save_every = read_i64(reader, "save-every");
     shape->dtype = read_dtype(reader);
     shape->commits = mw_plan_reader_skip(reader, "commits");
+    shape->rms_norm = mw_plan_reader_skip(reader, "rms-norm");
+    shape->rotary = mw_plan_reader_skip(reader, "rotary");
+    shape->gated = mw_plan_reader_skip(reader, "gated");
     shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");
 }
 
@@ -545,7 +548,7 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
     return !reader->failed && i < sizeof entities / sizeof *entities;
 }
 
-/* Reads the world, after those names of machine, model and strategy that are there. */
+/* Reads the world, after those names of machine, software, model and strategy that are there. */
 static void
 read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
@@ -553,9 +556,10 @@ read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
         const char *word;
         void (*set)(struct mw_plan *plan, const char *name);
     } names[] = {{"machine", mw_plan_set_machine},
+                 {"software", mw_plan_set_software},
                  {"model", mw_plan_set_model},
                  {"strategy", mw_plan_set_strategy}};
-    const char *word = begin_line(reader, "'machine', 'model', 'strategy' or 'world'");
+    const char *word = begin_line(reader, "'machine', 'software', 'model', 'strategy' or 'world'");
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!reader->failed && !strcmp(word, names[i].word) && !mw_plan_reader_at_end(reader)) {

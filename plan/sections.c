@@ -209,6 +209,7 @@ void
 mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from)
 {
     mw_plan_set_machine(to, from->machine);
+    mw_plan_set_software(to, from->software);
     mw_plan_set_model(to, from->model);
     mw_plan_set_strategy(to, from->strategy);
     mw_plan_set_world(to, from->world_ranks, from->ranks_per_node, true);

@@ -123,6 +123,7 @@ write_head(struct writer *writer, const struct mw_plan *plan)
     put(writer, MW_PLAN_TEXT_BEGIN " " MW_PLAN_TEXT_VERSION);
     put_line(writer, "\ntitle", plan->title ? plan->title : "");
     put_line(writer, "\nmachine", plan->machine);
+    put_line(writer, "\nsoftware", plan->software);
     put_line(writer, "\nmodel", plan->model);
     put_line(writer, "\nstrategy", plan->strategy);
     put(writer, "\n");
@@ -155,6 +156,9 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_key(writer, " save-every ", shape->save_every);
     put_name(writer, mw_dtype_name(shape->dtype));
     put_flag(writer, " commits", shape->commits);
+    put_flag(writer, " rms-norm", shape->rms_norm);
+    put_flag(writer, " rotary", shape->rotary);
+    put_flag(writer, " gated", shape->gated);
     put_flag(writer, " updates-beside", shape->updates_beside);
     put(writer, "\n");
 }

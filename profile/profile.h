@@ -138,6 +138,9 @@ const char *mw_profile_word(const struct mw_profile *profile, const char *key);
 bool mw_profile_has_range(const struct mw_profile *profile);
 /* Writes what is given into the kind's struct, of which the other fields stay as they are. */
 void mw_profile_store(const struct mw_profile *profile, enum mw_outlook outlook, void *out);
+/* The same without one group's keys, whose fields stay as they are. */
+void mw_profile_store_without(const struct mw_profile *profile, const char *group,
+                              enum mw_outlook outlook, void *out);
 /* The first key from `from` on whose range has an end at the outlook (LOW or HIGH); the kind's
  * key_count: there is none. */
 size_t mw_profile_next_range(const struct mw_profile *profile, size_t from,

@@ -84,13 +84,21 @@ applies(const struct mw_profile_key *row, enum mw_outlook outlook)
 }
 
 void
-mw_profile_store(const struct mw_profile *profile, enum mw_outlook outlook, void *out)
+mw_profile_store_without(const struct mw_profile *profile, const char *group,
+                         enum mw_outlook outlook, void *out)
 {
     const struct mw_profile_kind *kind = profile->kind;
 
     for (size_t i = 0; i < kind->key_count; i++)
-        if (profile->value[i].given && applies(&kind->keys[i], outlook))
+        if (profile->value[i].given && applies(&kind->keys[i], outlook) &&
+            g_strcmp0(kind->keys[i].group, group))
             store(out, &profile->value[i], &kind->keys[i], outlook);
+}
+
+void
+mw_profile_store(const struct mw_profile *profile, enum mw_outlook outlook, void *out)
+{
+    mw_profile_store_without(profile, NULL, outlook, out);
 }
 
 static bool

@@ -89,12 +89,26 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
+write_ideal(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_number(json, "ideal_step_time_s", r->ideal_step_time_s);
+    mw_json_begin(json, "software_gains", '[', true);
+    for (size_t i = 0; i < r->gain_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "part", r->gains[i].part);
+        mw_json_number(json, "factor", r->gains[i].factor);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
 write_speed(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "step_time_s", predicted_or_nan(r, r->step_time_s[1]));
     mw_json_number(json, "first_step_time_s", predicted_or_nan(r, r->first_step_time_s));
     if (isfinite(r->ideal_step_time_s))
-        mw_json_number(json, "ideal_step_time_s", r->ideal_step_time_s);
+        write_ideal(json, r);
     mw_json_number(json, "undelayed_step_time_s", known_or_nan(r, r->undelayed_step_time_s));
     mw_json_begin(json, "variant_step_time_s", '[', true);
     for (size_t v = 0; v < r->variant_count; v++)

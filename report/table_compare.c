@@ -96,8 +96,10 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
         g_autofree char *per = results[0]->tp > 1
                                    ? g_strdup_printf("batch per %s, memory per GPU", share)
                                    : g_strdup("batch and memory per GPU");
-        mw_wrap_line(out, 2, "%s on %s, sequences of %" PRId64 " tokens; %s%s",
-                     mw_table_text(results[0]->model), machines, results[0]->seq, per,
+        g_autofree char *software =
+            results[0]->software ? g_strdup_printf(" with %s", results[0]->software) : g_strdup("");
+        mw_wrap_line(out, 2, "%s on %s%s, sequences of %" PRId64 " tokens; %s%s",
+                     mw_table_text(results[0]->model), machines, software, results[0]->seq, per,
                      per_step ? ", sequences per step" : "");
     }
     mw_grid_print(grid, out, 2);

@@ -136,6 +136,24 @@ mw_machine_read(const struct mw_profile *machine, const struct mw_profile *softw
     return hardware;
 }
 
+const struct mw_software_part mw_software_parts[MW_SOFTWARE_PARTS] = {
+    {"products", "matrix products"}, {"attention", "attention"}, {"operators", "fusion"},
+    {"collectives", "collectives"},  {"offload", "offload"},
+};
+
+struct mw_hardware
+mw_machine_read_with(const struct mw_profile *machine, const struct mw_profile *software,
+                     const struct mw_profile *other, const char *group, struct mw_model_uses uses,
+                     enum mw_outlook outlook)
+{
+    struct mw_hardware hardware = mw_hwprofile_read(machine, outlook);
+    struct mw_software figures = mw_software_read(other, outlook);
+
+    mw_profile_store_without(software, group, outlook, &figures);
+    mw_software_apply(&figures, uses, &hardware);
+    return hardware;
+}
+
 /* The `index`-th range of a profile; if it has fewer, *index is what is left of it, and key_count
  * is returned. */
 static size_t

@@ -51,10 +51,10 @@ const char *mw_key_of(const char *assignment, const struct mw_profile_kind **kin
 bool mw_software_check(const struct mw_profile *software, const struct mw_profile *machine,
                        GError **error);
 
-/* What is used if nothing is named. */
-#define MW_SOFTWARE_DEFAULT MW_SOFTWARE_IDEAL
-/* What others are held against. */
+/* What others are held against; memwall's own executor; who slices tensors and has stages. */
 #define MW_SOFTWARE_IDEAL "ideal"
+#define MW_SOFTWARE_OWN "memwall"
+#define MW_SOFTWARE_SLICED "megatron"
 
 /* What a model has of what frameworks compute in more or fewer kernels. */
 struct mw_model_uses {
@@ -71,6 +71,19 @@ void mw_software_apply(const struct mw_software *software, struct mw_model_uses 
 struct mw_hardware mw_machine_read(const struct mw_profile *machine,
                                    const struct mw_profile *software, struct mw_model_uses uses,
                                    enum mw_outlook outlook);
+
+/* What software could do better: groups of keys that a step's time depends on, and their names. */
+#define MW_SOFTWARE_PARTS 5
+struct mw_software_part {
+    const char *group, *name;
+};
+extern const struct mw_software_part mw_software_parts[MW_SOFTWARE_PARTS];
+/* The machine as the software uses it, but for the keys of one group, which are those of another
+ * software. */
+struct mw_hardware mw_machine_read_with(const struct mw_profile *machine,
+                                        const struct mw_profile *software,
+                                        const struct mw_profile *other, const char *group,
+                                        struct mw_model_uses uses, enum mw_outlook outlook);
 
 /* That machine at its typical values, with one of the ranges of machine and software at the
  * outlook, LOW or HIGH: the `index`-th one.  False: there are no more. */

@@ -68,7 +68,7 @@ mw_answer_new(const struct mw_question *question, enum mw_strategy strategy, enu
         answer = answer_of(&choice, error);
     if (answer) {
         for (uint32_t v = 0; answer->plan && v < answer->variants->plan_count; v++)
-            mw_plan_set_machine(answer->variants->plans[v], mw_profile_name(question->profile));
+            mw_question_sign(question, answer->variants->plans[v]);
         mw_result_set_sizing(question, strategy, answer);
         if (depth == MW_DEPTH_ROW && !keep_timeline)
             forget_timeline(&choice);

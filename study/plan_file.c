@@ -6,9 +6,11 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "hardware/hwprofile.h"
+#include "software/software.h"
 
-/* Limit of a line: no file has a longer name. */
-#define MACHINE_LINE_BYTES 4096
+/* Limit of a line: no file has a longer name.  Names stand in the head's first lines. */
+#define NAME_LINE_BYTES 4096
+#define HEAD_LINES 4
 
 struct mw_variants *
 mw_plan_file_read(const char *path, GError **error)
@@ -104,31 +106,45 @@ mw_plan_file_blame(const char *path, GError **error)
         g_prefix_error(error, "%s: ", path);
 }
 
-/* Reads only the head: a plan may be large. */
+/* The rest of the line that begins with a word.  Reads only the head: a plan may be large. */
 static char *
-read_machine(FILE *in)
+read_name(const char *path, const char *word)
 {
-    char line[MACHINE_LINE_BYTES];
+    FILE *in = g_file_test(path, G_FILE_TEST_IS_REGULAR) ? fopen(path, "re") : NULL;
+    char line[NAME_LINE_BYTES], *name = NULL;
 
-    for (int i = 0; i < 3 && fgets(line, sizeof line, in); i++)
-        if (g_str_has_prefix(line, "machine "))
-            return g_strstrip(g_strdup(line + strlen("machine ")));
-    return NULL;
+    for (int i = 0; in && !name && i < HEAD_LINES && fgets(line, sizeof line, in); i++)
+        if (g_str_has_prefix(line, word))
+            name = g_strstrip(g_strdup(line + strlen(word)));
+    if (in)
+        fclose(in);
+    return name;
+}
+
+/* The name of a profile that comes with memwall; NULL: it is not. */
+static char *
+known_profile(const char *path, const char *word,
+              struct mw_profile *(*load)(const char *name, GError **error))
+{
+    g_autofree char *name = read_name(path, word);
+    bool is_name =
+        name && strcmp(name, "here") && !strchr(name, '/') && !g_str_has_suffix(name, ".ini");
+    struct mw_profile *profile = is_name ? load(name, NULL) : NULL;
+
+    if (!profile)
+        return NULL;
+    mw_profile_free(profile);
+    return g_steal_pointer(&name);
 }
 
 char *
 mw_plan_file_machine(const char *path)
 {
-    FILE *in = g_file_test(path, G_FILE_TEST_IS_REGULAR) ? fopen(path, "re") : NULL;
-    g_autofree char *name = in ? read_machine(in) : NULL;
-    bool is_name =
-        name && strcmp(name, "here") && !strchr(name, '/') && !g_str_has_suffix(name, ".ini");
-    struct mw_profile *profile = is_name ? mw_hwprofile_load(name, NULL) : NULL;
+    return known_profile(path, "machine ", mw_hwprofile_load);
+}
 
-    if (in)
-        fclose(in);
-    if (!profile)
-        return NULL;
-    mw_profile_free(profile);
-    return g_steal_pointer(&name);
+char *
+mw_plan_file_software(const char *path)
+{
+    return known_profile(path, "software ", mw_software_load);
 }

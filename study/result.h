@@ -14,6 +14,11 @@
 
 #include "plan/plan.h"
 
+struct mw_result_gain { /* with one part of the software ideal */
+    const char *part;
+    double factor; /* times that the step is faster */
+};
+
 struct mw_result_stage { /* of a pipeline */
     int64_t gpus;
     int64_t first_layer, layers;
@@ -136,6 +141,8 @@ struct mw_result {
     size_t variant_count;        /* 0: all steps are alike */
     double first_step_time_s;
     double ideal_step_time_s; /* of the same plan by ideal software; NAN: it was not asked for */
+    struct mw_result_gain *gains; /* [gain_count] of parts of the software, largest first */
+    size_t gain_count;
     int64_t rounds_by_mean;   /* of sections: their time is the mean of earlier rounds */
     double undelayed_step_time_s; /* of the steps before --dpu-start; NAN: there are none */
     double tflops_per_gpu[3];     /* FLOP/s done, recompute counted, in 1e12 */

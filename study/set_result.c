@@ -322,14 +322,53 @@ take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
     answer->result->timeline = &answer->timeline;
 }
 
+/* memwall's own executor is what its machine's rates were measured with. */
+static bool
+leaves_nothing(const struct mw_question *question)
+{
+    const char *name = mw_profile_name(question->software);
+
+    return !strcmp(name, MW_SOFTWARE_IDEAL) || !strcmp(name, MW_SOFTWARE_OWN);
+}
+
+#define GAIN_LEAST 1.01 /* less is not worth a word */
+
+static int
+compare_gains(const void *a, const void *b)
+{
+    const struct mw_result_gain *x = a, *y = b;
+
+    return (x->factor < y->factor) - (x->factor > y->factor);
+}
+
+/* What each part of the software costs, one after the other made ideal. */
+static void
+fill_gains(const struct mw_question *question, const struct mw_profile *ideal,
+           struct mw_answer *answer)
+{
+    struct mw_result *r = answer->result;
+
+    r->gains = g_new0(struct mw_result_gain, MW_SOFTWARE_PARTS);
+    for (int i = 0; i < MW_SOFTWARE_PARTS; i++) {
+        const struct mw_software_part *part = &mw_software_parts[i];
+        struct mw_hardware better =
+            mw_machine_read_with(question->profile, question->software, ideal, part->group,
+                                 question->uses, question->outlook);
+        double factor =
+            r->step_time_s[MW_OUTLOOK_TYPICAL] / mw_cycle_s(answer->variants, &better, false);
+        if (factor >= GAIN_LEAST)
+            r->gains[r->gain_count++] = (struct mw_result_gain){part->name, factor};
+    }
+    qsort(r->gains, r->gain_count, sizeof *r->gains, compare_gains);
+}
+
 /* What the same plan takes with ideal software: how much faster the machine allows it to be. */
 static void
 fill_ideal(const struct mw_question *question, struct mw_answer *answer)
 {
     struct mw_profile *software;
 
-    if (!question->software ||
-        (!answer->result->software_set && !strcmp(answer->result->software, MW_SOFTWARE_IDEAL)))
+    if (!question->software || (!answer->result->software_set && leaves_nothing(question)))
         return;
     software = mw_software_load(MW_SOFTWARE_IDEAL, NULL);
     if (!software)
@@ -337,6 +376,7 @@ fill_ideal(const struct mw_question *question, struct mw_answer *answer)
     struct mw_hardware ideal =
         mw_machine_read(question->profile, software, question->uses, question->outlook);
     answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);
+    fill_gains(question, software, answer);
     mw_profile_free(software);
 }
 

@@ -38,6 +38,12 @@ struct mw_question {
     bool ends;             /* a comparison has the ends of every range too */
 };
 
+/* The software profile of a question that names none, by its machine, strategies and slices: static.
+ * A comparison of strategies has one for all. */
+const char *mw_question_default_software(const struct mw_question *question);
+/* Writes the names of machine and software into a plan that was made for them. */
+void mw_question_sign(const struct mw_question *question, struct mw_plan *plan);
+
 /* One strategy's answer: the best of its candidates.  Plans and timeline live in the answer. */
 struct mw_answer {
     struct mw_result *result;

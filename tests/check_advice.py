@@ -44,7 +44,7 @@ REQUESTS = [
     "-m gpt3-175b -H dgx-a100 --nodes 4 -s zero-infinity-nvme --tp 2",
     "-m llama-3.1-8b -H gh200 --global-batch 64",
     # Another strategy is faster with a deep prefetch alone; one part more is not enough.
-    "-m gemma-2b -H v100",
+    "-m gemma-2b -H v100 --software ideal",
     "-m qwen3-14b -H paper-v100-cluster --seq 128",
 ]
 FIXED = [

@@ -150,7 +150,7 @@ def check_time(box):
     times = {}
     for options in ("", "--train norm1", "--train norm1 --weight-bits 8"):
         answer = box.run("simulate -m llama-3.1-8b -H h100 -s ddp --gpus 1 --batch 1 --seq 2048 "
-                         f"--json --set gpu.memory_gib=400 {options}")
+                         f"--software ideal --json --set gpu.memory_gib=400 {options}")
         if answer.status:
             yield f"{options}: {answer.err}"
             return

@@ -332,7 +332,7 @@ def check_total(box):
     done = box.run(*TRAIN, *words)
     yield from good(done)
     asked = [word for word in TRAIN[:-4] if word not in ("--data", "text.txt")]
-    answer = box.run(*asked, *words[:2], *words[4:], verb="simulate").text
+    answer = box.run(*asked, *words[:2], *words[4:], "--software", "memwall", verb="simulate").text
     times = re.findall(r"([\d.]+) ([mu]?s) (?:per step|in all)", done.text.splitlines()[0]) + \
         re.findall(r"a save every 2 steps takes ([\d.]+) ([mu]?s)", answer)
     step, total, save = (float(value) * SECONDS[unit] for value, unit in times)

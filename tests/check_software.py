@@ -2,6 +2,7 @@
 """Software profiles: each loads, names its sources, and slows a machine as it says; prints TAP."""
 import json
 import pathlib
+import re
 import sys
 
 from command import ROOT, Box, refused
@@ -9,26 +10,28 @@ from tap import report_in
 
 PROFILES = sorted(path.stem for path in pathlib.Path(ROOT, "software").glob("*.ini"))
 ASKED = "simulate -m gpt3-13b -H dgx-a100 --nodes 2 -s zero3 --batch 1 --seq 2048"
-UNFUSED = "simulate -m gpt3-13b -H dgx2 --nodes 2 -s zero3 --batch 1 --seq 2048"
-GATED = "simulate -m llama-2-7b -H dgx-a100 -s zero3 --batch 1 --seq 2048"
-OFFLOADED = ("simulate -m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 1 --seq 1024 "
+IDEAL = f"{ASKED} --software ideal"
+UNFUSED = ("simulate -m gpt3-13b -H dgx2 --nodes 2 -s zero3 --batch 1 --seq 2048 "
+           "--software ideal")
+GATED = "simulate -m llama-2-7b -H dgx-a100 -s zero3 --batch 1 --seq 2048 --software ideal"
+OFFLOADED = ("simulate --software ideal -m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 1 --seq 1024 "
              "--param-device cpu --optimizer-device nvme --grad-accum 1")
 # A value of each key that is not the ideal's, and a question whose step it must lengthen.
 KEYS = {
-    "attention.kernel": ("unfused", ASKED, 1),
-    "attention.share": ("0.5", ASKED, 1),
+    "attention.kernel": ("unfused", IDEAL, 1),
+    "attention.share": ("0.5", IDEAL, 1),
     "attention.score_passes": ("4", UNFUSED, 1),
-    "attention.causal_skip": ("false", ASKED, 1),
-    "products.share": ("0.5", ASKED, 1),
-    "operators.layer_norm_passes": ("3", ASKED, 1),
+    "attention.causal_skip": ("false", IDEAL, 1),
+    "products.share": ("0.5", IDEAL, 1),
+    "operators.layer_norm_passes": ("3", IDEAL, 1),
     "operators.rms_norm_passes": ("3", GATED, 1),
     "operators.rotary_passes": ("3", GATED, 1),
     "operators.gated_passes": ("3", GATED, 1),
-    "operators.other_passes": ("3", ASKED, 1),
-    "operators.share": ("0.5", ASKED, 1),
-    "collectives.share": ("0.02", ASKED, 1),
-    "collectives.blocking": ("true", ASKED, 1),
-    "collectives.hop_us": ("500", ASKED, 1),
+    "operators.other_passes": ("3", IDEAL, 1),
+    "operators.share": ("0.5", IDEAL, 1),
+    "collectives.share": ("0.02", IDEAL, 1),
+    "collectives.blocking": ("true", IDEAL, 1),
+    "collectives.hop_us": ("500", IDEAL, 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),
     "offload.update_bytes_per_parameter": ("280", OFFLOADED, 1),
@@ -65,14 +68,56 @@ def check_profile(box, name):
     told = answer(box, f"{ASKED} --software {name}")
     if told.get("software") != name:
         yield f"the answer names {told.get('software')}: {told.get('error')}"
-    if ("ideal_step_time_s" in told) != (name != "ideal"):
-        yield "the ideal's step stands beside all others"
+    if ("ideal_step_time_s" in told) != (name not in ("ideal", "memwall")):
+        yield "the ideal's step stands beside all others but memwall's own"
 
 
-def check_ideal(box):
-    """It is what is used if none is named, and changes nothing."""
-    if answer(box, ASKED) != answer(box, f"{ASKED} --software ideal"):
-        yield "ideal is not the default"
+# What trains so, if nobody says what does.
+DEFAULTS = {
+    "-s ddp": "pytorch-fsdp-eager",
+    "-s zero3": "deepspeed",
+    "-s zero-infinity-cpu": "deepspeed",
+    "-s ddp,zero3": "deepspeed",
+    "-s auto": "deepspeed",
+    "-s zero1 --tp 8": "megatron",
+    "-s ddp --pp 2 --grad-accum 2": "megatron",
+}
+
+
+def check_default(box, options, name):
+    done = box.run(f"simulate -m llama-2-7b -H dgx-a100 --batch 1 {options} --json")
+    told = {a["software"] for a in json.loads(done.out)["answers"]}
+    if told != {name}:
+        yield f"{told}, not {name}"
+
+
+def check_measured(box):
+    """A machine that memwall measured has the rates of memwall's kernels; and a plan keeps the name
+    of its software."""
+    text = (ROOT / "hwprofiles/flat-test.ini").read_text(encoding="utf-8")
+    text = re.sub(r"source = .*", "source = measured: by this test", text)
+    box.write("measured.ini", text.replace("[profile]", "[profile]\ncalibrated = 2026-11-26", 1))
+    told = answer(box, "simulate -m gpt2 -H measured.ini -s zero3 --batch 1")
+    if told.get("software") != "memwall":
+        yield f"{told.get('software')}: {told.get('error')}"
+    box.run("plan -m gpt2 -H flat-test -s zero3 --batch 1 --software hf-trainer -o plan.txt")
+    told = answer(box, "simulate plan.txt")
+    if told.get("software") != "hf-trainer":
+        yield f"of a plan: {told.get('software')}: {told.get('error')}"
+
+
+def check_gains(box):
+    """Each part's gain is what it takes to name it, and the largest comes first."""
+    told = answer(box, f"{ASKED} --software pytorch-fsdp-eager")
+    gains = [gain["factor"] for gain in told["software_gains"]]
+    whole = told["step_time_s"] / told["ideal_step_time_s"]
+    if not gains or gains != sorted(gains, reverse=True) or min(gains) < 1.01 or max(gains) > whole:
+        yield f"{told['software_gains']}, in all {whole}"
+    one = answer(box, f"{IDEAL} --set software.products.share=0.5")
+    if [gain["part"] for gain in one["software_gains"]] != ["matrix products"] or \
+            abs(one["software_gains"][0]["factor"] * one["ideal_step_time_s"]
+                / one["step_time_s"] - 1) > 1e-9:
+        yield f"{one['software_gains']}"
 
 
 def check_refusals(box):
@@ -97,7 +142,10 @@ def check_refusals(box):
 
 
 def tests(box):
-    yield "ideal", check_ideal(box)
+    for options, name in DEFAULTS.items():
+        yield f"default/{options}", check_default(box, options, name)
+    yield "measured", check_measured(box)
+    yield "gains", check_gains(box)
     yield "refusals", check_refusals(box)
     for name in PROFILES:
         yield f"profile/{name}", check_profile(box, name)

@@ -198,6 +198,9 @@ shape_of(const struct mw_sizing *sizing)
         .commits = s->commit == 1,
         .updates_beside = mw_settings_update_beside(s),
         .dtype = (uint8_t)s->dtype,
+        .rms_norm = mw_model_has_rms_norm(sizing->model),
+        .rotary = sizing->model->rotary,
+        .gated = mw_model_is_gated(sizing->model),
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

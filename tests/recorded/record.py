@@ -171,7 +171,8 @@ FIELDS = ["request", "status", "strategy", "fits", "short_tier", "short_bytes", 
 def ask(words, folder):
     plan = folder / "plan.txt"
     plan.unlink(missing_ok=True)
-    done = subprocess.run([str(MEMWALL), "simulate", *words, "--json", "-o", str(plan)],
+    done = subprocess.run([str(MEMWALL), "simulate", *words, "--software", "ideal", "--json", "-o",
+                           str(plan)],
                           capture_output=True, text=True, check=False)
     row = {"request": " ".join(words), "status": done.returncode}
     if done.returncode in (0, 3):
