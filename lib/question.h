@@ -34,8 +34,8 @@ const char *mw_lib_setting_of(const char *message);
  * failure too. */
 bool mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
                     GError **error);
-/* After profile and settings: the software, and the machine as it uses it.  `otherwise`: its name if
- * none is requested; NULL: by machine and strategy. */
+/* After profile and settings: the software, and the machine as it uses it.  `otherwise`: its name
+ * if none is requested; NULL: by machine and strategy. */
 bool mw_lib_software(const struct memwall_question *question, struct mw_question *out,
                      const char *otherwise, GError **error);
 /* The machine as the software uses it for out->uses. */

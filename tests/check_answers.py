@@ -491,7 +491,7 @@ DETAILS = ["exposed       ", "closed form   ", "\nLanes (", "\nChannels (",
 
 
 def check_details(box):
-    """What decides comes in some dozen lines; the rest with --details.  JSON is the same with it."""
+    """What decides comes in some dozen lines; the rest with --details.  JSON is the same."""
     line = f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4"
     brief, whole = (box.run(line + more).out.decode() for more in ("", " --details"))
     if len([row for row in brief.splitlines() if row]) > 14 or "best single change: " not in brief:

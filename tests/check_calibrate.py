@@ -149,6 +149,8 @@ def check_calibrated(box):
     answer = answer_of(done.text)
     if answer["provenance"] != "measured" or not answer["calibrated"]:
         yield f"provenance {answer['provenance']}, calibrated {answer['calibrated']}"
+    if answer["software"] != "memwall":  # whose kernels were measured
+        yield f"software {answer['software']}"
     if done.said:
         yield f"said {done.said}"
 
