@@ -60,6 +60,7 @@ struct mw_hardware {
     int gpu_architecture;              /* enum mw_architecture */
     int64_t gpu_multiprocessors;       /* 0: products have a curve; else tiles (sim/kernels.h): */
     double tile_flops;                 /* rate of all, on the largest tiles without start and end */
+    double sustained_share;            /* of that rate in long runs; 0: all */
     double tile_fill;                  /* elements of k in whose time a tile starts and ends */
     double tile_shares[MW_PROFILE_LIST_MAX]; /* of that rate, by size of tile */
     int64_t matmul_points; /* curve: rate over the size (m·n·k)^(1/3) of a product */
@@ -76,6 +77,9 @@ struct mw_hardware {
     double attention_share;         /* of that rate; 0: all */
     bool attention_skips;           /* what a causal mask hides is not computed */
     bool updates_beside;            /* the software updates beside backward */
+    int64_t gradient_link_bytes;    /* an element, on its way to the host; 0: as it is made */
+    double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */
+    double checkpoint_copy_bytes_per_s; /* each way, likewise */
     double gpu_launch_s;            /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */

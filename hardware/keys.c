@@ -87,6 +87,10 @@ static const struct mw_profile_key keys[] = {
     {"gpu", "tile_tflops", "TFLOP/s",
      "rate of 16-bit products on full waves of the largest tiles, start and end left out", 1e12,
      1e-6, 1e6, false, 1, MW_VALUE_REAL, AT(tile_flops), RATE(GPU, PRODUCTS)},
+    {"gpu", "sustained_share", "",
+     "share of tile_tflops that is left in long runs, at the clocks that power and heat allow; "
+     "default: 1",
+     1, 0.1, 1, false, 1, MW_VALUE_REAL, AT(sustained_share), FIXED},
     {"gpu", "tile_fill", "",
      "elements of k in whose time a tile starts and ends: short products are slower", 1, 0, 1e6,
      false, -1, MW_VALUE_REAL, AT(tile_fill), FIXED},

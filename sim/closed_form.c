@@ -178,8 +178,10 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
     plan[MW_TERM_GRADIENT_REDUCE] =
         reduces * (d->optimizer_partitioned ? mw_ring_s(&r->dp, reduced_bytes)
                                             : mw_ring_all_reduce_s(&r->dp, reduced_bytes));
-    plan[MW_TERM_GRADIENT_PCIE] = times * over(made * (owner ? params : shard) * (cpu + nvme),
-                                               owner ? r->d2h_alone : r->d2h) +
+    double sent = fmax(made, (double)hw->gradient_link_bytes);
+    double most = hw->gradient_copy_bytes_per_s > 0 ? hw->gradient_copy_bytes_per_s : INFINITY;
+    plan[MW_TERM_GRADIENT_PCIE] = times * over(sent * (owner ? params : shard) * (cpu + nvme),
+                                               fmin(most, owner ? r->d2h_alone : r->d2h)) +
                                   over(element * d->state_params * d->gradient_h2d, r->h2d) +
                                   over(element * d->state_params * d->gradient_d2h, r->d2h);
     /* The first micro-batch reads it and writes 4; each later one reads it and 4, and writes 4. */
@@ -211,7 +213,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
     double passes = d->checkpoint_interval > 0 ? 3 : 2;
 
-    plan[MW_TERM_CHECKPOINT_PCIE] = over(bytes * off_gpu, r->d2h) + over(bytes * off_gpu, r->h2d);
+    double most = hw->checkpoint_copy_bytes_per_s > 0 ? hw->checkpoint_copy_bytes_per_s : INFINITY;
+    plan[MW_TERM_CHECKPOINT_PCIE] =
+        over(bytes * off_gpu, fmin(r->d2h, most)) + over(bytes * off_gpu, fmin(r->h2d, most));
     plan[MW_TERM_CHECKPOINT_NVME] = over(bytes * nvme, r->write) + over(bytes * nvme, r->read);
     if (d->tp > 1) {
         const struct mw_ring tp =

@@ -302,6 +302,42 @@ mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *w
     return is_collective(work) ? collective_s(plan, &nothing, hardware) : 0;
 }
 
+/* Times the plan's bytes that software moves: gradients, in a wider type than they are made in. */
+static double
+link_bytes_share(const struct mw_plan *plan, const struct mw_work *work,
+                 const struct mw_hardware *hardware)
+{
+    double made = (double)mw_dtype_bytes((enum mw_dtype)plan->shape.dtype, 1);
+    bool gradients = work->kind == MW_OP_D2H && work->object == MW_OBJECT_GRADIENTS;
+
+    return gradients ? fmax(1, (double)hardware->gradient_link_bytes / made) : 1;
+}
+
+/* The rate at which software copies these bytes, whatever the link can do; 0: at the link's. */
+static double
+software_copies(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    switch ((enum mw_object)work->object) {
+    case MW_OBJECT_GRADIENTS:
+        return hardware->gradient_copy_bytes_per_s;
+    case MW_OBJECT_CHECKPOINT:
+        return hardware->checkpoint_copy_bytes_per_s;
+    default:
+        return 0;
+    }
+}
+
+static double
+copy_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double bytes = (double)work->bytes * link_bytes_share(plan, work, hardware);
+    double link =
+        work->kind == MW_OP_H2D ? hardware->pcie_h2d_bytes_per_s : hardware->pcie_d2h_bytes_per_s;
+    double most = software_copies(work, hardware);
+
+    return hardware->pcie_latency_s + bytes / (most > 0 ? fmin(link, most) : link);
+}
+
 /* A work's own time, before the draws are examined. */
 static double
 own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
@@ -318,9 +354,8 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
     case MW_OP_NVME_WRITE:
         return nvme_s(work, hardware);
     case MW_OP_H2D:
-        return hardware->pcie_latency_s + (double)work->bytes / hardware->pcie_h2d_bytes_per_s;
     case MW_OP_D2H:
-        return hardware->pcie_latency_s + (double)work->bytes / hardware->pcie_d2h_bytes_per_s;
+        return copy_s(plan, work, hardware);
     case MW_OP_BEGIN:
         return 0;
     case MW_OP_COMMIT:
@@ -388,9 +423,10 @@ rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
                link_share(plan, work, plan->channels[draw->channel].kind == MW_CHANNEL_NIC,
                           hardware);
     case MW_CHANNEL_DRAM: /* no other channel of the op is as fast as memory */
-        return (double)draw->amount / pass_share(work, hardware);
+        return (double)draw->amount * link_bytes_share(plan, work, hardware) /
+               pass_share(work, hardware);
     default:
-        return (double)draw->amount;
+        return (double)draw->amount * link_bytes_share(plan, work, hardware);
     }
 }
 

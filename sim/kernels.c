@@ -77,7 +77,9 @@ tiled_s(const struct mw_hardware *hardware, const struct tile *tile,
     double processors = (double)hardware->gpu_multiprocessors;
     double m = (double)p->m, n = (double)p->n, k = ceiling((double)p->k, cuts);
     double all = ceiling(m, tile->rows) * ceiling(n, tile->columns) * (double)p->count * cuts;
-    double rate = hardware->tile_flops * hardware->tile_shares[tile->share] / processors;
+    double sustained = hardware->sustained_share > 0 ? hardware->sustained_share : 1;
+    double rate =
+        sustained * hardware->tile_flops * hardware->tile_shares[tile->share] / processors;
     double sums = cuts > 1 ? (cuts + 1) * SUM_BYTES * m * n * (double)p->count : 0;
 
     return ceiling(all, processors) * 2 * tile->rows * tile->columns * (k + hardware->tile_fill) /

@@ -3,7 +3,8 @@
  *
  * A library computes a product in tiles of its result, one tile per multiprocessor at a time.  So
  *
- *   time = waves * 2 * rows * columns * (k + fill) / (tile_flops / multiprocessors * share)
+ *   time = waves * 2 * rows * columns * (k + fill) /
+ *          (sustained * tile_flops / multiprocessors * share)
  *   waves = ceil(ceil(m / rows) * ceil(n / columns) * count * cuts / multiprocessors)
  *
  * where `fill` is the length of k in whose time a tile starts and ends, and `share` the part of the

@@ -55,6 +55,17 @@ static const struct mw_profile_key keys[] = {
      MW_VALUE_REAL, AT(collective_hop_s), 0, 0, NULL},
     SHARE("offload", "copy_share", copy_share,
           "share of the host links' rates; 1 where memory is pinned"),
+    {"offload", "gradient_link_bytes", "bytes",
+     "of a gradient's element on its way to the host; default: as backward makes it", 1, 1, 4,
+     false, -1, MW_VALUE_COUNT, AT(gradient_link_bytes), 0, 0, NULL},
+    {"offload", "gradient_copy_gb_per_s", "GB/s",
+     "most of a GPU's copies of gradients to the host, such as to memory that is not pinned; "
+     "default: the link's rate",
+     1e9, 1e-3, 1e4, false, 1, MW_VALUE_REAL, AT(gradient_copy_bytes_per_s), 0, 0, NULL},
+    {"offload", "checkpoint_copy_gb_per_s", "GB/s",
+     "most of a GPU's copies of activation checkpoints, such as through memory that is not pinned; "
+     "default: the link's rate",
+     1e9, 1e-3, 1e4, false, 1, MW_VALUE_REAL, AT(checkpoint_copy_bytes_per_s), 0, 0, NULL},
     SHARE("offload", "drive_share", drive_share, "share of the drives' rates"),
     {"offload", "update_bytes_per_parameter", "bytes",
      "of host memory that the CPU optimizer moves per parameter; a fused one: 28", 1, 1, 1000, true,

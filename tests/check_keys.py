@@ -96,6 +96,7 @@ TILES = """architecture = ampere
 multiprocessors = 108
 tile_tflops = 110
 tile_fill = 64
+sustained_share = 0.9
 tile_shares = 1; 0.9; 0.8; 0.7
 """
 TILED = re.sub(r"matmul_dim = .*\n", TILES,

@@ -101,6 +101,8 @@ def left_out(row):
         return "context parallelism"
     if row["recompute"] == "selective":
         return "selective recomputation"
+    if "LoRA" in row["other"]:
+        return "LoRA"
     missing = [k for k in ("layers", "hidden", "heads", "seq", "micro_batch") if not row[k]]
     return f"{', '.join(missing)} not stated" if missing else ""
 
@@ -124,12 +126,21 @@ def options(row):
             1 if row["recompute"] == "full" else 0]
 
 
+def used(row):
+    """What a row says of its software that the source's other rows do not."""
+    # XLA alone has no fused attention unless a flag asks for cuDNN's.
+    plain_xla = "XLA" in row["software"] and "TransformerEngine" not in row["software"]
+    if "without flash" in row["attention"] or plain_xla:
+        return ["--set", "software.attention.kernel=unfused"]
+    return []
+
+
 def predict(row):
     """tokens/s per GPU: by ideal software, by the row's, its slow and its fast end."""
     gpus = whole(row, "gpus")
     try:
-        ideal, real = (common.memwall("simulate", *options(row), "--software", name)
-                       for name in ("ideal", software_of(row)))
+        ideal, real = (common.memwall("simulate", *options(row), "--software", *software)
+                       for software in (["ideal"], [software_of(row), *used(row)]))
     except common.Failed as failed:
         return row, str(failed).split(": ", 1)[-1][:120]
     if not (ideal["feasible"] and real["feasible"]):

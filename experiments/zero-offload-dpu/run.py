@@ -70,9 +70,6 @@ The gain is predicted for every model, and smaller than published.
 ## What the model lacks
 
 {common.bullets(
-    "The level: as in Fig. 8 and in the step log of 10B, the published software loses time around "
-    "the update (7.8 s measured for 10B, 2.9 s planned).  The more an update costs, the more its "
-    "delay gains: with the log's 7.8 s the gain would be over 1.3.",
     "The delay hides the update, not the parameters' way back: memwall copies them when the step "
     "ends (1.7 s for 10B), in one piece; without the delay they go back chunk by chunk beside the "
     "update.")}""")

@@ -111,10 +111,8 @@ Shares of the step in which each lane works; as run they add up to 100.
 {common.bullets(
     "Accumulation: for every micro-batch DeepSpeed brings the accumulated gradient back to the "
     "GPU, adds there, and sends it down again (`async_accumulate_grad_in_cpu_via_gpu`, "
-    "`stage2.py`), 4 bytes a parameter over the link and a wait each way.  memwall sends 2 bytes "
-    "down and adds on the host.  That is the larger part of what is missing at 6B to 11B; at 12B "
-    "and 13B, with 4 sequences a micro-batch, it weighs most and the published figures fall as "
-    "predicted.",
+    "`stage2.py`), 4 bytes a parameter over the link each way and a wait.  memwall sends 4 bytes "
+    "down and adds on the host, so half of this is missing.",
     "1B to 4B: hidden sizes of 2048 and 2304 run the products at the low end of the curve, which "
     "the profile has as a range, and unfused operators of the time (bias, dropout, softmax, GELU "
     "one kernel each) weigh more, the smaller the hidden size.  The published figures hardly "
