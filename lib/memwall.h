@@ -70,7 +70,9 @@ struct memwall_question *memwall_question_new(void);
  *   model            a preset, or the path of a Hugging Face config.json
  *   hardware         a profile, the path of an .ini file, or parts, such as
  *                    "4xrtx4090,ram=256,nvme=2x4TB,pcie=4x8"
- *   software         a software profile, or the path of an .ini file; "ideal" if left open
+ *   software         a software profile, or the path of an .ini file; if left open "memwall" on a
+ *                    machine that `memwall calibrate` measured, else what usually trains so; what
+ *                    the machine allows is "ideal"
  *   strategy         one strategy, or several with commas between them, which are then compared
  *   outlook          low, typical or high: which end of the profile's ranges to take
  *   deepspeed        the path of a ds_config.json with settings; those that are set go before it

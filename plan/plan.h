@@ -661,7 +661,8 @@ bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
  *   - parameters come from where they live, every gradient that is trained comes home and is
  *     reduced and summed on its way, and every chunk is updated with it, once;
  *   - begin comes first, behind the commit of the step before; norms before the ranks agree on
- *     them, updates after that, commit last.
+ *     them, updates after that, commit last; with updates beside backward there are no norms, and
+ *     each update waits for its own gradients.
  * may_drop: layers may be left out as a whole, as variants of a step do.  Of a model that no
  * executor runs, less is known of the operators before and behind its layers.  A plan with sections
  * is unfolded; where that gives more ops than MW_PLAN_STEP_OPS_MAX, chunks alone are looked at.

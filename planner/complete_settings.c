@@ -20,7 +20,8 @@ mw_settings_default_seq(const struct mw_model *model)
     return MIN(model->seq, model->paper_preset ? PAPER_SEQ : DEFAULT_SEQ);
 }
 
-/* Beside backward: this step, and where something runs beside something. */
+/* An update beside backward is of the step's own gradients, and only where lanes run beside each
+ * other. */
 static bool
 check_update(const struct mw_settings *s, GError **error)
 {
