@@ -63,6 +63,8 @@ struct mw_hardware {
     double sustained_share;            /* of that rate in long runs; 0: all */
     double tile_fill;                  /* elements of k in whose time a tile starts and ends */
     double tile_shares[MW_PROFILE_LIST_MAX]; /* of that rate, by size of tile */
+    /* The same of fp8, in long runs; 0: it has no fp8, or none is known */
+    double fp8_tile_flops, fp8_tile_fill, fp8_tile_shares[MW_PROFILE_LIST_MAX];
     int64_t matmul_points; /* curve: rate over the size (m·n·k)^(1/3) of a product */
     double matmul_dim[MW_MATMUL_POINTS_MAX];
     double matmul_flops[MW_MATMUL_POINTS_MAX];
@@ -76,6 +78,8 @@ struct mw_hardware {
                                                   * ones; 0: 1 */
     double attention_share;         /* of that rate; 0: all */
     bool attention_skips;           /* what a causal mask hides is not computed */
+    double fp8_bytes_per_operand; /* the software computes layers' products in fp8, and moves so
+                                     many bytes per element of an operand; 0: it does not */
     bool updates_beside;            /* the software updates beside backward */
     int64_t gradient_link_bytes;    /* an element, on its way to the host; 0: as it is made */
     double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */

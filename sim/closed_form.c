@@ -90,6 +90,7 @@ shapes_s(const struct mw_closed_block *block, double forwards, const struct mw_h
                                       .product_count = shape->product_count,
                                       .attention = shape->attention,
                                       .backward = shape->backward,
+                                      .fp8 = shape->fp8,
                                       .size = mw_kernel_attention_size(&shape->attention)};
         seconds += (shape->backward ? 1 : forwards) * shape->flops / mw_kernel_flops(hw, &work);
     }

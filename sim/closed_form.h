@@ -24,7 +24,7 @@ struct mw_closed_shape {
     struct mw_work_product products[MW_WORK_PRODUCTS_MAX];
     uint32_t product_count;
     struct mw_work_attention attention; /* heads 0: not an attention */
-    bool backward;
+    bool backward, fp8;
     double flops;
 };
 

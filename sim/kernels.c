@@ -63,6 +63,27 @@ static const struct tile {
 #define CUT_LEAST_K 256 /* shorter parts would only start and end */
 #define SUM_BYTES 4     /* of an element of the sums, fp32 */
 
+/* The figures of one type of operands. */
+struct tiling {
+    double flops, fill;
+    const double *shares;
+    double operand_bytes;
+};
+
+static struct tiling
+tiling_of(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    double sustained = hardware->sustained_share > 0 ? hardware->sustained_share : 1;
+
+    if (work->fp8)
+        return (struct tiling){hardware->fp8_tile_flops, hardware->fp8_tile_fill,
+                               hardware->fp8_tile_shares, 1};
+    return (struct tiling){
+        sustained * hardware->tile_flops, hardware->tile_fill, hardware->tile_shares,
+        work->product_count ? (double)mw_dtype_bytes((enum mw_dtype)work->products[0].dtype, 1)
+                            : 0};
+}
+
 static double
 ceiling(double of, double by)
 {
@@ -71,19 +92,16 @@ ceiling(double of, double by)
 
 /* k cut into `cuts` parts. */
 static double
-tiled_s(const struct mw_hardware *hardware, const struct tile *tile,
+tiled_s(const struct mw_hardware *hardware, const struct tiling *of, const struct tile *tile,
         const struct mw_work_product *p, double cuts)
 {
     double processors = (double)hardware->gpu_multiprocessors;
     double m = (double)p->m, n = (double)p->n, k = ceiling((double)p->k, cuts);
     double all = ceiling(m, tile->rows) * ceiling(n, tile->columns) * (double)p->count * cuts;
-    double sustained = hardware->sustained_share > 0 ? hardware->sustained_share : 1;
-    double rate =
-        sustained * hardware->tile_flops * hardware->tile_shares[tile->share] / processors;
+    double rate = of->flops * of->shares[tile->share] / processors;
     double sums = cuts > 1 ? (cuts + 1) * SUM_BYTES * m * n * (double)p->count : 0;
 
-    return ceiling(all, processors) * 2 * tile->rows * tile->columns * (k + hardware->tile_fill) /
-               rate +
+    return ceiling(all, processors) * 2 * tile->rows * tile->columns * (k + of->fill) / rate +
            sums / hardware->gpu_memory_bytes_per_s;
 }
 
@@ -97,39 +115,47 @@ leaves_idle(const struct mw_hardware *hardware, const struct tile *tile,
 }
 
 static double
-streamed_s(const struct mw_hardware *hardware, const struct mw_work_product *p)
+streamed_s(const struct mw_hardware *hardware, const struct tiling *of,
+           const struct mw_work_product *p)
 {
     double m = (double)p->m, n = (double)p->n, k = (double)p->k;
+    double result_bytes = (double)mw_dtype_bytes((enum mw_dtype)p->dtype, 1);
 
-    return (double)mw_dtype_bytes((enum mw_dtype)p->dtype, 1) * (double)p->count *
-           (m * k + k * n + m * n) / hardware->gpu_memory_bytes_per_s;
+    return (double)p->count * (of->operand_bytes * (m * k + k * n) + result_bytes * m * n) /
+           hardware->gpu_memory_bytes_per_s;
 }
 
 static double
-product_s(const struct mw_hardware *hardware, const struct mw_work_product *p)
+product_s(const struct mw_hardware *hardware, const struct tiling *of,
+          const struct mw_work_product *p)
 {
     double best = INFINITY;
 
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        best = fmin(best, tiled_s(hardware, &tiles[i], p, 1));
+        best = fmin(best, tiled_s(hardware, of, &tiles[i], p, 1));
         if (leaves_idle(hardware, &tiles[i], p))
             for (double cuts = 2; cuts <= CUTS_MAX && (double)p->k / cuts >= CUT_LEAST_K; cuts *= 2)
-                best = fmin(best, tiled_s(hardware, &tiles[i], p, cuts));
+                best = fmin(best, tiled_s(hardware, of, &tiles[i], p, cuts));
     }
-    return fmax(best, streamed_s(hardware, p));
+    return fmax(best, streamed_s(hardware, of, p));
 }
 
 static double
 tiled_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
 {
+    struct tiling of = tiling_of(hardware, work);
     double flops = 0, seconds = 0;
 
     for (uint32_t i = 0; i < work->product_count; i++) {
         const struct mw_work_product *p = &work->products[i];
-        flops += 2 * (double)p->m * (double)p->n * (double)p->k * (double)p->count;
-        seconds += product_s(hardware, p);
+        double m = (double)p->m, n = (double)p->n, k = (double)p->k, count = (double)p->count;
+        flops += 2 * m * n * k * count;
+        seconds += product_s(hardware, &of, p);
+        if (work->fp8)
+            seconds += count * (m * k + k * n) * hardware->fp8_bytes_per_operand /
+                       hardware->gpu_memory_bytes_per_s;
     }
-    return seconds > 0 ? flops / seconds : hardware->tile_flops;
+    return seconds > 0 ? flops / seconds : of.flops;
 }
 
 /* --- attention ------------------------------------------------------------------------------- */
@@ -196,6 +222,15 @@ skipped(const struct mw_hardware *hardware, const struct mw_work_attention *atte
     bool half = attention->causal && keys_of(attention) == attention->keys;
 
     return hardware->attention_skips && half && !has_curve(hardware) ? 2 : 1;
+}
+
+bool
+mw_kernel_takes_fp8(const struct mw_hardware *hardware, int operator_)
+{
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+
+    return hardware->fp8_bytes_per_operand > 0 && row->place == MW_PLACE_BLOCK && row->parameters &&
+           !row->attends;
 }
 
 /* --- either ---------------------------------------------------------------------------------- */

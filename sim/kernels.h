@@ -33,13 +33,16 @@ struct mw_kernel_work {
     const struct mw_work_product *products;
     uint32_t product_count;
     struct mw_work_attention attention; /* heads 0: products with parameters */
-    bool backward;
+    bool backward, fp8;
     double size; /* of the first product, or of one head's scores: picks the rate from a curve */
 };
 
 /* Their rate together, FLOP/s, in FLOPs as plans count them: of all scores of an attention, even if
  * a causal mask hides half of them. */
 double mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work);
+/* Whether these are products that the machine's software computes in fp8: those of a layer's
+ * weights, as Transformer Engine and torchao do. */
+bool mw_kernel_takes_fp8(const struct mw_hardware *hardware, int operator_);
 /* The size of the product of one head's scores. */
 double mw_kernel_attention_size(const struct mw_work_attention *attention);
 

@@ -36,6 +36,11 @@ static const struct mw_profile_key keys[] = {
      "whether the half of the scores that a causal mask hides is not computed", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(causal_skip), 0, 0, NULL},
     SHARE("products", "share", product_share, "share of the machine's rates of matrix products"),
+    {"products", "fp8", "", "whether products of the layers' weights are of fp8 operands", 1, 0, 1,
+     true, 0, MW_VALUE_FLAG, AT(fp8), 0, 0, NULL},
+    {"products", "fp8_cast_bytes", "bytes",
+     "that making fp8 operands moves, per element and product that it enters", 1, 0.01, 100, true,
+     -1, MW_VALUE_REAL, AT(fp8_bytes_per_operand), 0, 0, NULL},
     {"attention", "score_passes", "",
      "passes over memory of unfused attention's scores, as a multiple of those with softmax, scale "
      "and mask in a kernel and dropout in another",

@@ -59,6 +59,8 @@ apply_to_gpu(const struct mw_software *software, struct mw_hardware *hardware)
 
     apply_attention(software, hardware);
     hardware->tile_flops *= software->product_share;
+    hardware->fp8_tile_flops *= software->product_share;
+    hardware->fp8_bytes_per_operand = software->fp8 ? software->fp8_bytes_per_operand : 0;
     for (int64_t i = 0; i < hardware->matmul_points; i++)
         hardware->matmul_flops[i] *= software->product_share;
     hardware->gpu_operator_bytes_per_s = best * software->operator_share;
@@ -118,6 +120,12 @@ mw_software_check(const struct mw_profile *software, const struct mw_profile *ma
     struct mw_hardware hardware = mw_hwprofile_read(machine, MW_OUTLOOK_TYPICAL);
     enum mw_architecture architecture = (enum mw_architecture)hardware.gpu_architecture;
 
+    if (figures.fp8 && hardware.fp8_tile_flops <= 0) {
+        g_autofree char *no_fp8 =
+            g_strdup_printf("%s has no rate of fp8 products (gpu.fp8_tile_tflops); must be false",
+                            mw_profile_name(machine));
+        return mw_profile_refuse(software, "products", "fp8", no_fp8, error);
+    }
     if (mw_attention_choose(figures.attention_kernels, architecture) >= 0)
         return true;
     g_autofree char *kernels = mw_attention_kernels_of(architecture);

@@ -181,8 +181,8 @@ tiles_of(const struct mw_class_info *class, int operator_)
 }
 
 static void
-add_shape(const struct mw_operator_info *info, double blocks, int64_t parts, int64_t chunks,
-          bool backward, struct mw_closed_shape *shape)
+add_shape(const struct mw_hardware *hardware, const struct mw_operator_info *info, double blocks,
+          int64_t parts, int64_t chunks, bool backward, struct mw_closed_shape *shape)
 {
     struct mw_operator_info part = *info;
 
@@ -194,6 +194,7 @@ add_shape(const struct mw_operator_info *info, double blocks, int64_t parts, int
         .product_count = part.product_count,
         .attention = info->attention,
         .backward = backward,
+        .fp8 = mw_kernel_takes_fp8(hardware, info->operator_),
         .flops = blocks * (backward ? info->backward_flops : info->forward_flops)};
     memcpy(shape->products, part.products, sizeof part.products);
     if (backward)
@@ -202,8 +203,8 @@ add_shape(const struct mw_operator_info *info, double blocks, int64_t parts, int
 
 /* Shapes of the class's products, in both directions, after those of the block that are there. */
 static void
-add_shapes(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_closed_shape *shapes,
-           struct mw_closed_block *block)
+add_shapes(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw_class c,
+           bool tiled, struct mw_closed_shape *shapes, struct mw_closed_block *block)
 {
     const struct mw_class_info *class = &s->classes[c];
 
@@ -212,8 +213,8 @@ add_shapes(const struct mw_sizing *s, enum mw_class c, bool tiled, struct mw_clo
         const struct mw_operator_info *info = &class->operators[i];
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
         for (int backward = 0; info->product_count && class->blocks && backward < 2; backward++) {
-            add_shape(info, class->blocks, tiled ? tiles_of(class, i) : 1, chunks, backward,
-                      shapes++);
+            add_shape(hardware, info, class->blocks, tiled ? tiles_of(class, i) : 1, chunks,
+                      backward, shapes++);
             block->shape_count++;
         }
     }
@@ -387,7 +388,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         int before = block->shape_count;
         add_class(s, hardware, c, tiled, block);
         if (hardware->gpu_multiprocessors)
-            add_shapes(s, c, tiled, shapes + shape_count, block);
+            add_shapes(s, hardware, c, tiled, shapes + shape_count, block);
         shape_count += block->shape_count - before;
     }
     finish_block(&dims.head);

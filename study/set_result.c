@@ -373,6 +373,8 @@ fill_ideal(const struct mw_question *question, struct mw_answer *answer)
     software = mw_software_load(MW_SOFTWARE_IDEAL, NULL);
     if (!software)
         return;
+    if (mw_software_read(question->software, question->outlook).fp8)
+        mw_profile_set(software, "products.fp8=true", NULL); /* what is computed stays the same */
     struct mw_hardware ideal =
         mw_machine_read(question->profile, software, question->uses, question->outlook);
     answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);

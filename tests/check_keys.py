@@ -98,6 +98,9 @@ tile_tflops = 110
 tile_fill = 64
 sustained_share = 0.9
 tile_shares = 1; 0.9; 0.8; 0.7
+fp8_tile_tflops = 200
+fp8_tile_fill = 64
+fp8_tile_shares = 1; 0.9; 0.8; 0.7
 """
 TILED = re.sub(r"matmul_dim = .*\n", TILES,
                re.sub(r"(matmul_tflops|attention_)\w* = .*\n", "", PROFILE))
@@ -113,7 +116,7 @@ VALUES = {
     "gpu.memory_gib": "22", "host.memory_gib": "128",
     "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",
     "gpu.architecture": "hopper", "gpu.multiprocessors": "54",
-    "gpu.tile_shares": "1; 0.5; 0.5; 0.5",
+    "gpu.tile_shares": "1; 0.5; 0.5; 0.5", "gpu.fp8_tile_shares": "1; 0.5; 0.5; 0.5",
     "fabric.start_us": "30", "fabric.all_reduce_gb_per_s": "60", "network.start_us": "30",
     "network.gpu_gb_per_s": "1",
     "nvme.mixed_read_gb_per_s": "7", "nvme.mixed_write_gb_per_s": "5",
@@ -138,6 +141,9 @@ SCENARIOS = [
 # What is set beside a key where the profile says it in another way: both rates of mixed traffic
 # take duplex's place, and a collective's start that of the one ring.
 BESIDE = {
+    "gpu.fp8_tile_tflops": ["software.products.fp8=true"],
+    "gpu.fp8_tile_fill": ["software.products.fp8=true"],
+    "gpu.fp8_tile_shares": ["software.products.fp8=true"],
     "fabric.start_us": ["fabric.start_us=6"],
     "fabric.all_reduce_gb_per_s": ["fabric.start_us=6", "fabric.latency_us=0.1",
                                    "fabric.all_reduce_gb_per_s=80"],

@@ -13,6 +13,7 @@ IDEAL = f"{ASKED} --software ideal"
 UNFUSED = ("simulate -m gpt3-13b -H dgx2 --nodes 2 -s zero3 --batch 1 --seq 2048 "
            "--software ideal")
 GATED = "simulate -m llama-2-7b -H dgx-a100 -s zero3 --batch 1 --seq 2048 --software ideal"
+EIGHT_BITS = "simulate -m llama-2-7b -H dgx-h100 -s zero3 --batch 1 --software ideal"
 OFFLOADED = ("simulate --software ideal -m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 1 "
              "--seq 1024 "
              "--param-device cpu --optimizer-device nvme --grad-accum 1")
@@ -23,6 +24,8 @@ KEYS = {
     "attention.score_passes": ("4", UNFUSED, 1),
     "attention.causal_skip": ("false", IDEAL, 1),
     "products.share": ("0.5", IDEAL, 1),
+    "products.fp8": ("true", EIGHT_BITS, -1),
+    "products.fp8_cast_bytes": ("50", f"{EIGHT_BITS} --set software.products.fp8=true", 1),
     "operators.layer_norm_passes": ("3", IDEAL, 1),
     "operators.rms_norm_passes": ("3", GATED, 1),
     "operators.rotary_passes": ("3", GATED, 1),
@@ -55,7 +58,7 @@ def check_key(box, key, value, question, sign):
     elif (after["step_time_s"] - before["step_time_s"]) * sign <= 1e-6 * before["step_time_s"]:
         yield f"{key} = {value}: {after['step_time_s']} s, {before['step_time_s']} s before"
     elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
-            key not in ("attention.kernel", "update.beside"):  # another plan
+            key not in ("attention.kernel", "update.beside", "products.fp8"):  # another plan
         yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
 
 
@@ -126,6 +129,7 @@ def check_refusals(box):
         "--set software.operators.shar=1": ["did you mean [operators] share"],
         "--set software.attention.kernel=fa9": ["must be one of fused, unfused"],
         "--set software.operators.share=2": ["from 0.01 to 1"],
+        "--set software.products.fp8=true": ["software.products.fp8", "gpu.fp8_tile_tflops"],
         "--set software.operators": ["software.SECTION.KEY=VALUE"],
     }
     for options, words in cases.items():

@@ -91,7 +91,7 @@ def left_out(row):
         return f"no profile of {row['gpu']}"
     if not software_of(row):
         return f"no software profile of {row['source']}"
-    if row["precision"] not in ("bf16", "fp16"):
+    if row["precision"] not in ("bf16", "fp16", "fp8"):
         return f"precision {row['precision'] or 'not stated'}"
     if row["metric"] != "tokens_per_s_per_gpu":
         return f"stated as {row['metric']}"
@@ -130,9 +130,12 @@ def used(row):
     """What a row says of its software that the source's other rows do not."""
     # XLA alone has no fused attention unless a flag asks for cuDNN's.
     plain_xla = "XLA" in row["software"] and "TransformerEngine" not in row["software"]
+    said = []
     if "without flash" in row["attention"] or plain_xla:
-        return ["--set", "software.attention.kernel=unfused"]
-    return []
+        said += ["--set", "software.attention.kernel=unfused"]
+    if row["precision"] == "fp8":
+        said += ["--set", "software.products.fp8=true"]
+    return said
 
 
 def predict(row):
