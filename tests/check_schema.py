@@ -43,6 +43,7 @@ ASKED = (
     ("answer", f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 2 "
                "--what-if --tokens 1e15 --set gpu.memory_gib=32 --set nvme.endurance_tbw=1"),
     ("answer", "simulate -m llama-3.1-8b -H rtx4090 --tokens 10B --what-if"),
+    ("answer", "simulate -m llama-3.1-8b -H rtx4090 --software ratel"),
     ("answer", "simulate -m llama-3.1-8b -H dgx-h100 --tokens 10B --outlook low"),
     ("answer", "simulate -m llama-2-7b -H aws-p5-48xlarge -s zero1 --pp 4 --batch 1 "
                "--grad-accum 4"),
