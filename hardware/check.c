@@ -161,13 +161,25 @@ check_points(const struct mw_profile *profile, const char *dim_key, const char *
     return true;
 }
 
+/* Rate, fill and shares of one type of operands: all three. */
+static bool
+check_tile_figures(const struct mw_profile *profile, const char *const needed[3], GError **error)
+{
+    for (int i = 0; i < 3; i++)
+        if (!mw_profile_gives(profile, "gpu", needed[i]))
+            return mw_profile_refuse(profile, "gpu", needed[i],
+                                     "is missing: gpu.multiprocessors needs it", error);
+    return mw_profile_value_of(profile, "gpu", needed[2])->count == MW_TILE_SHARES ||
+           mw_profile_refuse(profile, "gpu", needed[2], "must have 4 numbers", error);
+}
+
 /* A machine has tiles or a curve. */
 static bool
 check_tiles(const struct mw_profile *profile, GError **error)
 {
-    static const char *const needed[] = {"tile_tflops", "tile_fill", "tile_shares"};
-    const struct mw_profile_value *shares = mw_profile_value_of(profile, "gpu", "tile_shares");
-    bool curve = mw_profile_gives(profile, "gpu", "matmul_dim");
+    static const char *const needed[] = {"tile_tflops", "tile_fill", "tile_shares"},
+                             *const fp8[] = {"fp8_tile_tflops", "fp8_tile_fill", "fp8_tile_shares"};
+    bool curve = mw_profile_gives(profile, "gpu", "matmul_dim"), has_fp8 = false;
 
     if (mw_profile_typical(profile, "gpu", "multiprocessors") <= 0)
         return curve || mw_profile_refuse(profile, "gpu", "matmul_dim",
@@ -179,12 +191,10 @@ check_tiles(const struct mw_profile *profile, GError **error)
                                  "cannot stand beside tiles: gpu.multiprocessors=0 lets the "
                                  "curve stand",
                                  error);
-    for (size_t i = 0; i < G_N_ELEMENTS(needed); i++)
-        if (!mw_profile_gives(profile, "gpu", needed[i]))
-            return mw_profile_refuse(profile, "gpu", needed[i],
-                                     "is missing: gpu.multiprocessors needs it", error);
-    return shares->count == MW_TILE_SHARES ||
-           mw_profile_refuse(profile, "gpu", "tile_shares", "must have 4 numbers", error);
+    for (int i = 0; i < 3; i++)
+        has_fp8 |= mw_profile_gives(profile, "gpu", fp8[i]);
+    return check_tile_figures(profile, needed, error) &&
+           (!has_fp8 || check_tile_figures(profile, fp8, error));
 }
 
 static bool

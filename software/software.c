@@ -120,7 +120,7 @@ mw_software_check(const struct mw_profile *software, const struct mw_profile *ma
     struct mw_hardware hardware = mw_hwprofile_read(machine, MW_OUTLOOK_TYPICAL);
     enum mw_architecture architecture = (enum mw_architecture)hardware.gpu_architecture;
 
-    if (figures.fp8 && hardware.fp8_tile_flops <= 0) {
+    if (figures.fp8 && !(hardware.gpu_multiprocessors > 0 && hardware.fp8_tile_flops > 0)) {
         g_autofree char *no_fp8 =
             g_strdup_printf("%s has no rate of fp8 products (gpu.fp8_tile_tflops); must be false",
                             mw_profile_name(machine));

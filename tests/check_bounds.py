@@ -37,7 +37,8 @@ QUESTIONS = [
     "plan -m zi-20t -H dgx2 --nodes 32 --largest",
 ]
 LISTS = ("matmul_dim", "matmul_tflops", "matmul_tflops_low", "matmul_tflops_high", "attention_dim",
-         "attention_tflops", "attention_tflops_low", "attention_tflops_high", "tile_shares")
+         "attention_tflops", "attention_tflops_low", "attention_tflops_high", "tile_shares",
+         "fp8_tile_shares")
 WORDS = ("flash_attention", "bf16", "architecture")
 
 

@@ -130,6 +130,8 @@ def check_refusals(box):
         "--set software.attention.kernel=fa9": ["must be one of fused, unfused"],
         "--set software.operators.share=2": ["from 0.01 to 1"],
         "--set software.products.fp8=true": ["software.products.fp8", "gpu.fp8_tile_tflops"],
+        "-H dgx-h100 --set gpu.fp8_tile_shares=1": ["gpu.fp8_tile_shares", "4 numbers"],
+        "-H dgx-a100 --set gpu.fp8_tile_fill=9": ["fp8_tile_tflops", "is missing"],
         "--set software.operators": ["software.SECTION.KEY=VALUE"],
     }
     for options, words in cases.items():
