@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/paths.h"
 #include "cli/request_internal.h"
+#include "software/software.h"
 
 /* Number of strategies that -s names; "auto" counts as one. */
 static int
@@ -116,6 +117,12 @@ check_run_verb(const struct cli_request *request, GError **error)
     if (request->software_name)
         return mw_refuse(error, "--software: is an option of plan and simulate; run is memwall's "
                                 "own");
+    for (char **key = request->sets; key && *key; key++)
+        if (g_str_has_prefix(*key, mw_software_kind.set_prefix))
+            return mw_refuse(error,
+                             "--set %s: is of the software that plan and simulate predict; "
+                             "run is memwall's own",
+                             *key);
     if (memwall_question_get(request->asked, "tokens"))
         return mw_refuse(error, "--tokens: is an option of simulate; run trains --steps N");
     if (strategy_count(request) > 1)

@@ -302,6 +302,10 @@ check_order(struct mw_step_check *check)
 {
     bool beside = check->plan->shape.updates_beside;
 
+    if (beside && (check->delayed || check->pp > 1))
+        return mw_plan_refuse(&check->base, "program %u: updates beside backward, and %s",
+                              check->program,
+                              check->delayed ? "one step late" : "is a stage of a pipeline");
     if (!check->said->barriered)
         return mw_plan_refuse(&check->base, "%s: need not wait for the commit of the step before",
                               mw_step_label(check, check->begin).text);
@@ -313,6 +317,7 @@ check_order(struct mw_step_check *check)
         if (!require(check, check->begin, op) || !require(check, op, check->commit) ||
             (work->kind == MW_OP_NORM && !check_norm(check, op)) ||
             (work->kind == MW_OP_UPDATE && !beside && !require(check, check->agree, op)) ||
+            (work->kind == MW_OP_COMPUTE && beside && !require(check, op, check->agree)) ||
             (loss && !check->delayed && !require(check, op, check->agree)))
             return false;
     }

@@ -31,7 +31,7 @@ print_rates(FILE *out, const struct mw_result *r)
                   mw_format_batch(r->global_batch));
 }
 
-/* ": 1.40 times faster is possible: fusion 1.20, attention 1.10", or less. */
+/* ", 1.40 times faster; alone: fusion 1.20, attention 1.10", or less. */
 static char *
 possible_text(const struct mw_result *r)
 {
@@ -41,7 +41,7 @@ possible_text(const struct mw_result *r)
     if (factor > 1.005)
         g_string_append_printf(text, ", %s times faster", mw_format_significant(factor));
     for (size_t i = 0; i < r->gain_count && factor > 1.005; i++)
-        g_string_append_printf(text, "%s %s %s", i ? "," : ":", r->gains[i].part,
+        g_string_append_printf(text, "%s %s %s", i ? "," : "; alone:", r->gains[i].part,
                                mw_format_significant(r->gains[i].factor));
     return g_string_free(text, FALSE);
 }
@@ -51,7 +51,7 @@ print_software(FILE *out, const struct mw_result *r)
 {
     g_autofree char *possible = possible_text(r);
 
-    mw_table_line(out, "software", "%s%s%s; this plan is possible in %s%s", r->software,
+    mw_table_line(out, "software", "%s%s%s; ideal software takes %s for this plan%s", r->software,
                   r->software_set ? "; set: " : "", r->software_set ? r->software_set : "",
                   mw_format_seconds(r->ideal_step_time_s), possible);
 }

@@ -23,7 +23,7 @@ struct mw_software {
                                                  * after the last */
     double attention_share;                     /* of the rate of the kernel that it uses */
     bool causal_skip;       /* the half of the scores that is masked is not computed */
-    double product_share;   /* of its rates of matrix products, clocks as in a long run */
+    double product_share;   /* of its rates of matrix products */
     bool fp8;               /* products of the layers' weights are of fp8 operands */
     double fp8_bytes_per_operand;  /* moved per element of an operand and product that it enters */
     double score_passes;    /* of unfused attention's scores, as a multiple of fewest */

@@ -408,6 +408,18 @@ mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hard
     closed_form(sizing, hardware, false, out);
 }
 
+/* An update beside backward is hidden by that of the last micro-batch, and its drives are those of
+ * the passes. */
+static double
+beside_s(const struct mw_sizing *sizing, double passes_s, double update_s, double drives_s)
+{
+    double recomputes = sizing->settings.checkpoint_interval > 0 ? 1 : 0;
+    double backward_s =
+        passes_s * (2 + recomputes) / (3 + recomputes) / (double)sizing->settings.grad_accum;
+
+    return fmax(passes_s + fmax(0, update_s - backward_s), drives_s);
+}
+
 double
 mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
 {
@@ -433,7 +445,9 @@ mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
     double update_s =
         fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]), fmax(t[MW_TERM_RETURN], update_sm_s));
 
-    return !mw_settings_update_apart(&sizing->settings)
+    if (mw_settings_update_beside(&sizing->settings))
+        return beside_s(sizing, passes_s, update_s, nvme_s + t[MW_TERM_STATE_NVME]);
+    return sizing->settings.dpu_start == MW_AUTO
                ? passes_s + update_s
                : fmax(fmax(passes_s, update_s), compute_s + update_sm_s);
 }

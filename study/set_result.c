@@ -341,7 +341,7 @@ compare_gains(const void *a, const void *b)
     return (x->factor < y->factor) - (x->factor > y->factor);
 }
 
-/* What each part of the software costs, one after the other made ideal. */
+/* What each part of the software costs: the step with this part alone made ideal. */
 static void
 fill_gains(const struct mw_question *question, const struct mw_profile *ideal,
            struct mw_answer *answer)

@@ -139,6 +139,8 @@ def check_refusals(box):
             yield f"{options}: {wrong}"
     run = box.run("run -m gpt2 -H flat-test --data child.ini --software ideal")
     yield from refused(run, ["--software", "run is memwall's own"])
+    run = box.run("run -m gpt2 -H flat-test --data child.ini --set software.update.beside=true")
+    yield from refused(run, ["--set software.update.beside=true", "run is memwall's own"])
     if "error" in answer(box, "simulate -m gpt2 -H flat-test --software child.ini"):
         yield "a file that inherits the rest is not read"
 
