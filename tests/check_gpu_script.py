@@ -163,7 +163,7 @@ def unpacked(folder):
         names = {pathlib.Path(name).name for name in tar.getnames()}
         tar.extractall(folder / "some where")
     for name, wanted in (("libglib-2.0.so.0", True), ("libc.so.6", False), ("libm.so.6", False),
-                         ("__pycache__", False)):
+                         ("__pycache__", False), ("h100.ini", True), ("memwall.ini", True)):
         if (name in names) != wanted:
             yield f"{name} is {'not ' if wanted else ''}there"
 

@@ -22,7 +22,7 @@ ARCHITECTURES = ("80", "90", "100", "120")
 TOP, BUILD = "memwall-gpu", "build-gpu"
 SOURCES = ("LICENSE", "data", "experiments/common.py", "experiments/gpu-grid",
            "experiments/grid.py", "hwprofiles", "models", "scripts/count-tests", "scripts/gpu",
-           "tests/*.py", "tests/cuda/*.py", "tests/fixtures")
+           "software/*.ini", "tests/*.py", "tests/cuda/*.py", "tests/fixtures")
 # The C library's, which are of one version with the machine's loader.
 OF_GLIBC = re.compile(r"(ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libutil)[.-]")
 # Of programs and libraries beside them; inherited by libraries, as a RUNPATH is not.
