@@ -53,6 +53,8 @@ sum_product(const struct mw_output_list *l, const struct mw_multiply *m, const d
     for (int64_t i = 0; i < p->m; i++)
         multiply_row(&o, i, value + i * p->n, size + i * p->n);
     for (int64_t i = 0; i < p->m * p->n; i++) {
+        /* cublasLt rounds before it adds C, and before it adds the bias. */
+        output->rounded[i] += (p->bias + p->accumulate) * fabs(value[i]);
         value[i] += p->bias ? mw_outputs_load(l, m->bias, i % p->n) : 0;
         output->size[i] += size[i] + (p->bias ? fabs(mw_outputs_load(l, m->bias, i % p->n)) : 0);
         output->rounded[i] += rotated ? size[i] : 0;
@@ -164,8 +166,11 @@ mw_outputs_forward_products(struct mw_output_list *l, const uint16_t *residual)
         struct mw_operator_output *output =
             mw_outputs_add(l, "output", multiplies[i].c, p->m, p->n, p->ld_c, true);
         sum_product(l, &multiplies[i], NULL, output, NULL);
-        for (int64_t e = 0; residual && e < p->m * p->n; e++)
-            output->size[e] += fabs(mw_outputs_load(l, residual, e / p->n * p->ld_c + e % p->n));
+        for (int64_t e = 0; residual && e < p->m * p->n; e++) {
+            double old = fabs(mw_outputs_load(l, residual, e / p->n * p->ld_c + e % p->n));
+            output->size[e] += old;
+            output->rounded[e] += p->bias ? old : 0;
+        }
     }
 }
 
@@ -211,7 +216,7 @@ list_rotated_qkv(struct mw_output_list *l)
     struct mw_multiply m[MW_MULTIPLIES_MAX];
     int64_t width = mw_operator_qkv_width(c), first = c->part->matrix.first_row;
     g_autofree double *x = mw_outputs_load_all(l, c->layer->qkv, mw_outputs_tokens(l) * width),
-                      *made = NULL;
+                      *rounded = g_new0(double, mw_outputs_tokens(l) * width), *made = NULL;
 
     mw_operator_products(c, m);
     struct mw_operator_output *output =
@@ -225,12 +230,13 @@ list_rotated_qkv(struct mw_output_list *l)
         int64_t at = i / m->product.n * width + first + i % m->product.n;
         x[at] = made[i];
         output->size[at] = part.size[i];
+        rounded[at] = part.rounded[i];
     }
     g_autofree double *size = rotated_size(l, output->size, width);
-    g_autofree double *kept = rotated_size(l, x, width);
+    g_autofree double *kept = rotated_size(l, x, width), *off = rotated_size(l, rounded, width);
     for (int64_t i = 0; i < mw_outputs_tokens(l) * width; i++) {
         output->size[i] = size[i] + kept[i];
-        output->rounded[i] = kept[i];
+        output->rounded[i] = kept[i] + off[i];
     }
     g_free(part.size);
     g_free(part.rounded);

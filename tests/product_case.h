@@ -12,6 +12,7 @@ struct mw_product_case {
     struct mw_tensor a, b, bias;
     double *expected; /* what C becomes, [m, ld_c] with NaN between rows */
     double *size;     /* sum of the terms' magnitudes: what errors are relative to */
+    double *rounded;  /* magnitudes of what a library may round to C's type before it adds to it */
     void *c; /* c_n elements; NaN between rows, and all over where nothing is added to it */
     int64_t c_n;
 };
@@ -24,7 +25,7 @@ void mw_product_case_init(struct mw_product_case *c, int64_t m, int64_t n, int64
 void mw_product_case_clear(struct mw_product_case *c);
 
 /* c is as expected, but for the rounding of its type and of sums in fp32; between its rows nothing
- * was written. */
-void mw_product_case_check(const struct mw_product_case *c);
+ * was written.  often: the product may be rounded before C, and both before the bias is added. */
+void mw_product_case_check(const struct mw_product_case *c, bool often);
 
 #endif

@@ -185,11 +185,12 @@ test_again(struct fixture *f, gconstpointer name)
     mw_driven_clear(&recomputed);
 }
 
-/* Each is off by its own rounding, and what parts add up is rounded to bf16 part by part. */
+/* Each is off by its own rounding, and what parts add up is rounded to bf16 part by part: by
+ * cublasLt twice, before it is added and after that. */
 static double
 order_tolerance(int64_t parts)
 {
-    return 0.02 + 0.004 * sqrt((double)parts);
+    return 0.025 + 0.006 * sqrt((double)parts);
 }
 
 static void

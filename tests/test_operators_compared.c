@@ -18,7 +18,7 @@
 #define VOCAB_MAX 150
 #define LAYERS 1
 #else
-#define ROUNDS 16
+#define ROUNDS 8
 #define WIDTH_MAX 200
 #define TOKENS_MAX 300
 #define VOCAB_MAX 1000
@@ -124,6 +124,8 @@ compare_element(struct beside *b, const struct mw_compute *compute,
 
     b->compared++;
     if (isnan(got) && isnan(expected) && output->exact) /* rows of tokens of other parts */
+        return;
+    if (got == expected) /* fp16 may have overflowed */
         return;
     if (!(off <= bound))
         g_error("%s %s on the %s: %s[%d][%d] is %g; on cores it is %g, and the bound %.3g",
