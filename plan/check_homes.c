@@ -64,7 +64,7 @@ static bool
 check_parts(struct mw_plan_check *check, uint32_t index)
 {
     const struct mw_tensor *tensor = &check->plan->tensors[index];
-    int64_t rows = tensor->rows / tensor->tiles + (tensor->rows % tensor->tiles > 0);
+    int64_t rows = mw_part_rows_max(tensor->rows, tensor->tiles);
     int64_t others = tensor->elements - tensor->rows * tensor->row_elements;
     int64_t tile = tensor->tile_elements, shard = tensor->shard_elements;
 

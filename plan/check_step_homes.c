@@ -39,7 +39,7 @@ check_tensor(struct mw_step_check *check, uint32_t t)
     const struct mw_tensor *tensor = &plan->tensors[t];
     int64_t block = mw_dtype_row(tensor->dtype)->block_elements;
     int64_t others = tensor->elements - tensor->rows * tensor->row_elements;
-    int64_t rows = tensor->rows / tensor->tiles + (tensor->rows % tensor->tiles > 0);
+    int64_t rows = mw_part_rows_max(tensor->rows, tensor->tiles);
     int64_t shard = tensor->tile_elements / check->dp + (tensor->tile_elements % check->dp > 0);
 
     if (tensor->tile_elements != rows * tensor->row_elements + others)

@@ -16,25 +16,50 @@ most(int64_t a, int64_t b)
 int64_t
 mw_plan_checksum_bytes(int64_t nvme_bytes)
 {
-    int64_t pages = nvme_bytes / MW_SLOT_ALIGNMENT_BYTES +
-                    (nvme_bytes % MW_SLOT_ALIGNMENT_BYTES > 0);
+    int64_t pages =
+        nvme_bytes / MW_SLOT_ALIGNMENT_BYTES + (nvme_bytes % MW_SLOT_ALIGNMENT_BYTES > 0);
 
     return pages * MW_PAGE_CHECKSUM_BYTES;
 }
 
-/* Avoids rows times the tile's number, which may not fit int64. */
 static int64_t
-first_row(const struct mw_tensor *tensor, uint32_t tile)
+row_grain(int64_t rows, int64_t tiles)
 {
-    int64_t each = tensor->rows / tensor->tiles, rest = tensor->rows % tensor->tiles;
+    return rows / MW_PART_ROW_GRAIN >= tiles ? MW_PART_ROW_GRAIN : 1;
+}
 
-    return each * tile + rest * tile / tensor->tiles;
+static int64_t
+whole_grains(int64_t rows, int64_t grain)
+{
+    return rows / grain + (rows % grain > 0);
+}
+
+int64_t
+mw_part_first_row(int64_t rows, int64_t tiles, int64_t tile)
+{
+    int64_t grain = row_grain(rows, tiles), grains = whole_grains(rows, grain);
+    /* Avoids the rows times the tile's number, which may not fit int64. */
+    int64_t before = grains / tiles * tile + grains % tiles * tile / tiles;
+
+    return tile < tiles ? before * grain : rows;
+}
+
+/* The last part is cut short, if any: where it alone has one grain more, it is the largest. */
+int64_t
+mw_part_rows_max(int64_t rows, int64_t tiles)
+{
+    int64_t grain = row_grain(rows, tiles), grains = whole_grains(rows, grain);
+
+    if (tiles == 1 || grains % tiles == 1)
+        return rows - mw_part_first_row(rows, tiles, tiles - 1);
+    return whole_grains(grains, tiles) * grain;
 }
 
 int64_t
 mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile)
 {
-    int64_t rows = first_row(tensor, tile + 1) - first_row(tensor, tile);
+    int64_t rows = mw_part_first_row(tensor->rows, tensor->tiles, tile + 1) -
+                   mw_part_first_row(tensor->rows, tensor->tiles, tile);
     int64_t others = tensor->elements - tensor->rows * tensor->row_elements;
 
     return rows * tensor->row_elements + (tile ? 0 : others);

@@ -337,8 +337,8 @@ struct mw_use {
  * A tensor holds the parameters of some operators of one fetch unit: those that have one element
  * type and are all trained or all frozen.  A frozen tensor has no gradient and no optimizer state,
  * and is in no chunk.  A tensor is cut into `tiles` parts by the rows of its largest matrix, as
- * evenly as rows allow.  Part t has the rows [rows*t/tiles, rows*(t+1)/tiles); part 0 has, before
- * them, the elements that are not rows (the norm's weights).  A part is cut into one shard per
+ * evenly as grains of rows allow (mw_part_first_row).  Part 0 has, before its rows, the elements
+ * that are not rows (the norm's weights).  A part is cut into one shard per
  * data-parallel rank, of `shard_elements` each; the last shards may be shorter, or empty.  Rank r
  * of its data-parallel group has the part's elements from r * shard_elements on.
  *
@@ -694,6 +694,18 @@ struct mw_plan *mw_plan_extract(const struct mw_plan *plan, uint32_t rank, char 
 bool mw_plan_is_delayed(const struct mw_plan *plan);
 
 /* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
+/*
+ * Parts begin at multiples of MW_PART_ROW_GRAIN rows where every part has as many: rows of a weight
+ * are columns of what is multiplied by it, and kernels for tensor cores take 16 bytes of a column's
+ * neighbours at once.  Columns that begin elsewhere cost seven times as much (GPT-2's 50257 logits
+ * in 17 parts on an H100).
+ */
+#define MW_PART_ROW_GRAIN 8
+
+/* Part `tile` of `tiles` has the rows from this one up to that of tile + 1; `rows` for `tiles`. */
+int64_t mw_part_first_row(int64_t rows, int64_t tiles, int64_t tile);
+/* Rows of the largest part. */
+int64_t mw_part_rows_max(int64_t rows, int64_t tiles);
 int64_t mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile);
 struct mw_range {
     int64_t first, elements;
@@ -729,7 +741,7 @@ struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
 /* Reads `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks the plan. */
 #define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
 #define MW_PLAN_TEXT_BEGIN "memwall-plan"
-#define MW_PLAN_TEXT_VERSION "4"
+#define MW_PLAN_TEXT_VERSION "5"
 struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
 
 /* One row of the timeline, predicted (sim/) or measured (exec/), with the op's identity. */

@@ -19,10 +19,35 @@ part_elements(const struct mw_tensor *tensor, int64_t tile)
     int64_t elements = tile ? 0 : tensor->elements - tensor->rows * tensor->row_elements;
 
     for (int64_t row = 0; row < tensor->rows; row++)
-        if (row >= tensor->rows * tile / tensor->tiles &&
-            row < tensor->rows * (tile + 1) / tensor->tiles)
+        if (row >= mw_part_first_row(tensor->rows, tensor->tiles, tile) &&
+            row < mw_part_first_row(tensor->rows, tensor->tiles, tile + 1))
             elements += tensor->row_elements;
     return elements;
+}
+
+/* Whole grains where there is one for each part; as even as they allow; the largest is said. */
+static void
+test_rows(void)
+{
+    for (int64_t rows = 1; rows <= 200; rows++) {
+        for (int64_t tiles = 1; tiles <= MIN(rows, 40); tiles++) {
+            int64_t grain = rows >= 8 * tiles ? 8 : 1, least = INT64_MAX, most = 0, at = 0;
+            for (int64_t tile = 0; tile < tiles; tile++) {
+                int64_t end = mw_part_first_row(rows, tiles, tile + 1);
+                g_assert_cmpint(mw_part_first_row(rows, tiles, tile), ==, at);
+                g_assert_cmpint(at % grain, ==, 0);
+                g_assert_cmpint(end, >, at);
+                least = MIN(least, end - at);
+                most = MAX(most, end - at);
+                at = end;
+            }
+            g_assert_cmpint(at, ==, rows);
+            g_assert_cmpint(most, ==, mw_part_rows_max(rows, tiles));
+            g_assert_cmpint(most - least, <, 2 * grain);
+        }
+    }
+    g_assert_cmpint(mw_part_first_row(INT64_MAX, 1 << 16, 1 << 16), ==, INT64_MAX);
+    g_assert_cmpint(mw_part_first_row(INT64_MAX, 1 << 16, 65535), ==, 65535 * ((INT64_C(1) << 47)));
 }
 
 /* Of the state of a rank: the part's element at a place, or -1 for padding. */
@@ -315,6 +340,7 @@ int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/homes/rows", test_rows);
     g_test_add_func("/homes/places", test_places);
     g_test_add_func("/homes/refused", test_refused);
     g_test_add_func("/homes/delayed", test_delayed);

@@ -157,7 +157,7 @@ make_plan(void)
 }
 
 static const char plan_text[] =
-    "memwall-plan 4\n"
+    "memwall-plan 5\n"
     "title one of everything\n"
     "machine of its own\n"
     "model small\n"
@@ -332,13 +332,13 @@ struct edit {
 };
 
 static const struct edit edits[] = {
-    {"memwall-plan 4", "memwall-plan 3",
-     "line 1: expected a plan of version 4 (`memwall plan -o "
-     "FILE` writes it), found '3'"},
-    {"memwall-plan 4", "memwall-plan",
-     "line 1: expected a plan of version 4 (`memwall plan -o "
+    {"memwall-plan 5", "memwall-plan 4",
+     "line 1: expected a plan of version 5 (`memwall plan -o "
+     "FILE` writes it), found '4'"},
+    {"memwall-plan 5", "memwall-plan",
+     "line 1: expected a plan of version 5 (`memwall plan -o "
      "FILE` writes it), found the end of the line"},
-    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 4', found 'plan'"},
+    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 5', found 'plan'"},
     {"title one", "titel one", "line 2: expected 'title', found 'titel'"},
     {"machine of its own", "machine", "line 3: expected 'world', found 'machine'"},
     {"machine of", "engine of", "line 3: expected 'world', found 'engine'"},

@@ -247,7 +247,7 @@ test_bad_texts(void)
         g_autofree char *line = g_strdup_printf("line %d: ", lines + rows[i].line);
         assert_text_refused(text, line, rows[i].what);
     }
-    assert_text_refused("memwall-plan 3\n", "line 1: ", "version 4");
+    assert_text_refused("memwall-plan 4\n", "line 1: ", "version 5");
     free(two);
     mw_variants_free(variants);
 }

@@ -85,8 +85,8 @@ check_tensor(const struct mw_decoder *decoder, const struct mw_class_info *class
     int64_t all = 0;
 
     for (; part.tile < part.tiles; part.tile++) {
-        int64_t rows = tensor->rows * (part.tile + 1) / tensor->tiles -
-                       tensor->rows * part.tile / tensor->tiles;
+        int64_t rows = mw_part_first_row(tensor->rows, tensor->tiles, part.tile + 1) -
+                       mw_part_first_row(tensor->rows, tensor->tiles, part.tile);
         int64_t rest = part.tile ? 0 : tensor->params - tensor->rows * tensor->row_params;
         int64_t elements = mw_weights_part_elements(decoder, &part);
         g_assert_cmpint(elements, ==, rows * tensor->row_params + rest);

@@ -19,10 +19,10 @@
  * [in, out]: then they are transposed when they are loaded and stored.
  *
  * A *part* is what the plan fetches at once: tile `tile` of `tiles` of a fetch unit (struct
- * mw_tensor of plan/plan.h).  It has the rows [rows * tile / tiles, rows * (tile + 1) / tiles)
- * of the unit's largest operator, with their biases, and tile 0 before them all of its other
- * operators.  Its elements are those of its pieces of tensors, in the order above: with one tile
- * the vectors of its operators, one after the other.
+ * mw_tensor of plan/plan.h).  It has the rows from mw_part_first_row(rows, tiles, tile) up to those
+ * of the next tile, of the unit's largest operator, with their biases, and tile 0 before them all
+ * of its other operators.  Its elements are those of its pieces of tensors, in the order above:
+ * with one tile the vectors of its operators, one after the other.
  *
  * Everything here takes any range of a part, so that a rank reads, starts or writes its own shard
  * alone.  Elements after the end of a part are padding: they read as zero and are not written.

@@ -100,8 +100,8 @@ rows_of(const struct mw_decoder *decoder, const struct mw_weights_part *part)
 
     return (struct rows){
         .operator_ = largest(decoder, part->operators),
-        .begin = rows * part->tile / part->tiles,
-        .end = rows * (part->tile + 1) / part->tiles,
+        .begin = mw_part_first_row(rows, part->tiles, part->tile),
+        .end = mw_part_first_row(rows, part->tiles, part->tile + 1),
     };
 }
 

@@ -151,7 +151,7 @@ cut_tensor(const struct mw_sizing *sizing, struct mw_unit_tensor *tensor, int64_
            int64_t grain)
 {
     tensor->tiles = CLAMP(mw_divide_up(tensor->params, limit), 1, tensor->rows);
-    tensor->tile_params = mw_divide_up(tensor->rows, tensor->tiles) * tensor->row_params +
+    tensor->tile_params = mw_part_rows_max(tensor->rows, tensor->tiles) * tensor->row_params +
                           tensor->params - tensor->rows * tensor->row_params;
     tensor->shard_params = mw_round_up(mw_divide_up(tensor->tile_params, sizing->dp),
                                        mw_dtype_row(tensor->dtype)->block_elements);
