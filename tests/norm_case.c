@@ -45,6 +45,25 @@ norm_case_clear(struct norm_case *c)
     g_free(c->rstd);
 }
 
+/* Without a result, the same bits of mean and rstd. */
+static void
+check_moments(const struct mw_cpu_kernels *k, struct norm_case *c)
+{
+    gsize bytes = (gsize)c->rows * sizeof *c->mean;
+    g_autofree float *mean = g_memdup2(c->mean, bytes), *rstd = g_memdup2(c->rstd, bytes);
+
+    memset(c->mean, 0xff, bytes);
+    memset(c->rstd, 0xff, bytes);
+    if (c->centred)
+        k->layernorm_forward(NULL, c->mean, c->rstd, c->x.bits, c->weight.bits, c->bias.bits,
+                             c->rows, c->columns, EPSILON);
+    else
+        k->rmsnorm_forward(NULL, c->rstd, c->x.bits, c->weight.bits, c->rows, c->columns, EPSILON);
+    g_assert_cmpmem(rstd, bytes, c->rstd, bytes);
+    if (c->centred)
+        g_assert_cmpmem(mean, bytes, c->mean, bytes);
+}
+
 void
 norm_case_forward(const struct mw_cpu_kernels *k, struct norm_case *c)
 {
@@ -60,6 +79,7 @@ norm_case_forward(const struct mw_cpu_kernels *k, struct norm_case *c)
                 c->columns, 1e-5);
     mw_expect_half("y", y.bits, y.value, y.n, RELATIVE, 1e-4);
     mw_tensor_clear(&y);
+    check_moments(k, c);
 }
 
 void

@@ -125,16 +125,15 @@ list_norm_input(struct mw_output_list *l, const struct norm *norm)
     mw_outputs_add_old(l, output);
 }
 
-/* The final norm's gradient is where its output was. */
 void
 mw_outputs_norm(struct mw_output_list *l)
 {
     struct norm norm = norm_of(l->compute);
 
-    if (!l->compute->backward || norm.y != norm.dx)
+    if (!l->compute->backward) {
         list_norm_forward(l, &norm);
-    if (!l->compute->backward)
         return;
+    }
     list_norm_parameters(l, &norm);
     list_norm_input(l, &norm);
 }

@@ -74,7 +74,7 @@ MW_KERNEL(swiglu_backward,
 
 /* --- norms over rows of `columns` ------------------------------------------------------------ */
 
-/* mean and rstd [rows] are written for the backward pass.
+/* mean and rstd [rows] are written for the backward pass; with y NULL, they alone.
  * y = (x - mean) * rstd * weight + bias;  y = x * rstd * weight.  dx may be dy.
  * dx_add, if not NULL, [rows, columns], is added to dx (the residual path); it may be dx. */
 MW_KERNEL(layernorm_forward,

@@ -42,7 +42,7 @@ norm_parameters(const struct mw_operators *operators, const struct mw_compute *c
                                hidden, tokens, hidden, operators->scratch);
 }
 
-/* Mean and rstd have no room in the plan: forward runs again to have them. */
+/* Mean and rstd have no room in the plan: they are made once more. */
 void
 mw_operator_norm_backward(const struct mw_operators *operators, const struct mw_compute *compute,
                           const struct mw_operator_norm *norm)
@@ -51,8 +51,10 @@ mw_operator_norm_backward(const struct mw_operators *operators, const struct mw_
     int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
     const void *weight = mw_operator_param_at(compute, compute->part->norm_weight_at);
     float *mean = operators->token_scratch, *rstd = mean + tokens;
+    struct mw_operator_norm moments = *norm;
 
-    mw_operator_norm_forward(operators, compute, norm);
+    moments.y = NULL;
+    mw_operator_norm_forward(operators, compute, &moments);
     if (compute->gradient)
         norm_parameters(operators, compute, norm);
     if (compute->part->norm_bias_at < 0)
@@ -179,15 +181,13 @@ head_norm_forward(const struct mw_operators *operators, const struct mw_compute 
                                         (float)compute->decoder->norm_epsilon);
 }
 
-/* As in mw_operator_norm_backward forward runs again; what it writes goes where attention's result
- * was, which nothing reads any more. */
 static void
 head_norm_backward(const struct mw_operators *operators, const struct mw_compute *compute,
                    struct head_norm norm)
 {
     int64_t columns = compute->decoder->head_dim;
 
-    norm.y = compute->layer->o;
+    norm.y = NULL; /* rstd alone, as in mw_operator_norm_backward */
     head_norm_forward(operators, compute, &norm);
     if (compute->gradient)
         operators->kernels->norm_weight_gradient(

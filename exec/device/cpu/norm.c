@@ -144,9 +144,9 @@ forward_rows(struct forward f, bool centred, bool streams, int64_t row, int rows
 {
     float mean[TOGETHER], rstd[TOGETHER];
     row_moments(mean, rstd, &f, centred, row, rows);
-    if (streams)
+    if (f.y != NULL && streams)
         put_rows(mean, rstd, &f, centred, true, row, rows);
-    else
+    else if (f.y != NULL)
         put_rows(mean, rstd, &f, centred, false, row, rows);
     for (int r = 0; r < rows; r++) {
         f.rstd[row + r] = rstd[r];
@@ -169,7 +169,7 @@ forward_some(const struct forward *f, bool centred, bool streams, int64_t row, i
 static void
 forward(const struct forward *f, bool centred, int64_t rows)
 {
-    bool streams = rows_stream(f->y, rows, f->columns);
+    bool streams = f->y != NULL && rows_stream(f->y, rows, f->columns);
 #pragma omp parallel
     {
 #pragma omp for schedule(static) nowait

@@ -42,6 +42,8 @@ mw_block_join(T v, T neutral)
     unsigned lane = threadIdx.x % MW_WARP, warps = blockDim.x / MW_WARP;
 
     v = mw_warp_join<How>(v);
+    if (warps == 1)
+        return v;
     if (lane == 0)
         of_warp[threadIdx.x / MW_WARP] = v;
     __syncthreads();
@@ -55,6 +57,26 @@ MW_DEVICE T
 mw_block_sum(T v)
 {
     return mw_block_join<mw_sum>(v, (T)0);
+}
+
+/* Of several values at once: the threads wait for each other twice, not twice for each value. */
+template <int N>
+MW_DEVICE void
+mw_block_sums(float (&v)[N])
+{
+    MW_SHARED(float, of_warp, [N][MW_WARPS_MAX]);
+    unsigned lane = threadIdx.x % MW_WARP, warps = blockDim.x / MW_WARP;
+
+    for (int i = 0; i < N; i++)
+        v[i] = mw_warp_join<mw_sum>(v[i]);
+    if (warps == 1)
+        return;
+    for (int i = 0; i < N && lane == 0; i++)
+        of_warp[i][threadIdx.x / MW_WARP] = v[i];
+    __syncthreads();
+    for (int i = 0; i < N; i++)
+        v[i] = mw_warp_join<mw_sum>(lane < warps ? of_warp[i][lane] : 0.0f);
+    __syncthreads(); /* the next one may write */
 }
 
 MW_DEVICE float

@@ -64,8 +64,8 @@ combine_spans(struct mw_gradient to, const float *partial, int64_t spans, int64_
 
     if (c >= columns)
         return;
-    mw_sum_in_order(sum, spans,
-                    [=](float(&v)[1], int64_t span) { v[0] = partial[span * columns + c]; });
+    mw_sum_in_order<2 * MW_AHEAD>(
+        sum, spans, [=](float(&v)[1], int64_t span) { v[0] = partial[span * columns + c]; });
     mw_gradient_put(to, c, sum, 1, true);
 }
 
