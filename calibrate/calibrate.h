@@ -153,7 +153,8 @@ struct mw_calibration {
                                         * counted */
     int64_t layer_rows, layer_columns; /* its tokens and hidden size */
     int64_t layer_rows_wished, layer_columns_wished; /* the size if there were time */
-    struct mw_measure device_bytes_per_s;            /* update and loss, by the planner's bytes */
+    struct mw_measure device_bytes_per_s; /* an update, by the planner's bytes; */
+    struct mw_measure loss_bytes_per_s;   /* the loss, by those of one that keeps fp32 logits */
     struct mw_measure operator_bytes_per_s; /* a layer's memory-bound operators, by the planner's
                                              * bytes */
     struct mw_measure launch_s;

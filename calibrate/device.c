@@ -1,5 +1,6 @@
 /* Opens the device that is measured, and chooses sizes for it. */
 #include "calibrate/internal.h"
+#include "exec/device/cpu/cache.h"
 
 #define KIB (INT64_C(1) << 10)
 #define MIB (INT64_C(1) << 20)
@@ -102,7 +103,12 @@ mw_calibrate_scale(bool is_apart, bool quick)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Fills with numbers of about 1/64, which neither overflow nor become zero. */
+/* Fills with numbers of about 1/64, which neither overflow nor become zero.  Bits vary as in real
+ * operands: a GPU that computes with fewer of them takes less power, and its clocks are higher than
+ * in training.  The upper half of each word is positive, and so the word as fp32: variances have
+ * roots. */
+#define RANDOM_BITS 0x01ff81ff01ff81ffu
+
 static void
 fill(const struct mw_arena *arena, enum mw_dtype dtype)
 {
@@ -114,7 +120,7 @@ fill(const struct mw_arena *arena, enum mw_dtype dtype)
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        words[i] = (state & 0x00ff00ff00ff00ffu) | about;
+        words[i] = (state & RANDOM_BITS) | about;
     }
 }
 
@@ -217,6 +223,21 @@ probe(double *s_per_byte, GError **error)
     return true;
 }
 
+#define CACHES 4          /* caches' size, after which none of what was used is left in them */
+#define MEMORY_PART 0.125 /* of the machine's, at most, for that */
+
+/* Bytes of this rank through which operands move that are to come from memory: some processors'
+ * last cache holds the whole state of a small model. */
+static int64_t
+beyond_caches(const struct mw_calibrator *c, const struct mw_calibration *out)
+{
+    const struct mw_ranks *ranks = c->options->ranks;
+    int64_t bytes =
+        MIN(CACHES * mw_cpu_last_cache_bytes(), (int64_t)(MEMORY_PART * (double)out->memory_bytes));
+
+    return bytes / (ranks ? mw_ranks_node_count(ranks) : 1) / MIB * MIB;
+}
+
 /* For cores: sizes of both arenas, and of the data that moves through them. */
 static bool
 choose_arenas(struct mw_calibrator *c, struct mw_calibration *out, int64_t *host, GError **error)
@@ -224,16 +245,18 @@ choose_arenas(struct mw_calibrator *c, struct mw_calibration *out, int64_t *host
     struct mw_calibrate_scale *own = &c->own_scale;
     double s_per_byte = 0;
 
-    *host = c->options->quick ? QUICK_HOST_ARENA_BYTES : HOST_ARENA_BYTES;
+    *host =
+        c->options->quick ? QUICK_HOST_ARENA_BYTES : MAX(HOST_ARENA_BYTES, beyond_caches(c, out));
     out->arena_bytes = out->arena_bytes_wished = c->scale->arena_bytes;
     if (c->options->quick || c->backend->apart)
         return true;
+    out->arena_bytes_wished = MAX(c->scale->arena_bytes, beyond_caches(c, out));
     if (!probe(&s_per_byte, error) || !mw_calibrate_agree(c, &s_per_byte, error))
         return false;
     *own = *c->scale;
     c->scale = own;
-    own->arena_bytes =
-        mw_calibrate_arena_bytes(own->arena_bytes, s_per_byte, ARENAS_PART * out->budget_s / 2);
+    own->arena_bytes = mw_calibrate_arena_bytes(out->arena_bytes_wished, s_per_byte,
+                                                ARENAS_PART * out->budget_s / 2);
     *host = MIN(*host, own->arena_bytes);
     own->params = MIN(own->params, *host / STATE_BYTES);
     own->params_beside = MIN(own->params_beside, own->params / 2);

@@ -27,6 +27,7 @@ static const struct {
     {AT(launch_s), PRODUCTS, true},
     {AT(device_bytes_per_s), MEMORY_UNLESS_APART, false},
     {AT(operator_bytes_per_s), MEMORY_UNLESS_APART, false},
+    {AT(loss_bytes_per_s), MEMORY_UNLESS_APART, false},
     {AT(update_params_per_s), MEMORY, false},
     {AT(host_bytes_per_s), MEMORY, false},
     {AT(norm_bytes_per_s), MEMORY, false},

@@ -81,6 +81,8 @@ norm_backward(const struct layer *l)
     const struct mw_kernels *k = l->c->kernels;
     struct mw_gradient to = {.data = l->bias};
 
+    k->layernorm_forward(l->c->on, NULL, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows,
+                         l->columns, 1e-5f);
     k->norm_weight_gradient(l->c->on, to, l->dx, l->x, l->mean, l->rstd, l->rows, l->columns,
                             l->sums_scratch);
     bias_backward(l, l->dx, l->columns);

@@ -10,7 +10,7 @@
 
 /* By the planner's count (docs/MODEL.md 4.15): two forwards and one backward. */
 #define ATTENTION_LAUNCHES (2 * 1 + 2)
-#define OPERATOR_LAUNCHES (2 * 5 + 10)
+#define OPERATOR_LAUNCHES (2 * 5 + 12)
 /* In elements [tokens, columns] of attention, by the same count: q, k, v and o; backward moves all
  * of them twice.  Each pass also has fp32 sums of every row and head. */
 #define ATTENTION_BYTES (2 * 8 + 16)

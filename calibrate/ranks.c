@@ -247,6 +247,7 @@ static const struct {
     {AT(layer_flops), false},
     {AT(fp32_share), false},
     {AT(device_bytes_per_s), false},
+    {AT(loss_bytes_per_s), false},
     {AT(operator_bytes_per_s), false},
     {AT(launch_s), false},
     {AT(h2d_bytes_per_s), false},

@@ -53,6 +53,7 @@ struct mw_hardware {
     int64_t gpu_largest_request_bytes; /* fragmentation; default: memory less reserve */
     double gpu_memory_bytes_per_s;     /* achievable, not nominal */
     double gpu_operator_bytes_per_s;   /* what norms, activations and sums reach of it; 0: all */
+    double gpu_loss_bytes_per_s;       /* what the loss reaches, by its planned bytes; 0: all */
     double gpu_peak_flops;             /* dense 16-bit, datasheet: the base of MFU */
     double gpu_fp32_flops;             /* products of fp32, no tensor cores; 0: not stated */
     double gpu_achievable_flops;       /* of whole layers without communication: the base of

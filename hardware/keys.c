@@ -68,6 +68,10 @@ static const struct mw_profile_key keys[] = {
     {"gpu", "operator_gb_per_s", "GB/s",
      "what norms, activations, biases and sums reach of it; default: memory_gb_per_s", 1e9, 0.001,
      1e6, false, 1, MW_VALUE_REAL, AT(gpu_operator_bytes_per_s), RATE(GPU, GPU_MEMORY)},
+    {"gpu", "loss_gb_per_s", "GB/s",
+     "what the loss of memwall's own kernels reaches, by the bytes of one that keeps fp32 logits; "
+     "default: memory_gb_per_s",
+     1e9, 0.001, 1e6, false, 1, MW_VALUE_REAL, AT(gpu_loss_bytes_per_s), RATE(GPU, GPU_MEMORY)},
     {"gpu", "peak_tflops", "TFLOP/s", "dense 16-bit peak of the datasheet: the base of MFU", 1e12,
      1e-6, 1e6, true, 0, MW_VALUE_REAL, AT(gpu_peak_flops), OF(GPU)},
     {"gpu", "fp32_tflops", "TFLOP/s",

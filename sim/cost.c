@@ -118,6 +118,24 @@ mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware)
                                                   : hardware->gpu_memory_bytes_per_s;
 }
 
+double
+mw_cost_loss_bytes_per_s(const struct mw_hardware *hardware)
+{
+    return hardware->gpu_loss_bytes_per_s > 0 ? hardware->gpu_loss_bytes_per_s
+                                              : hardware->gpu_memory_bytes_per_s;
+}
+
+/* The rate of a work's bytes beside its products. */
+static double
+pass_bytes_per_s(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    if (work->kind == MW_OP_COMPUTE && work->operator_ == MW_OPERATOR_LOSS)
+        return mw_cost_loss_bytes_per_s(hardware);
+    if (work->kind == MW_OP_COMPUTE && !mw_operator_row(work->operator_)->streams)
+        return mw_cost_operator_bytes_per_s(hardware);
+    return hardware->gpu_memory_bytes_per_s;
+}
+
 /* The rate of a work's products, FLOP/s. */
 static double
 products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
@@ -169,9 +187,7 @@ mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator ope
 static double
 compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
-    bool streams = work->kind != MW_OP_COMPUTE || mw_operator_row(work->operator_)->streams;
-    double rate =
-        streams ? hardware->gpu_memory_bytes_per_s : mw_cost_operator_bytes_per_s(hardware);
+    double rate = pass_bytes_per_s(work, hardware);
     double passes =
         work->kind == MW_OP_COMPUTE ? mw_cost_operator_passes(hardware, work->operator_) : 1;
     double seconds =

@@ -91,5 +91,7 @@ double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 /* Passes over memory of an operator's kernels as a multiple of fused ones. */
 double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_);
 double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
+/* The rate of the loss. */
+double mw_cost_loss_bytes_per_s(const struct mw_hardware *hardware);
 
 #endif

@@ -41,6 +41,8 @@ apply_attention(const struct mw_software *software, struct mw_hardware *hardware
     enum mw_architecture architecture = (enum mw_architecture)hardware->gpu_architecture;
     int kernel = mw_attention_choose(software->attention_kernels, architecture);
 
+    if (kernel != MW_ATTENTION_FUSED) /* not the kernels that the machine was measured with */
+        hardware->gpu_loss_bytes_per_s = 0;
     if (kernel == MW_ATTENTION_UNFUSED)
         hardware->gpu_flash_attention = false;
     hardware->attention_skips = software->causal_skip && hardware->gpu_flash_attention;

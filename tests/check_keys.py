@@ -44,6 +44,7 @@ matmul_tflops = 40; 100
 matmul_tflops_low = 30; 80
 matmul_tflops_high = 45; 120
 operator_gb_per_s = 600
+loss_gb_per_s = 650
 attention_dim = 200; 1000
 attention_tflops = 30; 80
 attention_tflops_low = 20; 60

@@ -458,6 +458,8 @@ test_operators(void)
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 4);
     b.work.operator_ = MW_OPERATOR_LOSS;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
+    b.hardware.gpu_loss_bytes_per_s = 200e9;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.5);
     b.work.kind = MW_OP_UPDATE;
     b.work.operator_ = MW_OPERATOR_NONE;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);

@@ -7,10 +7,11 @@
 
 const struct cli_figure cli_figures[] = {
     {"gpu", "memory_gb_per_s", "device memory", "GB/s", 1e-9, AT(device_bytes_per_s),
-     "update and loss, by the planner's bytes; the range is from the slower to the faster of the "
-     "two"},
+     "an update (fused AdamW), by the planner's bytes"},
     {"gpu", "operator_gb_per_s", "memory-bound operators", "GB/s", 1e-9, AT(operator_bytes_per_s),
      "a GPT-2 layer's norms, activations, sums and biases, by the planner's bytes"},
+    {"gpu", "loss_gb_per_s", "loss", "GB/s", 1e-9, AT(loss_bytes_per_s),
+     "softmax and cross-entropy of GPT-2's vocabulary, 28 bytes per logit as the planner counts"},
     {"gpu", "achievable_tflops", "a layer, forward and backward", "TFLOP/s", 1e-12, AT(layer_flops),
      "a GPT-2 124M layer, forward and backward, attention counted whole"},
     {"gpu", "fp32_share", "products in fp32, of 16 bits", "share", 1, AT(fp32_share),
