@@ -131,6 +131,9 @@ class Decoder(nn.Module):
         x = self.embedding(ids) + self.positions
         for layer in self.layers:
             x = checkpoint(layer, x, use_reentrant=False) if self.recompute else layer(x)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = functional.linear(self.norm(x), self.embedding.weight)
         return functional.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.view(-1))
 
@@ -150,7 +153,11 @@ class Peer:
         self.parameters = list(self.model.parameters())
         self.optimizer = torch.optim.AdamW(self.copies or self.parameters, lr=1e-4,
                                            betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-        if options.compile:
+        if options.compile == "layers":  # in seconds, where a whole of many layers takes minutes
+            for layer in self.model.layers:
+                layer.compile()
+            self.model.loss = torch.compile(self.model.loss)
+        elif options.compile:
             self.model = torch.compile(self.model)
         self.ids = torch.randint(shape.vocab, (options.sequences, options.seq), device=device)
 
