@@ -297,6 +297,14 @@ def write(path, fields, rows):
         writer.writerows(rows)
 
 
+def check(rows):
+    """A command that cannot answer, for want of a profile say, must not become the record."""
+    refused = sum(row.get("status") == "2" for row in rows)
+    if refused > len(rows) / 2:
+        sys.exit(f"record: {refused} of {len(rows)} requests were refused: nothing is written; "
+                 f"does {MEMWALL} find its profiles?")
+
+
 def compare(name, rows, keys):
     """Prints each field that differs; how many rows do.  An instruction set that this machine does
     not have is not compared."""
@@ -324,6 +332,7 @@ def main():
         if arguments.only in (None, name):
             rows = [text_of(row, fields) for row in rows_of()]
             if arguments.write:
+                check(rows)
                 write(HERE / f"{name}.csv", fields, rows)
             else:
                 differ += compare(name, rows, keys)
