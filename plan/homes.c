@@ -25,7 +25,7 @@ mw_plan_checksum_bytes(int64_t nvme_bytes)
 static int64_t
 row_grain(int64_t rows, int64_t tiles)
 {
-    return rows / MW_PART_ROW_GRAIN >= tiles ? MW_PART_ROW_GRAIN : 1;
+    return rows / MW_PART_ROWS_LEAST >= tiles ? MW_PART_ROW_GRAIN : 1;
 }
 
 static int64_t

@@ -695,12 +695,13 @@ bool mw_plan_is_delayed(const struct mw_plan *plan);
 
 /* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
 /*
- * Parts begin at multiples of MW_PART_ROW_GRAIN rows where every part has as many: rows of a weight
- * are columns of what is multiplied by it, and kernels for tensor cores take 16 bytes of a column's
- * neighbours at once.  Columns that begin elsewhere cost seven times as much (GPT-2's 50257 logits
- * in 17 parts on an H100).
+ * Parts begin at multiples of MW_PART_ROW_GRAIN rows where they have MW_PART_ROWS_LEAST of them:
+ * rows of a weight are columns of what is multiplied by it, and kernels for tensor cores take 16
+ * bytes of a column's neighbours at once.  Columns that begin elsewhere cost seven times as much
+ * (GPT-2's 50257 logits in 17 parts on an H100).  Smaller parts would be padded by more than 1%.
  */
 #define MW_PART_ROW_GRAIN 8
+#define MW_PART_ROWS_LEAST 1024
 
 /* Part `tile` of `tiles` has the rows from this one up to that of tile + 1; `rows` for `tiles`. */
 int64_t mw_part_first_row(int64_t rows, int64_t tiles, int64_t tile);
