@@ -226,16 +226,12 @@ probe(double *s_per_byte, GError **error)
 #define CACHES 4          /* caches' size, after which none of what was used is left in them */
 #define MEMORY_PART 0.125 /* of the machine's, at most, for that */
 
-/* Bytes of this rank through which operands move that are to come from memory: some processors'
- * last cache holds the whole state of a small model. */
-static int64_t
-beyond_caches(const struct mw_calibrator *c, const struct mw_calibration *out)
+int64_t
+mw_calibrate_beyond_caches(int64_t cache_bytes, int64_t memory_bytes, int ranks)
 {
-    const struct mw_ranks *ranks = c->options->ranks;
-    int64_t bytes =
-        MIN(CACHES * mw_cpu_last_cache_bytes(), (int64_t)(MEMORY_PART * (double)out->memory_bytes));
+    int64_t bytes = MIN(CACHES * cache_bytes, (int64_t)(MEMORY_PART * (double)memory_bytes));
 
-    return bytes / (ranks ? mw_ranks_node_count(ranks) : 1) / MIB * MIB;
+    return bytes / ranks / MIB * MIB;
 }
 
 /* For cores: sizes of both arenas, and of the data that moves through them. */
@@ -243,14 +239,16 @@ static bool
 choose_arenas(struct mw_calibrator *c, struct mw_calibration *out, int64_t *host, GError **error)
 {
     struct mw_calibrate_scale *own = &c->own_scale;
+    const struct mw_ranks *ranks = c->options->ranks;
+    int64_t beyond = mw_calibrate_beyond_caches(mw_cpu_last_cache_bytes(), out->memory_bytes,
+                                                ranks ? mw_ranks_node_count(ranks) : 1);
     double s_per_byte = 0;
 
-    *host =
-        c->options->quick ? QUICK_HOST_ARENA_BYTES : MAX(HOST_ARENA_BYTES, beyond_caches(c, out));
+    *host = c->options->quick ? QUICK_HOST_ARENA_BYTES : MAX(HOST_ARENA_BYTES, beyond);
     out->arena_bytes = out->arena_bytes_wished = c->scale->arena_bytes;
     if (c->options->quick || c->backend->apart)
         return true;
-    out->arena_bytes_wished = MAX(c->scale->arena_bytes, beyond_caches(c, out));
+    out->arena_bytes_wished = MAX(c->scale->arena_bytes, beyond);
     if (!probe(&s_per_byte, error) || !mw_calibrate_agree(c, &s_per_byte, error))
         return false;
     *own = *c->scale;

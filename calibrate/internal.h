@@ -71,6 +71,10 @@ const struct mw_calibrate_scale *mw_calibrate_scale(bool apart, bool quick);
 /* The wished size, halved until there is time for it at this rate. */
 int64_t mw_calibrate_arena_bytes(int64_t wished_bytes, double s_per_byte, double most_s);
 
+/* Bytes of a rank through which operands move that are to come from memory: some processors' last
+ * cache holds the whole state of a small model.  Of the machine's memory no more than a part. */
+int64_t mw_calibrate_beyond_caches(int64_t cache_bytes, int64_t memory_bytes, int ranks);
+
 /* Lanes of a device that queues ops. */
 enum mw_calibrate_lane {
     MW_CALIBRATE_COMPUTE,

@@ -120,7 +120,7 @@ mw_product_case_clear(struct mw_product_case *c)
 }
 
 void
-mw_product_case_check(const struct mw_product_case *c, bool often)
+mw_product_case_check(const struct mw_product_case *c, bool rounds_between)
 {
     const struct mw_product *p = &c->product;
     int64_t ld = or_dense(p->ld_c, p->n);
@@ -131,7 +131,7 @@ mw_product_case_check(const struct mw_product_case *c, bool often)
             g_assert_true(isnan(got)); /* between rows: not touched */
             continue;
         }
-        double bound = relative * (fabs(c->expected[i]) + (often ? c->rounded[i] : 0.0)) +
+        double bound = relative * (fabs(c->expected[i]) + (rounds_between ? c->rounded[i] : 0.0)) +
                        c->size[i] * MW_FP32_HALF_ULP * (4.0 + (double)p->k);
         if (!(fabs(got - c->expected[i]) <= bound))
             g_error("m %d n %d k %d: [%d] is %g, not %g within %g", (int)p->m, (int)p->n, (int)p->k,

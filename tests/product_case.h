@@ -25,7 +25,8 @@ void mw_product_case_init(struct mw_product_case *c, int64_t m, int64_t n, int64
 void mw_product_case_clear(struct mw_product_case *c);
 
 /* c is as expected, but for the rounding of its type and of sums in fp32; between its rows nothing
- * was written.  often: the product may be rounded before C, and both before the bias is added. */
-void mw_product_case_check(const struct mw_product_case *c, bool often);
+ * was written.  rounds_between: the product may be rounded before C is added, and both before the
+ * bias is. */
+void mw_product_case_check(const struct mw_product_case *c, bool rounds_between);
 
 #endif

@@ -64,6 +64,9 @@ test_arenas(void)
     g_assert_cmpint(mw_calibrate_arena_bytes(256 * mib, 1e-9, 0.2), ==, 128 * mib);
     g_assert_cmpint(mw_calibrate_arena_bytes(256 * mib, 1, 0.2), ==, 128 * mib);
     g_assert_cmpint(mw_calibrate_arena_bytes(24 * mib, 1, 0), ==, 24 * mib);
+    g_assert_cmpint(mw_calibrate_beyond_caches(300 * mib, 128 * 1024 * mib, 1), ==, 1200 * mib);
+    g_assert_cmpint(mw_calibrate_beyond_caches(300 * mib, 128 * 1024 * mib, 4), ==, 300 * mib);
+    g_assert_cmpint(mw_calibrate_beyond_caches(300 * mib, 8 * 1024 * mib, 1), ==, 1024 * mib);
 }
 
 int

@@ -25,7 +25,7 @@ part_elements(const struct mw_tensor *tensor, int64_t tile)
     return elements;
 }
 
-/* Whole grains where there is one for each part; as even as they allow; the largest is said. */
+/* Whole grains of 8 where parts have 1,024 rows; as even as they allow; the largest is said. */
 static void
 test_rows(void)
 {

@@ -190,7 +190,8 @@ test_again(struct fixture *f, gconstpointer name)
 static double
 order_tolerance(int64_t parts)
 {
-    return 0.025 + 0.006 * sqrt((double)parts);
+    return mw_drive_tests(&mw_drive_cpu) ? 0.02 + 0.004 * sqrt((double)parts)
+                                         : 0.025 + 0.006 * sqrt((double)parts);
 }
 
 static void
