@@ -20,7 +20,7 @@
 #include "tests/cuda/fake.h"
 #define STEPS 3
 #define LOSS_TOLERANCE 0.001
-#define STATE_TOLERANCE 0.03
+#define STATE_TOLERANCE 0.05
 #endif
 #if defined(MW_TEST_GPU) || defined(MW_TEST_EMULATED)
 #define NEAR 1

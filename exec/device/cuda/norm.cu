@@ -28,15 +28,15 @@ each_group(struct shape s, What what)
 {
     int64_t i = MW_GROUP * threadIdx.x, step = MW_GROUP * blockDim.x;
 
-    if (!kept) {
+    if constexpr (kept) {
+#pragma unroll
+        for (int r = 0; r < KEPT; r++)
+            if (i + r * step < s.columns)
+                what(i + r * step, r);
+    } else {
         for (; i < s.columns; i += step)
             what(i, 0);
-        return;
     }
-#pragma unroll
-    for (int r = 0; r < KEPT; r++)
-        if (i + r * step < s.columns)
-            what(i + r * step, r);
 }
 
 template <bool kept>
