@@ -94,7 +94,7 @@ op_follows(const struct fold *it, struct section *section, uint32_t a, uint32_t 
             return false;
         *of = step;
     }
-    for (uint32_t i = 0; i < from->use_count; i++) {
+    for (uint32_t i = 0; it->how->slots && i < from->use_count; i++) {
         int64_t *of = &section->uses[(*use_at)++];
         if (!find_use_step(it, &plan->uses[from->use_begin + i], &plan->uses[to->use_begin + i],
                            &step) ||
@@ -287,13 +287,14 @@ find_sections(struct fold *it)
     }
     for (uint32_t s = inner; s < it->count; s++) {
         it->sections[s].more = (int64_t)it->sections[s].rounds.more * it->sections[s].span;
-        if (!find_ring_steps(it, &it->sections[s]))
+        if (how->slots && !find_ring_steps(it, &it->sections[s]))
             return false;
     }
     if (!inner)
         return true;
     int64_t more;
-    if (!find_inner_sections(it, &it->sections[0], &more) || !find_ring_steps(it, &it->sections[0]))
+    if (!find_inner_sections(it, &it->sections[0], &more) ||
+        (how->slots && !find_ring_steps(it, &it->sections[0])))
         return false;
     it->sections[0].more = it->sections[0].rounds.more * (it->sections[0].span + more);
     return true;
@@ -343,7 +344,7 @@ copy_ops(struct fold *it)
         for (uint32_t d = op->dep_begin; d < op->dep_begin + op->dep_count; d++)
             mw_plan_add_dep(it->folded, (uint32_t)number_of(it, MW_DEP_INDEX(plan->deps[d])) |
                                             (plan->deps[d] & MW_DEP_PREVIOUS_STEP));
-        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+        for (uint32_t u = op->use_begin; it->how->slots && u < op->use_begin + op->use_count; u++)
             mw_plan_add_use(it->folded, slot_of(it, i, plan->uses[u].slot), plan->uses[u].mode,
                             plan->uses[u].role);
     }
@@ -476,7 +477,13 @@ fold(struct fold *it)
         return false;
     mw_plan_copy_works(it->folded, it->flat);
     copy_ops(it);
-    return add_sections(it);
+    if (!add_sections(it))
+        return false;
+    if (!it->how->slots) {
+        it->folded->checked = it->flat->checked;
+        it->folded->barriered = it->flat->barriered;
+    }
+    return true;
 }
 
 bool

@@ -499,7 +499,7 @@ struct mw_plan {
     struct mw_dep_stride *dep_strides; /* [dep_count], [use_count]; NULL without sections */
     struct mw_use_stride *use_strides;
 
-    bool checked;   /* only mw_plan_check sets it */
+    bool checked;   /* only mw_plan_check sets it, and mw_plan_fold for an order alone */
     bool barriered; /* set by mw_plan_check: no op of a step can start before the previous step is
                      * completely done, so one step is the steady state.  This takes a commit op
                      * after all other ops, and dependencies (prev) of the next step's first ops on
@@ -623,13 +623,17 @@ struct mw_fold {
     /* For the flat plan: the ring of each slot, and the numbers of its slots, layers and chunks in
      * the folded plan.  Slots of a ring stay side by side. */
     const struct mw_slot_ring *rings;
-    const uint32_t *slots;
+    const uint32_t *slots;  /* NULL: an order alone */
     const int32_t *layers;  /* NULL: the same */
     const uint32_t *chunks; /* NULL: the same */
 };
 /* Folds `flat`, which has some rounds of the step, into a section for each row of `how`.  `folded`
  * is a plan with all tables except works and ops, which are added to it.  Returns false if rounds
- * are not alike; `folded` is then of no use. */
+ * are not alike; `folded` is then of no use.
+ *
+ * An order alone has no slots or homes, and its ops use none.  The engine needs no more than that:
+ * it is for plans whose time is wanted.  `flat` must have passed the check, and the order counts as
+ * checked: its rounds in the middle are those that were compared. */
 bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct mw_plan *folded);
 
 /*

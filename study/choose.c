@@ -63,7 +63,7 @@ folded_step_s(const struct mw_sizing *sizing)
 {
     struct mw_folds folds = mw_sizing_most_folds(sizing);
     struct mw_plan *plan =
-        folds.micro_batches || folds.layers ? mw_build_plan_folded(sizing, folds) : NULL;
+        folds.micro_batches || folds.layers ? mw_build_order(sizing, folds) : NULL;
     struct mw_engine_result engine = {0};
     bool exact = plan && mw_evaluate_plan(plan, sizing->hardware, false, &engine, NULL) &&
                  !engine.rounds_by_mean;

@@ -253,13 +253,14 @@ mw_build_flat(struct builder *b)
 }
 
 struct mw_plan *
-mw_build_tables(struct builder *b)
+mw_build_tables(struct builder *b, bool with_slots)
 {
     begin_plan(b);
     begin_program(b, b->sizing);
     mw_build_add_lanes(b);
     mw_build_add_channels(b);
-    mw_build_add_slots(b);
+    if (with_slots)
+        mw_build_add_slots(b);
     return b->plan;
 }
 

@@ -16,7 +16,7 @@ struct few {
     uint32_t micro_batches_left_out;
     struct builder b, tables;
     struct mw_slot_ring *rings;
-    uint32_t *slots;
+    uint32_t *slots; /* NULL: only the order of ops is wanted */
     GArray *rounds;    /* struct mw_fold_rounds */
     GPtrArray *begins; /* uint32_t *, of the rounds */
 };
@@ -248,7 +248,10 @@ fold(struct few *few)
         .chunks = chunks,
     };
     struct mw_plan *plan = few->tables.plan;
-    if (mw_plan_fold(few->b.plan, &how, plan) && mw_plan_check(plan, NULL, 0))
+    bool good = (few->slots || mw_plan_check(few->b.plan, NULL, 0)) &&
+                mw_plan_fold(few->b.plan, &how, plan) &&
+                (!few->slots || mw_plan_check(plan, NULL, 0));
+    if (good)
         return plan;
     mw_plan_free(plan);
     return NULL;
@@ -256,8 +259,8 @@ fold(struct few *few)
 
 /* With so many micro-batches and rounds of layers; 0: all. */
 static struct mw_plan *
-build_few(const struct mw_sizing *sizing, const bool *dropped, int64_t micro_batches,
-          int64_t rounds)
+build_few(const struct mw_sizing *sizing, const bool *dropped, bool with_slots,
+          int64_t micro_batches, int64_t rounds)
 {
     struct few few = {.all = sizing, .sizing = *sizing, .tables = {.sizing = sizing}};
 
@@ -275,9 +278,9 @@ build_few(const struct mw_sizing *sizing, const bool *dropped, int64_t micro_bat
     few.rounds = g_array_new(FALSE, FALSE, sizeof(struct mw_fold_rounds));
     few.begins = g_ptr_array_new_with_free_func(g_free);
     mw_build_flat(&few.b);
-    mw_build_tables(&few.tables);
+    mw_build_tables(&few.tables, with_slots);
     few.rings = find_rings(&few.b);
-    few.slots = find_slots(&few);
+    few.slots = with_slots ? find_slots(&few) : NULL;
     struct mw_plan *plan = fold(&few);
     mw_plan_free(few.b.plan);
     mw_build_clear(&few.b);
@@ -291,20 +294,21 @@ build_few(const struct mw_sizing *sizing, const bool *dropped, int64_t micro_bat
 }
 
 static struct mw_plan *
-build_rounds(const struct mw_sizing *sizing, const bool *dropped, bool micro_batches,
-             int64_t rounds)
+build_rounds(const struct mw_sizing *sizing, const bool *dropped, bool with_slots,
+             bool micro_batches, int64_t rounds)
 {
-    struct mw_plan *plan = micro_batches ? NULL : build_few(sizing, dropped, 0, rounds);
+    struct mw_plan *plan = micro_batches ? NULL : build_few(sizing, dropped, with_slots, 0, rounds);
 
     for (int64_t few = MW_FOLDED_LEAST;
          micro_batches && !plan && few <= MW_FOLDED_MOST && few < sizing->settings.grad_accum;
          few *= 2)
-        plan = build_few(sizing, dropped, few, rounds);
+        plan = build_few(sizing, dropped, with_slots, few, rounds);
     return plan;
 }
 
-struct mw_plan *
-mw_build_folded(const struct mw_sizing *sizing, struct mw_folds folds, const bool *dropped)
+static struct mw_plan *
+build_folded(const struct mw_sizing *sizing, struct mw_folds folds, const bool *dropped,
+             bool with_slots)
 {
     struct mw_plan *plan = NULL;
 
@@ -312,15 +316,27 @@ mw_build_folded(const struct mw_sizing *sizing, struct mw_folds folds, const boo
     if (sizing->settings.unfold || sizing->pp > 1)
         return NULL;
     if (!folds.layers)
-        return folds.micro_batches ? build_rounds(sizing, dropped, true, 0) : NULL;
+        return folds.micro_batches ? build_rounds(sizing, dropped, with_slots, true, 0) : NULL;
     for (int64_t rounds = MW_FOLDED_ROUNDS_LEAST; !plan && rounds <= MW_FOLDED_ROUNDS_MOST;
          rounds *= 2)
-        plan = build_rounds(sizing, dropped, folds.micro_batches, rounds);
+        plan = build_rounds(sizing, dropped, with_slots, folds.micro_batches, rounds);
     return plan;
+}
+
+struct mw_plan *
+mw_build_folded(const struct mw_sizing *sizing, struct mw_folds folds, const bool *dropped)
+{
+    return build_folded(sizing, folds, dropped, true);
 }
 
 struct mw_plan *
 mw_build_plan_folded(const struct mw_sizing *sizing, struct mw_folds folds)
 {
-    return mw_build_folded(sizing, folds, NULL);
+    return build_folded(sizing, folds, NULL, true);
+}
+
+struct mw_plan *
+mw_build_order(const struct mw_sizing *sizing, struct mw_folds folds)
+{
+    return build_folded(sizing, folds, NULL, false);
 }

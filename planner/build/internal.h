@@ -190,8 +190,8 @@ uint32_t mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_b
 /* --- planner/build/build.c --- */
 /* The plan of all programs, unchecked; `b` has what the last program was built with. */
 struct mw_plan *mw_build_flat(struct builder *b);
-/* The same of one program, with all tables but works and ops. */
-struct mw_plan *mw_build_tables(struct builder *b);
+/* The same of one program, with all tables but works and ops, or without slots and homes too. */
+struct mw_plan *mw_build_tables(struct builder *b, bool with_slots);
 void mw_build_clear(struct builder *b); /* all but the plan */
 
 /* --- planner/build/fold.c --- */
