@@ -100,6 +100,8 @@ mw_cuda_peers_exit(struct mw_cuda_peers *peers, int stream, ncclResult_t status,
         mw_cuda_peers_fail_by(peers, stream, status, call);
         set_error(peers, error);
     }
+    if (status == ncclInProgress)
+        peers->waits = call; /* the watcher may see it fail before anyone waits for it */
     pthread_mutex_unlock(&peers->mutex);
     return good;
 }
