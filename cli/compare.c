@@ -15,7 +15,7 @@ naive_s(const struct mw_plan *plan, const struct mw_hardware *hardware)
     double flops = 0;
 
     for (uint32_t i = 0; i < plan->op_count; i++)
-        flops += plan->works[plan->ops[i].work].flops;
+        flops += (double)plan->works[plan->ops[i].work].flops * (double)mw_plan_op_rounds(plan, i);
     return flops > 0 ? flops / mw_layers_flops(plan, hardware) : NAN;
 }
 
@@ -28,7 +28,7 @@ print_brief(const struct mw_run *run)
     if (run->facts && !strcmp(run->facts->backend, mw_backend_null.name))
         printf("nothing computed: step %s (median), no op running for %s of it, %s per op\n",
                mw_format_seconds(step->measured_s), mw_format_seconds(run->compare->idle_s),
-               mw_format_seconds(run->compare->idle_s / r->plan->op_count));
+               mw_format_seconds(run->compare->idle_s / (double)mw_plan_unfolded_ops(r->plan)));
     else
         mw_wrap_line(stdout, 2, "step %s measured (median), %s predicted for profile %s%s: %+.1f%%",
                      mw_format_seconds(step->measured_s), mw_format_seconds(step->predicted_s),

@@ -287,6 +287,7 @@ mw_plan_add_op(struct mw_plan *plan, struct mw_op op)
     op.dep_count = 0;
     op.use_begin = plan->use_count;
     op.use_count = 0;
+    memset(op.round, 0, sizeof op.round);
     plan->ops[plan->op_count] = op;
     return plan->op_count++;
 }

@@ -396,6 +396,8 @@ struct mw_chunk_content {
 #define MW_DEP_PREVIOUS_STEP 0x80000000u
 #define MW_DEP_INDEX(dep) ((dep) & ~MW_DEP_PREVIOUS_STEP)
 
+#define MW_SECTION_LEVELS 2
+
 struct mw_op {
     uint32_t work;
     uint16_t lane;
@@ -410,6 +412,7 @@ struct mw_op {
     uint32_t dep_begin;
     uint32_t use_begin;
     uint8_t use_count;
+    uint32_t round[MW_SECTION_LEVELS]; /* of an op of the unfolded plan; in a plan's own rows 0 */
 };
 
 /*
@@ -423,7 +426,6 @@ struct mw_op {
  * mw_plan.use_strides, around its ring. The identity moves on by the section's steps.  Ops in a
  * section have no match.
  */
-#define MW_SECTION_LEVELS 2
 struct mw_section {
     uint32_t first_op, op_count; /* including ops of inner sections */
     uint32_t rounds;
@@ -458,7 +460,7 @@ struct mw_step_shape {
     uint8_t dtype;               /* enum mw_dtype of parameters, activations and gradients */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software
                                    * computes these in few kernels or many */
-    bool has_decoder;            /* if false, no executor runs the model */
+    bool has_decoder;             /* if false, no executor runs the model */
     struct mw_decoder decoder;
 };
 
@@ -590,6 +592,13 @@ bool mw_plan_find_number(const struct mw_plan *plan, int64_t number, struct mw_o
 uint32_t mw_plan_use_slot(const struct mw_plan *plan, uint32_t use,
                           const uint32_t round[MW_SECTION_LEVELS]);
 struct mw_op mw_plan_op_at(const struct mw_plan *plan, struct mw_op_place place);
+/* The op of this number in the unfolded plan, which must have it.  Interpreters that do not unfold
+ * a plan look up what it depends on and uses by the next two. */
+struct mw_op mw_plan_numbered_op(const struct mw_plan *plan, uint32_t number);
+/* i < op->dep_count: a number of the unfolded plan, with MW_DEP_PREVIOUS_STEP as in the plan. */
+uint32_t mw_plan_op_dep(const struct mw_plan *plan, const struct mw_op *op, uint32_t i);
+/* i < op->use_count */
+struct mw_use mw_plan_op_use(const struct mw_plan *plan, const struct mw_op *op, uint32_t i);
 /* Positions of ops in their lanes, in the unfolded plan. */
 struct mw_lane_positions {
     int64_t *first;  /* [op_count] position in rounds 0, from 0 */

@@ -128,8 +128,40 @@ mw_plan_op_at(const struct mw_plan *plan, struct mw_op_place place)
         op.micro_batch = (uint16_t)(op.micro_batch + round * section->micro_batch_step);
         op.layer = (int32_t)(op.layer + round * section->layer_step);
         op.shard = (uint32_t)(op.shard + round * section->shard_step);
+        op.round[level] = place.round[level];
     }
     return op;
+}
+
+struct mw_op
+mw_plan_numbered_op(const struct mw_plan *plan, uint32_t number)
+{
+    struct mw_op_place place;
+
+    if (!plan->section_count)
+        return plan->ops[number];
+    mw_plan_find_number(plan, number, &place);
+    return mw_plan_op_at(plan, place);
+}
+
+uint32_t
+mw_plan_op_dep(const struct mw_plan *plan, const struct mw_op *op, uint32_t i)
+{
+    uint32_t index = op->dep_begin + i, dep = plan->deps[index];
+    int64_t number = MW_DEP_INDEX(dep);
+
+    for (int level = 0; plan->dep_strides && level < MW_SECTION_LEVELS; level++)
+        number += (int64_t)plan->dep_strides[index].by[level] * op->round[level];
+    return (uint32_t)number | (dep & MW_DEP_PREVIOUS_STEP);
+}
+
+struct mw_use
+mw_plan_op_use(const struct mw_plan *plan, const struct mw_op *op, uint32_t i)
+{
+    struct mw_use use = plan->uses[op->use_begin + i];
+
+    use.slot = mw_plan_use_slot(plan, op->use_begin + i, op->round);
+    return use;
 }
 
 /* --- lanes ----------------------------------------------------------------------------------- */

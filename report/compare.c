@@ -45,14 +45,18 @@ row_s(const struct mw_timeline_row *row)
 
 /* --- ops and operators ----------------------------------------------------------------------- */
 
-static double
-median_of_op(const struct mw_measured_step *steps, uint32_t count, uint32_t op)
+/* [step][op] Time of an op, in all its rounds together. */
+static double *
+measured_ops(const struct mw_plan *plan, const struct mw_measured_step *steps, uint32_t count)
 {
-    double values[MW_MEASURED_STEPS_MAX];
+    double *takes_s = g_new0(double, (size_t)count * plan->op_count + 1);
 
     for (uint32_t s = 0; s < count; s++)
-        values[s] = row_s(&steps[s].timeline.rows[op]);
-    return median(values, count);
+        for (size_t i = 0; i < steps[s].timeline.row_count; i++) {
+            const struct mw_timeline_row *row = &steps[s].timeline.rows[i];
+            takes_s[(size_t)s * plan->op_count + row->op] += row_s(row);
+        }
+    return takes_s;
 }
 
 static int
@@ -69,11 +73,18 @@ pair_ops(const struct mw_result *predicted, const struct mw_measured_step *steps
 {
     uint32_t op_count = predicted->plan->op_count;
     struct mw_compare_op *ops = g_new0(struct mw_compare_op, op_count + 1);
+    g_autofree double *measured_s = measured_ops(predicted->plan, steps, count);
+    double values[MW_MEASURED_STEPS_MAX];
 
     for (size_t i = 0; i < predicted->timeline->row_count; i++) {
         const struct mw_timeline_row *row = &predicted->timeline->rows[i];
-        ops[row->op] =
-            (struct mw_compare_op){row->op, {row_s(row), median_of_op(steps, count, row->op)}};
+        ops[row->op].takes.predicted_s += (1 + row->more) * row_s(row);
+    }
+    for (uint32_t op = 0; op < op_count; op++) {
+        for (uint32_t s = 0; s < count; s++)
+            values[s] = measured_s[(size_t)s * op_count + op];
+        ops[op].op = op;
+        ops[op].takes.measured_s = median(values, count);
     }
     return ops;
 }
@@ -113,7 +124,7 @@ sum_operators(struct mw_compare *compare, const struct mw_compare_op *ops)
                                          .phase = op->phase,
                                          .name = mw_work_name(work)};
         struct mw_compare_operator *sum = &sums[place_of(&of)];
-        of.ops = sum->ops + 1;
+        of.ops = sum->ops + (uint32_t)mw_plan_op_rounds(plan, i);
         of.sum.predicted_s = sum->sum.predicted_s + ops[i].takes.predicted_s;
         of.sum.measured_s = sum->sum.measured_s + ops[i].takes.measured_s;
         *sum = of;
@@ -205,7 +216,7 @@ find_lanes(struct mw_compare *compare, const struct mw_result *predicted,
     g_autofree uint32_t *ops = g_new0(uint32_t, plan->lane_count + 1);
 
     for (uint32_t i = 0; i < plan->op_count; i++)
-        ops[plan->ops[i].lane]++;
+        ops[plan->ops[i].lane] += (uint32_t)mw_plan_op_rounds(plan, i);
     compare->lanes = g_new0(struct mw_compare_lane, plan->lane_count + 1);
     for (uint32_t l = 0; l < plan->lane_count; l++)
         if (ops[l])

@@ -35,7 +35,7 @@ struct mw_compare_operator { /* ops of one kind, object, operator and phase */
 
 struct mw_compare_op {
     uint32_t op;
-    struct mw_pair takes;
+    struct mw_pair takes; /* in all rounds of the sections that it is in */
 };
 
 #define MW_COMPARE_PHASES 3

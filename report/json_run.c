@@ -87,6 +87,7 @@ write_ops(struct mw_json_writer *json, const struct mw_compare *c)
         g_autofree char *lane = mw_lane_title(&c->plan->lanes[op->lane]);
         mw_json_begin(json, NULL, '{', true);
         mw_json_integer(json, "op", c->ops[i].op);
+        mw_json_integer(json, "rounds", mw_plan_op_rounds(c->plan, c->ops[i].op));
         mw_json_string(json, "name", title);
         mw_json_string(json, "kind", mw_op_kind_name(c->plan->works[op->work].kind));
         mw_json_string(json, "lane", lane);

@@ -27,7 +27,7 @@ struct mw_measured_step {
     int64_t step; /* of the run, from 0 */
     int64_t time_ns;
     bool stolen;                 /* the hypervisor took time from it */
-    struct mw_timeline timeline; /* a row per op, in the order of ops */
+    struct mw_timeline timeline; /* a row per op of the unfolded plan, in their order */
 };
 
 /* What another rank did in the same steps, by its own clock. */
@@ -38,9 +38,9 @@ struct mw_measured_rank {
 };
 
 struct mw_measured {
-    uint32_t op_count;
-    int64_t seen;   /* steps of the run so far */
-    int64_t stolen; /* steps after the first from which the hypervisor took time */
+    uint32_t op_count; /* of the unfolded plan */
+    int64_t seen;      /* steps of the run so far */
+    int64_t stolen;    /* steps after the first from which the hypervisor took time */
     struct mw_measured_step first;
     struct mw_measured_step later[MW_MEASURED_STEPS_MAX];
     uint32_t count;                 /* number of later steps kept */

@@ -73,19 +73,20 @@ static void
 check_row(struct mw_plan_reader *reader, const struct mw_plan *plan,
           const struct mw_timeline_row *rows, uint32_t op, int64_t *lane_start_ns)
 {
-    const struct mw_op *it = &plan->ops[op];
-    const uint32_t *deps = &plan->deps[it->dep_begin];
+    const struct mw_op it = mw_plan_numbered_op(plan, op);
     char expected[64];
 
-    for (int d = 0; d < it->dep_count; d++)
-        if (!(deps[d] & MW_DEP_PREVIOUS_STEP) && rows[deps[d]].end_ns > rows[op].start_ns) {
-            g_snprintf(expected, sizeof expected, "a start of op %" PRIu32 " after op %" PRIu32, op,
-                       deps[d]);
-            mw_plan_reader_fail(reader, expected);
-        }
-    if (rows[op].start_ns < lane_start_ns[it->lane])
+    for (uint32_t d = 0; d < it.dep_count; d++) {
+        uint32_t dep = mw_plan_op_dep(plan, &it, d);
+        if (dep & MW_DEP_PREVIOUS_STEP || rows[dep].end_ns <= rows[op].start_ns)
+            continue;
+        g_snprintf(expected, sizeof expected, "a start of op %" PRIu32 " after op %" PRIu32, op,
+                   dep);
+        mw_plan_reader_fail(reader, expected);
+    }
+    if (rows[op].start_ns < lane_start_ns[it.lane])
         mw_plan_reader_fail(reader, "ops of a lane that start in their order");
-    lane_start_ns[it->lane] = rows[op].start_ns;
+    lane_start_ns[it.lane] = rows[op].start_ns;
 }
 
 static void
@@ -94,13 +95,15 @@ check_rows(struct mw_plan_reader *reader, const struct mw_plan *plan,
 {
     g_autofree int64_t *lane_start_ns = g_new0(int64_t, plan->lane_count + 1);
 
-    for (uint32_t op = 0; op < plan->op_count && !reader->failed; op++)
+    for (uint32_t op = 0; op < mw_plan_unfolded_ops(plan) && !reader->failed; op++)
         check_row(reader, plan, rows, op, lane_start_ns);
 }
 
 static void
-read_row(struct mw_plan_reader *reader, uint32_t op, struct mw_timeline_row *row)
+read_row(struct mw_plan_reader *reader, const struct mw_plan *plan, uint32_t op,
+         struct mw_timeline_row *row)
 {
+    struct mw_op_place place;
     char expected[32];
 
     mw_plan_reader_begin_line(reader, "a line for every op");
@@ -108,7 +111,9 @@ read_row(struct mw_plan_reader *reader, uint32_t op, struct mw_timeline_row *row
         g_snprintf(expected, sizeof expected, "the op %" PRIu32, op);
         mw_plan_reader_fail(reader, expected);
     }
-    row->op = op;
+    mw_plan_find_number(plan, op, &place);
+    row->op = place.op;
+    memcpy(row->round, place.round, sizeof row->round);
     row->start_ns = (int64_t)mw_plan_reader_number(reader, NULL, INT64_MAX / 2);
     row->end_ns = (int64_t)mw_plan_reader_number(reader, NULL, INT64_MAX / 2);
     mw_plan_reader_end_line(reader);
@@ -119,11 +124,11 @@ read_row(struct mw_plan_reader *reader, uint32_t op, struct mw_timeline_row *row
 static struct mw_timeline
 read_rows(struct mw_plan_reader *reader, const struct mw_plan *plan, int64_t step)
 {
-    uint32_t count = plan->op_count;
+    uint32_t count = (uint32_t)mw_plan_unfolded_ops(plan);
     struct mw_timeline timeline = {g_new0(struct mw_timeline_row, count), count};
 
     for (uint32_t i = 0; i < count && !reader->failed; i++) {
-        read_row(reader, i, &timeline.rows[i]);
+        read_row(reader, plan, i, &timeline.rows[i]);
         timeline.rows[i].step = (uint32_t)MIN(step, UINT32_MAX);
     }
     check_rows(reader, plan, timeline.rows);
@@ -272,7 +277,7 @@ static struct mw_measured *
 parse_run(const char *text, size_t length, size_t begin, const struct mw_plan *plan, char **machine,
           char *why, size_t why_size)
 {
-    struct mw_measured *measured = mw_measured_new(plan->op_count);
+    struct mw_measured *measured = mw_measured_new((uint32_t)mw_plan_unfolded_ops(plan));
     struct mw_plan_reader reader = {
         .in = open_text(text + begin, length - begin),
         .line_number = count_lines(text, begin),

@@ -71,12 +71,13 @@ timed_uses(const struct mw_plan *plan, const struct mw_timeline *timeline, int64
 
     for (size_t i = 0; i < timeline->row_count; i++) {
         const struct mw_timeline_row *row = &timeline->rows[i];
-        const struct mw_op *op = &plan->ops[row->op];
-        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
-            const struct mw_use *use = &plan->uses[u];
-            struct timed_use timed = {use->slot, use->mode == MW_USE_DEFINE,
-                                      row->start_ns - begin_ns, row->end_ns - begin_ns};
-            if (!plan->slots[use->slot].persistent)
+        const struct mw_op op =
+            mw_plan_op_at(plan, (struct mw_op_place){row->op, {row->round[0], row->round[1]}});
+        for (uint32_t u = 0; u < op.use_count; u++) {
+            const struct mw_use use = mw_plan_op_use(plan, &op, u);
+            struct timed_use timed = {use.slot, use.mode == MW_USE_DEFINE, row->start_ns - begin_ns,
+                                      row->end_ns - begin_ns};
+            if (!plan->slots[use.slot].persistent)
                 g_array_append_val(uses, timed);
         }
     }

@@ -135,6 +135,20 @@ print_operators(FILE *out, const struct mw_compare *c)
     mw_grid_print(grid, out, 2);
 }
 
+/* "norm1 bwd L1 mb1, 4094 rounds" */
+static char *
+title_of(const struct mw_plan *plan, uint32_t op)
+{
+    char *title = mw_op_title(plan, &plan->ops[op]);
+    int64_t rounds = mw_plan_op_rounds(plan, op);
+
+    if (rounds == 1)
+        return title;
+    char *longer = g_strdup_printf("%s, %" PRId64 " rounds", title, rounds);
+    g_free(title);
+    return longer;
+}
+
 static void
 print_ops(FILE *out, const struct mw_compare *c)
 {
@@ -144,7 +158,7 @@ print_ops(FILE *out, const struct mw_compare *c)
     mw_grid_row(grid, "op", "", "kind", "predicted", "measured", "difference", NULL);
     for (uint32_t i = 0; i < MIN(c->op_count, OPS_SHOWN); i++) {
         const struct mw_compare_op *op = &c->ops[i];
-        g_autofree char *title = mw_op_title(c->plan, &c->plan->ops[op->op]);
+        g_autofree char *title = title_of(c->plan, op->op);
         g_autofree char *number = g_strdup_printf("%" PRIu32, op->op);
         mw_grid_row(grid, number, title,
                     mw_op_kind_name(c->plan->works[c->plan->ops[op->op].work].kind),

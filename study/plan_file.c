@@ -29,40 +29,6 @@ mw_plan_file_read(const char *path, GError **error)
     return variants;
 }
 
-/* In its place.  False with *error where it cannot be unfolded. */
-static bool
-unfold(const char *path, struct mw_plan **plan, GError **error)
-{
-    char why[256] = "its sections cannot be unfolded";
-
-    if (!(*plan)->section_count)
-        return true;
-    int64_t ops = mw_plan_unfolded_ops(*plan);
-    struct mw_plan *flat = ops <= MW_PLAN_FILE_OPS_MAX ? mw_plan_unfold(*plan) : NULL;
-    if (flat && mw_plan_check(flat, why, sizeof why)) {
-        mw_plan_free(*plan);
-        *plan = flat;
-        return true;
-    }
-    mw_plan_free(flat);
-    if (ops > MW_PLAN_FILE_OPS_MAX)
-        return mw_refuse(error,
-                         "%s: %" G_GINT64_FORMAT " ops, its sections unfolded: at most %d are run",
-                         path, ops, MW_PLAN_FILE_OPS_MAX);
-    return mw_fail(error, MW_ERROR_FORMAT, "%s: %s", path, why);
-}
-
-struct mw_variants *
-mw_plan_file_read_unfolded(const char *path, GError **error)
-{
-    struct mw_variants *variants = mw_plan_file_read(path, error);
-
-    for (uint32_t v = 0; variants && v < variants->plan_count; v++)
-        if (!unfold(path, &variants->plans[v], error))
-            g_clear_pointer(&variants, mw_variants_free);
-    return variants;
-}
-
 /* The first "op 12" or the like in a message; NULL: none. */
 static char *
 find_entity(const char *message)

@@ -10,9 +10,6 @@
 
 /* The checked plans of a file; NULL with *error.  mw_variants_free them. */
 struct mw_variants *mw_plan_file_read(const char *path, GError **error);
-/* The same for an executor: every round of a section becomes ops of its own. */
-#define MW_PLAN_FILE_OPS_MAX 4000000
-struct mw_variants *mw_plan_file_read_unfolded(const char *path, GError **error);
 
 /* Names the file in a refusal of its plan, and where that names an op, a slot, a tensor or a chunk
  * the line of it: of a file with one plan of one program, without sections. */

@@ -16,16 +16,19 @@ mixer_hash(guint64 a, guint64 b)
 void
 mixer_mix(struct mixer *mixer, uint32_t index, uint32_t step)
 {
-    const struct mw_op *op = &mixer->plan->ops[index];
-    const struct mw_use *uses = &mixer->plan->uses[op->use_begin];
+    const struct mw_op op = mw_plan_numbered_op(mixer->plan, index);
     guint64 value = mixer_hash(index + 1, step + 1);
 
-    for (uint32_t i = 0; i < op->use_count; i++)
-        if (uses[i].mode != MW_USE_DEFINE)
-            value = mixer_hash(value, mixer->content[uses[i].slot]);
-    for (uint32_t i = 0; i < op->use_count; i++)
-        if (uses[i].mode != MW_USE_READ)
-            mixer->content[uses[i].slot] = mixer_hash(value, i);
+    for (uint32_t i = 0; i < op.use_count; i++) {
+        struct mw_use use = mw_plan_op_use(mixer->plan, &op, i);
+        if (use.mode != MW_USE_DEFINE)
+            value = mixer_hash(value, mixer->content[use.slot]);
+    }
+    for (uint32_t i = 0; i < op.use_count; i++) {
+        struct mw_use use = mw_plan_op_use(mixer->plan, &op, i);
+        if (use.mode != MW_USE_READ)
+            mixer->content[use.slot] = mixer_hash(value, i);
+    }
 }
 
 enum mw_exec_outcome
@@ -70,6 +73,7 @@ mixer_clock_ns(void)
 
 struct record {
     const struct mw_plan *plan;
+    uint32_t op_count;            /* of the unfolded plan */
     struct mw_timeline_row *rows; /* [MIXER_STEPS][op_count] */
     uint32_t steps;
 };
@@ -80,8 +84,8 @@ keep_step(void *data, uint32_t step, const struct mw_timeline *timeline, GError 
     struct record *record = data;
 
     g_assert_cmpuint(step, ==, record->steps++);
-    g_assert_cmpuint(timeline->row_count, ==, record->plan->op_count);
-    memcpy(record->rows + (size_t)step * record->plan->op_count, timeline->rows,
+    g_assert_cmpuint(timeline->row_count, ==, record->op_count);
+    memcpy(record->rows + (size_t)step * record->op_count, timeline->rows,
            timeline->row_count * sizeof *timeline->rows);
     return true;
 }
@@ -89,20 +93,21 @@ keep_step(void *data, uint32_t step, const struct mw_timeline *timeline, GError 
 static const struct mw_timeline_row *
 row_of(const struct record *record, uint32_t step, uint32_t op)
 {
-    return &record->rows[(size_t)step * record->plan->op_count + op];
+    return &record->rows[(size_t)step * record->op_count + op];
 }
 
 static void
 check_dependencies(const struct record *record, uint32_t step, uint32_t op)
 {
-    const struct mw_op *planned = &record->plan->ops[op];
+    const struct mw_op planned = mw_plan_numbered_op(record->plan, op);
     const struct mw_timeline_row *row = row_of(record, step, op);
+    struct mw_op_place place = {row->op, {row->round[0], row->round[1]}};
 
-    g_assert_cmpuint(row->op, ==, op);
+    g_assert_cmpint(mw_plan_unfolded_number(record->plan, place), ==, op);
     g_assert_cmpuint(row->step, ==, step);
     g_assert_cmpint(row->start_ns, <=, row->end_ns);
-    for (uint32_t i = 0; i < planned->dep_count; i++) {
-        uint32_t dep = record->plan->deps[planned->dep_begin + i];
+    for (uint32_t i = 0; i < planned.dep_count; i++) {
+        uint32_t dep = mw_plan_op_dep(record->plan, &planned, i);
         bool previous = dep & MW_DEP_PREVIOUS_STEP;
         if (!previous || step)
             g_assert_cmpint(row_of(record, step - previous, MW_DEP_INDEX(dep))->end_ns, <=,
@@ -117,8 +122,8 @@ check_rows(const struct record *record)
     g_autofree int64_t *lane_end = g_new0(int64_t, record->plan->lane_count);
 
     for (uint32_t step = 0; step < record->steps; step++)
-        for (uint32_t op = 0; op < record->plan->op_count; op++) {
-            uint32_t lane = record->plan->ops[op].lane;
+        for (uint32_t op = 0; op < record->op_count; op++) {
+            uint32_t lane = mw_plan_numbered_op(record->plan, op).lane;
             check_dependencies(record, step, op);
             g_assert_cmpint(row_of(record, step, op)->start_ns, >=, lane_end[lane]);
             lane_end[lane] = row_of(record, step, op)->end_ns;
@@ -130,8 +135,9 @@ mixer_check(struct mixer *mixer, struct mw_exec_backend backend)
 {
     const struct mw_plan *plan = mixer->plan;
     struct mixer alone = mixer_new(plan, mixer->seed);
-    struct record record = {
-        plan, g_new0(struct mw_timeline_row, (size_t)MIXER_STEPS * plan->op_count), 0};
+    uint32_t ops = (uint32_t)mw_plan_unfolded_ops(plan);
+    struct record record = {plan, ops, g_new0(struct mw_timeline_row, (size_t)MIXER_STEPS * ops),
+                            0};
     g_autoptr(GError) error = NULL;
     struct mw_lanes *lanes = mw_lanes_new(plan, backend, &error);
 
@@ -141,7 +147,7 @@ mixer_check(struct mixer *mixer, struct mw_exec_backend backend)
     g_assert_cmpuint(record.steps, ==, MIXER_STEPS);
     check_rows(&record);
     for (uint32_t step = 0; step < MIXER_STEPS; step++)
-        for (uint32_t op = 0; op < plan->op_count; op++)
+        for (uint32_t op = 0; op < ops; op++)
             mixer_mix(&alone, op, step);
     g_assert_cmpmem(mixer->content, plan->slot_count * sizeof *mixer->content, alone.content,
                     plan->slot_count * sizeof *alone.content);
@@ -168,4 +174,20 @@ mixer_plan(guint32 seed)
         return plan;
     mw_plan_free(plan);
     return NULL;
+}
+
+struct mw_plan *
+mixer_folded_plan(guint32 seed)
+{
+    struct random_request request;
+    g_autoptr(GPtrArray) found = NULL;
+
+    random_request_init(&request, seed);
+    request.settings.unfold = false;
+    request.settings.global_batch = MW_AUTO;
+    request.settings.grad_accum = 12 + seed % 20;
+    const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+    if (!sizing || mw_sizing_op_count(sizing) > 8000)
+        return NULL;
+    return mw_build_plan_folded(sizing, (struct mw_folds){.micro_batches = true});
 }

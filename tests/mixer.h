@@ -34,6 +34,8 @@ void mixer_check(struct mixer *mixer, struct mw_exec_backend backend);
 
 /* A plan of one program with some hundred ops; NULL where the request has none. */
 struct mw_plan *mixer_plan(guint32 seed);
+/* The same with a section of micro-batches, and in it as many ops as that says. */
+struct mw_plan *mixer_folded_plan(guint32 seed);
 
 int64_t mixer_clock_ns(void); /* that of lanes */
 

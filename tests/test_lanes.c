@@ -29,6 +29,22 @@ test_planned(void)
     }
 }
 
+static void
+test_folded(void)
+{
+    int ran = 0;
+
+    for (guint32 seed = 0; ran < REQUESTS / 3; seed++) {
+        struct mw_plan *plan = mixer_folded_plan(seed);
+        if (!plan)
+            continue;
+        g_assert_cmpuint(plan->section_count, >, 0);
+        check_plan(plan, seed);
+        mw_plan_free(plan);
+        ran++;
+    }
+}
+
 /* --- failures -------------------------------------------------------------------------------- */
 
 static bool
@@ -503,6 +519,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/lanes/crew", test_crew);
     g_test_add_func("/lanes/planned", test_planned);
+    g_test_add_func("/lanes/folded", test_folded);
     g_test_add_func("/lanes/failing-op", test_failing_op);
     g_test_add_func("/lanes/stopped-by-step", test_stopped_by_step);
     g_test_add_func("/lanes/end-early", test_end_early);

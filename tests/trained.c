@@ -50,6 +50,21 @@ ask(const struct trained_case *what, struct mw_settings *settings)
 }
 
 static struct mw_variants *
+variants_of(const struct trained_case *what, const struct mw_sizing *sizing)
+{
+    g_autofree bool *dropped =
+        what->one_plan ? mw_drops_of_turn(what->drop_layers, 0, sizing->layers) : NULL;
+    bool folded = what->folds.micro_batches || what->folds.layers;
+    struct mw_plan *plan = folded           ? mw_build_plan_folded(sizing, what->folds)
+                           : what->one_plan ? mw_build_plan_without(sizing, dropped)
+                                            : mw_build_plan(sizing);
+
+    if (!plan)
+        g_error("%s cannot be folded", what->name);
+    return what->one_plan ? mw_variants_new(plan) : mw_build_variants(sizing, plan);
+}
+
+static struct mw_variants *
 make_variants(const struct trained_case *what, const struct mw_model *model)
 {
     struct mw_profile *profile = mw_hwprofile_load(what->ranks ? "dgx-a100" : "rtx4090", NULL);
@@ -69,11 +84,7 @@ make_variants(const struct trained_case *what, const struct mw_model *model)
     const struct mw_sizing *sizing = candidates->pdata[0];
     if (!sizing->fits)
         g_error("%s does not fit", what->name);
-    g_autofree bool *dropped =
-        what->one_plan ? mw_drops_of_turn(what->drop_layers, 0, sizing->layers) : NULL;
-    struct mw_variants *variants = what->one_plan
-                                       ? mw_variants_new(mw_build_plan_without(sizing, dropped))
-                                       : mw_build_variants(sizing, mw_build_plan(sizing));
+    struct mw_variants *variants = variants_of(what, sizing);
     g_ptr_array_unref(candidates);
     mw_profile_free(profile);
     return variants;

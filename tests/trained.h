@@ -20,16 +20,17 @@ struct trained_case {
     int64_t save_every;
     /* A fixture: its weights, its batches, and AdamW as it was made with; NULL: by seed. */
     const struct mw_safetensors *weights;
-    const int32_t *inputs, *targets; /* [steps][sequences * seq] */
-    enum mw_dtype dtype; /* of parameters and activations; none: bf16 */
+    const int32_t *inputs, *targets;     /* [steps][sequences * seq] */
+    enum mw_dtype dtype;                 /* of parameters and activations; none: bf16 */
     struct mw_loss_scaling loss_scaling; /* all zero: the type's */
-    bool delayed; /* update, after undelayed_steps without */
-    const char *drop_layers; /* a schedule; NULL: none are left out */
-    bool one_plan;           /* the schedule's first turn alone, as the only plan there is */
+    bool delayed;                        /* update, after undelayed_steps without */
+    const char *drop_layers;             /* a schedule; NULL: none are left out */
+    bool one_plan;         /* the schedule's first turn alone, as the only plan there is */
+    struct mw_folds folds; /* what the plan says once; nothing: it is flat */
     int64_t undelayed_steps;
 
     const struct mw_backend *backend; /* NULL: trained_backend */
-    struct mw_ranks *ranks; /* NULL: alone */
+    struct mw_ranks *ranks;           /* NULL: alone */
     enum mw_partition partition;
     int64_t tp; /* 0: no tensor slicing */
     double patience_s;
@@ -53,8 +54,8 @@ extern const struct mw_backend *trained_backend; /* the cpu's, unless it is set 
  * where another rank has it. */
 struct trained {
     int64_t elements;
-    float *state; /* [3][elements]; g_free */
-    uint16_t *params; /* [elements] 16-bit parameters; g_free.  NULL: partitioned */
+    float *state;           /* [3][elements]; g_free */
+    uint16_t *params;       /* [elements] 16-bit parameters; g_free.  NULL: partitioned */
     int64_t steps;          /* of the whole way */
     double *losses, *norms; /* [steps]; g_free */
     int64_t first_step;     /* of this run */

@@ -246,18 +246,18 @@ put_shape(GArray *numbers, const struct mw_step_shape *s)
 static void
 put_collectives(GArray *numbers, const struct mw_plan *plan, uint32_t lane)
 {
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct mw_op *op = &plan->ops[i];
-        const struct mw_work *work = &plan->works[op->work];
-        if (op->lane != lane || work->comm == MW_NONE)
+    for (uint32_t i = 0; i < mw_plan_unfolded_ops(plan); i++) {
+        const struct mw_op op = mw_plan_numbered_op(plan, i);
+        const struct mw_work *work = &plan->works[op.work];
+        if (op.lane != lane || work->comm == MW_NONE)
             continue;
         put_number(numbers, plan->lanes[lane].index);
         put_number(numbers, work->kind);
         put_number(numbers, work->dtype);
         put_number(numbers, work->bytes);
-        put_number(numbers, op->layer);
-        put_number(numbers, op->micro_batch);
-        put_number(numbers, op->tile);
+        put_number(numbers, op.layer);
+        put_number(numbers, op.micro_batch);
+        put_number(numbers, op.tile);
     }
 }
 

@@ -68,9 +68,11 @@ append_left_out(const struct mw_plan *plan, GArray *numbers)
     g_autofree bool *computed = g_new0(bool, plan->shape.decoder.layers + 1);
     bool drops = false;
 
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        if (plan->ops[i].layer >= 0 && plan->ops[i].layer < plan->shape.decoder.layers)
-            computed[plan->ops[i].layer] = true;
+    for (uint32_t i = 0; i < mw_plan_unfolded_ops(plan); i++) {
+        int32_t layer = mw_plan_numbered_op(plan, i).layer;
+        if (layer >= 0 && layer < plan->shape.decoder.layers)
+            computed[layer] = true;
+    }
     for (int64_t layer = 0; layer < plan->shape.decoder.layers; layer++) {
         drops |= !computed[layer];
         if (!computed[layer])

@@ -44,9 +44,9 @@ static void
 refuse_size(const struct cli_request *request, const struct mw_answer *answer, GError **error)
 {
     const struct mw_result *r = answer->result;
-    g_autofree char *why = g_strdup_printf(
-        "%s is %s short per GPU on %s; -H and --set name another machine", r->limiting_tier,
-        mw_format_gib((double)r->short_bytes), r->hardware);
+    g_autofree char *why =
+        g_strdup_printf("%s is %s short per GPU on %s; -H and --set name another machine",
+                        r->limiting_tier, mw_format_gib((double)r->short_bytes), r->hardware);
 
     refuse(request, why, error);
 }
@@ -74,7 +74,7 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
 struct mw_answer *
 cli_run_plan_answer(const struct cli_request *request, GError **error)
 {
-    struct mw_variants *variants = mw_plan_file_read_unfolded(request->plan_file, error);
+    struct mw_variants *variants = mw_plan_file_read(request->plan_file, error);
 
     if (!variants || !can_run(request, variants->plans[0], error)) {
         mw_variants_free(variants);
@@ -207,6 +207,7 @@ cli_run_flops(const struct mw_answer *answer)
         return mw_flops_of_model(answer->sizing);
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (plan->ops[i].phase == MW_PHASE_FORWARD)
-            forward += (double)plan->works[plan->ops[i].work].flops;
+            forward +=
+                (double)plan->works[plan->ops[i].work].flops * (double)mw_plan_op_rounds(plan, i);
     return 3 * forward;
 }

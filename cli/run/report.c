@@ -90,7 +90,7 @@ cli_run_report_new(const struct cli_training *training)
 
     report->training = training;
     report->facts.backend = training->options.backend->name;
-    report->measured = mw_measured_new(training->answer->plan->op_count);
+    report->measured = mw_measured_new((uint32_t)mw_plan_unfolded_ops(training->answer->plan));
     report->others = g_new0(struct mw_measured *, training->answer->variants->plan_count);
     report->before = mw_trainer_use(training->trainer);
     mw_steal_read(&report->steal);
@@ -122,7 +122,7 @@ place_for(struct cli_run_report *report, const struct mw_plan *plan)
     while (variants->plans[v] != plan)
         v++;
     if (!report->others[v])
-        report->others[v] = mw_measured_new(plan->op_count);
+        report->others[v] = mw_measured_new((uint32_t)mw_plan_unfolded_ops(plan));
     return report->others[v];
 }
 
@@ -205,9 +205,9 @@ machine_of(const struct cli_training *training)
 
     if (backend == &mw_backend_cpu)
         return name;
-    bool described = backend->apart &&
-                     mw_backend_describe_own(backend, mw_ranks_node_index(training->ranks), &device,
-                                             NULL);
+    bool described =
+        backend->apart &&
+        mw_backend_describe_own(backend, mw_ranks_node_index(training->ranks), &device, NULL);
     char *both = g_strdup_printf("%s%s%s, %s backend", described ? device.name : "",
                                  described ? "; " : "", name, backend->name);
     g_free(name);

@@ -5,11 +5,13 @@
 static struct mw_measured_rank
 blank_rank(const struct mw_plan *plan)
 {
+    size_t rows = (size_t)mw_plan_unfolded_ops(plan);
+
     return (struct mw_measured_rank){
         .lane_count = plan->lane_count,
         .busy_ns = g_new0(int64_t, plan->lane_count + 1),
         .exposed_ns = g_new0(int64_t, plan->lane_count + 1),
-        .timeline = {g_new0(struct mw_timeline_row, plan->op_count), plan->op_count},
+        .timeline = {g_new0(struct mw_timeline_row, rows), rows},
     };
 }
 

@@ -27,6 +27,7 @@ struct mw_lanes_lane {
 
 struct mw_lanes {
     const struct mw_plan *plan;
+    uint32_t op_count; /* of the unfolded plan */
     struct mw_exec_backend backend;
     struct mw_lanes_lane *lanes; /* [plan->lane_count] */
     uint32_t *lane_ops;

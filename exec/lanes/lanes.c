@@ -16,12 +16,12 @@ start_run(struct mw_lanes *lanes, uint32_t steps)
     lanes->taken = 0;
     lanes->ends = lanes->failed = false;
     memset(lanes->let_in_ns, 0, sizeof lanes->let_in_ns);
-    memset(lanes->through, 0, plan->op_count * sizeof *lanes->through);
-    memset(lanes->ended, 0, plan->op_count * sizeof *lanes->ended);
-    memset(lanes->queued, 0, plan->op_count * sizeof *lanes->queued);
+    memset(lanes->through, 0, lanes->op_count * sizeof *lanes->through);
+    memset(lanes->ended, 0, lanes->op_count * sizeof *lanes->ended);
+    memset(lanes->queued, 0, lanes->op_count * sizeof *lanes->queued);
     for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
-        lanes->left[i] = plan->op_count;
-    memset(lanes->last_end_ns, 0, plan->op_count * sizeof *lanes->last_end_ns);
+        lanes->left[i] = lanes->op_count;
+    memset(lanes->last_end_ns, 0, lanes->op_count * sizeof *lanes->last_end_ns);
     lanes->origin_ns = lanes->moved_ns = mw_clock_now_ns();
     for (uint32_t l = 0; l < plan->lane_count; l++) {
         lanes->lanes[l].oldest = lanes->lanes[l].oldest_step = 0;
@@ -56,13 +56,13 @@ list_in_flight(const struct mw_lanes *lanes)
         const struct mw_lanes_lane *lane = &lanes->lanes[l];
         if (!lane->in_flight && !lane->queued)
             continue;
-        const struct mw_op *op = &plan->ops[lane->ops[lane->oldest]];
-        const struct mw_work *work = &plan->works[op->work];
+        const struct mw_op op = mw_plan_numbered_op(plan, lane->ops[lane->oldest]);
+        const struct mw_work *work = &plan->works[op.work];
         g_string_append_printf(text, "%s%s", text->len ? ", " : "", mw_op_kind_name(work->kind));
         if (work->object != MW_OBJECT_NONE)
             g_string_append_printf(text, " of %s", mw_work_name(work));
-        if (op->layer >= 0)
-            g_string_append_printf(text, " (layer %d)", op->layer);
+        if (op.layer >= 0)
+            g_string_append_printf(text, " (layer %d)", op.layer);
     }
     return g_string_free(text, FALSE);
 }
@@ -107,8 +107,7 @@ wait_for_step(struct mw_lanes *lanes, uint32_t step)
 static void
 take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *data)
 {
-    struct mw_timeline timeline = {lanes->rows[step % MW_LANES_STEPS_AT_ONCE],
-                                   lanes->plan->op_count};
+    struct mw_timeline timeline = {lanes->rows[step % MW_LANES_STEPS_AT_ONCE], lanes->op_count};
     GError *error = NULL;
 
     mw_lanes_order_rows(lanes, timeline.rows);
@@ -116,7 +115,7 @@ take_step(struct mw_lanes *lanes, uint32_t step, mw_lanes_step on_step, void *da
     pthread_mutex_lock(&lanes->mutex);
     if (!good)
         mw_lanes_give_up(lanes, error);
-    lanes->left[step % MW_LANES_STEPS_AT_ONCE] = lanes->plan->op_count;
+    lanes->left[step % MW_LANES_STEPS_AT_ONCE] = lanes->op_count;
     lanes->taken = step + 1;
     lanes->moved_ns = mw_clock_now_ns();
     lanes->let_in_ns[step % MW_LANES_STEPS_AT_ONCE] = lanes->moved_ns - lanes->origin_ns;
@@ -181,7 +180,7 @@ sort_ops(struct mw_lanes *lanes)
     uint32_t begin = 0;
 
     for (uint32_t i = 0; i < plan->op_count; i++)
-        lanes->lanes[plan->ops[i].lane].op_count++;
+        lanes->lanes[plan->ops[i].lane].op_count += (uint32_t)mw_plan_op_rounds(plan, i);
     for (uint32_t l = 0; l < plan->lane_count; l++) {
         lanes->lanes[l].all = lanes;
         lanes->lanes[l].index = l;
@@ -189,8 +188,8 @@ sort_ops(struct mw_lanes *lanes)
         begin += lanes->lanes[l].op_count;
         lanes->lanes[l].op_count = 0;
     }
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        struct mw_lanes_lane *lane = &lanes->lanes[plan->ops[i].lane];
+    for (uint32_t i = 0; i < lanes->op_count; i++) {
+        struct mw_lanes_lane *lane = &lanes->lanes[mw_plan_numbered_op(plan, i).lane];
         lane->ops[lane->op_count++] = i;
     }
 }
@@ -207,18 +206,19 @@ mw_lanes_new(const struct mw_plan *plan, struct mw_exec_backend backend, GError 
     struct mw_lanes *lanes = g_new0(struct mw_lanes, 1);
     pthread_condattr_t attributes;
     lanes->plan = plan;
+    lanes->op_count = (uint32_t)mw_plan_unfolded_ops(plan);
     lanes->backend = backend;
     lanes->owns_crew = !backend.crew;
     lanes->crew = backend.crew ? backend.crew : mw_crew_new();
     lanes->lanes = g_new0(struct mw_lanes_lane, plan->lane_count);
-    lanes->lane_ops = g_new(uint32_t, plan->op_count);
-    lanes->through = g_new0(uint32_t, plan->op_count);
-    lanes->ended = g_new0(uint32_t, plan->op_count);
-    lanes->queued = g_new0(uint32_t, plan->op_count);
+    lanes->lane_ops = g_new(uint32_t, lanes->op_count);
+    lanes->through = g_new0(uint32_t, lanes->op_count);
+    lanes->ended = g_new0(uint32_t, lanes->op_count);
+    lanes->queued = g_new0(uint32_t, lanes->op_count);
     lanes->left = g_new0(uint32_t, MW_LANES_STEPS_AT_ONCE);
-    lanes->last_end_ns = g_new0(int64_t, plan->op_count + 1);
+    lanes->last_end_ns = g_new0(int64_t, lanes->op_count + 1);
     for (int i = 0; i < MW_LANES_STEPS_AT_ONCE; i++)
-        lanes->rows[i] = g_new0(struct mw_timeline_row, plan->op_count);
+        lanes->rows[i] = g_new0(struct mw_timeline_row, lanes->op_count);
     pthread_mutex_init(&lanes->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

@@ -8,6 +8,8 @@
  * before an earlier op of its lane counts as done when that one is done, and its time begins then.
  * The lanes do not know what an op is.
  *
+ * Ops have their numbers of the unfolded plan: what a section says once is not unfolded.
+ *
  * A device may order ops by itself.  Then its ops are queued one behind the other before they are
  * done, without a limit, and no host thread wakes up in between.  Among these ops the device keeps
  * the rule: it starts an op when all its dependencies are done, and the ops of one lane one after
@@ -61,9 +63,9 @@ struct mw_exec_backend {
  * from one mark of the clock to the next, half a second later (exec/device/cuda/clock.h). */
 #define MW_LANES_CLOCK_SLACK_NS 50000
 
-/* Receives one step: op_count rows, sorted by op.  Times count from the start of the run, on the
- * monotonic clock. Called in the thread of mw_lanes_run, before the step after the next begins.
- * Returning false ends the run. */
+/* Receives one step: a row for each op of the unfolded plan, in their order.  Times count from the
+ * start of the run, on the monotonic clock.  Called in the thread of mw_lanes_run, before the step
+ * after the next begins.  Returning false ends the run. */
 typedef bool (*mw_lanes_step)(void *data, uint32_t step, const struct mw_timeline *timeline,
                               GError **error);
 

@@ -16,11 +16,9 @@ static bool
 dependencies_done(const struct mw_lanes *lanes, const struct mw_op *op, uint32_t step,
                   bool on_device)
 {
-    const uint32_t *deps = &lanes->plan->deps[op->dep_begin];
-
     for (uint32_t i = 0; i < op->dep_count; i++) {
-        uint32_t dep = MW_DEP_INDEX(deps[i]);
-        uint32_t wanted = deps[i] & MW_DEP_PREVIOUS_STEP ? step : step + 1;
+        uint32_t edge = mw_plan_op_dep(lanes->plan, op, i), dep = MW_DEP_INDEX(edge);
+        uint32_t wanted = edge & MW_DEP_PREVIOUS_STEP ? step : step + 1;
         if (lanes->ended[dep] < wanted && !(on_device && lanes->queued[dep] >= wanted))
             return false;
     }
@@ -45,12 +43,12 @@ static bool
 may_start(const struct mw_lanes *lanes, const struct mw_lanes_lane *lane, uint32_t index,
           uint32_t step)
 {
-    const struct mw_op *op = &lanes->plan->ops[index];
+    const struct mw_op op = mw_plan_numbered_op(lanes->plan, index);
     bool on_device = queues(lanes, index);
 
     return step < lanes->taken + MW_LANES_STEPS_AT_ONCE &&
-           window_is_open(lanes, lane, op, on_device) &&
-           dependencies_done(lanes, op, step, on_device);
+           window_is_open(lanes, lane, &op, on_device) &&
+           dependencies_done(lanes, &op, step, on_device);
 }
 
 bool
@@ -93,17 +91,16 @@ mw_lanes_give_up(struct mw_lanes *lanes, GError *error)
 
 /* Ops that the device orders take no room of the window. */
 static void
-count(struct mw_lanes *lanes, uint32_t index, int by)
+count(struct mw_lanes *lanes, struct mw_lanes_lane *lane, uint32_t index, int by)
 {
-    const struct mw_op *op = &lanes->plan->ops[index];
-    struct mw_lanes_lane *lane = &lanes->lanes[op->lane];
+    uint32_t work = mw_plan_numbered_op(lanes->plan, index).work;
 
     if (queues(lanes, index)) {
         lane->queued += by;
         return;
     }
     lane->in_flight += by;
-    lane->in_flight_bytes += by * lanes->plan->works[op->work].bytes;
+    lane->in_flight_bytes += by * lanes->plan->works[work].bytes;
 }
 
 /* While other ops of its lane were before it, an op waited for its turn.  That time is not its
@@ -115,7 +112,7 @@ retire(struct mw_lanes *lanes, struct mw_lanes_lane *lane, uint32_t index, uint3
 
     row->start_ns = MAX(row->start_ns, lane->ended_ns);
     row->end_ns = lane->ended_ns = MAX(row->start_ns, row->end_ns);
-    count(lanes, index, -1);
+    count(lanes, lane, index, -1);
     if (!lanes->failed) {
         lanes->ended[index] = step + 1;
         lanes->left[step % MW_LANES_STEPS_AT_ONCE]--;
@@ -148,7 +145,7 @@ end_op(struct mw_lanes *lanes, uint32_t index, uint32_t step, int64_t start_ns, 
         mw_lanes_give_up(lanes, error);
     lanes->through[index] = step + 1;
     lanes->moved_ns = mw_clock_now_ns();
-    retire_all(lanes, &lanes->lanes[lanes->plan->ops[index].lane]);
+    retire_all(lanes, &lanes->lanes[mw_plan_numbered_op(lanes->plan, index).lane]);
     mw_lanes_wake(lanes);
     if (lanes->ends || lanes->failed || !lanes->left[step % MW_LANES_STEPS_AT_ONCE])
         pthread_cond_signal(&lanes->changed);
@@ -203,6 +200,19 @@ mw_lanes_end_with(struct mw_lanes *lanes, uint32_t step)
     pthread_mutex_unlock(&lanes->mutex);
 }
 
+static void
+begin_row(struct mw_lanes *lanes, uint32_t index, uint32_t step)
+{
+    struct mw_op_place place;
+
+    mw_plan_find_number(lanes->plan, index, &place);
+    lanes->rows[step % MW_LANES_STEPS_AT_ONCE][index] =
+        (struct mw_timeline_row){.op = place.op,
+                                 .step = step,
+                                 .round = {place.round[0], place.round[1]},
+                                 .start_ns = now_ns(lanes)};
+}
+
 /* Waits until the op may start.  Returns false if the run has failed or ends before the op's
  * step. */
 static bool
@@ -220,9 +230,8 @@ begin_op(struct mw_lanes_lane *lane, uint32_t index, uint32_t step)
     lane->waits = false;
     bool goes = !mw_lanes_is_over(lanes, step);
     if (goes) {
-        count(lanes, index, 1);
-        lanes->rows[step % MW_LANES_STEPS_AT_ONCE][index] =
-            (struct mw_timeline_row){.op = index, .step = step, .start_ns = now_ns(lanes)};
+        count(lanes, lane, index, 1);
+        begin_row(lanes, index, step);
     }
     pthread_mutex_unlock(&lanes->mutex);
     return goes;

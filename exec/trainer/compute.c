@@ -153,10 +153,11 @@ mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
     const struct mw_plan *plan = trainer->plan;
     const struct mw_storage *storage = &trainer->storage;
 
-    for (uint32_t i = 0; storage->backend->prepare && i < plan->op_count; i++) {
-        if (plan->works[plan->ops[i].work].kind != MW_OP_COMPUTE)
+    for (uint32_t i = 0; storage->backend->prepare && i < mw_plan_unfolded_ops(plan); i++) {
+        const struct mw_op op = mw_plan_numbered_op(plan, i);
+        if (plan->works[op.work].kind != MW_OP_COMPUTE)
             continue;
-        struct mw_compute compute = bind(trainer, &plan->ops[i]);
+        struct mw_compute compute = bind(trainer, &op);
         if (!storage->backend->prepare(storage->device, &compute, error))
             return false;
     }

@@ -70,7 +70,8 @@ struct mw_trainer_variant {
     struct mw_layer_activations *layers;  /* [sets][layers_kept] */
     struct mw_shared_activations *shared; /* [sets]: one per micro-batch that is kept */
     bool *queued;                         /* [op_count]: ops that the device orders */
-    struct mw_trainer_ticket *tickets;    /* [2][op_count]: for even and odd steps */
+    struct mw_trainer_ticket *tickets;    /* [2][ops of the unfolded plan]: for even and odd
+                                           * steps */
 };
 
 struct mw_trainer {

@@ -81,12 +81,12 @@ void
 mw_trainer_begin_move(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op,
                       uint32_t step)
 {
-    const struct mw_op *it = &trainer->plan->ops[op];
-    g_autoptr(GArray) moves = list_moves(trainer, it);
+    const struct mw_op it = mw_plan_numbered_op(trainer->plan, op);
+    g_autoptr(GArray) moves = list_moves(trainer, &it);
     struct mw_transfers *transfers =
         mw_storage_begin_moves(&trainer->storage, moves_of(moves), moves->len, through,
                                mw_trainer_ticket(trainer, lanes, op, step));
 
-    digest(trainer, it);
+    digest(trainer, &it);
     mw_transfers_let_go(transfers);
 }

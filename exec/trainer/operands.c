@@ -77,6 +77,7 @@ struct look {
     const struct mw_work *work;
     const struct mw_tensor *tensor; /* the tensor whose part it is, or NULL */
     int64_t part_elements;          /* elements of that part */
+    uint32_t number;                /* of the op in the plan */
 };
 
 static bool
@@ -472,42 +473,46 @@ wrong_names(struct look *look)
 static bool
 refuse(const struct look *look, const char *why, GError **error)
 {
-    const struct mw_plan *plan = look->trainer->plan;
-
     if (!why)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "op %u of the plan (%s of %s, layer %d) %s",
-                (uint32_t)(look->op - plan->ops), mw_op_kind_name(look->work->kind),
-                mw_work_name(look->work), look->op->layer, why);
+                look->number, mw_op_kind_name(look->work->kind), mw_work_name(look->work),
+                look->op->layer, why);
     return false;
+}
+
+/* Looks at each op of the unfolded plan. */
+static bool
+check_ops(const struct mw_trainer *trainer, const char *(*find_fault)(struct look *),
+          GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_op_place place;
+
+    for (int64_t i = 0; mw_plan_find_number(plan, i, &place); i++) {
+        const struct mw_op op = mw_plan_op_at(plan, place);
+        struct look look = {trainer, &op, &plan->works[op.work], NULL, 0, place.op};
+        if (!is_a_mark(look.work) && !refuse(&look, find_fault(&look), error))
+            return false;
+    }
+    return true;
 }
 
 bool
 mw_trainer_check_names(const struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_plan *plan = trainer->plan;
+    return check_ops(trainer, wrong_names, error);
+}
 
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        struct look look = {trainer, &plan->ops[i], &plan->works[plan->ops[i].work], NULL, 0};
-        if (!is_a_mark(look.work) && !refuse(&look, wrong_names(&look), error))
-            return false;
-    }
-    return true;
+static const char *
+wrong_operands(struct look *look)
+{
+    wrong_names(look);
+    return is_chunks(look->work) ? wrong_chunk_op(look) : wrong_part_op(look);
 }
 
 bool
 mw_trainer_check_operands(const struct mw_trainer *trainer, GError **error)
 {
-    const struct mw_plan *plan = trainer->plan;
-
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        struct look look = {trainer, &plan->ops[i], &plan->works[plan->ops[i].work], NULL, 0};
-        if (is_a_mark(look.work))
-            continue;
-        wrong_names(&look);
-        if (!refuse(&look, is_chunks(look.work) ? wrong_chunk_op(&look) : wrong_part_op(&look),
-                    error))
-            return false;
-    }
-    return true;
+    return check_ops(trainer, wrong_operands, error);
 }

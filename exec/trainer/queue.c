@@ -8,11 +8,9 @@ bool
 mw_trainer_uses_tiers(const struct mw_plan *plan, const struct mw_op *op, enum mw_tier read,
                       enum mw_tier written)
 {
-    const struct mw_use *uses = &plan->uses[op->use_begin];
-
-    for (int i = 0; i < op->use_count; i++) {
-        enum mw_tier tier = plan->slots[uses[i].slot].tier;
-        if (tier != (uses[i].mode == MW_USE_READ ? read : written))
+    for (uint32_t i = 0; i < op->use_count; i++) {
+        struct mw_use use = mw_plan_op_use(plan, op, i);
+        if (plan->slots[use.slot].tier != (use.mode == MW_USE_READ ? read : written))
             return false;
     }
     return true;
@@ -43,16 +41,15 @@ is_devices(const struct mw_trainer *trainer, const struct mw_op *op)
     return false;
 }
 
-/* The thread of a lane with a rate holds it back. */
+/* The thread of a lane with a rate holds it back.  All rounds of an op use the same tiers. */
 void
 mw_trainer_map_queues(struct mw_trainer *trainer)
 {
     const struct mw_plan *plan = trainer->plan;
-
     struct mw_trainer_variant *it = trainer->variant;
 
     it->queued = g_new0(bool, plan->op_count + 1);
-    it->tickets = g_new0(struct mw_trainer_ticket, 2 * (size_t)plan->op_count + 1);
+    it->tickets = g_new0(struct mw_trainer_ticket, 2 * (size_t)mw_plan_unfolded_ops(plan) + 1);
     for (uint32_t i = 0; trainer->storage.backend->begin && i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
         enum mw_lane_kind lane = plan->lanes[op->lane].kind;
@@ -63,10 +60,18 @@ mw_trainer_map_queues(struct mw_trainer *trainer)
     }
 }
 
+static bool
+is_queued(const struct mw_trainer *trainer, uint32_t number)
+{
+    struct mw_op_place place;
+
+    return mw_plan_find_number(trainer->plan, number, &place) && trainer->variant->queued[place.op];
+}
+
 bool
 mw_trainer_queues(void *context, uint32_t op)
 {
-    return ((const struct mw_trainer *)context)->variant->queued[op];
+    return is_queued(context, op);
 }
 
 /* --- queueing -------------------------------------------------------------------------------- */
@@ -74,7 +79,7 @@ mw_trainer_queues(void *context, uint32_t op)
 static uint32_t
 ticket_of(const struct mw_trainer *trainer, uint32_t op, uint32_t step)
 {
-    return step % 2 * trainer->plan->op_count + op;
+    return step % 2 * (uint32_t)mw_plan_unfolded_ops(trainer->plan) + op;
 }
 
 struct mw_trainer_ticket *
@@ -93,10 +98,10 @@ list_after(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t st
     GArray *after = g_array_new(FALSE, FALSE, sizeof(uint32_t));
 
     for (uint32_t i = 0; i < op->dep_count; i++) {
-        uint32_t dep = trainer->plan->deps[op->dep_begin + i];
+        uint32_t dep = mw_plan_op_dep(trainer->plan, op, i);
         uint32_t back = dep & MW_DEP_PREVIOUS_STEP ? 1 : 0;
         uint32_t ticket = ticket_of(trainer, MW_DEP_INDEX(dep), step - back);
-        if (step >= back && trainer->variant->queued[MW_DEP_INDEX(dep)])
+        if (step >= back && is_queued(trainer, MW_DEP_INDEX(dep)))
             g_array_append_val(after, ticket);
     }
     return after;
@@ -118,15 +123,15 @@ mw_trainer_queue(struct mw_trainer *trainer, struct mw_lanes *lanes, uint32_t op
                  mw_trainer_perform perform, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
-    const struct mw_op *it = &trainer->plan->ops[op];
+    const struct mw_op it = mw_plan_numbered_op(trainer->plan, op);
     uint32_t number = ticket_of(trainer, op, step);
     struct mw_trainer_ticket *ticket = mw_trainer_ticket(trainer, lanes, op, step);
-    g_autoptr(GArray) after = list_after(trainer, it, step);
+    g_autoptr(GArray) after = list_after(trainer, &it, step);
 
-    if (!storage->backend->begin(storage->device, (int)it->lane, number,
+    if (!storage->backend->begin(storage->device, (int)it.lane, number,
                                  (const uint32_t *)(void *)after->data, (int)after->len, error))
         return MW_EXEC_FAILED;
-    if (!perform(trainer, it, step, error)) {
+    if (!perform(trainer, &it, step, error)) {
         storage->backend->end(storage->device, NULL, NULL, NULL);
         return MW_EXEC_FAILED;
     }

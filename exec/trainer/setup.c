@@ -251,15 +251,15 @@ map_step(struct mw_trainer *trainer, GError **error)
     it->set_slots = g_new(uint32_t, plan->chunk_count + 1);
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         it->set_slots[c] = mw_trainer_on_drives(plan, c) ? find_set(plan, c) : MW_NONE;
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct mw_op *op = &plan->ops[i];
-        if (plan->works[op->work].kind == MW_OP_COMPUTE && op->layer >= 0)
-            it->computes[op->layer] = true;
-        if (plan->works[op->work].kind != MW_OP_UPDATE)
+    for (uint32_t i = 0; i < mw_plan_unfolded_ops(plan); i++) {
+        const struct mw_op op = mw_plan_numbered_op(plan, i);
+        if (plan->works[op.work].kind == MW_OP_COMPUTE && op.layer >= 0)
+            it->computes[op.layer] = true;
+        if (plan->works[op.work].kind != MW_OP_UPDATE)
             continue;
-        uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
-        it->updates[op->shard] = true;
-        it->set_slots[op->shard] = state == plan->chunks[op->shard].slot ? MW_NONE : state;
+        uint32_t state = mw_trainer_slot(trainer, &op, MW_ROLE_STATE);
+        it->updates[op.shard] = true;
+        it->set_slots[op.shard] = state == plan->chunks[op.shard].slot ? MW_NONE : state;
     }
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (mw_trainer_on_drives(plan, c) && it->set_slots[c] == MW_NONE)

@@ -1,6 +1,7 @@
 #include "exec/trainer/trainer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <omp.h>
 #include <time.h>
 
@@ -14,11 +15,9 @@
 uint32_t
 mw_trainer_slot(const struct mw_trainer *trainer, const struct mw_op *op, enum mw_role role)
 {
-    const struct mw_use *uses = &trainer->plan->uses[op->use_begin];
-
-    for (int i = 0; i < op->use_count; i++)
-        if (uses[i].role == role)
-            return uses[i].slot;
+    for (uint32_t i = 0; i < op->use_count; i++)
+        if (trainer->plan->uses[op->use_begin + i].role == role)
+            return mw_plan_op_use(trainer->plan, op, i).slot;
     return MW_NONE;
 }
 
@@ -235,10 +234,10 @@ static enum mw_exec_outcome
 run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError **error)
 {
     struct mw_trainer *trainer = context;
-    const struct mw_op *it = &trainer->plan->ops[op];
+    const struct mw_op numbered = mw_plan_numbered_op(trainer->plan, op), *it = &numbered;
 
     trainer->moved_ns = mw_clock_now_ns();
-    if (trainer->variant->queued[op])
+    if (mw_trainer_queues(trainer, op))
         return mw_trainer_queue(trainer, lanes, op, step, perform, error);
     if (mw_trainer_moves_alone(trainer, it)) {
         mw_trainer_begin_move(trainer, lanes, op, step);
@@ -305,6 +304,10 @@ check_variant(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
                     "the plan's model is none that is run here; it can be simulated");
         return false;
     }
+    if (mw_plan_unfolded_ops(plan) > MW_PLAN_STEP_OPS_MAX)
+        return mw_refuse(error,
+                         "a step of %" PRId64 " ops, its sections unfolded: at most %d are run",
+                         mw_plan_unfolded_ops(plan), MW_PLAN_STEP_OPS_MAX);
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (!check_op(plan, &plan->ops[i], error))
             return false;

@@ -31,8 +31,8 @@ struct mw_variants *mw_build_variants(const struct mw_sizing *sizing, struct mw_
  * of their own. */
 struct mw_plan *mw_build_plan_folded(const struct mw_sizing *sizing, struct mw_folds folds);
 
-/* The same without slots and homes: the engine needs only what orders ops.  Of many layers it takes
- * a hundredth of the time and memory. */
+/* The same without slots and homes, which of many layers take most of the time and memory: the
+ * engine needs only what orders ops. */
 struct mw_plan *mw_build_order(const struct mw_sizing *sizing, struct mw_folds folds);
 
 #endif

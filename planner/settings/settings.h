@@ -60,20 +60,20 @@ enum mw_fetch_stage { MW_FETCH_NC, MW_FETCH_CG, MW_FETCH_GG, MW_FETCH_STAGES };
 
 struct mw_settings {
     enum mw_strategy strategy;
-    int64_t nodes;              /* default 1 */
-    int64_t gpus_per_node;      /* MW_AUTO: all that the profile has */
-    int64_t tp;                 /* tensor slicing, default 1 */
-    int64_t pp;                 /* pipeline stages, default 1 */
-    bool tp_fixed;              /* by a file: another value is refused */
-    double micro_batch;         /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
-    int64_t global_batch;       /* sequences per step; MW_AUTO: micro_batch *
+    int64_t nodes;            /* default 1 */
+    int64_t gpus_per_node;    /* MW_AUTO: all that the profile has */
+    int64_t tp;               /* tensor slicing, default 1 */
+    int64_t pp;               /* pipeline stages, default 1 */
+    bool tp_fixed;            /* by a file: another value is refused */
+    double micro_batch;       /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
+    int64_t global_batch;     /* sequences per step; MW_AUTO: micro_batch *
                                    mw_settings_batch_gpus * grad_accum */
-    const char *batch_source;   /* what messages call the global batch, if not --global-batch; lives
+    const char *batch_source; /* what messages call the global batch, if not --global-batch; lives
                                    as long as the program */
-    double step_tokens_max;     /* for an open batch; MW_AUTO: the default, 0: no limit */
-    int64_t grad_accum;         /* MW_AUTO: 1; of an open batch what step_tokens_max or global_batch
+    double step_tokens_max;   /* for an open batch; MW_AUTO: the default, 0: no limit */
+    int64_t grad_accum;       /* MW_AUTO: 1; of an open batch what step_tokens_max or global_batch
                                    asks for */
-    int64_t seq;                /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
+    int64_t seq;              /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];
     /* A file and its keys that placed them; NULL: an option did.  They live as long as the program
      * does. */
@@ -81,9 +81,9 @@ struct mw_settings {
     const char *device_key[MW_STATE_COUNT];
     enum mw_partition partition;
     enum mw_layout layout;
-    enum mw_dtype dtype;         /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
+    enum mw_dtype dtype; /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
                                     where the GPU has it, else fp16 */
-    uint32_t frozen;             /* operators whose parameters are not trained: bits
+    uint32_t frozen;     /* operators whose parameters are not trained: bits
                                     1 << enum mw_operator */
     enum mw_dtype
         frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */
@@ -94,22 +94,22 @@ struct mw_settings {
     int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: fewest */
     int64_t prefetch;            /* depth D of every stage, or of the deepest one; MW_AUTO: 1 */
     int64_t prefetch_stage[MW_FETCH_STAGES]; /* per stage; MW_AUTO: D */
-    int64_t optimizer_chunk;     /* parameters a chunk of the optimizer step; MW_AUTO */
-    int64_t buffer_sets;         /* of the optimizer step; default 3 */
-    bool overlap;                /* collectives and transfers run beside compute; default true */
-    bool serialize;              /* every op waits for the previous one, for a test */
-    bool unfold;                 /* one program for every rank; not with owner-broadcast */
-    int commit;                  /* 1 step, 0 none, MW_AUTO */
-    int64_t save_every;          /* steps between saves of state that is not on NVMe; 0 never */
-    int64_t dpu_start;           /* delayed parameter update from this step on; MW_AUTO: off */
-    int update_beside;           /* 1: each chunk is updated beside backward, once its gradients
+    int64_t optimizer_chunk;                 /* parameters a chunk of the optimizer step; MW_AUTO */
+    int64_t buffer_sets;                     /* of the optimizer step; default 3 */
+    bool overlap;            /* collectives and transfers run beside compute; default true */
+    bool serialize;          /* every op waits for the previous one, for a test */
+    bool unfold;             /* one program for every rank; not with owner-broadcast */
+    int commit;              /* 1 step, 0 none, MW_AUTO */
+    int64_t save_every;      /* steps between saves of state that is not on NVMe; 0 never */
+    int64_t dpu_start;       /* delayed parameter update from this step on; MW_AUTO: off */
+    int update_beside;       /* 1: each chunk is updated beside backward, once its gradients
                                     are final; 0: after backward; MW_AUTO: as the software does */
-    const char *drop_layers;     /* a schedule (drops.h), which lives as long as the program; NULL:
+    const char *drop_layers; /* a schedule (drops.h), which lives as long as the program; NULL:
                                     no step leaves out layers */
-    double tokens;               /* to train on, for days and cost; 0: not requested */
-    int64_t ops_max;             /* a plan with more is refused before it is built */
-    bool folds; /* of more ops than that, micro-batches that are alike are said once,
-                   in a section: no executor runs that */
+    double tokens;           /* to train on, for days and cost; 0: not requested */
+    int64_t ops_max;         /* a plan with more is refused before it is built */
+    bool folds; /* of more ops than that, micro-batches and layers that are alike are said
+                   once, in a section */
 };
 
 void mw_settings_init(struct mw_settings *settings);

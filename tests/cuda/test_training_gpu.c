@@ -99,6 +99,30 @@ test_fp16(void)
     trained_clear(&trained);
 }
 
+/* A plan with a section of micro-batches, whose ops are queued on the device round by round. */
+static void
+test_folded(void)
+{
+    struct trained_case what = {.name = "folded",
+                                .strategy = MW_STRATEGY_ZERO_INFINITY_CPU,
+                                .params = "cpu",
+                                .gradients = "cpu",
+                                .optimizer = "cpu",
+                                .model = GPT2,
+                                .sequences = 1,
+                                .seq = 8,
+                                .grad_accum = 14,
+                                .interval = 1,
+                                .backend = &mw_backend_cuda};
+    struct trained flat = trained_run(&what, STEPS, THREADS, directory);
+
+    what.folds.micro_batches = true;
+    struct trained folded = trained_run(&what, STEPS, THREADS, directory);
+    trained_assert_same(what.name, &flat, &folded);
+    trained_clear(&flat);
+    trained_clear(&folded);
+}
+
 static void
 skip(void)
 {
@@ -120,6 +144,7 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-training/gpt2", there ? test_gpt2 : skip);
     g_test_add_func("/cuda-training/llama", there ? test_llama : skip);
     g_test_add_func("/cuda-training/fp16", there ? test_fp16 : skip);
+    g_test_add_func("/cuda-training/folded", there ? test_folded : skip);
     int status = g_test_run();
     trained_remove(directory);
     return status;
