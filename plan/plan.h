@@ -182,11 +182,23 @@ enum mw_joins {
     MW_JOINS_PAIR,  /* one other rank of its communicator */
 };
 
+/* How members of a group pass on a tensor; its bytes on links and its time follow. */
+enum mw_pattern {
+    MW_PATTERN_NONE,
+    MW_PATTERN_GATHER,   /* around a ring, once: parts are collected, or added up into parts */
+    MW_PATTERN_REDUCE,   /* around a ring, twice: the sum of all comes to all */
+    MW_PATTERN_SPREAD,   /* from one to all */
+    MW_PATTERN_EXCHANGE, /* a part of each to each */
+    MW_PATTERN_HOP,      /* from one to one */
+    MW_PATTERN_COUNT
+};
+
 /* One row per kind of op, which builder, check, cost, engine, executor and trace read. */
 struct mw_op_traits {
     const char *name;
     enum mw_agent agent;
     enum mw_joins joins;
+    enum mw_pattern pattern;
     bool writes;    /* true: writes to the drives that it draws on; false: reads from them */
     uint32_t roles; /* bits 1 << enum mw_role that its uses may have; MW_ROLE_NONE always */
 };

@@ -5,34 +5,38 @@
 #define MOVE (BIT(SOURCE) | BIT(DESTINATION))
 /* Homes that a chunk of the optimizer step reads or writes, besides its buffer. */
 #define CHUNK (BIT(PARAMETER) | BIT(GRADIENT) | BIT(STATE))
+#define DURABLE (BIT(RECORD) | BIT(SAVE))
+#define ADDED (BIT(GRADIENT) | BIT(SUM))
+#define SUMMED (BIT(GRADIENT) | BIT(OUTPUT))
 #define GATHERED (BIT(PARAMETER) | BIT(CHECKPOINT))
 #define OPERATOR                                                                                   \
     (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS) |   \
      BIT(RECEIVED) | BIT(SENT))
 
 /* clang-format off */
-#define ROW(kind, name, agent, joins, writes, roles) \
-    [MW_OP_##kind] = {name, MW_AGENT_##agent, MW_JOINS_##joins, writes, roles}
+#define ROW(kind, name, agent, joins, pattern, writes, roles)             \
+    [MW_OP_##kind] = {name, MW_AGENT_##agent, MW_JOINS_##joins,           \
+                      MW_PATTERN_##pattern, writes, roles}
 
 static const struct mw_op_traits rows[MW_OP_KIND_COUNT] = {
-    ROW(BEGIN,          "begin",          NOBODY,  NOBODY, false, 0),
-    ROW(COMPUTE,        "compute",        CORES,   NOBODY, false, OPERATOR),
-    ROW(UPDATE,         "update",         CORES,   NOBODY, false, MOVE | CHUNK),
-    ROW(NORM,           "norm",           CORES,   NOBODY, false, BIT(GRADIENT)),
-    ROW(AGREE,          "agree",          NETWORK, GROUP,  false, 0),
-    ROW(ACCUMULATE,     "accumulate",     CORES,   NOBODY, false, BIT(GRADIENT) | BIT(SUM)),
-    ROW(NVME_READ,      "nvme-read",      DRIVES,  NOBODY, false, MOVE | CHUNK),
-    ROW(NVME_WRITE,     "nvme-write",     DRIVES,  NOBODY, true,  MOVE | CHUNK),
-    ROW(H2D,            "h2d",            LINK,    NOBODY, false, MOVE | CHUNK),
-    ROW(D2H,            "d2h",            LINK,    NOBODY, false, MOVE | CHUNK),
-    ROW(ALL_GATHER,     "all-gather",     NETWORK, GROUP,  false, MOVE | GATHERED),
-    ROW(REDUCE_SCATTER, "reduce-scatter", NETWORK, GROUP,  false, MOVE | BIT(GRADIENT)),
-    ROW(ALL_REDUCE,     "all-reduce",     NETWORK, GROUP,  false, BIT(GRADIENT) | BIT(OUTPUT)),
-    ROW(ALL_TO_ALL,     "all-to-all",     NETWORK, GROUP,  false, MOVE),
-    ROW(BROADCAST,      "broadcast",      NETWORK, GROUP,  false, MOVE),
-    ROW(SEND,           "send",           NETWORK, PAIR,   false, BIT(SOURCE)),
-    ROW(RECV,           "recv",           NETWORK, PAIR,   false, BIT(DESTINATION)),
-    ROW(COMMIT,         "commit",         NOBODY,  ALL,    true,  BIT(RECORD) | BIT(SAVE)),
+    ROW(BEGIN,          "begin",          NOBODY,  NOBODY, NONE,     false, 0),
+    ROW(COMPUTE,        "compute",        CORES,   NOBODY, NONE,     false, OPERATOR),
+    ROW(UPDATE,         "update",         CORES,   NOBODY, NONE,     false, MOVE | CHUNK),
+    ROW(NORM,           "norm",           CORES,   NOBODY, NONE,     false, BIT(GRADIENT)),
+    ROW(AGREE,          "agree",          NETWORK, GROUP,  REDUCE,   false, 0),
+    ROW(ACCUMULATE,     "accumulate",     CORES,   NOBODY, NONE,     false, ADDED),
+    ROW(NVME_READ,      "nvme-read",      DRIVES,  NOBODY, NONE,     false, MOVE | CHUNK),
+    ROW(NVME_WRITE,     "nvme-write",     DRIVES,  NOBODY, NONE,     true, MOVE | CHUNK),
+    ROW(H2D,            "h2d",            LINK,    NOBODY, NONE,     false, MOVE | CHUNK),
+    ROW(D2H,            "d2h",            LINK,    NOBODY, NONE,     false, MOVE | CHUNK),
+    ROW(ALL_GATHER,     "all-gather",     NETWORK, GROUP,  GATHER,   false, MOVE | GATHERED),
+    ROW(REDUCE_SCATTER, "reduce-scatter", NETWORK, GROUP,  GATHER,   false, MOVE | BIT(GRADIENT)),
+    ROW(ALL_REDUCE,     "all-reduce",     NETWORK, GROUP,  REDUCE,   false, SUMMED),
+    ROW(ALL_TO_ALL,     "all-to-all",     NETWORK, GROUP,  EXCHANGE, false, MOVE),
+    ROW(BROADCAST,      "broadcast",      NETWORK, GROUP,  SPREAD,   false, MOVE),
+    ROW(SEND,           "send",           NETWORK, PAIR,   HOP,      false, BIT(SOURCE)),
+    ROW(RECV,           "recv",           NETWORK, PAIR,   HOP,      false, BIT(DESTINATION)),
+    ROW(COMMIT,         "commit",         NOBODY,  ALL,    NONE,     true, DURABLE),
 };
 /* clang-format on */
 

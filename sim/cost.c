@@ -267,22 +267,22 @@ ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_
     return mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
 }
 
+/* How each pattern is carried out, and in what time. */
+static const struct {
+    enum mw_ring_kind kind;
+    double (*time_s)(const struct mw_ring *ring, double bytes);
+} patterns[MW_PATTERN_COUNT] = {
+    [MW_PATTERN_GATHER] = {MW_RING_GATHER, mw_ring_s},
+    [MW_PATTERN_REDUCE] = {MW_RING_ALL_REDUCE, mw_ring_all_reduce_s},
+    [MW_PATTERN_SPREAD] = {MW_RING_BROADCAST, mw_ring_broadcast_s},
+    [MW_PATTERN_EXCHANGE] = {MW_RING_ALL_TO_ALL, mw_ring_all_to_all_s},
+    [MW_PATTERN_HOP] = {MW_RING_SEND, mw_ring_send_s},
+};
+
 static enum mw_ring_kind
 ring_kind(const struct mw_work *work)
 {
-    if (mw_op_traits(work->kind)->joins == MW_JOINS_PAIR)
-        return MW_RING_SEND;
-    switch ((enum mw_op_kind)work->kind) {
-    case MW_OP_BROADCAST:
-        return MW_RING_BROADCAST;
-    case MW_OP_ALL_REDUCE:
-    case MW_OP_AGREE:
-        return MW_RING_ALL_REDUCE;
-    case MW_OP_ALL_TO_ALL:
-        return MW_RING_ALL_TO_ALL;
-    default:
-        return MW_RING_GATHER;
-    }
+    return patterns[mw_op_traits(work->kind)->pattern].kind;
 }
 
 static double
@@ -292,21 +292,7 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
     const struct mw_ring ring = ring_of(plan, work, hardware);
     double bytes = (double)work->bytes;
 
-    if (ring.ranks <= 1)
-        return 0;
-    switch (ring_kind(work)) {
-    case MW_RING_SEND:
-        return mw_ring_send_s(&ring, bytes);
-    case MW_RING_BROADCAST:
-        return mw_ring_broadcast_s(&ring, bytes);
-    case MW_RING_ALL_REDUCE:
-        return mw_ring_all_reduce_s(&ring, bytes);
-    case MW_RING_ALL_TO_ALL:
-        return mw_ring_all_to_all_s(&ring, bytes);
-    case MW_RING_GATHER:
-        break;
-    }
-    return mw_ring_s(&ring, bytes);
+    return ring.ranks > 1 ? patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes) : 0;
 }
 
 double

@@ -236,12 +236,14 @@ mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of, int64_t
 static int64_t
 ring_bytes(enum mw_op_kind kind, int64_t bytes, int64_t members)
 {
+    enum mw_pattern pattern = mw_op_traits(kind)->pattern;
+
     if (members <= 1)
         return 0;
-    if (kind == MW_OP_BROADCAST)
+    if (pattern == MW_PATTERN_SPREAD)
         return bytes;
     int64_t once = (double)bytes * (members - 1) / members;
-    return kind == MW_OP_ALL_REDUCE || kind == MW_OP_AGREE ? 2 * once : once;
+    return pattern == MW_PATTERN_REDUCE ? 2 * once : once;
 }
 
 uint32_t
