@@ -1,5 +1,6 @@
 /* How many configurations the closed form answers per second, starting from a model's dimensions:
- * bench_closed_form [--smoke]. */
+ * bench_closed_form [--smoke].  Products take the curve of their size, or have their own shapes on a
+ * machine that knows tiles, as attention has by its heads and length. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -53,6 +54,38 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     return dims;
 }
 
+#define SEQ 1024
+#define HEAD_DIM 128
+#define OPERATORS 5 /* with products: QKV, attention, projection, two of the MLP */
+#define SHAPES ((size_t)2 * OPERATORS)
+
+/* Forward and backward of a block's operators. */
+static void
+shapes_of(const struct mw_closed_dims *dims, struct mw_closed_shape shapes[SHAPES])
+{
+    const double hidden = dims->hidden, tokens = dims->tokens;
+    const double widths[OPERATORS][2] = {
+        {3 * hidden, hidden}, {0, 0}, {hidden, hidden}, {4 * hidden, hidden}, {hidden, 4 * hidden}};
+
+    memset(shapes, 0, SHAPES * sizeof *shapes);
+    for (size_t i = 0; i < SHAPES; i++) {
+        const double *width = widths[i / 2];
+        struct mw_closed_shape *shape = &shapes[i];
+        shape->backward = i % 2;
+        shape->product_count = 1;
+        shape->flops = (shape->backward ? 4 : 2) * tokens * width[0] * width[1] * dims->layers;
+        shape->products[0] = (struct mw_work_product){(int64_t)tokens, (int64_t)width[0],
+                                                      (int64_t)width[1], 1, MW_DTYPE_BF16};
+        if (width[0] > 0)
+            continue;
+        shape->flops = (shape->backward ? 8 : 4) * tokens * SEQ * hidden * dims->layers;
+        shape->products[0] = (struct mw_work_product){SEQ, SEQ, HEAD_DIM, 1, MW_DTYPE_BF16};
+        shape->attention = (struct mw_work_attention){
+            SEQ, SEQ, (int64_t)hidden / HEAD_DIM, (int64_t)hidden / HEAD_DIM, HEAD_DIM, HEAD_DIM,
+            0,   1};
+    }
+}
+
 static double
 now_s(void)
 {
@@ -63,35 +96,49 @@ now_s(void)
 }
 
 static double
-sweep(const struct mw_hardware *hardware, long count)
+sweep(const struct mw_hardware *hardware, bool by_shape, long count)
 {
     double sum = 0;
 
     for (long i = 0; i < count; i++) {
         struct mw_closed_dims dims = dimensions(24 + i % 100, 1024 * (double)(1 + i % 64),
                                                 1 + i % 16, 1 + i / 16 % 32, (int)(i % 18));
+        struct mw_closed_shape shapes[SHAPES];
         struct mw_closed_form form;
+        if (by_shape) {
+            shapes_of(&dims, shapes);
+            dims.layer_block.shapes = shapes;
+            dims.layer_block.shape_count = SHAPES;
+        }
         mw_closed_form(&dims, hardware, &form);
         sum += form.plan_total_s + form.paper_total_s;
     }
     return sum;
 }
 
+static bool
+measure(const char *machine, bool by_shape, int runs, long count)
+{
+    struct mw_profile *profile = mw_hwprofile_load(machine, NULL);
+
+    if (!profile)
+        return false;
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    for (int run = 0; run < runs; run++) {
+        double start = now_s(), sum = sweep(&hardware, by_shape, count), spent = now_s() - start;
+        printf("closed form%s: %ld configurations, %.2f million a second (checksum %.6g)\n",
+               by_shape ? " by shapes" : "", count, (double)count / spent * 1e-6, sum);
+    }
+    mw_profile_free(profile);
+    return true;
+}
+
 int
 main(int argc, char **argv)
 {
     bool smoke = argc > 1 && !strcmp(argv[1], "--smoke");
-    long count = smoke ? 1000 : 5000000;
-    struct mw_profile *profile = mw_hwprofile_load("dgx2", NULL);
+    int runs = smoke ? 1 : 5;
 
-    if (!profile)
-        return 1;
-    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
-    for (int run = 0; run < (smoke ? 1 : 5); run++) {
-        double start = now_s(), sum = sweep(&hardware, count), spent = now_s() - start;
-        printf("closed form: %ld configurations, %.2f million a second (checksum %.6g)\n", count,
-               (double)count / spent * 1e-6, sum);
-    }
-    mw_profile_free(profile);
-    return 0;
+    return !measure("dgx2", false, runs, smoke ? 1000 : 5000000) ||
+           !measure("dgx-h100", true, runs, smoke ? 1000 : 1000000);
 }
