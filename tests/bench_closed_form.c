@@ -1,6 +1,6 @@
 /* How many configurations the closed form answers per second, starting from a model's dimensions:
- * bench_closed_form [--smoke].  Products take the curve of their size, or have their own shapes on a
- * machine that knows tiles, as attention has by its heads and length. */
+ * bench_closed_form [--smoke].  Products take the curve of their size; on a machine that knows
+ * tiles they have shapes of their own, and attention its heads and length. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
