@@ -16,7 +16,7 @@ struct few {
     uint32_t micro_batches_left_out;
     struct builder b, tables;
     struct mw_slot_ring *rings;
-    uint32_t *slots; /* NULL: only the order of ops is wanted */
+    uint32_t *slots;   /* NULL: only the order of ops is wanted */
     GArray *rounds;    /* struct mw_fold_rounds */
     GPtrArray *begins; /* uint32_t *, of the rounds */
 };
@@ -111,32 +111,66 @@ add_micro_batches(struct few *few)
     add_rounds(few, begins, (count + 1) / 2, few->micro_batches_left_out);
 }
 
-/* A pass through the layers, forward or back, a round for each checkpoint group. */
-static void
-add_pass(struct few *few, uint32_t first_visit, uint32_t end_visit, bool back)
+/* The layers whose rounds become a section.  Beside another stretch with one they fetch ahead what
+ * lives there: two sections of a pass have no home in common. */
+static struct mw_layer_gap
+without_ends(const struct few *few, const struct mw_layer_gap *gap)
 {
     const struct mw_few_layers *layers = &few->layers;
+    int number = (int)(gap - layers->gaps);
+    struct mw_layer_gap inner = *gap;
+    int64_t ahead = 1;
+
+    for (int stage = 0; stage < MW_FETCH_STAGES; stage++)
+        ahead = MAX(ahead, 1 + few->sizing.settings.prefetch_stage[stage]);
+    ahead = MAX(ahead, 1 + few->sizing.settings.prefetch);
+    if (number > 0 && layers->gaps[number - 1].end + ahead > gap->first)
+        inner.first += ahead;
+    if (number + 1 < layers->gap_count && layers->gaps[number + 1].first < gap->end + ahead)
+        inner.end -= ahead;
+    return inner;
+}
+
+/* Of a pass through the layers, forward or back, the rounds of a stretch: one for each checkpoint
+ * group. */
+static void
+add_pass(struct few *few, const struct mw_layer_gap *gap, uint32_t first_visit, uint32_t end_visit,
+         bool back)
+{
     const struct builder *b = &few->b;
+    const struct mw_layer_gap inner = without_ends(few, gap);
     int64_t interval = MAX(1, few->sizing.settings.checkpoint_interval);
     int64_t before = -1; /* the group of the visit before */
     GArray *begins = begins_new();
-    uint32_t cut = MW_NONE;
+    uint32_t cut = MW_NONE, v = first_visit;
 
-    for (uint32_t v = first_visit; v < end_visit; v++) {
-        int64_t layer = b->visits[v].layer, group = layer < 0 ? -1 : layer / interval;
+    while (v < end_visit && (b->visits[v].layer < inner.first || b->visits[v].layer >= inner.end))
+        v++;
+    for (; v < end_visit && b->visits[v].layer >= inner.first && b->visits[v].layer < inner.end;
+         v++) {
+        int64_t layer = b->visits[v].layer, group = layer / interval;
         if (group == before)
             continue;
-        if (cut == MW_NONE && group >= 0 && (back ? layer < layers->cut : layer >= layers->cut))
+        if (cut == MW_NONE && (back ? layer < gap->cut : layer >= gap->cut))
             cut = begins->len;
         g_array_append_val(begins, b->visit_ops[v]);
         before = group;
     }
-    if (before >= 0)
-        g_array_append_val(begins, b->visit_ops[end_visit]);
+    g_array_append_val(begins, b->visit_ops[v]);
     if (cut == MW_NONE) /* chunks of the logits go forward and back */
         g_array_unref(begins);
     else
-        add_rounds(few, begins, cut, (uint32_t)(layers->left_out / interval));
+        add_rounds(few, begins, cut, (uint32_t)(gap->left_out / interval));
+}
+
+/* The stretches in the order in which the pass comes to them. */
+static void
+add_stretches(struct few *few, uint32_t first_visit, uint32_t end_visit, bool back)
+{
+    int count = few->layers.gap_count;
+
+    for (int i = 0; i < count; i++)
+        add_pass(few, &few->layers.gaps[back ? count - 1 - i : i], first_visit, end_visit, back);
 }
 
 static void
@@ -152,7 +186,7 @@ add_passes(struct few *few)
         if (visit && goes_back == back)
             continue;
         if (v > first)
-            add_pass(few, first, v, back);
+            add_stretches(few, first, v, back);
         first = v;
         back = goes_back;
     }
@@ -161,45 +195,75 @@ add_passes(struct few *few)
 static void
 add_chunks(struct few *few, const uint32_t *ops)
 {
-    const struct mw_few_layers *layers = &few->layers;
-    uint32_t count = few->sizing.chunk_count, round = layers->chunks_of_round;
-    GArray *begins = begins_new();
-
-    if (ops[0] == ops[count]) { /* the norm of gradients on NVMe is taken on their way */
-        g_array_unref(begins);
-        return;
+    for (int g = 0; g < few->layers.gap_count; g++) {
+        const struct mw_layer_gap *gap = &few->layers.gaps[g];
+        if (ops[gap->first_chunk] == ops[gap->chunks_until])
+            continue; /* the norm of gradients on NVMe is taken on their way */
+        uint32_t round = gap->chunks_of_round, before = gap->chunk_cut - gap->first_chunk;
+        GArray *begins = begins_new();
+        for (uint32_t c = gap->first_chunk + before % round; c <= gap->chunks_until; c += round)
+            g_array_append_val(begins, ops[c]);
+        add_rounds(few, begins, before / round, gap->chunks_left_out / round);
     }
-    for (uint32_t c = layers->chunk_cut % round; c <= count; c += round)
-        g_array_append_val(begins, ops[c]);
-    add_rounds(few, begins, layers->chunk_cut / round, layers->chunks_left_out / round);
 }
 
 /* --- what they are in the whole step --------------------------------------------------------- */
 
+/* How much further on than `layer` its number is in the whole step, in layers and in chunks. */
 static int64_t
-behind(int64_t number, int64_t cut, int64_t left_out)
+layers_before(const struct mw_few_layers *few, int64_t layer)
 {
-    return number < cut ? number : number + left_out;
+    int64_t left_out = 0;
+
+    for (int g = 0; g < few->gap_count; g++)
+        if (layer >= few->gaps[g].cut)
+            left_out += few->gaps[g].left_out;
+    return left_out;
+}
+
+static uint32_t
+chunks_before(const struct mw_few_layers *few, int64_t chunk)
+{
+    uint32_t left_out = 0;
+
+    for (int g = 0; g < few->gap_count; g++)
+        if (chunk >= few->gaps[g].chunk_cut)
+            left_out += few->gaps[g].chunks_left_out;
+    return left_out;
+}
+
+/* Homes of tensors; a layer has as many as any other. */
+static int64_t
+tensors_before(const struct few *few, int64_t tensor)
+{
+    const struct mw_few_layers *layers = &few->layers;
+    int64_t left_out = 0;
+
+    for (int g = 0; g < layers->gap_count; g++) {
+        const struct mw_layer_gap *gap = &layers->gaps[g];
+        uint32_t first = mw_sizing_layer_tensor(&few->sizing, gap->cut);
+        if (tensor >= first)
+            left_out +=
+                gap->left_out * (first - mw_sizing_layer_tensor(&few->sizing, gap->cut - 1));
+    }
+    return left_out;
 }
 
 /* Where a home of the few is among all of its kind. */
 static int64_t
 home_of(const struct few *few, int kind, int64_t place)
 {
-    const struct mw_few_layers *layers = &few->layers;
     int64_t interval = MAX(1, few->sizing.settings.checkpoint_interval);
-    uint32_t first = mw_sizing_layer_tensor(&few->sizing, layers->cut);
-    uint32_t count = mw_sizing_layer_tensor(few->all, layers->cut + layers->left_out) - first;
 
     switch (kind) {
     case MW_BUFFER_PARAMETERS:
     case MW_BUFFER_GRADIENTS:
-        return behind(place, first, count);
+        return place + tensors_before(few, place);
     case MW_BUFFER_CHECKPOINTS:
-        return behind(place, layers->cut / interval, layers->left_out / interval);
+        return place + layers_before(&few->layers, place * interval) / interval;
     case MW_BUFFER_STATE:
     case MW_BUFFER_STATE_OTHER: /* all chunks live in one tier */
-        return behind(place, layers->chunk_cut, layers->chunks_left_out);
+        return place + chunks_before(&few->layers, place);
     default:
         return place;
     }
@@ -228,9 +292,9 @@ fold(struct few *few)
     g_autofree uint32_t *chunks = has_layers ? g_new(uint32_t, few->sizing.chunk_count) : NULL;
 
     for (int64_t i = 0; has_layers && i < few->sizing.layers; i++)
-        layers[i] = (int32_t)behind(i, few->layers.cut, few->layers.left_out);
+        layers[i] = (int32_t)(i + layers_before(&few->layers, i));
     for (uint32_t c = 0; has_layers && c < few->sizing.chunk_count; c++)
-        chunks[c] = (uint32_t)behind(c, few->layers.chunk_cut, few->layers.chunks_left_out);
+        chunks[c] = c + chunks_before(&few->layers, c);
     if (has_outer)
         add_micro_batches(few);
     if (has_layers) {

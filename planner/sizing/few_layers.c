@@ -2,8 +2,9 @@
  * The same sizing with few of its layers: the builder builds these, and what is left out follows
  * from them (plan/fold.c).
  *
- * As many layers are left out as leave all as it was: whole checkpoint groups, and whole rounds of
- * the optimizer step's chunks, which may run through several layers.
+ * Layers whose parameters, gradients and checkpoints live in the same tiers are a stretch, and each
+ * stretch leaves out some.  As many layers are left out as leave all as it was: whole checkpoint
+ * groups, and whole rounds of the optimizer step's chunks, which may run through several layers.
  */
 #include <glib.h>
 #include <string.h>
@@ -14,13 +15,18 @@
 /* A round of more layers is none. */
 #define ROUND_LAYERS_MAX 1024
 
-/* What is left out. */
-struct gap {
-    enum mw_class class;        /* of all layers */
-    int64_t tensors;            /* of each */
-    uint32_t first_tensor, count; /* that are left out */
-    int64_t first_group, groups;
-};
+static int64_t
+interval_of(const struct mw_sizing *sizing)
+{
+    return MAX(1, sizing->settings.checkpoint_interval);
+}
+
+/* Tensors of a layer: all are of one class. */
+static int64_t
+tensors_of_layer(const struct mw_sizing *sizing)
+{
+    return sizing->classes[mw_sizing_layer_class(sizing, 0)].tensor_count;
+}
 
 static bool
 is_piece(const struct mw_chunk *chunks, uint32_t c)
@@ -40,54 +46,74 @@ find_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunks, uint32
     return c;
 }
 
+/* --- stretches ------------------------------------------------------------------------------- */
+
+/* Whether a layer lives as the one before it. */
+static bool
+lives_alike(const struct mw_sizing *sizing, int64_t layer)
+{
+    uint32_t one = mw_sizing_layer_tensor(sizing, layer - 1);
+    uint32_t other = mw_sizing_layer_tensor(sizing, layer);
+    size_t tensors = (size_t)tensors_of_layer(sizing);
+    int64_t interval = interval_of(sizing);
+
+    return !memcmp(sizing->param_home + one, sizing->param_home + other, tensors) &&
+           !memcmp(sizing->gradient_home + one, sizing->gradient_home + other, tensors) &&
+           (!sizing->checkpoint_count || sizing->checkpoint_home[(layer - 1) / interval] ==
+                                             sizing->checkpoint_home[layer / interval]);
+}
+
+/* The first layer of the stretch that ends before layer `end`. */
+static int64_t
+find_stretch(const struct mw_sizing *sizing, int64_t end)
+{
+    int64_t first = end - 1;
+
+    while (first > 0 && lives_alike(sizing, first))
+        first--;
+    return first;
+}
+
+/* --- a gap in a stretch ---------------------------------------------------------------------- */
+
 /* After how many layers chunks begin as they did, and how many chunks that takes. */
 static bool
-find_round(const struct mw_sizing *sizing, const struct gap *gap, struct mw_few_layers *few)
+find_round(const struct mw_sizing *sizing, struct mw_layer_gap *gap)
 {
     g_autofree struct mw_chunk *chunks = mw_sizing_chunks(sizing);
-    int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
-    int64_t blocks = sizing->classes[gap->class].blocks;
-    uint32_t middle = mw_sizing_layer_tensor(sizing, blocks / 2);
-    uint32_t first = find_chunk(sizing, chunks, middle);
+    int64_t tensors = tensors_of_layer(sizing);
+    uint32_t end = mw_sizing_layer_tensor(sizing, gap->end - 1) + (uint32_t)tensors;
+    uint32_t first =
+        find_chunk(sizing, chunks, mw_sizing_layer_tensor(sizing, (gap->first + gap->end) / 2));
 
-    for (uint32_t c = first + 1; c < sizing->chunk_count; c++) {
+    for (uint32_t c = first + 1; c < sizing->chunk_count && chunks[c].first_tensor < end; c++) {
         int64_t apart = chunks[c].first_tensor - chunks[first].first_tensor;
-        if (apart > ROUND_LAYERS_MAX * gap->tensors)
+        if (apart > ROUND_LAYERS_MAX * tensors)
             return false;
-        if (!apart || apart % (gap->tensors * interval) || is_piece(chunks, c) ||
+        if (!apart || apart % (tensors * interval_of(sizing)) || is_piece(chunks, c) ||
             chunks[c].params != chunks[first].params ||
             chunks[c].tensor_count != chunks[first].tensor_count)
             continue;
-        few->layers_of_chunks = apart / gap->tensors;
-        few->chunks_of_round = c - first;
+        gap->layers_of_chunks = apart / tensors;
+        gap->chunks_of_round = c - first;
         return true;
     }
     return false;
 }
 
-/* In the middle of the few that stay. */
+/* In the middle of the few that stay; false: the stretch has no more. */
 static bool
-find_gap(const struct mw_sizing *sizing, int64_t rounds, struct mw_few_layers *few, struct gap *gap)
+find_gap(const struct mw_sizing *sizing, int64_t rounds, struct mw_layer_gap *gap)
 {
-    const struct mw_class_info *classes = sizing->classes;
-    int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
+    int64_t interval = interval_of(sizing), layers = gap->end - gap->first;
 
-    gap->class = mw_sizing_layer_class(sizing, 0);
-    gap->tensors = classes[gap->class].tensor_count;
-    if (!find_round(sizing, gap, few))
+    if (!find_round(sizing, gap))
         return false;
-    int64_t blocks = classes[gap->class].blocks;
-    int64_t kept = MAX(rounds * interval, rounds * 3 / 4 * few->layers_of_chunks);
-    few->left_out = (blocks - kept) / few->layers_of_chunks * few->layers_of_chunks;
-    kept = blocks - few->left_out;
-    few->cut = mw_round_up(kept / 2, interval);
-    if (few->left_out <= 0 || few->cut >= kept)
-        return false;
-    gap->first_tensor = mw_sizing_layer_tensor(sizing, few->cut);
-    gap->count = (uint32_t)(few->left_out * gap->tensors);
-    gap->first_group = few->cut / interval;
-    gap->groups = sizing->checkpoint_count ? few->left_out / interval : 0;
-    return true;
+    int64_t kept = MAX(rounds * interval, rounds * 3 / 4 * gap->layers_of_chunks);
+    gap->left_out = (layers - kept) / gap->layers_of_chunks * gap->layers_of_chunks;
+    kept = layers - gap->left_out;
+    gap->cut = mw_round_up(gap->first + kept / 2, interval);
+    return gap->left_out > 0 && gap->cut < gap->first + kept;
 }
 
 /* What is left out is as what is before and behind it, a round each. */
@@ -99,18 +125,17 @@ is_even(const uint8_t *homes, int64_t first, int64_t count, int64_t round, int64
 }
 
 static bool
-has_even_homes(const struct mw_sizing *sizing, const struct mw_few_layers *few,
-               const struct gap *gap)
+has_even_homes(const struct mw_sizing *sizing, const struct mw_layer_gap *gap)
 {
-    int64_t round = few->layers_of_chunks * gap->tensors;
-    int64_t groups = few->layers_of_chunks / MAX(1, sizing->settings.checkpoint_interval);
+    int64_t tensors = tensors_of_layer(sizing), interval = interval_of(sizing);
+    int64_t round = gap->layers_of_chunks * tensors, count = gap->left_out * tensors;
+    uint32_t first = mw_sizing_layer_tensor(sizing, gap->cut);
 
-    return is_even(sizing->param_home, gap->first_tensor, gap->count, round,
-                   sizing->tensor_count) &&
-           is_even(sizing->gradient_home, gap->first_tensor, gap->count, round,
-                   sizing->tensor_count) &&
-           (!gap->groups || is_even(sizing->checkpoint_home, gap->first_group, gap->groups, groups,
-                                    sizing->checkpoint_count));
+    return is_even(sizing->param_home, first, count, round, sizing->tensor_count) &&
+           is_even(sizing->gradient_home, first, count, round, sizing->tensor_count) &&
+           (!sizing->checkpoint_count ||
+            is_even(sizing->checkpoint_home, gap->cut / interval, gap->left_out / interval,
+                    gap->layers_of_chunks / interval, sizing->checkpoint_count));
 }
 
 static uint8_t *
@@ -124,19 +149,21 @@ without(const uint8_t *homes, int64_t all, int64_t first, int64_t count)
 }
 
 static struct mw_sizing *
-shrink(const struct mw_sizing *sizing, const struct mw_few_layers *few, const struct gap *gap)
+shrink(const struct mw_sizing *sizing, const struct mw_layer_gap *gap)
 {
     struct mw_sizing *small = g_memdup2(sizing, sizeof *sizing);
-    uint32_t tensors = sizing->tensor_count;
+    uint32_t tensors = sizing->tensor_count, first = mw_sizing_layer_tensor(sizing, gap->cut);
+    int64_t count = gap->left_out * tensors_of_layer(sizing), interval = interval_of(sizing);
+    int64_t groups = sizing->checkpoint_count ? gap->left_out / interval : 0;
 
-    small->layers -= few->left_out;
-    small->classes[gap->class].blocks -= few->left_out;
-    small->tensor_count -= gap->count;
-    small->param_home = without(sizing->param_home, tensors, gap->first_tensor, gap->count);
-    small->gradient_home = without(sizing->gradient_home, tensors, gap->first_tensor, gap->count);
+    small->layers -= gap->left_out;
+    small->classes[mw_sizing_layer_class(sizing, 0)].blocks -= gap->left_out;
+    small->tensor_count -= (uint32_t)count;
+    small->param_home = without(sizing->param_home, tensors, first, count);
+    small->gradient_home = without(sizing->gradient_home, tensors, first, count);
     small->checkpoint_home = without(sizing->checkpoint_home, sizing->checkpoint_count,
-                                     gap->groups ? gap->first_group : 0, gap->groups);
-    small->checkpoint_count -= gap->groups;
+                                     groups ? gap->cut / interval : 0, groups);
+    small->checkpoint_count -= groups;
     small->checkpoint_slots = small->checkpoint_count;
     small->chunk_count = 0;
     mw_sizing_cut_chunks(small);
@@ -146,30 +173,90 @@ shrink(const struct mw_sizing *sizing, const struct mw_few_layers *few, const st
 
 /* Chunks around what is left out are cut as they were. */
 static bool
-cut_chunks_alike(const struct mw_sizing *sizing, struct mw_few_layers *few, const struct gap *gap)
+cut_chunks_alike(const struct mw_sizing *sizing, const struct mw_sizing *small,
+                 struct mw_layer_gap *gap)
+{
+    g_autofree struct mw_chunk *chunks = mw_sizing_chunks(small);
+
+    gap->chunk_cut = find_chunk(small, chunks, mw_sizing_layer_tensor(small, gap->cut));
+    gap->chunks_left_out = (uint32_t)(gap->left_out / gap->layers_of_chunks * gap->chunks_of_round);
+    return small->chunk_count + gap->chunks_left_out == sizing->chunk_count;
+}
+
+/* --- all stretches --------------------------------------------------------------------------- */
+
+/* Puts the gap in front of those found before, which lie behind it and move up. */
+static void
+add_gap(struct mw_few_layers *few, struct mw_layer_gap gap)
+{
+    gap.end -= gap.left_out;
+    for (int g = few->gap_count++; g > 0; g--) {
+        struct mw_layer_gap *later = &few->gaps[g];
+        *later = few->gaps[g - 1];
+        later->first -= gap.left_out;
+        later->end -= gap.left_out;
+        later->cut -= gap.left_out;
+        later->chunk_cut -= gap.chunks_left_out;
+    }
+    few->gaps[0] = gap;
+}
+
+/* Leaves out what one stretch has too many of. */
+static void
+leave_out(const struct mw_sizing *sizing, int64_t rounds, struct mw_layer_gap gap,
+          struct mw_few_layers *few)
+{
+    const struct mw_sizing *before = few->sizing ? few->sizing : sizing;
+
+    if (few->gap_count == MW_LAYER_GAPS_MAX || !find_gap(before, rounds, &gap) ||
+        !has_even_homes(before, &gap))
+        return;
+    struct mw_sizing *small = shrink(before, &gap);
+    if (!cut_chunks_alike(before, small, &gap)) {
+        mw_sizing_free(small);
+        return;
+    }
+    mw_sizing_free(few->sizing);
+    few->sizing = small;
+    add_gap(few, gap);
+}
+
+static void
+find_chunks_of_stretches(struct mw_few_layers *few)
 {
     g_autofree struct mw_chunk *chunks = mw_sizing_chunks(few->sizing);
+    uint32_t tensors = (uint32_t)tensors_of_layer(few->sizing);
 
-    few->chunk_cut = find_chunk(few->sizing, chunks, gap->first_tensor);
-    few->chunks_left_out = (uint32_t)(few->left_out / few->layers_of_chunks * few->chunks_of_round);
-    return few->sizing->chunk_count + few->chunks_left_out == sizing->chunk_count;
+    for (int g = 0; g < few->gap_count; g++) {
+        struct mw_layer_gap *gap = &few->gaps[g];
+        uint32_t end = mw_sizing_layer_tensor(few->sizing, gap->end - 1) + tensors;
+        gap->first_chunk =
+            find_chunk(few->sizing, chunks, mw_sizing_layer_tensor(few->sizing, gap->first));
+        uint32_t c = gap->first_chunk;
+        while (c < few->sizing->chunk_count &&
+               chunks[c].first_tensor + chunks[c].tensor_count <= end)
+            c++;
+        gap->chunks_until = c;
+    }
 }
 
 bool
 mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds, struct mw_few_layers *few)
 {
     const struct mw_settings *settings = &sizing->settings;
-    struct gap gap;
 
     *few = (struct mw_few_layers){0};
     if (sizing->pp > 1 || settings->unfold || mw_settings_update_apart(settings) ||
         settings->drop_layers || mw_sizing_splits(sizing, MW_STATE_OPTIMIZER) ||
-        !find_gap(sizing, rounds, few, &gap) || !has_even_homes(sizing, few, &gap))
+        !mw_sizing_has_equal_layers(sizing))
         return false;
-    few->sizing = shrink(sizing, few, &gap);
-    if (cut_chunks_alike(sizing, few, &gap))
-        return true;
-    mw_sizing_free(few->sizing);
-    few->sizing = NULL;
-    return false;
+    /* From the last on: what is left out behind a stretch does not move it. */
+    for (int64_t end = sizing->layers, first; end > 0; end = first) {
+        first = find_stretch(sizing, end);
+        leave_out(sizing, rounds, (struct mw_layer_gap){.first = first, .end = end}, few);
+    }
+    if (!few->sizing)
+        return false;
+    find_chunks_of_stretches(few);
+    return true;
 }

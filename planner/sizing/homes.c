@@ -101,6 +101,46 @@ mw_sizing_sum_shards(const struct mw_sizing *sizing)
     return sum;
 }
 
+/* How many blocks of so many bytes go into the tier that is being filled, and takes their bytes;
+ * the next tensor finds its own. */
+static int64_t
+fill_tier(struct tier_filler *filler, int64_t block_bytes, int64_t blocks)
+{
+    bool last = filler->part + 1 >= filler->placement->count;
+
+    if (filler->part < 0)
+        return 0;
+    if (!last && block_bytes)
+        blocks = MIN(blocks, filler->left / block_bytes);
+    if (filler->left != INT64_MAX)
+        filler->left -= blocks * block_bytes;
+    return blocks;
+}
+
+/* The tiers of a class's tensors.  Returns the end of them. */
+static uint8_t *
+place_class(const struct mw_sizing *sizing, const struct mw_class_info *class,
+            enum mw_buffer_kind kind, struct tier_filler *filler, uint8_t *next)
+{
+    int64_t bytes[MW_CLASS_TENSORS_MAX], block_bytes = 0;
+
+    for (int t = 0; t < class->tensor_count; t++)
+        block_bytes += bytes[t] = mw_sizing_home_bytes(sizing, kind, &class->tensors[t]);
+    for (int64_t block = 0; block < class->blocks; block++) {
+        int64_t whole = fill_tier(filler, block_bytes, class->blocks - block);
+        if (whole) {
+            memset(next, filler->placement->part[filler->part].tier,
+                   (size_t)(whole * class->tensor_count));
+            next += whole * class->tensor_count;
+            block += whole - 1;
+            continue;
+        }
+        for (int t = 0; t < class->tensor_count; t++)
+            *next++ = next_tier(filler, bytes[t]);
+    }
+    return next;
+}
+
 /* The tiers of one state of all tensors, in walk order: one, of a state that is not split. */
 static uint8_t *
 place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_kind kind)
@@ -114,13 +154,8 @@ place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_
         return home;
     }
     begin_tiers(&filler, placement, sizing->ranks_per_node);
-    for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        const struct mw_class_info *class = &sizing->classes[c];
-        for (int64_t block = 0; block < class->blocks; block++)
-            for (int t = 0; t < class->tensor_count; t++)
-                *next++ =
-                    next_tier(&filler, mw_sizing_home_bytes(sizing, kind, &class->tensors[t]));
-    }
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        next = place_class(sizing, &sizing->classes[c], kind, &filler, next);
     return home;
 }
 

@@ -96,13 +96,26 @@ void mw_sizing_place_tensors(struct mw_sizing *sizing);
 void mw_sizing_place_checkpoints(struct mw_sizing *sizing);
 void mw_sizing_cut_chunks(struct mw_sizing *sizing);
 
-/* A sizing with few layers, and what they leave out: `left_out` layers in front of layer `cut`, and
- * their chunks, which come in rounds. */
-struct mw_few_layers {
-    struct mw_sizing *sizing; /* to be freed */
+/* Of a stretch of layers that live alike, `left_out` layers in front of layer `cut` are left out,
+ * and their chunks, which come in rounds.  All numbers but `left_out` are those of the sizing that
+ * is left. */
+struct mw_layer_gap {
+    int64_t first, end; /* the stretch */
     int64_t cut, left_out;
     int64_t layers_of_chunks; /* of a round of chunks */
+    uint32_t first_chunk, chunks_until; /* of the stretch's layers alone: the first, and the end */
     uint32_t chunk_cut, chunks_left_out, chunks_of_round;
+};
+
+/* Three states in two tiers each: they change at four layers at most, and each tier more adds one
+ * change a state. */
+#define MW_LAYER_GAPS_MAX 8
+
+/* A sizing with few layers, and what they leave out, in the order of layers. */
+struct mw_few_layers {
+    struct mw_sizing *sizing; /* to be freed */
+    struct mw_layer_gap gaps[MW_LAYER_GAPS_MAX];
+    int gap_count;
 };
 /* With so many checkpoint groups and three quarters as many rounds of chunks, or some more.  False,
  * with nothing to free: the sizing has no more, or its chunks do not come in rounds. */

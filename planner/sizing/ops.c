@@ -252,11 +252,9 @@ mw_sizing_folds_layers(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
 
-    for (int state = 0; state < MW_STATE_COUNT; state++)
-        if (mw_sizing_splits(sizing, (enum mw_state)state))
-            return false;
-    return s->folds && !s->unfold && sizing->pp == 1 && !mw_settings_update_apart(s) &&
-           !s->drop_layers && mw_sizing_has_equal_layers(sizing);
+    return s->folds && !mw_sizing_splits(sizing, MW_STATE_OPTIMIZER) && !s->unfold &&
+           sizing->pp == 1 && !mw_settings_update_apart(s) && !s->drop_layers &&
+           mw_sizing_has_equal_layers(sizing);
 }
 
 /* With few micro-batches, where they are said once. */
