@@ -28,6 +28,10 @@ PUBLISHED, ENGINE, CLOSED_FORM, OTHER = "#444444", "#0072b2", "#e69f00", "#d55e0
 RANGE_MARGIN = 0.05
 
 
+# Beside --outlook: its ends are of rates, for a plan that fits as it typically does.
+TYPICAL_LOSS = ("--set", "software.memory.allocator_loss=0.036")
+
+
 class Failed(Exception):
     """memwall ended with another status than 0 (done) and 3 (does not fit)."""
 

@@ -4,14 +4,19 @@ import common
 
 SOURCE = "ZeRO-Offload, arXiv 2101.06840"
 
+# The authors' own configurations (DeepSpeedExamples, Megatron-LM/model_size_test/*.json) have
+# reduce_bucket_size 50000000 and contiguous_gradients, which is one bucket.
+SOFTWARE = ("--software", "deepspeed-0.3", "--set", "software.memory.bucket_elements=5e7", "--set",
+            "software.memory.buckets=1")
+
 # The published software's own behaviour, where an option of memwall states it.
 AS_RUN = ("--state-layout", "paper20", "--overlap", "off", "--activation-device", "cpu",
-          "--software", "deepspeed-0.3")
+          *SOFTWARE)
 # What the plan can do: transfers beside compute, checkpoints where they fit.
-PLANNED = ("--state-layout", "paper20", "--software", "deepspeed-0.3")
+PLANNED = ("--state-layout", "paper20", *SOFTWARE)
 
 HOW_IT_RAN = """\
-**As run** takes three things from the software that the figures were measured with, none from the
+**As run** takes four things from the software that the figures were measured with, none from the
 figures:
 
 - `--overlap off`: ZeRO stage 2 reduces gradients and copies them to the CPU on the stream that
@@ -20,6 +25,7 @@ figures:
   models write `comm_overlap`, a key that DeepSpeed does not read (DeepSpeedExamples,
   `Megatron-LM/model_size_test/*.json`).
 - `--activation-device cpu`: the same files set `cpu_checkpointing`.
+- one bucket of 50M elements for gradients, as the same files set (`software.memory`);
 - `--state-layout paper20`: the optimizer step makes an fp32 copy of its gradients (`stage2.py`), so
   a parameter takes 20 bytes, not the paper's 16.
 
@@ -37,7 +43,8 @@ def phase_s(answer, name):
 
 def ends(verb, *options):
     """The answers at the slow end, the typical value and the fast end of the profile's ranges."""
-    return {end: common.memwall(verb, *options, "--outlook", end)
+    return {end: common.memwall(verb, *options, "--outlook", end,
+                                *common.TYPICAL_LOSS)
             for end in ("low", "typical", "high")}
 
 

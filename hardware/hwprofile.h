@@ -37,6 +37,22 @@ struct mw_attention_rates {
     double half_keys, causal_half_keys;        /* keys of a sequence at which it has half of that */
 };
 
+/* What a framework takes of a GPU's memory beside what a plan says of it (docs/MODEL.md 12.9 to
+ * 12.15).  All 0: nothing. */
+struct mw_memory_use {
+    double bucket_elements;    /* of a bucket of gradients to be reduced, where optimizer state is
+                                * partitioned */
+    double buckets;            /* of them at once */
+    double gradient_copies;    /* of replicated gradients, in the buckets that are all-reduced */
+    double bytes_per_gradient; /* on the GPU, as they are kept; a plan may keep fewer */
+    double bytes_per_update;   /* per parameter: gradients, and what the update needs for a while */
+    double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
+                                 * to the host */
+    double activations_kept;    /* without recomputation, as a multiple of those counted; 0: the
+                                 * bound of eager frameworks */
+    double allocator_loss;      /* share of the allocator's memory that it cannot give */
+};
+
 struct mw_hardware {
     /* [node] */
     int64_t gpus_per_node;
@@ -82,6 +98,7 @@ struct mw_hardware {
     double fp8_bytes_per_operand; /* the software computes layers' products in fp8, and moves so
                                      many bytes per element of an operand; 0: it does not */
     bool updates_beside;            /* the software updates beside backward */
+    struct mw_memory_use memory_use;   /* of the software, beside the plan */
     int64_t gradient_link_bytes;    /* an element, on its way to the host; 0: as it is made */
     double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */
     double checkpoint_copy_bytes_per_s; /* each way, likewise */

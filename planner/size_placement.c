@@ -50,8 +50,9 @@ fewest_chunks(const struct mw_sizing *sizing)
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
     int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
     int64_t bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes, all_bytes = chunks * bytes;
-    int64_t most_bytes = MIN(gpu->largest_request_bytes,
-                             bytes + gpu->capacity_bytes - sizing->need_bytes[MW_TIER_GPU]);
+    int64_t most_bytes =
+        MIN(gpu->largest_request_bytes,
+            bytes + gpu->capacity_bytes - mw_sizing_whole_need(sizing, MW_TIER_GPU));
 
     while (chunks < most && all_bytes / chunks > most_bytes)
         chunks *= 2;

@@ -211,6 +211,19 @@ write_stages(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
+write_beside(struct mw_json_writer *json, const struct mw_result *r)
+{
+    mw_json_begin(json, "software_memory", '[', true);
+    for (size_t i = 0; i < r->beside_count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "what", r->beside[i].what);
+        mw_json_integer(json, "bytes", r->beside[i].bytes);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
 write_memory(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_begin(json, "peak_bytes", '{', true);
@@ -237,6 +250,8 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_end(json, '}');
     }
     mw_json_end(json, ']');
+    if (r->beside_count)
+        write_beside(json, r);
     if (r->stage_count)
         write_stages(json, r);
 }

@@ -122,9 +122,26 @@ mw_table_used_of_capacity(const struct mw_result_tier *tier)
                            tebi ? "TiB" : "GiB");
 }
 
+char *
+mw_table_beside(const struct mw_result *result, bool each)
+{
+    GString *text = g_string_new("");
+    double all = 0;
+
+    for (size_t i = 0; i < result->beside_count; i++)
+        all += (double)result->beside[i].bytes;
+    if (all > 0)
+        g_string_printf(text, "%s of the GPU taken by %s", mw_format_gib(all), result->software);
+    for (size_t i = 0; i < result->beside_count && each; i++)
+        g_string_append_printf(text, "%s%s %s", i ? ", " : ": ", result->beside[i].what,
+                               mw_format_gib((double)result->beside[i].bytes));
+    return g_string_free(text, FALSE);
+}
+
 void
 mw_table_memory(FILE *out, const struct mw_result *result)
 {
+    g_autofree char *beside = mw_table_beside(result, true);
     const char *label = "memory";
 
     for (int i = 0; i < MW_TIER_COUNT; i++) {
@@ -138,6 +155,8 @@ mw_table_memory(FILE *out, const struct mw_result *result)
                       mw_grid_bar(ratio, BAR_WIDTH), mw_format_percent(ratio));
         label = "";
     }
+    if (*beside)
+        mw_table_line(out, "", "and %s", beside);
 }
 
 /* An answer for a part of the parameters must not read as one for all. */

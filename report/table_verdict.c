@@ -212,6 +212,7 @@ static void
 print_memory(FILE *out, const struct mw_result *r)
 {
     g_autoptr(GString) text = g_string_new("per GPU");
+    g_autofree char *beside = mw_table_beside(r, false);
 
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         const struct mw_result_tier *tier = &r->tiers[i];
@@ -221,6 +222,8 @@ print_memory(FILE *out, const struct mw_result *r)
                                    text->str[text->len - 1] == ')' ? "," : ":", mw_tier_name(i),
                                    used, mw_table_share(tier->peak_bytes, tier->capacity_bytes));
     }
+    if (*beside)
+        g_string_append_printf(text, ", and %s", beside);
     mw_table_line(out, "memory", "%s", text->str);
 }
 

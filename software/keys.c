@@ -19,6 +19,13 @@
             1, 1, 20, true, -1, MW_VALUE_REAL, AT(field), 0, 0, NULL                               \
     }
 
+/* Of a GPU's memory; what a plan does not hold of it already counts. */
+#define MEMORY(key, unit, field, min, max, help)                                                   \
+    {                                                                                              \
+        "memory", key, unit, help, 1, min, max, false, -1, MW_VALUE_REAL, AT(memory.field), 0, 0,  \
+            NULL                                                                                   \
+    }
+
 /* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate, words */
 static const struct mw_profile_key keys[] = {
     TEXT("description", "one line on the software"),
@@ -82,6 +89,28 @@ static const struct mw_profile_key keys[] = {
     {"offload", "update_gparams_per_s", "10^9 parameters/s",
      "most that the CPU optimizer of a node updates; default: not a bound", 1e9, 1e-4, 1e4, false,
      1, MW_VALUE_REAL, AT(update_params_per_s), 0, 0, NULL},
+
+    MEMORY("bucket_elements", "elements", bucket_elements, 0, 1e12,
+           "of a bucket in which gradients wait to be reduced, where optimizer state is "
+           "partitioned; default: no buckets"),
+    MEMORY("buckets", "", buckets, 0, 16, "buckets that a GPU holds at once; default: none"),
+    MEMORY("gradient_copies", "", gradient_copies, 0, 4,
+           "copies of replicated gradients, in the buckets that are all-reduced; default: 0"),
+    MEMORY("gradient_bytes", "bytes", bytes_per_gradient, 1, 16,
+           "of a gradient's element as it is kept on the GPU; default: as planned"),
+    MEMORY("update_bytes", "bytes", bytes_per_update, 1, 64,
+           "per parameter that is updated on the GPU, of its gradients and of what the update "
+           "needs for a while; default: as gradients are kept"),
+    MEMORY(
+        "offload_bytes", "bytes", bytes_per_offloaded, 0, 64,
+        "per element of the largest gradient, with all copies on its way to the host; default: as "
+        "planned"),
+    MEMORY("activations_kept", "", activations_kept, 1, 10,
+           "activations kept without recomputation, as a multiple of those that a fused backward "
+           "needs; default: 1.7, as eager frameworks keep them"),
+    MEMORY("allocator_loss", "", allocator_loss, 0, 0.9,
+           "share of the allocator's memory that it cannot give: fragments and cached blocks; "
+           "default: 0"),
 };
 
 const struct mw_profile_kind mw_software_kind = {

@@ -5,9 +5,10 @@
  * A hardware profile says what a machine can do, whoever uses it.  A software profile says what a
  * framework of some year gets out of it, as mechanisms with sources and ranges: passes over memory
  * that it does not fuse, the share of a rate that its kernels reach, pageable copies, a CPU
- * optimizer that moves more bytes.  mw_software_apply turns the reading of a machine into that of
- * the machine as the software uses it, which planner and simulator then take: they know nothing of
- * software.  `ideal` leaves a machine as it is.
+ * optimizer that moves more bytes, and what it takes of a GPU's memory beside a plan.
+ * mw_software_apply turns the reading of a machine into that of the machine as the software uses
+ * it, which planner and simulator then take: they know nothing of software.  `ideal` leaves a
+ * machine as it is.
  *
  * Equations: docs/MODEL.md, section 12.
  */
@@ -41,6 +42,7 @@ struct mw_software {
     double drive_share;            /* of the drives' rates, by its path to them */
     double update_bytes_per_param; /* of host memory, moved by the CPU optimizer */
     double update_params_per_s;    /* of the CPU optimizer of a node, at most; 0: no bound */
+    struct mw_memory_use memory;   /* of a GPU, beside the plan */
 };
 
 extern const struct mw_profile_kind mw_software_kind;

@@ -169,23 +169,38 @@ note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
                                      mw_format_count(tokens), mw_format_count(r->tokens_per_step)));
 }
 
-/* Whether activations are kept, considering the room that eager frameworks need for theirs. */
+/* Who keeps more activations than a fused backward needs: "deepspeed keeps". */
+static char *
+keeper(const struct mw_question *question, const struct mw_sizing *sizing)
+{
+    bool says = question->software && sizing->hardware->memory_use.activations_kept > 0;
+
+    return says ? g_strdup_printf("%s keeps", mw_profile_name(question->software))
+                : g_strdup("eager frameworks keep");
+}
+
+/* Whether activations are kept, considering the room that the software needs for its own. */
 static void
 note_eager(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
+    g_autofree char *who = keeper(question, sizing);
     const char *why = NULL;
 
-    if (sizing->settings.eager)
-        why = "no recomputation: kept activations fit %g times over, as eager frameworks keep "
-              "them; {activation-checkpoint-interval=1} recomputes";
+    if (sizing->settings.eager && mw_sizing_activations_kept(sizing->hardware) == 1)
+        why = "no recomputation: kept activations fit; {activation-checkpoint-interval=1} "
+              "recomputes";
+    else if (sizing->settings.eager)
+        why = "no recomputation: kept activations fit %g times over, as %s them; "
+              "{activation-checkpoint-interval=1} recomputes";
     else if (sizing->fits && mw_recomputes_for_eager(question, sizing))
-        why = "recomputation: kept activations would fit once, not %g times over, as eager "
-              "frameworks keep them; {activation-checkpoint-interval=0} keeps them";
+        why = "recomputation: kept activations would fit once, not %g times over, as %s them; "
+              "{activation-checkpoint-interval=0} keeps them";
     else if (mw_keeps_too_much(sizing))
-        why = "no recomputation, as requested: kept activations fit once, not %g times over, as "
-              "eager frameworks keep them; {activation-checkpoint-interval=1} recomputes";
+        why = "no recomputation, as requested: kept activations fit once, not %g times over, as %s "
+              "them; {activation-checkpoint-interval=1} recomputes";
     if (why)
-        g_ptr_array_add(notes, mw_spelled_printf(why, MW_EAGER_ACTIVATIONS));
+        g_ptr_array_add(notes,
+                        mw_spelled_printf(why, mw_sizing_activations_kept(sizing->hardware), who));
 }
 
 /* If the plan that was left out keeps all activations, as eager frameworks do, fewer micro-batches
@@ -282,8 +297,8 @@ why_not_durable(const struct mw_question *question, const struct mw_sizing *sizi
                   "{commit=step} asks for states in other places",
                   mw_format_gib((double)(durable->need_bytes[tier] - sizing->need_bytes[tier])),
                   mw_tier_name(tier),
-                  mw_format_gib(
-                      (double)(durable->need_bytes[tier] - durable->tiers[tier].capacity_bytes)));
+                  mw_format_gib((double)(mw_sizing_whole_need(durable, tier) -
+                                         durable->tiers[tier].capacity_bytes)));
 
     mw_sizing_free(durable);
     return why;

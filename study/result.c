@@ -71,6 +71,7 @@ free_texts(struct mw_result *result)
     g_free(result->hardware_set);
     g_free(result->software);
     g_free(result->gains);
+    g_free(result->beside);
     g_free(result->software_set);
     g_free(result->strategy);
     g_free(result->param_device);

@@ -38,6 +38,11 @@ struct mw_result_tier { /* per rank; for CPU and NVMe the rank's share of its no
     int64_t capacity_bytes, reserve_bytes, peak_bytes, largest_request_bytes;
 };
 
+struct mw_result_beside { /* of a GPU's memory, taken by the software beside the plan */
+    const char *what;     /* borrowed */
+    int64_t bytes;
+};
+
 struct mw_result_lane {
     char *name;       /* "compute", "h2d", "nvme-read", ... */
     double busy_s;    /* an op in flight */
@@ -130,6 +135,8 @@ struct mw_result {
     struct mw_result_tier tiers[MW_TIER_COUNT];
     struct mw_result_ledger_row *ledger;
     size_t ledger_count;
+    struct mw_result_beside *beside; /* [beside_count], largest first */
+    size_t beside_count;
     struct mw_result_stage *stages; /* of a pipeline; else none */
     size_t stage_count;
     struct mw_result_paper paper;

@@ -89,6 +89,28 @@ fill_ledger(const struct mw_sizing *sizing, struct mw_result *r)
     r->ledger = (struct mw_result_ledger_row *)g_array_free(rows, FALSE);
 }
 
+static int
+compare_beside(const void *a, const void *b)
+{
+    const struct mw_result_beside *x = a, *y = b;
+
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* What the software takes beside the plan. */
+static void
+fill_beside(const struct mw_sizing *sizing, struct mw_result *r)
+{
+    bool says_activations = sizing->hardware->memory_use.activations_kept > 0;
+
+    r->beside = g_new0(struct mw_result_beside, MW_BESIDE_COUNT);
+    for (int what = 0; what < MW_BESIDE_COUNT; what++)
+        if (sizing->beside[what] > 0 && (what != MW_BESIDE_ACTIVATIONS || says_activations))
+            r->beside[r->beside_count++] =
+                (struct mw_result_beside){mw_beside_text(what), sizing->beside[what]};
+    qsort(r->beside, r->beside_count, sizeof *r->beside, compare_beside);
+}
+
 /* The papers' memory equations for the batch and the cluster of a sizing. */
 static void
 fill_paper(const struct mw_sizing *sizing, struct mw_result_paper *paper)
@@ -420,6 +442,7 @@ mw_result_set_sizing(const struct mw_question *question, enum mw_strategy strate
 {
     fill_identity(question, answer->sizing, answer->result);
     fill_ledger(answer->sizing, answer->result);
+    fill_beside(answer->sizing, answer->result);
     fill_paper(answer->sizing, &answer->result->paper);
     mw_result_set_notes(question, strategy, answer);
     fill_verdict(question, strategy, answer->sizing, answer->result);

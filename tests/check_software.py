@@ -2,12 +2,14 @@
 """Software profiles: each loads, names its sources, and slows a machine as it says; prints TAP."""
 import json
 import pathlib
+import re
 import sys
 
 from command import ROOT, Box, refused
 from tap import report_in
 
 PROFILES = sorted(path.stem for path in pathlib.Path(ROOT, "software").glob("*.ini"))
+KEY_TABLE = pathlib.Path(ROOT, "software", "keys.c")
 ASKED = "simulate -m gpt3-13b -H dgx-a100 --nodes 2 -s zero3 --batch 1 --seq 2048"
 IDEAL = f"{ASKED} --software ideal"
 UNFUSED = ("simulate -m gpt3-13b -H dgx2 --nodes 2 -s zero3 --batch 1 --seq 2048 "
@@ -44,6 +46,24 @@ KEYS = {
     "offload.update_gparams_per_s": ("0.05", OFFLOADED, 1),
     "update.beside": ("true", OFFLOADED, -1),
 }
+# Memory that a key's value must add to an answer's, GiB, and what the answer calls it: of 12.85B
+# parameters on 16 GPUs, or of 124M.
+SMALL = "simulate -m gpt2 -H dgx-a100 --batch 1 --seq 1024 --gpus 4 --software ideal"
+WEIGHTS = 124439808
+GIB = 2.0 ** 30
+MEMORY = {
+    "memory.bucket_elements": ("5e8", f"{SMALL} -s zero2 --set software.memory.buckets=2",
+                               "buckets of gradients", 2e9),
+    "memory.buckets": ("3", f"{SMALL} -s zero3 --set software.memory.bucket_elements=5e8",
+                       "buckets of gradients", 3e9),
+    "memory.gradient_copies": ("2", f"{SMALL} -s ddp", "buckets of gradients", 4 * WEIGHTS),
+    "memory.gradient_bytes": ("6", f"{SMALL} -s ddp", "wider gradients", 4 * WEIGHTS),
+    "memory.update_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.offload_bytes": ("64", f"{SMALL} -s zero-offload", "gradients on their way to the host",
+                             None),
+    "memory.activations_kept": ("3", f"{SMALL} -s ddp", "more activations kept", None),
+    "memory.allocator_loss": ("0.5", f"{SMALL} -s ddp", "loss of its allocator", None),
+}
 
 
 def answer(box, options):
@@ -60,6 +80,51 @@ def check_key(box, key, value, question, sign):
     elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
             key not in ("attention.kernel", "update.beside", "products.fp8"):  # another plan
         yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
+
+
+def taken(told):
+    return {part["what"]: part["bytes"] for part in told.get("software_memory", [])}
+
+
+def check_memory(box, key, value, question, what, expected):
+    """The key takes memory, named and in that amount, and moves nothing else of the answer."""
+    before, after = answer(box, question), answer(box, f"{question} --set software.{key}={value}")
+    if "error" in before or "error" in after:
+        yield f"{before.get('error')} {after.get('error')}"
+        return
+    if taken(before) or list(taken(after)) != [what]:
+        yield f"{key} = {value}: {taken(before)}, then {taken(after)}"
+    elif expected and abs(taken(after)[what] / expected - 1) > 0.02:
+        yield f"{key} = {value}: {taken(after)[what]} bytes, not {expected}"
+    if before["step_time_s"] != after["step_time_s"] or before["ledger"] != after["ledger"]:
+        yield f"{key} = {value} changes the plan"
+
+
+def check_room(box):
+    """What the software takes is missing from what fits: to the byte, and in the remedy."""
+    question = ("plan -m llama-2-7b -H dgx-a100 -s zero3 --gpus 8 --batch 1 --software ideal "
+                "--tiles 1 --logits-chunks 1")
+    loss = "--set software.memory.allocator_loss=0.5"
+    told = answer(box, f"{question} {loss}")
+    need = told["peak_bytes"]["gpu"]
+    if abs(taken(told)["loss of its allocator"] - need) > 1e6:
+        yield f"half is lost of {need}: {taken(told)}"
+    room = told["tiers"]["gpu"]["reserve_bytes"] + 2 * need
+    for more, status in ((1e6, 0), (-1e6, 3)):
+        done = box.run(f"{question} {loss} --set gpu.memory_gib={(room + more) / GIB!r}")
+        if done.status != status:
+            yield f"{more} bytes beside what it needs: status {done.status}: {done.err}"
+
+
+def check_unsaid(box):
+    """Software that takes nothing beside the plan says nothing of it."""
+    for name in ("ideal", "memwall"):
+        told = answer(box, f"{ASKED} --software {name}")
+        if "software_memory" in told:
+            yield f"{name}: {told['software_memory']}"
+    text = box.run(f"{ASKED} --software deepspeed").out.decode()
+    if "of the GPU taken by deepspeed" not in text:
+        yield f"deepspeed's memory is not told of: {text}"
 
 
 def check_profile(box, name):
@@ -155,6 +220,12 @@ def tests(box):
         yield f"profile/{name}", check_profile(box, name)
     for key, (value, question, sign) in KEYS.items():
         yield f"key/{key}", check_key(box, key, value, question, sign)
+    for key, row in MEMORY.items():
+        yield f"memory/{key}", check_memory(box, key, *row)
+    yield "memory/room", check_room(box)
+    yield "memory/unsaid", check_unsaid(box)
+    rows = re.findall(r'MEMORY[(]\s*"(\w+)"', KEY_TABLE.read_text(encoding="utf-8"))
+    yield "memory/table", [key for key in rows if f"memory.{key}" not in MEMORY]
     entries = json.loads(box.run("list software --json").out)["software"]
     listed = [entry["software"] for entry in entries]
     yield "list", [] if listed == PROFILES else [f"{listed}, not {PROFILES}"]

@@ -57,12 +57,24 @@ def slide_table(cases):
                                   "slides in range"], table)
 
 
+def half_note(answer):
+    """Whether 0.5T fits as published with 16 bytes of state a parameter."""
+    if not answer["feasible"]:
+        return ("With 16 bytes 0.5T needs "
+                f"{answer['peak_bytes']['gpu'] / 2**30:.1f} GiB of each GPU; with what the "
+                f"software takes beside, it does not fit as published ({zero_infinity.shortage(answer)}): "
+                "pessimistic.")
+    p = common.prediction(answer)
+    return ("0.5T does fit as published with 16 bytes (`--state-layout zero16`, "
+            f"{answer['settings']['tiles']} tiles): {p['engine']:.1f} TFLOP/s, {p['low']:.1f} to "
+            f"{p['high']:.1f}.  The verdict with 20 bytes is pessimistic there.")
+
+
 def resident_note():
     """What the rows with all states on the GPU would need."""
     half, one = zero_infinity.find(32, "0.5T"), zero_infinity.find(32, "1T")
     smaller = zero_infinity.simulate(half, "--state-layout", "zero16")
     largest = zero_infinity.simulate(one, "--state-layout", "zero16")
-    p = common.prediction(smaller)
     state = 16 * largest["paper_params"] / 512
     return (
         "0.5T and 1T (*): Table 1 places everything on the GPU.  With the paper's own 20 bytes of "
@@ -71,10 +83,8 @@ def resident_note():
         f"needs {state / 2**30:.1f} GiB and still does not fit "
         f"({zero_infinity.shortage(largest)}).  The paper's text on the same 1T runs (Sec. 8.2, "
         "Fig. 5b) speaks of offloaded parameters and optimizer states and of the hosts' CPUs "
-        "updating them.  Both rows are therefore simulated as the planner places them.  0.5T does "
-        f"fit as published with 16 bytes (`--state-layout zero16`, {smaller['settings']['tiles']} "
-        f"tiles): {p['engine']:.1f} TFLOP/s, {p['low']:.1f} to {p['high']:.1f}.  The verdict with "
-        "20 bytes is pessimistic there.")
+        "updating them.  Both rows are therefore simulated as the planner places them.  "
+        f"{half_note(smaller)}")
 
 
 def lacks(cases):

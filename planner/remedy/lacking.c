@@ -36,7 +36,7 @@ static int64_t
 lack_in_tier(const struct mw_sizing *sizing, int tier, bool *one_piece)
 {
     const struct mw_tier_info *info = &sizing->tiers[tier];
-    int64_t sum = sizing->need_bytes[tier] - info->capacity_bytes;
+    int64_t sum = mw_sizing_whole_need(sizing, tier) - info->capacity_bytes;
     int64_t one = sizing->largest_bytes[tier] - info->largest_request_bytes;
 
     *one_piece = one > sum;

@@ -17,7 +17,7 @@
 #define MW_AUTO (-1)
 #define MW_LOGITS_CHUNKS_MAX 4096
 /* Activations that an eager framework keeps without recomputation, as a multiple of those counted:
- * the bound until software profiles give one. */
+ * the bound where the software profile gives none. */
 #define MW_EAGER_ACTIVATIONS 1.7
 /* A plan of this many ops is built and simulated in seconds, in 300 MB. */
 #define MW_OPS_MAX 500000

@@ -126,6 +126,8 @@ bool mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds,
 void mw_sizing_count_homes(struct mw_sizing *sizing);
 /* Sets the table of buffers, once all homes have their tiers. */
 void mw_sizing_set_buffers(struct mw_sizing *sizing);
+/* Sets what the software takes beside the slots, once these are summed up. */
+void mw_sizing_set_beside(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */
 void mw_sizing_sum_ledger(struct mw_sizing *sizing);
 

@@ -160,14 +160,10 @@ read_tiers(struct mw_sizing *sizing)
             tiers[t].largest_request_bytes = tiers[t].capacity_bytes;
 }
 
-/* What eager frameworks keep beyond what the operators' backward needs (docs/MODEL.md 10.17): it
- * needs room, but has no slot in the plan. */
-static int64_t
-eager_bytes(const struct mw_sizing *sizing, int tier)
+int64_t
+mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier)
 {
-    return tier == MW_TIER_GPU && sizing->settings.eager
-               ? (MW_EAGER_ACTIVATIONS - 1) * sizing->ledger[tier][MW_PURPOSE_ACTIVATIONS]
-               : 0;
+    return sizing->need_bytes[tier] + (tier == MW_TIER_GPU ? sizing->beside_bytes : 0);
 }
 
 static void
@@ -178,7 +174,7 @@ set_verdict(struct mw_sizing *sizing)
     sizing->fits = true;
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         const struct mw_tier_info *tier = &sizing->tiers[t];
-        int64_t sum = sizing->need_bytes[t] + eager_bytes(sizing, t) - tier->capacity_bytes;
+        int64_t sum = mw_sizing_whole_need(sizing, t) - tier->capacity_bytes;
         int64_t one = sizing->largest_bytes[t] - tier->largest_request_bytes;
         int64_t lack = sum > 0 ? sum : one;
         double relative = (double)lack / MAX(1, tier->capacity_bytes);
@@ -204,7 +200,7 @@ mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier)
 {
     const struct mw_tier_info *info = &sizing->tiers[tier];
 
-    return MAX(0, MAX(sizing->need_bytes[tier] + eager_bytes(sizing, tier) - info->capacity_bytes,
+    return MAX(0, MAX(mw_sizing_whole_need(sizing, tier) - info->capacity_bytes,
                       sizing->largest_bytes[tier] - info->largest_request_bytes));
 }
 
@@ -232,6 +228,7 @@ void
 mw_sizing_sum_ledger(struct mw_sizing *sizing)
 {
     sum_slots(sizing);
+    mw_sizing_set_beside(sizing);
     read_tiers(sizing);
     set_verdict(sizing);
 }

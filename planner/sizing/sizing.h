@@ -157,6 +157,19 @@ struct mw_buffer {
     int64_t bytes;   /* per slot; 0 for a home */
 };
 
+/* What the software takes of a GPU's memory beside the plan's slots: it needs room too
+ * (planner/sizing/beside.c). */
+enum mw_beside {
+    MW_BESIDE_BUCKETS,     /* gradients that wait to be reduced, or copies of them */
+    MW_BESIDE_GRADIENTS,   /* kept in more bytes than planned */
+    MW_BESIDE_OFFLOAD,     /* copies of a gradient on its way to the host */
+    MW_BESIDE_UPDATE,      /* beyond what backward leaves free for it */
+    MW_BESIDE_ACTIVATIONS, /* kept beyond those that a fused backward needs */
+    MW_BESIDE_ALLOCATOR,   /* fragments and cached blocks */
+    MW_BESIDE_COUNT
+};
+const char *mw_beside_text(enum mw_beside what); /* in words */
+
 /* One slot of a buffer or home. */
 struct mw_sized_slot {
     enum mw_tier tier;
@@ -224,6 +237,7 @@ struct mw_sizing {
     struct mw_buffer buffers[MW_BUFFER_KIND_COUNT]; /* all slots */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
+    int64_t beside[MW_BESIDE_COUNT], beside_bytes; /* of the GPU; their sum */
     int64_t largest_bytes[MW_TIER_COUNT]; /* largest contiguous request */
     struct mw_tier_info tiers[MW_TIER_COUNT];
 
@@ -251,6 +265,10 @@ bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the log
  * most. */
 double mw_sizing_lack(const struct mw_sizing *sizing);
 int64_t mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier); /* bytes; 0: none */
+/* Bytes that its slots need, and what the software takes beside them. */
+int64_t mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier);
+/* Activations that the software keeps without recomputation, as a multiple of those counted. */
+double mw_sizing_activations_kept(const struct mw_hardware *hardware);
 /* Whether `one` fits or lacks less; if both lack as much of one tier, less of the others. */
 bool mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other);
 /* Parts of the logits' weight: of the tail, or of the embedding if it is tied. */
