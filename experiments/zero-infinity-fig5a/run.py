@@ -62,8 +62,8 @@ def half_note(answer):
     if not answer["feasible"]:
         return ("With 16 bytes 0.5T needs "
                 f"{answer['peak_bytes']['gpu'] / 2**30:.1f} GiB of each GPU; with what the "
-                f"software takes beside, it does not fit as published ({zero_infinity.shortage(answer)}): "
-                "pessimistic.")
+                f"software takes beside, it does not fit as published "
+                f"({zero_infinity.shortage(answer)}): pessimistic.")
     p = common.prediction(answer)
     return ("0.5T does fit as published with 16 bytes (`--state-layout zero16`, "
             f"{answer['settings']['tiles']} tiles): {p['engine']:.1f} TFLOP/s, {p['low']:.1f} to "

@@ -173,9 +173,9 @@ Not within 1%:
 "print.  The planner's column holds activations with a checkpoint a block, gathered parameters, "
 "1.5 GiB of context at batch 1 on 32 GiB (34.4 * 10^9 bytes), and what the software "
 "`deepspeed-0.3` takes beside them: copies of gradients, buckets, the update's fp32 gradients, and "
-"a typical 3.6% that the allocator loses.  The baseline comes out 9 to 14% too large: its gradients "
-"are copied once in 16 bits here, while the paper speaks of a fused fp32 buffer (6 GB for 1.5B "
-"parameters, Sec. 3.2), which is the low end of the range.")}
+"a typical 3.6% that the allocator loses.  The baseline comes out 9 to 14% too large: its "
+"gradients are copied once in 16 bits here, while the paper speaks of a fused fp32 buffer (6 GB "
+"for 1.5B parameters, Sec. 3.2), which is the low end of the range.")}
 """)
     common.write_csv(HERE / "result.csv",
                      ["mp", "gpus", "stage", "published_b", "flag", "formula_b", "planner_b",
