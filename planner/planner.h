@@ -107,6 +107,10 @@ struct mw_remedy_here {
     const struct mw_profile *profile;
     enum mw_outlook outlook; /* at which the request's hardware was read */
     bool replaceable;        /* the profile is unchanged: another machine may be proposed */
+    /* The software by which the request's hardware is read, where nobody asked for it: options that
+     * would by default be of other software name it.  NULL: they need not. */
+    const char *software;
+    const char *(*default_software)(enum mw_strategy strategy, int64_t tp, int64_t pp);
 };
 
 /* One line that says what would make it fit, the smallest change first: options to add to `asked`

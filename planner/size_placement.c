@@ -50,9 +50,11 @@ fewest_chunks(const struct mw_sizing *sizing)
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
     int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
     int64_t bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes, all_bytes = chunks * bytes;
-    int64_t most_bytes =
-        MIN(gpu->largest_request_bytes,
-            bytes + gpu->capacity_bytes - mw_sizing_whole_need(sizing, MW_TIER_GPU));
+    /* Activations kept beyond those counted are left to the verdict: where they decide, another
+     * plan recomputes. */
+    int64_t need =
+        mw_sizing_whole_need(sizing, MW_TIER_GPU) - sizing->beside[MW_BESIDE_ACTIVATIONS];
+    int64_t most_bytes = MIN(gpu->largest_request_bytes, bytes + gpu->capacity_bytes - need);
 
     while (chunks < most && all_bytes / chunks > most_bytes)
         chunks *= 2;

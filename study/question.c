@@ -2,6 +2,12 @@
 #include "planner/settings/strategies.h"
 #include "study/study.h"
 
+const char *
+mw_default_software(enum mw_strategy strategy, int64_t tp, int64_t pp)
+{
+    return tp > 1 || pp > 1 ? MW_SOFTWARE_SLICED : mw_strategy_traits(strategy)->software;
+}
+
 /* Rates that memwall measured are those of its own kernels. */
 const char *
 mw_question_default_software(const struct mw_question *question)
@@ -11,9 +17,7 @@ mw_question_default_software(const struct mw_question *question)
 
     if (mw_hwprofile_calibrated(question->profile))
         return MW_SOFTWARE_OWN;
-    if (question->settings.tp > 1 || question->settings.pp > 1)
-        return MW_SOFTWARE_SLICED;
-    return mw_strategy_traits(strategy)->software;
+    return mw_default_software(strategy, question->settings.tp, question->settings.pp);
 }
 
 void

@@ -131,6 +131,19 @@ fill_paper(const struct mw_sizing *sizing, struct mw_result_paper *paper)
             mw_paper_zero_bytes(stage, paper->params / sizing->tp, sizing->dp);
 }
 
+/* The software that the question has by default, and would not have whatever is changed; NULL: it
+ * was asked for. */
+static const char *
+software_by_default(const struct mw_question *question)
+{
+    const char *name = question->software ? mw_profile_name(question->software) : NULL;
+
+    return name && !mw_hwprofile_calibrated(question->profile) &&
+                   !strcmp(name, mw_question_default_software(question))
+               ? name
+               : NULL;
+}
+
 static void
 fill_verdict(const struct mw_question *question, enum mw_strategy strategy,
              const struct mw_sizing *sizing, struct mw_result *r)
@@ -144,7 +157,8 @@ fill_verdict(const struct mw_question *question, enum mw_strategy strategy,
     r->limiting_tier = g_strdup(mw_tier_name(sizing->limiting_tier));
     r->short_bytes = sizing->short_bytes;
     asked.strategy = strategy;
-    struct mw_remedy_here here = {question->profile, question->outlook, !question->modified};
+    struct mw_remedy_here here = {question->profile, question->outlook, !question->modified,
+                                  software_by_default(question), mw_default_software};
     r->remedy = mw_planner_remedy(&planned, &asked, sizing, &here);
 }
 

@@ -179,7 +179,7 @@ def check_unpriced(box):
     text = (ROOT / "hwprofiles/rtx4090.ini").read_text(encoding="utf-8")
     text = re.sub("(?m)^price.*\n", "", text)
     text = re.sub("(?m)^memory_gib = .*$", "memory_gib = 12000", text, count=1)
-    question = "plan -m llama-3.1-70b -H rtx4090 --seq 500000 --gpus 1"
+    question = "plan -m llama-3.1-70b -H rtx4090 --seq 500000 --gpus 1 --software ideal"
     none = "no machine that is listed fits; one with 254 GiB more gpu"
     if none not in box.run(question).out.decode():
         yield f"with no such machine: {box.run(question).out}"
@@ -241,7 +241,7 @@ def check_surplus(box):
     over = 0
     for gib in (45, 46, 47):
         answer = answer_of(box.run("simulate -m gpt2 -H h100 --grad-accum 8 --json "
-                                   f"--set gpu.memory_gib={gib}").out)
+                                   f"--software ideal --set gpu.memory_gib={gib}").out)
         settings = answer["settings"]
         one_more = (settings["global_batch"] + 8) * settings["seq"]
         note = next(n for n in answer["notes"] if n.startswith("default global batch: "))
@@ -352,7 +352,7 @@ def check_unsaid(box):
 
 # What fits in more tiles, or chunks of the logits, than a plan may have ops.
 MANY = ("-m gpt3-175b -H rtx4090 --set gpu.memory_gib=3.5 --set nvme.capacity_tb=30 "
-        "--set host.memory_gib=4000 --batch 1 --seq 256")
+        "--set host.memory_gib=4000 --batch 1 --seq 256 --software ideal")
 
 
 def check_many_ops(box):
@@ -512,7 +512,8 @@ def check_details(box):
 
 
 NOT_DURABLE = {  # request: why its steps are not durable
-    "llama-3.1-70b --train qkv --weight-bits 4": r"commits take .* of cpu memory, .* more than",
+    "llama-3.1-70b --train qkv --weight-bits 4 --software ideal":
+        r"commits take .* of cpu memory, .* more than",
     "llama-3.1-8b -s zero-infinity-nvme --optimizer-device nvme --set nvme.capacity_tb=0.35":
         "the drives lack room",
 }

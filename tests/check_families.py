@@ -104,7 +104,7 @@ def check_plan(box, family):
     folder = make(box, family)
     shutil.rmtree(box.folder / "saved", ignore_errors=True)
     yield from good(box.run("-m", str(folder), *TRAIN[:8], "-s", "zero3", "-o", "plan.txt",
-                            verb="plan"))
+                            "--software", "memwall", verb="plan"))
     if f"\ndecoder {family} " not in box.read("plan.txt"):
         yield "the plan does not name the family"
     yield from good(box.run("--plan", "plan.txt", "--data", "text.txt", "--weights", str(folder),

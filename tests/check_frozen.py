@@ -91,7 +91,8 @@ def check_placements(box, name, options):
 def check_file(box, name):
     options = f"{PLACEMENTS['on cores, parameters too']} --batch 2 --train norm1,qkv"
     yield from train(box, model(name), f"{options} --steps 6", "own")
-    planned = box.run(f"plan {model(name)} {MACHINE} {options} --commit none -o plan.txt")
+    planned = box.run(f"plan {model(name)} {MACHINE} {options} --commit none "
+                      "--software memwall -o plan.txt")
     shutil.rmtree(box.folder / "other", ignore_errors=True)
     if planned.status:
         yield planned.err

@@ -586,7 +586,8 @@ def check_memory(box):
     yield from check_wrong(done, 3, ["GiB", "RLIMIT_AS", "leave -H out", "--set gpu.memory_gib="])
     # Followed, it plans with so little.
     sets = re.findall(r"--set [a-z.]+_gib=[0-9.]+", done.said)
-    planned = box.run(*words[:4], *" ".join(sets).split(), "--json", verb="plan")
+    planned = box.run(*words[:4], *" ".join(sets).split(), "--software", "memwall",
+                      "--json", verb="plan")
     tiers = answer_of(planned.text)["tiers"]
     room = sum(tiers[tier]["capacity_bytes"] for tier in ("gpu", "cpu"))
     if len(sets) != 2 or planned.returncode or not 0 < room < 1600 << 20:

@@ -51,8 +51,9 @@ is_split(const struct mw_settings *asked)
 
 /* "batch=16 grad-accum=16 fits"; if a DeepSpeed file gave the batch, also with the file's keys. */
 static char *
-split_text(const struct mw_settings *asked, const struct mw_settings *s)
+split_text(const struct mw_unfit *unfit, const struct mw_settings *s)
 {
+    const struct mw_settings *asked = unfit->asked;
     GString *text = g_string_new(NULL);
     bool named = asked->micro_batch != MW_AUTO;
     g_autofree char *group = named ? mw_batch_per_group(asked, s->micro_batch) : NULL;
@@ -61,7 +62,9 @@ split_text(const struct mw_settings *asked, const struct mw_settings *s)
         mw_spelled_append(text, "{strategy=%s} ", mw_strategy_name((int)s->strategy));
     if (named)
         mw_spelled_append(text, "{batch=%.15g} ", s->micro_batch);
-    mw_spelled_append(text, "{grad-accum=%" G_GINT64_FORMAT "} fits", s->grad_accum);
+    mw_spelled_append(text, "{grad-accum=%" G_GINT64_FORMAT "} ", s->grad_accum);
+    mw_remedy_keep_software(unfit, s->strategy, s->tp, text);
+    g_string_append(text, "fits");
     if (named && asked->batch_source)
         g_string_append_printf(text,
                                " (in the file train_micro_batch_size_per_gpu %.15g, "
@@ -78,7 +81,7 @@ mw_remedy_accumulation(const struct mw_unfit *unfit)
     const struct mw_settings *asked = unfit->asked;
     struct mw_settings s;
 
-    return is_split(asked) && split_least(unfit, asked->strategy, &s) ? split_text(asked, &s)
+    return is_split(asked) && split_least(unfit, asked->strategy, &s) ? split_text(unfit, &s)
                                                                       : NULL;
 }
 
@@ -93,7 +96,7 @@ mw_remedy_strategy_and_accumulation(const struct mw_unfit *unfit)
         return NULL;
     for (int i = 0; i < others.count; i++)
         if (split_least(unfit, others.one[i], &s))
-            return split_text(asked, &s);
+            return split_text(unfit, &s);
     return NULL;
 }
 

@@ -47,6 +47,10 @@ struct mw_settings mw_relaxation_apply(const struct mw_settings *asked,
 bool mw_relaxation_minimize(const struct mw_unfit *unfit, struct mw_relaxation *changes);
 /* "strategy=zero3 batch=2.25 fits (142 USD an hour; batch 9 per group of 4 GPUs)": `between`, "" or
  * options and a space, stands before the batch; `price` may be NULL.  g_free it. */
+/* Appends "software=NAME " where another strategy or slicing would otherwise be of other software,
+ * which takes other memory. */
+void mw_remedy_keep_software(const struct mw_unfit *unfit, enum mw_strategy strategy, int64_t tp,
+                             GString *text);
 char *mw_relaxation_text(const struct mw_unfit *unfit, const struct mw_relaxation *changes,
                          const char *between, const char *price);
 /* "batch 9 per group of 4 GPUs" for a batch that is not a whole number per GPU, else NULL; g_free

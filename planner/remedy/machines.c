@@ -19,6 +19,7 @@ mw_remedy_gpus(const struct mw_unfit *unfit)
 {
     struct mw_settings s = *unfit->asked;
     const struct mw_strategies others = mw_strategies_beyond(s.strategy);
+    g_autoptr(GString) kept = g_string_new(NULL);
 
     if (s.gpus_per_node == MW_AUTO || s.gpus_per_node >= unfit->request->hardware->gpus_per_node)
         return NULL;
@@ -26,9 +27,11 @@ mw_remedy_gpus(const struct mw_unfit *unfit)
     if (mw_remedy_fits(unfit, &s))
         return mw_spelled_printf("{gpus=%" G_GINT64_FORMAT "} fits", s.gpus_per_node);
     for (int i = 0; i < others.count; i++)
-        if (mw_remedy_fits_with(unfit->request, &s, others.one[i]))
-            return mw_spelled_printf("{strategy=%s} {gpus=%" G_GINT64_FORMAT "} fits",
-                                     mw_strategy_name(others.one[i]), s.gpus_per_node);
+        if (mw_remedy_fits_with(unfit->request, &s, others.one[i])) {
+            mw_remedy_keep_software(unfit, others.one[i], s.tp, kept);
+            return mw_spelled_printf("{strategy=%s} {gpus=%" G_GINT64_FORMAT "} %sfits",
+                                     mw_strategy_name(others.one[i]), s.gpus_per_node, kept->str);
+        }
     return NULL;
 }
 
@@ -96,6 +99,7 @@ offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, cons
     if (!mw_relaxation_minimize(&there, &changes))
         return (struct offer){0};
     g_autofree char *price = kind || name ? mw_price_text(usd, kind) : NULL;
+    there.here = unfit->here;
     return (struct offer){
         mw_relaxation_text(&there, &changes, options->str, price), kind ? usd : (double)nodes,
         nodes * (asked.gpus_per_node == MW_AUTO ? hardware->gpus_per_node : asked.gpus_per_node),
@@ -163,13 +167,25 @@ keep_sliced(const struct mw_unfit *unfit, GPtrArray *machines, int64_t tp)
     }
 }
 
+/* Machines of a kind of price, on which the software takes as much memory as here. */
+static GPtrArray *
+others_of_kind(const struct mw_unfit *unfit, enum mw_price_kind kind)
+{
+    GPtrArray *machines = mw_priced_new(kind, unfit->machine, MW_OUTLOOK_TYPICAL);
+
+    for (guint i = 0; i < machines->len; i++)
+        ((struct mw_priced *)machines->pdata[i])->hardware.memory_use =
+            unfit->request->hardware->memory_use;
+    return machines;
+}
+
 /* The cheapest offer below `usd` with the fewest nodes, to a power of two.  Prefers fewer sequences
  * to more nodes. */
 static struct offer
 offer_of_kind(const struct mw_unfit *unfit, const struct terms *terms, enum mw_price_kind kind,
               double usd)
 {
-    g_autoptr(GPtrArray) machines = mw_priced_new(kind, unfit->machine, MW_OUTLOOK_TYPICAL);
+    g_autoptr(GPtrArray) machines = others_of_kind(unfit, kind);
     struct mw_settings least = mw_remedy_least_batch(&terms->settings);
     const struct mw_priced *found = NULL;
     int64_t count = 0;

@@ -182,6 +182,16 @@ sizing_that_lacks(const struct mw_unfit *unfit, bool anew, struct mw_sizing **am
     return *ample && fits_with_lacking(unfit, *ample) ? *ample : anew ? NULL : unfit->sizing;
 }
 
+/* A machine with more of something, on which the software takes as much memory as here. */
+static struct mw_hardware
+enlarged(const struct mw_unfit *unfit, const struct mw_profile *profile)
+{
+    struct mw_hardware hw = mw_hwprofile_read(profile, unfit->here->outlook);
+
+    hw.memory_use = unfit->request->hardware->memory_use;
+    return hw;
+}
+
 /* ": host.memory_gib=256" if that is enough, else "".  g_free it. */
 static char *
 assignments_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
@@ -191,7 +201,7 @@ assignments_text(const struct mw_unfit *unfit, const struct mw_sizing *sizing)
 
     if (!profile)
         return g_strdup("");
-    struct mw_hardware hw = mw_hwprofile_read(profile, unfit->here->outlook);
+    struct mw_hardware hw = enlarged(unfit, profile);
     struct mw_request request = {unfit->request->model, &hw};
     struct mw_unfit there = {&request, unfit->asked, unfit->sizing, NULL, NULL};
     bool fits = mw_remedy_fits(&there, unfit->asked);
@@ -263,12 +273,14 @@ upgrade_and_strategy(const struct mw_unfit *unfit, bool far)
                                      ? mw_lacking_added(unfit, sizing, flags)
                                      : NULL;
     if (profile) {
-        struct mw_hardware hw = mw_hwprofile_read(profile, unfit->here->outlook);
+        struct mw_hardware hw = enlarged(unfit, profile);
         struct mw_request request = {unfit->request->model, &hw};
         struct mw_unfit there = {&request, unfit->asked, unfit->sizing, NULL, NULL};
         g_autofree char *memory = mw_lacking_text(unfit, sizing);
         g_string_append(flags, " ");
-        if (mw_relaxation_minimize(&there, &changes))
+        bool fits = mw_relaxation_minimize(&there, &changes);
+        there.here = unfit->here;
+        if (fits)
             text = mw_relaxation_text(&there, &changes, flags->str, memory);
     }
     mw_profile_free(profile);

@@ -223,6 +223,17 @@ devices_given_up(const struct mw_settings *asked)
     return g_string_free(names, FALSE);
 }
 
+void
+mw_remedy_keep_software(const struct mw_unfit *unfit, enum mw_strategy strategy, int64_t tp,
+                        GString *text)
+{
+    const struct mw_remedy_here *here = unfit->here;
+
+    if (here && here->software &&
+        strcmp(here->software, here->default_software(strategy, tp, unfit->asked->pp)))
+        mw_spelled_append(text, "{software=%s} ", here->software);
+}
+
 char *
 mw_relaxation_text(const struct mw_unfit *unfit, const struct mw_relaxation *changes,
                    const char *between, const char *price)
@@ -243,6 +254,7 @@ mw_relaxation_text(const struct mw_unfit *unfit, const struct mw_relaxation *cha
         mw_spelled_append(text, "{tp=%" G_GINT64_FORMAT "} ", changes->tp);
     if (changes->batch != MW_AUTO)
         mw_spelled_append(text, "{batch=%.15g} ", changes->batch);
+    mw_remedy_keep_software(unfit, changes->strategy, changed.tp, text);
     if (changes->free_devices) {
         g_autofree char *names = devices_given_up(unfit->asked);
         g_string_append_printf(text, "without %s %s", names, text->len ? "" : "it ");

@@ -162,10 +162,14 @@ char *
 mw_remedy_strategy(const struct mw_unfit *unfit)
 {
     const struct mw_strategies others = mw_strategies_beyond(unfit->asked->strategy);
+    g_autoptr(GString) kept = g_string_new(NULL);
 
     for (int i = 0; i < others.count; i++)
-        if (mw_remedy_fits_with(unfit->request, unfit->asked, others.one[i]))
-            return mw_spelled_printf("{strategy=%s} fits", mw_strategy_name(others.one[i]));
+        if (mw_remedy_fits_with(unfit->request, unfit->asked, others.one[i])) {
+            mw_remedy_keep_software(unfit, others.one[i], unfit->asked->tp, kept);
+            return mw_spelled_printf("{strategy=%s} %sfits", mw_strategy_name(others.one[i]),
+                                     kept->str);
+        }
     return NULL;
 }
 
