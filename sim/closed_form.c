@@ -120,8 +120,7 @@ add_block(const struct mw_closed_block *block, double forwards, double share, do
 
     plan[MW_TERM_PRODUCTS] += block_products_s(block, forwards, share, hw);
     plan[MW_TERM_MEMORY_BOUND] += bytes / mw_cost_operator_bytes_per_s(hw) +
-                                  streamed / streamed_rate +
-                                  launches * hw->gpu_launch_s;
+                                  streamed / streamed_rate + launches * hw->gpu_launch_s;
 }
 
 static void
@@ -184,10 +183,12 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
                                             : mw_ring_all_reduce_s(&r->dp, reduced_bytes));
     double sent = fmax(made, (double)hw->gradient_link_bytes);
     double most = hw->gradient_copy_bytes_per_s > 0 ? hw->gradient_copy_bytes_per_s : INFINITY;
-    plan[MW_TERM_GRADIENT_PCIE] = times * over(sent * (owner ? params : shard) * (cpu + nvme),
-                                               fmin(most, owner ? r->d2h_alone : r->d2h)) +
-                                  over(element * d->state_params * d->gradient_h2d, r->h2d) +
-                                  over(element * d->state_params * d->gradient_d2h, r->d2h);
+    double fetched = fmax(element, (double)hw->gradient_link_bytes);
+    plan[MW_TERM_GRADIENT_PCIE] =
+        times * over(sent * (owner ? params : shard) * (cpu + nvme),
+                     fmin(most, owner ? r->d2h_alone : r->d2h)) +
+        over(element * d->state_params * d->gradient_h2d, r->h2d) +
+        over(fetched * d->state_params * d->gradient_d2h, fmin(most, r->d2h));
     /* The first micro-batch reads it and writes 4; each later one reads it and 4, and writes 4. */
     double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (times - 1) : 0;
     double normed = d->gradients_normed ? element : 0;

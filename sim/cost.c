@@ -305,29 +305,52 @@ mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *w
     return is_collective(work) ? collective_s(plan, &nothing, hardware) : 0;
 }
 
-/* Times the plan's bytes that software moves: gradients, in a wider type than they are made in. */
+/* Bytes of a gradient's element at home, where sums are wider than what is added. */
+static double
+home_gradient_bytes(const struct mw_plan *plan)
+{
+    int dtype = plan->shape.dtype;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].trainable) {
+            dtype = plan->tensors[t].gradient_dtype;
+            break;
+        }
+    return (double)mw_dtype_bytes((enum mw_dtype)dtype, 1);
+}
+
+/* Bytes of a gradient's element that a work brings to the host, as the plan has it; 0: it brings
+ * none.  An update on the host fetches gradients that live on the GPU, as it begins. */
+static double
+brought_gradient_bytes(const struct mw_plan *plan, const struct mw_work *work)
+{
+    if (work->kind != MW_OP_D2H)
+        return 0;
+    if (work->object == MW_OBJECT_STATE)
+        return home_gradient_bytes(plan);
+    return work->object == MW_OBJECT_GRADIENTS
+               ? (double)mw_dtype_bytes((enum mw_dtype)plan->shape.dtype, 1)
+               : 0;
+}
+
+/* Times the plan's bytes that software moves: gradients, in a wider type than the plan has them. */
 static double
 link_bytes_share(const struct mw_plan *plan, const struct mw_work *work,
                  const struct mw_hardware *hardware)
 {
-    double made = (double)mw_dtype_bytes((enum mw_dtype)plan->shape.dtype, 1);
-    bool gradients = work->kind == MW_OP_D2H && work->object == MW_OBJECT_GRADIENTS;
+    double planned = brought_gradient_bytes(plan, work);
 
-    return gradients ? fmax(1, (double)hardware->gradient_link_bytes / made) : 1;
+    return planned > 0 ? fmax(1, (double)hardware->gradient_link_bytes / planned) : 1;
 }
 
 /* The rate at which software copies these bytes, whatever the link can do; 0: at the link's. */
 static double
-software_copies(const struct mw_work *work, const struct mw_hardware *hardware)
+software_copies(const struct mw_plan *plan, const struct mw_work *work,
+                const struct mw_hardware *hardware)
 {
-    switch ((enum mw_object)work->object) {
-    case MW_OBJECT_GRADIENTS:
-        return hardware->gradient_copy_bytes_per_s;
-    case MW_OBJECT_CHECKPOINT:
+    if (work->object == MW_OBJECT_CHECKPOINT)
         return hardware->checkpoint_copy_bytes_per_s;
-    default:
-        return 0;
-    }
+    return brought_gradient_bytes(plan, work) > 0 ? hardware->gradient_copy_bytes_per_s : 0;
 }
 
 static double
@@ -336,7 +359,7 @@ copy_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_h
     double bytes = (double)work->bytes * link_bytes_share(plan, work, hardware);
     double link =
         work->kind == MW_OP_H2D ? hardware->pcie_h2d_bytes_per_s : hardware->pcie_d2h_bytes_per_s;
-    double most = software_copies(work, hardware);
+    double most = software_copies(plan, work, hardware);
 
     return hardware->pcie_latency_s + bytes / (most > 0 ? fmin(link, most) : link);
 }

@@ -127,6 +127,26 @@ def check_unsaid(box):
         yield f"deepspeed's memory is not told of: {text}"
 
 
+FETCHED = ("simulate --software ideal -m gpt2-xl -H rtx4090 -s zero-offload --batch 1 --seq 1024 "
+           "--gradient-device gpu --optimizer-device cpu --update end --set pcie.d2h_gb_per_s=0.5")
+
+
+def check_fetched(box):
+    """Gradients that stay on the GPU until the host's update are copied like those that do not."""
+    for key, value, sums, slower in (("gradient_link_bytes", 4, 1, True),
+                                     ("gradient_link_bytes", 4, 2, False),  # sums are wide already
+                                     ("gradient_copy_gb_per_s", 0.05, 1, True),
+                                     ("gradient_copy_gb_per_s", 0.05, 2, True)):
+        question = f"{FETCHED} --grad-accum {sums}"
+        before = answer(box, question)
+        after = answer(box, f"{question} --set software.offload.{key}={value}")
+        for name, first, then in (("step", before["step_time_s"], after["step_time_s"]),
+                                  ("closed form", before["closed_form"]["plan"],
+                                   after["closed_form"]["plan"])):
+            if (then > 1.01 * first) != slower:
+                yield f"{key}, {sums} micro-batches: {name} {then} s, {first} s before"
+
+
 def check_profile(box, name):
     """Figures of files beside `ideal` have sources, and the answer names the profile."""
     text = pathlib.Path(ROOT, "software", f"{name}.ini").read_text(encoding="utf-8")
@@ -215,6 +235,7 @@ def tests(box):
         yield f"default/{options}", check_default(box, options, name)
     yield "plan", check_plan(box)
     yield "gains", check_gains(box)
+    yield "fetched", check_fetched(box)
     yield "refusals", check_refusals(box)
     for name in PROFILES:
         yield f"profile/{name}", check_profile(box, name)

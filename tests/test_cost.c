@@ -124,6 +124,42 @@ test_copies(void)
     mw_plan_free(b.plan);
 }
 
+/* Software may send gradients wider than they are made, and no faster than it copies: those on
+ * their way home, and those that an update on the host fetches from the GPU, where sums are wide
+ * already. */
+static void
+test_gradients_to_host(void)
+{
+    struct bench b = bench_new(MW_OP_D2H, 1);
+    struct mw_tensor tensor = {.trainable = true, .gradient_dtype = MW_DTYPE_BF16};
+
+    b.plan->shape.dtype = MW_DTYPE_BF16;
+    mw_plan_add_tensor(b.plan, (struct mw_tensor){.gradient_dtype = MW_DTYPE_FP32}); /* frozen */
+    mw_plan_add_tensor(b.plan, tensor);
+    b.work.bytes = 10 * GB;
+    for (int object = 0; object < MW_OBJECT_COUNT; object++) {
+        bool gradients = object == MW_OBJECT_GRADIENTS || object == MW_OBJECT_STATE;
+        b.work.object = (uint8_t)object;
+        b.hardware.gradient_link_bytes = 4;
+        assert_s(price(&b, MW_CHANNEL_PCIE_D2H, 10 * GB), gradients ? 4.002 : 2.002);
+        assert_s(price(&b, MW_CHANNEL_DRAM, 800 * GB), gradients ? 20 : 10);
+        b.hardware.gradient_link_bytes = 0;
+        b.hardware.gradient_copy_bytes_per_s = 1e9;
+        assert_s(price(&b, MW_CHANNEL_PCIE_D2H, 10 * GB), gradients ? 10.002 : 2.002);
+        b.work.kind = MW_OP_H2D; /* on its way back */
+        assert_s(price(&b, MW_CHANNEL_PCIE_H2D, 10 * GB), 1.002);
+        b.work.kind = MW_OP_D2H;
+        b.hardware.gradient_copy_bytes_per_s = 0;
+    }
+    b.hardware.gradient_link_bytes = 4;
+    b.work.object = MW_OBJECT_STATE;
+    b.plan->tensors[1].gradient_dtype = MW_DTYPE_FP32;
+    assert_s(price(&b, MW_CHANNEL_PCIE_D2H, 10 * GB), 2.002);
+    b.work.object = MW_OBJECT_GRADIENTS;
+    assert_s(price(&b, MW_CHANNEL_PCIE_D2H, 10 * GB), 4.002);
+    mw_plan_free(b.plan);
+}
+
 static void
 test_drives(void)
 {
@@ -528,6 +564,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/matmul-curve", test_matmul_curve);
     g_test_add_func("/cost/compute", test_compute);
     g_test_add_func("/cost/copies", test_copies);
+    g_test_add_func("/cost/gradients-to-host", test_gradients_to_host);
     g_test_add_func("/cost/drives", test_drives);
     g_test_add_func("/cost/queue", test_queue);
     g_test_add_func("/cost/checked", test_checked);
