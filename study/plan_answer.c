@@ -169,6 +169,7 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
     mw_result_set_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);
     mw_result_set_first_steps(answer, &hw[MW_OUTLOOK_TYPICAL]);
     mw_result_set_burst_step(answer, &hw[MW_OUTLOOK_TYPICAL]);
+    mw_result_set_ideal(question, answer);
     answer->timeline = engine.timeline;
     engine.timeline = (struct mw_timeline){0};
     mw_engine_result_clear(&engine);

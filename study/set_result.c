@@ -399,8 +399,8 @@ fill_gains(const struct mw_question *question, const struct mw_profile *ideal,
 }
 
 /* What the same plan takes with ideal software: how much faster the machine allows it to be. */
-static void
-fill_ideal(const struct mw_question *question, struct mw_answer *answer)
+void
+mw_result_set_ideal(const struct mw_question *question, struct mw_answer *answer)
 {
     struct mw_profile *software;
 
@@ -443,7 +443,7 @@ mw_result_set_simulation(const struct mw_question *question, struct mw_answer *a
     if (depth < MW_DEPTH_VERDICT)
         return;
     fill_closed_forms(question, answer);
-    fill_ideal(question, answer);
+    mw_result_set_ideal(question, answer);
     if (advises)
         mw_advise(question, answer);
     if (depth == MW_DEPTH_FULL)

@@ -52,6 +52,9 @@ void mw_result_set_first_steps(struct mw_answer *answer, const struct mw_hardwar
 /* Sets the first step's time, where the drives' cache makes it faster.  Call it after the above and
  * mw_result_set_drives. */
 void mw_result_set_burst_step(struct mw_answer *answer, const struct mw_hardware *hardware);
+/* Sets the step by ideal software and what each part of the software costs, where the software
+ * leaves something to gain.  Call it after the step's time is set. */
+void mw_result_set_ideal(const struct mw_question *question, struct mw_answer *answer);
 /* Gives the answer its plans. */
 void mw_answer_take(struct mw_answer *answer, struct mw_variants *variants);
 

@@ -141,6 +141,25 @@ def check_plan_file(box):
             yield f"{options}: says {answer.err!r}"
 
 
+def check_plan_software(box):
+    """A plan file is answered by the software that the request said, beside ideal software."""
+    line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --software ratel"
+    box.run(f"plan {line} -o ratel.plan")
+    asked, read = (answer_of(box.run(f"simulate {words} --json").out)
+                   for words in (line, "ratel.plan"))
+    for key in ("software", "ideal_step_time_s", "software_gains", "step_time_s"):
+        if key not in asked or read.get(key) != asked[key]:
+            yield f"{key}: {read.get(key)}, asked {asked.get(key)}"
+    asked, read = (box.run(f"simulate {words}").out.decode().splitlines()
+                   for words in (line, "ratel.plan"))
+    for label, word in (("software", "ratel; ideal software takes"),
+                        ("states", "; update beside backward")):
+        told, is_read = ([line for line in lines if line.startswith(label)]
+                         for lines in (asked, read))
+        if told != is_read or word not in "".join(told):
+            yield f"{label}: {is_read}, asked {told}"
+
+
 def check_plan_machine(box):
     """A plan is asked about on the machine that it was made for; where it is another, a line says
     so."""
@@ -843,6 +862,7 @@ def tests(box):
         yield f"not durable: {options}", check_not_durable(box, options, why)
     yield "details", check_details(box)
     yield "plan file", check_plan_file(box)
+    yield "a plan file's software", check_plan_software(box)
     yield "a plan file's machine", check_plan_machine(box)
     yield "a machine without a price", check_unpriced(box)
     yield "no price", check_no_price(box)
