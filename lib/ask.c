@@ -5,7 +5,6 @@
 #include "base/progress.h"
 #include "lib/answer.h"
 #include "lib/question.h"
-#include "study/plan_file.h"
 
 static enum mw_depth
 depth_of(const struct memwall_answer *answer)
@@ -67,24 +66,38 @@ answer_largest(struct memwall_answer *answer, GError **error)
     return answer->largest != NULL;
 }
 
-static bool
-answer_plan(const struct memwall_question *question, struct memwall_answer *answer, GError **error)
+static void
+warn(struct memwall_answer *answer, char *warning)
 {
-    struct mw_variants *variants = mw_plan_file_read(question->plan, error);
+    if (warning)
+        g_ptr_array_add(answer->warnings, warning);
+}
 
-    if (!variants)
-        return false;
-    const struct mw_step_shape *shape = &variants->plans[0]->shape;
-    answer->question.uses = (struct mw_model_uses){shape->rms_norm, shape->rotary, shape->gated};
-    mw_lib_machine(question, &answer->question);
-    struct mw_answer *one = mw_answer_of_plan(&answer->question, question->plan, variants, error);
+static bool
+answer_plan(const struct memwall_question *question, struct memwall_answer *answer,
+            const char **blamed, GError **error)
+{
+    struct mw_question *asked = &answer->question;
+    struct mw_variants *variants = mw_lib_read_plan(question, asked, blamed, error);
+    struct mw_answer *one =
+        variants ? mw_answer_of_plan(asked, question->plan, variants, error) : NULL;
+
     if (!one)
         return false;
     answer->answers[answer->count++] = one;
-    char *other = mw_answer_other_machine(&answer->question, question->plan, one);
-    if (other)
-        g_ptr_array_add(answer->warnings, other);
+    warn(answer, mw_answer_other_machine(asked, question->plan, one));
+    if (!question->software)
+        warn(answer, mw_answer_other_software(asked, question->plan, one));
     return true;
+}
+
+static bool
+answer_question(const struct memwall_question *question, struct memwall_answer *answer,
+                const char **blamed, GError **error)
+{
+    return mw_lib_read(question, &answer->question, blamed, error) &&
+           (answer->depth == MEMWALL_LARGEST ? answer_largest(answer, error)
+                                             : answer_strategies(question, answer, error));
 }
 
 static bool
@@ -110,10 +123,8 @@ ask(const struct memwall_question *question, enum memwall_depth depth, const cha
     answer->warnings = g_ptr_array_new_with_free_func(g_free);
     g_mutex_init(&answer->lock);
     if (check_depth(question, depth, error) &&
-        mw_lib_read(question, &answer->question, blamed, error) &&
-        (question->plan               ? answer_plan(question, answer, error)
-         : (depth == MEMWALL_LARGEST) ? answer_largest(answer, error)
-                                      : answer_strategies(question, answer, error)))
+        (question->plan ? answer_plan(question, answer, blamed, error)
+                        : answer_question(question, answer, blamed, error)))
         return answer;
     memwall_answer_free(answer);
     return NULL;

@@ -38,15 +38,17 @@ bool mw_lib_profile(const struct memwall_question *question, struct mw_question 
  * if none is requested; NULL: by machine and strategy. */
 bool mw_lib_software(const struct memwall_question *question, struct mw_question *out,
                      const char *otherwise, GError **error);
-/* The machine as the software uses it for out->uses. */
-void mw_lib_machine(const struct memwall_question *question, struct mw_question *out);
 /* Settings and strategies, including those of a DeepSpeed file.  Takes the number of its ranks from
  * out->profile, if there is one. */
 bool mw_lib_settings(const struct memwall_question *question, struct mw_question *out,
                      GError **error);
-/* Reads everything.  *blamed: the setting that was being read when it failed, or NULL. */
+/* Reads everything of a question without a plan.  *blamed: the setting that was being read when it
+ * failed, or NULL. */
 bool mw_lib_read(const struct memwall_question *question, struct mw_question *out,
                  const char **blamed, GError **error);
+/* The same of a question with a plan, and the plan's file; NULL with *error. */
+struct mw_variants *mw_lib_read_plan(const struct memwall_question *question,
+                                     struct mw_question *out, const char **blamed, GError **error);
 void mw_lib_clear(struct mw_question *question);
 
 /* Whether some strategy accepts the settings; `hardware` may be NULL. */

@@ -102,23 +102,20 @@ mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
            mw_profile_check(out->profile, error);
 }
 
-/* What is requested, what a plan was made for, or what trains so if nobody says. */
+/* What is requested, or what trains so if nobody says. */
 static struct mw_profile *
 load_software(const struct memwall_question *question, const struct mw_question *out,
               const char *otherwise, GError **error)
 {
-    g_autofree char *planned =
-        !question->software && question->plan ? mw_plan_file_software(question->plan) : NULL;
     const char *name = question->software ? question->software
-                       : planned          ? planned
                        : otherwise        ? otherwise
                                           : mw_question_default_software(out);
 
     return mw_software_load(name, error);
 }
 
-void
-mw_lib_machine(const struct memwall_question *question, struct mw_question *out)
+static void
+read_machine(const struct memwall_question *question, struct mw_question *out)
 {
     int only = -1;
 
@@ -130,23 +127,29 @@ mw_lib_machine(const struct memwall_question *question, struct mw_question *out)
     out->outlook = only < 0 ? MW_OUTLOOK_TYPICAL : (enum mw_outlook)only;
 }
 
-bool
-mw_lib_software(const struct memwall_question *question, struct mw_question *out,
-                const char *otherwise, GError **error)
+/* Takes ownership of the software, which may be NULL. */
+static bool
+take_software(const struct memwall_question *question, struct mw_question *out,
+              struct mw_profile *software, GError **error)
 {
     int only;
     bool set = false;
 
-    if (question->outlook && !mw_lib_outlook(question->outlook, &only, error))
+    out->software = software;
+    if (!software || (question->outlook && !mw_lib_outlook(question->outlook, &only, error)) ||
+        !set_keys(question, &mw_software_kind, software, &set, error) ||
+        !mw_profile_check(software, error) || !mw_software_check(software, out->profile, error))
         return false;
-    out->software = load_software(question, out, otherwise, error);
-    if (!out->software || !set_keys(question, &mw_software_kind, out->software, &set, error) ||
-        !mw_profile_check(out->software, error) ||
-        !mw_software_check(out->software, out->profile, error))
-        return false;
-    out->uses = uses_of(&out->model);
-    mw_lib_machine(question, out);
+    read_machine(question, out);
     return true;
+}
+
+bool
+mw_lib_software(const struct memwall_question *question, struct mw_question *out,
+                const char *otherwise, GError **error)
+{
+    out->uses = uses_of(&out->model);
+    return take_software(question, out, load_software(question, out, otherwise, error), error);
 }
 
 /* --- settings -------------------------------------------------------------------------------- */
@@ -282,7 +285,7 @@ check_plan_alone(const struct memwall_question *question, GError **error)
             other = mw_settings_table[i].name;
     return !other || mw_refuse(error,
                                "{%s}: cannot be set for a plan that was written before, which "
-                               "takes hardware, outlook and keys of the profile",
+                               "takes hardware, software, outlook and keys of profiles",
                                other);
 }
 
@@ -291,18 +294,43 @@ mw_lib_read(const struct memwall_question *question, struct mw_question *out, co
             GError **error)
 {
     *out = (struct mw_question){.strategy_count = 1, .ends = true};
-    *blamed = question->plan ? "plan" : "model";
-    if (question->plan ? !check_plan_alone(question, error)
-                       : !read_model(question, &out->model, error))
+    *blamed = "model";
+    if (!read_model(question, &out->model, error))
         return false;
     *blamed = "hardware";
     if (!mw_lib_profile(question, out, error))
         return false;
     *blamed = question->deepspeed ? "deepspeed" : NULL;
-    if (!question->plan && !mw_lib_settings(question, out, error))
+    if (!mw_lib_settings(question, out, error))
         return false;
     *blamed = "software";
     return mw_lib_software(question, out, NULL, error);
+}
+
+/* The software is what is requested, what the plan was made with, or what trains so. */
+struct mw_variants *
+mw_lib_read_plan(const struct memwall_question *question, struct mw_question *out,
+                 const char **blamed, GError **error)
+{
+    *out = (struct mw_question){.ends = true};
+    *blamed = "plan";
+    struct mw_variants *variants =
+        check_plan_alone(question, error) ? mw_plan_file_read(question->plan, error) : NULL;
+    if (!variants)
+        return NULL;
+    mw_question_of_plan(variants->plans[0], out);
+    *blamed = "hardware";
+    bool good = mw_lib_profile(question, out, error);
+    if (good) {
+        *blamed = "software";
+        struct mw_profile *planned =
+            question->software ? NULL : mw_plan_software(variants->plans[0]);
+        good = take_software(question, out,
+                             planned ? planned : load_software(question, out, NULL, error), error);
+    }
+    if (!good)
+        g_clear_pointer(&variants, mw_variants_free);
+    return variants;
 }
 
 void

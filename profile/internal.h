@@ -26,6 +26,7 @@ struct mw_profile {
     const struct mw_profile_kind *kind;
     char *origin; /* what messages call it: the file's base name */
     char *name;
+    char *called;                   /* the name or path by which it was loaded; NULL: by none */
     struct mw_profile_value *value; /* one per row of the key table */
 };
 

@@ -34,6 +34,7 @@ mw_profile_free(struct mw_profile *profile)
         mw_profile_value_clear(&profile->value[i]);
     g_free(profile->value);
     g_free(profile->name);
+    g_free(profile->called);
     g_free(profile->origin);
     g_free(profile);
 }
@@ -115,6 +116,7 @@ mw_profile_copy(const struct mw_profile *profile)
 
     g_free(copy->name);
     copy->name = g_strdup(profile->name);
+    copy->called = g_strdup(profile->called);
     for (size_t i = 0; i < profile->kind->key_count; i++) {
         copy->value[i] = profile->value[i];
         copy->value[i].text = g_strdup(profile->value[i].text);
@@ -247,6 +249,8 @@ load(const struct mw_profile_kind *kind, const char *name_or_path, GHashTable *k
 
     if (!profile)
         return NULL;
+    g_free(profile->called);
+    profile->called = g_strdup(name_or_path);
     if (take_inherited(profile, path, known, error) && mw_profile_check(profile, error)) {
         mw_profile_value_clear(&profile->value[mw_profile_find_key(kind, "profile", "inherits")]);
         return profile;
@@ -373,6 +377,22 @@ mw_profile_set_text(const struct mw_profile *profile)
     return all->len ? g_strdup(all->str) : NULL;
 }
 
+char **
+mw_profile_assignments(const struct mw_profile *profile)
+{
+    GPtrArray *all = g_ptr_array_new();
+    const struct mw_profile_key *keys = profile->kind->keys;
+
+    for (size_t i = 0; i < profile->kind->key_count; i++) {
+        if (!mw_profile_value_is_set(&profile->value[i]))
+            continue;
+        g_autofree char *is = mw_profile_value_text(&profile->value[i], &keys[i]);
+        g_ptr_array_add(all, g_strdup_printf("%s.%s=%s", keys[i].group, keys[i].key, is));
+    }
+    g_ptr_array_add(all, NULL);
+    return (char **)g_ptr_array_free(all, FALSE);
+}
+
 bool
 mw_profile_set_check(const struct mw_profile_kind *kind, const char *assignment, GError **error)
 {
@@ -407,6 +427,12 @@ const char *
 mw_profile_name(const struct mw_profile *profile)
 {
     return profile->name;
+}
+
+const char *
+mw_profile_called(const struct mw_profile *profile)
+{
+    return profile->called ? profile->called : profile->name;
 }
 
 const char *

@@ -119,6 +119,9 @@ bool mw_profile_set_check(const struct mw_profile_kind *kind, const char *assign
  * nothing was.  g_free it. */
 char *mw_profile_set_text(const struct mw_profile *profile);
 
+/* What was set, as mw_profile_set takes it; g_strfreev it. */
+char **mw_profile_assignments(const struct mw_profile *profile);
+
 /* "network.gb_per_s and network.latency_us": what a group must have; g_free it. */
 char *mw_profile_required(const struct mw_profile_kind *kind, const char *group);
 
@@ -132,6 +135,8 @@ bool mw_profile_check(const struct mw_profile *profile, GError **error);
 
 size_t mw_profile_key_count(const struct mw_profile *profile); /* of its kind */
 const char *mw_profile_name(const struct mw_profile *profile);
+/* The name or path by which it was loaded. */
+const char *mw_profile_called(const struct mw_profile *profile);
 const char *mw_profile_description(const struct mw_profile *profile);
 /* The text of a key of [profile]; NULL: not given. */
 const char *mw_profile_word(const struct mw_profile *profile, const char *key);

@@ -235,3 +235,18 @@ mw_answer_other_machine(const struct mw_question *question, const char *name,
                                     name, tier, here, here)
                 : NULL;
 }
+
+char *
+mw_answer_other_software(const struct mw_question *question, const char *name,
+                         const struct mw_answer *answer)
+{
+    struct mw_profile *then = mw_plan_software(answer->plan);
+
+    if (then || !answer->plan->software) {
+        mw_profile_free(then);
+        return NULL;
+    }
+    return mw_spelled_printf("%s: the plan was made with software %s, which is not the name of a "
+                             "profile here; this answer is for %s, {software} names another",
+                             name, answer->plan->software, mw_profile_name(question->software));
+}

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "hardware/hwprofile.h"
-#include "software/software.h"
 
 /* Limit of a line: no file has a longer name.  Names stand in the head's first lines. */
 #define NAME_LINE_BYTES 4096
@@ -87,30 +86,17 @@ read_name(const char *path, const char *word)
     return name;
 }
 
-/* The name of a profile that comes with memwall; NULL: it is not. */
-static char *
-known_profile(const char *path, const char *word,
-              struct mw_profile *(*load)(const char *name, GError **error))
+/* A name, not a path: a plan may come from elsewhere. */
+char *
+mw_plan_file_machine(const char *path)
 {
-    g_autofree char *name = read_name(path, word);
+    g_autofree char *name = read_name(path, "machine ");
     bool is_name =
         name && strcmp(name, "here") && !strchr(name, '/') && !g_str_has_suffix(name, ".ini");
-    struct mw_profile *profile = is_name ? load(name, NULL) : NULL;
+    struct mw_profile *profile = is_name ? mw_hwprofile_load(name, NULL) : NULL;
 
     if (!profile)
         return NULL;
     mw_profile_free(profile);
     return g_steal_pointer(&name);
-}
-
-char *
-mw_plan_file_machine(const char *path)
-{
-    return known_profile(path, "machine ", mw_hwprofile_load);
-}
-
-char *
-mw_plan_file_software(const char *path)
-{
-    return known_profile(path, "software ", mw_software_load);
 }

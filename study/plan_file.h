@@ -18,7 +18,5 @@ void mw_plan_file_blame(const char *path, GError **error);
 /* The name of the profile that the plans were made for, if such a profile is known; NULL: they
  * were made for the machine at hand, or the file does not say.  Pipes are not read.  g_free it. */
 char *mw_plan_file_machine(const char *path);
-/* The name of the software profile that they were made for; NULL as above. */
-char *mw_plan_file_software(const char *path);
 
 #endif

@@ -1,4 +1,6 @@
-/* What a question does not say. */
+/* What a question does not say, and what its plans say of it. */
+#include <string.h>
+
 #include "planner/settings/strategies.h"
 #include "study/study.h"
 
@@ -20,10 +22,57 @@ mw_question_default_software(const struct mw_question *question)
     return mw_default_software(strategy, question->settings.tp, question->settings.pp);
 }
 
+/* Before each key that was set of the software; no value has it. */
+#define SET " set "
+
+/* "deepspeed set operators.share=0.5": its name, or its path if it was given by that. */
+static char *
+software_text(const struct mw_profile *software)
+{
+    g_auto(GStrv) keys = mw_profile_assignments(software);
+    g_autofree char *set = g_strjoinv(SET, keys);
+
+    return g_strconcat(mw_profile_called(software), *keys ? SET : "", set, NULL);
+}
+
 void
 mw_question_sign(const struct mw_question *question, struct mw_plan *plan)
 {
+    g_autofree char *software = question->software ? software_text(question->software) : NULL;
+
     mw_plan_set_machine(plan, mw_profile_name(question->profile));
-    if (question->software)
-        mw_plan_set_software(plan, mw_profile_name(question->software));
+    if (software)
+        mw_plan_set_software(plan, software);
+}
+
+/* A plan may come from elsewhere: no path that it names is read. */
+struct mw_profile *
+mw_plan_software(const struct mw_plan *plan)
+{
+    g_auto(GStrv) words = g_strsplit(plan->software ? plan->software : "", SET, -1);
+    bool named = words[0] && !g_str_has_suffix(words[0], ".ini");
+    struct mw_profile *software = named ? mw_software_load(words[0], NULL) : NULL;
+
+    for (char **key = words + 1; software && *key; key++)
+        if (!mw_profile_set(software, *key, NULL))
+            g_clear_pointer(&software, mw_profile_free);
+    return software;
+}
+
+void
+mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
+{
+    const struct mw_step_shape *shape = &plan->shape;
+    enum mw_strategy strategy = MW_STRATEGY_AUTO;
+
+    question->uses = (struct mw_model_uses){shape->rms_norm, shape->rotary, shape->gated};
+    if (plan->strategy && mw_strategy_parse(plan->strategy, &strategy, NULL))
+        question->strategies[0] = strategy;
+    question->strategy_count = 1;
+    question->settings.tp = question->settings.pp = 1;
+    for (uint32_t c = 0; c < plan->comm_count; c++) {
+        const struct mw_axis_span *spans = plan->comms[c].spans;
+        question->settings.tp = MAX(question->settings.tp, (int64_t)spans[MW_AXIS_TP].count);
+        question->settings.pp = MAX(question->settings.pp, (int64_t)spans[MW_AXIS_PP].count);
+    }
 }

@@ -42,8 +42,14 @@ struct mw_question {
  * comparison of strategies has one for all.  Static. */
 const char *mw_default_software(enum mw_strategy strategy, int64_t tp, int64_t pp);
 const char *mw_question_default_software(const struct mw_question *question);
-/* Writes the names of machine and software into a plan that was made for them. */
+/* Writes into a plan the names of machine and software that it was made for, and what was set of
+ * the software. */
 void mw_question_sign(const struct mw_question *question, struct mw_plan *plan);
+/* That software again, with what was set; NULL: no profile has that name here, or the plan does not
+ * say. */
+struct mw_profile *mw_plan_software(const struct mw_plan *plan);
+/* Fills in what a plan says of the question that it answers. */
+void mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question);
 
 /* One strategy's answer: the best of its candidates.  Plans and timeline live in the answer. */
 struct mw_answer {
@@ -75,6 +81,11 @@ struct mw_answer *mw_answer_of_plan(const struct mw_question *question, const ch
  * for this one.  g_free it. */
 char *mw_answer_other_machine(const struct mw_question *question, const char *name,
                               const struct mw_answer *answer);
+
+/* A warning that the plan was made with software that is not known here, for an answer to a
+ * question that names none; NULL: it is known, or the plan does not say.  g_free it. */
+char *mw_answer_other_software(const struct mw_question *question, const char *name,
+                               const struct mw_answer *answer);
 
 void mw_answer_free(struct mw_answer *answer);
 

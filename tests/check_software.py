@@ -182,12 +182,70 @@ def check_default(box, options, name):
         yield f"{told}, not {name}"
 
 
+PLANNED = "-m gpt2 -H flat-test -s zero3 --batch 1"
+SET = {"operators.share": "0.125; 0.25; 0.5", "attention.kernel": "unfused, fused",
+       "attention.causal_skip": "false", "offload.gradient_link_bytes": "3"}
+
+
 def check_plan(box):
-    """A plan keeps the name of its software."""
-    box.run("plan -m gpt2 -H flat-test -s zero3 --batch 1 --software hf-trainer -o plan.txt")
-    told = answer(box, "simulate plan.txt")
-    if told.get("software") != "hf-trainer":
-        yield f"{told.get('software')}: {told.get('error')}"
+    """A plan is asked about by the software that it was made with, and what was set of it."""
+    sets = " ".join(f"--set 'software.{key}={value}'" for key, value in SET.items())
+    for asked in ("--software hf-trainer", "", f"--software hf-trainer {sets}", sets):
+        box.run(f"plan {PLANNED} {asked} -o plan.txt")
+        told, read = answer(box, f"simulate {PLANNED} {asked}"), box.run("simulate plan.txt --json")
+        plan = json.loads(read.out)["answers"][0]
+        for key in ("software", "software_set", "step_time_s", "ideal_step_time_s"):
+            if plan.get(key) != told.get(key):
+                yield f"{asked}: {key} {plan.get(key)}, asked {told.get(key)}"
+        if read.err:
+            yield f"{asked}: {read.err}"
+    over = answer(box, "simulate plan.txt --set software.operators.share=0.75")
+    if "operators.share 0.75 " not in over["software_set"] or \
+            "unfused, fused" not in over["software_set"]:
+        yield f"set beside what the plan has: {over['software_set']}"
+    other = answer(box, "simulate plan.txt --software hf-trainer")
+    if other["software"] != "hf-trainer" or "software_set" in other:
+        yield f"another: {other['software']}, {other.get('software_set')}"
+
+
+def check_unknown_plan(box):
+    """Of software that is a file, or that nobody knows, a line says that another was taken."""
+    box.write("deepspeed.ini", "[profile]\ninherits = ideal\n")
+    asked = "--software ./deepspeed.ini --set software.operators.share=0.5"
+    box.run(f"plan {PLANNED} {asked} -o plan.txt")
+    done = box.run("simulate plan.txt --json")
+    told = json.loads(done.out)["answers"][0]
+    if told["software"] != "deepspeed" or "software_set" in told:
+        yield f"{told['software']}, {told.get('software_set')}"
+    said = done.err.strip().splitlines()
+    wanted = ["./deepspeed.ini set operators.share=0.5", "this answer is for deepspeed,",
+              "--software names another"]
+    if done.status or len(said) != 1 or [word for word in wanted if word not in said[0]]:
+        yield f"status {done.status}: {done.err}"
+    named = box.run(f"simulate plan.txt {asked}")
+    if named.status or named.err:
+        yield f"named: {named.err}"
+    text = (box.folder / "plan.txt").read_text(encoding="utf-8")
+    for line in ("software gone", "software hf-trainer set operators.share=many", "software  set "):
+        lines = [line if old.startswith("software ") else old for old in text.splitlines()]
+        box.write("other.txt", "\n".join(lines) + "\n")
+        done = box.run("simulate other.txt")
+        if done.status or "was made with software" not in done.err:
+            yield f"{line}: status {done.status}: {done.err}"
+
+
+def check_silent_plan(box, options, name):
+    """A plan that names no software has that of its strategy, slices and stages."""
+    made = box.run(f"plan -m phi-2 -H dgx-a100 --batch 1 {options} -o plan.txt")
+    if made.status:
+        yield made.err
+    text = (box.folder / "plan.txt").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines(True) if not line.startswith("software ")]
+    box.write("plan.txt", "".join(lines))
+    done = box.run("simulate plan.txt --json")
+    told = json.loads(done.out)["answers"][0]["software"]
+    if told != name or done.err or len(lines) != len(text.splitlines()) - 1:
+        yield f"{told}, not {name}: {done.err}"
 
 
 def check_gains(box):
@@ -233,7 +291,10 @@ def check_refusals(box):
 def tests(box):
     for options, name in DEFAULTS.items():
         yield f"default/{options}", check_default(box, options, name)
+        if "," not in options:
+            yield f"silent plan/{options}", check_silent_plan(box, options, name)
     yield "plan", check_plan(box)
+    yield "plan of unknown software", check_unknown_plan(box)
     yield "gains", check_gains(box)
     yield "fetched", check_fetched(box)
     yield "refusals", check_refusals(box)
