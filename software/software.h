@@ -23,26 +23,26 @@ struct mw_software {
     int attention_kernels[MW_PROFILE_LIST_MAX]; /* enum mw_attention_kernel, preferred first; -1
                                                  * after the last */
     double attention_share;                     /* of the rate of the kernel that it uses */
-    bool causal_skip;       /* the half of the scores that is masked is not computed */
-    double product_share;   /* of its rates of matrix products */
-    bool fp8;               /* products of the layers' weights are of fp8 operands */
-    double fp8_bytes_per_operand;  /* moved per element of an operand and product that it enters */
-    double score_passes;    /* of unfused attention's scores, as a multiple of fewest */
-    bool collectives_block; /* nothing is computed while one runs */
+    bool causal_skip;             /* the half of the scores that is masked is not computed */
+    double product_share;         /* of its rates of matrix products */
+    bool fp8;                     /* products of the layers' weights are of fp8 operands */
+    double fp8_bytes_per_operand; /* moved per element of an operand and product that it enters */
+    double score_passes;          /* of unfused attention's scores, as a multiple of fewest */
+    bool collectives_block;       /* nothing is computed while one runs */
     bool updates_beside; /* backward, each unit once its gradient is final; else at the end */
     double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, other_passes; /* over
                                     * memory, as a multiple of fused kernels' */
-    double operator_share;         /* of the rate that such kernels reach at best */
-    double collective_share;       /* of the links' rates */
-    double collective_hop_s;       /* added to a hop's latency */
-    double copy_share;             /* of the host links' rates: 1 with pinned memory */
-    int64_t gradient_link_bytes;   /* of an element on its way to the host; 0: as it is made */
+    double operator_share;              /* of the rate that such kernels reach at best */
+    double collective_share;            /* of the links' rates */
+    double collective_hop_s;            /* added to a hop's latency */
+    double copy_share;                  /* of the host links' rates: 1 with pinned memory */
+    int64_t gradient_link_bytes;        /* of an element on its way to the host; 0: as it is made */
     double gradient_copy_bytes_per_s;   /* to the host at most, of a GPU; 0: no bound */
     double checkpoint_copy_bytes_per_s; /* of checkpoints, each way, likewise */
-    double drive_share;            /* of the drives' rates, by its path to them */
-    double update_bytes_per_param; /* of host memory, moved by the CPU optimizer */
-    double update_params_per_s;    /* of the CPU optimizer of a node, at most; 0: no bound */
-    struct mw_memory_use memory;   /* of a GPU, beside the plan */
+    double drive_share;                 /* of the drives' rates, by its path to them */
+    double update_bytes_per_param;      /* of host memory, moved by the CPU optimizer */
+    double update_params_per_s;         /* of the CPU optimizer of a node, at most; 0: no bound */
+    struct mw_memory_use memory;        /* of a GPU, beside the plan */
 };
 
 extern const struct mw_profile_kind mw_software_kind;
@@ -58,10 +58,13 @@ const char *mw_key_of(const char *assignment, const struct mw_profile_kind **kin
 bool mw_software_check(const struct mw_profile *software, const struct mw_profile *machine,
                        GError **error);
 
-/* What others are held against; memwall's own executor; who slices tensors and has stages. */
+/* What others are held against; memwall's own executor; who slices tensors and has stages; whose
+ * data parallelism holds replicas; and who partitions and offloads. */
 #define MW_SOFTWARE_IDEAL "ideal"
 #define MW_SOFTWARE_OWN "memwall"
 #define MW_SOFTWARE_SLICED "megatron"
+#define MW_SOFTWARE_REPLICATED "pytorch-fsdp-eager"
+#define MW_SOFTWARE_PARTITIONED "deepspeed"
 
 /* What a model has of what frameworks compute in more or fewer kernels. */
 struct mw_model_uses {

@@ -4,22 +4,75 @@
 #include "planner/settings/strategies.h"
 #include "study/study.h"
 
+/* What decides which software usually trains so. */
+struct user {
+    bool measured; /* rates that memwall measured are those of its own kernels */
+    bool sliced;
+    bool replicates; /* one strategy is asked for, and it partitions no state */
+};
+
+static bool
+is_measured(const struct user *user)
+{
+    return user->measured;
+}
+
+static bool
+is_sliced(const struct user *user)
+{
+    return user->sliced;
+}
+
+static bool
+holds_replicas(const struct user *user)
+{
+    return user->replicates;
+}
+
+/* What usually trains so; the first row that holds. */
+static const struct {
+    const char *software;
+    bool (*trains)(const struct user *user); /* NULL: all others, and comparisons */
+} defaults[] = {
+    {MW_SOFTWARE_OWN, is_measured},
+    {MW_SOFTWARE_SLICED, is_sliced},
+    {MW_SOFTWARE_REPLICATED, holds_replicas},
+    {MW_SOFTWARE_PARTITIONED, NULL},
+};
+
+static const char *
+software_of(struct user user)
+{
+    size_t i = 0;
+
+    while (defaults[i].trains && !defaults[i].trains(&user))
+        i++;
+    return defaults[i].software;
+}
+
+static bool
+replicates(enum mw_strategy strategy)
+{
+    return strategy != MW_STRATEGY_AUTO &&
+           !mw_strategy_traits(strategy)->state[MW_STATE_OPTIMIZER].partitioned;
+}
+
 const char *
 mw_default_software(enum mw_strategy strategy, int64_t tp, int64_t pp)
 {
-    return tp > 1 || pp > 1 ? MW_SOFTWARE_SLICED : mw_strategy_traits(strategy)->software;
+    return software_of(
+        (struct user){.sliced = tp > 1 || pp > 1, .replicates = replicates(strategy)});
 }
 
-/* Rates that memwall measured are those of its own kernels. */
 const char *
 mw_question_default_software(const struct mw_question *question)
 {
-    bool one = question->strategy_count == 1;
-    enum mw_strategy strategy = one ? question->strategies[0] : MW_STRATEGY_AUTO;
+    const struct mw_settings *settings = &question->settings;
 
-    if (mw_hwprofile_calibrated(question->profile))
-        return MW_SOFTWARE_OWN;
-    return mw_default_software(strategy, question->settings.tp, question->settings.pp);
+    return software_of((struct user){.measured = mw_hwprofile_calibrated(question->profile),
+                                     .sliced = settings->tp > 1 || settings->pp > 1,
+                                     .replicates = question->strategy_count == 1 &&
+                                                   replicates(question->strategies[0])});
 }
 
 /* Before each key that was set of the software; no value has it. */

@@ -164,6 +164,16 @@ STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 OTHERS_OPTIONS = {"--bind-to", "--map-by"}  # of mpirun
 
 
+def check_software():
+    """Planner and simulator take a machine as software uses it, and name none (MODEL.md 12)."""
+    names = {name[:-len(".ini")] for name in os.listdir(os.path.join(ROOT, "software"))
+             if name.endswith(".ini")} - {"memwall"}  # the program's name too
+    for folder in ("plan", "profile", "hardware", "model", "planner", "sim"):
+        for path in sources(folder):
+            for name in sorted(names.intersection(re.findall(r'"([^"\n]+)"', text_of(path)))):
+                yield f"{path} names {name}: study/ chooses the software"
+
+
 def check_options():
     """Only cli/ knows how a setting is spelled: others name it in braces (base/spell.h)."""
     for folder in FOLDERS:
@@ -271,6 +281,7 @@ def main():
         ("drawing", check_drawing),
         ("checksums", check_checksums),
         ("strategies", check_strategies),
+        ("software", check_software),
         ("options", check_options),
         ("columns", check_columns),
         ("sections", check_sections),

@@ -10,9 +10,6 @@
 #define ZERO_OFFLOAD "ZeRO-Offload, arXiv 2101.06840, "
 #define ZERO_INFINITY "ZeRO-Infinity, arXiv 2104.07857, "
 
-/* Software profile of those who name no other: a comparison of strategies uses it for all. */
-#define DEEPSPEED "deepspeed"
-
 /* Where the planner looks for a home: nearest and deepest tier. */
 #define ON_GPU MW_TIER_GPU, MW_TIER_GPU
 #define ON_CPU MW_TIER_CPU, MW_TIER_CPU
@@ -26,7 +23,6 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .help = "offload only what must move, to the fastest memory with room",
         .source = ZERO_INFINITY "Sec. 5.1",
         .partition = MW_PARTITION_BANDWIDTH,
-        .software = DEEPSPEED,
     },
     [MW_STRATEGY_DDP] = {
         .name = "ddp",
@@ -41,7 +37,6 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         },
         .partition = MW_PARTITION_BANDWIDTH,
         .deepspeed = {.stage = 0, .least_stage = 0, .offload = MW_TIER_GPU},
-        .software = "pytorch-fsdp-eager",
     },
     [MW_STRATEGY_ZERO1] = {
         .name = "zero1",
@@ -56,7 +51,6 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         },
         .partition = MW_PARTITION_BANDWIDTH,
         .deepspeed = {.stage = 1, .least_stage = 1, .offload = MW_TIER_GPU},
-        .software = DEEPSPEED,
     },
     [MW_STRATEGY_ZERO2] = {
         .name = "zero2",
@@ -72,7 +66,6 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .partition = MW_PARTITION_BANDWIDTH,
         .offloads_by_another_name = true,
         .deepspeed = {.stage = 2, .least_stage = 2, .offload = MW_TIER_GPU},
-        .software = DEEPSPEED,
     },
     [MW_STRATEGY_ZERO3] = {
         .name = "zero3",
@@ -88,7 +81,6 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .partition = MW_PARTITION_BANDWIDTH,
         .offloads_by_another_name = true,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_GPU},
-        .software = DEEPSPEED,
     },
     [MW_STRATEGY_ZERO_OFFLOAD] = {
         .name = "zero-offload",
@@ -104,7 +96,6 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .partition = MW_PARTITION_OWNER,
         .delays_update = true,
         .deepspeed = {.stage = 2, .least_stage = 1, .offload = MW_TIER_CPU},
-        .software = DEEPSPEED,
     },
     [MW_STRATEGY_ZERO_INFINITY_CPU] = {
         .name = "zero-infinity-cpu",
@@ -119,7 +110,6 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         },
         .partition = MW_PARTITION_BANDWIDTH,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_CPU},
-        .software = DEEPSPEED,
     },
     [MW_STRATEGY_ZERO_INFINITY_NVME] = {
         .name = "zero-infinity-nvme",
@@ -134,7 +124,6 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         },
         .partition = MW_PARTITION_BANDWIDTH,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_NVME},
-        .software = DEEPSPEED,
     },
 };
 /* clang-format on */

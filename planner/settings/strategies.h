@@ -77,7 +77,6 @@ struct mw_strategy_traits {
     bool offloads_by_another_name; /* placed off the GPU, its plans are those of another row, so an
                                       open choice need not try both */
     struct mw_deepspeed_traits deepspeed;
-    const char *software; /* profile of what trains so, if no software is named */
 };
 
 /* The row of a strategy; `strategy` is in range. */
