@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""The figures of a GPU's matrix products, from measured products: what gpu.tile_tflops, gpu.tile_fill
-and gpu.tile_shares in hwprofiles/ come from.
+"""The figures of a GPU's matrix products, from measured products: what gpu.tile_tflops,
+gpu.tile_fill and gpu.tile_shares in hwprofiles/ come from, and with --fp8 their fp8_ counterparts.
 
-    rates/fit_products.py [GPU...]
+    rates/fit_products.py [--fp8] [GPU...]
 
-Fits the mechanism of sim/kernels.h to the 16-bit points of products.csv that are not marked low:
-the rate of full waves of large tiles, the length of k in whose time a tile starts and ends, and the
-shares of that rate of smaller tiles.  What is least is the mean absolute error of time, each point's
-at most half, so that kernels that a library chose badly do not count for more.  The errors printed
-are of points that are predicted from the other half of the points.  Between low and high of the rate
-are eight of ten points.
+Fits the mechanism of sim/kernels.h to the 16-bit or fp8 points of products.csv that are not marked
+low: the rate of full waves of large tiles, the length of k in whose time a tile starts and ends, and
+the shares of that rate of smaller tiles.  What is least is the mean absolute error of time, each
+point's at most half, so that kernels that a library chose badly do not count for more.  The errors
+printed are of points that are predicted from the other half of the points.  Between low and high of
+the rate are eight of ten points.  tests/check_products.py holds profiles to it.
 """
 import csv
 import math
@@ -33,6 +33,10 @@ GPUS = {
     "GB300": (152, 6400e9, "GB300"),
     "RTX PRO 6000": (188, 1430e9, "RTX PRO 6000 Server"),
 }
+# Element types of operands in products.csv, and bytes of an operand; a result has 2.
+TYPES = {"": (("bf16", "fp16"), 2), "fp8_": (("fp8",), 1)}
+# Of the others there are too few points.
+FP8_GPUS = ("H100", "H200", "L40S", "B200", "RTX PRO 6000")
 TILES = ((256, 128, 0), (128, 256, 0), (128, 128, 1), (256, 64, 1), (64, 256, 1), (128, 64, 2),
          (64, 128, 2), (64, 64, 3))
 
@@ -40,7 +44,7 @@ TILES = ((256, 128, 0), (128, 256, 0), (128, 128, 1), (256, 64, 1), (64, 256, 1)
 def seconds(figures, gpu, m, n, k):
     """sim/kernels.c:product_s, and a launch."""
     rate, fill, *shares = figures
-    processors, memory, _ = gpu
+    processors, memory, operand_bytes = gpu
     best = math.inf
     for rows, columns, share in TILES:
         tiles = math.ceil(m / rows) * math.ceil(n / columns)
@@ -53,7 +57,7 @@ def seconds(figures, gpu, m, n, k):
                 time += (cuts + 1) * 4 * m * n / memory
             best = min(best, time)
             cuts *= 2
-    return max(best, 2 * (m * k + k * n + m * n) / memory) + LAUNCH_S
+    return max(best, (operand_bytes * (m * k + k * n) + 2 * m * n) / memory) + LAUNCH_S
 
 
 def errors(figures, gpu, points):
@@ -63,7 +67,8 @@ def errors(figures, gpu, points):
 
 
 def loss(figures, gpu, points):
-    return sum(min(abs(e), MOST_ERROR) for e in errors(figures, gpu, points)) / len(points)
+    """By a sum that every Python rounds alike."""
+    return math.fsum(min(abs(e), MOST_ERROR) for e in errors(figures, gpu, points)) / len(points)
 
 
 def allowed(figures):
@@ -99,11 +104,11 @@ def descend(best, gpu, points):
     return best
 
 
-def points_of(name):
+def points_of(name, types):
     points = []
     with open(HERE / "products.csv", newline="") as file:
         for row in csv.DictReader(file):
-            if row["gpu"] == name and row["dtype"] in ("bf16", "fp16") and \
+            if row["gpu"] == name and row["dtype"] in types and \
                     row["mode"] == "burst" and row["confidence"] != "low":
                 figures = [row[key] for key in ("m", "n", "k", "tflops")]
                 if all(figures):
@@ -116,21 +121,34 @@ def quantile(values, at):
     return values[min(len(values) - 1, int(at * len(values)))]
 
 
+def measured(name, key):
+    """The GPU and its points; `key`: what stands before the keys of the type in profiles."""
+    types, operand_bytes = TYPES[key]
+    processors, memory, named = GPUS[name]
+    return (processors, memory, operand_bytes), points_of(named, types)
+
+
+def fit_and_say(name, key):
+    gpu, points = measured(name, key)
+    halves = points[::2], points[1::2]
+    wrong = [e for fitted, other in (halves, halves[::-1])
+             for e in errors(fit(gpu, fitted), gpu, other)]
+    figures = fit(gpu, points)
+    left = errors(figures, gpu, points)
+    shown = "; ".join(f"{share:.2f}" for share in figures[2:])
+    print(f"{name}: {key}tile_tflops {figures[0] * (1 + quantile(left, 0.1)):.0f}; "
+          f"{figures[0]:.0f}; {figures[0] * (1 + quantile(left, 0.9)):.0f}, "
+          f"{key}tile_fill {figures[1]:.0f}, {key}tile_shares 1; {shown}: each half of "
+          f"{len(points)} points predicted by the other: mean error "
+          f"{100 * sum(map(abs, wrong)) / len(wrong):.1f}%, "
+          f"median {100 * quantile([abs(e) for e in wrong], 0.5):.1f}%", flush=True)
+
+
 def main():
-    for name in sys.argv[1:] or GPUS:
-        gpu = GPUS[name]
-        points = points_of(gpu[2])
-        halves = points[::2], points[1::2]
-        wrong = [e for fitted, other in (halves, halves[::-1])
-                 for e in errors(fit(gpu, fitted), gpu, other)]
-        figures = fit(gpu, points)
-        left = errors(figures, gpu, points)
-        shown = " ".join(f"{share:.2f}" for share in figures[2:])
-        print(f"{name}: tile_tflops {figures[0] * (1 + quantile(left, 0.1)):.0f}; "
-              f"{figures[0]:.0f}; {figures[0] * (1 + quantile(left, 0.9)):.0f}, "
-              f"tile_fill {figures[1]:.0f}, tile_shares 1 {shown}; each half of {len(points)} points "
-              f"predicted by the other: mean error {100 * sum(map(abs, wrong)) / len(wrong):.1f}%, "
-              f"median {100 * quantile([abs(e) for e in wrong], 0.5):.1f}%", flush=True)
+    names = sys.argv[1:]
+    key = "fp8_" if names[:1] == ["--fp8"] else ""
+    for name in names[1 if key else 0:] or (FP8_GPUS if key else GPUS):
+        fit_and_say(name, key)
 
 
 if __name__ == "__main__":
