@@ -5,11 +5,11 @@ gpu.tile_fill and gpu.tile_shares in hwprofiles/ come from, and with --fp8 their
     rates/fit_products.py [--fp8] [GPU...]
 
 Fits the mechanism of sim/kernels.h to the 16-bit or fp8 points of products.csv that are not marked
-low: the rate of full waves of large tiles, the length of k in whose time a tile starts and ends, and
-the shares of that rate of smaller tiles.  What is least is the mean absolute error of time, each
-point's at most half, so that kernels that a library chose badly do not count for more.  The errors
-printed are of points that are predicted from the other half of the points.  Between low and high of
-the rate are eight of ten points.  tests/check_products.py holds profiles to it.
+low: the rate of full waves of large tiles, the length of k in whose time a tile starts and ends,
+and the shares of that rate of smaller tiles.  What is least is the mean absolute error of time,
+each point's at most half, so that kernels that a library chose badly do not count for more.  The
+errors printed are of points that are predicted from the other half of the points.  Between low and
+high of the rate are eight of ten points.  tests/check_products.py holds profiles to it.
 """
 import csv
 import math

@@ -147,6 +147,17 @@ def check_fetched(box):
                 yield f"{key}, {sums} micro-batches: {name} {then} s, {first} s before"
 
 
+def check_update_bytes(values):
+    """What the update moves goes with the gradient that it gets: it reads and writes 12 bytes of
+    fp32 state, reads the gradient, and once the norm is known a pass before it scales that."""
+    gradient = float(values.get("gradient_link_bytes", 0))
+    if gradient:
+        passes = 1 if values.get("beside") == "true" else 3
+        least = float(values.get("update_bytes_per_parameter", "0").split(";")[0])
+        if least < 24 + passes * gradient:
+            yield f"gradients of {gradient} bytes, and an update of {least} a parameter"
+
+
 def check_profile(box, name):
     """Figures of files beside `ideal` have sources, and the answer names the profile."""
     text = pathlib.Path(ROOT, "software", f"{name}.ini").read_text(encoding="utf-8")
@@ -156,6 +167,8 @@ def check_profile(box, name):
             and key not in ("description", "inherits", "date", "version")]
     if name != "ideal" and [k for k in bare if k not in ("share", "causal_skip")]:
         yield f"without a source: {bare}"
+    yield from check_update_bytes(dict(line.split(" = ", 1) for line in text.splitlines()
+                                       if " = " in line and line[0] != "#"))
     told = answer(box, f"{ASKED} --software {name}")
     if told.get("software") != name:
         yield f"the answer names {told.get('software')}: {told.get('error')}"
