@@ -158,6 +158,21 @@ note_buffers(const struct mw_sizing *sizing, GPtrArray *notes)
     g_ptr_array_add(notes, g_string_free(g_steal_pointer(&text), FALSE));
 }
 
+/* DeepSpeed updates when all gradients are there, and waits for it. */
+static void
+note_update(const struct mw_settings *settings, GPtrArray *notes)
+{
+    if (mw_settings_update_beside(settings))
+        g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {update=beside} is not in the file: "
+                                          "DeepSpeed updates after backward; nor is clipping, as "
+                                          "the plan has none"));
+    if (settings->dpu_start != MW_AUTO)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("{write-deepspeed}: {dpu-start=%" G_GINT64_FORMAT
+                                          "} is not in the file: DeepSpeed waits for its update",
+                                          settings->dpu_start));
+}
+
 static void
 note_written(const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -178,6 +193,7 @@ note_written(const struct mw_sizing *sizing, GPtrArray *notes)
                                                  "} is not in the file: DeepSpeed tiles where the "
                                                  "model has its TiledLinear",
                                                  sizing->settings.tiles));
+    note_update(&sizing->settings, notes);
     note_buffers(sizing, notes);
     g_autofree char *written = mw_spelled("{write-deepspeed}");
     note_sums(written, sizing, stage, stage ? sizing->gradient_element_bytes : 2, notes);

@@ -166,6 +166,28 @@ BEYOND = [
 ]
 
 
+def check_update(box):
+    """An update at another time than DeepSpeed's is not in its file, and says so; what the plan
+    does not clip, the file does not either."""
+    asked = f"plan {MACHINE} -s zero-offload --optimizer-device cpu --batch 1 --json"
+    for options, word, clip in (("--update beside", "--update beside is not in the file", 0),
+                                ("--software ratel", "--update beside is not in the file", 0),
+                                ("--software ratel --update end", None, 1),
+                                ("--dpu-start 3", "--dpu-start 3 is not in the file", 1),
+                                ("", None, 1)):
+        done = box.run(f"{asked} {options} --write-deepspeed out.json")
+        notes = [note for note in answer_of(done.out)["notes"] if "is not in the file" in note]
+        if [word] * bool(word) != [word for note in notes if word and word in note] or \
+                len(notes) != bool(word):
+            yield f"{options}: {notes}"
+        written = json.loads((box.folder / "out.json").read_text(encoding="utf-8"))
+        if written["gradient_clipping"] != clip:
+            yield f"{options}: clips at {written['gradient_clipping']}"
+        read = answer_of(box.run(f"plan {MACHINE} --deepspeed out.json --json").out)
+        if read["settings"].get("update") != ("beside" if not clip else None):
+            yield f"{options}: read back {read['settings'].get('update')}"
+
+
 def check_beyond(box):
     """What no plan does of a file is refused, or said."""
     for top, zero, words in BEYOND:
@@ -340,6 +362,7 @@ def tests(box):
     yield "sums that fit in DeepSpeed", check_fits_halved(box)
     yield "sums of a written file", check_written(box)
     yield "buffers of a written file", check_buffers(box)
+    yield "when a written file updates", check_update(box)
     yield "what no plan does", check_beyond(box)
     yield "-s against the file", check_contradicted(box)
     yield "-s before the file", check_overruled(box)

@@ -176,6 +176,13 @@ add_zero(JsonBuilder *json, const struct mw_settings *settings,
     json_builder_end_object(json);
 }
 
+/* The default of `memwall run`; an update beside backward clips nothing. */
+static const char *
+clipping(const struct mw_settings *settings)
+{
+    return mw_settings_update_beside(settings) ? "0.0" : "1.0";
+}
+
 static void
 add_batch(JsonBuilder *json, const struct mw_settings *settings,
           const struct mw_deepspeed_facts *facts)
@@ -188,7 +195,7 @@ add_batch(JsonBuilder *json, const struct mw_settings *settings,
     add_int(json, "train_micro_batch_size_per_gpu",
             llround(facts->micro_batch * (double)settings->tp));
     add_int(json, "gradient_accumulation_steps", facts->grad_accum);
-    add_real(json, "gradient_clipping", "1.0");
+    add_real(json, "gradient_clipping", clipping(settings));
 }
 
 static void
