@@ -504,10 +504,8 @@ plan(const struct cli_request *request, GError **error)
 
     if (request->plan_file)
         return cli_run_plan_answer(request, error);
-    struct mw_question folded = *question;
-    folded.settings.folds = true;
     struct mw_answer *answer =
-        mw_answer_new(&folded, question->strategies[0],
+        mw_answer_new(question, question->strategies[0],
                       request->json ? MW_DEPTH_VERDICT : MW_DEPTH_ROW, true, error);
     mw_lib_blame_deepspeed(request->asked, &question->settings, error);
     return answer;

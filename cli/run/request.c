@@ -60,6 +60,7 @@ cli_run_request(const struct cli_request *request, const struct mw_ranks *ranks,
         cli_limits_apply(limits, mw_ranks_node_count(ranks), &mine.question.hardware[outlook]);
     }
     plan_for(&mine.question.settings, ranks);
+    mine.question.settings.folds = true;
     bound_batch(&mine.question.settings, &mine.question.model);
     return mine;
 }
