@@ -19,7 +19,7 @@ static struct {
     int64_t device_bytes;
     int *moving; /* [LINKS] ranks that move at the moment; shared by all */
     int64_t moves[LINKS];
-    int64_t broadcast_bytes; /* of the step */
+    int64_t broadcast_bytes, planned_bytes; /* of all steps */
 } seen;
 
 static bool
@@ -83,19 +83,23 @@ part_elements(const struct mw_plan *plan, const struct mw_op *op)
 }
 
 static void
-check_step(void *data, const struct mw_trainer_step *step)
+count_planned(void *data, const struct mw_trainer_step *step)
 {
     const struct mw_plan *plan = step->plan;
-    int64_t bytes = 0;
 
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (plan->works[plan->ops[i].work].kind == MW_OP_BROADCAST)
-            bytes += 2 * part_elements(plan, &plan->ops[i]);
-    if (!bytes || seen.broadcast_bytes != bytes)
+            seen.planned_bytes += 2 * part_elements(plan, &plan->ops[i]);
+}
+
+/* At the end: when a step is told of, the next one may broadcast already. */
+static void
+check_broadcasts(void)
+{
+    if (!seen.planned_bytes || seen.broadcast_bytes != seen.planned_bytes)
         trainer_worker_fail(seen.ranks,
                             "%" G_GINT64_FORMAT " bytes were broadcast of %" G_GINT64_FORMAT,
-                            seen.broadcast_bytes, bytes);
-    seen.broadcast_bytes = 0;
+                            seen.broadcast_bytes, seen.planned_bytes);
 }
 
 /* Zeroes, in a file that all ranks map. */
@@ -130,8 +134,10 @@ trainer_worker_turns(struct mw_ranks *ranks)
                                       TRAINED_BATCHES(1, 12, 2),
                                       .backend = &backend,
                                       .ranks = ranks};
-    struct trained_course course = {
-        .steps = STEPS, .threads = 1, .directory = trainer_worker_directory, .on_step = check_step};
+    struct trained_course course = {.steps = STEPS,
+                                    .threads = 1,
+                                    .directory = trainer_worker_directory,
+                                    .on_step = count_planned};
     struct trained trained;
     GError *error = NULL;
 
@@ -143,6 +149,7 @@ trainer_worker_turns(struct mw_ranks *ranks)
     seen.ranks = ranks;
     seen.moving = share(trainer_worker_directory);
     trainer_worker_meet(ranks, trained_train(&what, &course, &trained, &error), error);
+    check_broadcasts();
     if (!seen.moves[TO_DEVICE] || !seen.moves[TO_HOST])
         trainer_worker_fail(ranks, "nothing was moved");
     trained_clear(&trained);
