@@ -305,18 +305,16 @@ mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *w
     return is_collective(work) ? collective_s(plan, &nothing, hardware) : 0;
 }
 
-/* Bytes of a gradient's element at home, where sums are wider than what is added. */
+/* Bytes of a gradient's element at home: sums are in fp32.  Plans that are only rated have no
+ * tensors that would say so. */
 static double
 home_gradient_bytes(const struct mw_plan *plan)
 {
-    int dtype = plan->shape.dtype;
+    bool sums = false;
 
-    for (uint32_t t = 0; t < plan->tensor_count; t++)
-        if (plan->tensors[t].trainable) {
-            dtype = plan->tensors[t].gradient_dtype;
-            break;
-        }
-    return (double)mw_dtype_bytes((enum mw_dtype)dtype, 1);
+    for (uint32_t w = 0; w < plan->work_count && !sums; w++)
+        sums = plan->works[w].kind == MW_OP_ACCUMULATE;
+    return (double)mw_dtype_bytes(sums ? MW_DTYPE_FP32 : (enum mw_dtype)plan->shape.dtype, 1);
 }
 
 /* Bytes of a gradient's element that a work brings to the host, as the plan has it; 0: it brings

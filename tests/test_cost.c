@@ -131,11 +131,9 @@ static void
 test_gradients_to_host(void)
 {
     struct bench b = bench_new(MW_OP_D2H, 1);
-    struct mw_tensor tensor = {.trainable = true, .gradient_dtype = MW_DTYPE_BF16};
+    struct mw_work sum = {.kind = MW_OP_ACCUMULATE, .comm = MW_NONE};
 
     b.plan->shape.dtype = MW_DTYPE_BF16;
-    mw_plan_add_tensor(b.plan, (struct mw_tensor){.gradient_dtype = MW_DTYPE_FP32}); /* frozen */
-    mw_plan_add_tensor(b.plan, tensor);
     b.work.bytes = 10 * GB;
     for (int object = 0; object < MW_OBJECT_COUNT; object++) {
         bool gradients = object == MW_OBJECT_GRADIENTS || object == MW_OBJECT_STATE;
@@ -153,7 +151,7 @@ test_gradients_to_host(void)
     }
     b.hardware.gradient_link_bytes = 4;
     b.work.object = MW_OBJECT_STATE;
-    b.plan->tensors[1].gradient_dtype = MW_DTYPE_FP32;
+    mw_plan_add_work(b.plan, sum, NULL, 0);
     assert_s(price(&b, MW_CHANNEL_PCIE_D2H, 10 * GB), 2.002);
     b.work.object = MW_OBJECT_GRADIENTS;
     assert_s(price(&b, MW_CHANNEL_PCIE_D2H, 10 * GB), 4.002);

@@ -142,14 +142,15 @@ struct counts {
 
 /* An order has the times of the flat plan.  Without slots, more can be folded. */
 static bool
-compare_order(const struct mw_sizing *sizing, struct mw_folds folds, const struct run *flat)
+compare_order(const struct mw_sizing *sizing, struct mw_folds folds,
+              const struct mw_hardware *hardware, const struct run *flat)
 {
     struct mw_plan *order = mw_build_order(sizing, folds);
 
     if (!order)
         return false;
     g_assert_cmpuint(order->slot_count, ==, 0);
-    struct run run = run_new(order, sizing->hardware);
+    struct run run = run_new(order, hardware);
     assert_same_times(order, &run, flat);
     run_clear(&run);
     mw_plan_free(order);
@@ -192,14 +193,16 @@ static void
 compare(const struct mw_sizing *sizing, struct mw_folds folds, struct counts *counts)
 {
     struct mw_plan *folded = mw_build_plan_folded(sizing, folds), *flat = mw_build_plan(sizing);
-    struct run run = run_new(flat, sizing->hardware);
+    struct mw_hardware hardware = *sizing->hardware;
 
+    hardware.gradient_link_bytes = 4; /* as wide as sums, but not as what is added */
+    struct run run = run_new(flat, &hardware);
     counts->compared++;
-    bool ordered = compare_order(sizing, folds, &run);
+    bool ordered = compare_order(sizing, folds, &hardware, &run);
     counts->ordered += ordered;
     g_assert_true(ordered || !folded);
     if (folded)
-        compare_folded(folded, flat, &run, sizing->hardware, counts);
+        compare_folded(folded, flat, &run, &hardware, counts);
     counts->split += folded && splits_a_state(&sizing->settings);
     run_clear(&run);
     mw_plan_free(folded);
