@@ -131,6 +131,23 @@ is_made_by(const struct mw_step_check *check, uint32_t slot, uint32_t tensor, en
            mw_step_work(check, by)->object == object && mw_step_tensor(check, by) == tensor;
 }
 
+/* Whether the slot holds the gradient of the op's own part and micro-batch, as an op of this kind
+ * left it. */
+static bool
+is_gradient_of(const struct mw_step_check *check, uint32_t slot, uint32_t index, uint32_t tensor,
+               enum mw_op_kind kind)
+{
+    enum mw_object object = kind == MW_OP_COMPUTE ? MW_OBJECT_ACTIVATIONS : MW_OBJECT_GRADIENTS;
+    enum mw_role role = kind == MW_OP_COMPUTE ? MW_ROLE_GRADIENT : MW_ROLE_DESTINATION;
+
+    if (!is_made_by(check, slot, tensor, object, kind))
+        return false;
+    uint32_t by = check->slots[slot].definer;
+    return mw_step_slot(check, by, role) == slot &&
+           check->plan->ops[by].tile == check->plan->ops[index].tile &&
+           check->plan->ops[by].micro_batch == check->plan->ops[index].micro_batch;
+}
+
 static bool
 is_gathered(const struct mw_step_check *check, uint32_t slot, uint32_t tensor)
 {
@@ -261,9 +278,8 @@ takes_made(struct mw_step_check *check, uint32_t index, uint32_t t, uint32_t slo
     const struct mw_op *op = &check->plan->ops[index];
     struct mw_step_part *part = part_of(check, t, op->tile);
 
-    if (part->made <= op->micro_batch ||
-        (slot != check->plan->tensors[t].gradient_slot &&
-         !is_made_by(check, slot, t, MW_OBJECT_ACTIVATIONS, MW_OP_COMPUTE)))
+    if (part->made <= op->micro_batch || (slot != check->plan->tensors[t].gradient_slot &&
+                                          !is_gradient_of(check, slot, index, t, MW_OP_COMPUTE)))
         return false;
     part->left = op->micro_batch + 1u;
     return true;
@@ -307,7 +323,7 @@ goes_down(struct mw_step_check *check, uint32_t index, uint32_t t)
 
     if (from == MW_NONE || to == MW_NONE || arrives != (to == tensor->gradient_slot))
         return false;
-    return check->dp > 1 ? is_made_by(check, from, t, MW_OBJECT_GRADIENTS, MW_OP_REDUCE_SCATTER)
+    return check->dp > 1 ? is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER)
                          : takes_made(check, index, t, from);
 }
 
@@ -319,25 +335,25 @@ accumulates(struct mw_step_check *check, uint32_t index, uint32_t t)
     bool drives = mw_step_tier(check, tensor->gradient_slot) == MW_TIER_NVME;
     uint32_t from = mw_step_slot(check, index, MW_ROLE_GRADIENT);
     uint32_t sum = mw_step_slot(check, index, MW_ROLE_SUM);
+    uint32_t by = from == MW_NONE ? MW_NONE : check->slots[from].writer;
 
-    if (from == MW_NONE || sum != (drives ? MW_NONE : tensor->gradient_slot) ||
+    if (by == MW_NONE || sum != (drives ? MW_NONE : tensor->gradient_slot) ||
         mw_step_work(check, index)->elements !=
             (tensor->gradients_whole ? tensor->tile_elements : tensor->shard_elements))
         return false;
-    if (drives && op->micro_batch &&
-        mw_step_work(check, check->slots[from].writer)->kind != MW_OP_NVME_READ)
+    if (drives && op->micro_batch && mw_step_work(check, by)->kind != MW_OP_NVME_READ)
         return false;
     if (times(check, tensor, MW_STEP_DOWN))
-        return is_made_by(check, from, t, MW_OBJECT_GRADIENTS, MW_OP_D2H);
+        return is_gradient_of(check, from, index, t, MW_OP_D2H);
     if (check->dp > 1 && !tensor->gradients_whole)
-        return is_made_by(check, from, t, MW_OBJECT_GRADIENTS, MW_OP_REDUCE_SCATTER);
+        return is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER);
     return takes_made(check, index, t, from);
 }
 
 static bool
-is_down(const struct mw_step_check *check, uint32_t t, uint32_t slot)
+is_down(const struct mw_step_check *check, uint32_t index, uint32_t t, uint32_t slot)
 {
-    return is_made_by(check, slot, t, MW_OBJECT_GRADIENTS, MW_OP_D2H) &&
+    return is_gradient_of(check, slot, index, t, MW_OP_D2H) &&
            (!check->plan->tensors[t].summed || is_summed_up(check, slot));
 }
 
@@ -367,10 +383,11 @@ find_gradient_op(struct mw_step_check *check, uint32_t index, uint32_t t,
         return accumulates(check, index, t);
     case MW_OP_NORM:
         *what = MW_STEP_PART_NORM;
-        return is_down(check, t, mw_step_slot(check, index, MW_ROLE_GRADIENT));
+        return is_down(check, index, t, mw_step_slot(check, index, MW_ROLE_GRADIENT));
     case MW_OP_NVME_WRITE:
         *what = MW_STEP_SUM_WRITE;
-        return is_down(check, t, from) && mw_step_slot(check, index, MW_ROLE_DESTINATION) == home;
+        return is_down(check, index, t, from) &&
+               mw_step_slot(check, index, MW_ROLE_DESTINATION) == home;
     default:
         *what = MW_STEP_GRADIENT_COUNT;
         return false;

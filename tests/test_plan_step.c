@@ -323,6 +323,39 @@ test_homes(void)
     for_small_plans(730000, change_homes);
 }
 
+/* --- slots ----------------------------------------------------------------------------------- */
+
+static struct mw_plan *
+copy_with_slot(const struct mw_plan *plan, uint32_t use, uint32_t slot)
+{
+    struct mw_plan *it = copy(plan);
+
+    it->uses[use].slot = slot;
+    return it;
+}
+
+/* A gradient is added from where it was made and from no other slot, such as one that holds a home
+ * that no op has written. */
+static void
+move_gradients(const struct mw_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        if (plan->works[op->work].kind != MW_OP_ACCUMULATE)
+            continue;
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+            for (uint32_t s = 0; s < plan->slot_count; s++)
+                if (plan->uses[u].role == MW_ROLE_GRADIENT && s != plan->uses[u].slot)
+                    g_assert_true(is_refused(copy_with_slot(plan, u, s)));
+    }
+}
+
+static void
+test_slots(void)
+{
+    for_small_plans(750000, move_gradients);
+}
+
 /* --- one program without its layers ---------------------------------------------------------- */
 
 /* A layer may be left out as a whole, where the caller says so. */
@@ -361,6 +394,7 @@ main(int argc, char **argv)
     g_test_add_func("/plan-step/orders-are-needed", test_orders_are_needed);
     g_test_add_func("/plan-step/shapes", test_shapes);
     g_test_add_func("/plan-step/homes", test_homes);
+    g_test_add_func("/plan-step/slots", test_slots);
     g_test_add_func("/plan-step/left-out", test_left_out);
     return g_test_run();
 }
