@@ -448,7 +448,7 @@ check_gradients(struct mw_step_check *check)
     return true;
 }
 
-/* --- all ops --------------------------------------------------------------------------------- */
+/* --- stages ---------------------------------------------------------------------------------- */
 
 /* What stages hand on is of the same micro-batch and pass. */
 static bool
@@ -471,10 +471,78 @@ check_hop(struct mw_step_check *check, uint32_t index)
 
     if (received != MW_NONE && !is_handed(check, index, received, MW_OP_RECV))
         return refuse(check, index, "takes what its micro-batch has not received");
-    if (sends && (sent == MW_NONE || !is_handed(check, index, sent, MW_OP_COMPUTE)))
+    if (sends && (sent == MW_NONE || !is_handed(check, index, sent, MW_OP_COMPUTE) ||
+                  mw_step_slot(check, check->slots[sent].definer, MW_ROLE_SENT) != sent))
         return refuse(check, index, "sends what its micro-batch has not computed");
     return true;
 }
+
+/* --- checkpoints and logits ------------------------------------------------------------------ */
+
+static bool
+is_for_checkpoints(const struct mw_step_check *check, uint32_t slot)
+{
+    uint8_t purpose = check->plan->slots[slot].purpose;
+    return purpose == MW_PURPOSE_ACTIVATION_CHECKPOINTS || purpose == MW_PURPOSE_CHECKPOINT_BUFFERS;
+}
+
+/* Whether its present content came there as a checkpoint.  check_content knows of which layer. */
+static bool
+has_checkpoint(const struct mw_step_check *check, uint32_t slot)
+{
+    uint32_t by = check->slots[slot].definer;
+
+    return by != MW_NONE && mw_step_slot(check, by,
+                                         mw_step_work(check, by)->object == MW_OBJECT_CHECKPOINT
+                                             ? MW_ROLE_DESTINATION
+                                             : MW_ROLE_CHECKPOINT) == slot;
+}
+
+/* A collective gathers the slices of a checkpoint in place. */
+static bool
+check_checkpoint_move(struct mw_step_check *check, uint32_t index)
+{
+    uint32_t whole = mw_step_slot(check, index, MW_ROLE_CHECKPOINT);
+    bool gathers = whole != MW_NONE;
+    uint32_t from = gathers ? whole : mw_step_slot(check, index, MW_ROLE_SOURCE);
+    uint32_t to = gathers ? whole : mw_step_slot(check, index, MW_ROLE_DESTINATION);
+
+    return (from != MW_NONE && to != MW_NONE && is_for_checkpoints(check, from) &&
+            is_for_checkpoints(check, to) && has_checkpoint(check, from)) ||
+           refuse(check, index, "does not move a checkpoint from one of its places to another");
+}
+
+/* The first part of the logits starts the content that later parts, loss and backward work on. */
+static bool
+has_logits(const struct mw_step_check *check, uint32_t index, const struct mw_use *use)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    uint32_t by = use->mode == MW_USE_DEFINE ? index : check->slots[use->slot].definer;
+
+    return check->plan->slots[use->slot].purpose == MW_PURPOSE_LOGITS && by != MW_NONE &&
+           mw_step_slot(check, by, MW_ROLE_LOGITS) == use->slot &&
+           check->plan->ops[by].micro_batch == op->micro_batch &&
+           check->plan->ops[by].shard == op->shard;
+}
+
+static bool
+check_kept(struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+        const struct mw_use *use = &check->plan->uses[u];
+        if (use->role == MW_ROLE_LOGITS && !has_logits(check, index, use))
+            return refuse(check, index, "works on logits that are not its micro-batch's");
+        if (use->role == MW_ROLE_CHECKPOINT &&
+            (!is_for_checkpoints(check, use->slot) ||
+             (op->phase == MW_PHASE_RECOMPUTE && !has_checkpoint(check, use->slot))))
+            return refuse(check, index, "keeps or takes a checkpoint where there is none");
+    }
+    return true;
+}
+
+/* --- all ops --------------------------------------------------------------------------------- */
 
 static bool
 check_part_op(struct mw_step_check *check, uint32_t index)
@@ -491,7 +559,8 @@ check_part_op(struct mw_step_check *check, uint32_t index)
         return !mw_step_drops(check, op->layer) ||
                refuse(check, index, "is of a layer that the step leaves out");
     if (work->kind == MW_OP_COMPUTE)
-        return check_parameters(check, index, t) && check_made(check, index, t);
+        return check_parameters(check, index, t) && check_made(check, index, t) &&
+               check_kept(check, index);
     return work->object == MW_OBJECT_PARAMETERS ? check_fetch(check, index)
                                                 : check_gradient(check, index, t);
 }
@@ -508,7 +577,7 @@ check_op(struct mw_step_check *check, uint32_t index)
     if (work->kind == MW_OP_COMPUTE || work->object == MW_OBJECT_PARAMETERS ||
         work->object == MW_OBJECT_GRADIENTS)
         return check_part_op(check, index);
-    return true;
+    return work->object != MW_OBJECT_CHECKPOINT || check_checkpoint_move(check, index);
 }
 
 /* Each way between stages, for every micro-batch in turn. */

@@ -350,10 +350,43 @@ move_gradients(const struct mw_plan *plan)
     }
 }
 
+static bool
+is_kept(const struct mw_plan *plan, const struct mw_work *work, uint32_t use)
+{
+    int role = plan->uses[use].role;
+
+    return role == MW_ROLE_LOGITS || role == MW_ROLE_CHECKPOINT || role == MW_ROLE_SENT ||
+           (work->object == MW_OBJECT_CHECKPOINT && role == MW_ROLE_SOURCE);
+}
+
+/* A buffer may still hold the checkpoint that went through it. */
+static int
+kept_as(const struct mw_plan *plan, uint32_t slot)
+{
+    int purpose = plan->slots[slot].purpose;
+    return purpose == MW_PURPOSE_CHECKPOINT_BUFFERS ? MW_PURPOSE_ACTIVATION_CHECKPOINTS : purpose;
+}
+
+/* Logits, checkpoints and what a stage sends are where the step put them, and not among the
+ * activations. */
+static void
+move_kept(const struct mw_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+            for (uint32_t s = 0; s < plan->slot_count; s++)
+                if (is_kept(plan, &plan->works[op->work], u) &&
+                    kept_as(plan, s) != kept_as(plan, plan->uses[u].slot))
+                    g_assert_true(is_refused(copy_with_slot(plan, u, s)));
+    }
+}
+
 static void
 test_slots(void)
 {
     for_small_plans(750000, move_gradients);
+    for_small_plans(760000, move_kept);
 }
 
 /* --- one program without its layers ---------------------------------------------------------- */
