@@ -84,15 +84,48 @@ check_home(struct mw_step_check *check, uint32_t index, const struct mw_use *use
     }
 }
 
+/* Whether an interpreter writes what the op uses in this role.  The check of the plan has proved
+ * the order of writes, so these must not be called reads. */
+static bool
+is_written(const struct mw_step_check *check, uint32_t index, int role)
+{
+    const struct mw_work *work = mw_step_work(check, index);
+    int phase = check->plan->ops[index].phase;
+
+    switch (role) {
+    case MW_ROLE_DESTINATION:
+    case MW_ROLE_SUM:
+    case MW_ROLE_OUTPUT:
+        return true;
+    case MW_ROLE_GRADIENT:
+        return work->kind == MW_OP_COMPUTE || work->kind == MW_OP_ALL_REDUCE;
+    case MW_ROLE_LOGITS:
+    case MW_ROLE_CHECKPOINT:
+        return work->kind == MW_OP_COMPUTE && phase == MW_PHASE_FORWARD &&
+               (role == MW_ROLE_CHECKPOINT || work->operator_ == MW_OPERATOR_LOGITS);
+    case MW_ROLE_STATE:
+        return work->kind == MW_OP_UPDATE || work->kind == MW_OP_NVME_WRITE;
+    case MW_ROLE_PARAMETER:
+        return work->kind == MW_OP_UPDATE;
+    default:
+        return false;
+    }
+}
+
 static bool
 check_uses(struct mw_step_check *check, uint32_t index)
 {
     const struct mw_op *op = &check->plan->ops[index];
 
-    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
-        if (!check_content(check, index, &check->plan->uses[u]) ||
-            !check_home(check, index, &check->plan->uses[u]))
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+        const struct mw_use *use = &check->plan->uses[u];
+        if (use->mode == MW_USE_READ && is_written(check, index, use->role))
+            return mw_plan_refuse(&check->base, "%s: reads slot %u, which as %s it writes",
+                                  mw_step_label(check, index).text, use->slot,
+                                  mw_role_name(use->role));
+        if (!check_content(check, index, use) || !check_home(check, index, use))
             return false;
+    }
     return true;
 }
 
