@@ -101,7 +101,9 @@ struct mw_hardware {
     struct mw_memory_use memory_use;   /* of the software, beside the plan */
     int64_t gradient_link_bytes;    /* an element, on its way to the host; 0: as it is made */
     double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */
-    double checkpoint_copy_bytes_per_s; /* each way, likewise */
+    double checkpoint_copy_bytes_per_s; /* to the host, likewise */
+    double checkpoint_load_bytes_per_s; /* and back, likewise */
+    bool checkpoints_block;             /* the software computes nothing while it copies one */
     double gpu_launch_s;            /* per kernel, not hidden */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */

@@ -218,9 +218,10 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
     double passes = d->checkpoint_interval > 0 ? 3 : 2;
 
-    double most = hw->checkpoint_copy_bytes_per_s > 0 ? hw->checkpoint_copy_bytes_per_s : INFINITY;
+    double down = hw->checkpoint_copy_bytes_per_s > 0 ? hw->checkpoint_copy_bytes_per_s : INFINITY;
+    double up = hw->checkpoint_load_bytes_per_s > 0 ? hw->checkpoint_load_bytes_per_s : INFINITY;
     plan[MW_TERM_CHECKPOINT_PCIE] =
-        over(bytes * off_gpu, fmin(r->d2h, most)) + over(bytes * off_gpu, fmin(r->h2d, most));
+        over(bytes * off_gpu, fmin(r->d2h, down)) + over(bytes * off_gpu, fmin(r->h2d, up));
     plan[MW_TERM_CHECKPOINT_NVME] = over(bytes * nvme, r->write) + over(bytes * nvme, r->read);
     if (d->tp > 1) {
         const struct mw_ring tp =

@@ -347,7 +347,8 @@ software_copies(const struct mw_plan *plan, const struct mw_work *work,
                 const struct mw_hardware *hardware)
 {
     if (work->object == MW_OBJECT_CHECKPOINT)
-        return hardware->checkpoint_copy_bytes_per_s;
+        return work->kind == MW_OP_H2D ? hardware->checkpoint_load_bytes_per_s
+                                       : hardware->checkpoint_copy_bytes_per_s;
     return brought_gradient_bytes(plan, work) > 0 ? hardware->gradient_copy_bytes_per_s : 0;
 }
 
@@ -389,6 +390,14 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
     }
 }
 
+/* A copy for which the software stops computing. */
+static bool
+is_blocking_copy(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    return hardware->checkpoints_block && work->object == MW_OBJECT_CHECKPOINT &&
+           mw_op_traits(work->kind)->agent == MW_AGENT_LINK;
+}
+
 /* The share of the multiprocessors that a work holds while it runs: all of them for compute, else
  * the share that the profile states. Where the device is the host's own cores, host work holds some
  * of them too. */
@@ -399,7 +408,7 @@ sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
     case MW_AGENT_CORES:
         return work->host ? hardware->gpu_host_sm_share : 1;
     case MW_AGENT_LINK:
-        return hardware->gpu_copy_sm_share;
+        return is_blocking_copy(work, hardware) ? 1 : hardware->gpu_copy_sm_share;
     case MW_AGENT_DRIVES:
         return hardware->gpu_nvme_sm_share;
     case MW_AGENT_NETWORK:
@@ -538,9 +547,10 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
         return 0;
     if (plan->channels[draw->channel].kind != MW_CHANNEL_SM)
         return units / (double)draws_ns;
-    /* A transfer costs the cores the same however long other draws stretch it; a collective holds
-     * its cores for all of its time. */
-    double all_s = is_collective(work) ? 1e-9 * (double)draws_ns : own_s(plan, work, hardware);
+    /* A transfer costs the cores the same however long other draws stretch it; a collective, and a
+     * copy that is waited for, hold them for all of their time. */
+    bool holds = is_collective(work) || is_blocking_copy(work, hardware);
+    double all_s = holds ? 1e-9 * (double)draws_ns : own_s(plan, work, hardware);
     return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
 

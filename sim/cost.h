@@ -30,8 +30,8 @@
  * Each second offers nvme_duplex seconds, at most one of them for reads and one for writes.  Where
  * the profile has the rates of reads and writes at once, these say what both get (mw_cost_mixed).
  * A collective draws the profile's gpu_collective_sm_share of the millionths that it states; host
- * work, copies and drives draw gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share.  An op
- * alone is never slowed by a channel.
+ * work, copies and drives draw gpu_host_sm_share, gpu_copy_sm_share and gpu_nvme_sm_share; a copy
+ * that the software waits for draws all of them.  An op alone is never slowed by a channel.
  */
 #ifndef MW_SIM_COST_H
 #define MW_SIM_COST_H

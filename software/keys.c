@@ -75,9 +75,15 @@ static const struct mw_profile_key keys[] = {
      "default: the link's rate",
      1e9, 1e-3, 1e4, false, 1, MW_VALUE_REAL, AT(gradient_copy_bytes_per_s), 0, 0, NULL},
     {"offload", "checkpoint_copy_gb_per_s", "GB/s",
-     "most of a GPU's copies of activation checkpoints, such as through memory that is not pinned; "
-     "default: the link's rate",
+     "most of a GPU's copies of activation checkpoints to the host, such as to memory that is not "
+     "pinned; default: the link's rate",
      1e9, 1e-3, 1e4, false, 1, MW_VALUE_REAL, AT(checkpoint_copy_bytes_per_s), 0, 0, NULL},
+    {"offload", "checkpoint_load_gb_per_s", "GB/s",
+     "the same of their copies back to the GPU; default: as to the host", 1e9, 1e-3, 1e4, false, 1,
+     MW_VALUE_REAL, AT(checkpoint_load_bytes_per_s), 0, 0, NULL},
+    {"offload", "checkpoint_blocking", "",
+     "whether nothing is computed while an activation checkpoint is copied", 1, 0, 1, true, 0,
+     MW_VALUE_FLAG, AT(checkpoints_block), 0, 0, NULL},
     SHARE("offload", "drive_share", drive_share, "share of the drives' rates"),
     {"offload", "update_bytes_per_parameter", "bytes",
      "of host memory that the CPU optimizer moves per parameter; a fused one: 28", 1, 1, 1000, true,

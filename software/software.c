@@ -79,6 +79,10 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
     hardware->gradient_link_bytes = software->gradient_link_bytes;
     hardware->gradient_copy_bytes_per_s = software->gradient_copy_bytes_per_s;
     hardware->checkpoint_copy_bytes_per_s = software->checkpoint_copy_bytes_per_s;
+    hardware->checkpoint_load_bytes_per_s = software->checkpoint_load_bytes_per_s > 0
+                                                ? software->checkpoint_load_bytes_per_s
+                                                : software->checkpoint_copy_bytes_per_s;
+    hardware->checkpoints_block = software->checkpoints_block;
     mw_hardware_scale_rate(hardware, MW_HW_RATE_PCIE, software->copy_share);
     hardware->nvme_read_bytes_per_s *= software->drive_share;
     hardware->nvme_write_bytes_per_s *= software->drive_share;

@@ -38,7 +38,9 @@ struct mw_software {
     double copy_share;                  /* of the host links' rates: 1 with pinned memory */
     int64_t gradient_link_bytes;        /* of an element on its way to the host; 0: as it is made */
     double gradient_copy_bytes_per_s;   /* to the host at most, of a GPU; 0: no bound */
-    double checkpoint_copy_bytes_per_s; /* of checkpoints, each way, likewise */
+    double checkpoint_copy_bytes_per_s; /* of checkpoints, to the host, likewise */
+    double checkpoint_load_bytes_per_s; /* and back; 0: as to the host */
+    bool checkpoints_block;             /* nothing is computed while one is copied */
     double drive_share;                 /* of the drives' rates, by its path to them */
     double update_bytes_per_param;      /* of host memory, moved by the CPU optimizer */
     double update_params_per_s;         /* of the CPU optimizer of a node, at most; 0: no bound */

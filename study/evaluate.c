@@ -435,7 +435,8 @@ mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
     double compute_s = t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] +
                        hw->gpu_collective_sm_share * collectives_s +
                        hw->gpu_host_sm_share * t[MW_TERM_GRADIENT_SUM] +
-                       hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s;
+                       hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +
+                       (hw->checkpoints_block ? t[MW_TERM_CHECKPOINT_PCIE] : 0);
     double pcie_s =
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double passes_s = fmax(fmax(compute_s, collectives_s), fmax(pcie_s, nvme_s));

@@ -42,6 +42,8 @@ KEYS = {
     "offload.gradient_link_bytes": ("4", f"{OFFLOADED} --set pcie.d2h_gb_per_s=0.5", 1),
     "offload.gradient_copy_gb_per_s": ("0.05", OFFLOADED, 1),
     "offload.checkpoint_copy_gb_per_s": ("0.1", f"{OFFLOADED} --activation-device cpu", 1),
+    "offload.checkpoint_load_gb_per_s": ("0.1", f"{OFFLOADED} --activation-device cpu", 1),
+    "offload.checkpoint_blocking": ("true", f"{OFFLOADED} --activation-device cpu", 1),
     "offload.update_bytes_per_parameter": ("280", OFFLOADED, 1),
     "offload.update_gparams_per_s": ("0.05", OFFLOADED, 1),
     "update.beside": ("true", OFFLOADED, -1),

@@ -228,7 +228,10 @@ mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of, int64_t
     }
     draw(b, &draws, MW_CHANNEL_DRAM,
          shared(b, MW_CHANNEL_DRAM, drive ? checked(bytes) : bytes, alone));
-    draw_sm(b, &draws, drive ? hardware->gpu_nvme_sm_share : hardware->gpu_copy_sm_share);
+    if (!drive && of.object == MW_OBJECT_CHECKPOINT && hardware->checkpoints_block)
+        draw_sm(b, &draws, 1);
+    else
+        draw_sm(b, &draws, drive ? hardware->gpu_nvme_sm_share : hardware->gpu_copy_sm_share);
     return intern(b, &work, &draws);
 }
 
