@@ -83,8 +83,8 @@ def lacks(infinity):
         f"the engine by a factor {ten['engine'] / ten['published']:.2f}, and than the reproduction "
         "on the same machine, which the range holds, by 1.4: what slowed the published run is not "
         "in the paper.",
-        "50B and 100B: published is at or just below the low end, and the reproduction with the "
-        "paper's own settings below that.  The engine overlaps transfers with compute wherever the "
+        "50B and 100B: published is near the low end, and the reproduction with the paper's own "
+        "settings at or below it.  The engine overlaps transfers with compute wherever the "
         "plan allows and starts every transfer on time; software that waits more is slower.",
         half_trillion(half[1], half[0]["published"]),
         "ZeRO-Offload at 10B: the engine lets gradients leave while backward runs and starts the "

@@ -85,12 +85,13 @@ its software profile says so.
     f"The parameters' way back, 1.7 s, is hidden behind the update in the plan.  The pass that "
     f"unscales and clips ({gradients_log:.1f} s in the log) is part of the update's bytes.",
     f"Forward: {forward['published']:.1f} s against {forward['engine']:.1f} s.  The measured "
-    f"backward holds a second forward and is only twice the first, so it is not the kernels that "
-    f"are slow.  4.2 GB of checkpoints go to memory that is not pinned, at 1.4 to 6 GB/s: at "
-    f"1.8 GB/s they would take what is missing.",
+    f"backward holds a second forward and is only twice the first: half of forward is not kernels, "
+    f"but 4.2 GB of checkpoints on their way to new pages that are not pinned.",
     f"Backward: {backward['engine']:.1f} s against {backward['published']:.1f} s.  The copies of "
-    f"gradients may have been hidden in part: the tutorial shows `overlap_comm` true, the authors' "
-    f"files a key that is not read.")}""")
+    f"gradients may have been hidden in part: the tutorial's text shows `overlap_comm` true, the "
+    f"script's file of the same model does not have it (DeepSpeedExamples, Megatron-LM/scripts/"
+    f"ds_zero-offload_10B_config.json), and a copy of 4 bytes that is waited for undid it "
+    f"(deepspeedai/DeepSpeed pull 501).")}""")
     common.write_comparison_csv(HERE / "result.csv", rows)
 
 
