@@ -6,6 +6,7 @@
  * in the order of ranks.  Communicators do not block: a group is queued on its stream when somebody
  * has asked for the communicator's state often enough.
  */
+#include <inttypes.h>
 #include <nccl.h>
 
 #include <fcntl.h>
@@ -260,8 +261,9 @@ ncclGetUniqueId(ncclUniqueId *id)
     static atomic_int count;
 
     MAY_FAIL();
-    snprintf(id->internal, sizeof id->internal, "/memwall-test-nccl-%d-%d", (int)getpid(),
-             atomic_fetch_add(&count, 1));
+    /* A process that was killed leaves its memory behind, and another one gets its number. */
+    snprintf(id->internal, sizeof id->internal, "/memwall-test-nccl-%d-%d-%" PRIx64, (int)getpid(),
+             atomic_fetch_add(&count, 1), (uint64_t)g_get_real_time());
     return ncclSuccess;
 }
 
