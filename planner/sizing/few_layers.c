@@ -48,17 +48,16 @@ find_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunks, uint32
 
 /* --- stretches ------------------------------------------------------------------------------- */
 
-/* Whether a layer lives as the one before it. */
+/* Whether a layer, whose first tensor is `tensor`, lives as the one before it. */
 static bool
-lives_alike(const struct mw_sizing *sizing, int64_t layer)
+lives_alike(const struct mw_sizing *sizing, int64_t layer, int64_t tensor)
 {
-    uint32_t one = mw_sizing_layer_tensor(sizing, layer - 1);
-    uint32_t other = mw_sizing_layer_tensor(sizing, layer);
-    size_t tensors = (size_t)tensors_of_layer(sizing);
-    int64_t interval = interval_of(sizing);
+    int64_t tensors = tensors_of_layer(sizing), interval = interval_of(sizing);
+    const uint8_t *params = sizing->param_home + tensor;
+    const uint8_t *gradients = sizing->gradient_home + tensor;
 
-    return !memcmp(sizing->param_home + one, sizing->param_home + other, tensors) &&
-           !memcmp(sizing->gradient_home + one, sizing->gradient_home + other, tensors) &&
+    return !memcmp(params - tensors, params, (size_t)tensors) &&
+           !memcmp(gradients - tensors, gradients, (size_t)tensors) &&
            (!sizing->checkpoint_count || sizing->checkpoint_home[(layer - 1) / interval] ==
                                              sizing->checkpoint_home[layer / interval]);
 }
@@ -67,10 +66,10 @@ lives_alike(const struct mw_sizing *sizing, int64_t layer)
 static int64_t
 find_stretch(const struct mw_sizing *sizing, int64_t end)
 {
-    int64_t first = end - 1;
+    int64_t first = end - 1, tensor = mw_sizing_layer_tensor(sizing, first);
 
-    while (first > 0 && lives_alike(sizing, first))
-        first--;
+    for (; first > 0 && lives_alike(sizing, first, tensor); first--)
+        tensor -= tensors_of_layer(sizing);
     return first;
 }
 
