@@ -142,7 +142,7 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         double bytes = what < MW_BESIDE_ALLOCATOR
                            ? parts[what]
                            : ((double)sizing->need_bytes[MW_TIER_GPU] + all) * loss / (1 - loss);
-        bytes = fmin(bytes, FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
+        bytes = fmin(bytes, (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
         sizing->beside[what] = (int64_t)bytes;
         sizing->beside_bytes += sizing->beside[what];
         all += bytes;
