@@ -233,13 +233,6 @@ test_random_requests(void)
     g_assert_cmpint(counts.folded, >=, counts.compared * 9 / 10);
 }
 
-/* Its chunks live in several tiers, and are not folded. */
-static bool
-splits_its_optimizer(const struct mw_settings *settings)
-{
-    return settings->placement[MW_STATE_OPTIMIZER].count > 1;
-}
-
 /* Layers and chunks of the optimizer step, within micro-batches or in few of them. */
 static void
 test_random_layers(void)
@@ -258,8 +251,7 @@ test_random_layers(void)
         request.settings.grad_accum = seed % 3 ? 1 + seed % 4 : 12 + seed % 30;
         request.model.layers = 150 + seed % 400;
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
-        if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX ||
-            splits_its_optimizer(&sizing->settings))
+        if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX)
             continue;
         random_request_name(&request);
         struct mw_folds folds = {.micro_batches = seed % 3 == 0, .layers = true};
@@ -410,8 +402,7 @@ try_mutations(guint32 seed, struct mw_folds folds)
             request.model.layers = 70 + seed % 40;
         }
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
-        if (!sizing || mw_sizing_op_count(sizing) > (folds.layers ? 12000 : 4000) ||
-            (folds.layers && splits_its_optimizer(&sizing->settings)))
+        if (!sizing || mw_sizing_op_count(sizing) > (folds.layers ? 12000 : 4000))
             continue;
         random_request_name(&request);
         struct mw_plan *plan = mw_build_plan_folded(sizing, folds);

@@ -262,7 +262,6 @@ home_of(const struct few *few, int kind, int64_t place)
     case MW_BUFFER_CHECKPOINTS:
         return place + layers_before(&few->layers, place * interval) / interval;
     case MW_BUFFER_STATE:
-    case MW_BUFFER_STATE_OTHER: /* all chunks live in one tier */
         return place + chunks_before(&few->layers, place);
     default:
         return place;
@@ -279,6 +278,10 @@ find_slots(const struct few *few)
             int64_t place = few->layers.sizing ? home_of(few, kind, i) : i;
             slots[few->b.slots[kind].first + i] = few->tables.slots[kind].first + (uint32_t)place;
         }
+    for (uint32_t c = 0; c < few->sizing.chunk_count; c++) /* not all chunks have another extent */
+        if (few->b.chunk_other[c] != MW_NONE)
+            slots[few->b.chunk_other[c]] =
+                few->tables.chunk_other[c + chunks_before(&few->layers, c)];
     return slots;
 }
 

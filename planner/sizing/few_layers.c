@@ -2,9 +2,10 @@
  * The same sizing with few of its layers: the builder builds these, and what is left out follows
  * from them (plan/fold.c).
  *
- * Layers whose parameters, gradients and checkpoints live in the same tiers are a stretch, and each
- * stretch leaves out some.  As many layers are left out as leave all as it was: whole checkpoint
- * groups, and whole rounds of the optimizer step's chunks, which may run through several layers.
+ * Layers whose parameters, gradients, checkpoints and optimizer state live in the same tiers are a
+ * stretch, and each stretch leaves out some.  As many layers are left out as leave all as it was:
+ * whole checkpoint groups, and whole rounds of the optimizer step's chunks, which may run through
+ * several layers.
  */
 #include <glib.h>
 #include <string.h>
@@ -48,14 +49,43 @@ find_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunks, uint32
 
 /* --- stretches ------------------------------------------------------------------------------- */
 
+#define SEVERAL MW_TIER_COUNT
+
+/* The tier of each layer's optimizer state, or SEVERAL; NULL: all of it is in one.  A chunk is in
+ * one tier, and may run through several layers. */
+static uint8_t *
+place_layers(const struct mw_sizing *sizing)
+{
+    if (!mw_sizing_splits(sizing, MW_STATE_OPTIMIZER))
+        return NULL;
+    g_autofree struct mw_chunk *chunks = mw_sizing_chunks(sizing);
+    int64_t tensors = tensors_of_layer(sizing), first = mw_sizing_layer_tensor(sizing, 0);
+    uint8_t *tiers = g_new(uint8_t, sizing->layers);
+    g_autofree bool *placed = g_new0(bool, sizing->layers);
+
+    memset(tiers, SEVERAL, (size_t)sizing->layers);
+    for (uint32_t c = 0; c < sizing->chunk_count; c++) {
+        int64_t last = chunks[c].first_tensor + chunks[c].tensor_count - 1 - first;
+        for (int64_t layer = MAX(0, (chunks[c].first_tensor - first) / tensors);
+             last >= 0 && layer <= MIN(last / tensors, sizing->layers - 1); layer++) {
+            bool other = placed[layer] && tiers[layer] != chunks[c].tier;
+            tiers[layer] = other ? SEVERAL : (uint8_t)chunks[c].tier;
+            placed[layer] = true;
+        }
+    }
+    return tiers;
+}
+
 /* Whether a layer, whose first tensor is `tensor`, lives as the one before it. */
 static bool
-lives_alike(const struct mw_sizing *sizing, int64_t layer, int64_t tensor)
+lives_alike(const struct mw_sizing *sizing, const uint8_t *state, int64_t layer, int64_t tensor)
 {
     int64_t tensors = tensors_of_layer(sizing), interval = interval_of(sizing);
     const uint8_t *params = sizing->param_home + tensor;
     const uint8_t *gradients = sizing->gradient_home + tensor;
 
+    if (state && (state[layer] == SEVERAL || state[layer - 1] != state[layer]))
+        return false;
     return !memcmp(params - tensors, params, (size_t)tensors) &&
            !memcmp(gradients - tensors, gradients, (size_t)tensors) &&
            (!sizing->checkpoint_count || sizing->checkpoint_home[(layer - 1) / interval] ==
@@ -64,11 +94,11 @@ lives_alike(const struct mw_sizing *sizing, int64_t layer, int64_t tensor)
 
 /* The first layer of the stretch that ends before layer `end`. */
 static int64_t
-find_stretch(const struct mw_sizing *sizing, int64_t end)
+find_stretch(const struct mw_sizing *sizing, const uint8_t *state, int64_t end)
 {
     int64_t first = end - 1, tensor = mw_sizing_layer_tensor(sizing, first);
 
-    for (; first > 0 && lives_alike(sizing, first, tensor); first--)
+    for (; first > 0 && lives_alike(sizing, state, first, tensor); first--)
         tensor -= tensors_of_layer(sizing);
     return first;
 }
@@ -166,20 +196,33 @@ shrink(const struct mw_sizing *sizing, const struct mw_layer_gap *gap)
     small->checkpoint_slots = small->checkpoint_count;
     small->chunk_count = 0;
     mw_sizing_cut_chunks(small);
-    mw_sizing_count_homes(small);
     return small;
+}
+
+/* Chunks stay in their tiers, though those of the few would all go into the first.  A split state
+ * has a row of its own for each. */
+static void
+keep_tiers(const struct mw_sizing *sizing, struct mw_sizing *small, const struct mw_layer_gap *gap)
+{
+    for (uint32_t c = 0; c < small->run_chunk_count; c++)
+        small->run_chunks[c].tier =
+            sizing->run_chunks[c < gap->chunk_cut ? c : c + gap->chunks_left_out].tier;
 }
 
 /* Chunks around what is left out are cut as they were. */
 static bool
-cut_chunks_alike(const struct mw_sizing *sizing, const struct mw_sizing *small,
-                 struct mw_layer_gap *gap)
+cut_chunks_alike(const struct mw_sizing *sizing, struct mw_sizing *small, struct mw_layer_gap *gap)
 {
     g_autofree struct mw_chunk *chunks = mw_sizing_chunks(small);
 
     gap->chunk_cut = find_chunk(small, chunks, mw_sizing_layer_tensor(small, gap->cut));
     gap->chunks_left_out = (uint32_t)(gap->left_out / gap->layers_of_chunks * gap->chunks_of_round);
-    return small->chunk_count + gap->chunks_left_out == sizing->chunk_count;
+    if (small->chunk_count + gap->chunks_left_out != sizing->chunk_count)
+        return false;
+    if (mw_sizing_splits(sizing, MW_STATE_OPTIMIZER))
+        keep_tiers(sizing, small, gap);
+    mw_sizing_count_homes(small);
+    return true;
 }
 
 /* --- all stretches --------------------------------------------------------------------------- */
@@ -246,12 +289,12 @@ mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds, struct mw_f
 
     *few = (struct mw_few_layers){0};
     if (sizing->pp > 1 || settings->unfold || mw_settings_update_apart(settings) ||
-        settings->drop_layers || mw_sizing_splits(sizing, MW_STATE_OPTIMIZER) ||
-        !mw_sizing_has_equal_layers(sizing))
+        settings->drop_layers || !mw_sizing_has_equal_layers(sizing))
         return false;
+    g_autofree uint8_t *state = place_layers(sizing);
     /* From the last on: what is left out behind a stretch does not move it. */
     for (int64_t end = sizing->layers, first; end > 0; end = first) {
-        first = find_stretch(sizing, end);
+        first = find_stretch(sizing, state, end);
         leave_out(sizing, rounds, (struct mw_layer_gap){.first = first, .end = end}, few);
     }
     if (!few->sizing)

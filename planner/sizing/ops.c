@@ -252,9 +252,8 @@ mw_sizing_folds_layers(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
 
-    return s->folds && !mw_sizing_splits(sizing, MW_STATE_OPTIMIZER) && !s->unfold &&
-           sizing->pp == 1 && !mw_settings_update_apart(s) && !s->drop_layers &&
-           mw_sizing_has_equal_layers(sizing);
+    return s->folds && !s->unfold && sizing->pp == 1 && !mw_settings_update_apart(s) &&
+           !s->drop_layers && mw_sizing_has_equal_layers(sizing);
 }
 
 /* With few micro-batches, where they are said once. */
