@@ -348,6 +348,26 @@ state_params(const struct mw_sizing *sizing, uint32_t tensor)
     return info->tiles * (sizing->optimizer_partitioned ? info->shard_stride : info->tile_params);
 }
 
+/* One by one they go into the tier that is being filled, or into the next one. */
+static void
+check_chunk_tiers(const struct mw_sizing *sizing, const struct mw_chunk *chunks)
+{
+    const struct mw_placement *placement = &sizing->settings.placement[MW_STATE_OPTIMIZER];
+    int part = 0;
+    double filled = 0;
+
+    for (uint32_t c = 0; c < sizing->chunk_count; c++) {
+        double bytes = (double)(chunks[c].params * sizing->optimizer_element_bytes);
+        while (part + 1 < placement->count &&
+               filled + bytes > (double)(placement->part[part].bytes / sizing->ranks_per_node)) {
+            part++;
+            filled = 0;
+        }
+        filled += bytes;
+        g_assert_cmpint(chunks[c].tier, ==, placement->part[part].tier);
+    }
+}
+
 /* One behind the other they are the whole state, each begins and ends in the tensors that it names,
  * and all its tensors live where its first does.  Whether some were cut once for several blocks. */
 static bool
@@ -378,6 +398,7 @@ check_chunks(const struct mw_sizing *sizing)
     }
     g_assert_cmpint(from, ==, begin[sizing->tensor_count]);
     g_assert_cmpint(from, ==, sizing->shard_params);
+    check_chunk_tiers(sizing, chunks);
     return sizing->run_chunk_count < sizing->chunk_count;
 }
 

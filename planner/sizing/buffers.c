@@ -79,6 +79,12 @@ set(struct mw_sizing *sizing, enum mw_buffer_kind kind, int64_t count, int64_t b
     sizing->buffers[kind].bytes = bytes;
 }
 
+int64_t
+mw_sizing_logit_bytes(const struct mw_sizing *sizing)
+{
+    return sizing->element_bytes + 4;
+}
+
 /* Working memory: what the backward of one group needs (ZeRO-Infinity Sec. 3, Eq. 5 with the saved
  * activations of the operators), plus the gradients into and out of the widest operator. */
 static void
@@ -95,10 +101,9 @@ set_activations(struct mw_sizing *sizing)
         widest = MAX(widest, classes[c].widest_bytes);
     int64_t bytes = group * saved + 2 * widest, count = CLAMP(bytes / MAX(1, widest), 1, 64);
     set(sizing, MW_BUFFER_ACTIVATIONS, sets * count, mw_divide_up(bytes, count));
-    /* Logits and their fp32 softmax, which becomes the gradient in place. */
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
     int64_t width = mw_divide_up(mw_model_logits(sizing->model), sizing->tp);
-    int64_t logits = (sizing->element_bytes + 4) * tokens * width;
+    int64_t logits = mw_sizing_logit_bytes(sizing) * tokens * width;
     if (classes[MW_CLASS_TAIL].blocks && logits)
         set(sizing, MW_BUFFER_LOGITS, 1, logits);
 }
@@ -129,10 +134,10 @@ struct widest {                          /* maxima of tensors */
 struct survey { /* what the homes require */
     bool params[MW_TIER_COUNT], gradients[MW_TIER_COUNT], chunks[MW_TIER_COUNT];
     bool checkpoints[MW_TIER_COUNT];
-    struct mw_chunk_moves moves; /* for any chunk */
-    bool gradient_with_state;    /* read from NVMe together */
-    struct widest tiled, small;  /* of units' tiled tensors, and of their others */
-    int64_t smalls;              /* the most others of a unit */
+    struct mw_chunk_moves moves;            /* for any chunk */
+    bool gradient_with_state;               /* read from NVMe together */
+    struct widest tiled, small;             /* of units' tiled tensors, and of their others */
+    int64_t smalls;                         /* the most others of a unit */
     int64_t chunk_params, group_parts;      /* maxima */
     int64_t logits_parts, logits_gradients; /* kept over all chunks; 0 with one chunk */
 };

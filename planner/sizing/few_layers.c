@@ -199,14 +199,16 @@ shrink(const struct mw_sizing *sizing, const struct mw_layer_gap *gap)
     return small;
 }
 
-/* Chunks stay in their tiers, though those of the few would all go into the first.  A split state
- * has a row of its own for each. */
+/* Chunks stay in their tiers, though those of the few would all go into the first. */
 static void
 keep_tiers(const struct mw_sizing *sizing, struct mw_sizing *small, const struct mw_layer_gap *gap)
 {
-    for (uint32_t c = 0; c < small->run_chunk_count; c++)
-        small->run_chunks[c].tier =
-            sizing->run_chunks[c < gap->chunk_cut ? c : c + gap->chunks_left_out].tier;
+    g_autofree struct mw_chunk *all = mw_sizing_chunks(sizing);
+    struct mw_chunk *few = mw_sizing_chunks(small);
+
+    for (uint32_t c = 0; c < small->chunk_count; c++)
+        few[c].tier = all[c < gap->chunk_cut ? c : c + gap->chunks_left_out].tier;
+    mw_sizing_take_chunks(small, few);
 }
 
 /* Chunks around what is left out are cut as they were. */

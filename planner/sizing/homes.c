@@ -220,6 +220,14 @@ struct cutter {
     struct mw_chunk open; /* the last one, which may still grow */
 };
 
+static struct cutter
+begin_cut(const struct mw_sizing *sizing)
+{
+    return (struct cutter){.sizing = sizing,
+                           .chunks = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk)),
+                           .runs = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk_run))};
+}
+
 static void
 close_chunk(struct cutter *cutter)
 {
@@ -322,15 +330,13 @@ find_round(const struct cutter *cutter, const struct cut_state *states, int64_t 
 }
 
 /* Rounds behind one that are cut just as it was, in so many blocks at most: their tensors live in
- * the same tiers.  An optimizer state that is split over tiers makes chunks differ. */
+ * the same tiers. */
 static int64_t
 rounds_alike(const struct cutter *cutter, uint32_t begin, int64_t tensors, int64_t left)
 {
     const struct mw_sizing *sizing = cutter->sizing;
     int64_t alike = 0;
 
-    if (mw_sizing_splits(sizing, MW_STATE_OPTIMIZER))
-        return 0;
     if (!mw_sizing_splits(sizing, MW_STATE_PARAMETERS) &&
         !mw_sizing_splits(sizing, MW_STATE_GRADIENTS))
         return left;
@@ -381,25 +387,70 @@ cut_tensors(struct cutter *cutter)
     end_run(cutter, cutter->chunks->len, 1, 0);
 }
 
+/* Puts the chunks of a run into their tiers: the rounds that go into one stay a run, and one in
+ * which a tier becomes full is a run of its own. */
+static void
+place_run(const struct mw_sizing *sizing, const struct mw_chunk *chunks,
+          const struct mw_chunk_run *run, struct tier_filler *filler, struct cutter *placed)
+{
+    int64_t round_bytes = 0;
+    uint32_t rounds;
+
+    for (uint32_t c = 0; c < run->count; c++)
+        round_bytes += mw_sizing_state_bytes(sizing, &chunks[run->first + c]);
+    for (uint32_t round = 0; round < run->times; round += rounds) {
+        int64_t whole = fill_tier(filler, round_bytes, run->times - round);
+        rounds = (uint32_t)MAX(1, whole);
+        for (uint32_t c = 0; c < run->count; c++) {
+            struct mw_chunk chunk = chunks[run->first + c];
+            chunk.first_tensor += round * run->tensor_step;
+            chunk.tier = next_tier(filler, whole ? 0 : mw_sizing_state_bytes(sizing, &chunk));
+            g_array_append_val(placed->chunks, chunk);
+        }
+        end_run(placed, placed->chunks->len, rounds, run->tensor_step);
+    }
+}
+
+static void
+place_chunks(struct mw_sizing *sizing, const struct cutter *cut)
+{
+    struct cutter placed = begin_cut(sizing);
+    struct tier_filler filler;
+
+    begin_tiers(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
+    next_tier(&filler, 0);
+    for (guint r = 0; r < cut->runs->len; r++)
+        place_run(sizing, (const struct mw_chunk *)cut->chunks->data,
+                  &g_array_index(cut->runs, struct mw_chunk_run, r), &filler, &placed);
+    sizing->run_count = placed.runs->len;
+    sizing->run_chunk_count = placed.chunks->len;
+    sizing->runs = (struct mw_chunk_run *)g_array_free(placed.runs, FALSE);
+    sizing->run_chunks = (struct mw_chunk *)g_array_free(placed.chunks, FALSE);
+}
+
 void
 mw_sizing_cut_chunks(struct mw_sizing *sizing)
 {
-    struct cutter cutter = {.sizing = sizing,
-                            .chunks = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk)),
-                            .runs = g_array_new(FALSE, FALSE, sizeof(struct mw_chunk_run))};
-    struct tier_filler filler;
+    struct cutter cutter = begin_cut(sizing);
 
     cut_tensors(&cutter);
-    sizing->run_count = cutter.runs->len;
-    sizing->run_chunk_count = cutter.chunks->len;
-    sizing->runs = (struct mw_chunk_run *)g_array_free(cutter.runs, FALSE);
-    sizing->run_chunks = (struct mw_chunk *)g_array_free(cutter.chunks, FALSE);
-    begin_tiers(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
-    for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
-        struct mw_chunk *chunk = &sizing->run_chunks[c];
-        chunk->tier = next_tier(&filler, mw_sizing_state_bytes(sizing, chunk));
-        sizing->chunk_count += chunk->times;
-    }
+    place_chunks(sizing, &cutter);
+    g_array_unref(cutter.chunks);
+    g_array_unref(cutter.runs);
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+        sizing->chunk_count += sizing->run_chunks[c].times;
+}
+
+void
+mw_sizing_take_chunks(struct mw_sizing *sizing, struct mw_chunk *chunks)
+{
+    g_free(sizing->runs);
+    g_free(sizing->run_chunks);
+    sizing->runs = g_new(struct mw_chunk_run, 1);
+    sizing->runs[0] = (struct mw_chunk_run){0, sizing->chunk_count, 1, 0};
+    sizing->run_count = 1;
+    sizing->run_chunks = chunks;
+    sizing->run_chunk_count = sizing->chunk_count;
 }
 
 bool

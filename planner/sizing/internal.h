@@ -95,6 +95,8 @@ bool mw_sizing_splits(const struct mw_sizing *sizing, enum mw_state state);
 void mw_sizing_place_tensors(struct mw_sizing *sizing);
 void mw_sizing_place_checkpoints(struct mw_sizing *sizing);
 void mw_sizing_cut_chunks(struct mw_sizing *sizing);
+/* These are its chunks now, [chunk_count], each a row of its own. */
+void mw_sizing_take_chunks(struct mw_sizing *sizing, struct mw_chunk *chunks);
 
 /* Of a stretch of layers that live alike, `left_out` layers in front of layer `cut` are left out,
  * and their chunks, which come in rounds.  All numbers but `left_out` are those of the sizing that
@@ -102,14 +104,13 @@ void mw_sizing_cut_chunks(struct mw_sizing *sizing);
 struct mw_layer_gap {
     int64_t first, end; /* the stretch */
     int64_t cut, left_out;
-    int64_t layers_of_chunks; /* of a round of chunks */
+    int64_t layers_of_chunks;           /* of a round of chunks */
     uint32_t first_chunk, chunks_until; /* of the stretch's layers alone: the first, and the end */
     uint32_t chunk_cut, chunks_left_out, chunks_of_round;
 };
 
-/* Three states in two tiers each: they change at four layers at most, and each tier more adds one
- * change a state. */
-#define MW_LAYER_GAPS_MAX 8
+/* Four states in three tiers each change their tier at eight layers. */
+#define MW_LAYER_GAPS_MAX 9
 
 /* A sizing with few layers, and what they leave out, in the order of layers. */
 struct mw_few_layers {
@@ -122,6 +123,8 @@ struct mw_few_layers {
 bool mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds,
                           struct mw_few_layers *few);
 
+/* Of a logit and its fp32 softmax, which becomes the gradient in place. */
+int64_t mw_sizing_logit_bytes(const struct mw_sizing *sizing);
 /* How many slots each kind of homes has. */
 void mw_sizing_count_homes(struct mw_sizing *sizing);
 /* Sets the table of buffers, once all homes have their tiers. */
