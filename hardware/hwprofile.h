@@ -48,9 +48,21 @@ struct mw_memory_use {
     double bytes_per_update;   /* per parameter: gradients, and what the update needs for a while */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
+    double bytes_per_logit;     /* of logits, loss and their gradients; a plan may keep fewer */
+    bool logits_whole;          /* the loss is computed of all tokens at once */
     double activations_kept;    /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */
     double allocator_loss;      /* share of the allocator's memory that it cannot give */
+};
+
+/* How a framework makes a model before the first step (docs/MODEL.md 12.17 to 12.19).  All 0: not
+ * known. */
+struct mw_start_use {
+    bool partitions;        /* parameters that are partitioned are made in parts; else each rank
+                             * makes all of the model */
+    int made_on_gpu;        /* where a rank makes it: 1, else in host memory */
+    double bytes_per_param; /* of a whole model */
+    double params_per_s;    /* made by a rank in host memory; 0: takes no time */
 };
 
 struct mw_hardware {
@@ -90,22 +102,23 @@ struct mw_hardware {
     double attention_flops[MW_MATMUL_POINTS_MAX];
     struct mw_attention_rates attention_kernel; /* of the software; zeros: the curve, or tiles */
     double norm_passes, position_passes, activation_passes, other_passes,
-        score_passes;               /* over memory, of the
+        score_passes;                 /* over memory, of the
                                                   * software's kernels, as a multiple of fused
                                                   * ones; 0: 1 */
-    double attention_share;         /* of that rate; 0: all */
-    bool attention_skips;           /* what a causal mask hides is not computed */
-    double fp8_bytes_per_operand; /* the software computes layers' products in fp8, and moves so
+    double attention_share;           /* of that rate; 0: all */
+    bool attention_skips;             /* what a causal mask hides is not computed */
+    double fp8_bytes_per_operand;     /* the software computes layers' products in fp8, and moves so
                                      many bytes per element of an operand; 0: it does not */
-    bool updates_beside;            /* the software updates beside backward */
-    struct mw_memory_use memory_use;   /* of the software, beside the plan */
-    int64_t gradient_link_bytes;    /* an element, on its way to the host; 0: as it is made */
-    double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */
+    bool updates_beside;              /* the software updates beside backward */
+    struct mw_memory_use memory_use;  /* of the software, beside the plan */
+    struct mw_start_use start;        /* of the software */
+    int64_t gradient_link_bytes;      /* an element, on its way to the host; 0: as it is made */
+    double gradient_copy_bytes_per_s; /* to the host, of the software; 0: the link's rate */
     double checkpoint_copy_bytes_per_s; /* to the host, likewise */
     double checkpoint_load_bytes_per_s; /* and back, likewise */
     bool checkpoints_block;             /* the software computes nothing while it copies one */
-    double gpu_launch_s;            /* per kernel, not hidden */
-    double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
+    double gpu_launch_s;                /* per kernel, not hidden */
+    double gpu_collective_sm_share;     /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */
     double gpu_copy_sm_share; /* by each copy between host and device */
     double gpu_nvme_sm_share; /* by each transfer to or from the drives */

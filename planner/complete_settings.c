@@ -58,6 +58,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->param_loads = 3;
     if (s->prefetch == MW_AUTO)
         s->prefetch = 1;
+    if (s->logits_chunks == MW_AUTO && request->hardware->memory_use.logits_whole)
+        s->logits_chunks = 1;
     if (s->update_beside == MW_AUTO)
         s->update_beside = request->hardware->updates_beside && check_update(s, NULL);
     if (s->partition == MW_PARTITION_AUTO)

@@ -49,16 +49,18 @@ fewest_chunks(const struct mw_sizing *sizing)
 {
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
     int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
-    int64_t bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes, all_bytes = chunks * bytes;
+    int64_t slot_bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes;
+    int64_t bytes = slot_bytes + sizing->beside[MW_BESIDE_LOGITS];
     /* Activations kept beyond those counted are left to the verdict: where they decide, another
      * plan recomputes. */
     int64_t need =
         mw_sizing_whole_need(sizing, MW_TIER_GPU) - sizing->beside[MW_BESIDE_ACTIVATIONS];
-    int64_t most_bytes = MIN(gpu->largest_request_bytes, bytes + gpu->capacity_bytes - need);
+    int64_t most_bytes = bytes + gpu->capacity_bytes - need, times = 1;
 
-    while (chunks < most && all_bytes / chunks > most_bytes)
-        chunks *= 2;
-    return chunks;
+    while (times * chunks < most &&
+           (slot_bytes / times > gpu->largest_request_bytes || bytes / times > most_bytes))
+        times *= 2;
+    return times * chunks;
 }
 
 /* Returns the sizing that fits, or lacks less, and frees the other.  `other` may be NULL. */

@@ -224,6 +224,19 @@ write_beside(struct mw_json_writer *json, const struct mw_result *r)
 }
 
 static void
+write_start(struct mw_json_writer *json, const struct mw_result_start *start)
+{
+    mw_json_begin(json, "start", '{', true);
+    mw_json_string(json, "made_in", start->made_in);
+    mw_json_integer(json, "bytes", start->bytes);
+    if (start->made_in)
+        mw_json_integer(json, "room_bytes", start->room_bytes);
+    mw_json_boolean(json, "fits", start->fits);
+    mw_json_number(json, "time_s", start->time_s);
+    mw_json_end(json, '}');
+}
+
+static void
 write_memory(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_begin(json, "peak_bytes", '{', true);
@@ -252,6 +265,8 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_end(json, ']');
     if (r->beside_count)
         write_beside(json, r);
+    if (r->start.known)
+        write_start(json, &r->start);
     if (r->stage_count)
         write_stages(json, r);
 }

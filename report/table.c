@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include "base/format.h"
 #include "base/spell.h"
@@ -213,13 +214,60 @@ wear_text(const struct mw_result *r)
                            mw_format_count(r->drive_sets), price);
 }
 
+/* The model as each rank makes it: "whole in host memory by each of 4 ranks, 48.4 of 29.0 GiB per
+ * GPU". */
+static char *
+made_text(const struct mw_result *r)
+{
+    const struct mw_result_start *start = &r->start;
+
+    if (!start->made_in)
+        return g_strdup("in parts, where they live");
+    return g_strdup_printf("whole by each of a node's %" G_GINT64_FORMAT " rank%s %s, %s of %s",
+                           r->gpus_per_node, r->gpus_per_node == 1 ? "" : "s",
+                           strcmp(start->made_in, "gpu") ? "in host memory" : "on its GPU",
+                           mw_format_gib((double)start->bytes),
+                           mw_format_gib((double)start->room_bytes));
+}
+
+void
+mw_table_start(FILE *out, const struct mw_result *result)
+{
+    const struct mw_result_start *start = &result->start;
+    g_autofree char *made = made_text(result);
+    g_autofree char *least =
+        start->fits && start->time_s >= 1
+            ? g_strdup_printf("; at least %s", mw_format_duration(start->time_s))
+            : g_strdup("");
+
+    if (start->known)
+        mw_table_line(out, "start", "%s%s makes the model %s%s",
+                      start->fits ? "" : "CANNOT START: ", result->software, made, least);
+}
+
+/* The caution about a model that trains once it is there; NULL if it can be made. */
+static char *
+start_text(const struct mw_result *r)
+{
+    g_autofree char *made = made_text(r);
+
+    if (!r->start.known || r->start.fits)
+        return NULL;
+    return mw_spelled_printf(
+        "cannot start: %s makes the model %s; {key software.start.%s} if yours "
+        "needs less",
+        r->software, made, r->start.key);
+}
+
 char **
 mw_table_cautions(const struct mw_result *result)
 {
     GPtrArray *cautions = g_ptr_array_new();
     bool foreign = result->simulated && !result->calibrated;
-    char *wear = wear_text(result);
+    char *wear = wear_text(result), *start = start_text(result);
 
+    if (start)
+        g_ptr_array_add(cautions, start);
     if (wear)
         g_ptr_array_add(cautions, wear);
     if (foreign)

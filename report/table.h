@@ -45,6 +45,8 @@ char *mw_table_training(const struct mw_result *result, bool with_owner);
 char *mw_table_used_of_capacity(const struct mw_result_tier *tier);
 /* "1.29 GiB of the GPU taken by deepspeed", and what each part is for; "": none.  g_free it. */
 char *mw_table_beside(const struct mw_result *result, bool each);
+/* How the model is made before the first step, if that is known. */
+void mw_table_start(FILE *out, const struct mw_result *result);
 
 /* Parts of several tables. */
 void mw_table_first_lines(FILE *out, const struct mw_result *result);

@@ -219,6 +219,7 @@ mw_table_plan(FILE *out, const struct mw_result *result)
     mw_table_first_lines(out, result);
     mw_table_line(out, "model", "%s parameters", mw_format_count(result->params));
     mw_table_memory(out, result);
+    mw_table_start(out, result);
     print_ledger(out, result);
     print_in_use(out, result);
     mw_table_stages(out, result);

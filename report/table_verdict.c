@@ -233,10 +233,12 @@ mw_table_verdict_body(FILE *out, const struct mw_result *result, bool details)
     mw_table_first_lines(out, result);
     if (result->simulated)
         print_speed(out, result);
-    if (details)
+    if (details) {
         mw_table_memory(out, result);
-    else
+        mw_table_start(out, result);
+    } else {
         print_memory(out, result);
+    }
     mw_table_states(out, result);
     if (result->simulated && details) {
         print_exposed(out, result);

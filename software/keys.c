@@ -26,6 +26,8 @@
             NULL                                                                                   \
     }
 
+static const char *const places[] = {"host", "gpu", NULL};
+
 /* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate, words */
 static const struct mw_profile_key keys[] = {
     TEXT("description", "one line on the software"),
@@ -111,12 +113,32 @@ static const struct mw_profile_key keys[] = {
         "offload_bytes", "bytes", bytes_per_offloaded, 0, 64,
         "per element of the largest gradient, with all copies on its way to the host; default: as "
         "planned"),
+    MEMORY("logit_bytes", "bytes", bytes_per_logit, 1, 64,
+           "of a logit, with the copies and gradients that the loss makes; default: 4 beside the "
+           "logit"),
+    {"memory", "logits_whole", "",
+     "whether the loss is computed of all tokens at once; else in as many chunks as memory asks "
+     "for",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.logits_whole), 0, 0, NULL},
     MEMORY("activations_kept", "", activations_kept, 1, 10,
            "activations kept without recomputation, as a multiple of those that a fused backward "
            "needs; default: 1.7, as eager frameworks keep them"),
     MEMORY("allocator_loss", "", allocator_loss, 0, 0.9,
            "share of the allocator's memory that it cannot give: fragments and cached blocks; "
            "default: 0"),
+
+    {"start", "partitions", "",
+     "whether a model whose parameters are partitioned is made in parts, rather than whole by each "
+     "rank",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(start.partitions), 0, 0, NULL},
+    {"start", "made_on", "", "where a rank makes a whole model: host or gpu", 1, 0, 1, false, 0,
+     MW_VALUE_CHOICE, AT(start.made_on_gpu), 0, 0, places},
+    {"start", "bytes_per_parameter", "bytes",
+     "of a model that a rank makes whole; default: not known", 1, 0.5, 16, false, -1, MW_VALUE_REAL,
+     AT(start.bytes_per_param), 0, 0, NULL},
+    {"start", "gparams_per_s", "10^9 parameters/s",
+     "that a rank makes in host memory; default: no bound", 1e9, 1e-6, 1e4, false, 1, MW_VALUE_REAL,
+     AT(start.params_per_s), 0, 0, NULL},
 };
 
 const struct mw_profile_kind mw_software_kind = {

@@ -111,6 +111,7 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
         hardware->gpu_collective_sm_share = 1;
     hardware->updates_beside = software->updates_beside;
     hardware->memory_use = software->memory;
+    hardware->start = software->start;
     apply_to_gpu(software, hardware);
     apply_to_host(software, hardware);
     hardware->fabric_bytes_per_s *= software->collective_share;

@@ -45,6 +45,7 @@ struct mw_software {
     double update_bytes_per_param;      /* of host memory, moved by the CPU optimizer */
     double update_params_per_s;         /* of the CPU optimizer of a node, at most; 0: no bound */
     struct mw_memory_use memory;        /* of a GPU, beside the plan */
+    struct mw_start_use start;          /* before the first step */
 };
 
 extern const struct mw_profile_kind mw_software_kind;

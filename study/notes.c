@@ -105,6 +105,21 @@ note_batch(const struct mw_question *question, enum mw_strategy strategy,
     g_ptr_array_add(notes, g_string_free(note, FALSE));
 }
 
+/* What a framework does not do by itself.  memwall's own executor does. */
+static void
+note_chunks(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    int64_t chunks = sizing->settings.logits_chunks;
+
+    if (chunks == 1 || !question->software || !(sizing->hardware->memory_use.bytes_per_logit > 0))
+        return;
+    g_ptr_array_add(notes,
+                    mw_spelled_printf("logits in %" G_GINT64_FORMAT
+                                      " chunks: %s needs a loss that takes the tokens in parts for "
+                                      "it, such as Liger Kernel's; {logits-chunks=1} plans without",
+                                      chunks, mw_profile_name(question->software)));
+}
+
 /* Rotary positions beyond those that the model was trained with can be computed, but mean
  * little. */
 static void
@@ -383,6 +398,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_experts(sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);
+    note_chunks(question, sizing, notes);
     if (*question->model.note)
         g_ptr_array_add(notes, g_strdup_printf("config.json: %s", question->model.note));
     note_quantization(&question->model, &sizing->settings, notes);

@@ -43,6 +43,17 @@ struct mw_result_beside { /* of a GPU's memory, taken by the software beside the
     int64_t bytes;
 };
 
+/* What a model takes until its first step, as the software makes it. */
+struct mw_result_start {
+    bool known;
+    const char *made_in; /* "host" or "gpu", whole by each rank; NULL: in parts.  Borrowed */
+    int64_t bytes;       /* of each rank there; 0 in parts */
+    int64_t room_bytes;
+    const char *key; /* of the software's group `start` that decides the bytes; borrowed */
+    bool fits;
+    double time_s; /* to make it and to write the first state; without compilation and loading */
+};
+
 struct mw_result_lane {
     char *name;       /* "compute", "h2d", "nvme-read", ... */
     double busy_s;    /* an op in flight */
@@ -137,6 +148,7 @@ struct mw_result {
     size_t ledger_count;
     struct mw_result_beside *beside; /* [beside_count], largest first */
     size_t beside_count;
+    struct mw_result_start start;
     struct mw_result_stage *stages; /* of a pipeline; else none */
     size_t stage_count;
     struct mw_result_paper paper;
@@ -150,7 +162,7 @@ struct mw_result {
     double ideal_step_time_s; /* of the same plan by ideal software; NAN: it was not asked for */
     struct mw_result_gain *gains; /* [gain_count] of parts of the software, largest first */
     size_t gain_count;
-    int64_t rounds_by_mean;   /* of sections: their time is the mean of earlier rounds */
+    int64_t rounds_by_mean;       /* of sections: their time is the mean of earlier rounds */
     double undelayed_step_time_s; /* of the steps before --dpu-start; NAN: there are none */
     double tflops_per_gpu[3];     /* FLOP/s done, recompute counted, in 1e12 */
     double efficiency[3];         /* share of what whole layers reach without communication */

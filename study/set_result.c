@@ -457,6 +457,7 @@ mw_result_set_sizing(const struct mw_question *question, enum mw_strategy strate
     fill_identity(question, answer->sizing, answer->result);
     fill_ledger(answer->sizing, answer->result);
     fill_beside(answer->sizing, answer->result);
+    mw_result_set_start(answer->sizing, &answer->result->start);
     fill_paper(answer->sizing, &answer->result->paper);
     mw_result_set_notes(question, strategy, answer);
     fill_verdict(question, strategy, answer->sizing, answer->result);

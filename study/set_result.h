@@ -17,6 +17,7 @@ void mw_result_set_simulation(const struct mw_question *question, struct mw_answ
                               enum mw_depth depth, struct mw_engine_result *engine);
 
 /* Sets all notes, including those of the two functions below. */
+void mw_result_set_start(const struct mw_sizing *sizing, struct mw_result_start *start);
 void mw_result_set_notes(const struct mw_question *question, enum mw_strategy strategy,
                          const struct mw_answer *answer);
 

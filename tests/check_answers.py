@@ -429,7 +429,7 @@ def cpu_s(box, line):
 
 
 def check_many_layers(box):
-    """A hundred thousand are said once, of a split state too; where they cannot be, they are refused
+    """A hundred thousand are said once, of a split state too; else they are refused
     by arithmetic."""
     config = {"model_type": "gpt2", "n_layer": 100000, "n_embd": 32, "n_head": 4,
               "n_positions": 24, "vocab_size": 256}

@@ -63,6 +63,7 @@ MEMORY = {
     "memory.update_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
     "memory.offload_bytes": ("64", f"{SMALL} -s zero-offload", "gradients on their way to the host",
                              None),
+    "memory.logit_bytes": ("18", f"{SMALL} -s ddp", "copies of logits", 2 * 6 * 1024 * 50257),
     "memory.activations_kept": ("3", f"{SMALL} -s ddp", "more activations kept", None),
     "memory.allocator_loss": ("0.5", f"{SMALL} -s ddp", "loss of its allocator", None),
 }
@@ -127,6 +128,54 @@ def check_unsaid(box):
     text = box.run(f"{ASKED} --software deepspeed").out.decode()
     if "of the GPU taken by deepspeed" not in text:
         yield f"deepspeed's memory is not told of: {text}"
+
+
+def check_logits_whole(box):
+    """Logits that do not fit are cut into chunks, unless the loss takes all; the user decides."""
+    whole = "--set software.memory.logits_whole=true"
+    question = ("plan -m llama-3.2-1b -H rtx4090 -s zero-offload --batch 4 --seq 8192 "
+                "--software ideal")
+    chunks = answer(box, question)["settings"]["logits_chunks"]
+    told = box.run(f"{question} {whole}")
+    if chunks < 2 or told.status != 3:
+        yield f"{chunks} chunks; whole: status {told.status}"
+    if box.run(f"{question} {whole} --logits-chunks {chunks}").status:
+        yield "chunks that the user asks for are not taken"
+
+
+BIG = "plan -m llama-2-13b -H dgx-a100 --batch 1 --gpus 8 --software ideal"
+START_BYTES = 4 * 13015864320
+
+
+def start_of(box, options):
+    return answer(box, f"{BIG} {options}").get("start")
+
+
+def check_start(box):
+    """Who makes the model whole needs room for it in each rank, and says how long that takes."""
+    whole = "--set software.start.partitions=false"
+    made = f"{whole} --set software.start.bytes_per_parameter=4"
+    host = start_of(box, f"-s zero3 {made}")
+    for what, found, wanted in (
+            ("in parts", start_of(box, "-s zero3")["made_in"], None),
+            ("nobody knows", start_of(box, f"-s zero3 {whole}"), None),
+            ("replicas are whole", start_of(box, "-s zero2"), None),
+            ("whole", host["made_in"], "host"),
+            ("bytes", host["bytes"], START_BYTES),
+            ("room", host["fits"], True)):
+        if found != wanted:
+            yield f"{what}: {found}, not {wanted}"
+    gpu = start_of(box, f"-s zero3 {made} --set software.start.made_on=gpu")
+    if (gpu["made_in"], gpu["bytes"], gpu["fits"]) != ("gpu", START_BYTES, True):
+        yield f"on the GPU: {gpu}"
+    slow = start_of(box, f"-s zero3 {made} --set software.start.gparams_per_s=0.1")
+    if abs(slow["time_s"] - host["time_s"] - START_BYTES / 4 / 1e8) > 0.01 * slow["time_s"]:
+        yield f"making it takes {slow['time_s']} s, {host['time_s']} s without a bound"
+    lacking = f"{BIG} -s zero3 {made} --set host.memory_gib=300"
+    told, table = answer(box, lacking), box.run(lacking)
+    if told["start"]["fits"] or table.status or b"CANNOT START" not in table.out or not [
+            text for text in told["cautions"] if "cannot start" in text and "partitions" in text]:
+        yield f"too little host memory: status {table.status}, {told['start']}, {told['cautions']}"
 
 
 FETCHED = ("simulate --software ideal -m gpt2-xl -H rtx4090 -s zero-offload --batch 1 --seq 1024 "
@@ -321,6 +370,8 @@ def tests(box):
         yield f"memory/{key}", check_memory(box, key, *row)
     yield "memory/room", check_room(box)
     yield "memory/unsaid", check_unsaid(box)
+    yield "memory/logits whole", check_logits_whole(box)
+    yield "start", check_start(box)
     rows = re.findall(r'MEMORY[(]\s*"(\w+)"', KEY_TABLE.read_text(encoding="utf-8"))
     yield "memory/table", [key for key in rows if f"memory.{key}" not in MEMORY]
     entries = json.loads(box.run("list software --json").out)["software"]

@@ -15,6 +15,7 @@ mw_beside_text(enum mw_beside what)
         [MW_BESIDE_GRADIENTS] = "wider gradients",
         [MW_BESIDE_OFFLOAD] = "gradients on their way to the host",
         [MW_BESIDE_UPDATE] = "the update's copies",
+        [MW_BESIDE_LOGITS] = "copies of logits",
         [MW_BESIDE_ACTIVATIONS] = "more activations kept",
         [MW_BESIDE_ALLOCATOR] = "loss of its allocator",
     };
@@ -91,6 +92,17 @@ offloaded_gradients(const struct mw_sizing *sizing)
     return sizing->gradient_home[0] == MW_TIER_GPU ? 0 : fmax(0, per_element * bytes - planned);
 }
 
+/* Copies in fp32 and gradients that a loss of several kernels makes, where the plan has logits and
+ * one copy. */
+static double
+more_logits(const struct mw_sizing *sizing)
+{
+    double planned = (double)mw_sizing_logit_bytes(sizing);
+    double more = sizing->hardware->memory_use.bytes_per_logit / planned - 1;
+
+    return fmax(0, more) * ledger(sizing, MW_PURPOSE_LOGITS);
+}
+
 static double
 more_activations(const struct mw_sizing *sizing)
 {
@@ -108,7 +120,7 @@ freed_for_update(const struct mw_sizing *sizing)
         MW_PURPOSE_CHECKPOINT_BUFFERS, MW_PURPOSE_ACTIVATION_CHECKPOINTS,
         MW_PURPOSE_GRADIENT_BUFFERS,
     };
-    double bytes = zero_buckets(sizing) + more_activations(sizing);
+    double bytes = zero_buckets(sizing) + more_activations(sizing) + more_logits(sizing);
 
     for (size_t i = 0; i < G_N_ELEMENTS(of_backward); i++)
         bytes += ledger(sizing, of_backward[i]);
@@ -135,6 +147,7 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_GRADIENTS] = wider_gradients(sizing),
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),
         [MW_BESIDE_UPDATE] = update_copies(sizing),
+        [MW_BESIDE_LOGITS] = more_logits(sizing),
         [MW_BESIDE_ACTIVATIONS] = more_activations(sizing),
     };
 

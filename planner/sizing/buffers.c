@@ -1,5 +1,6 @@
 /* The table of buffers: how many slots of each kind a step needs, and how large they are. */
 #include <glib.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -82,7 +83,10 @@ set(struct mw_sizing *sizing, enum mw_buffer_kind kind, int64_t count, int64_t b
 int64_t
 mw_sizing_logit_bytes(const struct mw_sizing *sizing)
 {
-    return sizing->element_bytes + 4;
+    int64_t planned = sizing->element_bytes + 4;
+    double software = sizing->hardware->memory_use.bytes_per_logit;
+
+    return software > 0 ? MIN(planned, (int64_t)ceil(software)) : planned;
 }
 
 /* Working memory: what the backward of one group needs (ZeRO-Infinity Sec. 3, Eq. 5 with the saved

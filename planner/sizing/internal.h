@@ -123,7 +123,8 @@ struct mw_few_layers {
 bool mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds,
                           struct mw_few_layers *few);
 
-/* Of a logit and its fp32 softmax, which becomes the gradient in place. */
+/* Of a logit and its fp32 softmax, which becomes the gradient in place; fewer of software that
+ * keeps no softmax. */
 int64_t mw_sizing_logit_bytes(const struct mw_sizing *sizing);
 /* How many slots each kind of homes has. */
 void mw_sizing_count_homes(struct mw_sizing *sizing);

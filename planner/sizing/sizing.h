@@ -68,9 +68,9 @@ struct mw_class_info {
     int operator_count, unit_count, tensor_count;
     struct mw_unit units[MW_CLASS_UNITS_MAX];
     struct mw_unit_tensor tensors[MW_CLASS_TENSORS_MAX];
-    int64_t params;      /* per block */
+    int64_t params; /* per block */
     int64_t trained_params;
-    int64_t saved_bytes; /* activations that its backward needs */
+    int64_t saved_bytes;  /* activations that its backward needs */
     int64_t widest_bytes; /* the largest operator output */
     struct mw_operator_info
         operators[MW_LAYER_OPERATORS_MAX]; /* those behind the last are not set */
@@ -80,9 +80,9 @@ struct mw_class_info {
  * among them have none. */
 struct mw_chunk {
     uint32_t first_tensor, tensor_count; /* global numbers, in walk order */
-    int64_t params;                  /* elements of this rank's shard */
-    enum mw_tier tier;               /* home of its optimizer state */
-    uint32_t times;                  /* in a run: how often it comes, each time in another block */
+    int64_t params;                      /* elements of this rank's shard */
+    enum mw_tier tier;                   /* home of its optimizer state */
+    uint32_t times; /* in a run: how often it comes, each time in another block */
 };
 
 /* Consecutive blocks whose chunks are alike: those of the first block stand for all. */
@@ -164,6 +164,7 @@ enum mw_beside {
     MW_BESIDE_GRADIENTS,   /* kept in more bytes than planned */
     MW_BESIDE_OFFLOAD,     /* copies of a gradient on its way to the host */
     MW_BESIDE_UPDATE,      /* beyond what backward leaves free for it */
+    MW_BESIDE_LOGITS,      /* in more bytes than planned */
     MW_BESIDE_ACTIVATIONS, /* kept beyond those that a fused backward needs */
     MW_BESIDE_ALLOCATOR,   /* fragments and cached blocks */
     MW_BESIDE_COUNT
@@ -200,10 +201,10 @@ struct mw_sizing {
     struct mw_sizing *next_stage;    /* NULL: it is the last */
     int64_t first_layer, layers;     /* layers of the model that the stage has */
     int64_t micro_batches_in_flight; /* whose backward is still to come, at most */
-    int64_t dp_ranks_per_node; /* members of one data-parallel group in a node */
-    int64_t tp_ranks_per_node; /* members of one tensor-slicing group in a node */
-    int64_t sequences;      /* of one micro-batch of one tensor-slicing group */
-    int64_t tokens;         /* sequences * seq */
+    int64_t dp_ranks_per_node;       /* members of one data-parallel group in a node */
+    int64_t tp_ranks_per_node;       /* members of one tensor-slicing group in a node */
+    int64_t sequences;               /* of one micro-batch of one tensor-slicing group */
+    int64_t tokens;                  /* sequences * seq */
     struct mw_shape shape;
 
     bool params_partitioned;    /* fetched for each use */
@@ -219,14 +220,14 @@ struct mw_sizing {
     int64_t trained_params; /* of them */
     int64_t shard_params;   /* sum of the shards of trained ones of one rank */
 
-    uint32_t tensor_count;         /* of the model, in walk order: head, layers, tail */
-    uint8_t *param_home;           /* [tensor_count] enum mw_tier */
-    uint8_t *gradient_home;        /* [tensor_count] */
-    uint8_t *checkpoint_home;      /* [checkpoint_slots] */
-    uint32_t chunk_count;          /* per step; there may be ten thousand, of few kinds */
+    uint32_t tensor_count;    /* of the model, in walk order: head, layers, tail */
+    uint8_t *param_home;      /* [tensor_count] enum mw_tier */
+    uint8_t *gradient_home;   /* [tensor_count] */
+    uint8_t *checkpoint_home; /* [checkpoint_slots] */
+    uint32_t chunk_count;     /* per step; there may be ten thousand, of few kinds */
     uint32_t run_count, run_chunk_count;
-    struct mw_chunk_run *runs;     /* [run_count], in the order of the step */
-    struct mw_chunk *run_chunks;   /* [run_chunk_count] */
+    struct mw_chunk_run *runs;   /* [run_count], in the order of the step */
+    struct mw_chunk *run_chunks; /* [run_chunk_count] */
 
     int64_t checkpoint_count; /* groups of layers; 0 without checkpointing */
     int64_t checkpoint_slots; /* for all micro-batches in flight, one after the other */
@@ -234,11 +235,11 @@ struct mw_sizing {
     int64_t save_steps; /* from one save of what no extent of the state has to the next; 0: none */
     bool saves_in_step; /* it is part of every step's commit */
 
-    struct mw_buffer buffers[MW_BUFFER_KIND_COUNT]; /* all slots */
+    struct mw_buffer buffers[MW_BUFFER_KIND_COUNT];  /* all slots */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
     int64_t beside[MW_BESIDE_COUNT], beside_bytes; /* of the GPU; their sum */
-    int64_t largest_bytes[MW_TIER_COUNT]; /* largest contiguous request */
+    int64_t largest_bytes[MW_TIER_COUNT];          /* largest contiguous request */
     struct mw_tier_info tiers[MW_TIER_COUNT];
 
     bool fits;
