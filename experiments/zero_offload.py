@@ -44,7 +44,7 @@ def phase_s(answer, name):
 def ends(verb, *options):
     """The answers at the slow end, the typical value and the fast end of the profile's ranges."""
     return {end: common.memwall(verb, *options, "--outlook", end,
-                                *common.TYPICAL_LOSS)
+                                *common.TYPICAL_MEMORY)
             for end in ("low", "typical", "high")}
 
 

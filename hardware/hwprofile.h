@@ -101,7 +101,7 @@ struct mw_hardware {
     double attention_dim[MW_MATMUL_POINTS_MAX];
     double attention_flops[MW_MATMUL_POINTS_MAX];
     struct mw_attention_rates attention_kernel; /* of the software; zeros: the curve, or tiles */
-    double norm_passes, position_passes, activation_passes, other_passes,
+    double norm_passes, position_passes, activation_passes, update_passes, other_passes,
         score_passes;                 /* over memory, of the
                                                   * software's kernels, as a multiple of fused
                                                   * ones; 0: 1 */

@@ -58,7 +58,8 @@ find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct 
     r->write = drive_rate(hw, true, users);
     r->read_alone = drive_rate(hw, false, 1);
     r->dp = ring_of(hw, d->dp, d->dp_per_node, fmin(d->tp, users / d->dp_per_node));
-    r->update_s_per_param[0] = update_bytes / hw->gpu_memory_bytes_per_s;
+    r->update_s_per_param[0] =
+        update_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
     r->update_s_per_param[1] = fmax(users / hw->host_update_params_per_s, update_bytes / r->dram);
 }
 

@@ -184,14 +184,31 @@ mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator ope
     return passes > 0 ? passes : 1;
 }
 
+double
+mw_cost_update_passes(const struct mw_hardware *hardware)
+{
+    return fmax(1, hardware->update_passes);
+}
+
+static double
+work_passes(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    switch (work->kind) {
+    case MW_OP_COMPUTE:
+        return mw_cost_operator_passes(hardware, work->operator_);
+    case MW_OP_UPDATE:
+        return mw_cost_update_passes(hardware);
+    default:
+        return 1;
+    }
+}
+
 static double
 compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     double rate = pass_bytes_per_s(work, hardware);
-    double passes =
-        work->kind == MW_OP_COMPUTE ? mw_cost_operator_passes(hardware, work->operator_) : 1;
-    double seconds =
-        (double)work->bytes * passes / rate + (double)work->launches * hardware->gpu_launch_s;
+    double seconds = (double)work->bytes * work_passes(work, hardware) / rate +
+                     (double)work->launches * hardware->gpu_launch_s;
 
     return seconds +
            (work->product_count ? (double)work->flops / products_flops(work, hardware) : 0);

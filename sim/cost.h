@@ -88,8 +88,10 @@ struct mw_cost_mixed mw_cost_drives_mixed(const struct mw_hardware *hardware);
  * state it. */
 double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 
-/* Passes over memory of an operator's kernels as a multiple of fused ones. */
+/* Passes over memory of an operator's kernels as a multiple of fused ones; and of an update on the
+ * GPU. */
 double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_);
+double mw_cost_update_passes(const struct mw_hardware *hardware);
 double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
 /* The rate of the loss. */
 double mw_cost_loss_bytes_per_s(const struct mw_hardware *hardware);

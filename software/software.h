@@ -30,7 +30,8 @@ struct mw_software {
     double score_passes;          /* of unfused attention's scores, as a multiple of fewest */
     bool collectives_block;       /* nothing is computed while one runs */
     bool updates_beside; /* backward, each unit once its gradient is final; else at the end */
-    double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, other_passes; /* over
+    double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, update_passes,
+        other_passes;                   /* over
                                     * memory, as a multiple of fused kernels' */
     double operator_share;              /* of the rate that such kernels reach at best */
     double collective_share;            /* of the links' rates */

@@ -66,7 +66,7 @@ def predict(figure, row, tflops):
     answers, starred = {}, False
     for outlook in OUTLOOKS:
         answers[outlook], starred = simulate(row, "--outlook", outlook, "--what-if",
-                                              *common.TYPICAL_LOSS)
+                                              *common.TYPICAL_MEMORY)
     mark = " *" if starred else ""
     gpus = int(row["nodes"]) * GPUS_PER_NODE
     return {
@@ -138,7 +138,7 @@ def sweep():
     for batch in SWEEP:
         row = {**zero_infinity.find(32, "1T"), "batch_per_gpu": str(batch), "param_device": "NVMe",
                "optimizer_device": "NVMe"}
-        yield batch, {o: simulate(row, "--outlook", o, "--what-if", *common.TYPICAL_LOSS)[0]
+        yield batch, {o: simulate(row, "--outlook", o, "--what-if", *common.TYPICAL_MEMORY)[0]
                       for o in ("low", "typical")}
 
 
