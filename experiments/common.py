@@ -28,8 +28,8 @@ PUBLISHED, ENGINE, CLOSED_FORM, OTHER = "#444444", "#0072b2", "#e69f00", "#d55e0
 RANGE_MARGIN = 0.05
 
 
-# Beside --outlook: its ends are of rates, for a plan that fits as it typically does, by the software
-# of 2020 and 2021.
+# Beside --outlook: its ends are of rates, for a plan that fits as it typically does, by the
+# software of 2020 and 2021.
 TYPICAL_MEMORY = ("--set", "software.memory.allocator_loss=0.036",
                   "--set", "software.memory.logit_bytes=6")
 
