@@ -98,7 +98,7 @@ fastest(const struct mw_measure *rates, int points, int from, int step)
 
 /* The least rate that follows from time: a work takes no longer than any larger one. */
 static double
-told_by_time(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+bound_by_time(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
 {
     double units = curve->units(curve->state, point), rate = 0;
 
@@ -110,17 +110,18 @@ told_by_time(const struct mw_calibrate_curve *curve, const struct mw_measure *ra
 
 /* The least rate that follows for sure: a lower one is no property of the machine. */
 static double
-told_for_sure(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+sure_bound(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
 {
     double below = fastest(rates, curve->points, point - 1, -1);
     double above = fastest(rates, curve->points, point + 1, 1);
 
-    return fmax(fmin(below, above), told_by_time(curve, rates, point));
+    return fmax(fmin(below, above), bound_by_time(curve, rates, point));
 }
 
 /* The largest size can be compared only with the one below it. */
 static double
-told_by_neighbour(const struct mw_calibrate_curve *curve, const struct mw_measure *rates, int point)
+bound_by_neighbour(const struct mw_calibrate_curve *curve, const struct mw_measure *rates,
+                   int point)
 {
     int below = point - 1;
 
@@ -136,9 +137,9 @@ mw_calibrate_least_rate(const struct mw_calibrate_curve *curve, const struct mw_
                         int point)
 {
     double below = fmax(KEPT * fastest(rates, curve->points, point - 1, -1),
-                        told_by_neighbour(curve, rates, point));
+                        bound_by_neighbour(curve, rates, point));
 
-    return fmax(told_for_sure(curve, rates, point), below);
+    return fmax(sure_bound(curve, rates, point), below);
 }
 
 /* The factor by which the rate is slower than possible; 0 if it agrees with the others, or was not
@@ -227,8 +228,7 @@ discard_or_widen_point(struct mw_calibrator *c, const struct mw_calibrate_curve 
                        struct mw_measure *rates, int point, GError **error)
 {
     double told = mw_calibrate_least_rate(curve, rates, point);
-    double out =
-        contradiction(KEPT * told_for_sure(curve, rates, point), &rates[point]) > 0 ? 1 : 0;
+    double out = contradiction(KEPT * sure_bound(curve, rates, point), &rates[point]) > 0 ? 1 : 0;
 
     if (!mw_calibrate_sum(c, &out, 1, error))
         return false;

@@ -223,7 +223,7 @@ probe(double *s_per_byte, GError **error)
     return true;
 }
 
-#define CACHES 4          /* caches' size, after which none of what was used is left in them */
+#define CACHES 4          /* times the caches' size: nothing of the last use is left in them */
 #define MEMORY_PART 0.125 /* of the machine's, at most, for that */
 
 int64_t

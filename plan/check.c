@@ -84,8 +84,9 @@ check_lanes(struct mw_plan_check *check)
         const struct mw_lane *lane = &check->plan->lanes[i];
 
         if (lane->program >= check->plan->program_count)
-            return mw_plan_refuse(check, "lane %u: program %u, the plan has %u", i, lane->program,
-                                  check->plan->program_count);
+            return mw_plan_refuse(check,
+                                  "lane %u: is of program %u, and the plan has programs 0 to %u", i,
+                                  lane->program, check->plan->program_count - 1);
         if (lane->kind >= MW_LANE_KIND_COUNT)
             return mw_plan_refuse(check, "lane %u: kind %u out of range", i, lane->kind);
         if (!lane->window_ops || lane->window_bytes < 0)
@@ -116,8 +117,9 @@ check_slots(struct mw_plan_check *check)
         const struct mw_slot *slot = &check->plan->slots[i];
 
         if (slot->program >= check->plan->program_count)
-            return mw_plan_refuse(check, "slot %u: program %u, the plan has %u", i, slot->program,
-                                  check->plan->program_count);
+            return mw_plan_refuse(check,
+                                  "slot %u: is of program %u, and the plan has programs 0 to %u", i,
+                                  slot->program, check->plan->program_count - 1);
         if (slot->tier >= MW_TIER_COUNT || slot->purpose >= MW_PURPOSE_COUNT)
             return mw_plan_refuse(check, "slot %u: tier %u or purpose %u out of range", i,
                                   slot->tier, slot->purpose);

@@ -100,7 +100,8 @@ struct mw_hardware mw_machine_read_with(const struct mw_profile *machine,
                                         struct mw_model_uses uses, enum mw_outlook outlook);
 
 /* That machine at its typical values, with one of the ranges of machine and software at the
- * outlook, LOW or HIGH: the `index`-th one.  False: there are no more. */
+ * outlook, LOW or HIGH: the `index`-th one.  False: there are no more.  Beside those of keys there
+ * are two: of the kernel of attention, and of this GPU among those of its kind. */
 bool mw_machine_read_one(const struct mw_profile *machine, const struct mw_profile *software,
                          struct mw_model_uses uses, size_t index, enum mw_outlook outlook,
                          struct mw_hardware *out);

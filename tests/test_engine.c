@@ -194,7 +194,7 @@ test_latency(void)
     }
 }
 
-/* An op draws when its latency is behind it, in its turn: the channel is free until 20, then two
+/* An op draws once its latency has passed, in its turn: the channel is free until 20, then two
  * lanes share it. */
 static void
 test_latency_draws_nothing(void)

@@ -41,7 +41,7 @@ device_bytes(dev_t device, const char *key)
 /* Returns 1 if the kernel answered, with 0 bytes for "no direct I/O on this file"; 0 if it cannot
  * tell. */
 static bool
-told_by_kernel(int fd, int64_t *bytes)
+ask_kernel(int fd, int64_t *bytes)
 {
 #ifdef STATX_DIOALIGN
     struct statx info;
@@ -71,7 +71,7 @@ mw_nvme_align_direct(int fd)
         return FALLBACK_BYTES;
     const int64_t logical_bytes = device_bytes(info.st_dev, "logical_block_size");
     const int64_t physical_bytes = device_bytes(info.st_dev, "physical_block_size");
-    if (told_by_kernel(fd, &demanded_bytes)) {
+    if (ask_kernel(fd, &demanded_bytes)) {
         if (!demanded_bytes)
             return 0;
     } else if (usable(logical_bytes)) {
