@@ -133,7 +133,7 @@ def check_reason(box, line, expected):
 BOUNDED = {
     "-m gpt3-1.3b -H v100 -s ddp --activation-checkpoint-interval 0 --software ideal":
         "micro-batches do not fit",
-    "-m phi-4 -H dgx-a100-40gb": "not faster",
+    "-m gpt2-xl -H dgx-a100": "not faster",
     "-m gpt3-13b -H dgx2 -s zero3": "tokens per step, by the",
     "-m gpt3-175b -H dgx2 -s zero-infinity-nvme": "tokens per step, by the",
     "-m llama-3.1-70b -H rtx4090 -s zero-infinity-nvme": "slow to plan",

@@ -30,7 +30,8 @@ def same_plan(box, line, name):
     first = box.run(f"simulate {line} --json --write-deepspeed {name}")
     if first.status:
         return
-    question = " ".join(line.split()[:4])
+    software = answer_of(first.out)["software"]  # not that of the strategy that was found
+    question = " ".join(line.split()[:4]) + f" --software {software}"
     again = box.run(f"simulate {question} --deepspeed {name} --json")
     if again.status:
         yield f"{line}: read back: {again.err}{again.out[:200]}"
