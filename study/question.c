@@ -68,10 +68,11 @@ const char *
 mw_question_default_software(const struct mw_question *question)
 {
     const struct mw_settings *settings = &question->settings;
+    bool has_file = question->deepspeed.notes; /* whoever has one trains by DeepSpeed */
 
     return software_of((struct user){.measured = mw_hwprofile_calibrated(question->profile),
                                      .sliced = settings->tp > 1 || settings->pp > 1,
-                                     .replicates = question->strategy_count == 1 &&
+                                     .replicates = !has_file && question->strategy_count == 1 &&
                                                    replicates(question->strategies[0])});
 }
 

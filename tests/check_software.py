@@ -253,6 +253,14 @@ SET = {"operators.share": "0.125; 0.25; 0.5", "attention.kernel": "unfused, fuse
        "attention.causal_skip": "false", "offload.gradient_link_bytes": "3"}
 
 
+def check_deepspeed(box):
+    """Whoever has DeepSpeed's file trains by it, replicas too."""
+    box.write("stage0.json", {"train_micro_batch_size_per_gpu": 1})
+    told = answer(box, "simulate -m gpt2 -H dgx-a100 --deepspeed stage0.json")
+    if (told["strategy"], told["software"]) != ("ddp", "deepspeed"):
+        yield f"{told['strategy']} by {told['software']}"
+
+
 def check_plan(box):
     """A plan is asked about by the software that it was made with, and what was set of it."""
     sets = " ".join(f"--set 'software.{key}={value}'" for key, value in SET.items())
@@ -359,6 +367,7 @@ def tests(box):
         yield f"default/{options}", check_default(box, options, name)
         if "," not in options:
             yield f"silent plan/{options}", check_silent_plan(box, options, name)
+    yield "default of a DeepSpeed file", check_deepspeed(box)
     yield "plan", check_plan(box)
     yield "plan of unknown software", check_unknown_plan(box)
     yield "gains", check_gains(box)
