@@ -214,8 +214,7 @@ wear_text(const struct mw_result *r)
                            mw_format_count(r->drive_sets), price);
 }
 
-/* The model as each rank makes it: "whole in host memory by each of 4 ranks, 48.4 of 29.0 GiB per
- * GPU". */
+/* How the model is made: "whole by each of a node's 4 ranks in host memory, 48.4 GiB of 29.0 GiB". */
 static char *
 made_text(const struct mw_result *r)
 {
@@ -223,9 +222,12 @@ made_text(const struct mw_result *r)
 
     if (!start->made_in)
         return g_strdup("in parts, where they live");
-    return g_strdup_printf("whole by each of a node's %" G_GINT64_FORMAT " rank%s %s, %s of %s",
-                           r->gpus_per_node, r->gpus_per_node == 1 ? "" : "s",
-                           strcmp(start->made_in, "gpu") ? "in host memory" : "on its GPU",
+    g_autofree char *ranks =
+        r->gpus_per_node > 1
+            ? g_strdup_printf(" by each of a node's %" G_GINT64_FORMAT " ranks", r->gpus_per_node)
+            : g_strdup("");
+    return g_strdup_printf("whole%s %s, %s of %s", ranks,
+                           strcmp(start->made_in, "gpu") ? "in host memory" : "on the GPU",
                            mw_format_gib((double)start->bytes),
                            mw_format_gib((double)start->room_bytes));
 }
