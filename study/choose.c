@@ -41,12 +41,14 @@ fits(const struct mw_choice *choice)
     return choice->sizing && choice->sizing->fits;
 }
 
-/* Builds the plan of a choice that fits, unless it has been built. */
+/* Builds the plan of a choice that fits, unless it has been built.  One that is rated alone is not
+ * worth as many ops as layers that do not come in rounds make. */
 static void
 build_plan(struct mw_choice *choice)
 {
     if (!choice->plan && fits(choice))
-        choice->plan = mw_build_plan(choice->sizing);
+        choice->plan = choice->keeps_plan ? mw_build_plan(choice->sizing)
+                                          : mw_build_small_plan(choice->sizing);
 }
 
 /* It may have half a million ops. */
@@ -135,7 +137,7 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     struct mw_sizing *other = mw_sizing_new(sizing->model, sizing->hardware, &s, NULL);
     double step_s = other && other->fits ? folded_step_s(other) : INFINITY;
     if (step_s <= 0) {
-        struct mw_plan *plan = mw_build_plan(other);
+        struct mw_plan *plan = mw_build_small_plan(other);
         step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
         mw_plan_free(plan);
     }

@@ -300,6 +300,15 @@ mw_build_plan_without(const struct mw_sizing *sizing, const bool *dropped)
 }
 
 struct mw_plan *
+mw_build_small_plan(const struct mw_sizing *sizing)
+{
+    struct mw_plan *folded = mw_build_folded(sizing, mw_sizing_folds(sizing), NULL);
+    bool small = mw_sizing_op_count(sizing) <= sizing->settings.ops_max;
+
+    return folded || !small ? folded : build_flat(sizing, NULL);
+}
+
+struct mw_plan *
 mw_build_plan(const struct mw_sizing *sizing)
 {
     return mw_build_plan_without(sizing, NULL);

@@ -17,6 +17,9 @@
  * mw_plan_free it.  Aborts, naming the reason, if the plan does not pass mw_plan_check: that is a
  * defect of the builder, never of the input. */
 struct mw_plan *mw_build_plan(const struct mw_sizing *sizing);
+/* The same, or NULL: its layers do not come in rounds, and it has more ops than the settings'
+ * ops_max. */
+struct mw_plan *mw_build_small_plan(const struct mw_sizing *sizing);
 
 /* The same for a step that leaves out layers ([sizing->layers], NULL: none): it touches neither
  * their parameters nor their state.  settings.drop_layers must be set. */
