@@ -214,7 +214,7 @@ wear_text(const struct mw_result *r)
                            mw_format_count(r->drive_sets), price);
 }
 
-/* How the model is made: "whole by each of a node's 4 ranks in host memory, 48.4 GiB of 29.0 GiB". */
+/* How the model is made: "whole by each of a node's 4 ranks in host memory, 48 GiB of 29 GiB". */
 static char *
 made_text(const struct mw_result *r)
 {
