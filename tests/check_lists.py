@@ -105,7 +105,7 @@ ASK = "-m llama-3-8b -H rtx4090 -s zero-offload"
 
 def words(text):
     """Without the memory that is free, which others change between two commands."""
-    return re.sub(r"[0-9.]+ GiB", "GiB", text).split()
+    return re.sub(r"[0-9.]+\s+GiB", "GiB", text).split()
 
 
 def check_columns(box, line):
