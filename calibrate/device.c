@@ -39,7 +39,7 @@ static const struct mw_calibrate_scale cores = {
     .attention_columns = 768,
     .seqs = cores_seqs,
     .seq_points = G_N_ELEMENTS(cores_seqs),
-    .params = 16 << 20,
+    .params = 14175744,
     .params_beside = 8 << 20,
     .copy_bytes = 32 * MIB,
     .handoffs = 1000,
@@ -67,7 +67,7 @@ static const struct mw_calibrate_scale apart = {
     .seqs = apart_seqs,
     .seq_points = G_N_ELEMENTS(apart_seqs),
     .device_params = 64 << 20,
-    .params = 16 << 20,
+    .params = 14175744,
     .params_beside = 8 << 20,
     .copy_bytes = 32 * MIB,
     .handoffs = 64,
@@ -103,27 +103,6 @@ mw_calibrate_scale(bool is_apart, bool quick)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Fills with numbers of about 1/64, which neither overflow nor become zero.  Bits vary as in real
- * operands: a GPU that computes with fewer of them takes less power, and its clocks are higher than
- * in training.  The upper half of each word is positive, and so the word as fp32: variances have
- * roots. */
-#define RANDOM_BITS 0x01ff81ff01ff81ffu
-
-static void
-fill(const struct mw_arena *arena, enum mw_dtype dtype)
-{
-    uint64_t about = dtype == MW_DTYPE_FP16 ? 0x2400240024002400u : 0x3c003c003c003c00u;
-    uint64_t state = 0x9e3779b97f4a7c15u;
-    uint64_t *words = (uint64_t *)(void *)arena->base;
-
-    for (int64_t i = 0; i < arena->bytes / 8; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        words[i] = (state & RANDOM_BITS) | about;
-    }
-}
-
 /* Bytes after the arena that all operands move through: targets of the loss and, on a device that
  * copies while it computes, the data that is copied. */
 static int64_t
@@ -145,23 +124,6 @@ place(struct mw_calibrator *c, char *device, char *host)
         c->ends[to_host].host = c->backend->apart ? host + to_host * (c->host.bytes / 2) : host;
     }
     c->targets = (int32_t *)(void *)(device + arena + behind_bytes(c) - 4 * c->scale->loss_rows);
-}
-
-static bool
-fill_device(struct mw_calibrator *c, GError **error)
-{
-    int32_t *targets = (int32_t *)(void *)c->host.base;
-
-    for (int64_t i = 0; i < c->scale->loss_rows; i++)
-        targets[i] = (int32_t)i;
-    if (!c->backend->copy(c->handle, c->targets, targets, 4 * c->scale->loss_rows, error))
-        return false;
-    fill(&c->host, c->options->dtype);
-    for (int64_t at = 0; at < c->device.bytes; at += c->host.bytes)
-        if (!c->backend->copy(c->handle, c->device.base + at, c->host.base,
-                              MIN(c->host.bytes, c->device.bytes - at), error))
-            return false;
-    return true;
 }
 
 static bool
@@ -282,7 +244,7 @@ reserve(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
     c->kernels = c->backend->kernels;
     c->on = c->backend->enter(c->handle);
     place(c, device, c->memory.base);
-    return fill_device(c, error);
+    return mw_calibrate_fill(c, error);
 }
 
 static bool

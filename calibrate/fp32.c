@@ -12,7 +12,7 @@
 struct wide {
     struct mw_calibrator *c;
     void *handle, *on; /* a second opening of the backend, in fp32 */
-    int64_t at;
+    struct mw_calibrate_places at;
 };
 
 bool
@@ -33,12 +33,11 @@ static double
 run_wide(void *data)
 {
     struct wide *w = data;
-    const struct mw_arena *arena = &w->c->device;
     const struct mw_product product = product_of(w->c);
     int64_t bytes = (int64_t)sizeof(float) * product.m * product.n;
-    const float *a = mw_calibrate_take(arena, &w->at, bytes);
-    const float *b = mw_calibrate_take(arena, &w->at, bytes);
-    float *to = mw_calibrate_take(arena, &w->at, bytes);
+    const float *a = mw_calibrate_operand(w->c, &w->at, bytes);
+    const float *b = mw_calibrate_operand(w->c, &w->at, bytes);
+    float *to = mw_calibrate_result(w->c, &w->at, bytes);
     GError *error = NULL;
 
     if (!w->c->kernels->multiply(w->on, &product, to, a, b, NULL, &error))

@@ -261,6 +261,24 @@ bool mw_calibrate_choose_beside(struct mw_calibrator *c, const struct mw_calibra
 bool mw_calibrate_choose_layer(struct mw_calibrator *c, struct mw_calibration *out, int64_t *seq,
                                GError **error);
 
+/* --- operands --- */
+
+/* Fills the device's memory with operands and the host's with state, which has positive
+ * variances. */
+bool mw_calibrate_fill(struct mw_calibrator *c, GError **error);
+/* Fills the device's memory with state. */
+bool mw_calibrate_fill_state(struct mw_calibrator *c, GError **error);
+
+/* Where the next operand and the next result of products are.  Both move through a half of the
+ * device's memory: those of a step are not in the caches either. */
+struct mw_calibrate_places {
+    int64_t operand, result;
+};
+void *mw_calibrate_operand(struct mw_calibrator *c, struct mw_calibrate_places *places,
+                           int64_t bytes);
+void *mw_calibrate_result(struct mw_calibrator *c, struct mw_calibrate_places *places,
+                          int64_t bytes);
+
 /* A piece of an arena at a multiple of 64 bytes; *at moves on, and back to the start at the end. */
 void *mw_calibrate_take(const struct mw_arena *arena, int64_t *at, int64_t bytes);
 
@@ -331,7 +349,7 @@ void mw_calibrate_multiply(struct mw_calibrator *c, const struct mw_product *pro
 /* Products of the size of a small layer's, to run beside other works; one product per call. */
 struct mw_calibrate_products {
     struct mw_calibrator *c;
-    int64_t at;
+    struct mw_calibrate_places at;
 };
 double mw_calibrate_run_product(void *products);
 struct mw_calibrate_work mw_calibrate_products_work(struct mw_calibrate_products *products);

@@ -17,7 +17,7 @@ static const double shapes[][3] = {{1, 1, 1}, {1, 2, 0.5}, {2, 0.5, 1}, {1, 0.5,
 struct linear {
     struct mw_calibrator *c;
     int64_t tokens, outputs, inputs;
-    int64_t at; /* operands move through the arena: those of a step are not in the caches either */
+    struct mw_calibrate_places at;
     bool ready;
 };
 
@@ -46,10 +46,9 @@ run_products(void *data)
 
     for (int which = 0; which < PRODUCTS; which++) {
         struct mw_product p = product_of(l, which);
-        const struct mw_arena *arena = &l->c->device;
-        const uint16_t *a = mw_calibrate_take(arena, &l->at, 2 * p.m * p.k);
-        const uint16_t *b = mw_calibrate_take(arena, &l->at, 2 * p.k * p.n);
-        void *to = mw_calibrate_take(arena, &l->at, 2 * p.m * p.n);
+        const uint16_t *a = mw_calibrate_operand(l->c, &l->at, 2 * p.m * p.k);
+        const uint16_t *b = mw_calibrate_operand(l->c, &l->at, 2 * p.k * p.n);
+        void *to = mw_calibrate_result(l->c, &l->at, 2 * p.m * p.n);
 
         mw_calibrate_multiply(l->c, &p, to, a, b, NULL);
         flops += 2.0 * (double)p.m * (double)p.n * (double)p.k;

@@ -214,6 +214,22 @@ measure_operators(struct passes *p, struct mw_calibration *out, GError **error)
     return true;
 }
 
+/* By the optimizer's update, where it can be on the device. */
+static bool
+measure_device_memory(struct passes *p, struct mw_calibration *out, GError **error)
+{
+    struct mw_measure update = out->update_params_per_s;
+    bool good = true;
+
+    if (p->c->scale->device_params) {
+        good = mw_calibrate_fill_state(p->c, error);
+        update = good ? measure_device(p, run_device_update, 0) : update;
+        good = good && mw_calibrate_fill(p->c, error);
+    }
+    out->device_bytes_per_s = scaled(update, UPDATE_BYTES);
+    return good;
+}
+
 bool
 mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
@@ -229,8 +245,5 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
                             c->scale->device_params ? 4 : 3, error))
         return false;
     measure_host(&p, out);
-    struct mw_measure update = c->scale->device_params ? measure_device(&p, run_device_update, 0)
-                                                       : out->update_params_per_s;
-    out->device_bytes_per_s = scaled(update, UPDATE_BYTES);
-    return true;
+    return measure_device_memory(&p, out, error);
 }

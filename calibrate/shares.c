@@ -23,9 +23,9 @@ mw_calibrate_run_product(void *data)
     struct mw_calibrate_products *p = data;
     int64_t size = p->c->beside, bytes = 2 * size * size;
     struct mw_product product = {.m = size, .n = size, .k = size, .b_transposed = true};
-    const uint16_t *a = mw_calibrate_take(&p->c->device, &p->at, bytes);
-    const uint16_t *b = mw_calibrate_take(&p->c->device, &p->at, bytes);
-    void *to = mw_calibrate_take(&p->c->device, &p->at, bytes);
+    const uint16_t *a = mw_calibrate_operand(p->c, &p->at, bytes);
+    const uint16_t *b = mw_calibrate_operand(p->c, &p->at, bytes);
+    void *to = mw_calibrate_result(p->c, &p->at, bytes);
 
     mw_calibrate_multiply(p->c, &product, to, a, b, NULL);
     return 1;

@@ -76,6 +76,7 @@ class Machine:
         self.program = os.environ.get("MEMWALL", str(build / "cli" / "memwall"))
         self.profile = folder / "here.ini"
         self.results, self.others = [], []  # of the grid
+        self.rows = None  # numbers of those that are run; None: all
         self.speeds = {}  # tokens per second by model, all in the GPU's memory
         self.begun_s = time.monotonic()
         self.end_s = self.step_end_s = self.begun_s + limit_s

@@ -159,6 +159,7 @@ def write(path, architectures, built):
     try:
         if not built:
             build(common.ROOT / "build-pack", architectures)
+        path.parent.mkdir(parents=True, exist_ok=True)
         files, text = contents(built or common.ROOT / "build-pack")
         fill(path, files, text)
     except (common.Failed, OSError) as why:
