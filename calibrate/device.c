@@ -9,7 +9,10 @@
 #define PAGE_BYTES 4096 /* the sum of the losses takes one page */
 #define VOCAB 50257     /* that of GPT-2 */
 #define STATE_BYTES 16  /* per parameter of an update: w, m and v, the parameter, its gradient */
-#define LINE 32         /* elements of a cache line; pads rows of logits, as in a run */
+/* Of GPT-2 124M.  Operands that lie a power of two apart share sets of caches and banks of memory,
+ * which those of no model do. */
+#define LAYER_PARAMS 7087872
+#define LINE 32 /* elements of a cache line; pads rows of logits, as in a run */
 
 static const int64_t cores_sizes[] = {64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048};
 static const int64_t apart_sizes[] = {128,  256,  384,  512,  768,  1024,
@@ -39,8 +42,8 @@ static const struct mw_calibrate_scale cores = {
     .attention_columns = 768,
     .seqs = cores_seqs,
     .seq_points = G_N_ELEMENTS(cores_seqs),
-    .params = 14175744,
-    .params_beside = 8 << 20,
+    .params = 2 * LAYER_PARAMS,
+    .params_beside = LAYER_PARAMS,
     .copy_bytes = 32 * MIB,
     .handoffs = 1000,
 };
@@ -67,8 +70,8 @@ static const struct mw_calibrate_scale apart = {
     .seqs = apart_seqs,
     .seq_points = G_N_ELEMENTS(apart_seqs),
     .device_params = 64 << 20,
-    .params = 14175744,
-    .params_beside = 8 << 20,
+    .params = 2 * LAYER_PARAMS,
+    .params_beside = LAYER_PARAMS,
     .copy_bytes = 32 * MIB,
     .handoffs = 64,
     .messages = apart_messages,

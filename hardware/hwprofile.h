@@ -118,7 +118,8 @@ struct mw_hardware {
     double checkpoint_load_bytes_per_s; /* and back, likewise */
     bool checkpoints_block;             /* the software computes nothing while it copies one */
     double gpu_launch_s;                /* per kernel, not hidden */
-    double gpu_collective_sm_share;     /* of the multiprocessors, taken by a running collective */
+    double host_launch_s; /* of the host's time per kernel of a plan; 0: it is never late */
+    double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */
     double gpu_copy_sm_share; /* by each copy between host and device */
     double gpu_nvme_sm_share; /* by each transfer to or from the drives */

@@ -110,8 +110,9 @@ block_products_s(const struct mw_closed_block *block, double forwards, double sh
                       share * mw_kernel_attention_curve(hw, block->attention.size));
 }
 
-/* streamed_rate: of attention's bytes, or in the tail those of the loss. */
-static void
+/* streamed_rate: of attention's bytes, or in the tail those of the loss.  Returns how many kernels
+ * are started. */
+static double
 add_block(const struct mw_closed_block *block, double forwards, double share, double streamed_rate,
           const struct mw_hardware *hw, double *plan)
 {
@@ -122,6 +123,7 @@ add_block(const struct mw_closed_block *block, double forwards, double share, do
     plan[MW_TERM_PRODUCTS] += block_products_s(block, forwards, share, hw);
     plan[MW_TERM_MEMORY_BOUND] += bytes / mw_cost_operator_bytes_per_s(hw) +
                                   streamed / streamed_rate + launches * hw->gpu_launch_s;
+    return launches;
 }
 
 static void
@@ -130,10 +132,13 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
     double share = mw_kernel_dtype_share(hw, d->dtype);
 
     double memory = hw->gpu_memory_bytes_per_s;
+    double launches =
+        add_block(&d->layer_block, d->checkpoint_interval > 0 ? 2 : 1, share, memory, hw, plan) +
+        add_block(&d->head, 1, share, memory, hw, plan) +
+        add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan);
 
-    add_block(&d->layer_block, d->checkpoint_interval > 0 ? 2 : 1, share, memory, hw, plan);
-    add_block(&d->head, 1, share, memory, hw, plan);
-    add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan);
+    plan[MW_TERM_MEMORY_BOUND] =
+        fmax(plan[MW_TERM_MEMORY_BOUND], launches * hw->host_launch_s - plan[MW_TERM_PRODUCTS]);
     plan[MW_TERM_PRODUCTS] *= d->micro_batches;
     plan[MW_TERM_MEMORY_BOUND] *= d->micro_batches;
 }

@@ -571,10 +571,32 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
     return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
 
+/* How many times longer than the GPU needs its ops take, as the host starts their kernels too late:
+ * over a step, since kernels that wait in the GPU's queue hide the starts of those after them. */
+static double
+lateness(const struct mw_plan *plan, const struct mw_hardware *hardware)
+{
+    double gpu_s = 0, host_s = 0;
+
+    if (!(hardware->host_launch_s > 0))
+        return 1;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_work *work = &plan->works[plan->ops[i].work];
+        double times = (double)mw_plan_op_rounds(plan, i);
+        if (work->kind != MW_OP_COMPUTE)
+            continue;
+        gpu_s += times * compute_s(work, hardware);
+        host_s += times * (double)work->launches * hardware->host_launch_s;
+    }
+    return host_s > gpu_s && gpu_s > 0 ? host_s / gpu_s : 1;
+}
+
 void
 mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
               const struct mw_hardware *hardware)
 {
+    const double late = lateness(plan, hardware);
+
     costs->work_ns = g_new(int64_t, plan->work_count);
     costs->lead_ns = g_new(int64_t, plan->work_count);
     costs->draw_rate = g_new0(double, plan->draw_count);
@@ -594,7 +616,8 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];
 
-        costs->work_ns[w] = whole_ns(mw_cost_work_s(plan, work, hardware));
+        costs->work_ns[w] = whole_ns(mw_cost_work_s(plan, work, hardware) *
+                                     (work->kind == MW_OP_COMPUTE ? late : 1));
         /* Rounded down, so that no draw exceeds the channel's capacity. */
         costs->lead_ns[w] =
             (int64_t)fmin(lead_s(work, hardware) * 1e9 + ROUNDING_NS, (double)costs->work_ns[w]);

@@ -6,7 +6,8 @@
  *                     gpu_peak_flops
  *   memory-bound      bytes / gpu_operator_bytes_per_s, added to the matrix products; for
  *                     attention, loss, update and passes, bytes / gpu_memory_bytes_per_s
- *   launches          launches * gpu_launch_s
+ *   launches          launches * gpu_launch_s; where all of a step take the host longer than the
+ *                     GPU needs for their ops, launches * host_launch_s, these take so much longer
  *   H2D, D2H          pcie_latency_s + bytes / link
  *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and the time
  *                     of a full queue of blocks: mw_cost_drive_bytes_per_s; at most at the rate

@@ -62,6 +62,12 @@ static const struct mw_profile_key keys[] = {
     PASSES("gated_passes", gated_passes, "a gated activation"),
     PASSES("update_passes", update_passes, "an update on the GPU"),
     PASSES("other_passes", other_passes, "residuals, other activations and the rest"),
+    {"operators", "kernels", "", "kernels started for each one of fused software", 1, 1, 100, true,
+     -1, MW_VALUE_REAL, AT(launch_kernels), 0, 0, NULL},
+    {"operators", "host_us", "us",
+     "of the host's time to start a kernel, which is the step's where kernels take less; default: "
+     "not a bound",
+     1e-6, 0, 1e6, false, -1, MW_VALUE_REAL, AT(launch_host_s), 0, 0, NULL},
     SHARE("operators", "share", operator_share,
           "share of the rate that memory-bound kernels reach at best"),
     SHARE("collectives", "share", collective_share,

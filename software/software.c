@@ -101,6 +101,7 @@ apply_passes(const struct mw_software *software, struct mw_model_uses uses,
     hardware->update_passes = software->update_passes;
     hardware->other_passes = software->other_passes;
     hardware->score_passes = software->score_passes;
+    hardware->host_launch_s = software->launch_kernels * software->launch_host_s;
 }
 
 void

@@ -36,6 +36,8 @@ KEYS = {
                                 "--grad-accum 1 --software ideal", 1),
     "operators.other_passes": ("3", IDEAL, 1),
     "operators.share": ("0.5", IDEAL, 1),
+    "operators.kernels": ("50", f"{IDEAL} --set software.operators.host_us=50", 1),
+    "operators.host_us": ("5000", IDEAL, 1),
     "collectives.share": ("0.02", IDEAL, 1),
     "collectives.blocking": ("true", IDEAL, 1),
     "collectives.hop_us": ("500", IDEAL, 1),

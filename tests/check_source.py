@@ -52,7 +52,7 @@ BELOW = {
                      "exec/data", "exec/operators", "exec/ranks", "exec/lanes", "exec/course",
                      "exec/device"},
     "calibrate": {"base", "plan", "hardware", "exec/host", "exec/memory", "exec/nvme",
-                  "exec/ranks", "exec/device"},
+                  "exec/ranks", "exec/data", "exec/device"},
     "report": {"base", "plan", "hardware", "study"},
     "lib": {"base", "plan", "hardware", "model", "planner/settings", "planner/deepspeed", "planner",
             "study", "report"},
