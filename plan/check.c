@@ -248,9 +248,6 @@ check_work(struct mw_plan_check *check, uint32_t index)
     if (work->flops < 0 || work->bytes < 0 || work->elements < 0)
         return mw_plan_refuse(check, "work %u (%s): negative number", index,
                               mw_op_kind_name(work->kind));
-    if (work->bytes_max < work->bytes)
-        return mw_plan_refuse(check, "work %u (%s): bytes_max %" PRId64 " below bytes %" PRId64,
-                              index, mw_op_kind_name(work->kind), work->bytes_max, work->bytes);
     return check_products(check, index) && check_attention(check, index) &&
            check_draws(check, index);
 }

@@ -315,7 +315,6 @@ struct mw_work {
     struct mw_work_attention attention;
     int64_t bytes;     /* bytes moved; for compute, bytes that memory-bound operators read and
                         * write */
-    int64_t bytes_max; /* >= bytes: the bytes that memory must hold (experts); time uses `bytes` */
     int64_t elements;  /* parameters of an update, accumulation or norm; else 0 */
     uint32_t launches; /* kernels started by compute */
     uint32_t draw_begin, draw_count; /* range of plan->draws */
@@ -767,7 +766,7 @@ struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
 /* Reads `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks the plan. */
 #define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
 #define MW_PLAN_TEXT_BEGIN "memwall-plan"
-#define MW_PLAN_TEXT_VERSION "5"
+#define MW_PLAN_TEXT_VERSION "6"
 struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
 
 /* One row of the timeline, predicted (sim/) or measured (exec/), with the op's identity. */

@@ -309,7 +309,6 @@ read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
     if (mw_plan_reader_skip(reader, "attention"))
         work.attention = read_attention(reader);
     work.bytes = read_i64(reader, "bytes");
-    work.bytes_max = read_i64(reader, "max");
     work.elements = read_i64(reader, "elements");
     work.launches = read_u32(reader, "launches");
     draw_count = read_draws(reader, draws);

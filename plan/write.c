@@ -363,7 +363,6 @@ write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     write_products(writer, work);
     write_attention(writer, &work->attention);
     put_key(writer, " bytes ", work->bytes);
-    put_key(writer, " max ", work->bytes_max);
     put_key(writer, " elements ", work->elements);
     put_key(writer, " launches ", work->launches);
     write_draws(writer, plan, work);

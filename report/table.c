@@ -101,12 +101,12 @@ print_fit(FILE *out, const struct mw_result *result)
 }
 
 void
-mw_table_first_lines(FILE *out, const struct mw_result *result)
+mw_table_first_lines(FILE *out, const struct mw_result *result, bool details)
 {
     print_fit(out, result);
     if (result->remedy)
         mw_table_line(out, "remedy", "%s", result->remedy);
-    if (result->hardware_description)
+    if (result->hardware_description && (details || result->hardware_set || !result->feasible))
         mw_table_line(out, "machine", "%s%s%s", result->hardware_description,
                       result->hardware_set ? "; set: " : "",
                       result->hardware_set ? result->hardware_set : "");

@@ -49,7 +49,8 @@ char *mw_table_beside(const struct mw_result *result, bool each);
 void mw_table_start(FILE *out, const struct mw_result *result);
 
 /* Parts of several tables. */
-void mw_table_first_lines(FILE *out, const struct mw_result *result);
+/* With what was set of the machine; all of it with `details`. */
+void mw_table_first_lines(FILE *out, const struct mw_result *result, bool details);
 void mw_table_memory(FILE *out, const struct mw_result *result); /* a line and a bar per tier */
 void mw_table_states(FILE *out, const struct mw_result *result);
 void mw_table_notes(FILE *out, const struct mw_result *result);

@@ -216,7 +216,7 @@ print_slots(FILE *out, const struct mw_plan *plan)
 void
 mw_table_plan(FILE *out, const struct mw_result *result)
 {
-    mw_table_first_lines(out, result);
+    mw_table_first_lines(out, result, true);
     mw_table_line(out, "model", "%s parameters", mw_format_count(result->params));
     mw_table_memory(out, result);
     mw_table_start(out, result);

@@ -154,6 +154,7 @@ mw_table_simulate(FILE *out, const struct mw_result *result, bool details)
         print_what_ifs(out, result);
     if (result->need_count)
         print_needs(out, result);
-    fputc('\n', out);
+    if (details || result->what_if_count || result->need_count)
+        fputc('\n', out);
     mw_table_last_lines(out, result);
 }

@@ -18,17 +18,22 @@ range_text(const double values[3], const char *(*format)(double))
 }
 
 static void
-print_rates(FILE *out, const struct mw_result *r)
+print_rates(FILE *out, const struct mw_result *r, bool details)
 {
     g_autofree char *tflops_range = range_text(r->tflops_per_gpu, mw_format_significant);
     g_autofree char *batch = mw_table_batch(r, r->micro_batch);
+    g_autofree char *speed = details ? g_strdup("")
+                                     : g_strdup_printf(" (%s TFLOP/s per GPU, MFU %s)",
+                                                       mw_format_significant(r->tflops_per_gpu[1]),
+                                                       mw_format_percent(r->mfu));
 
-    mw_table_line(out, "speed", "%s%s TFLOP/s per GPU, %s of achievable, MFU %s",
-                  mw_format_significant(r->tflops_per_gpu[1]), tflops_range,
-                  mw_format_percent(r->efficiency[1]), mw_format_percent(r->mfu));
-    mw_table_line(out, "throughput", "%s tokens/s, %s tokens per step (%s, %s in all)",
-                  mw_format_count(r->tokens_per_s), mw_format_count(r->tokens_per_step), batch,
-                  mw_format_batch(r->global_batch));
+    if (details)
+        mw_table_line(out, "speed", "%s%s TFLOP/s per GPU, %s of achievable, MFU %s",
+                      mw_format_significant(r->tflops_per_gpu[1]), tflops_range,
+                      mw_format_percent(r->efficiency[1]), mw_format_percent(r->mfu));
+    mw_table_line(out, "throughput", "%s tokens/s%s, %s tokens per step (%s, %s in all)",
+                  mw_format_count(r->tokens_per_s), speed, mw_format_count(r->tokens_per_step),
+                  batch, mw_format_batch(r->global_batch));
 }
 
 /* ", 1.40 times faster; alone: fusion 1.20, attention 1.10", or less. */
@@ -57,7 +62,7 @@ print_software(FILE *out, const struct mw_result *r)
 }
 
 static void
-print_speed(FILE *out, const struct mw_result *r)
+print_speed(FILE *out, const struct mw_result *r, bool details)
 {
     g_autofree char *step_range = range_text(r->step_time_s, mw_format_seconds);
 
@@ -68,7 +73,7 @@ print_speed(FILE *out, const struct mw_result *r)
     if (isfinite(r->ideal_step_time_s))
         print_software(out, r);
     if (isfinite(r->tokens_per_s))
-        print_rates(out, r);
+        print_rates(out, r, details);
     mw_table_line(out, "bottleneck", "%s, %s%s of the step", mw_table_text(r->bottleneck),
                   r->bottleneck && g_str_has_suffix(r->bottleneck, " latency") ? "" : "busy ",
                   mw_format_percent(r->bottleneck_share));
@@ -230,9 +235,9 @@ print_memory(FILE *out, const struct mw_result *r)
 void
 mw_table_verdict_body(FILE *out, const struct mw_result *result, bool details)
 {
-    mw_table_first_lines(out, result);
+    mw_table_first_lines(out, result, details);
     if (result->simulated)
-        print_speed(out, result);
+        print_speed(out, result, details);
     if (details) {
         mw_table_memory(out, result);
         mw_table_start(out, result);

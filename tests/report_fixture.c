@@ -76,8 +76,7 @@ add_works(struct mw_plan *plan)
                 .flops = works[i].flops,
                 .products = {{1000, 1000, 1000, works[i].flops / 2000000000, MW_DTYPE_BF16}},
                 .product_count = works[i].flops > 0,
-                .bytes = works[i].bytes,
-                .bytes_max = works[i].bytes},
+                .bytes = works[i].bytes},
             NULL, 0);
 }
 

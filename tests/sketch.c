@@ -198,10 +198,9 @@ sketch_random(struct sketch *sketch, GRand *random, bool barriered)
 static void
 add_works(struct mw_plan *plan, uint32_t comm)
 {
-    static const struct mw_work compute = {
-        .kind = MW_OP_COMPUTE, .comm = MW_NONE, .bytes = 24, .bytes_max = 24};
+    static const struct mw_work compute = {.kind = MW_OP_COMPUTE, .comm = MW_NONE, .bytes = 24};
     static const struct mw_work commit = {.kind = MW_OP_COMMIT, .comm = MW_NONE};
-    struct mw_work gather = {.kind = MW_OP_ALL_GATHER, .comm = comm, .bytes = 8, .bytes_max = 8};
+    struct mw_work gather = {.kind = MW_OP_ALL_GATHER, .comm = comm, .bytes = 8};
     struct mw_draw draw = {.channel = 0, .ranks = 1, .amount = 24};
 
     mw_plan_add_work(plan, compute, &draw, 1);

@@ -205,10 +205,7 @@ wide_plan(int64_t window_bytes)
 
     mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_NVME_READ, 0, WIDE_WINDOW, window_bytes});
     uint32_t work = mw_plan_add_work(
-        plan,
-        (struct mw_work){
-            .kind = MW_OP_BEGIN, .comm = MW_NONE, .bytes = WIDE_BYTES, .bytes_max = WIDE_BYTES},
-        NULL, 0);
+        plan, (struct mw_work){.kind = MW_OP_BEGIN, .comm = MW_NONE, .bytes = WIDE_BYTES}, NULL, 0);
     for (int i = 0; i < WIDE_OPS; i++)
         mw_plan_add_op(plan, (struct mw_op){.work = work, .layer = -1, .match = MW_NONE});
     if (!mw_plan_check(plan, why, sizeof why))

@@ -183,8 +183,7 @@ ladder_plan(uint32_t ops)
     mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_H2D, 0, 1, 0});
     mw_plan_add_lane(plan, (struct mw_lane){0, MW_LANE_HOST, 0, 1, 0});
     uint32_t work = mw_plan_add_work(
-        plan, (struct mw_work){.kind = MW_OP_BEGIN, .comm = MW_NONE, .bytes = 1, .bytes_max = 1},
-        NULL, 0);
+        plan, (struct mw_work){.kind = MW_OP_BEGIN, .comm = MW_NONE, .bytes = 1}, NULL, 0);
     for (uint32_t i = 0; i <= ops; i++) {
         mw_plan_add_op(
             plan, (struct mw_op){

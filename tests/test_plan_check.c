@@ -112,7 +112,6 @@ attention_heads(struct mw_plan *p)
     set_product(p, (struct mw_work_product){8, 8, 8, 1, MW_DTYPE_BF16});
     p->works[WORK_COMPUTE].attention = (struct mw_work_attention){8, 8, 3, 2, 8, 8, 0, 1};
 }
-static void work_max(struct mw_plan *p) { p->works[0].bytes_max = 99; }
 static void draw_range(struct mw_plan *p) { p->works[0].draw_begin = MW_NONE; }
 static void draw_channel(struct mw_plan *p) { p->draws[0].channel = 1; }
 static void draw_amount(struct mw_plan *p) { p->draws[0].amount = -1; }
@@ -198,7 +197,6 @@ static const struct {
     {"product-count", product_count, "work 1 (compute): 9 products: at most 8"},
     {"product-copied", product_copied, "work 2 (all-gather): has no products"},
     {"attention-heads", attention_heads, "work 1 (compute): attention must have products"},
-    {"work-max", work_max, "work 0 (nvme-read): bytes_max 99 below bytes 100"},
     {"draw-range", draw_range, "work 0: its draws"},
     {"draw-channel", draw_channel, "work 0: draws 100 from channel 1"},
     {"draw-amount", draw_amount, "work 0: draws -1 from channel 0"},

@@ -84,7 +84,6 @@ add_works(struct mw_plan *plan)
                          .product_count = 2,
                          .attention = {9, 10, 11, 12, 13, 14, 15, 1},
                          .bytes = 4,
-                         .bytes_max = 5,
                          .elements = 6,
                          .launches = 7},
         draws, G_N_ELEMENTS(draws));
@@ -157,7 +156,7 @@ make_plan(void)
 }
 
 static const char plan_text[] =
-    "memwall-plan 5\n"
+    "memwall-plan 6\n"
     "title one of everything\n"
     "machine of its own\n"
     "model small\n"
@@ -186,8 +185,8 @@ static const char plan_text[] =
     "chunk 0 program 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
     "work 0 compute activations qkv bf16 comm - flops 9223372036854775807 "
     "product 1 2 3 4 fp16 product 5 6 7 8 bf16 attention 9 10 heads 11 12 13 14 window 15 causal "
-    "bytes 4 max 5 elements 6 launches 7 draw 0:1000000 1:4096x3\n"
-    "work 1 all-gather none none none comm 0 flops 0 bytes 0 max 0 elements 0 "
+    "bytes 4 elements 6 launches 7 draw 0:1000000 1:4096x3\n"
+    "work 1 all-gather none none none comm 0 flops 0 bytes 0 elements 0 "
     "launches 0\n"
     "op 0 lane 0 work 0 forward mb 0 layer -1 tile 0 shard 0 use 0:define:logits\n"
     "op 1 lane 1 work 1 optimizer mb 65535 layer 95 tile 15 shard 12345678 match 9 "
@@ -332,13 +331,13 @@ struct edit {
 };
 
 static const struct edit edits[] = {
-    {"memwall-plan 5", "memwall-plan 4",
-     "line 1: expected a plan of version 5 (`memwall plan -o "
-     "FILE` writes it), found '4'"},
-    {"memwall-plan 5", "memwall-plan",
-     "line 1: expected a plan of version 5 (`memwall plan -o "
+    {"memwall-plan 6", "memwall-plan 5",
+     "line 1: expected a plan of version 6 (`memwall plan -o "
+     "FILE` writes it), found '5'"},
+    {"memwall-plan 6", "memwall-plan",
+     "line 1: expected a plan of version 6 (`memwall plan -o "
      "FILE` writes it), found the end of the line"},
-    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 5', found 'plan'"},
+    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 6', found 'plan'"},
     {"title one", "titel one", "line 2: expected 'title', found 'titel'"},
     {"machine of its own", "machine", "line 3: expected 'world', found 'machine'"},
     {"machine of", "engine of", "line 3: expected 'world', found 'engine'"},
@@ -453,7 +452,7 @@ static void
 test_read_long_lists(void)
 {
     static const char *const lists[][2] = {
-        {"work 0 compute none none none comm - flops 0 bytes 0 max 0 elements 0 "
+        {"work 0 compute none none none comm - flops 0 bytes 0 elements 0 "
          "launches 0 draw",
          "expected the end of the line"},
         {"op 0 lane 0 work 0 forward mb 0 layer 0 tile 0 shard 0 after", "at most 255"},

@@ -11,17 +11,14 @@ add_tables(struct mw_plan *plan)
     plan->tiers[MW_TIER_GPU] = (struct mw_tier_info){1000, 24, 400};
     mw_plan_add_comm(plan, comm_along(2, 1));
     mw_plan_add_channel(plan, (struct mw_channel){MW_CHANNEL_DRIVE, 0, 1});
-    mw_plan_add_work(
-        plan,
-        (struct mw_work){.kind = MW_OP_NVME_READ, .comm = MW_NONE, .bytes = 100, .bytes_max = 100},
-        draws, 1);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_NVME_READ, .comm = MW_NONE, .bytes = 100},
+                     draws, 1);
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COMPUTE, .comm = MW_NONE}, NULL, 0);
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER}, NULL, 0);
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_COMMIT, .comm = MW_NONE}, NULL, 0);
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_SEND}, NULL, 0);
     mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_RECV}, NULL, 0);
-    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER, .bytes = 8, .bytes_max = 8},
-                     NULL, 0);
+    mw_plan_add_work(plan, (struct mw_work){.kind = MW_OP_ALL_GATHER, .bytes = 8}, NULL, 0);
 }
 
 static void

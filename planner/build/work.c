@@ -96,13 +96,6 @@ blank_work(enum mw_op_kind kind, enum mw_object object, enum mw_operator operato
     return work;
 }
 
-static void
-set_bytes(struct mw_work *work, int64_t bytes)
-{
-    work->bytes = bytes;
-    work->bytes_max = bytes;
-}
-
 /* Of a part of an operator: one of so many tiles, which cut the rows of its matrices, and one of so
  * many chunks of the tokens. */
 struct cut {
@@ -145,7 +138,7 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
     work.dtype = b->sizing->settings.dtype;
     work.flops = (backward ? info->backward_flops : info->forward_flops) / parts;
     set_products(&work, info, backward, 0, info->product_count, cut);
-    set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / parts);
+    work.bytes = (backward ? info->backward_bytes : info->forward_bytes) / parts;
     work.launches = info->launches;
     if (backward)
         work.launches = mw_operator_backward_launches(info);
@@ -179,7 +172,7 @@ mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t til
     } else {
         work.flops = (all_flops - weight_flops) / tiles;
         set_products(&work, info, backward, 1, info->product_count, cut);
-        set_bytes(&work, (backward ? info->backward_bytes : info->forward_bytes) / tiles);
+        work.bytes = (backward ? info->backward_bytes : info->forward_bytes) / tiles;
     }
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     return intern(b, &work, &draws);
@@ -216,7 +209,7 @@ mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of, int64_t
     bool drive = mw_op_traits(kind)->agent == MW_AGENT_DRIVES;
     struct draws draws = {0};
 
-    set_bytes(&work, bytes);
+    work.bytes = bytes;
     if (kind == MW_OP_H2D) {
         draw(b, &draws, MW_CHANNEL_PCIE_H2D, bytes);
         draw(b, &draws, MW_CHANNEL_NODE_H2D, shared(b, MW_CHANNEL_NODE_H2D, bytes, alone));
@@ -259,7 +252,7 @@ mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of, u
     struct draws draws = {0};
 
     work.comm = comm;
-    set_bytes(&work, bytes);
+    work.bytes = bytes;
     if (group.size > 1) {
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
         if (group.ranks_per_node > 1)
@@ -280,7 +273,7 @@ mw_work_hop(struct builder *b, enum mw_op_kind kind, int32_t hop, int64_t bytes)
     work.hop = hop;
     uint32_t peer = mw_work_peer(b->plan, &work, b->rank);
     bool near = peer / b->plan->ranks_per_node == b->rank / b->plan->ranks_per_node;
-    set_bytes(&work, bytes);
+    work.bytes = bytes;
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     draw(b, &draws, near ? MW_CHANNEL_FABRIC : MW_CHANNEL_NIC, bytes);
     return intern(b, &work, &draws);
@@ -305,7 +298,7 @@ mw_work_update(struct builder *b, int64_t params, bool host)
     work.dtype = MW_DTYPE_FP32;
     work.elements = params;
     work.host = host;
-    set_bytes(&work, bytes);
+    work.bytes = bytes;
     work.launches = host ? 0 : 1;
     if (host)
         draw_host(b, &draws, bytes, params);
@@ -324,7 +317,7 @@ mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int
     work.host = host;
     work.elements = elements;
     work.launches = host ? 0 : 1;
-    set_bytes(&work, bytes);
+    work.bytes = bytes;
     if (host)
         draw_host(b, &draws, bytes, 0);
     else
@@ -342,7 +335,7 @@ mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements)
     work.host = host;
     work.elements = elements;
     work.launches = host ? 0 : 1;
-    set_bytes(&work, bytes);
+    work.bytes = bytes;
     if (host)
         draw_host(b, &draws, bytes, 0);
     return intern(b, &work, &draws);
@@ -363,7 +356,7 @@ mw_work_commit(struct builder *b, int64_t record_bytes, int64_t saved_bytes)
     struct mw_work work = blank_work(MW_OP_COMMIT, MW_OBJECT_NONE, MW_OPERATOR_NONE);
     struct draws draws = {0};
 
-    set_bytes(&work, record_bytes + saved_bytes);
+    work.bytes = record_bytes + saved_bytes;
     if (saved_bytes) {
         draw(b, &draws, MW_CHANNEL_DRIVE, saved_bytes);
         draw(b, &draws, MW_CHANNEL_DRAM, checked(saved_bytes));
