@@ -55,7 +55,7 @@ def main():
     text = ["# Steps of PyTorch on one H200, predicted and measured", "",
             "Written by `experiments/run pytorch-steps`.", "", table_of(rows),
             f"Error of the step, median {common.median_abs(r['error'] for r in rows):.1f}%; "
-    X
+            f"the range holds {inside} of {len(rows)}. Error of the memory, median "
             f"{common.median_abs(r['gib_error'] for r in rows):.1f}%.", ""]
     common.write_text(HERE / "result.md", "\n".join(text))
     columns = list(rows[0])
