@@ -170,14 +170,11 @@ bound_launch(struct mw_calibration *m)
     launch->low = fmin(launch->low, (1 - LOST) * launch->typical);
 }
 
-/* A layer's passes are some twenty kernels over memory.  If most of their time was the team's
- * waiting, the memory's rate stands for them. */
+/* If most of the time of passes over memory was the team's waiting, the memory's rate stands for
+ * them. */
 static void
-bound_operators(struct mw_calibration *m)
+bound_operators(const struct mw_measure *memory, struct mw_measure *operators)
 {
-    const struct mw_measure *memory = &m->device_bytes_per_s;
-    struct mw_measure *operators = &m->operator_bytes_per_s;
-
     if (operators->waited > MOSTLY || (!operators->samples && operators->wished))
         raise_to(operators, KEPT * memory->typical, memory->high);
     if (!operators->samples)
@@ -202,7 +199,8 @@ mw_calibrate_bound(struct mw_calibration *m)
     leave_out_slow(m, m->matmul_flops, m->points, m->matmul_contradicts);
     leave_out_slow(m, m->attention_flops, m->attention_points, m->attention_contradicts);
     bound_launch(m);
-    bound_operators(m);
+    for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++)
+        bound_operators(&m->device_bytes_per_s, &m->pass_bytes_per_s[kind]);
     const struct peak peak = peak_of(m);
 
     if (!(peak.typical > 0))

@@ -105,6 +105,16 @@ enum mw_calibration_collective {
     MW_CALIBRATION_COLLECTIVES
 };
 #define MW_CALIBRATION_MESSAGES_MAX 6
+
+/* Kinds of memory-bound operators. */
+enum mw_calibration_passes {
+    MW_CALIBRATION_SUMS, /* residual additions and gradients of biases: stand for all others too */
+    MW_CALIBRATION_LAYER_NORM,
+    MW_CALIBRATION_RMS_NORM,
+    MW_CALIBRATION_ACTIVATION, /* GELU */
+    MW_CALIBRATION_GATED,      /* SwiGLU */
+    MW_CALIBRATION_PASSES
+};
 #define MW_CALIBRATION_HEAD_DIM 64 /* head size of the attention that is measured */
 
 /* Disturbances by other programs, and figures that contradict the others. */
@@ -153,10 +163,9 @@ struct mw_calibration {
                                         * counted */
     int64_t layer_rows, layer_columns; /* its tokens and hidden size */
     int64_t layer_rows_wished, layer_columns_wished; /* the size if there were time */
-    struct mw_measure device_bytes_per_s; /* an update, by the planner's bytes; */
-    struct mw_measure loss_bytes_per_s;   /* the loss, by those of one that keeps fp32 logits */
-    struct mw_measure operator_bytes_per_s; /* a layer's memory-bound operators, by the planner's
-                                             * bytes */
+    struct mw_measure device_bytes_per_s;            /* an update, by the planner's bytes; */
+    struct mw_measure loss_bytes_per_s; /* the loss, by those of one that keeps fp32 logits */
+    struct mw_measure pass_bytes_per_s[MW_CALIBRATION_PASSES]; /* by the planner's bytes */
     struct mw_measure launch_s;
     struct mw_measure h2d_bytes_per_s, d2h_bytes_per_s, copy_latency_s; /* by one thread */
     struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s;       /* with all ranks at once */

@@ -422,10 +422,11 @@ struct mw_measure mw_calibrate_launch(struct mw_calibrator *c);
 /* Seconds of all shapes of a size, at the measured rate; 0: it was not measured. */
 double mw_calibrate_products_s(const struct mw_calibration *out, int point);
 
-/* Memory-bound operators of one layer over `rows` tokens of `columns`, forward twice (recompute)
- * and backward; returns their bytes as the planner counts them. */
-double mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns);
-double mw_calibrate_layer_bytes(int64_t rows, int64_t columns);
+/* Memory-bound operators of one kind, forward twice (recompute) and backward: bytes, and kernels
+ * started, as the planner counts them. */
+double mw_calibrate_passes(struct mw_calibrator *c, enum mw_calibration_passes of);
+double mw_calibrate_passes_bytes(const struct mw_calibrator *c, enum mw_calibration_passes of);
+int mw_calibrate_passes_launches(enum mw_calibration_passes of);
 
 /* For a device with memory of its own, when all is measured: removes from the rates what the
  * planner counts separately. */

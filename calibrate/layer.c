@@ -9,6 +9,7 @@ struct layer {
     int64_t rows, columns, heads, seq;
     uint16_t *x, *y, *dx, *weight, *bias; /* [rows, columns] */
     uint16_t *up, *act, *d_up;            /* [rows, 4 columns] */
+    uint16_t *gate, *d_gate;              /* the same, where the layer proper has its products */
     uint16_t *qkv, *d_qkv, *o, *d_o, *params, *d_params;
     float *mean, *rstd, *lse;
     void *sums_scratch, *scratch; /* scratch of sums over rows, of attention */
@@ -46,26 +47,12 @@ layer_at(struct mw_calibrator *c, int64_t rows, int64_t columns)
     l.lse = take(&l, &at, 4 * rows * l.heads);
     l.sums_scratch = take(&l, &at, c->kernels->row_sums_scratch_bytes(c->on, rows, 4 * columns));
     l.at = at;
+    l.gate = take(&l, &at, 4 * one);
+    l.d_gate = take(&l, &at, 4 * one);
     return l;
 }
 
 /* --- memory-bound operators ------------------------------------------------------------------ */
-
-static void
-forward_passes(const struct layer *l)
-{
-    const struct mw_kernels *k = l->c->kernels;
-    int64_t n = l->rows * l->columns;
-    void *on = l->c->on;
-
-    k->layernorm_forward(on, l->y, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows, l->columns,
-                         1e-5f);
-    k->add(on, l->y, l->x, l->y, n);
-    k->layernorm_forward(on, l->y, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows, l->columns,
-                         1e-5f);
-    k->gelu_forward(on, l->act, l->up, 4 * n);
-    k->add(on, l->y, l->x, l->y, n);
-}
 
 static void
 bias_backward(const struct layer *l, const uint16_t *dy, int64_t columns)
@@ -76,55 +63,137 @@ bias_backward(const struct layer *l, const uint16_t *dy, int64_t columns)
 }
 
 static void
-norm_backward(const struct layer *l)
+norm_weight_backward(const struct layer *l, const float *mean)
+{
+    struct mw_gradient to = {.data = l->bias};
+
+    l->c->kernels->norm_weight_gradient(l->c->on, to, l->dx, l->x, mean, l->rstd, l->rows,
+                                        l->columns, l->sums_scratch);
+}
+
+static void
+layer_norm_forward(const struct layer *l)
+{
+    l->c->kernels->layernorm_forward(l->c->on, l->y, l->mean, l->rstd, l->x, l->weight, l->bias,
+                                     l->rows, l->columns, 1e-5f);
+}
+
+static void
+layer_norm_backward(const struct layer *l)
 {
     const struct mw_kernels *k = l->c->kernels;
-    struct mw_gradient to = {.data = l->bias};
 
     k->layernorm_forward(l->c->on, NULL, l->mean, l->rstd, l->x, l->weight, l->bias, l->rows,
                          l->columns, 1e-5f);
-    k->norm_weight_gradient(l->c->on, to, l->dx, l->x, l->mean, l->rstd, l->rows, l->columns,
-                            l->sums_scratch);
+    norm_weight_backward(l, l->mean);
     bias_backward(l, l->dx, l->columns);
     k->layernorm_backward(l->c->on, l->y, l->x, l->dx, l->x, l->weight, l->mean, l->rstd, l->rows,
                           l->columns);
 }
 
 static void
-backward_passes(const struct layer *l)
+rms_norm_forward(const struct layer *l)
+{
+    l->c->kernels->rmsnorm_forward(l->c->on, l->y, l->rstd, l->x, l->weight, l->rows, l->columns,
+                                   1e-5f);
+}
+
+static void
+rms_norm_backward(const struct layer *l)
+{
+    const struct mw_kernels *k = l->c->kernels;
+
+    k->rmsnorm_forward(l->c->on, NULL, l->rstd, l->x, l->weight, l->rows, l->columns, 1e-5f);
+    norm_weight_backward(l, NULL);
+    k->rmsnorm_backward(l->c->on, l->y, l->x, l->dx, l->x, l->weight, l->rstd, l->rows, l->columns);
+}
+
+static void
+activation_forward(const struct layer *l)
+{
+    l->c->kernels->gelu_forward(l->c->on, l->act, l->up, 4 * l->rows * l->columns);
+}
+
+static void
+activation_backward(const struct layer *l)
+{
+    l->c->kernels->gelu_backward(l->c->on, l->d_up, l->act, l->up, 4 * l->rows * l->columns);
+}
+
+static void
+gated_forward(const struct layer *l)
+{
+    l->c->kernels->swiglu_forward(l->c->on, l->act, l->gate, l->up, 4 * l->rows * l->columns);
+}
+
+static void
+gated_backward(const struct layer *l)
+{
+    l->c->kernels->swiglu_backward(l->c->on, l->d_gate, l->d_up, l->act, l->gate, l->up,
+                                   4 * l->rows * l->columns);
+}
+
+static void
+sums_forward(const struct layer *l)
+{
+    int64_t n = l->rows * l->columns;
+
+    l->c->kernels->add(l->c->on, l->y, l->x, l->dx, n);
+    l->c->kernels->add(l->c->on, l->y, l->x, l->dx, n);
+}
+
+static void
+sums_backward(const struct layer *l)
 {
     int64_t h = l->columns;
 
     bias_backward(l, l->dx, h);
-    l->c->kernels->gelu_backward(l->c->on, l->d_up, l->act, l->up, 4 * l->rows * h);
     bias_backward(l, l->d_up, 4 * h);
-    norm_backward(l);
     bias_backward(l, l->dx, h);
     bias_backward(l, l->d_qkv, 3 * h);
-    norm_backward(l);
 }
 
-/* docs/MODEL.md 4.1, 4.6 to 4.8, in tensors of rows * columns: forward norms 2 * 2, sums 2 * 3,
- * activation 8; backward norms 2 * 6, activation 12, biases of QKV, projection and MLP 3 + 1 + 4 +
- * 1. */
-#define FORWARD_TENSORS 18.0
-#define BACKWARD_TENSORS 33.0
+/* Tensors [rows, columns] and kernels as the planner counts them: docs/MODEL.md 4.1, 4.6 to 4.8 and
+ * 4.15; of sums those of a layer. */
+static const struct {
+    void (*forward)(const struct layer *layer), (*backward)(const struct layer *layer);
+    double forward_tensors, backward_tensors;
+    int forward_launches, backward_launches;
+} passes[MW_CALIBRATION_PASSES] = {
+    [MW_CALIBRATION_SUMS] = {sums_forward, sums_backward, 6, 9, 2, 6},
+    [MW_CALIBRATION_LAYER_NORM] = {layer_norm_forward, layer_norm_backward, 2, 6, 1, 2},
+    [MW_CALIBRATION_RMS_NORM] = {rms_norm_forward, rms_norm_backward, 2, 6, 1, 2},
+    [MW_CALIBRATION_ACTIVATION] = {activation_forward, activation_backward, 8, 12, 1, 2},
+    [MW_CALIBRATION_GATED] = {gated_forward, gated_backward, 12, 20, 1, 2},
+};
+
+/* Those of a GPT-2 layer. */
+static const enum mw_calibration_passes of_layer[] = {
+    MW_CALIBRATION_LAYER_NORM, MW_CALIBRATION_LAYER_NORM, MW_CALIBRATION_ACTIVATION,
+    MW_CALIBRATION_SUMS};
 
 double
-mw_calibrate_layer_bytes(int64_t rows, int64_t columns)
+mw_calibrate_passes_bytes(const struct mw_calibrator *c, enum mw_calibration_passes of)
 {
-    return (2 * FORWARD_TENSORS + BACKWARD_TENSORS) * 2 * (double)rows * (double)columns;
+    return (2 * passes[of].forward_tensors + passes[of].backward_tensors) * 2 *
+           (double)c->scale->rows * (double)c->scale->columns;
+}
+
+int
+mw_calibrate_passes_launches(enum mw_calibration_passes of)
+{
+    return 2 * passes[of].forward_launches + passes[of].backward_launches;
 }
 
 double
-mw_calibrate_layer_passes(struct mw_calibrator *c, int64_t rows, int64_t columns)
+mw_calibrate_passes(struct mw_calibrator *c, enum mw_calibration_passes of)
 {
-    struct layer l = layer_at(c, rows, columns);
+    struct layer l = layer_at(c, c->scale->rows, c->scale->columns);
 
-    forward_passes(&l);
-    forward_passes(&l);
-    backward_passes(&l);
-    return mw_calibrate_layer_bytes(rows, columns);
+    passes[of].forward(&l);
+    passes[of].forward(&l); /* again, before backward */
+    passes[of].backward(&l);
+    return mw_calibrate_passes_bytes(c, of);
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
@@ -190,13 +259,15 @@ run_layer(void *data)
     struct layer *l = data;
     struct mw_attention shape = attention_of(l, l->seq);
 
-    forward_passes(l);
+    for (size_t i = 0; i < G_N_ELEMENTS(of_layer); i++)
+        passes[of_layer[i]].forward(l);
     linear(l, l->x, l->d_qkv, l->qkv, l->columns, 3 * l->columns);
     attend(l, &shape);
     linear(l, l->o, l->dx, l->d_o, l->columns, l->columns);
     linear(l, l->x, l->d_up, l->up, l->columns, 4 * l->columns);
     linear(l, l->act, l->dx, l->d_o, 4 * l->columns, l->columns);
-    backward_passes(l);
+    for (size_t i = 0; i < G_N_ELEMENTS(of_layer); i++)
+        passes[of_layer[i]].backward(l);
     return layer_flops(l->rows, l->seq, l->columns);
 }
 

@@ -11,16 +11,17 @@
 struct passes {
     struct mw_calibrator *c;
     int64_t params;
+    enum mw_calibration_passes kind;
     int64_t at; /* of the host's operands, which move through its arena: those of a step are not in
                  * the caches either */
 };
 
 static double
-run_layer_passes(void *data)
+run_operators(void *data)
 {
     const struct passes *p = data;
 
-    return mw_calibrate_layer_passes(p->c, p->c->scale->rows, p->c->scale->columns);
+    return mw_calibrate_passes(p->c, p->kind);
 }
 
 static double
@@ -209,8 +210,11 @@ measure_operators(struct passes *p, struct mw_calibration *out, GError **error)
     if (!mw_calibrate_has_time(p->c, MW_CALIBRATE_OPERATORS, 2 * STARTS * pace.start_s, &time,
                                error))
         return false;
-    out->operator_bytes_per_s =
-        time ? measure_device(p, run_layer_passes, 0) : mw_calibrate_left_out(p->c, 0, 0, 0);
+    for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++) {
+        p->kind = kind;
+        out->pass_bytes_per_s[kind] =
+            time ? measure_device(p, run_operators, 0) : mw_calibrate_left_out(p->c, 0, 0, 0);
+    }
     return true;
 }
 
@@ -235,7 +239,8 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
 {
     struct passes p = {.c = c, .params = c->scale->params};
 
-    if (!mw_calibrate_begin(c, MW_CALIBRATE_OPERATORS, "memory-bound operators", 3, error))
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_OPERATORS, "memory-bound operators",
+                            MW_CALIBRATION_PASSES + 2, error))
         return false;
     out->launch_s = mw_calibrate_launch(c);
     if (!measure_operators(&p, out, error))

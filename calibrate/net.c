@@ -10,7 +10,6 @@
 
 /* By the planner's count (docs/MODEL.md 4.15): two forwards and one backward. */
 #define ATTENTION_LAUNCHES (2 * 1 + 2)
-#define OPERATOR_LAUNCHES (2 * 5 + 12)
 /* In elements [tokens, columns] of attention, by the same count: q, k, v and o; backward moves all
  * of them twice.  Each pass also has fp32 sums of every row and head. */
 #define ATTENTION_BYTES (2 * 8 + 16)
@@ -69,7 +68,8 @@ mw_calibrate_net(const struct mw_calibrator *c, struct mw_calibration *out)
         return;
     net_products(out, launch_s);
     net_attention(c, out, launch_s);
-    out->operator_bytes_per_s =
-        net(out->operator_bytes_per_s, mw_calibrate_layer_bytes(c->scale->rows, c->scale->columns),
-            OPERATOR_LAUNCHES * launch_s);
+    for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++)
+        out->pass_bytes_per_s[kind] =
+            net(out->pass_bytes_per_s[kind], mw_calibrate_passes_bytes(c, kind),
+                mw_calibrate_passes_launches(kind) * launch_s);
 }

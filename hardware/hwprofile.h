@@ -81,16 +81,19 @@ struct mw_hardware {
     int64_t gpu_largest_request_bytes; /* fragmentation; default: memory less reserve */
     double gpu_memory_bytes_per_s;     /* achievable, not nominal */
     double gpu_operator_bytes_per_s;   /* what norms, activations and sums reach of it; 0: all */
-    double gpu_loss_bytes_per_s;       /* what the loss reaches, by its planned bytes; 0: all */
-    double gpu_peak_flops;             /* dense 16-bit, datasheet: the base of MFU */
-    double gpu_fp32_flops;             /* products of fp32, no tensor cores; 0: not stated */
-    double gpu_achievable_flops;       /* of whole layers without communication: the base of
+    /* What memwall's own kernels of a kind reach; 0: as gpu_operator_bytes_per_s. */
+    double gpu_layer_norm_bytes_per_s, gpu_rms_norm_bytes_per_s, gpu_activation_bytes_per_s,
+        gpu_gated_bytes_per_s;
+    double gpu_loss_bytes_per_s; /* what the loss reaches, by its planned bytes; 0: all */
+    double gpu_peak_flops;       /* dense 16-bit, datasheet: the base of MFU */
+    double gpu_fp32_flops;       /* products of fp32, no tensor cores; 0: not stated */
+    double gpu_achievable_flops; /* of whole layers without communication: the base of
                                           "efficiency" */
-    int gpu_architecture;              /* enum mw_architecture */
-    int64_t gpu_multiprocessors;       /* 0: products have a curve; else tiles (sim/kernels.h): */
-    double tile_flops;                 /* rate of all, on the largest tiles without start and end */
-    double sustained_share;            /* of that rate in long runs; 0: all */
-    double tile_fill;                  /* elements of k in whose time a tile starts and ends */
+    int gpu_architecture;        /* enum mw_architecture */
+    int64_t gpu_multiprocessors; /* 0: products have a curve; else tiles (sim/kernels.h): */
+    double tile_flops;           /* rate of all, on the largest tiles without start and end */
+    double sustained_share;      /* of that rate in long runs; 0: all */
+    double tile_fill;            /* elements of k in whose time a tile starts and ends */
     double tile_shares[MW_PROFILE_LIST_MAX]; /* of that rate, by size of tile */
     /* The same of fp8, in long runs; 0: it has no fp8, or none is known */
     double fp8_tile_flops, fp8_tile_fill, fp8_tile_shares[MW_PROFILE_LIST_MAX];

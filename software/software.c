@@ -36,13 +36,21 @@ mw_software_read(const struct mw_profile *profile, enum mw_outlook outlook)
 #define FUSED_UPDATE_BYTES 28
 
 static void
+forget_own_kernels(struct mw_hardware *hardware)
+{
+    hardware->gpu_loss_bytes_per_s = 0;
+    hardware->gpu_layer_norm_bytes_per_s = hardware->gpu_rms_norm_bytes_per_s = 0;
+    hardware->gpu_activation_bytes_per_s = hardware->gpu_gated_bytes_per_s = 0;
+}
+
+static void
 apply_attention(const struct mw_software *software, struct mw_hardware *hardware)
 {
     enum mw_architecture architecture = (enum mw_architecture)hardware->gpu_architecture;
     int kernel = mw_attention_choose(software->attention_kernels, architecture);
 
     if (kernel != MW_ATTENTION_FUSED) /* not the kernels that the machine was measured with */
-        hardware->gpu_loss_bytes_per_s = 0;
+        forget_own_kernels(hardware);
     if (kernel == MW_ATTENTION_UNFUSED)
         hardware->gpu_flash_attention = false;
     hardware->attention_skips = software->causal_skip && hardware->gpu_flash_attention;
@@ -53,8 +61,16 @@ apply_attention(const struct mw_software *software, struct mw_hardware *hardware
                                   hardware->gpu_peak_flops);
 }
 
+/* How much longer a kind of operators takes than those that gpu_operator_bytes_per_s is of. */
+static double
+slower(double others_bytes_per_s, double bytes_per_s)
+{
+    return bytes_per_s > 0 ? others_bytes_per_s / bytes_per_s : 1;
+}
+
 static void
-apply_to_gpu(const struct mw_software *software, struct mw_hardware *hardware)
+apply_to_gpu(const struct mw_software *software, struct mw_model_uses uses,
+             struct mw_hardware *hardware)
 {
     double best = hardware->gpu_operator_bytes_per_s > 0 ? hardware->gpu_operator_bytes_per_s
                                                          : hardware->gpu_memory_bytes_per_s;
@@ -65,6 +81,10 @@ apply_to_gpu(const struct mw_software *software, struct mw_hardware *hardware)
     hardware->fp8_bytes_per_operand = software->fp8 ? software->fp8_bytes_per_operand : 0;
     for (int64_t i = 0; i < hardware->matmul_points; i++)
         hardware->matmul_flops[i] *= software->product_share;
+    hardware->norm_passes *= slower(best, uses.rms_norm ? hardware->gpu_rms_norm_bytes_per_s
+                                                        : hardware->gpu_layer_norm_bytes_per_s);
+    hardware->activation_passes *= slower(best, uses.gated ? hardware->gpu_gated_bytes_per_s
+                                                           : hardware->gpu_activation_bytes_per_s);
     hardware->gpu_operator_bytes_per_s = best * software->operator_share;
 }
 
@@ -114,7 +134,7 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
     hardware->updates_beside = software->updates_beside;
     hardware->memory_use = software->memory;
     hardware->start = software->start;
-    apply_to_gpu(software, hardware);
+    apply_to_gpu(software, uses, hardware);
     apply_to_host(software, hardware);
     hardware->fabric_bytes_per_s *= software->collective_share;
     hardware->nic_bytes_per_s *= software->collective_share;

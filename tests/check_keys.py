@@ -44,6 +44,10 @@ matmul_tflops = 40; 100
 matmul_tflops_low = 30; 80
 matmul_tflops_high = 45; 120
 operator_gb_per_s = 600
+layer_norm_gb_per_s = 300
+rms_norm_gb_per_s = 320
+activation_gb_per_s = 500
+gated_gb_per_s = 510
 loss_gb_per_s = 650
 attention_dim = 200; 1000
 attention_tflops = 30; 80
@@ -154,6 +158,9 @@ BESIDE = {
     "nvme.mixed_write_gb_per_s": ["nvme.mixed_read_gb_per_s=9", "nvme.mixed_write_gb_per_s=3"],
 }
 
+# Of another model than gpt3-1.3b.
+MODELS = {"gpu.rms_norm_gb_per_s": "llama-3.2-1b", "gpu.gated_gb_per_s": "llama-3.2-1b"}
+
 # Key: an option that is refused at another value, and words of the refusal.
 EXCEPTIONS = {
     # How many nodes can be had: no answer for some nodes depends on how many more there are.
@@ -179,15 +186,15 @@ class Machine:
         self.profile.write_text(text, encoding="utf-8")
         self.base = [self.answer(scenario) for scenario in SCENARIOS]
 
-    def run(self, options):
-        line = [str(MEMWALL), "simulate", "-m", "gpt3-1.3b", "-H", str(self.profile), "--seq",
+    def run(self, options, model="gpt3-1.3b"):
+        line = [str(MEMWALL), "simulate", "-m", model, "-H", str(self.profile), "--seq",
                 "1024", "--tokens", "1e9", "--json", *options]
         return subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
 
-    def answer(self, scenario, *assignments):
+    def answer(self, scenario, *assignments, model="gpt3-1.3b"):
         """Without what says that a key was set, whatever it does."""
         sets = [word for a in assignments for word in ("--set", a)]
-        done = self.run([*scenario.split(), *sets])
+        done = self.run([*scenario.split(), *sets], model)
         if done.returncode not in (0, 3):
             return {"refused": done.stderr.decode(errors="replace").strip()}
         answer = answer_of(done.stdout)
@@ -215,11 +222,12 @@ def check_exception(machine, key):
 def check_key(machine, key, timed):
     """The key is given in the profile, and another value gives another answer."""
     changed = set()
-    beside = BESIDE.get(key, [])
+    beside, model = BESIDE.get(key, []), MODELS.get(key, "gpt3-1.3b")
     for scenario, base in zip(SCENARIOS, machine.base):
-        if beside:
-            base = machine.answer(scenario, *beside)
-        answer = machine.answer(scenario, *beside, f"{key}={other_value(key, machine.text)}")
+        if beside or key in MODELS:
+            base = machine.answer(scenario, *beside, model=model)
+        answer = machine.answer(scenario, *beside, f"{key}={other_value(key, machine.text)}",
+                                model=model)
         if "refused" in answer or "refused" in base:
             yield f"{scenario}: {answer.get('refused')}, {base.get('refused')}"
             continue
@@ -237,7 +245,7 @@ def check_table(keys):
     text = KEYS.read_text(encoding="utf-8")
     if len(keys) != len(re.findall(r"AT\(\w+\),\s", text)):
         yield f"{len(keys)} rows read of {len(re.findall(r'AT[(]', text))}"
-    for key in (*VALUES, *BESIDE, *EXCEPTIONS):
+    for key in (*VALUES, *BESIDE, *MODELS, *EXCEPTIONS):
         if key not in keys:
             yield f"{key} is no key"
 

@@ -101,7 +101,8 @@ assert_all_measured(const struct mw_calibration *m)
                  m->attention_points);
     g_assert_cmpint(m->attention_points, >, 1);
     assert_measured_in_time(m, m->layer_flops, 1e-12, 1e18);
-    assert_measured_in_time(m, m->operator_bytes_per_s, 1e-12, 1e18);
+    for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++)
+        assert_measured_in_time(m, m->pass_bytes_per_s[kind], 1e-12, 1e18);
     assert_measured_in_time(m, m->fp32_share, 1e-3, 1e3);
     assert_measured_in_time(m, m->host_share, 0, 1);
     assert_measured_in_time(m, m->copy_share, 0, 1);
@@ -273,7 +274,8 @@ test_late(void)
     g_assert_cmpfloat(m.opened_s, >, 0);
     g_assert_cmpfloat(m.opened_s, <, BUDGET_S);
     assert_left_out(m.layer_flops);
-    assert_left_out(m.operator_bytes_per_s);
+    for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++)
+        assert_left_out(m.pass_bytes_per_s[kind]);
     assert_left_out(m.fp32_share);
     assert_left_out(m.host_share);
     assert_left_out(m.copy_share);

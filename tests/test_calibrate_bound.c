@@ -119,7 +119,7 @@ test_one_thread(void)
                                .layer_columns_wished = 768,
                                .launch_s = {1e-6, 1e-2, 2e-2, 9, 9, 0.9},
                                .device_bytes_per_s = {1e10, 4e10, 6e10, 9, 9, 0.9},
-                               .operator_bytes_per_s = {1e8, 3e8, 1e9, 9, 9, 0.9},
+                               .pass_bytes_per_s[MW_CALIBRATION_GATED] = {1e8, 3e8, 1e9, 9, 9, 0.9},
                                .peak_flops = 1e12};
 
     mw_calibrate_bound(&m);
@@ -130,9 +130,9 @@ test_one_thread(void)
     g_assert_cmpfloat(m.layer_flops.typical, ==, 2.5e11);
     g_assert_cmpfloat(m.layer_flops.high, ==, 1e12);
     g_assert_cmpfloat(m.layer_flops.low, >, 0);
-    g_assert_cmpfloat(m.operator_bytes_per_s.typical, ==, 2e10);
-    g_assert_cmpfloat(m.operator_bytes_per_s.high, ==, 6e10);
-    g_assert_cmpfloat(m.operator_bytes_per_s.low, ==, 1e8);
+    g_assert_cmpfloat(m.pass_bytes_per_s[MW_CALIBRATION_GATED].typical, ==, 2e10);
+    g_assert_cmpfloat(m.pass_bytes_per_s[MW_CALIBRATION_GATED].high, ==, 6e10);
+    g_assert_cmpfloat(m.pass_bytes_per_s[MW_CALIBRATION_GATED].low, ==, 1e8);
     /* A whole product takes no less than its start, and a start no more than waking the team. */
     g_assert_cmpfloat_with_epsilon(m.launch_s.typical, 2 * pow(64, 3) / 5e8, 1e-12);
     m.copy_latency_s.typical = 5e-6;

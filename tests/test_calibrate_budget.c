@@ -154,7 +154,7 @@ assert_measured(const struct mw_calibration *m)
                                         m->drives.read_bytes_per_s, m->drives.write_bytes_per_s};
 
     /* Others may have had the cores for so long that there was no time. */
-    const struct mw_measure left_out[] = {m->layer_flops, m->operator_bytes_per_s,
+    const struct mw_measure left_out[] = {m->layer_flops, m->pass_bytes_per_s[MW_CALIBRATION_SUMS],
                                           m->drives.duplex};
 
     for (size_t i = 0; i < G_N_ELEMENTS(left_out); i++) {

@@ -12,6 +12,7 @@
 #define PRODUCT_NS 1e-3
 #define ATTENTION_NS 4e-3
 #define OPERATOR_NS 0.125
+#define GATED_NS 0.25
 #define LOSS_NS 0.0625
 #define UPDATE_NS 0.03125
 #define LAUNCH_NS 2000.0
@@ -82,16 +83,44 @@ static void
 layernorm_forward(void *on, void *y, float *mean, float *rstd, const void *x, const void *weight,
                   const void *bias, int64_t rows, int64_t columns, float eps)
 {
-    take_ns(LAUNCH_NS + (y ? OPERATOR_NS * 2 * 2 * (double)(rows * columns) : 0));
+    take_ns(y ? LAUNCH_NS + OPERATOR_NS * 2 * 2 * (double)(rows * columns) : 0);
 }
 
-/* A backward norm is four kernels: together they count for six tensors. */
+/* A backward norm is four kernels: together they count for six tensors and two launches. */
 static void
 layernorm_backward(void *on, void *dx, const void *dx_add, const void *dy, const void *x,
                    const void *weight, const float *mean, const float *rstd, int64_t rows,
                    int64_t columns)
 {
-    take_ns(2 * LAUNCH_NS + OPERATOR_NS * 3 * 2 * (double)(rows * columns));
+    take_ns(0.5 * LAUNCH_NS + OPERATOR_NS * 3 * 2 * (double)(rows * columns));
+}
+
+static void
+rmsnorm_forward(void *on, void *y, float *rstd, const void *x, const void *weight, int64_t rows,
+                int64_t columns, float eps)
+{
+    take_ns(y ? LAUNCH_NS + OPERATOR_NS * 2 * 2 * (double)(rows * columns) : 0);
+}
+
+/* It has no bias: two tensors more. */
+static void
+rmsnorm_backward(void *on, void *dx, const void *dx_add, const void *dy, const void *x,
+                 const void *weight, const float *rstd, int64_t rows, int64_t columns)
+{
+    take_ns(2 * LAUNCH_NS + OPERATOR_NS * 4 * 2 * (double)(rows * columns));
+}
+
+static void
+swiglu_forward(void *on, void *y, const void *gate, const void *up, int64_t n)
+{
+    take_ns(LAUNCH_NS + GATED_NS * 3 * 2 * (double)n);
+}
+
+static void
+swiglu_backward(void *on, void *dgate, void *dup, const void *dy, const void *gate, const void *up,
+                int64_t n)
+{
+    take_ns(2 * LAUNCH_NS + GATED_NS * 5 * 2 * (double)n);
 }
 
 static int64_t
@@ -106,7 +135,7 @@ norm_weight_gradient(void *on, struct mw_gradient dweight, const void *dy, const
                      void *scratch)
 {
     g_assert_nonnull(scratch);
-    take_ns(2 * LAUNCH_NS + OPERATOR_NS * 2 * 2 * (double)(rows * columns));
+    take_ns(OPERATOR_NS * 2 * 2 * (double)(rows * columns));
 }
 
 static void
@@ -114,7 +143,7 @@ bias_gradient(void *on, struct mw_gradient dbias, const void *dy, int64_t ld_dy,
               int64_t columns, void *scratch)
 {
     g_assert_nonnull(scratch);
-    take_ns(OPERATOR_NS * 2 * (double)(rows * columns));
+    take_ns(1.5 * LAUNCH_NS + OPERATOR_NS * 2 * (double)(rows * columns));
 }
 
 static int64_t
@@ -173,6 +202,10 @@ static const struct mw_kernels kernels = {
     .gelu_backward = gelu_backward,
     .layernorm_forward = layernorm_forward,
     .layernorm_backward = layernorm_backward,
+    .rmsnorm_forward = rmsnorm_forward,
+    .rmsnorm_backward = rmsnorm_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
     .row_sums_scratch_bytes = row_sums_scratch_bytes,
     .norm_weight_gradient = norm_weight_gradient,
     .bias_gradient = bias_gradient,
@@ -311,7 +344,9 @@ assert_device(const struct mw_calibration *m)
         assert_is(m->matmul_flops[i], 1e9 / PRODUCT_NS);
     for (int i = 0; i < m->attention_points; i++)
         assert_is(m->attention_flops[i], 1e9 / ATTENTION_NS);
-    assert_is(m->operator_bytes_per_s, 1e9 / OPERATOR_NS);
+    for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++)
+        assert_is(m->pass_bytes_per_s[kind],
+                  1e9 / (kind == MW_CALIBRATION_GATED ? GATED_NS : OPERATOR_NS));
     assert_is(m->launch_s, LAUNCH_NS * 1e-9);
     assert_is(m->device_bytes_per_s, 1e9 / UPDATE_NS);
     assert_is(m->loss_bytes_per_s, 1e9 / LOSS_NS);

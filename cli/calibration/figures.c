@@ -8,8 +8,20 @@
 const struct cli_figure cli_figures[] = {
     {"gpu", "memory_gb_per_s", "device memory", "GB/s", 1e-9, AT(device_bytes_per_s),
      "an update (fused AdamW), by the planner's bytes"},
-    {"gpu", "operator_gb_per_s", "memory-bound operators", "GB/s", 1e-9, AT(operator_bytes_per_s),
-     "a GPT-2 layer's norms, activations, sums and biases, by the planner's bytes"},
+    {"gpu", "operator_gb_per_s", "memory-bound operators", "GB/s", 1e-9,
+     AT(pass_bytes_per_s[MW_CALIBRATION_SUMS]),
+     "residual additions and gradients of biases of a GPT-2 layer, by the planner's bytes"},
+    {"gpu", "layer_norm_gb_per_s", "LayerNorm", "GB/s", 1e-9,
+     AT(pass_bytes_per_s[MW_CALIBRATION_LAYER_NORM]),
+     "twice forward and backward, by the planner's bytes"},
+    {"gpu", "rms_norm_gb_per_s", "RMSNorm", "GB/s", 1e-9,
+     AT(pass_bytes_per_s[MW_CALIBRATION_RMS_NORM]),
+     "twice forward and backward, by the planner's bytes"},
+    {"gpu", "activation_gb_per_s", "GELU", "GB/s", 1e-9,
+     AT(pass_bytes_per_s[MW_CALIBRATION_ACTIVATION]),
+     "twice forward and backward, by the planner's bytes"},
+    {"gpu", "gated_gb_per_s", "SwiGLU", "GB/s", 1e-9, AT(pass_bytes_per_s[MW_CALIBRATION_GATED]),
+     "twice forward and backward, by the planner's bytes"},
     {"gpu", "loss_gb_per_s", "loss", "GB/s", 1e-9, AT(loss_bytes_per_s),
      "softmax and cross-entropy of GPT-2's vocabulary, 28 bytes per logit as the planner counts"},
     {"gpu", "achievable_tflops", "a layer, forward and backward", "TFLOP/s", 1e-12, AT(layer_flops),
@@ -73,13 +85,20 @@ const char *const cli_collective_names[] = {
     [MW_CALIBRATION_BROADCAST] = "broadcast",
 };
 
+#define PASSES_APART "twice forward and backward, by the planner's bytes, less launches"
+
 /* How the same figures are measured on a device that copies by itself. */
 static const struct {
     size_t offset;
     const char *how;
 } apart[] = {
-    {AT(operator_bytes_per_s),
-     "a GPT-2 layer's norms, activations, sums and biases, by the planner's bytes, less launches"},
+    {AT(pass_bytes_per_s[MW_CALIBRATION_SUMS]),
+     "residual additions and gradients of biases of a GPT-2 layer, by the planner's bytes, less "
+     "launches"},
+    {AT(pass_bytes_per_s[MW_CALIBRATION_LAYER_NORM]), PASSES_APART},
+    {AT(pass_bytes_per_s[MW_CALIBRATION_RMS_NORM]), PASSES_APART},
+    {AT(pass_bytes_per_s[MW_CALIBRATION_ACTIVATION]), PASSES_APART},
+    {AT(pass_bytes_per_s[MW_CALIBRATION_GATED]), PASSES_APART},
     {AT(copy_share), "matrix products beside copies of pinned memory, each way"},
     {AT(fabric_bytes_per_s), "all-gathers and reduce-scatters of 64 KiB to 256 MiB: the slope"},
     {AT(fabric_latency_s), "an all-gather of few bytes, for each other rank"},
