@@ -429,7 +429,7 @@ def make_slow(text):
     for i, line in enumerate(lines):
         words = line.split()
         if words[:1] == ["work"] and words[2] == "compute":
-            words[words.index("bytes") + 1] = words[words.index("max") + 1] = str(2 ** 63 - 1)
+            words[words.index("bytes") + 1] = str(2 ** 63 - 1)
             lines[i] = " ".join(words)
     return "\n".join(lines)
 

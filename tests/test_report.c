@@ -320,7 +320,7 @@ test_range_outside(void)
         memcpy(r->efficiency, cases[i], sizeof r->efficiency);
         for (int o = 0; o < 3; o++)
             r->tflops_per_gpu[o] = 100 * cases[i][o];
-        char *text = write_all(mw_json_write, &r, 1), *table = print_one(print_brief, r);
+        char *text = write_all(mw_json_write, &r, 1), *table = print_one(print_details, r);
         g_autoptr(JsonParser) parser = json_parser_new();
         JsonObject *range = json_object_get_object_member(parse_answer(parser, text), "range");
         for (const char *const *key = (const char *const[]){"efficiency", "tflops_per_gpu", NULL};
