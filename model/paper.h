@@ -48,7 +48,7 @@ int64_t mw_paper_zero_bytes(enum mw_paper_zero stage, int64_t params, int64_t dp
 /* Model FLOPs utilization (PaLM, arXiv 2204.02311, App. B: without recomputation) that a published
  * run of a language model on GPUs reached: 530B parameters on 280 A100, with tensor, sequence and
  * pipeline parallelism and kernels made for it. */
-#define MW_PAPER_MFU_MOST 0.56
-#define MW_PAPER_MFU_SOURCE "530B on 280 A100, arXiv 2205.05198, Table 5"
+#define MW_PAPER_MFU_MOST 0.642
+#define MW_PAPER_MFU_SOURCE "MPT-7B on 8 A100, benchmarks of llm-foundry"
 
 #endif

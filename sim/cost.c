@@ -571,10 +571,9 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
     return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
 
-/* How many times longer than the GPU needs its ops take, as the host starts their kernels too late:
- * over a step, since kernels that wait in the GPU's queue hide the starts of those after them. */
-static double
-lateness(const struct mw_plan *plan, const struct mw_hardware *hardware)
+/* Over a step, since kernels that wait in the GPU's queue hide the starts of those after them. */
+double
+mw_cost_lateness(const struct mw_plan *plan, const struct mw_hardware *hardware)
 {
     double gpu_s = 0, host_s = 0;
 
@@ -595,7 +594,7 @@ void
 mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
               const struct mw_hardware *hardware)
 {
-    const double late = lateness(plan, hardware);
+    const double late = mw_cost_lateness(plan, hardware);
 
     costs->work_ns = g_new(int64_t, plan->work_count);
     costs->lead_ns = g_new(int64_t, plan->work_count);

@@ -72,6 +72,10 @@ void mw_costs_clear(struct mw_costs *costs);
 double mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,
                       const struct mw_hardware *hardware);
 
+/* How many times longer than the GPU needs a step's compute ops take, as the host starts their
+ * kernels too late; 1: it does not. */
+double mw_cost_lateness(const struct mw_plan *plan, const struct mw_hardware *hardware);
+
 /* The part of that time that a collective's hops take, whatever it carries; 0 for any other
  * work. */
 double mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *work,

@@ -33,6 +33,7 @@ mw_software_read(const struct mw_profile *profile, enum mw_outlook outlook)
 
 /* Bytes of host memory that a fused update moves per parameter: reads p, m, v and a 16-bit
  * gradient, writes p, m, v and a 16-bit parameter.  Profiles give the update's rate for it. */
+#define PLANNED_LOSS_BYTES 28.0 /* docs/MODEL.md 4.13, per logit */
 #define FUSED_UPDATE_BYTES 28
 
 static void
@@ -41,6 +42,15 @@ forget_own_kernels(struct mw_hardware *hardware)
     hardware->gpu_loss_bytes_per_s = 0;
     hardware->gpu_layer_norm_bytes_per_s = hardware->gpu_rms_norm_bytes_per_s = 0;
     hardware->gpu_activation_bytes_per_s = hardware->gpu_gated_bytes_per_s = 0;
+}
+
+/* Where the machine was not measured with the kernel: by the bytes that plans count. */
+static void
+apply_loss(const struct mw_software *software, struct mw_hardware *hardware)
+{
+    if (!(hardware->gpu_loss_bytes_per_s > 0))
+        hardware->gpu_loss_bytes_per_s =
+            hardware->gpu_memory_bytes_per_s * PLANNED_LOSS_BYTES / software->bytes_per_logit;
 }
 
 static void
@@ -76,6 +86,7 @@ apply_to_gpu(const struct mw_software *software, struct mw_model_uses uses,
                                                          : hardware->gpu_memory_bytes_per_s;
 
     apply_attention(software, hardware);
+    apply_loss(software, hardware);
     hardware->tile_flops *= software->product_share;
     hardware->fp8_tile_flops *= software->product_share;
     hardware->fp8_bytes_per_operand = software->fp8 ? software->fp8_bytes_per_operand : 0;

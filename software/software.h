@@ -33,6 +33,7 @@ struct mw_software {
     double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, update_passes,
         other_passes;                   /* over
                                     * memory, as a multiple of fused kernels' */
+    double bytes_per_logit;             /* moved per logit, forward and backward */
     double launch_kernels;              /* that it starts for each that a plan counts */
     double launch_host_s;               /* of the host, to start one of them; 0: no bound */
     double operator_share;              /* of the rate that such kernels reach at best */

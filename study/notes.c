@@ -157,19 +157,25 @@ attention_share(const struct mw_plan *plan)
     return all > 0 ? attention / all : 0;
 }
 
-/* MODEL.md, 7.2. */
+/* MODEL.md, 7.1c and 7.2. */
 static void
 note_attention(const struct mw_answer *answer, GPtrArray *notes)
 {
-    if (!answer->plan || answer->sizing->hardware->attention_points)
+    if (!answer->plan)
         return;
+    const struct mw_hardware *hardware = answer->sizing->hardware;
     double share = attention_share(answer->plan);
-    if (share >= MUCH_ATTENTION)
+    bool known = hardware->attention_points || hardware->attention_kernel.forward_flops[0] > 0;
+    if (share >= MUCH_ATTENTION && !known)
+        g_ptr_array_add(notes, g_strdup_printf("attention is %.0f%% of the FLOPs, and the profile "
+                                               "does not say its rate (gpu.attention_tflops): that "
+                                               "of matrix products is taken",
+                                               100 * share));
+    if (share >= MUCH_ATTENTION && hardware->attention_skips)
         g_ptr_array_add(notes,
-                        g_strdup_printf("attention is %.0f%% of the FLOPs, and the profile "
-                                        "does not say its rate (gpu.attention_tflops): that "
-                                        "of matrix products is taken, and nothing is skipped "
-                                        "for causality",
+                        g_strdup_printf("attention is %.0f%% of the FLOPs: TFLOP/s and MFU count "
+                                        "all of it, as is usual, though kernels skip the half "
+                                        "that a causal mask hides",
                                         100 * share));
 }
 
@@ -211,8 +217,9 @@ note_eager(const struct mw_question *question, const struct mw_sizing *sizing, G
         why = "recomputation: kept activations would fit once, not %g times over, as %s them; "
               "{activation-checkpoint-interval=0} keeps them";
     else if (mw_keeps_too_much(sizing))
-        why = "no recomputation, as requested: kept activations fit once, not %g times over, as %s "
-              "them; {activation-checkpoint-interval=1} recomputes";
+        why =
+            "no recomputation, as requested, may run out of memory: kept activations fit once, not "
+            "%g times over, as %s them; {activation-checkpoint-interval=1} recomputes";
     if (why)
         g_ptr_array_add(notes,
                         mw_spelled_printf(why, mw_sizing_activations_kept(sizing->hardware), who));

@@ -223,12 +223,11 @@ draw_placement(GRand *random)
 static void
 draw_placements(GRand *random, struct mw_settings *s)
 {
-    bool fetched = s->strategy >= MW_STRATEGY_ZERO3 && s->strategy != MW_STRATEGY_ZERO_OFFLOAD;
-    bool replicated = s->strategy <= MW_STRATEGY_ZERO1;
+    const struct mw_state_traits *state = mw_strategy_traits(s->strategy)->state;
 
-    if (fetched || once_in(random, 50))
+    if (state[MW_STATE_PARAMETERS].offloadable || once_in(random, 50))
         s->placement[MW_STATE_PARAMETERS] = draw_placement(random);
-    if (!replicated || once_in(random, 50)) {
+    if (state[MW_STATE_OPTIMIZER].offloadable || once_in(random, 50)) {
         s->placement[MW_STATE_OPTIMIZER] = draw_placement(random);
         s->placement[MW_STATE_GRADIENTS] = draw_placement(random);
     }

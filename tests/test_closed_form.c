@@ -64,14 +64,13 @@ draw_placement(GRand *random, enum mw_tier first)
 static void
 place_states(GRand *random, struct mw_settings *s)
 {
-    bool fetched = s->strategy >= MW_STRATEGY_ZERO3 && s->strategy != MW_STRATEGY_ZERO_OFFLOAD;
+    const struct mw_state_traits *state = mw_strategy_traits(s->strategy)->state;
 
-    if (fetched)
+    if (state[MW_STATE_PARAMETERS].offloadable)
         s->placement[MW_STATE_PARAMETERS] = draw_placement(random, MW_TIER_GPU);
-    if (s->strategy > MW_STRATEGY_ZERO1) {
-        bool offload = s->strategy == MW_STRATEGY_ZERO_OFFLOAD;
+    if (state[MW_STATE_OPTIMIZER].offloadable) {
         s->placement[MW_STATE_OPTIMIZER] =
-            draw_placement(random, offload ? MW_TIER_CPU : MW_TIER_GPU);
+            draw_placement(random, state[MW_STATE_OPTIMIZER].nearest);
         s->placement[MW_STATE_GRADIENTS] = draw_placement(random, MW_TIER_GPU);
     }
     s->placement[MW_STATE_ACTIVATIONS] = draw_placement(random, MW_TIER_GPU);
@@ -158,8 +157,7 @@ check_sizing(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 
     mw_closed_form_of(sizing, hardware, &form);
     g_assert_cmpint(engine.step_ns, ==, sum_ns(plan, hardware));
-    g_assert_cmpfloat_with_epsilon((double)engine.step_ns, form.plan_total_s * 1e9,
-                                   plan->op_count);
+    g_assert_cmpfloat_with_epsilon((double)engine.step_ns, form.plan_total_s * 1e9, plan->op_count);
     mw_engine_result_clear(&engine);
     mw_plan_free(plan);
 }

@@ -20,7 +20,7 @@
 static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
     [MW_STRATEGY_AUTO] = {
         .name = "auto",
-        .help = "offload only what must move, to the fastest memory with room",
+        .help = "the fastest of all below that fits, with the placement that it takes",
         .source = ZERO_INFINITY "Sec. 5.1",
         .partition = MW_PARTITION_BANDWIDTH,
     },
