@@ -23,7 +23,7 @@ struct mw_calibrate_work
 mw_calibrate_copies_work(struct mw_calibrate_copies *copies)
 {
     return (struct mw_calibrate_work){run_copy, copies, copies->c,
-                                      copies->to_host ? MW_CALIBRATE_D2H : MW_CALIBRATE_H2D};
+                                      copies->to_host ? MW_CALIBRATE_D2H : MW_CALIBRATE_H2D, 1};
 }
 
 /* --- hand-over: the wait of an op after the one that it depends on --------------------------- */

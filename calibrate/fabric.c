@@ -102,7 +102,7 @@ static double
 seconds_of(struct mw_calibrator *c, enum mw_calibration_collective kind, int64_t bytes)
 {
     struct collective it = {c, kind, bytes};
-    const struct mw_calibrate_work work = {run_kind, &it, c, MW_CALIBRATE_COLLECTIVE};
+    const struct mw_calibrate_work work = {run_kind, &it, c, MW_CALIBRATE_COLLECTIVE, 1};
 
     return mw_calibrate_counted_s(&work, PIECES) / PIECES;
 }
@@ -281,7 +281,7 @@ static bool
 measure_share(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
 {
     struct collective it = {.c = c, .bytes = c->scale->messages[c->scale->message_points / 2]};
-    struct mw_calibrate_work work = {run_both, &it, c, MW_CALIBRATE_COLLECTIVE};
+    struct mw_calibrate_work work = {run_both, &it, c, MW_CALIBRATE_COLLECTIVE, 1};
 
     return mw_calibrate_collective_share(c, take_share, &work, out, error);
 }

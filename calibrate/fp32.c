@@ -68,7 +68,7 @@ measure(struct mw_calibrator *c, struct wide *wide, struct mw_measure *share, GE
     const struct mw_product product = product_of(c);
     struct turn turn = {.c = c,
                         .half = mw_calibrate_products_work(&products),
-                        .wide = {run_wide, wide, c, MW_CALIBRATE_COMPUTE}};
+                        .wide = {run_wide, wide, c, MW_CALIBRATE_COMPUTE, 1}};
     const struct mw_calibrate_samples samples = {.take = take_share, .state = &turn, .values = 1};
 
     if (!c->kernels->prepare(wide->on, &product, error))

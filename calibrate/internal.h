@@ -288,6 +288,7 @@ struct mw_calibrate_work {
     void *state;
     struct mw_calibrator *of; /* whose device does it; NULL: the host */
     enum mw_calibrate_lane lane;
+    int kernels; /* that a piece starts on a device, about */
 };
 
 /* Units per second, repeated for at least `seconds`.  If the device queues ops, `run` only queues a

@@ -198,8 +198,9 @@ mw_calibrate_passes(struct mw_calibrator *c, enum mw_calibration_passes of)
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-#define LAYERS 3  /* its time must allow at least this many */
-#define STARTS 12 /* as many kernels as there are in samples of the smallest products */
+#define LAYERS 3         /* its time must allow at least this many */
+#define STARTS 12        /* as many kernels as there are in samples of the smallest products */
+#define LAYER_KERNELS 64 /* that a layer starts at most, both ways */
 #define LAYER_ROWS_LEAST 128
 #define LAYER_COLUMNS_LEAST 128
 
@@ -344,7 +345,7 @@ mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError *
         !mw_calibrate_choose_layer(c, out, &seq, error))
         return false;
     struct layer l = layer_at(c, out->layer_rows, out->layer_columns);
-    struct mw_calibrate_work work = {run_layer, &l, c, MW_CALIBRATE_COMPUTE};
+    struct mw_calibrate_work work = {run_layer, &l, c, MW_CALIBRATE_COMPUTE, LAYER_KERNELS};
     struct mw_attention shape = attention_of(&l, seq);
     l.seq = seq;
     take_scratch(&l, &shape);
@@ -391,7 +392,7 @@ measure_attention(void *data, int point, struct mw_measure *flops, GError **erro
     int64_t seq = c->scale->seqs[point], tokens = MAX(c->scale->attention_tokens, seq);
     g_autofree char *what = g_strdup_printf("attention over %d tokens", (int)seq);
     struct attended it = {.layer = layer_at(c, tokens, c->scale->attention_columns)};
-    struct mw_calibrate_work work = {run_attention, &it, c, MW_CALIBRATE_COMPUTE};
+    struct mw_calibrate_work work = {run_attention, &it, c, MW_CALIBRATE_COMPUTE, 16};
 
     if (!mw_calibrate_step(c, what, error))
         return false;

@@ -85,7 +85,7 @@ take_shape(void *data, int number, double *rate, GError **error)
 {
     struct sized *sized = data;
     struct linear *l = &sized->shapes[number % (int)G_N_ELEMENTS(shapes)];
-    struct mw_calibrate_work work = {run_products, l, l->c, MW_CALIBRATE_COMPUTE};
+    struct mw_calibrate_work work = {run_products, l, l->c, MW_CALIBRATE_COMPUTE, 1};
 
     if (!l->ready) {
         if (!prepare(l, error))
@@ -122,7 +122,8 @@ units_of(const void *data, int point)
 /* A team that waits for cores is disproportionately slow, but a single thread is not: pieces of its
  * products are shorter than a scheduler's slice.  All cores are at most as fast as that many single
  * threads and, if pairs of threads share a core, at least half as fast. */
-#define ONE_SIZE 320 /* no other product has this size: the library compiles it for a number of
+#define ONE_SIZE                                                                                   \
+    320              /* no other product has this size: the library compiles it for a number of
                       * threads */
 #define ONE_PIECES 5 /* pieces in which it did not wait */
 #define ONE_MOST_S 0.5
@@ -147,7 +148,7 @@ static bool
 measure_one_thread(struct mw_calibrator *c, GError **error)
 {
     struct linear l = {.c = c, .tokens = ONE_SIZE, .outputs = ONE_SIZE, .inputs = ONE_SIZE};
-    const struct mw_calibrate_work work = {run_products, &l, c, MW_CALIBRATE_COMPUTE};
+    const struct mw_calibrate_work work = {run_products, &l, c, MW_CALIBRATE_COMPUTE, 1};
 
 #if defined(_OPENMP)
     omp_set_num_threads(1);

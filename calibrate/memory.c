@@ -129,7 +129,7 @@ measure(struct passes *p, double (*run)(void *state))
 static struct mw_measure
 measure_device(struct passes *p, double (*run)(void *state), double seconds)
 {
-    struct mw_calibrate_work work = {run, p, p->c, MW_CALIBRATE_COMPUTE};
+    struct mw_calibrate_work work = {run, p, p->c, MW_CALIBRATE_COMPUTE, 1};
 
     return mw_calibrate_measure(p->c, &work, seconds);
 }
@@ -199,7 +199,8 @@ mw_calibrate_update_again(struct mw_calibrator *c)
 
 /* A layer's passes are some twenty kernels.  If their starts take most of the time that is left for
  * everything, the memory's rate stands for them. */
-#define STARTS 7 /* with three products each */
+#define STARTS 7        /* with three products each */
+#define PASS_KERNELS 16 /* that one kind of operators starts at most, both ways */
 
 static bool
 measure_operators(struct passes *p, struct mw_calibration *out, GError **error)
@@ -211,9 +212,11 @@ measure_operators(struct passes *p, struct mw_calibration *out, GError **error)
                                error))
         return false;
     for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++) {
+        const struct mw_calibrate_work work = {run_operators, p, p->c, MW_CALIBRATE_COMPUTE,
+                                               PASS_KERNELS};
         p->kind = kind;
         out->pass_bytes_per_s[kind] =
-            time ? measure_device(p, run_operators, 0) : mw_calibrate_left_out(p->c, 0, 0, 0);
+            time ? mw_calibrate_measure(p->c, &work, 0) : mw_calibrate_left_out(p->c, 0, 0, 0);
     }
     return true;
 }

@@ -149,11 +149,18 @@ mw_calibrate_queued_once(const struct mw_calibrate_work *work)
     piece_s(work);
 }
 
+/* A device's queue has room for some thousands of kernels; whoever fills it waits for it. */
+static int
+most_pieces(const struct mw_calibrate_work *work)
+{
+    return MAX(1, PIECES_MAX / MAX(1, work->kernels));
+}
+
 double
 mw_calibrate_queued_rate(const struct mw_calibrate_work *work, double seconds)
 {
     const double began_s = mw_calibrate_now_s(), one_s = piece_s(work);
-    int pieces = one_s > 0 ? (int)CLAMP(OP_S / one_s, 1, PIECES_MAX) : 1;
+    int pieces = one_s > 0 ? (int)CLAMP(OP_S / one_s, 1, most_pieces(work)) : 1;
     struct flow flow;
     double units = 0;
 
@@ -229,7 +236,7 @@ mw_calibrate_chain_s(struct mw_calibrator *c, int count)
 
     for (int i = 0; i < 2; i++) {
         works[i] = (struct mw_calibrate_work){run_small, &copies[i], c,
-                                              i ? MW_CALIBRATE_D2H : MW_CALIBRATE_H2D};
+                                              i ? MW_CALIBRATE_D2H : MW_CALIBRATE_H2D, 1};
         flow_init(&flows[i], &works[i]);
     }
     double seconds = time_chain(flows, count);

@@ -35,7 +35,7 @@ struct mw_calibrate_work
 mw_calibrate_products_work(struct mw_calibrate_products *products)
 {
     return (struct mw_calibrate_work){mw_calibrate_run_product, products, products->c,
-                                      MW_CALIBRATE_COMPUTE};
+                                      MW_CALIBRATE_COMPUTE, 1};
 }
 
 struct beside {
