@@ -22,6 +22,9 @@
  * slow. */
 #define NVME_RESERVE 0.1
 
+/* Shorter names of profiles may be parts of any device's. */
+#define NAME_LEAST 4
+
 struct writer {
     GString *text;
     const struct mw_calibration *measured;
@@ -273,6 +276,54 @@ add_fp32(struct writer *w)
     add_number(w, "fp32_tflops", share->typical * peak_flops(w->measured) * 1e-12, how);
 }
 
+/* Letters and digits alone, in lower case, up to the first comma: "NVIDIA GeForce RTX 4090" as
+ * "nvidiageforcertx4090". */
+static char *
+bare_name(const char *name)
+{
+    GString *bare = g_string_new("");
+
+    for (; *name && *name != ','; name++)
+        if (g_ascii_isalnum(*name))
+            g_string_append_c(bare, g_ascii_tolower(*name));
+    return g_string_free(bare, FALSE);
+}
+
+/* The profile that is named like this device, with the longest name; NULL: none is. */
+static char *
+profile_like(const char *device)
+{
+    g_auto(GStrv) names = mw_hwprofile_list();
+    g_autofree char *bare = bare_name(device);
+    const char *best = NULL;
+
+    for (char **name = names; name && *name; name++)
+        if (strlen(*name) >= NAME_LEAST && strstr(bare, *name) &&
+            (!best || strlen(*name) > strlen(best)))
+            best = *name;
+    return g_strdup(best);
+}
+
+/* MFU is of the datasheet's peak, which no product reaches; where the device is not known, of the
+ * fastest that was measured. */
+static void
+add_peak(struct writer *w)
+{
+    double measured = ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4;
+    g_autofree char *like = w->measured->apart ? profile_like(w->measured->device) : NULL;
+    struct mw_profile *profile = like ? mw_hwprofile_load(like, NULL) : NULL;
+    double peak =
+        profile ? mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL).gpu_peak_flops * 1e-12 : 0;
+
+    mw_profile_free(profile);
+    if (peak < measured) {
+        add_number(w, "peak_tflops", measured, "the fastest product or attention");
+        return;
+    }
+    g_string_append_printf(
+        w->text, "peak_tflops = %.10g\npeak_tflops.source = datasheet: as of %s\n", peak, like);
+}
+
 static void
 add_gpu(struct writer *w)
 {
@@ -281,8 +332,7 @@ add_gpu(struct writer *w)
         add_own_memory(w);
     else
         add_shared_memory(w);
-    add_number(w, "peak_tflops", ceil(peak_flops(w->measured) * 1e-12 * 1e4) / 1e4,
-               "the fastest product or attention");
+    add_peak(w);
     add_fp32(w);
     add_curves(w);
     add_figures(w, "gpu");

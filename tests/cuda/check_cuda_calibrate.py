@@ -87,6 +87,23 @@ def check_profile(box):
         yield f"left behind: {list(box.drive.iterdir())}"
 
 
+def check_peak(box):
+    """A device whose name has that of a profile in it has its datasheet's peak; others the fastest
+    product's."""
+    source = box.profile("gpu.ini")["gpu"]["peak_tflops.source"]
+    if not source.startswith("measured") or "fastest product" not in source:
+        yield source
+    known = box.folder / "config" / "memwall" / "hwprofiles" / "threads.ini"
+    known.parent.mkdir(parents=True, exist_ok=True)
+    known.write_text("[profile]\ninherits = h200\n[gpu]\npeak_tflops = 1234\n", encoding="utf-8")
+    yield from check_done(box.calibrate("-o", "known.ini"))
+    known.unlink()
+    profile = box.profile("known.ini")["gpu"]
+    if float(profile["peak_tflops"]) != 1234 or \
+            profile["peak_tflops.source"] != "datasheet: as of threads":
+        yield f"{profile['peak_tflops']}, {profile['peak_tflops.source']}"
+
+
 def check_room(box):
     """The driver's figure, and of it what is taken: cublasLt's workspace at least."""
     profile = box.profile("gpu.ini")
@@ -202,6 +219,7 @@ def tests(box):
         yield "plans", check_plans(box)
         return
     yield "room", check_room(box)
+    yield "peak", check_peak(box)
     yield "plans", check_plans(box)
     yield "json", check_json(box)
     yield "old driver", check_old_driver(box)
