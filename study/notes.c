@@ -165,13 +165,14 @@ note_attention(const struct mw_answer *answer, GPtrArray *notes)
         return;
     const struct mw_hardware *hardware = answer->sizing->hardware;
     double share = attention_share(answer->plan);
-    bool known = hardware->attention_points || hardware->attention_kernel.forward_flops[0] > 0;
-    if (share >= MUCH_ATTENTION && !known)
+    bool kernel = hardware->attention_kernel.forward_flops[0] > 0;
+    bool curve = hardware->attention_points > 0; /* of a kernel, whatever that skips */
+    if (share >= MUCH_ATTENTION && !kernel && !curve)
         g_ptr_array_add(notes, g_strdup_printf("attention is %.0f%% of the FLOPs, and the profile "
                                                "does not say its rate (gpu.attention_tflops): that "
                                                "of matrix products is taken",
                                                100 * share));
-    if (share >= MUCH_ATTENTION && hardware->attention_skips)
+    if (share >= MUCH_ATTENTION && hardware->attention_skips && (kernel || !curve))
         g_ptr_array_add(notes,
                         g_strdup_printf("attention is %.0f%% of the FLOPs: TFLOP/s and MFU count "
                                         "all of it, as is usual, though kernels skip the half "
