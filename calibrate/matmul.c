@@ -121,10 +121,9 @@ units_of(const void *data, int point)
 
 /* A team that waits for cores is disproportionately slow, but a single thread is not: pieces of its
  * products are shorter than a scheduler's slice.  All cores are at most as fast as that many single
- * threads and, if pairs of threads share a core, at least half as fast. */
-#define ONE_SIZE                                                                                   \
-    320              /* no other product has this size: the library compiles it for a number of
-                      * threads */
+ * threads and, if pairs of threads share a core, at least half as fast.  No other product has this
+ * size: the library compiles it for a number of threads. */
+#define ONE_SIZE 320
 #define ONE_PIECES 5 /* pieces in which it did not wait */
 #define ONE_MOST_S 0.5
 
