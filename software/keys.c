@@ -65,11 +65,12 @@ static const struct mw_profile_key keys[] = {
     {"operators", "loss_bytes", "bytes",
      "that the loss moves per logit, forward and backward, with the cast to fp32 if it makes one",
      1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_logit), 0, 0, NULL},
-    {"operators", "kernels", "", "kernels started for each one of fused software", 1, 1, 100, true,
-     -1, MW_VALUE_REAL, AT(launch_kernels), 0, 0, NULL},
+    {"operators", "kernels", "", "kernels launched for each one that fused software launches", 1, 1,
+     100, true, -1, MW_VALUE_REAL, AT(launch_kernels), 0, 0, NULL},
     {"operators", "host_us", "us",
-     "of the host's time to start a kernel, which is the step's where kernels take less; default: "
-     "not a bound",
+     "host time to launch a kernel: a step takes no less than that of all its kernels; default: "
+     "not "
+     "a bound",
      1e-6, 0, 1e6, false, -1, MW_VALUE_REAL, AT(launch_host_s), 0, 0, NULL},
     SHARE("operators", "share", operator_share,
           "share of the rate that memory-bound kernels reach at best"),

@@ -82,7 +82,7 @@ mw_result_set_bottleneck(const struct mw_plan *plan, const struct mw_hardware *h
                             r->collective_latency_s * 1e9 / engine->step_ns, true};
     if (best.name && !strcmp(best.name, mw_lane_kind_name(MW_LANE_COMPUTE)) &&
         mw_cost_lateness(plan, hw) > 1)
-        best = (struct bound){"host's starts", "of kernels", best.share, false};
+        best = (struct bound){"host's", "kernel launches", best.share, false};
     if (channel.share >= best.share)
         best = channel;
     if (latency.share > best.share)

@@ -91,12 +91,12 @@ def check_key(box, key, value, question, sign):
 
 
 def check_late(box):
-    """Steps whose kernels the host starts too late take what the host needs, however few tokens,
+    """Steps whose kernels the host launches too late take what the host needs, however few tokens,
     and say so; what the GPU needs longer for does not."""
     question = "simulate -m llama-2-7b -H h200 -s ddp --gpus 1 --grad-accum 1 --software ideal"
     late = "--set software.operators.host_us=5000"
     few, more = (answer(box, f"{question} --batch 1 --seq {seq} {late}") for seq in (64, 512))
-    if few["bottleneck"] != "host's starts of kernels" or \
+    if few["bottleneck"] != "host's kernel launches" or \
             abs(few["step_time_s"] / more["step_time_s"] - 1) > 0.05:
         yield f"{few['bottleneck']}: {few['step_time_s']} s, of more tokens {more['step_time_s']} s"
     if abs(few["closed_form"]["plan"] / few["step_time_s"] - 1) > 0.05:

@@ -5,6 +5,8 @@
 
 #define AT(field) offsetof(struct mw_calibration, field)
 
+#define PASSES "twice forward and backward, by the planner's bytes"
+
 const struct cli_figure cli_figures[] = {
     {"gpu", "memory_gb_per_s", "device memory", "GB/s", 1e-9, AT(device_bytes_per_s),
      "an update (fused AdamW), by the planner's bytes"},
@@ -12,16 +14,13 @@ const struct cli_figure cli_figures[] = {
      AT(pass_bytes_per_s[MW_CALIBRATION_SUMS]),
      "residual additions and gradients of biases of a GPT-2 layer, by the planner's bytes"},
     {"gpu", "layer_norm_gb_per_s", "LayerNorm", "GB/s", 1e-9,
-     AT(pass_bytes_per_s[MW_CALIBRATION_LAYER_NORM]),
-     "twice forward and backward, by the planner's bytes"},
+     AT(pass_bytes_per_s[MW_CALIBRATION_LAYER_NORM]), PASSES},
     {"gpu", "rms_norm_gb_per_s", "RMSNorm", "GB/s", 1e-9,
-     AT(pass_bytes_per_s[MW_CALIBRATION_RMS_NORM]),
-     "twice forward and backward, by the planner's bytes"},
+     AT(pass_bytes_per_s[MW_CALIBRATION_RMS_NORM]), PASSES},
     {"gpu", "activation_gb_per_s", "GELU", "GB/s", 1e-9,
-     AT(pass_bytes_per_s[MW_CALIBRATION_ACTIVATION]),
-     "twice forward and backward, by the planner's bytes"},
+     AT(pass_bytes_per_s[MW_CALIBRATION_ACTIVATION]), PASSES},
     {"gpu", "gated_gb_per_s", "SwiGLU", "GB/s", 1e-9, AT(pass_bytes_per_s[MW_CALIBRATION_GATED]),
-     "twice forward and backward, by the planner's bytes"},
+     PASSES},
     {"gpu", "loss_gb_per_s", "loss", "GB/s", 1e-9, AT(loss_bytes_per_s),
      "softmax and cross-entropy of GPT-2's vocabulary, 28 bytes per logit as the planner counts"},
     {"gpu", "achievable_tflops", "a layer, forward and backward", "TFLOP/s", 1e-12, AT(layer_flops),
@@ -85,7 +84,7 @@ const char *const cli_collective_names[] = {
     [MW_CALIBRATION_BROADCAST] = "broadcast",
 };
 
-#define PASSES_APART "twice forward and backward, by the planner's bytes, less launches"
+#define PASSES_APART PASSES ", less launches"
 
 /* How the same figures are measured on a device that copies by itself. */
 static const struct {
