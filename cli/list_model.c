@@ -72,11 +72,10 @@ print_row(struct mw_grid *grid, const char *name, const struct row *row)
     g_autofree char *layers =
         row->layers ? g_strdup_printf("%" G_GINT64_FORMAT, row->layers) : g_strdup("");
 
-    mw_grid_row(grid, name, layers, mw_format_count((double)row->params),
-                mw_format_count((double)row->forward_flops),
-                mw_format_count((double)row->backward_flops),
-                mw_format_count((double)row->recompute_flops), mw_format_gib(row->saved_bytes),
-                NULL);
+    mw_grid_row(
+        grid, name, layers, mw_format_count((double)row->params),
+        mw_format_count((double)row->forward_flops), mw_format_count((double)row->backward_flops),
+        mw_format_count((double)row->recompute_flops), mw_format_gib(row->saved_bytes), NULL);
 }
 
 static void
@@ -102,8 +101,7 @@ print_table(const struct mw_model *model, const struct rows *rows)
            "8 FLOPs per\nparameter and token = %s; by operator %s\n",
            mw_format_count((double)mw_model_params_paper(model)),
            mw_format_count(paper_flops(model, rows->shape.seq)),
-           mw_format_count((double)rows->total.forward_flops +
-                           (double)rows->total.backward_flops +
+           mw_format_count((double)rows->total.forward_flops + (double)rows->total.backward_flops +
                            (double)rows->total.recompute_flops));
 }
 
@@ -153,7 +151,11 @@ cli_list_model(const char *name, bool as_json)
     if (!mw_model_load(name, &model, &error))
         return cli_fail(error);
     rows.shape = (struct mw_shape){
-        1, mw_settings_default_seq(&model), 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+        .sequences = 1,
+        .seq = mw_settings_default_seq(&model),
+        .tp = 1,
+        .flash_attention = true,
+    };
     if (!mw_model_validate_shape(&model, &rows.shape, &error))
         return cli_fail(error);
     collect_rows(&rows, &model);

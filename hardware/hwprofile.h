@@ -104,10 +104,9 @@ struct mw_hardware {
     double attention_dim[MW_MATMUL_POINTS_MAX];
     double attention_flops[MW_MATMUL_POINTS_MAX];
     struct mw_attention_rates attention_kernel; /* of the software; zeros: the curve, or tiles */
-    double norm_passes, position_passes, activation_passes, update_passes, other_passes,
-        score_passes;                 /* over memory, of the
-                                                  * software's kernels, as a multiple of fused
-                                                  * ones; 0: 1 */
+    /* Over memory, of the software's kernels, as a multiple of fused ones; 0: 1. */
+    double norm_passes, position_passes, activation_passes, adapter_passes, update_passes,
+        other_passes, score_passes;
     double attention_share;           /* of that rate; 0: all */
     bool attention_skips;             /* what a causal mask hides is not computed */
     double fp8_bytes_per_operand;     /* the software computes layers' products in fp8, and moves so

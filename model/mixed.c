@@ -63,7 +63,8 @@ begin_stack(const struct mw_model *model, const struct mw_shape *shape, int numb
     walk.causal = stack->causal;
     walk.dims.features &= MW_HAS(FLASH_ATTENTION) | MW_HAS(STORED_SCORES) | MW_HAS(NARROW) |
                           MW_HAS(DROPOUT) | MW_HAS(ROTARY);
-    walk.dims.features |= MW_HAS(PLAIN_ATTENTION) | MW_HAS(MLP_KEEPS_INPUT);
+    walk.dims.features |=
+        MW_HAS(PLAIN_ATTENTION) | MW_HAS(MLP_KEEPS_INPUT) | MW_HAS(QKV_APART) | MW_HAS(DENSE_MLP);
     width[MW_WIDTH_HIDDEN] = stack->hidden;
     width[MW_WIDTH_HEAD] = stack->head_dim;
     width[MW_WIDTH_HEADS] = stack->heads;
@@ -117,13 +118,15 @@ walk_stack(const struct mw_model *model, const struct mw_shape *shape, int numbe
     int count = 0;
 
     for (int operator_ = 0; operator_ < MW_OPERATOR_COUNT; operator_++) {
-        if (mw_operator_row(operator_)->place != MW_PLACE_BLOCK ||
-            !has_operator(model, number, operator_))
+        const struct mw_operator_row *row = mw_operator_row(operator_);
+        int of = mw_walk_tensors_of(operator_);
+        if (row->place != MW_PLACE_BLOCK || !mw_dims_adapt(&walk.dims, row) ||
+            !has_operator(model, number, of))
             continue;
         struct mw_operator_info *info = &out[count++];
         *info = mw_walk_operator(&walk, operator_);
         for (int i = 0; i < model->tensor_count; i++)
-            if (is_in_stack(&model->tensors[i], number, operator_))
+            if (is_in_stack(&model->tensors[i], number, of))
                 mw_walk_add_tensor(info, &walk, &model->tensors[i]);
         if (operator_ == MW_OPERATOR_ATTENTION && model->described)
             mw_described_attend(info, &walk, number);

@@ -46,14 +46,27 @@ set_mlp_widths(const struct mw_model *model, const struct mw_shape *shape, bool 
     width[MW_WIDTH_INNER] = MW_SUM(ffn, MW_PRODUCT(model->experts_per_token, expert));
     width[MW_WIDTH_UP] = MW_PRODUCT(model->mlp_matrices - 1, width[MW_WIDTH_INNER]);
     width[MW_WIDTH_COPIES] = mixture ? MW_PRODUCT(model->experts_per_token, model->hidden) : 0;
+    width[MW_WIDTH_RANK_COPIES] =
+        mixture ? MW_PRODUCT(model->experts_per_token, shape->trained.rank) : 0;
 }
 
-static uint32_t
+/* The input of attention and MLP together is kept once, by whoever of attention's needs it. */
+static bool
+mlp_keeps_input(const struct mw_model *model, const struct mw_trained *trained)
+{
+    return !model->parallel_block || (trained->frozen & ~trained->adapted) >> MW_OPERATOR_QKV & 1;
+}
+
+static mw_features
 features_of(const struct mw_model *model, const struct mw_shape *shape, bool mixture, bool narrow)
 {
+    bool gate = model->mlp_matrices == 3;
+    const struct mw_family_tensors *tensors = model->family ? model->family->run.tensors : NULL;
+    bool fused_qkv = mw_tensors_share(tensors, MW_WEIGHT_Q, MW_WEIGHT_V);
+    bool fused_gate = gate && mw_tensors_share(tensors, MW_WEIGHT_GATE, MW_WEIGHT_UP);
     const struct {
         bool has;
-        uint32_t feature;
+        mw_features feature;
     } features[] = {
         {model->vocab, MW_HAS(VOCAB)},
         {model->rotary, MW_HAS(ROTARY)},
@@ -64,9 +77,9 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
         {model->mlp_bias, MW_HAS(MLP_BIAS)},
         {model->logits_bias, MW_HAS(LOGITS_BIAS)},
         {model->router_bias, MW_HAS(ROUTER_BIAS)},
-        {model->mlp_matrices == 3, MW_HAS(GATE)},
+        {gate, MW_HAS(GATE)},
         {!model->parallel_block, MW_HAS(TWO_BRANCHES)},
-        {!model->parallel_block || shape->frozen >> MW_OPERATOR_QKV & 1, MW_HAS(MLP_KEEPS_INPUT)},
+        {mlp_keeps_input(model, &shape->trained), MW_HAS(MLP_KEEPS_INPUT)},
         {model->norms_per_layer == 4, MW_HAS(OUTPUT_NORMS)},
         {model->qk_norm, MW_HAS(QK_NORM)},
         {model->final_norm, MW_HAS(FINAL_NORM)},
@@ -83,8 +96,14 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
         {narrow, MW_HAS(NARROW)},
         {mw_model_logits(model), MW_HAS(LOGITS)},
         {!model->plain_norms, MW_HAS(NORM_WEIGHTS)},
+        {mixture ? model->shared_expert_ffn : model->ffn, MW_HAS(DENSE_MLP)},
+        {!fused_qkv, MW_HAS(QKV_APART)},
+        {fused_qkv, MW_HAS(QKV_FUSED)},
+        {gate && !fused_gate, MW_HAS(GATE_APART)},
+        {!fused_gate, MW_HAS(UP_APART)},
+        {fused_gate, MW_HAS(GATE_FUSED)},
     };
-    uint32_t all = 0;
+    mw_features all = 0;
 
     for (size_t i = 0; i < G_N_ELEMENTS(features); i++)
         all |= features[i].has ? features[i].feature : 0;
@@ -106,7 +125,7 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
         .text = shape->seq,
         .window = block.windowed && model->window < shape->seq ? model->window : 0,
         .dtype = dtype,
-        .frozen = shape->frozen,
+        .trained = shape->trained,
         .frozen_dtype = shape->frozen_dtype,
         .experts = block.experts,
         .causal = true,
@@ -115,6 +134,7 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
                           [MW_ELEMENT_FP32] = fp32_bytes,
                           [MW_ELEMENT_INT64] = sizeof(int64_t)},
         .dims.features = features_of(model, shape, block.experts, element_bytes < fp32_bytes),
+        .dims.adapted = shape->trained.adapted,
     };
 
     walk.dims.width[MW_WIDTH_ONE] = 1;
@@ -124,6 +144,7 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
     walk.dims.width[MW_WIDTH_LOGITS] = mw_divide_up(mw_model_logits(model), shape->tp);
     walk.dims.width[MW_WIDTH_POSITIONS] = model->position_rows;
     walk.dims.width[MW_WIDTH_EMBEDDING] = model->embedding_dim;
+    walk.dims.width[MW_WIDTH_RANK] = shape->trained.rank;
     set_attention_widths(model, shape, walk.dims.width);
     set_mlp_widths(model, shape, block.experts, walk.dims.width);
     return walk;
@@ -161,6 +182,21 @@ add_params(struct mw_operator_info *info, const struct mw_walk *walk,
             info->params = mw_saturating_add(info->params, parameter_elements(walk, p));
 }
 
+/* Beyond the number of products that a work can say, the last one has as many rows more as give the
+ * same FLOPs. */
+static void
+take_product(struct mw_operator_info *info, struct mw_work_product product)
+{
+    if (info->product_count < MW_OPERATOR_PRODUCTS_MAX) {
+        info->products[info->product_count++] = product;
+        return;
+    }
+    struct mw_work_product *last = &info->products[info->product_count - 1];
+    double rows = (double)product.m * (double)product.n * (double)product.k *
+                  (double)product.count / ((double)last->n * (double)last->k * (double)last->count);
+    last->m = mw_saturating_add(last->m, (int64_t)(rows + 0.5));
+}
+
 /* With experts one grouped kernel computes the products of all of them. */
 static void
 add_product(struct mw_operator_info *info, const struct mw_walk *walk,
@@ -182,9 +218,8 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
         last->n = MW_SUM(last->n, n);
         return;
     }
-    g_assert(info->product_count < MW_OPERATOR_PRODUCTS_MAX);
-    info->products[info->product_count++] =
-        (struct mw_work_product){mw_divide_up(rows, count), n, k, count, walk->dtype};
+    take_product(info,
+                 (struct mw_work_product){mw_divide_up(rows, count), n, k, count, walk->dtype});
     info->launches++;
 }
 
@@ -310,7 +345,8 @@ is_trained(const struct mw_walk *walk, const struct mw_operator_row *row, int op
 {
     bool tied = operator_ == MW_OPERATOR_LOGITS && !mw_dims_have(&walk->dims, MW_HAS(UNTIED));
 
-    return !row->parameters || !(walk->frozen >> (tied ? MW_OPERATOR_EMBEDDING : operator_) & 1);
+    return !row->parameters ||
+           !(walk->trained.frozen >> (tied ? MW_OPERATOR_EMBEDDING : operator_) & 1);
 }
 
 /* Weights that nobody trains may be narrower: those of the products of layers (QLoRA,
@@ -380,24 +416,9 @@ mw_model_tensor_params(const struct mw_model_tensor *tensor)
     return MW_PRODUCT(tensor->count, MW_SUM(one, tensor->bias ? tensor->rows : 0));
 }
 
-/* Beyond the number of products that a work can say, the last one has as many rows more as give the
- * same FLOPs. */
 static void
-add_tensor_product(struct mw_operator_info *info, struct mw_work_product product)
-{
-    if (info->product_count < MW_OPERATOR_PRODUCTS_MAX) {
-        info->products[info->product_count++] = product;
-        return;
-    }
-    struct mw_work_product *last = &info->products[info->product_count - 1];
-    double rows = (double)product.m * (double)product.n * (double)product.k *
-                  (double)product.count / ((double)last->n * (double)last->k * (double)last->count);
-    last->m = mw_saturating_add(last->m, (int64_t)(rows + 0.5));
-}
-
-void
-mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
-                   const struct mw_model_tensor *tensor)
+add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
+           const struct mw_model_tensor *tensor)
 {
     int64_t rows = tensor->line.divisor
                        ? MW_PRODUCT(walk->sequences, mw_model_line_at(&tensor->line, walk->text))
@@ -409,15 +430,71 @@ mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
     info->forward_flops =
         MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, tensor->rows, tensor->columns));
     info->launches++;
-    add_tensor_product(info, (struct mw_work_product){MAX(1, mw_divide_up(rows, tensor->count)),
-                                                      tensor->rows, tensor->columns, tensor->count,
-                                                      walk->dtype});
+    take_product(info,
+                 (struct mw_work_product){MAX(1, mw_divide_up(rows, tensor->count)), tensor->rows,
+                                          tensor->columns, tensor->count, walk->dtype});
+}
+
+/* A and B of a matrix; a vector has none. */
+static void
+add_adapter(struct mw_operator_info *info, const struct mw_walk *walk,
+            const struct mw_model_tensor *adapted)
+{
+    struct mw_model_tensor in = *adapted, out = *adapted;
+
+    if (!adapted->columns || adapted->table)
+        return;
+    in.rows = out.columns = walk->trained.rank;
+    in.bias = out.bias = false;
+    /* Where the matrix is another operator's, its adapter is too. */
+    in.elements = adapted->elements ? MW_PRODUCT(in.count, in.rows, in.columns) : 0;
+    out.elements = adapted->elements ? MW_PRODUCT(out.count, out.rows, out.columns) : 0;
+    add_tensor(info, walk, &in);
+    add_tensor(info, walk, &out);
+}
+
+void
+mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
+                   const struct mw_model_tensor *tensor)
+{
+    if (mw_operator_row(info->operator_)->adapts)
+        add_adapter(info, walk, tensor);
+    else
+        add_tensor(info, walk, tensor);
+}
+
+int64_t
+mw_walk_rank_max(const struct mw_walk *walk, int operator_)
+{
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+    int64_t most = INT64_MAX;
+
+    for (const struct mw_operator_parameter *p = row->parameters;
+         p && p->kind && !walk->model->described; p++) {
+        int64_t side = walk->dims.width[p->rows == MW_WIDTH_RANK ? p->columns : p->rows];
+        if (side && mw_dims_have(&walk->dims, p->when))
+            most = MIN(most, side);
+    }
+    for (int i = 0; i < walk->model->tensor_count; i++) {
+        const struct mw_model_tensor *tensor = &walk->model->tensors[i];
+        if (tensor->operator_ == row->adapts && !tensor->table && tensor->columns)
+            most = MIN(most, MIN(tensor->rows, tensor->columns));
+    }
+    return most;
+}
+
+int
+mw_walk_tensors_of(int operator_)
+{
+    enum mw_operator adapted = mw_operator_row(operator_)->adapts;
+
+    return adapted ? (int)adapted : operator_;
 }
 
 static bool
 is_of(const struct mw_model_tensor *tensor, const struct mw_walk *walk, int operator_)
 {
-    return tensor->operator_ == operator_ &&
+    return tensor->operator_ == mw_walk_tensors_of(operator_) &&
            (tensor->stack == MW_STACK_ENDS || tensor->stack == MW_STACK_BLOCKS ||
             tensor->stack == (walk->experts ? MW_STACK_EXPERTS : MW_STACK_DENSE));
 }
@@ -448,7 +525,8 @@ mw_walk_place(const struct mw_walk *walk, enum mw_operator_place place,
     for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
         const struct mw_operator_row *row = mw_operator_row(i);
         bool has = mw_dims_have(&walk->dims, row->when);
-        if (row->place != place || (!has && !(row->parameters && has_tensors(walk, i))))
+        if (row->place != place || !mw_dims_adapt(&walk->dims, row) ||
+            (!has && !(row->parameters && has_tensors(walk, i))))
             continue;
         struct mw_operator_info *info = &out[count++];
         *info = mw_walk_operator(walk, i);

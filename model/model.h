@@ -168,8 +168,7 @@ struct mw_shape {
     int64_t tp;
     bool flash_attention;
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */
-    uint32_t frozen;     /* operators whose parameters nobody trains: bits 1 << enum mw_operator;
-                          * tied logits are as the embedding is */
+    struct mw_trained trained;
     enum mw_dtype frozen_dtype; /* of frozen weights of a block's products; MW_DTYPE_NONE: dtype */
 };
 
@@ -247,6 +246,8 @@ mw_model_is_gated(const struct mw_model *model)
 
 int64_t mw_model_params(const struct mw_model *model);        /* exact, whole model */
 int64_t mw_model_active_params(const struct mw_model *model); /* per token, for mixtures */
+/* What is trained of it: adapters, and own parameters. */
+int64_t mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained);
 int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);
 /* The paper's approximation 12·nl·hd² (ZeRO-Infinity Sec. 3, Eq. 1). */
 int64_t mw_model_params_paper(const struct mw_model *model);

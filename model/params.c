@@ -52,6 +52,31 @@ mw_model_params(const struct mw_model *model)
     return params;
 }
 
+static int64_t
+sum_trained(const struct mw_operators *operators)
+{
+    int64_t params = 0;
+
+    for (int i = 0; i < operators->count; i++)
+        params = MW_SUM(params, operators->info[i].trained ? operators->info[i].params : 0);
+    return params;
+}
+
+int64_t
+mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained)
+{
+    struct mw_shape shape = one_token;
+    struct mw_model_walk walk;
+
+    shape.trained = *trained;
+    mw_model_walk(model, &shape, &walk);
+    int64_t params = MW_SUM(sum_trained(&walk.head), sum_trained(&walk.tail));
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
+        params =
+            MW_SUM(params, MW_PRODUCT(blocks_of(model, kind), sum_trained(&walk.blocks[kind])));
+    return params;
+}
+
 int64_t
 mw_model_active_params(const struct mw_model *model)
 {

@@ -42,6 +42,29 @@ check_tp(const struct mw_model *model, int64_t tp, GError **error)
     return true;
 }
 
+/* An adapter of a larger rank has more parameters than what it adapts. */
+static bool
+check_rank(const struct mw_model *model, const struct mw_shape *shape, GError **error)
+{
+    static const struct mw_block_traits dense, mixture = {.experts = true};
+    struct mw_shape whole = *shape;
+
+    whole.tp = 1;
+    for (int operator_ = 0; operator_ < MW_OPERATOR_COUNT && shape->trained.rank; operator_++) {
+        enum mw_operator adapted = mw_operator_row(operator_)->adapts;
+        if (!adapted || !(shape->trained.adapted >> adapted & 1))
+            continue;
+        struct mw_walk walk =
+            mw_walk_begin(model, &whole, model->experts && !model->mixed ? mixture : dense);
+        int64_t most = mw_walk_rank_max(&walk, operator_);
+        if (shape->trained.rank > most)
+            return refuse(model, "rank of adapters", shape->trained.rank, error,
+                          "be at most %" G_GINT64_FORMAT ", the smallest side of a matrix of %s",
+                          most, mw_operator_name((int)adapted));
+    }
+    return true;
+}
+
 /* What a convolution with strides makes of a short sequence may be nothing. */
 static bool
 check_rows(const struct mw_model *model, int64_t seq, GError **error)
@@ -124,7 +147,8 @@ mw_model_walk_checked(const struct mw_model *model, const struct mw_shape *shape
     if (model->position_rows && shape->seq > model->seq)
         return refuse(model, "seq", shape->seq, error,
                       "be at most %" G_GINT64_FORMAT ", the model's learned positions", model->seq);
-    if (!check_tp(model, shape->tp, error) || !check_rows(model, shape->seq, error))
+    if (!check_tp(model, shape->tp, error) || !check_rows(model, shape->seq, error) ||
+        !check_rank(model, shape, error))
         return false;
     mw_model_walk(model, shape, walk);
     if (total(model, walk) > TOTAL_MAX)

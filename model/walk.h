@@ -12,7 +12,7 @@ struct mw_walk {
     int64_t sequences, text; /* text: tokens of a sequence of the model, of which lines speak */
     int64_t window;          /* of attention; 0: it sees all keys */
     enum mw_dtype dtype;
-    uint32_t frozen;
+    struct mw_trained trained;
     enum mw_dtype frozen_dtype;
     bool experts, causal;
     int64_t element_bytes[MW_ELEMENT_INT64 + 1];
@@ -26,9 +26,14 @@ int mw_walk_place(const struct mw_walk *walk, enum mw_operator_place place,
                   struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
 /* An operator with nothing counted yet. */
 struct mw_operator_info mw_walk_operator(const struct mw_walk *walk, int operator_);
-/* Parameters and products of a tensor, by which all tokens go that meet it. */
+/* Parameters and products of a tensor, by which all tokens go that meet it; of its adapter, where
+ * the operator adapts another. */
 void mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
                         const struct mw_model_tensor *tensor);
+/* The operator to which the tensors belong that this one computes or adapts. */
+int mw_walk_tensors_of(int operator_);
+/* The smallest side of the matrices that an operator adapts: no adapter has a larger rank. */
+int64_t mw_walk_rank_max(const struct mw_walk *walk, int operator_);
 void mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk);
 /* The gradients' FLOPs, the passes of the operator's row, and what is stored narrower. */
 void mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk);

@@ -33,6 +33,25 @@ check_stretch(struct mw_plan_check *check, const struct mw_rope_scaling *stretch
     return mw_plan_refuse(check, "decoder: its rotary positions are stretched out of range");
 }
 
+/* Adapters are of operators that have a row for them, and no wider than the model. */
+static bool
+check_adapters(struct mw_plan_check *check, const struct mw_decoder *d)
+{
+    uint32_t may = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        may |= mw_operator_row(i)->adapts ? UINT32_C(1) << mw_operator_row(i)->adapts : 0;
+    if (!d->lora_rank && !d->lora_adapted)
+        return true;
+    if (is_dimension(d->lora_rank) && d->lora_adapted && !(d->lora_adapted & ~may) &&
+        d->lora_alpha > 0 && is_within(d->lora_alpha, 0, MW_DECODER_ALPHA_MAX))
+        return true;
+    return mw_plan_refuse(check,
+                          "decoder: adapters of rank %" PRId64
+                          " or with alpha %g, or of other operators than have any",
+                          d->lora_rank, d->lora_alpha);
+}
+
 static bool
 check_decoder(struct mw_plan_check *check, const struct mw_decoder *d)
 {
@@ -59,7 +78,7 @@ check_decoder(struct mw_plan_check *check, const struct mw_decoder *d)
         !is_within(d->rope_theta, 0, MW_DECODER_THETA_MAX))
         return mw_plan_refuse(check, "decoder: epsilon %g or theta %g out of range",
                               d->norm_epsilon, d->rope_theta);
-    return check_stretch(check, &d->rope_scaling);
+    return check_adapters(check, d) && check_stretch(check, &d->rope_scaling);
 }
 
 static bool

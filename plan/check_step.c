@@ -105,7 +105,7 @@ is_of_model(const struct mw_step_check *check, int64_t layer, int operator_)
     const struct mw_operator_row *row = mw_operator_row(operator_);
     struct mw_operator_dims dims = mw_decoder_dims(&check->plan->shape.decoder);
 
-    if (!mw_dims_have(&dims, row->when))
+    if (!mw_dims_have(&dims, row->when) || !mw_dims_adapt(&dims, row))
         return false;
     switch (row->place) {
     case MW_PLACE_HEAD:

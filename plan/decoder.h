@@ -41,6 +41,10 @@ struct mw_decoder {
     double norm_epsilon;
     double rope_theta; /* 0 without rotary positions */
     struct mw_rope_scaling rope_scaling;
+    /* Adapters (struct mw_trained of plan/operators.h). */
+    int64_t lora_rank;     /* 0: none */
+    double lora_alpha;     /* their results are multiplied by alpha / rank */
+    uint32_t lora_adapted; /* operators that have them: bits 1 << enum mw_operator */
 };
 
 /* Limits of these numbers. */
@@ -49,5 +53,6 @@ struct mw_decoder {
 #define MW_DECODER_STRETCH_MIN 1e-3 /* least factor of a frequency; the factor of all is 1 */
 #define MW_DECODER_STRETCH_MAX 1e6
 #define MW_DECODER_POSITIONS_MAX (INT64_C(1) << 40)
+#define MW_DECODER_ALPHA_MAX 1e6
 
 #endif

@@ -2,6 +2,7 @@
 #include "plan/operators.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define ALWAYS .when = 0
 #define MATRIX(kind_, rows_, columns_, role_, ...)                                                 \
@@ -232,6 +233,122 @@ static const struct mw_operator_pass mlp_down_passes[] = {
     END,
 };
 
+/* --- adapters -------------------------------------------------------------------------------- */
+
+/*
+ * Adapters come before the product that they adapt, which adds itself to their result: so this
+ * result needs no room, and what follows the product finds the sum.  The A's of one input are one
+ * product.  Kept are A's result, `rank` elements per token, and the input of the adapted product.
+ *
+ * Passes: B's product adds to its output, which is read once more; so does the gradient of the
+ * input.
+ */
+#define ADAPTER_IN(kind_, columns_, role_, ...)                                                    \
+    MATRIX(kind_, RANK, columns_, role_, .start = MW_WEIGHT_UNIFORM, .when = __VA_ARGS__)
+#define ADAPTER_OUT(kind_, rows_, role_, ...)                                                      \
+    MATRIX(kind_, rows_, RANK, role_, .start = MW_WEIGHT_ZERO, .when = __VA_ARGS__)
+#define ADDS(width_, ...) PASS(width_, .forward = 1, .when = __VA_ARGS__)
+#define KEEPS(width_, ...) PASS(width_, .kept = 1, .when = __VA_ARGS__)
+
+static const struct mw_operator_parameter qkv_lora_parameters[] = {
+    ADAPTER_IN(MATRIX, HIDDEN, Q, MW_HAS(PLAIN_ATTENTION)),
+    ADAPTER_IN(MORE, HIDDEN, K, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
+    ADAPTER_IN(MORE, HIDDEN, V, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
+    ADAPTER_OUT(MATRIX, QUERIES, Q, MW_HAS(PLAIN_ATTENTION)),
+    ADAPTER_OUT(MORE, KEYS, K, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_FUSED)),
+    ADAPTER_OUT(MORE, VALUES, V, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_FUSED)),
+    ADAPTER_OUT(MATRIX, KEYS, K, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
+    ADAPTER_OUT(MATRIX, VALUES, V, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
+    ADAPTER_IN(MATRIX, QUERY_INPUT, NONE, MW_HAS(LATENT_ATTENTION)),
+    ADAPTER_IN(MATRIX, HIDDEN, NONE, MW_HAS(LATENT_ATTENTION)),
+    ADAPTER_IN(MORE, HIDDEN, NONE, MW_HAS(QUERY_LATENT)),
+    ADAPTER_IN(MATRIX, KEY_LATENT, NONE, MW_HAS(LATENT_ATTENTION)),
+    ADAPTER_OUT(MATRIX, QUERIES, NONE, MW_HAS(LATENT_ATTENTION)),
+    ADAPTER_OUT(MATRIX, QUERY_LATENT, NONE, MW_HAS(QUERY_LATENT)),
+    ADAPTER_OUT(MATRIX, KEY_LATENT_ROTARY, NONE, MW_HAS(LATENT_ATTENTION)),
+    ADAPTER_OUT(MATRIX, KEYS_VALUES, NONE, MW_HAS(LATENT_ATTENTION)),
+    END,
+};
+
+static const struct mw_operator_pass qkv_lora_passes[] = {
+    KEEPS(HIDDEN, 0),
+    PASS(HIDDEN, .backward = 1),
+    KEEPS(RANK, 0),
+    KEEPS(RANK, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
+    KEEPS(RANK, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
+    ADDS(QUERIES, 0),
+    ADDS(KEYS, MW_HAS(PLAIN_ATTENTION)),
+    ADDS(VALUES, MW_HAS(PLAIN_ATTENTION)),
+    KEEPS(QUERY_LATENT, MW_HAS(QUERY_LATENT)),
+    KEEPS(KEY_LATENT, MW_HAS(LATENT_ATTENTION)),
+    KEEPS(RANK, MW_HAS(QUERY_LATENT)),
+    KEEPS(RANK, MW_HAS(LATENT_ATTENTION)),
+    KEEPS(RANK, MW_HAS(LATENT_ATTENTION)),
+    ADDS(QUERY_LATENT, MW_HAS(QUERY_LATENT)),
+    ADDS(KEY_LATENT_ROTARY, MW_HAS(LATENT_ATTENTION)),
+    ADDS(KEYS_VALUES, MW_HAS(LATENT_ATTENTION)),
+    END,
+};
+
+static const struct mw_operator_parameter projection_lora_parameters[] = {
+    ADAPTER_IN(MATRIX, ATTENDED, PROJECTION, 0),
+    ADAPTER_OUT(MATRIX, HIDDEN, PROJECTION, 0),
+    END,
+};
+
+/* The backward of flash attention has kept the input. */
+static const struct mw_operator_pass projection_lora_passes[] = {
+    KEEPS(ATTENDED, MW_HAS(STORED_SCORES)),
+    PASS(ATTENDED, .backward = 1),
+    KEEPS(RANK, 0),
+    ADDS(HIDDEN, 0),
+    END,
+};
+
+static const struct mw_operator_parameter mlp_up_lora_parameters[] = {
+    ADAPTER_IN(EXPERTS, HIDDEN, NONE, MW_HAS(EXPERTS) | MW_HAS(GATE)),
+    ADAPTER_IN(EXPERTS_TWIN, HIDDEN, NONE, MW_HAS(EXPERTS)),
+    ADAPTER_OUT(EXPERTS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(GATE)),
+    ADAPTER_OUT(EXPERTS, EXPERT, NONE, MW_HAS(EXPERTS)),
+    ADAPTER_IN(MATRIX, HIDDEN, GATE, MW_HAS(DENSE_MLP) | MW_HAS(GATE_APART)),
+    ADAPTER_IN(MORE, HIDDEN, UP, MW_HAS(DENSE_MLP)),
+    ADAPTER_OUT(MATRIX, FFN, GATE, MW_HAS(DENSE_MLP) | MW_HAS(GATE_APART)),
+    ADAPTER_OUT(MATRIX, FFN, GATE, MW_HAS(DENSE_MLP) | MW_HAS(GATE_FUSED)),
+    ADAPTER_OUT(MORE, FFN, UP, MW_HAS(DENSE_MLP) | MW_HAS(GATE_FUSED)),
+    ADAPTER_OUT(MATRIX, FFN, UP, MW_HAS(DENSE_MLP) | MW_HAS(UP_APART)),
+    END,
+};
+
+static const struct mw_operator_pass mlp_up_lora_passes[] = {
+    KEEPS(HIDDEN, MW_HAS(MLP_KEEPS_INPUT)),
+    PASS(HIDDEN, .backward = 1),
+    KEEPS(RANK, MW_HAS(DENSE_MLP)),
+    KEEPS(RANK, MW_HAS(DENSE_MLP) | MW_HAS(GATE_APART)),
+    ADDS(UP, 0),
+    KEEPS(COPIES, MW_HAS(EXPERTS)),
+    KEEPS(RANK_COPIES, MW_HAS(EXPERTS)),
+    KEEPS(RANK_COPIES, MW_HAS(EXPERTS) | MW_HAS(GATE)),
+    END,
+};
+
+static const struct mw_operator_parameter mlp_down_lora_parameters[] = {
+    ADAPTER_IN(EXPERTS, EXPERT, NONE, MW_HAS(EXPERTS)),
+    ADAPTER_OUT(EXPERTS, HIDDEN, NONE, MW_HAS(EXPERTS)),
+    ADAPTER_IN(MATRIX, FFN, DOWN, MW_HAS(DENSE_MLP)),
+    ADAPTER_OUT(MATRIX, HIDDEN, DOWN, MW_HAS(DENSE_MLP)),
+    END,
+};
+
+static const struct mw_operator_pass mlp_down_lora_passes[] = {
+    KEEPS(INNER, 0),
+    PASS(INNER, .backward = 1),
+    KEEPS(RANK, MW_HAS(DENSE_MLP)),
+    ADDS(HIDDEN, MW_HAS(DENSE_MLP)),
+    KEEPS(RANK_COPIES, MW_HAS(EXPERTS)),
+    ADDS(COPIES, MW_HAS(EXPERTS)),
+    END,
+};
+
 /* --- after the layers ------------------------------------------------------------------------ */
 
 static const struct mw_operator_parameter final_norm_parameters[] = {
@@ -285,6 +402,12 @@ static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
                            .parameters = norm1_parameters,
                            .passes = norm_passes,
                            .output = {MW_WIDTH_HIDDEN}},
+    [MW_OPERATOR_QKV_LORA] = {.name = "qkv-lora",
+                              .place = MW_PLACE_BLOCK,
+                              .adapts = MW_OPERATOR_QKV,
+                              .parameters = qkv_lora_parameters,
+                              .passes = qkv_lora_passes,
+                              .output = {MW_WIDTH_RANK}},
     [MW_OPERATOR_QKV] = {.name = "qkv",
                          .place = MW_PLACE_BLOCK,
                          .sums_backward = true,
@@ -297,6 +420,13 @@ static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
                                .streams = true,
                                .passes = attention_passes,
                                .output = {MW_WIDTH_ATTENDED}},
+    [MW_OPERATOR_PROJECTION_LORA] = {.name = "projection-lora",
+                                     .place = MW_PLACE_BLOCK,
+                                     .adapts = MW_OPERATOR_PROJECTION,
+                                     .starts_unit = true,
+                                     .parameters = projection_lora_parameters,
+                                     .passes = projection_lora_passes,
+                                     .output = {MW_WIDTH_RANK}},
     [MW_OPERATOR_PROJECTION] = {.name = "projection",
                                 .place = MW_PLACE_BLOCK,
                                 .starts_unit = true,
@@ -311,6 +441,12 @@ static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
                            .parameters = norm2_parameters,
                            .passes = norm_passes,
                            .output = {MW_WIDTH_HIDDEN}},
+    [MW_OPERATOR_MLP_UP_LORA] = {.name = "mlp-up-lora",
+                                 .place = MW_PLACE_BLOCK,
+                                 .adapts = MW_OPERATOR_MLP_UP,
+                                 .parameters = mlp_up_lora_parameters,
+                                 .passes = mlp_up_lora_passes,
+                                 .output = {MW_WIDTH_RANK}},
     [MW_OPERATOR_MLP_UP] = {.name = "mlp-up",
                             .place = MW_PLACE_BLOCK,
                             .sums_backward = true,
@@ -321,6 +457,13 @@ static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
                              .place = MW_PLACE_BLOCK,
                              .passes = mlp_act_passes,
                              .output = {MW_WIDTH_INNER}},
+    [MW_OPERATOR_MLP_DOWN_LORA] = {.name = "mlp-down-lora",
+                                   .place = MW_PLACE_BLOCK,
+                                   .adapts = MW_OPERATOR_MLP_DOWN,
+                                   .starts_unit = true,
+                                   .parameters = mlp_down_lora_parameters,
+                                   .passes = mlp_down_lora_passes,
+                                   .output = {MW_WIDTH_RANK}},
     [MW_OPERATOR_MLP_DOWN] = {.name = "mlp-down",
                               .place = MW_PLACE_BLOCK,
                               .starts_unit = true,
@@ -366,10 +509,17 @@ mw_operator_name(int operator_)
     return row ? row->name : NULL;
 }
 
+bool
+mw_tensors_share(const struct mw_family_tensors *tensors, enum mw_weight_role a,
+                 enum mw_weight_role b)
+{
+    return tensors && tensors->of[a] && tensors->of[b] && !strcmp(tensors->of[a], tensors->of[b]);
+}
+
 /* --- a decoder's dimensions ------------------------------------------------------------------ */
 
-static uint32_t
-features_if(bool has, uint32_t features)
+static mw_features
+features_if(bool has, mw_features features)
 {
     return has ? features : 0;
 }
@@ -377,7 +527,10 @@ features_if(bool has, uint32_t features)
 struct mw_operator_dims
 mw_decoder_dims(const struct mw_decoder *decoder)
 {
+    const struct mw_family_tensors *tensors = decoder->family ? decoder->family->run.tensors : NULL;
     bool gpt2 = decoder->kind == MW_DECODER_GPT2;
+    bool fused_qkv = mw_tensors_share(tensors, MW_WEIGHT_Q, MW_WEIGHT_V);
+    bool fused_gate = !gpt2 && mw_tensors_share(tensors, MW_WEIGHT_GATE, MW_WEIGHT_UP);
     int64_t queries = decoder->heads * decoder->head_dim;
     int64_t keys = decoder->kv_heads * decoder->head_dim;
 
@@ -399,10 +552,15 @@ mw_decoder_dims(const struct mw_decoder *decoder)
                 [MW_WIDTH_LOGITS] = decoder->vocab,
                 [MW_WIDTH_POSITIONS] = decoder->position_rows,
                 [MW_WIDTH_EMBEDDING] = decoder->hidden,
+                [MW_WIDTH_RANK] = decoder->lora_rank,
             },
+        .adapted = decoder->lora_adapted,
         .features = MW_HAS(VOCAB) | MW_HAS(PLAIN_ATTENTION) | MW_HAS(TWO_BRANCHES) |
                     MW_HAS(MLP_KEEPS_INPUT) | MW_HAS(FINAL_NORM) | MW_HAS(LOGITS) |
-                    MW_HAS(NORM_WEIGHTS) |
+                    MW_HAS(NORM_WEIGHTS) | MW_HAS(DENSE_MLP) |
+                    (fused_qkv ? MW_HAS(QKV_FUSED) : MW_HAS(QKV_APART)) |
+                    (fused_gate ? MW_HAS(GATE_FUSED) : MW_HAS(UP_APART)) |
+                    features_if(!gpt2 && !fused_gate, MW_HAS(GATE_APART)) |
                     features_if(gpt2, MW_HAS(POSITIONS) | MW_HAS(NORM_BIAS)) |
                     features_if(!gpt2, MW_HAS(ROTARY) | MW_HAS(GATE)) |
                     features_if(gpt2 || decoder->attention_bias, MW_HAS(ATTENTION_BIAS)) |

@@ -22,12 +22,16 @@ enum mw_operator {
     MW_OPERATOR_NONE,
     MW_OPERATOR_EMBEDDING,
     MW_OPERATOR_NORM1,
+    MW_OPERATOR_QKV_LORA,
     MW_OPERATOR_QKV,
     MW_OPERATOR_ATTENTION,
+    MW_OPERATOR_PROJECTION_LORA,
     MW_OPERATOR_PROJECTION,
     MW_OPERATOR_NORM2,
+    MW_OPERATOR_MLP_UP_LORA,
     MW_OPERATOR_MLP_UP, /* with the gate, if the model has one */
     MW_OPERATOR_MLP_ACT,
+    MW_OPERATOR_MLP_DOWN_LORA,
     MW_OPERATOR_MLP_DOWN,
     MW_OPERATOR_FINAL_NORM,
     MW_OPERATOR_LOGITS,
@@ -66,10 +70,13 @@ enum mw_width {
     MW_WIDTH_KEY_LATENT_ROTARY, /* with the part of k that carries positions */
     MW_WIDTH_QUERY_INPUT,       /* input of q: its latent, or the hidden state */
     MW_WIDTH_KEYS_VALUES,       /* k without positions, and v */
+    MW_WIDTH_RANK,              /* of adapters */
+    MW_WIDTH_RANK_COPIES,       /* one rank per token for each expert that it visits */
     MW_WIDTH_COUNT
 };
 
 /* Features that a model, its settings or the machine may have, as bits 1 << enum mw_feature. */
+typedef uint64_t mw_features;
 enum mw_feature {
     MW_FEATURE_VOCAB, /* without it the model is a bare stack of blocks */
     MW_FEATURE_ROTARY,
@@ -99,12 +106,30 @@ enum mw_feature {
     MW_FEATURE_NARROW,        /* elements of fewer than 32 bits */
     MW_FEATURE_LOGITS,        /* else the model ends with its last norm */
     MW_FEATURE_NORM_WEIGHTS,
+    MW_FEATURE_DENSE_MLP, /* a dense MLP, or shared experts */
+    /* Checkpoints have q, k and v in tensors of their own, and gate and up: so do adapters. */
+    MW_FEATURE_QKV_APART,
+    MW_FEATURE_QKV_FUSED,
+    MW_FEATURE_GATE_APART,
+    MW_FEATURE_UP_APART,
+    MW_FEATURE_GATE_FUSED,
 };
-#define MW_HAS(feature) (UINT32_C(1) << MW_FEATURE_##feature)
+#define MW_HAS(feature) (UINT64_C(1) << MW_FEATURE_##feature)
+
+/* What of a model is trained.  LoRA (arXiv 2106.09685, Sec. 4.1): the product W x of a frozen
+ * matrix W [out, in] becomes W x + (alpha / rank) B A x, and A [rank, in] and B [out, rank] are
+ * trained. */
+struct mw_trained {
+    uint32_t frozen;  /* operators whose own parameters nobody trains: bits 1 << enum mw_operator;
+                       * tied logits are as the embedding is */
+    uint32_t adapted; /* operators whose matrices have adapters: frozen ones */
+    int64_t rank;     /* of the adapters; 0: there are none */
+};
 
 struct mw_operator_dims {
     int64_t width[MW_WIDTH_COUNT];
-    uint32_t features;
+    mw_features features;
+    uint32_t adapted;
 };
 
 /* Size of the element that a token puts into a slot. */
@@ -119,6 +144,7 @@ enum mw_weight_start {
     MW_WEIGHT_NORMAL,   /* N(0, 0.02) */
     MW_WEIGHT_RESIDUAL, /* N(0, 0.02 / sqrt(2 * layers)), for weights that add to the residual
                          * stream */
+    MW_WEIGHT_UNIFORM,  /* between -1 / sqrt(columns) and 1 / sqrt(columns): A of an adapter */
     MW_WEIGHT_ONE,
     MW_WEIGHT_ZERO,
 };
@@ -143,10 +169,11 @@ enum mw_parameter_kind {
 struct mw_operator_parameter {
     enum mw_parameter_kind kind;
     enum mw_width rows, columns; /* only matrices and tables have columns */
-    uint32_t when;               /* the operator has it only with all these features */
-    uint32_t owned;              /* it is this operator's only with all these features; else another
+    mw_features when;            /* the operator has it only with all these features */
+    mw_features owned;           /* it is this operator's only with all these features; else another
                                   * operator has it */
-    enum mw_weight_role role;    /* MW_WEIGHT_NONE: the executor has no such operator */
+    enum mw_weight_role role;    /* MW_WEIGHT_NONE: the executor has no such operator; of an
+                                  * adapter, that of the matrix that it adapts */
     enum mw_weight_start start;
 };
 
@@ -161,7 +188,7 @@ struct mw_operator_pass {
      * where these are frozen. */
     bool of_weights;
     enum mw_element element;
-    uint32_t when;
+    mw_features when;
 };
 
 #define MW_OPERATOR_OUTPUTS_MAX 3
@@ -169,12 +196,13 @@ struct mw_operator_pass {
 struct mw_operator_row {
     const char *name;
     enum mw_operator_place place;
-    uint32_t when;        /* the model has the operator only with all these features */
-    bool starts_unit;     /* a fetch unit begins with it */
-    bool in_token_chunks; /* runs over the tokens in chunks if the plan has them */
-    bool attends;         /* relates every token to those before it: products and rate of
+    mw_features when;        /* the model has the operator only with all these features */
+    enum mw_operator adapts; /* the next operator, whose matrices this one's parameters adapt */
+    bool starts_unit;        /* a fetch unit begins with it, unless its adapters have begun one */
+    bool in_token_chunks;    /* runs over the tokens in chunks if the plan has them */
+    bool attends;            /* relates every token to those before it: products and rate of
                            * attention */
-    bool streams;         /* its bytes move at the memory's rate, not at that of small passes */
+    bool streams;            /* its bytes move at the memory's rate, not at that of small passes */
     bool sums_forward, sums_backward;               /* with tensor slicing, an all-reduce follows */
     const struct mw_operator_parameter *parameters; /* NULL if there are none */
     const struct mw_operator_pass *passes;
@@ -186,10 +214,21 @@ const struct mw_operator_row *mw_operator_row(int operator_); /* NULL out of ran
 const char *mw_operator_name(int operator_);
 
 static inline bool
-mw_dims_have(const struct mw_operator_dims *dims, uint32_t features)
+mw_dims_have(const struct mw_operator_dims *dims, mw_features features)
 {
     return (dims->features & features) == features;
 }
+
+/* False for adapters of operators that have none. */
+static inline bool
+mw_dims_adapt(const struct mw_operator_dims *dims, const struct mw_operator_row *row)
+{
+    return !row->adapts || dims->adapted >> row->adapts & 1;
+}
+
+/* Whether files have the rows of two roles in one tensor; `tensors` may be NULL. */
+bool mw_tensors_share(const struct mw_family_tensors *tensors, enum mw_weight_role a,
+                      enum mw_weight_role b);
 
 /* Dimensions of a decoder that the executor runs, as widths of whole tensors. */
 struct mw_operator_dims mw_decoder_dims(const struct mw_decoder *decoder);

@@ -101,6 +101,13 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
     decoder->qk_norm = mw_plan_reader_skip(reader, "qk-norm");
     decoder->projection_bias = mw_plan_reader_skip(reader, "projection-bias");
     decoder->mlp_bias = mw_plan_reader_skip(reader, "mlp-bias");
+    if (!mw_plan_reader_skip(reader, "lora"))
+        return;
+    decoder->lora_rank = read_i64(reader, NULL);
+    decoder->lora_alpha = mw_plan_reader_real(reader, NULL);
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (mw_plan_reader_skip(reader, mw_operator_name(i)))
+            decoder->lora_adapted |= UINT32_C(1) << i;
 }
 
 static void

@@ -14,8 +14,8 @@ struct mw_plan_reader {
     char *line; /* the current line, cut into words in place */
     size_t line_size;
     unsigned long line_number;
-    char *rest;       /* the part of the line that is not read yet */
-    const char *word; /* the word read last; "" at the end of the line */
+    char *rest;         /* the part of the line that is not read yet */
+    const char *word;   /* the word read last; "" at the end of the line */
     bool failed, ended; /* ended: behind the last line */
     char *why;
     size_t why_size;

@@ -189,6 +189,13 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
     put_flag(writer, " qk-norm", decoder->qk_norm);
     put_flag(writer, " projection-bias", decoder->projection_bias);
     put_flag(writer, " mlp-bias", decoder->mlp_bias);
+    if (decoder->lora_rank) {
+        put_key(writer, " lora ", decoder->lora_rank);
+        put_real(writer, " ", decoder->lora_alpha);
+        for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+            if (decoder->lora_adapted >> i & 1)
+                put_name(writer, mw_operator_name(i));
+    }
     put(writer, "\n");
 }
 

@@ -49,7 +49,7 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->seq = mw_settings_default_seq(model);
     if (s->step_tokens_max == MW_AUTO)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
-                                 ? mw_default_step_tokens(mw_model_params(model))
+                                 ? mw_default_step_tokens(model, s)
                                  : 0;
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = 1;
@@ -255,6 +255,14 @@ check_devices(const struct mw_settings *s, GError **error)
     return true;
 }
 
+static bool
+is_trained(const struct mw_trained *trained, int operator_)
+{
+    enum mw_operator adapted = mw_operator_row(operator_)->adapts;
+
+    return adapted ? trained->adapted >> adapted & 1 : !(trained->frozen >> operator_ & 1);
+}
+
 /* Backward goes through all layers, to the embedding if that is trained. */
 static bool
 check_trained(const struct mw_settings *s, GError **error)
@@ -263,13 +271,16 @@ check_trained(const struct mw_settings *s, GError **error)
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
         const struct mw_operator_row *row = mw_operator_row(i);
-        early |= row->parameters && row->place != MW_PLACE_TAIL && !(s->frozen >> i & 1);
+        early |= row->parameters && row->place != MW_PLACE_TAIL && is_trained(&s->trained, i);
     }
-    if (s->frozen_dtype != MW_DTYPE_NONE && !s->frozen)
+    if (s->frozen_dtype != MW_DTYPE_NONE && !s->trained.frozen)
         return mw_refuse(error, "{weight-bits}: applies to frozen weights, and none are frozen; "
                                 "give {train} too");
+    if (s->lora_alpha > 0 && !s->trained.rank)
+        return mw_refuse(error, "{lora-alpha=%g}: there are no adapters; give {train=lora:16} too",
+                         s->lora_alpha);
     if (!early) {
-        g_autofree char *trained = mw_setting_trained_text(s->frozen);
+        g_autofree char *trained = mw_setting_trained_text(&s->trained);
         return mw_refuse(error,
                          "{train=%s}: must have an operator of the layers, or the embedding, "
                          "beside what comes behind the layers",

@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <math.h>
 
+#include "base/format.h"
 #include "planner/planner.h"
 
 /* GPT-3 (arXiv 2005.14165), Table 2.1: parameters, and tokens per batch.  Interpolated linearly in
@@ -15,8 +16,12 @@ static const struct {
 /* Tables round, so a step may be larger by this factor. */
 #define TOLERANCE 1.05
 
-double
-mw_default_step_tokens(int64_t params)
+/* Adapters are trained on few examples: as published with QLoRA, arXiv 2305.14314, whose scripts
+ * have 16 sequences per step for 7 to 65 billion parameters. */
+#define ADAPTED_SEQUENCES 16
+
+static double
+table_tokens(int64_t params)
 {
     size_t last = G_N_ELEMENTS(table) - 1, row = 0;
 
@@ -28,6 +33,25 @@ mw_default_step_tokens(int64_t params)
         row++;
     double along = log(params / table[row].params) / log(table[row + 1].params / table[row].params);
     return table[row].tokens * pow(table[row + 1].tokens / table[row].tokens, along);
+}
+
+double
+mw_default_step_tokens(const struct mw_model *model, const struct mw_settings *settings)
+{
+    return settings->trained.rank ? ADAPTED_SEQUENCES * (double)settings->seq
+                                  : table_tokens(mw_model_params(model));
+}
+
+char *
+mw_default_step_source(const struct mw_model *model, const struct mw_settings *settings)
+{
+    const char *tokens = mw_format_count(mw_default_step_tokens(model, settings));
+
+    if (settings->trained.rank)
+        return g_strdup_printf("%s tokens of the %d sequences with which QLoRA was published",
+                               tokens, ADAPTED_SEQUENCES);
+    return g_strdup_printf("%s tokens that GPT-3's table has for %s parameters", tokens,
+                           mw_format_count((double)mw_model_params(model)));
 }
 
 /* How many batches of `each` tokens a step may have; at least one. */

@@ -25,8 +25,11 @@ struct mw_request {
  * presets. */
 int64_t mw_settings_default_seq(const struct mw_model *model);
 
-/* Tokens per step for a model with this many parameters: GPT-3's Table 2.1. */
-double mw_default_step_tokens(int64_t params);
+/* Tokens per step, if no batch is requested, and how many of what they are by which source:
+ * "GPT-3's table has for 8.03B parameters".  The settings have a length of sequences. */
+double mw_default_step_tokens(const struct mw_model *model, const struct mw_settings *settings);
+char *mw_default_step_source(const struct mw_model *model,
+                             const struct mw_settings *settings); /* g_free it */
 /* Sequences per micro-batch of one tensor-slicing group within settings->step_tokens_max; at least
  * one. */
 int64_t mw_most_sequences(const struct mw_settings *settings);
@@ -110,7 +113,7 @@ struct mw_remedy_here {
     /* The software by which the request's hardware is read, where nobody asked for it: options that
      * would by default be of other software name it.  NULL: they need not. */
     const char *software;
-    const char *(*default_software)(enum mw_strategy strategy, int64_t tp, int64_t pp);
+    const char *(*default_software)(const struct mw_settings *settings);
 };
 
 /* One line that says what would make it fit, the smallest change first: options to add to `asked`

@@ -83,6 +83,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_string(json, "drop_layers", r->drop_layers);
     if (r->trained)
         mw_json_string(json, "train", r->trained);
+    if (r->trained)
+        mw_json_integer(json, "trained_params", r->trained_params);
     if (r->frozen_dtype)
         mw_json_string(json, "frozen_dtype", r->frozen_dtype);
     mw_json_end(json, '}');

@@ -168,7 +168,9 @@ print_trained(FILE *out, const struct mw_result *result)
         result->frozen_dtype ? g_strdup_printf(", weights of layers in %s", result->frozen_dtype)
                              : g_strdup("");
 
-    mw_table_line(out, "trained", "%s alone; the rest is frozen%s", result->trained, narrow);
+    mw_table_line(out, "trained", "%s alone, %s parameters (%.2g%%); the rest is frozen%s",
+                  result->trained, mw_format_count(result->trained_params),
+                  100.0 * (double)result->trained_params / (double)result->params, narrow);
 }
 
 void

@@ -10,10 +10,9 @@ layers_text(const struct mw_result_stage *stage)
 
     if (!stage->layers)
         return g_strdup("none");
-    return stage->layers == 1
-               ? g_strdup_printf("%" G_GINT64_FORMAT, last)
-               : g_strdup_printf("%" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, stage->first_layer,
-                                 last);
+    return stage->layers == 1 ? g_strdup_printf("%" G_GINT64_FORMAT, last)
+                              : g_strdup_printf("%" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
+                                                stage->first_layer, last);
 }
 
 static void

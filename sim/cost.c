@@ -178,6 +178,12 @@ mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator ope
     case MW_OPERATOR_MLP_ACT:
         passes = hardware->activation_passes;
         break;
+    case MW_OPERATOR_QKV_LORA:
+    case MW_OPERATOR_PROJECTION_LORA:
+    case MW_OPERATOR_MLP_UP_LORA:
+    case MW_OPERATOR_MLP_DOWN_LORA:
+        passes = hardware->adapter_passes;
+        break;
     default:
         passes = hardware->other_passes;
     }

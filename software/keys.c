@@ -60,6 +60,7 @@ static const struct mw_profile_key keys[] = {
     PASSES("rms_norm_passes", rms_norm_passes, "RMSNorm"),
     PASSES("rotary_passes", rotary_passes, "rotary positions"),
     PASSES("gated_passes", gated_passes, "a gated activation"),
+    PASSES("adapter_passes", adapter_passes, "sums of adapters' results and products'"),
     PASSES("update_passes", update_passes, "an update on the GPU"),
     PASSES("other_passes", other_passes, "residuals, other activations and the rest"),
     {"operators", "loss_bytes", "bytes",

@@ -129,6 +129,7 @@ apply_passes(const struct mw_software *software, struct mw_model_uses uses,
     hardware->norm_passes = uses.rms_norm ? software->rms_norm_passes : software->layer_norm_passes;
     hardware->position_passes = uses.rotary ? software->rotary_passes : software->other_passes;
     hardware->activation_passes = uses.gated ? software->gated_passes : software->other_passes;
+    hardware->adapter_passes = software->adapter_passes;
     hardware->update_passes = software->update_passes;
     hardware->other_passes = software->other_passes;
     hardware->score_passes = software->score_passes;

@@ -30,9 +30,9 @@ struct mw_software {
     double score_passes;          /* of unfused attention's scores, as a multiple of fewest */
     bool collectives_block;       /* nothing is computed while one runs */
     bool updates_beside; /* backward, each unit once its gradient is final; else at the end */
-    double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, update_passes,
-        other_passes;                   /* over
-                                    * memory, as a multiple of fused kernels' */
+    /* Over memory, as a multiple of fused kernels'. */
+    double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, adapter_passes,
+        update_passes, other_passes;
     double bytes_per_logit;             /* moved per logit, forward and backward */
     double launch_kernels;              /* that it starts for each that a plan counts */
     double launch_host_s;               /* of the host, to start one of them; 0: no bound */
@@ -66,10 +66,11 @@ bool mw_software_check(const struct mw_profile *software, const struct mw_profil
                        GError **error);
 
 /* What others are held against; memwall's own executor; who slices tensors and has stages; whose
- * data parallelism holds replicas; and who partitions and offloads. */
+ * library has adapters; whose data parallelism holds replicas; and who partitions and offloads. */
 #define MW_SOFTWARE_IDEAL "ideal"
 #define MW_SOFTWARE_OWN "memwall"
 #define MW_SOFTWARE_SLICED "megatron"
+#define MW_SOFTWARE_ADAPTERS "hf-trainer"
 #define MW_SOFTWARE_REPLICATED "pytorch-fsdp-eager"
 #define MW_SOFTWARE_PARTITIONED "deepspeed"
 

@@ -178,8 +178,9 @@ is_over_default(const struct list *list, double times)
 {
     const struct mw_sizing *sizing = list->answer->sizing;
 
-    return mw_exceeds_step_tokens(times * mw_tokens_per_step(sizing),
-                                  mw_default_step_tokens(mw_model_params(&list->question->model)));
+    return mw_exceeds_step_tokens(
+        times * mw_tokens_per_step(sizing),
+        mw_default_step_tokens(&list->question->model, &sizing->settings));
 }
 
 /* --- batch ----------------------------------------------------------------------------------- */

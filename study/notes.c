@@ -79,11 +79,9 @@ note_batch(const struct mw_question *question, enum mw_strategy strategy,
            const struct mw_sizing *sizing, const struct mw_result *r, GPtrArray *notes)
 {
     const char *most = mw_format_count(r->default_step_tokens);
-    g_autofree char *table =
-        question->settings.step_tokens_max == MW_AUTO
-            ? g_strdup_printf("%s tokens that GPT-3's table has for %s parameters", most,
-                              mw_format_count(r->params))
-            : g_strdup_printf("%s tokens that a run has by default", most);
+    g_autofree char *table = question->settings.step_tokens_max == MW_AUTO
+                                 ? mw_default_step_source(&question->model, &sizing->settings)
+                                 : g_strdup_printf("%s tokens that a run has by default", most);
     g_autofree char *step =
         g_strdup_printf("%.15g sequence%s, %s tokens per step", r->global_batch,
                         r->global_batch == 1 ? "" : "s", mw_format_count(r->tokens_per_step));

@@ -8,6 +8,7 @@
 struct user {
     bool measured; /* rates that memwall measured are those of its own kernels */
     bool sliced;
+    bool adapts;     /* trains adapters beside frozen weights */
     bool replicates; /* one strategy is asked for, and it partitions no state */
 };
 
@@ -29,14 +30,19 @@ holds_replicas(const struct user *user)
     return user->replicates;
 }
 
+static bool
+trains_adapters(const struct user *user)
+{
+    return user->adapts;
+}
+
 /* What usually trains so; the first row that holds. */
 static const struct {
     const char *software;
     bool (*trains)(const struct user *user); /* NULL: all others, and comparisons */
 } defaults[] = {
-    {MW_SOFTWARE_OWN, is_measured},
-    {MW_SOFTWARE_SLICED, is_sliced},
-    {MW_SOFTWARE_REPLICATED, holds_replicas},
+    {MW_SOFTWARE_OWN, is_measured},          {MW_SOFTWARE_SLICED, is_sliced},
+    {MW_SOFTWARE_ADAPTERS, trains_adapters}, {MW_SOFTWARE_REPLICATED, holds_replicas},
     {MW_SOFTWARE_PARTITIONED, NULL},
 };
 
@@ -58,10 +64,11 @@ replicates(enum mw_strategy strategy)
 }
 
 const char *
-mw_default_software(enum mw_strategy strategy, int64_t tp, int64_t pp)
+mw_default_software(const struct mw_settings *settings)
 {
-    return software_of(
-        (struct user){.sliced = tp > 1 || pp > 1, .replicates = replicates(strategy)});
+    return software_of((struct user){.sliced = settings->tp > 1 || settings->pp > 1,
+                                     .adapts = settings->trained.rank > 0,
+                                     .replicates = replicates(settings->strategy)});
 }
 
 const char *
@@ -72,6 +79,7 @@ mw_question_default_software(const struct mw_question *question)
 
     return software_of((struct user){.measured = mw_hwprofile_calibrated(question->profile),
                                      .sliced = settings->tp > 1 || settings->pp > 1,
+                                     .adapts = settings->trained.rank > 0,
                                      .replicates = !has_file && question->strategy_count == 1 &&
                                                    replicates(question->strategies[0])});
 }

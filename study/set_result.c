@@ -40,7 +40,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     double most = question->settings.step_tokens_max;
     r->default_step_tokens = !open             ? NAN
                              : most != MW_AUTO ? most
-                                               : mw_default_step_tokens(r->params);
+                                               : mw_default_step_tokens(&question->model, s);
     r->checkpoint_interval = s->checkpoint_interval;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;
@@ -54,7 +54,8 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->dpu_start = s->dpu_start;
     r->update_beside = mw_settings_update_beside(s);
     r->drop_layers = s->drop_layers;
-    r->trained = mw_setting_trained_text(s->frozen);
+    r->trained = mw_setting_trained_text(&s->trained);
+    r->trained_params = mw_model_trained_params(&question->model, &s->trained);
     r->frozen_dtype =
         s->frozen_dtype == MW_DTYPE_NONE ? NULL : g_strdup(mw_dtype_name(s->frozen_dtype));
     r->param_device = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);

@@ -40,7 +40,7 @@ struct mw_question {
 
 /* The software profile of a question that names none, by its machine, strategies and slices.  A
  * comparison of strategies has one for all.  Static. */
-const char *mw_default_software(enum mw_strategy strategy, int64_t tp, int64_t pp);
+const char *mw_default_software(const struct mw_settings *settings);
 const char *mw_question_default_software(const struct mw_question *question);
 /* Writes into a plan the names of machine and software that it was made for, and what was set of
  * the software. */

@@ -174,7 +174,7 @@ def check_told(box):
     answer = box.run("simulate -m llama-3.1-8b -H rtx4090 -s zero-infinity-cpu --batch 1 "
                      "--train norm1,qkv --weight-bits 4")
     lines = [line for line in answer.out.decode().splitlines() if line.startswith("trained ")]
-    told = "norm1,qkv alone; the rest is frozen, weights of layers in nf4"
+    told = "norm1,qkv alone, 805M parameters (10%); the rest is frozen, weights of layers in nf4"
     if len(lines) != 1 or told not in lines[0]:
         yield f"no line with {told!r}: {answer.out}{answer.err}"
 

@@ -85,10 +85,10 @@ CONTRADICTIONS = {
         ["must be a whole number of sequences from 1 to", "; fractions need --tp"],
     "simulate -m gpt2 -H flat-test -s fsdp": ["FSDP", "is zero3\n"],
     "simulate -m gpt2 -H flat-test -s lora":
-        ["adapters are not planned", "--train qkv with --weight-bits 4"],
-    "simulate -m gpt2 -H flat-test -s QLoRA": ["adapters are not planned"],
+        ["go with every strategy", "--train lora:16"],
+    "simulate -m gpt2 -H flat-test -s QLoRA": ["--train lora:16 with --weight-bits 4"],
     "simulate -m gpt2 -H flat-test --train lora":
-        ["adapters are not planned", "--train qkv with --weight-bits 4"],
+        ["adapters have a rank: --train lora:16"],
     "simulate -m gpt2 -H flat-test --train q_proj,v_proj": ["'q_proj', and qkv has that tensor"],
     "simulate llama-3.1-8b -H flat-test": ["no such plan file; for the model, -m llama-3.1-8b\n"],
     "simulate good.plan -m gpt2 -H flat-test": ["a plan file, such as good.plan, takes no -m"],

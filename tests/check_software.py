@@ -32,6 +32,7 @@ KEYS = {
     "operators.rms_norm_passes": ("3", GATED, 1),
     "operators.rotary_passes": ("3", GATED, 1),
     "operators.gated_passes": ("3", GATED, 1),
+    "operators.adapter_passes": ("3", f"{IDEAL} --train lora:8", 1),
     "operators.update_passes": ("20", "simulate -m gpt2-xl -H dgx-a100 -s ddp --batch 1 --seq 1024 "
                                 "--grad-accum 1 --software ideal", 1),
     "operators.other_passes": ("3", IDEAL, 1),

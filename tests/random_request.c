@@ -316,8 +316,8 @@ draw_frozen(GRand *random, struct mw_settings *settings)
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         if (mw_operator_row(i)->parameters && once_in(random, 2))
-            settings->frozen |= UINT32_C(1) << i;
-    settings->frozen &= ~(UINT32_C(1) << early[pick(random, 0, G_N_ELEMENTS(early) - 1)]);
+            settings->trained.frozen |= UINT32_C(1) << i;
+    settings->trained.frozen &= ~(UINT32_C(1) << early[pick(random, 0, G_N_ELEMENTS(early) - 1)]);
     settings->frozen_dtype = types[pick(random, 0, G_N_ELEMENTS(types) - 1)];
 }
 
@@ -399,5 +399,5 @@ random_request_text(const struct random_request *request)
         s->commit, s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
         s->serialize ? " serialize" : "", s->update_beside == 1 ? " update beside" : "",
-        s->unfold ? " unfold" : "", s->frozen, mw_dtype_name(s->frozen_dtype));
+        s->unfold ? " unfold" : "", s->trained.frozen, mw_dtype_name(s->frozen_dtype));
 }

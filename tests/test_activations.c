@@ -24,7 +24,7 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
     asked.micro_batch = batch;
     asked.seq = seq;
     asked.checkpoint_interval = interval;
-    asked.frozen = frozen;
+    asked.trained.frozen = frozen;
     asked.commit = 0;
     for (int state = 0; state < MW_STATE_COUNT; state++)
         g_assert_true(mw_placement_parse("cpu", "", &asked.placement[state], NULL));

@@ -117,7 +117,7 @@ compare(guint32 seed)
     request.hardware.gpu_host_sm_share = 0;
     request.hardware.gpu_copy_sm_share = request.hardware.gpu_nvme_sm_share = 0;
     /* Of few trained parameters, the update that is hidden is shorter than a delayed one's ways. */
-    request.settings.frozen = 0;
+    request.settings.trained.frozen = 0;
     delay(&request.settings);
     random_request_name(&request);
     g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);

@@ -228,28 +228,38 @@ test_shapes(void)
     struct mw_shape shape = {.sequences = 1, .seq = 1024, .tp = 16};
 
     g_assert_true(mw_model_validate_shape(&llama, &shape, NULL)); /* 8 key heads over 16 ranks */
-    shape = (struct mw_shape){4, 1024, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+    shape = (struct mw_shape){.sequences = 4, .seq = 1024, .tp = 1, .flash_attention = true};
     g_assert_true(mw_model_validate_shape(&huge, &shape, NULL)); /* Fig. 2a, 4 sequences */
-    expect_bad_shape(&gpt2, (struct mw_shape){0, 1024, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                     "batch: value 0");
-    expect_bad_shape(&gpt2, (struct mw_shape){1, 0, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                     "seq: value 0");
-    expect_bad_shape(&gpt2, (struct mw_shape){1, 1025, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                     "seq: value 1025: must be at most");
-    expect_bad_shape(&gpt2, (struct mw_shape){1, 1024, 0, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                     "tp: value 0");
-    expect_bad_shape(&gpt2, (struct mw_shape){1, 1024, 5, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                     "must divide the heads (12)");
-    expect_bad_shape(&llama, (struct mw_shape){1, 1024, 3, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                     "must divide the heads (64)");
-    expect_bad_shape(&gpt2,
-                     (struct mw_shape){1 << 30, 1024, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                     "do not fit 64 bits");
-    expect_bad_shape(&huge,
-                     (struct mw_shape){1 << 16, 1024, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                     "do not fit 64 bits");
     expect_bad_shape(
-        &huge, (struct mw_shape){INT64_MAX, INT64_MAX, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
+        &gpt2, (struct mw_shape){.sequences = 0, .seq = 1024, .tp = 1, .flash_attention = true},
+        "batch: value 0");
+    expect_bad_shape(&gpt2,
+                     (struct mw_shape){.sequences = 1, .seq = 0, .tp = 1, .flash_attention = true},
+                     "seq: value 0");
+    expect_bad_shape(
+        &gpt2, (struct mw_shape){.sequences = 1, .seq = 1025, .tp = 1, .flash_attention = true},
+        "seq: value 1025: must be at most");
+    expect_bad_shape(
+        &gpt2, (struct mw_shape){.sequences = 1, .seq = 1024, .tp = 0, .flash_attention = true},
+        "tp: value 0");
+    expect_bad_shape(
+        &gpt2, (struct mw_shape){.sequences = 1, .seq = 1024, .tp = 5, .flash_attention = true},
+        "must divide the heads (12)");
+    expect_bad_shape(
+        &llama, (struct mw_shape){.sequences = 1, .seq = 1024, .tp = 3, .flash_attention = true},
+        "must divide the heads (64)");
+    expect_bad_shape(
+        &gpt2,
+        (struct mw_shape){.sequences = 1 << 30, .seq = 1024, .tp = 1, .flash_attention = true},
+        "do not fit 64 bits");
+    expect_bad_shape(
+        &huge,
+        (struct mw_shape){.sequences = 1 << 16, .seq = 1024, .tp = 1, .flash_attention = true},
+        "do not fit 64 bits");
+    expect_bad_shape(
+        &huge,
+        (struct mw_shape){
+            .sequences = INT64_MAX, .seq = INT64_MAX, .tp = 1, .flash_attention = true},
         "64 bits");
 }
 

@@ -112,8 +112,8 @@ test_gpt_flops(void)
 {
     struct mw_model model = load("gpt3-175b");
     int64_t h = model.hidden, s = 2048, t = 3 * s;
-    struct sums sums =
-        sum_layer(&model, 0, (struct mw_shape){3, s, 1, false, MW_DTYPE_NONE, 0, MW_DTYPE_NONE});
+    struct sums sums = sum_layer(
+        &model, 0, (struct mw_shape){.sequences = 3, .seq = s, .tp = 1, .flash_attention = false});
 
     g_assert_cmpint(sums.forward_flops, ==, 24 * t * h * h + 4 * t * s * h);
     g_assert_cmpint(sums.backward_flops, ==, 2 * sums.forward_flops);
@@ -125,7 +125,7 @@ test_model_flops(void)
 {
     struct mw_model model = load("gpt3-175b");
     struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
-    struct mw_shape shape = {1, 2048, 1, false, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+    struct mw_shape shape = {.sequences = 1, .seq = 2048, .tp = 1, .flash_attention = false};
     double h = (double)model.hidden, s = 2048, l = (double)model.layers, v = (double)model.vocab;
     struct sums layer = sum_layer(&model, 0, shape);
     struct sums tail = sum(info, mw_model_tail(&model, &shape, info));
@@ -169,8 +169,8 @@ test_products(void)
     for (char **name = names; *name; name++)
         for (int flash = 0; flash <= 1; flash++) {
             struct mw_model model = load(*name);
-            struct mw_shape shape = {MAX(1, model.experts), 64, 1, flash, MW_DTYPE_NONE, 0,
-                                     MW_DTYPE_NONE};
+            struct mw_shape shape = {
+                .sequences = MAX(1, model.experts), .seq = 64, .tp = 1, .flash_attention = flash};
             struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
             check_products(info, mw_model_head(&model, &shape, info));
             check_products(info, mw_model_layer(&model, 0, &shape, info));
@@ -183,9 +183,9 @@ static void
 test_flash_flops(void)
 {
     struct mw_model model = load("llama-3-8b");
-    struct mw_operator_info attention =
-        operator_of(&model, MW_OPERATOR_ATTENTION,
-                    (struct mw_shape){1, 4096, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE});
+    struct mw_operator_info attention = operator_of(
+        &model, MW_OPERATOR_ATTENTION,
+        (struct mw_shape){.sequences = 1, .seq = 4096, .tp = 1, .flash_attention = true});
 
     g_assert_cmpint(attention.forward_flops, ==, INT64_C(4) * 4096 * 4096 * 4096);
     g_assert_cmpint(2 * attention.backward_flops, ==, 5 * attention.forward_flops);
@@ -197,12 +197,12 @@ test_saved_bytes(void)
 {
     struct mw_model model = load("megatron-22b");
     int64_t s = 2048, b = 4, h = model.hidden, a = model.heads;
-    struct sums one =
-        sum_layer(&model, 0, (struct mw_shape){b, s, 1, false, MW_DTYPE_NONE, 0, MW_DTYPE_NONE});
-    struct sums eight =
-        sum_layer(&model, 0, (struct mw_shape){b, s, 8, false, MW_DTYPE_NONE, 0, MW_DTYPE_NONE});
-    struct sums flash =
-        sum_layer(&model, 0, (struct mw_shape){b, s, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE});
+    struct sums one = sum_layer(
+        &model, 0, (struct mw_shape){.sequences = b, .seq = s, .tp = 1, .flash_attention = false});
+    struct sums eight = sum_layer(
+        &model, 0, (struct mw_shape){.sequences = b, .seq = s, .tp = 8, .flash_attention = false});
+    struct sums flash = sum_layer(
+        &model, 0, (struct mw_shape){.sequences = b, .seq = s, .tp = 1, .flash_attention = true});
 
     g_assert_cmpint(one.saved_bytes, ==, 34 * s * b * h + 5 * a * s * s * b);
     g_assert_cmpint(eight.saved_bytes, ==,
@@ -216,8 +216,8 @@ test_saved_bytes_without_dropout(void)
 {
     struct mw_model model = load("bloom-176b");
     int64_t s = 2048, h = model.hidden, a = model.heads;
-    struct sums one =
-        sum_layer(&model, 0, (struct mw_shape){1, s, 1, false, MW_DTYPE_NONE, 0, MW_DTYPE_NONE});
+    struct sums one = sum_layer(
+        &model, 0, (struct mw_shape){.sequences = 1, .seq = s, .tp = 1, .flash_attention = false});
 
     g_assert_cmpint(one.saved_bytes, ==, 32 * s * h + 2 * a * s * s);
 }
@@ -229,7 +229,8 @@ static int64_t
 saved_by_layer(const char *name, bool flash, uint32_t frozen)
 {
     struct mw_model model = load(name);
-    struct mw_shape shape = {1, 2048, 1, flash, MW_DTYPE_NONE, frozen, MW_DTYPE_NONE};
+    struct mw_shape shape = {
+        .sequences = 1, .seq = 2048, .tp = 1, .flash_attention = flash, .trained.frozen = frozen};
 
     return sum_layer(&model, model.layers - 1, shape).saved_bytes;
 }
@@ -293,7 +294,7 @@ static void
 test_bias_frozen(void)
 {
     struct mw_model model = load("gpt2");
-    struct mw_shape shape = {1, 1024, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+    struct mw_shape shape = {.sequences = 1, .seq = 1024, .tp = 1, .flash_attention = true};
     struct mw_shape frozen = shape;
     int64_t x = 2 * 1024 * 768;
     const struct {
@@ -304,7 +305,7 @@ test_bias_frozen(void)
                 {MW_OPERATOR_MLP_UP, 4},
                 {MW_OPERATOR_MLP_DOWN, 1}};
 
-    frozen.frozen = LAYER_PRODUCTS;
+    frozen.trained.frozen = LAYER_PRODUCTS;
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         struct mw_operator_info whole = operator_of(&model, rows[i].operator_, shape);
         struct mw_operator_info few = operator_of(&model, rows[i].operator_, frozen);
@@ -319,9 +320,9 @@ static void
 test_slices(void)
 {
     struct mw_model gpt = load("gpt3-175b"), llama = load("llama-3-70b");
-    struct mw_shape one = {1, 2048, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                    eight = {1, 2048, 8, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                    sixteen = {1, 2048, 16, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+    struct mw_shape one = {.sequences = 1, .seq = 2048, .tp = 1, .flash_attention = true},
+                    eight = {.sequences = 1, .seq = 2048, .tp = 8, .flash_attention = true},
+                    sixteen = {.sequences = 1, .seq = 2048, .tp = 16, .flash_attention = true};
     int64_t h = gpt.hidden;
 
     /* replicated: two norms (2h each) and two row-parallel biases (h each) */
@@ -341,8 +342,8 @@ test_ends(void)
     struct mw_model gpt2 = load("gpt2"), llama = load("llama-2-7b"), opt = load("opt-350m");
     struct mw_model bare = load("zi-1t");
     struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
-    struct mw_shape shape = {2, 1024, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE},
-                    four = {2, 1024, 4, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+    struct mw_shape shape = {.sequences = 2, .seq = 1024, .tp = 1, .flash_attention = true},
+                    four = {.sequences = 2, .seq = 1024, .tp = 4, .flash_attention = true};
 
     g_assert_cmpint(mw_model_head(&bare, &shape, info), ==, 0);
     g_assert_cmpint(mw_model_tail(&bare, &shape, info), ==, 0);
@@ -366,7 +367,7 @@ static void
 test_experts(void)
 {
     struct mw_model mixtral = load("mixtral-8x7b"), deepseek = load("deepseek-v3");
-    struct mw_shape shape = {1, 4096, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+    struct mw_shape shape = {.sequences = 1, .seq = 4096, .tp = 1, .flash_attention = true};
     struct mw_operator_info up = operator_of(&mixtral, MW_OPERATOR_MLP_UP, shape);
     struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
 
@@ -386,7 +387,7 @@ test_parallel_block(void)
 {
     struct mw_model phi = load("phi-2");
     struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
-    struct mw_shape shape = {1, 1024, 1, true, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+    struct mw_shape shape = {.sequences = 1, .seq = 1024, .tp = 1, .flash_attention = true};
 
     g_assert_cmpint(mw_model_layer(&phi, 0, &shape, info), ==, 7);
     g_assert_cmpint(info[4].operator_, ==, MW_OPERATOR_MLP_UP);

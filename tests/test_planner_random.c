@@ -42,7 +42,7 @@ check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
 static bool
 may_lack_tensors(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
-    return sizing->settings.frozen && kind >= MW_BUFFER_PARAMETERS_GATHERED &&
+    return sizing->settings.trained.frozen && kind >= MW_BUFFER_PARAMETERS_GATHERED &&
            kind <= MW_BUFFER_GRADIENTS_PINNED_SMALL &&
            (mw_sizing_splits(sizing, MW_STATE_PARAMETERS) ||
             mw_sizing_splits(sizing, MW_STATE_GRADIENTS));

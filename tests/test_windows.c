@@ -54,7 +54,7 @@ test_attention(void)
 
     g_assert_true(mw_model_load("gemma-3-4b", &model, NULL));
     for (int flash = 0; flash <= 1; flash++) {
-        struct mw_shape shape = {2, 4096, 1, flash, MW_DTYPE_NONE, 0, MW_DTYPE_NONE};
+        struct mw_shape shape = {.sequences = 2, .seq = 4096, .tp = 1, .flash_attention = flash};
         struct mw_operator_info windowed = attention_of(&model, 4, shape);
         struct mw_operator_info full = attention_of(&model, 5, shape);
         int64_t less = flash ? 4 : 1; /* a window of 1024 of 4096 keys; scores are stored whole */

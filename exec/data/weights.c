@@ -169,7 +169,8 @@ mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_, in
                         .operator_ = operator_,
                         .layer = row->place == MW_PLACE_BLOCK ? layer : -1};
 
-    add_parameters(&list, row->parameters);
+    if (mw_dims_adapt(&list.dims, row))
+        add_parameters(&list, row->parameters);
     return list.count;
 }
 

@@ -228,9 +228,11 @@ mw_remedy_keep_software(const struct mw_unfit *unfit, enum mw_strategy strategy,
                         GString *text)
 {
     const struct mw_remedy_here *here = unfit->here;
+    struct mw_settings settings = *unfit->asked;
 
-    if (here && here->software &&
-        strcmp(here->software, here->default_software(strategy, tp, unfit->asked->pp)))
+    settings.strategy = strategy;
+    settings.tp = tp;
+    if (here && here->software && strcmp(here->software, here->default_software(&settings)))
         mw_spelled_append(text, "{software=%s} ", here->software);
 }
 

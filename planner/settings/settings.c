@@ -33,6 +33,7 @@ mw_settings_init(struct mw_settings *settings)
         .micro_batch = MW_AUTO,
         .global_batch = MW_AUTO,
         .step_tokens_max = MW_AUTO,
+        .lora_alpha = MW_AUTO,
         .grad_accum = MW_AUTO,
         .seq = MW_AUTO,
         .partition = MW_PARTITION_AUTO,

@@ -83,8 +83,8 @@ struct mw_settings {
     enum mw_layout layout;
     enum mw_dtype dtype; /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
                                     where the GPU has it, else fp16 */
-    uint32_t frozen;     /* operators whose parameters are not trained: bits
-                                    1 << enum mw_operator */
+    struct mw_trained trained;
+    double lora_alpha; /* adapters' results are multiplied by alpha / rank; MW_AUTO: 1 */
     enum mw_dtype
         frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */

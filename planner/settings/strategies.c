@@ -201,14 +201,12 @@ mw_strategy_name(int strategy)
 static const char *
 meant_by(const char *name)
 {
-    static const char adapters[] = "adapters are not planned; the nearest is {train=qkv} with "
-                                   "{weight-bits=4}: few weights trained, the others in 4 bits";
     static const struct {
         const char *name, *meant;
     } others[] = {
         {"fsdp", "FSDP, which shards parameters, gradients and optimizer state, is zero3"},
-        {"lora", adapters},
-        {"qlora", adapters},
+        {"lora", "adapters of a rank go with every strategy: {train=lora:16}"},
+        {"qlora", "it goes with every strategy: {train=lora:16} with {weight-bits=4}"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)

@@ -99,10 +99,16 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "bf16|fp16|fp32",
      "data type of parameters, activations and gradients (default bf16 where the GPU has it, else "
      "fp16)"},
-    {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(frozen), 0, 0, "all", NULL,
-     "OPERATORS|all",
-     "train these operators' parameters and leave all others as they are, without gradients or "
-     "optimizer state (default all); OPERATORS are some of these, separated by commas: "},
+    {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(trained), 0, 0, "all", NULL,
+     "lora:RANK|OPERATORS|all",
+     "train adapters of that rank (LoRA) of the layers' products qkv, projection, mlp-up and "
+     "mlp-down, or of some of these (lora:16@qkv+mlp-up), or these operators' own parameters, and "
+     "leave all others as they are, without gradients or optimizer state (default all); OPERATORS "
+     "are some of these, separated by commas, with lora:RANK or without: "},
+    {MW_SETTINGS_MEMORY, "lora-alpha", MW_SETTING_REAL, FIELD(lora_alpha), 1e-3,
+     MW_DECODER_ALPHA_MAX, "rank", NULL, "ALPHA|rank",
+     "multiply what adapters give by ALPHA / RANK (default: by 1); a matter of training, not of "
+     "bytes or time"},
     {MW_SETTINGS_MEMORY, "weight-bits", MW_SETTING_CHOICE, FIELD(frozen_dtype), 0, 0, NULL,
      weight_choices, "16|8|4",
      "keep the layers' weights that {train} leaves as they are in 8 bits (mxfp8: a scale for each "
@@ -149,10 +155,11 @@ mw_setting_find(const char *name)
     return NULL;
 }
 
+/* Adapters have names of their own in a request. */
 static bool
-has_parameters(int operator_)
+has_own_parameters(int operator_)
 {
-    return mw_operator_row(operator_)->parameters;
+    return mw_operator_row(operator_)->parameters && !mw_operator_row(operator_)->adapts;
 }
 
 /* Of those that have parameters and are not frozen. */
@@ -162,7 +169,7 @@ operator_names(uint32_t frozen, const char *between)
     g_autoptr(GString) names = g_string_new(NULL);
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (has_parameters(i) && !(frozen >> i & 1))
+        if (has_own_parameters(i) && !(frozen >> i & 1))
             g_string_append_printf(names, "%s%s", names->len ? between : "", mw_operator_name(i));
     return g_strdup(names->str);
 }
@@ -327,9 +334,20 @@ why_no_operator(const char *name)
     const char *operator_ = operator_of_tensor(name);
 
     if (!strcmp(name, "lora") || !strcmp(name, "qlora"))
-        return mw_spelled(": adapters are not planned, and the nearest is {train=qkv} with "
-                          "{weight-bits=4}");
+        return mw_spelled(", and adapters have a rank: {train=lora:16}");
     return operator_ ? g_strdup_printf(", and %s has that tensor", operator_) : g_strdup("");
+}
+
+static bool
+refuse_trained(const struct mw_setting *setting, const char *text, const char *fault,
+               GError **error)
+{
+    g_autofree char *names = operator_names(0, ", ");
+
+    return mw_refuse(error,
+                     "{%s=%s}: %s; must be %s, lora:RANK, lora:RANK@OPERATOR+OPERATOR, or "
+                     "some of %s, separated by commas",
+                     setting->name, text, fault, setting->open, names);
 }
 
 static bool
@@ -340,39 +358,156 @@ refuse_operator(const struct mw_setting *setting, const char *text, const char *
     g_autofree char *fault = twice   ? g_strdup_printf("'%s' is given twice", name)
                              : *name ? g_strdup_printf("there is no operator '%s'%s", name, why)
                                      : g_strdup("an operator's name is empty");
-    g_autofree char *names = operator_names(0, ", ");
 
-    return mw_refuse(error, "{%s=%s}: %s; must be %s, or some of %s, separated by commas",
-                     setting->name, text, fault, setting->open, names);
+    return refuse_trained(setting, text, fault, error);
 }
 
-/* "norm1,norm2": trained, and all others with parameters frozen. */
+/* Of those that `may` have; MW_OPERATOR_COUNT: none has this name. */
+static int
+find_operator(const char *name, bool (*may)(int operator_))
+{
+    int i = 0;
+
+    while (i < MW_OPERATOR_COUNT && (!may(i) || strcmp(name, mw_operator_name(i))))
+        i++;
+    return i;
+}
+
+static bool
+has_adapters(int operator_)
+{
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (operator_ && mw_operator_row(i)->adapts == (enum mw_operator)operator_)
+            return true;
+    return false;
+}
+
+static uint32_t
+all_that(bool (*may)(int operator_))
+{
+    uint32_t all = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        all |= may(i) ? UINT32_C(1) << i : 0;
+    return all;
+}
+
+#define LORA "lora:"
+#define RANK_MAX (1 << 20)
+
+/* "qkv+mlp-down". */
+static bool
+parse_adapted(const struct mw_setting *setting, const char *text, const char *list,
+              struct mw_trained *trained, GError **error)
+{
+    g_auto(GStrv) names = g_strsplit(list, "+", -1);
+
+    for (guint n = 0; n == 0 || names[n]; n++) {
+        int i = find_operator(names[n] ? names[n] : "", has_adapters);
+        if (i == MW_OPERATOR_COUNT || trained->adapted >> i & 1) {
+            g_autofree char *fault = g_strdup_printf(
+                "'%s' %s", names[n] ? names[n] : "",
+                i < MW_OPERATOR_COUNT ? "is given twice"
+                                      : "has no adapters: qkv, projection, mlp-up and mlp-down do");
+            return refuse_trained(setting, text, fault, error);
+        }
+        trained->adapted |= UINT32_C(1) << i;
+    }
+    return true;
+}
+
+/* "lora:16", or "lora:16@qkv+mlp-down". */
+static bool
+parse_adapters(const struct mw_setting *setting, const char *text, const char *item,
+               struct mw_trained *trained, GError **error)
+{
+    const char *begin = item + strlen(LORA), *at = strchr(begin, '@');
+    g_autofree char *rank = at ? g_strndup(begin, (gsize)(at - begin)) : g_strdup(begin);
+    double value;
+    const char *end = mw_number_scan(rank, &value);
+
+    if (trained->rank)
+        return refuse_trained(setting, text, "adapters are given twice", error);
+    if (!end || *end || !(value >= 1 && value <= RANK_MAX) || value != floor(value)) {
+        g_autofree char *fault =
+            g_strdup_printf("a rank is a whole number from 1 to %d, not '%s'", RANK_MAX, rank);
+        return refuse_trained(setting, text, fault, error);
+    }
+    trained->rank = (int64_t)value;
+    if (at)
+        return parse_adapted(setting, text, at + 1, trained, error);
+    trained->adapted = all_that(has_adapters);
+    return true;
+}
+
+static bool
+check_adapted(const struct mw_setting *setting, const char *text, const struct mw_trained *trained,
+              GError **error)
+{
+    uint32_t both = trained->adapted & ~trained->frozen;
+    int i = 0;
+
+    if (!both)
+        return true;
+    while (!(both >> i & 1))
+        i++;
+    g_autofree char *fault =
+        g_strdup_printf("%s is trained itself, and needs no adapters", mw_operator_name(i));
+    return refuse_trained(setting, text, fault, error);
+}
+
+/* "norm1,norm2": trained, and all others with parameters frozen; with "lora:16" adapters too. */
 static bool
 parse_trained(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
               GError **error)
 {
     g_auto(GStrv) names = g_strsplit(text, ",", -1);
-    uint32_t trained = 0, all = 0;
+    struct mw_trained trained = {.frozen = all_that(has_own_parameters)};
 
-    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        all |= has_parameters(i) ? UINT32_C(1) << i : 0;
     for (guint n = 0; n == 0 || names[n]; n++) {
         const char *name = names[n] ? names[n] : "";
-        int i = 0;
-        while (i < MW_OPERATOR_COUNT && (!has_parameters(i) || strcmp(name, mw_operator_name(i))))
-            i++;
-        if (i == MW_OPERATOR_COUNT || trained >> i & 1)
+        if (g_str_has_prefix(name, LORA)) {
+            if (!parse_adapters(setting, text, name, &trained, error))
+                return false;
+            continue;
+        }
+        int i = find_operator(name, has_own_parameters);
+        if (i == MW_OPERATOR_COUNT || !(trained.frozen >> i & 1))
             return refuse_operator(setting, text, name, i < MW_OPERATOR_COUNT, error);
-        trained |= UINT32_C(1) << i;
+        trained.frozen &= ~(UINT32_C(1) << i);
     }
-    settings->frozen = all & ~trained;
+    if (!check_adapted(setting, text, &trained, error))
+        return false;
+    settings->trained = trained;
     return true;
 }
 
-char *
-mw_setting_trained_text(uint32_t frozen)
+/* "lora:16", or "lora:16@qkv+mlp-down". */
+static char *
+adapters_text(const struct mw_trained *trained)
 {
-    return frozen ? operator_names(frozen, ",") : NULL;
+    g_autoptr(GString) text = g_string_new(NULL);
+    bool all = trained->adapted == all_that(has_adapters), first = true;
+
+    g_string_printf(text, LORA "%" G_GINT64_FORMAT, trained->rank);
+    for (int i = 0; i < MW_OPERATOR_COUNT && !all; i++)
+        if (trained->adapted >> i & 1) {
+            g_string_append_printf(text, "%c%s", first ? '@' : '+', mw_operator_name(i));
+            first = false;
+        }
+    return g_strdup(text->str);
+}
+
+char *
+mw_setting_trained_text(const struct mw_trained *trained)
+{
+    if (!trained->frozen)
+        return NULL;
+    g_autofree char *own = operator_names(trained->frozen, ",");
+    if (!trained->rank)
+        return g_steal_pointer(&own);
+    g_autofree char *adapters = adapters_text(trained);
+    return g_strconcat(adapters, *own ? "," : "", own, NULL);
 }
 
 /* Makes it open again: a file may have set it. */

@@ -22,7 +22,7 @@ enum mw_setting_kind {
     MW_SETTING_CHOICE,
     MW_SETTING_DEPTHS, /* one number, or one for each stage of a fetch: nc:cg:gg */
     MW_SETTING_DROPS,  /* a schedule of layers (drops.h) */
-    MW_SETTING_TRAIN   /* names of operators; what it sets is all others: the frozen ones */
+    MW_SETTING_TRAIN   /* names of operators, and adapters: lora:RANK[@OPERATOR+OPERATOR...] */
 };
 
 /* The groups of settings, in the order of the help. */
@@ -55,7 +55,7 @@ struct mw_setting {
                                               * MW_SETTING_TRAIN: operators follow */
 };
 
-#define MW_SETTINGS_COUNT 31
+#define MW_SETTINGS_COUNT 32
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];
@@ -74,7 +74,7 @@ bool mw_setting_is_usual(const struct mw_setting *setting, const struct mw_setti
 bool mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
                      struct mw_settings *settings, GError **error);
 
-/* The operators that are trained, as {train} takes them; NULL: all.  g_free it. */
-char *mw_setting_trained_text(uint32_t frozen);
+/* What is trained, as {train} takes it; NULL: all.  g_free it. */
+char *mw_setting_trained_text(const struct mw_trained *trained);
 
 #endif

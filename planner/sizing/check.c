@@ -168,7 +168,7 @@ bool
 mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
 {
     if (!sizing->trained_params) {
-        g_autofree char *trained = mw_setting_trained_text(sizing->settings.frozen);
+        g_autofree char *trained = mw_setting_trained_text(&sizing->settings.trained);
         return mw_refuse(error, "{train=%s}: model %s has no such operators%s", trained,
                          sizing->model->name,
                          sizing->pp > 1 ? " in one of its pipeline stages" : "");

@@ -41,6 +41,20 @@ add_to_tensor(struct mw_class_info *class, struct mw_unit *unit, int operator_)
     tensor->params += info->params;
 }
 
+static bool
+is_adapted_by(const struct mw_class_info *class, int operator_, int before)
+{
+    return before >= 0 && mw_operator_row(class->operators[before].operator_)->adapts ==
+                              class->operators[operator_].operator_;
+}
+
+static bool
+starts_unit(const struct mw_class_info *class, int operator_)
+{
+    return mw_operator_row(class->operators[operator_].operator_)->starts_unit &&
+           !is_adapted_by(class, operator_, operator_ - 1);
+}
+
 /* A norm is tiny: it travels with the product after it.  A block without norms still starts a
  * unit. */
 static void
@@ -50,8 +64,7 @@ group_units(struct mw_class_info *class)
 
     for (int i = 0; i < class->operator_count; i++) {
         const struct mw_operator_info *info = &class->operators[i];
-        if (!unit || (mw_operator_row(info->operator_)->starts_unit &&
-                      class->unit_count < MW_CLASS_UNITS_MAX)) {
+        if (!unit || (starts_unit(class, i) && class->unit_count < MW_CLASS_UNITS_MAX)) {
             unit = &class->units[class->unit_count++];
             unit->first = i;
         }
@@ -99,13 +112,22 @@ fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk)
     }
 }
 
+static bool
+is_adapter(const struct mw_class_info *class, int operator_)
+{
+    return mw_operator_row(class->operators[operator_].operator_)->adapts != MW_OPERATOR_NONE;
+}
+
+/* Adapters are never cut: theirs are products with few rows. */
 int
 mw_sizing_largest_operator(const struct mw_class_info *class, int first, int count)
 {
     int best = first;
 
     for (int i = first + 1; i < first + count; i++)
-        if (class->operators[i].params > class->operators[best].params)
+        if (is_adapter(class, best) > is_adapter(class, i) ||
+            (is_adapter(class, best) == is_adapter(class, i) &&
+             class->operators[i].params > class->operators[best].params))
             best = i;
     return best;
 }
@@ -308,7 +330,7 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
         .tp = settings->tp,
         .flash_attention = flash_attention,
         .dtype = settings->dtype,
-        .frozen = settings->frozen,
+        .trained = settings->trained,
         .frozen_dtype = settings->frozen_dtype,
     };
 }

@@ -23,7 +23,7 @@
 #include "planner/settings/settings.h"
 
 #define MW_CLASS_UNITS_MAX 6
-#define MW_CLASS_TENSORS_MAX 8
+#define MW_CLASS_TENSORS_MAX 10
 #define MW_UNIT_TENSORS_MAX 3
 
 /* What of a fetch unit has one element type, and is trained or frozen as a whole.  It has homes and
