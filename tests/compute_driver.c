@@ -17,6 +17,7 @@ struct driver {
     struct driver_memory memory;
     int64_t tokens, chunks;
     struct driver_unit head, *layers, tail; /* layers: four each */
+    struct driver_unit *adapters;           /* as layers; of those that there are */
     struct mw_activation_layout layout;
     struct mw_layer_activations *activations;
     struct mw_shared_activations shared;
@@ -29,12 +30,16 @@ struct driver {
 static const struct {
     uint32_t params;
     enum mw_operator operators[2];
-    int tiled; /* which of them */
+    int tiled;                 /* which of them */
+    enum mw_operator adapters; /* between them */
 } layer_units[4] = {
-    {BIT(NORM1) | BIT(QKV), {MW_OPERATOR_NORM1, MW_OPERATOR_QKV}, 1},
-    {BIT(PROJECTION), {MW_OPERATOR_ATTENTION, MW_OPERATOR_PROJECTION}, 1},
-    {BIT(NORM2) | BIT(MLP_UP), {MW_OPERATOR_NORM2, MW_OPERATOR_MLP_UP}, 1},
-    {BIT(MLP_DOWN), {MW_OPERATOR_MLP_ACT, MW_OPERATOR_MLP_DOWN}, 1},
+    {BIT(NORM1) | BIT(QKV), {MW_OPERATOR_NORM1, MW_OPERATOR_QKV}, 1, MW_OPERATOR_QKV_LORA},
+    {BIT(PROJECTION),
+     {MW_OPERATOR_ATTENTION, MW_OPERATOR_PROJECTION},
+     1,
+     MW_OPERATOR_PROJECTION_LORA},
+    {BIT(NORM2) | BIT(MLP_UP), {MW_OPERATOR_NORM2, MW_OPERATOR_MLP_UP}, 1, MW_OPERATOR_MLP_UP_LORA},
+    {BIT(MLP_DOWN), {MW_OPERATOR_MLP_ACT, MW_OPERATOR_MLP_DOWN}, 1, MW_OPERATOR_MLP_DOWN_LORA},
 };
 
 enum mw_dtype
@@ -141,6 +146,27 @@ activations_of(const struct driver *driver, int64_t layer)
     return &driver->activations[driver->drive->recompute ? 0 : layer];
 }
 
+static bool
+is_adapted(const struct driver *driver, int u)
+{
+    int adapted = (int)mw_operator_row((int)layer_units[u].adapters)->adapts;
+
+    return mw_decoder_adapts(driver->drive->decoder, adapted);
+}
+
+static void
+run_adapters(struct driver *driver, int64_t layer, int u, bool backward, void *output)
+{
+    struct driver_unit *unit = &driver->adapters[4 * layer + u];
+    struct mw_compute compute = blank(driver, layer_units[u].adapters, backward);
+
+    if (!is_adapted(driver, u))
+        return;
+    compute.layer = activations_of(driver, layer);
+    compute.output = output;
+    run_part(driver, unit, 0, backward && adds_now(unit, layer_units[u].adapters, true), compute);
+}
+
 static void
 run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, void *output)
 {
@@ -153,6 +179,8 @@ run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, void 
             int at = backward ? 1 - step : step;
             enum mw_operator operator_ = layer_units[u].operators[at];
             bool tiled = at == layer_units[u].tiled;
+            if (step == 1 && !tile)
+                run_adapters(driver, layer, u, backward, output);
             if (!tiled && tile)
                 continue;
             struct mw_compute compute = blank(driver, operator_, backward);
@@ -289,6 +317,20 @@ micro_batch(struct driver *driver)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
+/* They are never cut. */
+static void
+make_adapters(struct driver *driver)
+{
+    struct mw_drive whole = *driver->drive;
+
+    whole.tiles = 1;
+    driver->adapters = g_new0(struct driver_unit, 4 * whole.decoder->layers);
+    for (int64_t i = 0; i < 4 * whole.decoder->layers; i++)
+        if (is_adapted(driver, (int)(i % 4)))
+            driver->adapters[i] =
+                driver_unit_make(&whole, i / 4, 1u << layer_units[i % 4].adapters);
+}
+
 static void
 make_units(struct driver *driver)
 {
@@ -302,6 +344,7 @@ make_units(struct driver *driver)
         for (int u = 0; u < 4; u++)
             driver->layers[4 * layer + u] =
                 driver_unit_make(driver->drive, layer, layer_units[u].params);
+    make_adapters(driver);
 }
 
 static void
@@ -334,6 +377,8 @@ place(struct driver *driver)
     driver_unit_place(&driver->head, memory);
     for (int64_t u = 0; u < 4 * driver->drive->decoder->layers; u++)
         driver_unit_place(&driver->layers[u], memory);
+    for (int64_t u = 0; u < 4 * driver->drive->decoder->layers; u++)
+        driver_unit_place(&driver->adapters[u], memory);
     driver_unit_place(&driver->tail, memory);
 }
 
@@ -349,6 +394,8 @@ fill(struct driver *driver)
     driver_unit_fill(&driver->head, drive, &driver->memory);
     for (int64_t u = 0; u < 4 * drive->decoder->layers; u++)
         driver_unit_fill(&driver->layers[u], drive, &driver->memory);
+    for (int64_t u = 0; u < 4 * drive->decoder->layers; u++)
+        driver_unit_fill(&driver->adapters[u], drive, &driver->memory);
     driver_unit_fill(&driver->tail, drive, &driver->memory);
 }
 
@@ -396,6 +443,8 @@ take_results(struct driver *driver)
     driver_unit_take(&driver->head, drive, &driver->memory, driven->gradients);
     for (int64_t u = 0; u < 4 * drive->decoder->layers; u++)
         driver_unit_take(&driver->layers[u], drive, &driver->memory, driven->gradients);
+    for (int64_t u = 0; u < 4 * drive->decoder->layers; u++)
+        driver_unit_take(&driver->adapters[u], drive, &driver->memory, driven->gradients);
     driver_unit_take(&driver->tail, drive, &driver->memory, driven->gradients);
     for (int64_t i = 0; i < mw_weights_elements(drive->decoder); i++)
         driven->gradients[i] /= loss_scale(driver);
@@ -408,6 +457,7 @@ tear_down(struct driver *driver)
     mw_operators_destroy(driver->operators);
     driver->table->close(driver->device);
     g_free(driver->layers);
+    g_free(driver->adapters);
     g_free(driver->activations);
     g_free(driver->checkpoints);
 }

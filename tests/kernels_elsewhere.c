@@ -98,6 +98,7 @@ pass(const struct mw_cpu_kernels *kernels)
     HASHED(gelu_erf_forward(y, x, ELEMENTS));
     HASHED(swiglu_forward(y, x, z, ELEMENTS));
     HASHED(add(y, x, z, ELEMENTS));
+    HASHED(scale(y, 1.7f, ELEMENTS));
     HASHED(layernorm_forward(y, mean, rstd, x, z, z, ROWS, ELEMENTS / ROWS, 1e-5f));
     HASHED(layernorm_backward(y, x, z, x, z, mean, rstd, ROWS, ELEMENTS / ROWS));
     kernels->widen(wide, x, ELEMENTS);

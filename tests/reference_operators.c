@@ -25,6 +25,102 @@ mw_reference_gradients(const struct mw_reference_pass *r, enum mw_operator opera
 
 /* --- products: the operator's matrices as one, [rows, in], its biases behind them ------------- */
 
+/* Adapters of a product: A [inputs * rank, in], B [rows, rank].  A row of the product is of one of
+ * its matrices, which have an A each, or share one. */
+struct lora {
+    enum mw_operator operator_; /* MW_OPERATOR_NONE: there is none */
+    int64_t rank, inputs;
+    double scale;
+};
+
+static struct lora
+lora_of(const struct mw_reference_pass *r, const struct mw_reference_product *p)
+{
+    struct lora lora = {.rank = r->d->lora_rank};
+
+    for (int i = 1; i < MW_OPERATOR_COUNT; i++)
+        if (mw_operator_row(i)->adapts == p->operator_ && r->d->lora_adapted >> p->operator_ & 1)
+            lora.operator_ = (enum mw_operator)i;
+    if (!lora.operator_)
+        return lora;
+    int64_t elements = mw_weights_operator_elements(r->d, lora.operator_);
+    lora.inputs = (elements / lora.rank - p->rows) / p->in;
+    lora.scale = r->d->lora_alpha / (double)lora.rank;
+    return lora;
+}
+
+static int64_t
+input_of(const struct mw_reference_pass *r, const struct mw_reference_product *p,
+         const struct lora *lora, int64_t row)
+{
+    if (lora->inputs == 1)
+        return 0;
+    if (p->operator_ == MW_OPERATOR_QKV)
+        return row < r->q ? 0 : row < r->q + r->kv ? 1 : 2;
+    return row >= r->d->ffn;
+}
+
+/* out[inputs * rank] = A x, of one token. */
+static void
+reduce(const double *a, const struct lora *lora, const double *x, int64_t in, double *out)
+{
+    for (int64_t i = 0; i < lora->inputs * lora->rank; i++) {
+        out[i] = 0;
+        for (int64_t j = 0; j < in; j++)
+            out[i] += a[i * in + j] * x[j];
+    }
+}
+
+static void
+adapt(const struct mw_reference_pass *r, const struct mw_reference_product *p, double *y,
+      const double *x)
+{
+    struct lora lora = lora_of(r, p);
+    g_autofree double *u = mw_reference_zeros(lora.inputs * lora.rank + 1);
+
+    if (!lora.operator_)
+        return;
+    const double *a = mw_reference_params(r, lora.operator_, p->layer);
+    const double *b = a + lora.inputs * lora.rank * p->in;
+    for (int64_t t = 0; t < r->tokens; t++) {
+        reduce(a, &lora, x + t * p->in, p->in, u);
+        for (int64_t i = 0; i < p->rows; i++)
+            for (int64_t k = 0; k < lora.rank; k++)
+                y[t * p->rows + i] +=
+                    lora.scale * b[i * lora.rank + k] * u[input_of(r, p, &lora, i) * lora.rank + k];
+    }
+}
+
+static void
+adapt_back(const struct mw_reference_pass *r, const struct mw_reference_product *p,
+           const double *dy, const double *x, double *dx)
+{
+    struct lora lora = lora_of(r, p);
+    int64_t width = lora.inputs * lora.rank;
+    g_autofree double *u = mw_reference_zeros(width + 1), *du = mw_reference_zeros(width + 1);
+
+    if (!lora.operator_)
+        return;
+    const double *a = mw_reference_params(r, lora.operator_, p->layer), *b = a + width * p->in;
+    double *da = mw_reference_gradients(r, lora.operator_, p->layer), *db = da + width * p->in;
+    for (int64_t t = 0; t < r->tokens; t++) {
+        reduce(a, &lora, x + t * p->in, p->in, u);
+        memset(du, 0, (size_t)width * sizeof *du);
+        for (int64_t i = 0; i < p->rows; i++)
+            for (int64_t k = 0; k < lora.rank; k++) {
+                int64_t at = input_of(r, p, &lora, i) * lora.rank + k;
+                double d = lora.scale * dy[t * p->rows + i];
+                db[i * lora.rank + k] += d * u[at];
+                du[at] += d * b[i * lora.rank + k];
+            }
+        for (int64_t i = 0; i < width; i++)
+            for (int64_t j = 0; j < p->in; j++) {
+                da[i * p->in + j] += du[i] * x[t * p->in + j];
+                dx[t * p->in + j] += du[i] * a[i * p->in + j];
+            }
+    }
+}
+
 void
 mw_reference_multiply(const struct mw_reference_pass *r, const struct mw_reference_product *p,
                       double *y, const double *x)
@@ -38,6 +134,7 @@ mw_reference_multiply(const struct mw_reference_pass *r, const struct mw_referen
                 sum += w[i * p->in + j] * x[t * p->in + j];
             y[t * p->rows + i] = sum;
         }
+    adapt(r, p, y, x);
 }
 
 /* Returns dx, to be freed; adds to the gradients of weight and bias. */
@@ -59,6 +156,7 @@ mw_reference_multiply_back(const struct mw_reference_pass *r, const struct mw_re
             if (p->bias)
                 dbias[i] += d;
         }
+    adapt_back(r, p, dy, x, dx);
     return dx;
 }
 

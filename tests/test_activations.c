@@ -13,7 +13,7 @@
 
 static struct mw_sizing *
 size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_t batch,
-        int64_t seq, int64_t interval, uint32_t frozen)
+        int64_t seq, int64_t interval, struct mw_trained trained)
 {
     struct mw_request request = {model, hardware};
     struct mw_settings asked, resolved;
@@ -24,7 +24,7 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
     asked.micro_batch = batch;
     asked.seq = seq;
     asked.checkpoint_interval = interval;
-    asked.trained.frozen = frozen;
+    asked.trained = trained;
     asked.commit = 0;
     for (int state = 0; state < MW_STATE_COUNT; state++)
         g_assert_true(mw_placement_parse("cpu", "", &asked.placement[state], NULL));
@@ -35,7 +35,8 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
 }
 
 static void
-check_count(const char *name, int64_t batch, int64_t seq, int64_t interval, uint32_t frozen)
+check_count(const char *name, int64_t batch, int64_t seq, int64_t interval,
+            struct mw_trained trained)
 {
     struct mw_profile *profile = mw_test_load("rtx4090");
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
@@ -44,11 +45,13 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval, uint
 
     g_assert_true(mw_model_load(name, &model, NULL));
     model.dropout = false; /* its masks would be room to spare */
-    struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval, frozen);
+    decoder.lora_rank = trained.rank;
+    decoder.lora_adapted = trained.adapted;
+    struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval, trained);
     const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
     int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
     struct mw_activation_layout layout =
-        mw_activation_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers, frozen);
+        mw_activation_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers, trained.frozen);
     g_assert_true(sizing->shape.flash_attention);
     g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
     g_assert_cmpint(layout.layer_bytes, ==,
@@ -65,20 +68,24 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval, uint
 static void
 check_counts(const char *name)
 {
-    static const uint32_t frozen[] = {
-        0,
-        IS(QKV),
-        IS(PROJECTION) | IS(MLP_UP),
-        IS(MLP_DOWN) | IS(NORM1),
-        LAYER_PRODUCTS,
-        LAYER_PRODUCTS | IS(EMBEDDING) | IS(NORM1) | IS(LOGITS),
+    static const struct mw_trained some[] = {
+        {0, 0, 0},
+        {IS(QKV), 0, 0},
+        {IS(PROJECTION) | IS(MLP_UP), 0, 0},
+        {IS(MLP_DOWN) | IS(NORM1), 0, 0},
+        {LAYER_PRODUCTS, 0, 0},
+        {LAYER_PRODUCTS | IS(EMBEDDING) | IS(NORM1) | IS(LOGITS), 0, 0},
+        {LAYER_PRODUCTS, LAYER_PRODUCTS, 4},
+        {LAYER_PRODUCTS, IS(QKV) | IS(MLP_UP), 3},
+        {IS(MLP_DOWN), IS(MLP_DOWN), 8},
+        {LAYER_PRODUCTS | IS(NORM2), IS(PROJECTION), 1},
     };
 
     for (int64_t interval = 0; interval <= 2; interval++)
         for (int64_t batch = 1; batch <= 3; batch++) {
-            check_count(name, batch, 7, interval, 0);
-            for (size_t i = 0; i < G_N_ELEMENTS(frozen); i++)
-                check_count(name, batch, 24, interval, frozen[i]);
+            check_count(name, batch, 7, interval, some[0]);
+            for (size_t i = 0; i < G_N_ELEMENTS(some); i++)
+                check_count(name, batch, 24, interval, some[i]);
         }
 }
 

@@ -85,6 +85,11 @@ test_sums(gconstpointer data)
             expected[i] = mw_half_nearest(mw_half_value(a.bits[i]) + mw_half_value(b.bits[i]));
         k->add(a.bits, a.bits, b.bits, n);
         g_assert_cmpmem(a.bits, (gsize)n * 2, expected, (gsize)n * 2);
+        float factor = (float)g_test_rand_double_range(-4, 4);
+        for (int64_t i = 0; i < n; i++)
+            expected[i] = mw_half_nearest(mw_half_value(b.bits[i]) * factor);
+        k->scale(b.bits, factor, n);
+        g_assert_cmpmem(b.bits, (gsize)n * 2, expected, (gsize)n * 2);
         mw_tensor_clear(&a);
         mw_tensor_clear(&b);
     }

@@ -22,6 +22,10 @@ struct variant {
     .heads = a, .kv_heads = g, .head_dim = d, .ffn = f, .vocab = v, .norm_epsilon = 1e-6,          \
     .rope_theta = 10000, .rope_scaling = {1, 0, 0, 0}
 
+#define LORA(r, alpha, operators) .lora_rank = r, .lora_alpha = alpha, .lora_adapted = operators
+#define ADAPTED(operator_) (UINT32_C(1) << MW_OPERATOR_##operator_)
+#define ALL_ADAPTED (ADAPTED(QKV) | ADAPTED(PROJECTION) | ADAPTED(MLP_UP) | ADAPTED(MLP_DOWN))
+
 #define SEQ_MAX 16
 
 /* For finite differences: a few thousand parameters. */
@@ -31,6 +35,11 @@ static struct variant tiny[] = {
     {"gpt2-relu", {GPT2(RELU, 6, 3, 5, 5), .position_rows = 7, .tied_embedding = true}},
     {"llama", {LLAMA(7, 4, 2, 4, 9, 11)}},
     {"qwen3", {LLAMA(7, 4, 2, 4, 9, 11), .qk_norm = true}},
+    {"gpt2-lora",
+     {GPT2(GELU_TANH, 8, 2, 12, 11), .position_rows = 7, .tied_embedding = true,
+      LORA(2, 3, ALL_ADAPTED)}},
+    {"llama-lora", {LLAMA(7, 4, 2, 4, 9, 11), LORA(3, 6, ALL_ADAPTED)}},
+    {"qwen3-lora", {LLAMA(7, 4, 2, 4, 9, 11), .qk_norm = true, LORA(2, 2, ALL_ADAPTED)}},
     {"llama-tied-bias",
      {LLAMA(5, 2, 1, 6, 7, 9), .tied_embedding = true, .attention_bias = true,
       .projection_bias = true, .mlp_bias = true}},
@@ -50,14 +59,23 @@ static struct variant variants[] = {
     {"llama-biases",
      {LLAMA(32, 4, 2, 8, 64, 64), .attention_bias = true, .projection_bias = true,
       .mlp_bias = true}},
+    {"gpt2-lora",
+     {GPT2(GELU_TANH, 48, 4, 192, 101), .position_rows = 29, .tied_embedding = true,
+      LORA(5, 10, ALL_ADAPTED)}},
+    {"llama-lora", {LLAMA(33, 6, 2, 10, 41, 89), LORA(8, 4, ALL_ADAPTED)}},
+    {"qwen3-lora", {LLAMA(40, 6, 2, 8, 77, 79), .qk_norm = true, LORA(4, 6, ALL_ADAPTED)}},
+    {"phi3-lora", {LLAMA(32, 4, 2, 8, 64, 64), LORA(7, 7, ALL_ADAPTED)}},
+    {"llama-lora-of-some",
+     {LLAMA(32, 4, 2, 8, 64, 64), LORA(4, 8, ADAPTED(QKV) | ADAPTED(MLP_DOWN))}},
 };
 
 static void
 set_families(struct variant *all, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        all[i].decoder.family =
-            mw_family_find(all[i].decoder.kind == MW_DECODER_GPT2 ? "gpt2" : "llama");
+        all[i].decoder.family = mw_family_find(all[i].decoder.kind == MW_DECODER_GPT2  ? "gpt2"
+                                               : g_str_has_prefix(all[i].name, "phi3") ? "phi3"
+                                                                                       : "llama");
 }
 
 struct inputs {

@@ -43,17 +43,19 @@ mw_whole_tensors(const struct mw_decoder *decoder)
     return list;
 }
 
+/* Several weights may lie in one tensor of a file. */
 static int64_t
-begin_of(const struct mw_decoder *decoder, const char *name)
+begin_of(const struct mw_decoder *decoder, const struct mw_weight *weight)
 {
     g_autoptr(GArray) list = mw_whole_tensors(decoder);
 
     for (guint i = 0; i < list->len; i++) {
         const struct mw_whole_tensor *tensor = &g_array_index(list, struct mw_whole_tensor, i);
-        if (!strcmp(tensor->weight.name, name))
+        if (!strcmp(tensor->weight.name, weight->name) &&
+            tensor->weight.file_row == weight->file_row)
             return tensor->begin;
     }
-    g_error("no tensor %s", name);
+    g_error("no tensor %s", weight->name);
 }
 
 int64_t
@@ -64,7 +66,7 @@ mw_whole_begin(const struct mw_decoder *decoder, enum mw_operator operator_, int
 
     g_assert_cmpint(
         mw_weights_list(decoder, tied ? MW_OPERATOR_EMBEDDING : operator_, layer, weights), >, 0);
-    return begin_of(decoder, weights[0].name);
+    return begin_of(decoder, &weights[0]);
 }
 
 static double
@@ -135,7 +137,7 @@ mw_whole_part(const struct mw_decoder *decoder, const double *whole,
     int count = mw_weights_pieces(decoder, part, pieces);
 
     for (int i = 0; i < count; i++) {
-        int64_t from = begin_of(decoder, pieces[i].weight.name) + pieces[i].first;
+        int64_t from = begin_of(decoder, &pieces[i].weight) + pieces[i].first;
         for (int64_t e = 0; e < pieces[i].count; e++)
             mw_element_of_fp32(made, pieces[i].at + e, (float)whole[from + e], dtype);
     }
@@ -149,7 +151,7 @@ mw_whole_scatter(const struct mw_decoder *decoder, double *whole,
     int count = mw_weights_pieces(decoder, part, pieces);
 
     for (int i = 0; i < count; i++) {
-        int64_t to = begin_of(decoder, pieces[i].weight.name) + pieces[i].first;
+        int64_t to = begin_of(decoder, &pieces[i].weight) + pieces[i].first;
         for (int64_t e = 0; e < pieces[i].count; e++) {
             int64_t at = pieces[i].at + e;
             whole[to + e] = (double)mw_fp32_of_element(made, at, dtype);

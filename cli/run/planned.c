@@ -58,11 +58,6 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
     const struct mw_question *question = &request->question;
     int64_t tokens = question->settings.seq;
 
-    if (question->settings.trained.rank)
-        return mw_refuse(error,
-                         "--train lora:%" G_GINT64_FORMAT ": run does not train adapters "
-                         "yet; `memwall simulate` plans them",
-                         question->settings.trained.rank);
     if (mw_settings_update_beside(&question->settings))
         return mw_refuse(error, "--update beside: run updates at the end of a step; give --update "
                                 "end, or ask `memwall simulate`");

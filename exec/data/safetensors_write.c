@@ -313,8 +313,7 @@ check_same(const struct mw_safetensors_writer *writer, const GString *head, GErr
     if (got == (ssize_t)head->len && !memcmp(there, head->str, head->len))
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "%s: has another header: every rank must declare the same tensors",
-                writer->part);
+                "%s: has another header: every rank must declare the same tensors", writer->part);
     return false;
 }
 

@@ -6,6 +6,8 @@
 
 #include "families/family.h"
 
+#define WEIGHT ".weight"
+
 struct list {
     struct mw_operator_dims dims;
     const struct mw_family_tensors *tensors;
@@ -67,6 +69,18 @@ extend_last(struct list *list)
     return true;
 }
 
+/* "base_model.model.NAME.lora_A.weight", as PEFT writes it. */
+static void
+name_adapter(struct mw_weight *weight)
+{
+    g_autofree char *own = g_strdup(weight->name);
+
+    if (g_str_has_suffix(own, WEIGHT))
+        own[strlen(own) - strlen(WEIGHT)] = '\0';
+    g_snprintf(weight->name, sizeof weight->name, MW_LORA_BASE "%s.lora_%c" WEIGHT, own,
+               weight->lora == MW_LORA_IN ? 'A' : 'B');
+}
+
 static struct mw_weight *
 add(struct list *list, enum mw_weight_role role, enum mw_weight_start start)
 {
@@ -108,13 +122,20 @@ add_bias(struct list *list, enum mw_weight_role role, int64_t first_row, int64_t
 /* A row of the vector is an output feature.  Files of some families store the features of a layer's
  * matrices as columns. */
 static void
-add_matrix(struct list *list, enum mw_weight_role role, int64_t first_row, int64_t rows,
-           int64_t columns, enum mw_weight_start start)
+add_matrix(struct list *list, const struct mw_operator_parameter *parameter, int64_t first_row)
 {
-    struct mw_weight *weight = add(list, role, start);
+    int64_t rows = list->dims.width[parameter->rows];
+    int64_t columns = list->dims.width[parameter->columns];
+
+    struct mw_weight *weight = add(list, parameter->role, parameter->start);
 
     weight->rank = 2;
-    weight->transposed = list->tensors->transposed && list->layer >= 0;
+    weight->transposed =
+        list->tensors->transposed && list->layer >= 0 && !mw_operator_row(list->operator_)->adapts;
+    if (mw_operator_row(list->operator_)->adapts) {
+        weight->lora = parameter->rows == MW_WIDTH_RANK ? MW_LORA_IN : MW_LORA_OUT;
+        name_adapter(weight);
+    }
     weight->shape[0] = weight->transposed ? columns : rows;
     weight->shape[1] = weight->transposed ? rows : columns;
     weight->elements = rows * columns;
@@ -131,12 +152,11 @@ static void
 add_parameter(struct list *list, const struct mw_operator_parameter *parameter, int64_t first_row)
 {
     int64_t rows = list->dims.width[parameter->rows];
-    int64_t columns = list->dims.width[parameter->columns];
 
     if (parameter->kind == MW_PARAMETER_VECTOR)
         add_vector(list, parameter->role, rows, parameter->start);
     else if (parameter->columns)
-        add_matrix(list, parameter->role, first_row, rows, columns, parameter->start);
+        add_matrix(list, parameter, first_row);
     else
         add_bias(list, parameter->role, first_row, rows);
 }

@@ -38,13 +38,17 @@
 #include "exec/data/safetensors.h"
 #include "plan/plan.h"
 
-#define MW_WEIGHTS_MAX 8         /* tensors of one operator */
-#define MW_WEIGHTS_PIECES_MAX 24 /* tensors of one part */
-#define MW_WEIGHTS_NAME_MAX 96
+#define MW_WEIGHTS_MAX 8                 /* tensors of one operator */
+#define MW_LORA_BASE "base_model.model." /* before PEFT's names of the model's tensors */
+#define MW_WEIGHTS_PIECES_MAX 24         /* tensors of one part */
+#define MW_WEIGHTS_NAME_MAX 112
+
+/* Of an adapter (LoRA): A [rank, in] or B [out, rank]. */
+enum mw_lora_side { MW_LORA_NONE, MW_LORA_IN, MW_LORA_OUT };
 
 struct mw_weight {
     char name[MW_WEIGHTS_NAME_MAX]; /* as transformers writes it: "transformer.h.0.ln_1.weight" */
-    const char *base; /* of the name; files can leave it out */
+    const char *base;               /* of the name; files can leave it out */
     enum mw_operator operator_;
     enum mw_weight_role role; /* the first one's, where it has rows of several */
     int rank;
@@ -55,6 +59,7 @@ struct mw_weight {
     /* Its rows among those of its operator, and its elements per row; a norm has no rows. */
     int64_t first_row, rows, row_elements;
     enum mw_weight_start start;
+    enum mw_lora_side lora;
 };
 
 struct mw_weights_part {

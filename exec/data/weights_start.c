@@ -69,6 +69,22 @@ start_normal(const struct start *start, const struct mw_weights_piece *piece, do
     }
 }
 
+/* Of an adapter's A as PEFT starts it (He et al., arXiv 1502.01852, with slope sqrt(5)): uniform
+ * between -1 / sqrt(columns) and 1 / sqrt(columns). */
+static void
+start_uniform(const struct start *start, const struct mw_weights_piece *piece)
+{
+    int64_t begin = number_of(start, &piece->weight) + piece->first;
+    double bound = 1 / sqrt((double)piece->weight.row_elements);
+
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < piece->count; i++) {
+        uint64_t bits = mw_mix(start->key ^ mw_mix(~(uint64_t)(begin + i)));
+        double uniform = (double)(bits >> 11) * 0x1p-53;
+        put(start, piece->at + i, (float)(bound * (2 * uniform - 1)));
+    }
+}
+
 static bool
 start_piece(const struct mw_weights_piece *piece, void *data)
 {
@@ -79,6 +95,8 @@ start_piece(const struct mw_weights_piece *piece, void *data)
         start_normal(start, piece, START_DEVIATION);
     else if (how == MW_WEIGHT_RESIDUAL)
         start_normal(start, piece, START_DEVIATION / sqrt(2.0 * (double)start->decoder->layers));
+    else if (how == MW_WEIGHT_UNIFORM)
+        start_uniform(start, piece);
     else
         for (int64_t i = 0; i < piece->count; i++)
             put(start, piece->at + i, how == MW_WEIGHT_ONE);

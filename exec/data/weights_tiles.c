@@ -21,38 +21,48 @@ mw_weights_operator_elements(const struct mw_decoder *decoder, enum mw_operator 
 }
 
 /* Elements of the operators before `end`, which come in the model's order: those of one layer, and
- * those outside the layers. */
+ * those outside the layers.  Adapters are numbered apart: with them the model starts as without. */
 struct before {
     int64_t layer, ends;
 };
 
+static bool
+is_adapter(int operator_)
+{
+    return mw_operator_row(operator_)->adapts != MW_OPERATOR_NONE;
+}
+
 static struct before
-sum_before(const struct mw_decoder *decoder, int end)
+sum_before(const struct mw_decoder *decoder, int end, bool adapters)
 {
     struct before before = {0};
 
     for (int i = 0; i < end; i++)
-        *(is_of_layers(i) ? &before.layer : &before.ends) +=
-            mw_weights_operator_elements(decoder, i);
+        if (is_adapter(i) == adapters)
+            *(is_of_layers(i) ? &before.layer : &before.ends) +=
+                mw_weights_operator_elements(decoder, i);
     return before;
 }
 
 int64_t
 mw_weights_elements(const struct mw_decoder *decoder)
 {
-    struct before all = sum_before(decoder, MW_OPERATOR_COUNT);
+    struct before own = sum_before(decoder, MW_OPERATOR_COUNT, false);
+    struct before adapters = sum_before(decoder, MW_OPERATOR_COUNT, true);
 
-    return all.ends + decoder->layers * all.layer;
+    return own.ends + decoder->layers * (own.layer + adapters.layer);
 }
 
 int64_t
 mw_weights_operator_begin(const struct mw_decoder *decoder, enum mw_operator operator_,
                           int64_t layer)
 {
-    struct before before = sum_before(decoder, operator_);
+    bool adapters = is_adapter((int)operator_);
+    struct before before = sum_before(decoder, (int)operator_, adapters);
 
     if (is_of_layers(operator_))
-        return before.ends + layer * sum_before(decoder, MW_OPERATOR_COUNT).layer + before.layer;
+        return before.ends + layer * sum_before(decoder, MW_OPERATOR_COUNT, adapters).layer +
+               before.layer;
     return before.ends + decoder->layers * before.layer;
 }
 

@@ -42,36 +42,64 @@ raw_width(const struct mw_decoder *decoder)
     return decoder->qk_norm ? mw_decoder_q(decoder) + mw_decoder_kv(decoder) : 0;
 }
 
+int64_t
+mw_decoder_lora_width(const struct mw_decoder *decoder, int adapted)
+{
+    struct mw_operator_dims dims = mw_decoder_dims(decoder);
+    int64_t width = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        const struct mw_operator_row *row = mw_operator_row(i);
+        if ((int)row->adapts != adapted || !mw_dims_adapt(&dims, row))
+            continue;
+        for (const struct mw_operator_parameter *p = row->parameters; p->kind; p++)
+            width +=
+                p->rows == MW_WIDTH_RANK && mw_dims_have(&dims, p->when) ? decoder->lora_rank : 0;
+    }
+    return width;
+}
+
+/* Of all operators of a layer. */
+static int64_t
+lora_widths(const struct mw_decoder *decoder)
+{
+    int64_t width = 0;
+
+    for (int i = 1; i < MW_OPERATOR_COUNT; i++)
+        width += mw_decoder_adapts(decoder, i) ? mw_decoder_lora_width(decoder, i) : 0;
+    return width;
+}
+
 /* Of the input of an operator's product, which the gradient of its weights alone reads. */
 static int64_t
-kept_width(uint32_t frozen, enum mw_operator operator_, int64_t width)
+kept_width(uint32_t unread, enum mw_operator operator_, int64_t width)
 {
-    return frozen >> operator_ & 1 ? 0 : width;
+    return unread >> operator_ & 1 ? 0 : width;
 }
 
 /* Without the fp32 sums of its attention (lse). */
 static int64_t
-layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t frozen)
+layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
-    return tokens *
-           (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) + up_width(decoder) +
-            raw_width(decoder) + kept_width(frozen, MW_OPERATOR_QKV, decoder->hidden) +
-            kept_width(frozen, MW_OPERATOR_MLP_UP, decoder->hidden) +
-            kept_width(frozen, MW_OPERATOR_MLP_DOWN, decoder->ffn));
+    return tokens * (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
+                     up_width(decoder) + raw_width(decoder) + lora_widths(decoder) +
+                     kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
+                     kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden) +
+                     kept_width(unread, MW_OPERATOR_MLP_DOWN, decoder->ffn));
 }
 
 /* The last layer's MLP_DOWN reads `act` while it writes `hidden`. */
 static bool
-hidden_is_apart(uint32_t frozen)
+hidden_is_apart(uint32_t unread)
 {
-    return frozen >> MW_OPERATOR_MLP_DOWN & 1;
+    return unread >> MW_OPERATOR_MLP_DOWN & 1;
 }
 
 static int64_t
-shared_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t frozen)
+shared_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
     return tokens * (wide_width(decoder) + branch_width(decoder) +
-                     (hidden_is_apart(frozen) ? 2 : 1) * decoder->hidden);
+                     (hidden_is_apart(unread) ? 2 : 1) * decoder->hidden);
 }
 
 static int64_t
@@ -85,14 +113,15 @@ mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int6
                      int64_t seq, int64_t layers, uint32_t frozen)
 {
     int64_t tokens = sequences * seq, element = mw_compute_element_bytes(dtype);
-    int64_t layer = sum_bytes(decoder, tokens) + element * layer_elements(decoder, tokens, frozen);
+    uint32_t unread = frozen & ~decoder->lora_adapted;
+    int64_t layer = sum_bytes(decoder, tokens) + element * layer_elements(decoder, tokens, unread);
 
     return (struct mw_activation_layout){
-        .bytes = layers * layer + element * shared_elements(decoder, tokens, frozen),
+        .bytes = layers * layer + element * shared_elements(decoder, tokens, unread),
         .layer_bytes = layer,
         .layers = layers,
         .element_bytes = element,
-        .frozen = frozen,
+        .unread = unread,
     };
 }
 
@@ -121,7 +150,7 @@ static void *
 take_kept(struct taker *from, const struct mw_activation_layout *layout, enum mw_operator operator_,
           int64_t elements, void *wide)
 {
-    return layout->frozen >> operator_ & 1 ? wide : take(from, elements);
+    return layout->unread >> operator_ & 1 ? wide : take(from, elements);
 }
 
 struct mw_layer_activations
@@ -133,8 +162,8 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     void *wide = mw_activations_shared(decoder, sequences, seq, layout, base).wide;
     struct mw_layer_activations activations;
 
-    take(&from, shared_elements(decoder, tokens, layout->frozen) +
-                    layer * layer_elements(decoder, tokens, layout->frozen));
+    take(&from, shared_elements(decoder, tokens, layout->unread) +
+                    layer * layer_elements(decoder, tokens, layout->unread));
     activations.lse = (float *)base + layer * tokens * decoder->heads;
     activations.x = take(&from, one);
     activations.n1 = take_kept(&from, layout, MW_OPERATOR_QKV, one, wide);
@@ -145,6 +174,10 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     activations.up = take(&from, tokens * up_width(decoder));
     activations.act = take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * decoder->ffn, wide);
     activations.raw = take(&from, tokens * raw_width(decoder));
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        activations.lora[i] = i && mw_decoder_adapts(decoder, i)
+                                  ? take(&from, tokens * mw_decoder_lora_width(decoder, i))
+                                  : NULL;
     return activations;
 }
 
@@ -161,7 +194,7 @@ mw_activations_shared(const struct mw_decoder *decoder, int64_t sequences, int64
     activations.gradient = take(&from, tokens * decoder->hidden);
     activations.final = activations.gradient;
     activations.hidden =
-        hidden_is_apart(layout->frozen) ? take(&from, tokens * decoder->hidden) : activations.wide;
+        hidden_is_apart(layout->unread) ? take(&from, tokens * decoder->hidden) : activations.wide;
     return activations;
 }
 

@@ -34,11 +34,14 @@ struct mw_part {
     int64_t q_norm_at, k_norm_at;         /* of QKV */
     struct mw_part_matrix matrix;         /* QKV, PROJECTION, MLP_UP, MLP_DOWN, LOGITS, EMBEDDING */
     struct mw_part_matrix positions;      /* the learned position table; rows 0 without one */
+    /* Of adapters: A of each of the operator's matrices, one below the other, and so the B's. */
+    int64_t lora_in_at, lora_out_at;
     int64_t elements;
 };
 
 /* What a layer keeps for its backward.  The inputs of products with frozen weights (n1, n2, act)
- * are not kept: they lie in the shared room's `wide`, and are there until the product is done. */
+ * are not kept unless an adapter needs them: they lie in the shared room's `wide`, and are there
+ * until the product is done. */
 struct mw_layer_activations {
     void *x;   /* [T, h] its input */
     void *n1;  /* [T, h] */
@@ -51,6 +54,9 @@ struct mw_layer_activations {
     void *n2;   /* [T, h] */
     void *up;   /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
     void *act;  /* [T, f] */
+    /* With adapters: what their A's give, times alpha / rank, [T, all A's rows]; in backward the
+     * gradient of that. */
+    void *lora[MW_OPERATOR_COUNT];
 };
 
 /* What all layers share.  Tensors that are never needed at once share memory: `final` lies where
@@ -102,7 +108,7 @@ struct mw_activation_layout {
     int64_t layer_bytes; /* of one layer in total */
     int64_t layers;
     int64_t element_bytes; /* of activations */
-    uint32_t frozen;
+    uint32_t unread;       /* operators whose inputs no gradient of weights reads */
 };
 
 /* `frozen`: operators whose weights have no gradients, bits 1 << enum mw_operator. */
@@ -146,6 +152,15 @@ mw_decoder_kv(const struct mw_decoder *decoder)
 {
     return decoder->kv_heads * decoder->head_dim;
 }
+
+/* Whether an operator has adapters; the rows of all its A's. */
+static inline bool
+mw_decoder_adapts(const struct mw_decoder *decoder, int operator_)
+{
+    return decoder->lora_adapted >> operator_ & 1;
+}
+
+int64_t mw_decoder_lora_width(const struct mw_decoder *decoder, int adapted);
 
 /* MLP_UP has two matrices. */
 static inline bool

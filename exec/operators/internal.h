@@ -30,7 +30,7 @@ struct mw_multiply {
     const void *a, *b, *bias;
 };
 
-#define MW_MULTIPLIES_MAX 6 /* gradients of input and weight, of q, k and v apart */
+#define MW_MULTIPLIES_MAX 8 /* gradients of A and B of q, k and v, and of their input */
 
 /* Returns how many there are. */
 int mw_operator_products(const struct mw_compute *compute,
@@ -44,6 +44,9 @@ typedef void (*mw_operator_step)(const struct mw_operators *operators,
 /* Any may be NULL. */
 struct mw_operator_steps {
     mw_operator_step before, behind;
+    /* Runs behind the first so many products, of those that `products` says. */
+    mw_operator_step between;
+    int (*products_before)(const struct mw_compute *compute);
 };
 
 /* y[tokens, all rows] = x[tokens, in] W^T.  `dy` is its gradient, shaped like y. */
@@ -67,12 +70,17 @@ struct mw_operator_runner {
     /* NULL: no products.  Else one of so many, by number. */
     struct mw_operator_linear (*linear)(const struct mw_compute *compute, int number);
     int (*linears)(const struct mw_compute *compute); /* NULL: one */
+    /* Instead of those: any products. */
+    int (*products)(const struct mw_compute *compute, struct mw_multiply out[MW_MULTIPLIES_MAX]);
 };
+/* Of the operator's linears, how many there are. */
+int mw_operator_linears(const struct mw_compute *compute);
+struct mw_operator_linear mw_operator_linear_at(const struct mw_compute *compute, int number);
 const struct mw_operator_runner *mw_operator_runner(enum mw_operator operator_);
 
 extern const struct mw_operator_runner mw_run_embedding, mw_run_norm, mw_run_qkv, mw_run_attention,
     mw_run_projection, mw_run_mlp_up, mw_run_mlp_act, mw_run_mlp_down, mw_run_final_norm,
-    mw_run_logits, mw_run_loss;
+    mw_run_logits, mw_run_loss, mw_run_lora;
 
 /* y = norm(x), and back: dx = norm'(dy), plus dx_add where that is not NULL.  y is written in both
  * directions. */

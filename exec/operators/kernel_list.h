@@ -45,6 +45,9 @@
 MW_KERNEL(add,
           (MW_ELEMENT *out, const MW_ELEMENT *a, const MW_ELEMENT *b, int64_t n), (out, a, b, n))
 
+/* x *= factor */
+MW_KERNEL(scale, (MW_ELEMENT *x, float factor, int64_t n), (x, factor, n))
+
 MW_KERNEL_PASS(widen, (float *out, const MW_ELEMENT *x, int64_t n), (out, x, n))
 MW_KERNEL_PASS(narrow, (MW_ELEMENT *out, const float *x, int64_t n), (out, x, n))
 /* sum[i] += x[i] */

@@ -317,6 +317,8 @@ copy_columns(const struct mw_operators *operators, const struct mw_compute *comp
 {
     int64_t first = compute->part->matrix.first_row, count = compute->part->matrix.rows;
 
+    if (mw_decoder_adapts(compute->decoder, compute->operator_))
+        return; /* adapters have added to it */
     if (count)
         operators->kernels->copy_rows(operators->device, mw_operator_at(compute, to, first),
                                       mw_operator_read_at(compute, from, first),

@@ -132,18 +132,14 @@ mw_operators_destroy(struct mw_operators *operators)
 /* --- the table ------------------------------------------------------------------------------- */
 
 static const struct mw_operator_runner *const runners[MW_OPERATOR_COUNT] = {
-    [MW_OPERATOR_EMBEDDING] = &mw_run_embedding,
-    [MW_OPERATOR_NORM1] = &mw_run_norm,
-    [MW_OPERATOR_QKV] = &mw_run_qkv,
-    [MW_OPERATOR_ATTENTION] = &mw_run_attention,
-    [MW_OPERATOR_PROJECTION] = &mw_run_projection,
-    [MW_OPERATOR_NORM2] = &mw_run_norm,
-    [MW_OPERATOR_MLP_UP] = &mw_run_mlp_up,
-    [MW_OPERATOR_MLP_ACT] = &mw_run_mlp_act,
-    [MW_OPERATOR_MLP_DOWN] = &mw_run_mlp_down,
-    [MW_OPERATOR_FINAL_NORM] = &mw_run_final_norm,
-    [MW_OPERATOR_LOGITS] = &mw_run_logits,
-    [MW_OPERATOR_LOSS] = &mw_run_loss,
+    [MW_OPERATOR_EMBEDDING] = &mw_run_embedding,   [MW_OPERATOR_NORM1] = &mw_run_norm,
+    [MW_OPERATOR_QKV_LORA] = &mw_run_lora,         [MW_OPERATOR_QKV] = &mw_run_qkv,
+    [MW_OPERATOR_ATTENTION] = &mw_run_attention,   [MW_OPERATOR_PROJECTION_LORA] = &mw_run_lora,
+    [MW_OPERATOR_PROJECTION] = &mw_run_projection, [MW_OPERATOR_NORM2] = &mw_run_norm,
+    [MW_OPERATOR_MLP_UP_LORA] = &mw_run_lora,      [MW_OPERATOR_MLP_UP] = &mw_run_mlp_up,
+    [MW_OPERATOR_MLP_ACT] = &mw_run_mlp_act,       [MW_OPERATOR_MLP_DOWN_LORA] = &mw_run_lora,
+    [MW_OPERATOR_MLP_DOWN] = &mw_run_mlp_down,     [MW_OPERATOR_FINAL_NORM] = &mw_run_final_norm,
+    [MW_OPERATOR_LOGITS] = &mw_run_logits,         [MW_OPERATOR_LOSS] = &mw_run_loss,
 };
 
 /* NULL: it is none of a decoder. */
@@ -201,13 +197,17 @@ mw_operators_prepare(struct mw_operators *operators, const struct mw_compute *co
 }
 
 static bool
-multiply(struct mw_operators *operators, const struct mw_compute *compute, GError **error)
+multiply(struct mw_operators *operators, const struct mw_compute *compute,
+         const struct mw_operator_steps *steps, GError **error)
 {
     struct mw_multiply multiplies[MW_MULTIPLIES_MAX];
     int count = mw_operator_products(compute, multiplies);
+    int first = steps->between ? steps->products_before(compute) : -1;
     bool good = true;
 
     for (int i = 0; good && i < count; i++) {
+        if (i == first)
+            steps->between(operators, compute);
         const struct mw_multiply *one = &multiplies[i];
         good = operators->kernels->multiply(operators->device, &one->product, one->c, one->a,
                                             one->b, one->bias, error);
@@ -224,7 +224,7 @@ mw_operators_run(struct mw_operators *operators, const struct mw_compute *comput
     struct mw_operator_steps steps = compute->backward ? runner->backward : runner->forward;
     if (steps.before)
         steps.before(operators, compute);
-    if (!multiply(operators, compute, error))
+    if (!multiply(operators, compute, &steps, error))
         return false;
     if (steps.behind)
         steps.behind(operators, compute);

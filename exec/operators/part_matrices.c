@@ -31,12 +31,29 @@ enter_rows(struct mw_part_matrix *matrix, const struct mw_weights_piece *piece, 
         matrix->rows = end - matrix->first_row;
 }
 
+static bool
+is_adapter(const struct mw_weights_piece *piece)
+{
+    return mw_operator_row((int)piece->weight.operator_)->adapts != MW_OPERATOR_NONE;
+}
+
+/* Pieces of all A's come before those of the B's. */
+static void
+enter_adapter(struct mw_part *part, const struct mw_weights_piece *piece)
+{
+    int64_t *at = piece->weight.lora == MW_LORA_IN ? &part->lora_in_at : &part->lora_out_at;
+
+    *at = *at < 0 ? piece->at : *at;
+}
+
 static void
 enter(const struct mw_decoder *decoder, struct mw_part *part, const struct mw_weights_piece *piece)
 {
     bool table = piece->weight.operator_ == MW_OPERATOR_EMBEDDING;
 
-    if (!piece->weight.rows)
+    if (is_adapter(piece))
+        enter_adapter(part, piece);
+    else if (!piece->weight.rows)
         enter_norm(part, piece);
     else if (piece->weight.rank == 1)
         part->matrix.bias_at = part->matrix.bias_at < 0 ? piece->at : part->matrix.bias_at;
@@ -53,7 +70,7 @@ set_shapes(const struct mw_decoder *decoder, const struct mw_tensor *tensor, str
     struct mw_weight weights[MW_WEIGHTS_MAX];
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
-        int count = tensor->operators >> i & 1
+        int count = tensor->operators >> i & 1 && !mw_operator_row(i)->adapts
                         ? mw_weights_list(decoder, (enum mw_operator)i, tensor->layer, weights)
                         : 0;
         for (int w = 0; w < count; w++) {
@@ -83,6 +100,8 @@ mw_part_of(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int
         .k_norm_at = -1,
         .matrix = {.at = -1, .bias_at = -1},
         .positions = {.at = -1, .bias_at = -1},
+        .lora_in_at = -1,
+        .lora_out_at = -1,
     };
     struct mw_weights_piece pieces[MW_WEIGHTS_PIECES_MAX];
     int count = mw_weights_pieces(decoder, &in, pieces);

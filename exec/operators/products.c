@@ -30,7 +30,7 @@ forward_product(const struct mw_compute *c, const struct mw_operator_linear *l, 
                     .ld_c = l->out,
                     .b_transposed = true,
                     .bias = bias,
-                    .accumulate = l->residual},
+                    .accumulate = l->residual || mw_decoder_adapts(c->decoder, c->operator_)},
         .c = mw_operator_at(c, l->y, matrix->first_row + twin * l->twin),
         .a = l->x,
         .b = mw_operator_param_at(c, at),
@@ -94,16 +94,16 @@ add_products(const struct mw_compute *compute, const struct mw_operator_linear *
     return count;
 }
 
-static int
-count_linears(const struct mw_compute *compute)
+int
+mw_operator_linears(const struct mw_compute *compute)
 {
     const struct mw_operator_runner *runner = mw_operator_runner(compute->operator_);
 
     return !runner->linear ? 0 : runner->linears ? runner->linears(compute) : 1;
 }
 
-static struct mw_operator_linear
-linear_at(const struct mw_compute *compute, int number)
+struct mw_operator_linear
+mw_operator_linear_at(const struct mw_compute *compute, int number)
 {
     return mw_operator_runner(compute->operator_)->linear(compute, number);
 }
@@ -111,12 +111,15 @@ linear_at(const struct mw_compute *compute, int number)
 int
 mw_operator_products(const struct mw_compute *compute, struct mw_multiply out[MW_MULTIPLIES_MAX])
 {
-    int linears = count_linears(compute), count = 0;
+    const struct mw_operator_runner *runner = mw_operator_runner(compute->operator_);
+    int linears = mw_operator_linears(compute), count = 0;
 
+    if (runner->products)
+        return runner->products(compute, out);
     if (!linears || !compute->part->matrix.rows)
         return 0;
     for (int i = 0; i < linears; i++) {
-        struct mw_operator_linear linear = linear_at(compute, i);
+        struct mw_operator_linear linear = mw_operator_linear_at(compute, i);
         count += add_products(compute, &linear, out + count);
     }
     return count;
@@ -139,12 +142,12 @@ add_bias(const struct mw_operators *operators, const struct mw_compute *compute,
 void
 mw_operator_bias(const struct mw_operators *operators, const struct mw_compute *compute)
 {
-    int linears = count_linears(compute);
+    int linears = mw_operator_linears(compute);
 
     if (!compute->gradient || !linears || !compute->part || compute->part->matrix.bias_at < 0)
         return;
     for (int i = 0; i < linears; i++) {
-        struct mw_operator_linear linear = linear_at(compute, i);
+        struct mw_operator_linear linear = mw_operator_linear_at(compute, i);
         add_bias(operators, compute, &linear);
     }
 }

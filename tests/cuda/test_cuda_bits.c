@@ -124,6 +124,9 @@ test_sums(gconstpointer data)
         cpu->add(added, a, b, n);
         k->add(b, a, b, n);
         expect_half("add", b, added, n);
+        cpu->scale(added, 0.3f, n);
+        k->scale(b, 0.3f, n);
+        expect_half("scale", b, added, n);
     }
 }
 

@@ -352,6 +352,25 @@ MW_CPU(narrow)(mw_element *out, const float *x, int64_t n)
 }
 
 static void
+scale_chunk(mw_element *x, float factor, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + MW_LANES <= n; i += MW_LANES)
+        mw_lanes_store_half(x + i, mw_lanes_scale(mw_lanes_load_half(x + i), factor));
+    if (i < n)
+        mw_lanes_store_half_some(
+            x + i, mw_lanes_scale(mw_lanes_load_half_some(x + i, n - i), factor), n - i);
+}
+
+void
+MW_CPU(scale)(mw_element *x, float factor, int64_t n)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += CHUNK)
+        scale_chunk(x + i, factor, chunk_length(i, n));
+}
+
+static void
 accumulate_chunk(float *total, const mw_element *x, int64_t n)
 {
     int64_t i = 0;

@@ -225,6 +225,14 @@ mw_lanes_add(struct mw_lanes a, struct mw_lanes b)
     return a;
 }
 
+MW_INLINE struct mw_lanes
+mw_lanes_scale(struct mw_lanes v, float factor)
+{
+    MW_EACH_PART (p)
+        v.part[p] *= mw_native_splat(factor);
+    return v;
+}
+
 /* Parts p and p + half of them, until one is left. */
 MW_INLINE mw_native
 mw_lanes_fold(struct mw_lanes v, mw_native f(mw_native, mw_native))

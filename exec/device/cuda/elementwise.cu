@@ -45,6 +45,18 @@ add(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t n, bool wide)
     mw_store(out + i, va, n - i, wide);
 }
 
+__global__ void
+scale(uint16_t *x, float factor, int64_t n, bool wide)
+{
+    int64_t i = mw_first_element<MW_GROUP>();
+    float v[MW_GROUP];
+
+    mw_load(v, x + i, n - i, wide);
+    for (int k = 0; k < MW_GROUP; k++)
+        v[k] = __fmul_rn(v[k], factor);
+    mw_store(x + i, v, n - i, wide);
+}
+
 } // namespace
 
 int
@@ -81,5 +93,13 @@ MW_CUDA(add)(void *stream, uint16_t *out, const uint16_t *a, const uint16_t *b, 
 {
     MW_LAUNCH(add, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, out, a, b, n,
               mw_aligned(16, out, a, b));
+    return cudaGetLastError();
+}
+
+int
+MW_CUDA(scale)(void *stream, uint16_t *x, float factor, int64_t n)
+{
+    MW_LAUNCH(scale, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, x, factor, n,
+              mw_aligned(16, x));
     return cudaGetLastError();
 }
