@@ -288,6 +288,12 @@ bool mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, 
 /* The text of a config.json that is read as this decoder.  g_free it. */
 char *mw_model_write_config(const struct mw_decoder *decoder);
 
+/* The text of an adapter_config.json as PEFT reads it, of a decoder with adapters.  g_free it. */
+char *mw_model_write_adapter_config(const struct mw_decoder *decoder);
+/* Whether such a file is of the decoder's adapters; the tensors say which modules these are of. */
+bool mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder,
+                                   GError **error);
+
 /* A sequence is within the window of the attention, which the executor does not have. */
 bool mw_model_runs_seq(const struct mw_model *model, int64_t seq, GError **error);
 

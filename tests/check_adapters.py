@@ -1,12 +1,16 @@
 #!/usr/bin/python3
-"""`--train lora:RANK`: adapters of frozen weights (LoRA, QLoRA), planned; prints TAP.
+"""`--train lora:RANK`: adapters of frozen weights (LoRA, QLoRA), planned and run; prints TAP.
 
 Numbers of parameters are those that PEFT prints for the same targets (named where published), and
-bytes and FLOPs those of a count by hand.
+bytes and FLOPs those of a count by hand.  Runs are held to what PEFT trained in fp64 on the same
+weights and tokens (scripts/make-lora-fixtures.py), and to the same bits with every placement.
 """
+import json
+import shutil
+import struct
 import sys
 
-from command import Box, answer_of, refused
+from command import ROOT, Box, answer_of, refused
 from tap import report_in
 
 ASK = "simulate -s ddp --gpus 1 --batch 1 --json --set gpu.memory_gib=1000"
@@ -143,6 +147,165 @@ def check_refusals(box):
                        ["--train lora:16", "--weight-bits 4"])
 
 
+# --- runs ----------------------------------------------------------------------------------------
+
+MACHINE = "-H rtx4090 --set gpu.memory_gib=2"
+MODELS = ("gpt2-small", "llama-small")
+ADAPTED = "--train lora:4 --lora-alpha 6"
+PLACEMENTS = {
+    "on the GPU": "-s ddp",
+    "on cores": "-s zero-offload",
+    "on cores, parameters too": "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
+    "on drives": "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme "
+                 "--gradient-device nvme --nvme drive",
+}
+
+
+def fixture(name):
+    return ROOT / "tests/fixtures" / name
+
+
+def run(box, name, options, folder=None):
+    """The answer of a run from the fixture's weights and adapters."""
+    for old in ("drive", folder or "drive"):
+        shutil.rmtree(box.folder / old, ignore_errors=True)
+    (box.folder / "drive").mkdir()
+    saves = f"--save {folder}" if folder else ""
+    return box.run(f"run -m {fixture(name)}/config.json {MACHINE} --seq 16 --lr 1e-2 --commit none "
+                   f"--data {fixture(name)}/lora/text.txt --backend cpu --overwrite {saves} "
+                   f"--weights {fixture(name)} --adapter {fixture(name)}/lora {ADAPTED} {options}")
+
+
+def tensors(path):
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    return {name: (at["shape"], data[8 + length:][slice(*at["data_offsets"])])
+            for name, at in header.items() if name != "__metadata__"}
+
+
+def check_reference(box, name, dtype, bar):
+    answer = run(box, name, f"-s ddp --batch 2 --steps 50 --dtype {dtype} --log log.jsonl")
+    expected = json.loads((fixture(name) / "lora/expected.json").read_text(encoding="utf-8"))
+    if answer.status:
+        yield answer.err
+        return
+    rows = [json.loads(line)
+            for line in (box.folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    losses = [row["loss"] for row in rows if "loss" in row]
+    off = max(abs(got / right - 1) for got, right in zip(losses, expected["losses"]))
+    if len(losses) != len(expected["losses"]) or off > bar:
+        yield f"{len(losses)} losses, {off:.2g} off at most"
+
+
+def check_files(box, name):
+    """What is saved is as PEFT writes it, and the model beside it is as it was."""
+    answer = run(box, name, "-s ddp --batch 2 --steps 3", "saved")
+    if answer.status:
+        yield answer.err
+        return
+    ours, theirs = (tensors(folder / "adapter_model.safetensors")
+                    for folder in (box.folder / "saved", fixture(name) / "lora"))
+    if {n: t[0] for n, t in ours.items()} != {n: t[0] for n, t in theirs.items()}:
+        yield f"other tensors than PEFT's: {sorted(ours.keys() ^ theirs.keys())}"
+    if any(ours[n][1] == theirs[n][1] for n in ours):
+        yield "some adapter has not moved"
+    before, after = (tensors(folder / "model.safetensors")
+                     for folder in (fixture(name), box.folder / "saved"))
+    for tensor, (shape, bits) in before.items():
+        wide = b"".join(b"\0\0" + bits[i:i + 2] for i in range(0, len(bits), 2))
+        if after.get(tensor) != (shape, wide):
+            yield f"{tensor}: has moved"
+    ours, theirs = (json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+                    for folder in (box.folder / "saved", fixture(name) / "lora"))
+    for key, value in ours.items():
+        there = sorted(theirs[key]) if key == "target_modules" else theirs[key]
+        if (sorted(value) if key == "target_modules" else value) != there:
+            yield f"{key}: {value}, PEFT has {there}"
+
+
+def check_placements(box, name, options):
+    first = None
+    for what, placement in PLACEMENTS.items():
+        answer = run(box, name, f"{placement} --steps 6 {options}", "out")
+        if answer.status:
+            yield f"{what}: status {answer.status}: {answer.err[-300:]}"
+            continue
+        files = [(box.folder / "out" / f"{file}.safetensors").read_bytes()
+                 for file in ("model", "adapter_model", "optimizer")]
+        first = first or files
+        if files != first:
+            yield f"{what}: other weights"
+
+
+def check_continued(box):
+    """Twelve steps are six and six more."""
+    base = f"run -m {fixture('llama-small')}/config.json {MACHINE} -s ddp --batch 2 --commit none " \
+           f"--seq 16 --data {fixture('llama-small')}/lora/text.txt --backend cpu {ADAPTED}"
+    for options in ("--steps 12 --save whole", "--steps 6 --save half",
+                    "--steps 12 --from half --save again"):
+        answer = box.run(f"{base} {options}")
+        if answer.status:
+            yield answer.err
+    for file in ("model", "adapter_model", "optimizer"):
+        if len({(box.folder / folder / f"{file}.safetensors").read_bytes()
+                for folder in ("whole", "again")}) != 1:
+            yield f"{file}: other bits"
+    (box.folder / "again/adapter_model.safetensors").write_bytes(
+        (box.folder / "half/adapter_model.safetensors").read_bytes())
+    yield from refused(box.run(f"{base} --steps 14 --from again"), ["two trainings"])
+    yield from refused(box.run(f"{base.replace(ADAPTED, '')} --steps 14 --from half"),
+                       ["adapter_model.safetensors", "--train lora:RANK"])
+
+
+def check_plan_file(box):
+    options = "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu --batch 2 --seq 16"
+    model = fixture("gpt2-small")
+    planned = box.run(f"plan -m {model}/config.json {MACHINE} {options} {ADAPTED} --commit none "
+                      "--software memwall -o plan.txt")
+    own = run(box, "gpt2-small", f"{options} --steps 4", "own")
+    other = box.run(f"run --plan plan.txt {MACHINE} --data {model}/lora/text.txt --backend cpu "
+                    f"--lr 1e-2 --steps 4 --weights {model} --adapter {model}/lora --save other")
+    for answer in (planned, own, other):
+        if answer.status:
+            yield answer.err
+            return
+    if (box.folder / "own/adapter_model.safetensors").read_bytes() != \
+            (box.folder / "other/adapter_model.safetensors").read_bytes():
+        yield "other adapters"
+
+
+def check_adapter_refusals(box):
+    bad = box.folder / "bad"
+    shutil.copytree(fixture("llama-small") / "lora", bad)
+    good = json.loads((bad / "adapter_config.json").read_text(encoding="utf-8"))
+    base = f"run -m {fixture('llama-small')}/config.json {MACHINE} --commit none -s ddp " \
+           f"--data {fixture('llama-small')}/lora/text.txt --backend cpu --steps 1"
+    for change, *words in (
+            ({"r": 8}, "adapter_config.json: r: 8", "--train lora:8"),
+            ({"lora_alpha": 16}, "lora_alpha: 16", "--lora-alpha 16"),
+            ({"peft_type": "LOHA"}, "peft_type", '"LORA"'),
+            ({"use_dora": True}, "use_dora", "must be false"),
+            ({"use_rslora": True}, "use_rslora", "must be false"),
+            ({"bias": "all"}, "bias", '"none"'),
+            ({"r": "four"}, 'key "r"', "four"),
+            ({"r": -1}, 'key "r"', "-1")):
+        (bad / "adapter_config.json").write_text(json.dumps(good | change), encoding="utf-8")
+        yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), words)
+    (bad / "adapter_config.json").write_text("{", encoding="utf-8")
+    yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), ["adapter_config.json"])
+    yield from refused(box.run(f"{base} --adapter bad"), ["--adapter bad", "--train lora:RANK"])
+    (bad / "adapter_config.json").write_text(json.dumps(good), encoding="utf-8")
+    yield from refused(box.run(f"{base} --train lora:4@qkv --lora-alpha 6 --adapter bad"),
+                       ["mlp", "none of this name"])
+    other = base.replace("llama-small", "gpt2-small")
+    yield from refused(box.run(f"{other} {ADAPTED} --adapter bad"), ["missing", "lora_A"])
+    yield from refused(box.run(f"{base} {ADAPTED} --adapter bad --from bad"), ["--adapter"])
+    answer = box.run(f"{base} {ADAPTED} --adapter nowhere")
+    if answer.status == 0 or "nowhere/adapter_config.json" not in answer.err:
+        yield f"nowhere: {answer.status} {answer.err}"
+
+
 def tests(box):
     yield "counts", check_counts(box)
     yield "text", check_text(box)
@@ -151,6 +314,16 @@ def tests(box):
     yield "flops", check_flops(box)
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
+    for name in MODELS:
+        for dtype, bar in (("fp32", 1e-5), ("bf16", 1e-2), ("fp16", 1e-2)):
+            yield f"reference/{name}/{dtype}", check_reference(box, name, dtype, bar)
+        yield f"files/{name}", check_files(box, name)
+        for options in ("--batch 2", "--batch 1 --grad-accum 3 --activation-checkpoint-interval 1",
+                        "--batch 2 --tiles 3 --dtype fp32"):
+            yield f"placements/{name}/{options}", check_placements(box, name, options)
+    yield "continued", check_continued(box)
+    yield "plan file", check_plan_file(box)
+    yield "adapters' refusals", check_adapter_refusals(box)
 
 
 def main():

@@ -104,6 +104,7 @@ each(const struct mw_decoder *decoder, int64_t tiles, each_part visit, void *dat
 struct copy {
     struct mw_safetensors *set;
     struct mw_safetensors_writer *writer;
+    struct mw_weights_files files; /* that one */
     const char *prefix;
 };
 
@@ -118,7 +119,7 @@ copy_part(const struct mw_decoder *decoder, const struct mw_weights_part *part, 
     for (int shard = 0; shard < 2; shard++)
         if (!mw_weights_load(decoder, copy->set, "", part, shard * size, size, MW_DTYPE_BF16,
                              values, NULL) ||
-            !mw_weights_store(decoder, copy->writer, copy->prefix, part, shard * size, size,
+            !mw_weights_store(decoder, copy->files, copy->prefix, part, shard * size, size,
                               MW_SAFETENSORS_BF16, values, NULL))
             return false;
     return true;
@@ -156,7 +157,8 @@ check_copy(const char *name, const char *prefix, int64_t tiles)
                         .writer = mw_safetensors_writer_new(path),
                         .prefix = prefix};
 
-    g_assert_true(mw_weights_declare(&decoder, copy.writer, prefix, MW_SAFETENSORS_BF16, &error));
+    copy.files = (struct mw_weights_files){copy.writer, copy.writer};
+    g_assert_true(mw_weights_declare(&decoder, copy.files, prefix, MW_SAFETENSORS_BF16, &error));
     g_assert_true(mw_safetensors_begin(copy.writer, &error));
     each(&decoder, tiles, copy_part, &copy);
     g_assert_true(mw_safetensors_commit(copy.writer, 0, &error));

@@ -198,6 +198,7 @@ add_asked(struct cli_training *training, struct look *look, GError **error)
     add_if(phrases, "--overwrite", o->overwrite);
     add_if(phrases, "--from", o->from);
     add_if(phrases, "--weights", o->weights);
+    add_if(phrases, "--adapter", o->adapter);
     add_save(training, phrases);
     return true;
 }
@@ -315,6 +316,11 @@ add_contents(const struct cli_training *training, GPtrArray *phrases, GError **e
         if (!mw_safetensors_sample(training->weights, &digest, error))
             return false;
         add(phrases, "--weights of other content (%016" PRIx64 ")", digest);
+    }
+    if (training->adapters) {
+        if (!mw_safetensors_sample(training->adapters, &digest, error))
+            return false;
+        add(phrases, "--adapter of other content (%016" PRIx64 ")", digest);
     }
     if (training->checkpoint) {
         if (!mw_checkpoint_sample(training->checkpoint, &digest, error))

@@ -78,8 +78,8 @@ static const struct number_row {
 };
 
 static char *numbers[NUMBERS];
-static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *log_path, *lr_shape,
-    *timeline_path, *backend_name, *resume_at;
+static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *adapter_path,
+    *log_path, *lr_shape, *timeline_path, *backend_name, *resume_at;
 static char *plan_path;
 static char **nvme_directories, **limits;
 static char *resume_run, *newest_run, *newest_note, *taken_line;
@@ -100,15 +100,18 @@ static const struct fixed_row {
             "take sequences in random order (default: in the order of the file)", NULL}},
     {DATA, {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
             "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
+    {DATA, {"adapter", 0, 0, G_OPTION_ARG_FILENAME, &adapter_path,
+            "start from the adapters of a folder that PEFT or --save wrote, of the rank that "
+            "--train lora:RANK says", "DIR"}},
     {DATA, {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
             "continue from a checkpoint, written with any placement and number of ranks. Options "
             "of the course and --seed, --shuffle, --loss-scale keep the checkpoint's values unless "
             "they are given; a line says what differs (to begin a new course from its weights "
             "alone: --weights)", "DIR"}},
     {DATA, {"save", 0, 0, G_OPTION_ARG_FILENAME, &save_path,
-            "write a checkpoint at the end: weights under their Hugging Face names, optimizer "
-            "state. A checkpoint that is there is replaced, unless it has more steps, is of "
-            "another model or is unreadable.", "DIR"}},
+            "write a checkpoint at the end: weights under their Hugging Face names, adapters as "
+            "PEFT reads them, optimizer state. A checkpoint that is there is replaced, unless it "
+            "has more steps, is of another model or is unreadable.", "DIR"}},
     {COURSE, {"lr-schedule", 0, 0, G_OPTION_ARG_STRING, &lr_shape,
               "keep the learning rate constant (default), or let it fall as a cosine",
               "constant|cosine"}},
@@ -190,7 +193,8 @@ cli_run_groups(void)
 struct cli_run_resuming
 cli_run_options_resuming(void)
 {
-    bool excluded = from_path || weights_path || overwrite || !g_strcmp0(backend_name, "null");
+    bool excluded =
+        from_path || weights_path || adapter_path || overwrite || !g_strcmp0(backend_name, "null");
 
     return (struct cli_run_resuming){resume && !excluded, resume_run, nvme_directories};
 }
@@ -297,9 +301,10 @@ check_names(GError **error)
 {
     const struct {
         const char *option, *path;
-    } names[] = {{"--data", data_path}, {"--plan", plan_path}, {"--weights", weights_path},
-                 {"--from", from_path}, {"--save", save_path}, {"--log", log_path},
-                 {"--save-timeline", timeline_path}};
+    } names[] = {{"--data", data_path},       {"--plan", plan_path},
+                 {"--weights", weights_path}, {"--adapter", adapter_path},
+                 {"--from", from_path},       {"--save", save_path},
+                 {"--log", log_path},         {"--save-timeline", timeline_path}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
         if (names[i].path && !*names[i].path)
@@ -386,6 +391,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->patience_s = v[PATIENCE];
     options->data = g_strdup(data_path);
     options->weights = g_strdup(weights_path);
+    options->adapter = g_strdup(adapter_path);
     options->log = g_strdup(log_path);
     options->from = g_strdup(from_path);
     options->save = g_strdup(save_path);
@@ -405,6 +411,7 @@ cli_run_options_clear(struct cli_run_options *options)
 {
     g_free(options->data);
     g_free(options->weights);
+    g_free(options->adapter);
     g_free(options->log);
     g_free(options->from);
     g_free(options->save);

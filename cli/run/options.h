@@ -32,7 +32,7 @@ enum cli_course {
 #define CLI_RANGE_SEED 0, 1e15
 
 struct cli_run_options {
-    char *data, *weights, *log;
+    char *data, *weights, *adapter, *log;
     char *from, *save; /* folders of checkpoints */
     char **nvme; /* directories; NULL: the default */
     int64_t steps;

@@ -12,6 +12,7 @@ cli_run_paths_check(const struct cli_request *request, const struct cli_run_opti
         {CLI_PATH_READS, "--deepspeed", request->deepspeed_file},
         {CLI_PATH_READS, "--data", options->data},
         {CLI_PATH_READS_WEIGHTS, "--weights", options->weights},
+        {CLI_PATH_READS_WEIGHTS, "--adapter", options->adapter},
         {CLI_PATH_READS_WEIGHTS, "--from", options->from},
         {CLI_PATH_WRITES, "--log", options->log},
         {CLI_PATH_WRITES, "--save-timeline", options->save_timeline},

@@ -64,6 +64,8 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
     if (request->plan_file ? !take_plan(request, decoder, &tokens, error)
                            : !mw_model_decoder(&question->model, decoder, error))
         return false;
+    if (!request->plan_file)
+        mw_settings_adapt(&question->settings, decoder);
     if (tokens == MW_AUTO)
         tokens = mw_settings_default_seq(&question->model);
     if (seq)

@@ -75,8 +75,8 @@ cli_run_stop_begin(const struct cli_run_stop_calls *calls)
     struct cli_run_stop *stop = g_new0(struct cli_run_stop, 1);
 
     stop->calls = *calls;
-    listener = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP |
-                                MW_SIGNALS_WARNINGS);
+    listener =
+        mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP | MW_SIGNALS_WARNINGS);
     if (listener)
         stop->thread = mw_thread_start("signals", look_after, stop, NULL);
     return stop;

@@ -84,6 +84,9 @@ check_start(const struct cli_run_options *options, GError **error)
 
     if (ways > 1)
         return mw_refuse(error, "--weights, --from, --resume: give one of them to start from");
+    if (options->adapter && (options->from || options->resume))
+        return mw_refuse(error, "--adapter: what --from and --resume continue has adapters of its "
+                                "own; leave one out");
     if (options->backend == &mw_backend_null && (options->save || options->resume))
         return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
     if (options->resume && options->overwrite)
@@ -163,6 +166,25 @@ check_record(const struct cli_training *run, const struct mw_commit_record *reco
     return cli_run_course_check(path, record, &sequences, error);
 }
 
+/* A folder as PEFT writes it. */
+static bool
+open_adapters(struct cli_training *run, GError **error)
+{
+    const char *folder = run->options.adapter;
+
+    if (!folder)
+        return true;
+    if (!run->decoder.lora_rank)
+        return mw_refuse(error, "--adapter %s: no adapters are trained; give --train lora:RANK too",
+                         folder);
+    g_autofree char *config = g_build_filename(folder, "adapter_config.json", NULL);
+    g_autofree char *tensors = g_build_filename(folder, "adapter_model.safetensors", NULL);
+    if (!mw_model_check_adapter_config(config, &run->decoder, error))
+        return false;
+    run->adapters = mw_safetensors_open(tensors, error);
+    return run->adapters != NULL;
+}
+
 static bool
 open_start(struct cli_training *run, GError **error)
 {
@@ -174,10 +196,14 @@ open_start(struct cli_training *run, GError **error)
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
         return run->checkpoint && check_record(run, mw_checkpoint_record(run->checkpoint), error);
     }
-    if (!run->options.weights)
-        return true;
-    run->weights = mw_safetensors_open(run->options.weights, error);
-    return run->weights && mw_weights_check(&run->decoder, run->weights, "", error);
+    if (run->options.weights) {
+        run->weights = mw_safetensors_open(run->options.weights, error);
+        if (!run->weights)
+            return false;
+    }
+    return open_adapters(run, error) &&
+           mw_weights_check_sets(&run->decoder,
+                                 (struct mw_weights_sets){run->weights, run->adapters}, "", error);
 }
 
 /* A run that was killed after its last step has not reached its --save. */
@@ -307,6 +333,9 @@ say_unchecked(const struct cli_training *run)
     if (run->weights && !mw_safetensors_has_sums(run->weights))
         cli_say("%s: has no checksums: its weights are not checked for damage",
                 mw_safetensors_path(run->weights));
+    if (run->adapters && !mw_safetensors_has_sums(run->adapters))
+        cli_say("%s: has no checksums: its adapters are not checked for damage",
+                mw_safetensors_path(run->adapters));
     if (run->checkpoint && !mw_checkpoint_has_sums(run->checkpoint))
         cli_say("%s: has no checksums: what it holds is not checked for damage", run->options.from);
     else if (run->checkpoint && !mw_checkpoint_is_bound(run->checkpoint))
@@ -404,6 +433,7 @@ cli_training_start(struct cli_training *run, GError **error)
         .patience_s = run->options.patience_s,
         .seed = run->options.seed,
         .weights = run->weights,
+        .adapters = run->adapters,
         .checkpoint = run->checkpoint,
         .batch = batch,
         .learning_rate = learning_rate,
@@ -491,6 +521,7 @@ cli_training_close(struct cli_training *run, bool together)
     cli_run_drives_close(run->drives, together);
     mw_tokens_close(run->tokens);
     mw_safetensors_close(run->weights);
+    mw_safetensors_close(run->adapters);
     mw_checkpoint_close(run->checkpoint);
     for (int i = 0; i < run->held_count; i++)
         close(run->held[i]);

@@ -23,6 +23,7 @@ struct cli_training {
     struct mw_decoder decoder;
     struct mw_tokens *tokens;
     struct mw_safetensors *weights;   /* NULL: drawn from the seed */
+    struct mw_safetensors *adapters;  /* the same */
     struct mw_checkpoint *checkpoint; /* the checkpoint to continue from; NULL */
     int64_t sequences;                /* per micro-batch */
     struct mw_batch_place place;

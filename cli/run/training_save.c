@@ -12,11 +12,14 @@ save_to(struct cli_training *run, const char *path, GError **error)
     const struct cli_request *request = run->request;
     struct mw_checkpoint_place place = {0};
     g_autofree char *config = cli_checkpoint_config(request->model_name, &run->decoder);
+    g_autofree char *adapters =
+        run->decoder.lora_rank ? mw_model_write_adapter_config(&run->decoder) : NULL;
     struct mw_checkpoint_options options = {
         .path = path,
         .dtype = MW_SAFETENSORS_F32,
         .optimizer = true,
         .config = config,
+        .adapter_config = adapters,
         /* Before its last step a run may be behind the checkpoint there, which the check at its
          * start allowed; and others may have written to that place since. */
         .keeps = cli_checkpoint_place_keeps_late,

@@ -115,11 +115,27 @@ bool mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_s
                              const char *prefix, const struct mw_weights_part *part, int64_t first,
                              int64_t count, enum mw_dtype as, void *out, GError **error);
 
+/* The same of a model whose own tensors and adapters are in two sets.  Where one is NULL, its
+ * tensors are not looked for, and their elements of `out` are left as they are. */
+struct mw_weights_sets {
+    const struct mw_safetensors *own, *adapters;
+};
+bool mw_weights_check_sets(const struct mw_decoder *decoder, struct mw_weights_sets sets,
+                           const char *prefix, GError **error);
+bool mw_weights_load_sets(const struct mw_decoder *decoder, struct mw_weights_sets sets,
+                          const char *prefix, const struct mw_weights_part *part, int64_t first,
+                          int64_t count, enum mw_dtype as, void *out, GError **error);
+
+/* Where a model's own tensors and its adapters are written: one file or two. */
+struct mw_weights_files {
+    struct mw_safetensors_writer *own, *adapters;
+};
+
 /* Declares every tensor by its Hugging Face name after `prefix`. */
-bool mw_weights_declare(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
+bool mw_weights_declare(const struct mw_decoder *decoder, struct mw_weights_files files,
                         const char *prefix, enum mw_safetensors_dtype dtype, GError **error);
 /* `values` are of the declared dtype. */
-bool mw_weights_store(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
+bool mw_weights_store(const struct mw_decoder *decoder, struct mw_weights_files files,
                       const char *prefix, const struct mw_weights_part *part, int64_t first,
                       int64_t count, enum mw_safetensors_dtype dtype, const void *values,
                       GError **error);

@@ -37,6 +37,12 @@ refuse_missing(const struct mw_safetensors *set, const char *prefix, const struc
     return false;
 }
 
+static const struct mw_safetensors *
+set_of(struct mw_weights_sets sets, const struct mw_weight *weight)
+{
+    return weight->lora ? sets.adapters : sets.own;
+}
+
 /* Finds the tensor and checks its shape and dtype; NULL with an error. */
 static const struct mw_safetensor *
 expect(const struct mw_safetensors *set, const char *prefix, const struct mw_weight *weight,
@@ -97,7 +103,7 @@ each_of_model(const struct mw_decoder *decoder, each_weight each, void *data, GE
 /* --- checking -------------------------------------------------------------------------------- */
 
 struct check {
-    const struct mw_safetensors *set;
+    struct mw_weights_sets sets;
     const char *prefix;
     GHashTable *known; /* names in the set that belong to the model */
 };
@@ -106,11 +112,12 @@ static bool
 check_weight(const struct mw_weight *weight, void *data, GError **error)
 {
     struct check *check = data;
-    const struct mw_safetensor *tensor = expect(check->set, check->prefix, weight, error);
+    const struct mw_safetensors *set = set_of(check->sets, weight);
+    const struct mw_safetensor *tensor = set ? expect(set, check->prefix, weight, error) : NULL;
 
     if (tensor)
         g_hash_table_add(check->known, tensor->name);
-    return tensor;
+    return tensor || !set;
 }
 
 /* Tensors that files hold beside the parameters; and the output matrix of a tied model. */
@@ -125,16 +132,12 @@ may_be_there(const struct mw_decoder *decoder, const char *name)
     return beside;
 }
 
-bool
-mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetensors *set,
-                 const char *prefix, GError **error)
+/* Every tensor of the set is known, or may be there. */
+static bool
+check_names(const struct mw_decoder *decoder, const struct mw_safetensors *set, const char *prefix,
+            GHashTable *known, GError **error)
 {
-    g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
-    struct check check = {.set = set, .prefix = prefix, .known = known};
-
-    if (!each_of_model(decoder, check_weight, &check, error))
-        return false;
-    for (size_t i = 0; i < mw_safetensors_count(set); i++) {
+    for (size_t i = 0; set && i < mw_safetensors_count(set); i++) {
         const struct mw_safetensor *tensor = mw_safetensors_at(set, i);
         if (!g_str_has_prefix(tensor->name, prefix) || g_hash_table_contains(known, tensor->name) ||
             may_be_there(decoder, tensor->name + strlen(prefix)))
@@ -146,6 +149,25 @@ mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetensors *
         return false;
     }
     return true;
+}
+
+bool
+mw_weights_check_sets(const struct mw_decoder *decoder, struct mw_weights_sets sets,
+                      const char *prefix, GError **error)
+{
+    g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
+    struct check check = {.sets = sets, .prefix = prefix, .known = known};
+
+    return each_of_model(decoder, check_weight, &check, error) &&
+           check_names(decoder, sets.own, prefix, known, error) &&
+           check_names(decoder, sets.adapters, prefix, known, error);
+}
+
+bool
+mw_weights_check(const struct mw_decoder *decoder, const struct mw_safetensors *set,
+                 const char *prefix, GError **error)
+{
+    return mw_weights_check_sets(decoder, (struct mw_weights_sets){set, set}, prefix, error);
 }
 
 /* --- transposed pieces ----------------------------------------------------------------------- */
@@ -195,7 +217,8 @@ copy_column(char *column, const char *range, const struct mw_weights_piece *piec
 /* --- loading --------------------------------------------------------------------------------- */
 
 struct load {
-    const struct mw_safetensors *set;
+    struct mw_weights_sets sets;
+    const struct mw_safetensors *set; /* of the piece */
     const char *prefix;
     enum mw_dtype as;
     bool squares;
@@ -276,10 +299,13 @@ load_transposed(const struct load *load, const struct mw_safetensor *tensor,
 static bool
 load_piece(const struct mw_weights_piece *piece, void *data)
 {
-    const struct load *load = data;
+    struct load *load = data;
+
+    load->set = set_of(load->sets, &piece->weight);
+    if (!load->set)
+        return true;
     const struct mw_safetensor *tensor =
         expect(load->set, load->prefix, &piece->weight, load->error);
-
     if (!tensor)
         return false;
     if (piece->weight.transposed)
@@ -305,7 +331,16 @@ mw_weights_load(const struct mw_decoder *decoder, const struct mw_safetensors *s
                 const char *prefix, const struct mw_weights_part *part, int64_t first,
                 int64_t count, enum mw_dtype as, void *out, GError **error)
 {
-    struct load load = {.set = set, .prefix = prefix, .as = as, .out = out, .error = error};
+    return mw_weights_load_sets(decoder, (struct mw_weights_sets){set, set}, prefix, part, first,
+                                count, as, out, error);
+}
+
+bool
+mw_weights_load_sets(const struct mw_decoder *decoder, struct mw_weights_sets sets,
+                     const char *prefix, const struct mw_weights_part *part, int64_t first,
+                     int64_t count, enum mw_dtype as, void *out, GError **error)
+{
+    struct load load = {.sets = sets, .prefix = prefix, .as = as, .out = out, .error = error};
 
     return load_part(decoder, part, first, count, &load);
 }
@@ -315,8 +350,12 @@ mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safete
                         const char *prefix, const struct mw_weights_part *part, int64_t first,
                         int64_t count, enum mw_dtype as, void *out, GError **error)
 {
-    struct load load = {
-        .set = set, .prefix = prefix, .as = as, .squares = true, .out = out, .error = error};
+    struct load load = {.sets = {set, set},
+                        .prefix = prefix,
+                        .as = as,
+                        .squares = true,
+                        .out = out,
+                        .error = error};
 
     return load_part(decoder, part, first, count, &load);
 }
@@ -324,7 +363,8 @@ mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safete
 /* --- storing --------------------------------------------------------------------------------- */
 
 struct store {
-    struct mw_safetensors_writer *writer;
+    struct mw_weights_files files;
+    struct mw_safetensors_writer *writer; /* of the piece */
     const char *prefix;
     enum mw_safetensors_dtype dtype;
     int64_t element_bytes;
@@ -340,15 +380,15 @@ declare(const struct mw_weight *weight, void *data, GError **error)
 
     if (weight->file_row)
         return true; /* the first weight that shares the tensor declares it */
-    return mw_safetensors_declare(store->writer, name, store->dtype, weight->shape, weight->rank,
-                                  error);
+    return mw_safetensors_declare(weight->lora ? store->files.adapters : store->files.own, name,
+                                  store->dtype, weight->shape, weight->rank, error);
 }
 
 bool
-mw_weights_declare(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
+mw_weights_declare(const struct mw_decoder *decoder, struct mw_weights_files files,
                    const char *prefix, enum mw_safetensors_dtype dtype, GError **error)
 {
-    struct store store = {.writer = writer, .prefix = prefix, .dtype = dtype};
+    struct store store = {.files = files, .prefix = prefix, .dtype = dtype};
 
     return each_of_model(decoder, declare, &store, error);
 }
@@ -375,9 +415,10 @@ store_transposed(const struct store *store, const char *name, const struct mw_we
 static bool
 store_piece(const struct mw_weights_piece *piece, void *data)
 {
-    const struct store *store = data;
+    struct store *store = data;
     g_autofree char *name = g_strconcat(store->prefix, piece->weight.name, NULL);
 
+    store->writer = piece->weight.lora ? store->files.adapters : store->files.own;
     if (piece->weight.transposed)
         return store_transposed(store, name, piece);
     return mw_safetensors_write(store->writer, name,
@@ -386,11 +427,11 @@ store_piece(const struct mw_weights_piece *piece, void *data)
 }
 
 bool
-mw_weights_store(const struct mw_decoder *decoder, struct mw_safetensors_writer *writer,
+mw_weights_store(const struct mw_decoder *decoder, struct mw_weights_files files,
                  const char *prefix, const struct mw_weights_part *part, int64_t first,
                  int64_t count, enum mw_safetensors_dtype dtype, const void *values, GError **error)
 {
-    struct store store = {.writer = writer,
+    struct store store = {.files = files,
                           .prefix = prefix,
                           .dtype = dtype,
                           .element_bytes = mw_safetensors_dtype_bytes(dtype),

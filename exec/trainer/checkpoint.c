@@ -12,7 +12,11 @@
 
 const char *const mw_checkpoint_prefixes[3] = {"", "exp_avg.", "exp_avg_sq."};
 
-enum { MODEL, OPTIMIZER, FILES };
+/* In the order in which they end: the last one has digests of the others. */
+enum { MODEL, ADAPTERS, OPTIMIZER, FILES };
+
+static const char *const file_names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_ADAPTERS,
+                                              MW_CHECKPOINT_OPTIMIZER};
 
 struct saving {
     const struct mw_checkpoint_source *source;
@@ -20,7 +24,7 @@ struct saving {
     struct mw_commit_field *fields;               /* fields of the source, those of the first
                                                    * rank */
     char *path;                                   /* the path, without a slash at its end */
-    struct mw_safetensors_writer *writers[FILES]; /* the second may be NULL */
+    struct mw_safetensors_writer *writers[FILES]; /* all but the first may be NULL */
     char *part;                                   /* the folder that is written */
     int lock;                                     /* lock of the folder; the first rank holds it and
                                                    * removes the folder */
@@ -53,14 +57,28 @@ describe(const struct saving *saving, struct mw_safetensors_writer *writer)
     mw_safetensors_describe(writer, MW_CHECKPOINT_FIELDS, text);
 }
 
-/* Both files belong to one save.  Their digest is known only when the weights are written. */
+/* The files belong to one save.  A digest is known only when its file is written. */
 static void
-describe_weights(const struct saving *saving, uint64_t digest)
+describe_digest(const struct saving *saving, int file, uint64_t digest)
 {
+    static const char *const keys[FILES] = {
+        [MODEL] = MW_CHECKPOINT_WEIGHTS, [ADAPTERS] = MW_CHECKPOINT_ADAPTED};
     g_autofree char *text = g_strdup_printf("%016" PRIx64, digest);
 
-    if (saving->writers[OPTIMIZER])
-        mw_safetensors_describe(saving->writers[OPTIMIZER], MW_CHECKPOINT_WEIGHTS, text);
+    if (saving->writers[OPTIMIZER] && saving->writers[file] && keys[file])
+        mw_safetensors_describe(saving->writers[OPTIMIZER], keys[file], text);
+}
+
+static struct mw_weights_files
+weights_files(const struct saving *saving)
+{
+    return (struct mw_weights_files){saving->writers[MODEL], saving->writers[ADAPTERS]};
+}
+
+static struct mw_weights_files
+optimizer_files(const struct saving *saving)
+{
+    return (struct mw_weights_files){saving->writers[OPTIMIZER], saving->writers[OPTIMIZER]};
 }
 
 static bool
@@ -73,15 +91,17 @@ declare(struct saving *saving, GError **error)
     for (int f = 0; f < FILES; f++)
         if (saving->writers[f])
             describe(saving, saving->writers[f]);
-    describe_weights(saving, 0);
-    if (!mw_weights_declare(decoder, saving->writers[MODEL], "", dtype, error))
+    for (int f = 0; f < OPTIMIZER; f++)
+        describe_digest(saving, f, 0);
+    if (!mw_weights_declare(decoder, weights_files(saving), "", dtype, error))
         return false;
     for (int s = 1; optimizer && s < 3; s++)
-        if (!mw_weights_declare(decoder, optimizer, mw_checkpoint_prefixes[s], MW_SAFETENSORS_F32,
-                                error))
+        if (!mw_weights_declare(decoder, optimizer_files(saving), mw_checkpoint_prefixes[s],
+                                MW_SAFETENSORS_F32, error))
             return false;
     return !optimizer || dtype == MW_SAFETENSORS_F32 ||
-           mw_weights_declare(decoder, optimizer, MW_CHECKPOINT_MASTERS, MW_SAFETENSORS_F32, error);
+           mw_weights_declare(decoder, optimizer_files(saving), MW_CHECKPOINT_MASTERS,
+                              MW_SAFETENSORS_F32, error);
 }
 
 /* --- content --------------------------------------------------------------------------------- */
@@ -136,16 +156,16 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
         return true; /* the first rank checks the same values */
     if (!check_values(saving, tensor, tile, first, count, state, error))
         return false;
-    if (!mw_weights_store(decoder, saving->writers[MODEL], "", &part, first, count, dtype,
+    if (!mw_weights_store(decoder, weights_files(saving), "", &part, first, count, dtype,
                           narrowed(saving, state[0], count), error))
         return false;
     for (int s = 1; optimizer && s < 3; s++)
-        if (!mw_weights_store(decoder, optimizer, mw_checkpoint_prefixes[s], &part, first, count,
-                              MW_SAFETENSORS_F32, state[s], error))
+        if (!mw_weights_store(decoder, optimizer_files(saving), mw_checkpoint_prefixes[s], &part,
+                              first, count, MW_SAFETENSORS_F32, state[s], error))
             return false;
     return !optimizer || dtype == MW_SAFETENSORS_F32 ||
-           mw_weights_store(decoder, optimizer, MW_CHECKPOINT_MASTERS, &part, first, count,
-                            MW_SAFETENSORS_F32, state[0], error);
+           mw_weights_store(decoder, optimizer_files(saving), MW_CHECKPOINT_MASTERS, &part, first,
+                            count, MW_SAFETENSORS_F32, state[0], error);
 }
 
 /* --- files of all ranks ---------------------------------------------------------------------- */
@@ -226,8 +246,9 @@ begin(struct saving *saving, GError **error)
 }
 
 static bool
-end_file(struct saving *saving, struct mw_safetensors_writer *writer, GError **error)
+end_file(struct saving *saving, int file, GError **error)
 {
+    struct mw_safetensors_writer *writer = saving->writers[file];
     double bytes = (double)mw_safetensors_written_bytes(writer), own = bytes;
 
     if (!mw_safetensors_sync(writer, error) ||
@@ -237,21 +258,20 @@ end_file(struct saving *saving, struct mw_safetensors_writer *writer, GError **e
         return true;
     if (!mw_safetensors_commit(writer, (int64_t)(bytes - own), error))
         return false;
-    if (writer == saving->writers[MODEL])
-        describe_weights(saving, mw_safetensors_written_digest(writer));
+    describe_digest(saving, file, mw_safetensors_written_digest(writer));
     return true;
 }
 
+/* NULL: there is no such file. */
 static bool
-write_config(const struct saving *saving, GError **error)
+write_text(const struct saving *saving, const char *name, const char *text, GError **error)
 {
-    g_autofree char *path = g_build_filename(saving->part, MW_CHECKPOINT_CONFIG, NULL);
+    g_autofree char *path = g_build_filename(saving->part, name, NULL);
     g_autoptr(GError) reason = NULL;
 
-    if (!saving->options->config ||
-        g_file_set_contents_full(path, saving->options->config, -1,
-                                 G_FILE_SET_CONTENTS_CONSISTENT | G_FILE_SET_CONTENTS_DURABLE, 0666,
-                                 &reason))
+    if (!text || g_file_set_contents_full(
+                     path, text, -1, G_FILE_SET_CONTENTS_CONSISTENT | G_FILE_SET_CONTENTS_DURABLE,
+                     0666, &reason))
         return true;
     g_set_error_literal(error, MW_ERROR, MW_ERROR_IO, reason->message);
     return false;
@@ -282,9 +302,13 @@ static bool
 end(struct saving *saving, GError **error)
 {
     for (int f = 0; f < FILES; f++)
-        if (saving->writers[f] && !end_file(saving, saving->writers[f], error))
+        if (saving->writers[f] && !end_file(saving, f, error))
             return false;
-    if (saving->source->rank == 0 && (!write_config(saving, error) || !put_in_place(saving, error)))
+    const struct mw_checkpoint_options *o = saving->options;
+    if (saving->source->rank == 0 &&
+        (!write_text(saving, MW_CHECKPOINT_CONFIG, o->config, error) ||
+         !write_text(saving, MW_CHECKPOINT_ADAPTER_CONFIG, o->adapter_config, error) ||
+         !put_in_place(saving, error)))
         return false;
     return meet(saving, error);
 }
@@ -292,10 +316,11 @@ end(struct saving *saving, GError **error)
 static void
 open_writers(struct saving *saving)
 {
-    static const char *const names[FILES] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_OPTIMIZER};
-
-    for (int f = 0; f < (saving->options->optimizer ? FILES : OPTIMIZER); f++) {
-        g_autofree char *path = g_build_filename(saving->part, names[f], NULL);
+    for (int f = 0; f < FILES; f++) {
+        g_autofree char *path = g_build_filename(saving->part, file_names[f], NULL);
+        if ((f == OPTIMIZER && !saving->options->optimizer) ||
+            (f == ADAPTERS && !saving->source->decoder->lora_rank))
+            continue;
         saving->writers[f] = mw_safetensors_writer_new(path);
     }
 }
@@ -362,7 +387,9 @@ find_bytes(const struct mw_decoder *decoder, int64_t bytes[FILES], GError **erro
     open_writers(&saving);
     bool good = declare(&saving, error);
     for (int f = 0; f < FILES; f++) {
-        good = good && mw_safetensors_plan(saving.writers[f], &bytes[f], error);
+        bytes[f] = 0;
+        good = good &&
+               (!saving.writers[f] || mw_safetensors_plan(saving.writers[f], &bytes[f], error));
         mw_safetensors_writer_free(saving.writers[f]);
     }
     g_free(saving.part);
@@ -390,12 +417,12 @@ mw_checkpoint_check_space(const char *path, const struct mw_decoder *decoder, GE
 
     if (!find_bytes(decoder, bytes, error))
         return false;
-    if (bytes[MODEL] + bytes[OPTIMIZER] > free) {
+    int64_t all = bytes[MODEL] + bytes[ADAPTERS] + bytes[OPTIMIZER];
+    if (all > free) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
                     "%s: a checkpoint takes %.1f MB (beside one that it replaces), and %s has %.1f "
                     "MB free: make room, or give another folder",
-                    path, (double)(bytes[MODEL] + bytes[OPTIMIZER]) / 1e6, parent,
-                    (double)free / 1e6);
+                    path, (double)all / 1e6, parent, (double)free / 1e6);
         return false;
     }
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&

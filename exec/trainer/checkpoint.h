@@ -6,6 +6,8 @@
  *   optimizer.safetensors  "exp_avg.NAME" and "exp_avg_sq.NAME", fp32 as all state; "fp32.NAME" too
  *                          where the parameters are written in 16 bits
  *   config.json            if given
+ *   adapter_model.safetensors, adapter_config.json
+ *                          of a model with adapters: these, as PEFT reads them; not in the first
  * The metadata of both has the step and the fields of a commit record; that of the second a digest
  * of the first, so that files of two trainings are not taken for one.
  * Without the second it is weights for others.  PATH is at any time a whole checkpoint, the old one
@@ -24,6 +26,7 @@ struct mw_checkpoint_options {
     bool optimizer;                  /* write the optimizer's state, so that training can continue
                                       * from it */
     const char *config;              /* text of config.json; NULL: none */
+    const char *adapter_config;      /* text of adapter_config.json; NULL: none */
 
     /* Called once everything is written.  Returns why the content of PATH, which may have changed
      * since, must not be replaced by a checkpoint of this many steps, to be g_freed; NULL if it

@@ -18,6 +18,7 @@
 static const char *const files[] = {
     MW_CHECKPOINT_MODEL,         MW_CHECKPOINT_OPTIMIZER,         MW_CHECKPOINT_CONFIG,
     MW_CHECKPOINT_MODEL ".part", MW_CHECKPOINT_OPTIMIZER ".part", MW_CHECKPOINT_CONFIG ".part",
+    MW_CHECKPOINT_ADAPTERS,      MW_CHECKPOINT_ADAPTERS ".part",  MW_CHECKPOINT_ADAPTER_CONFIG,
 };
 
 bool
@@ -167,6 +168,7 @@ remove_in(int folder)
         if (is_own(folder, files[i]))
             unlinkat(folder, files[i], 0);
     mw_own_sweep(folder, MW_CHECKPOINT_CONFIG);
+    mw_own_sweep(folder, MW_CHECKPOINT_ADAPTER_CONFIG);
 }
 
 static int

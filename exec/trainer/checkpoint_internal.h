@@ -7,6 +7,9 @@
 #define MW_CHECKPOINT_MODEL "model.safetensors"
 #define MW_CHECKPOINT_OPTIMIZER "optimizer.safetensors"
 #define MW_CHECKPOINT_CONFIG "config.json"
+/* As PEFT calls them: the adapters of a model that has some. */
+#define MW_CHECKPOINT_ADAPTERS "adapter_model.safetensors"
+#define MW_CHECKPOINT_ADAPTER_CONFIG "adapter_config.json"
 #define MW_CHECKPOINT_MASTERS "fp32."
 /* Metadata keys.  Fields have the form "NAME=VALUE NAME=VALUE", with values in hexadecimal. */
 #define MW_CHECKPOINT_STEP "memwall.step"
@@ -14,6 +17,7 @@
 /* Key in the optimizer's file: the digest of the weights that its state belongs to, 16 hexadecimal
  * digits.  Older versions do not write it. */
 #define MW_CHECKPOINT_WEIGHTS "memwall.weights"
+#define MW_CHECKPOINT_ADAPTED "memwall.adapters" /* the same of the adapters */
 
 /* Prefixes of a state's name: fp32 parameters in the model's file, momentum, variance. */
 extern const char *const mw_checkpoint_prefixes[3];

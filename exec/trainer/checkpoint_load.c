@@ -9,7 +9,8 @@
 struct mw_checkpoint {
     const struct mw_decoder *decoder;
     struct mw_safetensors *model, *optimizer;
-    bool has_masters; /* the optimizer's file has the fp32 parameters */
+    struct mw_safetensors *adapters; /* NULL: the model has none */
+    bool has_masters;                /* the optimizer's file has the fp32 parameters */
     struct mw_commit_record record;
 };
 
@@ -126,11 +127,13 @@ check_same_fields(const struct mw_checkpoint *it, GError **error)
                   "two trainings; give both files of one save");
 }
 
+/* Of the weights, or of the adapters. */
 static bool
-check_digest(const struct mw_checkpoint *it, GError **error)
+check_digest(const struct mw_checkpoint *it, const struct mw_safetensors *model, const char *key,
+             GError **error)
 {
-    const char *text = mw_safetensors_metadata(it->optimizer, MW_CHECKPOINT_WEIGHTS);
-    const bool sums = mw_safetensors_has_sums(it->model);
+    const char *text = mw_safetensors_metadata(it->optimizer, key);
+    const bool sums = mw_safetensors_has_sums(model);
     uint64_t digest;
 
     if (sums != mw_safetensors_has_sums(it->optimizer))
@@ -141,13 +144,13 @@ check_digest(const struct mw_checkpoint *it, GError **error)
     if (!text)
         return true; /* an older version wrote it */
     if (strlen(text) != 16 || !g_ascii_string_to_unsigned(text, 16, 0, G_MAXUINT64, &digest, NULL))
-        return refuse(it, error,
-                      "metadata \"" MW_CHECKPOINT_WEIGHTS "\" must have 16 hexadecimal digits");
+        return refuse(it, error, "metadata \"%s\" must have 16 hexadecimal digits", key);
     if (!sums)
         return refuse(it, error,
-                      "says which weights it goes with (\"" MW_CHECKPOINT_WEIGHTS
-                      "\"), but neither file has the checksums to tell them by");
-    return digest == mw_safetensors_digest(it->model) ||
+                      "says which weights it goes with (\"%s\"), but neither file has the "
+                      "checksums to tell them by",
+                      key);
+    return digest == mw_safetensors_digest(model) ||
            refuse(it, error,
                   "goes with other weights than those beside it: they are of two trainings; give "
                   "both files of one save");
@@ -161,7 +164,9 @@ read_numbers(struct mw_checkpoint *it, GError **error)
 
     return mw_checkpoint_parse(step, fields, mw_safetensors_path(it->optimizer), &it->record,
                                error) &&
-           check_step(it, error) && check_same_fields(it, error) && check_digest(it, error);
+           check_step(it, error) && check_same_fields(it, error) &&
+           check_digest(it, it->model, MW_CHECKPOINT_WEIGHTS, error) &&
+           (!it->adapters || check_digest(it, it->adapters, MW_CHECKPOINT_ADAPTED, error));
 }
 
 /* --- tensors --------------------------------------------------------------------------------- */
@@ -179,13 +184,31 @@ static bool
 check_tensors(struct mw_checkpoint *it, GError **error)
 {
     it->has_masters = has_prefix(it->optimizer, MW_CHECKPOINT_MASTERS);
-    if (!mw_weights_check(it->decoder, it->model, "", error))
+    if (!mw_weights_check_sets(it->decoder, (struct mw_weights_sets){it->model, it->adapters}, "",
+                               error))
         return false;
     for (int s = 1; s < 3; s++)
         if (!mw_weights_check(it->decoder, it->optimizer, mw_checkpoint_prefixes[s], error))
             return false;
     return !it->has_masters ||
            mw_weights_check(it->decoder, it->optimizer, MW_CHECKPOINT_MASTERS, error);
+}
+
+/* Of the decoder and of the files one may have adapters without the other. */
+static bool
+open_adapters(struct mw_checkpoint *it, const char *path, GError **error)
+{
+    g_autofree char *adapters = g_build_filename(path, MW_CHECKPOINT_ADAPTERS, NULL);
+    bool there = g_file_test(adapters, G_FILE_TEST_EXISTS);
+
+    if (there && !it->decoder->lora_rank)
+        return mw_fail(error, MW_ERROR_FORMAT,
+                       "%s: has adapters of a model: give {train=lora:RANK} as they were trained",
+                       adapters);
+    if (!it->decoder->lora_rank)
+        return true;
+    it->adapters = mw_safetensors_open(adapters, error);
+    return it->adapters != NULL;
 }
 
 static bool
@@ -203,7 +226,7 @@ open_files(struct mw_checkpoint *it, const char *path, GError **error)
             "%s: has no " MW_CHECKPOINT_OPTIMIZER ": {weights} starts from weights alone", path);
     }
     it->optimizer = mw_safetensors_open(optimizer, error);
-    return it->optimizer != NULL;
+    return it->optimizer && open_adapters(it, path, error);
 }
 
 struct mw_checkpoint *
@@ -251,6 +274,7 @@ mw_checkpoint_close(struct mw_checkpoint *checkpoint)
     if (!checkpoint)
         return;
     mw_safetensors_close(checkpoint->model);
+    mw_safetensors_close(checkpoint->adapters);
     mw_safetensors_close(checkpoint->optimizer);
     mw_commit_record_clear(&checkpoint->record);
     g_free(checkpoint);
@@ -261,6 +285,8 @@ mw_checkpoint_verify(const struct mw_checkpoint *checkpoint, size_t part, size_t
                      GError **error)
 {
     return mw_safetensors_verify(checkpoint->model, part, parts, error) &&
+           (!checkpoint->adapters ||
+            mw_safetensors_verify(checkpoint->adapters, part, parts, error)) &&
            mw_safetensors_verify(checkpoint->optimizer, part, parts, error);
 }
 
@@ -268,6 +294,7 @@ bool
 mw_checkpoint_has_sums(const struct mw_checkpoint *checkpoint)
 {
     return mw_safetensors_has_sums(checkpoint->model) &&
+           (!checkpoint->adapters || mw_safetensors_has_sums(checkpoint->adapters)) &&
            mw_safetensors_has_sums(checkpoint->optimizer);
 }
 
@@ -281,13 +308,15 @@ bool
 mw_checkpoint_sample(const struct mw_checkpoint *checkpoint, uint64_t *digest, GError **error)
 {
     const struct mw_commit_record *record = &checkpoint->record;
-    uint64_t files[2];
+    uint64_t files[3] = {0};
+    int count = checkpoint->adapters ? 3 : 2;
 
     if (!mw_safetensors_sample(checkpoint->model, &files[0], error) ||
-        !mw_safetensors_sample(checkpoint->optimizer, &files[1], error))
+        !mw_safetensors_sample(checkpoint->optimizer, &files[1], error) ||
+        (count > 2 && !mw_safetensors_sample(checkpoint->adapters, &files[2], error)))
         return false;
     struct mw_checksum *running = mw_checksum_begin();
-    mw_checksum_add(running, files, sizeof files);
+    mw_checksum_add(running, files, count * (int64_t)sizeof *files);
     mw_checksum_add(running, &record->step, sizeof record->step);
     for (int i = 0; i < record->field_count; i++) {
         const struct mw_commit_field *field = &record->fields[i];
@@ -321,5 +350,6 @@ mw_checkpoint_read(const struct mw_checkpoint *it, int state, const struct mw_we
     if (state == 2)
         return mw_weights_load_squares(it->decoder, set, prefix, part, first, count, as, out,
                                        error);
-    return mw_weights_load(it->decoder, set, prefix, part, first, count, as, out, error);
+    struct mw_weights_sets sets = {set, state || masters || !it->adapters ? set : it->adapters};
+    return mw_weights_load_sets(it->decoder, sets, prefix, part, first, count, as, out, error);
 }

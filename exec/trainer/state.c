@@ -22,10 +22,10 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
 
     if (o->checkpoint)
         return mw_checkpoint_read(o->checkpoint, state, &part, first, count, as, out, error);
-    if (o->weights)
-        return mw_weights_load(decoder, o->weights, "", &part, first, count, as, out, error);
-    mw_weights_start(decoder, o->seed, &part, first, count, as, out);
-    return true;
+    if (!o->weights || (decoder->lora_rank && !o->adapters))
+        mw_weights_start(decoder, o->seed, &part, first, count, as, out);
+    return mw_weights_load_sets(decoder, (struct mw_weights_sets){o->weights, o->adapters}, "",
+                                &part, first, count, as, out, error);
 }
 
 /* Checks parameters as 16 bits hold them, which is less than fp32 holds. */

@@ -93,6 +93,7 @@ struct mw_trainer_options {
 
     uint64_t seed;                          /* of the starting weights, */
     const struct mw_safetensors *weights;   /* if not NULL, the source of the starting weights */
+    const struct mw_safetensors *adapters;  /* the same of adapters */
     const struct mw_checkpoint *checkpoint; /* if not NULL, the run continues its state and step */
 
     /* Fills this rank's micro-batch: ids and targets of sequences * seq tokens.  Called in a lane's

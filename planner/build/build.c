@@ -205,11 +205,7 @@ shape_of(const struct mw_sizing *sizing)
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&
                         mw_model_runs_seq(sizing->model, s->seq, NULL);
-    if (s->trained.rank) {
-        shape.decoder.lora_rank = s->trained.rank;
-        shape.decoder.lora_alpha = s->lora_alpha > 0 ? s->lora_alpha : (double)s->trained.rank;
-        shape.decoder.lora_adapted = s->trained.adapted;
-    }
+    mw_settings_adapt(s, &shape.decoder);
     return shape;
 }
 

@@ -54,6 +54,17 @@ mw_settings_init(struct mw_settings *settings)
     };
 }
 
+void
+mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *decoder)
+{
+    if (!settings->trained.rank)
+        return;
+    decoder->lora_rank = settings->trained.rank;
+    decoder->lora_alpha =
+        settings->lora_alpha > 0 ? settings->lora_alpha : (double)settings->trained.rank;
+    decoder->lora_adapted = settings->trained.adapted;
+}
+
 double
 mw_settings_batch_gpus(const struct mw_settings *settings)
 {

@@ -114,6 +114,9 @@ struct mw_settings {
 
 void mw_settings_init(struct mw_settings *settings);
 
+/* Gives a decoder the adapters that are requested. */
+void mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *decoder);
+
 /* GPUs with sequences of their own, tensor slices counted: the stages of a pipeline work on the
  * same ones.  Sequences per step = micro_batch * these * grad_accum. */
 double mw_settings_batch_gpus(const struct mw_settings *settings);

@@ -1,0 +1,156 @@
+/* adapter_config.json: what PEFT (huggingface/peft) says of the adapters beside it. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/model.h"
+
+/* Adapters of an operator are of the tensors with these roles. */
+static const struct {
+    enum mw_operator operator_;
+    enum mw_weight_role roles[3];
+} adapted[] = {
+    {MW_OPERATOR_QKV, {MW_WEIGHT_Q, MW_WEIGHT_K, MW_WEIGHT_V}},
+    {MW_OPERATOR_PROJECTION, {MW_WEIGHT_PROJECTION}},
+    {MW_OPERATOR_MLP_UP, {MW_WEIGHT_GATE, MW_WEIGHT_UP}},
+    {MW_OPERATOR_MLP_DOWN, {MW_WEIGHT_DOWN}},
+};
+
+/* "self_attn.q_proj.weight" is of the module q_proj; NULL: the family has no such tensor.  Of
+ * modules with one name in two places (GPT-2's attn.c_proj and mlp.c_proj) the path tells them
+ * apart.  g_free it. */
+static char *
+module_of(const struct mw_decoder *decoder, enum mw_weight_role role)
+{
+    const char *name = role ? decoder->family->run.tensors->of[role] : NULL;
+
+    if (!name)
+        return NULL;
+    g_autofree char *path = g_strndup(name, strlen(name) - strlen(".weight"));
+    const char *last = strrchr(path, '.');
+    bool twice = last && !strcmp(last + 1, "c_proj");
+    return g_strdup(last && !twice ? last + 1 : path);
+}
+
+/* The names of the adapted modules, each once. */
+static GPtrArray *
+target_modules(const struct mw_decoder *decoder)
+{
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(adapted); i++)
+        for (size_t r = 0; r < G_N_ELEMENTS(adapted[i].roles); r++) {
+            char *name = decoder->lora_adapted >> adapted[i].operator_ & 1
+                             ? module_of(decoder, adapted[i].roles[r])
+                             : NULL;
+            if (name && !g_ptr_array_find_with_equal_func(names, name, g_str_equal, NULL))
+                g_ptr_array_add(names, name);
+            else
+                g_free(name);
+        }
+    return names;
+}
+
+char *
+mw_model_write_adapter_config(const struct mw_decoder *decoder)
+{
+    g_autoptr(GPtrArray) names = target_modules(decoder);
+    GString *text = g_string_new(NULL);
+
+    g_string_append_printf(text,
+                           "{\n"
+                           "  \"peft_type\": \"LORA\",\n"
+                           "  \"task_type\": \"CAUSAL_LM\",\n"
+                           "  \"base_model_name_or_path\": null,\n"
+                           "  \"bias\": \"none\",\n"
+                           "  \"fan_in_fan_out\": %s,\n"
+                           "  \"inference_mode\": true,\n"
+                           "  \"init_lora_weights\": true,\n"
+                           "  \"lora_alpha\": %.15g,\n"
+                           "  \"lora_dropout\": 0.0,\n"
+                           "  \"modules_to_save\": null,\n"
+                           "  \"r\": %" G_GINT64_FORMAT ",\n"
+                           "  \"target_modules\": [",
+                           decoder->family->run.tensors->transposed ? "true" : "false",
+                           decoder->lora_alpha, decoder->lora_rank);
+    for (guint i = 0; i < names->len; i++)
+        g_string_append_printf(text, "%s\"%s\"", i ? ", " : "",
+                               (const char *)g_ptr_array_index(names, i));
+    g_string_append(text, "],\n"
+                          "  \"use_dora\": false,\n"
+                          "  \"use_rslora\": false\n"
+                          "}\n");
+    return g_string_free(text, FALSE);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static bool
+check_kind(JsonObject *object, const char *origin, GError **error)
+{
+    static const char *const flags[] = {"use_dora", "use_rslora"};
+    const char *type = "", *bias = "none";
+
+    if (!mw_json_get_string(object, "peft_type", origin, &type, error) ||
+        !mw_json_get_string(object, "bias", origin, &bias, error))
+        return false;
+    if (strcmp(type, "LORA"))
+        return mw_refuse(error, "%s: peft_type: \"%s\": must be \"LORA\"", origin, type);
+    if (strcmp(bias, "none"))
+        return mw_refuse(error, "%s: bias: \"%s\": must be \"none\"", origin, bias);
+    for (size_t i = 0; i < G_N_ELEMENTS(flags); i++) {
+        bool has = false;
+        if (!mw_json_get_bool(object, flags[i], origin, &has, error))
+            return false;
+        if (has)
+            return mw_refuse(error,
+                             "%s: %s: true: must be false: other adapters than LoRA's own "
+                             "are not trained",
+                             origin, flags[i]);
+    }
+    return true;
+}
+
+/* By default PEFT's r and lora_alpha are 8. */
+static bool
+check_numbers(JsonObject *object, const struct mw_decoder *decoder, const char *origin,
+              GError **error)
+{
+    int64_t rank = 8;
+    double alpha = 8;
+
+    if (!mw_json_get_int(object, "r", 1, 1 << 20, origin, &rank, error) ||
+        !mw_json_get_number(object, "lora_alpha", 0, MW_DECODER_ALPHA_MAX, origin, &alpha, error))
+        return false;
+    if (rank != decoder->lora_rank)
+        return mw_refuse(error,
+                         "%s: r: %" G_GINT64_FORMAT ": the adapters to train have rank "
+                         "%" G_GINT64_FORMAT "; give {train=lora:%" G_GINT64_FORMAT "}",
+                         origin, rank, decoder->lora_rank, rank);
+    if (alpha != decoder->lora_alpha)
+        return mw_refuse(error,
+                         "%s: lora_alpha: %.15g: the adapters to train have %.15g; give "
+                         "{lora-alpha=%.15g}",
+                         origin, alpha, decoder->lora_alpha, alpha);
+    return true;
+}
+
+bool
+mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder, GError **error)
+{
+    g_autofree char *text = NULL;
+    gsize length;
+    g_autoptr(GError) reason = NULL;
+
+    if (!g_file_get_contents(path, &text, &length, &reason)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_IO,
+                    "%s: cannot be read: must be there, as PEFT writes it beside its adapters",
+                    path);
+        return false;
+    }
+    g_autoptr(JsonNode) root = mw_json_parse(text, (gssize)length, path, error);
+    if (!root)
+        return false;
+    JsonObject *object = json_node_get_object(root);
+    return check_kind(object, path, error) && check_numbers(object, decoder, path, error);
+}
