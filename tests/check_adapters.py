@@ -240,8 +240,8 @@ def check_placements(box, name, options):
 
 def check_continued(box):
     """Twelve steps are six and six more."""
-    base = f"run -m {fixture('llama-small')}/config.json {MACHINE} -s ddp --batch 2 --commit none " \
-           f"--seq 16 --data {fixture('llama-small')}/lora/text.txt --backend cpu {ADAPTED}"
+    base = f"run -m {fixture('llama-small')}/config.json {MACHINE} -s ddp --batch 2 --seq 16 " \
+           f"--commit none --data {fixture('llama-small')}/lora/text.txt --backend cpu {ADAPTED}"
     for options in ("--steps 12 --save whole", "--steps 6 --save half",
                     "--steps 12 --from half --save again"):
         answer = box.run(f"{base} {options}")
