@@ -44,6 +44,39 @@ options_like(const struct cli_words *words, const char *message, char **argv)
     return NULL;
 }
 
+/* Words that other programs use, and what says the same here. */
+static const char *
+option_meant(const char *message)
+{
+    static const char *const known[][2] = {
+        {"--lora", "--train lora:16"},
+        {"--qlora", "--train lora:16 --weight-bits 4"},
+        {"--lora-r", "--train lora:16"},
+        {"--lora-rank", "--train lora:16"},
+        {"--load-in-4bit", "--weight-bits 4"},
+        {"--load-in-8bit", "--weight-bits 8"},
+        {"--gpu", "-H"},
+        {"--sequence-length", "--seq"},
+        {"--max-length", "--seq"},
+        {"--zero", "-s zero3"},
+        {"--fsdp", "-s zero3"},
+        {"--gradient-checkpointing", "--activation-checkpoint-interval 1"},
+        {"--micro-batch-size", "--batch"},
+        {"--tensor-parallel", "--tp"},
+        {"--pipeline-parallel", "--pp"},
+        {"--bf16", "--dtype bf16"},
+        {"--fp16", "--dtype fp16"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
+        const char *at = strstr(message, known[i][0]);
+        const char *end = at ? at + strlen(known[i][0]) : NULL;
+        if (at && !g_ascii_isalnum(*end) && *end != '-')
+            return known[i][1];
+    }
+    return NULL;
+}
+
 /* GLib leaves the "--" before an argument that begins with a dash. */
 static void
 drop_separator(int *argc, char **argv)
@@ -97,9 +130,11 @@ cli_words_parse(const struct cli_words *words, int *argc, char ***argv, GError *
         drop_separator(argc, *argv);
         return true;
     }
-    g_autofree char *like = g_error_matches(wrong, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION)
-                                ? options_like(words, wrong->message, typed)
-                                : NULL;
+    bool unknown = g_error_matches(wrong, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION);
+    const char *meant = unknown ? option_meant(wrong->message) : NULL;
+    g_autofree char *like = unknown ? options_like(words, wrong->message, typed) : NULL;
+    if (meant)
+        return mw_refuse(error, "%s: %s says that here", wrong->message, meant);
     if (like)
         return mw_refuse(error, "%s: did you mean %s?", wrong->message, like);
     return mw_refuse(error, "%s; see memwall %s --help", wrong->message, words->verb->name);

@@ -65,6 +65,14 @@ struct mw_start_use {
     double params_per_s;    /* made by a rank in host memory; 0: takes no time */
 };
 
+/* What a software can do at all. */
+struct mw_offers {
+    bool drives;             /* keeps state on drives */
+    bool partitioned_stages; /* ZeRO-2 and ZeRO-3 beside pipeline stages */
+    bool grouped_experts;    /* a kernel computes all experts of a layer */
+    int64_t gpus;            /* most; 0: any number */
+};
+
 struct mw_hardware {
     /* [node] */
     int64_t gpus_per_node;
@@ -114,6 +122,7 @@ struct mw_hardware {
     bool updates_beside;              /* the software updates beside backward */
     struct mw_memory_use memory_use;  /* of the software, beside the plan */
     struct mw_start_use start;        /* of the software */
+    struct mw_offers offers;          /* likewise */
     int64_t gradient_link_bytes;      /* an element, on its way to the host; 0: as it is made */
     double gradient_copy_bytes_per_s; /* to the host, of the software; 0: the link's rate */
     double checkpoint_copy_bytes_per_s; /* to the host, likewise */

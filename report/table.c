@@ -226,12 +226,18 @@ made_text(const struct mw_result *r)
         return g_strdup("in parts, where they live");
     g_autofree char *ranks =
         r->gpus_per_node > 1
-            ? g_strdup_printf(" by each of a node's %" G_GINT64_FORMAT " ranks", r->gpus_per_node)
+            ? g_strdup_printf(" in each of a node's %" G_GINT64_FORMAT " ranks", r->gpus_per_node)
             : g_strdup("");
-    return g_strdup_printf("whole%s %s, %s of %s", ranks,
+    return g_strdup_printf("whole%s, %s: %s of %s", ranks,
                            strcmp(start->made_in, "gpu") ? "in host memory" : "on the GPU",
                            mw_format_gib((double)start->bytes),
                            mw_format_gib((double)start->room_bytes));
+}
+
+static const char *
+made_object(const struct mw_result *r)
+{
+    return r->start.made_in && r->tp > 1 ? "its slice of the model" : "the model";
 }
 
 void
@@ -245,8 +251,9 @@ mw_table_start(FILE *out, const struct mw_result *result)
             : g_strdup("");
 
     if (start->known)
-        mw_table_line(out, "start", "%s%s makes the model %s%s",
-                      start->fits ? "" : "CANNOT START: ", result->software, made, least);
+        mw_table_line(out, "start", "%s%s makes %s %s%s",
+                      start->fits ? "" : "CANNOT START: ", result->software, made_object(result),
+                      made, least);
 }
 
 /* The caution about a model that trains once it is there; NULL if it can be made. */
@@ -254,13 +261,14 @@ static char *
 start_text(const struct mw_result *r)
 {
     g_autofree char *made = made_text(r);
+    bool parts = !g_strcmp0(r->start.key, "partitions");
 
     if (!r->start.known || r->start.fits)
         return NULL;
-    return mw_spelled_printf(
-        "cannot start: %s makes the model %s; {key software.start.%s} if yours "
-        "needs less",
-        r->software, made, r->start.key);
+    return mw_spelled_printf("cannot start: %s makes %s %s; {key software.start.%s} if yours %s",
+                             r->software, made_object(r), made,
+                             parts ? "partitions=true" : "bytes_per_parameter=BYTES",
+                             parts ? "makes it in parts" : "needs less");
 }
 
 char **

@@ -151,6 +151,17 @@ static const struct mw_profile_key keys[] = {
     {"start", "gparams_per_s", "10^9 parameters/s",
      "that a rank makes in host memory; default: no bound", 1e9, 1e-6, 1e4, false, 1, MW_VALUE_REAL,
      AT(start.params_per_s), 0, 0, NULL},
+
+    {"offers", "drives", "", "whether it keeps state on drives", 1, 0, 1, true, 0, MW_VALUE_FLAG,
+     AT(offers.drives), 0, 0, NULL},
+    {"offers", "partitioned_stages", "",
+     "whether gradients or parameters may be partitioned (ZeRO-2, ZeRO-3) beside pipeline stages",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.partitioned_stages), 0, 0, NULL},
+    {"offers", "grouped_experts", "",
+     "whether a kernel computes all experts of a layer, rather than one after the other", 1, 0, 1,
+     true, 0, MW_VALUE_FLAG, AT(offers.grouped_experts), 0, 0, NULL},
+    {"offers", "gpus", "", "most GPUs that it trains with; default: any number", 1, 1, 1e6, false,
+     -1, MW_VALUE_COUNT, AT(offers.gpus), 0, 0, NULL},
 };
 
 const struct mw_profile_kind mw_software_kind = {

@@ -146,6 +146,7 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
     hardware->updates_beside = software->updates_beside;
     hardware->memory_use = software->memory;
     hardware->start = software->start;
+    hardware->offers = software->offers;
     apply_to_gpu(software, uses, hardware);
     apply_to_host(software, hardware);
     hardware->fabric_bytes_per_s *= software->collective_share;

@@ -50,6 +50,7 @@ struct mw_software {
     double update_params_per_s;         /* of the CPU optimizer of a node, at most; 0: no bound */
     struct mw_memory_use memory;        /* of a GPU, beside the plan */
     struct mw_start_use start;          /* before the first step */
+    struct mw_offers offers;
 };
 
 extern const struct mw_profile_kind mw_software_kind;

@@ -582,6 +582,24 @@ list_new(const struct mw_question *question, const struct mw_answer *answer)
                          g_ptr_array_new_with_free_func(free_change)};
 }
 
+/* The GPUs of the nodes that are not used cost nothing more. */
+static void
+add_idle_gpus(struct list *list)
+{
+    const struct mw_hardware *hw = &list->question->hardware[MW_OUTLOOK_TYPICAL];
+    struct mw_settings s = list->question->settings;
+    int64_t times = hw->gpus_per_node / MAX(1, list->now->gpus_per_node);
+
+    if (s.gpus_per_node == MW_AUTO || times < 2 ||
+        (s.global_batch == MW_AUTO && s.micro_batch != MW_AUTO && is_over_default(list, 2)))
+        return;
+    s.gpus_per_node = times * list->now->gpus_per_node;
+    add_setting(
+        list, s,
+        g_strdup_printf("%" G_GINT64_FORMAT " GPUs per node, which are there", s.gpus_per_node),
+        mw_spelled_printf("{gpus=%" G_GINT64_FORMAT "}", s.gpus_per_node), 0);
+}
+
 GPtrArray *
 mw_best_settings(const struct mw_question *question, const struct mw_answer *answer)
 {
@@ -589,6 +607,7 @@ mw_best_settings(const struct mw_question *question, const struct mw_answer *ans
 
     add_smaller_batches(&list);
     add_larger_batches(&list);
+    add_idle_gpus(&list);
     add_fetching(&list);
     add_accumulation(&list);
     add_schedule(&list);

@@ -281,12 +281,59 @@ note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
 
 /* What systems for mixtures do and no plan does yet. */
 static void
-note_experts(const struct mw_sizing *sizing, GPtrArray *notes)
+note_experts(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
+    const char *software = question->software ? mw_profile_name(question->software) : NULL;
+
+    /* 91.2 s per step with ZeRO-3, 9.6 s with Megatron (documentation of ms-swift). */
+    if (sizing->model->experts && software && !sizing->hardware->offers.grouped_experts)
+        g_ptr_array_add(notes,
+                        g_strdup_printf("%s computes the experts of a layer one after the other, "
+                                        "and with zero3 gathers each by itself, which is not "
+                                        "planned: Qwen3-30B-A3B took 9.5 times as long as with "
+                                        "Megatron (16 A100, ms-swift's documentation)",
+                                        software));
     if (sizing->fits && sizing->model->experts && sizing->ranks > 1)
         g_ptr_array_add(notes, g_strdup("every GPU computes with all experts of a layer; systems "
                                         "that spread them over GPUs move and hold fewer "
                                         "parameters, which is not planned yet"));
+}
+
+/* Plans that the software does not carry out. */
+static void
+note_offers(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_offers *offers = &sizing->hardware->offers;
+    const char *software = question->software ? mw_profile_name(question->software) : NULL;
+    bool drives = sizing->ledger[MW_TIER_NVME][MW_PURPOSE_PARAMETERS] +
+                  sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE];
+
+    if (!software)
+        return;
+    if (drives && !offers->drives)
+        g_ptr_array_add(notes, g_strdup_printf("%s keeps no state on drives, so it cannot "
+                                               "run this plan",
+                                               software));
+    if (sizing->pp > 1 && sizing->gradients_partitioned && !offers->partitioned_stages)
+        g_ptr_array_add(
+            notes, g_strdup_printf("%s does not partition gradients or parameters (ZeRO-2, "
+                                   "ZeRO-3) beside pipeline stages, so it cannot run this plan",
+                                   software));
+    if (offers->gpus && sizing->ranks > offers->gpus)
+        g_ptr_array_add(notes,
+                        g_strdup_printf("%s trains with at most %" G_GINT64_FORMAT
+                                        " GPU%s, so it cannot run this plan",
+                                        software, offers->gpus, offers->gpus == 1 ? "" : "s"));
+}
+
+/* What slicing in use has and no plan does yet. */
+static void
+note_slicing(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    if (sizing->tp > 1)
+        g_ptr_array_add(notes, g_strdup("sequence parallelism, by which slices share what norms "
+                                        "and residuals keep, is not planned yet: with it less is "
+                                        "kept, and more fits without recomputation"));
 }
 
 double
@@ -401,7 +448,9 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_eager(question, sizing, notes);
     note_left_out(question, strategy, sizing, notes);
     note_pieces(sizing, notes);
-    note_experts(sizing, notes);
+    note_experts(question, sizing, notes);
+    note_slicing(sizing, notes);
+    note_offers(question, sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);
     note_chunks(question, sizing, notes);

@@ -129,6 +129,7 @@ def check_memory(box, key, value, question, what, expected):
 def check_room(box):
     """What the software takes is missing from what fits: to the byte, and in the remedy."""
     question = ("plan -m llama-2-7b -H dgx-a100 -s zero3 --gpus 8 --batch 1 --software ideal "
+                "--activation-checkpoint-interval 1 "
                 "--tiles 1 --logits-chunks 1")
     loss = "--set software.memory.allocator_loss=0.5"
     told = answer(box, f"{question} {loss}")
