@@ -23,6 +23,10 @@ static const struct mw_dtype_traits rows[MW_DTYPE_COUNT] = {
                        .products = MW_PRODUCTS_FP32},
     [MW_DTYPE_MXFP8] = {.name = "mxfp8", .block_elements = 32, .block_bytes = 33, .scale_bytes = 1},
     [MW_DTYPE_NF4] = {.name = "nf4", .block_elements = 64, .block_bytes = 36, .scale_bytes = 4},
+    [MW_DTYPE_NF4_DOUBLE] = {.name = "nf4-double",
+                             .block_elements = 256 * 64,
+                             .block_bytes = 256 * (32 + 1) + 4,
+                             .scale_bytes = 256 + 4},
 };
 
 const struct mw_dtype_traits *

@@ -26,6 +26,8 @@ enum mw_dtype {
                      * bits */
     MW_DTYPE_NF4,   /* QLoRA (arXiv 2305.14314) Sec. 2, 3: blocks of 64 elements of 4 bits with a
                      * scale of 32 bits */
+    MW_DTYPE_NF4_DOUBLE, /* the same, double quantization: a scale has 8 bits, and 256 of them one
+                          * of 32 bits: 4.127 bits per element */
     MW_DTYPE_COUNT
 };
 

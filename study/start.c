@@ -1,6 +1,7 @@
 /* Until the first step: where a model is made, whether there is room for it, and how long it takes
  * (docs/MODEL.md 12.17 to 12.19). */
 #include <glib.h>
+#include <math.h>
 
 #include "study/set_result.h"
 
@@ -13,11 +14,22 @@ params_of_rank(const struct mw_sizing *sizing)
     return (double)mw_model_params(sizing->model) / (double)(sizing->tp * sizing->pp);
 }
 
-/* A whole model is made by each rank, unless its parameters are partitioned as it is made. */
+/* A whole model is made by each rank, unless its parameters are partitioned as it is made, or made
+ * narrow as they are read. */
 static bool
 is_made_whole(const struct mw_sizing *sizing)
 {
-    return !(sizing->hardware->start.partitions && sizing->params_partitioned);
+    return sizing->settings.frozen_dtype == MW_DTYPE_NONE &&
+           !(sizing->hardware->start.partitions && sizing->params_partitioned);
+}
+
+/* Weights that nobody trains are read in the type in which they are kept. */
+static double
+bytes_per_param(const struct mw_sizing *sizing)
+{
+    double made = sizing->hardware->start.bytes_per_param;
+
+    return sizing->settings.trained.rank ? fmin(made, (double)sizing->element_bytes) : made;
 }
 
 /* All ranks of a node at once: made in host memory, and copied to their GPUs. */
@@ -66,7 +78,7 @@ mw_result_set_start(const struct mw_sizing *sizing, struct mw_result_start *star
     if (whole) {
         start->key = sizing->params_partitioned ? "partitions" : "bytes_per_parameter";
         start->made_in = on_gpu ? "gpu" : "host";
-        start->bytes = (int64_t)(params_of_rank(sizing) * use->bytes_per_param);
+        start->bytes = (int64_t)(params_of_rank(sizing) * bytes_per_param(sizing));
         start->room_bytes = sizing->tiers[tier].capacity_bytes;
         start->fits = start->bytes <= start->room_bytes;
     }

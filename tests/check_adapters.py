@@ -65,7 +65,8 @@ def check_bytes(box):
     """Of Llama 3.1 8B: 16 bytes for each trained parameter, frozen ones 2 or 36/64."""
     trained, products = 41_943_040, 32 * 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336)
     rest = 8_030_261_248 - products
-    for bits, frozen in ((16, 2 * products), (4, products * 36 // 64)):
+    for bits, frozen in ((16, 2 * products), (4, products * 36 // 64),
+                         ("4-double", products * 8452 // 16384)):
         answer, error = settings_of(
             box, f"-m llama-3.1-8b --seq 64 --train lora:16 --weight-bits {bits}")
         if error:

@@ -230,7 +230,7 @@ def check_refusals(box):
             ("--train attention", "no operator 'attention'"),
             ("--train final-norm,logits", "of the layers, or the embedding"),
             ("--weight-bits 4", "--weight-bits", "give --train too"),
-            ("--train norm1 --weight-bits 5", "must be 16, 8 or 4"),
+            ("--train norm1 --weight-bits 5", "must be 16, 8, 4 or 4-double"),
             ("-H dgx-a100 --pp 2 --gpus 2 --train embedding", "no such operators",
              "pipeline stages")):
         yield from refused(box.run(f"simulate -m llama-3.1-8b -H rtx4090 {options}"), words)

@@ -310,7 +310,8 @@ name_request(int signal_number)
 static void
 draw_frozen(GRand *random, struct mw_settings *settings)
 {
-    static const enum mw_dtype types[] = {MW_DTYPE_NONE, MW_DTYPE_MXFP8, MW_DTYPE_NF4};
+    static const enum mw_dtype types[] = {MW_DTYPE_NONE, MW_DTYPE_MXFP8, MW_DTYPE_NF4,
+                                          MW_DTYPE_NF4_DOUBLE};
     static const enum mw_operator early[] = {MW_OPERATOR_NORM1, MW_OPERATOR_QKV,
                                              MW_OPERATOR_PROJECTION, MW_OPERATOR_MLP_UP};
 

@@ -33,6 +33,9 @@ test_bytes(void)
     g_assert_cmpint(mw_dtype_bytes(MW_DTYPE_NF4, 64), ==, 36);
     g_assert_cmpint(mw_dtype_bytes(MW_DTYPE_NF4, 65), ==, 72);
     g_assert_cmpint(mw_dtype_bytes(MW_DTYPE_MXFP8, 64), ==, 66);
+    /* QLoRA, Sec. 3: 0.127 bits for the scales instead of 0.5 */
+    g_assert_cmpfloat_with_epsilon(
+        8.0 * (double)mw_dtype_bytes(MW_DTYPE_NF4_DOUBLE, 1 << 20) / (1 << 20), 4.127, 1e-3);
     g_assert_cmpint(mw_dtype_element_bytes(MW_DTYPE_FP16), ==, 2);
     g_assert_cmpint(mw_dtype_element_bytes(MW_DTYPE_NF4), ==, 0);
 }

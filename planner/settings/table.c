@@ -24,8 +24,11 @@ static const struct mw_setting_choice partition_choices[] = {
     {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
 static const struct mw_setting_choice dtype_choices[] = {
     {"bf16", MW_DTYPE_BF16}, {"fp16", MW_DTYPE_FP16}, {"fp32", MW_DTYPE_FP32}, {NULL, 0}};
-static const struct mw_setting_choice weight_choices[] = {
-    {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {"4", MW_DTYPE_NF4}, {NULL, 0}};
+static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
+                                                          {"8", MW_DTYPE_MXFP8},
+                                                          {"4", MW_DTYPE_NF4},
+                                                          {"4-double", MW_DTYPE_NF4_DOUBLE},
+                                                          {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
@@ -110,9 +113,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "multiply what adapters give by ALPHA / RANK (default: by 1); a matter of training, not of "
      "bytes or time"},
     {MW_SETTINGS_MEMORY, "weight-bits", MW_SETTING_CHOICE, FIELD(frozen_dtype), 0, 0, NULL,
-     weight_choices, "16|8|4",
+     weight_choices, "16|8|4|4-double",
      "keep the layers' weights that {train} leaves as they are in 8 bits (mxfp8: a scale for each "
-     "32) or 4 bits (nf4: a scale for each 64); 16: as all parameters (default)"},
+     "32) or 4 bits (nf4: a scale of 32 bits for each 64; 4-double: scales quantised too, as QLoRA "
+     "has them, 4.13 bits in all); 16: as all parameters (default)"},
     {MW_SETTINGS_SCHEDULE, "overlap", MW_SETTING_CHOICE, FIELD(overlap), 0, 0, NULL,
      overlap_choices, "on|off",
      "run transfers and collectives while the GPU computes (default on)"},
