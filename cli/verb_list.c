@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json_writer.h"
@@ -171,6 +172,33 @@ list_strategies(struct mw_json_writer *json)
 }
 
 static int
+list_optimizers(struct mw_json_writer *json)
+{
+    begin(json, "memwall-optimizers/1", "optimizers");
+    if (!json)
+        mw_wrap_row(stdout, "optimizer     bytes  runs  ", "what it keeps of a parameter; source");
+    for (int i = 0; i < MW_OPTIMIZER_COUNT; i++) {
+        const struct mw_optimizer_row *of = mw_optimizer_row(i);
+        double bytes = (double)of->block_bytes / (double)of->block_elements;
+        if (json) {
+            mw_json_begin(json, NULL, '{', true);
+            mw_json_string(json, "optimizer", of->name);
+            mw_json_number(json, "state_bytes_per_parameter", bytes);
+            mw_json_boolean(json, "runs", of->runs);
+            mw_json_string(json, "keeps", of->keeps);
+            mw_json_string(json, "source", of->source);
+            mw_json_end(json, '}');
+            continue;
+        }
+        g_autofree char *row =
+            g_strdup_printf("%-12s %6.4g  %-4s  ", of->name, bytes, of->runs ? "yes" : "no");
+        g_autofree char *text = g_strdup_printf("%s; %s", of->keeps, of->source);
+        mw_wrap_row(stdout, row, text);
+    }
+    return end(json);
+}
+
+static int
 list_software(struct mw_json_writer *json)
 {
     g_auto(GStrv) names = mw_profile_list(&mw_software_kind);
@@ -213,12 +241,12 @@ show_profile(const struct mw_profile_kind *kind, const char *name)
     return cli_flush();
 }
 
-enum list { MODELS, PROFILES, SOFTWARE, STRATEGIES, DEVICES, RUNS, LISTS };
+enum list { MODELS, PROFILES, SOFTWARE, STRATEGIES, OPTIMIZERS, DEVICES, RUNS, LISTS };
 
-static const char *const list_names[LISTS + 1] = {"models",  "hwprofiles", "software", "strategies",
-                                                  "devices", "runs",       NULL};
+static const char *const list_names[LISTS + 1] = {
+    "models", "hwprofiles", "software", "strategies", "optimizers", "devices", "runs", NULL};
 
-#define ALL_LISTS "models, hwprofiles, software, strategies, devices or runs"
+#define ALL_LISTS "models, hwprofiles, software, strategies, optimizers, devices or runs"
 
 /* Other names for the same list, which a search by spelling would not find. */
 static const struct {
@@ -265,9 +293,10 @@ static bool
 check_words(char **words, int count, bool as_json, enum list *list, GError **error)
 {
     if (!count)
-        return mw_refuse(error,
-                         "list: needs one of models, hwprofiles, software, strategies, devices and "
-                         "runs; see memwall list --help");
+        return mw_refuse(
+            error,
+            "list: needs one of models, hwprofiles, software, strategies, optimizers, devices and "
+            "runs; see memwall list --help");
     if (!parse_list(words[0], list, error))
         return false;
     bool profiles = *list == PROFILES || *list == SOFTWARE;
@@ -295,6 +324,8 @@ answer(enum list list, const char *name, bool as_json)
         return name ? show_profile(&mw_software_kind, name) : list_software(json);
     case STRATEGIES:
         return list_strategies(json);
+    case OPTIMIZERS:
+        return list_optimizers(json);
     case DEVICES:
         return cli_list_devices(as_json);
     default:
@@ -328,9 +359,10 @@ run(int argc, char **argv)
 
 const struct cli_verb cli_verb_list = {
     .name = "list",
-    .summary = "list models, hardware profiles, software, strategies, devices or runs",
+    .summary = "list models, hardware profiles, software, strategies, optimizers, devices or runs",
     .arguments =
-        "models [NAME] | hwprofiles [NAME] | software [NAME] | strategies | devices | runs",
+        "models [NAME] | hwprofiles [NAME] | software [NAME] | strategies | optimizers | devices | "
+        "runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"
@@ -340,6 +372,7 @@ const struct cli_verb cli_verb_list = {
         "hwprofiles: machines for -H; of one NAME, or .ini file, all keys, values, sources.\n"
         "software: frameworks for --software; of one NAME, or .ini file, all keys and sources.\n"
         "strategies: names for -s.\n"
+        "optimizers: names for --optimizer, and the state that each keeps.\n"
         "devices: what run and calibrate can compute on here.\n"
         "runs: runs whose state is on this machine's drives: durable steps, sizes, "
         "directories.",

@@ -65,6 +65,9 @@ void mw_plan_check_clear(struct mw_plan_check *check);
 /* A plan need not have a barrier; one without it must be safe across the end of a step. */
 bool mw_plan_find_barrier(const struct mw_plan_check *check);
 
+/* Whether a slot has room for the optimizer's state of so many elements. */
+bool mw_plan_holds_state(const struct mw_plan *plan, uint32_t slot, int64_t elements);
+
 /* Writes the reason and returns false. */
 bool mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -3,6 +3,7 @@
 
 #include "plan/check.h"
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 
 static bool
 within(int64_t count, int64_t size, int64_t limit)
@@ -118,6 +119,16 @@ is_of_tensors(const struct mw_plan *plan, const struct mw_chunk_content *chunk)
     return left <= 0;
 }
 
+bool
+mw_plan_holds_state(const struct mw_plan *plan, uint32_t slot, int64_t elements)
+{
+    const struct mw_optimizer_row *row = mw_optimizer_row(plan->shape.optimizer);
+    int64_t rest = elements % row->block_elements > 0;
+
+    return within(elements / row->block_elements + rest, row->block_bytes,
+                  plan->slots[slot].size_bytes);
+}
+
 static bool
 check_chunks(struct mw_plan_check *check)
 {
@@ -133,7 +144,7 @@ check_chunks(struct mw_plan_check *check)
             (chunk->other_slot != MW_NONE && chunk->other_slot >= plan->slot_count))
             return mw_plan_refuse(check, "chunk %u: slot %u or %u: expected two of %u", i,
                                   chunk->slot, chunk->other_slot, plan->slot_count);
-        if (!within(chunk->elements, 12, plan->slots[chunk->slot].size_bytes))
+        if (!mw_plan_holds_state(plan, chunk->slot, chunk->elements))
             return mw_plan_refuse(check, "chunk %u: does not fit its home", i);
         if (!is_of_tensors(plan, chunk))
             return mw_plan_refuse(check, "chunk %u: more than its tensors' state", i);

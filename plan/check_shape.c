@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "plan/check.h"
+#include "plan/optimizers.h"
 
 /* Products of any three dimensions fit int64.  No published model comes near. */
 #define DIMENSION_MAX (INT64_C(1) << 28)
@@ -90,6 +91,8 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
         s->seq > DIMENSION_MAX || s->sequences * s->seq > DIMENSION_MAX ||
         s->dtype >= MW_DTYPE_COUNT)
         return mw_plan_refuse(check, "step: a number is out of range");
+    if (!mw_optimizer_row(s->optimizer))
+        return mw_plan_refuse(check, "step: optimizer %u out of range", s->optimizer);
     if (s->has_decoder && (!s->sequences || !s->seq))
         return mw_plan_refuse(check, "step: of a decoder it has sequences of tokens");
     return true;

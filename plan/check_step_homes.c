@@ -151,7 +151,7 @@ check_slots(struct mw_step_check *check, uint32_t c)
         (chunk->other_slot != MW_NONE &&
          (slots[chunk->other_slot].program != chunk->program ||
           !slots[chunk->other_slot].persistent ||
-          slots[chunk->other_slot].size_bytes / 12 < chunk->elements)))
+          !mw_plan_holds_state(check->plan, chunk->other_slot, chunk->elements))))
         return mw_plan_refuse(
             &check->base, "chunk %u: its state's home is not persistent, or another program's", c);
     return true;

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 #include "plan/plan.h"
 #include "plan/reader.h"
 #include "plan/variants.h"
@@ -68,6 +69,9 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->rotary = mw_plan_reader_skip(reader, "rotary");
     shape->gated = mw_plan_reader_skip(reader, "gated");
     shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");
+    if (mw_plan_reader_skip(reader, "optimizer"))
+        shape->optimizer =
+            (uint8_t)mw_plan_reader_name(reader, mw_optimizer_name, "an optimizer such as adamw");
 }
 
 static void

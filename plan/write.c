@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 #include "plan/variants.h"
 
 /* fprintf takes over a second for a million ops; this buffer takes a tenth of that. */
@@ -160,6 +161,10 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " rotary", shape->rotary);
     put_flag(writer, " gated", shape->gated);
     put_flag(writer, " updates-beside", shape->updates_beside);
+    if (shape->optimizer != MW_OPTIMIZER_ADAMW) {
+        put(writer, " optimizer");
+        put_name(writer, mw_optimizer_name(shape->optimizer));
+    }
     put(writer, "\n");
 }
 

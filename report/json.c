@@ -81,6 +81,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
     if (r->update_beside)
         mw_json_string(json, "update", "beside");
     mw_json_string(json, "drop_layers", r->drop_layers);
+    if (r->optimizer)
+        mw_json_string(json, "optimizer", r->optimizer);
     if (r->trained)
         mw_json_string(json, "train", r->trained);
     if (r->trained)

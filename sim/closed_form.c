@@ -44,7 +44,8 @@ drive_rate(const struct mw_hardware *hw, bool write, double users)
 static void
 find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct rates *r)
 {
-    double users = d->gpus_per_node, update_bytes = MW_UPDATE_STATE_BYTES + 2 * d->element_bytes;
+    double users = d->gpus_per_node, update_bytes = 2 * d->state_bytes + 2 * d->element_bytes;
+    double adamw = update_bytes / (MW_UPDATE_STATE_BYTES + 2 * d->element_bytes);
 
     r->dram = hw->host_memory_bytes_per_s / users;
     r->norm = hw->host_norm_bytes_per_s > 0 ? hw->host_norm_bytes_per_s / users : r->dram;
@@ -60,7 +61,8 @@ find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct 
     r->dp = ring_of(hw, d->dp, d->dp_per_node, fmin(d->tp, users / d->dp_per_node));
     r->update_s_per_param[0] =
         update_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
-    r->update_s_per_param[1] = fmax(users / hw->host_update_params_per_s, update_bytes / r->dram);
+    r->update_s_per_param[1] =
+        fmax(adamw * users / hw->host_update_params_per_s, update_bytes / r->dram);
 }
 
 /* Zero bytes take no time even where there is no such channel. */

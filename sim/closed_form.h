@@ -76,7 +76,7 @@ struct mw_closed_dims {
     bool gradients_normed; /* their norm is taken before the update */
     double gradient_bytes; /* per element at rest: the size in which it is made, or 4 for a
                             * sum */
-    double state_bytes;    /* per element: 12 */
+    double state_bytes;    /* per element: 12 of AdamW */
     double state_params;   /* elements of a rank's state, with padding */
     double saved_bytes;    /* bytes of a rank's gradients that every step's commit writes */
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hardware/ring.h"
+#include "plan/state.h"
 #include "sim/kernels.h"
 
 /* The cost of an op that never ends.  The engine refuses such a plan, because its time
@@ -221,13 +222,16 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 }
 
 /* The time of an update.  On the host it uses all cores, or all of the memory's rate, until others
- * want their share. */
+ * want their share; the profile's rate is that of AdamW, and others move fewer bytes. */
 static double
-update_s(const struct mw_work *work, const struct mw_hardware *hardware)
+update_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {
+    enum mw_dtype dtype = plan->shape.dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : plan->shape.dtype;
+    double adamw_bytes = MW_UPDATE_STATE_BYTES + 2.0 * (double)mw_dtype_element_bytes(dtype);
+
     if (!work->host)
         return compute_s(work, hardware);
-    return (double)work->elements / hardware->host_update_params_per_s;
+    return (double)work->bytes / adamw_bytes / hardware->host_update_params_per_s;
 }
 
 /* The share of the memory's rate that a host pass reaches.  The norm sums squares in fp64, which
@@ -394,7 +398,7 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
     case MW_OP_COMPUTE:
         return compute_s(work, hardware);
     case MW_OP_UPDATE:
-        return update_s(work, hardware);
+        return update_s(plan, work, hardware);
     case MW_OP_NORM:
     case MW_OP_ACCUMULATE:
         return pass_s(work, hardware);

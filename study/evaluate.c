@@ -376,7 +376,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         .gradients_summed = s->gradients_summed,
         .gradients_normed = !mw_settings_update_beside(settings),
         .gradient_bytes = s->gradient_element_bytes,
-        .state_bytes = s->optimizer_element_bytes,
+        .state_bytes = mw_sizing_state_element_bytes(s),
         .state_params = s->shard_params,
         .saved_bytes = s->saves_in_step ? s->buffers[MW_BUFFER_SAVES].bytes : 0,
     };

@@ -135,6 +135,7 @@ struct mw_result {
     char *dtype;             /* of parameters and activations: "bf16" or "fp16" */
     int64_t dpu_start;       /* -1: no delayed parameter update */
     bool update_beside;      /* of a chunk, beside backward */
+    char *optimizer;         /* NULL: adamw */
     char *trained;           /* the operators and adapters that are trained; NULL: all */
     int64_t trained_params;  /* of the whole model, adapters included */
     char *frozen_dtype;      /* of weights of layers' products among the others; NULL: as dtype */

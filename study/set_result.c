@@ -1,4 +1,5 @@
 /* Sets the fields of a result from a sizing, a plan and a timeline. */
+#include "plan/optimizers.h"
 #include "study/set_result.h"
 
 #include <math.h>
@@ -59,6 +60,8 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->frozen_dtype =
         s->frozen_dtype == MW_DTYPE_NONE ? NULL : g_strdup(mw_dtype_name(s->frozen_dtype));
     r->param_device = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);
+    if (s->optimizer != MW_OPTIMIZER_ADAMW)
+        r->optimizer = g_strdup(mw_optimizer_name(s->optimizer));
     r->optimizer_device = mw_placement_text(&s->placement[MW_STATE_OPTIMIZER]);
     r->gradient_device = mw_placement_text(&s->placement[MW_STATE_GRADIENTS]);
     r->activation_device = mw_placement_text(&s->placement[MW_STATE_ACTIVATIONS]);

@@ -69,7 +69,7 @@ CONTRADICTIONS = {
     "": [],
     "nonsense": ["nonsense", "list, plan, simulate, run, compare, calibrate, export, rm"],
     "--json simulate": ["--json: a verb goes first", "simulate"],
-    "list": ["models, hwprofiles, software, strategies, devices and runs"],
+    "list": ["models, hwprofiles, software, strategies, optimizers, devices and runs"],
     "train -m gpt2": ["unknown verb \"train\"; did you mean run?"],
     "list gpus": ["list gpus: did you mean devices or hwprofiles?"],
     "list hardware": ["list hardware: did you mean hwprofiles?"],
@@ -100,7 +100,7 @@ CONTRADICTIONS = {
     "simulate -m folder -H flat-test": ["no such preset", "./folder\n"],
     "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": [
-        "list cats: must be models, hwprofiles, software, strategies, devices or runs"],
+        "list cats: must be models, hwprofiles, software, strategies, optimizers, devices or runs"],
     "list models gpt9": ["gpt9", "no such preset"],
     "list models gpt2 extra": ["list models: unexpected argument \"extra\""],
     "list devices cuda": ["list devices: unexpected argument \"cuda\""],

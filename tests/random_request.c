@@ -1,3 +1,4 @@
+#include "plan/optimizers.h"
 #include "tests/random_request.h"
 
 #include <signal.h>
@@ -282,6 +283,7 @@ draw_settings(GRand *random)
             s.tp /= 2;
     s.seq = 8 * pick(random, 1, 32);
     s.layout = (enum mw_layout)pick(random, 0, MW_LAYOUT_COUNT - 1);
+    s.optimizer = once_in(random, 3) ? (int)pick(random, 0, MW_OPTIMIZER_COUNT - 1) : 0;
     s.partition = (enum mw_partition)pick(random, MW_PARTITION_AUTO, MW_PARTITION_OWNER);
     s.unfold = once_in(random, 4);
     draw_batch(random, &s);
@@ -306,6 +308,18 @@ name_request(int signal_number)
     raise(signal_number);
 }
 
+/* Of operators that are not trained themselves. */
+static void
+draw_adapters(GRand *random, struct mw_trained *trained)
+{
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        enum mw_operator adapted = mw_operator_row(i)->adapts;
+        if (adapted && trained->frozen >> adapted & 1 && once_in(random, 2))
+            trained->adapted |= UINT32_C(1) << adapted;
+    }
+    trained->rank = trained->adapted ? pick(random, 1, 4) : 0;
+}
+
 /* Some operators are not trained; the embedding is, or another one before the end of the model. */
 static void
 draw_frozen(GRand *random, struct mw_settings *settings)
@@ -316,9 +330,10 @@ draw_frozen(GRand *random, struct mw_settings *settings)
                                              MW_OPERATOR_PROJECTION, MW_OPERATOR_MLP_UP};
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (mw_operator_row(i)->parameters && once_in(random, 2))
+        if (mw_operator_row(i)->parameters && !mw_operator_row(i)->adapts && once_in(random, 2))
             settings->trained.frozen |= UINT32_C(1) << i;
     settings->trained.frozen &= ~(UINT32_C(1) << early[pick(random, 0, G_N_ELEMENTS(early) - 1)]);
+    draw_adapters(random, &settings->trained);
     settings->frozen_dtype = types[pick(random, 0, G_N_ELEMENTS(types) - 1)];
 }
 

@@ -166,8 +166,10 @@ is_refused(struct mw_plan *plan)
     bool good =
         mw_plan_check(plan, why, sizeof why) && mw_plan_check_step(plan, false, why, sizeof why);
 
-    if (!good)
+    if (!good) {
         g_assert_cmpstr(why, !=, "");
+        g_test_message("%s", why);
+    }
     mw_plan_free(plan);
     return !good;
 }

@@ -2,6 +2,7 @@
  * the new state and the new 16-bit parameters go back to where they live, whatever lives where. */
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "tests/random_request.h"
 
 #define PLANS 4000
@@ -99,7 +100,8 @@ bring(const struct step *step, const struct mw_op *op)
     g_assert_nonnull(to);
     to->state = uses_slot(step, op, chunk->slot);
     to->gradients = uses_homes(step, op, true, MW_USE_READ) || (from && from->gradients);
-    bytes += to->state ? chunk->elements * step->sizing->optimizer_element_bytes : 0;
+    bytes +=
+        to->state ? mw_optimizer_state_bytes(step->sizing->settings.optimizer, chunk->elements) : 0;
     bytes += to->gradients ? chunk->elements * step->sizing->gradient_element_bytes : 0;
     g_assert_cmpint(step->plan->works[op->work].bytes, ==, bytes);
     g_assert_cmpint(bytes, >, 0);
@@ -115,7 +117,7 @@ store(const struct step *step, const struct mw_op *op)
     g_assert_true(from && from->state && from->updated);
     g_assert_true(uses_slot(step, op, committed ? chunk->other_slot : chunk->slot));
     g_assert_cmpint(step->plan->works[op->work].bytes, ==,
-                    chunk->elements * step->sizing->optimizer_element_bytes);
+                    mw_optimizer_state_bytes(step->sizing->settings.optimizer, chunk->elements));
     step->chunks[op->shard].stored++;
 }
 

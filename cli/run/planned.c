@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "plan/optimizers.h"
 #include "study/evaluate.h"
 #include "study/plan_file.h"
 
@@ -18,6 +19,11 @@ can_run(const struct cli_request *request, const struct mw_plan *plan, GError **
         return refuse(request,
                       "run updates at the end of a step, and this plan beside backward; `memwall "
                       "simulate` takes it",
+                      error);
+    if (!mw_optimizer_row(plan->shape.optimizer)->runs)
+        return refuse(request,
+                      "run updates by AdamW, and this plan otherwise; `memwall simulate` "
+                      "takes it",
                       error);
     if (!plan->shape.has_decoder)
         return refuse(request, "run cannot train its model; `memwall simulate` takes it", error);
@@ -58,6 +64,11 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
     const struct mw_question *question = &request->question;
     int64_t tokens = question->settings.seq;
 
+    if (!mw_optimizer_row(question->settings.optimizer)->runs)
+        return mw_refuse(error,
+                         "--optimizer %s: run updates by adamw; leave it out, or ask "
+                         "`memwall simulate`",
+                         mw_optimizer_name(question->settings.optimizer));
     if (mw_settings_update_beside(&question->settings))
         return mw_refuse(error, "--update beside: run updates at the end of a step; give --update "
                                 "end, or ask `memwall simulate`");

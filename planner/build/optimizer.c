@@ -130,8 +130,8 @@ static uint32_t
 read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
 {
     bool gradients = gradient_tier(b, chunk) == MW_TIER_NVME;
-    int64_t bytes = chunk->params * (b->sizing->optimizer_element_bytes +
-                                     (gradients ? b->sizing->gradient_element_bytes : 0));
+    int64_t bytes = mw_sizing_state_bytes(b->sizing, chunk) +
+                    (gradients ? chunk->params * b->sizing->gradient_element_bytes : 0);
     uint32_t set = mw_build_ring_next(&b->slots[MW_BUFFER_STATE_PINNED]);
 
     copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
@@ -145,7 +145,7 @@ read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
 static void
 write_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t set)
 {
-    int64_t bytes = chunk->params * b->sizing->optimizer_element_bytes;
+    int64_t bytes = mw_sizing_state_bytes(b->sizing, chunk);
     bool committed = b->chunk_other[c] != MW_NONE;
 
     copy_op(b, LANE_WRITE, MW_OP_NVME_WRITE, bytes, c);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "base/arithmetic.h"
 #include "plan/state.h"
 #include "planner/build/internal.h"
@@ -288,12 +289,21 @@ draw_host(struct builder *b, struct draws *draws, int64_t bytes, int64_t params)
     draw_sm(b, draws, b->sizing->hardware->gpu_host_sm_share);
 }
 
+/* Cores update so many parameters by AdamW while they move the bytes: what limits an update is
+ * memory, or arithmetic in proportion. */
+static int64_t
+as_adamw(const struct builder *b, int64_t bytes)
+{
+    return bytes / (MW_UPDATE_STATE_BYTES + 2 * b->sizing->element_bytes);
+}
+
 uint32_t
 mw_work_update(struct builder *b, int64_t params, bool host)
 {
     struct mw_work work = blank_work(MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE);
     struct draws draws = {0};
-    int64_t bytes = params * (MW_UPDATE_STATE_BYTES + 2 * b->sizing->element_bytes);
+    int64_t state = mw_optimizer_state_bytes(b->sizing->settings.optimizer, params);
+    int64_t bytes = 2 * state + 2 * b->sizing->element_bytes * params;
 
     work.dtype = MW_DTYPE_FP32;
     work.elements = params;
@@ -301,7 +311,7 @@ mw_work_update(struct builder *b, int64_t params, bool host)
     work.bytes = bytes;
     work.launches = host ? 0 : 1;
     if (host)
-        draw_host(b, &draws, bytes, params);
+        draw_host(b, &draws, bytes, as_adamw(b, bytes));
     else
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     return intern(b, &work, &draws);

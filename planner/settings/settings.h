@@ -84,6 +84,7 @@ struct mw_settings {
     enum mw_dtype dtype; /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
                                     where the GPU has it, else fp16 */
     struct mw_trained trained;
+    int optimizer;     /* enum mw_optimizer_kind */
     double lora_alpha; /* adapters' results are multiplied by alpha / rank; MW_AUTO: 1 */
     enum mw_dtype
         frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/spell.h"
+#include "plan/optimizers.h"
 #include "planner/settings/drops.h"
 
 const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS] = {
@@ -98,6 +99,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      layout_choices, "zero16|paper20",
      "keep state as zero16, 16 bytes per parameter (default), or paper20, 20 bytes: gradients in "
      "fp32 too"},
+    {MW_SETTINGS_MEMORY, "optimizer", MW_SETTING_OPTIMIZER, FIELD(optimizer), 0, 0, NULL, NULL,
+     "NAME",
+     "update by this optimizer, which decides what state a parameter has (default adamw, 12 bytes; "
+     "`run` has no other; `memwall list optimizers` lists all)"},
     {MW_SETTINGS_MEMORY, "dtype", MW_SETTING_CHOICE, FIELD(dtype), 0, 0, NULL, dtype_choices,
      "bf16|fp16|fp32",
      "data type of parameters, activations and gradients (default bf16 where the GPU has it, else "
@@ -280,6 +285,22 @@ parse_choice(const struct mw_setting *setting, const char *text, struct mw_setti
                                choice->name);
     }
     return mw_refuse(error, "{%s=%s}: must be %s", setting->name, text, names->str);
+}
+
+static bool
+parse_optimizer(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
+                GError **error)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (int i = 0; i < MW_OPTIMIZER_COUNT; i++) {
+        if (!strcmp(mw_optimizer_name(i), text)) {
+            settings->optimizer = i;
+            return true;
+        }
+        g_string_append_printf(names, "%s%s", i ? ", " : "", mw_optimizer_name(i));
+    }
+    return mw_refuse(error, "{%s=%s}: must be one of %s", setting->name, text, names->str);
 }
 
 /* "D", or "NC:CG:GG". */
@@ -538,6 +559,8 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
         return mw_placement_parse(
             text, name, (struct mw_placement *)((char *)settings + setting->offset), error);
     }
+    if (setting->kind == MW_SETTING_OPTIMIZER)
+        return parse_optimizer(setting, text, settings, error);
     if (setting->kind == MW_SETTING_DEPTHS)
         return parse_depths(setting, text, settings, error);
     if (setting->open && !strcmp(text, setting->open)) {

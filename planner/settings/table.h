@@ -20,9 +20,10 @@ enum mw_setting_kind {
     MW_SETTING_COUNT,
     MW_SETTING_PLACEMENT,
     MW_SETTING_CHOICE,
-    MW_SETTING_DEPTHS, /* one number, or one for each stage of a fetch: nc:cg:gg */
-    MW_SETTING_DROPS,  /* a schedule of layers (drops.h) */
-    MW_SETTING_TRAIN   /* names of operators, and adapters: lora:RANK[@OPERATOR+OPERATOR...] */
+    MW_SETTING_DEPTHS,    /* one number, or one for each stage of a fetch: nc:cg:gg */
+    MW_SETTING_OPTIMIZER, /* a name of plan/optimizers.h */
+    MW_SETTING_DROPS,     /* a schedule of layers (drops.h) */
+    MW_SETTING_TRAIN      /* names of operators, and adapters: lora:RANK[@OPERATOR+OPERATOR...] */
 };
 
 /* The groups of settings, in the order of the help. */
@@ -55,7 +56,7 @@ struct mw_setting {
                                               * MW_SETTING_TRAIN: operators follow */
 };
 
-#define MW_SETTINGS_COUNT 32
+#define MW_SETTINGS_COUNT 33
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];

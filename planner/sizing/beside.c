@@ -133,7 +133,7 @@ update_copies(const struct mw_sizing *sizing)
 {
     double more = sizing->hardware->memory_use.bytes_per_update - gradient_bytes(sizing);
     double params =
-        ledger(sizing, MW_PURPOSE_OPTIMIZER_STATE) / (double)sizing->optimizer_element_bytes;
+        ledger(sizing, MW_PURPOSE_OPTIMIZER_STATE) / mw_sizing_state_element_bytes(sizing);
 
     return more > 0 ? fmax(0, more * params - freed_for_update(sizing)) : 0;
 }

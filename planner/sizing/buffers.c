@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
@@ -371,7 +372,7 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
     bool delayed = settings->dpu_start != MW_AUTO;
     int64_t ring = MIN(MAX(2, settings->buffer_sets), sizing->chunk_count);
     int64_t gradient_bytes = sizing->gradient_element_bytes * survey->chunk_params;
-    int64_t state_bytes = sizing->optimizer_element_bytes * survey->chunk_params;
+    int64_t state_bytes = mw_optimizer_state_bytes(settings->optimizer, survey->chunk_params);
 
     if (survey->chunks[MW_TIER_NVME])
         set(sizing, MW_BUFFER_STATE_PINNED, settings->buffer_sets,

@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
@@ -80,10 +81,18 @@ mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
                : 0;
 }
 
+double
+mw_sizing_state_element_bytes(const struct mw_sizing *sizing)
+{
+    const struct mw_optimizer_row *row = mw_optimizer_row(sizing->settings.optimizer);
+
+    return (double)row->block_bytes / (double)row->block_elements;
+}
+
 int64_t
 mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
 {
-    return chunk->params * sizing->optimizer_element_bytes;
+    return mw_optimizer_state_bytes(sizing->settings.optimizer, chunk->params);
 }
 
 int64_t

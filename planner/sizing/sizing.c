@@ -391,7 +391,6 @@ set_strategy(struct mw_sizing *sizing)
     sizing->gradient_element_bytes =
         sizing->gradients_summed ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes;
     sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
-    sizing->optimizer_element_bytes = MW_STATE_BYTES;
 }
 
 /* All is zero but the operators, which take most of the room: a search sizes thousands. */

@@ -24,7 +24,7 @@
 
 #define MW_CLASS_UNITS_MAX 6
 #define MW_CLASS_TENSORS_MAX 10
-#define MW_UNIT_TENSORS_MAX 3
+#define MW_UNIT_TENSORS_MAX 4
 
 /* What of a fetch unit has one element type, and is trained or frozen as a whole.  It has homes and
  * transfers of its own. */
@@ -214,7 +214,6 @@ struct mw_sizing {
     bool gradients_summed;           /* in fp32, apart from where they are computed */
     int64_t gradient_element_bytes;  /* while moved: as computed, or 4 of a sum */
     int64_t gradient_rest_bytes;     /* at home; paper20 keeps the 16-bit gradient too */
-    int64_t optimizer_element_bytes; /* fp32 parameter, momentum, variance: 12 */
 
     int64_t params;         /* of a rank after tensor slicing, unpartitioned */
     int64_t trained_params; /* of them */
@@ -266,6 +265,8 @@ bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the log
  * most. */
 double mw_sizing_lack(const struct mw_sizing *sizing);
 int64_t mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier); /* bytes; 0: none */
+/* State of an element, on average where it has blocks. */
+double mw_sizing_state_element_bytes(const struct mw_sizing *sizing);
 /* Bytes that its slots need, and what the software takes beside them. */
 int64_t mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier);
 /* Activations that the software keeps without recomputation, as a multiple of those counted. */
