@@ -93,6 +93,8 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
         {model->q_lora, MW_HAS(QUERY_LATENT)},
         {shape->flash_attention, MW_HAS(FLASH_ATTENTION)},
         {!shape->flash_attention, MW_HAS(STORED_SCORES)},
+        {!shape->flash_attention && !shape->scores_again, MW_HAS(KEPT_SCORES)},
+        {!shape->flash_attention && shape->scores_again, MW_HAS(SCORES_AGAIN)},
         {narrow, MW_HAS(NARROW)},
         {mw_model_logits(model), MW_HAS(LOGITS)},
         {!model->plain_norms, MW_HAS(NORM_WEIGHTS)},
@@ -257,6 +259,9 @@ mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk)
     if (flash) {
         info->products_again = 1;
         info->backward_flops = scores;
+    } else if (mw_dims_have(&walk->dims, MW_HAS(SCORES_AGAIN))) {
+        info->products_again = 2;
+        info->backward_flops = info->forward_flops;
     }
 }
 

@@ -167,6 +167,7 @@ struct mw_shape {
     int64_t seq;
     int64_t tp;
     bool flash_attention;
+    bool scores_again; /* selective recomputation, where attention stores scores */
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */
     struct mw_trained trained;
     enum mw_dtype frozen_dtype; /* of frozen weights of a block's products; MW_DTYPE_NONE: dtype */

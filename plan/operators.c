@@ -139,7 +139,8 @@ static const struct mw_operator_pass qkv_passes[] = {
  * one, the fused softmax reads and writes, the product with v reads; dropout reads, writes, and
  * writes a mask of a byte.  Backward: the gradient of the scores is written and the scores read,
  * softmax reads both and writes, two products read; dropout reads with its mask, and writes.  Kept:
- * softmax's result; with dropout its mask and result.
+ * softmax's result; with dropout its mask and result.  Recomputed selectively (Korthikanti et al.,
+ * arXiv 2205.05198, Sec. 5) none of these is kept, and backward begins with all of forward.
  */
 static const struct mw_operator_pass attention_passes[] = {
     PASS(QUERIES, .kept = 1),
@@ -151,12 +152,19 @@ static const struct mw_operator_pass attention_passes[] = {
     PASS(ATTENDED, .forward = 1, .backward = 2, .launches = 1, .when = MW_HAS(FLASH_ATTENTION)),
     PASS(HEADS, .forward = 1, .backward = 1, .kept = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(FLASH_ATTENTION)),
-    PASS(SCORES, .forward = 4, .backward = 7, .kept = 1, .launches = 3,
-         .when = MW_HAS(STORED_SCORES)),
-    PASS(SCORES, .forward = 2, .backward = 2, .kept = 1, .launches = 1,
+    PASS(SCORES, .forward = 4, .backward = 7, .launches = 3, .when = MW_HAS(STORED_SCORES)),
+    PASS(SCORES, .forward = 2, .backward = 2, .launches = 1,
          .when = MW_HAS(STORED_SCORES) | MW_HAS(DROPOUT)),
-    PASS(SCORES, .forward = 1, .backward = 1, .kept = 1, .element = MW_ELEMENT_BYTE,
+    PASS(SCORES, .forward = 1, .backward = 1, .element = MW_ELEMENT_BYTE,
          .when = MW_HAS(STORED_SCORES) | MW_HAS(DROPOUT)),
+    PASS(SCORES, .kept = 1, .when = MW_HAS(KEPT_SCORES)),
+    PASS(SCORES, .kept = 1, .when = MW_HAS(KEPT_SCORES) | MW_HAS(DROPOUT)),
+    PASS(SCORES, .kept = 1, .element = MW_ELEMENT_BYTE,
+         .when = MW_HAS(KEPT_SCORES) | MW_HAS(DROPOUT)),
+    PASS(SCORES, .backward = 4, .when = MW_HAS(SCORES_AGAIN)),
+    PASS(SCORES, .backward = 2, .when = MW_HAS(SCORES_AGAIN) | MW_HAS(DROPOUT)),
+    PASS(SCORES, .backward = 1, .element = MW_ELEMENT_BYTE,
+         .when = MW_HAS(SCORES_AGAIN) | MW_HAS(DROPOUT)),
     END,
 };
 

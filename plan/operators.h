@@ -102,7 +102,9 @@ enum mw_feature {
     MW_FEATURE_LATENT_ATTENTION,
     MW_FEATURE_QUERY_LATENT,
     MW_FEATURE_FLASH_ATTENTION,
-    MW_FEATURE_STORED_SCORES, /* without flash attention */
+    MW_FEATURE_STORED_SCORES, /* without flash attention: */
+    MW_FEATURE_KEPT_SCORES,   /* kept for backward, or */
+    MW_FEATURE_SCORES_AGAIN,  /* formed again by it */
     MW_FEATURE_NARROW,        /* elements of fewer than 32 bits */
     MW_FEATURE_LOGITS,        /* else the model ends with its last norm */
     MW_FEATURE_NORM_WEIGHTS,

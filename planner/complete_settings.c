@@ -307,6 +307,10 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
     if (s->dtype == MW_DTYPE_FP32 && s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: keeps gradients in fp32 beside those of "
                                 "16 bits, and {dtype=fp32} has these alone; leave one out");
+    if (s->scores_again == 1 && request->hardware->gpu_flash_attention)
+        return mw_refuse(error, "{recompute-attention=on}: attention here is a fused kernel, which "
+                                "keeps no scores; leave it out, or name software without "
+                                "({key software.attention.kernel=unfused})");
     if (s->param_loads == 2 && s->checkpoint_interval == 0)
         return mw_refuse(error,
                          "{param-loads=2}: means one fetch for recompute and backward, and "

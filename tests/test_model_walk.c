@@ -210,6 +210,27 @@ test_saved_bytes(void)
     g_assert_cmpint(flash.saved_bytes, ==, 34 * s * b * h + 4 * a * s * b);
 }
 
+/* Korthikanti et al., Sec. 5: without the scores 34 t h, and backward forms them again with both
+ * products. */
+static void
+test_selective(void)
+{
+    struct mw_model model = load("megatron-22b");
+    struct mw_shape shape = {.sequences = 4, .seq = 2048, .tp = 1};
+    struct mw_operator_info kept = operator_of(&model, MW_OPERATOR_ATTENTION, shape);
+    int64_t t = 4 * 2048, h = model.hidden;
+
+    shape.scores_again = true;
+    struct mw_operator_info again = operator_of(&model, MW_OPERATOR_ATTENTION, shape);
+    struct mw_work_product backward[MW_WORK_PRODUCTS_MAX];
+    g_assert_cmpint(sum_layer(&model, 0, shape).saved_bytes, ==, 34 * t * h);
+    g_assert_cmpint(again.backward_flops, ==, 3 * again.forward_flops);
+    g_assert_cmpint(kept.backward_flops, ==, 2 * kept.forward_flops);
+    g_assert_cmpint(again.backward_bytes, ==, kept.backward_bytes + kept.forward_bytes);
+    g_assert_cmpint(again.forward_flops, ==, kept.forward_flops);
+    g_assert_cmpint(mw_operator_backward_products(&again, backward), ==, 6);
+}
+
 /* Without dropout the three masks and the dropped scores are gone: 32 t h + 2 a s t. */
 static void
 test_saved_bytes_without_dropout(void)
@@ -404,6 +425,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/walk/flops/products", test_products);
     g_test_add_func("/model/walk/flops/flash", test_flash_flops);
     g_test_add_func("/model/walk/saved/dropout", test_saved_bytes);
+    g_test_add_func("/model/walk/saved/dropout-selective", test_selective);
     g_test_add_func("/model/walk/saved/no-dropout", test_saved_bytes_without_dropout);
     g_test_add_func("/model/walk/saved/frozen", test_saved_bytes_frozen);
     g_test_add_func("/model/walk/saved/frozen-parallel-block", test_saved_bytes_frozen_parallel);

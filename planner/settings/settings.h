@@ -89,6 +89,7 @@ struct mw_settings {
     enum mw_dtype
         frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
+    int scores_again;            /* 1: selective recomputation: attention's scores alone */
     bool eager;                  /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */

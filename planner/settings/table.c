@@ -78,6 +78,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      FIELD(checkpoint_interval), 0, 1 << 20, NULL, NULL, "CI",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
      "all activations (default: 1, or 0 where that is faster and fits)"},
+    {MW_SETTINGS_MEMORY, "recompute-attention", MW_SETTING_CHOICE, FIELD(scores_again), 0, 0, NULL,
+     overlap_choices, "on|off",
+     "form attention's scores again in backward instead of keeping them (selective recomputation), "
+     "where a software's attention stores them: fused kernels do so anyway (default off)"},
     {MW_SETTINGS_SCHEDULE, "param-loads", MW_SETTING_INTEGER, FIELD(param_loads), 2, 3, NULL, NULL,
      "2|3",
      "load parameters 3 times per micro-batch: forward, recompute, backward (default), or 2 times: "

@@ -329,6 +329,7 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
         .seq = settings->seq,
         .tp = settings->tp,
         .flash_attention = flash_attention,
+        .scores_again = settings->scores_again == 1,
         .dtype = settings->dtype,
         .trained = settings->trained,
         .frozen_dtype = settings->frozen_dtype,
