@@ -10,6 +10,16 @@ append_name(GString *names, const char *name)
     g_string_append_printf(names, "%s%s", names->len ? ", " : "", name);
 }
 
+/* A group's keys need not stand together. */
+static bool
+is_first_of_group(const struct mw_profile_key *keys, size_t key)
+{
+    for (size_t i = 0; i < key; i++)
+        if (!strcmp(keys[i].group, keys[key].group))
+            return false;
+    return true;
+}
+
 char *
 mw_profile_suggest_group(const struct mw_profile_kind *kind, const char *group)
 {
@@ -22,7 +32,7 @@ mw_profile_suggest_group(const struct mw_profile_kind *kind, const char *group)
     for (size_t i = 0; i < kind->key_count; i++) {
         if (mw_name_is_near(group, keys[i].group))
             return g_strdup_printf("did you mean [%s]?", keys[i].group);
-        if (!i || strcmp(keys[i].group, keys[i - 1].group))
+        if (is_first_of_group(keys, i))
             append_name(names, keys[i].group);
     }
     return g_strdup_printf("known are %s", names->str);
@@ -83,6 +93,20 @@ mw_profile_suggest_key(const struct mw_profile_kind *kind, const char *group, co
     return g_strdup_printf("known are %s", names->str);
 }
 
+/* "h100x8", where a number of GPUs stands before their name; NULL: it is none such. */
+static char *
+count_behind(const char *name, char **all)
+{
+    const char *x = strrchr(name, 'x');
+
+    if (!x || x == name || !x[1] || x[1 + strspn(x + 1, "0123456789")])
+        return NULL;
+    g_autofree char *machine = g_strndup(name, (gsize)(x - name));
+    return g_strv_contains((const char *const *)all, machine)
+               ? g_strdup_printf("%sx%s", x + 1, machine)
+               : NULL;
+}
+
 char *
 mw_profile_suggest_profile(const struct mw_profile_kind *kind, const char *name)
 {
@@ -92,6 +116,9 @@ mw_profile_suggest_profile(const struct mw_profile_kind *kind, const char *name)
     if (strchr(name, ','))
         return g_strdup_printf("must be one %s: each has an answer, and a command, of its own",
                                kind->noun);
+    g_autofree char *turned = count_behind(name, all);
+    if (turned)
+        return g_strdup_printf("did you mean %s?", turned);
     if (like)
         return g_strdup_printf("did you mean %s? `memwall list %s` lists all", like, kind->folder);
     return g_strdup_printf("`memwall list %s` lists them; or give a path ending in .ini",
