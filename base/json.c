@@ -13,6 +13,7 @@
 struct scan {
     const char *at, *end;
     int depth;
+    bool closed;       /* the outermost value has ended */
     const char *wrong; /* the error at `at` */
 };
 
@@ -76,7 +77,9 @@ scan_one(struct scan *scan)
 {
     char c = *scan->at;
 
-    if (c == '"') {
+    if (scan->closed && !g_ascii_isspace(c)) {
+        scan->wrong = "something follows the last brace";
+    } else if (c == '"') {
         scan_string(scan);
     } else if (g_ascii_isdigit(c)) {
         scan_number(scan);
@@ -84,6 +87,7 @@ scan_one(struct scan *scan)
         scan->depth += c == '{' || c == '[' ? 1 : -1;
         if (scan->depth > MW_JSON_DEPTH_MAX)
             scan->wrong = "nested more than 64 deep";
+        scan->closed = scan->depth == 0;
         scan->at++;
     } else if (g_ascii_isalpha(c) || (c && strchr(" \t\r\n:,+-.", c))) {
         scan->at++;

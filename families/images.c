@@ -214,17 +214,16 @@ static const struct mw_family_tower siglip_towers[] = {
 
 /* Two products with an activation between them, from the tower's width to the decoder's. */
 static const struct mw_family_let llava_lets[] = {
+    {"text_hidden", "text_config.hidden_size ?? 4096", false}, /* of LlamaConfig */
     {"multimodal_projector_bias", "1", false},
     {"features", "len(vision_feature_layer) ? len(vision_feature_layer) : 1", false},
     END,
 };
 static const struct mw_family_tensor llava_tensors[] = {
-    MATRIX(EMBEDDING, "text_config.hidden_size", "features * vision_config.hidden_size",
+    MATRIX(EMBEDDING, "text_hidden", "features * vision_config.hidden_size",
            .bias = "multimodal_projector_bias"),
-    MATRIX(EMBEDDING, "text_config.hidden_size", "text_config.hidden_size",
-           .bias = "multimodal_projector_bias"),
-    VECTOR(EMBEDDING, "text_config.hidden_size",
-           .when = "type == 'llava_next' or type == 'llava_onevision'"),
+    MATRIX(EMBEDDING, "text_hidden", "text_hidden", .bias = "multimodal_projector_bias"),
+    VECTOR(EMBEDDING, "text_hidden", .when = "type == 'llava_next' or type == 'llava_onevision'"),
     END,
 };
 static const struct mw_family_tower llava_towers[] = {

@@ -91,11 +91,10 @@ is_off(JsonNode *node)
 }
 
 static const struct mw_family *
-family_in(JsonObject *object, const char *without)
+family_in(JsonObject *part, JsonObject *whole, const char *without)
 {
-    JsonNode *type = json_object_get_member(object, "model_type");
-    bool said = type && json_node_get_value_type(type) == G_TYPE_STRING;
-    const struct mw_family *own = said ? mw_family_find(json_node_get_string(type)) : NULL;
+    const char *outer = mw_formula_type_of_part(whole, NULL, NULL);
+    const struct mw_family *own = mw_family_find(mw_formula_type_of_part(part, outer, without));
 
     return own ? own : mw_family_find(without);
 }
@@ -117,7 +116,7 @@ find_unread(JsonObject *object, const struct mw_family *family, const struct mw_
         if (tower && tower->key && JSON_NODE_HOLDS_OBJECT(node)) {
             JsonObject *inner = json_node_get_object(node);
             g_autofree char *path = g_strdup_printf("%s%s.", prefix, tower->key);
-            const struct mw_family *of = family_in(inner, tower->family);
+            const struct mw_family *of = family_in(inner, object, tower->family);
             if (of)
                 find_unread(inner, of, family, path, found);
         } else if (!is_read_by(family, key->data) && !(around && is_read_by(around, key->data)) &&

@@ -344,17 +344,13 @@ add_tower(const struct mw_config *config, const struct mw_formula_scope *scope,
 {
     JsonNode *node = scope->object ? json_object_get_member(scope->object, tower->key) : NULL;
     JsonObject *object = node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-    const char *type = tower->family;
+    const char *type = mw_formula_type_of_part(object, scope->type, tower->family);
     bool there;
 
     if (!holds(scope, tower->when, true, &there, config->error))
         return false;
     if (!there || tower->is_text)
         return true;
-    if (object && json_object_has_member(object, "model_type")) {
-        JsonNode *name = json_object_get_member(object, "model_type");
-        type = json_node_get_value_type(name) == G_TYPE_STRING ? json_node_get_string(name) : type;
-    }
     const struct mw_family *family = mw_family_find(type);
     if (!family || !family->lets) {
         g_autofree char *shown = g_strescape(type, NULL);

@@ -177,6 +177,17 @@ look_up(struct parser *p, const char *name)
 }
 
 /* A member of a value that is an object; without the object the defaults of its family count. */
+const char *
+mw_formula_type_of_part(JsonObject *part, const char *whole, const char *otherwise)
+{
+    JsonNode *type = part ? json_object_get_member(part, "model_type") : NULL;
+
+    if (!type || json_node_get_value_type(type) != G_TYPE_STRING ||
+        !g_strcmp0(json_node_get_string(type), whole))
+        return otherwise;
+    return json_node_get_string(type);
+}
+
 static struct value
 look_into(struct parser *p, const struct value *value, const char *name)
 {
@@ -191,14 +202,9 @@ look_into(struct parser *p, const struct value *value, const char *name)
             if (!strcmp(tower->key, value->key))
                 family = mw_family_find(tower->family);
     inner.object = object ? json_node_get_object(value->node) : NULL;
-    if (inner.object && json_object_has_member(inner.object, "model_type")) {
-        JsonNode *type = json_object_get_member(inner.object, "model_type");
-        const struct mw_family *own = json_node_get_value_type(type) == G_TYPE_STRING
-                                          ? mw_family_find(json_node_get_string(type))
-                                          : NULL;
-        family = own ? own : family;
-    }
-    inner.family = family ? family : &none;
+    const char *type = mw_formula_type_of_part(inner.object, p->scope->type, NULL);
+    const struct mw_family *own = type ? mw_family_find(type) : NULL;
+    inner.family = own ? own : family ? family : &none;
     return look_up_in(p, &inner, name, NULL);
 }
 

@@ -27,6 +27,10 @@ struct mw_formula_scope {
     const char *origin;
 };
 
+/* The model type that a part of a file says, such as "vision_config"; `otherwise` where it says
+ * none, or that of the `whole`, which some versions of transformers write into its parts. */
+const char *mw_formula_type_of_part(JsonObject *part, const char *whole, const char *otherwise);
+
 /* A name without a value counts as 0 where a condition is asked for, and is an error elsewhere. */
 bool mw_formula_number(const struct mw_formula_scope *scope, const char *formula, int64_t *out,
                        GError **error);

@@ -440,14 +440,16 @@ add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
                                           tensor->columns, tensor->count, walk->dtype});
 }
 
-/* A and B of a matrix; a vector has none. */
+/* A and B of a matrix; a vector has none, nor has what is narrower than they would be, such as a
+ * gate of one row. */
 static void
 add_adapter(struct mw_operator_info *info, const struct mw_walk *walk,
             const struct mw_model_tensor *adapted)
 {
     struct mw_model_tensor in = *adapted, out = *adapted;
 
-    if (!adapted->columns || adapted->table)
+    if (!adapted->columns || adapted->table ||
+        MIN(adapted->rows, adapted->columns) < walk->trained.rank)
         return;
     in.rows = out.columns = walk->trained.rank;
     in.bias = out.bias = false;
@@ -480,12 +482,13 @@ mw_walk_rank_max(const struct mw_walk *walk, int operator_)
         if (side && mw_dims_have(&walk->dims, p->when))
             most = MIN(most, side);
     }
+    int64_t of_tensors = 0;
     for (int i = 0; i < walk->model->tensor_count; i++) {
         const struct mw_model_tensor *tensor = &walk->model->tensors[i];
-        if (tensor->operator_ == row->adapts && !tensor->table && tensor->columns)
-            most = MIN(most, MIN(tensor->rows, tensor->columns));
+        if (tensor->operator_ == row->adapts && !tensor->table)
+            of_tensors = MAX(of_tensors, MIN(tensor->rows, tensor->columns));
     }
-    return most;
+    return most < INT64_MAX || !of_tensors ? most : of_tensors;
 }
 
 int

@@ -122,6 +122,21 @@ is_too_large(const struct mw_model *model, struct mw_shape shape, int64_t sequen
     return total(model, &walk) > TOTAL_MAX;
 }
 
+/* Sizes that are 0 leave a model without layers that compute anything. */
+static bool
+check_products(const struct mw_model *model, const struct mw_model_walk *walk, GError **error)
+{
+    int64_t flops = 0;
+
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
+        for (int i = 0; i < walk->blocks[kind].count; i++)
+            flops = MW_SUM(flops, walk->blocks[kind].info[i].forward_flops);
+    return flops > 0 || mw_refuse(error,
+                                  "model %s: none of its layers has a matrix: some size of them "
+                                  "is 0, and must be at least 1",
+                                  model->name);
+}
+
 /* The error names the length if a single sequence is too large, or if sequences of the model's own
  * length would fit. */
 static bool
@@ -153,7 +168,7 @@ mw_model_walk_checked(const struct mw_model *model, const struct mw_shape *shape
     mw_model_walk(model, shape, walk);
     if (total(model, walk) > TOTAL_MAX)
         return refuse_total(model, shape, error);
-    return true;
+    return check_products(model, walk, error);
 }
 
 bool

@@ -32,7 +32,8 @@ void mw_walk_add_tensor(struct mw_operator_info *info, const struct mw_walk *wal
                         const struct mw_model_tensor *tensor);
 /* The operator to which the tensors belong that this one computes or adapts. */
 int mw_walk_tensors_of(int operator_);
-/* The smallest side of the matrices that an operator adapts: no adapter has a larger rank. */
+/* The smallest side of the matrices that an operator adapts: no adapter has a larger rank.  Where
+ * no row says them, that of the largest one: smaller ones then have no adapters. */
 int64_t mw_walk_rank_max(const struct mw_walk *walk, int operator_);
 void mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk);
 /* The gradients' FLOPs, the passes of the operator's row, and what is stored narrower. */

@@ -250,7 +250,7 @@ qkv_linears(const struct mw_compute *c)
 
 const struct mw_operator_runner mw_run_qkv = {
     .forward.behind = qkv_forward,
-    .backward = {qkv_backward, mw_operator_bias},
+    .backward = {.before = qkv_backward, .behind = mw_operator_bias},
     .linear = qkv_linear,
     .linears = qkv_linears,
 };
