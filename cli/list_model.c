@@ -4,6 +4,7 @@
 #include "base/json_writer.h"
 #include "cli/cli.h"
 #include "report/grid.h"
+#include "report/wrap.h"
 
 /* One operator of all layers that have it: parameters, and work for one sequence.
  * mw_model_validate_shape: the sums fit. */
@@ -103,6 +104,10 @@ print_table(const struct mw_model *model, const struct rows *rows)
            mw_format_count(paper_flops(model, rows->shape.seq)),
            mw_format_count((double)rows->total.forward_flops + (double)rows->total.backward_flops +
                            (double)rows->total.recompute_flops));
+    if (*model->note) {
+        g_autofree char *note = g_strdup_printf("note: config.json: %s", model->note);
+        mw_wrap_text(stdout, note, 0, 6, mw_wrap_columns(stdout));
+    }
 }
 
 /* --- as JSON --------------------------------------------------------------------------------- */
@@ -133,6 +138,8 @@ write_json(const struct mw_model *model, const struct rows *rows)
     mw_json_integer(&json, "paper_params", mw_model_params_paper(model));
     mw_json_integer(&json, "seq", rows->shape.seq);
     mw_json_number(&json, "paper_flops", paper_flops(model, rows->shape.seq));
+    if (*model->note)
+        mw_json_string(&json, "note", model->note);
     mw_json_begin(&json, "operators", '[', false);
     for (int o = 0; o < MW_OPERATOR_COUNT; o++)
         if (is_there(&rows->of[o]))

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/optimizers.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json_writer.h"
@@ -12,6 +11,7 @@
 #include "cli/list_devices.h"
 #include "cli/list_model.h"
 #include "cli/runs/list_runs.h"
+#include "plan/optimizers.h"
 #include "report/wrap.h"
 
 /* Where a list is printed: as JSON, or as a table if `json` is NULL. */
@@ -69,6 +69,30 @@ list_models(struct mw_json_writer *json)
         if (!mw_model_load_preset(*name, &model, &error))
             return cli_fail(error);
         print_model(json, *name, &model);
+    }
+    return end(json);
+}
+
+static int
+list_types(struct mw_json_writer *json)
+{
+    begin(json, "memwall-types/1", "types");
+    if (!json)
+        mw_wrap_row(stdout, "model type                        ", "runs");
+    const char *name, *lacks;
+    for (int i = 0; (name = mw_model_type(i, &lacks)); i++) {
+        if (json) {
+            mw_json_begin(json, NULL, '{', true);
+            mw_json_string(json, "type", name);
+            mw_json_boolean(json, "runs", !lacks);
+            if (lacks)
+                mw_json_string(json, "lacks", lacks);
+            mw_json_end(json, '}');
+            continue;
+        }
+        g_autofree char *row = g_strdup_printf("%-34s", name);
+        g_autofree char *why = lacks ? g_strdup_printf("no: %s", lacks) : g_strdup("yes");
+        mw_wrap_row(stdout, row, why);
     }
     return end(json);
 }
@@ -241,12 +265,13 @@ show_profile(const struct mw_profile_kind *kind, const char *name)
     return cli_flush();
 }
 
-enum list { MODELS, PROFILES, SOFTWARE, STRATEGIES, OPTIMIZERS, DEVICES, RUNS, LISTS };
+enum list { MODELS, TYPES, PROFILES, SOFTWARE, STRATEGIES, OPTIMIZERS, DEVICES, RUNS, LISTS };
 
-static const char *const list_names[LISTS + 1] = {
-    "models", "hwprofiles", "software", "strategies", "optimizers", "devices", "runs", NULL};
+static const char *const list_names[LISTS + 1] = {"models",   "types",      "hwprofiles",
+                                                  "software", "strategies", "optimizers",
+                                                  "devices",  "runs",       NULL};
 
-#define ALL_LISTS "models, hwprofiles, software, strategies, optimizers, devices or runs"
+#define ALL_LISTS "models, types, hwprofiles, software, strategies, optimizers, devices or runs"
 
 /* Other names for the same list, which a search by spelling would not find. */
 static const struct {
@@ -257,6 +282,7 @@ static const struct {
     {"software", {"framework", "frameworks", "stack", "stacks", "library", "libraries"}},
     {"devices or hwprofiles", {"gpu", "gpus", "card", "cards", "accelerators"}},
     {"devices", {"backend", "backends", "cpu", "cpus"}},
+    {"types", {"families", "architectures", "model-types", "model_types"}},
     {"models", {"preset", "presets", "network", "networks", "llms"}},
     {"runs", {"job", "jobs", "checkpoints", "experiments", "trainings"}},
 };
@@ -295,8 +321,8 @@ check_words(char **words, int count, bool as_json, enum list *list, GError **err
     if (!count)
         return mw_refuse(
             error,
-            "list: needs one of models, hwprofiles, software, strategies, optimizers, devices and "
-            "runs; see memwall list --help");
+            "list: needs one of models, types, hwprofiles, software, strategies, optimizers, "
+            "devices and runs; see memwall list --help");
     if (!parse_list(words[0], list, error))
         return false;
     bool profiles = *list == PROFILES || *list == SOFTWARE;
@@ -318,6 +344,8 @@ answer(enum list list, const char *name, bool as_json)
     switch (list) {
     case MODELS:
         return name ? cli_list_model(name, as_json) : list_models(json);
+    case TYPES:
+        return list_types(json);
     case PROFILES:
         return name ? show_profile(&mw_hwprofile_kind, name) : list_profiles(json);
     case SOFTWARE:
@@ -359,16 +387,17 @@ run(int argc, char **argv)
 
 const struct cli_verb cli_verb_list = {
     .name = "list",
-    .summary = "list models, hardware profiles, software, strategies, optimizers, devices or runs",
+    .summary = "list models, types of models, hardware profiles, software, strategies, optimizers, "
+               "devices or runs",
     .arguments =
-        "models [NAME] | hwprofiles [NAME] | software [NAME] | strategies | optimizers | devices | "
-        "runs",
+        "models [NAME]|types|hwprofiles [NAME]|software [NAME]|strategies|optimizers|devices|runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"
                 "memwall list runs --json",
     .details =
         "models: presets for -m; of one NAME, or config.json, its operators.\n"
+        "types: model types that a config.json may have.\n"
         "hwprofiles: machines for -H; of one NAME, or .ini file, all keys, values, sources.\n"
         "software: frameworks for --software; of one NAME, or .ini file, all keys and sources.\n"
         "strategies: names for -s.\n"

@@ -464,3 +464,14 @@ mw_family_key_is_aside(const char *key, bool off)
     return is_in(always, sizeof always / sizeof *always, key) ||
            (off && is_in(when_off, sizeof when_off / sizeof *when_off, key));
 }
+
+bool
+mw_family_key_is_fraction(const char *key)
+{
+    static const char *const parts[] = {"drop", "expand", "init_value", "ratio"};
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(key, parts[i]))
+            return true;
+    return false;
+}

@@ -70,6 +70,7 @@ static const struct mw_family_tensor wide_qk_norms[] = {
 static const struct mw_family_let neo_lets[] = {
     {"tie_word_embeddings", "1", false},
     {"intermediate_size", "4 * hidden_size", false},
+    {"turn", "attention_types[0][0]", false}, /* [[["global", "local"], so many times]] */
     END,
 };
 static const struct mw_family_key neo_keys[] = {
@@ -449,7 +450,12 @@ const struct mw_family mw_family_decoders[] = {
                 .tied_embedding = true},
      .keys = neo_keys,
      .lets = neo_lets,
-     .windowed_in = "attention_layers ? attention_layers[layer] == 'local' : layer % 2 == 1",
+     .windowed_in = "attention_layers ? attention_layers[layer] == 'local' "
+                    ": turn ? turn[layer % len(turn)] == 'local' : layer % 2 == 1",
+     .layer_kinds = "global local",
+     .refused = "not attention_layers and len(attention_types) > 1",
+     .refused_why = "attention_types of several groups: must be one, or attention_layers must say "
+                    "each layer",
      .why_not = "attention without biases of q, k and v"},
     {.name = "gptj",
      .class_prefix = "GPTJFor",
@@ -657,7 +663,11 @@ const struct mw_family mw_family_decoders[] = {
      .traits = {LLAMA_BLOCK(2), .qk_norm = true},
      .keys = windowed_keys,
      .lets = llama_lets,
-     .windowed_in = "layer_types ? " SLIDING " : sliding_window",
+     /* A number, or letters in turn such as LLLG. */
+     .windowed_in = "layer_types ? " SLIDING " : not sliding_window ? 0 "
+                    ": len(sliding_window_pattern) "
+                    "? sliding_window_pattern[layer % len(sliding_window_pattern)] == 'L' "
+                    ": (layer + 1) % (sliding_window_pattern ?? 4) != 0",
      .why_not = "norms behind attention and MLP"},
     {.name = "ministral",
      .class_prefix = "MinistralFor",

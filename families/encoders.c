@@ -227,11 +227,11 @@ static const struct mw_family_let deberta_lets[] = {
     {"pooler_hidden_size", "hidden_size", false},
     {"normed", "norm_rel_ebd == 'layer_norm'", false},
     {"c2p",
-     "relative_attention and pos_att_type and ('c2p' in pos_att_type or "
+     "relative_attention and ('c2p' in pos_att_type or "
      "pos_att_type == 'c2p' or pos_att_type == 'c2p|p2c' or pos_att_type == 'p2c|c2p')",
      false},
     {"p2c",
-     "relative_attention and pos_att_type and ('p2c' in pos_att_type or "
+     "relative_attention and ('p2c' in pos_att_type or "
      "pos_att_type == 'p2c' or pos_att_type == 'c2p|p2c' or pos_att_type == 'p2c|c2p')",
      false},
     END,

@@ -118,7 +118,8 @@ struct mw_family_key {
  * Formulas are text: numbers, 'words', names, + - * / // %, == != < <= > >=, and, or, not,
  * `condition ? this : that`, `this ?? that` where this may have no value, `one in list`,
  * list[index] (from the end below 0), object.member, len(), int(), ceil(), sqrt(), min(), max(),
- * up(a, b): a rounded up to a multiple of b.  Flags are 1 and 0.
+ * up(a, b): a rounded up to a multiple of b.  A file's flags are no numbers to
+ * count with.  A word is a list of letters.
  *
  * A name is a key of the file, or where the file has none, a formula of the row's `lets`; a let
  * that nothing names says that its key is known, and changes nothing.  Names of
@@ -278,6 +279,8 @@ struct mw_family {
     const struct mw_family_tower *towers;   /* NULL: one file, one stack of layers */
     const char *experts_in;   /* which layers have experts; NULL: all behind dense_layers */
     const char *windowed_in;  /* which layers have a window; NULL: as window_period says */
+    const char *layer_kinds;  /* the words of a list with an entry for each layer, with spaces
+                               * between; NULL: "sliding_attention full_attention" */
     const char *task;         /* without `architectures`; NULL: a language model */
     const char *approximates; /* of FLOPs and bytes, for a note; NULL: nothing */
     const char *nested;       /* what a file leaves out that holds the decoder in an object: JSON */
@@ -295,6 +298,9 @@ const char *mw_family_runs_name(int number);
 /* A key of config.json changes neither parameters nor FLOPs, whatever the family.  `off`: its value
  * is 0, false, empty or "absolute". */
 bool mw_family_key_is_aside(const char *key, bool off);
+
+/* Its value need not be whole: a rate, or what sizes are multiplied by. */
+bool mw_family_key_is_fraction(const char *key);
 
 /* The name in transformers and in the files that memwall writes; NULL out of range. */
 const char *mw_activation_name(int activation);

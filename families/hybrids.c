@@ -34,14 +34,15 @@
  * matrices from the input. */
 #define MAMBA                                                                                      \
     VECTOR(NORM1, "hidden_size"), MATRIX(QKV, "2 * inner", "hidden_size", .bias = "use_bias"),     \
-        VECTOR(QKV, "inner * (kernel + use_conv_bias)"), MATRIX(QKV, "rank + 2 * state", "inner"), \
-        LINEAR(QKV, "inner", "rank"), VECTOR(QKV, "inner * (state + 1)"),                          \
+        VECTOR(QKV, "inner * (kernel + (use_conv_bias ? 1 : 0))"),                                 \
+        MATRIX(QKV, "rank + 2 * state", "inner"), LINEAR(QKV, "inner", "rank"),                    \
+        VECTOR(QKV, "inner * (state + 1)"),                                                        \
         MATRIX(PROJECTION, "hidden_size", "inner", .bias = "use_bias")
 
 /* Mamba 2 (arXiv 2405.21060, Sec. 7.1): in, gate, B, C and steps of all heads in one product. */
 #define MAMBA2_MIXER                                                                               \
     MATRIX(QKV, "2 * inner + 2 * groups * state + ssm_heads", "hidden_size", .bias = "use_bias"),  \
-        VECTOR(QKV, "(inner + 2 * groups * state) * (kernel + use_conv_bias)"),                    \
+        VECTOR(QKV, "(inner + 2 * groups * state) * (kernel + (use_conv_bias ? 1 : 0))"),          \
         VECTOR(QKV, "3 * ssm_heads"),                                                              \
         MATRIX(PROJECTION, "hidden_size", "inner", .bias = "use_bias")
 #define MAMBA2 VECTOR(NORM1, "hidden_size"), MAMBA2_MIXER, VECTOR(PROJECTION, "inner")
@@ -191,7 +192,7 @@ static const struct mw_family_let falcon_h1_lets[] = {
 static const struct mw_family_tensor falcon_h1_layer[] = {
     ATTENTION,
     MATRIX(QKV, "2 * inner + 2 * groups * state + ssm_heads", "hidden_size", .bias = "use_bias"),
-    VECTOR(QKV, "(inner + 2 * groups * state) * (kernel + use_conv_bias)"),
+    VECTOR(QKV, "(inner + 2 * groups * state) * (kernel + (use_conv_bias ? 1 : 0))"),
     VECTOR(QKV, "3 * ssm_heads"),
     MATRIX(PROJECTION, "hidden_size", "inner", .bias = "projectors_bias"),
     VECTOR(PROJECTION, "inner", .when = "mamba_rms_norm"),
@@ -333,7 +334,7 @@ static const struct mw_family_tensor lfm2_attention[] = {
 static const struct mw_family_tensor lfm2_convolution[] = {
     VECTOR(NORM1, "hidden_size"),
     MATRIX(QKV, "3 * hidden_size", "hidden_size", .bias = "conv_bias"),
-    VECTOR(QKV, "hidden_size * (conv_L_cache + conv_bias)"),
+    VECTOR(QKV, "hidden_size * (conv_L_cache + (conv_bias ? 1 : 0))"),
     MATRIX(PROJECTION, "hidden_size", "hidden_size", .bias = "conv_bias"),
     GATED_MLP("inner"),
     END,
@@ -490,26 +491,31 @@ const struct mw_family mw_family_hybrids[] = {
     {HYBRID("mamba2", "Mamba2For", "state-space layers"), .traits = {LLAMA_BLOCK(2)},
      .keys = mamba_keys, .lets = mamba2_lets, .stacks = mamba2_stacks},
     {HYBRID("jamba", "JambaFor", "state-space layers"), .traits = {LLAMA_BLOCK(2)},
-     .keys = hybrid_keys, .lets = jamba_lets, .stacks = jamba_stacks},
+     .layer_kinds = "attention mamba", .keys = hybrid_keys, .lets = jamba_lets,
+     .stacks = jamba_stacks},
     {HYBRID("bamba", "BambaFor", "state-space layers"), .traits = {LLAMA_BLOCK(2)},
-     .keys = hybrid_keys, .lets = bamba_lets, .stacks = bamba_stacks},
+     .layer_kinds = "attention full_attention linear_attention mamba", .keys = hybrid_keys,
+     .lets = bamba_lets, .stacks = bamba_stacks},
     {HYBRID("falcon_h1", "FalconH1For", "state-space layers"), .traits = {LLAMA_BLOCK(2)},
      .keys = hybrid_keys, .lets = falcon_h1_lets, .stacks = falcon_h1_stacks},
     {HYBRID("granitemoehybrid", "GraniteMoeHybridFor", "state-space layers"),
-     .traits = {LLAMA_BLOCK(2)}, .keys = hybrid_keys, .lets = granite_lets,
-     .stacks = granite_stacks},
+     .traits = {LLAMA_BLOCK(2)}, .layer_kinds = "attention full_attention linear_attention mamba",
+     .keys = hybrid_keys, .lets = granite_lets, .stacks = granite_stacks},
     {HYBRID("nemotron_h", "NemotronHFor", "state-space layers"), .traits = {LLAMA_BLOCK(2)},
+     .layer_kinds = "attention full_attention linear_attention mamba mlp moe * M - E",
      .keys = nemotron_keys, .lets = nemotron_h_lets, .stacks = nemotron_stacks,
      .refused = "moe_latent_size or use_bias or mamba_proj_bias",
      .refused_why = "moe_latent_size, use_bias and mamba_proj_bias: not counted yet: must be "
                     "absent"},
     {HYBRID("lfm2", "Lfm2For", "short convolutions"),
-     .traits = {LLAMA_BLOCK(2), .tied_embedding = true}, .keys = lfm2_keys, .lets = lfm2_lets,
-     .stacks = lfm2_stacks},
+     .traits = {LLAMA_BLOCK(2), .tied_embedding = true}, .layer_kinds = "conv full_attention",
+     .keys = lfm2_keys, .lets = lfm2_lets, .stacks = lfm2_stacks},
     {HYBRID("qwen3_next", "Qwen3NextFor", "linear attention"), .traits = {LLAMA_BLOCK(2)},
-     .keys = hybrid_keys, .lets = qwen3_next_lets, .stacks = qwen3_next_stacks},
+     .layer_kinds = "full_attention linear_attention", .keys = hybrid_keys, .lets = qwen3_next_lets,
+     .stacks = qwen3_next_stacks},
     {HYBRID("minimax", "MiniMaxFor", "linear attention"), .traits = {LLAMA_BLOCK(2)},
-     .keys = hybrid_keys, .lets = minimax_lets, .stacks = minimax_stacks},
+     .layer_kinds = "full_attention linear_attention", .keys = hybrid_keys, .lets = minimax_lets,
+     .stacks = minimax_stacks},
     {HYBRID("recurrent_gemma", "RecurrentGemmaFor", "linear recurrences"),
      .traits = {LLAMA_BLOCK(2), .tied_embedding = true}, .keys = griffin_keys, .lets = griffin_lets,
      .stacks = griffin_stacks},

@@ -331,6 +331,7 @@ const struct mw_family mw_family_mixtures[] = {
                    ": (layer + 1) % interleave_moe_layer_step == 0",
      .windowed_in = "layer_types ? layer_types[layer] == 'chunked_attention' : "
                     "(layer + 1) % 4 != 0",
+     .layer_kinds = "chunked_attention full_attention",
      .approximates = "attention in chunks is counted as a window of as many keys",
      MIXTURE},
     {.name = "qwen2_moe",

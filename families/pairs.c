@@ -49,7 +49,7 @@ static const struct mw_family_tensor t5_tensors[] = {
     END,
 };
 #define T5_MLP                                                                                     \
-    VECTOR(NORM2, "d_model"), MATRIX(UP, "(1 + gated) * d_ff", "d_model"),                         \
+    VECTOR(NORM2, "d_model"), MATRIX(UP, "(gated ? 2 : 1) * d_ff", "d_model"),                     \
         MATRIX(DOWN, "d_model", "d_ff")
 static const struct mw_family_tensor t5_encoder[] = {
     VECTOR(NORM1, "d_model"),
@@ -251,7 +251,12 @@ static const struct mw_family_stack whisper_stacks[] = {
     .task = "ConditionalGeneration", .approximates = LENGTHS, PAIR
 #define T5                                                                                         \
     .traits = {T5_TRAITS}, .keys = t5_keys, .lets = t5_lets, .tensors = t5_tensors,                \
-    .stacks = t5_stacks, .task = "ConditionalGeneration", .approximates = LENGTHS, PAIR
+    .stacks = t5_stacks, .task = "ConditionalGeneration", .approximates = LENGTHS,                 \
+    .refused = "not gated and feed_forward_proj != 'relu' and feed_forward_proj != 'gelu' "        \
+               "and feed_forward_proj != 'gelu_new' and feed_forward_proj != 'silu'",              \
+    .refused_why = "feed_forward_proj: must be one of relu, gelu, gelu_new, silu, gated-relu, "    \
+                   "gated-gelu, gated-silu",                                                       \
+    PAIR
 
 const struct mw_family mw_family_pairs[] = {
     {.name = "t5", .class_prefix = "T5", T5},

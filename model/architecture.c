@@ -66,6 +66,17 @@ mw_model_begin(struct mw_model *model, const char *architecture)
     return true;
 }
 
+const char *
+mw_model_type(int number, const char **lacks)
+{
+    const struct mw_family *family = mw_family_at(number);
+
+    if (!family)
+        return NULL;
+    *lacks = mw_family_find(family->name)->why_not;
+    return family->name;
+}
+
 void
 mw_model_set_name(struct mw_model *model, const char *text)
 {

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "model/described.h"
 #include "model/description.h"
 
@@ -18,22 +19,29 @@ first_class(const struct mw_config *config)
     return json_node_get_value_type(first) == G_TYPE_STRING ? json_node_get_string(first) : NULL;
 }
 
+/* The list is long: what the name most likely meant, and where it stands. */
 static const struct mw_family *
 refuse_family(const struct mw_config *config, const char *key, const char *value)
 {
-    g_autoptr(GString) known = g_string_new(NULL);
+    static const char *const other =
+        "; of any other, the Python module memwall.describe writes a description";
+    g_autoptr(GPtrArray) known = g_ptr_array_new();
     g_autofree char *shown = value ? g_strescape(value, NULL) : NULL;
 
+    for (int i = 0; mw_family_at(i); i++)
+        g_ptr_array_add(known, (gpointer)mw_family_at(i)->name);
+    g_ptr_array_add(known, NULL);
+    g_autofree char *like =
+        value ? mw_names_like(value, (const char *const *)known->pdata, "") : NULL;
     if (shown && strlen(shown) > 48)
         shown[48] = '\0';
-    for (int i = 0; mw_family_at(i); i++)
-        g_string_append_printf(known, "%s%s", i ? ", " : "", mw_family_at(i)->name);
-    if (shown)
-        mw_refuse(config->error, "%s: model %s %s is not supported; supported are %s",
-                  config->origin, strcmp(key, "model_type") ? "class" : "type", shown, known->str);
+    if (!shown)
+        mw_refuse(config->error, "%s: key \"%s\": missing: must be one of `memwall list types`",
+                  config->origin, key);
     else
-        mw_refuse(config->error, "%s: key \"%s\": missing: must be one of %s", config->origin, key,
-                  known->str);
+        mw_refuse(config->error,
+                  "%s: key \"%s\": value \"%s\": must be one of `memwall list types`%s%s%s",
+                  config->origin, key, shown, like ? ", such as " : "", like ? like : "", other);
     return NULL;
 }
 
@@ -298,9 +306,9 @@ read_text(const struct mw_config *config, const struct mw_formula_scope *scope,
         !mw_json_get_string(object, "model_type", config->origin, &inner.type, config->error))
         return false;
     inner.family = mw_family_find(inner.type);
-    if (!inner.family) {
+    if (!inner.family || !inner.family->keys) {
         g_autofree char *shown = g_strescape(inner.type, NULL);
-        return mw_refuse(config->error, "%s: key \"%s\": model type %.48s is not supported",
+        return mw_refuse(config->error, "%s: key \"%s\": model type %.48s is not supported there",
                          config->origin, tower->key, shown);
     }
     g_autoptr(JsonObject) full = with_defaults(object, flat ? NULL : inner.family->nested);
@@ -443,7 +451,9 @@ read_model(struct mw_config *config)
     const struct mw_family *family = mw_family_find(row->name);
     const struct mw_family_tower *text = text_of(family);
     struct mw_model *model = config->model;
+    g_autoptr(GHashTable) lists = mw_formula_lists();
     struct mw_formula_scope scope = {.object = config->object,
+                                     .lists = lists,
                                      .family = family,
                                      .type = row->name,
                                      .task = mw_task_of(family, first_class(config)),

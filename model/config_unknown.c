@@ -52,8 +52,8 @@ look_in_stacks(struct search *search, const struct mw_family_stack *stacks)
     }
 }
 
-static bool
-is_read_by(const struct mw_family *family, const char *key)
+bool
+mw_config_is_read(const struct mw_family *family, const char *key)
 {
     const char *const formulas[] = {family->experts_in, family->windowed_in, family->refused};
     struct search search = {.key = key};
@@ -119,7 +119,8 @@ find_unread(JsonObject *object, const struct mw_family *family, const struct mw_
             const struct mw_family *of = family_in(inner, object, tower->family);
             if (of)
                 find_unread(inner, of, family, path, found);
-        } else if (!is_read_by(family, key->data) && !(around && is_read_by(around, key->data)) &&
+        } else if (!mw_config_is_read(family, key->data) &&
+                   !(around && mw_config_is_read(around, key->data)) &&
                    !mw_family_key_is_aside(key->data, is_off(node))) {
             g_autofree char *shown = g_strescape(key->data, NULL);
             g_ptr_array_add(found, g_strdup_printf("%s%.40s", prefix, shown));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 void
 mw_model_note(struct mw_model *model, const char *format, ...)
@@ -74,66 +75,103 @@ mw_task_set_logits(struct mw_model *model, const char *task, int64_t labels)
         return;
     model->classes = answers ? 2 : sequences || tokens ? labels : 0;
     model->logits_bias = tokens || answers;
-    if (!sequences && !tokens && !answers)
-        mw_model_note(model, "%s: counted as the bare model, without a loss", task);
+    if (!sequences && !tokens && !answers) {
+        g_autofree char *shown = g_strescape(task, NULL);
+        mw_model_note(model, "%.48s: counted as the bare model, without a loss", shown);
+    }
 }
 
 /* --- dimensions and flags -------------------------------------------------------------------- */
 
-static bool
-set_flag(struct mw_model *model, enum mw_key_meaning meaning, int64_t value)
-{
-    bool yes = value;
-    struct {
-        enum mw_key_meaning meaning;
-        bool *flag;
-        int64_t *number;
-    } const places[] = {
-        {MW_FLAG_MLP_MATRICES, NULL, &model->mlp_matrices},
-        {MW_FLAG_NORMS_PER_LAYER, NULL, &model->norms_per_layer},
-        {MW_FLAG_UNUSED_POSITIONS, NULL, &model->position_rows},
-        {MW_FLAG_LEARNED_POSITIONS, &model->learned_positions, NULL},
-        {MW_FLAG_ROTARY, &model->rotary, NULL},
-        {MW_FLAG_TIED_EMBEDDING, &model->tied_embedding, NULL},
-        {MW_FLAG_QKV_BIAS, &model->attention_bias, NULL},
-        {MW_FLAG_PROJECTION_BIAS, &model->projection_bias, NULL},
-        {MW_FLAG_MLP_BIAS, &model->mlp_bias, NULL},
-        {MW_FLAG_NORM_BIAS, &model->norm_bias, NULL},
-        {MW_FLAG_LOGITS_BIAS, &model->logits_bias, NULL},
-        {MW_FLAG_ROUTER_BIAS, &model->router_bias, NULL},
-        {MW_FLAG_FINAL_NORM, &model->final_norm, NULL},
-        {MW_FLAG_EMBEDDING_NORM, &model->embedding_norm, NULL},
-        {MW_FLAG_QK_NORM, &model->qk_norm, NULL},
-        {MW_FLAG_PARALLEL_BLOCK, &model->parallel_block, NULL},
-        {MW_FLAG_DROPOUT, &model->dropout, NULL},
-        {MW_FLAG_PLAIN_NORMS, &model->plain_norms, NULL},
-    };
+/* What a formula sets: a size, or a flag.  Both are NULL for what rows of formulas do not say. */
+struct place {
+    int64_t *number;
+    bool *flag;
+};
 
-    for (size_t i = 0; i < G_N_ELEMENTS(places); i++) {
-        if (places[i].meaning != meaning)
-            continue;
-        if (places[i].flag)
-            *places[i].flag = yes;
-        else
-            *places[i].number = value;
-        return true;
+static struct place
+place_of(struct mw_model *model, enum mw_key_meaning meaning)
+{
+    if (meaning < MW_DIMENSION_COUNT)
+        return (struct place){.number = mw_dimension_in(model, (int)meaning)};
+    switch (meaning) {
+    case MW_FLAG_MLP_MATRICES:
+        return (struct place){.number = &model->mlp_matrices};
+    case MW_FLAG_NORMS_PER_LAYER:
+        return (struct place){.number = &model->norms_per_layer};
+    case MW_FLAG_UNUSED_POSITIONS:
+        return (struct place){.number = &model->position_rows};
+    case MW_FLAG_LEARNED_POSITIONS:
+        return (struct place){.flag = &model->learned_positions};
+    case MW_FLAG_ROTARY:
+        return (struct place){.flag = &model->rotary};
+    case MW_FLAG_TIED_EMBEDDING:
+        return (struct place){.flag = &model->tied_embedding};
+    case MW_FLAG_QKV_BIAS:
+        return (struct place){.flag = &model->attention_bias};
+    case MW_FLAG_PROJECTION_BIAS:
+        return (struct place){.flag = &model->projection_bias};
+    case MW_FLAG_MLP_BIAS:
+        return (struct place){.flag = &model->mlp_bias};
+    case MW_FLAG_NORM_BIAS:
+        return (struct place){.flag = &model->norm_bias};
+    case MW_FLAG_LOGITS_BIAS:
+        return (struct place){.flag = &model->logits_bias};
+    case MW_FLAG_ROUTER_BIAS:
+        return (struct place){.flag = &model->router_bias};
+    case MW_FLAG_FINAL_NORM:
+        return (struct place){.flag = &model->final_norm};
+    case MW_FLAG_EMBEDDING_NORM:
+        return (struct place){.flag = &model->embedding_norm};
+    case MW_FLAG_QK_NORM:
+        return (struct place){.flag = &model->qk_norm};
+    case MW_FLAG_PARALLEL_BLOCK:
+        return (struct place){.flag = &model->parallel_block};
+    case MW_FLAG_DROPOUT:
+        return (struct place){.flag = &model->dropout};
+    case MW_FLAG_PLAIN_NORMS:
+        return (struct place){.flag = &model->plain_norms};
+    default:
+        return (struct place){0};
     }
-    return false;
+}
+
+/* Without these there is no model; others may be 0, such as experts. */
+static bool
+must_be_positive(enum mw_key_meaning meaning)
+{
+    return meaning == MW_DIMENSION_LAYERS || meaning == MW_DIMENSION_HIDDEN ||
+           meaning == MW_DIMENSION_HEADS || meaning == MW_DIMENSION_KV_HEADS ||
+           meaning == MW_DIMENSION_HEAD_DIM || meaning == MW_DIMENSION_FFN ||
+           meaning == MW_DIMENSION_VOCAB || meaning == MW_DIMENSION_SEQ;
+}
+
+/* A size that the file itself says to be 0. */
+static bool
+check_positive(const struct mw_config *config, const struct mw_formula_scope *scope,
+               const struct mw_family_key *key, int64_t value)
+{
+    if (value || !must_be_positive(key->meaning) || !scope->object ||
+        !json_object_has_member(scope->object, key->name) ||
+        json_object_get_null_member(scope->object, key->name))
+        return true;
+    return mw_refuse(config->error,
+                     "%s: key \"%s\": value 0: must be a whole number from 1 to 2^40",
+                     config->origin, key->name);
 }
 
 static bool
 read_keys(const struct mw_config *config, const struct mw_formula_scope *scope)
 {
-    struct mw_model *model = config->model;
-
     for (const struct mw_family_key *key = scope->family->keys; key && key->name; key++) {
-        int64_t value = 0;
-        if (!mw_formula_number(scope, key->name, &value, config->error))
-            return false;
-        if (key->meaning < MW_DIMENSION_COUNT)
-            *mw_dimension_in(model, (int)key->meaning) = value;
-        else if (!set_flag(model, key->meaning, value))
+        struct place place = place_of(config->model, key->meaning);
+        if (!place.number && !place.flag)
             g_error("the table of families: %s: meaning of \"%s\"", scope->family->name, key->name);
+        if (!(place.number ? mw_formula_number(scope, key->name, place.number, config->error)
+                           : mw_formula_condition(scope, key->name, place.flag, config->error)))
+            return false;
+        if (place.number && !check_positive(config, scope, key, *place.number))
+            return false;
     }
     return true;
 }
@@ -249,7 +287,11 @@ own_layers(const struct mw_config *config, const struct mw_formula_scope *scope,
         return false;
     if (*layers <= mw_dimensions[MW_DIMENSION_LAYERS].max)
         return true;
-    return refuse_many(config, "layers");
+    return mw_refuse(config->error,
+                     "%s: key \"%s\": value %" G_GINT64_FORMAT
+                     ": must be a whole number from 1 to %" G_GINT64_FORMAT,
+                     config->origin, formula_of(scope->family, MW_DIMENSION_LAYERS), *layers,
+                     mw_dimensions[MW_DIMENSION_LAYERS].max);
 }
 
 static bool
@@ -309,7 +351,12 @@ fill_stack(const struct mw_config *config, const struct mw_formula_scope *scope,
     if (out->layers > mw_dimensions[MW_DIMENSION_LAYERS].max || out->distinct > out->layers)
         return refuse_many(config, "layers");
     if (stack->heads && (!out->heads || !out->kv_heads || !out->head_dim))
-        return refuse_many(config, "dimensions of 0");
+        return mw_refuse(config->error,
+                         "%s: key \"%s\": must be at least 1, as must be what its heads have",
+                         config->origin,
+                         !out->heads                         ? stack->heads
+                         : !out->kv_heads && stack->kv_heads ? stack->kv_heads
+                                                             : hidden);
     return true;
 }
 
@@ -349,8 +396,14 @@ add_tower(const struct mw_config *config, const struct mw_formula_scope *scope,
 
     if (!holds(scope, tower->when, true, &there, config->error))
         return false;
+    if (node && !JSON_NODE_HOLDS_NULL(node) && !object)
+        return mw_refuse(config->error, "%s: key \"%s\": must be an object", config->origin,
+                         tower->key);
     if (!there || tower->is_text)
         return true;
+    const char *said = NULL;
+    if (object && !mw_json_get_string(object, "model_type", config->origin, &said, config->error))
+        return false;
     const struct mw_family *family = mw_family_find(type);
     if (!family || !family->lets) {
         g_autofree char *shown = g_strescape(type, NULL);
@@ -377,6 +430,8 @@ mw_description_sort(const struct mw_config *config, const struct mw_formula_scop
     int64_t counts[4] = {0}, full_first = -1, dense = 0, windowed_count = 0;
     bool regular = true;
 
+    if (!mw_layer_lists_check(config, scope, model->layers))
+        return false;
     if (!family->experts_in && !family->windowed_in)
         return true;
     if (model->layers > mw_dimensions[MW_DIMENSION_LAYERS].max)

@@ -20,6 +20,9 @@ void mw_task_set_logits(struct mw_model *model, const char *task, int64_t labels
 bool mw_description_read(const struct mw_config *config, const struct mw_formula_scope *scope);
 /* Which layers have experts and windows, where the row says that in formulas. */
 bool mw_description_sort(const struct mw_config *config, const struct mw_formula_scope *scope);
+/* Lists with an entry for each of so many layers have no others, and say what the family has. */
+bool mw_layer_lists_check(const struct mw_config *config, const struct mw_formula_scope *scope,
+                          int64_t layers);
 /* Adds what a row has beside dimensions and flags: tensors, stacks, towers. */
 bool mw_description_add(const struct mw_config *config, const struct mw_formula_scope *scope);
 /* Makes the layers of the model those of dimensions and flags and of its stacks. */

@@ -16,7 +16,8 @@ struct value {
     enum kind kind;
     double number;
     const char *string;
-    JsonNode *node;             /* a list or an object */
+    JsonNode *node;             /* where it stands in the file; NULL: nowhere */
+    bool flag;                  /* a number that the file has as true or false */
     const char *key;            /* whose value it is, for errors; NULL: nobody's */
     const struct mw_family *of; /* an object's: has the defaults of its keys */
 };
@@ -41,33 +42,77 @@ number(double value)
     return (struct value){.kind = NUMBER, .number = value};
 }
 
+/* `value`: what is wrong; shown where it stands in the file. */
 static void
-fail(struct parser *p, const char *key, const char *what)
+fail(struct parser *p, const struct value *value, const char *must)
 {
     if (p->failed || p->skips)
         return;
     p->failed = true;
-    g_set_error(p->error, MW_ERROR, MW_ERROR_INVALID, "%s: key \"%s\": %s", p->scope->origin,
-                key ? key : p->scope->family->name, what);
+    const char *key = value->key ? value->key : p->scope->family->name;
+    g_autofree char *shown = value->node ? mw_json_text(value->node) : NULL;
+    if (value->kind == NOTHING)
+        mw_refuse(p->error, "%s: key \"%s\": missing: %s", p->scope->origin, key, must);
+    else if (shown)
+        mw_refuse(p->error, "%s: key \"%s\": value %s: %s", p->scope->origin, key, shown, must);
+    else
+        mw_refuse(p->error, "%s: key \"%s\": %s", p->scope->origin, key, must);
+}
+
+/* Of what the file says: no size is negative or part of one, but what sizes are multiplied by. */
+static void
+check_range(struct parser *p, const struct value *value)
+{
+    if (!value->node || value->kind != NUMBER)
+        return;
+    bool whole = value->number == floor(value->number);
+    if (!(value->number >= 0 && value->number <= (double)MW_FORMULA_MAX))
+        fail(p, value, "must be a number from 0 to 2^40");
+    else if (!whole && !mw_family_key_is_fraction(value->key))
+        fail(p, value, "must be a whole number");
 }
 
 static double
 number_of(struct parser *p, const struct value *value)
 {
-    if (value->kind == NUMBER)
+    if (value->kind != NUMBER || value->flag) {
+        fail(p, value, "must be a number");
         return value->number;
-    fail(p, value->key, value->kind == NOTHING ? "missing: must be a number" : "must be a number");
-    return 0;
+    }
+    check_range(p, value);
+    return value->number;
+}
+
+/* Files say -1 where there is none. */
+static double
+limit_of(struct parser *p, const struct value *value)
+{
+    return value->kind == NUMBER && value->number == -1 ? -1 : number_of(p, value);
 }
 
 static bool
-is_true(const struct value *value)
+is_true(struct parser *p, const struct value *value)
 {
+    if (value->kind == STRING && value->node)
+        fail(p, value, "must be true or false");
     if (value->kind == NUMBER)
         return value->number != 0;
     if (value->kind == NODE && JSON_NODE_HOLDS_ARRAY(value->node))
         return json_array_get_length(json_node_get_array(value->node)) > 0;
     return value->kind != NOTHING;
+}
+
+/* What is compared with a number is one. */
+static void
+check_comparable(struct parser *p, const struct value *value, const struct value *with)
+{
+    if (with->kind == NUMBER && value->kind == NUMBER && !with->flag && !value->flag)
+        check_range(p, value);
+    if (!value->node || value->kind == NOTHING || with->kind == NOTHING ||
+        value->kind == with->kind)
+        return;
+    if (with->kind == NUMBER) /* else a size or a word, such as "auto" */
+        fail(p, value, "must be a number");
 }
 
 static bool
@@ -92,6 +137,7 @@ value_of_node(JsonNode *node, const char *key, const struct mw_family *of)
         return value;
     GType type = json_node_get_value_type(node);
     value.kind = type == G_TYPE_STRING ? STRING : NUMBER;
+    value.flag = type == G_TYPE_BOOLEAN;
     if (type == G_TYPE_STRING)
         value.string = json_node_get_string(node);
     else
@@ -120,6 +166,7 @@ evaluate(const struct mw_formula_scope *scope, const char *formula, const char *
                        .excluded = excluded,
                        .depth = depth,
                        .skips = of && of->skips,
+                       .failed = of && of->failed,
                        .error = of ? of->error : NULL};
 
     g_assert(depth < DEPTH_MAX);
@@ -152,7 +199,8 @@ look_up_in(struct parser *p, const struct mw_formula_scope *scope, const char *n
         (excluded && !strcmp(excluded, name)))
         return value;
     value = evaluate(scope, let->formula, name, p->depth + 1, p);
-    value.key = key;
+    if (!value.node)
+        value.key = key;
     return value;
 }
 
@@ -171,6 +219,9 @@ look_up(struct parser *p, const char *name)
         JsonNode *names = json_object_get_member(scope->object, "id2label");
         if (names && JSON_NODE_HOLDS_OBJECT(names))
             return number(json_object_get_size(json_node_get_object(names)));
+        struct value labels = value_of_node(names, "id2label", NULL);
+        if (labels.kind != NOTHING)
+            fail(p, &labels, "must be an object, with a name for each class");
     }
     struct value value = look_up_in(p, scope, name, p->excluded);
     return value.kind == NOTHING && !strcmp(name, "num_labels") ? number(2) : value;
@@ -251,7 +302,8 @@ parse_call(struct parser *p, const char *name)
         second = parse_choice(p);
     takes(p, ")");
     if (!strcmp(name, "len"))
-        return number(first.kind == NODE && JSON_NODE_HOLDS_ARRAY(first.node)
+        return number(first.kind == STRING ? (double)strlen(first.string)
+                      : first.kind == NODE && JSON_NODE_HOLDS_ARRAY(first.node)
                           ? json_array_get_length(json_node_get_array(first.node))
                           : 0);
     double a = number_of(p, &first), b = two ? number_of(p, &second) : 0;
@@ -320,7 +372,7 @@ element(struct parser *p, const struct value *list, const struct value *index)
     if (at < 0)
         at += count;
     if (!array || at < 0 || at >= count) {
-        fail(p, list->key, "must be a list with an entry for each layer");
+        fail(p, list, "must be a list with an entry for each layer");
         return (struct value){0};
     }
     return value_of_node(json_array_get_element(of, (guint)at), list->key, NULL);
@@ -351,7 +403,7 @@ parse_unary(struct parser *p)
 {
     if (takes(p, "not")) {
         struct value value = parse_unary(p);
-        return number(!is_true(&value));
+        return number(!is_true(p, &value));
     }
     if (takes(p, "-")) {
         struct value value = parse_unary(p);
@@ -366,7 +418,7 @@ divide(struct parser *p, const struct value *a, const struct value *b, char how)
     double over = number_of(p, a), under = number_of(p, b);
 
     if (under == 0) {
-        fail(p, b->key, "value 0: must be above 0");
+        fail(p, b, b->node ? "must be above 0" : "value 0: must be above 0");
         return number(0);
     }
     return number(how == '%' ? fmod(over, under) : how == '/' ? over / under : floor(over / under));
@@ -403,13 +455,45 @@ parse_sum(struct parser *p)
     }
 }
 
+GHashTable *
+mw_formula_lists(void)
+{
+    return g_hash_table_new_full(NULL, NULL, (GDestroyNotify)json_array_unref,
+                                 (GDestroyNotify)g_hash_table_unref);
+}
+
+/* The numbers of a list: asked for once per layer. */
+static GHashTable *
+numbers_in(struct parser *p, const struct value *list)
+{
+    JsonArray *array = json_node_get_array(list->node);
+    GHashTable *numbers = g_hash_table_lookup(p->scope->lists, array);
+
+    if (numbers)
+        return numbers;
+    numbers = g_hash_table_new(NULL, NULL);
+    for (guint i = 0; i < json_array_get_length(array) && !p->failed; i++) {
+        struct value one = value_of_node(json_array_get_element(array, i), list->key, NULL);
+        g_hash_table_add(numbers, GSIZE_TO_POINTER((gsize)MAX(0, number_of(p, &one)) + 1));
+    }
+    g_hash_table_insert(p->scope->lists, json_array_ref(array), numbers);
+    return numbers;
+}
+
 static bool
-is_in(const struct value *value, const struct value *list)
+is_in(struct parser *p, const struct value *value, const struct value *list)
 {
     bool array = list->kind == NODE && JSON_NODE_HOLDS_ARRAY(list->node);
-    JsonArray *of = array ? json_node_get_array(list->node) : NULL;
 
-    for (guint i = 0; of && i < json_array_get_length(of); i++) {
+    if (value->kind == NUMBER && list->kind != NOTHING && !array)
+        fail(p, list, "must be a list");
+    if (!array || p->failed || p->skips)
+        return false;
+    if (value->kind == NUMBER)
+        return g_hash_table_contains(numbers_in(p, list),
+                                     GSIZE_TO_POINTER((gsize)value->number + 1));
+    JsonArray *of = json_node_get_array(list->node);
+    for (guint i = 0; i < json_array_get_length(of); i++) {
         struct value one = value_of_node(json_array_get_element(of, i), NULL, NULL);
         if (are_equal(value, &one))
             return true;
@@ -430,10 +514,13 @@ parse_comparison(struct parser *p)
         return left;
     struct value right = parse_sum(p);
     if (i == 6)
-        return number(is_in(&left, &right));
-    if (i < 2)
+        return number(is_in(p, &left, &right));
+    if (i < 2) {
+        check_comparable(p, &left, &right);
+        check_comparable(p, &right, &left);
         return number(are_equal(&left, &right) == (i == 0));
-    double a = number_of(p, &left), b = number_of(p, &right);
+    }
+    double a = limit_of(p, &left), b = limit_of(p, &right);
     return number(i == 2 ? a <= b : i == 3 ? a >= b : i == 4 ? a < b : a > b);
 }
 
@@ -443,11 +530,11 @@ parse_and(struct parser *p)
     struct value value = parse_comparison(p);
 
     while (takes(p, "and")) {
-        bool skipped = p->skips, so_far = is_true(&value);
+        bool skipped = p->skips, so_far = is_true(p, &value);
         p->skips = skipped || !so_far;
         struct value right = parse_comparison(p);
         p->skips = skipped;
-        value = number(so_far && is_true(&right));
+        value = number(so_far && is_true(p, &right));
     }
     return value;
 }
@@ -458,11 +545,11 @@ parse_or(struct parser *p)
     struct value value = parse_and(p);
 
     while (takes(p, "or")) {
-        bool skipped = p->skips, so_far = is_true(&value);
+        bool skipped = p->skips, so_far = is_true(p, &value);
         p->skips = skipped || so_far;
         struct value right = parse_and(p);
         p->skips = skipped;
-        value = number(so_far || is_true(&right));
+        value = number(so_far || is_true(p, &right));
     }
     return value;
 }
@@ -489,7 +576,7 @@ parse_choice(struct parser *p)
 
     if (!takes(p, "?"))
         return condition;
-    bool skipped = p->skips, first = is_true(&condition);
+    bool skipped = p->skips, first = is_true(p, &condition);
     p->skips = skipped || !first;
     struct value yes = parse_choice(p);
     takes(p, ":");
@@ -509,8 +596,11 @@ mw_formula_number(const struct mw_formula_scope *scope, const char *formula, int
     struct value value = evaluate(scope, formula, NULL, 0, &p);
     double number = p.failed ? 0 : number_of(&p, &value);
 
-    if (!p.failed && !(number >= 0 && number <= (double)MW_FORMULA_MAX && number == floor(number)))
-        fail(&p, value.key ? value.key : formula, "must be a whole number from 0 to 2^40");
+    if (!p.failed &&
+        !(number >= 0 && number <= (double)MW_FORMULA_MAX && number == floor(number))) {
+        value.key = value.key ? value.key : formula;
+        fail(&p, &value, "must be a whole number from 0 to 2^40");
+    }
     *out = p.failed ? 0 : (int64_t)number;
     return !p.failed;
 }
@@ -522,6 +612,8 @@ mw_formula_condition(const struct mw_formula_scope *scope, const char *formula, 
     struct parser p = {.scope = scope, .error = error};
     struct value value = evaluate(scope, formula, NULL, 0, &p);
 
-    *out = !p.failed && is_true(&value);
+    bool yes = is_true(&p, &value);
+
+    *out = !p.failed && yes;
     return !p.failed;
 }

@@ -25,7 +25,10 @@ struct mw_formula_scope {
     const char *type; /* the name "type": the model's type as the file spells it */
     int64_t layer;    /* the name "layer" */
     const char *origin;
+    GHashTable *lists; /* of numbers, seen before: mw_formula_lists() */
 };
+
+GHashTable *mw_formula_lists(void); /* the caller owns it */
 
 /* The model type that a part of a file says, such as "vision_config"; `otherwise` where it says
  * none, or that of the `whole`, which some versions of transformers write into its parts. */

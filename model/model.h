@@ -298,6 +298,10 @@ bool mw_model_check_adapter_config(const char *path, const struct mw_decoder *de
 /* A sequence is within the window of the attention, which the executor does not have. */
 bool mw_model_runs_seq(const struct mw_model *model, int64_t seq, GError **error);
 
+/* The types that a config.json may have, by number from 0; NULL after the last.  *lacks: what a run
+ * of it lacks; NULL: nothing. */
+const char *mw_model_type(int number, const char **lacks);
+
 char **mw_model_list(void); /* preset names, in file order; g_strfreev */
 
 #endif

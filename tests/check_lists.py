@@ -39,7 +39,8 @@ def check_list_model(box, name):
 
 def check_lists(box):
     """--json lists what the table lists, under the key that asks for it."""
-    for what, key in (("models", "model"), ("hwprofiles", "hardware"), ("strategies", "strategy")):
+    for what, key in (("models", "model"), ("hwprofiles", "hardware"), ("strategies", "strategy"),
+                      ("types", "type")):
         rows = box.run(f"list {what}").out.decode().splitlines()
         heading = what != "strategies"
         names = [row.split()[0] for row in rows[heading:]]

@@ -69,7 +69,8 @@ CONTRADICTIONS = {
     "": [],
     "nonsense": ["nonsense", "list, plan, simulate, run, compare, calibrate, export, rm"],
     "--json simulate": ["--json: a verb goes first", "simulate"],
-    "list": ["models, hwprofiles, software, strategies, optimizers, devices and runs"],
+    "list": ["models, types, hwprofiles, software, strategies, optimizers, devices and"
+             " runs"],
     "train -m gpt2": ["unknown verb \"train\"; did you mean run?"],
     "simulate -m gpt2 -H h100x8": ["did you mean 8xh100?"],
     "simulate -m gpt2 -H rtx40900": ["did you mean rtx4090"],
@@ -105,7 +106,8 @@ CONTRADICTIONS = {
     "simulate -m folder -H flat-test": ["no such preset", "./folder\n"],
     "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": [
-        "list cats: must be models, hwprofiles, software, strategies, optimizers, devices or runs"],
+        "list cats: must be models, types, hwprofiles, software, strategies, optimizers, devices"
+        " or runs"],
     "list models gpt9": ["gpt9", "no such preset"],
     "list models gpt2 extra": ["list models: unexpected argument \"extra\""],
     "list devices cuda": ["list devices: unexpected argument \"cuda\""],
@@ -317,7 +319,8 @@ CONFIGS = {  # name: (content, words)
     "comma.json": ('{\n"n_layer": 2 "n_embd": 12}', ["comma.json: line 2, column ", ": not JSON"]),
     "twice.json": ('{"model_type": "gpt2", "n_layer": 2, "n_layer": 3}', ["twice.json", "n_layer"]),
     "bert.json": ({"model_type": "bort", "hidden_size": 768}, [
-        "bert.json: model type bort is not supported; supported are gpt2, opt, "]),
+        "bert.json: key \"model_type\": value \"bort\": must be one of `memwall list types`, such"
+        " as bert or bart; "]),
     "no-type.json": ({"n_layer": 3}, ["no-type.json", "model_type"]),
     "no-layers.json": ({k: v for k, v in CONFIG.items() if k != "n_layer"},
                        ["no-layers.json", "n_layer", "missing"]),

@@ -69,6 +69,7 @@ ASKED = (
     ("hwprofiles", "list hwprofiles"),
     ("software", "list software"),
     ("strategies", "list strategies"),
+    ("types", "list types"),
     ("optimizers", "list optimizers"),
     ("devices", "list devices"),
     ("calibration", "calibrate --quick --nvme drive"),

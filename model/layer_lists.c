@@ -1,0 +1,103 @@
+/* Lists of a config.json that say of each layer what it is. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/description.h"
+
+/* The word `number` of a text with spaces between; the length is 0 behind the last. */
+static size_t
+next_word(const char **at)
+{
+    *at += strspn(*at, " ");
+    return strcspn(*at, " ");
+}
+
+static bool
+is_kind(const char *kinds, const char *word, size_t length)
+{
+    const char *at = kinds;
+
+    for (size_t of = next_word(&at); of; at += of, of = next_word(&at))
+        if (of == length && !strncmp(at, word, length))
+            return true;
+    return false;
+}
+
+static bool
+refuse_entry(const struct mw_config *config, const char *key, const char *shown, const char *kinds)
+{
+    g_auto(GStrv) words = g_strsplit(kinds, " ", -1);
+    g_autofree char *list = g_strjoinv(", ", words);
+
+    return mw_refuse(config->error, "%s: key \"%s\": entry %s: must be one of %s", config->origin,
+                     key, shown, list);
+}
+
+static bool
+check_letters(const struct mw_config *config, const char *key, const char *letters,
+              const char *kinds)
+{
+    for (const char *letter = letters; *letter; letter++) {
+        g_autofree char *one = g_strndup(letter, 1);
+        g_autofree char *shown = g_strescape(one, NULL);
+        if (!is_kind(kinds, letter, 1))
+            return refuse_entry(config, key, shown, kinds);
+    }
+    return true;
+}
+
+static bool
+check_words(const struct mw_config *config, const char *key, JsonArray *array, const char *kinds)
+{
+    for (guint i = 0; i < json_array_get_length(array); i++) {
+        JsonNode *entry = json_array_get_element(array, i);
+        bool word = json_node_get_value_type(entry) == G_TYPE_STRING;
+        const char *text = word ? json_node_get_string(entry) : "";
+        g_autofree char *shown = mw_json_text(entry);
+        if (!is_kind(kinds, text, strlen(text)))
+            return refuse_entry(config, key, shown, kinds);
+    }
+    return true;
+}
+
+static bool
+check_list(const struct mw_config *config, const char *key, JsonNode *node, const char *kinds,
+           int64_t layers)
+{
+    bool letters = json_node_get_value_type(node) == G_TYPE_STRING;
+    JsonArray *array = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+    int64_t count = array     ? json_array_get_length(array)
+                    : letters ? (int64_t)strlen(json_node_get_string(node))
+                              : 0;
+
+    if (!array && !letters)
+        return mw_refuse(config->error, "%s: key \"%s\": must be a list with an entry per layer",
+                         config->origin, key);
+    if (count != layers && (count || letters)) /* an empty list is as good as none */
+        return mw_refuse(config->error,
+                         "%s: key \"%s\": has %" G_GINT64_FORMAT
+                         " entries: must have one for each of %" G_GINT64_FORMAT " layers",
+                         config->origin, key, count, layers);
+    return array ? check_words(config, key, array, kinds)
+                 : check_letters(config, key, json_node_get_string(node), kinds);
+}
+
+bool
+mw_layer_lists_check(const struct mw_config *config, const struct mw_formula_scope *scope,
+                     int64_t layers)
+{
+    static const char *const keys[] = {"layer_types", "layers_block_type",
+                                       "hybrid_override_pattern", "attention_layers"};
+    const char *kinds = scope->family->layer_kinds;
+
+    if (!kinds)
+        kinds = "full_attention sliding_attention";
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+        JsonNode *node = scope->object ? json_object_get_member(scope->object, keys[i]) : NULL;
+        if (node && !JSON_NODE_HOLDS_NULL(node) && mw_config_is_read(scope->family, keys[i]) &&
+            !check_list(config, keys[i], node, kinds, layers))
+            return false;
+    }
+    return true;
+}

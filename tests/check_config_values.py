@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+"""Values of a config.json that mean nothing are refused in one line, never counted; prints TAP."""
+import json
+import pathlib
+import sys
+
+from command import Box
+from tap import report_in
+
+FIXTURES = pathlib.Path(__file__).parent / "fixtures" / "models"
+
+
+def config_of(name, **changed):
+    return {**json.loads((FIXTURES / f"{name}.json").read_text())["config"], **changed}
+
+
+def count(box, config):
+    """The number of parameters, or the message."""
+    box.write("config.json", json.dumps(config) if isinstance(config, dict) else config)
+    answer = box.run("list models config.json --json")
+    if answer.status == 0:
+        return json.loads(answer.out)["params"]
+    lines = answer.err.splitlines()
+    return answer.err if answer.status == 2 and len(lines) == 1 else f"{answer}: not one line"
+
+
+# Of a fixture: what is changed, and what the message has.
+REFUSED = (
+    ("jamba-plain", {"expert_layer_offset": "1"}, '"expert_layer_offset": value "1": must be'),
+    ("jamba-plain", {"expert_layer_offset": -1}, "value -1: must be a number from 0 to 2^40"),
+    ("jamba-plain", {"expert_layer_offset": []}, "value []: must be a number"),
+    ("jamba-plain", {"num_experts": -16}, '"num_experts": value -16: must be'),
+    ("bamba-plain", {"attn_layer_indices": 9}, '"attn_layer_indices": value 9: must be a list'),
+    ("bamba-plain", {"attn_layer_indices": ["1"]}, '"attn_layer_indices": value "1": must be'),
+    ("granite-plain", {"num_key_value_heads": 0}, '"num_key_value_heads": value 0: must be'),
+    ("granite-plain", {"num_key_value_heads": False}, "value false: must be a number"),
+    ("granite-plain", {"num_hidden_layers": True}, "value true: must be a number"),
+    ("granite-plain", {"intermediate_size": 0}, '"intermediate_size": value 0: must be a whole'),
+    ("granite-plain", {"vocab_size": 0}, '"vocab_size": value 0: must be a whole'),
+    ("granite-plain", {"hidden_size": 64.5}, '"hidden_size": value 64.5: must be a whole number'),
+    ("granite-plain", {"hidden_size": "64"}, '"hidden_size": value "64": must be a number'),
+    ("mamba-plain", {"state_size": 0.5}, '"state_size": value 0.5: must be a whole number'),
+    ("mamba2-plain", {"n_groups": -1}, '"n_groups": value -1: must be'),
+    ("falcon-plain", {"multi_query": "abc"}, '"multi_query": value "abc": must be true or false'),
+    ("t5-plain", {"feed_forward_proj": "abc", "is_gated_act": None}, "feed_forward_proj: must be"),
+    ("olmo3-plain", {"layer_types": ["foo"] * 8}, '"layer_types": '),
+    ("olmo3-plain", {"layer_types": 7}, '"layer_types": must be a list with an entry per layer'),
+    ("granitemoehybrid-plain", {"layer_types": ["Attention"]}, '"layer_types": '),
+    ("nemotron_h-plain", {"layers_block_type": None, "hybrid_override_pattern": "XX",
+                          "num_hidden_layers": 2}, "entry X: must be one of attention, "),
+    ("nemotron_h-plain", {"layers_block_type": None, "hybrid_override_pattern": "M-*",
+                          "num_hidden_layers": 2}, "has 3 entries: must have one for each of 2"),
+    ("llava-plain", {"vision_config": 5}, '"vision_config": '),
+    ("gemma3-plain", {"vision_config": []}, '"vision_config": must be an object'),
+    ("llava-plain", {"text_config": {"model_type": "clip"}}, '"text_config": model type clip'),
+    ("vit-plain", {"id2label": ["a"]}, '"id2label": value ["a"]: must be an object'),
+    ("albert-bare", {"num_hidden_groups": 10**18}, '"num_hidden_groups": value '),
+    ("gpt_oss-plain", {"attention_bias": "false"}, "must be true or false"),
+)
+
+
+def check_refused(box):
+    for name, changed, message in REFUSED:
+        config = config_of(name)
+        if isinstance(count(box, config), str):
+            yield f"{name}: {count(box, config)}"
+        found = count(box, {**config, **changed})
+        if not isinstance(found, str) or message not in found:
+            yield f"{name} {changed}: {found}, expected {message!r}"
+
+
+def check_any_key(box):
+    """Of any number a word, and one that is below 0, changes no count in silence."""
+    for name in ("jamba-plain", "deepseek_v3-plain", "nemotron_h-plain", "t5-plain",
+                 "qwen3_next-plain", "whisper-plain", "falcon-plain", "vit-plain"):
+        config = config_of(name)
+        right = count(box, config)
+        for key, value in config.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            for wrong in ("12", -7):
+                found = count(box, {**config, key: wrong})
+                if isinstance(found, int) and found != right:
+                    yield f"{name}: {key} = {wrong!r}: {found} parameters, {right} before"
+                if isinstance(found, str) and f'"{key}"' not in found:
+                    yield f"{name}: {key} = {wrong!r}: {found}"
+
+
+def check_long_lists(box):
+    """A list is looked through once, whatever the number of layers."""
+    config = config_of("bamba-plain", num_hidden_layers=20000, layer_types=None,
+                       attn_layer_indices=list(range(10**5)))
+    if not isinstance(count(box, config), int):
+        yield count(box, config)
+
+
+def check_windows(box):
+    """Which layers have one, however a file says it: FLOPs of attention are the same."""
+    def flops(config):
+        box.write("config.json", json.dumps(config))
+        answer = json.loads(box.run("list models config.json --json").out)
+        return sum(row["forward_flops"] for row in answer["operators"])
+
+    neo = {key: value for key, value in config_of("gpt_neo-plain").items()
+           if key not in ("attention_layers", "attention_types")}
+    layers = neo["num_layers"]
+    neo["max_position_embeddings"] = 4096
+    for turn in (["global"], ["local"], ["global", "local"]):
+        said = {**neo, "attention_layers": (turn * layers)[:layers]}
+        if flops({**neo, "attention_types": [[turn, layers // len(turn)]]}) != flops(said):
+            yield f"gpt_neo {turn}"
+    exaone = config_of("exaone4-plain", num_hidden_layers=8, sliding_window=16, layer_types=None)
+    kinds = (["sliding_attention"] * 3 + ["full_attention"]) * 2
+    for pattern in ("LLLG", 4, None):
+        if flops({**exaone, "sliding_window_pattern": pattern}) != \
+                flops({**exaone, "layer_types": kinds}):
+            yield f"exaone4 {pattern}"
+
+
+def tests(box):
+    yield "refused", check_refused(box)
+    yield "any key", check_any_key(box)
+    yield "long lists", check_long_lists(box)
+    yield "windows", check_windows(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
