@@ -235,8 +235,7 @@ def check_refusals(box):
              "pipeline stages")):
         yield from refused(box.run(f"simulate -m llama-3.1-8b -H rtx4090 {options}"), words)
     small = f"run {model('gpt2-small')} {MACHINE} --data text.txt --backend cpu --steps 2"
-    for options, words in (("--train norm1 --commit none --save-every 1", "cannot be durable yet"),
-                           ("--train qkv --weight-bits 8 --commit none", "one data type")):
+    for options, words in (("--train qkv --weight-bits 8 --commit none", "one data type"),):
         answer = box.run(f"{small} -s ddp {options}")
         if answer.status != 2 or words not in answer.err:
             yield f"run {options}: status {answer.status}: {answer.err.strip()[-300:]}"

@@ -205,6 +205,30 @@ fail_lacking(const char *origin, GError **error)
                      origin);
 }
 
+/* What no record has: the text of a plan has the adapters of its model, other keys where the rest
+ * comes from. */
+static bool
+take_start(JsonObject *object, const char *origin, struct cli_run_homes *homes, GError **error)
+{
+    const struct mw_decoder *planned = &homes->plan->shape.decoder;
+    JsonNode *node = json_object_get_member(object, "training");
+    JsonObject *training = node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
+    const char *weights = NULL;
+    int64_t seed = 0;
+
+    homes->decoder.lora_rank = planned->lora_rank;
+    homes->decoder.lora_alpha = planned->lora_alpha;
+    homes->decoder.lora_adapted = planned->lora_adapted;
+    if (!training)
+        return true;
+    if (!mw_json_get_string(training, "weights", origin, &weights, error) ||
+        !mw_json_get_int(training, "seed", 0, G_MAXINT64, origin, &seed, error))
+        return false;
+    homes->weights = g_strdup(weights);
+    homes->seed = (uint64_t)seed;
+    return true;
+}
+
 static bool
 read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes, bool *lacking,
             GError **error)
@@ -232,6 +256,7 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
     homes->plan = mw_plan_parse(text, strlen(text), why, sizeof why);
     if (homes->plan && homes->plan->tensor_count)
         return check_homes(homes->plan, origin, error) &&
+               take_start(object, origin, homes, error) &&
                check_layers(&homes->decoder, homes->plan, origin, error);
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: key \"homes\": %s", origin,
                 homes->plan ? "no tensors" : why);
@@ -268,5 +293,6 @@ cli_run_homes_clear(struct cli_run_homes *homes)
 {
     mw_plan_free(homes->plan);
     g_free(homes->config);
+    g_free(homes->weights);
     *homes = (struct cli_run_homes){0};
 }

@@ -12,7 +12,9 @@ struct cli_run_homes {
     struct mw_plan *plan; /* checked; no ops */
     struct mw_decoder decoder;
     uint64_t fingerprint;
-    char *config; /* the text of config.json */
+    char *config;  /* the text of config.json */
+    char *weights; /* where what is not trained was read; NULL: drawn from the seed */
+    uint64_t seed;
 };
 
 /* Writes the keys "fingerprint", "decoder", "config" and "homes" into an open object. */

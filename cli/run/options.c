@@ -99,7 +99,8 @@ static const struct fixed_row {
     {DATA, {"shuffle", 0, 0, G_OPTION_ARG_NONE, &shuffle,
             "take sequences in random order (default: in the order of the file)", NULL}},
     {DATA, {"weights", 0, 0, G_OPTION_ARG_FILENAME, &weights_path,
-            "start from the weights of a .safetensors file, its index, or their folder", "PATH"}},
+            "start from the weights of a .safetensors file, its index, or their folder; with "
+            "--resume: where what is not trained lies now", "PATH"}},
     {DATA, {"adapter", 0, 0, G_OPTION_ARG_FILENAME, &adapter_path,
             "start from the adapters of a folder that PEFT or --save wrote, of the rank that "
             "--train lora:RANK says", "DIR"}},
@@ -193,8 +194,7 @@ cli_run_groups(void)
 struct cli_run_resuming
 cli_run_options_resuming(void)
 {
-    bool excluded =
-        from_path || weights_path || adapter_path || overwrite || !g_strcmp0(backend_name, "null");
+    bool excluded = from_path || adapter_path || overwrite || !g_strcmp0(backend_name, "null");
 
     return (struct cli_run_resuming){resume && !excluded, resume_run, nvme_directories};
 }
@@ -205,11 +205,19 @@ cli_run_options_data(void)
     return g_strdup(data_path);
 }
 
+char *
+cli_run_options_weights(void)
+{
+    return g_strdup(weights_path);
+}
+
 bool
 cli_run_options_take(enum cli_run_option option, const char *value)
 {
-    char **const of[] = {
-        [CLI_RUN_DATA] = &data_path, [CLI_RUN_STEPS] = &numbers[STEPS], [CLI_RUN_LOG] = &log_path};
+    char **const of[] = {[CLI_RUN_DATA] = &data_path,
+                         [CLI_RUN_STEPS] = &numbers[STEPS],
+                         [CLI_RUN_LOG] = &log_path,
+                         [CLI_RUN_WEIGHTS] = &weights_path};
 
     if (!value || *of[option])
         return false;

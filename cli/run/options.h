@@ -70,8 +70,9 @@ struct cli_run_resuming {
 struct cli_run_resuming cli_run_options_resuming(void);
 /* --data as given, or NULL.  g_free it. */
 char *cli_run_options_data(void);
+char *cli_run_options_weights(void); /* the same of --weights */
 /* Sets an option that was not given; returns whether it did.  `value` may be NULL. */
-enum cli_run_option { CLI_RUN_DATA, CLI_RUN_STEPS, CLI_RUN_LOG };
+enum cli_run_option { CLI_RUN_DATA, CLI_RUN_STEPS, CLI_RUN_LOG, CLI_RUN_WEIGHTS };
 bool cli_run_options_take(enum cli_run_option option, const char *value);
 /* --plan as given, or NULL. */
 const char *cli_run_options_plan(void);

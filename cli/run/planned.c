@@ -166,22 +166,6 @@ can_run_programs(const struct cli_training *run, GError **error)
     return true;
 }
 
-/* What nobody trains is in no record: a run that goes on could not tell where it comes from. */
-static bool
-can_run_frozen(const struct cli_training *run, GError **error)
-{
-    const struct mw_plan *plan = run->answer->plan;
-    bool frozen = false;
-
-    for (uint32_t t = 0; t < plan->tensor_count; t++)
-        frozen |= !plan->tensors[t].trainable;
-    if (frozen && (plan->shape.commits || plan->shape.save_every || run->options.resume))
-        return mw_refuse(error, "--train: steps of a run that leaves parameters as they are cannot "
-                                "be durable yet: give --commit none, and neither --save-every nor "
-                                "--resume");
-    return true;
-}
-
 bool
 cli_run_take_program(struct cli_training *run, GError **error)
 {
@@ -189,8 +173,6 @@ cli_run_take_program(struct cli_training *run, GError **error)
     uint32_t rank = (uint32_t)mw_ranks_index(run->ranks);
     char why[256];
 
-    if (!can_run_frozen(run, error))
-        return false;
     if (answer->plan->program_count == 1)
         return true;
     if (answer->variants->plan_count > 1)

@@ -243,6 +243,10 @@ take_training(struct taking *taking, GError **error)
     if (!take_file(taking, "--data", taking->training, "data", &data, error))
         return false;
     cli_run_options_take(CLI_RUN_DATA, data);
+    g_autofree char *weights = cli_run_options_weights();
+    if (!take_file(taking, "--weights", taking->training, "weights", &weights, error))
+        return false;
+    cli_run_options_take(CLI_RUN_WEIGHTS, weights);
     take_value(taking, CLI_RUN_STEPS, "--steps", taking->root, "steps");
     take_value(taking, CLI_RUN_LOG, "--log", taking->training, "log");
     taking->save = cli_run_options_saves() ? NULL : text_of(taking->training, "save");

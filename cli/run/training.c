@@ -17,6 +17,7 @@
 #include "exec/data/weights.h"
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/checkpoint.h"
+#include "exec/trainer/frozen.h"
 #include "study/plan_file.h"
 
 #define SEQUENCES CLI_RUN_SEQUENCES
@@ -80,9 +81,7 @@ check_settings(const struct mw_settings *s, GError **error)
 static bool
 check_start(const struct cli_run_options *options, GError **error)
 {
-    int ways = (options->weights != NULL) + (options->from != NULL) + options->resume;
-
-    if (ways > 1)
+    if (options->from && (options->weights || options->resume))
         return mw_refuse(error, "--weights, --from, --resume: give one of them to start from");
     if (options->adapter && (options->from || options->resume))
         return mw_refuse(error, "--adapter: what --from and --resume continue has adapters of its "
@@ -185,12 +184,23 @@ open_adapters(struct cli_training *run, GError **error)
     return run->adapters != NULL;
 }
 
+/* A resume reads nothing but what is not trained; before there is a plan, it may be. */
+static bool
+check_weights(const struct cli_training *run, GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+
+    return !o->resume || !o->weights || !run->answer || mw_frozen_is_there(run->answer->plan) ||
+           mw_refuse(error, "--weights, --resume: the run trains all its parameters, and has them: "
+                            "leave out --weights");
+}
+
 static bool
 open_start(struct cli_training *run, GError **error)
 {
     const char *folder = run->options.from ? run->options.from : run->options.weights;
 
-    if (folder && !cli_checkpoint_place_repair(folder, error))
+    if (!check_weights(run, error) || (folder && !cli_checkpoint_place_repair(folder, error)))
         return false;
     if (run->options.from) {
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);

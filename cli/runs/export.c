@@ -10,6 +10,7 @@
 #include "exec/commit/run_files.h"
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/durable.h"
+#include "exec/trainer/frozen.h"
 
 static bool
 fits(void *data, const char *path, const struct mw_commit_record *record, GError **error)
@@ -35,40 +36,79 @@ check_record(const char *directory, GError **error)
     return good;
 }
 
-/* Clear `homes` afterwards, on success and on failure. */
-static struct mw_durable *
-open_durable(char **directories, bool previous, struct cli_run_homes *homes, GError **error)
+/* A run on drives, and what its files do not have. */
+struct source {
+    struct cli_run_homes homes;
+    struct mw_safetensors *weights; /* of parameters that are not trained; NULL */
+    struct mw_durable *durable;
+};
+
+static bool
+open_weights(struct source *source, GError **error)
 {
-    *homes = (struct cli_run_homes){0};
-    if (!check_record(directories[0], error) || !cli_run_homes_read(directories[0], homes, error))
-        return NULL;
+    const char *folder = source->homes.weights;
+
+    if (!folder || !mw_frozen_is_there(source->homes.plan))
+        return true;
+    source->weights = mw_safetensors_open(folder, error);
+    if (!source->weights)
+        g_prefix_error(error, "what the run does not train was read from there: ");
+    return source->weights != NULL;
+}
+
+static void
+close_source(struct source *source)
+{
+    mw_durable_close(source->durable);
+    mw_safetensors_close(source->weights);
+    cli_run_homes_clear(&source->homes);
+}
+
+/* Close it afterwards, on success and on failure. */
+static bool
+open_source(char **directories, bool previous, struct source *source, GError **error)
+{
+    struct cli_run_homes *homes = &source->homes;
+
+    *source = (struct source){0};
+    if (!check_record(directories[0], error) || !cli_run_homes_read(directories[0], homes, error) ||
+        !open_weights(source, error))
+        return false;
     struct mw_durable_options from = {
         .directories = (const char *const *)directories,
         .directory_count = (int)g_strv_length(directories),
         .plan = homes->plan,
         .decoder = &homes->decoder,
         .fingerprint = homes->fingerprint,
+        .weights = source->weights,
+        .seed = homes->seed,
         .previous = previous,
         .fits = fits,
         .data = homes,
     };
-    return mw_durable_open(&from, error);
+    source->durable = mw_durable_open(&from, error);
+    return source->durable != NULL;
 }
 
 static bool
 write_checkpoint(char **directories, const char *option, const char *folder, bool previous,
                  int64_t *steps, GError **error)
 {
-    struct cli_run_homes homes;
+    struct source source;
     struct mw_checkpoint_place place = {0};
-    struct mw_durable *durable = open_durable(directories, previous, &homes, error);
+    struct mw_durable *durable =
+        open_source(directories, previous, &source, error) ? source.durable : NULL;
+    struct mw_decoder *decoder = &source.homes.decoder;
+    g_autofree char *adapters =
+        durable && decoder->lora_rank ? mw_model_write_adapter_config(decoder) : NULL;
     struct mw_checkpoint_options to = {
         .path = folder,
         .dtype = MW_SAFETENSORS_F32,
         .optimizer = true,
-        .config = homes.config,
+        .config = source.homes.config,
+        .adapter_config = adapters,
         .keeps = cli_checkpoint_place_keeps_late,
-        .data = &homes.decoder,
+        .data = decoder,
         .place = &place,
     };
 
@@ -78,26 +118,23 @@ write_checkpoint(char **directories, const char *option, const char *folder, boo
         *steps = mw_durable_step(durable) + 1;
     if (durable && !previous)
         cli_runs_tell_lost_step(cli_runs_noted_step(directories[0]), *steps, "this is");
-    bool good = durable &&
-                cli_checkpoint_place_check(option, folder, &homes.decoder, *steps, error) &&
+    bool good = durable && cli_checkpoint_place_check(option, folder, decoder, *steps, error) &&
                 mw_durable_export(durable, &to, error);
 
     cli_checkpoint_place_tell(option, folder, &place);
     mw_checkpoint_place_clear(&place);
-    mw_durable_close(durable);
-    cli_run_homes_clear(&homes);
+    close_source(&source);
     return good;
 }
 
 int64_t
 cli_export_steps(char **directories, bool previous)
 {
-    struct cli_run_homes homes;
-    struct mw_durable *durable = open_durable(directories, previous, &homes, NULL);
-    int64_t steps = durable ? mw_durable_step(durable) + 1 : 0;
+    struct source source;
+    bool good = open_source(directories, previous, &source, NULL);
+    int64_t steps = good ? mw_durable_step(source.durable) + 1 : 0;
 
-    mw_durable_close(durable);
-    cli_run_homes_clear(&homes);
+    close_source(&source);
     return steps;
 }
 

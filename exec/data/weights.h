@@ -126,6 +126,11 @@ bool mw_weights_load_sets(const struct mw_decoder *decoder, struct mw_weights_se
                           const char *prefix, const struct mw_weights_part *part, int64_t first,
                           int64_t count, enum mw_dtype as, void *out, GError **error);
 
+/* Starting values: drawn from the seed where a set is NULL, else loaded. */
+bool mw_weights_make(const struct mw_decoder *decoder, uint64_t seed, struct mw_weights_sets sets,
+                     const struct mw_weights_part *part, int64_t first, int64_t count,
+                     enum mw_dtype as, void *out, GError **error);
+
 /* Where a model's own tensors and its adapters are written: one file or two. */
 struct mw_weights_files {
     struct mw_safetensors_writer *own, *adapters;

@@ -346,6 +346,16 @@ mw_weights_load_sets(const struct mw_decoder *decoder, struct mw_weights_sets se
 }
 
 bool
+mw_weights_make(const struct mw_decoder *decoder, uint64_t seed, struct mw_weights_sets sets,
+                const struct mw_weights_part *part, int64_t first, int64_t count, enum mw_dtype as,
+                void *out, GError **error)
+{
+    if (!sets.own || (decoder->lora_rank && !sets.adapters))
+        mw_weights_start(decoder, seed, part, first, count, as, out);
+    return mw_weights_load_sets(decoder, sets, "", part, first, count, as, out, error);
+}
+
+bool
 mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safetensors *set,
                         const char *prefix, const struct mw_weights_part *part, int64_t first,
                         int64_t count, enum mw_dtype as, void *out, GError **error)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/spell.h"
 #include "exec/trainer/durable.h"
+#include "exec/trainer/frozen.h"
 #include "exec/trainer/internal.h"
 
 int64_t
@@ -247,13 +248,15 @@ write_record(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     struct mw_trainer_durable *it = &trainer->durable;
-    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX + 2];
+    struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX + 3];
     struct mw_commit_record record = {.step = trainer->now.step,
                                       .fields = fields,
                                       .extents = it->extents,
                                       .field_count = mw_trainer_fields(trainer, fields)};
 
     fields[record.field_count++] = mw_commit_field(MW_TRAINER_TENSORS, mw_durable_tensors(plan));
+    if (mw_frozen_is_there(plan))
+        fields[record.field_count++] = mw_commit_field(MW_TRAINER_FROZEN, trainer->durable.frozen);
     if (trainer->pending)
         fields[record.field_count++] =
             mw_commit_field_real(MW_TRAINER_PENDING, trainer->pending_scale);

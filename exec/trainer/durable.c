@@ -11,6 +11,7 @@
 #include "exec/commit/extents.h"
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/checkpoint_internal.h"
+#include "exec/trainer/frozen.h"
 #include "exec/trainer/internal.h"
 
 #define PIECE_ELEMENTS ((int64_t)1 << 19)
@@ -525,6 +526,62 @@ visit_rank(struct walk *walk, GError **error)
     return true;
 }
 
+/* --- what is not trained --------------------------------------------------------------------- */
+
+static struct mw_frozen
+frozen_of(const struct mw_durable *durable, int rank)
+{
+    const struct mw_durable_options *options = &durable->options;
+    uint64_t dtype = MW_DTYPE_BF16;
+
+    mw_commit_find(&durable->ranks[rank].slot->record, MW_TRAINER_DTYPE, &dtype);
+    return (struct mw_frozen){.plan = options->plan,
+                              .decoder = options->decoder,
+                              .weights = options->weights,
+                              .seed = options->seed,
+                              .dtype = (enum mw_dtype)dtype,
+                              .rank = (uint32_t)rank};
+}
+
+static bool
+check_frozen(const struct mw_durable *durable, GError **error)
+{
+    for (int rank = 0; rank < durable->rank_count; rank++) {
+        struct mw_frozen frozen = frozen_of(durable, rank);
+        uint64_t sum;
+        if (!mw_frozen_sum(&frozen, &sum, error) ||
+            !mw_frozen_check(&durable->ranks[rank].slot->record, sum, frozen.weights, error))
+            return false;
+    }
+    return true;
+}
+
+/* They have neither momentum nor variance. */
+static bool
+visit_frozen(struct walk *walk, GError **error)
+{
+    const struct mw_plan *plan = walk->durable->options.plan;
+    struct mw_frozen frozen = frozen_of(walk->durable, 0);
+    const float *zeros =
+        memset(walk->copies + PIECE_ELEMENTS, 0, PIECE_ELEMENTS * sizeof *walk->copies);
+    const float *state[STATES] = {walk->copies, zeros, zeros};
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        for (uint32_t tile = 0; !tensor->trainable && tile < tensor->tiles; tile++) {
+            int64_t all = mw_tensor_part_elements(tensor, tile);
+            for (int64_t i = 0; i < all; i += PIECE_ELEMENTS) {
+                int64_t count = MIN(PIECE_ELEMENTS, all - i);
+                if (!mw_frozen_read(&frozen, tensor, tile, i, count, MW_DTYPE_FP32, walk->copies,
+                                    error) ||
+                    !walk->visit(walk->data, tensor, tile, i, count, state, error))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* Visits a state that is whole on every rank only in the first. */
 static bool
 visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
@@ -537,7 +594,7 @@ visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
     for (walk.rank = 0; walk.rank < ranks; walk.rank++)
         if (!visit_rank(&walk, error))
             return false;
-    return true;
+    return !mw_frozen_is_there(durable->options.plan) || visit_frozen(&walk, error);
 }
 
 /* --- a checkpoint ---------------------------------------------------------------------------- */
@@ -567,7 +624,9 @@ mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options
 
     for (int i = 0; i < record->field_count; i++)
         if (strcmp(record->fields[i].name, MW_TRAINER_PENDING) &&
-            strcmp(record->fields[i].name, MW_TRAINER_TENSORS))
+            strcmp(record->fields[i].name, MW_TRAINER_TENSORS) &&
+            strcmp(record->fields[i].name, MW_TRAINER_FROZEN))
             fields[source.field_count++] = record->fields[i];
-    return mw_checkpoint_write(&source, options, error);
+    return (!mw_frozen_is_there(durable->options.plan) || check_frozen(durable, error)) &&
+           mw_checkpoint_write(&source, options, error);
 }

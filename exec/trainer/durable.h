@@ -23,7 +23,10 @@ struct mw_durable_options {
                                  * decoder */
     const struct mw_decoder *decoder;
     uint64_t fingerprint; /* `base` of the fingerprint */
-    bool previous;        /* use the step before the newest that all ranks hold */
+    /* Where parameters that are not trained come from; NULL: the seed. */
+    const struct mw_safetensors *weights;
+    uint64_t seed;
+    bool previous; /* use the step before the newest that all ranks hold */
     /* Whether the record matches what the caller knows of the run; may be NULL. */
     bool (*fits)(void *data, const char *record_path, const struct mw_commit_record *record,
                  GError **error);

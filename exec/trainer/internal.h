@@ -55,6 +55,7 @@ struct mw_trainer_durable {
     int64_t saves_at[2];                /* offsets in the NVMe tier, and which is the newer */
     int save_which;
     int64_t stream_bytes; /* bytes of state that is in memory */
+    uint64_t frozen;      /* checksum of what is not trained; 0 if all is */
     char *block;
 };
 
@@ -288,6 +289,9 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 /* In a run's records, not in checkpoints: a checksum of the elements of the plan's tensors and
  * their places. */
 #define MW_TRAINER_TENSORS "tensors"
+/* Checksum of the parameters that are not trained, as mw_frozen_add makes it: no step writes them,
+ * so a record only says what they were. */
+#define MW_TRAINER_FROZEN "frozen"
 /* exec/trainer/fields.c: checks that every field of the record's format is there, none is there
  * twice, and each is within its range.  Otherwise returns false and names the field, its value, and
  * the valid values. */

@@ -6,10 +6,11 @@
 #include "base/error.h"
 #include "exec/data/weights.h"
 #include "exec/trainer/checkpoint.h"
+#include "exec/trainer/frozen.h"
 #include "exec/trainer/internal.h"
 
 /* Number of elements that are made at a time. */
-#define PIECE_ELEMENTS ((int64_t)1 << 19)
+#define PIECE_ELEMENTS MW_FROZEN_PIECE_ELEMENTS
 
 /* Makes parameters (state 0); from a checkpoint also momentum and variance (1, 2). */
 static bool
@@ -19,13 +20,11 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
     const struct mw_trainer_options *o = &trainer->options;
     const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
+    struct mw_weights_sets sets = {o->weights, o->adapters};
 
     if (o->checkpoint)
         return mw_checkpoint_read(o->checkpoint, state, &part, first, count, as, out, error);
-    if (!o->weights || (decoder->lora_rank && !o->adapters))
-        mw_weights_start(decoder, o->seed, &part, first, count, as, out);
-    return mw_weights_load_sets(decoder, (struct mw_weights_sets){o->weights, o->adapters}, "",
-                                &part, first, count, as, out, error);
+    return mw_weights_make(decoder, o->seed, sets, &part, first, count, as, out, error);
 }
 
 /* Checks parameters as 16 bits hold them, which is less than fp32 holds. */
@@ -135,17 +134,19 @@ static bool
 start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *made, GError **error)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[index];
-    struct mw_range mine = {0, mw_tensor_part_elements(tensor, tile)};
+    struct mw_range mine = mw_frozen_params(tensor, trainer->rank, tile);
 
-    if (!tensor->params_whole)
-        mine = mw_tensor_shard(tensor, trainer->rank, tile);
     for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
+        int64_t bytes = mw_dtype_bytes(tensor->dtype, count);
         if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, trainer->kernels->dtype,
-                        made, error) ||
-            !put_params(trainer, tensor->param_slot,
-                        mw_dtype_bytes(tensor->dtype, tile * tensor->param_stride + i), made,
-                        mw_dtype_bytes(tensor->dtype, count), error))
+                        made, error))
+            return false;
+        if (!tensor->trainable)
+            trainer->durable.frozen = mw_frozen_add(trainer->durable.frozen, made, bytes);
+        if (!put_params(trainer, tensor->param_slot,
+                        mw_dtype_bytes(tensor->dtype, tile * tensor->param_stride + i), made, bytes,
+                        error))
             return false;
     }
     return true;
@@ -222,12 +223,14 @@ mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error)
 
     if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
         g_error("out of memory");
+    trainer->durable.frozen = 0;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         for (uint32_t tile = 0;
              good && !plan->tensors[t].trainable && tile < plan->tensors[t].tiles; tile++)
             good = start_params(trainer, t, tile, made, error);
     free(made);
-    return good;
+    return good && mw_frozen_check(&trainer->durable.resumed, trainer->durable.frozen,
+                                   trainer->options.weights, error);
 }
 
 /* --- visits ---------------------------------------------------------------------------------- */

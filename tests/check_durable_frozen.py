@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+"""Durable steps of runs that leave parameters as they are, adapters among them; prints TAP.
+
+Each is killed after a durable step, continued, and exported: the bits are those of a run that was
+never disturbed.  What is not trained is read where the run read it, and refused if it has changed.
+"""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from command import MEMWALL, ROOT, Box, refused
+from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
+
+SEED = 31
+MACHINE = "-H rtx4090 --set gpu.memory_gib=2"
+COURSE = "--data text.txt --backend cpu --lr 2e-3 --batch 2"
+STEPS = 30
+FILES = ("model", "adapter_model", "optimizer")
+PLACEMENTS = {
+    "on drives": "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme "
+                 "--gradient-device nvme",
+    "state on drives": "-s zero-infinity-nvme --param-device cpu --optimizer-device nvme",
+    "in memory": "-s zero-offload --save-every 1",
+    "on the GPU": "-s ddp --save-every 1",
+}
+TRAINED = {"adapters": "--train lora:4", "adapters of q, k and v in tiles":
+           "--train lora:2@qkv --tiles 3", "norms": "--train norm1,final-norm",
+           "norms, in fp32": "--train norm2 --dtype fp32"}
+
+
+def model(name):
+    return f"-m {ROOT}/tests/fixtures/{name}/config.json"
+
+
+def bits(box, folder):
+    return {name: (box.folder / folder / f"{name}.safetensors").read_bytes() for name in FILES
+            if (box.folder / folder / f"{name}.safetensors").exists()}
+
+
+def refused_last(answer, words):
+    """The line before it says what was taken from the run."""
+    if answer.status != 2:
+        yield f"status {answer.status}: {answer.err.strip()[-300:]}"
+    for word in words:
+        if word not in answer.err.strip().splitlines()[-1]:
+            yield f"{word!r} is not in: {answer.err.strip()}"
+
+
+def empty(box, *folders):
+    for folder in folders:
+        shutil.rmtree(box.folder / folder, ignore_errors=True)
+    (box.folder / "drive").mkdir(exist_ok=True)
+
+
+def train(box, line, expected=0, prefix=()):
+    answer = box.run(f"run {line}", prefix=prefix)
+    if answer.status != expected:
+        yield f"{line}: status {answer.status}: {answer.err.strip()[-400:]}"
+
+
+def kill_after(box, line, step):
+    """Ends the run once the line of that step is in its log."""
+    log = box.folder / "log"
+    log.unlink(missing_ok=True)
+    with subprocess.Popen([str(MEMWALL), "run", *line.split(), "--log", "log"], cwd=box.folder,
+                          env=box.environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        end = time.monotonic() + 120
+        while run.poll() is None and time.monotonic() < end:
+            if log.exists() and log.read_bytes().count(b"\n") >= step:
+                break
+            time.sleep(0.001)
+        run.send_signal(signal.SIGKILL)
+
+
+def check_killed(box, name, placement, trained, start):
+    """Also where the kill comes after the last step: the resume then only saves."""
+    line = f"{model(name)} {MACHINE} {placement} {trained} {COURSE} {start} --steps {STEPS}"
+    empty(box, "drive", "whole", "resumed", "exported")
+    yield from train(box, f"{line} --nvme drive --save whole")
+    empty(box, "drive")
+    kill_after(box, f"{line} --nvme drive", 2)
+    yield from train(box, "--resume --nvme drive --save resumed")
+    exported = box.run("export drive -o exported")
+    if exported.status:
+        yield f"export: {exported.err}"
+    if box.run("verify drive").status:
+        yield "verify finds damage"
+    for folder in ("resumed", "exported"):
+        if bits(box, folder) != bits(box, "whole"):
+            yield f"{folder}: other bits than of a run that was not killed"
+
+
+def check_ranks(box):
+    """Each rank has a shard of what is not trained."""
+    if not has_ranks():
+        yield Skip("no mpirun, or a build without MPI")
+        return
+    box.environment.update(RANKS_ENVIRONMENT)
+    line = (f"{model('llama-small')} {MACHINE} {PLACEMENTS['on drives']} --train lora:4 --data "
+            "text.txt --backend cpu --lr 2e-3 --batch 1 --weights base --nvme drive")
+    prefix = [*MPIRUN, "2"]
+    empty(box, "drive", "whole", "resumed", "exported")
+    yield from train(box, f"{line} --steps 6 --save whole", prefix=prefix)
+    empty(box, "drive")
+    yield from train(box, f"{line} --steps 3", prefix=prefix)
+    yield from train(box, "--resume --nvme drive --steps 6 --save resumed", prefix=prefix)
+    exported = box.run("export drive -o exported")
+    if exported.status:
+        yield f"export: {exported.err}"
+    for folder in ("resumed", "exported"):
+        if bits(box, folder) != bits(box, "whole"):
+            yield f"{folder}: other bits than of a run that did not stop"
+
+
+def check_from(box):
+    """A checkpoint has what is not trained, too."""
+    line = f"{model('gpt2-small')} {MACHINE} {PLACEMENTS['on drives']} {COURSE} --train lora:4"
+    empty(box, "drive", "whole", "half", "resumed")
+    yield from train(box, f"{line} --weights gpt --steps 6 --commit none --overwrite --nvme drive "
+                          "--save whole")
+    empty(box, "drive")
+    yield from train(box, f"{line} --weights gpt --steps 2 --nvme drive --save half")
+    empty(box, "drive")
+    yield from train(box, f"{line} --from half --steps 4 --nvme drive")
+    yield from train(box, "--resume --nvme drive --steps 6 --save resumed")
+    if bits(box, "resumed") != bits(box, "whole"):
+        yield "other bits than of one run"
+
+
+def check_moved(box):
+    """What is not trained is found elsewhere, if told where; and refused if it is not the same."""
+    line = f"{model('llama-small')} {MACHINE} {PLACEMENTS['on drives']} {COURSE} --train lora:4"
+    empty(box, "drive", "moved", "out")
+    yield from train(box, f"{line} --weights base --steps 3 --nvme drive")
+    more = "run --resume --nvme drive --steps 5"
+    os.rename(box.folder / "base", box.folder / "moved")
+    yield from refused(box.run(more), ["--weights", "base", "no longer exists"])
+    yield from refused(box.run("export drive -o out"), ["base", "not train"])
+    other = f"{model('llama-small')} {MACHINE} -s ddp {COURSE} --seed 9 --commit none --overwrite"
+    yield from train(box, f"{other} --steps 1 --save other")
+    yield from refused_last(box.run(f"{more} --weights other"),
+                            ["other", "not trained", "--weights"])
+    if (box.folder / "out").exists():
+        yield "an export without its weights left a folder"
+    yield from train(box, "--resume --nvme drive --steps 5 --weights moved --save out")
+    if len(bits(box, "out")) != len(FILES):
+        yield f"saved: {list(bits(box, 'out'))}"
+    os.rename(box.folder / "moved", box.folder / "base")
+
+
+def check_needless(box):
+    """A run that trains everything has everything."""
+    line = f"{model('llama-small')} {MACHINE} {PLACEMENTS['on drives']} {COURSE} --nvme drive"
+    empty(box, "drive")
+    yield from train(box, f"{line} --weights base --steps 2")
+    yield from refused_last(box.run("run --resume --nvme drive --steps 3 --weights base"),
+                            ["--weights", "leave out --weights"])
+    yield from train(box, "--resume --nvme drive --steps 3")
+
+
+def tests(box):
+    rng = random.Random(SEED)
+    box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
+    for name, folder in (("llama-small", "base"), ("gpt2-small", "gpt")):
+        for line in train(box, f"{model(name)} {MACHINE} -s ddp {COURSE} --steps 2 --commit none "
+                               f"--overwrite --save {folder}"):
+            raise RuntimeError(line)
+        for where, placement in PLACEMENTS.items():
+            yield f"killed/{name}/{where}", check_killed(box, name, placement, "--train lora:4",
+                                                         f"--weights {folder}")
+    for what, trained in TRAINED.items():
+        yield f"killed/{what}", check_killed(box, "llama-small", PLACEMENTS["state on drives"],
+                                             trained, "--seed 5")
+    yield "ranks", check_ranks(box)
+    yield "from a checkpoint", check_from(box)
+    yield "moved", check_moved(box)
+    yield "needless", check_needless(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
