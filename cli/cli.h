@@ -47,7 +47,7 @@ struct cli_request {
     struct memwall_question *asked; /* for the library: plan and simulate ask it */
     struct mw_question question;    /* the same, as run and compare read it */
 
-    gboolean json, csv, largest, sensitivity, details;
+    gboolean json, csv, largest, cuts, sensitivity, details;
     char *output, *trace, *plot, *write_deepspeed;
     char *plan_file; /* simulate PLANFILE, compare RUNFILE */
     char *deepspeed_file;

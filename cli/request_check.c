@@ -49,6 +49,9 @@ check_plan_verb(const struct cli_request *request, GError **error)
     if (request->largest && more)
         return mw_refuse(
             error, "--largest: prints numbers of layers, as a table or JSON; leave out %s", more);
+    if (request->cuts && (more || request->largest))
+        return mw_refuse(error, "--strategies: prints tables or JSON; leave out %s",
+                         more ? more : "--largest");
     return true;
 }
 
@@ -144,6 +147,8 @@ cli_request_check_outputs(const struct cli_request *request, const char *verb, G
         return false;
     if (!plan && request->largest)
         return mw_refuse(error, "--largest: is an option of plan, not of %s", verb);
+    if (!plan && request->cuts)
+        return mw_refuse(error, "--strategies: is an option of plan, not of %s", verb);
     if (!strcmp(verb, "run") && !check_run_verb(request, error))
         return false;
     return (!plan || check_plan_verb(request, error)) && check_several(request, error);
@@ -157,6 +162,7 @@ cli_request_check_plan_file(const struct cli_request *request,
     const char *given = request->csv              ? "--csv"
                         : request->sensitivity    ? "--what-if"
                         : request->largest        ? "--largest"
+                        : request->cuts           ? "--strategies"
                         : request->model_name     ? "--model"
                         : words->strategies       ? "--strategy"
                         : request->deepspeed_file ? "--deepspeed"

@@ -11,11 +11,11 @@
 /* Options that a verb refuses with a message of its own; its help leaves them out. */
 static const struct {
     const struct cli_verb *verb;
-    const char *options[7];
+    const char *options[8];
 } refused[] = {
-    {&cli_verb_simulate, {"largest"}},
+    {&cli_verb_simulate, {"largest", "strategies"}},
     {&cli_verb_plan, {"details", "what-if", "trace", "plot", "tokens"}},
-    {&cli_verb_run, {"csv", "largest", "details", "what-if", "tokens", "software"}},
+    {&cli_verb_run, {"csv", "largest", "strategies", "details", "what-if", "tokens", "software"}},
 };
 
 static const char *const *
@@ -121,6 +121,10 @@ set_output(GOptionEntry entries[GROUP_MAX], struct cli_request *request)
         {"largest", 0, 0, G_OPTION_ARG_NONE, &request->largest,
          "print the most layers of this model that fit, for each strategy, as a table or, with "
          "--json, as JSON",
+         NULL},
+        {"strategies", 0, 0, G_OPTION_ARG_NONE, &request->cuts,
+         "print every way to divide a step between GPU, CPU and NVMe: ZeRO-Offload's argument for "
+         "any model, and for this one on this machine",
          NULL},
         {"details", 0, 0, G_OPTION_ARG_NONE, &request->details,
          "print lanes, channels, phases, closed forms and bars of memory too (JSON always has "

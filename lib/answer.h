@@ -5,6 +5,7 @@
 #include <json-glib/json-glib.h>
 
 #include "lib/memwall.h"
+#include "study/cuts.h"
 #include "study/largest.h"
 
 struct memwall_answer {
@@ -13,8 +14,9 @@ struct memwall_answer {
     bool compares; /* several strategies were requested */
     struct mw_answer *answers[MW_STRATEGY_COUNT];
     size_t count;
-    GArray *largest;     /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
-    GPtrArray *warnings; /* of strings */
+    struct mw_cut_placements *cuts; /* NULL except for MEMWALL_CUTS */
+    GArray *largest;                /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
+    GPtrArray *warnings;            /* of strings */
 
     GMutex lock; /* protects what is made when it is first requested, and then stays */
     char *json, *text, *plan;

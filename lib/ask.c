@@ -10,10 +10,9 @@ static enum mw_depth
 depth_of(const struct memwall_answer *answer)
 {
     static const enum mw_depth depths[] = {
-        [MEMWALL_PLAN] = MW_DEPTH_PLAN,
-        [MEMWALL_SIMULATE] = MW_DEPTH_VERDICT,
-        [MEMWALL_WHAT_IF] = MW_DEPTH_FULL,
-        [MEMWALL_STEP] = MW_DEPTH_ROW,
+        [MEMWALL_PLAN] = MW_DEPTH_PLAN,    [MEMWALL_SIMULATE] = MW_DEPTH_VERDICT,
+        [MEMWALL_WHAT_IF] = MW_DEPTH_FULL, [MEMWALL_STEP] = MW_DEPTH_ROW,
+        [MEMWALL_CUTS] = MW_DEPTH_PLAN,
     };
     enum mw_depth depth = depths[answer->depth];
 
@@ -66,6 +65,25 @@ answer_largest(struct memwall_answer *answer, GError **error)
     return answer->largest != NULL;
 }
 
+/* Of the batch and activations that the asked strategy has. */
+static bool
+answer_cuts(const struct memwall_question *question, struct memwall_answer *answer, GError **error)
+{
+    struct mw_question *asked = &answer->question;
+
+    if (asked->strategy_count > 1)
+        return mw_refuse(error, "{strategies}: takes the batch of one strategy");
+    if (!answer_strategies(question, answer, error))
+        return false;
+    struct mw_sizing *sizing = answer->answers[0]->sizing;
+    if (sizing->element_bytes != 2 || sizing->settings.optimizer)
+        return mw_refuse(error, "{strategies}: counts training in 16 bits with AdamW's state: "
+                                "leave out {dtype} and {optimizer}");
+    answer->cuts = g_new(struct mw_cut_placements, 1);
+    *answer->cuts = mw_cut_placements_of(sizing, &asked->hardware[MW_OUTLOOK_TYPICAL]);
+    return true;
+}
+
 static void
 warn(struct memwall_answer *answer, char *warning)
 {
@@ -97,16 +115,17 @@ answer_question(const struct memwall_question *question, struct memwall_answer *
 {
     return mw_lib_read(question, &answer->question, blamed, error) &&
            (answer->depth == MEMWALL_LARGEST ? answer_largest(answer, error)
+            : answer->depth == MEMWALL_CUTS  ? answer_cuts(question, answer, error)
                                              : answer_strategies(question, answer, error));
 }
 
 static bool
 check_depth(const struct memwall_question *question, enum memwall_depth depth, GError **error)
 {
-    if ((int)depth < MEMWALL_PLAN || depth > MEMWALL_LARGEST)
+    if ((int)depth < MEMWALL_PLAN || depth > MEMWALL_CUTS)
         return mw_refuse(error,
                          "depth %d: must be MEMWALL_PLAN, MEMWALL_SIMULATE, MEMWALL_WHAT_IF, "
-                         "MEMWALL_STEP or MEMWALL_LARGEST",
+                         "MEMWALL_STEP, MEMWALL_LARGEST or MEMWALL_CUTS",
                          (int)depth);
     if (question->plan && depth != MEMWALL_PLAN && depth != MEMWALL_SIMULATE)
         return mw_refuse(error, "{plan}: a plan that was written before can only be simulated");
@@ -190,6 +209,9 @@ memwall_answer_free(struct memwall_answer *answer)
         mw_answer_free(answer->answers[i]);
     if (answer->largest)
         g_array_unref(answer->largest);
+    if (answer->cuts)
+        mw_cut_placements_clear(answer->cuts);
+    g_free(answer->cuts);
     mw_lib_clear(&answer->question);
     g_ptr_array_unref(answer->warnings);
     g_mutex_clear(&answer->lock);

@@ -106,7 +106,8 @@ enum memwall_depth {
     MEMWALL_SIMULATE = 1, /* and how long a step takes, what limits it, what would help most */
     MEMWALL_WHAT_IF = 2,  /* and tables of other bandwidths and latencies; of one strategy only */
     MEMWALL_STEP = 3,     /* the step time without its range and without advice: the quickest */
-    MEMWALL_LARGEST = 4   /* the most layers of the model that fit, for each strategy */
+    MEMWALL_LARGEST = 4,  /* the most layers of the model that fit, for each strategy */
+    MEMWALL_CUTS = 5      /* ways to divide a step between the tiers, by ZeRO-Offload's argument */
 };
 
 /* The best plan that the planner finds, as deep as asked.  Takes from milliseconds to seconds.
@@ -121,8 +122,8 @@ bool memwall_answer_fits(const struct memwall_answer *answer);
 /* A figure by its name in the JSON (docs/schema.json, "result"), with dots into objects and numbers
  * from 0 into lists: "step_time_s", "peak_bytes.gpu", "lanes.0.busy_s".  Of several strategies the
  * first is meant; "answers.1.step_time_s" is of the second.  MEMWALL_LARGEST has
- * "largest.0.layers".  False: no figure has this name, or it is no number.  What is not known (null
- * in JSON) is NAN.  true is 1. */
+ * "largest.0.layers", MEMWALL_CUTS "placements_front.0.at_least_s".  False: no figure has this
+ * name, or it is no number.  What is not known (null in JSON) is NAN.  true is 1. */
 bool memwall_answer_number(const struct memwall_answer *answer, const char *name, double *value);
 /* The same of a text: "strategy", "bottleneck", "remedy".  NULL: there is none, or it is null. */
 const char *memwall_answer_string(const struct memwall_answer *answer, const char *name);
@@ -150,7 +151,7 @@ enum memwall_form {
 /* Prints the answer in one form to the caller's stream, whose own error flag says whether writing
  * succeeded.  Tables fit the width of a terminal.  Fails where the answer has nothing of this
  * form: forms from MEMWALL_PLAN_TEXT on need the plan of one strategy, and that it fits;
- * MEMWALL_LARGEST has text and JSON only. */
+ * MEMWALL_LARGEST and MEMWALL_CUTS have text and JSON only. */
 bool memwall_answer_print(const struct memwall_answer *answer, enum memwall_form form, FILE *out,
                           struct memwall_error **error);
 /* The same into a file, which is written whole or not at all. */

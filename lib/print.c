@@ -20,7 +20,9 @@ print_tables(const struct forms *f, bool details)
 {
     const struct memwall_answer *answer = f->answer;
 
-    if (answer->largest)
+    if (answer->cuts)
+        mw_table_cuts(f->out, answer->cuts, f->results[0]);
+    else if (answer->largest)
         mw_table_largest(f->out, (const struct mw_largest *)answer->largest->data,
                          answer->largest->len, answer->question.settings.ops_max);
     else if (answer->compares)
@@ -46,7 +48,9 @@ print_details(const struct forms *f)
 static void
 print_json(const struct forms *f)
 {
-    if (f->answer->largest)
+    if (f->answer->cuts)
+        mw_json_cuts_write(f->out, f->answer->cuts, f->results[0]);
+    else if (f->answer->largest)
         mw_json_largest_write(f->out, (const struct mw_largest *)f->answer->largest->data,
                               f->answer->largest->len);
     else
@@ -76,7 +80,7 @@ print_deepspeed(const struct forms *f)
 /* Each form is written either to a stream or to a file of its own. */
 static const struct {
     const char *name;
-    bool of_largest; /* also for MEMWALL_LARGEST */
+    bool of_rows; /* also for MEMWALL_LARGEST and MEMWALL_CUTS */
     bool needs_plan;
     void (*print)(const struct forms *f);
     bool (*write)(const char *path, const struct mw_result *result, GError **error);
@@ -96,8 +100,10 @@ check(const struct memwall_answer *answer, enum memwall_form form, GError **erro
 {
     if ((int)form < 0 || form >= (int)G_N_ELEMENTS(forms))
         return mw_refuse(error, "form %d: must be one of enum memwall_form", (int)form);
-    if (answer->largest && !forms[form].of_largest)
+    if (answer->largest && !forms[form].of_rows)
         return mw_refuse(error, "%s: rows of layers are text or JSON", forms[form].name);
+    if (answer->cuts && !forms[form].of_rows)
+        return mw_refuse(error, "%s: ways to divide a step are text or JSON", forms[form].name);
     if (!answer->largest && !answer->count && form != MEMWALL_JSON)
         return mw_refuse(error, "%s: all strategies are left out", forms[form].name);
     if (!forms[form].needs_plan)

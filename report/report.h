@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "plan/plan.h"
+#include "study/cuts.h"
 #include "study/largest.h"
 #include "study/result.h"
 
@@ -23,11 +24,16 @@ void mw_table_simulate(FILE *out, const struct mw_result *result, bool details);
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
 /* The most layers that fit; `ops_max` is the limit that "or more" refers to. */
 void mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, int64_t ops_max);
+/* Every cut of a step's graph, and the placements of the result's model over three tiers. */
+void mw_table_cuts(FILE *out, const struct mw_cut_placements *placements,
+                   const struct mw_result *result);
 
 /* An object whose "answers" are the results, one or several.  Unknown values are null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
 void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);
+void mw_json_cuts_write(FILE *out, const struct mw_cut_placements *placements,
+                        const struct mw_result *result);
 
 /* Chrome trace (opens in Perfetto): one process per rank, one track per lane, operators by name,
  * memory of each tier as counters. */

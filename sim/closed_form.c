@@ -9,13 +9,6 @@
 #include "sim/efficiency.h"
 #include "sim/kernels.h"
 
-struct rates { /* bytes/s of one rank when all ranks of the node move at once, or it alone */
-    double h2d, d2h, read, write, dram, norm;
-    double h2d_alone, d2h_alone, read_alone;
-    double update_s_per_param[2]; /* GPU, host */
-    struct mw_ring dp;            /* ranks that hold the same slice of the model */
-};
-
 /* The closed form ignores latency. */
 static struct mw_ring
 ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, double groups_per_node)
@@ -41,8 +34,9 @@ drive_rate(const struct mw_hardware *hw, bool write, double users)
                 hw->host_memory_bytes_per_s / users / 2, mw_cost_check_bytes_per_s(hw));
 }
 
-static void
-find_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw, struct rates *r)
+void
+mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+                struct mw_closed_rates *r)
 {
     double users = d->gpus_per_node, update_bytes = 2 * d->state_bytes + 2 * d->element_bytes;
     double adamw = update_bytes / (MW_UPDATE_STATE_BYTES + 2 * d->element_bytes);
@@ -148,8 +142,8 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
 /* --- parameters and gradients ---------------------------------------------------------------- */
 
 static void
-fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
-            double *plan)
+fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+            const struct mw_closed_rates *r, double *plan)
 {
     double loads[MW_TIER_COUNT] = {0}; /* bytes, by where they live */
     bool alone = d->owner_broadcast && d->dp > 1;
@@ -174,8 +168,8 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const 
 
 /* Gradients leave after backward and wait for the update.  The update reads those on NVMe again. */
 static void
-gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
-               double *plan)
+gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+               const struct mw_closed_rates *r, double *plan)
 {
     double params = d->layer_block.trained_params + d->head.trained_params + d->tail.trained_params;
     double shard = params / (d->gradients_partitioned ? d->dp : 1);
@@ -217,7 +211,7 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, con
 
 static void
 activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
-                 const struct rates *r, double *plan)
+                 const struct mw_closed_rates *r, double *plan)
 {
     double count = d->checkpoint_interval > 0 ? ceil(d->layers / d->checkpoint_interval) : 0;
     double message = d->element_bytes * d->tokens * d->hidden;
@@ -243,8 +237,8 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 /* --- optimizer ------------------------------------------------------------------------------- */
 
 static void
-optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct rates *r,
-                double *plan)
+optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+                const struct mw_closed_rates *r, double *plan)
 {
     double shard = d->state_params;
     double nvme = d->state_in[MW_TIER_NVME], host = nvme + d->state_in[MW_TIER_CPU];
@@ -318,10 +312,10 @@ void
 mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
                struct mw_closed_form *out)
 {
-    struct rates rates;
+    struct mw_closed_rates rates;
 
     memset(out, 0, sizeof *out);
-    find_rates(dims, hardware, &rates);
+    mw_closed_rates(dims, hardware, &rates);
     paper_terms(dims, hardware, out);
     compute_terms(dims, hardware, out->plan_s);
     fetch_terms(dims, hardware, &rates, out->plan_s);

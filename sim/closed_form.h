@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "hardware/hwprofile.h"
+#include "hardware/ring.h"
 #include "plan/plan.h"
 
 /* Products of one operator in one direction, for machines whose rates go by shape. */
@@ -81,6 +82,14 @@ struct mw_closed_dims {
     double saved_bytes;    /* bytes of a rank's gradients that every step's commit writes */
 };
 
+/* Bytes/s of one rank when all ranks of the node move at once, or it alone. */
+struct mw_closed_rates {
+    double h2d, d2h, read, write, dram, norm;
+    double h2d_alone, d2h_alone, read_alone;
+    double update_s_per_param[2]; /* GPU, host */
+    struct mw_ring dp;            /* ranks that hold the same slice of the model */
+};
+
 enum mw_closed_term {
     MW_TERM_PRODUCTS,     /* matrix products */
     MW_TERM_MEMORY_BOUND, /* norms, activations, softmax, loss; launches */
@@ -110,6 +119,8 @@ struct mw_closed_form {
 
 void mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
                     struct mw_closed_form *out);
+void mw_closed_rates(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
+                     struct mw_closed_rates *out);
 const char *mw_closed_term_name(int term);
 
 #endif

@@ -343,14 +343,14 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
     }
 }
 
-static void
-closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool tiled,
-            struct mw_closed_form *out)
+/* What does not depend on the operators. */
+static struct mw_closed_dims
+dims_of(const struct mw_sizing *s)
 {
     const struct mw_settings *settings = &s->settings;
     bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
     double logits_loads = settings->logits_chunks > 1 ? 1 : 2;
-    struct mw_closed_dims dims = {
+    return (struct mw_closed_dims){
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
         .dp = s->dp,
@@ -380,7 +380,13 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         .state_params = s->shard_params,
         .saved_bytes = s->saves_in_step ? s->buffers[MW_BUFFER_SAVES].bytes : 0,
     };
+}
 
+static void
+closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool tiled,
+            struct mw_closed_form *out)
+{
+    struct mw_closed_dims dims = dims_of(s);
     struct mw_closed_shape shapes[MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2];
     int shape_count = 0;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
@@ -399,6 +405,15 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
     add_tensors(s, &dims);
     add_chunks(s, &dims);
     mw_closed_form(&dims, hardware, out);
+}
+
+void
+mw_closed_rates_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
+                   struct mw_closed_rates *out)
+{
+    struct mw_closed_dims dims = dims_of(sizing);
+
+    mw_closed_rates(&dims, hardware, out);
 }
 
 void

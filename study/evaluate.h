@@ -34,6 +34,8 @@ double mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware 
 
 void mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
                        struct mw_closed_form *out);
+void mw_closed_rates_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
+                        struct mw_closed_rates *out);
 /* The terms of `plan` with transfers beside compute: the slowest of both passes and of the update.
  * It accounts for tiles, and ranks plans at no cost. */
 double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);

@@ -60,6 +60,7 @@ ASKED = (
     ("run", RUN + "-s zero3 --backend null"),
     ("run", "compare t -H flat-test"),
     ("answer", "compare t -H flat-test --set gpu.memory_gib=0.001"),
+    ("cuts", f"plan {FLAT} --strategies"),
     ("largest", f"plan {FLAT} --largest"),
     ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
     ("verify", "verify drive"),
