@@ -87,10 +87,18 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
 {
     if (s->sequences < 0 || s->seq < 0 || s->micro_batches < 1 ||
         s->micro_batches > MW_PLAN_MICRO_BATCHES_MAX || s->tiles < 1 || s->token_chunks < 1 ||
-        s->checkpoint_interval < 0 || s->save_every < 0 || s->sequences > DIMENSION_MAX ||
-        s->seq > DIMENSION_MAX || s->sequences * s->seq > DIMENSION_MAX ||
-        s->dtype >= MW_DTYPE_COUNT)
+        s->checkpoint_interval < 0 || s->kept_layers < 0 || s->save_every < 0 ||
+        s->sequences > DIMENSION_MAX || s->seq > DIMENSION_MAX ||
+        s->sequences * s->seq > DIMENSION_MAX || s->dtype >= MW_DTYPE_COUNT)
         return mw_plan_refuse(check, "step: a number is out of range");
+    if (s->kept_layers && !s->checkpoint_interval)
+        return mw_plan_refuse(check, "step: keeps layers beside recomputed ones, and has no "
+                                     "interval");
+    if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
+        return mw_plan_refuse(check,
+                              "step: keeps %" PRId64 " layers: must be fewer than the "
+                              "model's %" PRId64,
+                              s->kept_layers, s->decoder.layers);
     if (!mw_optimizer_row(s->optimizer))
         return mw_plan_refuse(check, "step: optimizer %u out of range", s->optimizer);
     if (s->has_decoder && (!s->sequences || !s->seq))

@@ -179,13 +179,23 @@ first_of_group(const struct mw_step_check *check, int64_t layer)
     return first;
 }
 
+/* Behind the last layer that is recomputed. */
+static int64_t
+recomputed_end(const struct mw_step_check *check)
+{
+    int64_t end = check->layer_behind - check->plan->shape.kept_layers;
+
+    return end > check->layer_first ? end : check->layer_first;
+}
+
 static void
 put_back(struct row *row)
 {
     const struct mw_step_check *check = row->check;
-    int64_t interval = check->plan->shape.checkpoint_interval, end = check->layer_behind;
+    int64_t interval = check->plan->shape.checkpoint_interval;
+    int64_t end = interval ? recomputed_end(check) : check->layer_first;
 
-    for (int64_t l = end - 1; !interval && l >= check->layer_first; l--)
+    for (int64_t l = check->layer_behind - 1; l >= end; l--)
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
     while (interval && end > check->layer_first) {
@@ -213,7 +223,8 @@ make_row(struct row *row)
     for (int64_t l = check->layer_first; l < check->layer_behind; l++)
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_FORWARD, (int32_t)l,
-                      plan->shape.checkpoint_interval && l == first_of_group(check, l));
+                      plan->shape.checkpoint_interval && l < recomputed_end(check) &&
+                          l == first_of_group(check, l));
     if (row->count && ends) {
         row->all[0].received = !first;
         row->all[row->count - 1].sent = !last;

@@ -465,6 +465,7 @@ struct mw_step_shape {
     int64_t tiles;               /* parts of the largest operators: memory-centric tiling */
     int64_t token_chunks;        /* chunks into which logits and loss cut a micro-batch's tokens */
     int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: no checkpoints */
+    int64_t kept_layers;         /* the last so many, which no checkpoint is for */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;                /* every step is durable */
     bool updates_beside;         /* a chunk waits for its own gradients, and not for a norm */

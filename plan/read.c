@@ -62,6 +62,8 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->tiles = read_i64(reader, "tiles");
     shape->token_chunks = read_i64(reader, "token-chunks");
     shape->checkpoint_interval = read_i64(reader, "interval");
+    if (mw_plan_reader_skip(reader, "keeps"))
+        shape->kept_layers = read_i64(reader, NULL);
     shape->save_every = read_i64(reader, "save-every");
     shape->dtype = read_dtype(reader);
     shape->commits = mw_plan_reader_skip(reader, "commits");

@@ -154,6 +154,8 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_key(writer, " tiles ", shape->tiles);
     put_key(writer, " token-chunks ", shape->token_chunks);
     put_key(writer, " interval ", shape->checkpoint_interval);
+    if (shape->kept_layers)
+        put_key(writer, " keeps ", shape->kept_layers);
     put_key(writer, " save-every ", shape->save_every);
     put_name(writer, mw_dtype_name(shape->dtype));
     put_flag(writer, " commits", shape->commits);

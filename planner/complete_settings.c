@@ -315,6 +315,10 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error,
                          "{param-loads=2}: means one fetch for recompute and backward, and "
                          "{activation-checkpoint-interval=0} recomputes nothing; leave one out");
+    if (s->recompute_layers != MW_AUTO && s->recompute_layers < request->model->layers &&
+        (s->pp > 1 || s->drop_layers))
+        return mw_refuse(error, "{recompute-layers}: not with {%s}; leave one out",
+                         s->pp > 1 ? "pp" : "drop-layers");
     if (s->dpu_start != MW_AUTO && !mw_strategy_traits(s->strategy)->delays_update) {
         g_autofree char *names = mw_strategies_text(delays_update);
         return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",

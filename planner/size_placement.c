@@ -52,9 +52,9 @@ fewest_chunks(const struct mw_sizing *sizing)
     int64_t slot_bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes;
     int64_t bytes = slot_bytes + sizing->beside[MW_BESIDE_LOGITS];
     /* Activations kept beyond those counted are left to the verdict: where they decide, another
-     * plan recomputes. */
-    int64_t need =
-        mw_sizing_whole_need(sizing, MW_TIER_GPU) - sizing->beside[MW_BESIDE_ACTIVATIONS];
+     * plan recomputes, unless this one does already. */
+    int64_t left = mw_sizing_kept_layers(sizing) ? 0 : sizing->beside[MW_BESIDE_ACTIVATIONS];
+    int64_t need = mw_sizing_whole_need(sizing, MW_TIER_GPU) - left;
     int64_t most_bytes = bytes + gpu->capacity_bytes - need, times = 1;
 
     while (times * chunks < most &&
@@ -98,9 +98,9 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
 /* Uses memory-centric tiling only if a buffer does not fit, whatever else does not.  If no number
  * of tiles helps, takes the one that lacks least, so that neither verdict nor remedy blames a
  * buffer that tiling would have cut. */
-struct mw_sizing *
-mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
-                          GError **error)
+static struct mw_sizing *
+size_with_tiles(const struct mw_request *request, const struct mw_settings *settings,
+                GError **error)
 {
     struct mw_settings s = *settings;
     struct mw_sizing *nearest = size_with_logits(request, &s, error);
@@ -112,4 +112,32 @@ mw_planner_size_placement(const struct mw_request *request, const struct mw_sett
         nearest = nearer(nearest, sizing);
     }
     return nearest;
+}
+
+/* Of the layers the fewest that must be recomputed, where that is open.  Those of a kind cost alike
+ * and free as many bytes, so which of them are recomputed makes no difference, and more than must
+ * are never faster. */
+struct mw_sizing *
+mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
+                          GError **error)
+{
+    struct mw_sizing *best = size_with_tiles(request, settings, error);
+
+    if (!best || !best->fits || settings->recompute_layers != MW_RECOMPUTE_FEWEST ||
+        !best->settings.checkpoint_interval)
+        return best;
+    struct mw_settings s = best->settings;
+    for (int64_t least = 1, most = request->model->layers; least < most;) {
+        s.recompute_layers = least + (most - least) / 2;
+        struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
+        bool fits = sizing && sizing->fits;
+        most = fits ? s.recompute_layers : most;
+        least = fits ? least : s.recompute_layers + 1;
+        if (fits)
+            mw_sizing_free(best);
+        else
+            mw_sizing_free(sizing);
+        best = fits ? sizing : best;
+    }
+    return best;
 }

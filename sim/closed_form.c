@@ -128,10 +128,9 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
     double share = mw_kernel_dtype_share(hw, d->dtype);
 
     double memory = hw->gpu_memory_bytes_per_s;
-    double launches =
-        add_block(&d->layer_block, d->checkpoint_interval > 0 ? 2 : 1, share, memory, hw, plan) +
-        add_block(&d->head, 1, share, memory, hw, plan) +
-        add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan);
+    double launches = add_block(&d->layer_block, 1 + d->recomputed, share, memory, hw, plan) +
+                      add_block(&d->head, 1, share, memory, hw, plan) +
+                      add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan);
 
     plan[MW_TERM_MEMORY_BOUND] =
         fmax(plan[MW_TERM_MEMORY_BOUND], launches * hw->host_launch_s - plan[MW_TERM_PRODUCTS]);
@@ -213,12 +212,13 @@ static void
 activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                  const struct mw_closed_rates *r, double *plan)
 {
-    double count = d->checkpoint_interval > 0 ? ceil(d->layers / d->checkpoint_interval) : 0;
+    double count =
+        d->checkpoint_interval > 0 ? ceil(d->layers * d->recomputed / d->checkpoint_interval) : 0;
     double message = d->element_bytes * d->tokens * d->hidden;
     double bytes = count * message / d->tp * d->micro_batches;
     double nvme = d->checkpoints_in[MW_TIER_NVME];
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
-    double passes = d->checkpoint_interval > 0 ? 3 : 2;
+    double passes = 2 + d->recomputed;
 
     double down = hw->checkpoint_copy_bytes_per_s > 0 ? hw->checkpoint_copy_bytes_per_s : INFINITY;
     double up = hw->checkpoint_load_bytes_per_s > 0 ? hw->checkpoint_load_bytes_per_s : INFINITY;

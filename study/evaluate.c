@@ -115,17 +115,17 @@ mw_flops_of_model(const struct mw_sizing *sizing)
 double
 mw_flops_done(const struct mw_sizing *sizing)
 {
-    bool recomputes = sizing->settings.checkpoint_interval > 0;
     double flops = 0;
 
     for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage)
         for (int c = 0; c < MW_CLASS_COUNT; c++) {
             const struct mw_class_info *class = &stage->classes[c];
-            bool layer = mw_class_is_of_layers(c);
+            double again = class->blocks ? (double)mw_sizing_recomputed_blocks(stage, c) /
+                                               (double)class->blocks
+                                         : 0;
             for (int i = 0; i < class->operator_count; i++)
-                flops += blocks_done(stage, c) *
-                         (class->operators[i].forward_flops * (layer && recomputes ? 2.0 : 1.0) +
-                          class->operators[i].backward_flops);
+                flops += blocks_done(stage, c) * (class->operators[i].forward_flops * (1 + again) +
+                                                  class->operators[i].backward_flops);
         }
     return flops * sizing->settings.grad_accum / (double)sizing->pp;
 }
@@ -343,6 +343,15 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
     }
 }
 
+/* Of the layers. */
+static double
+recomputed_share(const struct mw_sizing *s)
+{
+    return s->settings.checkpoint_interval
+               ? 1 - (double)mw_sizing_kept_layers(s) / (double)s->layers
+               : 0;
+}
+
 /* What does not depend on the operators. */
 static struct mw_closed_dims
 dims_of(const struct mw_sizing *s)
@@ -363,7 +372,8 @@ dims_of(const struct mw_sizing *s)
         .layers = s->model->layers,
         .checkpoint_interval = settings->checkpoint_interval,
         .paper_params = mw_model_params_paper(s->model),
-        .layer_loads = !settings->checkpoint_interval ? 2 : settings->param_loads,
+        .recomputed = recomputed_share(s),
+        .layer_loads = 2 + recomputed_share(s) * (double)(settings->param_loads - 2),
         .head_loads = 1,
         .tail_loads = tied ? 2 : logits_loads,
         .tied_loads = tied ? logits_loads : 0,
@@ -428,7 +438,7 @@ mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hard
 static double
 beside_s(const struct mw_sizing *sizing, double passes_s, double update_s, double drives_s)
 {
-    double recomputes = sizing->settings.checkpoint_interval > 0 ? 1 : 0;
+    double recomputes = recomputed_share(sizing);
     double backward_s =
         passes_s * (2 + recomputes) / (3 + recomputes) / (double)sizing->settings.grad_accum;
 

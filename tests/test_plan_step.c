@@ -260,7 +260,8 @@ copy(const struct mw_plan *plan)
 static void
 change_shape(const struct mw_plan *plan)
 {
-    int64_t layers = plan->shape.decoder.layers, interval = plan->shape.checkpoint_interval;
+    int64_t layers = plan->shape.decoder.layers - plan->shape.kept_layers;
+    int64_t interval = plan->shape.checkpoint_interval;
 
     for (int i = 0; i < 7; i++) {
         struct mw_plan *it = copy(plan);

@@ -16,17 +16,29 @@ part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t 
     return mw_storage_address(&trainer->storage, slot, home ? mw_dtype_bytes(dtype, element) : 0);
 }
 
-/* With checkpoints, forward keeps no layer's activations, and those of a group exist only from its
- * recompute on. */
+/* The first layer whose activations forward keeps, behind those that are recomputed. */
+static int64_t
+first_kept(const struct mw_trainer *trainer)
+{
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+
+    return shape->decoder.layers - shape->kept_layers;
+}
+
+/* With checkpoints, forward keeps no activations of the layers before those, and those of a group
+ * exist only from its recompute on. */
 static struct mw_layer_activations *
 layer_activations(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
     int64_t set = op->micro_batch % trainer->sets;
-    struct mw_layer_activations *layers = &trainer->variant->layers[set * trainer->layers_kept];
+    struct mw_layer_activations *layers = &trainer->variant->layers[set * trainer->layers_held];
+    int64_t group = trainer->layers_held - trainer->plan->shape.kept_layers;
 
+    if (layer >= first_kept(trainer))
+        return &layers[group + layer - first_kept(trainer)];
     if (trainer->plan->shape.checkpoint_interval && op->phase == MW_PHASE_FORWARD)
         return layers;
-    return &layers[layer % trainer->layers_kept];
+    return &layers[layer % group];
 }
 
 /* The first layer from this one on that the step computes, or the number of layers if there is
@@ -47,8 +59,8 @@ output_of(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     int64_t interval = trainer->plan->shape.checkpoint_interval;
     int32_t next = computed_from(trainer, op->layer + 1);
-    bool ends_group =
-        op->phase == MW_PHASE_RECOMPUTE && interval && next / interval != op->layer / interval;
+    bool ends_group = op->phase == MW_PHASE_RECOMPUTE && interval &&
+                      (next >= first_kept(trainer) || next / interval != op->layer / interval);
 
     if (next == trainer->plan->shape.decoder.layers || ends_group)
         return trainer->variant->shared[op->micro_batch % trainer->sets].hidden;

@@ -112,8 +112,8 @@ lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_activation_
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
 
-    for (int64_t l = 0; l < trainer->layers_kept; l++)
-        trainer->variant->layers[set * trainer->layers_kept + l] =
+    for (int64_t l = 0; l < trainer->layers_held; l++)
+        trainer->variant->layers[set * trainer->layers_held + l] =
             mw_activations_of_layer(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
     trainer->variant->shared[set] =
         mw_activations_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
@@ -131,12 +131,14 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");
         return false;
     }
-    trainer->layers_kept = interval ? MIN(interval, layers) : layers;
+    trainer->layers_held =
+        interval ? MIN(interval, layers - plan->shape.kept_layers) + plan->shape.kept_layers
+                 : layers;
     trainer->sets = interval ? 1 : plan->programs[0].in_flight;
     bytes /= trainer->sets;
     struct mw_activation_layout layout =
         mw_activation_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
-                             plan->shape.seq, trainer->layers_kept, frozen_operators(plan));
+                             plan->shape.seq, trainer->layers_held, frozen_operators(plan));
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
@@ -146,7 +148,7 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
         return false;
     }
     trainer->variant->layers =
-        g_new(struct mw_layer_activations, trainer->sets * trainer->layers_kept);
+        g_new(struct mw_layer_activations, trainer->sets * trainer->layers_held);
     trainer->variant->shared = g_new(struct mw_shared_activations, trainer->sets);
     for (int64_t set = 0; set < trainer->sets; set++, base += bytes)
         lay_out_set(trainer, set, &layout, base);

@@ -154,7 +154,8 @@ int64_t
 mw_first_of_group(const struct builder *b, int64_t group)
 {
     int64_t interval = b->sizing->settings.checkpoint_interval;
-    int64_t layer = group * interval, end = MIN(b->sizing->layers, layer + interval);
+    int64_t recomputed = b->sizing->layers - mw_sizing_kept_layers(b->sizing);
+    int64_t layer = group * interval, end = MIN(recomputed, layer + interval);
 
     while (layer < end && mw_drops_layer(b, layer))
         layer++;
@@ -296,17 +297,15 @@ static void
 add_backward(struct builder *b, uint16_t mb)
 {
     const struct mw_settings *settings = &b->sizing->settings;
-    int64_t layers = b->sizing->layers, interval = settings->checkpoint_interval;
+    int64_t interval = settings->checkpoint_interval;
+    int64_t recomputed = interval ? b->sizing->layers - mw_sizing_kept_layers(b->sizing) : 0;
 
-    if (!interval) {
-        for (int64_t layer = layers - 1; layer >= 0; layer--)
-            if (!mw_drops_layer(b, layer))
-                add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
-        return;
-    }
+    for (int64_t layer = b->sizing->layers - 1; layer >= recomputed; layer--)
+        if (!mw_drops_layer(b, layer))
+            add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
     for (int64_t group = b->sizing->checkpoint_count - 1; group >= 0; group--) {
         int64_t first = mw_first_of_group(b, group);
-        int64_t end = MIN(layers, (group + 1) * interval);
+        int64_t end = MIN(recomputed, (group + 1) * interval);
         if (first < 0)
             continue;
         uint32_t recompute_begin = b->visit_count;
@@ -326,13 +325,15 @@ static void
 add_forward(struct builder *b, uint16_t mb)
 {
     int64_t interval = b->sizing->settings.checkpoint_interval;
+    int64_t recomputed = b->sizing->layers - mw_sizing_kept_layers(b->sizing);
     uint32_t first = b->visit_count;
 
     add_head(b, MW_PHASE_FORWARD, mb);
     for (int64_t layer = 0; layer < b->sizing->layers; layer++)
         if (!mw_drops_layer(b, layer))
             add_layer(b, MW_PHASE_FORWARD, mb, layer,
-                      interval && layer == mw_first_of_group(b, layer / interval));
+                      interval && layer < recomputed &&
+                          layer == mw_first_of_group(b, layer / interval));
     b->visits[first].enters = b->sizing->stage > 0;
     b->visits[b->visit_count - 1].leaves = b->sizing->next_stage != NULL;
 }

@@ -39,6 +39,7 @@ mw_settings_init(struct mw_settings *settings)
         .partition = MW_PARTITION_AUTO,
         .layout = MW_LAYOUT_ZERO16,
         .checkpoint_interval = MW_AUTO,
+        .recompute_layers = MW_AUTO,
         .param_loads = MW_AUTO,
         .tiles = MW_AUTO,
         .logits_chunks = MW_AUTO,

@@ -58,6 +58,8 @@ struct mw_placement {
  * NVMe to the host, cg from the host to the GPU, gg from the other GPUs. */
 enum mw_fetch_stage { MW_FETCH_NC, MW_FETCH_CG, MW_FETCH_GG, MW_FETCH_STAGES };
 
+#define MW_RECOMPUTE_FEWEST (-2)
+
 struct mw_settings {
     enum mw_strategy strategy;
     int64_t nodes;            /* default 1 */
@@ -89,6 +91,9 @@ struct mw_settings {
     enum mw_dtype
         frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */
     int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
+    int64_t recompute_layers;    /* the first so many are recomputed, the others keep their
+                                    activations; MW_RECOMPUTE_FEWEST: as few as memory
+                                    has room for; MW_AUTO: all */
     int scores_again;            /* 1: selective recomputation: attention's scores alone */
     bool eager;                  /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */

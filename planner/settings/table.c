@@ -30,6 +30,8 @@ static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
                                                           {"4", MW_DTYPE_NF4},
                                                           {"4-double", MW_DTYPE_NF4_DOUBLE},
                                                           {NULL, 0}};
+static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
+                                                             {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
@@ -78,6 +80,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      FIELD(checkpoint_interval), 0, 1 << 20, NULL, NULL, "CI",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
      "all activations (default: 1, or 0 where that is faster and fits)"},
+    {MW_SETTINGS_MEMORY, "recompute-layers", MW_SETTING_INTEGER, FIELD(recompute_layers), 1,
+     1 << 20, NULL, recompute_choices, "N|fewest",
+     "recompute the first N layers alone, and keep the activations of the others (default: all "
+     "layers; fewest: as few as memory has room for)"},
     {MW_SETTINGS_MEMORY, "recompute-attention", MW_SETTING_CHOICE, FIELD(scores_again), 0, 0, NULL,
      overlap_choices, "on|off",
      "form attention's scores again in backward instead of keeping them (selective recomputation), "
@@ -245,9 +251,9 @@ how_else(const struct mw_setting *setting, const char *text, bool whole)
         return mw_spelled(", or auto; fractions need {tp}");
     if (setting->kind == MW_SETTING_INTEGER && end && *end && strchr("kKmM", *end) && !end[1])
         return g_strdup(", written out: k may be 1000 or 1024");
-    return setting->open                       ? g_strdup_printf(", or %s", setting->open)
-           : setting->kind == MW_SETTING_COUNT ? g_strdup(", as 15T or 1.5e13")
-                                               : g_strdup("");
+    if (setting->open || setting->choices)
+        return g_strdup_printf(", or %s", setting->open ? setting->open : setting->choices->name);
+    return setting->kind == MW_SETTING_COUNT ? g_strdup(", as 15T or 1.5e13") : g_strdup("");
 }
 
 static bool
@@ -579,6 +585,10 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
     }
     if (setting->kind == MW_SETTING_TRAIN)
         return parse_trained(setting, text, settings, error);
+    if (setting->choices && !strcmp(text, setting->choices->name)) {
+        store_integer(setting, settings, setting->choices->value);
+        return true;
+    }
     if (!parse_number(setting, text, sliced, &value, error))
         return false;
     if (setting->kind == MW_SETTING_REAL || setting->kind == MW_SETTING_COUNT)

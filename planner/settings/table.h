@@ -50,13 +50,14 @@ struct mw_setting {
     size_t size;
     double min, max;
     const char *open;                        /* the word for its open value; NULL: it has none */
-    const struct mw_setting_choice *choices; /* ended by a NULL name; NULL: not a choice */
+    const struct mw_setting_choice *choices; /* ended by a NULL name; NULL: not a choice.  Of a
+                                              * number the first names one */
     const char *argument;                    /* what stands for the value in help */
     const char *help;                        /* settings in braces: see mw_setting_help;
                                               * MW_SETTING_TRAIN: operators follow */
 };
 
-#define MW_SETTINGS_COUNT 34
+#define MW_SETTINGS_COUNT 35
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];

@@ -106,9 +106,13 @@ more_logits(const struct mw_sizing *sizing)
 static double
 more_activations(const struct mw_sizing *sizing)
 {
-    return sizing->settings.eager ? (mw_sizing_activations_kept(sizing->hardware) - 1) *
-                                        ledger(sizing, MW_PURPOSE_ACTIVATIONS)
-                                  : 0;
+    double more = mw_sizing_activations_kept(sizing->hardware) - 1;
+    double kept = (double)mw_sizing_kept_layers(sizing);
+
+    if (kept > 0)
+        return more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept /
+               (kept + (double)sizing->settings.checkpoint_interval);
+    return sizing->settings.eager ? more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) : 0;
 }
 
 /* What backward has freed when the update begins. */

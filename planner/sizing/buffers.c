@@ -90,14 +90,16 @@ mw_sizing_logit_bytes(const struct mw_sizing *sizing)
     return software > 0 ? MIN(planned, (int64_t)ceil(software)) : planned;
 }
 
-/* Working memory: what the backward of one group needs (ZeRO-Infinity Sec. 3, Eq. 5 with the saved
- * activations of the operators), plus the gradients into and out of the widest operator. */
+/* Working memory: what the backward of one group and of layers that are kept needs (ZeRO-Infinity
+ * Sec. 3, Eq. 5 with the saved activations of the operators), plus the gradients into and out of
+ * the widest operator. */
 static void
 set_activations(struct mw_sizing *sizing)
 {
     const struct mw_class_info *classes = sizing->classes;
     int64_t interval = sizing->settings.checkpoint_interval;
-    int64_t group = interval ? MIN(interval, sizing->layers) : sizing->layers;
+    int64_t kept = mw_sizing_kept_layers(sizing);
+    int64_t group = interval ? MIN(interval, sizing->layers - kept) + kept : sizing->layers;
     int64_t sets = interval ? 1 : sizing->micro_batches_in_flight, saved = 0, widest = 0;
 
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)

@@ -184,7 +184,8 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     struct tier_filler filler;
 
     if (interval) {
-        sizing->checkpoint_count = mw_divide_up(sizing->layers, interval);
+        sizing->checkpoint_count =
+            mw_divide_up(sizing->layers - mw_sizing_kept_layers(sizing), interval);
         sizing->checkpoint_bytes = sizing->element_bytes *
                                    mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
     }

@@ -75,14 +75,20 @@ slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
 }
 
 static int64_t
+recompute_ops(const struct mw_sizing *s, const struct passage *p)
+{
+    return p->unit->tiles + p->unit->count - 1 + slicing_ops(s, p, false);
+}
+
+static int64_t
 layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
     bool recomputes = s->settings.checkpoint_interval > 0;
     int64_t pass = p->unit->tiles + p->unit->count - 1;
 
     p->loads = recomputes ? s->settings.param_loads : 2;
-    return (2 + recomputes) * pass + (1 + recomputes) * slicing_ops(s, p, false) +
-           slicing_ops(s, p, true);
+    return 2 * pass + slicing_ops(s, p, false) + slicing_ops(s, p, true) +
+           (recomputes ? recompute_ops(s, p) : 0);
 }
 
 static int64_t
@@ -133,19 +139,20 @@ tail_unit_ops(const struct mw_sizing *s, struct passage *p)
 
 /* --- the whole step -------------------------------------------------------------------------- */
 
-/* Transfers of tensor t in all blocks of a class: blocks where its parameters live in one tier, and
- * its gradients do, have equally many, so they are counted and only one of them is examined. */
+/* Transfers of tensor t in some blocks of a class: blocks where its parameters live in one tier,
+ * and its gradients do, have equally many, so they are counted and only one of them is examined. */
 static int64_t
 transfers_of_blocks(const struct mw_sizing *s, const struct mw_class_info *class, uint32_t first,
-                    int t, int64_t loads)
+                    int t, struct mw_range blocks, int64_t loads)
 {
     const struct mw_unit_tensor *tensor = &class->tensors[t];
     bool splits =
         mw_sizing_splits(s, MW_STATE_PARAMETERS) || mw_sizing_splits(s, MW_STATE_GRADIENTS);
-    int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0, each = splits ? 1 : class->blocks;
+    int64_t alike[MW_TIER_COUNT][MW_TIER_COUNT] = {0}, ops = 0;
+    int64_t each = splits ? 1 : blocks.elements;
 
-    for (int64_t block = 0; block < class->blocks; block += each) {
-        uint32_t number = first + (uint32_t)(block * class->tensor_count + t);
+    for (int64_t block = 0; block < blocks.elements; block += each) {
+        uint32_t number = first + (uint32_t)((blocks.first + block) * class->tensor_count + t);
         alike[s->param_home[number]][s->gradient_home[number]] += each;
     }
     for (int param = 0; param < MW_TIER_COUNT; param++)
@@ -155,6 +162,20 @@ transfers_of_blocks(const struct mw_sizing *s, const struct mw_class_info *class
                        (s->settings.grad_accum * fetch_ops(s, tensor, (enum mw_tier)param, loads) +
                         gradient_ops(s, tensor, (enum mw_tier)gradient));
     return ops;
+}
+
+/* Blocks of a class that are kept, if each class's layers follow those of the class before it.
+ * Where kinds alternate instead, they have the same units, and the sum over classes is right. */
+static int64_t
+kept_blocks(const struct mw_sizing *s, enum mw_class class)
+{
+    int64_t end = 0, kept = mw_sizing_kept_layers(s);
+
+    if (!kept || !mw_class_is_of_layers(class))
+        return 0;
+    for (int c = MW_CLASS_LAYERS; c <= (int)class; c++)
+        end += s->classes[c].blocks;
+    return CLAMP(end - (s->layers - kept), 0, s->classes[class].blocks);
 }
 
 /* Ops of unit u in all blocks of a class. */
@@ -169,9 +190,14 @@ unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, i
     const struct mw_unit *unit = &class->units[u];
     struct passage p = {class, unit, 0};
     int64_t ops = class->blocks * s->settings.grad_accum * of_unit(s, &p);
+    int64_t kept = kept_blocks(s, c);
 
+    ops -= kept * s->settings.grad_accum * recompute_ops(s, &p);
     for (int t = unit->first_tensor; t < unit->first_tensor + unit->tensor_count; t++)
-        ops += transfers_of_blocks(s, class, first, t, p.loads);
+        ops += transfers_of_blocks(s, class, first, t, (struct mw_range){0, class->blocks - kept},
+                                   p.loads) +
+               transfers_of_blocks(s, class, first, t,
+                                   (struct mw_range){class->blocks - kept, kept}, 2);
     return ops;
 }
 
@@ -253,7 +279,7 @@ mw_sizing_folds_layers(const struct mw_sizing *sizing)
     const struct mw_settings *s = &sizing->settings;
 
     return s->folds && !s->unfold && sizing->pp == 1 && !mw_settings_update_apart(s) &&
-           !s->drop_layers && mw_sizing_has_equal_layers(sizing);
+           !s->drop_layers && mw_sizing_has_equal_layers(sizing) && !mw_sizing_kept_layers(sizing);
 }
 
 /* With few micro-batches, where they are said once. */

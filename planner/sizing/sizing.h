@@ -284,6 +284,11 @@ struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing,
 struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
 /* Whether its state is written to the other of two extents (--commit step). */
 bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
+/* Layers whose activations are kept behind those that are recomputed; 0 where none is recomputed,
+ * or all are. */
+int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
+/* Of the blocks of a class those that are recomputed, the first ones. */
+int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class);
 /* All slots of a kind in order, [buffers[kind].count], including homes; g_free it. */
 struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* The number of ops that mw_build_plan makes of it. */

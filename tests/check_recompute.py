@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+"""`--recompute-layers`: some layers are recomputed, the others keep activations; prints TAP.
+
+The fewest that memory has room for are the best of all numbers that do, on random chains of layers.
+A run with any number of them has the bits of one that recomputes all, or none.
+"""
+import json
+import random
+import shutil
+import sys
+
+from command import ROOT, Box, answer_of, refused
+from tap import report_in
+
+SEED = 41
+CHAINS = 200
+RUN = "-H rtx4090 --set gpu.memory_gib=2 --data text.txt --backend cpu --batch 2 --steps 4"
+PLACEMENTS = ("-s ddp", "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu "
+              "--activation-device cpu", "-s zero-infinity-nvme --param-device nvme "
+              "--activation-device nvme --optimizer-device nvme --nvme drive")
+
+
+def ask(box, options):
+    answer = box.run(f"simulate {options} --json")
+    if answer.status not in (0, 3):
+        raise RuntimeError(f"{options}: {answer.err}")
+    return answer_of(answer.out)
+
+
+def check_best(box):
+    """Memory lies between what the fewest and what all of a chain's layers need."""
+    rng = random.Random(SEED)
+    chosen = set()
+    for _ in range(CHAINS):
+        layers = rng.randint(2, 6)
+        batch, interval = rng.randint(1, 4), rng.randint(1, 2)
+        chain = (f"-m layers={layers},hidden={64 * rng.randint(4, 16)},heads=4,vocab=1000 "
+                 f"-s {rng.choice(('ddp', 'zero3', 'zero-offload'))} --software ideal "
+                 f"--seq {128 * rng.randint(1, 8)} --batch {batch} --grad-accum 1 --gpus 1 "
+                 f"--activation-checkpoint-interval {interval} --logits-chunks 1 --tiles 1")
+        needs = [ask(box, f"{chain} -H flat-test --recompute-layers {n}")["peak_bytes"]["gpu"]
+                 for n in (1, layers)]
+        gib = (min(needs) + rng.random() * (max(needs) - min(needs))) / 2**30
+        reserve = "gpu.reserve_gib=0"
+        machine = f"-H flat-test --set gpu.memory_gib={gib:.6f} --set {reserve}"
+        steps = {}
+        for number in range(1, layers + 1):
+            answer = ask(box, f"{chain} {machine} --recompute-layers {number}")
+            if answer["feasible"]:
+                steps[number] = answer["step_time_s"]
+        fewest = ask(box, f"{chain} {machine} --recompute-layers fewest")
+        if fewest["feasible"] != bool(steps):
+            yield f"{chain} {machine}: fits {fewest['feasible']}, with {list(steps)}"
+        elif steps and fewest["step_time_s"] != min(steps.values()):
+            yield f"{chain} {machine}: {fewest['step_time_s']} s, best of {steps}"
+        chosen.add((layers, min(steps)) if steps else None)
+    if len(chosen) < 10:
+        yield f"few choices: {chosen}"
+
+
+def check_counts(box):
+    """FLOPs, memory and checkpoints of Llama 3.1 8B, 12 of whose 32 layers are kept."""
+    line = ("-m llama-3.1-8b -H h100 -s ddp --gpus 1 --batch 1 --grad-accum 1 --seq 2048 "
+            "--set gpu.memory_gib=400 --software ideal --logits-chunks 1")
+    found = {number: ask(box, f"{line} --activation-checkpoint-interval {interval} "
+                              f"--recompute-layers {number}")
+             for number, interval in ((32, 1), (20, 1), (1, 0))}
+
+    def held(answer, purpose):
+        return sum(row["bytes"] for row in answer["ledger"] if row["purpose"] == purpose)
+
+    layer = (held(found[1], "activations") - held(found[32], "activations")) / 31
+    more = held(found[20], "activations") - held(found[32], "activations")
+    if abs(more - 12 * layer) > 64 * 4096:
+        yield f"activations of 12 layers: {more}, {layer} for each"
+    checkpoints = [held(answer, "activation-checkpoints") for answer in found.values()]
+    if checkpoints != [32 * 2 * 2048 * 4096, 20 * 2 * 2048 * 4096, 0]:
+        yield f"checkpoints {checkpoints}"
+    steps = [answer["step_time_s"] for answer in found.values()]
+    share = (steps[0] - steps[1]) / (steps[0] - steps[2])
+    if abs(share - 12 / 32) > 0.02:
+        yield f"of what recomputing all takes, {share:.3f} is gone with 12 of 32 layers: {steps}"
+
+
+def check_bits(box, name):
+    config = json.loads((ROOT / f"tests/fixtures/{name}/config.json").read_text("utf-8"))
+    config["n_layer" if "n_layer" in config else "num_hidden_layers"] = 5
+    box.write("five/config.json", json.dumps(config))
+    first = None
+    for placement in PLACEMENTS:
+        for how in ("", "--recompute-layers 1", "--recompute-layers 3", "--recompute-layers fewest",
+                    "--recompute-layers 4 --activation-checkpoint-interval 3",
+                    "--recompute-layers 2 --param-loads 2 --tiles 2"):
+            shutil.rmtree(box.folder / "drive", ignore_errors=True)
+            shutil.rmtree(box.folder / "out", ignore_errors=True)
+            (box.folder / "drive").mkdir()
+            interval = "" if "interval" in how else "--activation-checkpoint-interval 1"
+            answer = box.run(f"run -m ./five {RUN} {placement} {interval} {how} --grad-accum 2 "
+                             "--commit none --overwrite --save out")
+            if answer.status:
+                yield f"{placement} {how}: {answer.err.strip()[-300:]}"
+                continue
+            if "--tiles" in how: # another order of sums
+                continue
+            bits = (box.folder / "out" / "model.safetensors").read_bytes()
+            first = first or bits
+            if bits != first:
+                yield f"{placement} {how}: other weights"
+
+
+def check_plan(box):
+    """Said in the plan, and read back; a plan that keeps what cannot be kept is refused."""
+    line = "-m ./five -H rtx4090 -s ddp --batch 2 --activation-checkpoint-interval 1"
+    planned = box.run(f"plan {line} --recompute-layers 2 -o plan.txt --software memwall")
+    text = (box.folder / "plan.txt").read_text("utf-8")
+    if planned.status or " interval 1 keeps 3 " not in text:
+        yield f"{planned.err} {text[:800]}"
+    if box.run("simulate plan.txt -H rtx4090").status:
+        yield "not read back"
+    for wrong in ("keeps 5", "keeps 6", "keeps -1", "keeps 2"):
+        box.write("wrong.txt", text.replace(" keeps 3 ", f" {wrong} "))
+        answer = box.run("simulate wrong.txt -H rtx4090")
+        trained = box.run("run --plan wrong.txt -H rtx4090 --data text.txt --steps 1")
+        if wrong != "keeps 2":
+            yield from refused(answer, ["wrong.txt"])
+        yield from refused(trained, ["wrong.txt"])
+
+
+def check_refusals(box):
+    for options, words in (
+            ("-H rtx4090 --recompute-layers 0", ["--recompute-layers", "from 1 to", "fewest"]),
+            ("-H rtx4090 --recompute-layers few", ["--recompute-layers", "fewest"]),
+            ("-H dgx-a100 --pp 2 --recompute-layers 2", ["--recompute-layers", "--pp"]),
+            ("-H rtx4090 --drop-layers 1/-@1 --recompute-layers 2",
+             ["--recompute-layers", "--drop-layers"])):
+        yield from refused(box.run(f"simulate -m gpt2 {options}"), words)
+
+
+def tests(box):
+    box.write("text.txt", "".join(random.Random(SEED).choice("abcdefgh \n") for _ in range(20000)))
+    yield "best", check_best(box)
+    yield "counts", check_counts(box)
+    for name in ("llama-small", "gpt2-small"):
+        yield f"bits/{name}", check_bits(box, name)
+    yield "plan", check_plan(box)
+    yield "refusals", check_refusals(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
