@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-
 #define BUFFER_COUNT 16
 #define BUFFER_SIZE 64
 
@@ -185,4 +184,37 @@ mw_format_count(double count)
     strip_zeros(buffer);
     g_strlcat(buffer, (char[]){names[index], '\0'}, BUFFER_SIZE);
     return buffer;
+}
+
+/* Shown neither as itself nor as an effect on the rest of the line. */
+static bool
+is_shown(gunichar c)
+{
+    bool turns =
+        c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+
+    return !g_unichar_iscntrl(c) && !turns;
+}
+
+char *
+mw_one_line(const char *text)
+{
+    GString *line = g_string_new(NULL);
+
+    for (const char *at = text; *at;) {
+        gunichar c = g_utf8_get_char_validated(at, -1);
+        bool whole = (gint32)c >= 0;
+        const char *next = whole ? g_utf8_next_char(at) : at + 1;
+
+        if (whole && is_shown(c))
+            g_string_append_len(line, at, next - at);
+        else if (whole && c == '\n')
+            g_string_append(line, "\\n");
+        else if (whole && c > 0xff)
+            g_string_append_printf(line, "\\u%04x", c);
+        else
+            g_string_append_printf(line, "\\x%02x", whole ? c : (unsigned char)*at);
+        at = next;
+    }
+    return g_string_free(line, FALSE);
 }

@@ -7,6 +7,11 @@
 #ifndef MW_BASE_FORMAT_H
 #define MW_BASE_FORMAT_H
 
+/* One line of text that may have been typed or read: line ends, terminal codes, characters that
+ * change the direction of others, and bytes that are no text are shown as \\n, \\x1b, \\u202e.
+ * g_free it. */
+char *mw_one_line(const char *text);
+
 const char *mw_format_fixed(double value, int decimals); /* "12.30" */
 const char *mw_format_significant(double value);         /* three digits: "1.23", "45.6", "789" */
 const char *mw_format_percent(double ratio);             /* 0.123 -> "12.3%" */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "cli/cli.h"
@@ -42,28 +43,6 @@ print_help(FILE *out)
     }
 }
 
-/* Typed or read text may hold line ends and terminal codes; a message stays one line. */
-static char *
-one_line(const char *text)
-{
-    GString *line = g_string_new(NULL);
-
-    for (const char *at = text; *at;) {
-        gunichar c = g_utf8_get_char_validated(at, -1);
-        bool whole = (gint32)c >= 0;
-        const char *next = whole ? g_utf8_next_char(at) : at + 1;
-
-        if (whole && !g_unichar_iscntrl(c))
-            g_string_append_len(line, at, next - at);
-        else if (c == '\n')
-            g_string_append(line, "\\n");
-        else
-            g_string_append_printf(line, "\\x%02x", whole ? c : (unsigned char)*at);
-        at = next;
-    }
-    return g_string_free(line, FALSE);
-}
-
 /* Typed or read text may be long; beginning and end of a message say what is wrong. */
 static char *
 shortened(const char *line)
@@ -86,7 +65,7 @@ cli_say(const char *format, ...)
     va_start(arguments, format);
     g_autofree char *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    g_autofree char *line = one_line(text);
+    g_autofree char *line = mw_one_line(text);
     g_autofree char *shown = shortened(line);
     fprintf(stderr, "memwall: %s\n", shown);
 }

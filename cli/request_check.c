@@ -55,6 +55,18 @@ check_plan_verb(const struct cli_request *request, GError **error)
     return true;
 }
 
+/* Before a machine is measured, which takes a minute. */
+static bool
+check_software(const struct cli_request *request, GError **error)
+{
+    const char *name = memwall_question_get(request->asked, "software");
+    struct mw_profile *software = name ? mw_software_load(name, error) : NULL;
+    bool good = software || !name;
+
+    mw_profile_free(software);
+    return good;
+}
+
 static bool
 check_several(const struct cli_request *request, GError **error)
 {
@@ -143,7 +155,8 @@ cli_request_check_outputs(const struct cli_request *request, const char *verb, G
     if (!plan && request->csv && (request->sensitivity || request->details))
         return mw_refuse(error, "%s: prints tables or JSON; leave out --csv",
                          request->sensitivity ? "--what-if" : "--details");
-    if (!check_picture(request, error) || !check_paths(request, error))
+    if (!check_picture(request, error) || !check_paths(request, error) ||
+        !check_software(request, error))
         return false;
     if (!plan && request->largest)
         return mw_refuse(error, "--largest: is an option of plan, not of %s", verb);

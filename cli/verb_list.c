@@ -131,15 +131,19 @@ list_profiles(struct mw_json_writer *json)
     begin(json, "memwall-hwprofiles/1", "hwprofiles");
     if (!json)
         mw_wrap_row(stdout, heading, "description");
+    /* One of the user's own that is broken hides none of the others. */
+    int status = CLI_DONE;
     for (char **name = names; *name; name++) {
         g_autoptr(GError) error = NULL;
         struct mw_profile *profile = mw_hwprofile_load(*name, &error);
-        if (!profile)
-            return cli_fail(error);
-        print_profile(json, *name, profile);
+        if (profile)
+            print_profile(json, *name, profile);
+        else
+            status = cli_fail(error);
         mw_profile_free(profile);
     }
-    return end(json);
+    int written = end(json);
+    return written == CLI_DONE ? status : written;
 }
 
 static void

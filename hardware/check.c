@@ -197,6 +197,20 @@ check_tiles(const struct mw_profile *profile, GError **error)
            (!has_fp8 || check_tile_figures(profile, fp8, error));
 }
 
+/* No product is faster than the peak that MFU refers to. */
+static bool
+check_peak(const struct mw_profile *profile, GError **error)
+{
+    const struct mw_profile_value *rate = mw_profile_value_of(profile, "gpu", "matmul_tflops");
+    double peak = mw_profile_typical(profile, "gpu", "peak_tflops");
+
+    for (int i = 0; rate->given && i < rate->count; i++)
+        if (rate->number[i] > peak)
+            return mw_profile_refuse_beside(profile, "gpu", "matmul_tflops", "must be at most",
+                                            "peak_tflops", error);
+    return true;
+}
+
 static bool
 check_curve(const struct mw_profile *profile, GError **error)
 {
@@ -206,7 +220,8 @@ check_curve(const struct mw_profile *profile, GError **error)
         mw_profile_typical(profile, "gpu", "peak_tflops"))
         return mw_profile_refuse_beside(profile, "gpu", "achievable_tflops", "must be at most",
                                         "peak_tflops", error);
-    return check_points(profile, "matmul_dim", "matmul_tflops", error) &&
+    return check_peak(profile, error) &&
+           check_points(profile, "matmul_dim", "matmul_tflops", error) &&
            check_points(profile, "attention_dim", "attention_tflops", error) &&
            check_curve_end(profile, "matmul_dim", "matmul_tflops", -1, error) &&
            check_curve_end(profile, "matmul_dim", "matmul_tflops", 1, error) &&

@@ -63,11 +63,12 @@ read_dram(const char *text, struct mw_machine_parts *parts)
     const char *rest = scan_times(text, 256, &parts->dram_channels);
     double rate;
 
-    if (!rest || g_ascii_strncasecmp(rest, "ddr", 3) || !strchr("345", rest[3]) || rest[4] != '-')
+    if (!rest || g_ascii_strncasecmp(rest, "ddr", 3) || rest[3] < '3' || rest[3] > '5' ||
+        rest[4] != '-')
         return false;
     const char *end = mw_number_scan(rest + 5, &rate);
     parts->dram_mega_transfers_per_s = end && rate > 0 && rate < 1e5 ? (int)rate : 0;
-    return end && !*end && rate >= 800 && rate <= 12800;
+    return end && !*end && rate >= 800 && rate <= 12800 && rate == (int)rate;
 }
 
 static bool
@@ -201,8 +202,7 @@ check_text(const char *text, GError **error)
 
     for (const char *at = text; *at && printable; at++)
         printable = !g_ascii_iscntrl(*at);
-    return printable ||
-           mw_refuse(error, "must be at most %d printable characters", TEXT_MAX);
+    return printable || mw_refuse(error, "must be at most %d printable characters", TEXT_MAX);
 }
 
 static bool

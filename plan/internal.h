@@ -22,9 +22,6 @@ mw_section_end(const struct mw_section *section)
     return section->first_op + section->op_count;
 }
 
-/* No existing machine has more ranks. */
-#define MW_PLAN_MAX_WORLD (1u << 22)
-
 /* Whether each span's stride is a multiple of the ranks of the spans below it.  Then the ranks of
  * the world fall into groups that share no rank. */
 bool mw_plan_spans_divide(const struct mw_axis_span spans[MW_AXIS_COUNT]);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/format.h"
 #include "profile/internal.h"
 
 static double
@@ -201,10 +202,12 @@ print_value(FILE *out, const struct mw_profile_value *value, const struct mw_pro
 {
     g_autofree char *text = mw_profile_value_text(value, row);
 
-    fprintf(out, "%s = %s\n", row->key, text);
-    if (value->source)
-        fprintf(out, "%s.source = %s: %s\n", row->key, mw_provenance_name(value->provenance),
-                value->source);
+    g_autofree char *shown = mw_one_line(text);
+    fprintf(out, "%s = %s\n", row->key, shown);
+    if (!value->source)
+        return;
+    g_autofree char *source = mw_one_line(value->source);
+    fprintf(out, "%s.source = %s: %s\n", row->key, mw_provenance_name(value->provenance), source);
 }
 
 void

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/format.h"
+
 struct mw_grid {
     char *align;
     GPtrArray *rows; /* of char ** */
@@ -26,7 +28,7 @@ mw_grid_row_array(struct mw_grid *grid, const char *const *cells)
     char **row = g_new0(char *, columns + 1);
 
     for (size_t i = 0; i < columns && cells[i]; i++)
-        row[i] = g_utf8_make_valid(cells[i], -1);
+        row[i] = mw_one_line(cells[i]);
     g_ptr_array_add(grid->rows, row);
 }
 

@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/format.h"
+
 #define COLUMNS_USUAL 80
 #define COLUMNS_LEAST 40 /* narrower is useless */
 #define ROW_GAP 2
@@ -48,8 +50,11 @@ bytes_that_fit(const char *text, int width)
 }
 
 void
-mw_wrap_text(FILE *out, const char *text, int at, int indent, int columns)
+mw_wrap_text(FILE *out, const char *line, int at, int indent, int columns)
 {
+    g_autofree char *shown = mw_one_line(line);
+    const char *text = shown;
+
     while (columns && characters(text, strlen(text)) > columns - at) {
         size_t fit = bytes_that_fit(text, columns - at);
         if (!text[fit])
@@ -62,8 +67,9 @@ mw_wrap_text(FILE *out, const char *text, int at, int indent, int columns)
 }
 
 void
-mw_wrap_row(FILE *out, const char *row, const char *text)
+mw_wrap_row(FILE *out, const char *line, const char *text)
 {
+    g_autofree char *row = mw_one_line(line);
     int columns = mw_wrap_columns(out);
     int at = characters(row, strlen(row)) + ROW_GAP;
     bool below = columns && at + characters(text, strlen(text)) > columns;

@@ -31,6 +31,33 @@ check_time(struct mw_engine *engine)
     return !__builtin_mul_overflow(total, engine->steps, &product) && product <= INT64_MAX / 4;
 }
 
+/* How much longer an op takes that has each of its channels alone. */
+static double
+stretch_of(const struct mw_engine *engine, const struct mw_work *work)
+{
+    const struct mw_costs *costs = engine->costs;
+    double most = 1;
+
+    for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++) {
+        const struct mw_draw *draw = &engine->plan->draws[i];
+        most = fmax(most, costs->draw_rate[i] / costs->capacity[draw->channel] * draw->ranks);
+    }
+    return most;
+}
+
+/* The same with what channels add. */
+static bool
+check_shared_time(const struct mw_engine *engine)
+{
+    const struct mw_plan *plan = engine->plan;
+    double total = 0;
+
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        total += (double)engine->costs->work_ns[w] * (double)engine->work_uses[w] *
+                 stretch_of(engine, &plan->works[w]);
+    return total * (double)engine->steps < (double)(INT64_MAX / 2);
+}
+
 static bool
 check_rates(const struct mw_engine *engine)
 {
@@ -176,7 +203,7 @@ mw_engine_prepare(struct mw_engine *engine, char *why, size_t why_size)
 {
     if (!check_rates(engine))
         return refuse(why, why_size, "an op draws on a channel that has no capacity");
-    if (!check_time(engine))
+    if (!check_time(engine) || !check_shared_time(engine))
         return refuse(why, why_size, "time overflows: the ops' durations add up to over 73 years");
     if (!build_matches(engine))
         return refuse(why, why_size, "a match number is not below the number of ops");

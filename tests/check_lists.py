@@ -123,6 +123,30 @@ def check_columns(box, line):
         yield f"lines for a file are not whole: {whole}"
 
 
+def check_broken(box):
+    """A profile of the user's own that cannot be read hides none of the others, and no text of a
+    profile reaches the terminal as more than text."""
+    own = "config/memwall/hwprofiles"
+    box.write(f"{own}/mine.ini", "garbage")
+    box.write(f"{own}/red.ini", "[profile]\ninherits = rtx4090\n"
+                                "description = a\x1b[31mred\u202ehsif\n")
+    for json_too in ("", " --json"):
+        answer = box.run(f"list hwprofiles{json_too}")
+        lines = answer.err.strip().splitlines()
+        if answer.status != 2 or len(lines) != 1 or "mine.ini" not in lines[0]:
+            yield f"status {answer.status}: {answer.err}"
+        if b"vultr-mi300x-8x" not in answer.out:
+            yield f"list hwprofiles{json_too}: profiles behind it are missing"
+    json.loads(answer.out)
+    for line in ("list hwprofiles", "list hwprofiles red", "plan -m gpt2 -H red",
+                 "simulate -m gpt2 -H red --details"):
+        text = box.run(line).out.decode()
+        if "\x1b" in text or "\u202e" in text or "a\\x1b[31mred\\u202ehsif" not in text:
+            yield f"{line}: {text[:300]!r}"
+    (box.folder / own / "mine.ini").unlink()
+    (box.folder / own / "red.ini").unlink()
+
+
 def tests(box):
     for line in ("list hwprofiles", "list strategies", "list devices", "list models", "list runs",
                  f"simulate {ASK}", f"plan {ASK}"):
@@ -131,6 +155,7 @@ def tests(box):
                  "deepseek-v3"):
         yield f"list models {name}", check_list_model(box, name)
     yield "json", check_lists(box)
+    yield "broken", check_broken(box)
     yield "devices", check_devices(box)
     yield "instruction sets", check_instruction_sets(box)
 

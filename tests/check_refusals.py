@@ -73,6 +73,13 @@ CONTRADICTIONS = {
              " runs"],
     "train -m gpt2": ["unknown verb \"train\"; did you mean run?"],
     "simulate -m gpt2 -H h100x8": ["did you mean 8xh100?"],
+    "plan -m gpt2 -H gb200-nvl72 --nodes 60000": [
+        "--nodes 60000", "4320000", "give 1 to 58254"],
+    "plan -m gpt2 -H 4xrtx4090,dram=8xDDR": ["dram=8xDDR", "8xDDR5-4800"],
+    "plan -m gpt2 -H 4xrtx4090,dram=8xDDR5-4800.7": ["dram=8xDDR5-4800.7", "8xDDR5-4800"],
+    "simulate -m gpt2 -H rtx4090 --set gpu.matmul_tflops=1e3;1e3;1e3;1e3;1e3;1e3": [
+        "matmul_tflops", "must be at most peak_tflops, 165.2"],
+    "simulate -m gpt2 --software nosuch": ["no software profile \"nosuch\""],
     "simulate -m gpt2 -H rtx40900": ["did you mean rtx4090"],
     "simulate -m gpt2 -H h100 --lora 8": ["--lora: --train lora:16 says that here"],
     "simulate -m gpt2 -H h100 --load-in-4bit": ["--weight-bits 4 says that here"],

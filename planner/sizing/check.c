@@ -63,6 +63,13 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     else if (hw->nodes_max > 0 && settings->nodes > hw->nodes_max)
         return refuse_count("nodes", settings->nodes, "the profile", hw->nodes_max, "node", "",
                             error);
+    else if (ranks > MW_PLAN_MAX_WORLD)
+        mw_refuse(error,
+                  "{nodes=%" G_GINT64_FORMAT "}: with %" G_GINT64_FORMAT
+                  " GPUs each they have %" G_GINT64_FORMAT
+                  ", more than can be planned; give 1 to %" G_GINT64_FORMAT,
+                  settings->nodes, settings->gpus_per_node, ranks,
+                  MW_PLAN_MAX_WORLD / settings->gpus_per_node);
     else if (settings->tp > ranks || ranks % settings->tp)
         mw_refuse(error,
                   "{tp=%" G_GINT64_FORMAT
