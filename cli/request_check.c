@@ -41,6 +41,7 @@ check_plan_verb(const struct cli_request *request, GError **error)
                         : request->sensitivity                           ? "--what-if"
                         : request->details                               ? "--details"
                         : memwall_question_get(request->asked, "tokens") ? "--tokens"
+                        : memwall_question_get(request->asked, "serve")  ? "--serve"
                                                                          : NULL;
     const char *more = request->csv ? "--csv" : file_option(request);
 
@@ -138,6 +139,8 @@ check_run_verb(const struct cli_request *request, GError **error)
                              "--set %s: is of the software that plan and simulate predict; "
                              "run is memwall's own",
                              *key);
+    if (memwall_question_get(request->asked, "serve"))
+        return mw_refuse(error, "--serve: is predicted by simulate; run trains");
     if (memwall_question_get(request->asked, "tokens"))
         return mw_refuse(error, "--tokens: is an option of simulate; run trains --steps N");
     if (strategy_count(request) > 1)

@@ -11,11 +11,12 @@
 /* Options that a verb refuses with a message of its own; its help leaves them out. */
 static const struct {
     const struct cli_verb *verb;
-    const char *options[8];
+    const char *options[9];
 } refused[] = {
     {&cli_verb_simulate, {"largest", "strategies"}},
-    {&cli_verb_plan, {"details", "what-if", "trace", "plot", "tokens"}},
-    {&cli_verb_run, {"csv", "largest", "strategies", "details", "what-if", "tokens", "software"}},
+    {&cli_verb_plan, {"details", "what-if", "trace", "plot", "tokens", "serve"}},
+    {&cli_verb_run,
+     {"csv", "largest", "strategies", "details", "what-if", "tokens", "serve", "software"}},
 };
 
 static const char *const *

@@ -9,7 +9,7 @@
 bool
 memwall_answer_fits(const struct memwall_answer *answer)
 {
-    bool fits = false;
+    bool fits = answer->serving && answer->serving->best >= 0;
 
     for (size_t i = 0; i < answer->count; i++)
         fits = fits || answer->answers[i]->result->feasible;

@@ -7,6 +7,7 @@
 #include "lib/memwall.h"
 #include "study/cuts.h"
 #include "study/largest.h"
+#include "study/serving.h"
 
 struct memwall_answer {
     struct mw_question question; /* the question that was asked */
@@ -15,6 +16,7 @@ struct memwall_answer {
     struct mw_answer *answers[MW_STRATEGY_COUNT];
     size_t count;
     struct mw_cut_placements *cuts; /* NULL except for MEMWALL_CUTS */
+    struct mw_serving *serving;     /* NULL unless {serve} is given */
     GArray *largest;                /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
     GPtrArray *warnings;            /* of strings */
 

@@ -110,13 +110,24 @@ answer_plan(const struct memwall_question *question, struct memwall_answer *answ
 }
 
 static bool
-answer_question(const struct memwall_question *question, struct memwall_answer *answer,
-                const char **blamed, GError **error)
+answer_serving(struct memwall_answer *answer, GError **error)
 {
-    return mw_lib_read(question, &answer->question, blamed, error) &&
-           (answer->depth == MEMWALL_LARGEST ? answer_largest(answer, error)
-            : answer->depth == MEMWALL_CUTS  ? answer_cuts(question, answer, error)
-                                             : answer_strategies(question, answer, error));
+    answer->serving = g_new0(struct mw_serving, 1);
+    return mw_serving_find(&answer->question, answer->question.settings.serve, answer->serving,
+                           error);
+}
+
+static bool
+answer_asked(const struct memwall_question *question, struct memwall_answer *answer,
+             const char **blamed, GError **error)
+{
+    if (!mw_lib_read(question, &answer->question, blamed, error))
+        return false;
+    if (answer->question.settings.serve)
+        return answer_serving(answer, error);
+    return answer->depth == MEMWALL_LARGEST ? answer_largest(answer, error)
+           : answer->depth == MEMWALL_CUTS  ? answer_cuts(question, answer, error)
+                                            : answer_strategies(question, answer, error);
 }
 
 static bool
@@ -143,7 +154,7 @@ ask(const struct memwall_question *question, enum memwall_depth depth, const cha
     g_mutex_init(&answer->lock);
     if (check_depth(question, depth, error) &&
         (question->plan ? answer_plan(question, answer, blamed, error)
-                        : answer_question(question, answer, blamed, error)))
+                        : answer_asked(question, answer, blamed, error)))
         return answer;
     memwall_answer_free(answer);
     return NULL;
@@ -212,6 +223,9 @@ memwall_answer_free(struct memwall_answer *answer)
     if (answer->cuts)
         mw_cut_placements_clear(answer->cuts);
     g_free(answer->cuts);
+    if (answer->serving)
+        mw_serving_clear(answer->serving);
+    g_free(answer->serving);
     mw_lib_clear(&answer->question);
     g_ptr_array_unref(answer->warnings);
     g_mutex_clear(&answer->lock);

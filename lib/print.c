@@ -20,7 +20,10 @@ print_tables(const struct forms *f, bool details)
 {
     const struct memwall_answer *answer = f->answer;
 
-    if (answer->cuts)
+    if (answer->serving)
+        mw_table_serving(f->out, answer->serving, answer->question.model.name,
+                         mw_profile_name(answer->question.profile));
+    else if (answer->cuts)
         mw_table_cuts(f->out, answer->cuts, f->results[0]);
     else if (answer->largest)
         mw_table_largest(f->out, (const struct mw_largest *)answer->largest->data,
@@ -48,7 +51,10 @@ print_details(const struct forms *f)
 static void
 print_json(const struct forms *f)
 {
-    if (f->answer->cuts)
+    if (f->answer->serving)
+        mw_json_serving_write(f->out, f->answer->serving, f->answer->question.model.name,
+                              mw_profile_name(f->answer->question.profile));
+    else if (f->answer->cuts)
         mw_json_cuts_write(f->out, f->answer->cuts, f->results[0]);
     else if (f->answer->largest)
         mw_json_largest_write(f->out, (const struct mw_largest *)f->answer->largest->data,
@@ -102,9 +108,11 @@ check(const struct memwall_answer *answer, enum memwall_form form, GError **erro
         return mw_refuse(error, "form %d: must be one of enum memwall_form", (int)form);
     if (answer->largest && !forms[form].of_rows)
         return mw_refuse(error, "%s: rows of layers are text or JSON", forms[form].name);
+    if (answer->serving && !forms[form].of_rows)
+        return mw_refuse(error, "%s: {serve} is answered as text or JSON", forms[form].name);
     if (answer->cuts && !forms[form].of_rows)
         return mw_refuse(error, "%s: ways to divide a step are text or JSON", forms[form].name);
-    if (!answer->largest && !answer->count && form != MEMWALL_JSON)
+    if (!answer->largest && !answer->serving && !answer->count && form != MEMWALL_JSON)
         return mw_refuse(error, "%s: all strategies are left out", forms[form].name);
     if (!forms[form].needs_plan)
         return true;

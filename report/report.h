@@ -14,6 +14,7 @@
 #include "plan/plan.h"
 #include "study/cuts.h"
 #include "study/largest.h"
+#include "study/serving.h"
 #include "study/result.h"
 
 void mw_table_plan(FILE *out, const struct mw_result *result); /* what is kept where */
@@ -27,11 +28,16 @@ void mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, in
 /* Every cut of a step's graph, and the placements of the result's model over three tiers. */
 void mw_table_cuts(FILE *out, const struct mw_cut_placements *placements,
                    const struct mw_result *result);
+/* Tokens per second by number of sequences. */
+void mw_table_serving(FILE *out, const struct mw_serving *serving, const char *model,
+                      const char *hardware);
 
 /* An object whose "answers" are the results, one or several.  Unknown values are null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
 void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);
+void mw_json_serving_write(FILE *out, const struct mw_serving *serving, const char *model,
+                           const char *hardware);
 void mw_json_cuts_write(FILE *out, const struct mw_cut_placements *placements,
                         const struct mw_result *result);
 

@@ -61,6 +61,7 @@ ASKED = (
     ("run", "compare t -H flat-test"),
     ("answer", "compare t -H flat-test --set gpu.memory_gib=0.001"),
     ("cuts", f"plan {FLAT} --strategies"),
+    ("serving", f"simulate {FLAT} --serve 32"),
     ("largest", f"plan {FLAT} --largest"),
     ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
     ("verify", "verify drive"),

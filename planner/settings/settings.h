@@ -114,6 +114,7 @@ struct mw_settings {
     const char *drop_layers; /* a schedule (drops.h), which lives as long as the program; NULL:
                                     no step leaves out layers */
     double tokens;           /* to train on, for days and cost; 0: not requested */
+    int64_t serve;           /* tokens to generate instead of training; 0: none */
     int64_t ops_max;         /* a plan with more is refused before it is built */
     bool folds; /* of more ops than that, micro-batches and layers that are alike are said
                    once, in a section */

@@ -160,6 +160,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "leave out layers, other ones in each step of a cycle, from step STEP on: 1,3/5-7/-@100 is a "
      "cycle of three steps, the last with all layers; layers and steps count from 0 (default "
      "none)"},
+    {MW_SETTINGS_COST, "serve", MW_SETTING_INTEGER, FIELD(serve), 1, 1 << 20, NULL, NULL, "N",
+     "instead of training: generate N tokens after prompts of {seq} tokens (default 512), weights "
+     "streamed from where they have room; how many per second, by {batch} (default: several)"},
     {MW_SETTINGS_COST, "tokens", MW_SETTING_COUNT, FIELD(tokens), 1, 1e18, NULL, NULL, "N",
      "estimate the days, the energy and the money for training on N tokens, such as 15T or 1.5e13 "
      "(default: no estimate)"},

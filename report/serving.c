@@ -1,0 +1,100 @@
+/* Generation of tokens: study/serving.h. */
+#include "base/format.h"
+#include "base/json_writer.h"
+#include "report/grid.h"
+#include "report/report.h"
+#include "report/wrap.h"
+
+static const char *
+home_text(enum mw_tier tier, bool shared)
+{
+    return tier == MW_TIER_GPU   ? shared ? "in shares on the GPUs, gathered" : "on the GPU"
+           : tier == MW_TIER_CPU ? "in host memory, streamed"
+                                 : "on drives, streamed";
+}
+
+static void
+print_memory(FILE *out, const struct mw_serving *it)
+{
+    const struct mw_serving_row *row = &it->rows[it->best < 0 ? 0 : it->best];
+
+    mw_wrap_line(out, 14, "memory        GPU %s of %s; host memory %s of %s; drives %s of %s",
+                 mw_format_gib((double)row->need[MW_TIER_GPU]),
+                 mw_format_gib((double)it->capacity[MW_TIER_GPU]),
+                 mw_format_gib((double)row->need[MW_TIER_CPU]),
+                 mw_format_gib((double)it->capacity[MW_TIER_CPU]),
+                 mw_format_bytes((double)row->need[MW_TIER_NVME]),
+                 mw_format_bytes((double)it->capacity[MW_TIER_NVME]));
+}
+
+void
+mw_table_serving(FILE *out, const struct mw_serving *it, const char *model, const char *hardware)
+{
+    struct mw_grid *grid = mw_grid_new("rlrrrrl");
+
+    mw_wrap_line(out, 14,
+                 "%-13s %s on %s, %" G_GINT64_FORMAT " GPU%s: prompts of %" G_GINT64_FORMAT
+                 " tokens, then %" G_GINT64_FORMAT " each",
+                 it->best < 0 ? "DOES NOT FIT" : "serves", model, hardware, it->gpus,
+                 it->gpus == 1 ? "" : "s", it->prompt, it->generated);
+    mw_wrap_line(out, 14, "weights       %s; keys and values %s per token of a sequence",
+                 mw_format_bytes((double)it->weights_bytes),
+                 mw_format_bytes((double)it->token_cache_bytes));
+    print_memory(out, it);
+    fputc('\n', out);
+    mw_grid_row(grid, "batch", "weights", "cache", "first token", "each next", "tokens/s", "limit",
+                NULL);
+    for (int i = 0; i < it->row_count; i++) {
+        const struct mw_serving_row *row = &it->rows[i];
+        g_autofree char *batch = g_strdup_printf("%" G_GINT64_FORMAT, row->batch);
+        if (!row->fits)
+            continue;
+        mw_grid_row(grid, batch, home_text(row->weights_in, row->shared),
+                    mw_format_bytes((double)row->cache_bytes), mw_format_seconds(row->prompt_s),
+                    mw_format_seconds(row->token_s), mw_format_significant(row->tokens_per_s),
+                    mw_serving_lane_name(row->limit), NULL);
+    }
+    mw_grid_print(grid, it->best < 0 ? NULL : out, 0);
+    mw_wrap_line(out, 0,
+                 "Batch and cache are of one GPU, tokens per second of all together. No "
+                 "step waits for another's transfers, and no server's own work is "
+                 "counted: expect less.");
+}
+
+void
+mw_json_serving_write(FILE *out, const struct mw_serving *it, const char *model,
+                      const char *hardware)
+{
+    struct mw_json_writer json = {.out = out};
+
+    mw_json_begin_answer(&json, "memwall-serving/1");
+    mw_json_string(&json, "model", model);
+    mw_json_string(&json, "hardware", hardware);
+    mw_json_boolean(&json, "feasible", it->best >= 0);
+    mw_json_integer(&json, "gpus", it->gpus);
+    mw_json_integer(&json, "prompt_tokens", it->prompt);
+    mw_json_integer(&json, "generated_tokens", it->generated);
+    mw_json_integer(&json, "weights_bytes", it->weights_bytes);
+    mw_json_integer(&json, "cache_bytes_per_token", it->token_cache_bytes);
+    mw_json_begin(&json, "batches", '[', false);
+    for (int i = 0; i < it->row_count; i++) {
+        const struct mw_serving_row *row = &it->rows[i];
+        mw_json_begin(&json, NULL, '{', true);
+        mw_json_integer(&json, "batch", row->batch);
+        mw_json_boolean(&json, "feasible", row->fits);
+        mw_json_string(&json, "weights_in", mw_tier_name((int)row->weights_in));
+        mw_json_boolean(&json, "weights_once_per_node", row->shared);
+        mw_json_begin(&json, "need_bytes", '{', true);
+        for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+            mw_json_integer(&json, mw_tier_name(tier), row->need[tier]);
+        mw_json_end(&json, '}');
+        mw_json_integer(&json, "cache_bytes", row->cache_bytes);
+        mw_json_number(&json, "first_token_s", row->prompt_s);
+        mw_json_number(&json, "token_s", row->token_s);
+        mw_json_number(&json, "tokens_per_s", row->tokens_per_s);
+        mw_json_string(&json, "limit", mw_serving_lane_name(row->limit));
+        mw_json_end(&json, '}');
+    }
+    mw_json_end(&json, ']');
+    mw_json_end(&json, '}');
+}

@@ -1,0 +1,352 @@
+#include "study/serving.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "hardware/ring.h"
+#include "sim/closed_form.h"
+#include "sim/kernels.h"
+
+#define PROMPT_DEFAULT 512
+#define BATCH_MOST 4096
+#define STREAMED_LAYERS 3 /* in the GPU's memory at once: one in use, one here, one coming */
+
+const char *
+mw_serving_lane_name(enum mw_serving_lane lane)
+{
+    static const char *const names[MW_SERVING_LANES] = {
+        [MW_SERVING_PRODUCTS] = "matrix products",  [MW_SERVING_MEMORY] = "the GPU's memory",
+        [MW_SERVING_LAUNCHES] = "starting kernels", [MW_SERVING_LINK] = "the link to the GPU",
+        [MW_SERVING_DRIVES] = "the drives",         [MW_SERVING_RANKS] = "the links between GPUs",
+    };
+
+    return names[lane];
+}
+
+/* What all rows share. */
+struct served {
+    const struct mw_model *model;
+    const struct mw_hardware *hw;
+    int64_t gpus, gpus_per_node, prompt, generated;
+    struct mw_closed_rates rates;
+    double weights, expert_weights; /* bytes of all, and of the experts among them */
+    double bytes_per_param;
+    double layer_bytes; /* the largest layer's weights */
+    double prompt_flops, token_flops;
+    double launches; /* of a step */
+    double flops_per_s;
+};
+
+/* --- the cache ------------------------------------------------------------------------------- */
+
+/* Keys and values of a token in one layer; of latent attention the latent and the positions. */
+static double
+layer_cache_bytes(const struct mw_model *model)
+{
+    if (model->kv_lora)
+        return 2.0 * (double)(model->kv_lora + model->rope_dim);
+    return 2.0 * (double)(model->kv_heads * (model->head_dim + model->value_dim));
+}
+
+/* Of `tokens` tokens of one sequence, in all layers: those with a window keep no more than it. */
+static double
+cache_bytes(const struct mw_model *model, double tokens)
+{
+    double bytes = 0;
+
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
+        double layers =
+            model->mixed
+                ? (double)model->mixed_layers[kind]
+                : (double)mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers);
+        bool windowed = mw_block_traits((enum mw_block_kind)kind)->windowed;
+        double kept = windowed && model->window ? fmin(tokens, (double)model->window) : tokens;
+        bytes += layers * kept * layer_cache_bytes(model);
+    }
+    for (int s = 0; s < model->stack_count; s++) {
+        const struct mw_model_stack *stack = &model->stacks[s];
+        double kept = stack->window ? fmin(tokens, (double)stack->window) : tokens;
+        bytes += stack->heads ? (double)stack->layers * kept * 4.0 *
+                                    (double)(stack->kv_heads * stack->head_dim)
+                              : 0;
+    }
+    return bytes;
+}
+
+/* --- the model ------------------------------------------------------------------------------- */
+
+static double
+flops_of(const struct mw_operators *operators, double *launches)
+{
+    double flops = 0;
+
+    for (int i = 0; i < operators->count; i++) {
+        flops += (double)operators->info[i].forward_flops;
+        *launches += operators->info[i].launches;
+    }
+    return flops;
+}
+
+static double
+params_of(const struct mw_operators *operators)
+{
+    double params = 0;
+
+    for (int i = 0; i < operators->count; i++)
+        params += (double)operators->info[i].params;
+    return params;
+}
+
+static void
+walk(struct served *it)
+{
+    const struct mw_model *model = it->model;
+    struct mw_shape shape = {.sequences = 1, .seq = it->prompt, .tp = 1, .flash_attention = true};
+    struct mw_model_walk walked;
+
+    mw_model_walk(model, &shape, &walked);
+    it->prompt_flops =
+        flops_of(&walked.head, &it->launches) + flops_of(&walked.tail, &it->launches);
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
+        double blocks =
+            (double)mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers);
+        double launches = 0;
+        it->prompt_flops += blocks * flops_of(&walked.blocks[kind], &launches);
+        it->launches += blocks * launches;
+        if (blocks > 0)
+            it->layer_bytes =
+                fmax(it->layer_bytes, it->bytes_per_param * params_of(&walked.blocks[kind]));
+    }
+    it->weights = it->bytes_per_param * (double)mw_model_params(model);
+    it->token_flops = 2 * (double)mw_model_active_params(model);
+    if (model->experts) {
+        double idle = (double)(mw_model_params(model) - mw_model_active_params(model));
+        double share = 1 - (double)model->experts_per_token / (double)model->experts;
+        it->expert_weights = share > 0 ? it->bytes_per_param * idle / share : 0;
+    }
+}
+
+/* Of a mixture, a step reads the experts that some of its tokens meet. */
+static double
+weights_read(const struct served *it, double tokens)
+{
+    const struct mw_model *model = it->model;
+
+    if (!model->experts)
+        return it->weights;
+    double each = (double)model->experts_per_token / (double)model->experts;
+    return it->weights - it->expert_weights * pow(1 - each, tokens);
+}
+
+/* --- one number of sequences ----------------------------------------------------------------- */
+
+static int64_t
+capacity_of(const struct served *it, enum mw_tier tier)
+{
+    const struct mw_hardware *hw = it->hw;
+
+    return tier == MW_TIER_GPU   ? hw->gpu_memory_bytes - hw->gpu_reserve_bytes
+           : tier == MW_TIER_CPU ? hw->host_memory_bytes - hw->host_reserve_bytes
+                                 : hw->nvme_capacity_bytes - hw->nvme_reserve_bytes;
+}
+
+/* With weights elsewhere a GPU has room for some layers of them; with weights on drives the host
+ * has as many on their way. */
+static bool
+fit(const struct served *it, struct mw_serving_row *row, enum mw_tier weights_in, bool shared)
+{
+    double ends = (double)(it->prompt + it->generated), hidden = (double)it->model->hidden;
+    double working = (double)row->batch * (double)it->prompt * hidden * 2 * 4;
+    double streamed = STREAMED_LAYERS * it->layer_bytes;
+    bool fits = true;
+
+    row->weights_in = weights_in;
+    row->shared = shared;
+    row->cache_bytes = (int64_t)(cache_bytes(it->model, ends) * (double)row->batch);
+    double on_gpu = shared ? streamed : it->weights;
+    if (shared && weights_in == MW_TIER_GPU)
+        on_gpu += it->weights / (double)it->gpus_per_node;
+    row->need[MW_TIER_GPU] = (int64_t)(on_gpu + working) + row->cache_bytes;
+    row->need[MW_TIER_CPU] = (int64_t)(weights_in == MW_TIER_CPU    ? it->weights
+                                       : weights_in == MW_TIER_NVME ? streamed
+                                                                    : 0);
+    row->need[MW_TIER_NVME] = weights_in == MW_TIER_NVME ? (int64_t)it->weights : 0;
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+        fits &= row->need[tier] <= MAX(0, capacity_of(it, (enum mw_tier)tier));
+    return fits;
+}
+
+/* The longest lane of a step with so many tokens per GPU, whose cache is read. */
+static double
+step_s(const struct served *it, const struct mw_serving_row *row, double flops, double tokens,
+       double cache, enum mw_serving_lane *limit)
+{
+    double lanes[MW_SERVING_LANES] = {0}, read = weights_read(it, tokens);
+    double share = read / (double)it->gpus_per_node;
+
+    lanes[MW_SERVING_PRODUCTS] = flops / it->flops_per_s;
+    lanes[MW_SERVING_MEMORY] = (read + cache) / it->hw->gpu_memory_bytes_per_s;
+    lanes[MW_SERVING_LAUNCHES] = it->launches * fmax(it->hw->gpu_launch_s, it->hw->host_launch_s);
+    if (row->shared && it->gpus_per_node > 1)
+        lanes[MW_SERVING_RANKS] = mw_ring_s(&it->rates.dp, read);
+    if (row->weights_in != MW_TIER_GPU)
+        lanes[MW_SERVING_LINK] = share / it->rates.h2d;
+    if (row->weights_in == MW_TIER_NVME)
+        lanes[MW_SERVING_DRIVES] = share / it->rates.read;
+    *limit = MW_SERVING_PRODUCTS;
+    for (int lane = 0; lane < MW_SERVING_LANES; lane++)
+        if (lanes[lane] > lanes[*limit])
+            *limit = (enum mw_serving_lane)lane;
+    return lanes[*limit];
+}
+
+static void
+time_row(const struct served *it, struct mw_serving_row *row)
+{
+    double batch = (double)row->batch, prompt = (double)it->prompt;
+    double middle = prompt + (double)it->generated / 2;
+    enum mw_serving_lane of_prompt;
+
+    row->prompt_s = step_s(it, row, batch * it->prompt_flops, batch * prompt,
+                           batch * cache_bytes(it->model, prompt), &of_prompt);
+    row->token_s = step_s(it, row, batch * it->token_flops, batch,
+                          batch * cache_bytes(it->model, middle), &row->limit);
+    double all_s = row->prompt_s + row->token_s * (double)(it->generated - 1);
+    row->tokens_per_s = batch * (double)it->gpus * (double)it->generated / all_s;
+}
+
+/* Weights as near as they have room. */
+static struct mw_serving_row
+row_of(const struct served *it, int64_t batch)
+{
+    struct mw_serving_row row = {.batch = batch};
+
+    row.fits = fit(it, &row, MW_TIER_GPU, false) ||
+               (it->gpus_per_node > 1 && fit(it, &row, MW_TIER_GPU, true)) ||
+               fit(it, &row, MW_TIER_CPU, true) || fit(it, &row, MW_TIER_NVME, true);
+    if (row.fits)
+        time_row(it, &row);
+    return row;
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+static int64_t
+most_that_fit(const struct served *it)
+{
+    int64_t low = 0, high = BATCH_MOST + 1;
+
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        bool fits = row_of(it, middle).fits;
+        low = fits ? middle : low;
+        high = fits ? high : middle;
+    }
+    return low;
+}
+
+static void
+add_row(struct mw_serving *out, const struct served *it, int64_t batch)
+{
+    struct mw_serving_row row = row_of(it, batch);
+
+    out->rows[out->row_count] = row;
+    if (row.fits && (out->best < 0 || row.tokens_per_s > out->rows[out->best].tokens_per_s))
+        out->best = out->row_count;
+    out->row_count++;
+}
+
+static bool
+check(const struct mw_question *question, int64_t generated, GError **error)
+{
+    const struct mw_settings *s = &question->settings;
+    const struct mw_model *model = &question->model;
+
+    if (!mw_model_logits(model) || model->classes)
+        return mw_refuse(error,
+                         "{serve=%" G_GINT64_FORMAT "}: model %s has no vocabulary to "
+                         "generate from",
+                         generated, model->name);
+    if (model->described)
+        return mw_refuse(error,
+                         "{serve=%" G_GINT64_FORMAT "}: of a described model the cache of "
+                         "keys and values is not known",
+                         generated);
+    if (s->tp > 1 || s->pp > 1)
+        return mw_refuse(error,
+                         "{serve=%" G_GINT64_FORMAT "}: every GPU has sequences of its own "
+                         "and all layers: leave out {%s}",
+                         generated, s->tp > 1 ? "tp" : "pp");
+    if (s->micro_batch != MW_AUTO && s->micro_batch != floor(s->micro_batch))
+        return mw_refuse(error, "{batch=%g}: must be whole sequences", s->micro_batch);
+    return true;
+}
+
+static struct served
+served_of(const struct mw_question *question, int64_t generated)
+{
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_settings *s = &question->settings;
+    enum mw_dtype dtype = s->dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : s->dtype;
+    enum mw_dtype weights = s->frozen_dtype == MW_DTYPE_NONE ? dtype : s->frozen_dtype;
+    struct served it = {
+        .model = &question->model,
+        .hw = hw,
+        .gpus_per_node = s->gpus_per_node == MW_AUTO ? hw->gpus_per_node : s->gpus_per_node,
+        .prompt = s->seq == MW_AUTO ? MIN(PROMPT_DEFAULT, question->model.seq) : s->seq,
+        .generated = generated,
+        .bytes_per_param = (double)mw_dtype_bytes(weights, 1 << 20) / (1 << 20),
+        .flops_per_s = hw->gpu_achievable_flops * mw_kernel_dtype_share(hw, dtype),
+    };
+    struct mw_closed_dims dims = {
+        .gpus_per_node = (double)it.gpus_per_node,
+        .nodes = 1,
+        .dp = (double)it.gpus_per_node,
+        .dp_per_node = (double)it.gpus_per_node,
+        .tp = 1,
+        .tp_per_node = 1,
+        .state_bytes = 12,
+        .element_bytes = 2,
+    };
+
+    it.gpus = it.gpus_per_node * s->nodes;
+    mw_closed_rates(&dims, hw, &it.rates);
+    walk(&it);
+    return it;
+}
+
+bool
+mw_serving_find(const struct mw_question *question, int64_t generated, struct mw_serving *out,
+                GError **error)
+{
+    if (!check(question, generated, error))
+        return false;
+    struct served it = served_of(question, generated);
+    double asked = question->settings.micro_batch;
+    int64_t most = asked == MW_AUTO ? most_that_fit(&it) : 0;
+
+    *out = (struct mw_serving){
+        .gpus = it.gpus,
+        .prompt = it.prompt,
+        .generated = generated,
+        .weights_bytes = (int64_t)it.weights,
+        .token_cache_bytes = (int64_t)cache_bytes(it.model, 1),
+        .rows = g_new0(struct mw_serving_row, 16),
+        .best = -1,
+    };
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+        out->capacity[tier] = MAX(0, capacity_of(&it, (enum mw_tier)tier));
+    if (asked != MW_AUTO)
+        add_row(out, &it, (int64_t)asked);
+    for (int64_t batch = 1; asked == MW_AUTO && batch < MAX(2, most); batch *= 2)
+        add_row(out, &it, batch);
+    if (most > 1)
+        add_row(out, &it, most);
+    return true;
+}
+
+void
+mw_serving_clear(struct mw_serving *serving)
+{
+    g_clear_pointer(&serving->rows, g_free);
+}
