@@ -315,6 +315,11 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error,
                          "{param-loads=2}: means one fetch for recompute and backward, and "
                          "{activation-checkpoint-interval=0} recomputes nothing; leave one out");
+    if (s->recompute_layers > 0 && s->checkpoint_interval == 0)
+        return mw_refuse(error,
+                         "{recompute-layers=%" G_GINT64_FORMAT
+                         "}: {activation-checkpoint-interval=0} recomputes nothing; leave one out",
+                         s->recompute_layers);
     if (s->recompute_layers != MW_AUTO && s->recompute_layers < request->model->layers &&
         (s->pp > 1 || s->drop_layers))
         return mw_refuse(error, "{recompute-layers}: not with {%s}; leave one out",

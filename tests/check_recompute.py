@@ -62,14 +62,14 @@ def check_counts(box):
     """FLOPs, memory and checkpoints of Llama 3.1 8B, 12 of whose 32 layers are kept."""
     line = ("-m llama-3.1-8b -H h100 -s ddp --gpus 1 --batch 1 --grad-accum 1 --seq 2048 "
             "--set gpu.memory_gib=400 --software ideal --logits-chunks 1")
-    found = {number: ask(box, f"{line} --activation-checkpoint-interval {interval} "
-                              f"--recompute-layers {number}")
-             for number, interval in ((32, 1), (20, 1), (1, 0))}
+    found = {number: ask(box, f"{line} {how}") for number, how in (
+        (32, "--activation-checkpoint-interval 1"), (20, "--recompute-layers 20"),
+        (0, "--activation-checkpoint-interval 0"))}
 
     def held(answer, purpose):
         return sum(row["bytes"] for row in answer["ledger"] if row["purpose"] == purpose)
 
-    layer = (held(found[1], "activations") - held(found[32], "activations")) / 31
+    layer = (held(found[0], "activations") - held(found[32], "activations")) / 31
     more = held(found[20], "activations") - held(found[32], "activations")
     if abs(more - 12 * layer) > 64 * 4096:
         yield f"activations of 12 layers: {more}, {layer} for each"
@@ -80,6 +80,16 @@ def check_counts(box):
     share = (steps[0] - steps[1]) / (steps[0] - steps[2])
     if abs(share - 12 / 32) > 0.02:
         yield f"of what recomputing all takes, {share:.3f} is gone with 12 of 32 layers: {steps}"
+
+
+def check_open(box):
+    """Layers that are asked for are recomputed, though memory has room for all activations."""
+    found = ask(box, "-m gpt2 -H h100 --recompute-layers 3")["settings"]
+    if (found["checkpoint_interval"], found["kept_layers"]) != (1, 9):
+        yield f"{found}"
+    found = ask(box, "-m gpt2 -H h100 --recompute-layers fewest")["settings"]
+    if found["checkpoint_interval"]:
+        yield f"fewest: {found}"
 
 
 def check_bits(box, name):
@@ -129,6 +139,8 @@ def check_plan(box):
 def check_refusals(box):
     for options, words in (
             ("-H rtx4090 --recompute-layers 0", ["--recompute-layers", "from 1 to", "fewest"]),
+            ("-H rtx4090 --activation-checkpoint-interval 0 --recompute-layers 2",
+             ["--recompute-layers 2", "--activation-checkpoint-interval 0"]),
             ("-H rtx4090 --recompute-layers few", ["--recompute-layers", "fewest"]),
             ("-H dgx-a100 --pp 2 --recompute-layers 2", ["--recompute-layers", "--pp"]),
             ("-H rtx4090 --drop-layers 1/-@1 --recompute-layers 2",
@@ -140,6 +152,7 @@ def tests(box):
     box.write("text.txt", "".join(random.Random(SEED).choice("abcdefgh \n") for _ in range(20000)))
     yield "best", check_best(box)
     yield "counts", check_counts(box)
+    yield "open", check_open(box)
     for name in ("llama-small", "gpt2-small"):
         yield f"bits/{name}", check_bits(box, name)
     yield "plan", check_plan(box)
