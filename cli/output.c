@@ -76,8 +76,7 @@ show(const struct cli_request *request, const struct memwall_answer *answer)
         return cli_fail(error);
     if (cli_flush() != CLI_DONE)
         return CLI_FAILED;
-    return memwall_answer_fits(answer) || request->largest || request->cuts ? CLI_DONE
-                                                                            : CLI_DOES_NOT_FIT;
+    return memwall_answer_fits(answer) || request->largest ? CLI_DONE : CLI_DOES_NOT_FIT;
 }
 
 int

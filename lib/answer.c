@@ -11,6 +11,8 @@ memwall_answer_fits(const struct memwall_answer *answer)
 {
     bool fits = answer->serving && answer->serving->best >= 0;
 
+    if (answer->cuts)
+        return answer->cuts->fitting > 0;
     for (size_t i = 0; i < answer->count; i++)
         fits = fits || answer->answers[i]->result->feasible;
     for (guint i = 0; answer->largest && i < answer->largest->len; i++)

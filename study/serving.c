@@ -272,6 +272,16 @@ check(const struct mw_question *question, int64_t generated, GError **error)
                          "{serve=%" G_GINT64_FORMAT "}: of a described model the cache of "
                          "keys and values is not known",
                          generated);
+    if (s->dtype == MW_DTYPE_FP32 && question->hardware[MW_OUTLOOK_TYPICAL].gpu_fp32_flops <= 0)
+        return mw_refuse(error, "{dtype=fp32}: the profile has no rate of products in fp32; set "
+                                "gpu.fp32_tflops, or leave it out");
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (s->placement[state].count)
+            return mw_refuse(error,
+                             "{serve=%" G_GINT64_FORMAT "}: weights are as near as they "
+                             "have room, and there is no other state: leave out where it "
+                             "is to be kept",
+                             generated);
     if (s->tp > 1 || s->pp > 1)
         return mw_refuse(error,
                          "{serve=%" G_GINT64_FORMAT "}: every GPU has sequences of its own "
@@ -322,6 +332,12 @@ mw_serving_find(const struct mw_question *question, int64_t generated, struct mw
     if (!check(question, generated, error))
         return false;
     struct served it = served_of(question, generated);
+    if (it.model->learned_positions && it.prompt + generated > it.model->seq)
+        return mw_refuse(
+            error,
+            "{seq=%" G_GINT64_FORMAT "}: with {serve=%" G_GINT64_FORMAT "} has %" G_GINT64_FORMAT
+            " tokens, and %s positions for %" G_GINT64_FORMAT,
+            it.prompt, generated, it.prompt + generated, it.model->name, it.model->seq);
     double asked = question->settings.micro_batch;
     int64_t most = asked == MW_AUTO ? most_that_fit(&it) : 0;
 

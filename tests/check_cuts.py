@@ -109,6 +109,10 @@ def check_front(box):
 
 
 def check_refusals(box):
+    none = box.run("plan -m mt-nlg-530b -H rtx4090 --set host.memory_gib=16 "
+                   "--set nvme.capacity_tb=0.6 --strategies")
+    if none.status != 3 or b" 0 of them with room" not in none.out:
+        yield f"nothing has room: status {none.status}"
     for line, words in (
             ("plan -m gpt2 -H rtx4090 --strategies --csv", ["--strategies", "leave out --csv"]),
             ("plan -m gpt2 -H rtx4090 --strategies --largest", ["--strategies", "--largest"]),

@@ -153,6 +153,37 @@ def check_moved(box):
     os.rename(box.folder / "moved", box.folder / "base")
 
 
+def check_other(box):
+    """Adapters of another rank or alpha are not continued, though padding may have room for them,
+    and what is not trained is saved as it was read, or not at all."""
+    line = f"{model('llama-small')} {MACHINE} {PLACEMENTS['on drives']} {COURSE}"
+    empty(box, "drive", "out", "base2")
+    shutil.copytree(box.folder / "base", box.folder / "base2")
+    yield from train(box, f"{line} --train lora:4 --weights base2 --steps 3 --nvme drive")
+    record = (box.folder / "drive" / "memwall.record").read_bytes()
+    more = "run --resume --nvme drive --steps 5"
+    for other in ("--train lora:8", "--train lora:3", "--train lora:4@qkv", "--lora-alpha 8"):
+        answer = box.run(f"{more} {other}")
+        if answer.status == 0:
+            yield f"{other}: is continued: {answer.err.strip()[-200:]}"
+    if (box.folder / "drive" / "memwall.record").read_bytes() != record:
+        yield "a run that was refused changed the record"
+    described = (box.folder / "drive" / "memwall-run.json").read_text("utf-8")
+    box.write("drive/memwall-run.json", described.replace("lora 4 4", "lora 4 8"))
+    if "lora 4 8" in described or box.run("export drive -o out").status == 0:
+        yield "exported with another alpha"
+    box.write("drive/memwall-run.json", described)
+    weights = box.folder / "base2" / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-4] ^= 1  # the last value's lowest bit, which 16 bits do not hold
+    weights.write_bytes(data)
+    for refusing in (f"{more} --save out", ):
+        if box.run(refusing).status == 0:
+            yield "continued with other values of what is not trained"
+    if box.run("export drive -o out").status == 0 or (box.folder / "out").exists():
+        yield "exported with other values of what is not trained"
+
+
 def check_needless(box):
     """A run that trains everything has everything."""
     line = f"{model('llama-small')} {MACHINE} {PLACEMENTS['on drives']} {COURSE} --nvme drive"
@@ -179,6 +210,7 @@ def tests(box):
     yield "ranks", check_ranks(box)
     yield "from a checkpoint", check_from(box)
     yield "moved", check_moved(box)
+    yield "other", check_other(box)
     yield "needless", check_needless(box)
 
 

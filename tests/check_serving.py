@@ -107,6 +107,12 @@ def check_refusals(box):
             ("simulate -m zero-1.16b -H h100 --serve 8 --csv", ["CSV"]),
             ("run -m gpt2 -H h100 --data text.txt --steps 1 --serve 8", ["--serve", "run trains"])):
         yield from refused(box.run(line), words)
+    for line, words in (
+            ("simulate -m llama-3.2-1b -H aws-g5-48xlarge --gpus 1 --serve 8 --dtype fp32",
+             ["--dtype fp32", "gpu.fp32_tflops"]),
+            ("simulate -m gpt2 -H h100 --seq 1000 --serve 100", ["--seq 1000", "1100", "1024"]),
+            ("simulate -m gpt2 -H h100 --serve 8 --param-device nvme", ["--serve", "leave out"])):
+        yield from refused(box.run(line), words)
     large = box.run("simulate -m llama-3.1-405b -H rtx4090 --set nvme.capacity_tb=0.5 --serve 8")
     if large.status != 3:
         yield "what does not fit has another status than 3"

@@ -53,6 +53,8 @@ option_of(const char *key)
                   {"micro_batch", "--batch"},
                   {"checkpoint_interval", "--activation-checkpoint-interval"},
                   {"tokens_per_step", NULL},
+                  {"trained_params", NULL},
+                  {"kept_layers", NULL},
                   {"default_step_tokens", NULL}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)

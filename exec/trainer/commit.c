@@ -200,6 +200,9 @@ mw_trainer_fields(const struct mw_trainer *trainer,
     fields[count++] = mw_commit_field(MW_TRAINER_SKIPPED, (uint64_t)scale->skipped);
     fields[count++] = mw_commit_field(MW_TRAINER_SKIPPED_IN_ROW, (uint64_t)scale->skipped_in_row);
     fields[count++] = mw_trainer_computes_with(trainer);
+    if (trainer->plan->shape.decoder.lora_rank)
+        fields[count++] =
+            mw_commit_field(MW_TRAINER_ADAPTERS, mw_frozen_adapters(&trainer->plan->shape.decoder));
     return count +
            (options->commit.fields ? options->commit.fields(options->data, fields + count) : 0);
 }

@@ -84,7 +84,7 @@ mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t
 uint64_t
 mw_durable_tensors(const struct mw_plan *plan)
 {
-    g_autofree int64_t *numbers = g_new(int64_t, 1 + 10 * (int64_t)plan->tensor_count);
+    g_autofree int64_t *numbers = g_new(int64_t, 1 + 11 * (int64_t)plan->tensor_count);
     int64_t n = 0;
 
     numbers[n++] = plan->world_ranks;
@@ -100,6 +100,8 @@ mw_durable_tensors(const struct mw_plan *plan)
         numbers[n++] = tensor->shard_elements;
         numbers[n++] = tensor->state_stride;
         numbers[n++] = tensor->state_whole;
+        if (!tensor->trainable) /* records of older runs, which trained all, stay as they are */
+            numbers[n++] = t;
     }
     return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
 }
@@ -158,6 +160,8 @@ check_identity(const struct mw_durable *durable, const struct rank *it, int inde
     if (mw_commit_find(&it->slot->record, MW_TRAINER_TENSORS, &tensors) &&
         tensors != mw_durable_tensors(plan))
         return differs(it->record_path, "table of tensors", error);
+    if (!mw_frozen_same_adapters(&it->slot->record, &plan->shape.decoder))
+        return differs(it->record_path, "rank or alpha of adapters", error);
     return true;
 }
 
@@ -532,14 +536,11 @@ static struct mw_frozen
 frozen_of(const struct mw_durable *durable, int rank)
 {
     const struct mw_durable_options *options = &durable->options;
-    uint64_t dtype = MW_DTYPE_BF16;
 
-    mw_commit_find(&durable->ranks[rank].slot->record, MW_TRAINER_DTYPE, &dtype);
     return (struct mw_frozen){.plan = options->plan,
                               .decoder = options->decoder,
                               .weights = options->weights,
                               .seed = options->seed,
-                              .dtype = (enum mw_dtype)dtype,
                               .rank = (uint32_t)rank};
 }
 
@@ -572,8 +573,7 @@ visit_frozen(struct walk *walk, GError **error)
             int64_t all = mw_tensor_part_elements(tensor, tile);
             for (int64_t i = 0; i < all; i += PIECE_ELEMENTS) {
                 int64_t count = MIN(PIECE_ELEMENTS, all - i);
-                if (!mw_frozen_read(&frozen, tensor, tile, i, count, MW_DTYPE_FP32, walk->copies,
-                                    error) ||
+                if (!mw_frozen_read(&frozen, tensor, tile, i, count, walk->copies, error) ||
                     !walk->visit(walk->data, tensor, tile, i, count, state, error))
                     return false;
             }

@@ -10,16 +10,21 @@
 #include "exec/data/weights.h"
 #include "plan/plan.h"
 
+/* A number for the adapters of a model; whether a record has the same ones, or says nothing of
+ * any. */
+uint64_t mw_frozen_adapters(const struct mw_decoder *decoder);
+bool mw_frozen_same_adapters(const struct mw_commit_record *record,
+                             const struct mw_decoder *decoder);
+
 /* Elements that are made, and added to the checksum, at a time. */
 #define MW_FROZEN_PIECE_ELEMENTS ((int64_t)1 << 19)
 
-/* Those of a rank, as a run of that type begins with them.  All is borrowed. */
+/* Those of a rank.  All is borrowed. */
 struct mw_frozen {
     const struct mw_plan *plan;
     const struct mw_decoder *decoder;
     const struct mw_safetensors *weights; /* NULL: drawn from the seed */
     uint64_t seed;
-    enum mw_dtype dtype; /* that the run computes in */
     uint32_t rank;
 };
 
@@ -28,11 +33,12 @@ bool mw_frozen_is_there(const struct mw_plan *plan);
 /* The elements of a part that a rank has at home. */
 struct mw_range mw_frozen_params(const struct mw_tensor *tensor, uint32_t rank, int64_t tile);
 bool mw_frozen_read(const struct mw_frozen *frozen, const struct mw_tensor *tensor, int64_t tile,
-                    int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error);
+                    int64_t first, int64_t count, float *out, GError **error);
 
-/* The checksum of all of them, part after part; of what was added before and of these bytes. */
+/* The checksum of all of them, in fp32 as they are read, part after part; of what was added before
+ * and of these. */
 bool mw_frozen_sum(const struct mw_frozen *frozen, uint64_t *sum, GError **error);
-uint64_t mw_frozen_add(uint64_t so_far, const void *params, int64_t bytes);
+uint64_t mw_frozen_add(uint64_t so_far, const float *params, int64_t count);
 /* Whether the record, if it says anything of them, has this checksum.  *error names `weights`;
  * NULL: they were drawn. */
 bool mw_frozen_check(const struct mw_commit_record *record, uint64_t sum,

@@ -272,7 +272,7 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
 /* --- exec/trainer/commit.c --- */
 /* Sets a record's fields, the trainer's own first, then the caller's.  Returns their number. */
-#define MW_TRAINER_OWN_FIELDS 8
+#define MW_TRAINER_OWN_FIELDS 9
 #define MW_TRAINER_FORMAT "format" /* the number of the set of fields; 1 if absent */
 #define MW_TRAINER_FORMAT_NOW 2
 #define MW_TRAINER_DTYPE "dtype" /* the type that the run computes in; bf16 if absent */
@@ -289,6 +289,8 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 /* In a run's records, not in checkpoints: a checksum of the elements of the plan's tensors and
  * their places. */
 #define MW_TRAINER_TENSORS "tensors"
+/* Of adapters: rank, alpha and which they are. */
+#define MW_TRAINER_ADAPTERS "adapters"
 /* Checksum of the parameters that are not trained, as mw_frozen_add makes it: no step writes them,
  * so a record only says what they were. */
 #define MW_TRAINER_FROZEN "frozen"

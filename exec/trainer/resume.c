@@ -6,6 +6,8 @@
 #include "exec/commit/extents.h"
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/checkpoint.h"
+#include "exec/trainer/durable.h"
+#include "exec/trainer/frozen.h"
 #include "exec/trainer/internal.h"
 
 bool
@@ -129,6 +131,27 @@ resume_state(struct mw_trainer *trainer, GError **error)
            (!trainer->pending || restore_norm(trainer, error));
 }
 
+/* State that is padded to pages may have room for tensors of other sizes. */
+static bool
+has_tensors(const struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_commit_record *record = &trainer->durable.resumed;
+    uint64_t tensors;
+
+    if (mw_commit_find(record, MW_TRAINER_TENSORS, &tensors) &&
+        tensors != mw_durable_tensors(trainer->plan))
+        return mw_fail(error, MW_ERROR_FORMAT,
+                       "the record of step %" G_GINT64_FORMAT " is of other tensors than this run "
+                       "trains: nothing is resumed",
+                       record->step + 1);
+    if (!mw_frozen_same_adapters(record, &trainer->plan->shape.decoder))
+        return mw_fail(error, MW_ERROR_FORMAT,
+                       "the record of step %" G_GINT64_FORMAT " is of adapters with another rank "
+                       "or {lora-alpha}: nothing is resumed",
+                       record->step + 1);
+    return true;
+}
+
 /* Takes up the run at the record's step: which variant the next step takes, and what waits for
  * it. */
 static bool
@@ -141,6 +164,8 @@ take_up(struct mw_trainer *trainer, GError **error)
                        mw_commit_path(trainer->durable.commit), record->step + 1);
         return false;
     }
+    if (!has_tensors(trainer, error))
+        return false;
     mw_trainer_read_fields(trainer, record);
     trainer->pending = mw_commit_find_real(record, MW_TRAINER_PENDING, &trainer->pending_scale);
     mw_trainer_turn_to(trainer, trainer->next_step);

@@ -138,16 +138,36 @@ start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *mad
 
     for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
-        int64_t bytes = mw_dtype_bytes(tensor->dtype, count);
         if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, trainer->kernels->dtype,
-                        made, error))
+                        made, error) ||
+            !put_params(trainer, tensor->param_slot,
+                        mw_dtype_bytes(tensor->dtype, tile * tensor->param_stride + i), made,
+                        mw_dtype_bytes(tensor->dtype, count), error))
             return false;
-        if (!tensor->trainable)
-            trainer->durable.frozen = mw_frozen_add(trainer->durable.frozen, made, bytes);
-        if (!put_params(trainer, tensor->param_slot,
-                        mw_dtype_bytes(tensor->dtype, tile * tensor->param_stride + i), made, bytes,
-                        error))
-            return false;
+    }
+    return true;
+}
+
+/* The checksum of what is not trained, read again where the run read it. */
+static bool
+sum_frozen(const struct mw_trainer *trainer, uint64_t *sum, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    g_autofree float *made = g_new(float, PIECE_ELEMENTS);
+
+    *sum = 0;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct mw_tensor *tensor = &plan->tensors[t];
+        for (uint32_t tile = 0; !tensor->trainable && tile < tensor->tiles; tile++) {
+            struct mw_range mine = mw_frozen_params(tensor, trainer->rank, tile);
+            for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
+                int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
+                if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, MW_DTYPE_FP32,
+                                made, error))
+                    return false;
+                *sum = mw_frozen_add(*sum, made, count);
+            }
+        }
     }
     return true;
 }
@@ -159,6 +179,13 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
     void *made = NULL;
     bool good = true;
 
+    if (trainer->options.checkpoint &&
+        !mw_frozen_same_adapters(mw_checkpoint_record(trainer->options.checkpoint),
+                                 &plan->shape.decoder))
+        return mw_fail(error, MW_ERROR_FORMAT,
+                       "%s: has adapters with another rank or {lora-alpha}: give those that they "
+                       "were trained with",
+                       mw_checkpoint_file(trainer->options.checkpoint));
     if (trainer->options.host_threads)
         omp_set_num_threads(trainer->options.host_threads);
     if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
@@ -169,6 +196,7 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
         for (uint32_t tile = 0; good && tile < plan->tensors[t].tiles; tile++)
             good = start_params(trainer, t, tile, made, error);
     free(made);
+    good = good && sum_frozen(trainer, &trainer->durable.frozen, error);
     if (trainer->options.checkpoint)
         mw_trainer_read_fields(trainer, mw_checkpoint_record(trainer->options.checkpoint));
     return good;
@@ -223,14 +251,14 @@ mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error)
 
     if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
         g_error("out of memory");
-    trainer->durable.frozen = 0;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         for (uint32_t tile = 0;
              good && !plan->tensors[t].trainable && tile < plan->tensors[t].tiles; tile++)
             good = start_params(trainer, t, tile, made, error);
     free(made);
-    return good && mw_frozen_check(&trainer->durable.resumed, trainer->durable.frozen,
-                                   trainer->options.weights, error);
+    return good && sum_frozen(trainer, &trainer->durable.frozen, error) &&
+           mw_frozen_check(&trainer->durable.resumed, trainer->durable.frozen,
+                           trainer->options.weights, error);
 }
 
 /* --- visits ---------------------------------------------------------------------------------- */
@@ -284,7 +312,14 @@ mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void 
 {
     const struct mw_plan *plan = trainer->plan;
     g_autofree float *copies = g_new(float, 3 * PIECE_ELEMENTS);
+    uint64_t frozen;
 
+    /* It is written from where the run read it. */
+    if (!sum_frozen(trainer, &frozen, error))
+        return false;
+    if (frozen != trainer->durable.frozen)
+        return mw_fail(error, MW_ERROR_IO,
+                       "what is not trained has changed where the run read it: nothing is written");
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
         const struct mw_trainer_chunk *chunk = &trainer->chunks[c];
         struct mw_move move = {
