@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/run/course.h"
 #include "cli/run/homes.h"
+#include "exec/trainer/frozen.h"
 #include "cli/runs/aside.h"
 #include "cli/runs/runs.h"
 #include "exec/commit/run_files.h"
@@ -350,6 +351,15 @@ add_lost(const char *directory, bool good, struct mw_verified *verified, GError 
     g_free(text);
 }
 
+/* The drives do not have it: a resume and an export look whether it is the same. */
+static void
+say_frozen(const struct cli_run_homes *homes)
+{
+    if (homes->plan && mw_frozen_is_there(homes->plan) && homes->weights)
+        cli_say("what is not trained is in %s, which a resume needs and verify has not looked into",
+                homes->weights);
+}
+
 static bool
 verify(char **directories, bool as_json, bool *whole, GError **error)
 {
@@ -377,6 +387,8 @@ verify(char **directories, bool as_json, bool *whole, GError **error)
         print_json(&verified);
     else if (good)
         print_text(&verified);
+    if (good)
+        say_frozen(&question.homes);
     *whole = good && mw_verify_resumes(&verified);
     mw_verified_clear(&verified);
     if (question.homes.plan)
