@@ -9,11 +9,11 @@
 #include "cli/cli.h"
 #include "cli/run/course.h"
 #include "cli/run/homes.h"
-#include "exec/trainer/frozen.h"
 #include "cli/runs/aside.h"
 #include "cli/runs/runs.h"
 #include "exec/commit/run_files.h"
 #include "exec/trainer/durable.h"
+#include "exec/trainer/frozen.h"
 #include "exec/trainer/verify.h"
 
 #define DAMAGE_LINES 20 /* per step; --json has all */

@@ -351,9 +351,7 @@ fill_stack(const struct mw_config *config, const struct mw_formula_scope *scope,
     if (out->layers > mw_dimensions[MW_DIMENSION_LAYERS].max || out->distinct > out->layers)
         return refuse_many(config, "layers");
     if (stack->heads && (!out->heads || !out->kv_heads || !out->head_dim))
-        return mw_refuse(config->error,
-                         "%s: key \"%s\": must be at least 1, as must be what its heads have",
-                         config->origin,
+        return mw_refuse(config->error, "%s: key \"%s\": must be at least 1", config->origin,
                          !out->heads                         ? stack->heads
                          : !out->kv_heads && stack->kv_heads ? stack->kv_heads
                                                              : hidden);

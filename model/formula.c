@@ -227,7 +227,6 @@ look_up(struct parser *p, const char *name)
     return value.kind == NOTHING && !strcmp(name, "num_labels") ? number(2) : value;
 }
 
-/* A member of a value that is an object; without the object the defaults of its family count. */
 const char *
 mw_formula_type_of_part(JsonObject *part, const char *whole, const char *otherwise)
 {
@@ -239,6 +238,7 @@ mw_formula_type_of_part(JsonObject *part, const char *whole, const char *otherwi
     return json_node_get_string(type);
 }
 
+/* A member of a value that is an object; without the object the defaults of its family count. */
 static struct value
 look_into(struct parser *p, const struct value *value, const char *name)
 {

@@ -9,6 +9,9 @@
 
 #define PROMPT_DEFAULT 512
 #define BATCH_MOST 4096
+/* Of the prompts in a GPU's memory at once: input and result of a product, and what a gated MLP has
+ * beside them. */
+#define WORKING_TENSORS 4
 #define STREAMED_LAYERS 3 /* in the GPU's memory at once: one in use, one here, one coming */
 
 const char *
@@ -156,7 +159,7 @@ static bool
 fit(const struct served *it, struct mw_serving_row *row, enum mw_tier weights_in, bool shared)
 {
     double ends = (double)(it->prompt + it->generated), hidden = (double)it->model->hidden;
-    double working = (double)row->batch * (double)it->prompt * hidden * 2 * 4;
+    double working = (double)row->batch * (double)it->prompt * hidden * 2 * WORKING_TENSORS;
     double streamed = STREAMED_LAYERS * it->layer_bytes;
     bool fits = true;
 

@@ -36,8 +36,9 @@ mw_frozen_same_adapters(const struct mw_commit_record *record, const struct mw_d
     return !mw_commit_find(record, MW_TRAINER_ADAPTERS, &was) || was == mw_frozen_adapters(decoder);
 }
 
-uint64_t
-mw_frozen_add(uint64_t so_far, const float *params, int64_t count)
+/* Of what was added before, and of these. */
+static uint64_t
+add(uint64_t so_far, const float *params, int64_t count)
 {
     uint64_t both[2] = {so_far, mw_commit_checksum(params, 4 * count)};
 
@@ -73,7 +74,7 @@ add_part(const struct mw_frozen *it, const struct mw_tensor *tensor, int64_t til
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
         if (!mw_frozen_read(it, tensor, tile, mine.first + i, count, made, error))
             return false;
-        *sum = mw_frozen_add(*sum, made, count);
+        *sum = add(*sum, made, count);
     }
     return true;
 }
@@ -107,6 +108,9 @@ mw_frozen_read(const struct mw_frozen *it, const struct mw_tensor *tensor, int64
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
     struct mw_weights_sets sets = {it->weights, NULL};
 
+    if (it->checkpoint)
+        return mw_checkpoint_read(it->checkpoint, 0, &part, first, count, MW_DTYPE_FP32, out,
+                                  error);
     return mw_weights_make(it->decoder, it->seed, sets, &part, first, count, MW_DTYPE_FP32, out,
                            error);
 }

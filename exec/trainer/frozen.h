@@ -8,6 +8,7 @@
 #include "exec/commit/commit.h"
 #include "exec/data/safetensors.h"
 #include "exec/data/weights.h"
+#include "exec/trainer/checkpoint.h"
 #include "plan/plan.h"
 
 /* A number for the adapters of a model; whether a record has the same ones, or says nothing of
@@ -23,7 +24,8 @@ bool mw_frozen_same_adapters(const struct mw_commit_record *record,
 struct mw_frozen {
     const struct mw_plan *plan;
     const struct mw_decoder *decoder;
-    const struct mw_safetensors *weights; /* NULL: drawn from the seed */
+    const struct mw_checkpoint *checkpoint; /* where they come from; NULL: */
+    const struct mw_safetensors *weights;   /* the same; NULL: the seed */
     uint64_t seed;
     uint32_t rank;
 };
@@ -35,10 +37,8 @@ struct mw_range mw_frozen_params(const struct mw_tensor *tensor, uint32_t rank, 
 bool mw_frozen_read(const struct mw_frozen *frozen, const struct mw_tensor *tensor, int64_t tile,
                     int64_t first, int64_t count, float *out, GError **error);
 
-/* The checksum of all of them, in fp32 as they are read, part after part; of what was added before
- * and of these. */
+/* The checksum of all of them, in fp32 as they are read, part after part. */
 bool mw_frozen_sum(const struct mw_frozen *frozen, uint64_t *sum, GError **error);
-uint64_t mw_frozen_add(uint64_t so_far, const float *params, int64_t count);
 /* Whether the record, if it says anything of them, has this checksum.  *error names `weights`;
  * NULL: they were drawn. */
 bool mw_frozen_check(const struct mw_commit_record *record, uint64_t sum,

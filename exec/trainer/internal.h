@@ -291,7 +291,7 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 #define MW_TRAINER_TENSORS "tensors"
 /* Of adapters: rank, alpha and which they are. */
 #define MW_TRAINER_ADAPTERS "adapters"
-/* Checksum of the parameters that are not trained, as mw_frozen_add makes it: no step writes them,
+/* Checksum of the parameters that are not trained, as mw_frozen_sum makes it: no step writes them,
  * so a record only says what they were. */
 #define MW_TRAINER_FROZEN "frozen"
 /* exec/trainer/fields.c: checks that every field of the record's format is there, none is there

@@ -152,24 +152,16 @@ start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *mad
 static bool
 sum_frozen(const struct mw_trainer *trainer, uint64_t *sum, GError **error)
 {
-    const struct mw_plan *plan = trainer->plan;
-    g_autofree float *made = g_new(float, PIECE_ELEMENTS);
+    const struct mw_frozen frozen = {
+        .plan = trainer->plan,
+        .decoder = &trainer->plan->shape.decoder,
+        .checkpoint = trainer->options.checkpoint,
+        .weights = trainer->options.weights,
+        .seed = trainer->options.seed,
+        .rank = trainer->rank,
+    };
 
-    *sum = 0;
-    for (uint32_t t = 0; t < plan->tensor_count; t++) {
-        const struct mw_tensor *tensor = &plan->tensors[t];
-        for (uint32_t tile = 0; !tensor->trainable && tile < tensor->tiles; tile++) {
-            struct mw_range mine = mw_frozen_params(tensor, trainer->rank, tile);
-            for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
-                int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
-                if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, MW_DTYPE_FP32,
-                                made, error))
-                    return false;
-                *sum = mw_frozen_add(*sum, made, count);
-            }
-        }
-    }
-    return true;
+    return mw_frozen_sum(&frozen, sum, error);
 }
 
 bool
