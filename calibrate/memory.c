@@ -71,9 +71,9 @@ run_update(void *data)
 {
     struct passes *p = data;
     const struct state s = state_in(&p->c->host, &p->at, p->params);
-    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    const struct mw_update_step step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
 
-    p->c->passes->adamw(&step, s.w, s.m, s.v, s.param, s.gradient, false, p->params);
+    p->c->passes->update(&step, s.w, s.m, s.v, s.param, s.gradient, false, p->params);
     return (double)p->params;
 }
 
@@ -107,10 +107,10 @@ run_device_update(void *data)
     struct mw_calibrator *c = p->c;
     int64_t params = c->scale->device_params, at = 0;
     const struct state s = state_in(&c->device, &at, params);
-    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    const struct mw_update_step step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
     GError *error = NULL;
 
-    if (!c->backend->adamw(c->handle, &step, s.w, s.m, s.v, s.param, s.gradient, false, params,
+    if (!c->backend->update(c->handle, &step, s.w, s.m, s.v, s.param, s.gradient, false, params,
                            &error))
         mw_calibrate_fail(c, error);
     return (double)params;

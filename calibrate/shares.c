@@ -51,7 +51,7 @@ static double
 run_update(void *data)
 {
     struct beside *b = data;
-    const struct mw_adamw step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+    const struct mw_update_step step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
     int64_t at = 0, first = b->first, params = MIN(PIECE_PARAMS, b->params - first);
     float *w = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
     float *m = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
@@ -59,7 +59,7 @@ run_update(void *data)
     uint16_t *param = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
     uint16_t *gradient = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
 
-    b->c->passes->adamw(&step, w + first, m + first, v + first, param + first, gradient + first,
+    b->c->passes->update(&step, w + first, m + first, v + first, param + first, gradient + first,
                         false, params);
     b->first = first + params < b->params ? first + params : 0;
     return (double)params;

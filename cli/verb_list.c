@@ -207,7 +207,7 @@ list_optimizers(struct mw_json_writer *json)
         mw_wrap_row(stdout, "optimizer     bytes  runs  ", "what it keeps of a parameter; source");
     for (int i = 0; i < MW_OPTIMIZER_COUNT; i++) {
         const struct mw_optimizer_row *of = mw_optimizer_row(i);
-        double bytes = (double)of->block_bytes / (double)of->block_elements;
+        double bytes = (double)mw_optimizer_state_bytes(i, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
         if (json) {
             mw_json_begin(json, NULL, '{', true);
             mw_json_string(json, "optimizer", of->name);

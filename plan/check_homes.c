@@ -122,11 +122,10 @@ is_of_tensors(const struct mw_plan *plan, const struct mw_chunk_content *chunk)
 bool
 mw_plan_holds_state(const struct mw_plan *plan, uint32_t slot, int64_t elements)
 {
-    const struct mw_optimizer_row *row = mw_optimizer_row(plan->shape.optimizer);
-    int64_t rest = elements % row->block_elements > 0;
+    const int64_t most = INT64_MAX / (4 * MW_KEPT_COUNT + 1) - MW_KEPT_BLOCK; /* no overflow */
 
-    return within(elements / row->block_elements + rest, row->block_bytes,
-                  plan->slots[slot].size_bytes);
+    return elements <= most && mw_optimizer_state_bytes(plan->shape.optimizer, elements) <=
+                                   plan->slots[slot].size_bytes;
 }
 
 static bool

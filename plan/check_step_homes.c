@@ -4,6 +4,7 @@
 
 #include "plan/check_step.h"
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 
 /* The most whole blocks by which shards are rounded up, so that they fill pages of drives. */
 #define GRAIN_BLOCKS_MAX 4096
@@ -23,12 +24,14 @@ has_state(const struct mw_tensor *tensor)
 /* --- tensors --------------------------------------------------------------------------------- */
 
 static bool
-is_stride(const struct mw_tensor *tensor, int64_t stride, bool whole)
+is_stride(const struct mw_tensor *tensor, int64_t stride, bool whole, int64_t state_block)
 {
     int64_t block = mw_dtype_row(tensor->dtype)->block_elements;
 
+    if (stride % state_block)
+        return false;
     if (whole)
-        return stride == round_up(tensor->tile_elements, block);
+        return stride == round_up(round_up(tensor->tile_elements, block), state_block);
     return stride - tensor->shard_elements < GRAIN_BLOCKS_MAX * block;
 }
 
@@ -51,10 +54,11 @@ check_tensor(struct mw_step_check *check, uint32_t t)
                               "tensor %u: shards of %" PRId64 " elements: %" PRId64
                               " ranks divide it into %" PRId64,
                               t, tensor->shard_elements, check->dp, round_up(shard, block));
-    if (!is_stride(tensor, tensor->param_stride, tensor->params_whole) ||
+    if (!is_stride(tensor, tensor->param_stride, tensor->params_whole, 1) ||
         (tensor->trainable &&
-         (!is_stride(tensor, tensor->gradient_stride, tensor->gradients_whole) ||
-          !is_stride(tensor, tensor->state_stride, tensor->state_whole))))
+         (!is_stride(tensor, tensor->gradient_stride, tensor->gradients_whole, 1) ||
+          !is_stride(tensor, tensor->state_stride, tensor->state_whole,
+                     mw_optimizer_block(plan->shape.optimizer)))))
         return mw_plan_refuse(&check->base, "tensor %u: its strides are not those of what it holds",
                               t);
     if (!plan->slots[tensor->param_slot].persistent)

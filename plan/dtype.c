@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#define DYNAMIC8 .block_elements = 2048, .block_bytes = 2048 + 4, .scale_bytes = 4
+
 static const struct mw_dtype_traits rows[MW_DTYPE_COUNT] = {
     [MW_DTYPE_NONE] = {.name = "none", .block_elements = 1},
     [MW_DTYPE_BF16] = {.name = "bf16",
@@ -27,6 +29,8 @@ static const struct mw_dtype_traits rows[MW_DTYPE_COUNT] = {
                              .block_elements = 256 * 64,
                              .block_bytes = 256 * (32 + 1) + 4,
                              .scale_bytes = 256 + 4},
+    [MW_DTYPE_DYNAMIC8] = {.name = "dynamic8", DYNAMIC8},
+    [MW_DTYPE_DYNAMIC8_SQUARES] = {.name = "dynamic8-squares", DYNAMIC8},
 };
 
 const struct mw_dtype_traits *

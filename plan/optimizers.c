@@ -3,50 +3,93 @@
 
 #include <stddef.h>
 
-#include "plan/state.h"
+#include "plan/dtype.h"
 
-#define EACH(bytes) .block_elements = 1, .block_bytes = (bytes)
+/* Types of what is kept, in the order of enum mw_kept. */
+#define ALL_FP32                                                                                   \
+    {                                                                                              \
+        MW_DTYPE_FP32, MW_DTYPE_FP32, MW_DTYPE_FP32                                                \
+    }
+#define ALL_16_BITS                                                                                \
+    {                                                                                              \
+        MW_DTYPE_FP32, MW_DTYPE_BF16, MW_DTYPE_BF16                                                \
+    }
+#define ALL_8_BITS                                                                                 \
+    {                                                                                              \
+        MW_DTYPE_FP32, MW_DTYPE_DYNAMIC8, MW_DTYPE_DYNAMIC8_SQUARES                                \
+    }
+#define MOMENTUM                                                                                   \
+    {                                                                                              \
+        MW_DTYPE_FP32, MW_DTYPE_FP32                                                               \
+    }
+#define PARAMETER                                                                                  \
+    {                                                                                              \
+        MW_DTYPE_FP32                                                                              \
+    }
+
+#define BETAS .beta1 = 0.9, .beta2 = 0.95
 
 static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_ADAMW] = {.name = "adamw",
-                            EACH(MW_STATE_BYTES),
+                            .dtypes = ALL_FP32,
+                            .rule = MW_UPDATE_ADAMW,
                             .runs = true,
+                            BETAS,
                             .keeps = "fp32 parameter, momentum and variance",
                             .source = "arXiv 1711.05101; ZeRO, arXiv 1910.02054, Sec. 3.1"},
     [MW_OPTIMIZER_ADAMW_16BIT] = {.name = "adamw-16bit",
-                                  EACH(4 + 2 + 2),
+                                  .dtypes = ALL_16_BITS,
+                                  .rule = MW_UPDATE_ADAMW,
+                                  .runs = true,
+                                  BETAS,
                                   .keeps = "fp32 parameter, momentum and variance in 16 bits",
                                   .source = "DeepSeek-V3, arXiv 2412.19437, Sec. 3.3.3"},
     [MW_OPTIMIZER_ADAMW_8BIT] = {.name = "adamw-8bit",
-                                 .block_elements = 2048,
-                                 .block_bytes = 2048 * (4 + 1 + 1) + 2 * 4,
+                                 .dtypes = ALL_8_BITS,
+                                 .rule = MW_UPDATE_ADAMW,
+                                 .runs = true,
+                                 BETAS,
                                  .keeps = "fp32 parameter, momentum and variance in 8 bits with a "
                                           "scale for 2048",
                                  .source = "arXiv 2110.02861, Sec. 2"},
     [MW_OPTIMIZER_ADAMW_PURE] = {.name = "adamw-pure",
-                                 EACH(2 + 2),
+                                 .dtypes = {MW_DTYPE_NONE, MW_DTYPE_BF16, MW_DTYPE_BF16},
+                                 .rule = MW_UPDATE_ADAMW,
+                                 BETAS,
                                  .keeps = "no other parameter than that of 16 bits, stochastically "
                                           "rounded; momentum and variance in 16 bits",
                                  .source = "arXiv 2010.06192, Sec. 3"},
     [MW_OPTIMIZER_SGD] = {.name = "sgd",
-                          EACH(4),
+                          .dtypes = PARAMETER,
+                          .rule = MW_UPDATE_SGD,
+                          .runs = true,
+                          BETAS,
                           .keeps = "fp32 parameter",
                           .source = "mixed precision, arXiv 1710.03740, Sec. 3.1"},
     [MW_OPTIMIZER_MOMENTUM] = {.name = "sgd-momentum",
-                               EACH(4 + 4),
+                               .dtypes = MOMENTUM,
+                               .rule = MW_UPDATE_MOMENTUM,
+                               .runs = true,
+                               BETAS,
                                .keeps = "fp32 parameter and momentum",
                                .source = "mixed precision, arXiv 1710.03740, Sec. 3.1"},
     [MW_OPTIMIZER_LION] = {.name = "lion",
-                           EACH(4 + 4),
+                           .dtypes = MOMENTUM,
+                           .rule = MW_UPDATE_LION,
+                           .runs = true,
+                           .beta1 = 0.9,
+                           .beta2 = 0.99,
                            .keeps = "fp32 parameter and momentum",
                            .source = "arXiv 2302.06675, Algorithm 2"},
     [MW_OPTIMIZER_ADAFACTOR] = {.name = "adafactor",
-                                EACH(4),
+                                .dtypes = PARAMETER,
+                                BETAS,
                                 .keeps = "fp32 parameter; of a matrix a vector for rows and one "
                                          "for columns",
                                 .source = "arXiv 1804.04235, Algorithm 4"},
     [MW_OPTIMIZER_SM3] = {.name = "sm3",
-                          EACH(4 + 4),
+                          .dtypes = MOMENTUM,
+                          BETAS,
                           .keeps = "fp32 parameter and momentum; of a matrix a vector for rows and "
                                    "one for columns",
                           .source = "arXiv 1901.11150, Sec. 3"},
@@ -64,10 +107,49 @@ mw_optimizer_name(int kind)
     return kind >= 0 && kind < MW_OPTIMIZER_COUNT ? rows[kind].name : NULL;
 }
 
+bool
+mw_optimizer_keeps(int kind, enum mw_kept kept)
+{
+    return rows[kind].dtypes[kept] != MW_DTYPE_NONE;
+}
+
+int64_t
+mw_optimizer_block(int kind)
+{
+    int64_t most = 1;
+
+    for (int k = 0; k < MW_KEPT_COUNT; k++)
+        if (mw_dtype_row(rows[kind].dtypes[k])->block_elements > most)
+            most = mw_dtype_row(rows[kind].dtypes[k])->block_elements;
+    return most;
+}
+
+int64_t
+mw_optimizer_kept_at_bytes(int kind, enum mw_kept kept, int64_t elements)
+{
+    int64_t bytes = 0;
+
+    for (int k = 0; k < (int)kept; k++)
+        bytes += mw_dtype_bytes(rows[kind].dtypes[k], elements);
+    return bytes;
+}
+
 int64_t
 mw_optimizer_state_bytes(int kind, int64_t elements)
 {
-    int64_t block = rows[kind].block_elements;
+    return mw_optimizer_kept_at_bytes(kind, MW_KEPT_COUNT, elements);
+}
 
-    return (elements / block + (elements % block > 0)) * rows[kind].block_bytes;
+int64_t
+mw_optimizer_element_at(int kind, int64_t elements, int64_t at_bytes)
+{
+    int kept = MW_KEPT_COUNT - 1;
+
+    while (kept > 0 && at_bytes < mw_optimizer_kept_at_bytes(kind, (enum mw_kept)kept, elements))
+        kept--;
+    const struct mw_dtype_traits *dtype = mw_dtype_row(rows[kind].dtypes[kept]);
+    if (!dtype->block_bytes) /* behind the last array */
+        return 0;
+    at_bytes -= mw_optimizer_kept_at_bytes(kind, (enum mw_kept)kept, elements);
+    return at_bytes / dtype->block_bytes * dtype->block_elements;
 }

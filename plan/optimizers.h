@@ -2,9 +2,10 @@
  * optimizers.h - what optimizers keep of an element, one row each.
  *
  * State is what is at rest beside the parameter and the gradient of 16 bits: an fp32 parameter
- * where the optimizer has one, and its moments.  An update reads all of it and writes all of it,
- * reads a gradient and writes a parameter.  Vectors of a matrix's rows and columns, of which
- * Adafactor and SM3 have one each, are not counted: a thousandth of the rest.
+ * where the optimizer has one, and its moments, each an array of its own over the elements of a
+ * chunk, one behind the other.  An update reads all of it and writes all of it, reads a gradient
+ * and writes a parameter.  Vectors of a matrix's rows and columns, of which Adafactor and SM3 have
+ * one each, are not counted: a thousandth of the rest.
  */
 #ifndef MW_PLAN_OPTIMIZERS_H
 #define MW_PLAN_OPTIMIZERS_H
@@ -12,7 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In plans by name. */
+#include "plan/dtype.h"
+#include "plan/state.h"
+
+/* In plans by name; records of durable runs hold the numbers, so new ones come last. */
 enum mw_optimizer_kind {
     MW_OPTIMIZER_ADAMW,
     MW_OPTIMIZER_ADAMW_16BIT,
@@ -26,17 +30,31 @@ enum mw_optimizer_kind {
     MW_OPTIMIZER_COUNT
 };
 
+/* The arrays of a state, in their order.  An optimizer that runs keeps the first of them. */
+enum mw_kept { MW_KEPT_PARAMETER, MW_KEPT_MOMENTUM, MW_KEPT_VARIANCE, MW_KEPT_COUNT };
+
+/* A whole block of any array. */
+#define MW_KEPT_BLOCK 2048
+
 struct mw_optimizer_row {
     const char *name;
-    /* State of so many elements: with a scale for a block a whole one. */
-    int64_t block_elements, block_bytes;
-    bool runs; /* by the executor */
+    enum mw_dtype dtypes[MW_KEPT_COUNT]; /* MW_DTYPE_NONE: it keeps none */
+    enum mw_update_rule rule;
+    bool runs;           /* by the executor */
+    double beta1, beta2; /* what a run has by default */
     const char *keeps, *source;
 };
 
 const struct mw_optimizer_row *mw_optimizer_row(int kind); /* NULL out of range */
 const char *mw_optimizer_name(int kind);
 
+bool mw_optimizer_keeps(int kind, enum mw_kept kept);
+/* Elements at whose multiples all its arrays have whole blocks. */
+int64_t mw_optimizer_block(int kind);
+/* From the start of the state of so many elements to one of its arrays. */
+int64_t mw_optimizer_kept_at_bytes(int kind, enum mw_kept kept, int64_t elements);
+/* The element that a byte of their state is of; of a block with a scale the first. */
+int64_t mw_optimizer_element_at(int kind, int64_t elements, int64_t at_bytes);
 /* State of elements: whole blocks. */
 int64_t mw_optimizer_state_bytes(int kind, int64_t elements);
 

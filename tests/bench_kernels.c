@@ -61,9 +61,9 @@ optimizer_destroy(struct optimizer *o)
 static double
 time_adamw(const struct optimizer *o)
 {
-    const struct mw_adamw step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
+    const struct mw_update_step step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
     double start_s = bench_now_s();
-    mw_cpu_kernels(MW_DTYPE_BF16)->adamw(&step, o->w, o->m, o->v, o->param, o->grad, false, o->n);
+    mw_cpu_kernels(MW_DTYPE_BF16)->update(&step, o->w, o->m, o->v, o->param, o->grad, false, o->n);
     return bench_now_s() - start_s;
 }
 

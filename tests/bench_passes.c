@@ -157,9 +157,9 @@ pass_rope(const struct mw_cpu_kernels *k, const struct arrays *a)
 static void
 pass_adamw(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
-    const struct mw_adamw step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
+    const struct mw_update_step step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
 
-    k->adamw(&step, a->full[0], a->full[1], a->full[2], a->half[3], a->half[0], false, a->n);
+    k->update(&step, a->full[0], a->full[1], a->full[2], a->half[3], a->half[0], false, a->n);
 }
 
 static void

@@ -232,10 +232,10 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
+update(void *backend, const struct mw_update_step *step, float *w, float *m, float *v, void *param,
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
-    return mw_backend_cpu.adamw(backend, step, w, m, v, param, gradient, fp32, n, error);
+    return mw_backend_cpu.update(backend, step, w, m, v, param, gradient, fp32, n, error);
 }
 
 static bool
@@ -253,7 +253,7 @@ const struct mw_backend bench_products_backend = {
     .copy = copy,
     .accumulate = accumulate,
     .square_sums = square_sums,
-    .adamw = adamw,
+    .update = update,
     .narrow = narrow,
 };
 

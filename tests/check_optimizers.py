@@ -1,15 +1,29 @@
 #!/usr/bin/python3
-"""`--optimizer`: bytes, traffic and time of optimizers, as their sources have them; prints TAP."""
-import json
-import sys
+"""`--optimizer`: bytes, traffic and time of optimizers, as their sources have them; prints TAP.
 
-from command import Box, answer_of, refused
-from tap import report_in
+Runs are held to what PyTorch trained in fp64 from the same weights
+(scripts/make-optimizer-fixtures.py), have the same bits with every placement, and continue after a
+kill as if there had been none.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from command import MEMWALL, ROOT, Box, answer_of, refused
+from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 # Bytes of a parameter beside its 16 bits and its gradient's, by the sources that the list names:
 # an fp32 parameter, and moments; a scale of 32 bits for 2048 moments of 8 bits (arXiv 2110.02861).
 BYTES = {"adamw": 12, "adamw-16bit": 8, "adamw-8bit": 4 + 2 * (1 + 4 / 2048), "adamw-pure": 4,
          "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8}
+RUNS = ("adamw", "adamw-16bit", "adamw-8bit", "sgd", "sgd-momentum", "lion")
+MOMENTS = {"adamw": ["exp_avg", "exp_avg_sq"], "adamw-16bit": ["exp_avg", "exp_avg_sq"],
+           "adamw-8bit": ["exp_avg", "exp_avg_sq"], "sgd": [], "sgd-momentum": ["exp_avg"],
+           "lion": ["exp_avg"]}
 PARAMS = 8_030_261_248  # of Llama 3.1 8B
 ASK = "simulate -m llama-3.1-8b -H h100 --batch 1 --seq 512 --grad-accum 1 --json"
 
@@ -25,7 +39,7 @@ def check_list(box):
     if found != BYTES:
         yield f"{found}"
     for row in listed:
-        if not row["source"] or row["runs"] != (row["optimizer"] == "adamw"):
+        if not row["source"] or row["runs"] != (row["optimizer"] in RUNS):
             yield f"{row}"
 
 
@@ -74,14 +88,160 @@ def check_refusals(box):
     box.write("text.txt", "words " * 500)
     yield from refused(box.run(f"{ASK} --optimizer adam"),
                        ["--optimizer adam", "adamw-8bit", "sm3"])
-    yield from refused(box.run("run -m gpt2 -H h100 --data text.txt --optimizer lion"),
-                       ["--optimizer lion", "adamw", "memwall simulate"])
-    planned = box.run("plan -m gpt2 -H h100 -s ddp --batch 1 --optimizer lion -o plan.txt")
-    if planned.status or " optimizer lion" not in (box.folder / "plan.txt").read_text("utf-8"):
+    yield from refused(box.run("run -m gpt2 -H h100 --data text.txt --optimizer sm3"),
+                       ["--optimizer sm3", "list optimizers", "memwall simulate"])
+    planned = box.run("plan -m gpt2 -H h100 -s ddp --batch 1 --optimizer sm3 -o plan.txt")
+    if planned.status or " optimizer sm3" not in (box.folder / "plan.txt").read_text("utf-8"):
         yield f"plan: {planned.err}"
-    yield from refused(box.run("run --plan plan.txt -H h100 --data text.txt"), ["AdamW"])
+    yield from refused(box.run("run --plan plan.txt -H h100 --data text.txt"), ["list optimizers"])
     if box.run("simulate plan.txt -H h100").status:
         yield "a plan with another optimizer is not read back"
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+MACHINE = "-H rtx4090 --set gpu.memory_gib=2 --backend cpu"
+PLACEMENTS = {
+    "on the GPU": "-s ddp --save-every 1",
+    "on cores": "-s zero-offload --save-every 1",
+    "state on drives": "-s zero-infinity-nvme --param-device cpu --optimizer-device nvme",
+    "on drives, in small chunks": "-s zero-infinity-nvme --param-device nvme --optimizer-device "
+                                  "nvme --gradient-device nvme --optimizer-chunk 8192",
+}
+
+
+def fixture(name):
+    return ROOT / "tests/fixtures" / name
+
+
+def line_of(name, options):
+    return (f"-m {fixture(name)}/config.json {MACHINE} --seq 16 --batch 2 --weights {fixture(name)} "
+            f"--data {fixture(name)}/lora/text.txt {options}")
+
+
+def empty(box, *folders):
+    for folder in folders:
+        shutil.rmtree(box.folder / folder, ignore_errors=True)
+    (box.folder / "drive").mkdir(exist_ok=True)
+
+
+def train(box, line, prefix=()):
+    answer = box.run(f"run {line}", prefix=prefix)
+    if answer.status:
+        yield f"{line}: status {answer.status}: {answer.err.strip()[-400:]}"
+
+
+def files(box, folder):
+    return [(box.folder / folder / f"{name}.safetensors").read_bytes()
+            for name in ("model", "optimizer")]
+
+
+def check_reference(box, name, optimizer, dtype, bar):
+    expected = json.loads((fixture(name) / "optimizers.json").read_text("utf-8"))[optimizer]
+    empty(box, "drive")
+    yield from train(box, line_of(name, f"-s ddp --steps 50 --optimizer {optimizer} --dtype {dtype} "
+                                        f"--lr {expected['lr']} --log log.jsonl --commit none"))
+    rows = [json.loads(row) for row in (box.folder / "log.jsonl").read_text("utf-8").splitlines()]
+    losses = [row["loss"] for row in rows if "loss" in row]
+    off = max(abs(got / right - 1) for got, right in zip(losses, expected["losses"]))
+    if len(losses) != 50 or off > bar:
+        yield f"{len(losses)} losses, {off:.2g} off at most"
+
+
+def check_placements(box, name, optimizer, options=""):
+    """Also where a matrix and its state are cut, and gradients are summed or wait."""
+    first = None
+    for what, placement in PLACEMENTS.items():
+        empty(box, "drive", "out")
+        yield from train(box, line_of(name, f"{placement} {options} --steps 6 --lr 2e-3 --nvme drive "
+                                            f"--optimizer {optimizer} --save out"))
+        bits = files(box, "out")
+        first = first or bits
+        if bits != first:
+            yield f"{what}: other weights or state"
+
+
+def check_state_file(box):
+    """A checkpoint has the moments that its optimizer keeps, and goes on from them."""
+    for optimizer, moments in MOMENTS.items():
+        line = line_of("gpt2-small", f"-s zero-offload --lr 2e-3 --optimizer {optimizer}")
+        empty(box, "drive", "whole", "half", "rest")
+        yield from train(box, f"{line} --steps 6 --save whole --commit none")
+        yield from train(box, f"{line} --steps 3 --save half --commit none")
+        line = line.replace(f"--weights {fixture('gpt2-small')}", "--from half")
+        yield from train(box, f"{line} --steps 6 --save rest --commit none")
+        if files(box, "rest") != files(box, "whole"):
+            yield f"{optimizer}: --from has other bits than a run that did not stop"
+        data = (box.folder / "half/optimizer.safetensors").read_bytes()
+        header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+        found = sorted({key.split(".")[0] for key in header if key != "__metadata__"})
+        if found != moments:
+            yield f"{optimizer}: the file has {found}"
+
+
+def kill_after(box, line, step):
+    log = box.folder / "log"
+    log.unlink(missing_ok=True)
+    with subprocess.Popen([str(MEMWALL), "run", *line.split(), "--log", "log"], cwd=box.folder,
+                          env=box.environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        end = time.monotonic() + 120
+        while run.poll() is None and time.monotonic() < end:
+            if log.exists() and log.read_bytes().count(b"\n") >= step:
+                break
+            time.sleep(0.001)
+        run.send_signal(signal.SIGKILL)
+
+
+def check_killed(box, placement, optimizer):
+    line = line_of("llama-small", f"{placement} --lr 2e-3 --optimizer {optimizer} --steps 30 "
+                                  "--nvme drive")
+    empty(box, "drive", "whole", "resumed", "exported")
+    yield from train(box, f"{line} --save whole")
+    empty(box, "drive")
+    kill_after(box, line, 2)
+    yield from train(box, "--resume --nvme drive --save resumed")
+    for verb in ("export drive -o exported", "verify drive"):
+        answer = box.run(verb)
+        if answer.status:
+            yield f"{verb}: {answer.err}"
+    for folder in ("resumed", "exported"):
+        if files(box, folder) != files(box, "whole"):
+            yield f"{folder}: other bits than of a run that was not killed"
+
+
+def check_ranks(box):
+    if not has_ranks():
+        yield Skip("no mpirun, or a build without MPI")
+        return
+    box.environment.update(RANKS_ENVIRONMENT)
+    for optimizer in ("lion", "adamw-8bit"):
+        line = line_of("llama-small", f"{PLACEMENTS['state on drives']} --lr 2e-3 --optimizer "
+                                      f"{optimizer} --nvme drive").replace("--batch 2", "--batch 1")
+        empty(box, "drive", "whole", "resumed")
+        yield from train(box, f"{line} --steps 6 --save whole", prefix=[*MPIRUN, "2"])
+        empty(box, "drive")
+        yield from train(box, f"{line} --steps 3", prefix=[*MPIRUN, "2"])
+        yield from train(box, "--resume --nvme drive --steps 6 --save resumed",
+                         prefix=[*MPIRUN, "2"])
+        if files(box, "resumed") != files(box, "whole"):
+            yield f"{optimizer}: other bits than of ranks that did not stop"
+
+
+def check_wrong_state(box):
+    """State of another optimizer, in a checkpoint and in a run."""
+    line = line_of("gpt2-small", "-s zero-offload --lr 2e-3 --steps 3 --save-every 1 --nvme drive")
+    empty(box, "drive", "saved")
+    yield from train(box, f"{line} --optimizer lion --save saved")
+    start = f"--weights {fixture('gpt2-small')}"
+    resumed = line.replace("--steps 3", "--steps 6").replace(start, "")
+    yield from refused(box.run(f"run {resumed} --resume --optimizer sgd"),
+                       ["--optimizer sgd", "--optimizer lion"])
+    other = line.replace("--steps 3", "--steps 6").replace(start, "--from saved").replace(
+        "--nvme drive", "").replace("--save-every 1", "--commit none")
+    yield from refused(box.run(f"run {other}"), ["--optimizer lion", "adamw", "--weights"])
+    if files(box, "saved") and box.run(f"run {other} --optimizer lion").status:
+        yield "what was refused cannot be continued"
 
 
 def tests(box):
@@ -91,6 +251,21 @@ def tests(box):
     yield "drives", check_drives(box)
     yield "time", check_time(box)
     yield "refusals", check_refusals(box)
+    for optimizer in RUNS:
+        for name in ("gpt2-small", "llama-small"):
+            yield f"{name}: {optimizer} as PyTorch in fp64", check_reference(
+                box, name, optimizer, "fp32", 1e-3 if optimizer != "adamw-8bit" else 0.01)
+        yield f"{optimizer} in bf16", check_reference(box, "llama-small", optimizer, "bf16", 0.01)
+    for optimizer in RUNS[1:]:
+        yield f"{optimizer}: placements", check_placements(box, "llama-small", optimizer)
+    yield "8 bits, accumulated, in tiles", check_placements(
+        box, "gpt2-small", "adamw-8bit", "--grad-accum 2 --tiles 3")
+    yield "checkpoints", check_state_file(box)
+    for placement in PLACEMENTS.values():
+        for optimizer in ("lion", "sgd", "adamw-8bit", "adamw-16bit"):
+            yield f"killed: {optimizer} {placement}", check_killed(box, placement, optimizer)
+    yield "two ranks", check_ranks(box)
+    yield "state of another optimizer", check_wrong_state(box)
 
 
 def main():

@@ -296,7 +296,7 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
+update(void *backend, const struct mw_update_step *step, float *w, float *m, float *v, void *param,
       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     g_assert_true((char *)w >= device.memory && (char *)w < device.memory + (64 << 20));
@@ -321,7 +321,7 @@ static const struct mw_backend known = {
     .begin = begin,
     .end = end,
     .copy = copy,
-    .adamw = adamw,
+    .update = update,
     .kernels = &kernels,
     .enter = enter,
 };

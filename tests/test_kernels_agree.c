@@ -171,10 +171,10 @@ pass_cross_entropy(const struct mw_cpu_kernels *k, const struct arrays *a)
 static void
 pass_adamw(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
-    const struct mw_adamw step = mw_adamw_step(3e-4, 0.9, 0.95, 1e-8, 0.1, 7, 1.0 / 1024);
+    const struct mw_update_step step = mw_adamw_step(3e-4, 0.9, 0.95, 1e-8, 0.1, 7, 1.0 / 1024);
 
-    k->adamw(&step, a->full[0], a->full[1], a->full[2], a->half[0], a->in[0], false, a->n);
-    k->adamw(&step, a->full[0], a->full[1], a->full[2], a->half[1], a->full_in, true, a->n);
+    k->update(&step, a->full[0], a->full[1], a->full[2], a->half[0], a->in[0], false, a->n);
+    k->update(&step, a->full[0], a->full[1], a->full[2], a->half[1], a->full_in, true, a->n);
 }
 
 static void

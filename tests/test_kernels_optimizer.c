@@ -44,7 +44,7 @@ state_random(int64_t n)
 
 /* As the header states it, one element and one operation at a time. */
 static void
-plain_adamw(const struct mw_adamw *a, struct state *s, const float *grad)
+plain_adamw(const struct mw_update_step *a, struct state *s, const float *grad)
 {
     for (int64_t i = 0; i < s->n; i++) {
         float g = grad[i] * a->grad_scale;
@@ -55,8 +55,36 @@ plain_adamw(const struct mw_adamw *a, struct state *s, const float *grad)
         s->v[i] = kept_v + new_v;
         float root = sqrtf(s->v[i]) * a->v_scale;
         float ratio = s->m[i] / (root + a->eps);
-        float kept_w = s->w[i] * a->decay, step = a->corrected_lr * ratio;
+        float kept_w = s->w[i] * a->decay, step = a->lr * ratio;
         s->w[i] = kept_w - step;
+        s->param[i] = mw_half_nearest(s->w[i]);
+    }
+}
+
+static float
+plain_sign(float x)
+{
+    return x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f;
+}
+
+static void
+plain_other(const struct mw_update_step *a, struct state *s, const float *grad)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        float g = grad[i] * a->grad_scale, decay = a->weight_decay * s->w[i];
+        if (a->rule == MW_UPDATE_LION) {
+            float kept = a->beta1 * s->m[i], new = a->one_minus_beta1 *g;
+            float kept_m = a->beta2 * s->m[i], new_m = a->one_minus_beta2 * g;
+            float kept_w = s->w[i] * a->decay, step = a->lr * plain_sign(kept + new);
+            s->m[i] = kept_m + new_m;
+            s->w[i] = kept_w - step;
+        } else {
+            float with_decay = g + decay, kept_m = a->beta1 * s->m[i];
+            if (a->rule == MW_UPDATE_MOMENTUM)
+                with_decay = s->m[i] = kept_m + with_decay;
+            float step = a->lr * with_decay;
+            s->w[i] = s->w[i] - step;
+        }
         s->param[i] = mw_half_nearest(s->w[i]);
     }
 }
@@ -74,7 +102,7 @@ expect_same(const struct state *a, const struct state *b)
 static void
 check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool grad_fp32)
 {
-    const struct mw_adamw step =
+    const struct mw_update_step step =
         mw_adamw_step(3e-4, 0.9, 0.95, 1e-8, 0.1, mw_random_size(1000), 1.0 / 1024);
     struct mw_tensor half = mw_tensor_random(n, 10.0);
     g_autofree float *full = grad_fp32 ? mw_floats_random(n, 10.0) : g_new(float, n);
@@ -82,12 +110,44 @@ check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool grad_fp32)
         full[i] = mw_half_value(half.bits[i]);
     struct state plain = state_random(n), fused = state_copy(&plain);
     plain_adamw(&step, &plain, full);
-    k->adamw(&step, fused.w, fused.m, fused.v, fused.param,
-             grad_fp32 ? (const void *)full : (const void *)half.bits, grad_fp32, n);
+    k->update(&step, fused.w, fused.m, fused.v, fused.param,
+              grad_fp32 ? (const void *)full : (const void *)half.bits, grad_fp32, n);
     expect_same(&plain, &fused);
     state_clear(&plain);
     state_clear(&fused);
     mw_tensor_clear(&half);
+}
+
+/* Lion, and SGD without momentum and with it; what they do not keep need not be there. */
+static void
+check_other(const struct mw_cpu_kernels *k, enum mw_update_rule rule, int64_t n, bool grad_fp32)
+{
+    const struct mw_update_step step =
+        mw_update_step_of(rule, 3e-4, 0.9, 0.99, 1e-8, 0.1, mw_random_size(1000), 1.0 / 1024);
+    struct mw_tensor half = mw_tensor_random(n, 10.0);
+    g_autofree float *full = mw_floats_random(n, 10.0);
+    for (int64_t i = 0; i < n && !grad_fp32; i++)
+        full[i] = mw_half_value(half.bits[i]);
+    full[n - 1] = grad_fp32 ? 0.0f : full[n - 1];
+    struct state plain = state_random(n), fused = state_copy(&plain);
+    plain.m[n - 1] = fused.m[n - 1] = 0.0f; /* the sign of 0 */
+    plain_other(&step, &plain, full);
+    k->update(&step, fused.w, rule == MW_UPDATE_SGD ? NULL : fused.m, NULL, fused.param,
+              grad_fp32 ? (const void *)full : (const void *)half.bits, grad_fp32, n);
+    expect_same(&plain, &fused);
+    state_clear(&plain);
+    state_clear(&fused);
+    mw_tensor_clear(&half);
+}
+
+static void
+test_other(gconstpointer data)
+{
+    for (int rule = MW_UPDATE_SGD; rule <= MW_UPDATE_LION; rule++)
+        for (int round = 0; round < 10; round++) {
+            check_other(data, (enum mw_update_rule)rule, mw_random_size(40000), round % 2 == 0);
+            check_other(data, (enum mw_update_rule)rule, mw_random_size(100), round % 2 != 0);
+        }
 }
 
 static void
@@ -119,13 +179,13 @@ static void
 test_adamw_shards(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data;
-    const struct mw_adamw step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.0, 1, 1.0);
+    const struct mw_update_step step = mw_adamw_step(1e-3, 0.9, 0.999, 1e-8, 0.0, 1, 1.0);
     int64_t n = 5000, cut = 1237;
     g_autofree float *grad = mw_floats_random(n, 1.0);
     struct state whole = state_random(n), parts = state_copy(&whole);
-    k->adamw(&step, whole.w, whole.m, whole.v, NULL, grad, true, n);
-    k->adamw(&step, parts.w, parts.m, parts.v, NULL, grad, true, cut);
-    k->adamw(&step, parts.w + cut, parts.m + cut, parts.v + cut, NULL, grad + cut, true, n - cut);
+    k->update(&step, whole.w, whole.m, whole.v, NULL, grad, true, n);
+    k->update(&step, parts.w, parts.m, parts.v, NULL, grad, true, cut);
+    k->update(&step, parts.w + cut, parts.m + cut, parts.v + cut, NULL, grad + cut, true, n - cut);
     expect_same(&whole, &parts);
     state_clear(&whole);
     state_clear(&parts);
@@ -136,13 +196,13 @@ static void
 test_adamw_formula(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data;
-    const struct mw_adamw step = mw_adamw_step(0.01, 0.9, 0.99, 1e-8, 0.1, 3, 0.5);
+    const struct mw_update_step step = mw_adamw_step(0.01, 0.9, 0.99, 1e-8, 0.1, 3, 0.5);
     float w = 2.0f, m = 0.3f, v = 0.04f, grad = 1.5f;
     double g = 0.5 * 1.5, em = 0.9 * 0.3 + 0.1 * g, ev = 0.99 * 0.04 + 0.01 * g * g;
     double m_hat = em / (1.0 - pow(0.9, 3.0)), v_hat = ev / (1.0 - pow(0.99, 3.0));
     double ew = 2.0 - 0.01 * (m_hat / (sqrt(v_hat) + 1e-8) + 0.1 * 2.0);
     uint16_t param;
-    k->adamw(&step, &w, &m, &v, &param, &grad, true, 1);
+    k->update(&step, &w, &m, &v, &param, &grad, true, 1);
     g_assert_cmpfloat_with_epsilon((double)w, ew, 1e-6);
     g_assert_cmpfloat_with_epsilon((double)m, em, 1e-7);
     g_assert_cmpfloat_with_epsilon((double)v, ev, 1e-8);
@@ -224,6 +284,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("adamw", test_adamw);
+    mw_add_kernel_test("lion-sgd", test_other);
     mw_add_kernel_test("adamw-threads", test_adamw_threads);
     mw_add_kernel_test("adamw-shards", test_adamw_shards);
     mw_add_kernel_test("adamw-formula", test_adamw_formula);

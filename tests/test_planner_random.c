@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "planner/sizing/internal.h"
 #include "tests/random_request.h"
 
@@ -343,9 +344,13 @@ state_params(const struct mw_sizing *sizing, uint32_t tensor)
 {
     const struct mw_unit_tensor *info = mw_sizing_tensor(sizing, tensor);
 
+    int64_t part = sizing->optimizer_partitioned ? info->shard_stride : info->tile_params;
+
     if (!info->trained)
         return 0;
-    return info->tiles * (sizing->optimizer_partitioned ? info->shard_stride : info->tile_params);
+    if (sizing->settings.optimizer == MW_OPTIMIZER_ADAMW_8BIT)
+        part = (part + 2047) / 2048 * 2048; /* moments have a scale for so many */
+    return info->tiles * part;
 }
 
 /* One by one they go into the tier that is being filled, or into the next one. */

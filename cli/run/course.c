@@ -114,6 +114,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_SEQ] = (uint64_t)s->seq;
     now[CLI_FIXED_DPU_START] = (uint64_t)mw_variants_delayed_from(training->answer->variants);
     now[CLI_FIXED_TYPE] = s->dtype;
+    now[CLI_FIXED_OPTIMIZER] = s->optimizer;
     /* A pipeline's stage has a part of the layers, and no schedule. */
     now[CLI_FIXED_DROPS] = training->is_stage ? 0 : drops_digest(training->answer->variants);
 }
@@ -206,7 +207,7 @@ cli_run_course_fields(const struct cli_training *training, struct mw_commit_fiel
     take_course(training, course);
     take_digits(training, digits);
     for (int i = 0; i < CLI_FIXEDS; i++)
-        if (i != CLI_FIXED_TYPE)
+        if (i != CLI_FIXED_TYPE && i != CLI_FIXED_OPTIMIZER) /* the trainer's own */
             fields[count++] = mw_commit_field(cli_run_fixed[i].field, fixed[i]);
     for (int i = 0; i < CLI_COURSES; i++)
         fields[count++] = mw_commit_field(cli_run_courses[i].field, course[i]);

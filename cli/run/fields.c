@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "model/model.h"
+#include "plan/optimizers.h"
 #include "planner/settings/settings.h"
 
 #define BATCH_MAX 1e9    /* sequences per step, as --global-batch takes them */
@@ -50,6 +51,8 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
     [CLI_FIXED_ROPE_POSITIONS] = {"rope-positions", "the model's rope original positions",
                                   CLI_FIELD_WHOLE, 1, MW_DECODER_POSITIONS_MAX},
     [CLI_FIXED_DROPS] = {"drop-layers", "--drop-layers", CLI_FIELD_DIGEST, 0, 0},
+    [CLI_FIXED_OPTIMIZER] = {"optimizer", "--optimizer", CLI_FIELD_OPTIMIZER, MW_OPTIMIZER_ADAMW,
+                             MW_OPTIMIZER_COUNT - 1},
     [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
                            1},
 };
@@ -107,6 +110,8 @@ name_of(enum cli_field_kind kind, uint64_t value)
         return value == MW_LR_COSINE ? "cosine" : "constant";
     case CLI_FIELD_TYPE:
         return mw_dtype_name((enum mw_dtype)value);
+    case CLI_FIELD_OPTIMIZER:
+        return mw_optimizer_name((int)value);
     case CLI_FIELD_FAMILY:
         return families[value];
     case CLI_FIELD_ACTIVATION:

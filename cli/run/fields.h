@@ -43,6 +43,7 @@ enum cli_fixed {
     CLI_FIXED_ROPE_POSITIONS,
     CLI_FIXED_QK_NORM,
     CLI_FIXED_DROPS,
+    CLI_FIXED_OPTIMIZER,
     CLI_FIXEDS
 };
 
@@ -60,6 +61,7 @@ enum cli_field_kind {
     CLI_FIELD_YES,
     CLI_FIELD_SHAPE,
     CLI_FIELD_TYPE,
+    CLI_FIELD_OPTIMIZER,
     CLI_FIELD_FAMILY,
     CLI_FIELD_ACTIVATION
 };

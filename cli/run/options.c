@@ -55,10 +55,12 @@ static const struct number_row {
                 "end the cosine at this learning rate (default: a tenth of --lr)"},
     [WARMUP] = {COURSE, "warmup", CLI_RANGE_WARMUP, 0, true,
                 "raise the learning rate over the first N steps (default 0)"},
-    [BETA1] = {COURSE, "beta1", CLI_RANGE_BETA1, 0.9, false,
-               "set the decay of momentum per step (default 0.9)"},
-    [BETA2] = {COURSE, "beta2", CLI_RANGE_BETA2, 0.95, false,
-               "set the decay of variance per step (default 0.95)"},
+    [BETA1] = {COURSE, "beta1", CLI_RANGE_BETA1, NAN, false,
+               "set the decay of momentum per step, of Lion in what it takes the sign of (default "
+               "0.9)"},
+    [BETA2] = {COURSE, "beta2", CLI_RANGE_BETA2, NAN, false,
+               "set the decay of variance per step (default 0.95), of Lion that of momentum "
+               "(default 0.99)"},
     [EPSILON] = {COURSE, "epsilon", CLI_RANGE_EPSILON, 1e-8, false,
                  "set the epsilon of AdamW (default 1e-8)"},
     [DECAY] = {COURSE, "weight-decay", CLI_RANGE_DECAY, 0.1, false,

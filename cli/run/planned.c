@@ -21,10 +21,11 @@ can_run(const struct cli_request *request, const struct mw_plan *plan, GError **
                       "simulate` takes it",
                       error);
     if (!mw_optimizer_row(plan->shape.optimizer)->runs)
-        return refuse(request,
-                      "run updates by AdamW, and this plan otherwise; `memwall simulate` "
-                      "takes it",
-                      error);
+        return refuse(
+            request,
+            "run does not update by this plan's optimizer; `memwall list optimizers` says "
+            "by which, and `memwall simulate` takes it",
+            error);
     if (!plan->shape.has_decoder)
         return refuse(request, "run cannot train its model; `memwall simulate` takes it", error);
     return true;
@@ -66,8 +67,8 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
 
     if (!mw_optimizer_row(question->settings.optimizer)->runs)
         return mw_refuse(error,
-                         "--optimizer %s: run updates by adamw; leave it out, or ask "
-                         "`memwall simulate`",
+                         "--optimizer %s: run does not update by it; `memwall list optimizers` "
+                         "says by which, or ask `memwall simulate`",
                          mw_optimizer_name(question->settings.optimizer));
     if (mw_settings_update_beside(&question->settings))
         return mw_refuse(error, "--update beside: run updates at the end of a step; give --update "

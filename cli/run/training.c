@@ -1,5 +1,6 @@
 #include "cli/run/training.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/frozen.h"
+#include "plan/optimizers.h"
 #include "study/plan_file.h"
 
 #define SEQUENCES CLI_RUN_SEQUENCES
@@ -508,11 +510,23 @@ look_whether_done(struct cli_training *run, GError **error)
     return true;
 }
 
+/* Betas that were not given are the optimizer's. */
+static void
+take_default_betas(struct cli_training *run)
+{
+    const struct mw_optimizer_row *row = mw_optimizer_row(run->answer->plan->shape.optimizer);
+    struct mw_optimizer *o = &run->options.optimizer;
+
+    o->beta1 = isnan(o->beta1) ? row->beta1 : o->beta1;
+    o->beta2 = isnan(o->beta2) ? row->beta2 : o->beta2;
+}
+
 bool
 cli_training_open(struct cli_training *run, GError **error)
 {
     const struct cli_request *request = run->request;
 
+    take_default_betas(run);
     return cli_run_take_program(run, error) &&
            cli_run_decoder(request, &run->decoder, NULL, error) &&
            check_start(&run->options, error) && check_save(run, error) &&

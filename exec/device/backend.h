@@ -114,7 +114,7 @@ struct mw_backend {
                        GError **error);
     bool (*square_sums)(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
                         GError **error);
-    bool (*adamw)(void *backend, const struct mw_adamw *step, float *w, float *m, float *v,
+    bool (*update)(void *backend, const struct mw_update_step *step, float *w, float *m, float *v,
                   void *param, const void *gradient, bool fp32, int64_t n, GError **error);
     bool (*narrow)(void *backend, void *out, const float *x, int64_t n, GError **error);
 

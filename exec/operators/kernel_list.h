@@ -174,10 +174,10 @@ MW_KERNEL(cross_entropy,
 
 /* --- optimizer ------------------------------------------------------------------------------- */
 
-/* w, m, v in place; param (if not NULL) becomes w in 16 bits; grad has 16 bits or is fp32.  One
+/* w, m, v in place, m and v NULL where the rule has none; param (if not NULL) becomes w in 16 bits; grad has 16 bits or is fp32.  One
  * pass: 28 bytes of memory traffic per parameter with gradients of 16 bits. */
-MW_KERNEL_PASS(adamw,
-               (const struct mw_adamw *step, float *w, float *m, float *v, MW_ELEMENT *param,
+MW_KERNEL_PASS(update,
+               (const struct mw_update_step *step, float *w, float *m, float *v, MW_ELEMENT *param,
                 const void *grad, bool grad_fp32, int64_t n),
                (step, w, m, v, param, grad, grad_fp32, n))
 /* partial[i] = the sum of squares of elements [i, i + 1) * MW_NORM_BLOCK of grad, in fp64:

@@ -11,22 +11,33 @@ mw_product_same(const struct mw_product *a, const struct mw_product *b)
            a->accumulate == b->accumulate && a->c_fp32 == b->c_fp32;
 }
 
-struct mw_adamw
-mw_adamw_step(double lr, double beta1, double beta2, double eps, double weight_decay, int64_t step,
-              double grad_scale)
+struct mw_update_step
+mw_update_step_of(enum mw_update_rule rule, double lr, double beta1, double beta2, double eps,
+                  double weight_decay, int64_t step, double grad_scale)
 {
-    struct mw_adamw adamw = {
+    double corrected = rule == MW_UPDATE_ADAMW ? lr / (1.0 - pow(beta1, (double)step)) : lr;
+    struct mw_update_step update = {
+        .rule = rule,
         .grad_scale = (float)grad_scale,
         .beta1 = (float)beta1,
         .one_minus_beta1 = (float)(1.0 - beta1),
         .beta2 = (float)beta2,
         .one_minus_beta2 = (float)(1.0 - beta2),
         .eps = (float)eps,
+        .weight_decay = (float)weight_decay,
         .decay = (float)(1.0 - lr * weight_decay),
-        .corrected_lr = (float)(lr / (1.0 - pow(beta1, (double)step))),
+        .lr = (float)corrected,
         .v_scale = (float)(1.0 / sqrt(1.0 - pow(beta2, (double)step))),
     };
-    return adamw;
+    return update;
+}
+
+struct mw_update_step
+mw_adamw_step(double lr, double beta1, double beta2, double eps, double weight_decay, int64_t step,
+              double grad_scale)
+{
+    return mw_update_step_of(MW_UPDATE_ADAMW, lr, beta1, beta2, eps, weight_decay, step,
+                             grad_scale);
 }
 
 int64_t

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/state.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -58,25 +60,37 @@ struct mw_product {
 
 bool mw_product_same(const struct mw_product *a, const struct mw_product *b);
 
-/* AdamW (arXiv 1711.05101, Algorithm 2) on one element, each step one IEEE fp32 operation:
- *   g = grad * grad_scale
- *   m = beta1 * m + one_minus_beta1 * g
- *   v = beta2 * v + one_minus_beta2 * (g * g)
- *   w = w * decay - corrected_lr * (m / (sqrt(v) * v_scale + eps))
- * mw_adamw_step() fills it from the usual settings. */
-struct mw_adamw {
+/* An update of one element, each step one IEEE fp32 operation, with g = grad * grad_scale:
+ *   AdamW (arXiv 1711.05101, Algorithm 2)
+ *     m = beta1 * m + one_minus_beta1 * g
+ *     v = beta2 * v + one_minus_beta2 * (g * g)
+ *     w = w * decay - lr * (m / (sqrt(v) * v_scale + eps))
+ *   SGD, without momentum and with it (PyTorch's, where weight decay is part of the gradient)
+ *     g = g + weight_decay * w
+ *     m = beta1 * m + g
+ *     w = w - lr * g, or w - lr * m
+ *   Lion (arXiv 2302.06675, Algorithm 2)
+ *     c = beta1 * m + one_minus_beta1 * g
+ *     m = beta2 * m + one_minus_beta2 * g
+ *     w = w * decay - lr * sign(c)
+ * mw_update_step_of() fills it from the usual settings. */
+struct mw_update_step {
+    enum mw_update_rule rule;
     float grad_scale; /* 1 / loss scale, times the clip factor */
     float beta1, one_minus_beta1;
     float beta2, one_minus_beta2;
     float eps;
-    float decay;        /* 1 - lr * weight_decay */
-    float corrected_lr; /* lr / (1 - beta1^step) */
-    float v_scale;      /* 1 / sqrt(1 - beta2^step) */
+    float weight_decay, decay; /* 1 - lr * weight_decay */
+    float lr;                  /* of AdamW lr / (1 - beta1^step) */
+    float v_scale;             /* 1 / sqrt(1 - beta2^step) */
 };
 
 /* step counts from 1; beta2 in (0, 1). */
-struct mw_adamw mw_adamw_step(double lr, double beta1, double beta2, double eps,
-                              double weight_decay, int64_t step, double grad_scale);
+struct mw_update_step mw_update_step_of(enum mw_update_rule rule, double lr, double beta1,
+                                        double beta2, double eps, double weight_decay, int64_t step,
+                                        double grad_scale);
+struct mw_update_step mw_adamw_step(double lr, double beta1, double beta2, double eps,
+                                    double weight_decay, int64_t step, double grad_scale);
 
 /* Elements of one partial sum of the gradient norm, counted from the start of the unsharded
  * parameter: shards cut at multiples of it give the same partial sums.  A block is summed in fp64

@@ -10,7 +10,7 @@
 #include "exec/trainer/checkpoint_internal.h"
 #include "exec/trainer/internal.h"
 
-const char *const mw_checkpoint_prefixes[3] = {"", "exp_avg.", "exp_avg_sq."};
+const char *const mw_checkpoint_prefixes[MW_KEPT_COUNT] = {"", "exp_avg.", "exp_avg_sq."};
 
 /* In the order in which they end: the last one has digests of the others. */
 enum { MODEL, ADAPTERS, OPTIMIZER, FILES };
@@ -82,6 +82,13 @@ optimizer_files(const struct saving *saving)
 }
 
 static bool
+keeps(const struct saving *saving, int kept)
+{
+    return kept < MW_KEPT_COUNT &&
+           mw_optimizer_keeps(saving->source->optimizer, (enum mw_kept)kept);
+}
+
+static bool
 declare(struct saving *saving, GError **error)
 {
     const struct mw_decoder *decoder = saving->source->decoder;
@@ -95,7 +102,7 @@ declare(struct saving *saving, GError **error)
         describe_digest(saving, f, 0);
     if (!mw_weights_declare(decoder, weights_files(saving), "", dtype, error))
         return false;
-    for (int s = 1; optimizer && s < 3; s++)
+    for (int s = 1; optimizer && keeps(saving, s); s++)
         if (!mw_weights_declare(decoder, optimizer_files(saving), mw_checkpoint_prefixes[s],
                                 MW_SAFETENSORS_F32, error))
             return false;
@@ -124,7 +131,7 @@ static bool
 check_values(const struct saving *saving, const struct mw_tensor *tensor, int64_t tile,
              int64_t first, int64_t count, const float *const state[3], GError **error)
 {
-    for (int s = 0; s < 3; s++) {
+    for (int s = 0; s < MW_KEPT_COUNT; s++) {
         const int64_t at = mw_trainer_first_invalid(s, state[s], count);
         if (at < 0)
             continue;
@@ -159,7 +166,7 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
     if (!mw_weights_store(decoder, weights_files(saving), "", &part, first, count, dtype,
                           narrowed(saving, state[0], count), error))
         return false;
-    for (int s = 1; optimizer && s < 3; s++)
+    for (int s = 1; optimizer && keeps(saving, s); s++)
         if (!mw_weights_store(decoder, optimizer_files(saving), mw_checkpoint_prefixes[s], &part,
                               first, count, MW_SAFETENSORS_F32, state[s], error))
             return false;
@@ -457,6 +464,7 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
     struct mw_commit_field fields[MW_TRAINER_OWN_FIELDS + MW_TRAINER_FIELDS_MAX];
     struct mw_checkpoint_source source = {
         .decoder = &trainer->plan->shape.decoder,
+        .optimizer = trainer->plan->shape.optimizer,
         .step = trainer->next_step - 1,
         .fields = fields,
         .field_count = mw_trainer_fields(trainer, fields),

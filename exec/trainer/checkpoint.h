@@ -3,8 +3,9 @@
  *
  * A checkpoint is a folder:
  *   model.safetensors      the parameters, by their names at Hugging Face
- *   optimizer.safetensors  "exp_avg.NAME" and "exp_avg_sq.NAME", fp32 as all state; "fp32.NAME" too
- *                          where the parameters are written in 16 bits
+ *   optimizer.safetensors  "exp_avg.NAME" and "exp_avg_sq.NAME" where the optimizer keeps them, in
+ *                          fp32 whatever they were in; "fp32.NAME" too where the parameters are
+ *                          written in 16 bits
  *   config.json            if given
  *   adapter_model.safetensors, adapter_config.json
  *                          of a model with adapters: these, as PEFT reads them; not in the first
@@ -55,8 +56,7 @@ bool mw_checkpoint_recover(const char *path, char **said, GError **error);
 /* Whether a checkpoint can be written there; ask before a long run.  A folder is made beside PATH,
  * and removed. */
 bool mw_checkpoint_check(const char *path, GError **error);
-/* Whether a checkpoint of the decoder, in fp32 and with the optimizer's state, has room there, as
- * far as the file system and the limit on a file's size tell. */
+/* Whether a checkpoint of the decoder, in fp32 and with AdamW's state, has room there, as far as the file system and the limit on a file's size tell. */
 bool mw_checkpoint_check_space(const char *path, const struct mw_decoder *decoder, GError **error);
 
 /* Whether a file of this name is, or would be, part of a checkpoint in the folder that also has the
@@ -108,8 +108,11 @@ const char *mw_checkpoint_file(const struct mw_checkpoint *checkpoint);
 /* The last step, and the fields; all are within their ranges. */
 const struct mw_commit_record *mw_checkpoint_record(const struct mw_checkpoint *checkpoint);
 
-/* Reads elements of a part, as in exec/data/weights.h: of the fp32 parameters (state 0), the
- * momentum (1) or the variance (2). */
+/* The optimizer whose state it has. */
+int mw_checkpoint_optimizer(const struct mw_checkpoint *checkpoint);
+
+/* Reads elements of a part, as in exec/data/weights.h, of a state that its optimizer keeps (enum
+ * mw_kept). */
 bool mw_checkpoint_read(const struct mw_checkpoint *checkpoint, int state,
                         const struct mw_weights_part *part, int64_t first, int64_t count,
                         enum mw_dtype as, void *out, GError **error);

@@ -3,6 +3,7 @@
 #define MW_EXEC_TRAINER_CHECKPOINT_INTERNAL_H
 
 #include "exec/trainer/checkpoint.h"
+#include "plan/optimizers.h"
 
 #define MW_CHECKPOINT_MODEL "model.safetensors"
 #define MW_CHECKPOINT_OPTIMIZER "optimizer.safetensors"
@@ -20,12 +21,13 @@
 #define MW_CHECKPOINT_ADAPTED "memwall.adapters" /* the same of the adapters */
 
 /* Prefixes of a state's name: fp32 parameters in the model's file, momentum, variance. */
-extern const char *const mw_checkpoint_prefixes[3];
+extern const char *const mw_checkpoint_prefixes[MW_KEPT_COUNT];
 
 /* --- checkpoint.c --- */
 /* The content to write: that of a run, or that which a run has left on drives. */
 struct mw_checkpoint_source {
     const struct mw_decoder *decoder;
+    int optimizer; /* enum mw_optimizer_kind */
     int64_t step;
     const struct mw_commit_field *fields;
     int field_count;

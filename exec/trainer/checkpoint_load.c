@@ -169,6 +169,15 @@ read_numbers(struct mw_checkpoint *it, GError **error)
            (!it->adapters || check_digest(it, it->adapters, MW_CHECKPOINT_ADAPTED, error));
 }
 
+int
+mw_checkpoint_optimizer(const struct mw_checkpoint *checkpoint)
+{
+    uint64_t optimizer = MW_OPTIMIZER_ADAMW;
+
+    mw_commit_find(&checkpoint->record, MW_TRAINER_OPTIMIZER, &optimizer);
+    return (int)optimizer;
+}
+
 /* --- tensors --------------------------------------------------------------------------------- */
 
 static bool
@@ -187,8 +196,9 @@ check_tensors(struct mw_checkpoint *it, GError **error)
     if (!mw_weights_check_sets(it->decoder, (struct mw_weights_sets){it->model, it->adapters}, "",
                                error))
         return false;
-    for (int s = 1; s < 3; s++)
-        if (!mw_weights_check(it->decoder, it->optimizer, mw_checkpoint_prefixes[s], error))
+    for (int s = 1; s < MW_KEPT_COUNT; s++)
+        if (mw_optimizer_keeps(mw_checkpoint_optimizer(it), (enum mw_kept)s) &&
+            !mw_weights_check(it->decoder, it->optimizer, mw_checkpoint_prefixes[s], error))
             return false;
     return !it->has_masters ||
            mw_weights_check(it->decoder, it->optimizer, MW_CHECKPOINT_MASTERS, error);
@@ -235,7 +245,7 @@ mw_checkpoint_open(const char *path, const struct mw_decoder *decoder, GError **
     struct mw_checkpoint *it = g_new0(struct mw_checkpoint, 1);
 
     it->decoder = decoder;
-    if (open_files(it, path, error) && check_tensors(it, error) && read_numbers(it, error))
+    if (open_files(it, path, error) && read_numbers(it, error) && check_tensors(it, error))
         return it;
     mw_checkpoint_close(it);
     return NULL;
@@ -347,7 +357,7 @@ mw_checkpoint_read(const struct mw_checkpoint *it, int state, const struct mw_we
     const struct mw_safetensors *set = state || masters ? it->optimizer : it->model;
     const char *prefix = masters ? MW_CHECKPOINT_MASTERS : mw_checkpoint_prefixes[state];
 
-    if (state == 2)
+    if (state == MW_KEPT_VARIANCE)
         return mw_weights_load_squares(it->decoder, set, prefix, part, first, count, as, out,
                                        error);
     struct mw_weights_sets sets = {set, state || masters || !it->adapters ? set : it->adapters};

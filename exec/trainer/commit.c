@@ -17,7 +17,7 @@
 int64_t
 mw_trainer_state_bytes(const struct mw_plan *plan, uint32_t chunk)
 {
-    return 4 * MW_TRAINER_STATES * plan->chunks[chunk].elements;
+    return mw_optimizer_state_bytes(plan->shape.optimizer, plan->chunks[chunk].elements);
 }
 
 bool
@@ -195,6 +195,7 @@ mw_trainer_fields(const struct mw_trainer *trainer,
     fields[count++] = mw_commit_field(MW_TRAINER_FORMAT, MW_TRAINER_FORMAT_NOW);
     fields[count++] = mw_commit_field(MW_TRAINER_UPDATES, (uint64_t)trainer->now.updates);
     fields[count++] = mw_commit_field(MW_TRAINER_DTYPE, trainer->kernels->dtype);
+    fields[count++] = mw_commit_field(MW_TRAINER_OPTIMIZER, trainer->plan->shape.optimizer);
     fields[count++] = mw_commit_field_real(MW_TRAINER_LOSS_SCALE, scale->scale);
     fields[count++] = mw_commit_field(MW_TRAINER_GOOD_STEPS, (uint64_t)scale->good_steps);
     fields[count++] = mw_commit_field(MW_TRAINER_SKIPPED, (uint64_t)scale->skipped);

@@ -13,9 +13,10 @@
 #include "exec/trainer/checkpoint_internal.h"
 #include "exec/trainer/frozen.h"
 #include "exec/trainer/internal.h"
+#include "exec/trainer/kept.h"
 
 #define PIECE_ELEMENTS ((int64_t)1 << 19)
-#define STATES MW_TRAINER_STATES
+#define STATES MW_KEPT_COUNT
 
 /* A verified block of a stream of saves. */
 struct block {
@@ -61,12 +62,14 @@ differs(const char *path, const char *what, GError **error)
 uint64_t
 mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t base)
 {
-    g_autofree int64_t *numbers = g_new(int64_t, 2 + 6 * (int64_t)plan->chunk_count);
+    g_autofree int64_t *numbers = g_new(int64_t, 3 + 6 * (int64_t)plan->chunk_count);
     int64_t n = 0;
 
     numbers[n++] = (int64_t)base;
     if (dtype != MW_DTYPE_BF16)
         numbers[n++] = dtype;
+    if (plan->shape.optimizer != MW_OPTIMIZER_ADAMW)
+        numbers[n++] = -(int64_t)plan->shape.optimizer;
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
         const struct mw_chunk_content *chunk = &plan->chunks[c];
         const struct mw_slot *slot = &plan->slots[chunk->slot];
@@ -457,6 +460,7 @@ struct walk {
     uint32_t chunk;
     int64_t stream_at; /* begin of the chunk in the stream, if it is not on drives */
     float *copies;     /* [STATES][PIECE_ELEMENTS] */
+    char *blocks;      /* as they lie, of one state */
     mw_trainer_visit visit;
     void *data;
 };
@@ -465,13 +469,23 @@ static bool
 read_state(struct walk *walk, int state, int64_t first, int64_t count, GError **error)
 {
     const struct mw_plan *plan = walk->durable->options.plan;
-    int64_t at = 4 * (state * plan->chunks[walk->chunk].elements + first);
+    int optimizer = plan->shape.optimizer;
+    enum mw_dtype dtype = mw_optimizer_row(optimizer)->dtypes[state];
     float *copy = walk->copies + state * PIECE_ELEMENTS;
 
-    if (!mw_trainer_on_drives(plan, walk->chunk))
-        return read_stream(walk->durable, walk->rank, &walk->durable->blocks[state],
-                           walk->stream_at + at, 4 * count, (char *)copy, error);
-    memcpy(copy, walk->durable->chunk + at, (size_t)(4 * count));
+    if (dtype == MW_DTYPE_NONE) {
+        memset(copy, 0, (size_t)count * sizeof *copy);
+        return true;
+    }
+    struct mw_kept_span span = mw_kept_span(dtype, first, count);
+    int64_t at = span.at_bytes + mw_optimizer_kept_at_bytes(optimizer, (enum mw_kept)state,
+                                                            plan->chunks[walk->chunk].elements);
+    if (mw_trainer_on_drives(plan, walk->chunk))
+        memcpy(walk->blocks, walk->durable->chunk + at, (size_t)span.bytes);
+    else if (!read_stream(walk->durable, walk->rank, &walk->durable->blocks[state],
+                          walk->stream_at + at, span.bytes, walk->blocks, error))
+        return false;
+    mw_kept_widen(dtype, walk->blocks, span.skipped, count, copy);
     return true;
 }
 
@@ -588,7 +602,12 @@ visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
 {
     struct mw_durable *durable = data;
     g_autofree float *copies = g_new(float, STATES *PIECE_ELEMENTS);
-    struct walk walk = {.durable = durable, .copies = copies, .visit = visit, .data = visit_data};
+    g_autofree float *blocks = g_new(float, PIECE_ELEMENTS);
+    struct walk walk = {.durable = durable,
+                        .copies = copies,
+                        .blocks = (char *)blocks,
+                        .visit = visit,
+                        .data = visit_data};
     int ranks = durable->options.plan->tensors[0].state_whole ? 1 : durable->rank_count;
 
     for (walk.rank = 0; walk.rank < ranks; walk.rank++)
@@ -615,6 +634,7 @@ mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options
         g_new(struct mw_commit_field, record->field_count + 1);
     struct mw_checkpoint_source source = {
         .decoder = durable->options.decoder,
+        .optimizer = durable->options.plan->shape.optimizer,
         .step = record->step,
         .fields = fields,
         .visit = visit_all,

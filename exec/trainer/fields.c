@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "exec/trainer/internal.h"
 
-enum kind { COUNT, SCALE, TYPE };
+enum kind { COUNT, SCALE, TYPE, OPTIMIZER };
 
 /* A missing field has no value, not even 0.  `since` is the format from which on a field must be
  * there; 0: it may be missing.  Format 1 does not state its number. */
@@ -22,7 +22,7 @@ static const struct {
     {MW_TRAINER_UPDATES, COUNT, 1},    {MW_TRAINER_GOOD_STEPS, COUNT, 1},
     {MW_TRAINER_SKIPPED, COUNT, 1},    {MW_TRAINER_SKIPPED_IN_ROW, COUNT, 1},
     {MW_TRAINER_LOSS_SCALE, SCALE, 1}, {MW_TRAINER_PENDING, SCALE, 0},
-    {MW_TRAINER_DTYPE, TYPE, 2},
+    {MW_TRAINER_DTYPE, TYPE, 2},       {MW_TRAINER_OPTIMIZER, OPTIMIZER, 0},
 };
 
 G_GNUC_PRINTF(2, 3)
@@ -67,6 +67,11 @@ check_field(const struct mw_commit_record *record, size_t row, uint64_t value, G
                       name, value, MW_DTYPE_BF16, mw_dtype_name(MW_DTYPE_BF16), MW_DTYPE_FP16,
                       mw_dtype_name(MW_DTYPE_FP16), MW_DTYPE_FP32,
                       mw_dtype_name(MW_DTYPE_FP32));
+    case OPTIMIZER:
+        return (value < MW_OPTIMIZER_COUNT && mw_optimizer_row((int)value)->runs) ||
+               refuse(error, "field \"%s\" is %" PRIu64 ": must be the number of an optimizer that "
+                             "runs, such as %d (%s)",
+                      name, value, MW_OPTIMIZER_ADAMW, mw_optimizer_name(MW_OPTIMIZER_ADAMW));
     }
     return true;
 }

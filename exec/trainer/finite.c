@@ -14,6 +14,7 @@
 #include "base/spell.h"
 #include "exec/data/weights.h"
 #include "exec/trainer/internal.h"
+#include "exec/trainer/kept.h"
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
@@ -43,18 +44,52 @@ are_within(const char *values, int64_t count, int32_t most)
     return !(above >> 31);
 }
 
+/* The part of bytes [at, at + bytes) of a chunk's state that is of one array. */
+struct part {
+    enum mw_dtype dtype;
+    int64_t skipped, at, bytes; /* from the bytes and from the array to the part; below 1: none */
+};
+
+static struct part
+part_of(const struct mw_plan *plan, uint32_t chunk, int kept, int64_t at, int64_t bytes)
+{
+    int optimizer = plan->shape.optimizer;
+    int64_t elements = plan->chunks[chunk].elements;
+    int64_t begin = mw_optimizer_kept_at_bytes(optimizer, kept, elements);
+    int64_t end = mw_optimizer_kept_at_bytes(optimizer, kept + 1, elements);
+    int64_t first = MAX(at, begin);
+
+    return (struct part){
+        .dtype = mw_optimizer_row(optimizer)->dtypes[kept],
+        .skipped = first - at,
+        .at = first - begin,
+        .bytes = MIN(at + bytes, end) - first,
+    };
+}
+
+static bool
+is_finite(const struct mw_trainer *trainer, int kept, const struct part *part, const char *bytes)
+{
+    float value;
+
+    if (part->dtype == MW_DTYPE_FP32)
+        return are_within(bytes, part->bytes / 4,
+                          kept == MW_KEPT_PARAMETER ? most_of(trainer->kernels->dtype) : FP32_MAX);
+    return mw_kept_first_invalid(part->dtype, false, bytes, part->at, part->bytes, &value) < 0;
+}
+
 /* Checks bytes [at, at + bytes) of a chunk's state: parameters, which must also be finite in the
  * run's type, then momentum and variance. */
 bool
 mw_trainer_is_finite(const struct mw_trainer *trainer, uint32_t chunk, int64_t at, int64_t bytes,
                      const void *state)
 {
-    int64_t params = 4 * trainer->plan->chunks[chunk].elements;
-    int64_t first = CLAMP(params - at, 0, bytes);
-    int32_t most = most_of(trainer->kernels->dtype);
-
-    return are_within(state, first / 4, most) &&
-           are_within((const char *)state + first, (bytes - first) / 4, FP32_MAX);
+    for (int k = 0; k < MW_KEPT_COUNT; k++) {
+        struct part part = part_of(trainer->plan, chunk, k, at, bytes);
+        if (part.bytes > 0 && !is_finite(trainer, k, &part, (const char *)state + part.skipped))
+            return false;
+    }
+    return true;
 }
 
 /* Checks any state, wherever it goes. */
@@ -83,8 +118,8 @@ mw_trainer_are_squares(const float *values, int64_t count)
 static bool
 are_right(int state, const float *values, int64_t count)
 {
-    return state == MW_TRAINER_STATES - 1 ? mw_trainer_are_squares(values, count)
-                                          : mw_trainer_are_finite(values, count);
+    return state == MW_KEPT_VARIANCE ? mw_trainer_are_squares(values, count)
+                                     : mw_trainer_are_finite(values, count);
 }
 
 int64_t
@@ -114,24 +149,32 @@ refuse_element(const struct mw_trainer *trainer, uint32_t chunk, int state, int6
                     &trainer->plan->shape.decoder, &trainer->plan->tensors[it->pieces[p].tensor],
                     it->pieces[p].tile, it->pieces[p].first + element - it->pieces[p].at, state);
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s, is %g: must be a finite number%s", name,
-                (double)value, state == MW_TRAINER_STATES - 1 ? ", at least 0" : "");
+                (double)value, state == MW_KEPT_VARIANCE ? ", at least 0" : "");
     return false;
+}
+
+/* The array's first invalid element among these bytes of it, and its value; -1: none. */
+static int64_t
+first_invalid(int kept, const struct part *part, const char *bytes, float *value)
+{
+    const float *values = (const float *)(const void *)bytes;
+
+    if (part->dtype == MW_DTYPE_FP32 && mw_trainer_first_invalid(kept, values, part->bytes / 4) < 0)
+        return -1;
+    return mw_kept_first_invalid(part->dtype, kept == MW_KEPT_VARIANCE, bytes, part->at,
+                                 part->bytes, value);
 }
 
 bool
 mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t at, int64_t bytes,
                        const char *state, GError **error)
 {
-    const int64_t each = 4 * trainer->plan->chunks[chunk].elements;
-
-    for (int s = 0; s < MW_TRAINER_STATES; s++) {
-        const int64_t begin = MAX(at, s * each), end = MIN(at + bytes, (s + 1) * each);
-        const float *values = (const float *)(const void *)(state + (begin - at));
-        const int64_t wrong =
-            begin < end ? mw_trainer_first_invalid(s, values, (end - begin) / 4) : -1;
+    for (int k = 0; k < MW_KEPT_COUNT; k++) {
+        struct part part = part_of(trainer->plan, chunk, k, at, bytes);
+        float value;
+        int64_t wrong = part.bytes > 0 ? first_invalid(k, &part, state + part.skipped, &value) : -1;
         if (wrong >= 0)
-            return refuse_element(trainer, chunk, s, (begin - s * each) / 4 + wrong, values[wrong],
-                                  error);
+            return refuse_element(trainer, chunk, k, wrong, value, error);
     }
     return true;
 }

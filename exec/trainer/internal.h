@@ -6,6 +6,7 @@
 #include "exec/lanes/lanes.h"
 #include "exec/trainer/storage.h"
 #include "exec/trainer/trainer.h"
+#include "plan/optimizers.h"
 
 /* Numbers of the running step.  Its ops write them, each before the ops that read it. */
 struct mw_step_numbers {
@@ -17,7 +18,7 @@ struct mw_step_numbers {
                            * have helped */
     bool updates_nothing; /* the step was skipped, or there is no gradient yet: parameters stay as
                            * they are */
-    struct mw_adamw adamw, adamw_decaying;
+    struct mw_update_step update, update_decaying;
 };
 
 /* A range of a chunk in which all elements decay, or none does. */
@@ -246,8 +247,7 @@ bool mw_trainer_are_squares(const float *values, int64_t count);
  * state, tensor and element.  Takes one pass over the memory. */
 bool mw_trainer_check_state(const struct mw_trainer *trainer, uint32_t chunk, int64_t at,
                             int64_t bytes, const char *state, GError **error);
-/* Index of the first value that is invalid as parameter (state 0), momentum (1) or variance (2); -1
- * if all are valid. */
+/* Index of the first value that is invalid as a state (enum mw_kept); -1 if all are valid. */
 int64_t mw_trainer_first_invalid(int state, const float *values, int64_t count);
 /* Whether a gradient of this norm, clipped, can update state that stays finite. */
 bool mw_trainer_fits(double norm);
@@ -272,10 +272,11 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 
 /* --- exec/trainer/commit.c --- */
 /* Sets a record's fields, the trainer's own first, then the caller's.  Returns their number. */
-#define MW_TRAINER_OWN_FIELDS 9
+#define MW_TRAINER_OWN_FIELDS 10
 #define MW_TRAINER_FORMAT "format" /* the number of the set of fields; 1 if absent */
 #define MW_TRAINER_FORMAT_NOW 2
 #define MW_TRAINER_DTYPE "dtype" /* the type that the run computes in; bf16 if absent */
+#define MW_TRAINER_OPTIMIZER "optimizer" /* adamw if absent */
 #define MW_TRAINER_LOSS_SCALE "loss-scale"
 #define MW_TRAINER_GOOD_STEPS "good-steps"
 #define MW_TRAINER_SKIPPED "skipped"
@@ -320,8 +321,7 @@ bool mw_trainer_keeps_state(const struct mw_trainer *trainer);
 /* Ends a step: makes what it wrote current, and durable if it is to be and did not diverge. */
 bool mw_trainer_commit_step(struct mw_trainer *trainer, bool diverged, bool *committed,
                             GError **error);
-/* fp32 parameters, momentum and variance of a chunk, one after the other. */
-#define MW_TRAINER_STATES 3
+/* The optimizer's arrays of a chunk, one after the other (plan/optimizers.h). */
 int64_t mw_trainer_state_bytes(const struct mw_plan *plan, uint32_t chunk);
 bool mw_trainer_on_drives(const struct mw_plan *plan, uint32_t chunk);
 struct mw_commit_extent mw_trainer_state_extent(const struct mw_trainer *trainer, uint32_t chunk,

@@ -72,7 +72,7 @@ name_at_home(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
     return mw_trainer_tensor_name(trainer, &piece, shard.first + element);
 }
 
-/* Name for a byte in a chunk's state: parameters, momentum and variance, one after the other. */
+/* Name for a byte in a chunk's state. */
 static char *
 name_in_chunk(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
 {
@@ -82,7 +82,9 @@ name_in_chunk(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
         const struct mw_trainer_chunk *chunk = &trainer->chunks[c];
         if (plan->chunks[c].slot != slot && plan->chunks[c].other_slot != slot)
             continue;
-        int64_t at = at_bytes / 4 % plan->chunks[c].elements, i = chunk->piece_count - 1;
+        int64_t at =
+            mw_optimizer_element_at(plan->shape.optimizer, plan->chunks[c].elements, at_bytes);
+        int64_t i = chunk->piece_count - 1;
         while (i > 0 && chunk->pieces[i].at > at)
             i--;
         return i < 0 ? NULL

@@ -340,9 +340,11 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     uint32_t state = slot_of(look, MW_ROLE_STATE), in = slot_of(look, MW_ROLE_SOURCE);
     uint32_t out = slot_of(look, MW_ROLE_DESTINATION);
     bool at_home = uses(look, MW_ROLE_GRADIENT);
-    int64_t behind = in == MW_NONE && !at_home ? bytes : 0; /* gradients that came with the state */
+    int64_t state_bytes = mw_trainer_state_bytes(look->trainer->plan, look->op->shard);
 
-    if (state == MW_NONE || !slot_holds(look, state, 0, (MW_STATE_BYTES + behind) * n))
+    if (in == MW_NONE && !at_home) /* gradients come with the state */
+        state_bytes = mw_in_pages(state_bytes) + bytes * n;
+    if (state == MW_NONE || !slot_holds(look, state, 0, state_bytes))
         return "has no state to update";
     if (in != MW_NONE ? !slot_holds(look, in, 0, bytes * n)
                       : at_home && !reaches_homes(look, chunk, true))

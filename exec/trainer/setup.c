@@ -306,13 +306,27 @@ share(struct mw_trainer *trainer, GError **error)
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
+/* Only the host's cores narrow moments. */
+static bool
+check_optimizer(const struct mw_trainer *trainer, GError **error)
+{
+    int optimizer = trainer->plan->shape.optimizer;
+    enum mw_dtype dtype = mw_optimizer_row(optimizer)->dtypes[MW_KEPT_MOMENTUM];
+
+    return !trainer->options.backend->apart || dtype == MW_DTYPE_NONE || dtype == MW_DTYPE_FP32 ||
+           mw_refuse(error,
+                     "{optimizer=%s}: the cores run it, a GPU does not yet: its moments are in %s; "
+                     "an optimizer with moments in fp32 would run, or {backend=cpu}",
+                     mw_optimizer_name(optimizer), mw_dtype_name(dtype));
+}
+
 /* Sets up what all variants have in common. */
 static bool
 set_up_shared(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
 
-    if (!mw_trainer_check_tensors(trainer->plan, error))
+    if (!check_optimizer(trainer, error) || !mw_trainer_check_tensors(trainer->plan, error))
         return false;
     index_tensors(trainer);
     trainer->tokens = shape->sequences * shape->seq;

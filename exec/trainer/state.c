@@ -8,11 +8,12 @@
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/frozen.h"
 #include "exec/trainer/internal.h"
+#include "exec/trainer/kept.h"
 
 /* Number of elements that are made at a time. */
 #define PIECE_ELEMENTS MW_FROZEN_PIECE_ELEMENTS
 
-/* Makes parameters (state 0); from a checkpoint also momentum and variance (1, 2). */
+/* Makes parameters; from a checkpoint also moments (enum mw_kept). */
 static bool
 make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *tensor,
            int64_t tile, int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
@@ -27,12 +28,24 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
     return mw_weights_make(decoder, o->seed, sets, &part, first, count, as, out, error);
 }
 
+/* The arrays of the state: the first so many. */
+static int
+kept_count(const struct mw_trainer *trainer)
+{
+    int count = 0;
+
+    while (count < MW_KEPT_COUNT &&
+           mw_optimizer_keeps(trainer->plan->shape.optimizer, (enum mw_kept)count))
+        count++;
+    return count;
+}
+
 /* Checks parameters as 16 bits hold them, which is less than fp32 holds. */
 static bool
 try_tile(const struct mw_trainer *trainer, const struct mw_tensor *tensor, int64_t tile,
          struct mw_range range, float *made, GError **error)
 {
-    int states = trainer->options.checkpoint && tensor->trainable ? 3 : 1;
+    int states = trainer->options.checkpoint && tensor->trainable ? kept_count(trainer) : 1;
 
     for (int state = 0; state < states; state++)
         for (int64_t i = 0; i < range.elements; i += PIECE_ELEMENTS)
@@ -74,40 +87,70 @@ copy_state(struct mw_trainer *trainer, void *to, const void *from, int64_t bytes
     return trainer->storage.backend->copy(trainer->storage.device, to, from, bytes, error);
 }
 
+/* Where an array of a chunk's state can be reached, from a byte of it on. */
+static char *
+array_at(const struct mw_trainer *trainer, uint32_t chunk, int kept, int64_t at_bytes)
+{
+    int64_t array = mw_optimizer_kept_at_bytes(trainer->plan->shape.optimizer, (enum mw_kept)kept,
+                                               trainer->plan->chunks[chunk].elements);
+
+    return mw_storage_address(&trainer->storage, reachable(trainer, chunk), array + at_bytes);
+}
+
+/* Puts values of a chunk where they lie in fp32: in the state, or in `whole` for an array whose
+ * blocks can only be made together. */
 static bool
-start_piece(struct mw_trainer *trainer, uint32_t chunk, int state, const struct mw_piece *piece,
-            float *made, GError **error)
+start_piece(struct mw_trainer *trainer, uint32_t chunk, int kept, const struct mw_piece *piece,
+            float *made, float *whole, GError **error)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
-    int64_t at = state * trainer->plan->chunks[chunk].elements + piece->at;
 
     for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
-        int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
-        void *to = mw_storage_address(&trainer->storage, reachable(trainer, chunk), 4 * (at + i));
-        if (!make_state(trainer, state, tensor, piece->tile, piece->first + i, count, MW_DTYPE_FP32,
-                        made, error) ||
-            !copy_state(trainer, to, made, 4 * count, error))
+        int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i), at = piece->at + i;
+        float *values = whole ? whole + at : made;
+        if (!make_state(trainer, kept, tensor, piece->tile, piece->first + i, count, MW_DTYPE_FP32,
+                        values, error) ||
+            (!whole && !copy_state(trainer, array_at(trainer, chunk, kept, 4 * at), values,
+                                   4 * count, error)))
             return false;
     }
     return true;
 }
 
-/* Momentum and variance begin as zero, as reserved memory does; a set may still hold another
- * chunk's. */
+static bool
+start_array(struct mw_trainer *trainer, uint32_t chunk, int kept, float *made, GError **error)
+{
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
+    enum mw_dtype dtype = mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes[kept];
+    int64_t elements = trainer->plan->chunks[chunk].elements;
+    bool narrow = dtype != MW_DTYPE_FP32;
+    g_autofree float *whole = narrow ? g_new0(float, elements + 1) : NULL;
+    g_autofree char *blocks = narrow ? g_malloc((gsize)mw_dtype_bytes(dtype, elements) + 1) : NULL;
+
+    for (int64_t i = 0; i < it->piece_count; i++)
+        if (!start_piece(trainer, chunk, kept, &it->pieces[i], made, whole, error))
+            return false;
+    if (!narrow)
+        return true;
+    mw_kept_narrow(dtype, whole, elements, blocks);
+    return copy_state(trainer, array_at(trainer, chunk, kept, 0), blocks,
+                      mw_dtype_bytes(dtype, elements), error);
+}
+
+/* Moments begin as zero, as reserved memory does; a set may still hold another chunk's. */
 static bool
 start_chunk(struct mw_trainer *trainer, uint32_t chunk, float *made, GError **error)
 {
     const struct mw_chunk_content *content = &trainer->plan->chunks[chunk];
-    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
-    int states = trainer->options.checkpoint ? 3 : 1;
+    int states = trainer->options.checkpoint ? kept_count(trainer) : 1;
     bool drives = mw_trainer_on_drives(trainer->plan, chunk);
     uint32_t slot = reachable(trainer, chunk);
     int64_t bytes = mw_trainer_state_bytes(trainer->plan, chunk);
 
     if (drives)
         memset(mw_storage_address(&trainer->storage, slot, 0), 0, bytes);
-    for (int64_t i = 0; i < states * it->piece_count; i++)
-        if (!start_piece(trainer, chunk, (int)(i % states), &it->pieces[i / states], made, error))
+    for (int kept = 0; kept < states; kept++)
+        if (!start_array(trainer, chunk, kept, made, error))
             return false;
     if (drives) /* the first committed step may leave it as it is */
         mw_trainer_digest(trainer, chunk);
@@ -164,6 +207,21 @@ sum_frozen(const struct mw_trainer *trainer, uint64_t *sum, GError **error)
     return mw_frozen_sum(&frozen, sum, error);
 }
 
+/* Moments of one optimizer mean nothing to another. */
+static bool
+check_optimizer(const struct mw_trainer *trainer, GError **error)
+{
+    int then = mw_checkpoint_optimizer(trainer->options.checkpoint);
+    int now = trainer->plan->shape.optimizer;
+
+    return then == now ||
+           mw_fail(error, MW_ERROR_FORMAT,
+                   "%s: has the state of {optimizer=%s}, not of %s: give it, or start from its "
+                   "weights alone with {weights}",
+                   mw_checkpoint_file(trainer->options.checkpoint), mw_optimizer_name(then),
+                   mw_optimizer_name(now));
+}
+
 bool
 mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
 {
@@ -171,6 +229,8 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
     void *made = NULL;
     bool good = true;
 
+    if (trainer->options.checkpoint && !check_optimizer(trainer, error))
+        return false;
     if (trainer->options.checkpoint &&
         !mw_frozen_same_adapters(mw_checkpoint_record(trainer->options.checkpoint),
                                  &plan->shape.decoder))
@@ -255,21 +315,41 @@ mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error)
 
 /* --- visits ---------------------------------------------------------------------------------- */
 
+/* Elements of a chunk as fp32; zeros where the optimizer keeps none. */
+static bool
+read_array(struct mw_trainer *trainer, uint32_t chunk, int kept, int64_t first, int64_t count,
+           float *out, GError **error)
+{
+    enum mw_dtype dtype = mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes[kept];
+
+    if (dtype == MW_DTYPE_NONE) {
+        memset(out, 0, (size_t)count * sizeof *out);
+        return true;
+    }
+    struct mw_kept_span span = mw_kept_span(dtype, first, count);
+    const char *from = array_at(trainer, chunk, kept, span.at_bytes);
+    if (dtype == MW_DTYPE_FP32)
+        return copy_state(trainer, out, from, span.bytes, error);
+    g_autofree char *blocks = g_malloc((gsize)span.bytes);
+    if (!copy_state(trainer, blocks, from, span.bytes, error))
+        return false;
+    mw_kept_widen(dtype, blocks, span.skipped, count, out);
+    return true;
+}
+
 static bool
 visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *piece, float *copies,
             mw_trainer_visit visit, void *data, GError **error)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
-    int64_t n = trainer->plan->chunks[chunk].elements;
 
     for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
-        const float *state[3];
-        for (int s = 0; s < 3; s++) {
-            const void *from = mw_storage_address(&trainer->storage, reachable(trainer, chunk),
-                                                  4 * (s * n + piece->at + i));
+        const float *state[MW_KEPT_COUNT];
+        for (int s = 0; s < MW_KEPT_COUNT; s++) {
             state[s] = copies + s * PIECE_ELEMENTS;
-            if (!copy_state(trainer, copies + s * PIECE_ELEMENTS, from, 4 * count, error))
+            if (!read_array(trainer, chunk, s, piece->at + i, count, copies + s * PIECE_ELEMENTS,
+                            error))
                 return false;
         }
         if (!visit(data, tensor, piece->tile, piece->first + i, count, state, error))
@@ -286,7 +366,7 @@ visit_frozen(struct mw_trainer *trainer, uint32_t index, uint32_t tile, float *c
     const struct mw_tensor *tensor = &trainer->plan->tensors[index];
     struct mw_range mine = mw_trainer_state_of(trainer, index, tile);
     const float *zeros = memset(copies + PIECE_ELEMENTS, 0, PIECE_ELEMENTS * sizeof *copies);
-    const float *state[3] = {copies, zeros, zeros};
+    const float *state[MW_KEPT_COUNT] = {copies, zeros, zeros};
 
     for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
@@ -303,7 +383,7 @@ mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void 
                        GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
-    g_autofree float *copies = g_new(float, 3 * PIECE_ELEMENTS);
+    g_autofree float *copies = g_new(float, MW_KEPT_COUNT *PIECE_ELEMENTS);
     uint64_t frozen;
 
     /* It is written from where the run read it. */

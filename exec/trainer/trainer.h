@@ -23,7 +23,7 @@
 #include "exec/ranks/ranks.h"
 #include "plan/variants.h"
 
-/* AdamW (arXiv 1711.05101); matrices decay, norms and biases do not. */
+/* Of the plan's optimizer (plan/optimizers.h); matrices decay, norms and biases do not. */
 struct mw_optimizer {
     double beta1, beta2, epsilon, weight_decay;
     double clip_norm; /* norm of the whole gradient; 0: not clipped */

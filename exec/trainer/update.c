@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "exec/trainer/internal.h"
-#include "plan/state.h"
+#include "exec/trainer/kept.h"
 
 static const struct mw_tensor *
 tensor_of(const struct mw_trainer *trainer, const struct mw_piece *piece)
@@ -102,6 +102,7 @@ static void
 list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
 {
     int64_t elements = trainer->plan->chunks[op->shard].elements;
+    int64_t state_bytes = mw_trainer_state_bytes(trainer->plan, op->shard);
     uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
     uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
@@ -109,10 +110,9 @@ list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mov
     if (from != MW_NONE && to != MW_NONE)
         add_move(moves, from, to, gradient_bytes(trainer, op->shard) * elements);
     else if (state != MW_NONE)
-        add_move(moves, from != MW_NONE ? from : state, to != MW_NONE ? to : state,
-                 MW_STATE_BYTES * elements);
+        add_move(moves, from != MW_NONE ? from : state, to != MW_NONE ? to : state, state_bytes);
     if (mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT) != MW_NONE)
-        move_gradients(trainer, op->shard, to, state != MW_NONE ? MW_STATE_BYTES * elements : 0,
+        move_gradients(trainer, op->shard, to, state != MW_NONE ? mw_in_pages(state_bytes) : 0,
                        moves);
 }
 
@@ -234,10 +234,12 @@ prepare_update(struct mw_trainer *trainer, double scale)
     struct mw_step_numbers *now = &trainer->now;
     double factor = (clips(trainer) ? o->clip_norm / now->gradient_norm : 1) / scale;
 
-    now->adamw = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
-                               now->updates + 1, factor);
-    now->adamw_decaying = mw_adamw_step(now->learning_rate, o->beta1, o->beta2, o->epsilon,
-                                        o->weight_decay, now->updates + 1, factor);
+    enum mw_update_rule rule = mw_optimizer_row(trainer->plan->shape.optimizer)->rule;
+
+    now->update = mw_update_step_of(rule, now->learning_rate, o->beta1, o->beta2, o->epsilon, 0,
+                                    now->updates + 1, factor);
+    now->update_decaying = mw_update_step_of(rule, now->learning_rate, o->beta1, o->beta2,
+                                             o->epsilon, o->weight_decay, now->updates + 1, factor);
 }
 
 /* A gradient that is not finite updates nothing.  Neither does a delayed update that has no
@@ -299,22 +301,35 @@ find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
 
     if (incoming == MW_NONE && !at_home) {
         operands.gradients = state; /* they came with it */
-        operands.gradients_at_bytes = MW_STATE_BYTES * trainer->plan->chunks[op->shard].elements;
+        operands.gradients_at_bytes = mw_in_pages(mw_trainer_state_bytes(trainer->plan, op->shard));
     }
     return operands;
 }
 
+/* What stands for an array of the state while elements of a chunk are updated: its values from
+ * element `first` of the chunk on.  NULL: the optimizer keeps none. */
+struct moments {
+    int64_t first;
+    float *m, *v;
+};
+
+static float *
+moment_at(float *values, const struct moments *moments, int64_t at)
+{
+    return values ? values + (at - moments->first) : NULL;
+}
+
 static bool
 update_range(struct mw_trainer *trainer, const struct operands *it,
-             const struct mw_update_range *range, GError **error)
+             const struct mw_update_range *range, const struct moments *moments, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
     const struct mw_piece *piece = &range->piece;
     const struct mw_tensor *tensor = tensor_of(trainer, piece);
-    int64_t n = trainer->plan->chunks[it->chunk].elements;
     int64_t bytes = mw_trainer_gradient_bytes(tensor), at = piece->at;
     bool fp32 = tensor->gradient_dtype == MW_DTYPE_FP32;
     float *w = (float *)(void *)it->state + at;
+    float *m = moment_at(moments->m, moments, at), *v = moment_at(moments->v, moments, at);
     const void *gradient =
         it->gradients != MW_NONE
             ? mw_storage_address(storage, it->gradients, it->gradients_at_bytes + bytes * at)
@@ -325,29 +340,111 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
             ? mw_storage_address(storage, it->params, mw_trainer_element_bytes(trainer) * at)
             : mw_storage_address(storage, tensor->param_slot,
                                  in_home(trainer, piece, MW_HOME_PARAMS));
-    const struct mw_adamw *step =
-        range->decays ? &trainer->now.adamw_decaying : &trainer->now.adamw;
+    const struct mw_update_step *step =
+        range->decays ? &trainer->now.update_decaying : &trainer->now.update;
 
     if (trainer->now.updates_nothing && it->device)
         return storage->backend->narrow(storage->device, param, w, piece->elements, error);
     if (trainer->now.updates_nothing)
         trainer->kernels->narrow(param, w, piece->elements);
     else if (it->device)
-        return storage->backend->adamw(storage->device, step, w, w + n, w + 2 * n, param, gradient,
-                                       fp32, piece->elements, error);
+        return storage->backend->update(storage->device, step, w, m, v, param, gradient, fp32,
+                                        piece->elements, error);
     else
-        trainer->kernels->adamw(step, w, w + n, w + 2 * n, param, gradient, fp32, piece->elements);
+        trainer->kernels->update(step, w, m, v, param, gradient, fp32, piece->elements);
     return true;
+}
+
+/* The part of a range among elements [first, end) of the chunk; without elements if none is. */
+static struct mw_update_range
+within(const struct mw_update_range *range, int64_t first, int64_t end)
+{
+    struct mw_update_range part = *range;
+    struct mw_piece *piece = &part.piece;
+    int64_t skipped = MAX(first - piece->at, 0);
+
+    piece->first += skipped;
+    piece->at += skipped;
+    piece->elements = MIN(range->piece.at + range->piece.elements, end) - piece->at;
+    return part;
+}
+
+static bool
+update_ranges(struct mw_trainer *trainer, const struct operands *it, const struct moments *moments,
+              int64_t first, int64_t end, GError **error)
+{
+    const struct mw_trainer_chunk *chunk = &trainer->chunks[it->chunk];
+
+    for (int64_t r = 0; r < chunk->range_count && chunk->ranges[r].piece.at < end; r++) {
+        struct mw_update_range part = within(&chunk->ranges[r], first, end);
+        if (part.piece.elements > 0 && !update_range(trainer, it, &part, moments, error))
+            return false;
+    }
+    return true;
+}
+
+/* --- moments of fewer bits ------------------------------------------------------------------- */
+
+/* Elements whose moments are widened, updated and narrowed at a time: they stay in the caches. */
+#define WINDOW (64 * MW_KEPT_BLOCK)
+
+static char *
+kept_at(const struct mw_trainer *trainer, const struct operands *it, enum mw_kept kept)
+{
+    return it->state + mw_optimizer_kept_at_bytes(trainer->plan->shape.optimizer, kept,
+                                                  trainer->plan->chunks[it->chunk].elements);
+}
+
+static bool
+update_window(struct mw_trainer *trainer, const struct operands *it, int64_t first, int64_t count,
+              float *values, GError **error)
+{
+    const enum mw_dtype *dtypes = mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes;
+    const struct moments moments = {first, values, values + WINDOW};
+    char *m = kept_at(trainer, it, MW_KEPT_MOMENTUM) + mw_dtype_bytes(dtypes[1], first);
+    char *v = kept_at(trainer, it, MW_KEPT_VARIANCE) + mw_dtype_bytes(dtypes[2], first);
+
+    mw_kept_widen(dtypes[1], m, 0, count, moments.m);
+    mw_kept_widen(dtypes[2], v, 0, count, moments.v);
+    if (!update_ranges(trainer, it, &moments, first, first + count, error))
+        return false;
+    mw_kept_narrow(dtypes[1], moments.m, count, m);
+    mw_kept_narrow(dtypes[2], moments.v, count, v);
+    return true;
+}
+
+/* Of two moments: no optimizer has one alone in fewer bits. */
+static bool
+update_narrow(struct mw_trainer *trainer, const struct operands *it, GError **error)
+{
+    int64_t elements = trainer->plan->chunks[it->chunk].elements;
+    g_autofree float *values = g_new(float, 2 * WINDOW);
+
+    for (int64_t i = 0; i < elements; i += WINDOW)
+        if (!update_window(trainer, it, i, MIN(WINDOW, elements - i), values, error))
+            return false;
+    return true;
+}
+
+static float *
+fp32_at(const struct mw_trainer *trainer, const struct operands *it, enum mw_kept kept)
+{
+    return mw_optimizer_keeps(trainer->plan->shape.optimizer, kept)
+               ? (float *)(void *)kept_at(trainer, it, kept)
+               : NULL;
 }
 
 bool
 mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
-    const struct mw_trainer_chunk *chunk = &trainer->chunks[op->shard];
-    struct operands operands = find_operands(trainer, op);
+    struct operands it = find_operands(trainer, op);
+    const enum mw_dtype moments_in =
+        mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes[MW_KEPT_MOMENTUM];
 
-    for (int64_t r = 0; r < chunk->range_count; r++)
-        if (!update_range(trainer, &operands, &chunk->ranges[r], error))
-            return false;
-    return true;
+    if (moments_in != MW_DTYPE_NONE && moments_in != MW_DTYPE_FP32 && !trainer->now.updates_nothing)
+        return update_narrow(trainer, &it, error);
+    struct moments moments = {0, fp32_at(trainer, &it, MW_KEPT_MOMENTUM),
+                              fp32_at(trainer, &it, MW_KEPT_VARIANCE)};
+    return update_ranges(trainer, &it, &moments, 0, trainer->plan->chunks[it.chunk].elements,
+                         error);
 }

@@ -191,8 +191,7 @@ add_tensors(struct builder *b)
                          .param_stride = mw_sizing_part_stride(tensor, s->params_partitioned),
                          .gradient_stride =
                              trained ? mw_sizing_part_stride(tensor, s->gradients_partitioned) : 0,
-                         .state_stride =
-                             trained ? mw_sizing_part_stride(tensor, s->optimizer_partitioned) : 0,
+                         .state_stride = trained ? mw_sizing_state_stride(s, tensor) : 0,
                          .param_slot = b->param_home + t,
                          .gradient_slot = trained ? b->gradient_home + t : MW_NONE,
                          .params_whole = !s->params_partitioned,

@@ -112,7 +112,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_MEMORY, "optimizer", MW_SETTING_OPTIMIZER, FIELD(optimizer), 0, 0, NULL, NULL,
      "NAME",
      "update by this optimizer, which decides what state a parameter has (default adamw, 12 bytes; "
-     "`run` has no other; `memwall list optimizers` lists all)"},
+     "`memwall list optimizers` lists all, and which of them run)"},
     {MW_SETTINGS_MEMORY, "dtype", MW_SETTING_CHOICE, FIELD(dtype), 0, 0, NULL, dtype_choices,
      "bf16|fp16|fp32",
      "data type of parameters, activations and gradients (default bf16 where the GPU has it, else "

@@ -378,7 +378,9 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
 
     if (survey->chunks[MW_TIER_NVME])
         set(sizing, MW_BUFFER_STATE_PINNED, settings->buffer_sets,
-            state_bytes + (survey->gradient_with_state ? gradient_bytes : 0));
+            survey->gradient_with_state
+                ? mw_round_up(state_bytes, MW_SLOT_ALIGNMENT_BYTES) + gradient_bytes
+                : state_bytes);
     if (moves->gradient_read || moves->gradient_d2h)
         set(sizing, MW_BUFFER_UPDATE_GRADIENTS_PINNED, ring, gradient_bytes);
     if (moves->gradient_h2d)

@@ -63,7 +63,21 @@ mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit_te
     return mw_sizing_owners_broadcast(sizing) ? tensor->tile_params : tensor->shard_params;
 }
 
-/* Elements of a tensor's parameters, or of a trained one's gradients or state, on one rank. */
+int64_t
+mw_sizing_state_stride(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor)
+{
+    return mw_round_up(mw_sizing_part_stride(tensor, sizing->optimizer_partitioned),
+                       mw_optimizer_block(sizing->settings.optimizer));
+}
+
+/* Elements of a trained tensor's state on one rank. */
+static int64_t
+state_of_rank(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor)
+{
+    return tensor->tiles * mw_sizing_state_stride(sizing, tensor);
+}
+
+/* Elements of a tensor's parameters, or of a trained one's gradients, on one rank. */
 static int64_t
 params_of_rank(const struct mw_unit_tensor *tensor, bool partitioned)
 {
@@ -84,9 +98,8 @@ mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
 double
 mw_sizing_state_element_bytes(const struct mw_sizing *sizing)
 {
-    const struct mw_optimizer_row *row = mw_optimizer_row(sizing->settings.optimizer);
-
-    return (double)row->block_bytes / (double)row->block_elements;
+    return (double)mw_optimizer_state_bytes(sizing->settings.optimizer, MW_KEPT_BLOCK) /
+           MW_KEPT_BLOCK;
 }
 
 int64_t
@@ -105,7 +118,7 @@ mw_sizing_sum_shards(const struct mw_sizing *sizing)
         for (int t = 0; t < class->tensor_count; t++)
             if (class->tensors[t].trained)
                 sum += class->blocks *
-                       params_of_rank(&class->tensors[t], sizing->optimizer_partitioned);
+                       state_of_rank(sizing, &class->tensors[t]);
     }
     return sum;
 }
@@ -285,7 +298,7 @@ cut_block(struct cutter *cutter, const struct mw_class_info *class, uint32_t fir
     const struct mw_sizing *sizing = cutter->sizing;
 
     for (int t = 0; t < class->tensor_count; t++) {
-        int64_t params = params_of_rank(&class->tensors[t], sizing->optimizer_partitioned);
+        int64_t params = state_of_rank(sizing, &class->tensors[t]);
         if (!class->tensors[t].trained)
             continue;
         if (params && !joins_chunk(sizing, &cutter->open, first + t, params)) {

@@ -151,7 +151,7 @@ RULES = {
     r"fill": {"stores_128": 1},
     r"add_position|norm_forward": {"loads_128": 2, "stores_128": 1},
     r"norm_backward": {"loads_128": 3, "stores_128": 1},
-    r"adamw": {"loads_128": 4, "stores_128": 3},
+    r"update": {"loads_128": 4, "stores_128": 3},
     r"row_losses": {"loads_128": 1, "stores_128": 1},
     r"rotate<8>": {"loads_128": 2, "stores_128": 2},
     r"add_up|sum_position<true>": {"loads_128": 1, "stores_128": 1},  # of gradients in fp32

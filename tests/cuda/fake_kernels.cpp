@@ -66,8 +66,8 @@ operand(const struct mw_attention *shape)
     return {*shape};
 }
 
-kept<struct mw_adamw>
-operand(const struct mw_adamw *step)
+kept<struct mw_update_step>
+operand(const struct mw_update_step *step)
 {
     return {*step};
 }

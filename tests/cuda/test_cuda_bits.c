@@ -331,10 +331,11 @@ test_rope(gconstpointer data)
 
 /* Random bits are mostly far from 1: overflow, subnormals, NaN. */
 static void
-check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool any)
+check_update(const struct mw_cpu_kernels *k, int64_t n, bool any)
 {
-    const struct mw_adamw step =
-        mw_adamw_step(1e-3, 0.9, 0.95, 1e-8, 0.1, mw_random_size(100), 0.01);
+    const struct mw_update_step step =
+        mw_update_step_of((enum mw_update_rule)g_test_rand_int_range(0, MW_UPDATE_LION + 1), 1e-3,
+                          0.9, 0.95, 1e-8, 0.1, mw_random_size(100), 0.01);
     bool fp32 = g_test_rand_bit(), has_param = g_test_rand_bit();
     gsize bytes = (gsize)n * 4;
     g_autofree float *w = any ? random_bits(4 * n) : mw_floats_random(n, 1.0);
@@ -345,9 +346,9 @@ check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool any)
     g_autofree float *v2 = g_memdup2(v, bytes);
     g_autofree uint16_t *param = g_new0(uint16_t, n), *param2 = g_new0(uint16_t, n);
 
-    k->adamw(&step, w, m, v, has_param ? param : NULL, grad, fp32, n);
+    k->update(&step, w, m, v, has_param ? param : NULL, grad, fp32, n);
     mw_cpu_kernels(mw_test_dtype)
-        ->adamw(&step, w2, m2, v2, has_param ? param2 : NULL, grad, fp32, n);
+        ->update(&step, w2, m2, v2, has_param ? param2 : NULL, grad, fp32, n);
     expect_fp32("w", w, w2, n);
     expect_fp32("m", m, m2, n);
     expect_fp32("v", v, v2, n);
@@ -355,10 +356,10 @@ check_adamw(const struct mw_cpu_kernels *k, int64_t n, bool any)
 }
 
 static void
-test_adamw(gconstpointer data)
+test_update(gconstpointer data)
 {
     for (int round = 0; round < ROUNDS; round++)
-        check_adamw(data, random_columns(20000), round % 2 == 0);
+        check_update(data, random_columns(20000), round % 2 == 0);
 }
 
 static void
@@ -394,7 +395,7 @@ main(int argc, char **argv)
     mw_add_kernel_test("bits/embedding-rows", test_embedding_rows);
     mw_add_kernel_test("bits/positions", test_positions);
     mw_add_kernel_test("bits/rope", test_rope);
-    mw_add_kernel_test("bits/adamw", test_adamw);
+    mw_add_kernel_test("bits/update", test_update);
     mw_add_kernel_test("bits/square-sums", test_square_sums);
     return g_test_run();
 }

@@ -102,11 +102,11 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
-      const void *gradient, bool fp32, int64_t n, GError **error)
+update(void *backend, const struct mw_update_step *step, float *w, float *m, float *v, void *param,
+       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     (void)error;
-    enter(backend)->kernels->adamw(step, w, m, v, param, gradient, fp32, n);
+    enter(backend)->kernels->update(step, w, m, v, param, gradient, fp32, n);
     return true;
 }
 
@@ -158,7 +158,7 @@ const struct mw_backend mw_backend_cpu = {
     .copy = copy,
     .accumulate = accumulate,
     .square_sums = square_sums,
-    .adamw = adamw,
+    .update = update,
     .narrow = narrow,
     .kernels = &mw_cpu_device_kernels,
     .enter = enter_device,

@@ -337,15 +337,15 @@ square_sums(void *backend, double *partial, const void *gradient, bool fp32, int
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
-      const void *gradient, bool fp32, int64_t n, GError **error)
+update(void *backend, const struct mw_update_step *step, float *w, float *m, float *v, void *param,
+       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     struct cuda *cuda = enter(backend);
 
     return launched(
         cuda,
-        cuda->device.launches->adamw(mw_cuda_stream(), step, w, m, v, param, gradient, fp32, n),
-        "kernel adamw", error);
+        cuda->device.launches->update(mw_cuda_stream(), step, w, m, v, param, gradient, fp32, n),
+        "kernel update", error);
 }
 
 static bool
@@ -403,7 +403,7 @@ const struct mw_backend mw_backend_cuda = {
     .copy = copy,
     .accumulate = accumulate,
     .square_sums = square_sums,
-    .adamw = adamw,
+    .update = update,
     .narrow = narrow,
     .collectives = &mw_cuda_collectives,
     .join = join,

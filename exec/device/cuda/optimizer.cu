@@ -1,4 +1,4 @@
-/* AdamW in one pass, and the parts of the gradient norm: the IEEE operations of
+/* Updates in one pass, and the parts of the gradient norm: the IEEE operations of
  * exec/device/cpu/optimizer.c in their order, none contracted. */
 #include "exec/device/cuda/access.cuh"
 #include "exec/device/cuda/half.h"
@@ -17,33 +17,74 @@ struct state {
     bool wide;
 };
 
-MW_DEVICE void
-update(const struct mw_adamw &s, float *w, float *m, float *v, float grad)
+/* 1, -1, or 0 where x is 0, or NaN. */
+MW_DEVICE float
+sign(float x)
 {
-    float g = __fmul_rn(grad, s.grad_scale);
+    return (float)(x > 0.0f) - (float)(x < 0.0f);
+}
 
+MW_DEVICE void
+adamw(const struct mw_update_step &s, float *w, float *m, float *v, float g)
+{
     *m = __fadd_rn(__fmul_rn(s.beta1, *m), __fmul_rn(s.one_minus_beta1, g));
     *v = __fadd_rn(__fmul_rn(s.beta2, *v), __fmul_rn(s.one_minus_beta2, __fmul_rn(g, g)));
     float root = __fadd_rn(__fmul_rn(__fsqrt_rn(*v), s.v_scale), s.eps);
-    float step = __fmul_rn(s.corrected_lr, __fdiv_rn(*m, root));
+    float step = __fmul_rn(s.lr, __fdiv_rn(*m, root));
     *w = __fsub_rn(__fmul_rn(*w, s.decay), step);
 }
 
+MW_DEVICE void
+sgd(const struct mw_update_step &s, float *w, float *m, float g)
+{
+    g = __fadd_rn(g, __fmul_rn(s.weight_decay, *w));
+    if (s.rule == MW_UPDATE_MOMENTUM)
+        g = *m = __fadd_rn(__fmul_rn(s.beta1, *m), g);
+    *w = __fsub_rn(*w, __fmul_rn(s.lr, g));
+}
+
+MW_DEVICE void
+lion(const struct mw_update_step &s, float *w, float *m, float g)
+{
+    float c = __fadd_rn(__fmul_rn(s.beta1, *m), __fmul_rn(s.one_minus_beta1, g));
+
+    *m = __fadd_rn(__fmul_rn(s.beta2, *m), __fmul_rn(s.one_minus_beta2, g));
+    *w = __fsub_rn(__fmul_rn(*w, s.decay), __fmul_rn(s.lr, sign(c)));
+}
+
+MW_DEVICE void
+update_one(const struct mw_update_step &s, float *w, float *m, float *v, float grad)
+{
+    float g = __fmul_rn(grad, s.grad_scale);
+
+    if (s.rule == MW_UPDATE_ADAMW)
+        adamw(s, w, m, v, g);
+    else if (s.rule == MW_UPDATE_LION)
+        lion(s, w, m, g);
+    else
+        sgd(s, w, m, g);
+}
+
+/* m and v only where the rule has them. */
 __global__ void
-adamw(struct mw_adamw step, struct state s)
+update(struct mw_update_step step, struct state s)
 {
     int64_t i = mw_first_element<TAKEN>(), n = s.n - i;
-    float w[TAKEN], m[TAKEN], v[TAKEN], grad[TAKEN];
+    float w[TAKEN], m[TAKEN] = {0}, v[TAKEN] = {0}, grad[TAKEN];
 
     mw_load(w, s.w + i, n, s.wide);
-    mw_load(m, s.m + i, n, s.wide);
-    mw_load(v, s.v + i, n, s.wide);
+    if (s.m)
+        mw_load(m, s.m + i, n, s.wide);
+    if (s.v)
+        mw_load(v, s.v + i, n, s.wide);
     mw_load_either(grad, s.grad, s.fp32, i, n, s.wide);
     for (int k = 0; k < TAKEN; k++)
-        update(step, &w[k], &m[k], &v[k], grad[k]);
+        update_one(step, &w[k], &m[k], &v[k], grad[k]);
     mw_store(s.w + i, w, n, s.wide);
-    mw_store(s.m + i, m, n, s.wide);
-    mw_store(s.v + i, v, n, s.wide);
+    if (s.m)
+        mw_store(s.m + i, m, n, s.wide);
+    if (s.v)
+        mw_store(s.v + i, v, n, s.wide);
     if (s.param)
         mw_store(s.param + i, w, n, s.wide);
 }
@@ -107,14 +148,14 @@ square_sums(double *partial, const T *grad, int64_t n)
 } // namespace
 
 int
-MW_CUDA(adamw)(void *stream, const struct mw_adamw *step, float *w, float *m, float *v,
+MW_CUDA(update)(void *stream, const struct mw_update_step *step, float *w, float *m, float *v,
                uint16_t *param, const void *grad, bool grad_fp32, int64_t n)
 {
     bool wide =
         mw_aligned(16, w, m, v) && mw_aligned(8, param) && mw_aligned(grad_fp32 ? 16 : 8, grad);
-    struct state s = {w, m, v, param, grad, grad_fp32, n, wide};
+    struct state s = {w, step->rule == MW_UPDATE_SGD ? NULL : m, step->rule == MW_UPDATE_ADAMW ? v : NULL, param, grad, grad_fp32, n, wide};
 
-    MW_LAUNCH(adamw, mw_blocks(n, TAKEN), MW_THREADS, 0, stream, *step, s);
+    MW_LAUNCH(update, mw_blocks(n, TAKEN), MW_THREADS, 0, stream, *step, s);
     return cudaGetLastError();
 }
 

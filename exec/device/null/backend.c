@@ -127,8 +127,9 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
         mw_cpu_kernels(element_type)->narrow(out, x, n);                                           \
     }                                                                                              \
                                                                                                    \
-    static void nothing_updated_##name(const struct mw_adamw *step, float *w, float *m, float *v,  \
-                                       void *param, const void *gradient, bool fp32, int64_t n)    \
+    static void nothing_updated_##name(const struct mw_update_step *step, float *w, float *m,      \
+                                       float *v, void *param, const void *gradient, bool fp32,     \
+                                       int64_t n)                                                  \
     {                                                                                              \
         (void)step, (void)m, (void)v, (void)gradient, (void)fp32;                                  \
         if (param)                                                                                 \
@@ -140,7 +141,7 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
         .widen = nothing_widened,                                                                  \
         .narrow = narrow_##name,                                                                   \
         .accumulate = nothing_accumulated,                                                         \
-        .adamw = nothing_updated_##name,                                                           \
+        .update = nothing_updated_##name,                                                          \
         .square_sums = nothing_squared,                                                            \
     };
 
@@ -181,8 +182,8 @@ narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
 }
 
 static bool
-adamw(void *backend, const struct mw_adamw *step, float *w, float *m, float *v, void *param,
-      const void *gradient, bool fp32, int64_t n, GError **error)
+update(void *backend, const struct mw_update_step *step, float *w, float *m, float *v, void *param,
+       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     (void)step, (void)m, (void)v, (void)gradient, (void)fp32;
     return narrow(backend, param, w, n, error);
@@ -199,6 +200,6 @@ const struct mw_backend mw_backend_null = {
     .copy = copy,
     .accumulate = accumulate,
     .square_sums = square_sums,
-    .adamw = adamw,
+    .update = update,
     .narrow = narrow,
 };
