@@ -160,6 +160,9 @@ static const struct mw_profile_key keys[] = {
     {"offers", "grouped_experts", "",
      "whether a kernel computes all experts of a layer, rather than one after the other", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(offers.grouped_experts), 0, 0, NULL},
+    {"offers", "recomputed_layers", "",
+     "whether it recomputes some layers alone, and keeps the activations of the others", 1, 0, 1,
+     true, 0, MW_VALUE_FLAG, AT(offers.recomputed_layers), 0, 0, NULL},
     {"offers", "gpus", "", "most GPUs that it trains with; default: any number", 1, 1, 1e6, false,
      -1, MW_VALUE_COUNT, AT(offers.gpus), 0, 0, NULL},
 };

@@ -124,7 +124,8 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
     return a->strategy == b->strategy && a->micro_batch == b->micro_batch &&
            a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
            a->logits_chunks == b->logits_chunks && a->commit == b->commit &&
-           a->checkpoint_interval == b->checkpoint_interval;
+           a->checkpoint_interval == b->checkpoint_interval &&
+           a->recompute_layers == b->recompute_layers;
 }
 
 /* Step time with this number of micro-batches; INFINITY if the engine refuses the plan. */
@@ -404,8 +405,27 @@ keeping_all(const struct mw_settings *asked)
     return settings;
 }
 
-/* Recomputes every block, or none if that is faster.  Has no sizing if the estimates do not come
- * close to the present rate. */
+/* Recomputes no more layers than memory asks for.  Of layers that are alike this is the least time
+ * for any memory: each layer that is kept saves the same, and takes the same. */
+static struct mw_settings
+recomputing_fewest(const struct mw_settings *asked)
+{
+    struct mw_settings settings = *asked;
+
+    settings.recompute_layers = MW_RECOMPUTE_FEWEST; /* what is kept, as the software keeps it */
+    return settings;
+}
+
+static bool
+may_recompute_some(const struct search *search, const struct mw_settings *asked)
+{
+    return may_keep_all(asked) && asked->recompute_layers == MW_AUTO && asked->pp <= 1 &&
+           !asked->drop_layers &&
+           search->question->hardware[MW_OUTLOOK_TYPICAL].offers.recomputed_layers;
+}
+
+/* Recomputes every block, or none or some if that is faster.  Has no sizing if the estimates do not
+ * come close to the present rate. */
 static bool
 choose_of_strategy(struct search *search, const struct mw_settings *asked, double present,
                    struct mw_choice *choice, GError **error)
@@ -419,6 +439,10 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
     g_autoptr(GPtrArray) kept =
         may_keep_all(asked) ? find_fitting(search->question, &settings) : NULL;
     double recomputed = best_estimate(candidates), all = best_estimate(kept);
+    settings = recomputing_fewest(asked);
+    g_autoptr(GPtrArray) mixed =
+        may_recompute_some(search, asked) ? find_fitting(search->question, &settings) : NULL;
+    double some = best_estimate(mixed);
 
     *choice = (struct mw_choice){0};
     /* keeping activations takes fewer ops */
@@ -426,12 +450,16 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
         g_propagate_error(error, g_steal_pointer(&refused));
         return false;
     }
-    if (fmax(recomputed, all) < NEAR * present)
+    if (fmax(recomputed, fmax(all, some)) < NEAR * present)
         return true;
     if (candidates && candidates->len)
         *choice = fastest_candidate(search, candidates);
     if (all > recomputed) {
         struct mw_choice other = fastest_candidate(search, kept);
+        take_better(search, choice, &other);
+    }
+    if (some > fmax(recomputed, all)) {
+        struct mw_choice other = fastest_candidate(search, mixed);
         take_better(search, choice, &other);
     }
     return true;

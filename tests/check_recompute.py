@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 """`--recompute-layers`: some layers are recomputed, the others keep activations; prints TAP.
 
-The fewest that memory has room for are the best of all numbers that do, on random chains of layers.
+The fewest that memory has room for are the best of all numbers that do, on random chains of layers,
+and what is planned by default is the best of these and of all intervals of checkpoints.
 A run with any number of them has the bits of one that recomputes all, or none.
 """
 import json
+import os
 import random
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from command import ROOT, Box, answer_of, refused, sample
 from tap import report_in
@@ -56,6 +59,40 @@ def check_best(box):
         chosen.add((layers, min(steps)) if steps else None)
     if len(chosen) < len(sample(range(CHAINS))) // 20:
         yield f"few choices: {chosen}"
+
+
+def check_default(box, number):
+    """Memory lies between what a step takes that recomputes all and one that keeps all.  Layers are
+    alike, so their number is all there is to choose."""
+    rng = random.Random(SEED * 1000 + number)
+    layers, heads = rng.randint(2, 9), rng.choice((4, 8, 16))
+    hidden = heads * rng.choice((64, 128))
+    line = (f"-H rtx4090 -s ddp --software ideal --grad-accum 1 --logits-chunks 1 "
+            f"-m layers={layers},hidden={hidden},heads={heads},vocab=1024,ffn="
+            f"{hidden * rng.randint(2, 4)},architecture={rng.choice(('gpt2', 'llama'))} "
+            f"--batch {rng.randint(1, 4)} --seq {128 * rng.randint(2, 8)}")
+    least, most = (ask(box, f"{line} --activation-checkpoint-interval {interval}")
+                   ["peak_bytes"]["gpu"] for interval in (1, 0))
+    gib = (least + (most - least) * rng.uniform(0.05, 1.1)) / 2**30
+    line = f"{line} --set gpu.memory_gib={gib:.6f} --set gpu.reserve_gib=0"
+    asked = [f"--activation-checkpoint-interval {k}" for k in sorted({0, 1, 2, layers})]
+    asked += [f"--recompute-layers {n}" for n in range(1, layers)]
+    answers = {options: ask(box, f"{line} {options}") for options in asked}
+    steps = {options: answer["step_time_s"] for options, answer in answers.items()
+             if answer["feasible"]}
+    chosen = ask(box, line)
+    if chosen["feasible"] != bool(steps):
+        return [f"{line}: fits {chosen['feasible']}, with {list(steps)}"]
+    best = min(steps, key=steps.get, default=None)
+    if best and chosen["step_time_s"] > steps[best] + 1e-9:
+        return [f"{line}: {chosen['step_time_s']} s, {steps[best]} s with {best}"]
+    return []
+
+
+def check_defaults(box):
+    with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        for lines in pool.map(lambda number: check_default(box, number), sample(range(CHAINS))):
+            yield from lines
 
 
 def check_counts(box):
@@ -151,6 +188,7 @@ def check_refusals(box):
 def tests(box):
     box.write("text.txt", "".join(random.Random(SEED).choice("abcdefgh \n") for _ in range(20000)))
     yield "best", check_best(box)
+    yield "default", check_defaults(box)
     yield "counts", check_counts(box)
     yield "open", check_open(box)
     for name in ("llama-small", "gpt2-small"):

@@ -124,8 +124,18 @@ def last_plan(text):
     return text[text.rindex("memwall-plan "):]
 
 
+def folded(number, sections):
+    """An op of a section's round is that of its first round; the file counts all rounds."""
+    for first, count, rounds in sections:
+        if number >= first + count:
+            number -= min(rounds - 1, (number - first) // count) * count
+    return number
+
+
 def graph(text):
     """The number of ops, and one hash of their work and of all that each waits for."""
+    sections = [(int(fields[3]), int(fields[4]), int(fields[6]))
+                for fields in lines_of(text, "section")]
     lanes = {fields[1]: (fields[3], fields[4], *value_behind(fields, "window"))
              for fields in lines_of(text, "lane")}
     works = labels_of_works(text)
@@ -134,13 +144,13 @@ def graph(text):
         lane = value_behind(fields, "lane")[0]
         end = fields.index("use") if "use" in fields else len(fields)
         after = fields[fields.index("after") + 1:end] if "after" in fields else []
-        before = sorted(hashes[int(op)] for op in after if ":" not in op)
+        before = sorted(hashes[folded(int(op), sections)] for op in after if ":" not in op)
         over_steps += [(len(hashes), int(op.partition(":")[2])) for op in after if ":" in op]
         where = (fields[6], *(value_behind(fields, key) for key in ("mb", "layer", "tile")))
         hashes.append(digest(where, lanes[lane], works[value_behind(fields, "work")[0]], before,
                              last.get(lane)))
         last[lane] = hashes[-1]
-    edges = sorted((hashes[one], hashes[other]) for one, other in over_steps)
+    edges = sorted((hashes[one], hashes[folded(other, sections)]) for one, other in over_steps)
     return len(hashes), digest(sorted(hashes), edges).hex()
 
 
