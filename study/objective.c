@@ -641,7 +641,7 @@ attempt_new(const struct mw_question *question, enum mw_strategy strategy, enum 
     return attempt;
 }
 
-/* --- the ends of its range, as of a training's step ------------------------------------------------------------------- */
+/* --- the ends of its range, as of a training's step ------------------------------------------- */
 
 static double
 generation_at(const struct attempt *attempt, enum mw_outlook outlook)

@@ -40,6 +40,7 @@ mw_settings_init(struct mw_settings *settings)
         .layout = MW_LAYOUT_ZERO16,
         .checkpoint_interval = MW_AUTO,
         .recompute_layers = MW_AUTO,
+        .checkpoint_partition = 1,
         .param_loads = MW_AUTO,
         .tiles = MW_AUTO,
         .logits_chunks = MW_AUTO,

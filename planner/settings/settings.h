@@ -103,6 +103,8 @@ struct mw_settings {
     int64_t recompute_layers;    /* the first so many are recomputed, the others keep their
                                     activations; MW_RECOMPUTE_FEWEST: as few as memory
                                     has room for; MW_AUTO: all */
+    int checkpoint_partition;    /* 1: with tensor slicing each rank keeps its part of a checkpoint
+                                    (ZeRO-R, Pa); 0: all of it, as all ranks have it */
     int scores_again;            /* 1: selective recomputation: attention's scores alone */
     bool eager;                  /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */

@@ -93,6 +93,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      1 << 20, NULL, recompute_choices, "N|fewest",
      "recompute the first N layers alone, and keep the activations of the others (default: all "
      "layers; fewest: as few as memory has room for)"},
+    {MW_SETTINGS_MEMORY, "checkpoint-partition", MW_SETTING_CHOICE, FIELD(checkpoint_partition), 0,
+     0, NULL, overlap_choices, "on|off",
+     "with {tp}: each GPU keeps its part of an activation checkpoint, which is gathered for its "
+     "recompute (ZeRO-R; default on), or all of it, as Megatron-LM did before"},
     {MW_SETTINGS_MEMORY, "recompute-attention", MW_SETTING_CHOICE, FIELD(scores_again), 0, 0, NULL,
      overlap_choices, "on|off",
      "form attention's scores again in backward instead of keeping them (selective recomputation), "
