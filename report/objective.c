@@ -54,6 +54,12 @@ print_speed(FILE *out, const struct mw_objective *it, const char *software)
                  mw_format_significant(it->global_batch / share / step_s), unit,
                  mw_format_batch(it->global_batch / share), unit, mw_format_batch(it->micro_batch),
                  it->grad_accum);
+    if (it->prompt)
+        mw_wrap_line(out, 14,
+                     "generation    of %" G_GINT64_FORMAT " answers per GPU at once, layers %s "
+                     "%" G_GINT64_FORMAT " GPU%s",
+                     it->generated_at_once, it->generation_slices > 1 ? "sliced over" : "whole on",
+                     it->generation_slices, it->generation_slices > 1 ? "s" : "");
     if (it->before_s > 0)
         mw_wrap_line(out, 14, "before it     the reference takes %s per pair, once",
                      mw_format_seconds(it->before_s));
@@ -195,6 +201,7 @@ write_verdict(struct mw_json_writer *json, const struct mw_objective *it)
     mw_json_integer(json, "grad_accum", it->grad_accum);
     mw_json_number(json, "global_batch", it->global_batch);
     mw_json_integer(json, "generated_at_once", it->generated_at_once);
+    mw_json_integer(json, "generation_slices", it->generation_slices);
 }
 
 static void

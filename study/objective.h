@@ -56,6 +56,7 @@ struct mw_objective {
     int64_t grad_accum;        /* micro-batches per step */
     double global_batch;       /* sequences per step */
     int64_t generated_at_once; /* sequences per GPU; 0: nothing is generated */
+    int64_t generation_slices; /* of every layer, each on another GPU of a node */
     struct mw_objective_model models[MW_OBJECTIVE_MODELS_MAX];
     int model_count;
     struct mw_objective_phase phases[MW_OBJECTIVE_PHASES_MAX];

@@ -125,6 +125,10 @@ def check_scores(box):
 
 def check_ppo(box):
     """Four models; a step generates, scores by all of them, and trains two."""
+    large = ask(box, "-m opt-175b -H dgx-a100 --nodes 8 --objective ppo --critic opt-350m "
+                     "--seq 512 --global-batch 1024")
+    if not large["step_time_fastest_s"] < large["step_time_s"] < large["step_time_slowest_s"]:
+        yield f"range of 175B: {large['step_time_fastest_s']} .. {large['step_time_slowest_s']}"
     found = ask(box, "-m opt-1.3b -H dgx-h100 --objective ppo --seq 512 --critic opt-350m")
     order = [(p["phase"], p["role"]) for p in found["phases"]]
     if order != [("generation", "actor"), ("forward", "actor"), ("forward", "critic"),
@@ -155,6 +159,25 @@ def check_generation(box):
         yield f"{found['software']}, {found['generated_at_once']}"
     if phase["times"] != 1 or not near(phase["each_s"], expected, 1e-6):
         yield f"{phase}, {expected} s by --serve"
+
+
+def check_slices(box):
+    """Layers of an actor that is partitioned are sliced, where that is faster than to stream them:
+    a token reads a slice of the weights, and waits for two all-reduces per layer."""
+    found = ask(box, "-m opt-30b -H dgx-a100 --objective ppo --critic opt-350m --seq 512 "
+                     "--global-batch 128 -s zero3")
+    (phase,) = phases(found, "generation")
+    slices, weights = found["generation_slices"], 2 * 29_974_540_288
+    least = 255 * weights / slices / 2.039e12
+    if slices < 2 or not least < phase["each_s"] < 4 * least:
+        yield f"{slices} slices, {phase['each_s']} s, {least} s to read the weights"
+    kept = sum(m["resident_bytes"]["gpu"] for m in found["models"])
+    if phase["need_bytes"]["gpu"] < kept + weights / slices - model(
+            found, "actor")["resident_bytes"]["gpu"]:
+        yield f"{phase}: {kept} bytes are kept beside a slice"
+    one = ask(box, "-m opt-1.3b -H a100 --gpus 1 --objective ppo --seq 512")
+    if one["generation_slices"] != 1:
+        yield f"on one GPU {one['generation_slices']} slices"
 
 
 def check_nothing_fits(box):
@@ -197,6 +220,7 @@ def tests(box):
     yield "scores", check_scores(box)
     yield "ppo", check_ppo(box)
     yield "generation", check_generation(box)
+    yield "slices", check_slices(box)
     yield "nothing-fits", check_nothing_fits(box)
     yield "refusals", check_refusals(box)
 

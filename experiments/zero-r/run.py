@@ -1,4 +1,4 @@
-"""ZeRO-R (arXiv 1910.02054): the paper's figures of activations, buffers and fragments, and ours."""
+"""ZeRO-R (arXiv 1910.02054): the paper's figures of activations, buffers, fragments, and ours."""
 
 import pathlib
 import sys
@@ -59,9 +59,8 @@ def lost(options):
     """The share of a GPU's memory that is not to be had at the slow end of the range."""
     def share(answer):
         taken = beside(answer, "loss of its allocator")
-        return taken / (taken + sum(r["bytes"] for r in answer["ledger"] if r["tier"] == "gpu") / 1e9
-                        + sum(p["bytes"] for p in answer["software_memory"]
-                              if p["what"] != "loss of its allocator") / 1e9)
+        ledger = sum(r["bytes"] for r in answer["ledger"] if r["tier"] == "gpu")
+        return taken / (ledger + sum(p["bytes"] for p in answer["software_memory"])) * 1e9
     return options, share
 
 
@@ -95,6 +94,14 @@ ROWS = (
 )
 
 
+TEXT = """The paper's 60 GB are 12 elements of the hidden size per token and layer, 60.4 GB for this
+model; what a plan keeps of a layer is about 17, and attention's scores beside them where they are
+stored.  Its 33 GB and 2 GB (Sec. 6.1) are half of what its Table 4 gives with two bytes per
+element, and of the 60 GB that Sec. 3.2 has for a 100B model.  The 3B model of Sec. 6.2 has no dimensions
+there; the preset has 3.2B.  Why the largest model with Pos and Pa is 60B, where by the states alone
+(4/16 + 12/400 bytes per parameter) 89B leave room for a batch of 16, the paper does not say."""
+
+
 def ask(options):
     return common.memwall("plan", *options.split())
 
@@ -121,19 +128,16 @@ def main():
         ["section", "the paper", "printed", "memwall", "difference", "note"],
         [[r["section"], r["statement"], f"{r['printed']} {r['unit']}",
           f"{common.figure(r['memwall'])} {r['unit']}", error_text(r), r["note"]] for r in rows])
-    commands = common.bullets(*(f"{r['key']}: `memwall plan {r['options']}`" if r["options"][0] == "-"
-                                else f"{r['key']}: {r['options']}" for r in rows))
+    commands = common.bullets(*(
+        f"{r['key']}: `memwall plan {r['options']}`" if r["options"][0] == "-"
+        else f"{r['key']}: {r['options']}" for r in rows))
     common.write_text(HERE / "result.md", f"""\
 # ZeRO-R: checkpoints, buffers and fragments
 
 Written by `experiments/run zero-r`.
 
 {table}
-The paper's 60 GB are 12 elements of the hidden size per token and layer, 60.4 GB for this model; what a plan keeps of a
-layer is about 17, and attention's scores beside them where they are stored. Its 33 GB and 2 GB (Sec. 6.1) are half of what
-its Table 4 gives with two bytes per element, and of the 60 GB that Sec. 3.2 has for a 100B model. The 3B model of Sec. 6.2
-has no dimensions there; the preset has 3.2B. Why the largest model with Pos and Pa is 60B, where by the states alone
-(4/16 + 12/400 bytes per parameter) 89B leave room for a batch of 16, the paper does not say.
+{common.paragraph(TEXT)}
 
 ## Commands
 
