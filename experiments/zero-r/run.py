@@ -94,12 +94,13 @@ ROWS = (
 )
 
 
-TEXT = """The paper's 60 GB are 12 elements of the hidden size per token and layer, 60.4 GB for this
-model; what a plan keeps of a layer is about 17, and attention's scores beside them where they are
-stored.  Its 33 GB and 2 GB (Sec. 6.1) are half of what its Table 4 gives with two bytes per
-element, and of the 60 GB that Sec. 3.2 has for a 100B model.  The 3B model of Sec. 6.2 has no dimensions
-there; the preset has 3.2B.  Why the largest model with Pos and Pa is 60B, where by the states alone
-(4/16 + 12/400 bytes per parameter) 89B leave room for a batch of 16, the paper does not say."""
+TEXT = """The paper's 60 GB are 12 elements of the hidden size per token and layer, 60.4 GB for
+this model; what a plan keeps of a layer is about 17, and attention's scores beside them where they
+are stored. Its 33 GB and 2 GB (Sec. 6.1) are half of what its Table 4 gives with two bytes per
+element, and of the 60 GB that Sec. 3.2 has for a 100B model. The 3B model of Sec. 6.2 has no
+dimensions there; the preset has 3.2B. Why the largest model with Pos and Pa is 60B, where by the
+states alone (4/16 + 12/400 bytes per parameter) 89B leave room for a batch of 16, the paper does
+not say."""
 
 
 def ask(options):
