@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/spell.h"
 #include "report/grid.h"
 #include "report/report.h"
 #include "report/table.h"
@@ -28,6 +29,13 @@ peak_bytes(const struct mw_objective *it, int tier)
     return most;
 }
 
+/* As the reader would set it; NULL: none.  g_free it. */
+static char *
+remedy_text(const struct mw_objective *it)
+{
+    return it->remedy[0] ? mw_spelled_printf("{%s=%s}", it->remedy[0], it->remedy[1]) : NULL;
+}
+
 static void
 print_lack(FILE *out, const struct mw_objective *it, const char *model, const char *hardware)
 {
@@ -37,6 +45,9 @@ print_lack(FILE *out, const struct mw_objective *it, const char *model, const ch
                  model, mw_objective_name(it->kind), hardware, it->gpus, it->gpus == 1 ? "" : "s",
                  it->strategy, places[it->limiting_tier], mw_format_gib((double)it->short_bytes),
                  it->short_of);
+    g_autofree char *remedy = remedy_text(it);
+    mw_wrap_line(out, 14, "remedy        %s%s", remedy ? remedy : "none of the settings tried",
+                 remedy ? " fits" : " makes it fit");
 }
 
 static void
@@ -193,6 +204,8 @@ write_verdict(struct mw_json_writer *json, const struct mw_objective *it)
     mw_json_string(json, "limiting_tier", it->fits ? NULL : mw_tier_name((int)it->limiting_tier));
     mw_json_string(json, "limiting_role", it->fits ? NULL : it->short_of);
     mw_json_integer(json, "short_bytes", it->short_bytes);
+    g_autofree char *remedy = remedy_text(it);
+    mw_json_string(json, "remedy", remedy);
     mw_json_string(json, "strategy", it->strategy);
     mw_json_integer(json, "gpus", it->gpus);
     mw_json_integer(json, "seq", it->seq);

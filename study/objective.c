@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/typed.h"
+#include "planner/settings/table.h"
 #include "study/objective_internal.h"
 
 /* Of plans about as fast the one with the simpler strategy and the nearer copies is taken. */
@@ -139,7 +140,8 @@ tries_tier(const struct mw_question *question, enum mw_tier tier)
     bool copies = false;
 
     for (int m = 0; m < row->part_count; m++)
-        copies |= !row->parts[m].trained && !(row->parts[m].compares && s->trained.rank);
+        copies |= !row->parts[m].trained &&
+                  !(row->parts[m].compares && mw_objective_only_adapters(&s->trained));
     if (!copies || s->reference_before)
         return tier == MW_TIER_GPU;
     if (s->frozen_device != MW_AUTO)
@@ -166,17 +168,12 @@ try_strategy(const struct mw_question *question, enum mw_strategy strategy,
     }
 }
 
-bool
-mw_objective_find(const struct mw_question *question, struct mw_objective *out, GError **error)
+static bool
+find(const struct mw_question *question, struct mw_objective *out, GError **error)
 {
     g_autoptr(GError) refused = NULL;
     struct mw_objective_attempt *best = NULL;
 
-    if (!check(question, error))
-        return false;
-    if (question->settings.frozen_device == MW_TIER_NVME &&
-        question->hardware[MW_OUTLOOK_TYPICAL].nvme_capacity_bytes <= 0)
-        return mw_refuse(error, "{frozen-device=nvme}: the profile has no drives");
     for (int i = 0; i < question->strategy_count; i++) {
         const struct mw_strategies asked = mw_strategies_of(question->strategies[i]);
         for (int s = 0; s < asked.count; s++)
@@ -190,5 +187,57 @@ mw_objective_find(const struct mw_question *question, struct mw_objective *out, 
     mw_objective_set_ends(best);
     *out = best->out;
     mw_objective_attempt_free(best);
+    return true;
+}
+
+/* What needs fewer bytes on the GPUs: another strategy, no copy of the reference, no state of most
+ * parameters. */
+static const char *const remedies[][2] = {
+    {"strategy", "auto"}, {"reference-logprobs", "before"}, {"train", "lora:16"}};
+
+static bool
+apply_remedy(const char *const remedy[2], struct mw_question *question)
+{
+    const struct mw_setting *setting = mw_setting_find(remedy[0]);
+
+    if (!setting) { /* strategies are no row of the table */
+        bool open = question->strategies[0] == MW_STRATEGY_AUTO;
+        question->strategies[0] = MW_STRATEGY_AUTO;
+        question->strategy_count = 1;
+        return !open;
+    }
+    return mw_setting_is_usual(setting, &question->settings) &&
+           mw_setting_read(setting, remedy[1], false, &question->settings, NULL) &&
+           mw_objective_check_settings(&question->settings, NULL);
+}
+
+/* One setting after the other, each by itself. */
+static void
+find_remedy(const struct mw_question *question, struct mw_objective *out)
+{
+    g_autofree struct mw_question *other = g_new(struct mw_question, 1);
+    struct mw_objective changed;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(remedies); i++) {
+        *other = *question;
+        if (!apply_remedy(remedies[i], other) || !find(other, &changed, NULL) || !changed.fits)
+            continue;
+        memcpy(out->remedy, remedies[i], sizeof out->remedy);
+        return;
+    }
+}
+
+bool
+mw_objective_find(const struct mw_question *question, struct mw_objective *out, GError **error)
+{
+    if (!check(question, error))
+        return false;
+    if (question->settings.frozen_device == MW_TIER_NVME &&
+        question->hardware[MW_OUTLOOK_TYPICAL].nvme_capacity_bytes <= 0)
+        return mw_refuse(error, "{frozen-device=nvme}: the profile has no drives");
+    if (!find(question, out, error))
+        return false;
+    if (!out->fits)
+        find_remedy(question, out);
     return true;
 }

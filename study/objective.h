@@ -50,7 +50,9 @@ struct mw_objective {
     bool fits;
     enum mw_tier limiting_tier; /* valid when !fits */
     int64_t short_bytes;
-    const char *short_of; /* the model whose phase lacks room; static */
+    const char *short_of;  /* the model whose phase lacks room; static */
+    const char *remedy[2]; /* name and value of a setting with which it would fit; static.  NULL:
+                            * none was found */
 
     double micro_batch;        /* sequences per GPU */
     int64_t grad_accum;        /* micro-batches per step */

@@ -85,6 +85,8 @@ double mw_objective_generation_at(const struct mw_objective_attempt *attempt,
 
 /* --- objective_phases.c --- */
 
+/* Whether adapters are all that is trained: without them the model is what it was before. */
+bool mw_objective_only_adapters(const struct mw_trained *trained);
 /* Takes so many bytes per GPU from every outlook of the question's machine. */
 void mw_objective_reserve(struct mw_question *question, const int64_t bytes[MW_TIER_COUNT]);
 /* Settings of a pass forward of a frozen model, whose parameters live as `placement` says. */

@@ -47,7 +47,8 @@ mw_objective_begin(const struct mw_question *question, const struct mw_objective
         own->settings.step_tokens_max =
             mw_objective_rows[question->settings.objective].sequences * (double)seq;
     }
-    member->without_adapters = part->compares && question->settings.trained.rank > 0;
+    member->without_adapters =
+        part->compares && mw_objective_only_adapters(&question->settings.trained);
     return true;
 }
 

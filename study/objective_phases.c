@@ -1,6 +1,18 @@
 /* What the models of an objective keep, and a frozen one's pass forward. */
 #include "study/objective_internal.h"
 
+bool
+mw_objective_only_adapters(const struct mw_trained *trained)
+{
+    bool only = trained->rank > 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        const struct mw_operator_row *row = mw_operator_row(i);
+        only &= !row->parameters || row->adapts || trained->frozen >> i & 1;
+    }
+    return only;
+}
+
 static int64_t
 taken(int64_t reserve, int64_t capacity, double bytes)
 {

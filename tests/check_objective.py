@@ -59,6 +59,10 @@ def check_adapters(box):
     (forward,), (training,) = phases(found, "forward"), phases(found, "training")
     if forward["times"] != 4 or training["times"] != 1:
         yield f"{found['phases']}"
+    more = model(ask(box, "-m llama-3.1-8b -H h100 --gpus 1 --objective dpo --seq 512 "
+                          "--train lora:16,norm1"), "reference")
+    if more["without_adapters"]:
+        yield "norms are trained too, and the reference has none of its own"
     alone = ask(box, "-m llama-3.1-8b -H h100 --gpus 1 --seq 1024 --train lora:16 --batch 2 "
                      f"--grad-accum 4 -s {found['strategy']}")["answers"][0]
     if not near(training["all_s"], alone["step_time_s"], 1e-6):
@@ -184,8 +188,17 @@ def check_nothing_fits(box):
     answer = box.run("simulate -m llama-3.1-405b -H rtx4090 --objective dpo --set "
                      "nvme.capacity_tb=0.5 --json")
     found = json.loads(answer.out)
-    if answer.status != 3 or found["feasible"] or found["short_bytes"] <= 0:
+    if answer.status != 3 or found["feasible"] or found["short_bytes"] <= 0 or found["remedy"]:
         yield f"status {answer.status}: {found}"
+    for strategy, expected in (("ddp", "auto"), ("zero3", "auto")):
+        asked = f"-m llama-3.1-8b -H h100 --gpus 1 --seq 512 --objective dpo -s {strategy}"
+        if ask(box, asked)["remedy"] != f"--strategy {expected}":
+            yield f"{strategy}: remedy {ask(box, asked)['remedy']}"
+    asked = "-m llama-3.1-8b -H rtx4090 --seq 512 --objective dpo --set host.memory_gib=64 " \
+            "--set nvme.capacity_tb=0.05"
+    remedy = ask(box, asked)["remedy"]
+    if not remedy or not ask(box, f"{asked} {remedy}")["feasible"]:
+        yield f"remedy {remedy}"
 
 
 def check_refusals(box):
