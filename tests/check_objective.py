@@ -195,7 +195,7 @@ def check_nothing_fits(box):
         if ask(box, asked)["remedy"] != f"--strategy {expected}":
             yield f"{strategy}: remedy {ask(box, asked)['remedy']}"
     asked = "-m llama-3.1-8b -H rtx4090 --seq 512 --objective dpo --set host.memory_gib=64 " \
-            "--set nvme.capacity_tb=0.05"
+            "--set nvme.capacity_tb=0.21"
     remedy = ask(box, asked)["remedy"]
     if not remedy or not ask(box, f"{asked} {remedy}")["feasible"]:
         yield f"remedy {remedy}"
