@@ -149,17 +149,38 @@ tries_tier(const struct mw_question *question, enum mw_tier tier)
     return tier != MW_TIER_NVME || question->hardware[MW_OUTLOOK_TYPICAL].nvme_capacity_bytes > 0;
 }
 
-/* Adds an attempt for each tier; keeps the better one.  The first refusal is kept too. */
+static bool
+is_too_large(const GError *error)
+{
+    return g_error_matches(error, MW_ERROR, MW_ERROR_LARGE);
+}
+
+/* Of several refusals a step that takes too long to plan is the one to tell, else the first. */
+static void
+keep_refusal(GError **refused, GError *next)
+{
+    if (*refused && (is_too_large(*refused) || !is_too_large(next))) {
+        g_error_free(next);
+        return;
+    }
+    g_clear_error(refused);
+    *refused = next;
+}
+
+/* Makes an attempt for each tier; keeps the best. */
 static void
 try_strategy(const struct mw_question *question, enum mw_strategy strategy,
              struct mw_objective_attempt **best, GError **refused)
 {
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
+        GError *why = NULL;
         if (!tries_tier(question, (enum mw_tier)tier))
             continue;
         mw_progress("%s, frozen copies on %s", mw_strategy_name((int)strategy), mw_tier_name(tier));
-        struct mw_objective_attempt *next = mw_objective_attempt_new(
-            question, strategy, (enum mw_tier)tier, refused && !*refused ? refused : NULL);
+        struct mw_objective_attempt *next =
+            mw_objective_attempt_new(question, strategy, (enum mw_tier)tier, &why);
+        if (why)
+            keep_refusal(refused, why);
         if (next && is_better(next, *best)) {
             mw_objective_attempt_free(*best);
             *best = g_steal_pointer(&next);
@@ -180,7 +201,9 @@ find(const struct mw_question *question, struct mw_objective *out, GError **erro
             try_strategy(question, asked.one[s], &best, &refused);
     }
     mw_progress_end();
-    if (!best) {
+    /* "Does not fit" of one strategy is no answer where another was not even looked at. */
+    if (!best || (!best->out.fits && is_too_large(refused))) {
+        mw_objective_attempt_free(best);
         g_propagate_error(error, g_steal_pointer(&refused));
         return false;
     }

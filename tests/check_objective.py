@@ -218,6 +218,8 @@ def check_refusals(box):
             ("simulate -m gpt2 -H h100 --objective ppo --critic none", ["--critic", "none"]),
             ("simulate -m gpt2 -H h100 --objective ppo --seq 64 --response 64",
              ["--response 64", "--seq"]),
+            ("simulate -m megatron-1t -H dgx-a100 --nodes 64 --tiles 256 --batch 2 --objective dpo",
+             ["--tiles 256", "take too long"]),
             ("simulate -m llama-2-7b -H dgx-h100 --pp 2 --objective dpo", ["--objective", "--pp"]),
             ("run -m gpt2 -H h100 --data text.txt --steps 1 --objective dpo",
              ["--objective", "run trains"])):

@@ -255,6 +255,7 @@ optimizer_ops(const struct mw_sizing *s)
     return ops;
 }
 
+/* Of a pass forward alone a bound: it has no more than the step that it is part of. */
 int64_t
 mw_sizing_op_count(const struct mw_sizing *sizing)
 {
