@@ -33,6 +33,19 @@ file_option(const struct cli_request *request)
     return request->trace ? "--trace" : request->plot ? "--plot" : plan_option(request);
 }
 
+/* The first given option of fine-tuning from preferences, which simulate alone predicts. */
+static const char *
+objective_option(const struct cli_request *request)
+{
+    static const char *const options[] = {"--objective", "--frozen-device", "--reference-logprobs",
+                                          "--response", "--critic"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(options); i++)
+        if (memwall_question_get(request->asked, options[i] + strlen("--")))
+            return options[i];
+    return NULL;
+}
+
 static bool
 check_plan_verb(const struct cli_request *request, GError **error)
 {
@@ -42,6 +55,7 @@ check_plan_verb(const struct cli_request *request, GError **error)
                         : request->details                               ? "--details"
                         : memwall_question_get(request->asked, "tokens") ? "--tokens"
                         : memwall_question_get(request->asked, "serve")  ? "--serve"
+                        : objective_option(request)                      ? objective_option(request)
                                                                          : NULL;
     const char *more = request->csv ? "--csv" : file_option(request);
 
@@ -141,6 +155,9 @@ check_run_verb(const struct cli_request *request, GError **error)
                              *key);
     if (memwall_question_get(request->asked, "serve"))
         return mw_refuse(error, "--serve: is predicted by simulate; run trains");
+    if (objective_option(request))
+        return mw_refuse(error, "%s: is predicted by simulate; run trains the next token",
+                         objective_option(request));
     if (memwall_question_get(request->asked, "tokens"))
         return mw_refuse(error, "--tokens: is an option of simulate; run trains --steps N");
     if (strategy_count(request) > 1)

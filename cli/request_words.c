@@ -11,12 +11,15 @@
 /* Options that a verb refuses with a message of its own; its help leaves them out. */
 static const struct {
     const struct cli_verb *verb;
-    const char *options[9];
+    const char *options[14];
 } refused[] = {
     {&cli_verb_simulate, {"largest", "strategies"}},
-    {&cli_verb_plan, {"details", "what-if", "trace", "plot", "tokens", "serve"}},
+    {&cli_verb_plan,
+     {"details", "what-if", "trace", "plot", "tokens", "serve", "objective", "frozen-device",
+      "reference-logprobs", "response", "critic"}},
     {&cli_verb_run,
-     {"csv", "largest", "strategies", "details", "what-if", "tokens", "serve", "software"}},
+     {"csv", "largest", "strategies", "details", "what-if", "tokens", "serve", "software",
+      "objective", "frozen-device", "reference-logprobs", "response", "critic"}},
 };
 
 static const char *const *

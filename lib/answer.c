@@ -9,7 +9,8 @@
 bool
 memwall_answer_fits(const struct memwall_answer *answer)
 {
-    bool fits = answer->serving && answer->serving->best >= 0;
+    bool fits = (answer->serving && answer->serving->best >= 0) ||
+                (answer->objective && answer->objective->fits);
 
     if (answer->cuts)
         return answer->cuts->fitting > 0;

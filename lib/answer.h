@@ -7,6 +7,7 @@
 #include "lib/memwall.h"
 #include "study/cuts.h"
 #include "study/largest.h"
+#include "study/objective.h"
 #include "study/serving.h"
 
 struct memwall_answer {
@@ -17,6 +18,7 @@ struct memwall_answer {
     size_t count;
     struct mw_cut_placements *cuts; /* NULL except for MEMWALL_CUTS */
     struct mw_serving *serving;     /* NULL unless {serve} is given */
+    struct mw_objective *objective; /* NULL unless {objective} is another than causal */
     GArray *largest;                /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
     GPtrArray *warnings;            /* of strings */
 

@@ -118,11 +118,29 @@ answer_serving(struct memwall_answer *answer, GError **error)
 }
 
 static bool
+answer_objective(struct memwall_answer *answer, GError **error)
+{
+    if (answer->depth != MEMWALL_SIMULATE && answer->depth != MEMWALL_STEP)
+        return mw_refuse(
+            error,
+            "{objective=%s}: a step of several models is simulated, without "
+            "the tables of one plan",
+            mw_objective_name((enum mw_objective_kind)answer->question.settings.objective));
+    answer->objective = g_new0(struct mw_objective, 1);
+    answer->question.settings.folds = true;
+    return mw_objective_find(&answer->question, answer->objective, error);
+}
+
+static bool
 answer_asked(const struct memwall_question *question, struct memwall_answer *answer,
              const char **blamed, GError **error)
 {
     if (!mw_lib_read(question, &answer->question, blamed, error))
         return false;
+    if (!mw_objective_check_settings(&answer->question.settings, error))
+        return false;
+    if (answer->question.settings.objective != MW_OBJECTIVE_CAUSAL)
+        return answer_objective(answer, error);
     if (answer->question.settings.serve)
         return answer_serving(answer, error);
     return answer->depth == MEMWALL_LARGEST ? answer_largest(answer, error)
@@ -226,6 +244,7 @@ memwall_answer_free(struct memwall_answer *answer)
     if (answer->serving)
         mw_serving_clear(answer->serving);
     g_free(answer->serving);
+    g_free(answer->objective);
     mw_lib_clear(&answer->question);
     g_ptr_array_unref(answer->warnings);
     g_mutex_clear(&answer->lock);

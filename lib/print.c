@@ -23,6 +23,10 @@ print_tables(const struct forms *f, bool details)
     if (answer->serving)
         mw_table_serving(f->out, answer->serving, answer->question.model.name,
                          mw_profile_name(answer->question.profile));
+    else if (answer->objective)
+        mw_table_objective(f->out, answer->objective, answer->question.model.name,
+                           mw_profile_name(answer->question.profile),
+                           mw_profile_name(answer->question.software));
     else if (answer->cuts)
         mw_table_cuts(f->out, answer->cuts, f->results[0]);
     else if (answer->largest)
@@ -54,6 +58,10 @@ print_json(const struct forms *f)
     if (f->answer->serving)
         mw_json_serving_write(f->out, f->answer->serving, f->answer->question.model.name,
                               mw_profile_name(f->answer->question.profile));
+    else if (f->answer->objective)
+        mw_json_objective_write(f->out, f->answer->objective, f->answer->question.model.name,
+                                mw_profile_name(f->answer->question.profile),
+                                mw_profile_name(f->answer->question.software));
     else if (f->answer->cuts)
         mw_json_cuts_write(f->out, f->answer->cuts, f->results[0]);
     else if (f->answer->largest)
@@ -110,9 +118,12 @@ check(const struct memwall_answer *answer, enum memwall_form form, GError **erro
         return mw_refuse(error, "%s: rows of layers are text or JSON", forms[form].name);
     if (answer->serving && !forms[form].of_rows)
         return mw_refuse(error, "%s: {serve} is answered as text or JSON", forms[form].name);
+    if (answer->objective && !forms[form].of_rows)
+        return mw_refuse(error, "%s: {objective} is answered as text or JSON", forms[form].name);
     if (answer->cuts && !forms[form].of_rows)
         return mw_refuse(error, "%s: ways to divide a step are text or JSON", forms[form].name);
-    if (!answer->largest && !answer->serving && !answer->count && form != MEMWALL_JSON)
+    if (!answer->largest && !answer->serving && !answer->objective && !answer->count &&
+        form != MEMWALL_JSON)
         return mw_refuse(error, "%s: all strategies are left out", forms[form].name);
     if (!forms[form].needs_plan)
         return true;

@@ -545,6 +545,19 @@ check_checkpoint_move(struct mw_step_check *check, uint32_t index)
            refuse(check, index, "does not move a checkpoint from one of its places to another");
 }
 
+/* A slice of a checkpoint is gathered before a layer is recomputed from it (ZeRO-R, Pa). */
+static bool
+has_whole_checkpoint(const struct mw_step_check *check, uint32_t slot)
+{
+    const struct mw_step_shape *shape = &check->plan->shape;
+    int64_t elements = shape->sequences * shape->seq * shape->decoder.hidden;
+    uint32_t by = check->slots[slot].writer;
+
+    return !shape->has_decoder ||
+           check->plan->slots[slot].size_bytes >= mw_dtype_bytes(shape->dtype, elements) ||
+           (by != MW_NONE && mw_step_work(check, by)->kind == MW_OP_ALL_GATHER);
+}
+
 /* The first part of the logits starts the content that later parts, loss and backward work on. */
 static bool
 has_logits(const struct mw_step_check *check, uint32_t index, const struct mw_use *use)
@@ -571,6 +584,9 @@ check_kept(struct mw_step_check *check, uint32_t index)
             (!is_for_checkpoints(check, use->slot) ||
              (op->phase == MW_PHASE_RECOMPUTE && !has_checkpoint(check, use->slot))))
             return refuse(check, index, "keeps or takes a checkpoint where there is none");
+        if (use->role == MW_ROLE_CHECKPOINT && op->phase == MW_PHASE_RECOMPUTE &&
+            !has_whole_checkpoint(check, use->slot))
+            return refuse(check, index, "recomputes from a part of a checkpoint");
     }
     return true;
 }

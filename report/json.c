@@ -54,6 +54,8 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "default_step_tokens", r->default_step_tokens);
     write_shape(json, r, "checkpoint_interval", r->checkpoint_interval);
     write_shape(json, r, "kept_layers", r->kept_layers);
+    if (r->whole_checkpoints)
+        mw_json_boolean(json, "checkpoint_partition", false);
     write_known(json, r, "param_loads", r->param_loads);
     write_shape(json, r, "tiles", r->tiles);
     write_shape(json, r, "logits_chunks", r->logits_chunks);

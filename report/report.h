@@ -14,6 +14,7 @@
 #include "plan/plan.h"
 #include "study/cuts.h"
 #include "study/largest.h"
+#include "study/objective.h"
 #include "study/serving.h"
 #include "study/result.h"
 
@@ -32,12 +33,18 @@ void mw_table_cuts(FILE *out, const struct mw_cut_placements *placements,
 void mw_table_serving(FILE *out, const struct mw_serving *serving, const char *model,
                       const char *hardware);
 
+/* Models with their bytes, and phases of a step with their times. */
+void mw_table_objective(FILE *out, const struct mw_objective *it, const char *model,
+                        const char *hardware, const char *software);
+
 /* An object whose "answers" are the results, one or several.  Unknown values are null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
 void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);
 void mw_json_serving_write(FILE *out, const struct mw_serving *serving, const char *model,
                            const char *hardware);
+void mw_json_objective_write(FILE *out, const struct mw_objective *it, const char *model,
+                             const char *hardware, const char *software);
 void mw_json_cuts_write(FILE *out, const struct mw_cut_placements *placements,
                         const struct mw_result *result);
 

@@ -215,7 +215,7 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double count =
         d->checkpoint_interval > 0 ? ceil(d->layers * d->recomputed / d->checkpoint_interval) : 0;
     double message = d->element_bytes * d->tokens * d->hidden;
-    double bytes = count * message / d->tp * d->micro_batches;
+    double bytes = count * message / d->checkpoint_parts * d->micro_batches;
     double nvme = d->checkpoints_in[MW_TIER_NVME];
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
     double passes = 2 + d->recomputed;
@@ -230,7 +230,7 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
         plan[MW_TERM_SLICING] =
             d->micro_batches * (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
-                                count * mw_ring_s(&tp, message));
+                                (d->checkpoint_parts > 1 ? count * mw_ring_s(&tp, message) : 0));
     }
 }
 

@@ -55,6 +55,7 @@ struct mw_closed_dims {
     double micro_batches;
     double tokens;                              /* of one micro-batch of one tensor-slicing group */
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
+    double checkpoint_parts;                    /* of a checkpoint, each on another rank */
     double recomputed;                          /* share of the layers: 0 with that */
     double paper_params;                        /* 12·nl·hd², whole model */
 

@@ -372,6 +372,7 @@ dims_of(const struct mw_sizing *s)
         .layers = s->model->layers,
         .checkpoint_interval = settings->checkpoint_interval,
         .paper_params = mw_model_params_paper(s->model),
+        .checkpoint_parts = s->checkpoint_parts,
         .recomputed = recomputed_share(s),
         .layer_loads = 2 + recomputed_share(s) * (double)(settings->param_loads - 2),
         .head_loads = 1,

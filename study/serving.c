@@ -31,6 +31,7 @@ struct served {
     const struct mw_model *model;
     const struct mw_hardware *hw;
     int64_t gpus, gpus_per_node, prompt, generated;
+    int64_t slices; /* of every layer, on as many GPUs, which share their sequences */
     struct mw_closed_rates rates;
     double weights, expert_weights; /* bytes of all, and of the experts among them */
     double bytes_per_param;
@@ -159,14 +160,15 @@ static bool
 fit(const struct served *it, struct mw_serving_row *row, enum mw_tier weights_in, bool shared)
 {
     double ends = (double)(it->prompt + it->generated), hidden = (double)it->model->hidden;
-    double working = (double)row->batch * (double)it->prompt * hidden * 2 * WORKING_TENSORS;
+    double sequences = (double)(row->batch * it->slices); /* of the GPUs that share them */
+    double working = sequences * (double)it->prompt * hidden * 2 * WORKING_TENSORS;
     double streamed = STREAMED_LAYERS * it->layer_bytes;
     bool fits = true;
 
     row->weights_in = weights_in;
     row->shared = shared;
     row->cache_bytes = (int64_t)(cache_bytes(it->model, ends) * (double)row->batch);
-    double on_gpu = shared ? streamed : it->weights;
+    double on_gpu = shared ? streamed : it->weights / (double)it->slices;
     if (shared && weights_in == MW_TIER_GPU)
         on_gpu += it->weights / (double)it->gpus_per_node;
     row->need[MW_TIER_GPU] = (int64_t)(on_gpu + working) + row->cache_bytes;
@@ -179,13 +181,27 @@ fit(const struct served *it, struct mw_serving_row *row, enum mw_tier weights_in
     return fits;
 }
 
+/* Sliced layers add up what they compute twice each, after attention and after the MLP (Megatron's
+ * slicing, arXiv 1909.08053, Sec. 3), and wait for it. */
+static double
+slicing_s(const struct served *it, double tokens)
+{
+    double slices = (double)it->slices, node = (double)it->gpus_per_node;
+    const struct mw_ring ring = mw_ring_of(it->hw, slices, slices, node / slices);
+    double message = tokens * slices * (double)it->model->hidden * 2;
+
+    return it->slices > 1 ? 2 * (double)it->model->layers * mw_ring_all_reduce_s(&ring, message)
+                          : 0;
+}
+
 /* The longest lane of a step with so many tokens per GPU, whose cache is read. */
 static double
 step_s(const struct served *it, const struct mw_serving_row *row, double flops, double tokens,
        double cache, enum mw_serving_lane *limit)
 {
-    double lanes[MW_SERVING_LANES] = {0}, read = weights_read(it, tokens);
-    double share = read / (double)it->gpus_per_node;
+    double lanes[MW_SERVING_LANES] = {0};
+    double read = weights_read(it, tokens * (double)it->slices) / (double)it->slices;
+    double share = read / (double)it->gpus_per_node, wait_s = slicing_s(it, tokens);
 
     lanes[MW_SERVING_PRODUCTS] = flops / it->flops_per_s;
     lanes[MW_SERVING_MEMORY] = (read + cache) / it->hw->gpu_memory_bytes_per_s;
@@ -200,7 +216,10 @@ step_s(const struct served *it, const struct mw_serving_row *row, double flops, 
     for (int lane = 0; lane < MW_SERVING_LANES; lane++)
         if (lanes[lane] > lanes[*limit])
             *limit = (enum mw_serving_lane)lane;
-    return lanes[*limit];
+    double longest_s = lanes[*limit];
+    if (wait_s > longest_s)
+        *limit = MW_SERVING_RANKS;
+    return longest_s + wait_s;
 }
 
 static void
@@ -224,6 +243,12 @@ row_of(const struct served *it, int64_t batch)
 {
     struct mw_serving_row row = {.batch = batch};
 
+    if (it->slices > 1) {
+        row.fits = fit(it, &row, MW_TIER_GPU, false);
+        if (row.fits)
+            time_row(it, &row);
+        return row;
+    }
     row.fits = fit(it, &row, MW_TIER_GPU, false) ||
                (it->gpus_per_node > 1 && fit(it, &row, MW_TIER_GPU, true)) ||
                fit(it, &row, MW_TIER_CPU, true) || fit(it, &row, MW_TIER_NVME, true);
@@ -296,7 +321,7 @@ check(const struct mw_question *question, int64_t generated, GError **error)
 }
 
 static struct served
-served_of(const struct mw_question *question, int64_t generated)
+served_of(const struct mw_question *question, int64_t generated, int64_t slices)
 {
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     const struct mw_settings *s = &question->settings;
@@ -308,6 +333,7 @@ served_of(const struct mw_question *question, int64_t generated)
         .gpus_per_node = s->gpus_per_node == MW_AUTO ? hw->gpus_per_node : s->gpus_per_node,
         .prompt = s->seq == MW_AUTO ? MIN(PROMPT_DEFAULT, question->model.seq) : s->seq,
         .generated = generated,
+        .slices = slices,
         .bytes_per_param = (double)mw_dtype_bytes(weights, 1 << 20) / (1 << 20),
         .flops_per_s = hw->gpu_achievable_flops * mw_kernel_dtype_share(hw, dtype),
     };
@@ -332,9 +358,16 @@ bool
 mw_serving_find(const struct mw_question *question, int64_t generated, struct mw_serving *out,
                 GError **error)
 {
+    return mw_serving_find_sliced(question, generated, 1, out, error);
+}
+
+bool
+mw_serving_find_sliced(const struct mw_question *question, int64_t generated, int64_t slices,
+                       struct mw_serving *out, GError **error)
+{
     if (!check(question, generated, error))
         return false;
-    struct served it = served_of(question, generated);
+    struct served it = served_of(question, generated, slices);
     if (it.model->learned_positions && it.prompt + generated > it.model->seq)
         return mw_refuse(
             error,

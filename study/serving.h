@@ -50,6 +50,10 @@ struct mw_serving {
  * of sequences per GPU or several.  False with *error. */
 bool mw_serving_find(const struct mw_question *question, int64_t generated, struct mw_serving *out,
                      GError **error);
+/* The same with every layer sliced over so many GPUs of a node, which have `slices` times a GPU's
+ * sequences together; weights are on them, or it does not fit. */
+bool mw_serving_find_sliced(const struct mw_question *question, int64_t generated, int64_t slices,
+                            struct mw_serving *out, GError **error);
 void mw_serving_clear(struct mw_serving *serving);
 
 #endif

@@ -44,6 +44,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
                                                : mw_default_step_tokens(&question->model, s);
     r->checkpoint_interval = s->checkpoint_interval;
     r->kept_layers = mw_sizing_kept_layers(sizing);
+    r->whole_checkpoints = sizing->tp > 1 && sizing->checkpoint_parts == 1;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;
     r->logits_chunks = s->logits_chunks;
@@ -240,11 +241,9 @@ mw_result_set_use(const struct mw_plan *plan, const struct mw_hardware *hw,
 /* Beyond this many tensors an estimate takes too long to be made for each range. */
 #define RANGED_TENSORS 20000
 
-/* How far the figures' ranges reach together, as independent errors, of how far they reach all at
- * one end: by estimates of the step with one figure after the other at its end. */
-static double
-independent_part(const struct mw_question *question, const struct mw_sizing *sizing,
-                 enum mw_outlook outlook)
+double
+mw_independent_part(const struct mw_question *question, const struct mw_sizing *sizing,
+                    enum mw_outlook outlook)
 {
     double typical_s = mw_estimate_s(sizing, &question->hardware[MW_OUTLOOK_TYPICAL]);
     double all_s = mw_estimate_s(sizing, &question->hardware[outlook]) - typical_s;
@@ -272,7 +271,7 @@ fill_outlooks(const struct mw_question *question, const struct mw_answer *answer
         return;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
         const struct mw_hardware *hw = &question->hardware[o];
-        double part = independent_part(question, answer->sizing, (enum mw_outlook)o);
+        double part = mw_independent_part(question, answer->sizing, (enum mw_outlook)o);
         double all_s = mw_cycle_s(answer->variants, hw, false);
         double flops =
             typical_flops + part * (mw_achievable_flops(answer->plan, hw) - typical_flops);

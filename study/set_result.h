@@ -16,6 +16,11 @@ void mw_result_set_layout(struct mw_answer *answer, struct mw_engine_result *eng
 void mw_result_set_simulation(const struct mw_question *question, struct mw_answer *answer,
                               enum mw_depth depth, struct mw_engine_result *engine);
 
+/* How far the figures' ranges reach together, as independent errors, of how far they reach all at
+ * one end: by estimates of the step with one figure after the other at its end. */
+double mw_independent_part(const struct mw_question *question, const struct mw_sizing *sizing,
+                           enum mw_outlook outlook);
+
 /* Sets all notes, including those of the two functions below. */
 void mw_result_set_start(const struct mw_sizing *sizing, struct mw_result_start *start);
 void mw_result_set_notes(const struct mw_question *question, enum mw_strategy strategy,

@@ -26,6 +26,7 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
         .hidden = hidden,
         .layers = layers,
         .checkpoint_interval = 1,
+        .checkpoint_parts = 1,
         .paper_params = weights,
         .layer_loads = 3,
         .head_loads = 1,

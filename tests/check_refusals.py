@@ -156,7 +156,7 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --checkpoint-interval 2":
         ["did you mean --activation-checkpoint-interval?"],
     "simulate -m gpt2 -H flat-test --device cpu":
-        ["did you mean --param-device, --gradient-device, "],
+        ["did you mean --param-device, --frozen-device, --gradient-device, "],
     "simulate -m gpt2 -H rtx4090 --tp 2":
         ["--tp 2: must divide the number of GPUs on all nodes, which is 1\n"],
     "simulate -m gpt2 -H rtx4090 --batch 1000001": [

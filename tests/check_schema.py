@@ -62,6 +62,8 @@ ASKED = (
     ("answer", "compare t -H flat-test --set gpu.memory_gib=0.001"),
     ("cuts", f"plan {FLAT} --strategies"),
     ("serving", f"simulate {FLAT} --serve 32"),
+    ("objective", f"simulate {FLAT} --objective dpo"),
+    ("objective", f"simulate {FLAT} --objective ppo --set gpu.memory_gib=1"),
     ("largest", f"plan {FLAT} --largest"),
     ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
     ("verify", "verify drive"),

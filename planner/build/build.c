@@ -141,7 +141,7 @@ build_program(struct builder *b)
         mw_optimizer_return(b);
     else if (mw_settings_update_beside(settings))
         mw_optimizer_beside_end(b);
-    else
+    else if (!settings->forward_only)
         mw_optimizer_step(b);
     commit(b);
     g_clear_pointer(&b->param_slot_held, g_free);

@@ -226,6 +226,18 @@ link_chunks(struct builder *b, uint32_t begin, uint32_t pass)
     }
 }
 
+/* Without backward, what the first chunk fetches serves all others. */
+static void
+link_forward_chunks(struct builder *b, uint32_t begin, uint32_t pass)
+{
+    for (uint32_t v = begin; v < b->visit_count; v++) {
+        struct visit *visit = &b->visits[v];
+        if (visit->chunk)
+            visit->reuses = visit->chunk == 1 ? v - pass : b->visits[v - pass].reuses;
+        visit->keeps = v + pass < b->visit_count;
+    }
+}
+
 /* One chunk after the other: its logits, the loss, and their gradients, so that one buffer serves
  * all chunks.  With a single chunk the weight is fetched for forward and for backward, like any
  * other. */
@@ -235,16 +247,21 @@ add_logits(struct builder *b, struct walk walk)
     int64_t chunks = b->sizing->settings.logits_chunks;
     uint32_t begin = b->visit_count;
 
-    for (int64_t pass = 0; pass < 2 * chunks; pass++) {
-        walk.chunk = pass / 2;
-        walk.phase = pass % 2 ? MW_PHASE_BACKWARD : MW_PHASE_FORWARD;
+    int64_t passes = b->sizing->settings.forward_only ? 1 : 2; /* of a chunk */
+
+    for (int64_t pass = 0; pass < passes * chunks; pass++) {
+        walk.chunk = pass / passes;
+        walk.phase = pass % passes ? MW_PHASE_BACKWARD : MW_PHASE_FORWARD;
         if (mw_sizing_tied(b->sizing))
             add_tied_logits(b, &walk);
         else
             add_block(b, &walk, false);
     }
-    if (chunks > 1)
-        link_chunks(b, begin, (b->visit_count - begin) / (2 * chunks));
+    uint32_t pass_visits = (b->visit_count - begin) / (uint32_t)(passes * chunks);
+    if (chunks > 1 && passes == 2)
+        link_chunks(b, begin, pass_visits);
+    else if (chunks > 1)
+        link_forward_chunks(b, begin, pass_visits);
 }
 
 /* The final norm comes before the logits; in backward, after them. */
@@ -260,7 +277,8 @@ add_tail(struct builder *b, uint16_t mb)
     add_tied_rest(b, &walk);
     add_logits(b, walk);
     walk.phase = MW_PHASE_BACKWARD;
-    add_tied_rest(b, &walk);
+    if (!s->settings.forward_only)
+        add_tied_rest(b, &walk);
 }
 
 /* The gradient of an embedding does not need the embedding itself, and a frozen one has none. */
@@ -345,6 +363,8 @@ add_return(struct builder *b, uint16_t mb)
     uint32_t first = b->visit_count;
 
     add_tail(b, mb);
+    if (b->sizing->settings.forward_only)
+        return;
     add_backward(b, mb);
     add_head(b, MW_PHASE_BACKWARD, mb);
     while (b->visits[first].phase != MW_PHASE_BACKWARD)

@@ -429,7 +429,7 @@ apply_placement(struct mw_ds_file *file, struct mw_settings *settings)
 {
     int64_t param_tier = tier_or_default(file, DS_PARAM_DEVICE, DS_OPTIMIZER_DEVICE);
     int64_t optimizer_tier = tier_or_default(file, DS_OPTIMIZER_DEVICE, DS_PARAM_DEVICE);
-    int64_t stage = 0, on_cpu = 0;
+    int64_t stage = 0, on_cpu = 0, parts = 0;
 
     file->key[DS_PARAM_DEVICE].used = file->key[DS_OPTIMIZER_DEVICE].used = true;
     if (take_integer(file, DS_STAGE, &stage))
@@ -440,6 +440,8 @@ apply_placement(struct mw_ds_file *file, struct mw_settings *settings)
         place_state(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_OPTIMIZER);
         place_state(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_GRADIENTS);
     }
+    if (take_integer(file, DS_PARTITION_ACTIVATIONS, &parts))
+        settings->checkpoint_partition = (int)parts;
     if (take_integer(file, DS_CPU_CHECKPOINTING, &on_cpu))
         place_state(file, DS_CPU_CHECKPOINTING, on_cpu ? MW_TIER_CPU : MW_TIER_GPU, settings,
                     MW_STATE_ACTIVATIONS);

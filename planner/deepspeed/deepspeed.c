@@ -159,7 +159,7 @@ static const struct mw_ds_row rows[] = {
     {"bfloat16.check_grad_overflow", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"bfloat16.bf16_master_weights_and_grads", DS_MASTER16, KIND_BOOL, 0, 1},
     {"bfloat16.bf16_optimizer_states", DS_MOMENTS16, KIND_BOOL, 0, 1},
-    {"activation_checkpointing.partition_activations", DS_UNKNOWN, KIND_ANY, 0, 0},
+    {"activation_checkpointing.partition_activations", DS_PARTITION_ACTIVATIONS, KIND_BOOL, 0, 1},
     {"activation_checkpointing.contiguous_memory_optimization", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"activation_checkpointing.synchronize_checkpoint_boundary", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"activation_checkpointing.profile", DS_UNKNOWN, KIND_ANY, 0, 0},

@@ -33,6 +33,7 @@ enum mw_ds_key {
     DS_PIPELINE_READ,
     DS_PIPELINE_WRITE,
     DS_CPU_CHECKPOINTING,
+    DS_PARTITION_ACTIVATIONS,
     DS_SUM_DTYPE,    /* for sums of micro-batches; an enum mw_dtype */
     DS_MASTER16,     /* the optimizer keeps parameters and gradients in 16 bits */
     DS_MOMENTS16,    /* and its momentum and variance */

@@ -232,7 +232,7 @@ static void
 add_activations(JsonBuilder *json, const struct mw_settings *settings)
 {
     begin(json, "activation_checkpointing");
-    add_bool(json, "partition_activations", settings->tp > 1);
+    add_bool(json, "partition_activations", settings->tp > 1 && settings->checkpoint_partition);
     add_bool(json, "cpu_checkpointing",
              mw_ds_slowest(&settings->placement[MW_STATE_ACTIVATIONS]) != MW_TIER_GPU);
     json_builder_end_object(json);

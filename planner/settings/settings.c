@@ -40,6 +40,7 @@ mw_settings_init(struct mw_settings *settings)
         .layout = MW_LAYOUT_ZERO16,
         .checkpoint_interval = MW_AUTO,
         .recompute_layers = MW_AUTO,
+        .checkpoint_partition = 1,
         .param_loads = MW_AUTO,
         .tiles = MW_AUTO,
         .logits_chunks = MW_AUTO,
@@ -51,6 +52,8 @@ mw_settings_init(struct mw_settings *settings)
         .commit = MW_AUTO,
         .dpu_start = MW_AUTO,
         .update_beside = MW_AUTO,
+        .frozen_device = MW_AUTO,
+        .response = MW_AUTO,
         .ops_max = MW_OPS_MAX,
     };
 }

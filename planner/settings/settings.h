@@ -60,6 +60,15 @@ enum mw_fetch_stage { MW_FETCH_NC, MW_FETCH_CG, MW_FETCH_GG, MW_FETCH_STAGES };
 
 #define MW_RECOMPUTE_FEWEST (-2)
 
+/* What the loss compares (study/objective.h). */
+enum mw_objective_kind {
+    MW_OBJECTIVE_CAUSAL, /* each token with the one that follows */
+    MW_OBJECTIVE_DPO,    /* answers of a pair, by the model and by a frozen one */
+    MW_OBJECTIVE_REWARD, /* answers of a pair, by a score */
+    MW_OBJECTIVE_PPO,    /* answers that the model gives itself, by a reward model */
+    MW_OBJECTIVE_COUNT
+};
+
 struct mw_settings {
     enum mw_strategy strategy;
     int64_t nodes;            /* default 1 */
@@ -94,6 +103,8 @@ struct mw_settings {
     int64_t recompute_layers;    /* the first so many are recomputed, the others keep their
                                     activations; MW_RECOMPUTE_FEWEST: as few as memory
                                     has room for; MW_AUTO: all */
+    int checkpoint_partition;    /* 1: with tensor slicing each rank keeps its part of a checkpoint
+                                    (ZeRO-R, Pa); 0: all of it, as all ranks have it */
     int scores_again;            /* 1: selective recomputation: attention's scores alone */
     bool eager;                  /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
@@ -115,6 +126,15 @@ struct mw_settings {
                                     no step leaves out layers */
     double tokens;           /* to train on, for days and cost; 0: not requested */
     int64_t serve;           /* tokens to generate instead of training; 0: none */
+    int objective;           /* enum mw_objective_kind */
+    int frozen_device;       /* enum mw_tier of the copies that are not trained; MW_AUTO: the one
+                                with which a step is fastest */
+    int reference_before;    /* 1: the reference's log-probabilities are computed before training */
+    int64_t response;        /* tokens of a sequence that ppo generates; MW_AUTO: half of them */
+    const char *critic;      /* model of ppo's critic and reward; NULL: the model itself.  Lives as
+                                long as the program */
+    bool forward_only;       /* a frozen model's pass: no backward, no gradients, no update; the
+                                study of an objective plans such passes, nobody requests one */
     int64_t ops_max;         /* a plan with more is refused before it is built */
     bool folds; /* of more ops than that, micro-batches and layers that are alike are said
                    once, in a section */

@@ -15,6 +15,7 @@ const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS] = {
     [MW_SETTINGS_MEMORY] = "What takes memory",
     [MW_SETTINGS_SCHEDULE] = "Order of work in a step",
     [MW_SETTINGS_DURABLE] = "Durable steps",
+    [MW_SETTINGS_OBJECTIVE] = "Fine-tuning from preferences (simulate)",
     [MW_SETTINGS_COST] = "Cost of a training",
 };
 
@@ -33,6 +34,14 @@ static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
 static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+static const struct mw_setting_choice objective_choices[] = {{"causal", MW_OBJECTIVE_CAUSAL},
+                                                             {"dpo", MW_OBJECTIVE_DPO},
+                                                             {"reward", MW_OBJECTIVE_REWARD},
+                                                             {"ppo", MW_OBJECTIVE_PPO},
+                                                             {NULL, 0}};
+static const struct mw_setting_choice tier_choices[] = {
+    {"gpu", MW_TIER_GPU}, {"cpu", MW_TIER_CPU}, {"nvme", MW_TIER_NVME}, {NULL, 0}};
+static const struct mw_setting_choice reference_choices[] = {{"step", 0}, {"before", 1}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -84,6 +93,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      1 << 20, NULL, recompute_choices, "N|fewest",
      "recompute the first N layers alone, and keep the activations of the others (default: all "
      "layers; fewest: as few as memory has room for)"},
+    {MW_SETTINGS_MEMORY, "checkpoint-partition", MW_SETTING_CHOICE, FIELD(checkpoint_partition), 0,
+     0, NULL, overlap_choices, "on|off",
+     "with {tp}: each GPU keeps its part of an activation checkpoint, which is gathered for its "
+     "recompute (ZeRO-R; default on), or all of it, as Megatron-LM did before"},
     {MW_SETTINGS_MEMORY, "recompute-attention", MW_SETTING_CHOICE, FIELD(scores_again), 0, 0, NULL,
      overlap_choices, "on|off",
      "form attention's scores again in backward instead of keeping them (selective recomputation), "
@@ -160,6 +173,24 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "leave out layers, other ones in each step of a cycle, from step STEP on: 1,3/5-7/-@100 is a "
      "cycle of three steps, the last with all layers; layers and steps count from 0 (default "
      "none)"},
+    {MW_SETTINGS_OBJECTIVE, "objective", MW_SETTING_CHOICE, FIELD(objective), 0, 0, NULL,
+     objective_choices, "causal|dpo|reward|ppo",
+     "train the next token (causal, the default); on pairs of answers, by direct preference "
+     "optimization with a frozen reference model (dpo) or as a reward model (reward); or on "
+     "answers that the model gives, with a critic, a reference and a reward model (ppo)"},
+    {MW_SETTINGS_OBJECTIVE, "frozen-device", MW_SETTING_CHOICE, FIELD(frozen_device), 0, 0, NULL,
+     tier_choices, "gpu|cpu|nvme",
+     "keep the frozen copies of dpo and ppo there (default: where a step is fastest; with adapters "
+     "the reference is the model without them, and no copy)"},
+    {MW_SETTINGS_OBJECTIVE, "reference-logprobs", MW_SETTING_CHOICE, FIELD(reference_before), 0, 0,
+     NULL, reference_choices, "step|before",
+     "compute the reference's log-probabilities for dpo in each step (default), or of all pairs "
+     "before training, which needs no copy then"},
+    {MW_SETTINGS_OBJECTIVE, "response", MW_SETTING_INTEGER, FIELD(response), 1, 1 << 20, NULL, NULL,
+     "N", "of the tokens of a sequence ppo generates N (default half)"},
+    {MW_SETTINGS_OBJECTIVE, "critic", MW_SETTING_NAME, FIELD(critic), 0, 0, NULL, NULL, "MODEL",
+     "ppo's critic and reward model are of this size: a preset or config.json (default: the model "
+     "itself)"},
     {MW_SETTINGS_COST, "serve", MW_SETTING_INTEGER, FIELD(serve), 1, 1 << 20, NULL, NULL, "N",
      "instead of training: generate N tokens after prompts of {seq} tokens (default 512), weights "
      "streamed from where they have room; how many per second, by {batch} (default: several)"},
@@ -584,6 +615,10 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
         if (!mw_drops_check(text, error))
             return false;
         settings->drop_layers = g_intern_string(text);
+        return true;
+    }
+    if (setting->kind == MW_SETTING_NAME) {
+        settings->critic = g_intern_string(text);
         return true;
     }
     if (setting->kind == MW_SETTING_TRAIN)

@@ -106,6 +106,8 @@ set_activations(struct mw_sizing *sizing)
         saved = MAX(saved, classes[c].saved_bytes);
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
+    if (sizing->settings.forward_only)
+        group = 0; /* nothing waits for a backward */
     int64_t bytes = group * saved + 2 * widest, count = CLAMP(bytes / MAX(1, widest), 1, 64);
     set(sizing, MW_BUFFER_ACTIVATIONS, sets * count, mw_divide_up(bytes, count));
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);

@@ -174,7 +174,7 @@ check_slicing(const struct mw_model *model, int64_t tp, GError **error)
 bool
 mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
 {
-    if (!sizing->trained_params) {
+    if (!sizing->trained_params && !sizing->settings.forward_only) {
         g_autofree char *trained = mw_setting_trained_text(&sizing->settings.trained);
         return mw_refuse(error, "{train=%s}: model %s has no such operators%s", trained,
                          sizing->model->name,

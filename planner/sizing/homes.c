@@ -189,18 +189,20 @@ mw_sizing_place_tensors(struct mw_sizing *sizing)
 }
 
 /* Checkpoints: bsz·seq·hd elements every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
- * slicing each rank keeps 1/tp of them (ZeRO-R, Pa). */
+ * slicing each rank keeps 1/tp of them (ZeRO-R, Pa), unless all keep the whole. */
 void
 mw_sizing_place_checkpoints(struct mw_sizing *sizing)
 {
     int64_t interval = sizing->settings.checkpoint_interval;
     struct tier_filler filler;
 
+    sizing->checkpoint_parts = sizing->settings.checkpoint_partition ? sizing->tp : 1;
     if (interval) {
         sizing->checkpoint_count =
             mw_divide_up(sizing->layers - mw_sizing_kept_layers(sizing), interval);
-        sizing->checkpoint_bytes = sizing->element_bytes *
-                                   mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
+        sizing->checkpoint_bytes =
+            sizing->element_bytes *
+            mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->checkpoint_parts);
     }
     begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node);
     sizing->checkpoint_slots = sizing->checkpoint_count * sizing->micro_batches_in_flight;

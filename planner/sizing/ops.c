@@ -226,7 +226,7 @@ checkpoint_ops(const struct mw_sizing *s)
         int64_t times = mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
-                2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->tp > 1));
+                2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->checkpoint_parts > 1));
     }
     return ops;
 }
@@ -255,6 +255,7 @@ optimizer_ops(const struct mw_sizing *s)
     return ops;
 }
 
+/* Of a pass forward alone a bound: it has no more than the step that it is part of. */
 int64_t
 mw_sizing_op_count(const struct mw_sizing *sizing)
 {

@@ -321,6 +321,13 @@ mw_sizing_tensor_operator(const struct mw_sizing *sizing, uint32_t tensor)
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
+/* A pass forward alone trains nothing, and runs without adapters. */
+static struct mw_trained
+trained_of(const struct mw_settings *settings)
+{
+    return settings->forward_only ? (struct mw_trained){.frozen = UINT32_MAX} : settings->trained;
+}
+
 struct mw_shape
 mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
 {
@@ -331,7 +338,7 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
         .flash_attention = flash_attention,
         .scores_again = settings->scores_again == 1,
         .dtype = settings->dtype,
-        .trained = settings->trained,
+        .trained = trained_of(settings),
         .frozen_dtype = settings->frozen_dtype,
     };
 }

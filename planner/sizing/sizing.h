@@ -210,10 +210,10 @@ struct mw_sizing {
     bool params_partitioned;    /* fetched for each use */
     bool gradients_partitioned; /* as the strategy's row says */
     bool optimizer_partitioned;
-    int64_t element_bytes;           /* of trained parameters, and of their gradients as computed */
-    bool gradients_summed;           /* in fp32, apart from where they are computed */
-    int64_t gradient_element_bytes;  /* while moved: as computed, or 4 of a sum */
-    int64_t gradient_rest_bytes;     /* at home; paper20 keeps the 16-bit gradient too */
+    int64_t element_bytes;          /* of trained parameters, and of their gradients as computed */
+    bool gradients_summed;          /* in fp32, apart from where they are computed */
+    int64_t gradient_element_bytes; /* while moved: as computed, or 4 of a sum */
+    int64_t gradient_rest_bytes;    /* at home; paper20 keeps the 16-bit gradient too */
 
     int64_t params;         /* of a rank after tensor slicing, unpartitioned */
     int64_t trained_params; /* of them */
@@ -230,7 +230,8 @@ struct mw_sizing {
 
     int64_t checkpoint_count; /* groups of layers; 0 without checkpointing */
     int64_t checkpoint_slots; /* for all micro-batches in flight, one after the other */
-    int64_t checkpoint_bytes; /* one checkpoint */
+    int64_t checkpoint_parts; /* into which the ranks of a tensor-slicing group divide each */
+    int64_t checkpoint_bytes; /* one checkpoint, or a rank's part of it */
     int64_t save_steps; /* from one save of what no extent of the state has to the next; 0: none */
     bool saves_in_step; /* it is part of every step's commit */
 
