@@ -43,6 +43,13 @@ mw_dtype_bytes(int dtype, int64_t elements)
     return (elements / block + (elements % block > 0)) * rows[dtype].block_bytes;
 }
 
+int
+mw_dtype_bits(int dtype)
+{
+    return (int)(8 * (rows[dtype].block_bytes - rows[dtype].scale_bytes) /
+                 rows[dtype].block_elements);
+}
+
 int64_t
 mw_dtype_element_bytes(int dtype)
 {

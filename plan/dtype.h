@@ -50,6 +50,8 @@ const struct mw_dtype_traits *mw_dtype_row(int dtype); /* NULL for a number out 
 
 /* Bytes of this many elements, in whole blocks; 0 for MW_DTYPE_NONE. */
 int64_t mw_dtype_bytes(int dtype, int64_t elements);
+/* Bits of one element, without its share of a scale. */
+int mw_dtype_bits(int dtype);
 /* Bytes of one element; 0 for a type whose blocks have several, as none of these can be addressed
  * alone. */
 int64_t mw_dtype_element_bytes(int dtype);

@@ -154,6 +154,10 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_key(writer, " tiles ", shape->tiles);
     put_key(writer, " token-chunks ", shape->token_chunks);
     put_key(writer, " interval ", shape->checkpoint_interval);
+    if (shape->checkpoint_dtype != MW_DTYPE_NONE) {
+        put(writer, " in");
+        put_name(writer, mw_dtype_name(shape->checkpoint_dtype));
+    }
     if (shape->kept_layers)
         put_key(writer, " keeps ", shape->kept_layers);
     put_key(writer, " save-every ", shape->save_every);
@@ -377,6 +381,8 @@ write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     write_products(writer, work);
     write_attention(writer, &work->attention);
     put_key(writer, " bytes ", work->bytes);
+    if (work->coded_bytes)
+        put_key(writer, " coded ", work->coded_bytes);
     put_key(writer, " elements ", work->elements);
     put_key(writer, " launches ", work->launches);
     write_draws(writer, plan, work);

@@ -315,6 +315,9 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error,
                          "{param-loads=2}: means one fetch for recompute and backward, and "
                          "{activation-checkpoint-interval=0} recomputes nothing; leave one out");
+    if (s->checkpoint_dtype != MW_DTYPE_NONE && s->checkpoint_interval == 0)
+        return mw_refuse(error, "{checkpoint-bits=8}: {activation-checkpoint-interval=0} makes no "
+                                "checkpoints; leave one out");
     if (s->recompute_layers > 0 && s->checkpoint_interval == 0)
         return mw_refuse(error,
                          "{recompute-layers=%" G_GINT64_FORMAT

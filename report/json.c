@@ -53,6 +53,8 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "tokens_per_step", r->tokens_per_step);
     mw_json_number(json, "default_step_tokens", r->default_step_tokens);
     write_shape(json, r, "checkpoint_interval", r->checkpoint_interval);
+    if (r->checkpoint_bits)
+        mw_json_integer(json, "checkpoint_bits", r->checkpoint_bits);
     write_shape(json, r, "kept_layers", r->kept_layers);
     write_known(json, r, "param_loads", r->param_loads);
     write_shape(json, r, "tiles", r->tiles);

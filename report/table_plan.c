@@ -108,6 +108,8 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
                     r->checkpoint_interval == 1 ? "block" : "blocks", NULL);
     else
         mw_grid_row(grid, "checkpoint every", "none", NULL);
+    if (r->checkpoint_bits)
+        mw_grid_row(grid, "checkpoints in", integer_text(r->checkpoint_bits), "bits", NULL);
     if (r->kept_layers > 0)
         mw_grid_row(grid, "layers without", integer_text(r->kept_layers), NULL);
     mw_grid_row(grid, "parameter loads", integer_text(r->param_loads), NULL);

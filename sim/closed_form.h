@@ -56,7 +56,11 @@ struct mw_closed_dims {
     double tokens;                              /* of one micro-batch of one tensor-slicing group */
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
     double recomputed;                          /* share of the layers: 0 with that */
-    double paper_params;                        /* 12·nl·hd², whole model */
+    double checkpoint_bytes; /* of one checkpoint, in one rank's slice; in all slices: */
+    double checkpoint_whole_bytes;
+    double checkpoint_coded_bytes; /* of the passes that store one in another type and restore
+                                    * it: each takes a launch; 0: it has the activations' */
+    double paper_params;           /* 12·nl·hd², whole model */
 
     struct mw_closed_block layer_block, head, tail; /* layer_block is all layers together */
     double layer_loads, head_loads, tail_loads;     /* parameter loads per micro-batch */

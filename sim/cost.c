@@ -215,6 +215,7 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     double rate = pass_bytes_per_s(work, hardware);
     double seconds = (double)work->bytes * work_passes(work, hardware) / rate +
+                     (double)work->coded_bytes / mw_cost_operator_bytes_per_s(hardware) +
                      (double)work->launches * hardware->gpu_launch_s;
 
     return seconds +

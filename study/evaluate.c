@@ -371,6 +371,10 @@ dims_of(const struct mw_sizing *s)
         .hidden = s->model->hidden,
         .layers = s->model->layers,
         .checkpoint_interval = settings->checkpoint_interval,
+        .checkpoint_bytes = (double)s->checkpoint_bytes,
+        .checkpoint_whole_bytes = (double)s->checkpoint_whole_bytes,
+        .checkpoint_coded_bytes = (double)(mw_sizing_checkpoint_coded_bytes(s, false) +
+                                           mw_sizing_checkpoint_coded_bytes(s, true)),
         .paper_params = mw_model_params_paper(s->model),
         .recomputed = recomputed_share(s),
         .layer_loads = 2 + recomputed_share(s) * (double)(settings->param_loads - 2),

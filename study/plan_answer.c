@@ -95,6 +95,7 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->global_batch = (double)(s->sequences * s->micro_batches) * ranks_with_sequences(plan);
     r->tokens_per_step = r->global_batch * (double)s->seq;
     r->checkpoint_interval = s->checkpoint_interval;
+    r->checkpoint_bits = mw_dtype_bits(s->checkpoint_dtype);
     r->kept_layers = s->kept_layers;
     r->tiles = s->tiles;
     r->logits_chunks = s->token_chunks;

@@ -126,7 +126,8 @@ struct mw_result {
     double global_batch; /* sequences per step */
     double tokens_per_step;
     double default_step_tokens; /* the default, if the batch was open; else NAN */
-    int64_t kept_layers; /* beside recomputed ones */
+    int64_t kept_layers;        /* beside recomputed ones */
+    int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *prefetch_stages; /* "nc:cg:gg"; NULL: one depth for all */
     char *param_device, *optimizer_device, *gradient_device, *activation_device;

@@ -22,6 +22,7 @@ struct trained_case {
     const struct mw_safetensors *weights;
     const int32_t *inputs, *targets;     /* [steps][sequences * seq] */
     enum mw_dtype dtype;                 /* of parameters and activations; none: bf16 */
+    enum mw_dtype checkpoint_dtype;      /* of activation checkpoints; none: the same */
     struct mw_loss_scaling loss_scaling; /* all zero: the type's */
     bool delayed;                        /* update, after undelayed_steps without */
     const char *drop_layers;             /* a schedule; NULL: none are left out */

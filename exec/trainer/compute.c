@@ -116,19 +116,23 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
         trainer->now.loss_scale / (trainer->tokens * trainer->micro_batches * trainer->ranks);
 }
 
-/* The first op of a group saves the layer's input, or restores it. */
+/* The first op of a group saves the layer's input, or restores it.  Of one that is stored in fewer
+ * bits, forward goes on with the input itself: the bits are lost to the recomputation alone. */
 static bool
 checkpoint(struct mw_trainer *trainer, const struct mw_op *op, void *x, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
     uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
-    int64_t bytes =
-        mw_trainer_element_bytes(trainer) * trainer->tokens * trainer->plan->shape.decoder.hidden;
+    int64_t elements = trainer->tokens * trainer->plan->shape.decoder.hidden;
+    int64_t bytes = mw_trainer_element_bytes(trainer) * elements;
 
     if (slot == MW_NONE)
         return true;
     void *kept = mw_storage_address(storage, slot, 0);
     bool brings = op->phase == MW_PHASE_RECOMPUTE;
+    if (trainer->plan->shape.checkpoint_dtype != MW_DTYPE_NONE)
+        return brings ? storage->backend->decode(storage->device, x, kept, elements, error)
+                      : storage->backend->encode(storage->device, kept, x, elements, error);
     return storage->backend->copy(storage->device, brings ? x : kept, brings ? kept : x, bytes,
                                   error);
 }

@@ -279,6 +279,20 @@ check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
 }
 
 static bool
+check_checkpoints(const struct mw_plan *plan, GError **error)
+{
+    uint8_t dtype = plan->shape.checkpoint_dtype;
+
+    if (dtype == MW_DTYPE_NONE || dtype == MW_DTYPE_MXFP8)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "the executor keeps activation checkpoints in %s, or as all activations; this plan "
+                "has them in %s",
+                mw_dtype_name(MW_DTYPE_MXFP8), mw_dtype_name(dtype));
+    return false;
+}
+
+static bool
 check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
     bool one = true;
@@ -293,7 +307,7 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
     if (!one)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the executor computes in one data type; this plan has several");
-    return one;
+    return one && check_checkpoints(plan, error);
 }
 
 static bool

@@ -194,6 +194,7 @@ shape_of(const struct mw_sizing *sizing)
         .tiles = s->tiles,
         .token_chunks = s->logits_chunks,
         .checkpoint_interval = s->checkpoint_interval,
+        .checkpoint_dtype = (uint8_t)s->checkpoint_dtype,
         .kept_layers = mw_sizing_kept_layers(sizing),
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,

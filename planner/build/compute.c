@@ -89,8 +89,13 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
     const struct mw_unit *unit = &class->units[v->unit];
     int turn = weight ? 0 : mw_turn_of(class, unit, i);
     uint16_t tile = weight || turn == unit->tiled ? v->tile : 0; /* of the operator's tensor */
-    uint32_t work = v->tied && logits ? mw_work_tied_logits(b, i, backward, tiles, v->tied)
-                                      : mw_work_compute(b, v->class_, i, backward, tiles);
+    bool checkpoint = first && v->first_of_group;
+    int64_t coded_bytes =
+        checkpoint ? mw_sizing_checkpoint_coded_bytes(b->sizing, v->phase == MW_PHASE_RECOMPUTE)
+                   : 0;
+    uint32_t work = v->tied && logits
+                        ? mw_work_tied_logits(b, i, backward, tiles, v->tied)
+                        : mw_work_compute(b, v->class_, i, backward, tiles, coded_bytes);
 
     mw_build_op(b, LANE_COMPUTE, work,
                 (struct identity){v->phase, v->layer, v->micro_batch, tile, v->chunk});
@@ -103,7 +108,7 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
     use_logits(b, v, info->operator_);
     use_activations(b, v);
     mw_stage_use(b, first, last);
-    if (first && v->first_of_group)
+    if (checkpoint)
         use_checkpoint(b, v);
     if (gradients->slot[turn] != MW_NONE && has_params) {
         mw_build_use(b, gradients->slot[turn], gradients->mode[turn], MW_ROLE_GRADIENT);

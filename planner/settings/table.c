@@ -30,6 +30,8 @@ static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
                                                           {"4", MW_DTYPE_NF4},
                                                           {"4-double", MW_DTYPE_NF4_DOUBLE},
                                                           {NULL, 0}};
+static const struct mw_setting_choice checkpoint_choices[] = {
+    {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {NULL, 0}};
 static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
@@ -80,6 +82,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      FIELD(checkpoint_interval), 0, 1 << 20, NULL, NULL, "CI",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
      "all activations (default: 1, or 0 where that is faster and fits)"},
+    {MW_SETTINGS_MEMORY, "checkpoint-bits", MW_SETTING_CHOICE, FIELD(checkpoint_dtype), 0, 0, NULL,
+     checkpoint_choices, "16|8",
+     "keep activation checkpoints in 8 bits (mxfp8: a scale for each 32), from which backward "
+     "recomputes; forward goes on with what it computed; 16: as all activations (default)"},
     {MW_SETTINGS_MEMORY, "recompute-layers", MW_SETTING_INTEGER, FIELD(recompute_layers), 1,
      1 << 20, NULL, recompute_choices, "N|fewest",
      "recompute the first N layers alone, and keep the activations of the others (default: all "

@@ -210,10 +210,10 @@ struct mw_sizing {
     bool params_partitioned;    /* fetched for each use */
     bool gradients_partitioned; /* as the strategy's row says */
     bool optimizer_partitioned;
-    int64_t element_bytes;           /* of trained parameters, and of their gradients as computed */
-    bool gradients_summed;           /* in fp32, apart from where they are computed */
-    int64_t gradient_element_bytes;  /* while moved: as computed, or 4 of a sum */
-    int64_t gradient_rest_bytes;     /* at home; paper20 keeps the 16-bit gradient too */
+    int64_t element_bytes;          /* of trained parameters, and of their gradients as computed */
+    bool gradients_summed;          /* in fp32, apart from where they are computed */
+    int64_t gradient_element_bytes; /* while moved: as computed, or 4 of a sum */
+    int64_t gradient_rest_bytes;    /* at home; paper20 keeps the 16-bit gradient too */
 
     int64_t params;         /* of a rank after tensor slicing, unpartitioned */
     int64_t trained_params; /* of them */
@@ -228,9 +228,10 @@ struct mw_sizing {
     struct mw_chunk_run *runs;   /* [run_count], in the order of the step */
     struct mw_chunk *run_chunks; /* [run_chunk_count] */
 
-    int64_t checkpoint_count; /* groups of layers; 0 without checkpointing */
-    int64_t checkpoint_slots; /* for all micro-batches in flight, one after the other */
-    int64_t checkpoint_bytes; /* one checkpoint */
+    int64_t checkpoint_count;       /* groups of layers; 0 without checkpointing */
+    int64_t checkpoint_slots;       /* for all micro-batches in flight, one after the other */
+    int64_t checkpoint_bytes;       /* one checkpoint */
+    int64_t checkpoint_whole_bytes; /* the same, of all tensor slices together */
     int64_t save_steps; /* from one save of what no extent of the state has to the next; 0: none */
     bool saves_in_step; /* it is part of every step's commit */
 
@@ -287,6 +288,9 @@ bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chu
 /* Layers whose activations are kept behind those that are recomputed; 0 where none is recomputed,
  * or all are. */
 int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
+/* Bytes that the pass reads and writes which stores a checkpoint in another type than that of
+ * activations, or restores the activations from it; 0 where it has their type. */
+int64_t mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores);
 /* Of the blocks of a class those that are recomputed, the first ones. */
 int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class);
 /* All slots of a kind in order, [buffers[kind].count], including homes; g_free it. */
