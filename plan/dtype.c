@@ -27,6 +27,10 @@ static const struct mw_dtype_traits rows[MW_DTYPE_COUNT] = {
                              .block_elements = 256 * 64,
                              .block_bytes = 256 * (32 + 1) + 4,
                              .scale_bytes = 256 + 4},
+    [MW_DTYPE_FP8] = {.name = "fp8",
+                      .block_elements = 1,
+                      .block_bytes = 1,
+                      .products = MW_PRODUCTS_FP8},
 };
 
 const struct mw_dtype_traits *

@@ -28,6 +28,8 @@ enum mw_dtype {
                      * scale of 32 bits */
     MW_DTYPE_NF4_DOUBLE, /* the same, double quantization: a scale has 8 bits, and 256 of them one
                           * of 32 bits: 4.127 bits per element */
+    MW_DTYPE_FP8, /* operands of products alone: e4m3 forward, e5m2 for gradients, a scale per
+                          * tensor that is not counted (Transformer Engine's hybrid recipe) */
     MW_DTYPE_COUNT
 };
 
@@ -36,6 +38,7 @@ enum mw_products_rate {
     MW_PRODUCTS_NONE, /* no products: elements are widened first */
     MW_PRODUCTS_HALF, /* gpu.peak_tflops, with the curves */
     MW_PRODUCTS_FP32, /* gpu.fp32_tflops */
+    MW_PRODUCTS_FP8,  /* gpu.fp8_tile_tflops */
 };
 
 struct mw_dtype_traits {

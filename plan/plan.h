@@ -37,6 +37,7 @@
 
 #include "plan/decoder.h"
 #include "plan/dtype.h"
+#include "plan/encodings.h"
 #include "plan/operators.h"
 
 #define MW_NONE UINT32_MAX
@@ -468,6 +469,7 @@ struct mw_step_shape {
     int64_t tiles;               /* parts of the largest operators: memory-centric tiling */
     int64_t token_chunks;        /* chunks into which logits and loss cut a micro-batch's tokens */
     int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: no checkpoints */
+    uint32_t kept_encodings;     /* of activations that layers keep: bits 1 << enum mw_encoding */
     uint8_t checkpoint_dtype;    /* enum mw_dtype of activation checkpoints; MW_DTYPE_NONE: dtype */
     int64_t kept_layers;         /* the last so many, which no checkpoint is for */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */

@@ -160,6 +160,11 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     }
     if (shape->kept_layers)
         put_key(writer, " keeps ", shape->kept_layers);
+    for (int e = 0; e < MW_ENCODING_COUNT; e++)
+        if (shape->kept_encodings >> e & 1) {
+            put(writer, " kept-as");
+            put_name(writer, mw_encoding_name(e));
+        }
     put_key(writer, " save-every ", shape->save_every);
     put_name(writer, mw_dtype_name(shape->dtype));
     put_flag(writer, " commits", shape->commits);

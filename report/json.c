@@ -90,6 +90,14 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_string(json, "train", r->trained);
     if (r->trained)
         mw_json_integer(json, "trained_params", r->trained_params);
+    if (r->kept_bits)
+        mw_json_integer(json, "kept_bits", r->kept_bits);
+    if (r->relu_mask)
+        mw_json_string(json, "relu_mask", "on");
+    if (r->relu_sparsity > 0)
+        mw_json_number(json, "relu_sparsity", r->relu_sparsity);
+    if (r->matmul_dtype)
+        mw_json_string(json, "matmul_dtype", r->matmul_dtype);
     if (r->frozen_dtype)
         mw_json_string(json, "frozen_dtype", r->frozen_dtype);
     mw_json_end(json, '}');

@@ -129,17 +129,18 @@ checkpoints_of(const struct mw_closed_dims *d)
                                       : 0;
 }
 
-/* Stores checkpoints in another type than that of activations, and restores them.  Returns how many
- * kernels are started. */
+/* Stores checkpoints and kept activations in another type than that of activations, and restores
+ * them.  Returns how many kernels are started. */
 static double
-add_checkpoints(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
+add_coding(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
 {
     double count = d->checkpoint_coded_bytes > 0 ? checkpoints_of(d) : 0;
+    double bytes = count * d->checkpoint_coded_bytes + d->kept_coded_bytes;
+    double passes = 2 * count + d->kept_coded_passes;
 
     plan[MW_TERM_MEMORY_BOUND] +=
-        count *
-        (d->checkpoint_coded_bytes / mw_cost_operator_bytes_per_s(hw) + 2 * hw->gpu_launch_s);
-    return 2 * count;
+        bytes / mw_cost_operator_bytes_per_s(hw) + passes * hw->gpu_launch_s;
+    return passes;
 }
 
 static void
@@ -151,7 +152,7 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
     double launches = add_block(&d->layer_block, 1 + d->recomputed, share, memory, hw, plan) +
                       add_block(&d->head, 1, share, memory, hw, plan) +
                       add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan) +
-                      add_checkpoints(d, hw, plan);
+                      add_coding(d, hw, plan);
 
     plan[MW_TERM_MEMORY_BOUND] =
         fmax(plan[MW_TERM_MEMORY_BOUND], launches * hw->host_launch_s - plan[MW_TERM_PRODUCTS]);

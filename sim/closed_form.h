@@ -60,7 +60,9 @@ struct mw_closed_dims {
     double checkpoint_whole_bytes;
     double checkpoint_coded_bytes; /* of the passes that store one in another type and restore
                                     * it: each takes a launch; 0: it has the activations' */
-    double paper_params;           /* 12·nl·hd², whole model */
+    double kept_coded_bytes, kept_coded_passes; /* the same of what layers keep: of all layers,
+                                                 * both ways */
+    double paper_params;                        /* 12·nl·hd², whole model */
 
     struct mw_closed_block layer_block, head, tail; /* layer_block is all layers together */
     double layer_loads, head_loads, tail_loads;     /* parameter loads per micro-batch */

@@ -73,6 +73,7 @@ ASKED = (
     ("strategies", "list strategies"),
     ("types", "list types"),
     ("optimizers", "list optimizers"),
+    ("encodings", "list encodings"),
     ("devices", "list devices"),
     ("calibration", "calibrate --quick --nvme drive"),
 )

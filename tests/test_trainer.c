@@ -61,38 +61,65 @@ test_without_checkpoints(void)
                                               .tiles = 3});
 }
 
-/* Checkpoints of 8 bits lose bits, the same wherever they are kept: forward has its own all the
- * same, so the first loss is that of 16 bits, and later ones are near. */
+/* How far losses are from those of 16 bits.  Forward has its own activations all the same, so the
+ * first loss is that one. */
+static void
+compare_coded(const struct trained_case *coded)
+{
+    struct trained_case what = *coded;
+    double off = 0;
+
+    what.lr = 1e-3;
+    struct trained in_8 = trained_run(&what, STEPS, 2, directory);
+    what.checkpoint_dtype = what.kept_dtype = MW_DTYPE_NONE;
+    struct trained in_16 = trained_run(&what, STEPS, 2, directory);
+    g_assert_true(in_8.losses[0] == in_16.losses[0]);
+    g_assert_true(in_8.norms[0] != in_16.norms[0]);
+    for (int s = 0; s < STEPS; s++)
+        off = fmax(off, fabs(in_8.losses[s] - in_16.losses[s]));
+    g_test_message("loss off by at most %g", off);
+    g_assert_cmpfloat(off, <, CODED_LOSS_OFF);
+    trained_clear(&in_16);
+    trained_clear(&in_8);
+}
+
+/* Checkpoints of 8 bits lose bits, the same wherever they are kept. */
 static void
 test_coded_checkpoints(void)
 {
-    struct trained_case what = {.name = "16 bits",
-                                .model = GPT2,
+    struct trained_case what = {.model = GPT2,
                                 .sequences = 2,
                                 .seq = 24,
                                 .grad_accum = 2,
                                 .interval = 1,
-                                .lr = 1e-3};
-    struct trained whole = trained_run(&what, STEPS, 2, directory);
+                                .checkpoint_dtype = MW_DTYPE_MXFP8};
 
-    what.name = "8 bits";
-    what.checkpoint_dtype = MW_DTYPE_MXFP8;
-    struct trained coded = trained_run(&what, STEPS, 2, directory);
-    g_assert_true(coded.losses[0] == whole.losses[0]);
-    g_assert_true(coded.norms[0] != whole.norms[0]);
-    double off = 0;
-    for (int s = 0; s < STEPS; s++)
-        off = fmax(off, fabs(coded.losses[s] - whole.losses[s]));
-    g_test_message("loss off by at most %g", off);
-    g_assert_cmpfloat(off, <, CODED_LOSS_OFF);
-    trained_clear(&whole);
-    trained_clear(&coded);
-    what.lr = 0;
+    compare_coded(&what);
     compare_placements(&what);
     what.model = LLAMA;
     what.interval = 2;
     what.dtype = MW_DTYPE_FP32;
     compare_placements(&what);
+}
+
+/* So do activations that layers keep: of all layers, of the last ones beside recomputed ones, and
+ * where the product that stores and restores them is cut in tiles. */
+static void
+test_coded_activations(void)
+{
+    struct trained_case what = {
+        .model = GPT2, .sequences = 2, .seq = 24, .grad_accum = 2, .kept_dtype = MW_DTYPE_MXFP8};
+
+    compare_coded(&what);
+    compare_placements(&what);
+    what.interval = 1;
+    what.recompute_layers = 1;
+    what.checkpoint_dtype = MW_DTYPE_MXFP8;
+    what.tiles = 3;
+    compare_coded(&what);
+    compare_placements(&what);
+    what.model = LLAMA;
+    compare_coded(&what);
 }
 
 /* A delayed update takes the gradient of the step before; steps before it begins are as ever. */
@@ -305,6 +332,7 @@ main(int argc, char **argv)
     g_test_add_func("/trainer/llama", test_llama);
     g_test_add_func("/trainer/without-checkpoints", test_without_checkpoints);
     g_test_add_func("/trainer/coded-checkpoints", test_coded_checkpoints);
+    g_test_add_func("/trainer/coded-activations", test_coded_activations);
     g_test_add_func("/trainer/delayed", test_delayed);
     g_test_add_func("/trainer/delayed-placements", test_delayed_placements);
     g_test_add_func("/trainer/torch", test_torch);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/encodings.h"
 #include "plan/plan.h"
 #include "planner/settings/strategies.h"
 
@@ -83,8 +84,10 @@ struct mw_settings {
     const char *device_key[MW_STATE_COUNT];
     enum mw_partition partition;
     enum mw_layout layout;
-    enum mw_dtype dtype; /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
+    enum mw_dtype dtype;        /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
                                     where the GPU has it, else fp16 */
+    enum mw_dtype matmul_dtype; /* of the operands of layers' products with weights;
+                                    MW_DTYPE_NONE: dtype, unless the software says fp8 */
     struct mw_trained trained;
     int optimizer;     /* enum mw_optimizer_kind */
     double lora_alpha; /* adapters' results are multiplied by alpha / rank; MW_AUTO: 1 */
@@ -95,6 +98,7 @@ struct mw_settings {
     int64_t recompute_layers;       /* the first so many are recomputed, the others keep their
                                     activations; MW_RECOMPUTE_FEWEST: as few as memory
                                     has room for; MW_AUTO: all */
+    struct mw_kept_as kept_as;      /* activations that forward keeps for backward */
     int scores_again;               /* 1: selective recomputation: attention's scores alone */
     bool eager;            /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;   /* 3 or 2; MW_AUTO: 3 */

@@ -71,6 +71,8 @@ struct mw_class_info {
     int64_t params; /* per block */
     int64_t trained_params;
     int64_t saved_bytes;  /* activations that its backward needs */
+    int64_t kept_bytes;   /* the same as a layer that is not recomputed stores them, */
+    int64_t coded_bytes;  /* and what storing them moves, as restoring them does */
     int64_t widest_bytes; /* the largest operator output */
     struct mw_operator_info
         operators[MW_LAYER_OPERATORS_MAX]; /* those behind the last are not set */
@@ -131,6 +133,7 @@ enum mw_buffer_kind {
     MW_BUFFER_CHECKPOINTS_PINNED, /* in host memory, for those on NVMe */
     MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
     MW_BUFFER_WIDENED,            /* a part of weights in the type that products take */
+    MW_BUFFER_CAST,               /* copies of weights in fp8: of all layers, or of a part */
     MW_BUFFER_LOGITS,             /* for one chunk of the tokens */
     /* between pipeline stages: activations forward, their gradients backward */
     MW_BUFFER_STAGE_INPUT,
@@ -291,6 +294,9 @@ int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
 /* Bytes that the pass reads and writes which stores a checkpoint in another type than that of
  * activations, or restores the activations from it; 0 where it has their type. */
 int64_t mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores);
+/* Bytes that the pass moves which stores what a layer keeps for its backward, as the one does that
+ * restores it; 0 where it is stored as it is, or recomputed. */
+int64_t mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer);
 /* Of the blocks of a class those that are recomputed, the first ones. */
 int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class);
 /* All slots of a kind in order, [buffers[kind].count], including homes; g_free it. */
