@@ -11,6 +11,7 @@
 #include "cli/list_devices.h"
 #include "cli/list_model.h"
 #include "cli/runs/list_runs.h"
+#include "plan/encodings.h"
 #include "plan/optimizers.h"
 #include "report/wrap.h"
 
@@ -226,6 +227,43 @@ list_optimizers(struct mw_json_writer *json)
     return end(json);
 }
 
+/* Of 16 bits an element, large enough that blocks and rows are whole. */
+#define ENCODED_ELEMENTS 65536
+#define ENCODED_SPARSITY 0.5
+
+static int
+list_encodings(struct mw_json_writer *json)
+{
+    begin(json, "memwall-encodings/1", "encodings");
+    if (!json)
+        mw_wrap_row(stdout, "encoding    ratio  lossless  runs  ",
+                    "what it stores (sparse: with half of the elements zero); cost; source");
+    for (int i = 0; i < MW_ENCODING_COUNT; i++) {
+        const struct mw_encoding_row *of = mw_encoding_row(i);
+        double ratio = (double)mw_encoding_bytes(i, ENCODED_ELEMENTS, 2, ENCODED_SPARSITY) /
+                       (2.0 * ENCODED_ELEMENTS);
+        if (json) {
+            mw_json_begin(json, NULL, '{', true);
+            mw_json_string(json, "encoding", of->name);
+            mw_json_number(json, "ratio", ratio);
+            mw_json_boolean(json, "lossless", of->lossless);
+            mw_json_boolean(json, "runs", of->runs);
+            mw_json_string(json, "of", of->of);
+            mw_json_string(json, "cost", of->cost);
+            mw_json_string(json, "settings", of->settings);
+            mw_json_string(json, "source", of->source);
+            mw_json_end(json, '}');
+            continue;
+        }
+        g_autofree char *row =
+            g_strdup_printf("%-10s %6.3f  %-8s  %-4s  ", of->name, ratio,
+                            of->lossless ? "yes" : "no", of->runs ? "yes" : "no");
+        g_autofree char *text = g_strdup_printf("%s; %s; %s", of->of, of->cost, of->source);
+        mw_wrap_row(stdout, row, text);
+    }
+    return end(json);
+}
+
 static int
 list_software(struct mw_json_writer *json)
 {
@@ -269,13 +307,25 @@ show_profile(const struct mw_profile_kind *kind, const char *name)
     return cli_flush();
 }
 
-enum list { MODELS, TYPES, PROFILES, SOFTWARE, STRATEGIES, OPTIMIZERS, DEVICES, RUNS, LISTS };
+enum list {
+    MODELS,
+    TYPES,
+    PROFILES,
+    SOFTWARE,
+    STRATEGIES,
+    OPTIMIZERS,
+    ENCODINGS,
+    DEVICES,
+    RUNS,
+    LISTS
+};
 
-static const char *const list_names[LISTS + 1] = {"models",   "types",      "hwprofiles",
-                                                  "software", "strategies", "optimizers",
-                                                  "devices",  "runs",       NULL};
+static const char *const list_names[LISTS + 1] = {
+    "models",     "types",     "hwprofiles", "software", "strategies",
+    "optimizers", "encodings", "devices",    "runs",     NULL};
 
-#define ALL_LISTS "models, types, hwprofiles, software, strategies, optimizers, devices or runs"
+#define ALL_LISTS                                                                                  \
+    "models, types, hwprofiles, software, strategies, optimizers, encodings, devices or runs"
 
 /* Other names for the same list, which a search by spelling would not find. */
 static const struct {
@@ -326,7 +376,7 @@ check_words(char **words, int count, bool as_json, enum list *list, GError **err
         return mw_refuse(
             error,
             "list: needs one of models, types, hwprofiles, software, strategies, optimizers, "
-            "devices and runs; see memwall list --help");
+            "encodings, devices and runs; see memwall list --help");
     if (!parse_list(words[0], list, error))
         return false;
     bool profiles = *list == PROFILES || *list == SOFTWARE;
@@ -358,6 +408,8 @@ answer(enum list list, const char *name, bool as_json)
         return list_strategies(json);
     case OPTIMIZERS:
         return list_optimizers(json);
+    case ENCODINGS:
+        return list_encodings(json);
     case DEVICES:
         return cli_list_devices(as_json);
     default:
@@ -392,9 +444,10 @@ run(int argc, char **argv)
 const struct cli_verb cli_verb_list = {
     .name = "list",
     .summary = "list models, types of models, hardware profiles, software, strategies, optimizers, "
-               "devices or runs",
+               "encodings, devices or runs",
     .arguments =
-        "models [NAME]|types|hwprofiles [NAME]|software [NAME]|strategies|optimizers|devices|runs",
+        "models [NAME]|types|hwprofiles [NAME]|software [NAME]|strategies|optimizers|encodings|"
+        "devices|runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"
@@ -406,6 +459,7 @@ const struct cli_verb cli_verb_list = {
         "software: frameworks for --software; of one NAME, or .ini file, all keys and sources.\n"
         "strategies: names for -s.\n"
         "optimizers: names for --optimizer, and the state that each keeps.\n"
+        "encodings: how activations may be stored until backward needs them, ratios and costs.\n"
         "devices: what run and calibrate can compute on here.\n"
         "runs: runs whose state is on this machine's drives: durable steps, sizes, "
         "directories.",

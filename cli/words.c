@@ -66,6 +66,7 @@ option_meant(const char *message)
         {"--pipeline-parallel", "--pp"},
         {"--bf16", "--dtype bf16"},
         {"--fp16", "--dtype fp16"},
+        {"--fp8", "--matmul-dtype fp8"},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {

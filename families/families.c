@@ -245,6 +245,7 @@ static const struct mw_family rows_that_run[] = {
      .traits = {GPT2_BLOCK(2), .learned_positions = true, .unused_positions = 2,
                 .tied_embedding = true, .dropout = true},
      .keys = opt_keys,
+     .run = {.activation = MW_ACTIVATION_RELU}, /* of what no executor runs that alone is known */
      .why_not = "positions that begin at row 2 of their table"},
     {.name = "bloom",
      .class_prefix = "BloomFor",

@@ -2,6 +2,7 @@
 #include "hardware/hwprofile.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "hardware/composed.h"
 #include "hardware/scale.h"
@@ -76,6 +77,40 @@ char **
 mw_hwprofile_list(void)
 {
     return mw_profile_list(&mw_hwprofile_kind);
+}
+
+/* Whether the profile has fp8, and the shortest name of those with its GPU: many are of one GPU in
+ * several clouds. */
+static bool
+names_fp8(GPtrArray *profiles, guint index)
+{
+    struct mw_hardware own = mw_hwprofile_read(profiles->pdata[index], MW_OUTLOOK_TYPICAL);
+    size_t length = strlen(mw_profile_name(profiles->pdata[index]));
+
+    if (!mw_hardware_has_fp8(&own))
+        return false;
+    for (guint i = 0; i < profiles->len; i++) {
+        struct mw_hardware other = mw_hwprofile_read(profiles->pdata[i], MW_OUTLOOK_TYPICAL);
+        size_t other_length = strlen(mw_profile_name(profiles->pdata[i]));
+        if (other.fp8_tile_flops == own.fp8_tile_flops &&
+            (other_length < length || (other_length == length && i < index)))
+            return false;
+    }
+    return true;
+}
+
+char *
+mw_hwprofiles_with_fp8(void)
+{
+    g_auto(GStrv) names = mw_hwprofile_list();
+    g_autoptr(GPtrArray) profiles = mw_profile_load_all(&mw_hwprofile_kind, names);
+    g_autoptr(GString) all = g_string_new(NULL);
+
+    for (guint i = 0; i < profiles->len; i++)
+        if (names_fp8(profiles, i))
+            g_string_append_printf(all, "%s%s", all->len ? ", " : "",
+                                   mw_profile_name(profiles->pdata[i]));
+    return g_strdup(all->str);
 }
 
 bool

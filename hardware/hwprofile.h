@@ -116,16 +116,16 @@ struct mw_hardware {
     /* Over memory, of the software's kernels, as a multiple of fused ones; 0: 1. */
     double norm_passes, position_passes, activation_passes, adapter_passes, update_passes,
         other_passes, score_passes;
-    double attention_share;           /* of that rate; 0: all */
-    bool attention_skips;             /* what a causal mask hides is not computed */
-    double fp8_bytes_per_operand;     /* the software computes layers' products in fp8, and moves so
-                                     many bytes per element of an operand; 0: it does not */
-    bool updates_beside;              /* the software updates beside backward */
-    struct mw_memory_use memory_use;  /* of the software, beside the plan */
-    struct mw_start_use start;        /* of the software */
-    struct mw_offers offers;          /* likewise */
-    int64_t gradient_link_bytes;      /* an element, on its way to the host; 0: as it is made */
-    double gradient_copy_bytes_per_s; /* to the host, of the software; 0: the link's rate */
+    double attention_share;             /* of that rate; 0: all */
+    bool attention_skips;               /* what a causal mask hides is not computed */
+    bool fp8_products;                  /* the software computes layers' products in fp8 */
+    double fp8_bytes_per_operand;       /* that it moves to make an operand of fp8, per element */
+    bool updates_beside;                /* the software updates beside backward */
+    struct mw_memory_use memory_use;    /* of the software, beside the plan */
+    struct mw_start_use start;          /* of the software */
+    struct mw_offers offers;            /* likewise */
+    int64_t gradient_link_bytes;        /* an element, on its way to the host; 0: as it is made */
+    double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */
     double checkpoint_copy_bytes_per_s; /* to the host, likewise */
     double checkpoint_load_bytes_per_s; /* and back, likewise */
     bool checkpoints_block;             /* the software computes nothing while it copies one */
@@ -218,6 +218,15 @@ struct mw_hardware mw_hwprofile_read(const struct mw_profile *profile, enum mw_o
 /* At the typical values, but one key at an outlook: mw_profile_store_one. */
 struct mw_hardware mw_hwprofile_read_one(const struct mw_profile *profile, size_t key,
                                          enum mw_outlook outlook);
+
+/* Whether its rate of products in fp8 is known. */
+static inline bool
+mw_hardware_has_fp8(const struct mw_hardware *hardware)
+{
+    return hardware->gpu_multiprocessors > 0 && hardware->fp8_tile_flops > 0;
+}
+/* The names of profiles of which it is, one for each GPU, separated by commas; g_free it. */
+char *mw_hwprofiles_with_fp8(void);
 
 /* The machine's last rate as a part of its first rate; 1: unchanged, or not stated. */
 double mw_hwprofile_rate_left(const struct mw_profile *profile);

@@ -129,6 +129,8 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
         .dtype = dtype,
         .trained = shape->trained,
         .frozen_dtype = shape->frozen_dtype,
+        .product_dtype = shape->product_dtype,
+        .kept_as = shape->kept_as,
         .experts = block.experts,
         .causal = true,
         .element_bytes = {[MW_ELEMENT_ACTIVATION] = element_bytes,
@@ -323,6 +325,39 @@ add_products(struct mw_operator_info *info, const struct mw_walk *walk,
         mw_walk_add_attention(info, walk);
 }
 
+/* How what a pass keeps is stored; MW_ENCODING_COUNT: as it is.  Of ReLU backward needs the sign of
+ * the inputs alone; its results are the inputs of MLP_DOWN's product. */
+static int
+encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
+{
+    if (pass->element != MW_ELEMENT_ACTIVATION)
+        return MW_ENCODING_COUNT;
+    if (walk->kept_as.relu_mask && operator_ == MW_OPERATOR_MLP_ACT)
+        return MW_ENCODING_RELU_MASK;
+    if (walk->kept_as.relu_sparsity > 0 && operator_ == MW_OPERATOR_MLP_DOWN &&
+        pass->width == MW_WIDTH_INNER)
+        return MW_ENCODING_SPARSE;
+    return walk->kept_as.dtype == MW_DTYPE_MXFP8 ? MW_ENCODING_MXFP8 : MW_ENCODING_COUNT;
+}
+
+static void
+add_kept(struct mw_operator_info *info, const struct mw_walk *walk,
+         const struct mw_operator_pass *pass)
+{
+    int64_t element_bytes = walk->element_bytes[pass->element];
+    int64_t elements = MW_PRODUCT(pass->kept, walk->tokens, walk->dims.width[pass->width]);
+    int encoding = encoding_of(walk, (int)info->operator_, pass);
+    double sparsity = walk->kept_as.relu_sparsity;
+
+    if (!elements)
+        return;
+    info->saved_bytes = MW_SUM(info->saved_bytes, MW_PRODUCT(element_bytes, elements));
+    info->kept_bytes =
+        MW_SUM(info->kept_bytes, mw_encoding_bytes(encoding, elements, element_bytes, sparsity));
+    info->coded_bytes = MW_SUM(
+        info->coded_bytes, mw_encoding_moved_bytes(encoding, elements, element_bytes, sparsity));
+}
+
 static void
 add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
@@ -337,7 +372,7 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
         if (pass->of_weights && !info->trained)
             continue;
         info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(pass->backward, once));
-        info->saved_bytes = MW_SUM(info->saved_bytes, MW_PRODUCT(pass->kept, once));
+        add_kept(info, walk, pass);
     }
     for (int i = 0; i < MW_OPERATOR_OUTPUTS_MAX; i++)
         info->output_bytes =
@@ -384,6 +419,7 @@ static void
 drop_backward(struct mw_operator_info *info)
 {
     info->backward_flops = info->backward_bytes = info->saved_bytes = 0;
+    info->kept_bytes = info->coded_bytes = 0;
 }
 
 struct mw_operator_info
@@ -403,6 +439,9 @@ mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk)
         MW_SUM(info->backward_flops, MW_PRODUCT(info->trained ? 2 : 1, info->forward_flops));
     add_passes(info, walk, row);
     info->weights = weights_of(walk, row, info);
+    if (walk->product_dtype != MW_DTYPE_NONE && mw_operator_takes_fp8(info->operator_))
+        for (uint32_t i = 0; i < info->product_count; i++)
+            info->products[i].dtype = walk->product_dtype;
     if (is_widened(info))
         add_widening(info, walk);
     if (row->place == MW_PLACE_HEAD && !info->trained)

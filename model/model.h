@@ -16,6 +16,7 @@
 
 #include "families/family.h"
 #include "plan/decoder.h"
+#include "plan/encodings.h"
 #include "plan/plan.h"
 
 /* A count that is a line in the tokens s of a sequence: (slope·s + constant) / divisor, rounded
@@ -158,6 +159,8 @@ struct mw_operator_info {
                               * flash attention the scores too, which products write and read */
     int64_t backward_bytes;
     int64_t saved_bytes;  /* activations that backward needs, per rank */
+    int64_t kept_bytes;   /* the same as they are stored meanwhile, */
+    int64_t coded_bytes;  /* and what storing them moves, as restoring them does */
     int64_t output_bytes; /* its result */
     uint32_t launches;    /* kernels, forward */
 };
@@ -167,10 +170,12 @@ struct mw_shape {
     int64_t seq;
     int64_t tp;
     bool flash_attention;
-    bool scores_again; /* selective recomputation, where attention stores scores */
+    bool scores_again;   /* selective recomputation, where attention stores scores */
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */
     struct mw_trained trained;
     enum mw_dtype frozen_dtype; /* of frozen weights of a block's products; MW_DTYPE_NONE: dtype */
+    struct mw_kept_as kept_as;
+    enum mw_dtype product_dtype; /* of the operands of a block's products; MW_DTYPE_NONE: dtype */
 };
 
 #define MW_LAYER_OPERATORS_MAX 12

@@ -13,7 +13,8 @@ struct mw_walk {
     int64_t window;          /* of attention; 0: it sees all keys */
     enum mw_dtype dtype;
     struct mw_trained trained;
-    enum mw_dtype frozen_dtype;
+    enum mw_dtype frozen_dtype, product_dtype;
+    struct mw_kept_as kept_as;
     bool experts, causal;
     int64_t element_bytes[MW_ELEMENT_INT64 + 1];
     struct mw_operator_dims dims;

@@ -245,7 +245,7 @@ check_work(struct mw_plan_check *check, uint32_t index)
     if (work->comm == MW_NONE ? has_communicator(work->kind) : work->comm >= plan->comm_count)
         return mw_plan_refuse(check, "work %u (%s): expected one of the %u communicators", index,
                               mw_op_kind_name(work->kind), plan->comm_count);
-    if (work->flops < 0 || work->bytes < 0 || work->elements < 0)
+    if (work->flops < 0 || work->bytes < 0 || work->coded_bytes < 0 || work->elements < 0)
         return mw_plan_refuse(check, "work %u (%s): negative number", index,
                               mw_op_kind_name(work->kind));
     return check_products(check, index) && check_attention(check, index) &&

@@ -89,11 +89,17 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
         s->micro_batches > MW_PLAN_MICRO_BATCHES_MAX || s->tiles < 1 || s->token_chunks < 1 ||
         s->checkpoint_interval < 0 || s->kept_layers < 0 || s->save_every < 0 ||
         s->sequences > DIMENSION_MAX || s->seq > DIMENSION_MAX ||
-        s->sequences * s->seq > DIMENSION_MAX || s->dtype >= MW_DTYPE_COUNT)
+        s->sequences * s->seq > DIMENSION_MAX || s->dtype >= MW_DTYPE_COUNT ||
+        s->checkpoint_dtype >= MW_DTYPE_COUNT || s->kept_encodings >> MW_ENCODING_COUNT)
         return mw_plan_refuse(check, "step: a number is out of range");
     if (s->kept_layers && !s->checkpoint_interval)
         return mw_plan_refuse(check, "step: keeps layers beside recomputed ones, and has no "
                                      "interval");
+    if (s->kept_encodings && s->checkpoint_interval && !s->kept_layers)
+        return mw_plan_refuse(check, "step: keeps activations encoded, and recomputes all layers");
+    if (s->checkpoint_dtype != MW_DTYPE_NONE && !s->checkpoint_interval)
+        return mw_plan_refuse(check, "step: has checkpoints in %s, and no interval",
+                              mw_dtype_name(s->checkpoint_dtype));
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,
                               "step: keeps %" PRId64 " layers: must be fewer than the "

@@ -31,6 +31,10 @@ static const struct mw_dtype_traits rows[MW_DTYPE_COUNT] = {
                              .scale_bytes = 256 + 4},
     [MW_DTYPE_DYNAMIC8] = {.name = "dynamic8", DYNAMIC8},
     [MW_DTYPE_DYNAMIC8_SQUARES] = {.name = "dynamic8-squares", DYNAMIC8},
+    [MW_DTYPE_FP8] = {.name = "fp8",
+                      .block_elements = 1,
+                      .block_bytes = 1,
+                      .products = MW_PRODUCTS_FP8},
 };
 
 const struct mw_dtype_traits *
@@ -45,6 +49,13 @@ mw_dtype_bytes(int dtype, int64_t elements)
     int64_t block = rows[dtype].block_elements;
 
     return (elements / block + (elements % block > 0)) * rows[dtype].block_bytes;
+}
+
+int
+mw_dtype_bits(int dtype)
+{
+    return (int)(8 * (rows[dtype].block_bytes - rows[dtype].scale_bytes) /
+                 rows[dtype].block_elements);
 }
 
 int64_t

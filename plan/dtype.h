@@ -31,6 +31,8 @@ enum mw_dtype {
     MW_DTYPE_DYNAMIC8,    /* arXiv 2110.02861 Sec. 2: blocks of 2048 moments of 8 bits, dynamic tree
                            * quantized, with a scale of 32 bits */
     MW_DTYPE_DYNAMIC8_SQUARES, /* the same of squares, without signs */
+    MW_DTYPE_FP8, /* operands of products alone: e4m3 forward, e5m2 for gradients, a scale per
+                          * tensor that is not counted (Transformer Engine's hybrid recipe) */
     MW_DTYPE_COUNT
 };
 
@@ -39,6 +41,7 @@ enum mw_products_rate {
     MW_PRODUCTS_NONE, /* no products: elements are widened first */
     MW_PRODUCTS_HALF, /* gpu.peak_tflops, with the curves */
     MW_PRODUCTS_FP32, /* gpu.fp32_tflops */
+    MW_PRODUCTS_FP8,  /* gpu.fp8_tile_tflops */
 };
 
 struct mw_dtype_traits {
@@ -53,6 +56,8 @@ const struct mw_dtype_traits *mw_dtype_row(int dtype); /* NULL for a number out 
 
 /* Bytes of this many elements, in whole blocks; 0 for MW_DTYPE_NONE. */
 int64_t mw_dtype_bytes(int dtype, int64_t elements);
+/* Bits of one element, without its share of a scale. */
+int mw_dtype_bits(int dtype);
 /* Bytes of one element; 0 for a type whose blocks have several, as none of these can be addressed
  * alone. */
 int64_t mw_dtype_element_bytes(int dtype);

@@ -509,6 +509,14 @@ mw_operator_row(int operator_)
     return operator_ >= 0 && operator_ < MW_OPERATOR_COUNT ? &rows[operator_] : NULL;
 }
 
+bool
+mw_operator_takes_fp8(int operator_)
+{
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+
+    return row->place == MW_PLACE_BLOCK && row->parameters && !row->attends;
+}
+
 const char *
 mw_operator_name(int operator_)
 {

@@ -37,6 +37,7 @@
 
 #include "plan/decoder.h"
 #include "plan/dtype.h"
+#include "plan/encodings.h"
 #include "plan/operators.h"
 
 #define MW_NONE UINT32_MAX
@@ -313,10 +314,12 @@ struct mw_work {
                                                             * all */
     uint32_t product_count;
     struct mw_work_attention attention;
-    int64_t bytes;     /* bytes moved; for compute, bytes that memory-bound operators read and
+    int64_t bytes;       /* bytes moved; for compute, bytes that memory-bound operators read and
                         * write */
-    int64_t elements;  /* parameters of an update, accumulation or norm; else 0 */
-    uint32_t launches; /* kernels started by compute */
+    int64_t coded_bytes; /* bytes that passes read and write which store activations in another type
+                          * than `dtype`, or restore them from it */
+    int64_t elements;    /* parameters of an update, accumulation or norm; else 0 */
+    uint32_t launches;   /* kernels started by compute */
     uint32_t draw_begin, draw_count; /* range of plan->draws */
 };
 
@@ -453,7 +456,7 @@ struct mw_use_stride {
 };
 
 #define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch can tell apart */
-#define MW_PLAN_MAX_WORLD (1u << 22) /* ranks: no existing machine has more */
+#define MW_PLAN_MAX_WORLD (1u << 22)    /* ranks: no existing machine has more */
 #define MW_MAX_DEPS_PER_OP 255
 #define MW_MAX_USES_PER_OP 255
 #define MW_MAX_DRAWS_PER_WORK 255
@@ -466,6 +469,8 @@ struct mw_step_shape {
     int64_t tiles;               /* parts of the largest operators: memory-centric tiling */
     int64_t token_chunks;        /* chunks into which logits and loss cut a micro-batch's tokens */
     int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: no checkpoints */
+    uint32_t kept_encodings;     /* of activations that layers keep: bits 1 << enum mw_encoding */
+    uint8_t checkpoint_dtype;    /* enum mw_dtype of activation checkpoints; MW_DTYPE_NONE: dtype */
     int64_t kept_layers;         /* the last so many, which no checkpoint is for */
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;                /* every step is durable */

@@ -62,8 +62,13 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->tiles = read_i64(reader, "tiles");
     shape->token_chunks = read_i64(reader, "token-chunks");
     shape->checkpoint_interval = read_i64(reader, "interval");
+    if (mw_plan_reader_skip(reader, "in"))
+        shape->checkpoint_dtype = read_dtype(reader);
     if (mw_plan_reader_skip(reader, "keeps"))
         shape->kept_layers = read_i64(reader, NULL);
+    while (mw_plan_reader_skip(reader, "kept-as"))
+        shape->kept_encodings |=
+            UINT32_C(1) << mw_plan_reader_name(reader, mw_encoding_name, "an encoding as mxfp8");
     shape->save_every = read_i64(reader, "save-every");
     shape->dtype = read_dtype(reader);
     shape->commits = mw_plan_reader_skip(reader, "commits");
@@ -322,6 +327,8 @@ read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
     if (mw_plan_reader_skip(reader, "attention"))
         work.attention = read_attention(reader);
     work.bytes = read_i64(reader, "bytes");
+    if (mw_plan_reader_skip(reader, "coded"))
+        work.coded_bytes = read_i64(reader, NULL);
     work.elements = read_i64(reader, "elements");
     work.launches = read_u32(reader, "launches");
     draw_count = read_draws(reader, draws);

@@ -154,8 +154,17 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_key(writer, " tiles ", shape->tiles);
     put_key(writer, " token-chunks ", shape->token_chunks);
     put_key(writer, " interval ", shape->checkpoint_interval);
+    if (shape->checkpoint_dtype != MW_DTYPE_NONE) {
+        put(writer, " in");
+        put_name(writer, mw_dtype_name(shape->checkpoint_dtype));
+    }
     if (shape->kept_layers)
         put_key(writer, " keeps ", shape->kept_layers);
+    for (int e = 0; e < MW_ENCODING_COUNT; e++)
+        if (shape->kept_encodings >> e & 1) {
+            put(writer, " kept-as");
+            put_name(writer, mw_encoding_name(e));
+        }
     put_key(writer, " save-every ", shape->save_every);
     put_name(writer, mw_dtype_name(shape->dtype));
     put_flag(writer, " commits", shape->commits);
@@ -377,6 +386,8 @@ write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     write_products(writer, work);
     write_attention(writer, &work->attention);
     put_key(writer, " bytes ", work->bytes);
+    if (work->coded_bytes)
+        put_key(writer, " coded ", work->coded_bytes);
     put_key(writer, " elements ", work->elements);
     put_key(writer, " launches ", work->launches);
     write_draws(writer, plan, work);

@@ -51,8 +51,9 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
                                  ? mw_default_step_tokens(model, s)
                                  : 0;
+    bool keeps = mw_kept_encodings(&s->kept_as) && s->recompute_layers == MW_AUTO;
     if (s->checkpoint_interval == MW_AUTO)
-        s->checkpoint_interval = 1;
+        s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
     if (s->param_loads == MW_AUTO)
         s->param_loads = 3;
@@ -289,6 +290,64 @@ check_trained(const struct mw_settings *s, GError **error)
     return true;
 }
 
+/* The setting that asks for an encoding, for a message. */
+static const char *
+kept_setting(const struct mw_settings *s)
+{
+    return s->kept_as.relu_mask           ? "relu-mask"
+           : s->kept_as.relu_sparsity > 0 ? "relu-sparsity"
+                                          : "kept-bits";
+}
+
+static bool
+has_relu(const struct mw_model *model)
+{
+    struct mw_decoder decoder;
+
+    if (mw_model_decoder(model, &decoder, NULL))
+        return decoder.activation == MW_ACTIVATION_RELU;
+    return model->family && model->family->run.activation == MW_ACTIVATION_RELU;
+}
+
+static bool
+check_kept(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    bool relu = s->kept_as.relu_mask || s->kept_as.relu_sparsity > 0;
+
+    if (!mw_kept_encodings(&s->kept_as))
+        return true;
+    if (s->checkpoint_interval &&
+        (s->recompute_layers == MW_AUTO || s->recompute_layers >= model->layers))
+        return mw_refuse(error,
+                         "{%s}: every layer is recomputed, and none keeps its activations; give "
+                         "{activation-checkpoint-interval=0}, or fewer {recompute-layers} than "
+                         "%" G_GINT64_FORMAT,
+                         kept_setting(s), model->layers);
+    return !relu || has_relu(model) ||
+           mw_refuse(error, "{%s}: model %s is not known to have ReLU; OPT has it", kept_setting(s),
+                     model->name);
+}
+
+/* Profiles that have fp8 are named: which GPUs have it is nothing that a message says by heart. */
+static bool
+check_matmul(const struct mw_hardware *hardware, const struct mw_settings *s, GError **error)
+{
+    if (s->matmul_dtype == MW_DTYPE_NONE)
+        return true;
+    if (mw_dtype_row(s->dtype)->products != MW_PRODUCTS_HALF)
+        return mw_refuse(error,
+                         "{matmul-dtype=%s}: casts operands of 16 bits, and {dtype=%s} has "
+                         "none; leave one out",
+                         mw_dtype_name(s->matmul_dtype), mw_dtype_name(s->dtype));
+    if (mw_hardware_has_fp8(hardware))
+        return true;
+    g_autofree char *names = mw_hwprofiles_with_fp8();
+    return mw_refuse(error,
+                     "{matmul-dtype=%s}: the profile has no rate of products in fp8 "
+                     "(gpu.fp8_tile_tflops); profiles with one: %s",
+                     mw_dtype_name(s->matmul_dtype), names);
+}
+
 static bool
 check_combination(const struct mw_request *request, const struct mw_settings *s, GError **error)
 {
@@ -304,6 +363,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          "{dtype=%s}: the profile has no rate of products in fp32; "
                          "set gpu.fp32_tflops, or give {dtype=%s}",
                          mw_dtype_name(s->dtype), request->hardware->gpu_bf16 ? "bf16" : "fp16");
+    if (!check_matmul(request->hardware, s, error) || !check_kept(request->model, s, error))
+        return false;
     if (s->dtype == MW_DTYPE_FP32 && s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: keeps gradients in fp32 beside those of "
                                 "16 bits, and {dtype=fp32} has these alone; leave one out");
@@ -315,6 +376,9 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error,
                          "{param-loads=2}: means one fetch for recompute and backward, and "
                          "{activation-checkpoint-interval=0} recomputes nothing; leave one out");
+    if (s->checkpoint_dtype != MW_DTYPE_NONE && s->checkpoint_interval == 0)
+        return mw_refuse(error, "{checkpoint-bits=8}: {activation-checkpoint-interval=0} makes no "
+                                "checkpoints; leave one out");
     if (s->recompute_layers > 0 && s->checkpoint_interval == 0)
         return mw_refuse(error,
                          "{recompute-layers=%" G_GINT64_FORMAT
@@ -372,7 +436,11 @@ check_strategies(const struct mw_request *request, const struct mw_settings *s, 
 bool
 mw_settings_check(const struct mw_request *request, const struct mw_settings *asked, GError **error)
 {
-    const struct mw_hardware any = {.gpus_per_node = 1, .gpu_bf16 = true, .gpu_fp32_flops = 1};
+    const struct mw_hardware any = {.gpus_per_node = 1,
+                                    .gpu_bf16 = true,
+                                    .gpu_fp32_flops = 1,
+                                    .gpu_multiprocessors = 1,
+                                    .fp8_tile_flops = 1};
     const struct mw_hardware *hardware = request->hardware ? request->hardware : &any;
     const struct mw_request trial = {request->model, hardware};
     struct mw_settings s = *asked;

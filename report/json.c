@@ -53,6 +53,8 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "tokens_per_step", r->tokens_per_step);
     mw_json_number(json, "default_step_tokens", r->default_step_tokens);
     write_shape(json, r, "checkpoint_interval", r->checkpoint_interval);
+    if (r->checkpoint_bits)
+        mw_json_integer(json, "checkpoint_bits", r->checkpoint_bits);
     write_shape(json, r, "kept_layers", r->kept_layers);
     if (r->whole_checkpoints)
         mw_json_boolean(json, "checkpoint_partition", false);
@@ -90,6 +92,14 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_string(json, "train", r->trained);
     if (r->trained)
         mw_json_integer(json, "trained_params", r->trained_params);
+    if (r->kept_bits)
+        mw_json_integer(json, "kept_bits", r->kept_bits);
+    if (r->relu_mask)
+        mw_json_string(json, "relu_mask", "on");
+    if (r->relu_sparsity > 0)
+        mw_json_number(json, "relu_sparsity", r->relu_sparsity);
+    if (r->matmul_dtype)
+        mw_json_string(json, "matmul_dtype", r->matmul_dtype);
     if (r->frozen_dtype)
         mw_json_string(json, "frozen_dtype", r->frozen_dtype);
     mw_json_end(json, '}');

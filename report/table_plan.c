@@ -110,6 +110,8 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
         mw_grid_row(grid, "checkpoint every", "none", NULL);
     if (r->whole_checkpoints)
         mw_grid_row(grid, "each checkpoint", "on every slice", NULL);
+    if (r->checkpoint_bits)
+        mw_grid_row(grid, "checkpoints in", integer_text(r->checkpoint_bits), "bits", NULL);
     if (r->kept_layers > 0)
         mw_grid_row(grid, "layers without", integer_text(r->kept_layers), NULL);
     mw_grid_row(grid, "parameter loads", integer_text(r->param_loads), NULL);
@@ -126,6 +128,14 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
         mw_grid_row(grid, "update", "beside", "backward", NULL);
     if (r->trained)
         mw_grid_row(grid, "trained", mw_table_text(r->trained), NULL);
+    if (r->kept_bits)
+        mw_grid_row(grid, "activations kept in", integer_text(r->kept_bits), "bits", NULL);
+    if (r->relu_mask)
+        mw_grid_row(grid, "inputs of ReLU kept in", "1", "bit", NULL);
+    if (r->relu_sparsity > 0)
+        mw_grid_row(grid, "zeros of ReLU left out", mw_format_percent(r->relu_sparsity), NULL);
+    if (r->matmul_dtype)
+        mw_grid_row(grid, "products in", mw_table_text(r->matmul_dtype), NULL);
     if (r->frozen_dtype)
         mw_grid_row(grid, "frozen weights in", mw_table_text(r->frozen_dtype), NULL);
     if (r->drop_layers)

@@ -122,6 +122,27 @@ add_block(const struct mw_closed_block *block, double forwards, double share, do
     return launches;
 }
 
+static double
+checkpoints_of(const struct mw_closed_dims *d)
+{
+    return d->checkpoint_interval > 0 ? ceil(d->layers * d->recomputed / d->checkpoint_interval)
+                                      : 0;
+}
+
+/* Stores checkpoints and kept activations in another type than that of activations, and restores
+ * them.  Returns how many kernels are started. */
+static double
+add_coding(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
+{
+    double count = d->checkpoint_coded_bytes > 0 ? checkpoints_of(d) : 0;
+    double bytes = count * d->checkpoint_coded_bytes + d->kept_coded_bytes;
+    double passes = 2 * count + d->kept_coded_passes;
+
+    plan[MW_TERM_MEMORY_BOUND] +=
+        bytes / mw_cost_operator_bytes_per_s(hw) + passes * hw->gpu_launch_s;
+    return passes;
+}
+
 static void
 compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
 {
@@ -130,7 +151,8 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
     double memory = hw->gpu_memory_bytes_per_s;
     double launches = add_block(&d->layer_block, 1 + d->recomputed, share, memory, hw, plan) +
                       add_block(&d->head, 1, share, memory, hw, plan) +
-                      add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan);
+                      add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan) +
+                      add_coding(d, hw, plan);
 
     plan[MW_TERM_MEMORY_BOUND] =
         fmax(plan[MW_TERM_MEMORY_BOUND], launches * hw->host_launch_s - plan[MW_TERM_PRODUCTS]);
@@ -212,10 +234,8 @@ static void
 activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                  const struct mw_closed_rates *r, double *plan)
 {
-    double count =
-        d->checkpoint_interval > 0 ? ceil(d->layers * d->recomputed / d->checkpoint_interval) : 0;
-    double message = d->element_bytes * d->tokens * d->hidden;
-    double bytes = count * message / d->checkpoint_parts * d->micro_batches;
+    double count = checkpoints_of(d), message = d->element_bytes * d->tokens * d->hidden;
+    double bytes = count * d->checkpoint_bytes * d->micro_batches;
     double nvme = d->checkpoints_in[MW_TIER_NVME];
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
     double passes = 2 + d->recomputed;
@@ -230,7 +250,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
         plan[MW_TERM_SLICING] =
             d->micro_batches * (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
-                                (d->checkpoint_parts > 1 ? count * mw_ring_s(&tp, message) : 0));
+                                 (d->checkpoint_parts > 1
+                                      ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes)
+                                      : 0));
     }
 }
 

@@ -57,6 +57,12 @@ struct mw_closed_dims {
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
     double checkpoint_parts;                    /* of a checkpoint, each on another rank */
     double recomputed;                          /* share of the layers: 0 with that */
+    double checkpoint_bytes; /* of one checkpoint, in one rank's slice; in all slices: */
+    double checkpoint_whole_bytes;
+    double checkpoint_coded_bytes; /* of the passes that store one in another type and restore
+                                    * it: each takes a launch; 0: it has the activations' */
+    double kept_coded_bytes, kept_coded_passes; /* the same of what layers keep: of all layers,
+                                                 * both ways */
     double paper_params;                        /* 12·nl·hd², whole model */
 
     struct mw_closed_block layer_block, head, tail; /* layer_block is all layers together */

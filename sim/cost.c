@@ -147,7 +147,7 @@ products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
         .product_count = work->product_count,
         .attention = work->attention,
         .backward = work->product_count > MW_ATTENTION_FORWARD_PRODUCTS,
-        .fp8 = work->kind == MW_OP_COMPUTE && mw_kernel_takes_fp8(hardware, work->operator_),
+        .fp8 = work->kind == MW_OP_COMPUTE && mw_kernel_takes_fp8(hardware, work->operator_, first),
         .size = work->attention.heads ? mw_kernel_attention_size(&work->attention)
                                       : mw_kernel_size(first->m, first->n, first->k),
     };
@@ -215,6 +215,7 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     double rate = pass_bytes_per_s(work, hardware);
     double seconds = (double)work->bytes * work_passes(work, hardware) / rate +
+                     (double)work->coded_bytes / mw_cost_operator_bytes_per_s(hardware) +
                      (double)work->launches * hardware->gpu_launch_s;
 
     return seconds +

@@ -119,7 +119,8 @@ streamed_s(const struct mw_hardware *hardware, const struct tiling *of,
            const struct mw_work_product *p)
 {
     double m = (double)p->m, n = (double)p->n, k = (double)p->k;
-    double result_bytes = (double)mw_dtype_bytes((enum mw_dtype)p->dtype, 1);
+    enum mw_dtype results = p->dtype == MW_DTYPE_FP8 ? MW_DTYPE_BF16 : (enum mw_dtype)p->dtype;
+    double result_bytes = (double)mw_dtype_bytes(results, 1);
 
     return (double)p->count * (of->operand_bytes * (m * k + k * n) + result_bytes * m * n) /
            hardware->gpu_memory_bytes_per_s;
@@ -225,12 +226,11 @@ skipped(const struct mw_hardware *hardware, const struct mw_work_attention *atte
 }
 
 bool
-mw_kernel_takes_fp8(const struct mw_hardware *hardware, int operator_)
+mw_kernel_takes_fp8(const struct mw_hardware *hardware, int operator_,
+                    const struct mw_work_product *first)
 {
-    const struct mw_operator_row *row = mw_operator_row(operator_);
-
-    return hardware->fp8_bytes_per_operand > 0 && row->place == MW_PLACE_BLOCK && row->parameters &&
-           !row->attends;
+    return first->dtype == MW_DTYPE_FP8 ||
+           (hardware->fp8_products && mw_operator_takes_fp8(operator_));
 }
 
 /* --- either ---------------------------------------------------------------------------------- */

@@ -89,7 +89,8 @@ apply_to_gpu(const struct mw_software *software, struct mw_model_uses uses,
     apply_loss(software, hardware);
     hardware->tile_flops *= software->product_share;
     hardware->fp8_tile_flops *= software->product_share;
-    hardware->fp8_bytes_per_operand = software->fp8 ? software->fp8_bytes_per_operand : 0;
+    hardware->fp8_products = software->fp8;
+    hardware->fp8_bytes_per_operand = software->fp8_bytes_per_operand;
     for (int64_t i = 0; i < hardware->matmul_points; i++)
         hardware->matmul_flops[i] *= software->product_share;
     hardware->norm_passes *= slower(best, uses.rms_norm ? hardware->gpu_rms_norm_bytes_per_s
@@ -163,7 +164,7 @@ mw_software_check(const struct mw_profile *software, const struct mw_profile *ma
     struct mw_hardware hardware = mw_hwprofile_read(machine, MW_OUTLOOK_TYPICAL);
     enum mw_architecture architecture = (enum mw_architecture)hardware.gpu_architecture;
 
-    if (figures.fp8 && !(hardware.gpu_multiprocessors > 0 && hardware.fp8_tile_flops > 0)) {
+    if (figures.fp8 && !mw_hardware_has_fp8(&hardware)) {
         g_autofree char *no_fp8 =
             g_strdup_printf("%s has no rate of fp8 products (gpu.fp8_tile_tflops); must be false",
                             mw_profile_name(machine));

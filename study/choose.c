@@ -348,6 +348,7 @@ may_keep_all(const struct mw_settings *asked)
     for (int i = 0; i < checkpoints->count; i++)
         moved = moved || checkpoints->part[i].tier != MW_TIER_GPU;
     return asked->checkpoint_interval == MW_AUTO && asked->param_loads != 2 && !moved &&
+           asked->checkpoint_dtype == MW_DTYPE_NONE && !mw_kept_encodings(&asked->kept_as) &&
            asked->recompute_layers < 1;
 }
 

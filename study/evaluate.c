@@ -194,7 +194,7 @@ add_shape(const struct mw_hardware *hardware, const struct mw_operator_info *inf
         .product_count = part.product_count,
         .attention = info->attention,
         .backward = backward,
-        .fp8 = mw_kernel_takes_fp8(hardware, info->operator_),
+        .fp8 = mw_kernel_takes_fp8(hardware, info->operator_, info->products),
         .flops = blocks * (backward ? info->backward_flops : info->forward_flops)};
     memcpy(shape->products, part.products, sizeof part.products);
     if (backward)
@@ -371,6 +371,10 @@ dims_of(const struct mw_sizing *s)
         .hidden = s->model->hidden,
         .layers = s->model->layers,
         .checkpoint_interval = settings->checkpoint_interval,
+        .checkpoint_bytes = (double)s->checkpoint_bytes,
+        .checkpoint_whole_bytes = (double)s->checkpoint_whole_bytes,
+        .checkpoint_coded_bytes = (double)(mw_sizing_checkpoint_coded_bytes(s, false) +
+                                           mw_sizing_checkpoint_coded_bytes(s, true)),
         .paper_params = mw_model_params_paper(s->model),
         .checkpoint_parts = s->checkpoint_parts,
         .recomputed = recomputed_share(s),
@@ -411,6 +415,12 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
     finish_block(&dims.head);
     finish_block(&dims.layer_block);
     finish_block(&dims.tail);
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        const struct mw_class_info *class = &s->classes[c];
+        double kept = (double)(class->blocks - mw_sizing_recomputed_blocks(s, c));
+        dims.kept_coded_bytes += 2 * kept * (double)class->coded_bytes;
+        dims.kept_coded_passes += class->coded_bytes ? 2 * kept : 0;
+    }
     for (int64_t c = 0; c < s->checkpoint_count; c++)
         dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / s->checkpoint_count;
     add_tensors(s, &dims);

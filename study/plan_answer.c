@@ -26,6 +26,24 @@ check_machine(const struct mw_question *question, const char *name, const struct
                      mw_profile_name(question->profile));
 }
 
+/* Products of a plan may be of a type that the machine does not multiply in. */
+static bool
+check_products(const struct mw_question *question, const char *name, const struct mw_plan *plan,
+               GError **error)
+{
+    if (mw_hardware_has_fp8(&question->hardware[MW_OUTLOOK_TYPICAL]))
+        return true;
+    for (uint32_t i = 0; i < plan->work_count; i++)
+        if (plan->works[i].product_count && plan->works[i].products[0].dtype == MW_DTYPE_FP8) {
+            g_autofree char *names = mw_hwprofiles_with_fp8();
+            return mw_refuse(error,
+                             "%s: the plan has products in fp8, and profile \"%s\" has no rate of "
+                             "them; give {hardware} with one: %s",
+                             name, mw_profile_name(question->profile), names);
+        }
+    return true;
+}
+
 static void
 fill_identity(const struct mw_question *question, const struct mw_plan *plan, struct mw_result *r)
 {
@@ -95,6 +113,7 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->global_batch = (double)(s->sequences * s->micro_batches) * ranks_with_sequences(plan);
     r->tokens_per_step = r->global_batch * (double)s->seq;
     r->checkpoint_interval = s->checkpoint_interval;
+    r->checkpoint_bits = mw_dtype_bits(s->checkpoint_dtype);
     r->kept_layers = s->kept_layers;
     r->tiles = s->tiles;
     r->logits_chunks = s->token_chunks;
@@ -195,7 +214,7 @@ mw_answer_of_plan(const struct mw_question *question, const char *name,
     fill_memory(hw, plan, answer->result);
     fill_ledger(plan, answer->result);
     mw_result_set_stages(plan, answer->result);
-    if (check_machine(question, name, plan, error) &&
+    if (check_machine(question, name, plan, error) && check_products(question, name, plan, error) &&
         (!answer->result->feasible || fill_speed(question, answer, error)))
         return answer;
     mw_answer_free(answer);

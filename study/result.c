@@ -83,6 +83,7 @@ free_texts(struct mw_result *result)
     g_free(result->prefetch_stages);
     g_free(result->trained);
     g_free(result->optimizer);
+    g_free(result->matmul_dtype);
     g_free(result->frozen_dtype);
     g_free(result->state_layout);
     g_free(result->dtype);

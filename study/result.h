@@ -128,6 +128,7 @@ struct mw_result {
     double default_step_tokens; /* the default, if the batch was open; else NAN */
     int64_t kept_layers;        /* beside recomputed ones */
     bool whole_checkpoints;     /* on every rank of a tensor-slicing group */
+    int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *prefetch_stages; /* "nc:cg:gg"; NULL: one depth for all */
     char *param_device, *optimizer_device, *gradient_device, *activation_device;
@@ -140,6 +141,10 @@ struct mw_result {
     char *optimizer;         /* NULL: adamw */
     char *trained;           /* the operators and adapters that are trained; NULL: all */
     int64_t trained_params;  /* of the whole model, adapters included */
+    int kept_bits;           /* of activations that layers keep; 0: as dtype */
+    bool relu_mask;          /* of ReLU's inputs a bit each is kept */
+    double relu_sparsity;    /* zeros of its results, which are not kept; 0: they are */
+    char *matmul_dtype;      /* of the operands of layers' products; NULL: as dtype */
     char *frozen_dtype;      /* of weights of layers' products among the others; NULL: as dtype */
     const char *drop_layers; /* the schedule of layers that are left out; borrowed; NULL */
 

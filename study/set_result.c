@@ -43,6 +43,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
                              : most != MW_AUTO ? most
                                                : mw_default_step_tokens(&question->model, s);
     r->checkpoint_interval = s->checkpoint_interval;
+    r->checkpoint_bits = mw_dtype_bits(s->checkpoint_dtype);
     r->kept_layers = mw_sizing_kept_layers(sizing);
     r->whole_checkpoints = sizing->tp > 1 && sizing->checkpoint_parts == 1;
     r->param_loads = s->param_loads;
@@ -59,6 +60,11 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->drop_layers = s->drop_layers;
     r->trained = mw_setting_trained_text(&s->trained);
     r->trained_params = mw_model_trained_params(&question->model, &s->trained);
+    r->kept_bits = mw_dtype_bits(s->kept_as.dtype);
+    r->relu_mask = s->kept_as.relu_mask;
+    r->relu_sparsity = s->kept_as.relu_sparsity;
+    r->matmul_dtype =
+        s->matmul_dtype == MW_DTYPE_NONE ? NULL : g_strdup(mw_dtype_name(s->matmul_dtype));
     r->frozen_dtype =
         s->frozen_dtype == MW_DTYPE_NONE ? NULL : g_strdup(mw_dtype_name(s->frozen_dtype));
     r->param_device = mw_placement_text(&s->placement[MW_STATE_PARAMETERS]);

@@ -69,7 +69,7 @@ CONTRADICTIONS = {
     "": [],
     "nonsense": ["nonsense", "list, plan, simulate, run, compare, calibrate, export, rm"],
     "--json simulate": ["--json: a verb goes first", "simulate"],
-    "list": ["models, types, hwprofiles, software, strategies, optimizers, devices and"
+    "list": ["models, types, hwprofiles, software, strategies, optimizers, encodings, devices and"
              " runs"],
     "train -m gpt2": ["unknown verb \"train\"; did you mean run?"],
     "simulate -m gpt2 -H h100x8": ["did you mean 8xh100?"],
@@ -113,8 +113,8 @@ CONTRADICTIONS = {
     "simulate -m folder -H flat-test": ["no such preset", "./folder\n"],
     "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": [
-        "list cats: must be models, types, hwprofiles, software, strategies, optimizers, devices"
-        " or runs"],
+        "list cats: must be models, types, hwprofiles, software, strategies, optimizers, "
+        "encodings, devices or runs"],
     "list models gpt9": ["gpt9", "no such preset"],
     "list models gpt2 extra": ["list models: unexpected argument \"extra\""],
     "list devices cuda": ["list devices: unexpected argument \"cuda\""],

@@ -51,6 +51,8 @@ ASKED = (
     ("answer", "plan -m llama-3.1-8b -H rtx4090 --train qkv,projection --weight-bits 4"),
     ("answer", "simulate -m llama-3.1-8b -H rtx4090 --train qkv --weight-bits 8 --tokens 1B "
                "--drop-layers 1,3/5-7/-@100 -s zero2,zero-offload,zero-infinity-nvme"),
+    ("answer", "simulate -m opt-1.3b -H h100 --kept-bits 8 --relu-mask on --relu-sparsity 0.9 "
+               "--recompute-layers 3 --checkpoint-bits 8 --matmul-dtype fp8"),
     ("answer", "simulate -m llama-3.1-8b -H rtx4090 --train embedding --drop-layers 2/- --what-if "
                "--prefetch 2:1:1"),
     ("largest", "plan -m llama-3.1-8b -H rtx4090 --train qkv --weight-bits 4 --largest"),
@@ -75,6 +77,7 @@ ASKED = (
     ("strategies", "list strategies"),
     ("types", "list types"),
     ("optimizers", "list optimizers"),
+    ("encodings", "list encodings"),
     ("devices", "list devices"),
     ("calibration", "calibrate --quick --nvme drive"),
 )

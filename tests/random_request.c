@@ -364,6 +364,12 @@ random_request_init(struct random_request *request, guint32 seed)
         request->settings.recompute_layers =
             once_in(random, 3) ? MW_RECOMPUTE_FEWEST : pick(random, 1, 4);
     request->settings.checkpoint_partition = seed % 3 != 1;
+    if (request->settings.checkpoint_interval && once_in(random, 3))
+        request->settings.checkpoint_dtype = MW_DTYPE_MXFP8;
+    bool keeps =
+        !request->settings.checkpoint_interval || request->settings.recompute_layers != MW_AUTO;
+    if (keeps && once_in(random, 2))
+        request->settings.kept_as.dtype = MW_DTYPE_MXFP8;
     request->settings.update_beside = seed % 4 == 3 && may_update_beside(&request->settings);
     random_request_name(request);
 }
@@ -408,16 +414,20 @@ random_request_text(const struct random_request *request)
 
     return g_strdup_printf(
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
-        "tp %d batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d of %d loads %d "
+        "tp %d batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d%s%s of %d "
+        "loads "
+        "%d "
         "tiles "
         "%d logits %d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s%s%s frozen %x %s",
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp, s->micro_batch,
         (int)s->global_batch, (int)s->grad_accum, (int)s->seq, p, g, o, a,
-        (int)s->checkpoint_interval, (int)s->recompute_layers, (int)s->param_loads, (int)s->tiles,
-        (int)s->logits_chunks, (int)s->prefetch, (int)s->optimizer_chunk, (int)s->buffer_sets,
-        (int)s->dpu_start, s->commit, s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
+        (int)s->checkpoint_interval, s->checkpoint_dtype == MW_DTYPE_NONE ? "" : " in 8 bits",
+        s->kept_as.dtype == MW_DTYPE_NONE ? "" : " kept in 8 bits", (int)s->recompute_layers,
+        (int)s->param_loads, (int)s->tiles, (int)s->logits_chunks, (int)s->prefetch,
+        (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start, s->commit,
+        s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
         s->serialize ? " serialize" : "", s->update_beside == 1 ? " update beside" : "",
         s->unfold ? " unfold" : "", s->checkpoint_partition ? "" : " whole checkpoints",

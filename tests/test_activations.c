@@ -34,6 +34,30 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
     return sizing;
 }
 
+/* Activations that are kept in 8 bits take no more than the planner counts of them. */
+static void
+check_coded(const struct mw_sizing *sizing, const struct mw_decoder *decoder, int64_t interval,
+            struct mw_trained trained)
+{
+    const struct mw_settings *s = &sizing->settings;
+    struct mw_settings keeping = *s;
+    int64_t kept = interval ? 1 : sizing->layers, rooms = interval ? interval : 1;
+    int64_t sequences = (int64_t)s->micro_batch;
+
+    if (interval >= sizing->layers)
+        return;
+    keeping.kept_as.dtype = MW_DTYPE_MXFP8;
+    keeping.recompute_layers = interval ? sizing->layers - 1 : MW_AUTO;
+    struct mw_sizing *coded = mw_sizing_new(sizing->model, sizing->hardware, &keeping, NULL);
+    const struct mw_buffer *activations = &coded->buffers[MW_BUFFER_ACTIVATIONS];
+    struct mw_activation_layout layout =
+        mw_activation_layout(decoder, MW_DTYPE_BF16, sequences, s->seq, rooms, trained.frozen);
+    mw_activation_layout_add_coded(&layout, decoder, sequences, s->seq, kept);
+    g_assert_cmpint(layout.coded_layers, ==, kept);
+    g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
+    mw_sizing_free(coded);
+}
+
 static void
 check_count(const char *name, int64_t batch, int64_t seq, int64_t interval,
             struct mw_trained trained)
@@ -53,6 +77,7 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval,
     struct mw_activation_layout layout =
         mw_activation_layout(&decoder, MW_DTYPE_BF16, batch, seq, layers, trained.frozen);
     g_assert_true(sizing->shape.flash_attention);
+    check_coded(sizing, &decoder, interval, trained);
     g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
     g_assert_cmpint(layout.layer_bytes, ==,
                     sizing->classes[mw_sizing_layer_class(sizing, 0)].saved_bytes);

@@ -68,6 +68,109 @@ test_every_half(gconstpointer data)
     }
 }
 
+/* --- mxfp8 ----------------------------------------------------------------------------------- */
+
+/* Of e4m3, by the words of OCP's Sec. 5.3.1: NaN at 0x7f. */
+static double
+e4m3_value(int code)
+{
+    int exponent = code >> 3 & 15, mantissa = code & 7;
+    double size = exponent ? ldexp(1 + mantissa / 8.0, exponent - 7) : ldexp(mantissa, -9);
+
+    return (code & 0x7f) == 0x7f ? NAN : code & 0x80 ? -size : size;
+}
+
+/* The nearest number; of two, the even one. */
+static int
+e4m3_nearest(double x)
+{
+    int best = 0;
+
+    for (int code = 1; code < 0x7f; code++) {
+        double nearer = fabs(e4m3_value(best) - fabs(x)) - fabs(e4m3_value(code) - fabs(x));
+        best = nearer > 0 || (nearer == 0 && code % 2 == 0) ? code : best;
+    }
+    return best | (signbit(x) ? 0x80 : 0);
+}
+
+/* A block's scale is the smallest power of two at which nothing is beyond 448. */
+static int
+smallest_exponent(const double *x, int64_t n)
+{
+    double largest = mw_largest(x, n);
+    int exponent = -126;
+
+    while (largest > ldexp(448, exponent))
+        exponent++;
+    return exponent;
+}
+
+static void
+expect_block(const uint8_t *code, uint8_t scale, const uint16_t *back, const double *x, int64_t n)
+{
+    int exponent = smallest_exponent(x, n);
+
+    g_assert_cmpint(scale, ==, exponent + 127);
+    for (int64_t i = 0; i < n; i++) {
+        int expected = e4m3_nearest(ldexp(x[i], -exponent));
+        g_assert_cmphex(code[i], ==, expected);
+        g_assert_cmphex(back[i], ==, mw_half_nearest((float)ldexp(e4m3_value(expected), exponent)));
+    }
+}
+
+static void
+test_mxfp8(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t n = mw_random_size(5000), blocks = (n + 31) / 32;
+        struct mw_tensor x = mw_tensor_random(n, pow(10, g_test_rand_int_range(-4, 4)));
+        struct mw_tensor back = mw_tensor_poisoned(n);
+        int64_t bytes = mw_dtype_bytes(MW_DTYPE_MXFP8, n);
+        g_autofree uint8_t *coded = g_malloc((gsize)bytes);
+        g_assert_cmpint(bytes, ==, 33 * blocks);
+        k->mxfp8_encode(coded, x.bits, n);
+        k->mxfp8_decode(back.bits, coded, n);
+        for (int64_t b = 0; b < blocks; b++)
+            expect_block(coded + 32 * b, coded[32 * blocks + b], back.bits + 32 * b,
+                         x.value + 32 * b, MIN(32, n - 32 * b));
+        for (int64_t i = n; i < 32 * blocks; i++)
+            g_assert_cmphex(coded[i], ==, 0);
+        mw_tensor_clear(&x);
+        mw_tensor_clear(&back);
+    }
+}
+
+/* What is no number makes no number of all that share its scale, and of nothing else; zeros stay
+ * zeros, and whatever is stored again stays what it is. */
+static void
+test_mxfp8_odd(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    uint16_t x[96] = {0}, back[96], again[96];
+    uint8_t coded[99];
+
+    for (int i = 64; i < 96; i++)
+        x[i] = mw_half_of_fp32(0.001f * (float)(i * i), mw_test_dtype);
+    for (int odd = 0; odd < 2; odd++) {
+        x[5] = mw_half_of_fp32(odd ? -INFINITY : NAN, mw_test_dtype);
+        k->mxfp8_encode(coded, x, 96);
+        k->mxfp8_decode(back, coded, 96);
+        for (int i = 0; i < 96; i++)
+            g_assert_true(i < 32 ? isnan(mw_half_value(back[i]))
+                                 : (i < 64) == (back[i] == 0) &&
+                                       fabsf(mw_half_value(back[i]) - mw_half_value(x[i])) <=
+                                           fabsf(mw_half_value(x[i])) / 16);
+    }
+    x[5] = 0;
+    k->mxfp8_encode(coded, x, 96);
+    k->mxfp8_decode(back, coded, 96);
+    k->mxfp8_encode(coded, back, 96);
+    k->mxfp8_decode(again, coded, 96);
+    g_assert_cmpmem(again, sizeof again, back, sizeof back);
+}
+
 static void
 test_sums(gconstpointer data)
 {
@@ -252,6 +355,8 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("conversion", test_conversion);
     mw_add_kernel_test("every-half", test_every_half);
+    mw_add_kernel_test("mxfp8", test_mxfp8);
+    mw_add_kernel_test("mxfp8-odd", test_mxfp8_odd);
     mw_add_kernel_test("sums", test_sums);
     mw_add_kernel_test("activations", test_activations);
     mw_add_kernel_test("swiglu", test_swiglu);

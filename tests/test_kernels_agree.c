@@ -38,6 +38,18 @@ pass_narrow(const struct mw_cpu_kernels *k, const struct arrays *a)
     k->narrow(a->half[0], a->full_in, a->n);
 }
 
+/* Blocks are larger than so few elements have room for. */
+static void
+pass_mxfp8(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    uint8_t *coded = (uint8_t *)a->full[0];
+
+    if (mw_dtype_bytes(MW_DTYPE_MXFP8, a->n) > 4 * a->n)
+        return;
+    k->mxfp8_encode(coded, a->in[0], a->n);
+    k->mxfp8_decode(a->half[0], coded, a->n);
+}
+
 static void
 pass_accumulate(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
@@ -191,6 +203,7 @@ static const struct {
 } passes[] = {
     {"widen", pass_widen, false},
     {"narrow", pass_narrow, false},
+    {"mxfp8", pass_mxfp8, false},
     {"accumulate", pass_accumulate, false},
     {"add", pass_add, false},
     {"gelu", pass_gelu, false},

@@ -35,6 +35,9 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     settings->logits_chunks = what->logits_chunks ? what->logits_chunks : 1;
     settings->prefetch = what->prefetch;
     settings->checkpoint_interval = what->interval;
+    settings->checkpoint_dtype = what->checkpoint_dtype;
+    settings->kept_as.dtype = what->kept_dtype;
+    settings->recompute_layers = what->recompute_layers ? what->recompute_layers : MW_AUTO;
     settings->param_loads = what->param_loads ? what->param_loads : 3;
     settings->optimizer_chunk = what->optimizer_chunk ? what->optimizer_chunk : 20000;
     settings->commit = what->commit;

@@ -22,6 +22,9 @@ struct trained_case {
     const struct mw_safetensors *weights;
     const int32_t *inputs, *targets;     /* [steps][sequences * seq] */
     enum mw_dtype dtype;                 /* of parameters and activations; none: bf16 */
+    enum mw_dtype checkpoint_dtype;      /* of activation checkpoints; none: the same */
+    enum mw_dtype kept_dtype;            /* of activations that layers keep; none: the same */
+    int64_t recompute_layers;            /* 0: all, where there are checkpoints */
     struct mw_loss_scaling loss_scaling; /* all zero: the type's */
     bool delayed;                        /* update, after undelayed_steps without */
     const char *drop_layers;             /* a schedule; NULL: none are left out */

@@ -241,6 +241,8 @@ put_shape(GArray *numbers, const struct mw_step_shape *s)
     put_number(numbers, s->tiles);
     put_number(numbers, s->token_chunks);
     put_number(numbers, s->checkpoint_interval);
+    put_number(numbers, s->checkpoint_dtype);
+    put_number(numbers, s->kept_encodings);
 }
 
 /* A lane runs its collectives in plan order. */

@@ -117,6 +117,9 @@ struct mw_backend {
     bool (*update)(void *backend, const struct mw_update_step *step, float *w, float *m, float *v,
                   void *param, const void *gradient, bool fp32, int64_t n, GError **error);
     bool (*narrow)(void *backend, void *out, const float *x, int64_t n, GError **error);
+    /* Stores n activations as mxfp8, and restores them. */
+    bool (*encode)(void *backend, void *coded, const void *x, int64_t n, GError **error);
+    bool (*decode)(void *backend, void *x, const void *coded, int64_t n, GError **error);
 
     /* --- collectives --- */
     /* Collectives of device memory.  NULL, both: device memory is host memory, and

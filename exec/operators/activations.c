@@ -114,22 +114,34 @@ mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int6
 {
     int64_t tokens = sequences * seq, element = mw_compute_element_bytes(dtype);
     uint32_t unread = frozen & ~decoder->lora_adapted;
-    int64_t layer = sum_bytes(decoder, tokens) + element * layer_elements(decoder, tokens, unread);
+    int64_t elements = layer_elements(decoder, tokens, unread);
+    int64_t layer = sum_bytes(decoder, tokens) + element * elements;
 
     return (struct mw_activation_layout){
         .bytes = layers * layer + element * shared_elements(decoder, tokens, unread),
         .layer_bytes = layer,
         .layers = layers,
+        .layer_elements = elements,
         .element_bytes = element,
         .unread = unread,
     };
+}
+
+void
+mw_activation_layout_add_coded(struct mw_activation_layout *layout,
+                               const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                               int64_t layers)
+{
+    layout->coded_layers = layers;
+    layout->coded_bytes = mw_dtype_bytes(MW_DTYPE_MXFP8, layout->layer_elements);
+    layout->bytes += layers * (sum_bytes(decoder, sequences * seq) + layout->coded_bytes);
 }
 
 static char *
 behind_sums(const struct mw_decoder *decoder, int64_t tokens,
             const struct mw_activation_layout *layout, void *base)
 {
-    return (char *)base + layout->layers * sum_bytes(decoder, tokens);
+    return (char *)base + (layout->layers + layout->coded_layers) * sum_bytes(decoder, tokens);
 }
 
 struct taker {
@@ -162,8 +174,8 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     void *wide = mw_activations_shared(decoder, sequences, seq, layout, base).wide;
     struct mw_layer_activations activations;
 
-    take(&from, shared_elements(decoder, tokens, layout->unread) +
-                    layer * layer_elements(decoder, tokens, layout->unread));
+    int64_t room = layer < layout->layers ? layer : 0;
+    take(&from, shared_elements(decoder, tokens, layout->unread) + room * layout->layer_elements);
     activations.lse = (float *)base + layer * tokens * decoder->heads;
     activations.x = take(&from, one);
     activations.n1 = take_kept(&from, layout, MW_OPERATOR_QKV, one, wide);
@@ -179,6 +191,20 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
                                   ? take(&from, tokens * mw_decoder_lora_width(decoder, i))
                                   : NULL;
     return activations;
+}
+
+void *
+mw_activations_coded(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                     const struct mw_activation_layout *layout, void *base, int64_t layer)
+{
+    int64_t tokens = sequences * seq;
+    struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
+
+    if (layer < layout->layers)
+        return NULL;
+    take(&from, shared_elements(decoder, tokens, layout->unread) +
+                    layout->layers * layout->layer_elements);
+    return from.at + (layer - layout->layers) * layout->coded_bytes;
 }
 
 struct mw_shared_activations

@@ -107,14 +107,26 @@ struct mw_activation_layout {
     int64_t bytes;
     int64_t layer_bytes; /* of one layer in total */
     int64_t layers;
-    int64_t element_bytes; /* of activations */
-    uint32_t unread;       /* operators whose inputs no gradient of weights reads */
+    int64_t
+        coded_layers; /* behind them: what these keep is stored in mxfp8, and made and used in the
+                            * room of layer 0; their sums of attention stay fp32 */
+    int64_t layer_elements, coded_bytes; /* of one layer: stored so */
+    int64_t element_bytes;               /* of activations */
+    uint32_t unread;                     /* operators whose inputs no gradient of weights reads */
 };
 
 /* `frozen`: operators whose weights have no gradients, bits 1 << enum mw_operator. */
 struct mw_activation_layout mw_activation_layout(const struct mw_decoder *decoder,
                                                  enum mw_dtype dtype, int64_t sequences,
                                                  int64_t seq, int64_t layers, uint32_t frozen);
+/* Adds layers whose activations are stored in mxfp8. */
+void mw_activation_layout_add_coded(struct mw_activation_layout *layout,
+                                    const struct mw_decoder *decoder, int64_t sequences,
+                                    int64_t seq, int64_t layers);
+/* Where a coded layer's activations are stored; NULL for another layer.  What is stored are its
+ * elements from `x` on. */
+void *mw_activations_coded(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                           const struct mw_activation_layout *layout, void *base, int64_t layer);
 /* The rooms at `base`, which is as large as the layout says; addresses only, nothing is read. */
 struct mw_layer_activations mw_activations_of_layer(const struct mw_decoder *decoder,
                                                     int64_t sequences, int64_t seq,

@@ -53,6 +53,11 @@ MW_KERNEL_PASS(narrow, (MW_ELEMENT *out, const float *x, int64_t n), (out, x, n)
 /* sum[i] += x[i] */
 MW_KERNEL_PASS(accumulate, (float *sum, const MW_ELEMENT *x, int64_t n), (sum, x, n))
 
+/* --- n elements in mxfp8 and back: exec/operators/mxfp8.h; bytes as plan/dtype.h says -------- */
+
+MW_KERNEL_PASS(mxfp8_encode, (uint8_t *coded, const MW_ELEMENT *x, int64_t n), (coded, x, n))
+MW_KERNEL_PASS(mxfp8_decode, (MW_ELEMENT *x, const uint8_t *coded, int64_t n), (x, coded, n))
+
 /* --- activations, n elements; dx may be dy --------------------------------------------------- */
 
 /* x/2 * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): "gelu_new" */

@@ -25,20 +25,36 @@ first_kept(const struct mw_trainer *trainer)
     return shape->decoder.layers - shape->kept_layers;
 }
 
+/* Whether the layer's activations are stored in fewer bits between forward and backward. */
+static bool
+is_coded(const struct mw_trainer *trainer, int32_t layer)
+{
+    return trainer->layers_coded &&
+           (!trainer->plan->shape.checkpoint_interval || layer >= first_kept(trainer));
+}
+
 /* With checkpoints, forward keeps no activations of the layers before those, and those of a group
  * exist only from its recompute on. */
+static int64_t
+held_at(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
+{
+    int64_t interval = trainer->plan->shape.checkpoint_interval;
+    int64_t kept = interval ? trainer->plan->shape.kept_layers : trainer->layers_coded;
+    int64_t group = trainer->layers_held - kept;
+
+    if (is_coded(trainer, layer))
+        return group + layer % kept;
+    if (layer >= first_kept(trainer))
+        return group + layer - first_kept(trainer);
+    return interval && op->phase == MW_PHASE_FORWARD ? 0 : layer % group;
+}
+
 static struct mw_layer_activations *
 layer_activations(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
     int64_t set = op->micro_batch % trainer->sets;
-    struct mw_layer_activations *layers = &trainer->variant->layers[set * trainer->layers_held];
-    int64_t group = trainer->layers_held - trainer->plan->shape.kept_layers;
 
-    if (layer >= first_kept(trainer))
-        return &layers[group + layer - first_kept(trainer)];
-    if (trainer->plan->shape.checkpoint_interval && op->phase == MW_PHASE_FORWARD)
-        return layers;
-    return &layers[layer % group];
+    return &trainer->variant->layers[set * trainer->layers_held + held_at(trainer, op, layer)];
 }
 
 /* The first layer from this one on that the step computes, or the number of layers if there is
@@ -116,21 +132,47 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
         trainer->now.loss_scale / (trainer->tokens * trainer->micro_batches * trainer->ranks);
 }
 
-/* The first op of a group saves the layer's input, or restores it. */
+/* The first op of a group saves the layer's input, or restores it.  Of one that is stored in fewer
+ * bits, forward goes on with the input itself: the bits are lost to the recomputation alone. */
 static bool
 checkpoint(struct mw_trainer *trainer, const struct mw_op *op, void *x, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
     uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
-    int64_t bytes =
-        mw_trainer_element_bytes(trainer) * trainer->tokens * trainer->plan->shape.decoder.hidden;
+    int64_t elements = trainer->tokens * trainer->plan->shape.decoder.hidden;
+    int64_t bytes = mw_trainer_element_bytes(trainer) * elements;
 
     if (slot == MW_NONE)
         return true;
     void *kept = mw_storage_address(storage, slot, 0);
     bool brings = op->phase == MW_PHASE_RECOMPUTE;
+    if (trainer->plan->shape.checkpoint_dtype != MW_DTYPE_NONE)
+        return brings ? storage->backend->decode(storage->device, x, kept, elements, error)
+                      : storage->backend->encode(storage->device, kept, x, elements, error);
     return storage->backend->copy(storage->device, brings ? x : kept, brings ? kept : x, bytes,
                                   error);
+}
+
+/* A layer whose activations are stored in fewer bits makes and uses them in a room in which the
+ * layers have their turns.  They are stored before its last operator, which writes the next layer's
+ * input there and is the last to read any, and restored before its backward begins, with the same
+ * operator. */
+static bool
+code_kept(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_storage *storage = &trainer->storage;
+    int64_t set = op->micro_batch % trainer->sets, n = trainer->coded_elements;
+    bool backward = op->phase == MW_PHASE_BACKWARD;
+
+    if (!is_coded(trainer, op->layer) ||
+        trainer->plan->works[op->work].operator_ != MW_OPERATOR_MLP_DOWN ||
+        op->tile != (backward ? mw_trainer_tensor(trainer, op)->tiles - 1 : 0))
+        return true;
+    void *coded =
+        trainer->variant->coded[set * trainer->layers_held + held_at(trainer, op, op->layer)];
+    void *x = layer_activations(trainer, op, op->layer)->x;
+    return backward ? storage->backend->decode(storage->device, x, coded, n, error)
+                    : storage->backend->encode(storage->device, coded, x, n, error);
 }
 
 static struct mw_compute
@@ -182,7 +224,8 @@ mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **
     struct mw_compute compute = bind(trainer, op);
 
     if (!mw_trainer_take_received(trainer, op, &compute, error) ||
-        (op->layer >= 0 && !checkpoint(trainer, op, compute.layer->x, error)))
+        (op->layer >= 0 &&
+         (!checkpoint(trainer, op, compute.layer->x, error) || !code_kept(trainer, op, error))))
         return false;
     return trainer->storage.backend->compute(trainer->storage.device, &compute, error) &&
            mw_trainer_give_sent(trainer, op, &compute, error);

@@ -69,7 +69,8 @@ struct mw_trainer_variant {
                                * passes through; MW_NONE: it is at home */
     bool *updates;            /* [chunk_count] whether a step updates the chunk */
     bool *computes;           /* [layers + 1] whether a step computes the layer */
-    struct mw_layer_activations *layers;  /* [sets][layers_held] */
+    struct mw_layer_activations *layers; /* [sets][layers_held] */
+    void **coded; /* [sets][layers_held] where its activations are stored meanwhile, or NULL */
     struct mw_shared_activations *shared; /* [sets]: one per micro-batch that is kept */
     bool *queued;                         /* [op_count]: ops that the device orders */
     struct mw_trainer_ticket *tickets;    /* [2][ops of the unfolded plan]: for even and odd
@@ -94,6 +95,7 @@ struct mw_trainer {
     const struct mw_collectives *collectives; /* collectives of device memory */
     void *peers;                              /* context of the calls */
 
+    int64_t layers_coded, coded_elements; /* of those held; elements of one of them */
     int64_t tokens, micro_batches, logits_chunks, layers_held;
     struct mw_arena exchange; /* memory that device and host exchange numbers in: */
     int32_t *ids, *targets;   /* [micro_batches][tokens] */

@@ -196,6 +196,15 @@ hop_fits(const struct look *look, enum mw_role role)
            (look->op->layer >= 0 && slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
 }
 
+static int64_t
+checkpoint_bytes(const struct look *look)
+{
+    const struct mw_step_shape *shape = &look->trainer->plan->shape;
+    int dtype = shape->checkpoint_dtype == MW_DTYPE_NONE ? shape->dtype : shape->checkpoint_dtype;
+
+    return mw_dtype_bytes(dtype, look->trainer->tokens * shape->decoder.hidden);
+}
+
 static const char *
 wrong_compute(const struct look *look)
 {
@@ -218,8 +227,7 @@ wrong_compute(const struct look *look)
     if (has_weights(operator_) && backward && look->tensor->trainable &&
         (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
         return "has no room for its gradient";
-    if (kept != MW_NONE &&
-        !slot_holds(look, kept, 0, element * look->trainer->tokens * decoder->hidden))
+    if (kept != MW_NONE && !slot_holds(look, kept, 0, checkpoint_bytes(look)))
         return "has no room for its checkpoint";
     if (logits && (scores == MW_NONE ||
                    !slot_holds(look, scores, 0,

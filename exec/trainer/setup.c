@@ -112,9 +112,12 @@ lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_activation_
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
 
-    for (int64_t l = 0; l < trainer->layers_held; l++)
+    for (int64_t l = 0; l < trainer->layers_held; l++) {
         trainer->variant->layers[set * trainer->layers_held + l] =
             mw_activations_of_layer(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
+        trainer->variant->coded[set * trainer->layers_held + l] =
+            mw_activations_coded(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
+    }
     trainer->variant->shared[set] =
         mw_activations_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
 }
@@ -131,14 +134,19 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");
         return false;
     }
-    trainer->layers_held =
-        interval ? MIN(interval, layers - plan->shape.kept_layers) + plan->shape.kept_layers
-                 : layers;
+    int64_t kept = interval ? plan->shape.kept_layers : layers;
+    int64_t rooms = interval ? MIN(interval, layers - kept) : 0;
+    trainer->layers_coded = plan->shape.kept_encodings ? kept : 0;
+    rooms = trainer->layers_coded ? MAX(1, rooms) : rooms + kept;
+    trainer->layers_held = rooms + trainer->layers_coded;
     trainer->sets = interval ? 1 : plan->programs[0].in_flight;
     bytes /= trainer->sets;
     struct mw_activation_layout layout =
         mw_activation_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
-                             plan->shape.seq, trainer->layers_held, frozen_operators(plan));
+                             plan->shape.seq, rooms, frozen_operators(plan));
+    mw_activation_layout_add_coded(&layout, &plan->shape.decoder, plan->shape.sequences,
+                                   plan->shape.seq, trainer->layers_coded);
+    trainer->coded_elements = layout.layer_elements;
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
@@ -149,6 +157,7 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
     }
     trainer->variant->layers =
         g_new(struct mw_layer_activations, trainer->sets * trainer->layers_held);
+    trainer->variant->coded = g_new(void *, trainer->sets * trainer->layers_held);
     trainer->variant->shared = g_new(struct mw_shared_activations, trainer->sets);
     for (int64_t set = 0; set < trainer->sets; set++, base += bytes)
         lay_out_set(trainer, set, &layout, base);
@@ -399,6 +408,7 @@ take_down_variant(struct mw_trainer_variant *it)
     g_free(it->updates);
     g_free(it->computes);
     g_free(it->layers);
+    g_free(it->coded);
     g_free(it->shared);
     g_free(it->queued);
     g_free(it->tickets);

@@ -279,6 +279,47 @@ check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
 }
 
 static bool
+check_products(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
+{
+    for (uint32_t i = 0; i < plan->work_count; i++) {
+        const struct mw_work *work = &plan->works[i];
+        for (uint32_t p = 0; p < work->product_count; p++)
+            if (work->products[p].dtype != dtype)
+                return mw_fail(error, MW_ERROR_INVALID,
+                               "the executor multiplies in %s; this plan has products in %s, which "
+                               "can be simulated",
+                               mw_dtype_name(dtype), mw_dtype_name((int)work->products[p].dtype));
+    }
+    return true;
+}
+
+static bool
+check_encodings(const struct mw_plan *plan, GError **error)
+{
+    for (int e = 0; e < MW_ENCODING_COUNT; e++)
+        if (plan->shape.kept_encodings >> e & 1 && !mw_encoding_row(e)->runs)
+            return mw_fail(error, MW_ERROR_INVALID,
+                           "the executor has no encoding %s, by which this plan keeps activations; "
+                           "it can be simulated",
+                           mw_encoding_name(e));
+    return true;
+}
+
+static bool
+check_checkpoints(const struct mw_plan *plan, GError **error)
+{
+    uint8_t dtype = plan->shape.checkpoint_dtype;
+
+    if (dtype == MW_DTYPE_NONE || dtype == MW_DTYPE_MXFP8)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "the executor keeps activation checkpoints in %s, or as all activations; this plan "
+                "has them in %s",
+                mw_dtype_name(MW_DTYPE_MXFP8), mw_dtype_name(dtype));
+    return false;
+}
+
+static bool
 check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
     bool one = true;
@@ -293,7 +334,8 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
     if (!one)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the executor computes in one data type; this plan has several");
-    return one;
+    return one && check_products(plan, dtype, error) && check_checkpoints(plan, error) &&
+           check_encodings(plan, error);
 }
 
 static bool

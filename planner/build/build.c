@@ -187,6 +187,7 @@ static struct mw_step_shape
 shape_of(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
+    bool keeps = !s->checkpoint_interval || mw_sizing_kept_layers(sizing);
     struct mw_step_shape shape = {
         .sequences = llround(s->micro_batch * (double)s->tp),
         .seq = s->seq,
@@ -194,6 +195,8 @@ shape_of(const struct mw_sizing *sizing)
         .tiles = s->tiles,
         .token_chunks = s->logits_chunks,
         .checkpoint_interval = s->checkpoint_interval,
+        .checkpoint_dtype = (uint8_t)s->checkpoint_dtype,
+        .kept_encodings = keeps ? mw_kept_encodings(&s->kept_as) : 0,
         .kept_layers = mw_sizing_kept_layers(sizing),
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,

@@ -79,7 +79,7 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
 static void
 all_gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
 {
-    int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
+    int64_t bytes = b->sizing->checkpoint_whole_bytes;
 
     if (b->sizing->checkpoint_parts == 1)
         return;

@@ -77,6 +77,24 @@ struct gradients {
     enum mw_use_mode mode[MW_UNIT_TENSORS_MAX];
 };
 
+/* Bytes of the passes of an op that store activations in another type, or restore them: a
+ * checkpoint with the first op of its group, and what a layer keeps with the layer's last operator,
+ * which backward begins with. */
+static int64_t
+coded_bytes(const struct builder *b, const struct visit *v, int i, int64_t tiles, bool checkpoint)
+{
+    const struct mw_class_info *class = &b->sizing->classes[v->class_];
+    int64_t first_tile = v->phase == MW_PHASE_BACKWARD ? tiles - 1 : 0;
+    int64_t bytes = 0;
+
+    if (checkpoint)
+        bytes = mw_sizing_checkpoint_coded_bytes(b->sizing, v->phase == MW_PHASE_RECOMPUTE);
+    if (v->layer >= 0 && v->phase != MW_PHASE_RECOMPUTE && i == class->operator_count - 1 &&
+        (tiles == 1 || v->tile == first_tile))
+        bytes += mw_sizing_kept_coded_bytes(b->sizing, v->layer);
+    return bytes;
+}
+
 static void
 compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool first, bool last,
                  struct gradients *gradients)
@@ -89,8 +107,10 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
     const struct mw_unit *unit = &class->units[v->unit];
     int turn = weight ? 0 : mw_turn_of(class, unit, i);
     uint16_t tile = weight || turn == unit->tiled ? v->tile : 0; /* of the operator's tensor */
+    bool checkpoint = first && v->first_of_group;
     uint32_t work = v->tied && logits ? mw_work_tied_logits(b, i, backward, tiles, v->tied)
-                                      : mw_work_compute(b, v->class_, i, backward, tiles);
+                                      : mw_work_compute(b, v->class_, i, backward, tiles,
+                                                        coded_bytes(b, v, i, tiles, checkpoint));
 
     mw_build_op(b, LANE_COMPUTE, work,
                 (struct identity){v->phase, v->layer, v->micro_batch, tile, v->chunk});
@@ -103,7 +123,7 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
     use_logits(b, v, info->operator_);
     use_activations(b, v);
     mw_stage_use(b, first, last);
-    if (first && v->first_of_group)
+    if (checkpoint)
         use_checkpoint(b, v);
     if (gradients->slot[turn] != MW_NONE && has_params) {
         mw_build_use(b, gradients->slot[turn], gradients->mode[turn], MW_ROLE_GRADIENT);

@@ -165,9 +165,10 @@ void mw_build_add_slots(struct builder *b);
 void mw_build_prepare_states(struct builder *b); /* of the slots, for ops that use them */
 
 /* --- planner/build/work.c --- */
-/* Computes one of `tiles` parts of the weight, for all tokens or for one chunk of the logits. */
+/* Computes one of `tiles` parts of the weight, for all tokens or for one chunk of the logits.  A
+ * pass over coded_bytes more stores activations in another type, or restores them; 0: none does. */
 uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward,
-                         int64_t tiles);
+                         int64_t tiles, int64_t coded_bytes);
 /* A part of the product of tied logits, or what tied logits have beside the embedding's weight: a
  * projection to the embedding's width (OPT-350M), a bias. */
 uint32_t mw_work_tied_logits(struct builder *b, int operator_, bool backward, int64_t tiles,

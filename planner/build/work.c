@@ -124,8 +124,21 @@ set_products(struct mw_work *work, const struct mw_operator_info *info, bool bac
     work->attention = info->attention;
 }
 
-uint32_t
-mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward, int64_t tiles)
+/* The same work with a pass more. */
+static uint32_t
+with_coded_bytes(struct builder *b, uint32_t plain, int64_t coded_bytes)
+{
+    struct mw_work work = b->plan->works[plain];
+    struct draws draws = {.count = work.draw_count};
+
+    memcpy(draws.draw, &b->plan->draws[work.draw_begin], draws.count * sizeof *draws.draw);
+    work.coded_bytes = coded_bytes;
+    work.launches++;
+    return intern(b, &work, &draws);
+}
+
+static uint32_t
+plain_compute(struct builder *b, enum mw_class class, int operator_, bool backward, int64_t tiles)
 {
     uint32_t *cached = &b->work_cache[(class * MW_LAYER_OPERATORS_MAX + operator_) * 2 + backward];
     const struct mw_operator_info *info = &b->sizing->classes[class].operators[operator_];
@@ -146,6 +159,15 @@ mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool back
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     *cached = intern(b, &work, &draws);
     return *cached;
+}
+
+uint32_t
+mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward, int64_t tiles,
+                int64_t coded_bytes)
+{
+    uint32_t plain = plain_compute(b, class, operator_, backward, tiles);
+
+    return coded_bytes ? with_coded_bytes(b, plain, coded_bytes) : plain;
 }
 
 /* The embedding's matrix is the first product; the rest are between its width and the model's. */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/encodings.h"
 #include "plan/plan.h"
 #include "planner/settings/strategies.h"
 
@@ -92,25 +93,29 @@ struct mw_settings {
     const char *device_key[MW_STATE_COUNT];
     enum mw_partition partition;
     enum mw_layout layout;
-    enum mw_dtype dtype; /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
+    enum mw_dtype dtype;        /* of parameters, activations and gradients; MW_DTYPE_NONE: bf16
                                     where the GPU has it, else fp16 */
+    enum mw_dtype matmul_dtype; /* of the operands of layers' products with weights;
+                                    MW_DTYPE_NONE: dtype, unless the software says fp8 */
     struct mw_trained trained;
     int optimizer;     /* enum mw_optimizer_kind */
     double lora_alpha; /* adapters' results are multiplied by alpha / rank; MW_AUTO: 1 */
     enum mw_dtype
         frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */
-    int64_t checkpoint_interval; /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
-    int64_t recompute_layers;    /* the first so many are recomputed, the others keep their
+    int64_t checkpoint_interval;    /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
+    enum mw_dtype checkpoint_dtype; /* of activation checkpoints; MW_DTYPE_NONE: dtype */
+    int64_t recompute_layers;       /* the first so many are recomputed, the others keep their
                                     activations; MW_RECOMPUTE_FEWEST: as few as memory
                                     has room for; MW_AUTO: all */
-    int checkpoint_partition;    /* 1: with tensor slicing each rank keeps its part of a checkpoint
-                                    (ZeRO-R, Pa); 0: all of it, as all ranks have it */
-    int scores_again;            /* 1: selective recomputation: attention's scores alone */
-    bool eager;                  /* kept activations must fit as eager frameworks keep them too */
-    int64_t param_loads;         /* 3 or 2; MW_AUTO: 3 */
-    int64_t tiles;               /* memory-centric tiling; MW_AUTO: as few as fit */
-    int64_t logits_chunks;       /* parts of the tokens, for logits and loss; MW_AUTO: fewest */
-    int64_t prefetch;            /* depth D of every stage, or of the deepest one; MW_AUTO: 1 */
+    int checkpoint_partition;       /* 1: with tensor slicing each rank keeps its part of a
+                                       checkpoint (ZeRO-R, Pa); 0: all of it, as all ranks have it */
+    struct mw_kept_as kept_as;      /* activations that forward keeps for backward */
+    int scores_again;               /* 1: selective recomputation: attention's scores alone */
+    bool eager;            /* kept activations must fit as eager frameworks keep them too */
+    int64_t param_loads;   /* 3 or 2; MW_AUTO: 3 */
+    int64_t tiles;         /* memory-centric tiling; MW_AUTO: as few as fit */
+    int64_t logits_chunks; /* parts of the tokens, for logits and loss; MW_AUTO: fewest */
+    int64_t prefetch;      /* depth D of every stage, or of the deepest one; MW_AUTO: 1 */
     int64_t prefetch_stage[MW_FETCH_STAGES]; /* per stage; MW_AUTO: D */
     int64_t optimizer_chunk;                 /* parameters a chunk of the optimizer step; MW_AUTO */
     int64_t buffer_sets;                     /* of the optimizer step; default 3 */

@@ -26,11 +26,15 @@ static const struct mw_setting_choice partition_choices[] = {
     {"bandwidth", MW_PARTITION_BANDWIDTH}, {"owner", MW_PARTITION_OWNER}, {NULL, 0}};
 static const struct mw_setting_choice dtype_choices[] = {
     {"bf16", MW_DTYPE_BF16}, {"fp16", MW_DTYPE_FP16}, {"fp32", MW_DTYPE_FP32}, {NULL, 0}};
+static const struct mw_setting_choice matmul_choices[] = {
+    {"16", MW_DTYPE_NONE}, {"fp8", MW_DTYPE_FP8}, {NULL, 0}};
 static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
                                                           {"8", MW_DTYPE_MXFP8},
                                                           {"4", MW_DTYPE_NF4},
                                                           {"4-double", MW_DTYPE_NF4_DOUBLE},
                                                           {NULL, 0}};
+static const struct mw_setting_choice checkpoint_choices[] = {
+    {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {NULL, 0}};
 static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
@@ -89,6 +93,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      FIELD(checkpoint_interval), 0, 1 << 20, NULL, NULL, "CI",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
      "all activations (default: 1, or 0 where that is faster and fits)"},
+    {MW_SETTINGS_MEMORY, "checkpoint-bits", MW_SETTING_CHOICE, FIELD(checkpoint_dtype), 0, 0, NULL,
+     checkpoint_choices, "16|8",
+     "keep activation checkpoints in 8 bits (mxfp8: a scale for each 32), from which backward "
+     "recomputes; forward goes on with what it computed; 16: as all activations (default)"},
     {MW_SETTINGS_MEMORY, "recompute-layers", MW_SETTING_INTEGER, FIELD(recompute_layers), 1,
      1 << 20, NULL, recompute_choices, "N|fewest",
      "recompute the first N layers alone, and keep the activations of the others (default: all "
@@ -97,6 +105,20 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      0, NULL, overlap_choices, "on|off",
      "with {tp}: each GPU keeps its part of an activation checkpoint, which is gathered for its "
      "recompute (ZeRO-R; default on), or all of it, as Megatron-LM did before"},
+    {MW_SETTINGS_MEMORY, "kept-bits", MW_SETTING_CHOICE, FIELD(kept_as.dtype), 0, 0, NULL,
+     checkpoint_choices, "16|8",
+     "store activations that forward keeps for backward, of layers that are not recomputed, in 8 "
+     "bits from the end of their layer on (mxfp8; Gist's delayed precision reduction); 16: as they "
+     "are (default)"},
+    {MW_SETTINGS_MEMORY, "relu-mask", MW_SETTING_CHOICE, FIELD(kept_as.relu_mask), 0, 0, NULL,
+     overlap_choices, "on|off",
+     "keep a bit of each of ReLU's inputs instead of the input, of which backward needs the sign "
+     "alone (Gist's binarize; a model with ReLU; `run` has none; default off)"},
+    {MW_SETTINGS_MEMORY, "relu-sparsity", MW_SETTING_REAL, FIELD(kept_as.relu_sparsity), 0.34, 1,
+     "none", NULL, "S|none",
+     "keep of ReLU's results those that are not zero, with their places: the share S of zeros as "
+     "measured; stored elements take 3 bytes (Gist's sparse storage; `run` has none; default "
+     "none)"},
     {MW_SETTINGS_MEMORY, "recompute-attention", MW_SETTING_CHOICE, FIELD(scores_again), 0, 0, NULL,
      overlap_choices, "on|off",
      "form attention's scores again in backward instead of keeping them (selective recomputation), "
@@ -130,6 +152,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "bf16|fp16|fp32",
      "data type of parameters, activations and gradients (default bf16 where the GPU has it, else "
      "fp16)"},
+    {MW_SETTINGS_MEMORY, "matmul-dtype", MW_SETTING_CHOICE, FIELD(matmul_dtype), 0, 0, NULL,
+     matmul_choices, "16|fp8",
+     "multiply by the layers' weights in fp8, as Transformer Engine does: operands are cast, and "
+     "copies of the weights kept, while parameters, gradients and state stay as they are; 16: as "
+     "{dtype}, unless the software says otherwise (default); `run` has no fp8"},
     {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(trained), 0, 0, "all", NULL,
      "lora:RANK|OPERATORS|all",
      "train adapters of that rank (LoRA) of the layers' products qkv, projection, mlp-up and "

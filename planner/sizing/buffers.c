@@ -53,6 +53,7 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
     [MW_BUFFER_ACTIVATIONS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
     [MW_BUFFER_WIDENED] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
+    [MW_BUFFER_CAST] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
     [MW_BUFFER_LOGITS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_LOGITS},
     [MW_BUFFER_STAGE_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
@@ -90,6 +91,24 @@ mw_sizing_logit_bytes(const struct mw_sizing *sizing)
     return software > 0 ? MIN(planned, (int64_t)ceil(software)) : planned;
 }
 
+/* What layers keep from forward to backward.  Where they store it otherwise, it is made and used in
+ * the room of one layer, in which one after the other has its turn. */
+static int64_t
+activations_bytes(const struct mw_sizing *sizing)
+{
+    int64_t interval = sizing->settings.checkpoint_interval;
+    int64_t kept = interval ? mw_sizing_kept_layers(sizing) : sizing->layers;
+    int64_t group = interval ? MIN(interval, sizing->layers - kept) : 0, saved = 0, stored = 0;
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        saved = MAX(saved, sizing->classes[c].saved_bytes);
+        stored = MAX(stored, sizing->classes[c].kept_bytes);
+    }
+    if (!mw_kept_encodings(&sizing->settings.kept_as))
+        return (group + kept) * saved;
+    return MAX(1, group) * saved + kept * stored;
+}
+
 /* Working memory: what the backward of one group and of layers that are kept needs (ZeRO-Infinity
  * Sec. 3, Eq. 5 with the saved activations of the operators), plus the gradients into and out of
  * the widest operator. */
@@ -97,18 +116,14 @@ static void
 set_activations(struct mw_sizing *sizing)
 {
     const struct mw_class_info *classes = sizing->classes;
-    int64_t interval = sizing->settings.checkpoint_interval;
-    int64_t kept = mw_sizing_kept_layers(sizing);
-    int64_t group = interval ? MIN(interval, sizing->layers - kept) + kept : sizing->layers;
-    int64_t sets = interval ? 1 : sizing->micro_batches_in_flight, saved = 0, widest = 0;
+    int64_t sets = sizing->settings.checkpoint_interval ? 1 : sizing->micro_batches_in_flight;
+    int64_t widest = 0;
 
-    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
-        saved = MAX(saved, classes[c].saved_bytes);
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
-    if (sizing->settings.forward_only)
-        group = 0; /* nothing waits for a backward */
-    int64_t bytes = group * saved + 2 * widest, count = CLAMP(bytes / MAX(1, widest), 1, 64);
+    /* Without a backward nothing waits for it. */
+    int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + 2 * widest;
+    int64_t count = CLAMP(bytes / MAX(1, widest), 1, 64);
     set(sizing, MW_BUFFER_ACTIVATIONS, sets * count, mw_divide_up(bytes, count));
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
     int64_t width = mw_divide_up(mw_model_logits(sizing->model), sizing->tp);
@@ -331,6 +346,66 @@ set_widened(struct mw_sizing *sizing, const struct survey *survey)
         set(sizing, MW_BUFFER_WIDENED, 1, sizing->element_bytes * params);
 }
 
+/* Tensor cores of Ada and Hopper take fp8 operands whose rows lie along k alone, so backward has a
+ * transposed copy of its own; Blackwell's take them either way (Transformer Engine's documentation,
+ * Performance Considerations, Handling transposes). */
+static int64_t
+copies_in_fp8(const struct mw_hardware *hardware)
+{
+    return hardware->gpu_architecture == MW_ARCHITECTURE_BLACKWELL ||
+                   hardware->gpu_architecture == MW_ARCHITECTURE_BLACKWELL_RTX
+               ? 1
+               : 2;
+}
+
+/* Weights of a block's products that are in fp8. */
+static int64_t
+cast_weights(const struct mw_class_info *class)
+{
+    int64_t weights = 0;
+
+    for (int i = 0; i < class->operator_count; i++)
+        for (uint32_t p = 0; p < class->operators[i].product_count; p++) {
+            const struct mw_work_product *product = &class->operators[i].products[p];
+            if (product->dtype == MW_DTYPE_FP8)
+                weights += product->n * product->k * product->count;
+        }
+    return weights;
+}
+
+static int64_t
+largest_part(const struct mw_class_info *class)
+{
+    int64_t largest = 0;
+
+    for (int t = 0; t < class->tensor_count; t++)
+        largest = MAX(largest, class->tensors[t].tile_params);
+    return largest;
+}
+
+/* Weights that stay on the GPU are cast once a step, and the copies stay for all micro-batches
+ * (Transformer Engine, FP8 weight caching, which Megatron-LM uses); those that come for each use
+ * are cast for each.  Many tensors, never one request. */
+static void
+set_cast(struct mw_sizing *sizing)
+{
+    int64_t all = 0, layers = 0, part = 0, copies = copies_in_fp8(sizing->hardware);
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        int64_t weights = cast_weights(&sizing->classes[c]);
+        if (!weights || !sizing->classes[c].blocks)
+            continue;
+        layers += sizing->classes[c].blocks;
+        all += sizing->classes[c].blocks * weights;
+        part = MAX(part, largest_part(&sizing->classes[c]));
+    }
+    if (!all)
+        return;
+    int64_t count = sizing->params_partitioned ? 1 : CLAMP(layers, 1, 64);
+    set(sizing, MW_BUFFER_CAST, count,
+        copies * (sizing->params_partitioned ? part : mw_divide_up(all, count)));
+}
+
 static void
 set_gradients(struct mw_sizing *sizing, const struct survey *survey)
 {
@@ -475,6 +550,7 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
     set_stage(sizing);
     set_parameters(sizing, &survey);
     set_widened(sizing, &survey);
+    set_cast(sizing);
     set_gradients(sizing, &survey);
     set_checkpoints(sizing, &survey);
     set_update(sizing, &survey);

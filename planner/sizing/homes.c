@@ -188,6 +188,15 @@ mw_sizing_place_tensors(struct mw_sizing *sizing)
     sizing->gradient_home = place_state(sizing, MW_STATE_GRADIENTS, MW_BUFFER_GRADIENTS);
 }
 
+static enum mw_dtype
+checkpoint_dtype(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *settings = &sizing->settings;
+
+    return settings->checkpoint_dtype == MW_DTYPE_NONE ? settings->dtype
+                                                       : settings->checkpoint_dtype;
+}
+
 /* Checkpoints: bsz·seq·hd elements every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
  * slicing each rank keeps 1/tp of them (ZeRO-R, Pa), unless all keep the whole. */
 void
@@ -201,8 +210,11 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
         sizing->checkpoint_count =
             mw_divide_up(sizing->layers - mw_sizing_kept_layers(sizing), interval);
         sizing->checkpoint_bytes =
-            sizing->element_bytes *
-            mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->checkpoint_parts);
+            mw_dtype_bytes(checkpoint_dtype(sizing),
+                           mw_divide_up(sizing->tokens * sizing->model->hidden,
+                                        sizing->checkpoint_parts));
+        sizing->checkpoint_whole_bytes =
+            mw_dtype_bytes(checkpoint_dtype(sizing), sizing->tokens * sizing->model->hidden);
     }
     begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node);
     sizing->checkpoint_slots = sizing->checkpoint_count * sizing->micro_batches_in_flight;
@@ -212,6 +224,18 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     else
         for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
             sizing->checkpoint_home[c] = next_tier(&filler, sizing->checkpoint_bytes);
+}
+
+int64_t
+mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores)
+{
+    int64_t elements = sizing->tokens * sizing->model->hidden;
+
+    if (checkpoint_dtype(sizing) == sizing->settings.dtype)
+        return 0;
+    if (restores)
+        return sizing->checkpoint_whole_bytes + sizing->element_bytes * elements;
+    return sizing->element_bytes * mw_divide_up(elements, sizing->tp) + sizing->checkpoint_bytes;
 }
 
 /* --- optimizer chunks ----------------------------------------------------------------------- */

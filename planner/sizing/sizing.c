@@ -73,6 +73,8 @@ group_units(struct mw_class_info *class)
         class->params += info->params;
         class->trained_params += info->trained ? info->params : 0;
         class->saved_bytes += info->saved_bytes;
+        class->kept_bytes += info->kept_bytes;
+        class->coded_bytes += info->coded_bytes;
         class->widest_bytes = MAX(class->widest_bytes, info->output_bytes);
     }
 }
@@ -340,6 +342,8 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
         .dtype = settings->dtype,
         .trained = trained_of(settings),
         .frozen_dtype = settings->frozen_dtype,
+        .product_dtype = settings->matmul_dtype,
+        .kept_as = settings->kept_as,
     };
 }
 
@@ -408,6 +412,15 @@ mw_sizing_kept_layers(const struct mw_sizing *sizing)
     bool all = s->recompute_layers < 1 || s->recompute_layers >= sizing->layers;
 
     return s->checkpoint_interval && !all ? sizing->layers - s->recompute_layers : 0;
+}
+
+int64_t
+mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer)
+{
+    bool kept = !sizing->settings.checkpoint_interval ||
+                layer >= sizing->layers - mw_sizing_kept_layers(sizing);
+
+    return kept ? sizing->classes[mw_sizing_layer_class(sizing, layer)].coded_bytes : 0;
 }
 
 int64_t

@@ -71,6 +71,8 @@ struct mw_class_info {
     int64_t params; /* per block */
     int64_t trained_params;
     int64_t saved_bytes;  /* activations that its backward needs */
+    int64_t kept_bytes;   /* the same as a layer that is not recomputed stores them, */
+    int64_t coded_bytes;  /* and what storing them moves, as restoring them does */
     int64_t widest_bytes; /* the largest operator output */
     struct mw_operator_info
         operators[MW_LAYER_OPERATORS_MAX]; /* those behind the last are not set */
@@ -131,6 +133,7 @@ enum mw_buffer_kind {
     MW_BUFFER_CHECKPOINTS_PINNED, /* in host memory, for those on NVMe */
     MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
     MW_BUFFER_WIDENED,            /* a part of weights in the type that products take */
+    MW_BUFFER_CAST,               /* copies of weights in fp8: of all layers, or of a part */
     MW_BUFFER_LOGITS,             /* for one chunk of the tokens */
     /* between pipeline stages: activations forward, their gradients backward */
     MW_BUFFER_STAGE_INPUT,
@@ -228,10 +231,11 @@ struct mw_sizing {
     struct mw_chunk_run *runs;   /* [run_count], in the order of the step */
     struct mw_chunk *run_chunks; /* [run_chunk_count] */
 
-    int64_t checkpoint_count; /* groups of layers; 0 without checkpointing */
-    int64_t checkpoint_slots; /* for all micro-batches in flight, one after the other */
-    int64_t checkpoint_parts; /* into which the ranks of a tensor-slicing group divide each */
-    int64_t checkpoint_bytes; /* one checkpoint, or a rank's part of it */
+    int64_t checkpoint_count;       /* groups of layers; 0 without checkpointing */
+    int64_t checkpoint_slots;       /* for all micro-batches in flight, one after the other */
+    int64_t checkpoint_parts;       /* into which the ranks of a tensor-slicing group divide each */
+    int64_t checkpoint_bytes;       /* one checkpoint, or a rank's part of it */
+    int64_t checkpoint_whole_bytes; /* the same, of all tensor slices together */
     int64_t save_steps; /* from one save of what no extent of the state has to the next; 0: none */
     bool saves_in_step; /* it is part of every step's commit */
 
@@ -288,6 +292,12 @@ bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chu
 /* Layers whose activations are kept behind those that are recomputed; 0 where none is recomputed,
  * or all are. */
 int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
+/* Bytes that the pass reads and writes which stores a checkpoint in another type than that of
+ * activations, or restores the activations from it; 0 where it has their type. */
+int64_t mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores);
+/* Bytes that the pass moves which stores what a layer keeps for its backward, as the one does that
+ * restores it; 0 where it is stored as it is, or recomputed. */
+int64_t mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer);
 /* Of the blocks of a class those that are recomputed, the first ones. */
 int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class);
 /* All slots of a kind in order, [buffers[kind].count], including homes; g_free it. */

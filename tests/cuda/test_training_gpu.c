@@ -80,6 +80,20 @@ test_llama(void)
                                               .logits_chunks = 3});
 }
 
+/* Checkpoints and kept activations in 8 bits, in streams beside what computes with them. */
+static void
+test_coded(void)
+{
+    compare_placements(&(struct trained_case){.model = GPT2,
+                                              .sequences = 2,
+                                              .seq = 24,
+                                              .grad_accum = 2,
+                                              .interval = 1,
+                                              .recompute_layers = 1,
+                                              .checkpoint_dtype = MW_DTYPE_MXFP8,
+                                              .kept_dtype = MW_DTYPE_MXFP8});
+}
+
 /* With the loss scale that fp16 begins with. */
 static void
 test_fp16(void)
@@ -143,6 +157,7 @@ main(int argc, char **argv)
     directory = trained_directory();
     g_test_add_func("/cuda-training/gpt2", there ? test_gpt2 : skip);
     g_test_add_func("/cuda-training/llama", there ? test_llama : skip);
+    g_test_add_func("/cuda-training/coded", there ? test_coded : skip);
     g_test_add_func("/cuda-training/fp16", there ? test_fp16 : skip);
     g_test_add_func("/cuda-training/folded", there ? test_folded : skip);
     int status = g_test_run();

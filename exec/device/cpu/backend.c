@@ -118,6 +118,22 @@ narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
     return true;
 }
 
+static bool
+encode(void *backend, void *coded, const void *x, int64_t n, GError **error)
+{
+    (void)error;
+    enter(backend)->kernels->mxfp8_encode(coded, x, n);
+    return true;
+}
+
+static bool
+decode(void *backend, void *x, const void *coded, int64_t n, GError **error)
+{
+    (void)error;
+    enter(backend)->kernels->mxfp8_decode(x, coded, n);
+    return true;
+}
+
 static void *
 enter_device(void *backend)
 {
@@ -160,6 +176,8 @@ const struct mw_backend mw_backend_cpu = {
     .square_sums = square_sums,
     .update = update,
     .narrow = narrow,
+    .encode = encode,
+    .decode = decode,
     .kernels = &mw_cpu_device_kernels,
     .enter = enter_device,
 };

@@ -357,6 +357,24 @@ narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
                     "kernel narrow", error);
 }
 
+static bool
+encode(void *backend, void *coded, const void *x, int64_t n, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    return launched(cuda, cuda->device.launches->mxfp8_encode(mw_cuda_stream(), coded, x, n),
+                    "kernel mxfp8_encode", error);
+}
+
+static bool
+decode(void *backend, void *x, const void *coded, int64_t n, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    return launched(cuda, cuda->device.launches->mxfp8_decode(mw_cuda_stream(), x, coded, n),
+                    "kernel mxfp8_decode", error);
+}
+
 /* --- its parts ------------------------------------------------------------------------------- */
 
 static void *
@@ -405,6 +423,8 @@ const struct mw_backend mw_backend_cuda = {
     .square_sums = square_sums,
     .update = update,
     .narrow = narrow,
+    .encode = encode,
+    .decode = decode,
     .collectives = &mw_cuda_collectives,
     .join = join,
     .kernels = &mw_cuda_kernels,

@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+"""Activations in fewer bits, and products in fp8: bytes, times, runs and refusals; prints TAP."""
+import random
+import shutil
+import sys
+
+from command import ROOT, Box, answer_of, refused
+from tap import report_in
+
+SEED = 43
+BLOCKS = 33 / 64  # bytes of mxfp8, as a part of those of 16 bits
+LLAMA = ("-m llama-3.1-8b -H h100 -s ddp --gpus 1 --batch 1 --grad-accum 1 --seq 2048 "
+         "--set gpu.memory_gib=400 --software ideal --logits-chunks 1")
+RUN = "-H rtx4090 --set gpu.memory_gib=2 --data text.txt --backend cpu --batch 2 --commit none"
+
+
+def ask(box, options):
+    answer = box.run(f"simulate {options} --json")
+    if answer.status not in (0, 3):
+        raise RuntimeError(f"{options}: {answer.err}")
+    return answer_of(answer.out)
+
+
+def held(answer, purpose, tier=None):
+    return sum(row["bytes"] for row in answer["ledger"]
+               if row["purpose"] == purpose and tier in (None, row["tier"]))
+
+
+def check_checkpoints(box):
+    """Home, links and the passes that code, on a machine whose links are all that takes time."""
+    for where in ("gpu", "cpu", "nvme"):
+        line = f"{LLAMA} --activation-device {where} --activation-checkpoint-interval 1"
+        of_16, of_8 = (ask(box, f"{line} --checkpoint-bits {bits}") for bits in (16, 8))
+        for purpose in ("activation-checkpoints", "checkpoint-buffers"):
+            sizes = held(of_16, purpose), held(of_8, purpose)
+            if abs(sizes[1] - BLOCKS * sizes[0]) > 4096:
+                yield f"{where}: {purpose} {sizes}"
+        if of_8["settings"]["checkpoint_bits"] != 8 or "checkpoint_bits" in of_16["settings"]:
+            yield f"{where}: {of_8['settings']}"
+        busy = [{lane["name"]: lane["busy_s"] for lane in answer["lanes"]}
+                for answer in (of_16, of_8)]
+        if where != "gpu" and not 1 <= busy[1]["d2h"] / busy[0]["d2h"] / BLOCKS < 1.05:  # latency
+            yield f"{where}: {busy}"
+        # 32 layers store and restore 2048 x 4096 elements: 2 bytes and 33/32 of one each way
+        moved = 2 * 32 * 2048 * 4096 * (2 + 33 / 32)
+        if not 0.5 < (busy[1]["compute"] - busy[0]["compute"]) / (moved / 3.35e12) < 3:
+            yield f"{where}: coding takes {busy[1]['compute'] - busy[0]['compute']} s"
+
+
+def check_kept(box):
+    """Activations of 32 layers, of 12 beside 20 recomputed ones; and of OPT's ReLU."""
+    interval = "--activation-checkpoint-interval"
+    one = held(ask(box, f"{LLAMA} {interval} 1"), "activations")
+    whole = ask(box, f"{LLAMA} {interval} 0")
+    layer = (held(whole, "activations") - one) / 31
+    for how, layers in (("", 32), ("--recompute-layers 20", 12)):
+        coded = ask(box, f"{LLAMA} {how} --kept-bits 8")
+        each = (held(coded, "activations") - one) / layers
+        if not BLOCKS <= each / layer < 1.02 * BLOCKS:
+            yield f"{how}: a layer keeps {each} of {layer} bytes"
+    if not ask(box, f"{LLAMA} --kept-bits 8")["step_time_s"] > whole["step_time_s"]:
+        yield "storing and restoring take no time"
+    opt = LLAMA.replace("llama-3.1-8b", "opt-1.3b")
+    plain, one, masked, sparse = (held(ask(box, f"{opt} {how}"), "activations") for how in (
+        f"{interval} 0", f"{interval} 1", "--relu-mask on", "--relu-sparsity 0.9"))
+    room = (plain - one) / 23  # of one layer, in which what is stored otherwise is made and used
+    inner = 2 * 2048 * 8192 * 24  # bytes of the MLP's activation in 24 layers
+    for what, held_bytes, stored in (("masks", masked, 1 / 16),
+                                     ("sparse storage", sparse, 1.5 * 0.1 + 4 / 256 / 2)):
+        if abs((plain + room - held_bytes) / inner - (1 - stored)) > 0.005:
+            yield f"{what}: {held_bytes} bytes, without {plain}, a layer {room}"
+
+
+def check_fp8(box):
+    """Faster by less than twice; copies of weights, two on Hopper and one on Blackwell."""
+    for machine, copies in (("dgx-h100", 2), ("dgx-b200", 1)):
+        line = LLAMA.replace("-H h100", f"-H {machine}").replace("--seq 2048", "--seq 8192")
+        plain, fp8 = (ask(box, f"{line} {how}") for how in ("", "--matmul-dtype fp8"))
+        if not 1.05 < plain["step_time_s"] / fp8["step_time_s"] < 2:
+            yield f"{machine}: {plain['step_time_s']} s, in fp8 {fp8['step_time_s']} s"
+        more = held(fp8, "parameter-buffers") - held(plain, "parameter-buffers")
+        weights = 32 * (4096 * (4096 + 1024 + 1024 + 4096) + 3 * 4096 * 14336)
+        if not 1 <= more / (copies * weights) < 1.01:
+            yield f"{machine}: copies of {more} bytes, of {weights} weights"
+        of_software = ask(box, f"{line} --set software.products.fp8=true")
+        if abs(of_software["step_time_s"] / fp8["step_time_s"] - 1) > 0.01:
+            yield f"{machine}: {fp8['step_time_s']} s, by software {of_software['step_time_s']} s"
+    planned = box.run(f"plan {LLAMA} --matmul-dtype fp8 -o plan.txt")
+    if planned.status or " fp8" not in (box.folder / "plan.txt").read_text("utf-8"):
+        yield f"not in the plan: {planned.err}"
+    answer = box.run("simulate plan.txt -H h100 --set gpu.memory_gib=400")
+    if answer.status:
+        yield f"not read back: {answer.out} {answer.err}"
+    yield from refused(box.run("simulate plan.txt -H rtx4090 --set gpu.memory_gib=400"),
+                       ["plan.txt", "fp8", "h100"])
+
+
+def check_run(box):
+    """The memory that a run reserves is that of its plan, and it has the bits of other places."""
+    model = ROOT / "tests/fixtures/gpt2-small"
+    for how in ("--checkpoint-bits 8 --activation-checkpoint-interval 1",
+                "--kept-bits 8 --activation-checkpoint-interval 0",
+                "--kept-bits 8 --checkpoint-bits 8 --recompute-layers 1"):
+        first = None
+        for where in ("gpu", "cpu", "nvme"):
+            for name in ("drive", "out"):
+                shutil.rmtree(box.folder / name, ignore_errors=True)
+            (box.folder / "drive").mkdir()
+            answer = box.run(f"run -m {model} {RUN} {how} --steps 3 --activation-device {where} "
+                             "--nvme drive --overwrite --save out --json")
+            if answer.status:
+                yield f"{how} {where}: {answer.err[-300:]}"
+                continue
+            bits = (box.folder / "out" / "model.safetensors").read_bytes()
+            first = first or bits
+            if bits != first:
+                yield f"{how}: other weights with checkpoints on {where}"
+            said = answer_of(answer.out)
+            reserved, planned = said["peak_bytes"], said["predicted"]["peak_bytes"]
+            if planned["gpu"] != reserved["gpu"] or planned["nvme"] != reserved["nvme"]:
+                yield f"{how} {where}: planned {planned}, reserved {reserved}"
+
+
+def check_refusals(box):
+    run = f"run -m {ROOT}/tests/fixtures/gpt2-small {RUN} --steps 1"
+    for line, words in (
+            ("simulate -m gpt2 -H h100 --checkpoint-bits 4", ["--checkpoint-bits", "16 or 8"]),
+            ("simulate -m gpt2 -H h100 --checkpoint-bits 8 --activation-checkpoint-interval 0",
+             ["--checkpoint-bits 8", "--activation-checkpoint-interval 0"]),
+            ("simulate -m gpt2 -H h100 --kept-bits 8 --activation-checkpoint-interval 1",
+             ["--kept-bits", "--activation-checkpoint-interval 0", "--recompute-layers"]),
+            ("simulate -m gpt2 -H h100 --relu-mask on", ["--relu-mask", "ReLU", "OPT"]),
+            ("simulate -m opt-1.3b -H h100 --relu-sparsity 0.2", ["--relu-sparsity", "0.34"]),
+            ("simulate -m gpt2 -H rtx4090 --matmul-dtype fp8", ["--matmul-dtype", "h100"]),
+            ("simulate -m gpt2 -H h100 --matmul-dtype fp8 --dtype fp32", ["--dtype fp32"]),
+            (f"{run.replace('rtx4090', 'h100')} --matmul-dtype fp8", ["fp8", "simulated"])):
+        yield from refused(box.run(line), words)
+
+
+def tests(box):
+    box.write("text.txt", "".join(random.Random(SEED).choice("abcdefgh \n") for _ in range(20000)))
+    yield "checkpoints", check_checkpoints(box)
+    yield "kept", check_kept(box)
+    yield "fp8", check_fp8(box)
+    yield "run", check_run(box)
+    yield "refusals", check_refusals(box)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
