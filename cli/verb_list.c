@@ -190,7 +190,7 @@ print_strategy(struct mw_json_writer *json, enum mw_strategy strategy)
 static int
 list_strategies(struct mw_json_writer *json)
 {
-    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+    const struct mw_strategies all = mw_strategies_all();
 
     begin(json, "memwall-strategies/1", "strategies");
     print_strategy(json, MW_STRATEGY_AUTO);

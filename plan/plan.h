@@ -470,6 +470,7 @@ struct mw_step_shape {
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;                /* every step is durable */
     bool updates_beside;         /* a chunk waits for its own gradients, and not for a norm */
+    bool updates_on_gpu;         /* state that rests elsewhere comes there for its update */
     uint8_t optimizer;           /* enum mw_optimizer_kind */
     uint8_t dtype;               /* enum mw_dtype of parameters, activations and gradients */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software

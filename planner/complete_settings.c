@@ -62,6 +62,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->logits_chunks = 1;
     if (s->update_beside == MW_AUTO)
         s->update_beside = request->hardware->updates_beside && check_update(s, NULL);
+    if (s->update_on == MW_AUTO)
+        s->update_on = mw_strategy_traits(s->strategy)->updates_on_gpu;
     if (s->partition == MW_PARTITION_AUTO)
         s->partition = mw_strategy_traits(s->strategy)->partition;
 }
@@ -329,6 +331,9 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",
                          names, mw_strategy_name(s->strategy));
     }
+    if (s->dpu_start != MW_AUTO && mw_settings_updates_on_gpu(s))
+        return mw_refuse(error, "{update-on=gpu}: computes in the passes' place, and {dpu-start} "
+                                "delays an update of the host beside them; leave one out");
     if (mw_settings_update_beside(s) && !check_update(s, error))
         return false;
     if (s->drop_layers && s->dpu_start != MW_AUTO)

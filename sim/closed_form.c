@@ -241,10 +241,13 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                 const struct mw_closed_rates *r, double *plan)
 {
     double shard = d->state_params;
-    double nvme = d->state_in[MW_TIER_NVME], host = nvme + d->state_in[MW_TIER_CPU];
+    double nvme = d->state_in[MW_TIER_NVME];
+    double host = nvme + d->state_in[MW_TIER_CPU] - d->state_streams;
 
     plan[MW_TERM_STATE_NVME] = over(shard * d->state_bytes * nvme, r->read) +
                                over(shard * d->state_bytes * nvme, r->write);
+    plan[MW_TERM_STATE_PCIE] = over(shard * d->state_bytes * d->state_streams, r->h2d) +
+                               over(shard * d->state_bytes * d->state_streams, r->d2h);
     plan[MW_TERM_UPDATE] = shard * ((1 - host) * r->update_s_per_param[0]) +
                            (host > 0 ? shard * host * r->update_s_per_param[1] : 0);
     plan[MW_TERM_RETURN] = over(d->element_bytes * shard * d->param_write, r->write) +
@@ -345,6 +348,7 @@ mw_closed_term_name(int term)
         [MW_TERM_CHECKPOINT_NVME] = "checkpoints, NVMe",
         [MW_TERM_SLICING] = "tensor-slicing all-reduces",
         [MW_TERM_STATE_NVME] = "optimizer state traffic",
+        [MW_TERM_STATE_PCIE] = "optimizer state, PCIe",
         [MW_TERM_UPDATE] = "parameter update",
         [MW_TERM_RETURN] = "updated parameters return",
     };

@@ -335,7 +335,8 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
         double share = (double)chunks[c].params / s->shard_params;
         dims->state_in[chunks[c].tier] += share;
         dims->updated_from[s->gradient_home[chunks[c].first_tensor]] += share;
-        dims->gradient_h2d += moves.gradient_h2d ? share : 0;
+        dims->state_streams += moves.state_streams ? share : 0;
+        dims->gradient_h2d += moves.gradient_h2d || moves.gradient_streams ? share : 0;
         dims->gradient_d2h += moves.gradient_d2h ? share : 0;
         dims->param_h2d += moves.param_h2d ? share : 0;
         dims->param_d2h += moves.param_d2h ? share : 0;
@@ -466,10 +467,11 @@ mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double passes_s = fmax(fmax(compute_s, collectives_s), fmax(pcie_s, nvme_s));
     double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
-                         hw->gpu_copy_sm_share * t[MW_TERM_RETURN] +
+                         hw->gpu_copy_sm_share * (t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE]) +
                          hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];
     double update_s =
-        fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]), fmax(t[MW_TERM_RETURN], update_sm_s));
+        fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
+             fmax(t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE] / 2, update_sm_s));
 
     if (mw_settings_update_beside(&sizing->settings))
         return beside_s(sizing, passes_s, update_s, nvme_s + t[MW_TERM_STATE_NVME]);

@@ -257,11 +257,11 @@ map_step(struct mw_trainer *trainer, GError **error)
         const struct mw_op op = mw_plan_numbered_op(plan, i);
         if (plan->works[op.work].kind == MW_OP_COMPUTE && op.layer >= 0)
             it->computes[op.layer] = true;
-        if (plan->works[op.work].kind != MW_OP_UPDATE)
-            continue;
-        uint32_t state = mw_trainer_slot(trainer, &op, MW_ROLE_STATE);
-        it->updates[op.shard] = true;
-        it->set_slots[op.shard] = state == plan->chunks[op.shard].slot ? MW_NONE : state;
+        if (plan->works[op.work].kind == MW_OP_UPDATE)
+            it->updates[op.shard] = true;
+        if (plan->works[op.work].kind == MW_OP_NVME_WRITE &&
+            plan->works[op.work].object == MW_OBJECT_STATE)
+            it->set_slots[op.shard] = mw_trainer_slot(trainer, &op, MW_ROLE_SOURCE);
     }
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (mw_trainer_on_drives(plan, c) && it->set_slots[c] == MW_NONE)

@@ -96,6 +96,46 @@ list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mo
         scatter_params(trainer, op->shard, from, moves);
 }
 
+/* Whether a chunk's state rests off the GPU and passes it for its update. */
+static bool
+streams(const struct mw_trainer *trainer, uint32_t chunk)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    return plan->shape.updates_on_gpu &&
+           plan->slots[plan->chunks[chunk].slot].tier != MW_TIER_GPU;
+}
+
+static bool
+is_between_memories(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    return mw_op_traits(trainer->plan->works[op->work].kind)->agent == MW_AGENT_LINK;
+}
+
+/* Adds the moves of state between the host and the GPU.  Gradients that were read from drives come
+ * behind it: in the same buffer if the state was read too, else from their own. */
+static void
+stream_buffers(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
+{
+    const struct mw_chunk_content *chunk = &trainer->plan->chunks[op->shard];
+    const struct mw_tensor *first = &trainer->plan->tensors[chunk->first_tensor];
+    int64_t state_bytes = MW_STATE_BYTES * chunk->elements;
+    int64_t gradients_bytes = gradient_bytes(trainer, op->shard) * chunk->elements;
+    uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
+    bool up = trainer->plan->works[op->work].kind == MW_OP_H2D;
+    bool read = trainer->plan->slots[first->gradient_slot].tier == MW_TIER_NVME;
+
+    if (state == MW_NONE) {
+        add_move(moves, from, to, state_bytes + (up && read ? gradients_bytes : 0));
+        return;
+    }
+    add_move(moves, state, to, state_bytes);
+    struct mw_move move = {{from, 0}, {to, state_bytes}, gradients_bytes};
+    g_array_append_val(moves, move);
+}
+
 /* Adds the moves of state, followed by gradients if those come from drives too; or of gradients
  * alone. */
 static void
@@ -106,14 +146,18 @@ list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mov
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
     uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
-    if (from != MW_NONE && to != MW_NONE)
+    bool passes = is_between_memories(trainer, op) && streams(trainer, op->shard);
+
+    if (passes && from != MW_NONE && to != MW_NONE)
+        stream_buffers(trainer, op, moves);
+    else if (from != MW_NONE && to != MW_NONE)
         add_move(moves, from, to, gradient_bytes(trainer, op->shard) * elements);
     else if (state != MW_NONE)
         add_move(moves, from != MW_NONE ? from : state, to != MW_NONE ? to : state,
                  MW_STATE_BYTES * elements);
     if (mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT) != MW_NONE)
-        move_gradients(trainer, op->shard, to, state != MW_NONE ? MW_STATE_BYTES * elements : 0,
-                       moves);
+        move_gradients(trainer, op->shard, to,
+                       passes || state != MW_NONE ? MW_STATE_BYTES * elements : 0, moves);
 }
 
 void

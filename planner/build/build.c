@@ -198,6 +198,7 @@ shape_of(const struct mw_sizing *sizing)
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
         .updates_beside = mw_settings_update_beside(s),
+        .updates_on_gpu = mw_settings_updates_on_gpu(s),
         .optimizer = (uint8_t)s->optimizer,
         .dtype = (uint8_t)s->dtype,
         .rms_norm = mw_model_has_rms_norm(sizing->model),

@@ -51,6 +51,7 @@ mw_settings_init(struct mw_settings *settings)
         .commit = MW_AUTO,
         .dpu_start = MW_AUTO,
         .update_beside = MW_AUTO,
+        .update_on = MW_AUTO,
         .ops_max = MW_OPS_MAX,
     };
 }

@@ -111,6 +111,8 @@ struct mw_settings {
     int64_t dpu_start;       /* delayed parameter update from this step on; MW_AUTO: off */
     int update_beside;       /* 1: each chunk is updated beside backward, once its gradients
                                     are final; 0: after backward; MW_AUTO: as the software does */
+    int update_on;           /* 1: state is updated on the GPU wherever it rests; 0: on the host
+                                    where it rests off the GPU; MW_AUTO: as the strategy does */
     const char *drop_layers; /* a schedule (drops.h), which lives as long as the program; NULL:
                                     no step leaves out layers */
     double tokens;           /* to train on, for days and cost; 0: not requested */
@@ -133,6 +135,12 @@ static inline bool
 mw_settings_update_beside(const struct mw_settings *settings)
 {
     return settings->update_beside == 1;
+}
+
+static inline bool
+mw_settings_updates_on_gpu(const struct mw_settings *settings)
+{
+    return settings->update_on == 1;
 }
 
 /* Whether the update runs beside the passes: of the step before, or of the same one. */

@@ -15,6 +15,7 @@
 #define ON_CPU MW_TIER_CPU, MW_TIER_CPU
 #define TO_CPU MW_TIER_GPU, MW_TIER_CPU
 #define TO_NVME MW_TIER_GPU, MW_TIER_NVME
+#define CPU_TO_NVME MW_TIER_CPU, MW_TIER_NVME
 
 /* clang-format off */
 static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
@@ -125,6 +126,24 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .partition = MW_PARTITION_BANDWIDTH,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_NVME},
     },
+    [MW_STRATEGY_STREAMED_UPDATE] = {
+        .name = "streamed-update",
+        .help = "as zero-infinity-nvme, with the update on the GPU: optimizer state rests on CPU "
+                "or NVMe, and passes the GPU chunk by chunk",
+        .source = "Deep Optimizer States, arXiv 2410.21316, Sec. 4; paged optimizers: QLoRA, "
+                  "arXiv 2305.14314, Sec. 3",
+        .complexity = 65,
+        .state = {                /* partitioned, offloadable, nearest and deepest */
+            [MW_STATE_PARAMETERS]  = {true,  true,  TO_NVME},
+            [MW_STATE_GRADIENTS]   = {true,  true,  TO_NVME},
+            [MW_STATE_OPTIMIZER]   = {true,  true,  CPU_TO_NVME},
+            [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
+        },
+        .partition = MW_PARTITION_BANDWIDTH,
+        .updates_on_gpu = true,
+        .by_name = true,
+        .deepspeed = {.stage = 3, .offload = MW_TIER_COUNT},
+    },
 };
 /* clang-format on */
 
@@ -140,15 +159,15 @@ mw_strategy_is_simpler(enum mw_strategy one, enum mw_strategy other)
     return rows[one].complexity < rows[other].complexity;
 }
 
-/* The strategies of more than this complexity. */
+/* The strategies of more than this complexity, and those that must be named only if `named`. */
 static struct mw_strategies
-sorted(int least)
+sorted(int least, bool named)
 {
     struct mw_strategies list = {.count = 0};
 
     for (int s = 0; s < MW_STRATEGY_COUNT; s++) {
         int place = list.count;
-        if (rows[s].complexity <= least)
+        if (rows[s].complexity <= least || (rows[s].by_name && !named))
             continue;
         for (; place > 0 && mw_strategy_is_simpler(s, list.one[place - 1]); place--)
             list.one[place] = list.one[place - 1];
@@ -159,16 +178,22 @@ sorted(int least)
 }
 
 struct mw_strategies
+mw_strategies_all(void)
+{
+    return sorted(0, true);
+}
+
+struct mw_strategies
 mw_strategies_of(enum mw_strategy asked)
 {
-    return asked == MW_STRATEGY_AUTO ? sorted(0) : (struct mw_strategies){1, {asked}};
+    return asked == MW_STRATEGY_AUTO ? sorted(0, false) : (struct mw_strategies){1, {asked}};
 }
 
 struct mw_strategies
 mw_strategies_beyond(enum mw_strategy strategy)
 {
     return strategy == MW_STRATEGY_AUTO ? (struct mw_strategies){.count = 0}
-                                        : sorted(rows[strategy].complexity);
+                                        : sorted(rows[strategy].complexity, false);
 }
 
 char *

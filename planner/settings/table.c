@@ -33,6 +33,7 @@ static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
 static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+static const struct mw_setting_choice update_on_choices[] = {{"host", 0}, {"gpu", 1}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -155,6 +156,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "update at the end of the step, when the norm of all gradients is known, or beside backward, "
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
+    {MW_SETTINGS_SCHEDULE, "update-on", MW_SETTING_CHOICE, FIELD(update_on), 0, 0, NULL,
+     update_on_choices, "host|gpu",
+     "update optimizer state that rests off the GPU by the host, or on the GPU: it comes chunk by "
+     "chunk and goes back (default host; gpu with streamed-update)"},
     {MW_SETTINGS_SCHEDULE, "drop-layers", MW_SETTING_DROPS, FIELD(drop_layers), 0, 0, "none", NULL,
      "LAYERS/...[@STEP]|none",
      "leave out layers, other ones in each step of a cycle, from step STEP on: 1,3/5-7/-@100 is a "

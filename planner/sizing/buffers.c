@@ -59,6 +59,7 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     [MW_BUFFER_STAGE_GRADIENT_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_GRADIENT_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STATE_PINNED] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
+    [MW_BUFFER_STATE_GPU] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
     [MW_BUFFER_COMMIT_RECORDS] = {.tier = MW_TIER_NVME,
                                   .purpose = MW_PURPOSE_COMMIT_RECORDS,
                                   .persistent = true},
@@ -158,6 +159,8 @@ survey_chunk(const struct mw_sizing *sizing, struct survey *survey, const struct
     survey->chunk_params = MAX(survey->chunk_params, chunk->params);
     survey->gradient_with_state |=
         chunk->tier == MW_TIER_NVME && sizing->gradient_home[chunk->first_tensor] == MW_TIER_NVME;
+    survey->moves.state_streams |= moves.state_streams;
+    survey->moves.gradient_streams |= moves.gradient_streams;
     survey->moves.gradient_read |= moves.gradient_read;
     survey->moves.gradient_h2d |= moves.gradient_h2d;
     survey->moves.gradient_d2h |= moves.gradient_d2h;
@@ -379,6 +382,10 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
     if (survey->chunks[MW_TIER_NVME])
         set(sizing, MW_BUFFER_STATE_PINNED, settings->buffer_sets,
             state_bytes + (survey->gradient_with_state ? gradient_bytes : 0));
+    /* A chunk goes back while the next is updated and the one behind it comes. */
+    if (moves->state_streams)
+        set(sizing, MW_BUFFER_STATE_GPU, MIN(settings->buffer_sets, sizing->chunk_count),
+            state_bytes + (moves->gradient_streams ? gradient_bytes : 0));
     if (moves->gradient_read || moves->gradient_d2h)
         set(sizing, MW_BUFFER_UPDATE_GRADIENTS_PINNED, ring, gradient_bytes);
     if (moves->gradient_h2d)

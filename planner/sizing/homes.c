@@ -490,12 +490,15 @@ mw_sizing_chunk_moves(const struct mw_sizing *sizing, const struct mw_chunk *chu
 {
     enum mw_tier gradient = sizing->gradient_home[chunk->first_tensor];
     enum mw_tier param = sizing->param_home[chunk->first_tensor];
-    bool host = chunk->tier != MW_TIER_GPU;
+    bool off = chunk->tier != MW_TIER_GPU;
+    bool host = off && !mw_settings_updates_on_gpu(&sizing->settings), streams = off && !host;
 
     return (struct mw_chunk_moves){
         .host = host,
+        .state_streams = streams,
+        .gradient_streams = streams && gradient != MW_TIER_GPU,
         .gradient_read = gradient == MW_TIER_NVME && chunk->tier != MW_TIER_NVME,
-        .gradient_h2d = gradient != MW_TIER_GPU && !host,
+        .gradient_h2d = gradient != MW_TIER_GPU && !off,
         .gradient_d2h = gradient == MW_TIER_GPU && host,
         .param_h2d = param == MW_TIER_GPU && host,
         .param_d2h = param != MW_TIER_GPU && !host,

@@ -238,7 +238,7 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
     int64_t ops = s->gradient_home[chunk->first_tensor] != MW_TIER_NVME &&
                   !mw_settings_update_beside(&s->settings); /* the norm */
 
-    ops += chunk->tier == MW_TIER_NVME ? 2 : 0;
+    ops += (chunk->tier == MW_TIER_NVME ? 2 : 0) + (moves.state_streams ? 2 : 0);
     ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
     ops += moves.param_d2h ? 1 + moves.param_write : moves.param_h2d || moves.param_write;
     return ops + gathers;
