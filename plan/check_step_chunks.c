@@ -94,8 +94,8 @@ look_at(struct mw_step_check *check, uint32_t c)
              if_so(drives || it.gradient == MW_TIER_NVME, STATE_READ) |
              if_so(it.streams || (it.gradient == MW_TIER_GPU && host), STATE_DOWN) |
              if_so(it.streams || (it.gradient != MW_TIER_GPU && !host), STATE_UP) |
-             if_so(drives, STATE_WRITE) |
-             if_so(down, UPDATED_DOWN) | if_so(it.param == MW_TIER_NVME, UPDATED_WRITE) |
+             if_so(drives, STATE_WRITE) | if_so(down, UPDATED_DOWN) |
+             if_so(it.param == MW_TIER_NVME, UPDATED_WRITE) |
              if_so(it.param == MW_TIER_GPU && host, UPDATED_UP) |
              if_so(first->params_whole && !first->state_whole && check->dp > 1, UPDATED_GATHER);
     return it;
@@ -158,9 +158,9 @@ updates_with(const struct look *it)
     uint32_t from = slot_of(it, MW_ROLE_SOURCE);
 
     if (it->streams) /* or they came with the state */
-        return from == MW_NONE && (it->gradient == MW_TIER_GPU
-                                       ? uses_homes(it, MW_ROLE_GRADIENT)
-                                       : slot_of(it, MW_ROLE_GRADIENT) == MW_NONE);
+        return from == MW_NONE &&
+               (it->gradient == MW_TIER_GPU ? uses_homes(it, MW_ROLE_GRADIENT)
+                                            : slot_of(it, MW_ROLE_GRADIENT) == MW_NONE);
     if (takes(it, STATE_UP))
         return holds(it, from, STATE_UP);
     if (takes(it, STATE_DOWN))
@@ -178,7 +178,7 @@ updates(const struct look *it)
     uint32_t state = slot_of(it, MW_ROLE_STATE), to = slot_of(it, MW_ROLE_DESTINATION);
     bool leaves = it->all & (BIT(UPDATED_DOWN) | BIT(UPDATED_UP) | BIT(UPDATED_WRITE));
 
-    if (it->streams                   ? !holds(it, state, STATE_UP)
+    if (it->streams                 ? !holds(it, state, STATE_UP)
         : it->state == MW_TIER_NVME ? !holds(it, state, STATE_READ)
                                     : state != it->chunk->slot)
         return false;

@@ -453,7 +453,7 @@ struct mw_use_stride {
 };
 
 #define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch can tell apart */
-#define MW_PLAN_MAX_WORLD (1u << 22) /* ranks: no existing machine has more */
+#define MW_PLAN_MAX_WORLD (1u << 22)    /* ranks: no existing machine has more */
 #define MW_MAX_DEPS_PER_OP 255
 #define MW_MAX_USES_PER_OP 255
 #define MW_MAX_DRAWS_PER_WORK 255

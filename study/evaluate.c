@@ -469,9 +469,8 @@ mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
     double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
                          hw->gpu_copy_sm_share * (t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE]) +
                          hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];
-    double update_s =
-        fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
-             fmax(t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE] / 2, update_sm_s));
+    double update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
+                           fmax(t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE] / 2, update_sm_s));
 
     if (mw_settings_update_beside(&sizing->settings))
         return beside_s(sizing, passes_s, update_s, nvme_s + t[MW_TERM_STATE_NVME]);

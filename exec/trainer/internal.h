@@ -184,6 +184,8 @@ int mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op 
 bool mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int stream,
                              GError **error);
 bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Whether a chunk's state rests off the device and passes it for its update. */
+bool mw_trainer_streams_state(const struct mw_trainer *trainer, uint32_t chunk);
 /* Appends the moves of a chunk's op. */
 void mw_trainer_list_chunk(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves);
 bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error);

@@ -353,6 +353,12 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     return reaches_all(look) ? NULL : "uses memory that it does not reach";
 }
 
+static bool
+is_home(const struct mw_chunk_content *chunk, uint32_t slot)
+{
+    return slot == chunk->slot || slot == chunk->other_slot;
+}
+
 /* Follows the moves that exec/trainer/update.c lists. */
 static const char *
 wrong_chunk_move(const struct look *look, const struct mw_chunk_content *chunk)
@@ -360,12 +366,13 @@ wrong_chunk_move(const struct look *look, const struct mw_chunk_content *chunk)
     uint32_t state = slot_of(look, MW_ROLE_STATE);
     bool from = uses(look, MW_ROLE_SOURCE), to = uses(look, MW_ROLE_DESTINATION);
     bool gradients = uses(look, MW_ROLE_GRADIENT);
+    bool streams = mw_trainer_streams_state(look->trainer, look->op->shard);
     g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(struct mw_move));
 
     if (look->work->object == MW_OBJECT_UPDATED ? !from : gradients && !to)
         return "has no buffer to move from or to";
     if (look->work->object == MW_OBJECT_STATE &&
-        (state != MW_NONE ? from == to || (state != chunk->slot && state != chunk->other_slot)
+        (state != MW_NONE ? !is_home(chunk, state) || (from == to && !(from && streams))
                           : !gradients && !(from && to)))
         return "has no state or gradients to move";
     if (!goes_its_way(look))

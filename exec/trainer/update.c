@@ -96,14 +96,12 @@ list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mo
         scatter_params(trainer, op->shard, from, moves);
 }
 
-/* Whether a chunk's state rests off the GPU and passes it for its update. */
-static bool
-streams(const struct mw_trainer *trainer, uint32_t chunk)
+bool
+mw_trainer_streams_state(const struct mw_trainer *trainer, uint32_t chunk)
 {
     const struct mw_plan *plan = trainer->plan;
 
-    return plan->shape.updates_on_gpu &&
-           plan->slots[plan->chunks[chunk].slot].tier != MW_TIER_GPU;
+    return plan->shape.updates_on_gpu && plan->slots[plan->chunks[chunk].slot].tier != MW_TIER_GPU;
 }
 
 static bool
@@ -146,7 +144,7 @@ list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mov
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
     uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
-    bool passes = is_between_memories(trainer, op) && streams(trainer, op->shard);
+    bool passes = is_between_memories(trainer, op) && mw_trainer_streams_state(trainer, op->shard);
 
     if (passes && from != MW_NONE && to != MW_NONE)
         stream_buffers(trainer, op, moves);

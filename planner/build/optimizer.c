@@ -148,8 +148,9 @@ static uint32_t
 stream_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t set, uint32_t in)
 {
     struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, chunk);
-    int64_t bytes = mw_sizing_state_bytes(b->sizing, chunk) +
-                    (moves.gradient_streams ? chunk->params * b->sizing->gradient_element_bytes : 0);
+    int64_t bytes =
+        mw_sizing_state_bytes(b->sizing, chunk) +
+        (moves.gradient_streams ? chunk->params * b->sizing->gradient_element_bytes : 0);
     uint32_t slot = mw_build_ring_next(&b->slots[MW_BUFFER_STATE_GPU]);
 
     copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);

@@ -95,10 +95,10 @@ struct mw_chunk_run {
 /* What travels for the update of a chunk: its gradients to where it is updated (where its state
  * lives or passes through), and the new parameters to where they live. */
 struct mw_chunk_moves {
-    bool host;          /* updated on the host, else on the GPU */
-    bool state_streams; /* rests off the GPU, comes there for the update and goes back */
+    bool host;             /* updated on the host, else on the GPU */
+    bool state_streams;    /* rests off the GPU, comes there for the update and goes back */
     bool gradient_streams; /* comes to the GPU with it, behind it */
-    bool gradient_read; /* from NVMe, when the state does not come from there too */
+    bool gradient_read;    /* from NVMe, when the state does not come from there too */
     bool gradient_h2d, gradient_d2h;
     bool param_h2d, param_d2h;
     bool param_write; /* to NVMe */
@@ -213,10 +213,10 @@ struct mw_sizing {
     bool params_partitioned;    /* fetched for each use */
     bool gradients_partitioned; /* as the strategy's row says */
     bool optimizer_partitioned;
-    int64_t element_bytes;           /* of trained parameters, and of their gradients as computed */
-    bool gradients_summed;           /* in fp32, apart from where they are computed */
-    int64_t gradient_element_bytes;  /* while moved: as computed, or 4 of a sum */
-    int64_t gradient_rest_bytes;     /* at home; paper20 keeps the 16-bit gradient too */
+    int64_t element_bytes;          /* of trained parameters, and of their gradients as computed */
+    bool gradients_summed;          /* in fp32, apart from where they are computed */
+    int64_t gradient_element_bytes; /* while moved: as computed, or 4 of a sum */
+    int64_t gradient_rest_bytes;    /* at home; paper20 keeps the 16-bit gradient too */
 
     int64_t params;         /* of a rank after tensor slicing, unpartitioned */
     int64_t trained_params; /* of them */
