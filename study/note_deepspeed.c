@@ -166,6 +166,9 @@ note_update(const struct mw_settings *settings, GPtrArray *notes)
         g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {update=beside} is not in the file: "
                                           "DeepSpeed updates after backward; nor is clipping, as "
                                           "the plan has none"));
+    if (mw_settings_updates_on_gpu(settings))
+        g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {update-on=gpu} is not in the file: "
+                                          "DeepSpeed updates offloaded state on the host"));
     if (settings->dpu_start != MW_AUTO)
         g_ptr_array_add(notes,
                         mw_spelled_printf("{write-deepspeed}: {dpu-start=%" G_GINT64_FORMAT

@@ -109,6 +109,8 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
         settings->layout = value ? MW_LAYOUT_PAPER20 : MW_LAYOUT_ZERO16;
     if (take_integer(file, DS_OWN_UPDATE_BESIDE, &value))
         settings->update_beside = value;
+    if (take_integer(file, DS_OWN_UPDATE_ON_GPU, &value))
+        settings->update_on = (int)value;
     if (take_integer(file, DS_OWN_COMMIT, &value))
         settings->commit = (int)value;
 }
@@ -209,5 +211,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_int(json, "save_every", s->save_every, s->save_every > 0);
     add_int(json, "dpu_start", s->dpu_start, s->dpu_start >= 0);
     add_bool(json, "update_beside", s->update_beside == 1, s->update_beside != MW_AUTO);
+    add_bool(json, "update_on_gpu", s->update_on == 1,
+             s->update_on != MW_AUTO && s->update_on != strategy->updates_on_gpu);
     json_builder_end_object(json);
 }

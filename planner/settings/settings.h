@@ -44,13 +44,15 @@ enum mw_layout {
     MW_LAYOUT_COUNT
 };
 
-/* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit).
- * "cpu:60GB,nvme" is {CPU 60e9}, {NVMe no limit}.  count 0: the planner decides. */
+/* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit), or up to a
+ * share of the state.  "cpu:60GB,nvme" is {CPU 60e9}, {NVMe no limit}; "gpu:20%,cpu" is {GPU, share
+ * 0.2}, {CPU no limit}.  count 0: the planner decides. */
 struct mw_placement {
     int count;
     struct {
         enum mw_tier tier;
-        int64_t bytes;
+        int64_t bytes; /* 0 where there is a share */
+        double share;  /* above 0: in place of bytes */
     } part[MW_TIER_COUNT];
 };
 
@@ -77,6 +79,9 @@ struct mw_settings {
                                    asks for */
     int64_t seq;              /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];
+    uint32_t fills; /* bits of enum mw_state that nobody placed: as much of each as the GPU has
+                           room for stays there, in the order of the enum, gradients with optimizer
+                           state */
     /* A file and its keys that placed them; NULL: an option did.  They live as long as the program
      * does. */
     const char *device_file;

@@ -17,6 +17,9 @@
 #define TO_NVME MW_TIER_GPU, MW_TIER_NVME
 #define CPU_TO_NVME MW_TIER_CPU, MW_TIER_NVME
 
+/* Bits of states. */
+#define OF(state) (1u << MW_STATE_##state)
+
 /* clang-format off */
 static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
     [MW_STRATEGY_AUTO] = {
@@ -125,6 +128,23 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         },
         .partition = MW_PARTITION_BANDWIDTH,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_NVME},
+    },
+    [MW_STRATEGY_TWIN_FLOW] = {
+        .name = "zero-offload++",
+        .help = "stage 3 with the optimizer state on CPU and GPU, each part updated where it is "
+                "at the same time (Twin-Flow): as much on the GPU as has room",
+        .source = "ZeRO-Offload++, DeepSpeed pull request 4636; " ZERO_OFFLOAD "Sec. 4",
+        .complexity = 55,
+        .state = {                /* partitioned, offloadable, nearest and deepest */
+            [MW_STATE_PARAMETERS]  = {true,  true,  TO_CPU},
+            [MW_STATE_GRADIENTS]   = {true,  true,  TO_CPU},
+            [MW_STATE_OPTIMIZER]   = {true,  true,  TO_CPU},
+            [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
+        },
+        .partition = MW_PARTITION_BANDWIDTH,
+        .fills_gpu = OF(GRADIENTS) | OF(OPTIMIZER),
+        .by_name = true,
+        .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_COUNT, .partly = true},
     },
     [MW_STRATEGY_STREAMED_UPDATE] = {
         .name = "streamed-update",

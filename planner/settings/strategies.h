@@ -29,6 +29,7 @@ enum mw_strategy {
     MW_STRATEGY_ZERO_INFINITY_CPU,
     MW_STRATEGY_ZERO_INFINITY_NVME,
     MW_STRATEGY_STREAMED_UPDATE,
+    MW_STRATEGY_TWIN_FLOW,
     MW_STRATEGY_COUNT
 };
 
@@ -62,6 +63,7 @@ struct mw_deepspeed_traits {
     int stage; /* the zero_optimization.stage that is written */
     int least_stage;
     enum mw_tier offload; /* MW_TIER_COUNT: no file means it */
+    bool partly;          /* means it where a part of the optimizer state stays on the GPU */
 };
 
 struct mw_strategy_traits {
@@ -75,6 +77,8 @@ struct mw_strategy_traits {
     enum mw_partition partition;   /* unless another is requested */
     bool delays_update;            /* --dpu-start: may update beside the next step (ZeRO-Offload
                                       Sec. 5.2) */
+    uint32_t fills_gpu;            /* bits of enum mw_state: of those that move off the GPU as much
+                                      stays there as has room */
     bool updates_on_gpu;           /* unless {update-on} says otherwise: wherever the optimizer
                                       state rests */
     bool by_name;                  /* an open choice and advice leave it out: it is planned where

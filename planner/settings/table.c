@@ -69,7 +69,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
-     "node in CPU memory and the rest on NVMe"},
+     "node in CPU memory and the rest on NVMe, gpu:20%,cpu a fifth of them on the GPU"},
     {MW_SETTINGS_PLACES, "optimizer-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0,
      NULL, NULL, "WHERE", "keep the optimizer state on gpu, cpu or nvme, or split it"},
     {MW_SETTINGS_PLACES, "gradient-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0,
