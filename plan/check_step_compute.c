@@ -210,6 +210,25 @@ put_back(struct row *row)
     }
 }
 
+/* Layer by layer a micro-batch waits behind each group, forward and back: whoever computes next
+ * takes what was left there. */
+static void
+mark_stops(struct row *row)
+{
+    const struct mw_step_check *check = row->check;
+    int64_t interval = check->plan->shape.checkpoint_interval;
+
+    for (size_t i = 1; i < row->count; i++) {
+        struct expected *before = &row->all[i - 1], *it = &row->all[i];
+        while (i + 1 < row->count && it->phase == MW_PHASE_RECOMPUTE)
+            it = &row->all[++i];
+        int64_t group = it->layer < 0 ? -1 : it->layer / interval;
+        int64_t last = before->layer < 0 ? -1 : before->layer / interval;
+        if (group != last)
+            before->sent = it->received = true;
+    }
+}
+
 static void
 make_row(struct row *row)
 {
@@ -242,6 +261,8 @@ make_row(struct row *row)
         row->all[turn].received = !last;
         row->all[row->count - 1].sent = !first;
     }
+    if (plan->shape.layer_order && plan->shape.checkpoint_interval && ends)
+        mark_stops(row);
 }
 
 /* --- ops along it ---------------------------------------------------------------------------- */

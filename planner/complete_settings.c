@@ -36,6 +36,24 @@ check_update(const struct mw_settings *s, GError **error)
     return true;
 }
 
+/* What a step that goes layer by layer cannot have beside it. */
+static bool
+check_order(const struct mw_settings *s, GError **error)
+{
+    const char *beside = s->checkpoint_interval == 0      ? "{activation-checkpoint-interval=0}"
+                         : s->recompute_layers != MW_AUTO ? "{recompute-layers}"
+                         : s->param_loads == 3            ? "{param-loads=3}"
+                         : s->dpu_start != MW_AUTO        ? "{dpu-start}"
+                         : s->drop_layers                 ? "{drop-layers}"
+                         : s->pp > 1                      ? "{pp}"
+                                                          : NULL;
+
+    if (!beside)
+        return true;
+    g_autofree char *spelled = mw_spelled(beside);
+    return mw_refuse(error, "{micro-batch-order=layer}: not with %s; leave one out", spelled);
+}
+
 static void
 complete_shape(const struct mw_request *request, struct mw_settings *s)
 {
@@ -54,8 +72,10 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = 1;
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
+    if (s->layer_order == MW_AUTO)
+        s->layer_order = mw_strategy_traits(s->strategy)->layer_order;
     if (s->param_loads == MW_AUTO)
-        s->param_loads = 3;
+        s->param_loads = s->layer_order == 1 ? 2 : 3;
     if (s->prefetch == MW_AUTO)
         s->prefetch = 1;
     if (s->logits_chunks == MW_AUTO && request->hardware->memory_use.logits_whole)
@@ -331,6 +351,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",
                          names, mw_strategy_name(s->strategy));
     }
+    if (s->layer_order == 1 && !check_order(s, error))
+        return false;
     if (s->dpu_start != MW_AUTO && mw_settings_updates_on_gpu(s))
         return mw_refuse(error, "{update-on=gpu}: computes in the passes' place, and {dpu-start} "
                                 "delays an update of the host beside them; leave one out");

@@ -153,7 +153,7 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         loads[t] = d->layer_block.param_bytes_in[t] * d->layer_loads +
                    d->head.param_bytes_in[t] * (d->head_loads + d->tied_loads) +
                    d->tail.param_bytes_in[t] * d->tail_loads;
-    double each = d->micro_batches;
+    double each = d->fetches;
     double nvme_bytes = each * loads[MW_TIER_NVME];
     double off_gpu_bytes = each * loads[MW_TIER_CPU] + nvme_bytes;
     double bytes = each * loads[MW_TIER_GPU] + off_gpu_bytes;

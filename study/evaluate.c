@@ -359,7 +359,8 @@ dims_of(const struct mw_sizing *s)
 {
     const struct mw_settings *settings = &s->settings;
     bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
-    double logits_loads = settings->logits_chunks > 1 ? 1 : 2;
+    bool layers = mw_settings_layer_order(settings);
+    double logits_loads = settings->logits_chunks > 1 || layers ? 1 : 2;
     return (struct mw_closed_dims){
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
@@ -368,6 +369,7 @@ dims_of(const struct mw_sizing *s)
         .tp = s->tp,
         .tp_per_node = s->tp_ranks_per_node,
         .micro_batches = settings->grad_accum,
+        .fetches = layers ? 1 : settings->grad_accum,
         .tokens = s->tokens,
         .hidden = s->model->hidden,
         .layers = s->model->layers,
@@ -376,7 +378,7 @@ dims_of(const struct mw_sizing *s)
         .recomputed = recomputed_share(s),
         .layer_loads = 2 + recomputed_share(s) * (double)(settings->param_loads - 2),
         .head_loads = 1,
-        .tail_loads = tied ? 2 : logits_loads,
+        .tail_loads = tied && !layers ? 2 : logits_loads,
         .tied_loads = tied ? logits_loads : 0,
         .params_fetched = s->params_partitioned,
         .gradients_partitioned = s->gradients_partitioned,

@@ -364,6 +364,8 @@ random_request_init(struct random_request *request, guint32 seed)
         request->settings.recompute_layers =
             once_in(random, 3) ? MW_RECOMPUTE_FEWEST : pick(random, 1, 4);
     request->settings.update_beside = seed % 4 == 3 && may_update_beside(&request->settings);
+    if (seed % 8 == 5 && request->settings.dpu_start == MW_AUTO)
+        request->settings.update_on = 1;
     random_request_name(request);
 }
 
@@ -409,7 +411,7 @@ random_request_text(const struct random_request *request)
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
         "tp %d batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d of %d loads %d "
         "tiles "
-        "%d logits %d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s%s frozen %x %s",
+        "%d logits %d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s%s%s frozen %x %s",
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp, s->micro_batch,
@@ -419,5 +421,6 @@ random_request_text(const struct random_request *request)
         (int)s->dpu_start, s->commit, s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
         s->serialize ? " serialize" : "", s->update_beside == 1 ? " update beside" : "",
+        s->update_on == 1 ? " update on gpu" : "",
         s->unfold ? " unfold" : "", s->trained.frozen, mw_dtype_name(s->frozen_dtype));
 }

@@ -192,8 +192,8 @@ hop_bytes(const struct look *look)
 static bool
 hop_fits(const struct look *look, enum mw_role role)
 {
-    return !uses(look, role) ||
-           (look->op->layer >= 0 && slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
+    return !uses(look, role) || ((look->op->layer >= 0 || look->trainer->plan->shape.layer_order) &&
+                                 slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
 }
 
 static const char *

@@ -8,6 +8,27 @@
 
 #include "planner/build/internal.h"
 
+/* Layer by layer the next one is the next micro-batch's, or the group's before. */
+static void
+load_next_checkpoint(struct builder *b, uint32_t visit)
+{
+    bool ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) > 0;
+    const struct visit *v = &b->visits[visit];
+    bool last_group =
+        v->layer / b->sizing->settings.checkpoint_interval == b->sizing->checkpoint_count - 1;
+    uint32_t next = visit + 1;
+
+    while (next < b->visit_count &&
+           (b->visits[next].phase != MW_PHASE_RECOMPUTE || !b->visits[next].first_of_group))
+        next++;
+    if (!ahead || (last_group && v->micro_batch == 0))
+        mw_checkpoint_load(b, mw_checkpoint_at(b, v->layer, v->micro_batch), v->micro_batch);
+    if (ahead && next < b->visit_count)
+        mw_checkpoint_load(b,
+                           mw_checkpoint_at(b, b->visits[next].layer, b->visits[next].micro_batch),
+                           b->visits[next].micro_batch);
+}
+
 /* Offloaded checkpoints come back one group ahead, so the first load precedes the backward. */
 static void
 load_checkpoints(struct builder *b, uint32_t visit)
@@ -19,6 +40,10 @@ load_checkpoints(struct builder *b, uint32_t visit)
 
     if (!interval || v->phase != MW_PHASE_RECOMPUTE || !v->first_of_group)
         return;
+    if (b->fetching) {
+        load_next_checkpoint(b, visit);
+        return;
+    }
     int64_t group = v->layer / interval, before = group - 1, last = count - 1;
     int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
     while (before >= 0 && mw_first_of_group(b, before) < 0)
@@ -115,6 +140,7 @@ build_program(struct builder *b)
     memset(b->work_cache, 0xff, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2 * sizeof(uint32_t));
     memset(b->work_table, 0xff, sizeof b->work_table); /* all MW_NONE */
     b->visit_count = 0;
+    b->fetched = b->fetching_count = 0;
     b->compute_wait = MW_NONE;
     b->norm_agreed = MW_NONE;
     b->reduced_slot = MW_NONE;
@@ -149,6 +175,8 @@ build_program(struct builder *b)
     g_clear_pointer(&b->work_cache, g_free);
     g_clear_pointer(&b->activation_turns, g_free);
     g_clear_pointer(&b->final_visit, g_free);
+    g_clear_pointer(&b->fetching, g_free);
+    g_clear_pointer(&b->fetches_by, g_free);
 }
 
 /* Adds one program for all ranks, one for each pipeline stage, or one for each rank. */
@@ -198,6 +226,7 @@ shape_of(const struct mw_sizing *sizing)
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
         .updates_beside = mw_settings_update_beside(s),
+        .layer_order = mw_settings_layer_order(s),
         .updates_on_gpu = mw_settings_updates_on_gpu(s),
         .optimizer = (uint8_t)s->optimizer,
         .dtype = (uint8_t)s->dtype,

@@ -122,6 +122,9 @@ struct builder {
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
     uint32_t tied_gradient;               /* first slot; one per part of the embedding */
     uint32_t commit_record, commit_saves; /* the slots that this step writes, or MW_NONE */
+    /* Layer by layer: the visits that fetch, in order, how many of them have, and how many may have
+     * by each visit.  NULL: micro-batch by micro-batch. */
+    uint32_t *fetching, fetching_count, fetched, *fetches_by;
     bool *param_slot_held;                /* [slots of gathered parameters], tiled tensors' first */
     struct part reduced;                  /* not accumulated yet; */
     uint32_t reduced_slot;                /* MW_NONE: there is none */

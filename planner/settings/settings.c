@@ -55,6 +55,7 @@ mw_settings_init(struct mw_settings *settings)
         .dpu_start = MW_AUTO,
         .update_beside = MW_AUTO,
         .update_on = MW_AUTO,
+        .layer_order = MW_AUTO,
         .ops_max = MW_OPS_MAX,
     };
 }

@@ -118,6 +118,8 @@ struct mw_settings {
                                     are final; 0: after backward; MW_AUTO: as the software does */
     int update_on;           /* 1: state is updated on the GPU wherever it rests; 0: on the host
                                     where it rests off the GPU; MW_AUTO: as the strategy does */
+    int layer_order;         /* 1: all micro-batches pass a group of layers before the next group;
+                                    0: each passes all layers; MW_AUTO: as the strategy does */
     const char *drop_layers; /* a schedule (drops.h), which lives as long as the program; NULL:
                                     no step leaves out layers */
     double tokens;           /* to train on, for days and cost; 0: not requested */
@@ -146,6 +148,13 @@ static inline bool
 mw_settings_updates_on_gpu(const struct mw_settings *settings)
 {
     return settings->update_on == 1;
+}
+
+/* With one micro-batch there is one order. */
+static inline bool
+mw_settings_layer_order(const struct mw_settings *settings)
+{
+    return settings->layer_order == 1 && settings->grad_accum > 1;
 }
 
 /* Whether the update runs beside the passes: of the step before, or of the same one. */

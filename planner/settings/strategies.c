@@ -146,6 +146,23 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .by_name = true,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_COUNT, .partly = true},
     },
+    [MW_STRATEGY_L2L] = {
+        .name = "l2l",
+        .help = "layer to layer: all state on the CPU, a layer on the GPU at a time, which all "
+                "micro-batches pass before the next; updated by the CPU",
+        .source = "L2L, arXiv 2002.05645, Sec. 3",
+        .complexity = 57,
+        .state = {                /* partitioned, offloadable, nearest and deepest */
+            [MW_STATE_PARAMETERS]  = {true,  true,  ON_CPU},
+            [MW_STATE_GRADIENTS]   = {true,  true,  ON_CPU},
+            [MW_STATE_OPTIMIZER]   = {true,  true,  ON_CPU},
+            [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
+        },
+        .partition = MW_PARTITION_BANDWIDTH,
+        .layer_order = true,
+        .by_name = true,
+        .deepspeed = {.stage = 3, .offload = MW_TIER_COUNT},
+    },
     [MW_STRATEGY_STREAMED_UPDATE] = {
         .name = "streamed-update",
         .help = "as zero-infinity-nvme, with the update on the GPU: optimizer state rests on CPU "

@@ -30,6 +30,7 @@ enum mw_strategy {
     MW_STRATEGY_ZERO_INFINITY_NVME,
     MW_STRATEGY_STREAMED_UPDATE,
     MW_STRATEGY_TWIN_FLOW,
+    MW_STRATEGY_L2L,
     MW_STRATEGY_COUNT
 };
 
@@ -81,6 +82,8 @@ struct mw_strategy_traits {
                                       stays there as has room */
     bool updates_on_gpu;           /* unless {update-on} says otherwise: wherever the optimizer
                                       state rests */
+    bool layer_order;              /* unless {micro-batch-order} says otherwise: all micro-batches
+                                      pass a layer before the next */
     bool by_name;                  /* an open choice and advice leave it out: it is planned where
                                       it is named */
     bool offloads_by_another_name; /* placed off the GPU, its plans are those of another row, so an

@@ -34,6 +34,7 @@ static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOM
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct mw_setting_choice update_on_choices[] = {{"host", 0}, {"gpu", 1}, {NULL, 0}};
+static const struct mw_setting_choice order_choices[] = {{"depth", 0}, {"layer", 1}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -156,6 +157,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "update at the end of the step, when the norm of all gradients is known, or beside backward, "
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
+    {MW_SETTINGS_SCHEDULE, "micro-batch-order", MW_SETTING_CHOICE, FIELD(layer_order), 0, 0, NULL,
+     order_choices, "depth|layer",
+     "take one micro-batch after the other through all layers, or all of them through a layer "
+     "(through {activation-checkpoint-interval} layers) before the next: its parameters are loaded "
+     "once for forward and once for recompute and backward (default depth; layer with l2l)"},
     {MW_SETTINGS_SCHEDULE, "update-on", MW_SETTING_CHOICE, FIELD(update_on), 0, 0, NULL,
      update_on_choices, "host|gpu",
      "update optimizer state that rests off the GPU by the host, or on the GPU: it comes chunk by "

@@ -58,6 +58,7 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     [MW_BUFFER_STAGE_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_GRADIENT_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_GRADIENT_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
+    [MW_BUFFER_BOUNDARIES] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STATE_PINNED] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
     [MW_BUFFER_STATE_GPU] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
     [MW_BUFFER_COMMIT_RECORDS] = {.tier = MW_TIER_NVME,
@@ -123,6 +124,8 @@ set_stage(struct mw_sizing *sizing)
 {
     int64_t bytes = sizing->element_bytes * sizing->tokens * sizing->model->hidden;
 
+    if (mw_settings_layer_order(&sizing->settings))
+        set(sizing, MW_BUFFER_BOUNDARIES, sizing->settings.grad_accum, bytes);
     if (sizing->stage > 0) {
         set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING, bytes);
         set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING, bytes);
@@ -195,6 +198,17 @@ group_parts(const struct mw_sizing *sizing)
     int64_t most = MAX(MIN(interval, dense) * dense_parts, MIN(interval, expert) * expert_parts);
 
     return MAX(most, before * dense_parts + MIN(interval - before, expert) * expert_parts);
+}
+
+/* The most parts that all micro-batches pass one after the other: of a group, or of an end of the
+ * model. */
+int64_t
+mw_sizing_layer_parts(const struct mw_sizing *sizing)
+{
+    int64_t head = class_parts(&sizing->classes[MW_CLASS_HEAD]);
+    int64_t tail = class_parts(&sizing->classes[MW_CLASS_TAIL]);
+
+    return MAX(MAX(group_parts(sizing), head), tail + (mw_sizing_tied(sizing) ? head : 0));
 }
 
 static void
@@ -299,10 +313,12 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
     if (!sizing->params_partitioned || (!offloaded && sizing->dp == 1))
         return;
     /* With two loads the units of a checkpoint group stay from recompute to backward; with chunks
-     * the logits' weight stays from the first chunk's forward to the last one's backward. */
+     * the logits' weight stays from the first chunk's forward to the last one's backward.  Layer by
+     * layer a group stays for all micro-batches, while the next one comes. */
+    int64_t whole = mw_settings_layer_order(settings) ? mw_sizing_layer_parts(sizing) : 0;
     set_rings(sizing, survey, MW_BUFFER_PARAMETERS_GATHERED,
-              MAX(last + 1 + group, last + survey->logits_parts), tiled->tile_bytes,
-              small->tile_bytes);
+              whole ? (last ? 2 : 1) * whole : MAX(last + 1 + group, last + survey->logits_parts),
+              tiled->tile_bytes, small->tile_bytes);
     if (offloaded && sizing->dp > 1)
         set_rings(sizing, survey, MW_BUFFER_PARAMETERS_SHARD, cg + 1, tiled->carried_bytes,
                   small->carried_bytes);
@@ -350,7 +366,10 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
                   element * small->tile_params);
     if (mw_sizing_tied(sizing) && embedding->trained &&
         (sizing->gradient_home[0] != MW_TIER_GPU || reduced || sums))
-        set(sizing, MW_BUFFER_GRADIENTS_TIED, embedding->tiles, element * embedding->tile_params);
+        set(sizing, MW_BUFFER_GRADIENTS_TIED,
+            embedding->tiles *
+                (mw_settings_layer_order(&sizing->settings) ? sizing->settings.grad_accum : 1),
+            element * embedding->tile_params);
     if (reduced && (offloaded || sums))
         set_rings(sizing, survey, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING,
                   element * tiled->carried_params, element * small->carried_params);

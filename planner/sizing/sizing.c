@@ -364,7 +364,10 @@ set_stage(struct mw_sizing *sizing, int64_t stage)
     sizing->stage = stage;
     sizing->first_layer = layers * stage / pp;
     sizing->layers = layers * (stage + 1) / pp - sizing->first_layer;
-    sizing->micro_batches_in_flight = CLAMP(pp - stage, 1, MAX(1, sizing->settings.grad_accum));
+    sizing->micro_batches_in_flight =
+        mw_settings_layer_order(&sizing->settings)
+            ? sizing->settings.grad_accum
+            : CLAMP(pp - stage, 1, MAX(1, sizing->settings.grad_accum));
 }
 
 /* A run that ends before the delay begins has none. */
