@@ -94,6 +94,11 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
     if (s->kept_layers && !s->checkpoint_interval)
         return mw_plan_refuse(check, "step: keeps layers beside recomputed ones, and has no "
                                      "interval");
+    if (s->whole_checkpoints && (s->checkpoint_interval != 1 || s->kept_layers || s->layer_order))
+        return mw_plan_refuse(check, "step: checkpoints of whole layers need interval 1, and have "
+                                     "neither kept layers nor layer-order beside them");
+    if (s->layer_order && (!s->checkpoint_interval || s->kept_layers))
+        return mw_plan_refuse(check, "step: layer-order needs an interval, and keeps no layers");
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,
                               "step: keeps %" PRId64 " layers: must be fewer than the "

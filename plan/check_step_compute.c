@@ -198,6 +198,12 @@ put_back(struct row *row)
     for (int64_t l = check->layer_behind - 1; l >= end; l--)
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
+    while (interval && check->plan->shape.whole_checkpoints && --end >= check->layer_first) {
+        size_t first = row->count;
+        put_layer(row, MW_PHASE_BACKWARD, (int32_t)end, false);
+        if (first < row->count)
+            row->all[first].checkpoint = true;
+    }
     while (interval && end > check->layer_first) {
         int64_t first = end - 1 - (end - 1 - check->layer_first) % interval;
         for (int64_t l = first; l < end; l++)
@@ -239,11 +245,15 @@ make_row(struct row *row)
 
     if (first)
         put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_EMBEDDING, 0);
-    for (int64_t l = check->layer_first; l < check->layer_behind; l++)
+    for (int64_t l = check->layer_first; l < check->layer_behind; l++) {
+        size_t before = row->count;
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_FORWARD, (int32_t)l,
-                      plan->shape.checkpoint_interval && l < recomputed_end(check) &&
-                          l == first_of_group(check, l));
+                      plan->shape.checkpoint_interval && !plan->shape.whole_checkpoints &&
+                          l < recomputed_end(check) && l == first_of_group(check, l));
+        if (plan->shape.whole_checkpoints && row->count > before)
+            row->all[row->count - 1].checkpoint = true;
+    }
     if (row->count && ends) {
         row->all[0].received = !first;
         row->all[row->count - 1].sent = !last;

@@ -582,7 +582,7 @@ check_kept(struct mw_step_check *check, uint32_t index)
             return refuse(check, index, "works on logits that are not its micro-batch's");
         if (use->role == MW_ROLE_CHECKPOINT &&
             (!is_for_checkpoints(check, use->slot) ||
-             (op->phase == MW_PHASE_RECOMPUTE && !has_checkpoint(check, use->slot))))
+             (op->phase != MW_PHASE_FORWARD && !has_checkpoint(check, use->slot))))
             return refuse(check, index, "keeps or takes a checkpoint where there is none");
     }
     return true;

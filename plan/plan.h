@@ -471,6 +471,7 @@ struct mw_step_shape {
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;                /* every step is durable */
     bool updates_beside;         /* a chunk waits for its own gradients, and not for a norm */
+    bool whole_checkpoints;      /* of all activations of a layer: nothing is recomputed */
     bool layer_order;            /* all micro-batches pass a checkpoint group before the next */
     bool updates_on_gpu;         /* state that rests elsewhere comes there for its update */
     uint8_t optimizer;           /* enum mw_optimizer_kind */

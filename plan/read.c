@@ -71,6 +71,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->rotary = mw_plan_reader_skip(reader, "rotary");
     shape->gated = mw_plan_reader_skip(reader, "gated");
     shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");
+    shape->whole_checkpoints = mw_plan_reader_skip(reader, "whole-checkpoints");
     shape->layer_order = mw_plan_reader_skip(reader, "layer-order");
     shape->updates_on_gpu = mw_plan_reader_skip(reader, "updates-on-gpu");
     if (mw_plan_reader_skip(reader, "optimizer"))

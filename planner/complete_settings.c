@@ -45,6 +45,7 @@ check_order(const struct mw_settings *s, GError **error)
                          : s->param_loads == 3            ? "{param-loads=3}"
                          : s->dpu_start != MW_AUTO        ? "{dpu-start}"
                          : s->drop_layers                 ? "{drop-layers}"
+                         : s->whole_checkpoints == 1      ? "{checkpoints=activations}"
                          : s->pp > 1                      ? "{pp}"
                                                           : NULL;
 
@@ -52,6 +53,23 @@ check_order(const struct mw_settings *s, GError **error)
         return true;
     g_autofree char *spelled = mw_spelled(beside);
     return mw_refuse(error, "{micro-batch-order=layer}: not with %s; leave one out", spelled);
+}
+
+/* What whole layers as checkpoints cannot have beside them. */
+static bool
+check_whole(const struct mw_settings *s, GError **error)
+{
+    const char *beside = s->checkpoint_interval > 1       ? "{activation-checkpoint-interval}"
+                         : s->recompute_layers != MW_AUTO ? "{recompute-layers}"
+                         : s->param_loads == 2            ? "{param-loads=2}"
+                         : s->drop_layers                 ? "{drop-layers}"
+                         : s->pp > 1                      ? "{pp}"
+                                                          : NULL;
+
+    if (!beside)
+        return true;
+    g_autofree char *spelled = mw_spelled(beside);
+    return mw_refuse(error, "{checkpoints=activations}: not with %s; leave one out", spelled);
 }
 
 static void
@@ -72,6 +90,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = 1;
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
+    if (s->whole_checkpoints == MW_AUTO)
+        s->whole_checkpoints = mw_strategy_traits(s->strategy)->whole_checkpoints;
     if (s->layer_order == MW_AUTO)
         s->layer_order = mw_strategy_traits(s->strategy)->layer_order;
     if (s->param_loads == MW_AUTO)
@@ -352,6 +372,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          names, mw_strategy_name(s->strategy));
     }
     if (s->layer_order == 1 && !check_order(s, error))
+        return false;
+    if (mw_settings_keeps_whole(s) && !check_whole(s, error))
         return false;
     if (s->dpu_start != MW_AUTO && mw_settings_updates_on_gpu(s))
         return mw_refuse(error, "{update-on=gpu}: computes in the passes' place, and {dpu-start} "

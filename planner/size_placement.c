@@ -153,6 +153,11 @@ keep_on_gpu(struct mw_settings *s, enum mw_state state, int share, enum mw_tier 
             .count = 2, .part = {{MW_TIER_GPU, 0, share / 100.0}, {rest, INT64_MAX, 0}}};
 }
 
+/* By what a byte saves on the way: parameters come twice for each micro-batch, activations leave and
+ * come once, and the update passes once per step. */
+static const enum mw_state filled_first[] = {MW_STATE_PARAMETERS, MW_STATE_ACTIVATIONS,
+                                             MW_STATE_OPTIMIZER};
+
 /* The largest share of a state that fits on the GPU; of optimizer state with its gradients.  Takes
  * the sizing, and returns it or a better one. */
 static struct mw_sizing *
@@ -187,10 +192,10 @@ mw_planner_size_placement(const struct mw_request *request, const struct mw_sett
 {
     struct mw_sizing *best = size_with_fewest(request, settings, error);
 
-    for (int state = 0; best && best->fits && state < MW_STATE_COUNT; state++)
-        if (settings->fills >> state & 1 && state != MW_STATE_GRADIENTS)
-            best =
-                fill_gpu(request, best, (enum mw_state)state,
-                         state == MW_STATE_OPTIMIZER && settings->fills >> MW_STATE_GRADIENTS & 1);
+    for (size_t i = 0; best && best->fits && i < G_N_ELEMENTS(filled_first); i++)
+        if (settings->fills >> filled_first[i] & 1)
+            best = fill_gpu(request, best, filled_first[i],
+                            filled_first[i] == MW_STATE_OPTIMIZER &&
+                                settings->fills >> MW_STATE_GRADIENTS & 1);
     return best;
 }

@@ -212,10 +212,12 @@ static void
 activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                  const struct mw_closed_rates *r, double *plan)
 {
-    double count =
+    double inputs =
         d->checkpoint_interval > 0 ? ceil(d->layers * d->recomputed / d->checkpoint_interval) : 0;
     double message = d->element_bytes * d->tokens * d->hidden;
-    double bytes = count * message / d->tp * d->micro_batches;
+    double bytes = d->layer_checkpoint_bytes > 0 ? d->layers * d->layer_checkpoint_bytes
+                                                 : inputs * message / d->tp;
+    bytes *= d->micro_batches;
     double nvme = d->checkpoints_in[MW_TIER_NVME];
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
     double passes = 2 + d->recomputed;
@@ -230,7 +232,7 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
         plan[MW_TERM_SLICING] =
             d->micro_batches * (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
-                                count * mw_ring_s(&tp, message));
+                                inputs * mw_ring_s(&tp, message));
     }
 }
 

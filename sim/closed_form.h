@@ -67,7 +67,8 @@ struct mw_closed_dims {
     double checkpoints_in[MW_TIER_COUNT];
     /* share of the parameters whose update moves gradients to where it runs, and new
      * parameters to where they live */
-    double fetches;       /* per step, of what a micro-batch needs; layer by layer one */
+    double fetches;                /* per step, of what a micro-batch needs; layer by layer one */
+    double layer_checkpoint_bytes; /* of a checkpoint that is a whole layer; 0: it is an input */
     double state_streams; /* share of the state that rests off the GPU and is updated there */
     double gradient_h2d, gradient_d2h, param_h2d, param_d2h, param_write;
     double updated_from[MW_TIER_COUNT]; /* share of the state whose gradients are in that tier */

@@ -348,7 +348,7 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
 static double
 recomputed_share(const struct mw_sizing *s)
 {
-    return s->settings.checkpoint_interval
+    return s->settings.checkpoint_interval && !mw_settings_keeps_whole(&s->settings)
                ? 1 - (double)mw_sizing_kept_layers(s) / (double)s->layers
                : 0;
 }
@@ -369,6 +369,8 @@ dims_of(const struct mw_sizing *s)
         .tp = s->tp,
         .tp_per_node = s->tp_ranks_per_node,
         .micro_batches = settings->grad_accum,
+        .layer_checkpoint_bytes =
+            mw_settings_keeps_whole(settings) ? (double)s->checkpoint_bytes : 0,
         .fetches = layers ? 1 : settings->grad_accum,
         .tokens = s->tokens,
         .hidden = s->model->hidden,

@@ -94,6 +94,7 @@ struct mw_trainer {
     void *peers;                              /* context of the calls */
 
     int64_t tokens, micro_batches, logits_chunks, layers_held;
+    int64_t layer_bytes;      /* activations of one of the layers held */
     struct mw_arena exchange; /* memory that device and host exchange numbers in: */
     int32_t *ids, *targets;   /* [micro_batches][tokens] */
     double *loss;             /* sum over this rank's tokens */
@@ -165,6 +166,9 @@ bool mw_trainer_set_up(struct mw_trainer *trainer, const struct mw_exec_backend 
 /* Changes to the variant of a step.  Call it between steps.  Homes keep their content. */
 void mw_trainer_turn_to(struct mw_trainer *trainer, int64_t step);
 void mw_trainer_take_down(struct mw_trainer *trainer);
+
+/* Bytes of all activations of a layer. */
+int64_t mw_trainer_layer_bytes(const struct mw_trainer *trainer);
 
 /* --- exec/trainer/operands.c: whether a plan's ops can be executed --- */
 /* Call the first for a plan, the second once its tensors are indexed, the third once the current

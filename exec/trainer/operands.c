@@ -196,6 +196,17 @@ hop_fits(const struct look *look, enum mw_role role)
                                  slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
 }
 
+/* Of a checkpoint: a layer's input, or all its activations. */
+static int64_t
+kept_bytes(const struct look *look)
+{
+    const struct mw_step_shape *shape = &look->trainer->plan->shape;
+    int64_t input =
+        mw_trainer_element_bytes(look->trainer) * look->trainer->tokens * shape->decoder.hidden;
+
+    return shape->whole_checkpoints ? mw_trainer_layer_bytes(look->trainer) : input;
+}
+
 static const char *
 wrong_compute(const struct look *look)
 {
@@ -218,8 +229,7 @@ wrong_compute(const struct look *look)
     if (has_weights(operator_) && backward && look->tensor->trainable &&
         (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
         return "has no room for its gradient";
-    if (kept != MW_NONE &&
-        !slot_holds(look, kept, 0, element * look->trainer->tokens * decoder->hidden))
+    if (kept != MW_NONE && !slot_holds(look, kept, 0, kept_bytes(look)))
         return "has no room for its checkpoint";
     if (logits && (scores == MW_NONE ||
                    !slot_holds(look, scores, 0,

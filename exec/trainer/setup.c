@@ -119,6 +119,21 @@ lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_activation_
         mw_activations_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
 }
 
+static struct mw_activation_layout
+layout_of(const struct mw_trainer *trainer, int64_t layers)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    return mw_activation_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
+                                plan->shape.seq, layers, frozen_operators(plan));
+}
+
+int64_t
+mw_trainer_layer_bytes(const struct mw_trainer *trainer)
+{
+    return layout_of(trainer, 1).layer_bytes;
+}
+
 static bool
 lay_out_activations(struct mw_trainer *trainer, GError **error)
 {
@@ -134,11 +149,12 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
     trainer->layers_held =
         interval ? MIN(interval, layers - plan->shape.kept_layers) + plan->shape.kept_layers
                  : layers;
+    if (plan->shape.whole_checkpoints)
+        trainer->layers_held = MIN(2, layers);
     trainer->sets = interval ? 1 : plan->programs[0].in_flight;
     bytes /= trainer->sets;
-    struct mw_activation_layout layout =
-        mw_activation_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
-                             plan->shape.seq, trainer->layers_held, frozen_operators(plan));
+    struct mw_activation_layout layout = layout_of(trainer, trainer->layers_held);
+    trainer->layer_bytes = layout.layer_bytes;
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT

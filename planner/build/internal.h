@@ -58,6 +58,7 @@ struct visit {
     uint8_t class_;
     uint8_t unit; /* within its block */
     bool first_of_group, last_of_block_unit;
+    bool keeps_layer;    /* begins backward of a layer that is kept whole, or ends its forward */
     bool enters, leaves; /* begins or ends a stage's pass, and so receives or sends */
     uint16_t micro_batch;
     uint16_t tile;
@@ -137,6 +138,7 @@ struct builder {
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
+    uint16_t *checkpoint_tile;   /* [checkpoint] of the op that makes it, if it is a whole layer */
     uint32_t activation_sets;    /* of working memory: one per micro-batch that is kept */
     int *activation_turns;       /* [activation_sets] */
 };

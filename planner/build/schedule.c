@@ -293,6 +293,17 @@ link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
     }
 }
 
+/* Nothing is recomputed: a layer's activations come back whole. */
+static void
+add_whole_backward(struct builder *b, uint16_t mb)
+{
+    for (int64_t layer = b->sizing->layers - 1; layer >= 0; layer--) {
+        uint32_t first = b->visit_count;
+        add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+        b->visits[first].keeps_layer = true;
+    }
+}
+
 static void
 add_backward(struct builder *b, uint16_t mb)
 {
@@ -300,6 +311,10 @@ add_backward(struct builder *b, uint16_t mb)
     int64_t interval = settings->checkpoint_interval;
     int64_t recomputed = interval ? b->sizing->layers - mw_sizing_kept_layers(b->sizing) : 0;
 
+    if (mw_settings_keeps_whole(settings)) {
+        add_whole_backward(b, mb);
+        return;
+    }
     for (int64_t layer = b->sizing->layers - 1; layer >= recomputed; layer--)
         if (!mw_drops_layer(b, layer))
             add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
@@ -327,13 +342,16 @@ add_forward(struct builder *b, uint16_t mb)
     int64_t interval = b->sizing->settings.checkpoint_interval;
     int64_t recomputed = b->sizing->layers - mw_sizing_kept_layers(b->sizing);
     uint32_t first = b->visit_count;
+    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
 
     add_head(b, MW_PHASE_FORWARD, mb);
     for (int64_t layer = 0; layer < b->sizing->layers; layer++)
-        if (!mw_drops_layer(b, layer))
+        if (!mw_drops_layer(b, layer)) {
             add_layer(b, MW_PHASE_FORWARD, mb, layer,
-                      interval && layer < recomputed &&
+                      interval && !whole && layer < recomputed &&
                           layer == mw_first_of_group(b, layer / interval));
+            b->visits[b->visit_count - 1].keeps_layer = whole;
+        }
     b->visits[first].enters = b->sizing->stage > 0;
     b->visits[b->visit_count - 1].leaves = b->sizing->next_stage != NULL;
 }

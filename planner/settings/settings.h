@@ -80,8 +80,7 @@ struct mw_settings {
     int64_t seq;              /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];
     uint32_t fills; /* bits of enum mw_state that nobody placed: as much of each as the GPU has
-                           room for stays there, in the order of the enum, gradients with optimizer
-                           state */
+                           room for stays there, gradients with optimizer state */
     /* A file and its keys that placed them; NULL: an option did.  They live as long as the program
      * does. */
     const char *device_file;
@@ -120,6 +119,8 @@ struct mw_settings {
                                     where it rests off the GPU; MW_AUTO: as the strategy does */
     int layer_order;         /* 1: all micro-batches pass a group of layers before the next group;
                                     0: each passes all layers; MW_AUTO: as the strategy does */
+    int whole_checkpoints;   /* 1: a checkpoint is all activations of a layer, and nothing is
+                                    recomputed; 0: its input; MW_AUTO: as the strategy does */
     const char *drop_layers; /* a schedule (drops.h), which lives as long as the program; NULL:
                                     no step leaves out layers */
     double tokens;           /* to train on, for days and cost; 0: not requested */
@@ -155,6 +156,13 @@ static inline bool
 mw_settings_layer_order(const struct mw_settings *settings)
 {
     return settings->layer_order == 1 && settings->grad_accum > 1;
+}
+
+/* Without an interval all activations stay on the GPU anyway. */
+static inline bool
+mw_settings_keeps_whole(const struct mw_settings *settings)
+{
+    return settings->whole_checkpoints == 1 && settings->checkpoint_interval > 0;
 }
 
 /* Whether the update runs beside the passes: of the step before, or of the same one. */

@@ -163,6 +163,25 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .by_name = true,
         .deepspeed = {.stage = 3, .offload = MW_TIER_COUNT},
     },
+    [MW_STRATEGY_GEEPS] = {
+        .name = "geeps",
+        .help = "GPU memory first: as much of all state and activations there as has room, the "
+                "rest swapped to the CPU and back; updated on the GPU, nothing recomputed",
+        .source = "GeePS, EuroSys 2016, doi 10.1145/2901318.2901323, Sec. 3",
+        .complexity = 68,
+        .state = {                /* partitioned, offloadable, nearest and deepest */
+            [MW_STATE_PARAMETERS]  = {true,  true,  TO_CPU},
+            [MW_STATE_GRADIENTS]   = {true,  true,  TO_CPU},
+            [MW_STATE_OPTIMIZER]   = {true,  true,  TO_CPU},
+            [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
+        },
+        .partition = MW_PARTITION_BANDWIDTH,
+        .fills_gpu = OF(PARAMETERS) | OF(GRADIENTS) | OF(OPTIMIZER) | OF(ACTIVATIONS),
+        .updates_on_gpu = true,
+        .whole_checkpoints = true,
+        .by_name = true,
+        .deepspeed = {.stage = 3, .offload = MW_TIER_COUNT},
+    },
     [MW_STRATEGY_STREAMED_UPDATE] = {
         .name = "streamed-update",
         .help = "as zero-infinity-nvme, with the update on the GPU: optimizer state rests on CPU "

@@ -31,6 +31,7 @@ enum mw_strategy {
     MW_STRATEGY_STREAMED_UPDATE,
     MW_STRATEGY_TWIN_FLOW,
     MW_STRATEGY_L2L,
+    MW_STRATEGY_GEEPS,
     MW_STRATEGY_COUNT
 };
 
@@ -84,6 +85,8 @@ struct mw_strategy_traits {
                                       state rests */
     bool layer_order;              /* unless {micro-batch-order} says otherwise: all micro-batches
                                       pass a layer before the next */
+    bool whole_checkpoints;        /* unless {checkpoints} says otherwise: activations are kept,
+                                      and moved, whole */
     bool by_name;                  /* an open choice and advice leave it out: it is planned where
                                       it is named */
     bool offloads_by_another_name; /* placed off the GPU, its plans are those of another row, so an

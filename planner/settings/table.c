@@ -34,6 +34,8 @@ static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOM
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct mw_setting_choice update_on_choices[] = {{"host", 0}, {"gpu", 1}, {NULL, 0}};
+static const struct mw_setting_choice checkpoint_choices[] = {
+    {"inputs", 0}, {"activations", 1}, {NULL, 0}};
 static const struct mw_setting_choice order_choices[] = {{"depth", 0}, {"layer", 1}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
@@ -82,6 +84,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      FIELD(checkpoint_interval), 0, 1 << 20, NULL, NULL, "CI",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
      "all activations (default: 1, or 0 where that is faster and fits)"},
+    {MW_SETTINGS_MEMORY, "checkpoints", MW_SETTING_CHOICE, FIELD(whole_checkpoints), 0, 0, NULL,
+     checkpoint_choices, "inputs|activations",
+     "keep of a layer its input, and recompute the rest in backward, or all its activations, which "
+     "go to {activation-device} and come back: nothing is recomputed (default inputs; activations "
+     "with geeps)"},
     {MW_SETTINGS_MEMORY, "recompute-layers", MW_SETTING_INTEGER, FIELD(recompute_layers), 1,
      1 << 20, NULL, recompute_choices, "N|fewest",
      "recompute the first N layers alone, and keep the activations of the others (default: all "

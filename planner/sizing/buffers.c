@@ -92,6 +92,16 @@ mw_sizing_logit_bytes(const struct mw_sizing *sizing)
     return software > 0 ? MIN(planned, (int64_t)ceil(software)) : planned;
 }
 
+int64_t
+mw_sizing_layer_bytes(const struct mw_sizing *sizing)
+{
+    int64_t saved = 0;
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
+        saved = MAX(saved, sizing->classes[c].saved_bytes);
+    return saved;
+}
+
 /* Working memory: what the backward of one group and of layers that are kept needs (ZeRO-Infinity
  * Sec. 3, Eq. 5 with the saved activations of the operators), plus the gradients into and out of
  * the widest operator. */
@@ -102,10 +112,12 @@ set_activations(struct mw_sizing *sizing)
     int64_t interval = sizing->settings.checkpoint_interval;
     int64_t kept = mw_sizing_kept_layers(sizing);
     int64_t group = interval ? MIN(interval, sizing->layers - kept) + kept : sizing->layers;
-    int64_t sets = interval ? 1 : sizing->micro_batches_in_flight, saved = 0, widest = 0;
+    int64_t sets = interval ? 1 : sizing->micro_batches_in_flight, widest = 0;
+    int64_t saved = mw_sizing_layer_bytes(sizing);
 
-    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
-        saved = MAX(saved, classes[c].saved_bytes);
+    /* A layer leaves while the next one, whose input it makes, is computed. */
+    if (mw_settings_keeps_whole(&sizing->settings))
+        group = MIN(2, sizing->layers);
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
     int64_t bytes = group * saved + 2 * widest, count = CLAMP(bytes / MAX(1, widest), 1, 64);

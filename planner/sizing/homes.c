@@ -213,6 +213,8 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
         sizing->checkpoint_bytes = sizing->element_bytes *
                                    mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->tp);
     }
+    if (mw_settings_keeps_whole(&sizing->settings))
+        sizing->checkpoint_bytes = mw_sizing_layer_bytes(sizing);
     sizing->checkpoint_slots = sizing->checkpoint_count * sizing->micro_batches_in_flight;
     begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node,
                 sizing->checkpoint_slots * sizing->checkpoint_bytes);

@@ -97,7 +97,7 @@ recompute_ops(const struct mw_sizing *s, const struct passage *p)
 static int64_t
 layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
-    bool recomputes = s->settings.checkpoint_interval > 0;
+    bool recomputes = s->settings.checkpoint_interval > 0 && !mw_settings_keeps_whole(&s->settings);
     int64_t pass = p->unit->tiles + p->unit->count - 1;
 
     p->loads = recomputes ? s->settings.param_loads : 2;
@@ -240,7 +240,8 @@ checkpoint_ops(const struct mw_sizing *s)
         int64_t times = mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
-                2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->tp > 1));
+                2 * (s->checkpoint_home[c] == MW_TIER_NVME) +
+                (s->tp > 1 && !mw_settings_keeps_whole(&s->settings)));
     }
     return ops;
 }
@@ -293,8 +294,8 @@ mw_sizing_folds_layers(const struct mw_sizing *sizing)
     const struct mw_settings *s = &sizing->settings;
 
     return s->folds && !s->unfold && sizing->pp == 1 && !mw_settings_update_apart(s) &&
-           !s->drop_layers && !mw_settings_layer_order(s) && mw_sizing_has_equal_layers(sizing) &&
-           !mw_sizing_kept_layers(sizing);
+           !s->drop_layers && !mw_settings_layer_order(s) && !mw_settings_keeps_whole(s) &&
+           mw_sizing_has_equal_layers(sizing) && !mw_sizing_kept_layers(sizing);
 }
 
 /* With few micro-batches, where they are said once. */

@@ -411,7 +411,7 @@ mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class)
 {
     int64_t blocks = mw_class_is_of_layers(class) ? sizing->classes[class].blocks : 0;
 
-    if (!sizing->settings.checkpoint_interval)
+    if (!sizing->settings.checkpoint_interval || mw_settings_keeps_whole(&sizing->settings))
         return 0;
     for (int64_t kept = mw_sizing_kept_layers(sizing); blocks && kept; kept--)
         blocks -= mw_sizing_layer_class(sizing, sizing->layers - kept) == class;
