@@ -95,7 +95,7 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->layer_order == MW_AUTO)
         s->layer_order = mw_strategy_traits(s->strategy)->layer_order;
     if (s->param_loads == MW_AUTO)
-        s->param_loads = s->layer_order == 1 ? 2 : 3;
+        s->param_loads = s->layer_order == 1 && s->checkpoint_interval ? 2 : 3;
     if (s->prefetch == MW_AUTO)
         s->prefetch = 1;
     if (s->logits_chunks == MW_AUTO && request->hardware->memory_use.logits_whole)

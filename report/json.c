@@ -79,6 +79,12 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "dpu_start", r->dpu_start);
     else
         mw_json_string(json, "dpu_start", NULL);
+    if (r->whole_checkpoints)
+        mw_json_string(json, "checkpoints", "activations");
+    if (r->layer_order)
+        mw_json_string(json, "micro_batch_order", "layer");
+    if (r->update_on_gpu)
+        mw_json_string(json, "update_on", "gpu");
     if (r->update_beside)
         mw_json_string(json, "update", "beside");
     mw_json_string(json, "drop_layers", r->drop_layers);

@@ -415,8 +415,11 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
     finish_block(&dims.head);
     finish_block(&dims.layer_block);
     finish_block(&dims.tail);
-    for (int64_t c = 0; c < s->checkpoint_count; c++)
-        dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / s->checkpoint_count;
+    /* Layer by layer each micro-batch has its own, which a split may put elsewhere. */
+    int64_t slots =
+        mw_settings_layer_order(&s->settings) ? s->checkpoint_slots : s->checkpoint_count;
+    for (int64_t c = 0; c < slots; c++)
+        dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / (double)slots;
     add_tensors(s, &dims);
     add_chunks(s, &dims);
     mw_closed_form(&dims, hardware, out);

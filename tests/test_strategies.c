@@ -12,7 +12,8 @@ test_names(void)
     for (int i = 0; i < MW_STRATEGY_COUNT; i++) {
         const struct mw_strategy_traits *row = mw_strategy_traits(i);
         g_assert_true(row->name && *row->name && row->help && *row->help);
-        g_assert_true(row->source && strstr(row->source, "arXiv "));
+        g_assert_true(row->source &&
+                      (strstr(row->source, "arXiv ") || strstr(row->source, "doi ")));
         g_assert_true(mw_strategy_parse(row->name, &parsed, NULL));
         g_assert_cmpint(parsed, ==, i);
         g_assert_cmpstr(mw_strategy_name(i), ==, row->name);
@@ -49,6 +50,7 @@ test_rows(void)
         if (i == MW_STRATEGY_AUTO)
             continue;
         g_assert_cmpint(row->complexity, >, 0);
+        g_assert_true(row->runs);
         for (int s = 0; s < MW_STATE_COUNT; s++) {
             g_assert_cmpint(state[s].nearest, <=, state[s].deepest);
             g_assert_true(state[s].offloadable || state[s].deepest == MW_TIER_GPU);

@@ -200,20 +200,20 @@ advance_stages(struct builder *b, int64_t visit)
 }
 
 /* Layer by layer: the last stage brings all that may have begun by now, and each stage before it is
- * ahead of the next one by its own depth. */
+ * ahead of the next one by its own depth.  The first call fills the pipeline in turns. */
 static void
 fetch_layers(struct builder *b, uint32_t visit)
 {
     int64_t last = ahead_of_use(b, b->sizing->dp > 1 ? MW_FETCH_GG : MW_FETCH_CG);
+    int64_t next = b->fetched ? (int64_t)b->fetched : last - ahead_of_use(b, MW_FETCH_NC);
 
-    for (; b->fetched < b->fetches_by[visit]; b->fetched++)
+    for (; next < (int64_t)b->fetches_by[visit]; next++)
         for (enum mw_fetch_stage stage = 0; stage < MW_FETCH_STAGES; stage++) {
-            int64_t ahead = MAX(0, ahead_of_use(b, stage) - last);
-            int64_t from = b->fetched ? (int64_t)b->fetched + ahead : 0;
-            for (int64_t at = from; at <= (int64_t)b->fetched + ahead; at++)
-                if (at < b->fetching_count)
-                    fetch_visit(b, stage, b->fetching[at]);
+            int64_t at = next + MAX(0, ahead_of_use(b, stage) - last);
+            if (at >= 0 && at < b->fetching_count)
+                fetch_visit(b, stage, b->fetching[at]);
         }
+    b->fetched = b->fetches_by[visit];
 }
 
 /* Called once before each visit is computed.  The first call fills the pipeline, stage by stage in

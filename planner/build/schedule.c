@@ -405,23 +405,33 @@ mark_part(struct builder *b, uint32_t begin, bool enters, bool leaves)
     }
 }
 
+static bool
+has_end(const struct builder *b, enum mw_class class)
+{
+    return b->sizing->classes[class].blocks > 0;
+}
+
 static void
 forward_group(struct builder *b, int64_t first, int64_t end)
 {
+    bool enters = first > 0 || has_end(b, MW_CLASS_HEAD);
+    bool leaves = end < b->sizing->layers || has_end(b, MW_CLASS_TAIL);
     uint32_t stop = b->visit_count;
 
     for (int64_t mb = 0; mb < b->sizing->settings.grad_accum; mb++) {
         uint32_t begin = b->visit_count;
         for (int64_t layer = first; layer < end; layer++)
             add_layer(b, MW_PHASE_FORWARD, (uint16_t)mb, layer, layer == first);
-        mark_part(b, begin, true, true);
+        mark_part(b, begin, enters, leaves);
     }
     link_stop(b, stop);
 }
 
 static void
-backward_group(struct builder *b, int64_t first, int64_t end, bool leaves)
+backward_group(struct builder *b, int64_t first, int64_t end)
 {
+    bool enters = end < b->sizing->layers || has_end(b, MW_CLASS_TAIL);
+    bool leaves = first > 0 || mw_sizing_trains_head(b->sizing);
     uint32_t stop = b->visit_count;
 
     for (int64_t mb = 0; mb < b->sizing->settings.grad_accum; mb++) {
@@ -430,7 +440,7 @@ backward_group(struct builder *b, int64_t first, int64_t end, bool leaves)
             add_layer(b, MW_PHASE_RECOMPUTE, (uint16_t)mb, layer, layer == first);
         for (int64_t layer = end - 1; layer >= first; layer--)
             add_layer(b, MW_PHASE_BACKWARD, (uint16_t)mb, layer, false);
-        mark_part(b, begin, true, leaves);
+        mark_part(b, begin, enters, leaves);
     }
     link_stop(b, stop);
 }
@@ -496,8 +506,7 @@ schedule_layer_by_layer(struct builder *b)
     add_end(b, true, MW_PHASE_FORWARD);
     for (int64_t group = b->sizing->checkpoint_count - 1; group >= 0; group--) {
         stops[count++] = b->visit_count;
-        backward_group(b, group * interval, MIN(layers, (group + 1) * interval),
-                       group > 0 || mw_sizing_trains_head(b->sizing));
+        backward_group(b, group * interval, MIN(layers, (group + 1) * interval));
     }
     stops[count] = b->visit_count;
     add_end(b, false, MW_PHASE_BACKWARD);

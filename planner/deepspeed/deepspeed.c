@@ -103,6 +103,8 @@ static const struct mw_ds_row rows[] = {
     {"memwall.dpu_start", DS_OWN_DPU_START, KIND_WHOLE, 0, 0},
     {"memwall.update_beside", DS_OWN_UPDATE_BESIDE, KIND_BOOL, 0, 1},
     {"memwall.update_on_gpu", DS_OWN_UPDATE_ON_GPU, KIND_BOOL, 0, 1},
+    {"memwall.layer_order", DS_OWN_LAYER_ORDER, KIND_BOOL, 0, 1},
+    {"memwall.whole_checkpoints", DS_OWN_WHOLE_CHECKPOINTS, KIND_BOOL, 0, 1},
     {"zero_optimization.contiguous_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.reduce_scatter", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.use_multi_rank_bucket_allreduce", DS_UNKNOWN, KIND_ANY, 0, 0},

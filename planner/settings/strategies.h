@@ -87,6 +87,7 @@ struct mw_strategy_traits {
                                       pass a layer before the next */
     bool whole_checkpoints;        /* unless {checkpoints} says otherwise: activations are kept,
                                       and moved, whole */
+    bool runs;                     /* `memwall run` does it, not only plan and simulate */
     bool by_name;                  /* an open choice and advice leave it out: it is planned where
                                       it is named */
     bool offloads_by_another_name; /* placed off the GPU, its plans are those of another row, so an

@@ -136,7 +136,9 @@ set_stage(struct mw_sizing *sizing)
 {
     int64_t bytes = sizing->element_bytes * sizing->tokens * sizing->model->hidden;
 
-    if (mw_settings_layer_order(&sizing->settings))
+    bool ends = sizing->classes[MW_CLASS_HEAD].blocks || sizing->classes[MW_CLASS_TAIL].blocks;
+
+    if (mw_settings_layer_order(&sizing->settings) && (ends || sizing->checkpoint_count > 1))
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->settings.grad_accum, bytes);
     if (sizing->stage > 0) {
         set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING, bytes);
