@@ -153,8 +153,8 @@ keep_on_gpu(struct mw_settings *s, enum mw_state state, int share, enum mw_tier 
             .count = 2, .part = {{MW_TIER_GPU, 0, share / 100.0}, {rest, INT64_MAX, 0}}};
 }
 
-/* By what a byte saves on the way: parameters come twice for each micro-batch, activations leave and
- * come once, and the update passes once per step. */
+/* By what a byte saves on the way: parameters come twice for each micro-batch, activations leave
+ * and come once, and the update passes once per step. */
 static const enum mw_state filled_first[] = {MW_STATE_PARAMETERS, MW_STATE_ACTIVATIONS,
                                              MW_STATE_OPTIMIZER};
 

@@ -72,7 +72,7 @@ def check_list(box):
 
 
 def check_streamed(box):
-    """State of 12 bytes goes to the GPU and back once per step, with gradients that are not there."""
+    """State of 12 bytes goes to the GPU and back once per step, gradients with it."""
     line = f"{EIGHT} -H h100 -s streamed-update --grad-accum 2 --param-device gpu --commit none"
     for places, gradients, drives in (
             ("--optimizer-device cpu --gradient-device gpu", 0, 0),

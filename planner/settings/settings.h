@@ -44,9 +44,9 @@ enum mw_layout {
     MW_LAYOUT_COUNT
 };
 
-/* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit), or up to a
- * share of the state.  "cpu:60GB,nvme" is {CPU 60e9}, {NVMe no limit}; "gpu:20%,cpu" is {GPU, share
- * 0.2}, {CPU no limit}.  count 0: the planner decides. */
+/* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit), or up to
+ * a share of the state.  "cpu:60GB,nvme" is {CPU 60e9}, {NVMe no limit}; "gpu:20%,cpu" is {GPU,
+ * share 0.2}, {CPU no limit}.  count 0: the planner decides. */
 struct mw_placement {
     int count;
     struct {

@@ -24,7 +24,8 @@
 static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
     [MW_STRATEGY_AUTO] = {
         .name = "auto",
-        .help = "the fastest that fits of those below that it tries, with the placement that it takes",
+        .help = "the fastest that fits of those below that it tries, with the placement that it "
+                "takes",
         .source = ZERO_INFINITY "Sec. 5.1",
         .partition = MW_PARTITION_BANDWIDTH,
     },
