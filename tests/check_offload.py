@@ -10,7 +10,7 @@ import shutil
 import sys
 
 from command import ROOT, Box, answer_of, refused
-from tap import report_in
+from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 SEED = 43
 PARAMS = 8_030_261_248  # of Llama 3.1 8B: two ends of the model, 32 layers, and the final norm
@@ -258,6 +258,31 @@ def check_bits(box, name):
             yield f"{options}: other weights"
 
 
+def check_ranks(box):
+    if not has_ranks():
+        yield Skip("no mpirun, or a build without MPI")
+        return
+    box.environment.update(RANKS_ENVIRONMENT)
+    line = f"run -m {ROOT}/tests/fixtures/gpt2-small {RUN} --gpus 2 --commit none --overwrite " \
+           "--save out"
+    line = line.replace("-H rtx4090", "-H 2xrtx4090").replace("--steps 4", "--steps 2")
+    found = {}
+    for options in ("-s zero3", "-s l2l", "-s streamed-update",
+                    "-s geeps --activation-device cpu --param-device cpu --optimizer-device cpu",
+                    f"{STREAMED} --micro-batch-order layer --partition owner --param-device nvme "
+                    "--optimizer-device nvme"):
+        for folder in ("drive", "out"):
+            shutil.rmtree(box.folder / folder, ignore_errors=True)
+        (box.folder / "drive").mkdir()
+        answer = box.run(f"{line} {options}", prefix=[*MPIRUN, "2"])
+        if answer.status:
+            yield f"{options}: {answer.err.strip()[-300:]}"
+            continue
+        found[options] = (box.folder / "out" / "model.safetensors").read_bytes()
+        if found[options] != found["-s zero3"]:
+            yield f"{options}: other weights"
+
+
 def check_resumed(box):
     """State that passes the GPU is as durable as any: a resume ends where one run would have."""
     model = ROOT / "tests/fixtures/gpt2-small"
@@ -310,6 +335,7 @@ def tests(box):
     yield "machines", check_machines(box)
     for name in ("llama-small", "gpt2-small"):
         yield f"bits/{name}", check_bits(box, name)
+    yield "ranks", check_ranks(box)
     yield "resumed", check_resumed(box)
     yield "refusals", check_refusals(box)
 

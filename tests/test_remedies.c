@@ -40,7 +40,7 @@ draw_devices(GRand *random, struct mw_settings *s)
     enum mw_state state = states[g_rand_int_range(random, 0, G_N_ELEMENTS(states))];
 
     s->placement[state] = (struct mw_placement){
-        .count = 1, .part = {{g_rand_int_range(random, 0, MW_TIER_COUNT), INT64_MAX}}};
+        .count = 1, .part = {{g_rand_int_range(random, 0, MW_TIER_COUNT), INT64_MAX, 0}}};
 }
 
 /* What else takes memory. */
