@@ -139,10 +139,10 @@ enum mw_buffer_kind {
     MW_BUFFER_STAGE_OUTPUT,
     MW_BUFFER_STAGE_GRADIENT_INPUT,
     MW_BUFFER_STAGE_GRADIENT_OUTPUT,
-    MW_BUFFER_BOUNDARIES, /* one per micro-batch, behind each group of layers, of a step that goes
+    MW_BUFFER_BOUNDARIES,   /* one per micro-batch, behind each group of layers, of a step that goes
                              layer by layer: activations, or their gradients */
-    MW_BUFFER_STATE_PINNED,            /* chunks' state from NVMe, with gradients from there */
-    MW_BUFFER_STATE_GPU,               /* chunks' state that is updated there and rests elsewhere */
+    MW_BUFFER_STATE_PINNED, /* chunks' state from NVMe, with gradients from there */
+    MW_BUFFER_STATE_GPU,    /* chunks' state that is updated there and rests elsewhere */
     MW_BUFFER_COMMIT_RECORDS,          /* two, which take turns */
     MW_BUFFER_SAVES,                   /* two, which take turns */
     MW_BUFFER_UPDATE_GRADIENTS_PINNED, /* chunks' gradients on their way to the update, */
