@@ -160,6 +160,16 @@ write_states(struct mw_json_writer *json, const char *name, const bool has[MW_ST
     mw_json_end(json, ']');
 }
 
+/* What it is, what else is to be said of it, and who has described it.  g_free it. */
+static char *
+strategy_text(const struct mw_strategy_traits *row, bool is_open)
+{
+    if (is_open)
+        return g_strdup_printf("%s; %s", row->help, row->source);
+    return g_strdup_printf("%s; %s%s; %s", row->help, row->runs ? "runs" : "planned alone",
+                           row->by_name ? ", and auto leaves it out" : "", row->source);
+}
+
 static void
 print_strategy(struct mw_json_writer *json, enum mw_strategy strategy)
 {
@@ -167,8 +177,9 @@ print_strategy(struct mw_json_writer *json, enum mw_strategy strategy)
     bool partitioned[MW_STATE_COUNT], offloadable[MW_STATE_COUNT];
 
     if (!json) {
+        g_autofree char *text = strategy_text(row, strategy == MW_STRATEGY_AUTO);
         printf("%-20s ", row->name);
-        mw_wrap_text(stdout, row->help, 21, 21, mw_wrap_columns(stdout));
+        mw_wrap_text(stdout, text, 21, 21, mw_wrap_columns(stdout));
         return;
     }
     mw_json_begin(json, NULL, '{', true);
@@ -183,6 +194,11 @@ print_strategy(struct mw_json_writer *json, enum mw_strategy strategy)
         write_states(json, "partitioned", partitioned);
         write_states(json, "offloadable", offloadable);
         mw_json_boolean(json, "delays_update", row->delays_update);
+        mw_json_boolean(json, "updates_on_gpu", row->updates_on_gpu);
+        mw_json_boolean(json, "layer_order", row->layer_order);
+        mw_json_boolean(json, "whole_checkpoints", row->whole_checkpoints);
+        mw_json_boolean(json, "runs", row->runs);
+        mw_json_boolean(json, "tried_by_auto", !row->by_name);
         mw_json_integer(json, "deepspeed_stage", row->deepspeed.stage);
     }
     mw_json_end(json, '}');
@@ -191,7 +207,7 @@ print_strategy(struct mw_json_writer *json, enum mw_strategy strategy)
 static int
 list_strategies(struct mw_json_writer *json)
 {
-    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+    const struct mw_strategies all = mw_strategies_all();
 
     begin(json, "memwall-strategies/1", "strategies");
     print_strategy(json, MW_STRATEGY_AUTO);

@@ -441,6 +441,7 @@ check_flat(struct mw_step_check *check)
     check->tensor_of =
         mw_plan_allocate((size_t)(check->layers + 1) * MW_OPERATOR_COUNT, sizeof *check->tensor_of);
     check->part_of = mw_plan_allocate(plan->tensor_count, sizeof *check->part_of);
+    check->left_by = mw_plan_allocate((size_t)plan->shape.micro_batches, sizeof *check->left_by);
     check->chunk_done = mw_plan_allocate(plan->chunk_count, sizeof *check->chunk_done);
     begin = mw_plan_allocate((size_t)plan->program_count + 1, sizeof *begin);
     sorted = sort_ops(check, begin);
@@ -451,6 +452,7 @@ check_flat(struct mw_step_check *check)
     free(check->dropped);
     free(check->tensor_of);
     free(check->part_of);
+    free(check->left_by);
     free(check->chunk_done);
     return good;
 }

@@ -61,6 +61,7 @@ struct mw_step_check {
     bool delayed;
     uint32_t *part_of; /* [tensor_count] first part of a tensor */
     struct mw_step_part *parts;
+    uint32_t *left_by; /* [micro_batches] the last op that left something for the next group */
     uint32_t first_chunk, chunk_count; /* ops number the program's own */
     uint32_t *chunk_done;              /* [chunk_count of the plan] bits */
 };

@@ -8,8 +8,8 @@
 enum deed {
     NORM,
     STATE_READ,
-    STATE_DOWN, /* gradients */
-    STATE_UP,
+    STATE_DOWN, /* gradients; where the state streams, the state that was updated */
+    STATE_UP,   /* gradients; where the state streams, it and with it gradients */
     UPDATE,
     STATE_WRITE,
     UPDATED_DOWN,
@@ -63,6 +63,7 @@ struct look {
     uint32_t index, c;
     const struct mw_chunk_content *chunk;
     enum mw_tier state, gradient, param;
+    bool streams; /* its state rests off the GPU, and is updated there */
     uint32_t all; /* deeds */
 };
 
@@ -83,15 +84,18 @@ look_at(struct mw_step_check *check, uint32_t c)
                       .state = mw_step_tier(check, chunk->slot),
                       .gradient = mw_step_tier(check, first->gradient_slot),
                       .param = mw_step_tier(check, first->param_slot)};
-    bool host = it.state != MW_TIER_GPU, drives = it.state == MW_TIER_NVME;
+    bool off = it.state != MW_TIER_GPU, drives = it.state == MW_TIER_NVME;
+    it.streams = off && check->plan->shape.updates_on_gpu;
+    bool host = off && !it.streams;
     bool down = it.param != MW_TIER_GPU && !host;
 
     it.all = BIT(UPDATE) |
              if_so(it.gradient != MW_TIER_NVME && !check->plan->shape.updates_beside, NORM) |
              if_so(drives || it.gradient == MW_TIER_NVME, STATE_READ) |
-             if_so(it.gradient == MW_TIER_GPU && host, STATE_DOWN) |
-             if_so(it.gradient != MW_TIER_GPU && !host, STATE_UP) | if_so(drives, STATE_WRITE) |
-             if_so(down, UPDATED_DOWN) | if_so(it.param == MW_TIER_NVME, UPDATED_WRITE) |
+             if_so(it.streams || (it.gradient == MW_TIER_GPU && host), STATE_DOWN) |
+             if_so(it.streams || (it.gradient != MW_TIER_GPU && !host), STATE_UP) |
+             if_so(drives, STATE_WRITE) | if_so(down, UPDATED_DOWN) |
+             if_so(it.param == MW_TIER_NVME, UPDATED_WRITE) |
              if_so(it.param == MW_TIER_GPU && host, UPDATED_UP) |
              if_so(first->params_whole && !first->state_whole && check->dp > 1, UPDATED_GATHER);
     return it;
@@ -153,6 +157,10 @@ updates_with(const struct look *it)
 {
     uint32_t from = slot_of(it, MW_ROLE_SOURCE);
 
+    if (it->streams) /* or they came with the state */
+        return from == MW_NONE &&
+               (it->gradient == MW_TIER_GPU ? uses_homes(it, MW_ROLE_GRADIENT)
+                                            : slot_of(it, MW_ROLE_GRADIENT) == MW_NONE);
     if (takes(it, STATE_UP))
         return holds(it, from, STATE_UP);
     if (takes(it, STATE_DOWN))
@@ -170,7 +178,9 @@ updates(const struct look *it)
     uint32_t state = slot_of(it, MW_ROLE_STATE), to = slot_of(it, MW_ROLE_DESTINATION);
     bool leaves = it->all & (BIT(UPDATED_DOWN) | BIT(UPDATED_UP) | BIT(UPDATED_WRITE));
 
-    if (it->state == MW_TIER_NVME ? !holds(it, state, STATE_READ) : state != it->chunk->slot)
+    if (it->streams                 ? !holds(it, state, STATE_UP)
+        : it->state == MW_TIER_NVME ? !holds(it, state, STATE_READ)
+                                    : state != it->chunk->slot)
         return false;
     return updates_with(it) && (leaves ? to != MW_NONE && slot_of(it, MW_ROLE_PARAMETER) == MW_NONE
                                        : to == MW_NONE && uses_homes(it, MW_ROLE_PARAMETER));
@@ -192,7 +202,32 @@ writes_state(const struct look *it)
 {
     uint32_t home = it->chunk->other_slot != MW_NONE ? it->chunk->other_slot : it->chunk->slot;
 
-    return holds(it, slot_of(it, MW_ROLE_SOURCE), UPDATE) && slot_of(it, MW_ROLE_STATE) == home;
+    return holds(it, slot_of(it, MW_ROLE_SOURCE), it->streams ? STATE_DOWN : UPDATE) &&
+           slot_of(it, MW_ROLE_STATE) == home;
+}
+
+/* State from home or from the drives' buffer, and with it the gradients that are off the GPU. */
+static bool
+streams_up(const struct look *it)
+{
+    bool drives = it->state == MW_TIER_NVME, read = takes(it, STATE_READ);
+    uint32_t from = slot_of(it, MW_ROLE_SOURCE), state = slot_of(it, MW_ROLE_STATE);
+
+    return slot_of(it, MW_ROLE_DESTINATION) != MW_NONE &&
+           (read ? holds(it, from, STATE_READ) : from == MW_NONE) &&
+           state == (drives ? MW_NONE : it->chunk->slot) &&
+           (it->gradient == MW_TIER_CPU ? uses_homes(it, MW_ROLE_GRADIENT)
+                                        : slot_of(it, MW_ROLE_GRADIENT) == MW_NONE);
+}
+
+static bool
+streams_down(const struct look *it)
+{
+    bool drives = it->state == MW_TIER_NVME;
+    uint32_t to = slot_of(it, MW_ROLE_DESTINATION);
+
+    return holds(it, slot_of(it, MW_ROLE_SOURCE), UPDATE) && (to != MW_NONE) == drives &&
+           slot_of(it, MW_ROLE_STATE) == (drives ? MW_NONE : it->chunk->slot);
 }
 
 /* From one buffer to the next, or to the homes. */
@@ -214,8 +249,10 @@ does(const struct look *it, enum deed deed)
     case STATE_READ:
         return reads_state(it);
     case STATE_DOWN:
-        return uses_homes(it, MW_ROLE_GRADIENT);
+        return it->streams ? streams_down(it) : uses_homes(it, MW_ROLE_GRADIENT);
     case STATE_UP:
+        if (it->streams)
+            return streams_up(it);
         return takes(it, STATE_READ) ? holds(it, slot_of(it, MW_ROLE_SOURCE), STATE_READ)
                                      : uses_homes(it, MW_ROLE_GRADIENT);
     case UPDATE:
@@ -279,6 +316,14 @@ mw_step_check_chunk_op(struct mw_step_check *check, uint32_t op)
     return true;
 }
 
+static const char *
+name_of(struct mw_step_check *check, uint32_t c, int deed)
+{
+    if (!look_at(check, c).streams || (deed != STATE_UP && deed != STATE_DOWN))
+        return names[deed];
+    return deed == STATE_UP ? "its state's way to the GPU" : "its state's way back from the GPU";
+}
+
 /* Its tensors that are trained are of layers that are left out, all or none. */
 static bool
 find_left_out(struct mw_step_check *check, uint32_t c, bool *left_out)
@@ -307,7 +352,7 @@ mw_step_check_chunks(struct mw_step_check *check)
         uint32_t all = left_out ? 0 : look_at(check, c).all, done = check->chunk_done[c];
         for (int deed = 0; deed < DEEDS; deed++)
             if ((all ^ done) >> deed & 1)
-                return mw_plan_refuse(&check->base, "chunk %u: %s %s", c, names[deed],
+                return mw_plan_refuse(&check->base, "chunk %u: %s %s", c, name_of(check, c, deed),
                                       left_out ? "is there, and its layer is left out"
                                                : "is not in the step");
     }

@@ -198,6 +198,12 @@ put_back(struct row *row)
     for (int64_t l = check->layer_behind - 1; l >= end; l--)
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
+    while (interval && check->plan->shape.whole_checkpoints && --end >= check->layer_first) {
+        size_t first = row->count;
+        put_layer(row, MW_PHASE_BACKWARD, (int32_t)end, false);
+        if (first < row->count)
+            row->all[first].checkpoint = true;
+    }
     while (interval && end > check->layer_first) {
         int64_t first = end - 1 - (end - 1 - check->layer_first) % interval;
         for (int64_t l = first; l < end; l++)
@@ -207,6 +213,25 @@ put_back(struct row *row)
             if (!check->dropped[l])
                 put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
         end = first;
+    }
+}
+
+/* Layer by layer a micro-batch waits behind each group, forward and back: whoever computes next
+ * takes what was left there. */
+static void
+mark_stops(struct row *row)
+{
+    const struct mw_step_check *check = row->check;
+    int64_t interval = check->plan->shape.checkpoint_interval;
+
+    for (size_t i = 1; i < row->count; i++) {
+        struct expected *before = &row->all[i - 1], *it = &row->all[i];
+        while (i + 1 < row->count && it->phase == MW_PHASE_RECOMPUTE)
+            it = &row->all[++i];
+        int64_t group = it->layer < 0 ? -1 : it->layer / interval;
+        int64_t last = before->layer < 0 ? -1 : before->layer / interval;
+        if (group != last)
+            before->sent = it->received = true;
     }
 }
 
@@ -220,11 +245,15 @@ make_row(struct row *row)
 
     if (first)
         put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_EMBEDDING, 0);
-    for (int64_t l = check->layer_first; l < check->layer_behind; l++)
+    for (int64_t l = check->layer_first; l < check->layer_behind; l++) {
+        size_t before = row->count;
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_FORWARD, (int32_t)l,
-                      plan->shape.checkpoint_interval && l < recomputed_end(check) &&
-                          l == first_of_group(check, l));
+                      plan->shape.checkpoint_interval && !plan->shape.whole_checkpoints &&
+                          l < recomputed_end(check) && l == first_of_group(check, l));
+        if (plan->shape.whole_checkpoints && row->count > before)
+            row->all[row->count - 1].checkpoint = true;
+    }
     if (row->count && ends) {
         row->all[0].received = !first;
         row->all[row->count - 1].sent = !last;
@@ -242,6 +271,8 @@ make_row(struct row *row)
         row->all[turn].received = !last;
         row->all[row->count - 1].sent = !first;
     }
+    if (plan->shape.layer_order && plan->shape.checkpoint_interval && ends)
+        mark_stops(row);
 }
 
 /* --- ops along it ---------------------------------------------------------------------------- */

@@ -37,8 +37,11 @@ is_of_one_part(const struct mw_step_check *check, uint32_t by, uint32_t index)
 {
     const struct mw_op *a = &check->plan->ops[by], *b = &check->plan->ops[index];
 
-    return a->layer == b->layer && a->micro_batch == b->micro_batch && a->tile == b->tile &&
-           shard_of(check, by) == shard_of(check, index);
+    /* Layer by layer parameters stay for all micro-batches. */
+    bool stays =
+        check->plan->shape.layer_order && mw_step_work(check, by)->object == MW_OBJECT_PARAMETERS;
+    return a->layer == b->layer && (stays || a->micro_batch == b->micro_batch) &&
+           a->tile == b->tile && shard_of(check, by) == shard_of(check, index);
 }
 
 static bool
@@ -495,6 +498,14 @@ is_handed(const struct mw_step_check *check, uint32_t index, uint32_t slot, enum
            (check->plan->ops[by].phase == MW_PHASE_BACKWARD) == (op->phase == MW_PHASE_BACKWARD);
 }
 
+/* Layer by layer: what the last op of its micro-batch that left something has left there. */
+static bool
+is_left(const struct mw_step_check *check, uint32_t index, uint32_t slot)
+{
+    return is_handed(check, index, slot, MW_OP_COMPUTE) &&
+           check->left_by[check->plan->ops[index].micro_batch] == check->slots[slot].definer;
+}
+
 static bool
 check_hop(struct mw_step_check *check, uint32_t index)
 {
@@ -502,7 +513,9 @@ check_hop(struct mw_step_check *check, uint32_t index)
     uint32_t sent = mw_step_slot(check, index, MW_ROLE_SOURCE);
     bool sends = mw_step_work(check, index)->kind == MW_OP_SEND;
 
-    if (received != MW_NONE && !is_handed(check, index, received, MW_OP_RECV))
+    if (received != MW_NONE && check->plan->shape.layer_order
+            ? !is_left(check, index, received)
+            : received != MW_NONE && !is_handed(check, index, received, MW_OP_RECV))
         return refuse(check, index, "takes what its micro-batch has not received");
     if (sends && (sent == MW_NONE || !is_handed(check, index, sent, MW_OP_COMPUTE) ||
                   mw_step_slot(check, check->slots[sent].definer, MW_ROLE_SENT) != sent))
@@ -582,7 +595,7 @@ check_kept(struct mw_step_check *check, uint32_t index)
             return refuse(check, index, "works on logits that are not its micro-batch's");
         if (use->role == MW_ROLE_CHECKPOINT &&
             (!is_for_checkpoints(check, use->slot) ||
-             (op->phase == MW_PHASE_RECOMPUTE && !has_checkpoint(check, use->slot))))
+             (op->phase != MW_PHASE_FORWARD && !has_checkpoint(check, use->slot))))
             return refuse(check, index, "keeps or takes a checkpoint where there is none");
         if (use->role == MW_ROLE_CHECKPOINT && op->phase == MW_PHASE_RECOMPUTE &&
             !has_whole_checkpoint(check, use->slot))
@@ -669,6 +682,8 @@ mw_step_check_flow(struct mw_step_check *check)
         if (!check_uses(check, check->ops[i]) || !check_op(check, check->ops[i]))
             return false;
         note_uses(check, check->ops[i]);
+        if (mw_step_slot(check, check->ops[i], MW_ROLE_SENT) != MW_NONE)
+            check->left_by[check->plan->ops[check->ops[i]].micro_batch] = check->ops[i];
     }
     return check_gradients(check) && check_hops(check) && mw_step_check_chunks(check);
 }

@@ -158,8 +158,9 @@ enum mw_role {
     MW_ROLE_OUTPUT,
     MW_ROLE_CHECKPOINT,
     MW_ROLE_LOGITS,   /* logits and their gradient */
-    MW_ROLE_RECEIVED, /* activations or their gradients from a neighbouring pipeline stage */
-    MW_ROLE_SENT,     /* the same, to a neighbouring stage */
+    MW_ROLE_RECEIVED, /* activations or their gradients from a neighbouring pipeline stage, or layer
+                       * by layer from the group before */
+    MW_ROLE_SENT,     /* the same, to a neighbouring stage, or to the next group */
     MW_ROLE_RECORD,   /* record of a durable step */
     MW_ROLE_SAVE,
     MW_ROLE_COUNT
@@ -475,6 +476,9 @@ struct mw_step_shape {
     int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;                /* every step is durable */
     bool updates_beside;         /* a chunk waits for its own gradients, and not for a norm */
+    bool whole_checkpoints;      /* of all activations of a layer: nothing is recomputed */
+    bool layer_order;            /* all micro-batches pass a checkpoint group before the next */
+    bool updates_on_gpu;         /* state that rests elsewhere comes there for its update */
     uint8_t optimizer;           /* enum mw_optimizer_kind */
     uint8_t dtype;               /* enum mw_dtype of parameters, activations and gradients */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software

@@ -76,6 +76,9 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->rotary = mw_plan_reader_skip(reader, "rotary");
     shape->gated = mw_plan_reader_skip(reader, "gated");
     shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");
+    shape->whole_checkpoints = mw_plan_reader_skip(reader, "whole-checkpoints");
+    shape->layer_order = mw_plan_reader_skip(reader, "layer-order");
+    shape->updates_on_gpu = mw_plan_reader_skip(reader, "updates-on-gpu");
     if (mw_plan_reader_skip(reader, "optimizer"))
         shape->optimizer =
             (uint8_t)mw_plan_reader_name(reader, mw_optimizer_name, "an optimizer such as adamw");

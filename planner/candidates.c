@@ -16,6 +16,7 @@ place_state(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
     s->placement[state].count = 1;
     s->placement[state].part[0].tier = tier;
     s->placement[state].part[0].bytes = INT64_MAX;
+    s->placement[state].part[0].share = 0;
 }
 
 /* --- placements ------------------------------------------------------------------------------ */
@@ -152,6 +153,19 @@ try_batches(struct search *search, struct mw_settings *s)
     return kept;
 }
 
+/* Gradients that are not placed fill the GPU with optimizer state alone. */
+static uint32_t
+open_to_fill(const struct mw_settings *s)
+{
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(s->strategy);
+    uint32_t open = 0;
+
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        if (strategy->fills_gpu >> state & 1 && !s->placement[state].count)
+            open |= UINT32_C(1) << state;
+    return open;
+}
+
 /* Placements that the user fixed stay; gradients follow a fixed optimizer state. */
 static bool
 try_exactly(struct search *search, const struct tiers *tiers)
@@ -159,6 +173,7 @@ try_exactly(struct search *search, const struct tiers *tiers)
     struct mw_settings s = *search->asked;
     bool fixed = s.placement[MW_STATE_OPTIMIZER].count > 0;
 
+    s.fills = open_to_fill(&s);
     if (search->any && search->found->len)
         return true;
     if (!fixed)
@@ -182,7 +197,8 @@ try_gradients(struct search *search, struct tiers tiers)
         &mw_strategy_traits(search->asked->strategy)->state[MW_STATE_GRADIENTS];
     enum mw_tier deepest = MIN(tiers.optimizer, gradients->deepest);
 
-    tiers.gradients = MIN(tiers.optimizer, MW_TIER_CPU);
+    tiers.gradients = mw_settings_updates_on_gpu(search->asked) ? gradients->nearest
+                                                                : MIN(tiers.optimizer, MW_TIER_CPU);
     bool kept = try_exactly(search, &tiers);
     while (++tiers.gradients <= deepest)
         kept = try_exactly(search, &tiers) || kept;

@@ -36,6 +36,45 @@ check_update(const struct mw_settings *s, GError **error)
     return true;
 }
 
+/* What a step that goes layer by layer cannot have beside it. */
+static bool
+check_order(const struct mw_settings *s, GError **error)
+{
+    const char *beside = s->checkpoint_interval == 0      ? "{activation-checkpoint-interval=0}"
+                         : s->recompute_layers != MW_AUTO ? "{recompute-layers}"
+                         : s->param_loads == 3            ? "{param-loads=3}"
+                         : s->dpu_start != MW_AUTO        ? "{dpu-start}"
+                         : s->drop_layers                 ? "{drop-layers}"
+                         : s->whole_checkpoints == 1      ? "{checkpoints=activations}"
+                         : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
+                         : s->pp > 1                      ? "{pp}"
+                                                          : NULL;
+
+    if (!beside)
+        return true;
+    g_autofree char *spelled = mw_spelled(beside);
+    return mw_refuse(error, "{micro-batch-order=layer}: not with %s; leave one out", spelled);
+}
+
+/* What whole layers as checkpoints cannot have beside them. */
+static bool
+check_whole(const struct mw_settings *s, GError **error)
+{
+    const char *beside = s->checkpoint_interval > 1       ? "{activation-checkpoint-interval}"
+                         : s->recompute_layers != MW_AUTO ? "{recompute-layers}"
+                         : s->param_loads == 2            ? "{param-loads=2}"
+                         : s->drop_layers                 ? "{drop-layers}"
+                         : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
+                         : mw_kept_encodings(&s->kept_as) ? "{kept-bits}, {relu-mask} or such"
+                         : s->pp > 1                      ? "{pp}"
+                                                          : NULL;
+
+    if (!beside)
+        return true;
+    g_autofree char *spelled = mw_spelled(beside);
+    return mw_refuse(error, "{checkpoints=activations}: not with %s; leave one out", spelled);
+}
+
 static void
 complete_shape(const struct mw_request *request, struct mw_settings *s)
 {
@@ -55,14 +94,20 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
+    if (s->whole_checkpoints == MW_AUTO)
+        s->whole_checkpoints = mw_strategy_traits(s->strategy)->whole_checkpoints;
+    if (s->layer_order == MW_AUTO)
+        s->layer_order = mw_strategy_traits(s->strategy)->layer_order;
     if (s->param_loads == MW_AUTO)
-        s->param_loads = 3;
+        s->param_loads = s->layer_order == 1 && s->checkpoint_interval ? 2 : 3;
     if (s->prefetch == MW_AUTO)
         s->prefetch = 1;
     if (s->logits_chunks == MW_AUTO && request->hardware->memory_use.logits_whole)
         s->logits_chunks = 1;
     if (s->update_beside == MW_AUTO)
         s->update_beside = request->hardware->updates_beside && check_update(s, NULL);
+    if (s->update_on == MW_AUTO)
+        s->update_on = mw_strategy_traits(s->strategy)->updates_on_gpu;
     if (s->partition == MW_PARTITION_AUTO)
         s->partition = mw_strategy_traits(s->strategy)->partition;
 }
@@ -393,6 +438,13 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",
                          names, mw_strategy_name(s->strategy));
     }
+    if (s->layer_order == 1 && !check_order(s, error))
+        return false;
+    if (mw_settings_keeps_whole(s) && !check_whole(s, error))
+        return false;
+    if (s->dpu_start != MW_AUTO && mw_settings_updates_on_gpu(s))
+        return mw_refuse(error, "{update-on=gpu}: computes in the passes' place, and {dpu-start} "
+                                "delays an update of the host beside them; leave one out");
     if (mw_settings_update_beside(s) && !check_update(s, error))
         return false;
     if (s->drop_layers && s->dpu_start != MW_AUTO)

@@ -117,9 +117,9 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
 /* Of the layers the fewest that must be recomputed, where that is open.  Those of a kind cost alike
  * and free as many bytes, so which of them are recomputed makes no difference, and more than must
  * are never faster. */
-struct mw_sizing *
-mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
-                          GError **error)
+static struct mw_sizing *
+size_with_fewest(const struct mw_request *request, const struct mw_settings *settings,
+                 GError **error)
 {
     struct mw_sizing *best = size_with_tiles(request, settings, error);
 
@@ -139,5 +139,63 @@ mw_planner_size_placement(const struct mw_request *request, const struct mw_sett
             mw_sizing_free(sizing);
         best = fits ? sizing : best;
     }
+    return best;
+}
+
+/* Keeps a share of a state on the GPU, in hundredths of it, and the rest where it is. */
+static void
+keep_on_gpu(struct mw_settings *s, enum mw_state state, int share, enum mw_tier rest)
+{
+    s->placement[state] = (struct mw_placement){
+        .count = 1, .part = {{share < 100 ? rest : MW_TIER_GPU, INT64_MAX, 0}}};
+    if (share > 0 && share < 100)
+        s->placement[state] = (struct mw_placement){
+            .count = 2, .part = {{MW_TIER_GPU, 0, share / 100.0}, {rest, INT64_MAX, 0}}};
+}
+
+/* By what a byte saves on the way: parameters come twice for each micro-batch, activations leave
+ * and come once, and the update passes once per step. */
+static const enum mw_state filled_first[] = {MW_STATE_PARAMETERS, MW_STATE_ACTIVATIONS,
+                                             MW_STATE_OPTIMIZER};
+
+/* The largest share of a state that fits on the GPU; of optimizer state with its gradients.  Takes
+ * the sizing, and returns it or a better one. */
+static struct mw_sizing *
+fill_gpu(const struct mw_request *request, struct mw_sizing *best, enum mw_state state,
+         bool gradients)
+{
+    struct mw_settings s = best->settings;
+    const struct mw_placement *from = &s.placement[state];
+    enum mw_tier rest = from->part[from->count - 1].tier;
+    enum mw_tier below = s.placement[MW_STATE_GRADIENTS].part[0].tier;
+
+    if (rest == MW_TIER_GPU || from->count > 1)
+        return best;
+    for (int least = 0, most = 100; least < most;) {
+        int share = least + (most - least + 1) / 2;
+        keep_on_gpu(&s, state, share, rest);
+        if (gradients && below != MW_TIER_GPU)
+            keep_on_gpu(&s, MW_STATE_GRADIENTS, share, below);
+        struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
+        bool fits = sizing && sizing->fits;
+        least = fits ? share : least;
+        most = fits ? most : share - 1;
+        mw_sizing_free(fits ? best : sizing);
+        best = fits ? sizing : best;
+    }
+    return best;
+}
+
+struct mw_sizing *
+mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
+                          GError **error)
+{
+    struct mw_sizing *best = size_with_fewest(request, settings, error);
+
+    for (size_t i = 0; best && best->fits && i < G_N_ELEMENTS(filled_first); i++)
+        if (settings->fills >> filled_first[i] & 1)
+            best = fill_gpu(request, best, filled_first[i],
+                            filled_first[i] == MW_STATE_OPTIMIZER &&
+                                settings->fills >> MW_STATE_GRADIENTS & 1);
     return best;
 }

@@ -56,7 +56,7 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     if (r->checkpoint_bits)
         mw_json_integer(json, "checkpoint_bits", r->checkpoint_bits);
     write_shape(json, r, "kept_layers", r->kept_layers);
-    if (r->whole_checkpoints)
+    if (r->on_every_slice)
         mw_json_boolean(json, "checkpoint_partition", false);
     write_known(json, r, "param_loads", r->param_loads);
     write_shape(json, r, "tiles", r->tiles);
@@ -83,6 +83,12 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "dpu_start", r->dpu_start);
     else
         mw_json_string(json, "dpu_start", NULL);
+    if (r->whole_checkpoints)
+        mw_json_string(json, "checkpoints", "activations");
+    if (r->layer_order)
+        mw_json_string(json, "micro_batch_order", "layer");
+    if (r->update_on_gpu)
+        mw_json_string(json, "update_on", "gpu");
     if (r->update_beside)
         mw_json_string(json, "update", "beside");
     mw_json_string(json, "drop_layers", r->drop_layers);

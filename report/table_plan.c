@@ -108,7 +108,7 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
                     r->checkpoint_interval == 1 ? "block" : "blocks", NULL);
     else
         mw_grid_row(grid, "checkpoint every", "none", NULL);
-    if (r->whole_checkpoints)
+    if (r->on_every_slice)
         mw_grid_row(grid, "each checkpoint", "on every slice", NULL);
     if (r->checkpoint_bits)
         mw_grid_row(grid, "checkpoints in", integer_text(r->checkpoint_bits), "bits", NULL);
@@ -124,6 +124,12 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
     mw_grid_row(grid, "commit", mw_table_text(r->commit), NULL);
     if (r->dpu_start >= 0)
         mw_grid_row(grid, "delayed update", "from step", integer_text(r->dpu_start), NULL);
+    if (r->whole_checkpoints)
+        mw_grid_row(grid, "checkpoints of", "all", "activations", NULL);
+    if (r->layer_order)
+        mw_grid_row(grid, "micro-batches", "layer", "by layer", NULL);
+    if (r->update_on_gpu)
+        mw_grid_row(grid, "update on", "gpu", NULL);
     if (r->update_beside)
         mw_grid_row(grid, "update", "beside", "backward", NULL);
     if (r->trained)

@@ -175,7 +175,7 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         loads[t] = d->layer_block.param_bytes_in[t] * d->layer_loads +
                    d->head.param_bytes_in[t] * (d->head_loads + d->tied_loads) +
                    d->tail.param_bytes_in[t] * d->tail_loads;
-    double each = d->micro_batches;
+    double each = d->fetches;
     double nvme_bytes = each * loads[MW_TIER_NVME];
     double off_gpu_bytes = each * loads[MW_TIER_CPU] + nvme_bytes;
     double bytes = each * loads[MW_TIER_GPU] + off_gpu_bytes;
@@ -235,7 +235,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                  const struct mw_closed_rates *r, double *plan)
 {
     double count = checkpoints_of(d), message = d->element_bytes * d->tokens * d->hidden;
-    double bytes = count * d->checkpoint_bytes * d->micro_batches;
+    double bytes = d->layer_checkpoint_bytes > 0 ? d->layers * d->layer_checkpoint_bytes
+                                                 : count * d->checkpoint_bytes;
+    bytes *= d->micro_batches;
     double nvme = d->checkpoints_in[MW_TIER_NVME];
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
     double passes = 2 + d->recomputed;
@@ -263,10 +265,13 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                 const struct mw_closed_rates *r, double *plan)
 {
     double shard = d->state_params;
-    double nvme = d->state_in[MW_TIER_NVME], host = nvme + d->state_in[MW_TIER_CPU];
+    double nvme = d->state_in[MW_TIER_NVME];
+    double host = nvme + d->state_in[MW_TIER_CPU] - d->state_streams;
 
     plan[MW_TERM_STATE_NVME] = over(shard * d->state_bytes * nvme, r->read) +
                                over(shard * d->state_bytes * nvme, r->write);
+    plan[MW_TERM_STATE_PCIE] = over(shard * d->state_bytes * d->state_streams, r->h2d) +
+                               over(shard * d->state_bytes * d->state_streams, r->d2h);
     plan[MW_TERM_UPDATE] = shard * ((1 - host) * r->update_s_per_param[0]) +
                            (host > 0 ? shard * host * r->update_s_per_param[1] : 0);
     plan[MW_TERM_RETURN] = over(d->element_bytes * shard * d->param_write, r->write) +
@@ -367,6 +372,7 @@ mw_closed_term_name(int term)
         [MW_TERM_CHECKPOINT_NVME] = "checkpoints, NVMe",
         [MW_TERM_SLICING] = "tensor-slicing all-reduces",
         [MW_TERM_STATE_NVME] = "optimizer state traffic",
+        [MW_TERM_STATE_PCIE] = "optimizer state, PCIe",
         [MW_TERM_UPDATE] = "parameter update",
         [MW_TERM_RETURN] = "updated parameters return",
     };

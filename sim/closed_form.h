@@ -74,6 +74,9 @@ struct mw_closed_dims {
     double checkpoints_in[MW_TIER_COUNT];
     /* share of the parameters whose update moves gradients to where it runs, and new
      * parameters to where they live */
+    double fetches;                /* per step, of what a micro-batch needs; layer by layer one */
+    double layer_checkpoint_bytes; /* of a checkpoint that is a whole layer; 0: it is an input */
+    double state_streams; /* share of the state that rests off the GPU and is updated there */
     double gradient_h2d, gradient_d2h, param_h2d, param_d2h, param_write;
     double updated_from[MW_TIER_COUNT]; /* share of the state whose gradients are in that tier */
     bool params_fetched; /* parameters are partitioned over the data-parallel ranks */
@@ -112,6 +115,7 @@ enum mw_closed_term {
     MW_TERM_CHECKPOINT_NVME,
     MW_TERM_SLICING,    /* all-reduces of tensor slicing */
     MW_TERM_STATE_NVME, /* optimizer state read and written */
+    MW_TERM_STATE_PCIE, /* to the GPU for its update and back */
     MW_TERM_UPDATE,
     MW_TERM_RETURN, /* updated parameters to where they live */
     MW_TERM_COUNT

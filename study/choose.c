@@ -118,7 +118,8 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
         if (p->count != q->count)
             return false;
         for (int i = 0; i < p->count; i++)
-            if (p->part[i].tier != q->part[i].tier || p->part[i].bytes != q->part[i].bytes)
+            if (p->part[i].tier != q->part[i].tier || p->part[i].bytes != q->part[i].bytes ||
+                p->part[i].share != q->part[i].share)
                 return false;
     }
     return a->strategy == b->strategy && a->micro_batch == b->micro_batch &&

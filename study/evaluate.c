@@ -335,7 +335,8 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
         double share = (double)chunks[c].params / s->shard_params;
         dims->state_in[chunks[c].tier] += share;
         dims->updated_from[s->gradient_home[chunks[c].first_tensor]] += share;
-        dims->gradient_h2d += moves.gradient_h2d ? share : 0;
+        dims->state_streams += moves.state_streams ? share : 0;
+        dims->gradient_h2d += moves.gradient_h2d || moves.gradient_streams ? share : 0;
         dims->gradient_d2h += moves.gradient_d2h ? share : 0;
         dims->param_h2d += moves.param_h2d ? share : 0;
         dims->param_d2h += moves.param_d2h ? share : 0;
@@ -347,7 +348,7 @@ add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
 static double
 recomputed_share(const struct mw_sizing *s)
 {
-    return s->settings.checkpoint_interval
+    return s->settings.checkpoint_interval && !mw_settings_keeps_whole(&s->settings)
                ? 1 - (double)mw_sizing_kept_layers(s) / (double)s->layers
                : 0;
 }
@@ -358,7 +359,8 @@ dims_of(const struct mw_sizing *s)
 {
     const struct mw_settings *settings = &s->settings;
     bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
-    double logits_loads = settings->logits_chunks > 1 ? 1 : 2;
+    bool layers = mw_settings_layer_order(settings);
+    double logits_loads = settings->logits_chunks > 1 || layers ? 1 : 2;
     return (struct mw_closed_dims){
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
@@ -367,6 +369,9 @@ dims_of(const struct mw_sizing *s)
         .tp = s->tp,
         .tp_per_node = s->tp_ranks_per_node,
         .micro_batches = settings->grad_accum,
+        .layer_checkpoint_bytes =
+            mw_settings_keeps_whole(settings) ? (double)s->checkpoint_bytes : 0,
+        .fetches = layers ? 1 : settings->grad_accum,
         .tokens = s->tokens,
         .hidden = s->model->hidden,
         .layers = s->model->layers,
@@ -380,7 +385,7 @@ dims_of(const struct mw_sizing *s)
         .recomputed = recomputed_share(s),
         .layer_loads = 2 + recomputed_share(s) * (double)(settings->param_loads - 2),
         .head_loads = 1,
-        .tail_loads = tied ? 2 : logits_loads,
+        .tail_loads = tied && !layers ? 2 : logits_loads,
         .tied_loads = tied ? logits_loads : 0,
         .params_fetched = s->params_partitioned,
         .gradients_partitioned = s->gradients_partitioned,
@@ -421,8 +426,11 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
         dims.kept_coded_bytes += 2 * kept * (double)class->coded_bytes;
         dims.kept_coded_passes += class->coded_bytes ? 2 * kept : 0;
     }
-    for (int64_t c = 0; c < s->checkpoint_count; c++)
-        dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / s->checkpoint_count;
+    /* Layer by layer each micro-batch has its own, which a split may put elsewhere. */
+    int64_t slots =
+        mw_settings_layer_order(&s->settings) ? s->checkpoint_slots : s->checkpoint_count;
+    for (int64_t c = 0; c < slots; c++)
+        dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / (double)slots;
     add_tensors(s, &dims);
     add_chunks(s, &dims);
     mw_closed_form(&dims, hardware, out);
@@ -477,10 +485,10 @@ mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double passes_s = fmax(fmax(compute_s, collectives_s), fmax(pcie_s, nvme_s));
     double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
-                         hw->gpu_copy_sm_share * t[MW_TERM_RETURN] +
+                         hw->gpu_copy_sm_share * (t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE]) +
                          hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];
-    double update_s =
-        fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]), fmax(t[MW_TERM_RETURN], update_sm_s));
+    double update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
+                           fmax(t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE] / 2, update_sm_s));
 
     if (mw_settings_update_beside(&sizing->settings))
         return beside_s(sizing, passes_s, update_s, nvme_s + t[MW_TERM_STATE_NVME]);

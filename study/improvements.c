@@ -390,7 +390,7 @@ add_devices(struct list *list)
             continue;
         int farthest = placement->part[placement->count - 1].tier;
         for (int tier = MW_TIER_GPU; tier < farthest; tier++) {
-            *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX}}};
+            *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX, 0}}};
             g_autofree char *flag =
                 mw_spelled_printf("{%s-device=%s}", options[state], mw_tier_name(tier));
             add_setting(list, s, g_strdup_printf("%s on %s", names[state], mw_tier_name(tier)),

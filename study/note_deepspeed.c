@@ -166,6 +166,16 @@ note_update(const struct mw_settings *settings, GPtrArray *notes)
         g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {update=beside} is not in the file: "
                                           "DeepSpeed updates after backward; nor is clipping, as "
                                           "the plan has none"));
+    if (mw_settings_updates_on_gpu(settings))
+        g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {update-on=gpu} is not in the file: "
+                                          "DeepSpeed updates offloaded state on the host"));
+    if (mw_settings_layer_order(settings))
+        g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {micro-batch-order=layer} is not in "
+                                          "the file: DeepSpeed takes one micro-batch through all "
+                                          "layers"));
+    if (mw_settings_keeps_whole(settings))
+        g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {checkpoints=activations} is not in "
+                                          "the file: DeepSpeed offloads inputs of layers"));
     if (settings->dpu_start != MW_AUTO)
         g_ptr_array_add(notes,
                         mw_spelled_printf("{write-deepspeed}: {dpu-start=%" G_GINT64_FORMAT

@@ -61,6 +61,9 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->nodes = mw_divide_up(plan->world_ranks, plan->ranks_per_node);
     r->dpu_start = MW_AUTO;
     r->update_beside = plan->shape.updates_beside;
+    r->update_on_gpu = plan->shape.updates_on_gpu;
+    r->layer_order = plan->shape.layer_order;
+    r->whole_checkpoints = plan->shape.whole_checkpoints;
 }
 
 /* The tiers of homes, written like a placement: "gpu", "cpu,nvme". */

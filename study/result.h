@@ -127,7 +127,7 @@ struct mw_result {
     double tokens_per_step;
     double default_step_tokens; /* the default, if the batch was open; else NAN */
     int64_t kept_layers;        /* beside recomputed ones */
-    bool whole_checkpoints;     /* on every rank of a tensor-slicing group */
+    bool on_every_slice;        /* on every rank of a tensor-slicing group */
     int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *prefetch_stages; /* "nc:cg:gg"; NULL: one depth for all */
@@ -137,6 +137,9 @@ struct mw_result {
     char *state_layout;
     char *dtype;             /* of parameters and activations: "bf16" or "fp16" */
     int64_t dpu_start;       /* -1: no delayed parameter update */
+    bool update_on_gpu;      /* of state that rests elsewhere */
+    bool layer_order;        /* micro-batches pass a layer one after the other */
+    bool whole_checkpoints;  /* of all activations of a layer */
     bool update_beside;      /* of a chunk, beside backward */
     char *optimizer;         /* NULL: adamw */
     char *trained;           /* the operators and adapters that are trained; NULL: all */

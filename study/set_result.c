@@ -45,7 +45,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->checkpoint_interval = s->checkpoint_interval;
     r->checkpoint_bits = mw_dtype_bits(s->checkpoint_dtype);
     r->kept_layers = mw_sizing_kept_layers(sizing);
-    r->whole_checkpoints = sizing->tp > 1 && sizing->checkpoint_parts == 1;
+    r->on_every_slice = sizing->tp > 1 && sizing->checkpoint_parts == 1;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;
     r->logits_chunks = s->logits_chunks;
@@ -56,6 +56,9 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
                             s->prefetch_stage[MW_FETCH_NC], s->prefetch_stage[MW_FETCH_CG],
                             s->prefetch_stage[MW_FETCH_GG]);
     r->dpu_start = s->dpu_start;
+    r->update_on_gpu = mw_settings_updates_on_gpu(s);
+    r->layer_order = mw_settings_layer_order(s);
+    r->whole_checkpoints = mw_settings_keeps_whole(s);
     r->update_beside = mw_settings_update_beside(s);
     r->drop_layers = s->drop_layers;
     r->trained = mw_setting_trained_text(&s->trained);

@@ -50,6 +50,7 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     dims.params_in[placement % 3] = 1;
     dims.layer_block.param_bytes_in[placement % 3] = 2 * weights;
     dims.gradients_in[placement / 3 % 3] = 1;
+    dims.fetches = dims.micro_batches;
     dims.state_in[placement / 3 % 3] = 1;
     dims.checkpoints_in[placement / 9 % 2] = 1;
     return dims;

@@ -274,7 +274,7 @@ draw_settings(GRand *random)
     struct mw_settings s;
 
     mw_settings_init(&s);
-    s.strategy = (enum mw_strategy)pick(random, MW_STRATEGY_DDP, MW_STRATEGY_COUNT - 1);
+    s.strategy = (enum mw_strategy)pick(random, MW_STRATEGY_DDP, MW_STRATEGY_ZERO_INFINITY_NVME);
     s.nodes = pick(random, 1, 2);
     s.gpus_per_node = pick(random, 1, 8);
     s.tp = 1 << (once_in(random, 2) ? 0 : pick(random, 0, 2));
@@ -343,6 +343,24 @@ may_update_beside(const struct mw_settings *s)
     return s->dpu_start == MW_AUTO && s->overlap && !s->serialize;
 }
 
+/* Of what no older strategy has a request has one at most; of requests that
+ * can have it one in a few. */
+static void
+draw_orders(struct mw_settings *s, guint32 seed)
+{
+    bool recomputes = s->checkpoint_interval && s->recompute_layers == MW_AUTO;
+    bool plain = s->dpu_start == MW_AUTO && !s->drop_layers && s->pp == 1 && recomputes;
+
+    if (seed % 16 == 5 && s->dpu_start == MW_AUTO)
+        s->update_on = 1;
+    if (seed % 16 == 9 && plain && s->param_loads != 3)
+        s->layer_order = 1;
+    if (seed % 16 == 13 && plain && s->param_loads != 2) {
+        s->checkpoint_interval = 1;
+        s->whole_checkpoints = 1;
+    }
+}
+
 void
 random_request_init(struct random_request *request, guint32 seed)
 {
@@ -371,6 +389,7 @@ random_request_init(struct random_request *request, guint32 seed)
     if (keeps && once_in(random, 2))
         request->settings.kept_as.dtype = MW_DTYPE_MXFP8;
     request->settings.update_beside = seed % 4 == 3 && may_update_beside(&request->settings);
+    draw_orders(&request->settings, seed);
     random_request_name(request);
 }
 
@@ -430,6 +449,10 @@ random_request_text(const struct random_request *request)
         s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
         s->serialize ? " serialize" : "", s->update_beside == 1 ? " update beside" : "",
-        s->unfold ? " unfold" : "", s->checkpoint_partition ? "" : " whole checkpoints",
+        s->update_on == 1           ? " update on gpu"
+        : s->layer_order == 1       ? " layer by layer"
+        : s->whole_checkpoints == 1 ? " whole layers"
+                                    : "",
+        s->unfold ? " unfold" : "", s->checkpoint_partition ? "" : " in whole on each slice",
         s->trained.frozen, mw_dtype_name(s->frozen_dtype));
 }

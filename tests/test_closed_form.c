@@ -77,13 +77,16 @@ place_states(GRand *random, struct mw_settings *s)
 }
 
 static struct mw_settings
-even_settings(GRand *random)
+even_settings(GRand *random, guint32 seed)
 {
+    const enum mw_strategy others = MW_STRATEGY_COUNT - MW_STRATEGY_ZERO_INFINITY_NVME - 1;
     struct mw_settings s;
 
     mw_settings_init(&s);
     s.serialize = true;
-    s.strategy = (enum mw_strategy)pick(random, MW_STRATEGY_DDP, MW_STRATEGY_COUNT - 1);
+    s.strategy = (enum mw_strategy)pick(random, MW_STRATEGY_DDP, MW_STRATEGY_ZERO_INFINITY_NVME);
+    if (seed % 4 == 3)
+        s.strategy = MW_STRATEGY_ZERO_INFINITY_NVME + 1 + seed / 4 % others;
     s.nodes = pick(random, 1, 2);
     s.gpus_per_node = 1 << pick(random, 0, 2);
     s.tp = 1 << pick(random, 0, 2);
@@ -95,6 +98,14 @@ even_settings(GRand *random)
     s.partition = (enum mw_partition)pick(random, MW_PARTITION_AUTO, MW_PARTITION_OWNER);
     s.checkpoint_interval = pick(random, 0, 3);
     s.param_loads = s.checkpoint_interval ? pick(random, 2, 3) : 3;
+    if (mw_strategy_traits(s.strategy)->layer_order) {
+        s.checkpoint_interval = MAX(s.checkpoint_interval, 1);
+        s.param_loads = 2;
+    }
+    if (mw_strategy_traits(s.strategy)->whole_checkpoints) {
+        s.checkpoint_interval = MIN(s.checkpoint_interval, 1);
+        s.param_loads = 3;
+    }
     s.tiles = 1 << pick(random, 0, 3);
     s.logits_chunks = 1 << pick(random, 0, 4);
     s.prefetch = pick(random, 0, 3);
@@ -114,7 +125,7 @@ draw_request(struct random_request *request, guint32 seed)
 
     random_request_init(request, seed);
     request->model = even_model(random);
-    request->settings = even_settings(random);
+    request->settings = even_settings(random, seed);
     request->hardware = test_hardware("flat-test");
     request->hardware.gpu_flash_attention = pick(random, 0, 1);
     if (pick(random, 0, 1))

@@ -40,7 +40,7 @@ draw_devices(GRand *random, struct mw_settings *s)
     enum mw_state state = states[g_rand_int_range(random, 0, G_N_ELEMENTS(states))];
 
     s->placement[state] = (struct mw_placement){
-        .count = 1, .part = {{g_rand_int_range(random, 0, MW_TIER_COUNT), INT64_MAX}}};
+        .count = 1, .part = {{g_rand_int_range(random, 0, MW_TIER_COUNT), INT64_MAX, 0}}};
 }
 
 /* What else takes memory. */
@@ -362,7 +362,7 @@ test_dropped(void)
         {"--save-every 0 fits", plain(MW_STRATEGY_ZERO3), nvme},
         {"--commit none fits", plain(MW_STRATEGY_ZERO_INFINITY_NVME), nvme},
     };
-    const struct mw_placement on_drives = {.count = 1, .part = {{MW_TIER_NVME, INT64_MAX}}};
+    const struct mw_placement on_drives = {.count = 1, .part = {{MW_TIER_NVME, INT64_MAX, 0}}};
     struct costly *row = costly;
     g_autoptr(GError) error = NULL;
     struct question q = {.model_name = "gpt3-13b"};

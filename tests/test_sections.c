@@ -220,6 +220,8 @@ test_random_requests(void)
 
         random_request_init(&request, seed);
         request.settings.unfold = false;
+        request.settings.layer_order = false; /* which no section says */
+        request.settings.whole_checkpoints = false;
         request.settings.global_batch = MW_AUTO;
         request.settings.grad_accum = 12 + seed % 400;
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
@@ -245,6 +247,8 @@ test_random_layers(void)
 
         random_request_init(&request, seed);
         request.settings.unfold = false;
+        request.settings.layer_order = false; /* which no section says */
+        request.settings.whole_checkpoints = false;
         request.settings.dpu_start = MW_AUTO;
         request.settings.update_beside = false;
         request.settings.recompute_layers = MW_AUTO; /* layers that are kept are not alike */
@@ -395,6 +399,8 @@ try_mutations(guint32 seed, struct mw_folds folds)
 
         random_request_init(&request, seed);
         request.settings.unfold = false;
+        request.settings.layer_order = false; /* which no section says */
+        request.settings.whole_checkpoints = false;
         request.settings.global_batch = MW_AUTO;
         request.settings.grad_accum = folds.micro_batches ? 12 + seed % 30 : 1 + seed % 3;
         if (folds.layers) {
@@ -460,6 +466,8 @@ make_folded(void)
         plan = NULL;
         random_request_init(&request, seed);
         request.settings.unfold = false;
+        request.settings.layer_order = false; /* which no section says */
+        request.settings.whole_checkpoints = false;
         request.settings.global_batch = MW_AUTO;
         request.settings.grad_accum = 40;
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);

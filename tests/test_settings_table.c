@@ -47,7 +47,7 @@ static const struct {
     {"param-device", "tape", false,
      "param-device: \"tape\": unknown device at \"tape\"; must be gpu, cpu or nvme, or a split "
      "such as cpu:60GB,nvme: each device once, a size is a number and one of TB, TiB, GB, GiB, "
-     "MB, MiB, B, such as 60GB"},
+     "MB, MiB, B, such as 60GB, or a share such as 20%"},
 };
 
 static void

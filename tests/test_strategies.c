@@ -12,7 +12,8 @@ test_names(void)
     for (int i = 0; i < MW_STRATEGY_COUNT; i++) {
         const struct mw_strategy_traits *row = mw_strategy_traits(i);
         g_assert_true(row->name && *row->name && row->help && *row->help);
-        g_assert_true(row->source && strstr(row->source, "arXiv "));
+        g_assert_true(row->source &&
+                      (strstr(row->source, "arXiv ") || strstr(row->source, "doi ")));
         g_assert_true(mw_strategy_parse(row->name, &parsed, NULL));
         g_assert_cmpint(parsed, ==, i);
         g_assert_cmpstr(mw_strategy_name(i), ==, row->name);
@@ -49,6 +50,7 @@ test_rows(void)
         if (i == MW_STRATEGY_AUTO)
             continue;
         g_assert_cmpint(row->complexity, >, 0);
+        g_assert_true(row->runs);
         for (int s = 0; s < MW_STATE_COUNT; s++) {
             g_assert_cmpint(state[s].nearest, <=, state[s].deepest);
             g_assert_true(state[s].offloadable || state[s].deepest == MW_TIER_GPU);
@@ -61,7 +63,11 @@ test_rows(void)
         /* The update's gradients are where the optimizer state is, or one tier above it. */
         g_assert_cmpint(state[MW_STATE_GRADIENTS].deepest, <=, state[MW_STATE_OPTIMIZER].deepest);
         g_assert_cmpint(state[MW_STATE_GRADIENTS].nearest, ==,
-                        MIN(state[MW_STATE_OPTIMIZER].nearest, MW_TIER_CPU));
+                        row->updates_on_gpu ? MW_TIER_GPU
+                                            : MIN(state[MW_STATE_OPTIMIZER].nearest, MW_TIER_CPU));
+        for (int s = 0; s < MW_STATE_COUNT; s++)
+            g_assert_true(!(row->fills_gpu >> s & 1) || state[s].deepest > MW_TIER_GPU);
+        g_assert_true(!row->updates_on_gpu || !row->delays_update);
         g_assert_true(!row->delays_update || state[MW_STATE_OPTIMIZER].nearest > MW_TIER_GPU);
     }
 }
@@ -70,8 +76,17 @@ static void
 test_order(void)
 {
     const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+    const struct mw_strategies every = mw_strategies_all();
+    int named = 0;
 
-    g_assert_cmpint(all.count, ==, MW_STRATEGY_COUNT - 1);
+    g_assert_cmpint(every.count, ==, MW_STRATEGY_COUNT - 1);
+    for (int i = 0; i < every.count; i++) {
+        const struct mw_strategies one = mw_strategies_of(every.one[i]);
+        g_assert_true(one.count == 1 && one.one[0] == every.one[i]);
+        g_assert_true(i == 0 || mw_strategy_is_simpler(every.one[i - 1], every.one[i]));
+        named += mw_strategy_traits(every.one[i])->by_name;
+    }
+    g_assert_cmpint(all.count, ==, every.count - named);
     g_assert_cmpint(mw_strategies_beyond(MW_STRATEGY_AUTO).count, ==, 0);
     for (int i = 0; i < all.count; i++) {
         const struct mw_strategies one = mw_strategies_of(all.one[i]);
@@ -79,6 +94,7 @@ test_order(void)
         g_assert_cmpint(all.one[i], !=, MW_STRATEGY_AUTO);
         g_assert_true(i == 0 || mw_strategy_is_simpler(all.one[i - 1], all.one[i]));
         g_assert_true(one.count == 1 && one.one[0] == all.one[i]);
+        g_assert_false(mw_strategy_traits(all.one[i])->by_name);
         g_assert_cmpint(beyond.count, ==, all.count - 1 - i);
         g_assert_cmpmem(beyond.one, (gsize)beyond.count * sizeof beyond.one[0], &all.one[i + 1],
                         (gsize)beyond.count * sizeof beyond.one[0]);

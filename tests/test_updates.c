@@ -98,13 +98,40 @@ bring(const struct step *step, const struct mw_op *op)
     int64_t bytes = 0;
 
     g_assert_nonnull(to);
-    to->state = uses_slot(step, op, chunk->slot);
+    to->state = uses_slot(step, op, chunk->slot) || (from && from->state);
     to->gradients = uses_homes(step, op, true, MW_USE_READ) || (from && from->gradients);
     bytes +=
         to->state ? mw_optimizer_state_bytes(step->sizing->settings.optimizer, chunk->elements) : 0;
     bytes += to->gradients ? chunk->elements * step->sizing->gradient_element_bytes : 0;
     g_assert_cmpint(step->plan->works[op->work].bytes, ==, bytes);
     g_assert_cmpint(bytes, >, 0);
+}
+
+/* Whether the chunk's state rests off the GPU and is updated there. */
+static bool
+streams(const struct step *step, const struct mw_op *op)
+{
+    return step->plan->shape.updates_on_gpu &&
+           step->plan->slots[chunk_of(step, op)->slot].tier != MW_TIER_GPU;
+}
+
+/* State that was updated on the GPU goes home, or to where the drives take it from. */
+static void
+bring_back(const struct step *step, const struct mw_op *op)
+{
+    const struct mw_chunk_content *chunk = chunk_of(step, op);
+    const struct content *from = find_buffer(step, op, false, MW_PURPOSE_OPTIMIZER_BUFFERS);
+    struct content *to = find_buffer(step, op, true, MW_PURPOSE_OPTIMIZER_BUFFERS);
+    bool home = uses_slot(step, op, chunk->slot);
+
+    g_assert_true(from && from->state && from->updated);
+    g_assert_true(!to == home);
+    g_assert_cmpint(home, ==, step->plan->slots[chunk->slot].tier == MW_TIER_CPU);
+    g_assert_cmpint(step->plan->works[op->work].bytes, ==,
+                    mw_optimizer_state_bytes(step->sizing->settings.optimizer, chunk->elements));
+    if (to)
+        to->state = to->updated = true;
+    step->chunks[op->shard].stored += home;
 }
 
 static void
@@ -153,6 +180,7 @@ update(struct step *step, const struct mw_op *op)
     }
     g_assert_true(state && gradients);
     g_assert_cmpint(step->plan->works[op->work].elements, ==, chunk->elements);
+    g_assert_true(!streams(step, op) || !step->plan->works[op->work].host);
     step->chunks[op->shard].updates++;
     step->chunks[op->shard].stored += at_home;
     step->chunks[op->shard].sent += uses_homes(step, op, false, MW_USE_MODIFY);
@@ -224,6 +252,8 @@ follow(struct step *step, uint32_t o)
         send(step, op);
     else if (work->kind == MW_OP_NVME_WRITE)
         store(step, op);
+    else if (work->kind == MW_OP_D2H && streams(step, op))
+        bring_back(step, op);
     else
         bring(step, op);
 }

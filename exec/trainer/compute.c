@@ -54,6 +54,8 @@ layer_activations(const struct mw_trainer *trainer, const struct mw_op *op, int3
 {
     int64_t set = op->micro_batch % trainer->sets;
 
+    if (trainer->plan->shape.whole_checkpoints) /* the next layer's input is made beside this one */
+        return &trainer->variant->layers[layer % trainer->layers_held];
     return &trainer->variant->layers[set * trainer->layers_held + held_at(trainer, op, layer)];
 }
 
@@ -175,6 +177,27 @@ code_kept(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
                     : storage->backend->encode(storage->device, coded, x, n, error);
 }
 
+/* The last op of a layer saves all its activations, or the first op of its backward restores them:
+ * the sums of attention, and what begins with the layer's input. */
+static bool
+whole_checkpoint(struct mw_trainer *trainer, const struct mw_op *op,
+                 const struct mw_layer_activations *layer, GError **error)
+{
+    const struct mw_storage *storage = &trainer->storage;
+    uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
+    int64_t sums = 4 * trainer->tokens * trainer->plan->shape.decoder.heads;
+    int64_t rest = trainer->layer_bytes - sums;
+    bool brings = op->phase == MW_PHASE_BACKWARD;
+
+    if (slot == MW_NONE)
+        return true;
+    char *kept = mw_storage_address(storage, slot, 0);
+    void *to[] = {brings ? (void *)layer->lse : kept, brings ? layer->x : kept + sums};
+    const void *from[] = {brings ? (void *)kept : layer->lse, brings ? kept + sums : layer->x};
+    return storage->backend->copy(storage->device, to[0], from[0], sums, error) &&
+           storage->backend->copy(storage->device, to[1], from[1], rest, error);
+}
+
 static struct mw_compute
 bind(struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -222,11 +245,15 @@ bool
 mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct mw_compute compute = bind(trainer, op);
+    bool whole = op->layer >= 0 && trainer->plan->shape.whole_checkpoints;
+    bool forward = op->phase == MW_PHASE_FORWARD;
 
     if (!mw_trainer_take_received(trainer, op, &compute, error) ||
-        (op->layer >= 0 &&
-         (!checkpoint(trainer, op, compute.layer->x, error) || !code_kept(trainer, op, error))))
+        (op->layer >= 0 && !whole &&
+         (!checkpoint(trainer, op, compute.layer->x, error) || !code_kept(trainer, op, error))) ||
+        (whole && !forward && !whole_checkpoint(trainer, op, compute.layer, error)))
         return false;
     return trainer->storage.backend->compute(trainer->storage.device, &compute, error) &&
+           (!whole || !forward || whole_checkpoint(trainer, op, compute.layer, error)) &&
            mw_trainer_give_sent(trainer, op, &compute, error);
 }

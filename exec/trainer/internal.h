@@ -97,6 +97,7 @@ struct mw_trainer {
 
     int64_t layers_coded, coded_elements; /* of those held; elements of one of them */
     int64_t tokens, micro_batches, logits_chunks, layers_held;
+    int64_t layer_bytes;      /* activations of one of the layers held */
     struct mw_arena exchange; /* memory that device and host exchange numbers in: */
     int32_t *ids, *targets;   /* [micro_batches][tokens] */
     double *loss;             /* sum over this rank's tokens */
@@ -169,6 +170,9 @@ bool mw_trainer_set_up(struct mw_trainer *trainer, const struct mw_exec_backend 
 void mw_trainer_turn_to(struct mw_trainer *trainer, int64_t step);
 void mw_trainer_take_down(struct mw_trainer *trainer);
 
+/* Bytes of all activations of a layer. */
+int64_t mw_trainer_layer_bytes(const struct mw_trainer *trainer);
+
 /* --- exec/trainer/operands.c: whether a plan's ops can be executed --- */
 /* Call the first for a plan, the second once its tensors are indexed, the third once the current
  * variant is set up. They return false with *error, which names the op and what it lacks. */
@@ -187,6 +191,8 @@ int mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op 
 bool mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int stream,
                              GError **error);
 bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Whether a chunk's state rests off the device and passes it for its update. */
+bool mw_trainer_streams_state(const struct mw_trainer *trainer, uint32_t chunk);
 /* Appends the moves of a chunk's op. */
 void mw_trainer_list_chunk(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves);
 bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error);

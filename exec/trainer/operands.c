@@ -192,8 +192,8 @@ hop_bytes(const struct look *look)
 static bool
 hop_fits(const struct look *look, enum mw_role role)
 {
-    return !uses(look, role) ||
-           (look->op->layer >= 0 && slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
+    return !uses(look, role) || ((look->op->layer >= 0 || look->trainer->plan->shape.layer_order) &&
+                                 slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
 }
 
 static int64_t
@@ -203,6 +203,14 @@ checkpoint_bytes(const struct look *look)
     int dtype = shape->checkpoint_dtype == MW_DTYPE_NONE ? shape->dtype : shape->checkpoint_dtype;
 
     return mw_dtype_bytes(dtype, look->trainer->tokens * shape->decoder.hidden);
+}
+
+/* Of a checkpoint: a layer's input, or all its activations. */
+static int64_t
+kept_bytes(const struct look *look)
+{
+    return look->trainer->plan->shape.whole_checkpoints ? mw_trainer_layer_bytes(look->trainer)
+                                                        : checkpoint_bytes(look);
 }
 
 static const char *
@@ -227,7 +235,7 @@ wrong_compute(const struct look *look)
     if (has_weights(operator_) && backward && look->tensor->trainable &&
         (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
         return "has no room for its gradient";
-    if (kept != MW_NONE && !slot_holds(look, kept, 0, checkpoint_bytes(look)))
+    if (kept != MW_NONE && !slot_holds(look, kept, 0, kept_bytes(look)))
         return "has no room for its checkpoint";
     if (logits && (scores == MW_NONE ||
                    !slot_holds(look, scores, 0,
@@ -363,6 +371,12 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     return reaches_all(look) ? NULL : "uses memory that it does not reach";
 }
 
+static bool
+is_home(const struct mw_chunk_content *chunk, uint32_t slot)
+{
+    return slot == chunk->slot || slot == chunk->other_slot;
+}
+
 /* Follows the moves that exec/trainer/update.c lists. */
 static const char *
 wrong_chunk_move(const struct look *look, const struct mw_chunk_content *chunk)
@@ -370,12 +384,13 @@ wrong_chunk_move(const struct look *look, const struct mw_chunk_content *chunk)
     uint32_t state = slot_of(look, MW_ROLE_STATE);
     bool from = uses(look, MW_ROLE_SOURCE), to = uses(look, MW_ROLE_DESTINATION);
     bool gradients = uses(look, MW_ROLE_GRADIENT);
+    bool streams = mw_trainer_streams_state(look->trainer, look->op->shard);
     g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(struct mw_move));
 
     if (look->work->object == MW_OBJECT_UPDATED ? !from : gradients && !to)
         return "has no buffer to move from or to";
     if (look->work->object == MW_OBJECT_STATE &&
-        (state != MW_NONE ? from == to || (state != chunk->slot && state != chunk->other_slot)
+        (state != MW_NONE ? !is_home(chunk, state) || (from == to && !(from && streams))
                           : !gradients && !(from && to)))
         return "has no state or gradients to move";
     if (!goes_its_way(look))

@@ -122,6 +122,21 @@ lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_activation_
         mw_activations_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
 }
 
+static struct mw_activation_layout
+layout_of(const struct mw_trainer *trainer, int64_t layers)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    return mw_activation_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
+                                plan->shape.seq, layers, frozen_operators(plan));
+}
+
+int64_t
+mw_trainer_layer_bytes(const struct mw_trainer *trainer)
+{
+    return layout_of(trainer, 1).layer_bytes;
+}
+
 static bool
 lay_out_activations(struct mw_trainer *trainer, GError **error)
 {
@@ -138,15 +153,16 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
     int64_t rooms = interval ? MIN(interval, layers - kept) : 0;
     trainer->layers_coded = plan->shape.kept_encodings ? kept : 0;
     rooms = trainer->layers_coded ? MAX(1, rooms) : rooms + kept;
+    if (plan->shape.whole_checkpoints)
+        rooms = MIN(2, layers);
     trainer->layers_held = rooms + trainer->layers_coded;
     trainer->sets = interval ? 1 : plan->programs[0].in_flight;
     bytes /= trainer->sets;
-    struct mw_activation_layout layout =
-        mw_activation_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
-                             plan->shape.seq, rooms, frozen_operators(plan));
+    struct mw_activation_layout layout = layout_of(trainer, rooms);
     mw_activation_layout_add_coded(&layout, &plan->shape.decoder, plan->shape.sequences,
                                    plan->shape.seq, trainer->layers_coded);
     trainer->coded_elements = layout.layer_elements;
+    trainer->layer_bytes = layout.layer_bytes;
     if (layout.bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
@@ -266,11 +282,11 @@ map_step(struct mw_trainer *trainer, GError **error)
         const struct mw_op op = mw_plan_numbered_op(plan, i);
         if (plan->works[op.work].kind == MW_OP_COMPUTE && op.layer >= 0)
             it->computes[op.layer] = true;
-        if (plan->works[op.work].kind != MW_OP_UPDATE)
-            continue;
-        uint32_t state = mw_trainer_slot(trainer, &op, MW_ROLE_STATE);
-        it->updates[op.shard] = true;
-        it->set_slots[op.shard] = state == plan->chunks[op.shard].slot ? MW_NONE : state;
+        if (plan->works[op.work].kind == MW_OP_UPDATE)
+            it->updates[op.shard] = true;
+        if (plan->works[op.work].kind == MW_OP_NVME_WRITE &&
+            plan->works[op.work].object == MW_OBJECT_STATE)
+            it->set_slots[op.shard] = mw_trainer_slot(trainer, &op, MW_ROLE_SOURCE);
     }
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (mw_trainer_on_drives(plan, c) && it->set_slots[c] == MW_NONE)

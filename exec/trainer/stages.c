@@ -77,7 +77,10 @@ mw_trainer_take_received(struct mw_trainer *trainer, const struct mw_op *op,
 
     if (slot == MW_NONE)
         return true;
-    return copy(trainer, compute->backward ? compute->shared->gradient : compute->layer->x,
+    return copy(trainer,
+                compute->backward ? compute->shared->gradient
+                : op->layer < 0   ? compute->shared->hidden
+                                  : compute->layer->x,
                 mw_storage_address(&trainer->storage, slot, 0), error);
 }
 
@@ -90,5 +93,8 @@ mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
     if (slot == MW_NONE)
         return true;
     return copy(trainer, mw_storage_address(&trainer->storage, slot, 0),
-                compute->backward ? compute->shared->gradient : compute->output, error);
+                compute->backward ? compute->shared->gradient
+                : op->layer < 0   ? compute->input
+                                  : compute->output,
+                error);
 }

@@ -96,6 +96,46 @@ list_params(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mo
         scatter_params(trainer, op->shard, from, moves);
 }
 
+bool
+mw_trainer_streams_state(const struct mw_trainer *trainer, uint32_t chunk)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    return plan->shape.updates_on_gpu && plan->slots[plan->chunks[chunk].slot].tier != MW_TIER_GPU;
+}
+
+static bool
+is_between_memories(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    return mw_op_traits(trainer->plan->works[op->work].kind)->agent == MW_AGENT_LINK;
+}
+
+/* Adds the moves of state between the host and the GPU.  Gradients that were read from drives come
+ * behind it: in the same buffer if the state was read too, else from their own. */
+static void
+stream_buffers(const struct mw_trainer *trainer, const struct mw_op *op, GArray *moves)
+{
+    const struct mw_chunk_content *chunk = &trainer->plan->chunks[op->shard];
+    const struct mw_tensor *first = &trainer->plan->tensors[chunk->first_tensor];
+    int64_t state_bytes = mw_trainer_state_bytes(trainer->plan, op->shard);
+    int64_t gradients_bytes = gradient_bytes(trainer, op->shard) * chunk->elements;
+    uint32_t state = mw_trainer_slot(trainer, op, MW_ROLE_STATE);
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
+    bool up = trainer->plan->works[op->work].kind == MW_OP_H2D;
+    bool read = trainer->plan->slots[first->gradient_slot].tier == MW_TIER_NVME;
+
+    int64_t behind = mw_in_pages(state_bytes);
+
+    if (state == MW_NONE) {
+        add_move(moves, from, to, up && read ? behind + gradients_bytes : state_bytes);
+        return;
+    }
+    add_move(moves, state, to, state_bytes);
+    struct mw_move move = {{from, 0}, {to, behind}, gradients_bytes};
+    g_array_append_val(moves, move);
+}
+
 /* Adds the moves of state, followed by gradients if those come from drives too; or of gradients
  * alone. */
 static void
@@ -107,13 +147,17 @@ list_state(const struct mw_trainer *trainer, const struct mw_op *op, GArray *mov
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
     uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
-    if (from != MW_NONE && to != MW_NONE)
+    bool passes = is_between_memories(trainer, op) && mw_trainer_streams_state(trainer, op->shard);
+
+    if (passes && from != MW_NONE && to != MW_NONE)
+        stream_buffers(trainer, op, moves);
+    else if (from != MW_NONE && to != MW_NONE)
         add_move(moves, from, to, gradient_bytes(trainer, op->shard) * elements);
     else if (state != MW_NONE)
         add_move(moves, from != MW_NONE ? from : state, to != MW_NONE ? to : state, state_bytes);
     if (mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT) != MW_NONE)
-        move_gradients(trainer, op->shard, to, state != MW_NONE ? mw_in_pages(state_bytes) : 0,
-                       moves);
+        move_gradients(trainer, op->shard, to,
+                       passes || state != MW_NONE ? mw_in_pages(state_bytes) : 0, moves);
 }
 
 void

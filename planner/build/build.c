@@ -8,6 +8,39 @@
 
 #include "planner/build/internal.h"
 
+/* Layer by layer the next one is the next micro-batch's, or the group's before. */
+static void
+load_next_checkpoint(struct builder *b, uint32_t visit)
+{
+    bool ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) > 0;
+    const struct visit *v = &b->visits[visit];
+    bool last_group =
+        v->layer / b->sizing->settings.checkpoint_interval == b->sizing->checkpoint_count - 1;
+    uint32_t next = visit + 1;
+
+    while (next < b->visit_count &&
+           (b->visits[next].phase != MW_PHASE_RECOMPUTE || !b->visits[next].first_of_group))
+        next++;
+    if (!ahead || (last_group && v->micro_batch == 0))
+        mw_checkpoint_load(b, mw_checkpoint_at(b, v->layer, v->micro_batch), v->micro_batch);
+    if (ahead && next < b->visit_count)
+        mw_checkpoint_load(b,
+                           mw_checkpoint_at(b, b->visits[next].layer, b->visits[next].micro_batch),
+                           b->visits[next].micro_batch);
+}
+
+/* A layer that is kept whole comes back while the one behind it is computed. */
+static void
+load_layer(struct builder *b, const struct visit *v)
+{
+    bool ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) > 0;
+
+    if (!ahead || v->layer == b->sizing->layers - 1)
+        mw_checkpoint_load(b, mw_checkpoint_at(b, v->layer, v->micro_batch), v->micro_batch);
+    if (ahead && v->layer > 0)
+        mw_checkpoint_load(b, mw_checkpoint_at(b, v->layer - 1, v->micro_batch), v->micro_batch);
+}
+
 /* Offloaded checkpoints come back one group ahead, so the first load precedes the backward. */
 static void
 load_checkpoints(struct builder *b, uint32_t visit)
@@ -17,8 +50,14 @@ load_checkpoints(struct builder *b, uint32_t visit)
     int64_t count = b->sizing->checkpoint_count;
     int64_t ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) ? 1 : 0;
 
+    if (v->keeps_layer && v->phase == MW_PHASE_BACKWARD)
+        load_layer(b, v);
     if (!interval || v->phase != MW_PHASE_RECOMPUTE || !v->first_of_group)
         return;
+    if (b->fetching) {
+        load_next_checkpoint(b, visit);
+        return;
+    }
     int64_t group = v->layer / interval, before = group - 1, last = count - 1;
     int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
     while (before >= 0 && mw_first_of_group(b, before) < 0)
@@ -39,7 +78,7 @@ store_checkpoint(struct builder *b, uint32_t visit)
     const struct visit *v = &b->visits[visit];
     int64_t interval = b->sizing->settings.checkpoint_interval;
 
-    if (!interval || v->phase != MW_PHASE_FORWARD || !v->first_of_group)
+    if (!interval || v->phase != MW_PHASE_FORWARD || !(v->first_of_group || v->keeps_layer))
         return;
     int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
     mw_checkpoint_store(b, checkpoint, b->checkpoint_loaded[checkpoint], v->micro_batch);
@@ -111,10 +150,12 @@ build_program(struct builder *b)
     b->param_slot_held = g_new0(bool, b->slots[MW_BUFFER_PARAMETERS_GATHERED].count +
                                           b->slots[MW_BUFFER_PARAMETERS_GATHERED_SMALL].count + 1);
     b->checkpoint_loaded = g_new0(uint32_t, b->sizing->checkpoint_slots + 1);
+    b->checkpoint_tile = g_new0(uint16_t, b->sizing->checkpoint_slots + 1);
     b->work_cache = g_new(uint32_t, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2);
     memset(b->work_cache, 0xff, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2 * sizeof(uint32_t));
     memset(b->work_table, 0xff, sizeof b->work_table); /* all MW_NONE */
     b->visit_count = 0;
+    b->fetched = b->fetching_count = 0;
     b->compute_wait = MW_NONE;
     b->norm_agreed = MW_NONE;
     b->reduced_slot = MW_NONE;
@@ -146,9 +187,12 @@ build_program(struct builder *b)
     commit(b);
     g_clear_pointer(&b->param_slot_held, g_free);
     g_clear_pointer(&b->checkpoint_loaded, g_free);
+    g_clear_pointer(&b->checkpoint_tile, g_free);
     g_clear_pointer(&b->work_cache, g_free);
     g_clear_pointer(&b->activation_turns, g_free);
     g_clear_pointer(&b->final_visit, g_free);
+    g_clear_pointer(&b->fetching, g_free);
+    g_clear_pointer(&b->fetches_by, g_free);
 }
 
 /* Adds one program for all ranks, one for each pipeline stage, or one for each rank. */
@@ -201,6 +245,9 @@ shape_of(const struct mw_sizing *sizing)
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
         .updates_beside = mw_settings_update_beside(s),
+        .whole_checkpoints = mw_settings_keeps_whole(s),
+        .layer_order = mw_settings_layer_order(s),
+        .updates_on_gpu = mw_settings_updates_on_gpu(s),
         .optimizer = (uint8_t)s->optimizer,
         .dtype = (uint8_t)s->dtype,
         .rms_norm = mw_model_has_rms_norm(sizing->model),

@@ -44,7 +44,8 @@ mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32
 {
     enum mw_tier tier = home_tier(b, checkpoint);
     int64_t bytes = b->sizing->checkpoint_bytes;
-    struct identity id = {MW_PHASE_FORWARD, first_layer(b, checkpoint), mb, 0, 0};
+    struct identity id = {MW_PHASE_FORWARD, first_layer(b, checkpoint), mb,
+                          b->checkpoint_tile[checkpoint], 0};
 
     if (tier == MW_TIER_GPU)
         return;
@@ -92,7 +93,9 @@ void
 mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb)
 {
     enum mw_tier tier = home_tier(b, checkpoint);
-    struct identity id = {MW_PHASE_RECOMPUTE, first_layer(b, checkpoint), mb, 0, 0};
+    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
+    struct identity id = {whole ? MW_PHASE_BACKWARD : MW_PHASE_RECOMPUTE,
+                          first_layer(b, checkpoint), mb, b->checkpoint_tile[checkpoint], 0};
 
     if (tier != MW_TIER_GPU) {
         uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id)
@@ -107,5 +110,6 @@ mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb)
         mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
         mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
-    all_gather_parts(b, checkpoint, id);
+    if (!whole)
+        all_gather_parts(b, checkpoint, id);
 }

@@ -52,7 +52,9 @@ use_checkpoint(struct builder *b, const struct visit *v)
 {
     int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
 
-    if (v->phase == MW_PHASE_RECOMPUTE)
+    if (v->keeps_layer && v->phase == MW_PHASE_FORWARD)
+        b->checkpoint_tile[checkpoint] = b->plan->ops[b->newest].tile;
+    if (v->phase != MW_PHASE_FORWARD)
         mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_READ, MW_ROLE_CHECKPOINT);
     else
         mw_build_use(b, mw_checkpoint_slot(b, checkpoint), MW_USE_DEFINE, MW_ROLE_CHECKPOINT);
@@ -123,7 +125,7 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
     use_logits(b, v, info->operator_);
     use_activations(b, v);
     mw_stage_use(b, first, last);
-    if (checkpoint)
+    if (checkpoint || (v->keeps_layer && (v->phase == MW_PHASE_FORWARD ? last : first)))
         use_checkpoint(b, v);
     if (gradients->slot[turn] != MW_NONE && has_params) {
         mw_build_use(b, gradients->slot[turn], gradients->mode[turn], MW_ROLE_GRADIENT);

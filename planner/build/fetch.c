@@ -178,19 +178,42 @@ fetch_part(struct builder *b, enum mw_fetch_stage stage, const struct part *part
         fetch_from_peers(b, part);
 }
 
+static void
+fetch_visit(struct builder *b, enum mw_fetch_stage stage, uint32_t visit)
+{
+    struct part part;
+
+    for (int turn = 0; turn < mw_visit_tensors(b, &b->visits[visit]); turn++)
+        if (mw_visit_fetches(b, &b->visits[visit], turn, &part) && travels(b, &part))
+            fetch_part(b, stage, &part);
+}
+
 /* Advances every stage by one part of a unit, as far ahead of `visit` as it may be. */
 static void
 advance_stages(struct builder *b, int64_t visit)
 {
     for (enum mw_fetch_stage stage = 0; stage < MW_FETCH_STAGES; stage++) {
         int64_t at = visit + ahead_of_use(b, stage);
-        struct part part;
-        if (at < 0 || at >= b->visit_count || b->visits[at].reuses != MW_NONE)
-            continue;
-        for (int turn = 0; turn < mw_visit_tensors(b, &b->visits[at]); turn++)
-            if (mw_visit_fetches(b, &b->visits[at], turn, &part) && travels(b, &part))
-                fetch_part(b, stage, &part);
+        if (at >= 0 && at < b->visit_count && b->visits[at].reuses == MW_NONE)
+            fetch_visit(b, stage, (uint32_t)at);
     }
+}
+
+/* Layer by layer: the last stage brings all that may have begun by now, and each stage before it is
+ * ahead of the next one by its own depth.  The first call fills the pipeline in turns. */
+static void
+fetch_layers(struct builder *b, uint32_t visit)
+{
+    int64_t last = ahead_of_use(b, b->sizing->dp > 1 ? MW_FETCH_GG : MW_FETCH_CG);
+    int64_t next = b->fetched ? (int64_t)b->fetched : last - ahead_of_use(b, MW_FETCH_NC);
+
+    for (; next < (int64_t)b->fetches_by[visit]; next++)
+        for (enum mw_fetch_stage stage = 0; stage < MW_FETCH_STAGES; stage++) {
+            int64_t at = next + MAX(0, ahead_of_use(b, stage) - last);
+            if (at >= 0 && at < b->fetching_count)
+                fetch_visit(b, stage, b->fetching[at]);
+        }
+    b->fetched = b->fetches_by[visit];
 }
 
 /* Called once before each visit is computed.  The first call fills the pipeline, stage by stage in
@@ -203,7 +226,9 @@ mw_fetch_ahead(struct builder *b, uint32_t visit)
     struct visit *now = &b->visits[visit];
     struct part part;
 
-    for (int64_t at = first; at <= visit; at++)
+    if (b->fetching)
+        fetch_layers(b, visit);
+    for (int64_t at = first; !b->fetching && at <= visit; at++)
         advance_stages(b, at);
     if (now->reuses != MW_NONE)
         memcpy(now->param_slot, b->visits[now->reuses].param_slot, sizeof now->param_slot);

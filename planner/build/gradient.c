@@ -74,7 +74,10 @@ mw_gradient_slot(struct builder *b, const struct part *part, enum mw_use_mode *m
     else if (home)
         *slot = home_of(b, part);
     else if (adds || v->tied == TIED_WEIGHT)
-        *slot = b->tied_gradient + v->tile;
+        *slot = b->tied_gradient + v->tile +
+                (b->fetching
+                     ? v->micro_batch * (uint32_t)b->sizing->classes[MW_CLASS_HEAD].tensors[0].tiles
+                     : 0);
     else
         *slot = next_slot(b, MW_BUFFER_GRADIENTS_WHOLE, part);
     return *slot;

@@ -58,6 +58,7 @@ struct visit {
     uint8_t class_;
     uint8_t unit; /* within its block */
     bool first_of_group, last_of_block_unit;
+    bool keeps_layer;    /* begins backward of a layer that is kept whole, or ends its forward */
     bool enters, leaves; /* begins or ends a stage's pass, and so receives or sends */
     uint16_t micro_batch;
     uint16_t tile;
@@ -122,6 +123,9 @@ struct builder {
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
     uint32_t tied_gradient;               /* first slot; one per part of the embedding */
     uint32_t commit_record, commit_saves; /* the slots that this step writes, or MW_NONE */
+    /* Layer by layer: the visits that fetch, in order, how many of them have, and how many may have
+     * by each visit.  NULL: micro-batch by micro-batch. */
+    uint32_t *fetching, fetching_count, fetched, *fetches_by;
     bool *param_slot_held;                /* [slots of gathered parameters], tiled tensors' first */
     struct part reduced;                  /* not accumulated yet; */
     uint32_t reduced_slot;                /* MW_NONE: there is none */
@@ -134,6 +138,7 @@ struct builder {
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
+    uint16_t *checkpoint_tile;   /* [checkpoint] of the op that makes it, if it is a whole layer */
     uint32_t activation_sets;    /* of working memory: one per micro-batch that is kept */
     int *activation_turns;       /* [activation_sets] */
 };

@@ -142,6 +142,43 @@ read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
     return set;
 }
 
+/* Brings state to the GPU from home, or from where it came to from the drives, and behind it the
+ * gradients that do not live there.  Returns the slot that the update works on. */
+static uint32_t
+stream_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t set, uint32_t in)
+{
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, chunk);
+    int64_t bytes =
+        mw_sizing_state_bytes(b->sizing, chunk) +
+        (moves.gradient_streams ? chunk->params * b->sizing->gradient_element_bytes : 0);
+    uint32_t slot = mw_build_ring_next(&b->slots[MW_BUFFER_STATE_GPU]);
+
+    copy_op(b, LANE_H2D, MW_OP_H2D, bytes, c);
+    if (set == MW_NONE)
+        mw_build_use(b, b->state_home + c, MW_USE_READ, MW_ROLE_STATE);
+    else
+        mw_build_use(b, set, MW_USE_READ, MW_ROLE_SOURCE);
+    if (in != MW_NONE)
+        mw_build_use(b, in, MW_USE_READ, MW_ROLE_SOURCE);
+    else if (gradient_tier(b, chunk) == MW_TIER_CPU)
+        use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+    mw_build_use(b, slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    return slot;
+}
+
+/* Back to home, or to where the drives take it from. */
+static void
+return_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t from,
+             uint32_t set)
+{
+    copy_op(b, LANE_D2H, MW_OP_D2H, mw_sizing_state_bytes(b->sizing, chunk), c);
+    mw_build_use(b, from, MW_USE_READ, MW_ROLE_SOURCE);
+    if (set == MW_NONE)
+        mw_build_use(b, b->state_home + c, MW_USE_MODIFY, MW_ROLE_STATE);
+    else
+        mw_build_use(b, set, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+}
+
 static void
 write_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t set)
 {
@@ -250,11 +287,13 @@ static void
 use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
 {
     const struct mw_chunk *chunk = &b->chunks[c];
+    bool came_with_state = gradient_tier(b, chunk) == MW_TIER_NVME ||
+                           mw_sizing_chunk_moves(b->sizing, chunk).gradient_streams;
 
     mw_build_use(b, set != MW_NONE ? set : b->state_home + c, MW_USE_MODIFY, MW_ROLE_STATE);
     if (in != MW_NONE)
         mw_build_use(b, in, MW_USE_READ, MW_ROLE_SOURCE);
-    else if (gradient_tier(b, chunk) != MW_TIER_NVME)
+    else if (!came_with_state)
         use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     if (out != MW_NONE)
         mw_build_use(b, out, MW_USE_DEFINE, MW_ROLE_DESTINATION);
@@ -266,13 +305,21 @@ static void
 update_chunk(struct builder *b, uint32_t c, uint32_t norm)
 {
     const struct mw_chunk *chunk = &b->chunks[c];
-    bool host = chunk->tier != MW_TIER_GPU, delayed = b->sizing->settings.dpu_start != MW_AUTO;
+    struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, chunk);
+    bool host = moves.host, delayed = b->sizing->settings.dpu_start != MW_AUTO;
     uint32_t set = chunk->tier == MW_TIER_NVME ? read_state(b, chunk, c) : MW_NONE;
-    uint32_t in = bring_gradients(b, chunk, c), out = outgoing_slot(b, c);
+    uint32_t in = bring_gradients(b, chunk, c), at = set;
 
+    if (moves.state_streams) {
+        at = stream_state(b, chunk, c, set, in);
+        in = MW_NONE;
+    }
+    uint32_t out = outgoing_slot(b, c);
     build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk->params, host), c);
     mw_build_after(b, norm);
-    use_chunk(b, c, set, in, out);
+    use_chunk(b, c, at, in, out);
+    if (moves.state_streams)
+        return_state(b, chunk, c, at, set);
     if (set != MW_NONE)
         write_state(b, chunk, c, set);
     if (delayed)
@@ -352,12 +399,14 @@ waits_for_flush(const struct builder *b, const struct mw_chunk *chunk)
            b->reduced.number < chunk->first_tensor + chunk->tensor_count;
 }
 
-/* The GPU computes in one order: an update there that waits for gradients from elsewhere would hold
- * up backward. */
+/* The GPU computes in one order: an update there that waits for state or gradients from elsewhere
+ * would hold up backward. */
 static bool
 holds_up_backward(const struct builder *b, const struct mw_chunk *chunk)
 {
-    return chunk->tier == MW_TIER_GPU && gradient_tier(b, chunk) != MW_TIER_GPU;
+    bool all_there = chunk->tier == MW_TIER_GPU && gradient_tier(b, chunk) == MW_TIER_GPU;
+
+    return !mw_sizing_chunk_moves(b->sizing, chunk).host && !all_there;
 }
 
 /* Backward comes to the last chunks first. */

@@ -311,6 +311,17 @@ link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
     }
 }
 
+/* Nothing is recomputed: a layer's activations come back whole. */
+static void
+add_whole_backward(struct builder *b, uint16_t mb)
+{
+    for (int64_t layer = b->sizing->layers - 1; layer >= 0; layer--) {
+        uint32_t first = b->visit_count;
+        add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+        b->visits[first].keeps_layer = true;
+    }
+}
+
 static void
 add_backward(struct builder *b, uint16_t mb)
 {
@@ -318,6 +329,10 @@ add_backward(struct builder *b, uint16_t mb)
     int64_t interval = settings->checkpoint_interval;
     int64_t recomputed = interval ? b->sizing->layers - mw_sizing_kept_layers(b->sizing) : 0;
 
+    if (mw_settings_keeps_whole(settings)) {
+        add_whole_backward(b, mb);
+        return;
+    }
     for (int64_t layer = b->sizing->layers - 1; layer >= recomputed; layer--)
         if (!mw_drops_layer(b, layer))
             add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
@@ -345,13 +360,16 @@ add_forward(struct builder *b, uint16_t mb)
     int64_t interval = b->sizing->settings.checkpoint_interval;
     int64_t recomputed = b->sizing->layers - mw_sizing_kept_layers(b->sizing);
     uint32_t first = b->visit_count;
+    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
 
     add_head(b, MW_PHASE_FORWARD, mb);
     for (int64_t layer = 0; layer < b->sizing->layers; layer++)
-        if (!mw_drops_layer(b, layer))
+        if (!mw_drops_layer(b, layer)) {
             add_layer(b, MW_PHASE_FORWARD, mb, layer,
-                      interval && layer < recomputed &&
+                      interval && !whole && layer < recomputed &&
                           layer == mw_first_of_group(b, layer / interval));
+            b->visits[b->visit_count - 1].keeps_layer = whole;
+        }
     b->visits[first].enters = b->sizing->stage > 0;
     b->visits[b->visit_count - 1].leaves = b->sizing->next_stage != NULL;
 }
@@ -373,10 +391,158 @@ add_return(struct builder *b, uint16_t mb)
     b->visits[b->visit_count - 1].leaves = b->sizing->stage > 0;
 }
 
+/* --- layer by layer -------------------------------------------------------------------------- */
+
+/* All micro-batches' visits of a group, or of an end of the model: the first of a part fetches it
+ * for all of them. */
+static void
+link_stop(struct builder *b, uint32_t begin)
+{
+    g_autofree uint32_t *last = g_new0(uint32_t, b->visit_count - begin + 1);
+
+    for (uint32_t v = begin; v < b->visit_count; v++)
+        if (b->visits[v].fetched_tensor != MW_NONE)
+            last[find_fetch(b, begin, &b->visits[v]) - begin] = v;
+    for (uint32_t v = begin; v < b->visit_count; v++) {
+        struct visit *visit = &b->visits[v];
+        if (visit->fetched_tensor == MW_NONE)
+            continue;
+        uint32_t first = find_fetch(b, begin, visit);
+        visit->reuses = first == v ? MW_NONE : first;
+        visit->keeps = last[first - begin] != v;
+    }
+}
+
+/* A micro-batch's part of a stop, forward or back. */
+static void
+mark_part(struct builder *b, uint32_t begin, bool enters, bool leaves)
+{
+    while (begin < b->visit_count && enters && b->visits[begin].phase == MW_PHASE_RECOMPUTE)
+        begin++;
+    if (begin < b->visit_count) {
+        b->visits[begin].enters = enters;
+        b->visits[b->visit_count - 1].leaves = leaves;
+    }
+}
+
+static bool
+has_end(const struct builder *b, enum mw_class class)
+{
+    return b->sizing->classes[class].blocks > 0;
+}
+
+static void
+forward_group(struct builder *b, int64_t first, int64_t end)
+{
+    bool enters = first > 0 || has_end(b, MW_CLASS_HEAD);
+    bool leaves = end < b->sizing->layers || has_end(b, MW_CLASS_TAIL);
+    uint32_t stop = b->visit_count;
+
+    for (int64_t mb = 0; mb < b->sizing->settings.grad_accum; mb++) {
+        uint32_t begin = b->visit_count;
+        for (int64_t layer = first; layer < end; layer++)
+            add_layer(b, MW_PHASE_FORWARD, (uint16_t)mb, layer, layer == first);
+        mark_part(b, begin, enters, leaves);
+    }
+    link_stop(b, stop);
+}
+
+static void
+backward_group(struct builder *b, int64_t first, int64_t end)
+{
+    bool enters = end < b->sizing->layers || has_end(b, MW_CLASS_TAIL);
+    bool leaves = first > 0 || mw_sizing_trains_head(b->sizing);
+    uint32_t stop = b->visit_count;
+
+    for (int64_t mb = 0; mb < b->sizing->settings.grad_accum; mb++) {
+        uint32_t begin = b->visit_count;
+        for (int64_t layer = first; layer < end; layer++)
+            add_layer(b, MW_PHASE_RECOMPUTE, (uint16_t)mb, layer, layer == first);
+        for (int64_t layer = end - 1; layer >= first; layer--)
+            add_layer(b, MW_PHASE_BACKWARD, (uint16_t)mb, layer, false);
+        mark_part(b, begin, enters, leaves);
+    }
+    link_stop(b, stop);
+}
+
+/* One of the two ends of the model. */
+static void
+add_end(struct builder *b, bool tail, enum mw_phase phase)
+{
+    uint32_t stop = b->visit_count;
+
+    for (int64_t mb = 0; mb < b->sizing->settings.grad_accum; mb++) {
+        uint32_t begin = b->visit_count;
+        if (tail)
+            add_tail(b, (uint16_t)mb);
+        else
+            add_head(b, phase, (uint16_t)mb);
+        mark_part(b, begin, tail || phase == MW_PHASE_BACKWARD, tail || phase == MW_PHASE_FORWARD);
+    }
+    link_stop(b, stop);
+}
+
+/* What the next stop needs may come during this one.  Without fetching ahead a visit's own part
+ * comes just before it. */
+static void
+plan_fetches(struct builder *b, const uint32_t *stops, uint32_t stop_count)
+{
+    bool ahead = mw_settings_fetch_depth(&b->sizing->settings,
+                                         b->sizing->dp > 1 ? MW_FETCH_GG : MW_FETCH_CG) > 0;
+    uint32_t count = 0;
+
+    b->fetching = g_new(uint32_t, b->visit_count + 1);
+    b->fetches_by = g_new(uint32_t, b->visit_count + 1);
+    for (uint32_t s = 0; s < stop_count; s++) {
+        for (uint32_t v = stops[s]; v < stops[s + 1]; v++) {
+            if (b->visits[v].fetched_tensor != MW_NONE && b->visits[v].reuses == MW_NONE)
+                b->fetching[count++] = v;
+            b->fetches_by[v] = count;
+        }
+    }
+    b->fetching_count = count;
+    for (uint32_t s = 0; ahead && s < stop_count; s++)
+        for (uint32_t v = stops[s]; v < stops[s + 1]; v++)
+            b->fetches_by[v] =
+                s + 1 < stop_count ? b->fetches_by[stops[s + 2] - 1] : b->fetching_count;
+}
+
+/* A layer is loaded for all micro-batches (L2L, arXiv 2002.05645, Sec. 3): they pass each group of
+ * layers one after the other, and wait behind it for the next. */
+static void
+schedule_layer_by_layer(struct builder *b)
+{
+    int64_t interval = b->sizing->settings.checkpoint_interval, layers = b->sizing->layers;
+    g_autofree uint32_t *stops = g_new(uint32_t, 2 * b->sizing->checkpoint_count + 4);
+    uint32_t count = 0;
+
+    stops[count++] = b->visit_count;
+    add_end(b, false, MW_PHASE_FORWARD);
+    for (int64_t first = 0; first < layers; first += interval) {
+        stops[count++] = b->visit_count;
+        forward_group(b, first, MIN(layers, first + interval));
+    }
+    stops[count++] = b->visit_count;
+    add_end(b, true, MW_PHASE_FORWARD);
+    for (int64_t group = b->sizing->checkpoint_count - 1; group >= 0; group--) {
+        stops[count++] = b->visit_count;
+        backward_group(b, group * interval, MIN(layers, (group + 1) * interval));
+    }
+    stops[count] = b->visit_count;
+    add_end(b, false, MW_PHASE_BACKWARD);
+    plan_fetches(b, stops, count);
+    for (uint32_t v = stops[count]; v < b->visit_count; v++) /* the embedding's gradient */
+        b->fetches_by[v] = b->fetching_count;
+}
+
 /* As many forward passes as may be in flight, then one backward and one forward in turn. */
 void
 mw_schedule_visits(struct builder *b)
 {
+    if (mw_settings_layer_order(&b->sizing->settings)) {
+        schedule_layer_by_layer(b);
+        return;
+    }
     int64_t micro_batches = b->sizing->settings.grad_accum;
     int64_t ahead = MIN(b->sizing->micro_batches_in_flight, micro_batches);
 

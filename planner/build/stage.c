@@ -42,6 +42,12 @@ mw_stage_receive(struct builder *b, uint32_t visit)
     const struct visit *v = &b->visits[visit];
 
     b->stage_input = b->stage_output = MW_NONE;
+    if (b->fetching) { /* from the group of layers before, to the next one */
+        uint32_t slot = b->slots[MW_BUFFER_BOUNDARIES].first + v->micro_batch;
+        b->stage_input = v->enters ? slot : MW_NONE;
+        b->stage_output = v->leaves ? slot : MW_NONE;
+        return;
+    }
     if (v->enters) {
         b->stage_input = mw_build_ring_next(&b->slots[way_of(v)->input]);
         hop(b, v, false, b->stage_input);
@@ -62,6 +68,6 @@ mw_stage_use(struct builder *b, bool first, bool last)
 void
 mw_stage_send(struct builder *b, uint32_t visit)
 {
-    if (b->stage_output != MW_NONE)
+    if (b->stage_output != MW_NONE && !b->fetching)
         hop(b, &b->visits[visit], true, b->stage_output);
 }

@@ -43,10 +43,17 @@ static void
 drop_auto(struct mw_ds_file *file)
 {
     static const enum mw_ds_key keys[] = {
-        DS_STAGE,         DS_OVERLAP,          DS_SUB_GROUP,
-        DS_PARAM_DEVICE,  DS_PARAM_DEVICE_OLD, DS_OPTIMIZER_DEVICE,
-        DS_PIPELINE_READ, DS_PIPELINE_WRITE,   DS_OPTIMIZER_DEVICE_OLD,
+        DS_STAGE,
+        DS_OVERLAP,
+        DS_SUB_GROUP,
+        DS_PARAM_DEVICE,
+        DS_PARAM_DEVICE_OLD,
+        DS_OPTIMIZER_DEVICE,
+        DS_PIPELINE_READ,
+        DS_PIPELINE_WRITE,
+        DS_OPTIMIZER_DEVICE_OLD,
         DS_SLICING,
+        DS_RATIO,
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
@@ -323,19 +330,26 @@ note_bf16_optimizer(struct mw_ds_file *file, int64_t stage)
                    file->key[DS_OPTIMIZER_DEVICE].name);
 }
 
-/* A part of the optimizer's sub-groups may stay on the GPU (stage3.py, subgroup_to_device). */
+/* The share of the optimizer's sub-groups that stays on the GPU: the first ones (stage3.py,
+ * subgroup_to_device). */
+static double
+share_on_gpu(const struct mw_ds_file *file)
+{
+    if (value_of(file, DS_OPTIMIZER_DEVICE) <= MW_TIER_GPU || !is_given(file, DS_RATIO))
+        return 0;
+    return (double)(DS_WHOLE - value_of(file, DS_RATIO)) / (double)DS_WHOLE;
+}
+
+/* Sub-groups of the CPU are told apart from those of the GPU, and none from those of drives. */
 static void
 note_part(struct mw_ds_file *file)
 {
-    int64_t all = 1;
-
-    if (value_of(file, DS_OPTIMIZER_DEVICE) <= MW_TIER_GPU || !take_integer(file, DS_RATIO, &all) ||
-        all)
-        return;
-    mw_ds_note(file,
-               "%s: %s: DeepSpeed keeps the rest of the optimizer state on the GPU; planned with "
-               "all of it offloaded, so that what fits here may not fit there",
-               file->key[DS_RATIO].name, file->key[DS_RATIO].text);
+    file->key[DS_RATIO].used = is_given(file, DS_RATIO);
+    if (share_on_gpu(file) > 0 && value_of(file, DS_OPTIMIZER_DEVICE) == MW_TIER_NVME)
+        mw_ds_note(file,
+                   "%s: %s: DeepSpeed keeps the rest of the optimizer state on the GPU; planned "
+                   "with all of it offloaded, so that what fits here may not fit there",
+                   file->key[DS_RATIO].name, file->key[DS_RATIO].text);
 }
 
 /* runtime/config.py; no plan divides the tokens of a sequence over GPUs. */
@@ -363,7 +377,7 @@ fit_offload(struct mw_ds_file *file, GError **error)
         note_part(file);
         return true;
     }
-    if (value_of(file, DS_RATIO) == 0)
+    if (is_given(file, DS_RATIO) && value_of(file, DS_RATIO) < DS_WHOLE)
         return refuse(file, DS_RATIO, error,
                       "1 at zero_optimization.stage %d; a part of the "
                       "optimizer is offloaded at stage 3",
@@ -391,13 +405,15 @@ fit_offload(struct mw_ds_file *file, GError **error)
 
 /* After fit_offload, some strategy matches. */
 static enum mw_strategy
-strategy_of(int64_t stage, int64_t param_tier, int64_t optimizer_tier)
+strategy_of(int64_t stage, int64_t param_tier, int64_t optimizer_tier, bool partly)
 {
-    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+    const struct mw_strategies all = mw_strategies_all();
     int64_t deepest = MAX(MW_TIER_GPU, MAX(param_tier, optimizer_tier));
 
     for (int i = 0; i < all.count; i++) {
         const struct mw_deepspeed_traits *row = &mw_strategy_traits(all.one[i])->deepspeed;
+        if (row->partly && partly && deepest == MW_TIER_CPU)
+            return all.one[i];
         if (deepest == (int64_t)row->offload && stage >= row->least_stage && stage <= row->stage)
             return all.one[i];
     }
@@ -412,6 +428,21 @@ place_state(const struct mw_ds_file *file, enum mw_ds_key key, int64_t tier,
     settings->placement[state] = (struct mw_placement){
         .count = 1, .part[0] = {.tier = (enum mw_tier)tier, .bytes = INT64_MAX}};
     settings->device_key[state] = file->key[key].name;
+}
+
+/* Twin-Flow: gradients are where the state of their sub-group is. */
+static void
+place_part_on_gpu(const struct mw_ds_file *file, struct mw_settings *settings)
+{
+    double share = share_on_gpu(file);
+    struct mw_placement split = {.count = 2,
+                                 .part = {{MW_TIER_GPU, 0, share}, {MW_TIER_CPU, INT64_MAX, 0}}};
+
+    if (share <= 0 || value_of(file, DS_OPTIMIZER_DEVICE) != MW_TIER_CPU)
+        return;
+    if (share >= 1)
+        split = (struct mw_placement){.count = 1, .part = {{MW_TIER_GPU, INT64_MAX, 0}}};
+    settings->placement[MW_STATE_OPTIMIZER] = settings->placement[MW_STATE_GRADIENTS] = split;
 }
 
 /* If one of the two is offloaded and the other not named, DeepSpeed leaves the other on the GPU. */
@@ -432,13 +463,16 @@ apply_placement(struct mw_ds_file *file, struct mw_settings *settings)
     int64_t stage = 0, on_cpu = 0, parts = 0;
 
     file->key[DS_PARAM_DEVICE].used = file->key[DS_OPTIMIZER_DEVICE].used = true;
+    bool partly = share_on_gpu(file) > 0;
+
     if (take_integer(file, DS_STAGE, &stage))
-        settings->strategy = strategy_of(stage, param_tier, optimizer_tier);
+        settings->strategy = strategy_of(stage, param_tier, optimizer_tier, partly);
     if (param_tier >= 0)
         place_state(file, DS_PARAM_DEVICE, param_tier, settings, MW_STATE_PARAMETERS);
     if (optimizer_tier >= 0) {
         place_state(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_OPTIMIZER);
         place_state(file, DS_OPTIMIZER_DEVICE, optimizer_tier, settings, MW_STATE_GRADIENTS);
+        place_part_on_gpu(file, settings);
     }
     if (take_integer(file, DS_PARTITION_ACTIVATIONS, &parts))
         settings->checkpoint_partition = (int)parts;

@@ -38,8 +38,9 @@
  *                                another file a note says how many bytes that differs by
  *   optimizer.type               Adam or AdamW; for others a note says that the plan has AdamW
  *   sequence_parallel_size       refused above 1: DeepSpeed divides the GPUs by it
- *   offload_optimizer.ratio      below 1, at stage 3, a note says that DeepSpeed keeps part of the
- *                                state on the GPU
+ *   offload_optimizer.ratio      the share of optimizer state and gradients on the CPU, at stage 3:
+ *                                the rest is on the GPU, and updated there (ZeRO-Offload++); with
+ *                                NVMe a note says that the plan has all of it offloaded
  *   memwall                      DeepSpeed ignores it.  A written file says here, by the names of
  *                                the settings, what DeepSpeed has no word for.  It is ignored, with
  *                                a note, where stage or devices no longer agree with it

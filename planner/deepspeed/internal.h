@@ -29,7 +29,7 @@ enum mw_ds_key {
     DS_OPTIMIZER_DEVICE_OLD,
     DS_SEQUENCE_PARALLEL,
     DS_AUTOCAST,
-    DS_RATIO, /* rounded down: 1, or 0 for part of the optimizer */
+    DS_RATIO, /* of the optimizer state that is offloaded, in millionths */
     DS_PIPELINE_READ,
     DS_PIPELINE_WRITE,
     DS_CPU_CHECKPOINTING,
@@ -60,10 +60,14 @@ enum mw_ds_key {
     DS_OWN_SAVE_EVERY,
     DS_OWN_DPU_START,
     DS_OWN_UPDATE_BESIDE,
+    DS_OWN_UPDATE_ON_GPU,
+    DS_OWN_LAYER_ORDER,
+    DS_OWN_WHOLE_CHECKPOINTS,
     DS_KEY_COUNT
 };
 
-#define DS_ABSENT (-2) /* beside MW_AUTO; all given values are >= 0 */
+#define DS_WHOLE INT64_C(1000000) /* all, of a share */
+#define DS_ABSENT (-2)            /* beside MW_AUTO; all given values are >= 0 */
 
 enum mw_ds_kind {
     KIND_SECTION,
@@ -72,6 +76,7 @@ enum mw_ds_kind {
     KIND_BOOL,
     KIND_WHOLE,
     KIND_NUMBER,
+    KIND_SHARE, /* a number from 0 to 1, as millionths */
     KIND_DEVICE,
     KIND_CPU_OFFLOAD,
     KIND_OPTIMIZER,

@@ -67,6 +67,7 @@ mw_ds_accepted(const struct mw_ds_row *row)
     case KIND_WHOLE:
         return accepted_range("whole number", row);
     case KIND_NUMBER:
+    case KIND_SHARE:
     default:
         return accepted_range("number", row);
     }
@@ -92,6 +93,10 @@ read_number(JsonNode *node, const struct mw_ds_row *row, int64_t *out)
     value = json_node_get_double(node);
     if (!isfinite(value) || value < range.min || value > range.max)
         return false;
+    if (row->kind == KIND_SHARE) {
+        *out = llround(value * (double)DS_WHOLE);
+        return true;
+    }
     *out = type == G_TYPE_INT64 ? json_node_get_int(node) : (int64_t)value;
     return row->kind == KIND_NUMBER || type == G_TYPE_INT64 || floor(value) == value;
 }
@@ -188,6 +193,7 @@ read_strict(JsonNode *node, const struct mw_ds_row *row, int64_t *out,
         return read_device(node, out);
     case KIND_WHOLE:
     case KIND_NUMBER:
+    case KIND_SHARE:
         return read_number(node, row, out);
     case KIND_OPTIMIZER:
         return read_optimizer(node, out);
@@ -261,7 +267,9 @@ lax_value(JsonNode *node, enum mw_ds_kind kind)
         return NULL;
     if (kind == KIND_BOOL || kind == KIND_CPU_OFFLOAD)
         return lax_bool(node);
-    return kind == KIND_WHOLE || kind == KIND_NUMBER ? lax_number(node, kind == KIND_WHOLE) : NULL;
+    return kind == KIND_WHOLE || kind == KIND_NUMBER || kind == KIND_SHARE
+               ? lax_number(node, kind == KIND_WHOLE)
+               : NULL;
 }
 
 bool

@@ -3,6 +3,8 @@
 #include <json-glib/json-glib.h>
 #include <math.h>
 
+#include "base/typed.h"
+
 #define NVME_PATH "/local_nvme" /* DeepSpeed's own default */
 #define PARAM_BYTES 2
 
@@ -77,7 +79,8 @@ elements_in_cpu(const struct mw_settings *settings)
     const struct mw_placement *placement = &settings->placement[MW_STATE_PARAMETERS];
 
     for (int i = 0; i < placement->count; i++)
-        if (placement->part[i].tier == MW_TIER_CPU && placement->part[i].bytes < INT64_MAX)
+        if (placement->part[i].tier == MW_TIER_CPU && placement->part[i].share <= 0 &&
+            placement->part[i].bytes < INT64_MAX)
             return placement->part[i].bytes / MAX(settings->gpus_per_node, 1) / PARAM_BYTES;
     return 0;
 }
@@ -109,6 +112,16 @@ add_offload_param(JsonBuilder *json, const struct mw_settings *settings,
     json_builder_end_object(json);
 }
 
+/* Of the optimizer state; 0: none is said. */
+static double
+share_on_gpu(const struct mw_settings *settings)
+{
+    const struct mw_placement *placement = &settings->placement[MW_STATE_OPTIMIZER];
+
+    return placement->count && placement->part[0].tier == MW_TIER_GPU ? placement->part[0].share
+                                                                      : 0;
+}
+
 static void
 add_offload_optimizer(JsonBuilder *json, const struct mw_settings *settings,
                       const struct mw_deepspeed_facts *facts)
@@ -119,6 +132,10 @@ add_offload_optimizer(JsonBuilder *json, const struct mw_settings *settings,
         return;
     begin(json, "offload_optimizer");
     add_device(json, tier);
+    if (tier == MW_TIER_CPU && mw_deepspeed_stage(settings) == 3 && share_on_gpu(settings) > 0) {
+        g_autofree char *ratio = mw_typed(1 - share_on_gpu(settings));
+        add_real(json, "ratio", ratio);
+    }
     if (tier == MW_TIER_NVME) {
         add_int(json, "buffer_count", MAX(facts->buffers.state_count, 1));
         add_bool(json, "pipeline_read", facts->buffers.state_sets >= 2);

@@ -80,7 +80,7 @@ mw_remedy_checkpoints(const struct mw_unfit *unfit)
     if (placement->count && placement->part[placement->count - 1].tier != MW_TIER_GPU)
         return NULL;
     for (int tier = MW_TIER_CPU; tier < MW_TIER_COUNT; tier++) {
-        *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX}}};
+        *placement = (struct mw_placement){.count = 1, .part = {{tier, INT64_MAX, 0}}};
         if (mw_remedy_fits(unfit, &s))
             return mw_spelled_printf("{activation-device=%s} fits", mw_tier_name(tier));
     }

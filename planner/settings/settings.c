@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/number.h"
+#include "base/typed.h"
 
-#define SIZE_FORM "a number and one of TB, TiB, GB, GiB, MB, MiB, B, such as 60GB"
+#define SIZE_FORM                                                                                  \
+    "a number and one of TB, TiB, GB, GiB, MB, MiB, B, such as 60GB, or a share such as 20%%"
 
 /* The largest first, so that a printed size uses the largest unit that divides it. */
 static const struct {
@@ -54,6 +57,9 @@ mw_settings_init(struct mw_settings *settings)
         .update_beside = MW_AUTO,
         .frozen_device = MW_AUTO,
         .response = MW_AUTO,
+        .update_on = MW_AUTO,
+        .layer_order = MW_AUTO,
+        .whole_checkpoints = MW_AUTO,
         .ops_max = MW_OPS_MAX,
     };
 }
@@ -131,6 +137,20 @@ parse_size(const char *text, int64_t *bytes)
     return *bytes > 0 ? NULL : "zero size";
 }
 
+/* Whether it is a share, such as 12.5%; and then NULL with the share, or what is wrong. */
+static bool
+parse_share(const char *text, double *share, const char **wrong)
+{
+    double value;
+    const char *end = mw_number_scan(text, &value);
+
+    if (!end || strcmp(end, "%") != 0)
+        return false;
+    *wrong = value > 0 && value < 100 ? NULL : "not a share between 0% and 100%";
+    *share = value / 100;
+    return true;
+}
+
 static int
 tier_parse(const char *name)
 {
@@ -148,6 +168,8 @@ add_part(struct mw_placement *placement, const char *text)
     g_autofree char *name = g_strndup(text, colon ? (size_t)(colon - text) : strlen(text));
     int tier = tier_parse(name);
     int64_t bytes = INT64_MAX;
+    double share = 0;
+    const char *wrong = NULL;
 
     if (tier == MW_TIER_COUNT)
         return *name ? "unknown device" : "empty part";
@@ -155,11 +177,15 @@ add_part(struct mw_placement *placement, const char *text)
         return "device named twice";
     if (placement->count && placement->part[placement->count - 1].bytes == INT64_MAX)
         return "nothing can follow a device without a size";
-    const char *wrong = colon ? parse_size(colon + 1, &bytes) : NULL;
+    if (colon && parse_share(colon + 1, &share, &wrong))
+        bytes = 0;
+    else if (colon)
+        wrong = parse_size(colon + 1, &bytes);
     if (wrong)
         return wrong;
     placement->part[placement->count].tier = (enum mw_tier)tier;
     placement->part[placement->count].bytes = bytes;
+    placement->part[placement->count].share = share;
     placement->count++;
     return NULL;
 }
@@ -194,7 +220,11 @@ mw_placement_text(const struct mw_placement *placement)
         size_t unit = 0;
 
         g_string_append_printf(text, "%s%s", i ? "," : "", mw_tier_name(placement->part[i].tier));
-        if (bytes == INT64_MAX)
+        if (placement->part[i].share > 0) {
+            g_autofree char *percent = mw_typed(100 * placement->part[i].share);
+            g_string_append_printf(text, ":%s%%", percent);
+        }
+        if (bytes == INT64_MAX || placement->part[i].share > 0)
             continue;
         while (bytes % units[unit].bytes)
             unit++;

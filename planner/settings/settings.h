@@ -45,13 +45,15 @@ enum mw_layout {
     MW_LAYOUT_COUNT
 };
 
-/* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit).
- * "cpu:60GB,nvme" is {CPU 60e9}, {NVMe no limit}.  count 0: the planner decides. */
+/* Where a state lives: parts in order, each up to `bytes` per node (INT64_MAX: no limit), or up to
+ * a share of the state.  "cpu:60GB,nvme" is {CPU 60e9}, {NVMe no limit}; "gpu:20%,cpu" is {GPU,
+ * share 0.2}, {CPU no limit}.  count 0: the planner decides. */
 struct mw_placement {
     int count;
     struct {
         enum mw_tier tier;
-        int64_t bytes;
+        int64_t bytes; /* 0 where there is a share */
+        double share;  /* above 0: in place of bytes */
     } part[MW_TIER_COUNT];
 };
 
@@ -87,6 +89,8 @@ struct mw_settings {
                                    asks for */
     int64_t seq;              /* MW_AUTO: the model's, at most 4096 (paper presets 1024) */
     struct mw_placement placement[MW_STATE_COUNT];
+    uint32_t fills; /* bits of enum mw_state that nobody placed: as much of each as the GPU has
+                           room for stays there, gradients with optimizer state */
     /* A file and its keys that placed them; NULL: an option did.  They live as long as the program
      * does. */
     const char *device_file;
@@ -127,6 +131,12 @@ struct mw_settings {
     int64_t dpu_start;       /* delayed parameter update from this step on; MW_AUTO: off */
     int update_beside;       /* 1: each chunk is updated beside backward, once its gradients
                                     are final; 0: after backward; MW_AUTO: as the software does */
+    int update_on;           /* 1: state is updated on the GPU wherever it rests; 0: on the host
+                                    where it rests off the GPU; MW_AUTO: as the strategy does */
+    int layer_order;         /* 1: all micro-batches pass a group of layers before the next group;
+                                    0: each passes all layers; MW_AUTO: as the strategy does */
+    int whole_checkpoints;   /* 1: a checkpoint is all activations of a layer, and nothing is
+                                    recomputed; 0: its input; MW_AUTO: as the strategy does */
     const char *drop_layers; /* a schedule (drops.h), which lives as long as the program; NULL:
                                     no step leaves out layers */
     double tokens;           /* to train on, for days and cost; 0: not requested */
@@ -158,6 +168,26 @@ static inline bool
 mw_settings_update_beside(const struct mw_settings *settings)
 {
     return settings->update_beside == 1;
+}
+
+static inline bool
+mw_settings_updates_on_gpu(const struct mw_settings *settings)
+{
+    return settings->update_on == 1;
+}
+
+/* With one micro-batch there is one order. */
+static inline bool
+mw_settings_layer_order(const struct mw_settings *settings)
+{
+    return settings->layer_order == 1 && settings->grad_accum > 1;
+}
+
+/* Without an interval all activations stay on the GPU anyway. */
+static inline bool
+mw_settings_keeps_whole(const struct mw_settings *settings)
+{
+    return settings->whole_checkpoints == 1 && settings->checkpoint_interval > 0;
 }
 
 /* Whether the update runs beside the passes: of the step before, or of the same one. */

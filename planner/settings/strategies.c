@@ -15,12 +15,17 @@
 #define ON_CPU MW_TIER_CPU, MW_TIER_CPU
 #define TO_CPU MW_TIER_GPU, MW_TIER_CPU
 #define TO_NVME MW_TIER_GPU, MW_TIER_NVME
+#define CPU_TO_NVME MW_TIER_CPU, MW_TIER_NVME
+
+/* Bits of states. */
+#define OF(state) (1u << MW_STATE_##state)
 
 /* clang-format off */
 static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
     [MW_STRATEGY_AUTO] = {
         .name = "auto",
-        .help = "the fastest of all below that fits, with the placement that it takes",
+        .help = "the fastest that fits of those below that it tries, with the placement that it "
+                "takes",
         .source = ZERO_INFINITY "Sec. 5.1",
         .partition = MW_PARTITION_BANDWIDTH,
     },
@@ -36,6 +41,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
             [MW_STATE_ACTIVATIONS] = {false, true,  ON_GPU},
         },
         .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
         .deepspeed = {.stage = 0, .least_stage = 0, .offload = MW_TIER_GPU},
     },
     [MW_STRATEGY_ZERO1] = {
@@ -50,6 +56,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
             [MW_STATE_ACTIVATIONS] = {false, true,  ON_GPU},
         },
         .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
         .deepspeed = {.stage = 1, .least_stage = 1, .offload = MW_TIER_GPU},
     },
     [MW_STRATEGY_ZERO2] = {
@@ -64,6 +71,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
             [MW_STATE_ACTIVATIONS] = {false, true,  ON_GPU},
         },
         .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
         .offloads_by_another_name = true,
         .deepspeed = {.stage = 2, .least_stage = 2, .offload = MW_TIER_GPU},
     },
@@ -79,6 +87,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
             [MW_STATE_ACTIVATIONS] = {false, true,  ON_GPU},
         },
         .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
         .offloads_by_another_name = true,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_GPU},
     },
@@ -94,6 +103,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
             [MW_STATE_ACTIVATIONS] = {false, true,  ON_GPU},
         },
         .partition = MW_PARTITION_OWNER,
+        .runs = true,
         .delays_update = true,
         .deepspeed = {.stage = 2, .least_stage = 1, .offload = MW_TIER_CPU},
     },
@@ -109,6 +119,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
             [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
         },
         .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_CPU},
     },
     [MW_STRATEGY_ZERO_INFINITY_NVME] = {
@@ -123,7 +134,83 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
             [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
         },
         .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
         .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_NVME},
+    },
+    [MW_STRATEGY_TWIN_FLOW] = {
+        .name = "zero-offload++",
+        .help = "stage 3 with the optimizer state on CPU and GPU, each part updated where it is "
+                "at the same time (Twin-Flow): as much on the GPU as has room",
+        .source = "ZeRO-Offload++, DeepSpeed pull request 4636; " ZERO_OFFLOAD "Sec. 4",
+        .complexity = 55,
+        .state = {                /* partitioned, offloadable, nearest and deepest */
+            [MW_STATE_PARAMETERS]  = {true,  true,  TO_CPU},
+            [MW_STATE_GRADIENTS]   = {true,  true,  TO_CPU},
+            [MW_STATE_OPTIMIZER]   = {true,  true,  TO_CPU},
+            [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
+        },
+        .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
+        .fills_gpu = OF(GRADIENTS) | OF(OPTIMIZER),
+        .by_name = true,
+        .deepspeed = {.stage = 3, .least_stage = 3, .offload = MW_TIER_COUNT, .partly = true},
+    },
+    [MW_STRATEGY_L2L] = {
+        .name = "l2l",
+        .help = "layer to layer: all state on the CPU, a layer on the GPU at a time, which all "
+                "micro-batches pass before the next; updated by the CPU",
+        .source = "L2L, arXiv 2002.05645, Sec. 3",
+        .complexity = 57,
+        .state = {                /* partitioned, offloadable, nearest and deepest */
+            [MW_STATE_PARAMETERS]  = {true,  true,  ON_CPU},
+            [MW_STATE_GRADIENTS]   = {true,  true,  ON_CPU},
+            [MW_STATE_OPTIMIZER]   = {true,  true,  ON_CPU},
+            [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
+        },
+        .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
+        .layer_order = true,
+        .by_name = true,
+        .deepspeed = {.stage = 3, .offload = MW_TIER_COUNT},
+    },
+    [MW_STRATEGY_GEEPS] = {
+        .name = "geeps",
+        .help = "GPU memory first: as much of all state and activations there as has room, the "
+                "rest swapped to the CPU and back; updated on the GPU, nothing recomputed",
+        .source = "GeePS, EuroSys 2016, doi 10.1145/2901318.2901323, Sec. 3",
+        .complexity = 68,
+        .state = {                /* partitioned, offloadable, nearest and deepest */
+            [MW_STATE_PARAMETERS]  = {true,  true,  TO_CPU},
+            [MW_STATE_GRADIENTS]   = {true,  true,  TO_CPU},
+            [MW_STATE_OPTIMIZER]   = {true,  true,  TO_CPU},
+            [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
+        },
+        .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
+        .fills_gpu = OF(PARAMETERS) | OF(GRADIENTS) | OF(OPTIMIZER) | OF(ACTIVATIONS),
+        .updates_on_gpu = true,
+        .whole_checkpoints = true,
+        .by_name = true,
+        .deepspeed = {.stage = 3, .offload = MW_TIER_COUNT},
+    },
+    [MW_STRATEGY_STREAMED_UPDATE] = {
+        .name = "streamed-update",
+        .help = "as zero-infinity-nvme, with the update on the GPU: optimizer state rests on CPU "
+                "or NVMe, and passes the GPU chunk by chunk",
+        .source = "Deep Optimizer States, arXiv 2410.21316, Sec. 4; paged optimizers: QLoRA, "
+                  "arXiv 2305.14314, Sec. 3",
+        .complexity = 65,
+        .state = {                /* partitioned, offloadable, nearest and deepest */
+            [MW_STATE_PARAMETERS]  = {true,  true,  TO_NVME},
+            [MW_STATE_GRADIENTS]   = {true,  true,  TO_NVME},
+            [MW_STATE_OPTIMIZER]   = {true,  true,  CPU_TO_NVME},
+            [MW_STATE_ACTIVATIONS] = {false, true,  TO_CPU},
+        },
+        .partition = MW_PARTITION_BANDWIDTH,
+        .runs = true,
+        .updates_on_gpu = true,
+        .by_name = true,
+        .deepspeed = {.stage = 3, .offload = MW_TIER_COUNT},
     },
 };
 /* clang-format on */
@@ -140,15 +227,15 @@ mw_strategy_is_simpler(enum mw_strategy one, enum mw_strategy other)
     return rows[one].complexity < rows[other].complexity;
 }
 
-/* The strategies of more than this complexity. */
+/* The strategies of more than this complexity, and those that must be named only if `named`. */
 static struct mw_strategies
-sorted(int least)
+sorted(int least, bool named)
 {
     struct mw_strategies list = {.count = 0};
 
     for (int s = 0; s < MW_STRATEGY_COUNT; s++) {
         int place = list.count;
-        if (rows[s].complexity <= least)
+        if (rows[s].complexity <= least || (rows[s].by_name && !named))
             continue;
         for (; place > 0 && mw_strategy_is_simpler(s, list.one[place - 1]); place--)
             list.one[place] = list.one[place - 1];
@@ -159,16 +246,22 @@ sorted(int least)
 }
 
 struct mw_strategies
+mw_strategies_all(void)
+{
+    return sorted(0, true);
+}
+
+struct mw_strategies
 mw_strategies_of(enum mw_strategy asked)
 {
-    return asked == MW_STRATEGY_AUTO ? sorted(0) : (struct mw_strategies){1, {asked}};
+    return asked == MW_STRATEGY_AUTO ? sorted(0, false) : (struct mw_strategies){1, {asked}};
 }
 
 struct mw_strategies
 mw_strategies_beyond(enum mw_strategy strategy)
 {
     return strategy == MW_STRATEGY_AUTO ? (struct mw_strategies){.count = 0}
-                                        : sorted(rows[strategy].complexity);
+                                        : sorted(rows[strategy].complexity, false);
 }
 
 char *

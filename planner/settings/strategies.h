@@ -28,6 +28,10 @@ enum mw_strategy {
     MW_STRATEGY_ZERO_OFFLOAD,
     MW_STRATEGY_ZERO_INFINITY_CPU,
     MW_STRATEGY_ZERO_INFINITY_NVME,
+    MW_STRATEGY_STREAMED_UPDATE,
+    MW_STRATEGY_TWIN_FLOW,
+    MW_STRATEGY_L2L,
+    MW_STRATEGY_GEEPS,
     MW_STRATEGY_COUNT
 };
 
@@ -50,9 +54,9 @@ struct mw_state_traits {
     bool offloadable; /* may be requested on another device than the GPU */
     enum mw_tier nearest, deepest; /* the planner looks for its home from here to there.  Optimizer
                                       state that cannot be nearer than the CPU must be offloaded.
-                                      Gradients follow the optimizer state, down to `deepest`;
-                                      the others move only where it has moved (ZeRO-Infinity
-                                      Sec. 5.1) */
+                                      Gradients follow the optimizer state, from `nearest` or the
+                                      CPU down to `deepest`; the others move only where it has
+                                      moved (ZeRO-Infinity Sec. 5.1) */
 };
 
 /* DeepSpeed has a stage and devices to offload to, and no names of strategies.  A file with a stage
@@ -61,6 +65,7 @@ struct mw_deepspeed_traits {
     int stage; /* the zero_optimization.stage that is written */
     int least_stage;
     enum mw_tier offload; /* MW_TIER_COUNT: no file means it */
+    bool partly;          /* means it where a part of the optimizer state stays on the GPU */
 };
 
 struct mw_strategy_traits {
@@ -74,6 +79,17 @@ struct mw_strategy_traits {
     enum mw_partition partition;   /* unless another is requested */
     bool delays_update;            /* --dpu-start: may update beside the next step (ZeRO-Offload
                                       Sec. 5.2) */
+    uint32_t fills_gpu;            /* bits of enum mw_state: of those that move off the GPU as much
+                                      stays there as has room */
+    bool updates_on_gpu;           /* unless {update-on} says otherwise: wherever the optimizer
+                                      state rests */
+    bool layer_order;              /* unless {micro-batch-order} says otherwise: all micro-batches
+                                      pass a layer before the next */
+    bool whole_checkpoints;        /* unless {checkpoints} says otherwise: activations are kept,
+                                      and moved, whole */
+    bool runs;                     /* `memwall run` does it, not only plan and simulate */
+    bool by_name;                  /* an open choice and advice leave it out: it is planned where
+                                      it is named */
     bool offloads_by_another_name; /* placed off the GPU, its plans are those of another row, so an
                                       open choice need not try both */
     struct mw_deepspeed_traits deepspeed;
@@ -88,9 +104,10 @@ struct mw_strategies {
     enum mw_strategy one[MW_STRATEGY_COUNT];
 };
 
-/* The requested strategy; for MW_STRATEGY_AUTO all. */
+struct mw_strategies mw_strategies_all(void);
+/* The requested strategy; for MW_STRATEGY_AUTO all that an open choice tries. */
 struct mw_strategies mw_strategies_of(enum mw_strategy asked);
-/* The strategies of more complexity; for MW_STRATEGY_AUTO none. */
+/* Those of them of more complexity; for MW_STRATEGY_AUTO none. */
 struct mw_strategies mw_strategies_beyond(enum mw_strategy strategy);
 bool mw_strategy_is_simpler(enum mw_strategy one, enum mw_strategy other);
 

@@ -46,6 +46,10 @@ static const struct mw_setting_choice objective_choices[] = {{"causal", MW_OBJEC
 static const struct mw_setting_choice tier_choices[] = {
     {"gpu", MW_TIER_GPU}, {"cpu", MW_TIER_CPU}, {"nvme", MW_TIER_NVME}, {NULL, 0}};
 static const struct mw_setting_choice reference_choices[] = {{"step", 0}, {"before", 1}, {NULL, 0}};
+static const struct mw_setting_choice update_on_choices[] = {{"host", 0}, {"gpu", 1}, {NULL, 0}};
+static const struct mw_setting_choice content_choices[] = {
+    {"inputs", 0}, {"activations", 1}, {NULL, 0}};
+static const struct mw_setting_choice order_choices[] = {{"depth", 0}, {"layer", 1}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -81,7 +85,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
-     "node in CPU memory and the rest on NVMe"},
+     "node in CPU memory and the rest on NVMe, gpu:20%,cpu a fifth of them on the GPU"},
     {MW_SETTINGS_PLACES, "optimizer-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_OPTIMIZER), 0, 0,
      NULL, NULL, "WHERE", "keep the optimizer state on gpu, cpu or nvme, or split it"},
     {MW_SETTINGS_PLACES, "gradient-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_GRADIENTS), 0, 0,
@@ -93,6 +97,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      FIELD(checkpoint_interval), 0, 1 << 20, NULL, NULL, "CI",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; 0: keep "
      "all activations (default: 1, or 0 where that is faster and fits)"},
+    {MW_SETTINGS_MEMORY, "checkpoints", MW_SETTING_CHOICE, FIELD(whole_checkpoints), 0, 0, NULL,
+     content_choices, "inputs|activations",
+     "keep of a layer its input, and recompute the rest in backward, or all its activations, which "
+     "go to {activation-device} and come back: nothing is recomputed (default inputs; activations "
+     "with geeps)"},
     {MW_SETTINGS_MEMORY, "checkpoint-bits", MW_SETTING_CHOICE, FIELD(checkpoint_dtype), 0, 0, NULL,
      checkpoint_choices, "16|8",
      "keep activation checkpoints in 8 bits (mxfp8: a scale for each 32), from which backward "
@@ -195,6 +204,15 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "update at the end of the step, when the norm of all gradients is known, or beside backward, "
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
+    {MW_SETTINGS_SCHEDULE, "micro-batch-order", MW_SETTING_CHOICE, FIELD(layer_order), 0, 0, NULL,
+     order_choices, "depth|layer",
+     "take one micro-batch after the other through all layers, or all of them through a layer "
+     "(through {activation-checkpoint-interval} layers) before the next: its parameters are loaded "
+     "once for forward and once for recompute and backward (default depth; layer with l2l)"},
+    {MW_SETTINGS_SCHEDULE, "update-on", MW_SETTING_CHOICE, FIELD(update_on), 0, 0, NULL,
+     update_on_choices, "host|gpu",
+     "update optimizer state that rests off the GPU by the host, or on the GPU: it comes chunk by "
+     "chunk and goes back (default host; gpu with streamed-update)"},
     {MW_SETTINGS_SCHEDULE, "drop-layers", MW_SETTING_DROPS, FIELD(drop_layers), 0, 0, "none", NULL,
      "LAYERS/...[@STEP]|none",
      "leave out layers, other ones in each step of a cycle, from step STEP on: 1,3/5-7/-@100 is a "

@@ -59,7 +59,9 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     [MW_BUFFER_STAGE_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_GRADIENT_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_GRADIENT_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
+    [MW_BUFFER_BOUNDARIES] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STATE_PINNED] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
+    [MW_BUFFER_STATE_GPU] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
     [MW_BUFFER_COMMIT_RECORDS] = {.tier = MW_TIER_NVME,
                                   .purpose = MW_PURPOSE_COMMIT_RECORDS,
                                   .persistent = true},
@@ -91,6 +93,16 @@ mw_sizing_logit_bytes(const struct mw_sizing *sizing)
     return software > 0 ? MIN(planned, (int64_t)ceil(software)) : planned;
 }
 
+int64_t
+mw_sizing_layer_bytes(const struct mw_sizing *sizing)
+{
+    int64_t saved = 0;
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
+        saved = MAX(saved, sizing->classes[c].saved_bytes);
+    return saved;
+}
+
 /* What layers keep from forward to backward.  Where they store it otherwise, it is made and used in
  * the room of one layer, in which one after the other has its turn. */
 static int64_t
@@ -98,12 +110,14 @@ activations_bytes(const struct mw_sizing *sizing)
 {
     int64_t interval = sizing->settings.checkpoint_interval;
     int64_t kept = interval ? mw_sizing_kept_layers(sizing) : sizing->layers;
-    int64_t group = interval ? MIN(interval, sizing->layers - kept) : 0, saved = 0, stored = 0;
+    int64_t group = interval ? MIN(interval, sizing->layers - kept) : 0;
+    int64_t saved = mw_sizing_layer_bytes(sizing), stored = 0;
 
-    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
-        saved = MAX(saved, sizing->classes[c].saved_bytes);
+    /* A layer leaves while the next one, whose input it makes, is computed. */
+    if (mw_settings_keeps_whole(&sizing->settings))
+        return MIN(2, sizing->layers) * saved;
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
         stored = MAX(stored, sizing->classes[c].kept_bytes);
-    }
     if (!mw_kept_encodings(&sizing->settings.kept_as))
         return (group + kept) * saved;
     return MAX(1, group) * saved + kept * stored;
@@ -139,6 +153,10 @@ set_stage(struct mw_sizing *sizing)
 {
     int64_t bytes = sizing->element_bytes * sizing->tokens * sizing->model->hidden;
 
+    bool ends = sizing->classes[MW_CLASS_HEAD].blocks || sizing->classes[MW_CLASS_TAIL].blocks;
+
+    if (mw_settings_layer_order(&sizing->settings) && (ends || sizing->checkpoint_count > 1))
+        set(sizing, MW_BUFFER_BOUNDARIES, sizing->settings.grad_accum, bytes);
     if (sizing->stage > 0) {
         set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING, bytes);
         set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING, bytes);
@@ -175,6 +193,8 @@ survey_chunk(const struct mw_sizing *sizing, struct survey *survey, const struct
     survey->chunk_params = MAX(survey->chunk_params, chunk->params);
     survey->gradient_with_state |=
         chunk->tier == MW_TIER_NVME && sizing->gradient_home[chunk->first_tensor] == MW_TIER_NVME;
+    survey->moves.state_streams |= moves.state_streams;
+    survey->moves.gradient_streams |= moves.gradient_streams;
     survey->moves.gradient_read |= moves.gradient_read;
     survey->moves.gradient_h2d |= moves.gradient_h2d;
     survey->moves.gradient_d2h |= moves.gradient_d2h;
@@ -209,6 +229,17 @@ group_parts(const struct mw_sizing *sizing)
     int64_t most = MAX(MIN(interval, dense) * dense_parts, MIN(interval, expert) * expert_parts);
 
     return MAX(most, before * dense_parts + MIN(interval - before, expert) * expert_parts);
+}
+
+/* The most parts that all micro-batches pass one after the other: of a group, or of an end of the
+ * model. */
+int64_t
+mw_sizing_layer_parts(const struct mw_sizing *sizing)
+{
+    int64_t head = class_parts(&sizing->classes[MW_CLASS_HEAD]);
+    int64_t tail = class_parts(&sizing->classes[MW_CLASS_TAIL]);
+
+    return MAX(MAX(group_parts(sizing), head), tail + (mw_sizing_tied(sizing) ? head : 0));
 }
 
 static void
@@ -313,10 +344,12 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
     if (!sizing->params_partitioned || (!offloaded && sizing->dp == 1))
         return;
     /* With two loads the units of a checkpoint group stay from recompute to backward; with chunks
-     * the logits' weight stays from the first chunk's forward to the last one's backward. */
+     * the logits' weight stays from the first chunk's forward to the last one's backward.  Layer by
+     * layer a group stays for all micro-batches, while the next one comes. */
+    int64_t whole = mw_settings_layer_order(settings) ? mw_sizing_layer_parts(sizing) : 0;
     set_rings(sizing, survey, MW_BUFFER_PARAMETERS_GATHERED,
-              MAX(last + 1 + group, last + survey->logits_parts), tiled->tile_bytes,
-              small->tile_bytes);
+              whole ? (last ? 2 : 1) * whole : MAX(last + 1 + group, last + survey->logits_parts),
+              tiled->tile_bytes, small->tile_bytes);
     if (offloaded && sizing->dp > 1)
         set_rings(sizing, survey, MW_BUFFER_PARAMETERS_SHARD, cg + 1, tiled->carried_bytes,
                   small->carried_bytes);
@@ -424,7 +457,10 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
                   element * small->tile_params);
     if (mw_sizing_tied(sizing) && embedding->trained &&
         (sizing->gradient_home[0] != MW_TIER_GPU || reduced || sums))
-        set(sizing, MW_BUFFER_GRADIENTS_TIED, embedding->tiles, element * embedding->tile_params);
+        set(sizing, MW_BUFFER_GRADIENTS_TIED,
+            embedding->tiles *
+                (mw_settings_layer_order(&sizing->settings) ? sizing->settings.grad_accum : 1),
+            element * embedding->tile_params);
     if (reduced && (offloaded || sums))
         set_rings(sizing, survey, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING,
                   element * tiled->carried_params, element * small->carried_params);
@@ -456,6 +492,12 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
     if (survey->chunks[MW_TIER_NVME])
         set(sizing, MW_BUFFER_STATE_PINNED, settings->buffer_sets,
             survey->gradient_with_state
+                ? mw_round_up(state_bytes, MW_SLOT_ALIGNMENT_BYTES) + gradient_bytes
+                : state_bytes);
+    /* A chunk goes back while the next is updated and the one behind it comes. */
+    if (moves->state_streams)
+        set(sizing, MW_BUFFER_STATE_GPU, MIN(settings->buffer_sets, sizing->chunk_count),
+            moves->gradient_streams
                 ? mw_round_up(state_bytes, MW_SLOT_ALIGNMENT_BYTES) + gradient_bytes
                 : state_bytes);
     if (moves->gradient_read || moves->gradient_d2h)

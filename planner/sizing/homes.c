@@ -1,5 +1,6 @@
 /* Where every tensor, checkpoint and chunk of the optimizer step lives. */
 #include <glib.h>
+#include <math.h>
 #include <string.h>
 
 #include "plan/optimizers.h"
@@ -12,15 +13,27 @@
 struct tier_filler {
     const struct mw_placement *placement;
     int64_t ranks_per_node;
+    int64_t all; /* bytes of a rank, for shares of them */
     int part;
     int64_t left;
 };
 
 static void
 begin_tiers(struct tier_filler *filler, const struct mw_placement *placement,
-            int64_t ranks_per_node)
+            int64_t ranks_per_node, int64_t all)
 {
-    *filler = (struct tier_filler){placement, ranks_per_node, -1, 0};
+    *filler = (struct tier_filler){placement, ranks_per_node, all, -1, 0};
+}
+
+static int64_t
+limit_of(const struct tier_filler *filler, int part)
+{
+    int64_t bytes = filler->placement->part[part].bytes;
+    double share = filler->placement->part[part].share;
+
+    if (share > 0)
+        return llround(share * (double)filler->all);
+    return bytes == INT64_MAX ? bytes : bytes / filler->ranks_per_node;
 }
 
 /* A split state fills its faster tier first. */
@@ -28,10 +41,8 @@ static enum mw_tier
 next_tier(struct tier_filler *filler, int64_t bytes)
 {
     while (filler->part < 0 ||
-           (filler->left < bytes && filler->part + 1 < filler->placement->count)) {
-        int64_t limit = filler->placement->part[++filler->part].bytes;
-        filler->left = limit == INT64_MAX ? limit : limit / filler->ranks_per_node;
-    }
+           (filler->left < bytes && filler->part + 1 < filler->placement->count))
+        filler->left = limit_of(filler, ++filler->part);
     if (filler->left != INT64_MAX)
         filler->left -= bytes;
     return filler->placement->part[filler->part].tier;
@@ -163,6 +174,19 @@ place_class(const struct mw_sizing *sizing, const struct mw_class_info *class,
     return next;
 }
 
+/* Of one state of all tensors. */
+static int64_t
+bytes_of_tensors(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
+{
+    int64_t bytes = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int t = 0; t < sizing->classes[c].tensor_count; t++)
+            bytes += sizing->classes[c].blocks *
+                     mw_sizing_home_bytes(sizing, kind, &sizing->classes[c].tensors[t]);
+    return bytes;
+}
+
 /* The tiers of one state of all tensors, in walk order: one, of a state that is not split. */
 static uint8_t *
 place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_kind kind)
@@ -175,7 +199,7 @@ place_state(const struct mw_sizing *sizing, enum mw_state state, enum mw_buffer_
         memset(home, placement->part[0].tier, sizing->tensor_count);
         return home;
     }
-    begin_tiers(&filler, placement, sizing->ranks_per_node);
+    begin_tiers(&filler, placement, sizing->ranks_per_node, bytes_of_tensors(sizing, kind));
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         next = place_class(sizing, &sizing->classes[c], kind, &filler, next);
     return home;
@@ -216,8 +240,11 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
         sizing->checkpoint_whole_bytes =
             mw_dtype_bytes(checkpoint_dtype(sizing), sizing->tokens * sizing->model->hidden);
     }
-    begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node);
+    if (mw_settings_keeps_whole(&sizing->settings))
+        sizing->checkpoint_bytes = mw_sizing_layer_bytes(sizing);
     sizing->checkpoint_slots = sizing->checkpoint_count * sizing->micro_batches_in_flight;
+    begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node,
+                sizing->checkpoint_slots * sizing->checkpoint_bytes);
     sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_slots + 1);
     if (!mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS))
         memset(sizing->checkpoint_home, next_tier(&filler, 0), sizing->checkpoint_slots);
@@ -465,8 +492,14 @@ place_chunks(struct mw_sizing *sizing, const struct cutter *cut)
 {
     struct cutter placed = begin_cut(sizing);
     struct tier_filler filler;
+    int64_t all = 0;
 
-    begin_tiers(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node);
+    for (guint c = 0; c < cut->chunks->len; c++) {
+        const struct mw_chunk *chunk = &g_array_index(cut->chunks, struct mw_chunk, c);
+        all += chunk->times * mw_sizing_state_bytes(sizing, chunk);
+    }
+    begin_tiers(&filler, &sizing->settings.placement[MW_STATE_OPTIMIZER], sizing->ranks_per_node,
+                all);
     next_tier(&filler, 0);
     for (guint r = 0; r < cut->runs->len; r++)
         place_run(sizing, (const struct mw_chunk *)cut->chunks->data,
@@ -529,12 +562,15 @@ mw_sizing_chunk_moves(const struct mw_sizing *sizing, const struct mw_chunk *chu
 {
     enum mw_tier gradient = sizing->gradient_home[chunk->first_tensor];
     enum mw_tier param = sizing->param_home[chunk->first_tensor];
-    bool host = chunk->tier != MW_TIER_GPU;
+    bool off = chunk->tier != MW_TIER_GPU;
+    bool host = off && !mw_settings_updates_on_gpu(&sizing->settings), streams = off && !host;
 
     return (struct mw_chunk_moves){
         .host = host,
+        .state_streams = streams,
+        .gradient_streams = streams && gradient != MW_TIER_GPU,
         .gradient_read = gradient == MW_TIER_NVME && chunk->tier != MW_TIER_NVME,
-        .gradient_h2d = gradient != MW_TIER_GPU && !host,
+        .gradient_h2d = gradient != MW_TIER_GPU && !off,
         .gradient_d2h = gradient == MW_TIER_GPU && host,
         .param_h2d = param == MW_TIER_GPU && host,
         .param_d2h = param != MW_TIER_GPU && !host,

@@ -137,4 +137,9 @@ void mw_sizing_set_beside(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */
 void mw_sizing_sum_ledger(struct mw_sizing *sizing);
 
+/* --- planner/sizing/buffers.c --- */
+int64_t mw_sizing_layer_parts(const struct mw_sizing *sizing);
+/* The most activations that a layer's backward needs. */
+int64_t mw_sizing_layer_bytes(const struct mw_sizing *sizing);
+
 #endif

@@ -20,7 +20,9 @@ int64_t
 mw_sizing_least_ops(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
-    int passes = s->checkpoint_interval && !mw_sizing_kept_layers(sizing) ? 3 : 2;
+    int passes =
+        s->checkpoint_interval && !mw_settings_keeps_whole(s) && !mw_sizing_kept_layers(sizing) ? 3
+                                                                                                : 2;
     bool few = mw_sizing_folds_layers(sizing); /* layers and chunks may be said once */
     double ops = 0;
 
@@ -42,7 +44,9 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
         ops += 2.0 * s->logits_chunks * mw_sizing_logits_parts(sizing);
     /* A chunk has at least an update, and ends at a whole page. */
     double chunk = (double)s->optimizer_chunk + MW_SLOT_ALIGNMENT_BYTES / 2;
-    int64_t built = s->folds && !s->unfold ? MIN(s->grad_accum, MW_FOLDED_LEAST) : s->grad_accum;
+    int64_t built = s->folds && !s->unfold && !mw_settings_layer_order(s)
+                        ? MIN(s->grad_accum, MW_FOLDED_LEAST)
+                        : s->grad_accum;
     ops = ops * built + (few ? 0 : (double)sizing->shard_params / chunk);
     ops *= s->unfold ? sizing->ranks : 1;
     return ops < (double)INT64_MAX ? (int64_t)ops : INT64_MAX;

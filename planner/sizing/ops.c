@@ -29,6 +29,20 @@ fetch_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum m
     return loads * tensor->tiles * ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (s->dp > 1));
 }
 
+/* How often a step fetches what a micro-batch needs. */
+static int64_t
+fetches(const struct mw_sizing *s)
+{
+    return mw_settings_layer_order(&s->settings) ? 1 : s->settings.grad_accum;
+}
+
+/* From forward of the logits to their backward their weight stays, in chunks or layer by layer. */
+static int64_t
+logits_loads(const struct mw_sizing *s)
+{
+    return s->settings.logits_chunks > 1 || mw_settings_layer_order(&s->settings) ? 1 : 2;
+}
+
 /* The ops that move the gradient of one part in a micro-batch. */
 static int64_t
 part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
@@ -83,7 +97,7 @@ recompute_ops(const struct mw_sizing *s, const struct passage *p)
 static int64_t
 layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
-    bool recomputes = s->settings.checkpoint_interval > 0;
+    bool recomputes = s->settings.checkpoint_interval > 0 && !mw_settings_keeps_whole(&s->settings);
     int64_t pass = p->unit->tiles + p->unit->count - 1;
 
     p->loads = recomputes ? s->settings.param_loads : 2;
@@ -106,7 +120,7 @@ tied_rest_ops(const struct mw_sizing *s, struct passage *p)
 
     for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++)
         pass += p->class->operators[i].params > 0;
-    p->loads = p->class->params ? 2 : 0;
+    p->loads = !p->class->params ? 0 : mw_settings_layer_order(&s->settings) ? 1 : 2;
     return 2 * pass;
 }
 
@@ -118,8 +132,8 @@ tied_logits_ops(const struct mw_sizing *s)
     int64_t chunks = s->settings.logits_chunks;
     const struct mw_unit_tensor *weight = &head->tensors[head->units[0].tiled];
 
-    return 2 * chunks * (head->units[0].tiles + 1) +
-           fetch_ops(s, weight, (enum mw_tier)s->param_home[0], chunks > 1 ? 1 : 2);
+    return s->settings.grad_accum * 2 * chunks * (head->units[0].tiles + 1) +
+           fetches(s) * fetch_ops(s, weight, (enum mw_tier)s->param_home[0], logits_loads(s));
 }
 
 static int64_t
@@ -133,7 +147,7 @@ tail_unit_ops(const struct mw_sizing *s, struct passage *p)
     for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++)
         pass += mw_sizing_token_parts(s, p->class->operators[i].operator_) *
                 (i == tiled ? p->unit->tiles : 1);
-    p->loads = s->settings.logits_chunks > 1 ? 1 : 2;
+    p->loads = logits_loads(s);
     return 2 * pass;
 }
 
@@ -159,7 +173,7 @@ transfers_of_blocks(const struct mw_sizing *s, const struct mw_class_info *class
         for (int gradient = 0; gradient < MW_TIER_COUNT; gradient++)
             if (alike[param][gradient])
                 ops += alike[param][gradient] *
-                       (s->settings.grad_accum * fetch_ops(s, tensor, (enum mw_tier)param, loads) +
+                       (fetches(s) * fetch_ops(s, tensor, (enum mw_tier)param, loads) +
                         gradient_ops(s, tensor, (enum mw_tier)gradient));
     return ops;
 }
@@ -212,7 +226,7 @@ units_ops(const struct mw_sizing *s)
             ops += unit_ops_of_blocks(s, (enum mw_class)c, first, u);
         first += (uint32_t)(s->classes[c].blocks * s->classes[c].tensor_count);
     }
-    return ops + (mw_sizing_tied(s) ? s->settings.grad_accum * tied_logits_ops(s) : 0);
+    return ops + (mw_sizing_tied(s) ? tied_logits_ops(s) : 0);
 }
 
 /* Ops that store a checkpoint and load it, and with tensor slicing gather it. */
@@ -226,7 +240,8 @@ checkpoint_ops(const struct mw_sizing *s)
         int64_t times = mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
-                2 * (s->checkpoint_home[c] == MW_TIER_NVME) + (s->checkpoint_parts > 1));
+                2 * (s->checkpoint_home[c] == MW_TIER_NVME) +
+                (s->checkpoint_parts > 1 && !mw_settings_keeps_whole(&s->settings)));
     }
     return ops;
 }
@@ -238,7 +253,7 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
     int64_t ops = s->gradient_home[chunk->first_tensor] != MW_TIER_NVME &&
                   !mw_settings_update_beside(&s->settings); /* the norm */
 
-    ops += chunk->tier == MW_TIER_NVME ? 2 : 0;
+    ops += (chunk->tier == MW_TIER_NVME ? 2 : 0) + (moves.state_streams ? 2 : 0);
     ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
     ops += moves.param_d2h ? 1 + moves.param_write : moves.param_h2d || moves.param_write;
     return ops + gathers;
@@ -280,7 +295,8 @@ mw_sizing_folds_layers(const struct mw_sizing *sizing)
     const struct mw_settings *s = &sizing->settings;
 
     return s->folds && !s->unfold && sizing->pp == 1 && !mw_settings_update_apart(s) &&
-           !s->drop_layers && mw_sizing_has_equal_layers(sizing) && !mw_sizing_kept_layers(sizing);
+           !s->drop_layers && !mw_settings_layer_order(s) && !mw_settings_keeps_whole(s) &&
+           mw_sizing_has_equal_layers(sizing) && !mw_sizing_kept_layers(sizing);
 }
 
 /* With few micro-batches, where they are said once. */
@@ -300,7 +316,7 @@ mw_sizing_most_folds(const struct mw_sizing *sizing)
     const struct mw_settings *s = &sizing->settings;
 
     return (struct mw_folds){
-        .micro_batches = s->folds && !s->unfold && sizing->pp == 1 &&
+        .micro_batches = s->folds && !s->unfold && sizing->pp == 1 && !mw_settings_layer_order(s) &&
                          s->grad_accum > MW_FOLDED_LEAST &&
                          s->grad_accum <= MW_PLAN_MICRO_BATCHES_MAX,
         .layers = mw_sizing_folds_layers(sizing),

@@ -375,7 +375,10 @@ set_stage(struct mw_sizing *sizing, int64_t stage)
     sizing->stage = stage;
     sizing->first_layer = layers * stage / pp;
     sizing->layers = layers * (stage + 1) / pp - sizing->first_layer;
-    sizing->micro_batches_in_flight = CLAMP(pp - stage, 1, MAX(1, sizing->settings.grad_accum));
+    sizing->micro_batches_in_flight =
+        mw_settings_layer_order(&sizing->settings)
+            ? sizing->settings.grad_accum
+            : CLAMP(pp - stage, 1, MAX(1, sizing->settings.grad_accum));
 }
 
 /* A run that ends before the delay begins has none. */
@@ -428,7 +431,7 @@ mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class)
 {
     int64_t blocks = mw_class_is_of_layers(class) ? sizing->classes[class].blocks : 0;
 
-    if (!sizing->settings.checkpoint_interval)
+    if (!sizing->settings.checkpoint_interval || mw_settings_keeps_whole(&sizing->settings))
         return 0;
     for (int64_t kept = mw_sizing_kept_layers(sizing); blocks && kept; kept--)
         blocks -= mw_sizing_layer_class(sizing, sizing->layers - kept) == class;

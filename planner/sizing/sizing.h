@@ -97,8 +97,10 @@ struct mw_chunk_run {
 /* What travels for the update of a chunk: its gradients to where it is updated (where its state
  * lives or passes through), and the new parameters to where they live. */
 struct mw_chunk_moves {
-    bool host;          /* updated on the host, else on the GPU */
-    bool gradient_read; /* from NVMe, when the state does not come from there too */
+    bool host;             /* updated on the host, else on the GPU */
+    bool state_streams;    /* rests off the GPU, comes there for the update and goes back */
+    bool gradient_streams; /* comes to the GPU with it, behind it */
+    bool gradient_read;    /* from NVMe, when the state does not come from there too */
     bool gradient_h2d, gradient_d2h;
     bool param_h2d, param_d2h;
     bool param_write; /* to NVMe */
@@ -140,7 +142,10 @@ enum mw_buffer_kind {
     MW_BUFFER_STAGE_OUTPUT,
     MW_BUFFER_STAGE_GRADIENT_INPUT,
     MW_BUFFER_STAGE_GRADIENT_OUTPUT,
-    MW_BUFFER_STATE_PINNED,            /* chunks' state from NVMe, with gradients from there */
+    MW_BUFFER_BOUNDARIES,   /* one per micro-batch, behind each group of layers, of a step that goes
+                             layer by layer: activations, or their gradients */
+    MW_BUFFER_STATE_PINNED, /* chunks' state from NVMe, with gradients from there */
+    MW_BUFFER_STATE_GPU,    /* chunks' state that is updated there and rests elsewhere */
     MW_BUFFER_COMMIT_RECORDS,          /* two, which take turns */
     MW_BUFFER_SAVES,                   /* two, which take turns */
     MW_BUFFER_UPDATE_GRADIENTS_PINNED, /* chunks' gradients on their way to the update, */
