@@ -161,6 +161,7 @@ enum mw_role {
     MW_ROLE_SENT,     /* the same, to a neighbouring stage */
     MW_ROLE_RECORD,   /* record of a durable step */
     MW_ROLE_SAVE,
+    MW_ROLE_WIDENED, /* parameters in the type that products take, of narrower ones */
     MW_ROLE_COUNT
 };
 
@@ -453,7 +454,7 @@ struct mw_use_stride {
 };
 
 #define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch can tell apart */
-#define MW_PLAN_MAX_WORLD (1u << 22) /* ranks: no existing machine has more */
+#define MW_PLAN_MAX_WORLD (1u << 22)    /* ranks: no existing machine has more */
 #define MW_MAX_DEPS_PER_OP 255
 #define MW_MAX_USES_PER_OP 255
 #define MW_MAX_DRAWS_PER_WORK 255

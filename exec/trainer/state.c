@@ -1,13 +1,16 @@
 /* The content of homes before the first step and after the last. */
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/data/convert.h"
 #include "exec/data/weights.h"
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/frozen.h"
 #include "exec/trainer/internal.h"
+#include "exec/trainer/narrow.h"
 
 /* Number of elements that are made at a time. */
 #define PIECE_ELEMENTS MW_FROZEN_PIECE_ELEMENTS
@@ -131,15 +134,55 @@ put_params(struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes, void *ma
 }
 
 static bool
+read_params(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, int64_t count,
+            float *out, GError **error)
+{
+    return make_state(data, 0, tensor, tile, first, count, MW_DTYPE_FP32, out, error);
+}
+
+/* Whether the run's type has a number for each. */
+static bool
+all_fit(const struct mw_trainer *trainer, const float *values, int64_t count)
+{
+    float largest = 0, element;
+
+    for (int64_t i = 0; i < count; i++)
+        largest = MAX(largest, fabsf(values[i]));
+    trainer->kernels->narrow(&element, &largest, 1);
+    return isfinite(mw_fp32_of_element(&element, 0, trainer->kernels->dtype));
+}
+
+/* Parameters as their home has them.  Narrow ones are made of what is given, in fp32; what the
+ * run's type cannot hold is refused for them, too, as any reading in that type does. */
+static bool
+make_params(struct mw_trainer *trainer, const struct mw_tensor *tensor, int64_t tile, int64_t first,
+            int64_t count, float largest_bias, void *made, GError **error)
+{
+    g_autofree float *given = mw_narrow_is(tensor) ? g_new(float, count) : NULL;
+
+    if (given && !read_params(trainer, tensor, tile, first, count, given, error))
+        return false;
+    if (!given || !all_fit(trainer, given, count))
+        return make_state(trainer, 0, tensor, tile, first, count, trainer->kernels->dtype, made,
+                          error);
+    struct mw_part part = mw_part_of(&trainer->plan->shape.decoder, tensor, tile);
+    mw_narrow_encode(tensor, &part, given, first, count, largest_bias, made);
+    return true;
+}
+
+static bool
 start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *made, GError **error)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[index];
     struct mw_range mine = mw_frozen_params(tensor, trainer->rank, tile);
+    float largest_bias = 0;
 
+    if (mw_narrow_is(tensor) && !mw_narrow_largest_bias(&trainer->plan->shape.decoder, tensor,
+                                                        read_params, trainer, &largest_bias, error))
+        return false;
     for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
-        if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, trainer->kernels->dtype,
-                        made, error) ||
+        if (!make_params(trainer, tensor, tile, mine.first + i, count, largest_bias, made, error) ||
             !put_params(trainer, tensor->param_slot,
                         mw_dtype_bytes(tensor->dtype, tile * tensor->param_stride + i), made,
                         mw_dtype_bytes(tensor->dtype, count), error))
