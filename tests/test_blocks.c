@@ -9,7 +9,6 @@
 #include "plan/plan.h"
 
 #define ROUNDS 300
-#define SIZE_MAX_ELEMENTS 700
 
 /* --- the formats, again ---------------------------------------------------------------------- */
 
@@ -91,7 +90,10 @@ test_codes(void)
     g_assert_cmpfloat((double)mw_fp32_of_e4m3(0x01), ==, 0x1p-9);
     g_assert_cmpint(mw_dtype_bytes(MW_DTYPE_MXFP8, MW_MXFP8_ELEMENTS), ==, MW_MXFP8_BYTES);
     g_assert_cmpint(mw_dtype_bytes(MW_DTYPE_NF4, MW_NF4_ELEMENTS), ==, MW_NF4_BYTES);
-    g_assert_true(mw_blocks_hold(MW_DTYPE_MXFP8) && mw_blocks_hold(MW_DTYPE_NF4));
+    g_assert_cmpint(mw_dtype_bytes(MW_DTYPE_NF4_DOUBLE, MW_NF4_DOUBLE_ELEMENTS), ==,
+                    MW_NF4_DOUBLE_BYTES);
+    g_assert_true(mw_blocks_hold(MW_DTYPE_MXFP8) && mw_blocks_hold(MW_DTYPE_NF4) &&
+                  mw_blocks_hold(MW_DTYPE_NF4_DOUBLE));
     g_assert_false(mw_blocks_hold(MW_DTYPE_BF16));
 }
 
@@ -193,23 +195,66 @@ expect_nf4(const float *values, int64_t n, double largest, const uint8_t *block)
     }
 }
 
+/* QLoRA's Sec. 3: scales are rounded to their mean and a multiple of what is farthest from it. */
+static void
+expect_nf4_double(const float *values, int64_t n, double shared, const uint8_t *block)
+{
+    int64_t count = (n + 63) / 64;
+    double scales[256], mean = 0, farthest = 0;
+    float stored[2];
+
+    for (int64_t b = 0; b < count; b++) {
+        scales[b] = shared > 0 ? shared : largest_of(values + 64 * b, MIN(64, n - 64 * b));
+        mean += scales[b] / (double)count;
+    }
+    for (int i = 0; i < 2; i++)
+        stored[i] = mw_fp32_of_bf16((uint16_t)(block[2 * i] | block[2 * i + 1] << 8));
+    g_assert_cmpfloat(fabs((double)stored[0] - mean), <=, mean / 256 + 0x1p-134);
+    for (int64_t b = 0; b < count; b++)
+        farthest = MAX(farthest, fabs(scales[b] - (double)stored[0]));
+    g_assert_cmpfloat(fabs(448 * (double)stored[1] - farthest), <=, farthest / 256 + 0x1p-125);
+    for (int64_t b = 0; b < count; b++) {
+        double scale = MAX(0, (double)stored[0] + (double)stored[1] * e4m3(block[4 + b]));
+        double off = fabs(scales[b] - (double)stored[0]); /* to be rounded to four bits */
+        uint8_t pairs[MW_NF4_BYTES];
+        float single = (float)scale;
+        g_assert_cmpfloat(fabs(scale - scales[b]), <=,
+                          MAX(off / 16, (double)stored[1] / 1024) + off / 128 + mean * 1e-6 +
+                              0x1p-125);
+        memcpy(pairs, &single, sizeof single);
+        memcpy(pairs + 4, block + 260 + 32 * b, 32);
+        expect_nf4(values + 64 * b, MIN(64, n - 64 * b), scale, pairs);
+    }
+}
+
+static void
+expect_block(enum mw_dtype dtype, const float *values, int64_t n, double shared,
+             const uint8_t *block)
+{
+    double largest = shared > 0 ? shared : largest_of(values, n);
+
+    if (dtype == MW_DTYPE_NF4_DOUBLE)
+        expect_nf4_double(values, n, shared, block);
+    else
+        (dtype == MW_DTYPE_NF4 ? expect_nf4 : expect_mxfp8)(values, n, largest, block);
+}
+
 static void
 check_encoded(enum mw_dtype dtype, int exponent, bool shares)
 {
-    int64_t n = g_test_rand_int_range(1, SIZE_MAX_ELEMENTS);
     int64_t elements = mw_dtype_row(dtype)->block_elements;
     int64_t bytes = mw_dtype_row(dtype)->block_bytes;
+    int64_t n = g_test_rand_int_range(1, (int)(5 * elements));
     g_autofree float *values = random_values(n, exponent);
-    double all = largest_of(values, n) * g_test_rand_double_range(1, 3);
+    float shared = shares ? (float)(largest_of(values, n) * g_test_rand_double_range(1, 3)) : 0;
     g_autofree uint8_t *blocks = g_malloc(mw_dtype_bytes(dtype, n));
 
     memset(blocks, 0xa5, mw_dtype_bytes(dtype, n));
-    mw_blocks_encode(dtype, values, n, shares ? (float)all : 0, blocks);
+    mw_blocks_encode(dtype, values, n, shared, blocks);
     for (int64_t at = 0; at < n; at += elements) {
         int64_t count = MIN(elements, n - at);
-        double largest = shares ? (double)(float)all : largest_of(values + at, count);
         const uint8_t *block = blocks + at / elements * bytes;
-        (dtype == MW_DTYPE_NF4 ? expect_nf4 : expect_mxfp8)(values + at, count, largest, block);
+        expect_block(dtype, values + at, count, (double)shared, block);
         for (int64_t i = count; i < elements && dtype == MW_DTYPE_MXFP8; i++)
             g_assert_cmpint(block[1 + i], ==, 0);
     }
@@ -220,7 +265,7 @@ test_rounding(gconstpointer data)
 {
     enum mw_dtype dtype = (enum mw_dtype)GPOINTER_TO_INT(data);
 
-    for (int round = 0; round < ROUNDS; round++)
+    for (int round = 0; round < (dtype == MW_DTYPE_NF4_DOUBLE ? ROUNDS / 10 : ROUNDS); round++)
         check_encoded(dtype, g_test_rand_int_range(-150, 125), round % 4 == 0);
 }
 
@@ -264,7 +309,7 @@ test_extremes(void)
 static void
 check_kernel(const struct mw_cpu_kernels *kernels, enum mw_dtype narrow)
 {
-    int64_t n = g_test_rand_int_range(1, 9000), bytes = mw_dtype_bytes(narrow, n);
+    int64_t n = g_test_rand_int_range(1, 40000), bytes = mw_dtype_bytes(narrow, n);
     int64_t element = mw_dtype_element_bytes(kernels->dtype);
     g_autofree uint8_t *blocks = g_malloc(bytes);
     g_autofree float *values = g_new(float, n);
@@ -287,6 +332,7 @@ test_kernels(gconstpointer data)
     for (int round = 0; round < ROUNDS / 10; round++) {
         check_kernel(data, MW_DTYPE_MXFP8);
         check_kernel(data, MW_DTYPE_NF4);
+        check_kernel(data, MW_DTYPE_NF4_DOUBLE);
     }
 }
 
@@ -311,6 +357,8 @@ main(int argc, char **argv)
     g_test_add_func("/blocks/each/nf4", test_each_in_nf4);
     g_test_add_data_func("/blocks/rounding/mxfp8", GINT_TO_POINTER(MW_DTYPE_MXFP8), test_rounding);
     g_test_add_data_func("/blocks/rounding/nf4", GINT_TO_POINTER(MW_DTYPE_NF4), test_rounding);
+    g_test_add_data_func("/blocks/rounding/nf4-double", GINT_TO_POINTER(MW_DTYPE_NF4_DOUBLE),
+                         test_rounding);
     g_test_add_func("/blocks/again", test_again);
     g_test_add_func("/blocks/extremes", test_extremes);
     add_kernel_tests(MW_DTYPE_BF16);

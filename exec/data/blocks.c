@@ -15,6 +15,17 @@
 
 static const float nf4_values[16] = {MW_NF4_VALUES};
 
+/* What they share, if anything, else the largest. */
+static float
+largest_of(const float *values, int64_t n, float shared)
+{
+    float largest = shared;
+
+    for (int64_t i = 0; shared <= 0 && i < n; i++)
+        largest = MAX(largest, fabsf(values[i]));
+    return largest;
+}
+
 /* --- mxfp8 ----------------------------------------------------------------------------------- */
 
 static uint8_t
@@ -34,8 +45,9 @@ e4m3_of_fp32(float value)
 }
 
 static void
-encode_mxfp8(const float *values, int64_t n, float largest, uint8_t *out)
+encode_mxfp8(const float *values, int64_t n, float shared, uint8_t *out)
 {
+    float largest = largest_of(values, n, shared);
     int exponent = largest > 0 ? ilogbf(largest) - E4M3_LARGEST_EXPONENT : -E8M0_BIAS;
 
     exponent = MAX(exponent, -E8M0_BIAS);
@@ -68,57 +80,112 @@ nearest_nf4(float value)
 }
 
 static void
-encode_nf4(const float *values, int64_t n, float largest, uint8_t *out)
+encode_pairs(const float *values, int64_t n, float scale, uint8_t *pairs)
 {
-    uint8_t *pairs = out + MW_NF4_SCALE_BYTES;
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t number = nearest_nf4(scale > 0 ? values[i] / scale : 0);
+        pairs[i % MW_NF4_PAIRS_BYTES] |= (uint8_t)(i < MW_NF4_PAIRS_BYTES ? number : number << 4);
+    }
+}
+
+static float
+decode_pair(const uint8_t *pairs, int64_t element, float scale)
+{
+    uint8_t pair = pairs[element % MW_NF4_PAIRS_BYTES];
+
+    return scale * nf4_values[element < MW_NF4_PAIRS_BYTES ? pair & 15 : pair >> 4];
+}
+
+static void
+encode_nf4(const float *values, int64_t n, float shared, uint8_t *out)
+{
+    float largest = largest_of(values, n, shared);
 
     memcpy(out, &largest, sizeof largest);
-    for (int64_t i = 0; i < n; i++) {
-        uint8_t number = nearest_nf4(largest > 0 ? values[i] / largest : 0);
-        pairs[i % (MW_NF4_ELEMENTS / 2)] |=
-            (uint8_t)(i < MW_NF4_ELEMENTS / 2 ? number : number << 4);
-    }
+    encode_pairs(values, n, largest, out + MW_NF4_SCALE_BYTES);
 }
 
 static void
 decode_nf4(const uint8_t *block, int64_t first, int64_t n, float *out)
 {
-    const uint8_t *pairs = block + MW_NF4_SCALE_BYTES;
     float scale;
 
     memcpy(&scale, block, sizeof scale);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = decode_pair(block + MW_NF4_SCALE_BYTES, first + i, scale);
+}
+
+/* --- nf4-double ------------------------------------------------------------------------------ */
+
+static void
+put_bf16(uint8_t *out, float value)
+{
+    uint16_t bits = mw_bf16_of_fp32(value);
+
+    out[0] = (uint8_t)bits;
+    out[1] = (uint8_t)(bits >> 8);
+}
+
+/* Rounds the scales of `count` blocks, which lie in `scales`. */
+static void
+encode_scales(const float *scales, int64_t count, uint8_t *out)
+{
+    double sum = 0, farthest = 0;
+
+    for (int64_t b = 0; b < count; b++)
+        sum += (double)scales[b];
+    put_bf16(out, (float)(sum / (double)count));
+    double mean = (double)mw_fp32_of_bf16((uint16_t)(out[0] | out[1] << 8));
+    for (int64_t b = 0; b < count; b++)
+        farthest = MAX(farthest, fabs((double)scales[b] - mean));
+    put_bf16(out + 2, (float)(farthest / (double)E4M3_LARGEST));
+    double step = (double)mw_fp32_of_bf16((uint16_t)(out[2] | out[3] << 8));
+    for (int64_t b = 0; b < count; b++)
+        out[4 + b] = step > 0 ? e4m3_of_fp32((float)(((double)scales[b] - mean) / step)) : 0;
+}
+
+static void
+encode_nf4_double(const float *values, int64_t n, float shared, uint8_t *out)
+{
+    float scales[MW_NF4_DOUBLE_BLOCKS];
+    int64_t count = (n + MW_NF4_ELEMENTS - 1) / MW_NF4_ELEMENTS;
+
+    for (int64_t b = 0; b < count; b++)
+        scales[b] = largest_of(values + b * MW_NF4_ELEMENTS,
+                               MIN(MW_NF4_ELEMENTS, n - b * MW_NF4_ELEMENTS), shared);
+    encode_scales(scales, count, out);
+    for (int64_t b = 0; b < count; b++)
+        encode_pairs(values + b * MW_NF4_ELEMENTS, MIN(MW_NF4_ELEMENTS, n - b * MW_NF4_ELEMENTS),
+                     mw_nf4_double_scale(out, b),
+                     out + MW_NF4_DOUBLE_SCALE_BYTES + b * MW_NF4_PAIRS_BYTES);
+}
+
+static void
+decode_nf4_double(const uint8_t *block, int64_t first, int64_t n, float *out)
+{
     for (int64_t i = 0; i < n; i++) {
-        int64_t element = first + i;
-        uint8_t pair = pairs[element % (MW_NF4_ELEMENTS / 2)];
-        out[i] = scale * nf4_values[element < MW_NF4_ELEMENTS / 2 ? pair & 15 : pair >> 4];
+        int64_t b = (first + i) / MW_NF4_ELEMENTS;
+        out[i] = decode_pair(block + MW_NF4_DOUBLE_SCALE_BYTES + b * MW_NF4_PAIRS_BYTES,
+                             (first + i) % MW_NF4_ELEMENTS, mw_nf4_double_scale(block, b));
     }
 }
 
-/* --- both ------------------------------------------------------------------------------------ */
+/* --- all ------------------------------------------------------------------------------------- */
 
 /* Of one block, `n` elements at most. */
 static const struct {
-    void (*encode)(const float *values, int64_t n, float largest, uint8_t *out);
+    void (*encode)(const float *values, int64_t n, float shared, uint8_t *out);
     void (*decode)(const uint8_t *block, int64_t first, int64_t n, float *out);
 } codes[MW_DTYPE_COUNT] = {
     [MW_DTYPE_MXFP8] = {encode_mxfp8, decode_mxfp8},
     [MW_DTYPE_NF4] = {encode_nf4, decode_nf4},
+    [MW_DTYPE_NF4_DOUBLE] = {encode_nf4_double, decode_nf4_double},
 };
 
 bool
 mw_blocks_hold(enum mw_dtype dtype)
 {
     return codes[dtype].encode != NULL;
-}
-
-static float
-largest_of(const float *values, int64_t n)
-{
-    float largest = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        largest = MAX(largest, fabsf(values[i]));
-    return largest;
 }
 
 void
@@ -132,8 +199,7 @@ mw_blocks_encode(enum mw_dtype dtype, const float *values, int64_t n, float larg
         uint8_t *block = (uint8_t *)out + at / elements * bytes;
         int64_t count = MIN(elements, n - at);
         memset(block, 0, (size_t)bytes);
-        codes[dtype].encode(values + at, count,
-                            largest > 0 ? largest : largest_of(values + at, count), block);
+        codes[dtype].encode(values + at, count, largest, block);
     }
 }
 

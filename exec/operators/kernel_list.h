@@ -49,7 +49,7 @@ MW_KERNEL(add,
 MW_KERNEL(scale, (MW_ELEMENT *x, float factor, int64_t n), (x, factor, n))
 
 /* out = what the blocks of narrow weights hold (exec/data/blocks.h), rounded where the type of out
- * has not all of it; from the start of a block on.  dtype: MW_DTYPE_MXFP8 or MW_DTYPE_NF4. */
+ * has not all of it; from the start of a block on.  dtype: a type that mw_blocks_hold. */
 MW_KERNEL(widen_blocks,
           (MW_ELEMENT *out, const void *blocks, int dtype, int64_t n), (out, blocks, dtype, n))
 

@@ -63,9 +63,7 @@ mw_narrow_check(const struct mw_decoder *decoder, const struct mw_tensor *tensor
     if (!mw_narrow_is(tensor))
         return true;
     if (!mw_blocks_hold((enum mw_dtype)tensor->dtype))
-        return mw_fail(error, MW_ERROR_INVALID,
-                       "{weight-bits}: frozen weights in %s are planned and simulated; must be 16, "
-                       "8 or 4 to run",
+        return mw_fail(error, MW_ERROR_INVALID, "frozen weights in %s: no run has them",
                        mw_dtype_name(tensor->dtype));
     for (uint32_t tile = 0; tile < tensor->tiles; tile++)
         if (!check_part(decoder, tensor, tile, error))

@@ -3,7 +3,7 @@
 #include "exec/device/cpu/isa.h"
 #include "exec/device/cpu/lanes.h"
 
-/* Elements that one thread takes at a time: whole blocks of either type. */
+/* Elements that one thread takes at a time: whole blocks, but of nf4-double a part of one. */
 #define CHUNK 4096
 
 typedef uint8_t native_u8 __attribute__((vector_size(MW_WIDTH)));
@@ -87,40 +87,67 @@ value_of_nf4(mw_native_u32 number)
 }
 
 MW_INLINE void
-widen_nf4(mw_element *out, const uint8_t *block, int64_t n)
+widen_pairs(mw_element *out, const uint8_t *pairs, float factor, int64_t n)
 {
-    float factor;
-    memcpy(&factor, block, sizeof factor);
     mw_native scale = mw_native_splat(factor);
 
-    for (int64_t i = 0; i < MW_NF4_ELEMENTS / 2; i += MW_LANES) {
-        struct numbers pairs = load_numbers(block + MW_NF4_SCALE_BYTES + i);
+    for (int64_t i = 0; i < MW_NF4_PAIRS_BYTES; i += MW_LANES) {
+        struct numbers bytes = load_numbers(pairs + i);
         struct mw_lanes low, high;
         MW_EACH_PART (p) {
-            low.part[p] = scale * value_of_nf4(pairs.part[p] & 15);
-            high.part[p] = scale * value_of_nf4(pairs.part[p] >> 4);
+            low.part[p] = scale * value_of_nf4(bytes.part[p] & 15);
+            high.part[p] = scale * value_of_nf4(bytes.part[p] >> 4);
         }
         store(out + i, low, n - i);
-        store(out + MW_NF4_ELEMENTS / 2 + i, high, n - MW_NF4_ELEMENTS / 2 - i);
+        store(out + MW_NF4_PAIRS_BYTES + i, high, n - MW_NF4_PAIRS_BYTES - i);
     }
 }
 
-/* --- both ------------------------------------------------------------------------------------ */
+/* --- chunks: from the start of a block on, in both ------------------------------------------- */
+
+static void
+widen_mxfp8_chunk(mw_element *out, const uint8_t *blocks, int64_t first, int64_t n)
+{
+    const uint8_t *block = blocks + first / MW_MXFP8_ELEMENTS * MW_MXFP8_BYTES;
+
+    for (int64_t i = 0; i < n; i += MW_MXFP8_ELEMENTS, block += MW_MXFP8_BYTES)
+        widen_mxfp8(out + first + i, block, n - i);
+}
+
+static void
+widen_nf4_chunk(mw_element *out, const uint8_t *blocks, int64_t first, int64_t n)
+{
+    const uint8_t *block = blocks + first / MW_NF4_ELEMENTS * MW_NF4_BYTES;
+
+    for (int64_t i = 0; i < n; i += MW_NF4_ELEMENTS, block += MW_NF4_BYTES) {
+        float scale;
+        memcpy(&scale, block, sizeof scale);
+        widen_pairs(out + first + i, block + MW_NF4_SCALE_BYTES, scale, n - i);
+    }
+}
+
+static void
+widen_nf4_double_chunk(mw_element *out, const uint8_t *blocks, int64_t first, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += MW_NF4_ELEMENTS) {
+        int64_t number = (first + i) / MW_NF4_ELEMENTS;
+        const uint8_t *block = blocks + number / MW_NF4_DOUBLE_BLOCKS * MW_NF4_DOUBLE_BYTES;
+        number %= MW_NF4_DOUBLE_BLOCKS;
+        widen_pairs(out + first + i,
+                    block + MW_NF4_DOUBLE_SCALE_BYTES + number * MW_NF4_PAIRS_BYTES,
+                    mw_nf4_double_scale(block, number), n - i);
+    }
+}
 
 void
 MW_CPU(widen_blocks)(mw_element *out, const void *blocks, int dtype, int64_t n)
 {
-    bool mxfp8 = dtype == MW_DTYPE_MXFP8;
-    const uint8_t *first = blocks;
+    void (*widen)(mw_element * out, const uint8_t *blocks, int64_t first, int64_t n) =
+        dtype == MW_DTYPE_MXFP8 ? widen_mxfp8_chunk
+        : dtype == MW_DTYPE_NF4 ? widen_nf4_chunk
+                                : widen_nf4_double_chunk;
 
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        int64_t end = n < i + CHUNK ? n : i + CHUNK;
-        if (mxfp8)
-            for (int64_t at = i; at < end; at += MW_MXFP8_ELEMENTS)
-                widen_mxfp8(out + at, first + at / MW_MXFP8_ELEMENTS * MW_MXFP8_BYTES, end - at);
-        else
-            for (int64_t at = i; at < end; at += MW_NF4_ELEMENTS)
-                widen_nf4(out + at, first + at / MW_NF4_ELEMENTS * MW_NF4_BYTES, end - at);
-    }
+    for (int64_t i = 0; i < n; i += CHUNK)
+        widen(out, blocks, i, n - i < CHUNK ? n - i : CHUNK);
 }

@@ -52,6 +52,24 @@ widen_mxfp8(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
     mw_store(out + i, v, n - i, wide);
 }
 
+MW_DEVICE float
+value_of_bf16(unsigned low, unsigned high)
+{
+    return __uint_as_float(low << 16 | high << 24);
+}
+
+MW_DEVICE void
+widen_pairs(uint16_t *out, const uint8_t *pairs, float scale, int64_t i, int64_t n, bool wide)
+{
+    unsigned element = i % MW_NF4_ELEMENTS, shift = element < MW_NF4_PAIRS_BYTES ? 0 : 4;
+    float v[MW_GROUP];
+
+    for (int k = 0; k < MW_GROUP; k++)
+        v[k] =
+            __fmul_rn(scale, value_of_nf4(pairs[element % MW_NF4_PAIRS_BYTES + k] >> shift & 15));
+    mw_store(out + i, v, n - i, wide);
+}
+
 __global__ void
 widen_nf4(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
 {
@@ -60,14 +78,24 @@ widen_nf4(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
     if (i >= n)
         return;
     const uint8_t *block = blocks + i / MW_NF4_ELEMENTS * MW_NF4_BYTES;
-    int64_t element = i % MW_NF4_ELEMENTS;
-    const uint8_t *pairs = block + MW_NF4_SCALE_BYTES + element % (MW_NF4_ELEMENTS / 2);
-    unsigned shift = element < MW_NF4_ELEMENTS / 2 ? 0 : 4;
     unsigned bits = block[0] | block[1] << 8 | block[2] << 16 | (unsigned)block[3] << 24;
-    float scale = __uint_as_float(bits), v[MW_GROUP];
-    for (int k = 0; k < MW_GROUP; k++)
-        v[k] = __fmul_rn(scale, value_of_nf4(pairs[k] >> shift & 15));
-    mw_store(out + i, v, n - i, wide);
+    widen_pairs(out, block + MW_NF4_SCALE_BYTES, __uint_as_float(bits), i, n, wide);
+}
+
+/* The scale as mw_nf4_double_scale. */
+__global__ void
+widen_nf4_double(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
+{
+    int64_t i = mw_first_element<MW_GROUP>();
+
+    if (i >= n)
+        return;
+    const uint8_t *block = blocks + i / MW_NF4_DOUBLE_ELEMENTS * MW_NF4_DOUBLE_BYTES;
+    unsigned number = i / MW_NF4_ELEMENTS % MW_NF4_DOUBLE_BLOCKS;
+    float mean = value_of_bf16(block[0], block[1]), step = value_of_bf16(block[2], block[3]);
+    float scale = __fadd_rn(mean, __fmul_rn(step, value_of_e4m3(block[4 + number])));
+    widen_pairs(out, block + MW_NF4_DOUBLE_SCALE_BYTES + number * MW_NF4_PAIRS_BYTES,
+                scale > 0 ? scale : 0, i, n, wide);
 }
 
 } // namespace
@@ -80,7 +108,10 @@ MW_CUDA(widen_blocks)(void *stream, uint16_t *out, const void *blocks, int dtype
 
     if (dtype == MW_DTYPE_MXFP8)
         MW_LAUNCH(widen_mxfp8, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, out, bytes, n, wide);
-    else
+    else if (dtype == MW_DTYPE_NF4)
         MW_LAUNCH(widen_nf4, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, out, bytes, n, wide);
+    else
+        MW_LAUNCH(widen_nf4_double, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, out, bytes, n,
+                  wide);
     return cudaGetLastError();
 }
