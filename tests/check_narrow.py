@@ -373,7 +373,8 @@ def tests(box):
     write_wide(box)
     make_bases(box, "wide", 0.5, ("4-double",))
     for options in ("", "--dtype fp32", "--dtype fp16"):
-        yield f"reference/wide/4-double {options}", check_reference(box, "wide", "4-double", options)
+        yield f"reference/wide/4-double {options}", check_reference(box, "wide", "4-double",
+                                                                    options)
     yield "placements/wide/4-double", check_placements(box, "wide", "4-double", "")
     yield "ranks/wide/4-double", check_ranks(box, "wide", "4-double", "")
     yield "null", check_null(box)

@@ -43,6 +43,10 @@ check_part(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int
 
     for (int i = 0; i < count; i++) {
         const struct mw_weights_piece *piece = &pieces[i];
+        if (piece->weight.operator_ != pieces[0].weight.operator_)
+            return mw_fail(error, MW_ERROR_INVALID,
+                           "%s is narrow, in one tensor with another operator's: no run has that",
+                           piece->weight.name);
         if (piece->weight.rank == 2 && !has_whole_blocks(piece, block, all))
             return mw_fail(error, MW_ERROR_INVALID,
                            "{weight-bits}: %s: its rows %" PRId64 " to %" PRId64 " of %" PRId64
