@@ -202,7 +202,7 @@ def make_bases(box, name, spread, all_bits):
     tensors = read(box.folder / "out" / "model.safetensors")
     for key, (shape, values) in tensors.items():
         if len(shape) == 1 and key.endswith(".bias"):
-            values = [rng.gauss(0, 0.02) for _ in values]
+            values = [rng.gauss(0, 0.02) * math.exp(rng.gauss(0, 1)) for _ in values]
         elif len(shape) == 2:
             values = [value * math.exp(rng.gauss(0, spread)) for value in values]
         tensors[key] = shape, [fp32(value) for value in values]
