@@ -99,6 +99,7 @@ is_written(const struct mw_step_check *check, uint32_t index, int role)
     case MW_ROLE_DESTINATION:
     case MW_ROLE_SUM:
     case MW_ROLE_OUTPUT:
+    case MW_ROLE_WIDENED:
         return true;
     case MW_ROLE_GRADIENT:
         return work->kind == MW_OP_COMPUTE || work->kind == MW_OP_ALL_REDUCE;

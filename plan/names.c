@@ -164,6 +164,7 @@ mw_role_name(int role)
         [MW_ROLE_SENT] = "sent",
         [MW_ROLE_RECORD] = "record",
         [MW_ROLE_SAVE] = "save",
+        [MW_ROLE_WIDENED] = "widened",
     };
 
     return lookup(names, MW_ROLE_COUNT, role);

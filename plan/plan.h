@@ -163,6 +163,7 @@ enum mw_role {
     MW_ROLE_SENT,     /* the same, to a neighbouring stage, or to the next group */
     MW_ROLE_RECORD,   /* record of a durable step */
     MW_ROLE_SAVE,
+    MW_ROLE_WIDENED, /* parameters in the type that products take, of narrower ones */
     MW_ROLE_COUNT
 };
 

@@ -11,7 +11,7 @@
 #define GATHERED (BIT(PARAMETER) | BIT(CHECKPOINT))
 #define OPERATOR                                                                                   \
     (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS) |   \
-     BIT(RECEIVED) | BIT(SENT))
+     BIT(RECEIVED) | BIT(SENT) | BIT(WIDENED))
 
 /* clang-format off */
 #define ROW(kind, name, agent, joins, pattern, writes, roles)             \

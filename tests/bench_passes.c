@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/data/blocks.h"
 #include "exec/data/convert.h"
 #include "exec/device/cpu/cache.h"
 #include "exec/device/cpu/kernels.h"
@@ -40,7 +41,8 @@ struct arrays {
     int64_t loss_rows, vocab, stride;
     int32_t *tokens, *targets; /* [rows], [loss_rows] */
     double *row_loss, *partial;
-    float *rope; /* [rows][HEAD_DIM] */
+    float *rope;       /* [rows][HEAD_DIM] */
+    void *mxfp8, *nf4; /* n elements in blocks */
 };
 
 typedef void pass_fn(const struct mw_cpu_kernels *k, const struct arrays *a);
@@ -49,6 +51,18 @@ static void
 pass_widen(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     k->widen(a->full[0], a->half[0], a->n);
+}
+
+static void
+pass_widen_mxfp8(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    k->widen_blocks(a->half[3], a->mxfp8, MW_DTYPE_MXFP8, a->n);
+}
+
+static void
+pass_widen_nf4(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    k->widen_blocks(a->half[3], a->nf4, MW_DTYPE_NF4, a->n);
 }
 
 static void
@@ -237,6 +251,8 @@ static const struct {
     bool reads_only;
 } passes[] = {
     {"widen", pass_widen, 6, BAR_MEMORY, false},
+    {"widen-mxfp8", pass_widen_mxfp8, 3, NO_BAR, false}, /* and 1/32 */
+    {"widen-nf4", pass_widen_nf4, 2, NO_BAR, false},     /* and 9/16 */
     {"narrow", pass_narrow, 6, BAR_MEMORY, false},
     {"accumulate", pass_accumulate, 10, BAR_MEMORY, false},
     {"add", pass_add, 6, BAR_MEMORY, false},
@@ -279,6 +295,8 @@ fill(struct arrays *a)
         for (int j = 0; j < FULLS; j++)
             a->full[j][i] = 1e-3f * (float)((i * 3 + j) % 977);
     }
+    mw_blocks_encode(MW_DTYPE_MXFP8, a->full[0], a->n, 0, a->mxfp8);
+    mw_blocks_encode(MW_DTYPE_NF4, a->full[0], a->n, 0, a->nf4);
     for (int64_t c = 0; c < a->columns; c++) {
         a->weight[c] = mw_half_of_fp32(1.0f + (float)(c % 16) / 64.0f, a->dtype);
         a->bias[c] = mw_half_of_fp32((float)(c % 32) / 64.0f, a->dtype);
@@ -316,6 +334,8 @@ arrays_create(int64_t n, bool smoke)
     a.row_loss = bench_buffer(a.loss_rows * (int64_t)sizeof *a.row_loss);
     a.partial = bench_buffer((n / MW_NORM_BLOCK + 1) * (int64_t)sizeof *a.partial);
     a.rope = bench_buffer(a.rows * HEAD_DIM * (int64_t)sizeof *a.rope);
+    a.mxfp8 = bench_buffer(mw_dtype_bytes(MW_DTYPE_MXFP8, n));
+    a.nf4 = bench_buffer(mw_dtype_bytes(MW_DTYPE_NF4, n));
     return a;
 }
 
@@ -335,6 +355,8 @@ arrays_destroy(struct arrays *a)
     free(a->row_loss);
     free(a->partial);
     free(a->rope);
+    free(a->mxfp8);
+    free(a->nf4);
 }
 
 static volatile uint64_t read_bits;

@@ -28,8 +28,9 @@ PLACEMENTS = {
     "on the GPU": "-s ddp --save-every 1",
 }
 TRAINED = {"adapters": "--train lora:4", "adapters of q, k and v in tiles":
-           "--train lora:2@qkv --tiles 3", "norms": "--train norm1,final-norm",
-           "norms, in fp32": "--train norm2 --dtype fp32"}
+           "--train lora:2@qkv --tiles 3", "adapters of 8 bits": "--train lora:4 --weight-bits 8",
+           "adapters of 4 bits": "--train lora:4@qkv --weight-bits 4 --tiles 2",
+           "norms": "--train norm1,final-norm", "norms, in fp32": "--train norm2 --dtype fp32"}
 
 
 def model(name):

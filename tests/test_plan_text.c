@@ -391,7 +391,7 @@ static const struct edit edits[] = {
     {"use 0:define:logits", "use 0:define", "line 25: expected a use such as 3:read:source"},
     {"0:define:logits", "0:define:state",
      "line 25: expected a role of a compute (parameter, gradient, input, output, checkpoint, "
-     "logits, received, sent or none), found '0:define:state'"},
+     "logits, received, sent, widened or none), found '0:define:state'"},
     {"0:define:logits", "0:define:logit", "line 25: expected a use such as 3:read:source"},
     {"use 0:define", "uses 0:define", "line 25: expected the end of the line, found 'uses'"},
     {"match 9", "match -", "line 26: expected a number from 0 to 4294967294, found '-'"},

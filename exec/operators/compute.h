@@ -87,6 +87,11 @@ struct mw_compute {
 
     const struct mw_part *part;
     const void *params; /* the part's; NULL where the operator has none */
+    /* Where the part's are narrower than products take them: its blocks (exec/data/blocks.h), their
+     * type, and params itself, into which they are widened first.  Else narrow is NULL. */
+    const void *narrow;
+    void *widened;
+    enum mw_dtype narrow_dtype;
     void *gradient;     /* of the part; NULL forward and where there is none */
     bool gradient_adds; /* adds to what the gradient holds */
 

@@ -48,6 +48,11 @@ MW_KERNEL(add,
 /* x *= factor */
 MW_KERNEL(scale, (MW_ELEMENT *x, float factor, int64_t n), (x, factor, n))
 
+/* out = what the blocks of narrow weights hold (exec/data/blocks.h), rounded where the type of out
+ * has not all of it; from the start of a block on.  dtype: a type that mw_blocks_hold. */
+MW_KERNEL(widen_blocks,
+          (MW_ELEMENT *out, const void *blocks, int dtype, int64_t n), (out, blocks, dtype, n))
+
 MW_KERNEL_PASS(widen, (float *out, const MW_ELEMENT *x, int64_t n), (out, x, n))
 MW_KERNEL_PASS(narrow, (MW_ELEMENT *out, const float *x, int64_t n), (out, x, n))
 /* sum[i] += x[i] */

@@ -18,6 +18,18 @@ whole_part(const struct mw_tensor *tensor, uint32_t tile)
                                   0};
 }
 
+/* The same in units of the tensor's type, whose whole blocks alone can be told apart.  Shards are
+ * whole blocks. */
+static struct mw_ranks_part
+in_blocks(struct mw_ranks_part part, const struct mw_tensor *tensor)
+{
+    int64_t block = mw_dtype_row(tensor->dtype)->block_elements;
+
+    part.elements = (part.elements + block - 1) / block;
+    part.shard_elements /= block;
+    return part;
+}
+
 static char *
 part_at(const struct mw_trainer *trainer, uint32_t slot, uint32_t tile)
 {
@@ -38,14 +50,14 @@ own_shard(const struct mw_trainer *trainer, char *whole, const struct mw_tensor 
 static bool
 all_gather_part(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
-    struct mw_ranks_part part = whole_part(mw_trainer_tensor(trainer, op), op->tile);
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    struct mw_ranks_part part = in_blocks(whole_part(tensor, op->tile), tensor);
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
     uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
 
     return trainer->collectives->all_gather(
         trainer->peers, mw_trainer_stream(trainer, op), part_at(trainer, to, op->tile),
-        part_at(trainer, from, op->tile), &part,
-        mw_dtype_element_bytes(mw_trainer_tensor(trainer, op)->dtype), error);
+        part_at(trainer, from, op->tile), &part, mw_dtype_row(tensor->dtype)->block_bytes, error);
 }
 
 /* Each owner in turn sends its shard of a part to all. */
@@ -111,7 +123,8 @@ mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
 
     for (uint32_t t = 0; trainer->ranks > 1 && t < plan->tensor_count; t++) {
         const struct mw_tensor *tensor = &plan->tensors[t];
-        bool gathers = tensor->params_whole && !tensor->state_whole;
+        /* What is frozen each rank has read whole. */
+        bool gathers = tensor->trainable && tensor->params_whole && !tensor->state_whole;
         for (uint32_t tile = 0; gathers && tile < tensor->tiles; tile++) {
             struct mw_ranks_part part = whole_part(tensor, tile);
             if (!all_gather_in_place(trainer, tensor, tile, &part, 0, error))

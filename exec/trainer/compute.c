@@ -1,5 +1,6 @@
 /* Compute ops: the operands of the decoder's operators. */
 #include "exec/trainer/internal.h"
+#include "exec/trainer/narrow.h"
 
 static uint32_t
 tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
@@ -113,6 +114,12 @@ bind_part(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_co
     compute->part = &trainer->parts[index][op->tile];
     if (param != MW_NONE)
         compute->params = part_at(trainer, param, tensor->dtype, op->tile * tensor->param_stride);
+    if (param != MW_NONE && mw_narrow_is(tensor)) {
+        compute->narrow = compute->params;
+        compute->narrow_dtype = (enum mw_dtype)tensor->dtype;
+        compute->params = compute->widened =
+            mw_storage_address(&trainer->storage, mw_trainer_slot(trainer, op, MW_ROLE_WIDENED), 0);
+    }
     if (gradient != MW_NONE)
         compute->gradient =
             part_at(trainer, gradient, tensor->gradient_dtype, op->tile * tensor->gradient_stride);

@@ -12,6 +12,7 @@
 #include "exec/nvme/run_names.h"
 #include "exec/trainer/checkpoint_internal.h"
 #include "exec/trainer/frozen.h"
+#include "exec/trainer/narrow.h"
 #include "exec/trainer/internal.h"
 #include "exec/trainer/kept.h"
 
@@ -87,7 +88,7 @@ mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype, uint64_t
 uint64_t
 mw_durable_tensors(const struct mw_plan *plan)
 {
-    g_autofree int64_t *numbers = g_new(int64_t, 1 + 11 * (int64_t)plan->tensor_count);
+    g_autofree int64_t *numbers = g_new(int64_t, 1 + 12 * (int64_t)plan->tensor_count);
     int64_t n = 0;
 
     numbers[n++] = plan->world_ranks;
@@ -105,6 +106,8 @@ mw_durable_tensors(const struct mw_plan *plan)
         numbers[n++] = tensor->state_whole;
         if (!tensor->trainable) /* records of older runs, which trained all, stay as they are */
             numbers[n++] = t;
+        if (mw_narrow_is(tensor)) /* nor does one that had 16 bits of what is frozen change */
+            numbers[n++] = tensor->dtype;
     }
     return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
 }

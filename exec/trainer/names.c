@@ -59,9 +59,12 @@ name_at_home(const struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes)
     uint32_t index = trainer->variant->tensor_of_home[slot];
     const struct mw_tensor *tensor = &plan->tensors[index];
     bool params = plan->slots[slot].purpose == MW_PURPOSE_PARAMETERS;
-    int64_t bytes = params ? 2 : mw_trainer_gradient_bytes(tensor);
+    const struct mw_dtype_traits *type =
+        mw_dtype_row(params ? tensor->dtype : tensor->gradient_dtype);
     int64_t stride = params ? tensor->param_stride : tensor->gradient_stride;
-    int64_t tile = at_bytes / bytes / stride, element = at_bytes / bytes % stride;
+    int64_t at =
+        at_bytes / type->block_bytes * type->block_elements; /* the block's first element */
+    int64_t tile = at / stride, element = at % stride;
     struct mw_range shard = {0, 0};
 
     if (tile >= tensor->tiles)

@@ -8,6 +8,7 @@
 #include "exec/data/weights.h"
 #include "exec/memory/pages.h"
 #include "exec/trainer/internal.h"
+#include "exec/trainer/narrow.h"
 #include "plan/state.h"
 
 /* --- tensors --------------------------------------------------------------------------------- */
@@ -64,6 +65,8 @@ mw_trainer_check_tensors(const struct mw_plan *plan, GError **error)
                         "the plan cuts q and k into %u tiles, and the model has norms of them: "
                         "must be 1 to run",
                         plan->tensors[t].tiles);
+            return false;
+        } else if (!mw_narrow_check(&plan->shape.decoder, &plan->tensors[t], error)) {
             return false;
         }
     return true;
@@ -156,6 +159,19 @@ holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradie
     return slot == look->tensor->gradient_slot && !look->tensor->summed;
 }
 
+/* Whether the op has the room that its parameters need to be widened in, if they need any. */
+static bool
+has_room_to_widen(const struct look *look)
+{
+    uint32_t slot = slot_of(look, MW_ROLE_WIDENED);
+    int64_t bytes = mw_trainer_element_bytes(look->trainer) * look->part_elements;
+
+    if (!look->tensor || !mw_narrow_is(look->tensor))
+        return slot == MW_NONE;
+    return slot != MW_NONE && look->trainer->variant->tensor_of_home[slot] == MW_NONE &&
+           slot_holds(look, slot, 0, bytes);
+}
+
 /* The kind of a transfer tells which tiers it goes from and to. */
 static bool
 goes_its_way(const struct look *look)
@@ -230,6 +246,8 @@ wrong_compute(const struct look *look)
     if (param != MW_NONE ? !look->tensor || !holds_part(look, param, look->part_elements, false)
                          : has_weights(operator_) && !(scatters && backward))
         return "has no room for its parameters";
+    if (!has_room_to_widen(look))
+        return "has no room to widen its parameters in, or needs none";
     if (gradient != MW_NONE && look->tensor && !look->tensor->trainable)
         return "makes a gradient of what is not trained";
     if (has_weights(operator_) && backward && look->tensor->trainable &&

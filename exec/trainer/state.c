@@ -1,14 +1,17 @@
 /* The content of homes before the first step and after the last. */
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/data/convert.h"
 #include "exec/data/weights.h"
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/frozen.h"
 #include "exec/trainer/internal.h"
 #include "exec/trainer/kept.h"
+#include "exec/trainer/narrow.h"
 
 /* Number of elements that are made at a time. */
 #define PIECE_ELEMENTS MW_FROZEN_PIECE_ELEMENTS
@@ -174,21 +177,95 @@ put_params(struct mw_trainer *trainer, uint32_t slot, int64_t at_bytes, void *ma
 }
 
 static bool
+read_params(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, int64_t count,
+            float *out, GError **error)
+{
+    return make_state(data, 0, tensor, tile, first, count, MW_DTYPE_FP32, out, error);
+}
+
+/* Whether the run's type has a number for each. */
+static bool
+all_fit(const struct mw_trainer *trainer, const float *values, int64_t count)
+{
+    union {
+        float fp32;
+        uint16_t half;
+    } element;
+    float largest = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        largest = MAX(largest, fabsf(values[i]));
+    trainer->kernels->narrow(&element, &largest, 1);
+    return isfinite(mw_fp32_of_element(&element, 0, trainer->kernels->dtype));
+}
+
+/* Parameters as their home has them.  Narrow ones are made of what is given, in fp32; what the
+ * run's type cannot hold is refused for them, too, as any reading in that type does. */
+static bool
+make_params(struct mw_trainer *trainer, const struct mw_tensor *tensor, int64_t tile, int64_t first,
+            int64_t count, float largest_bias, void *made, GError **error)
+{
+    g_autofree float *given = mw_narrow_is(tensor) ? g_new(float, count) : NULL;
+
+    if (given && !read_params(trainer, tensor, tile, first, count, given, error))
+        return false;
+    if (!given || !all_fit(trainer, given, count))
+        return make_state(trainer, 0, tensor, tile, first, count, trainer->kernels->dtype, made,
+                          error);
+    struct mw_part part = mw_part_of(&trainer->plan->shape.decoder, tensor, tile);
+    mw_narrow_encode(tensor, &part, given, first, count, largest_bias, made);
+    return true;
+}
+
+/* Elements that are put at a time: drives take whole pages, so these fill some. */
+static int64_t
+put_elements(const struct mw_tensor *tensor)
+{
+    int64_t elements = PIECE_ELEMENTS;
+
+    while (mw_dtype_bytes(tensor->dtype, elements) % MW_SLOT_ALIGNMENT_BYTES)
+        elements *= 2;
+    return elements;
+}
+
+static bool
 start_params(struct mw_trainer *trainer, uint32_t index, int64_t tile, void *made, GError **error)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[index];
     struct mw_range mine = mw_frozen_params(tensor, trainer->rank, tile);
+    int64_t put = put_elements(tensor);
+    float largest_bias = 0;
 
-    for (int64_t i = 0; i < mine.elements; i += PIECE_ELEMENTS) {
-        int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
-        if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, trainer->kernels->dtype,
-                        made, error) ||
-            !put_params(trainer, tensor->param_slot,
+    if (mw_narrow_is(tensor) && !mw_narrow_largest_bias(&trainer->plan->shape.decoder, tensor,
+                                                        read_params, trainer, &largest_bias, error))
+        return false;
+    for (int64_t i = 0; i < mine.elements; i += put) {
+        int64_t end = MIN(i + put, mine.elements);
+        for (int64_t j = i; j < end; j += PIECE_ELEMENTS)
+            if (!make_params(trainer, tensor, tile, mine.first + j, MIN(PIECE_ELEMENTS, end - j),
+                             largest_bias, (char *)made + mw_dtype_bytes(tensor->dtype, j - i),
+                             error))
+                return false;
+        if (!put_params(trainer, tensor->param_slot,
                         mw_dtype_bytes(tensor->dtype, tile * tensor->param_stride + i), made,
-                        mw_dtype_bytes(tensor->dtype, count), error))
+                        mw_dtype_bytes(tensor->dtype, end - i), error))
             return false;
     }
     return true;
+}
+
+/* Room for what is put at a time of any tensor; to be freed. */
+static void *
+room_to_make(const struct mw_plan *plan)
+{
+    int64_t bytes = 4 * PIECE_ELEMENTS;
+    void *made;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        bytes = MAX(bytes, mw_dtype_bytes(plan->tensors[t].dtype, put_elements(&plan->tensors[t])));
+    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, bytes))
+        g_error("out of memory");
+    return made;
 }
 
 /* The checksum of what is not trained, read again where the run read it. */
@@ -226,7 +303,6 @@ bool
 mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
-    void *made = NULL;
     bool good = true;
 
     if (trainer->options.checkpoint && !check_optimizer(trainer, error))
@@ -240,8 +316,7 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
                        mw_checkpoint_file(trainer->options.checkpoint));
     if (trainer->options.host_threads)
         omp_set_num_threads(trainer->options.host_threads);
-    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
-        g_error("out of memory");
+    void *made = room_to_make(plan);
     for (uint32_t c = 0; good && c < plan->chunk_count; c++)
         good = start_chunk(trainer, c, made, error);
     for (uint32_t t = 0; good && t < plan->tensor_count; t++)
@@ -298,11 +373,9 @@ bool
 mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
-    void *made = NULL;
+    void *made = room_to_make(plan);
     bool good = true;
 
-    if (posix_memalign(&made, MW_SLOT_ALIGNMENT_BYTES, 4 * PIECE_ELEMENTS))
-        g_error("out of memory");
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         for (uint32_t tile = 0;
              good && !plan->tensors[t].trainable && tile < plan->tensors[t].tiles; tile++)

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/internal.h"
+#include "exec/trainer/narrow.h"
 
 /* --- operands -------------------------------------------------------------------------------- */
 
@@ -278,6 +279,7 @@ check_op(const struct mw_plan *plan, const struct mw_op *op, GError **error)
     return false;
 }
 
+/* Frozen weights may be narrower: they are widened before their use. */
 static bool
 check_products(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
@@ -328,7 +330,7 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
         one &= plan->works[i].kind != MW_OP_COMPUTE || plan->works[i].dtype == dtype;
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         const struct mw_tensor *tensor = &plan->tensors[i];
-        one &= tensor->dtype == dtype &&
+        one &= (tensor->dtype == dtype || (!tensor->trainable && mw_narrow_is(tensor))) &&
                tensor->gradient_dtype == (tensor->summed ? MW_DTYPE_FP32 : dtype);
     }
     if (!one)

@@ -121,7 +121,7 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
     if (v->param_slot[turn] != MW_NONE && has_params)
         mw_build_use(b, v->param_slot[turn], MW_USE_READ, MW_ROLE_PARAMETER);
     if (has_params && !mw_dtype_row(info->weights)->computes)
-        mw_build_use(b, b->slots[MW_BUFFER_WIDENED].first, MW_USE_DEFINE, MW_ROLE_NONE);
+        mw_build_use(b, b->slots[MW_BUFFER_WIDENED].first, MW_USE_DEFINE, MW_ROLE_WIDENED);
     use_logits(b, v, info->operator_);
     use_activations(b, v);
     mw_stage_use(b, first, last);

@@ -4,6 +4,7 @@
 best       --backend auto takes it, and with several ranks a GPU for each; where there are too few,
            cores, and a line says why.
 fp16       As bf16.
+narrow     Frozen weights in few bits, of one rank and gathered from two.
 own        A rank takes the one GPU that it sees.
 asked for  --backend cuda with too few GPUs: one line, and the exit status.
 """
@@ -51,6 +52,19 @@ def check_fp16(box):
         lost.append(losses(box))
     if lost[0] != lost[1] or lost[0] == lost[2]:
         yield f"losses in fp16 are {lost[0]}, on cores {lost[1]}, in bf16 {lost[2]}"
+
+
+def check_narrow(box, ranks):
+    """With the bits of the cores, and other ones than in 16 bits."""
+    for bits in ("8", "4"):
+        words = [*RUN, "--train", "lora:4", "--weight-bits", bits]
+        lost = []
+        for more in ([], ["--backend", "cpu"], ["--backend", "cpu", "--weight-bits", "16"]):
+            yield from good(box.launch(ranks, *words, *more) if ranks > 1
+                            else box.run(*words, *more))
+            lost.append(losses(box))
+        if lost[0] != lost[1] or lost[0] == lost[2]:
+            yield f"losses in {bits} bits {lost[0]}, on cores {lost[1]}, in 16 bits {lost[2]}"
 
 
 def check_several(box):
@@ -115,8 +129,10 @@ def check_refused(box):
 def tests(box):
     yield "best for one rank", check_alone(box)
     yield "fp16", check_fp16(box)
+    yield "narrow", check_narrow(box, 1)
     if has_ranks():
         yield "best for two ranks", check_several(box)
+        yield "narrow for two ranks", check_narrow(box, 2)
         del box.environment["MEMWALL_TEST_GPUS"]
         yield "best for two ranks with one GPU", check_too_few(box)
         yield "best where one rank has no GPU", check_one_lacks(box)

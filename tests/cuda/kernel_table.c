@@ -75,6 +75,8 @@ attention_out(const struct mw_attention *s)
 /* The operands of each kernel, by the names of the list's parameters. */
 #define MIRRORED_add OUT(out, n), IN(a, n), IN(b, n), n
 #define MIRRORED_scale OUT(x, n), factor, n
+#define MIRRORED_widen_blocks                                                                      \
+    OUT(out, n), mw_mirror_in(&mirrors, blocks, mw_dtype_bytes(dtype, n), 1), dtype, n
 #define MIRRORED_widen OUT(out, n), IN(x, n), n
 #define MIRRORED_narrow OUT(out, n), IN(x, n), n
 #define MIRRORED_mxfp8_encode OUT(coded, mw_dtype_bytes(MW_DTYPE_MXFP8, n)), IN(x, n), n

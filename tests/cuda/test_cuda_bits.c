@@ -130,6 +130,22 @@ test_mxfp8(gconstpointer data)
 }
 
 static void
+test_blocks(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(mw_test_dtype);
+
+    for (int round = 0; round < ROUNDS; round++) {
+        int dtype = MW_DTYPE_MXFP8 + round % 3;
+        int64_t n = random_columns(20000);
+        g_autofree void *blocks = random_bits(mw_dtype_bytes(dtype, n));
+        g_autofree uint16_t *half = g_new0(uint16_t, n), *expected = g_new0(uint16_t, n);
+        k->widen_blocks(half, blocks, dtype, n);
+        cpu->widen_blocks(expected, blocks, dtype, n);
+        expect_half(mw_dtype_row(dtype)->name, half, expected, n);
+    }
+}
+
+static void
 test_sums(gconstpointer data)
 {
     const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(mw_test_dtype);
@@ -408,6 +424,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("bits/conversions", test_conversions);
     mw_add_kernel_test("bits/mxfp8", test_mxfp8);
+    mw_add_kernel_test("bits/blocks", test_blocks);
     mw_add_kernel_test("bits/sums", test_sums);
     mw_add_kernel_test("bits/relu", test_relu);
     mw_add_kernel_test("bits/fill", test_fill);

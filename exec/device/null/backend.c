@@ -77,8 +77,9 @@ compute(void *backend, const struct mw_compute *compute, GError **error)
 
     if (!compute->params)
         return true;
-    uint64_t now =
-        digest(compute->params, mw_dtype_bytes((int)null->dtype, compute->part->elements));
+    const void *handed = compute->narrow ? compute->narrow : compute->params;
+    enum mw_dtype dtype = compute->narrow ? compute->narrow_dtype : null->dtype;
+    uint64_t now = digest(handed, mw_dtype_bytes((int)dtype, compute->part->elements));
     const uint64_t *before = g_hash_table_lookup(null->seen, compute->part);
     if (!before)
         g_hash_table_insert(null->seen, (void *)compute->part, g_memdup2(&now, sizeof now));

@@ -1,0 +1,169 @@
+/* Weights in few bits, widened: sixteen elements of a block at a time. */
+#include "exec/data/blocks.h"
+#include "exec/device/cpu/isa.h"
+#include "exec/device/cpu/lanes.h"
+
+/* Elements that one thread takes at a time: whole blocks, but of nf4-double a part of one. */
+#define CHUNK 4096
+
+#if MW_WIDTH == 4
+typedef uint8_t native_u8 __attribute__((vector_size(MW_WIDTH)));
+#endif
+
+/* Sixteen bytes as numbers. */
+struct numbers {
+    mw_native_u32 part[MW_PARTS];
+};
+
+/* The conversion of vectors takes GCC to each byte alone. */
+MW_INLINE mw_native_u32
+load_native(const uint8_t *bytes)
+{
+#if MW_WIDTH == 16
+    return (mw_native_u32)_mm512_cvtepu8_epi32(
+        _mm_loadu_si128((const __m128i_u *)(const void *)bytes));
+#elif MW_WIDTH == 8
+    return (mw_native_u32)_mm256_cvtepu8_epi32(
+        _mm_loadl_epi64((const __m128i_u *)(const void *)bytes));
+#else
+    native_u8 some;
+    memcpy(&some, bytes, sizeof some);
+    return __builtin_convertvector(some, mw_native_u32);
+#endif
+}
+
+MW_INLINE struct numbers
+load_numbers(const uint8_t *bytes)
+{
+    struct numbers numbers;
+    MW_EACH_PART (p)
+        numbers.part[p] = load_native(bytes + p * MW_WIDTH);
+    return numbers;
+}
+
+MW_INLINE void
+store(mw_element *out, struct mw_lanes v, int64_t n)
+{
+    if (n >= MW_LANES)
+        mw_lanes_store_half(out, v);
+    else if (n > 0)
+        mw_lanes_store_half_some(out, v, n);
+}
+
+/* --- mxfp8 ----------------------------------------------------------------------------------- */
+
+/* As mw_fp32_of_e4m3: subnormals are made of whole numbers, since fp32's own would be slow. */
+MW_INLINE mw_native
+value_of_e4m3(mw_native_u32 byte)
+{
+    mw_native_u32 sign = (byte & 0x80) << 24, rest = byte & 0x7f;
+    mw_native whole = __builtin_convertvector((mw_native_i32)rest, mw_native);
+    mw_native normal = (mw_native)((rest << 20) + (120u << 23));
+    mw_native magnitude =
+        mw_native_select((mw_native_i32)rest < 8, whole * mw_native_splat(0x1p-9f), normal);
+    mw_native_u32 nan = (mw_native_u32)((mw_native_i32)rest == 0x7f) & 0x7fc00000;
+
+    return (mw_native)((mw_native_u32)magnitude | nan | sign);
+}
+
+MW_INLINE void
+widen_mxfp8(mw_element *out, const uint8_t *block, int64_t n)
+{
+    mw_native scale = mw_native_splat(mw_fp32_of_e8m0(block[0]));
+
+    for (int64_t i = 0; i < MW_MXFP8_ELEMENTS; i += MW_LANES) {
+        struct numbers bytes = load_numbers(block + 1 + i);
+        struct mw_lanes v;
+        MW_EACH_PART (p)
+            v.part[p] = scale * value_of_e4m3(bytes.part[p]);
+        store(out + i, v, n - i);
+    }
+}
+
+/* --- nf4 ------------------------------------------------------------------------------------- */
+
+static const float nf4_values[16] __attribute__((aligned(64))) = {MW_NF4_VALUES};
+
+/* number < 16 */
+MW_INLINE mw_native
+value_of_nf4(mw_native_u32 number)
+{
+#if MW_WIDTH == 16
+    return (mw_native)_mm512_permutexvar_ps((__m512i)number, _mm512_load_ps(nf4_values));
+#elif MW_WIDTH == 8
+    __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(nf4_values), (__m256i)number);
+    __m256 high = _mm256_permutevar8x32_ps(_mm256_load_ps(nf4_values + 8), (__m256i)number);
+    return mw_native_select((mw_native_i32)number < 8, (mw_native)low, (mw_native)high);
+#else
+    mw_native v;
+    for (int i = 0; i < MW_WIDTH; i++)
+        v[i] = nf4_values[number[i]];
+    return v;
+#endif
+}
+
+MW_INLINE void
+widen_pairs(mw_element *out, const uint8_t *pairs, float factor, int64_t n)
+{
+    mw_native scale = mw_native_splat(factor);
+
+    for (int64_t i = 0; i < MW_NF4_PAIRS_BYTES; i += MW_LANES) {
+        struct numbers bytes = load_numbers(pairs + i);
+        struct mw_lanes low, high;
+        MW_EACH_PART (p) {
+            low.part[p] = scale * value_of_nf4(bytes.part[p] & 15);
+            high.part[p] = scale * value_of_nf4(bytes.part[p] >> 4);
+        }
+        store(out + i, low, n - i);
+        store(out + MW_NF4_PAIRS_BYTES + i, high, n - MW_NF4_PAIRS_BYTES - i);
+    }
+}
+
+/* --- chunks: from the start of a block on, in both ------------------------------------------- */
+
+static void
+widen_mxfp8_chunk(mw_element *out, const uint8_t *blocks, int64_t first, int64_t n)
+{
+    const uint8_t *block = blocks + first / MW_MXFP8_ELEMENTS * MW_MXFP8_BYTES;
+
+    for (int64_t i = 0; i < n; i += MW_MXFP8_ELEMENTS, block += MW_MXFP8_BYTES)
+        widen_mxfp8(out + first + i, block, n - i);
+}
+
+static void
+widen_nf4_chunk(mw_element *out, const uint8_t *blocks, int64_t first, int64_t n)
+{
+    const uint8_t *block = blocks + first / MW_NF4_ELEMENTS * MW_NF4_BYTES;
+
+    for (int64_t i = 0; i < n; i += MW_NF4_ELEMENTS, block += MW_NF4_BYTES) {
+        float scale;
+        memcpy(&scale, block, sizeof scale);
+        widen_pairs(out + first + i, block + MW_NF4_SCALE_BYTES, scale, n - i);
+    }
+}
+
+static void
+widen_nf4_double_chunk(mw_element *out, const uint8_t *blocks, int64_t first, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += MW_NF4_ELEMENTS) {
+        int64_t number = (first + i) / MW_NF4_ELEMENTS;
+        const uint8_t *block = blocks + number / MW_NF4_DOUBLE_BLOCKS * MW_NF4_DOUBLE_BYTES;
+        number %= MW_NF4_DOUBLE_BLOCKS;
+        widen_pairs(out + first + i,
+                    block + MW_NF4_DOUBLE_SCALE_BYTES + number * MW_NF4_PAIRS_BYTES,
+                    mw_nf4_double_scale(block, number), n - i);
+    }
+}
+
+void
+MW_CPU(widen_blocks)(mw_element *out, const void *blocks, int dtype, int64_t n)
+{
+    void (*widen)(mw_element * out, const uint8_t *blocks, int64_t first, int64_t n) =
+        dtype == MW_DTYPE_MXFP8 ? widen_mxfp8_chunk
+        : dtype == MW_DTYPE_NF4 ? widen_nf4_chunk
+                                : widen_nf4_double_chunk;
+
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += CHUNK)
+        widen(out, blocks, i, n - i < CHUNK ? n - i : CHUNK);
+}

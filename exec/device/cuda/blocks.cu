@@ -1,0 +1,117 @@
+/* Weights in few bits, widened (exec/data/blocks.h): a thread takes a group of a block. */
+#include "exec/data/blocks.h"
+#include "exec/device/cuda/access.cuh"
+#include "exec/device/cuda/half.h"
+
+namespace
+{
+
+/* Chosen, not looked up: threads of a warp would wait for each other at a table. */
+MW_DEVICE float
+value_of_nf4(unsigned number)
+{
+    const float values[16] = {MW_NF4_VALUES};
+    float value = values[0];
+
+    for (unsigned i = 1; i < 16; i++)
+        value = number == i ? values[i] : value;
+    return value;
+}
+
+/* As mw_fp32_of_e4m3. */
+MW_DEVICE float
+value_of_e4m3(unsigned byte)
+{
+    unsigned rest = byte & 0x7f;
+    float magnitude = rest == 0x7f ? __uint_as_float(0x7fc00000)
+                      : rest < 8   ? __fmul_rn((float)rest, 0x1p-9f)
+                                   : __uint_as_float((rest << 20) + (120u << 23));
+
+    return byte & 0x80 ? -magnitude : magnitude;
+}
+
+MW_DEVICE float
+value_of_e8m0(unsigned byte)
+{
+    return __uint_as_float(byte == 0 ? 0x00400000u : byte == 255 ? 0x7fc00000u : byte << 23);
+}
+
+/* Blocks begin at any byte. */
+__global__ void
+widen_mxfp8(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
+{
+    int64_t i = mw_first_element<MW_GROUP>();
+
+    if (i >= n)
+        return;
+    const uint8_t *block = blocks + i / MW_MXFP8_ELEMENTS * MW_MXFP8_BYTES;
+    const uint8_t *bytes = block + 1 + i % MW_MXFP8_ELEMENTS;
+    float scale = value_of_e8m0(block[0]), v[MW_GROUP];
+    for (int k = 0; k < MW_GROUP; k++)
+        v[k] = __fmul_rn(scale, value_of_e4m3(bytes[k]));
+    mw_store(out + i, v, n - i, wide);
+}
+
+MW_DEVICE float
+value_of_bf16(unsigned low, unsigned high)
+{
+    return __uint_as_float(low << 16 | high << 24);
+}
+
+MW_DEVICE void
+widen_pairs(uint16_t *out, const uint8_t *pairs, float scale, int64_t i, int64_t n, bool wide)
+{
+    unsigned element = i % MW_NF4_ELEMENTS, shift = element < MW_NF4_PAIRS_BYTES ? 0 : 4;
+    float v[MW_GROUP];
+
+    for (int k = 0; k < MW_GROUP; k++)
+        v[k] =
+            __fmul_rn(scale, value_of_nf4(pairs[element % MW_NF4_PAIRS_BYTES + k] >> shift & 15));
+    mw_store(out + i, v, n - i, wide);
+}
+
+__global__ void
+widen_nf4(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
+{
+    int64_t i = mw_first_element<MW_GROUP>();
+
+    if (i >= n)
+        return;
+    const uint8_t *block = blocks + i / MW_NF4_ELEMENTS * MW_NF4_BYTES;
+    unsigned bits = block[0] | block[1] << 8 | block[2] << 16 | (unsigned)block[3] << 24;
+    widen_pairs(out, block + MW_NF4_SCALE_BYTES, __uint_as_float(bits), i, n, wide);
+}
+
+/* The scale as mw_nf4_double_scale. */
+__global__ void
+widen_nf4_double(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
+{
+    int64_t i = mw_first_element<MW_GROUP>();
+
+    if (i >= n)
+        return;
+    const uint8_t *block = blocks + i / MW_NF4_DOUBLE_ELEMENTS * MW_NF4_DOUBLE_BYTES;
+    unsigned number = i / MW_NF4_ELEMENTS % MW_NF4_DOUBLE_BLOCKS;
+    float mean = value_of_bf16(block[0], block[1]), step = value_of_bf16(block[2], block[3]);
+    float scale = __fadd_rn(mean, __fmul_rn(step, value_of_e4m3(block[4 + number])));
+    widen_pairs(out, block + MW_NF4_DOUBLE_SCALE_BYTES + number * MW_NF4_PAIRS_BYTES,
+                scale > 0 ? scale : 0, i, n, wide);
+}
+
+} // namespace
+
+int
+MW_CUDA(widen_blocks)(void *stream, uint16_t *out, const void *blocks, int dtype, int64_t n)
+{
+    const uint8_t *bytes = (const uint8_t *)blocks;
+    bool wide = mw_aligned(16, out);
+
+    if (dtype == MW_DTYPE_MXFP8)
+        MW_LAUNCH(widen_mxfp8, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, out, bytes, n, wide);
+    else if (dtype == MW_DTYPE_NF4)
+        MW_LAUNCH(widen_nf4, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, out, bytes, n, wide);
+    else
+        MW_LAUNCH(widen_nf4_double, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, out, bytes, n,
+                  wide);
+    return cudaGetLastError();
+}
