@@ -565,10 +565,11 @@ has_whole_checkpoint(const struct mw_step_check *check, uint32_t slot)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
     int64_t elements = shape->sequences * shape->seq * shape->decoder.hidden;
+    int dtype = shape->checkpoint_dtype == MW_DTYPE_NONE ? shape->dtype : shape->checkpoint_dtype;
     uint32_t by = check->slots[slot].writer;
 
     return !shape->has_decoder ||
-           check->plan->slots[slot].size_bytes >= mw_dtype_bytes(shape->dtype, elements) ||
+           check->plan->slots[slot].size_bytes >= mw_dtype_bytes(dtype, elements) ||
            (by != MW_NONE && mw_step_work(check, by)->kind == MW_OP_ALL_GATHER);
 }
 

@@ -152,6 +152,7 @@ RULES = {
     r"add_position|norm_forward": {"loads_128": 2, "stores_128": 1},
     r"norm_backward": {"loads_128": 3, "stores_128": 1},
     r"update": {"loads_128": 4, "stores_128": 3},
+    r"widen_(mxfp8|nf4(_double)?)": {"stores_128": 1},
     r"row_losses": {"loads_128": 1, "stores_128": 1},
     r"rotate<8>": {"loads_128": 2, "stores_128": 2},
     r"add_up|sum_position<true>": {"loads_128": 1, "stores_128": 1},  # of gradients in fp32
@@ -161,6 +162,7 @@ RULES = {
     r"prepare_rows<false>|rotate<1>|sum_position<false>": NARROW,  # columns of any number
     r"sum_spans<.*|combine_spans|square_sums<.*": NARROW,  # sums whose order is set
     r"add_losses|make_keys|merge_\w+": NARROW,
+    r"encode|decode": NARROW,  # a warp takes a block, each thread an element
 }
 # Accesses to local memory at most, on whichever architecture.  Each is one store before a loop, and
 # one load in it of what stays the same.

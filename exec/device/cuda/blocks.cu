@@ -6,16 +6,24 @@
 namespace
 {
 
-/* Chosen, not looked up: threads of a warp would wait for each other at a table. */
+/* Chosen bit by bit, not looked up: threads of a warp would wait for each other at a table, which
+ * compilers make of an array. */
+MW_DEVICE float
+value_of(unsigned n, float a, float b, float c, float d, float e, float f, float g, float h, float i,
+         float j, float k, float l, float m, float o, float p, float q)
+{
+    float ab = n & 1 ? b : a, cd = n & 1 ? d : c, ef = n & 1 ? f : e, gh = n & 1 ? h : g;
+    float ij = n & 1 ? j : i, kl = n & 1 ? l : k, mo = n & 1 ? o : m, pq = n & 1 ? q : p;
+    float ad = n & 2 ? cd : ab, eh = n & 2 ? gh : ef, il = n & 2 ? kl : ij, mq = n & 2 ? pq : mo;
+    float ah = n & 4 ? eh : ad, iq = n & 4 ? mq : il;
+
+    return n & 8 ? iq : ah;
+}
+
 MW_DEVICE float
 value_of_nf4(unsigned number)
 {
-    const float values[16] = {MW_NF4_VALUES};
-    float value = values[0];
-
-    for (unsigned i = 1; i < 16; i++)
-        value = number == i ? values[i] : value;
-    return value;
+    return value_of(number, MW_NF4_VALUES);
 }
 
 /* As mw_fp32_of_e4m3. */
