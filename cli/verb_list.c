@@ -462,7 +462,8 @@ const struct cli_verb cli_verb_list = {
     .summary = "list models, types of models, hardware profiles, software, strategies, optimizers, "
                "encodings, devices or runs",
     .arguments =
-        "models|hwprofiles|software [NAME]|types|strategies|optimizers|encodings|devices|runs",
+        "models [NAME]|types|hwprofiles [NAME]|software [NAME]|strategies|optimizers|encodings|"
+        "devices|runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"

@@ -104,7 +104,8 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
         return mw_plan_refuse(check, "step: checkpoints of whole layers need interval 1, and have "
                                      "neither kept layers nor layer-order beside them");
     if (s->checkpoint_dtype != MW_DTYPE_NONE && (s->whole_checkpoints || s->layer_order))
-        return mw_plan_refuse(check, "step: has checkpoints in %s, with whole layers or layer-order",
+        return mw_plan_refuse(check,
+                              "step: has checkpoints in %s, with whole layers or layer-order",
                               mw_dtype_name(s->checkpoint_dtype));
     if (s->layer_order && (!s->checkpoint_interval || s->kept_layers))
         return mw_plan_refuse(check, "step: layer-order needs an interval, and keeps no layers");

@@ -168,7 +168,8 @@ mw_objective_size_copy(struct mw_objective_attempt *attempt, int m, GError **err
     struct mw_objective_member *member = &attempt->members[m];
     const struct mw_request request = {&member->question.model,
                                        &member->question.hardware[MW_OUTLOOK_TYPICAL]};
-    struct mw_placement placement = {1, {{attempt->tier, INT64_MAX}}};
+    struct mw_placement placement = {.count = 1,
+                                     .part = {{.tier = attempt->tier, .bytes = INT64_MAX}}};
     struct mw_settings asked = member->question.settings, complete;
 
     if (member->without_adapters || attempt->question->settings.reference_before)
@@ -213,7 +214,8 @@ pass_settings(const struct mw_objective_attempt *attempt, int m)
     const struct mw_settings *batch = &attempt->members[0].choice.sizing->settings;
     const struct mw_settings *own =
         member->choice.sizing ? &member->choice.sizing->settings : batch;
-    const struct mw_placement copy = {1, {{attempt->tier, INT64_MAX}}};
+    const struct mw_placement copy = {.count = 1,
+                                      .part = {{.tier = attempt->tier, .bytes = INT64_MAX}}};
     bool copied = !member->part->trained && !member->without_adapters;
 
     return mw_objective_forward(

@@ -55,7 +55,8 @@ struct mw_settings
 mw_objective_forward(const struct mw_settings *trained, enum mw_strategy strategy,
                      const struct mw_placement *placement)
 {
-    const struct mw_placement on_gpu = {1, {{MW_TIER_GPU, INT64_MAX}}};
+    const struct mw_placement on_gpu = {.count = 1,
+                                        .part = {{.tier = MW_TIER_GPU, .bytes = INT64_MAX}}};
     struct mw_settings s = *trained;
 
     if (strategy != trained->strategy)

@@ -115,8 +115,9 @@ def fixture(name):
 
 
 def line_of(name, options):
-    return (f"-m {fixture(name)}/config.json {MACHINE} --seq 16 --batch 2 --weights {fixture(name)} "
-            f"--data {fixture(name)}/lora/text.txt {options}")
+    folder = fixture(name)
+    return (f"-m {folder}/config.json {MACHINE} --seq 16 --batch 2 --weights {folder} "
+            f"--data {folder}/lora/text.txt {options}")
 
 
 def empty(box, *folders):
@@ -139,8 +140,9 @@ def files(box, folder):
 def check_reference(box, name, optimizer, dtype, bar):
     expected = json.loads((fixture(name) / "optimizers.json").read_text("utf-8"))[optimizer]
     empty(box, "drive")
-    yield from train(box, line_of(name, f"-s ddp --steps 50 --optimizer {optimizer} --dtype {dtype} "
-                                        f"--lr {expected['lr']} --log log.jsonl --commit none"))
+    yield from train(box, line_of(
+        name, f"-s ddp --steps 50 --optimizer {optimizer} --dtype {dtype} --lr {expected['lr']} "
+              "--log log.jsonl --commit none"))
     rows = [json.loads(row) for row in (box.folder / "log.jsonl").read_text("utf-8").splitlines()]
     losses = [row["loss"] for row in rows if "loss" in row]
     off = max(abs(got / right - 1) for got, right in zip(losses, expected["losses"]))
@@ -153,8 +155,9 @@ def check_placements(box, name, optimizer, options=""):
     first = None
     for what, placement in PLACEMENTS.items():
         empty(box, "drive", "out")
-        yield from train(box, line_of(name, f"{placement} {options} --steps 6 --lr 2e-3 --nvme drive "
-                                            f"--optimizer {optimizer} --save out"))
+        yield from train(box, line_of(
+            name, f"{placement} {options} --steps 6 --lr 2e-3 --nvme drive --optimizer {optimizer} "
+                  "--save out"))
         bits = files(box, "out")
         first = first or bits
         if bits != first:

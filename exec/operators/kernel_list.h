@@ -184,8 +184,9 @@ MW_KERNEL(cross_entropy,
 
 /* --- optimizer ------------------------------------------------------------------------------- */
 
-/* w, m, v in place, m and v NULL where the rule has none; param (if not NULL) becomes w in 16 bits; grad has 16 bits or is fp32.  One
- * pass: 28 bytes of memory traffic per parameter with gradients of 16 bits. */
+/* w, m, v in place, m and v NULL where the rule has none; param (if not NULL) becomes w in 16 bits;
+ * grad has 16 bits or is fp32.  One pass: of AdamW 28 bytes of memory traffic per parameter with
+ * gradients of 16 bits. */
 MW_KERNEL_PASS(update,
                (const struct mw_update_step *step, float *w, float *m, float *v, MW_ELEMENT *param,
                 const void *grad, bool grad_fp32, int64_t n),

@@ -56,7 +56,8 @@ bool mw_checkpoint_recover(const char *path, char **said, GError **error);
 /* Whether a checkpoint can be written there; ask before a long run.  A folder is made beside PATH,
  * and removed. */
 bool mw_checkpoint_check(const char *path, GError **error);
-/* Whether a checkpoint of the decoder, in fp32 and with AdamW's state, has room there, as far as the file system and the limit on a file's size tell. */
+/* Whether a checkpoint of the decoder, in fp32 and with AdamW's state, has room there, as far as
+ * the file system and the limit on a file's size tell. */
 bool mw_checkpoint_check_space(const char *path, const struct mw_decoder *decoder, GError **error);
 
 /* Whether a file of this name is, or would be, part of a checkpoint in the folder that also has the

@@ -1,11 +1,11 @@
 /*
  * kept.h - arrays of the optimizer's state, as they lie and as fp32 (plan/optimizers.h).
  *
- * Moments in 8 bits are quantized in blocks: a scale, and for each moment the nearest of 256 values
- * from -0.993 to 1, or from 0 to 1 for squares (dynamic tree quantization, arXiv 2110.02861 Sec. 2).
- * A square that is not 0 does not become 0, since an update divides by its root.
- * The scale is the block's element of largest magnitude, with its sign, so that this element is
- * kept exactly, and values that were widened become the same bytes again.
+ * Moments in 8 bits are quantized in blocks: a scale, and for each moment the nearest of 256
+ * values from -0.993 to 1, or from 0 to 1 for squares (dynamic tree quantization, arXiv 2110.02861
+ * Sec. 2).  A square that is not 0 does not become 0, since an update divides by its root.  The
+ * scale is the block's element of largest magnitude, with its sign, so that this element is kept
+ * exactly, and values that were widened become the same bytes again.
  */
 #ifndef MW_EXEC_TRAINER_KEPT_H
 #define MW_EXEC_TRAINER_KEPT_H

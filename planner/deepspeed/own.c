@@ -18,6 +18,7 @@ static const struct {
     size_t offset; /* in struct mw_settings, of an int64_t */
 } numbers[] = {
     {DS_OWN_INTERVAL, offsetof(struct mw_settings, checkpoint_interval)},
+    {DS_OWN_RECOMPUTE_LAYERS, offsetof(struct mw_settings, recompute_layers)},
     {DS_OWN_PARAM_LOADS, offsetof(struct mw_settings, param_loads)},
     {DS_OWN_TILES, offsetof(struct mw_settings, tiles)},
     {DS_OWN_LOGITS_CHUNKS, offsetof(struct mw_settings, logits_chunks)},
@@ -197,6 +198,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_devices(json, s);
     add_int(json, "activation_checkpoint_interval", s->checkpoint_interval,
             s->checkpoint_interval >= 0);
+    add_int(json, "recompute_layers", s->recompute_layers, s->recompute_layers > 0);
     add_int(json, "param_loads", s->param_loads, s->param_loads == 2);
     add_int(json, "tiles", s->tiles, s->tiles > 1);
     add_int(json, "logits_chunks", s->logits_chunks, s->logits_chunks > 1);

@@ -112,7 +112,7 @@ struct mw_settings {
                                     activations; MW_RECOMPUTE_FEWEST: as few as memory
                                     has room for; MW_AUTO: all */
     int checkpoint_partition;       /* 1: with tensor slicing each rank keeps its part of a
-                                       checkpoint (ZeRO-R, Pa); 0: all of it, as all ranks have it */
+                                       checkpoint (ZeRO-R, Pa); 0: all of it, as all have it */
     struct mw_kept_as kept_as;      /* activations that forward keeps for backward */
     int scores_again;               /* 1: selective recomputation: attention's scores alone */
     bool eager;            /* kept activations must fit as eager frameworks keep them too */

@@ -133,7 +133,7 @@ attention_out(const struct mw_attention *s)
     OUT(loss, 1), OUT(row_loss, rows), OUT(dlogits, rows * ld_dlogits), ld_dlogits,                \
     EITHER(logits, logits_fp32, rows * ld_logits), logits_fp32, ld_logits, IN(targets, rows),      \
     rows, vocab, scale
-#define MIRRORED_update                                                                             \
+#define MIRRORED_update                                                                            \
     step, OUT(w, n), OUT(m, n), OUT(v, n), OUT(param, n), EITHER(grad, grad_fp32, n), grad_fp32, n
 #define MIRRORED_square_sums                                                                       \
     OUT(partial, mw_norm_blocks(n)), EITHER(grad, grad_fp32, n), grad_fp32, n

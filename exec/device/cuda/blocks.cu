@@ -9,8 +9,8 @@ namespace
 /* Chosen bit by bit, not looked up: threads of a warp would wait for each other at a table, which
  * compilers make of an array. */
 MW_DEVICE float
-value_of(unsigned n, float a, float b, float c, float d, float e, float f, float g, float h, float i,
-         float j, float k, float l, float m, float o, float p, float q)
+value_of(unsigned n, float a, float b, float c, float d, float e, float f, float g, float h,
+         float i, float j, float k, float l, float m, float o, float p, float q)
 {
     float ab = n & 1 ? b : a, cd = n & 1 ? d : c, ef = n & 1 ? f : e, gh = n & 1 ? h : g;
     float ij = n & 1 ? j : i, kl = n & 1 ? l : k, mo = n & 1 ? o : m, pq = n & 1 ? q : p;

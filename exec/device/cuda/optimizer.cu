@@ -153,7 +153,9 @@ MW_CUDA(update)(void *stream, const struct mw_update_step *step, float *w, float
 {
     bool wide =
         mw_aligned(16, w, m, v) && mw_aligned(8, param) && mw_aligned(grad_fp32 ? 16 : 8, grad);
-    struct state s = {w, step->rule == MW_UPDATE_SGD ? NULL : m, step->rule == MW_UPDATE_ADAMW ? v : NULL, param, grad, grad_fp32, n, wide};
+    float *moment = step->rule == MW_UPDATE_SGD ? NULL : m;
+    float *variance = step->rule == MW_UPDATE_ADAMW ? v : NULL;
+    struct state s = {w, moment, variance, param, grad, grad_fp32, n, wide};
 
     MW_LAUNCH(update, mw_blocks(n, TAKEN), MW_THREADS, 0, stream, *step, s);
     return cudaGetLastError();
