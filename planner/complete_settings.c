@@ -93,6 +93,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     bool keeps = mw_kept_encodings(&s->kept_as) && s->recompute_layers == MW_AUTO;
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
+    if (s->checkpoint_interval == MW_INTERVAL_SQRT)
+        s->checkpoint_interval = lround(sqrt((double)model->layers));
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
     if (s->whole_checkpoints == MW_AUTO)
         s->whole_checkpoints = mw_strategy_traits(s->strategy)->whole_checkpoints;

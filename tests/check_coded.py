@@ -121,6 +121,22 @@ def check_run(box):
                 yield f"{how} {where}: planned {planned}, reserved {reserved}"
 
 
+def check_resume(box):
+    """Other bits are another training."""
+    line = (f"run -m {ROOT}/tests/fixtures/gpt2-small {RUN} -s zero-offload --save-every 1 "
+            "--nvme drive").replace("--commit none", "")
+    for bits, other in (("--checkpoint-bits 8", "--checkpoint-bits 16"),
+                        ("--kept-bits 16 --activation-checkpoint-interval 0",
+                         "--kept-bits 8 --activation-checkpoint-interval 0")):
+        shutil.rmtree(box.folder / "drive", ignore_errors=True)
+        (box.folder / "drive").mkdir()
+        answer = box.run(f"{line} {bits} --steps 2")
+        if answer.status:
+            yield f"{bits}: {answer.err[-300:]}"
+        yield from refused(box.run(f"{line} {other} --steps 4 --resume"),
+                           [" ".join(text.split()[:2]) for text in (bits, other)])
+
+
 def check_refusals(box):
     run = f"run -m {ROOT}/tests/fixtures/gpt2-small {RUN} --steps 1"
     for line, words in (
@@ -143,6 +159,7 @@ def tests(box):
     yield "kept", check_kept(box)
     yield "fp8", check_fp8(box)
     yield "run", check_run(box)
+    yield "resume", check_resume(box)
     yield "refusals", check_refusals(box)
 
 

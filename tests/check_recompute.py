@@ -95,6 +95,17 @@ def check_defaults(box):
             yield from lines
 
 
+def check_sqrt(box):
+    """gpt2-xl has 48 layers, gpt2-large 36."""
+    for model, interval in (("gpt2-xl", 7), ("gpt2-large", 6)):
+        line = f"-m {model} -H flat-test -s ddp --batch 1 --activation-checkpoint-interval"
+        settings = [ask(box, f"{line} {value}")["settings"] for value in ("sqrt", interval)]
+        if settings[0] != settings[1] or settings[0]["checkpoint_interval"] != interval:
+            yield f"{model}: {settings}"
+    yield from refused(box.run("simulate -m gpt2 -H flat-test --activation-checkpoint-interval root"),
+                       ["--activation-checkpoint-interval root", "sqrt"])
+
+
 def check_counts(box):
     """FLOPs, memory and checkpoints of Llama 3.1 8B, 12 of whose 32 layers are kept."""
     line = ("-m llama-3.1-8b -H h100 -s ddp --gpus 1 --batch 1 --grad-accum 1 --seq 2048 "
@@ -189,6 +200,7 @@ def tests(box):
     box.write("text.txt", "".join(random.Random(SEED).choice("abcdefgh \n") for _ in range(20000)))
     yield "best", check_best(box)
     yield "default", check_defaults(box)
+    yield "sqrt", check_sqrt(box)
     yield "counts", check_counts(box)
     yield "open", check_open(box)
     for name in ("llama-small", "gpt2-small"):

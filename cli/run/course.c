@@ -115,6 +115,8 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_DPU_START] = (uint64_t)mw_variants_delayed_from(training->answer->variants);
     now[CLI_FIXED_TYPE] = s->dtype;
     now[CLI_FIXED_OPTIMIZER] = s->optimizer;
+    now[CLI_FIXED_CHECKPOINT_BITS] = s->checkpoint_dtype == MW_DTYPE_NONE ? 16 : 8;
+    now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     /* A pipeline's stage has a part of the layers, and no schedule. */
     now[CLI_FIXED_DROPS] = training->is_stage ? 0 : drops_digest(training->answer->variants);
 }

@@ -53,6 +53,8 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
     [CLI_FIXED_DROPS] = {"drop-layers", "--drop-layers", CLI_FIELD_DIGEST, 0, 0},
     [CLI_FIXED_OPTIMIZER] = {"optimizer", "--optimizer", CLI_FIELD_OPTIMIZER, MW_OPTIMIZER_ADAMW,
                              MW_OPTIMIZER_COUNT - 1},
+    [CLI_FIXED_CHECKPOINT_BITS] = {"checkpoint-bits", "--checkpoint-bits", CLI_FIELD_WHOLE, 8, 16},
+    [CLI_FIXED_KEPT_BITS] = {"kept-bits", "--kept-bits", CLI_FIELD_WHOLE, 8, 16},
     [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
                            1},
 };

@@ -62,6 +62,9 @@ struct mw_placement {
 enum mw_fetch_stage { MW_FETCH_NC, MW_FETCH_CG, MW_FETCH_GG, MW_FETCH_STAGES };
 
 #define MW_RECOMPUTE_FEWEST (-2)
+/* As many layers to a checkpoint as there are checkpoints: memory grows with the square root of the
+ * layers (Chen et al., arXiv 1604.06174, Sec. 4.2). */
+#define MW_INTERVAL_SQRT (-2)
 
 /* What the loss compares (study/objective.h). */
 enum mw_objective_kind {
