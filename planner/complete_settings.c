@@ -36,6 +36,18 @@ check_update(const struct mw_settings *s, GError **error)
     return true;
 }
 
+/* Two settings that contradict each other; `named`: the first comes with the strategy. */
+static bool
+refuse_pair(const struct mw_settings *s, bool named, const char *one, const char *other,
+            GError **error)
+{
+    g_autofree char *strategy = g_strdup_printf("{strategy=%s}", mw_strategy_name(s->strategy));
+    g_autofree char *first = mw_spelled(named ? strategy : one);
+    g_autofree char *second = mw_spelled(other);
+
+    return mw_refuse(error, "%s: not with %s; leave one out", first, second);
+}
+
 /* What a step that goes layer by layer cannot have beside it. */
 static bool
 check_order(const struct mw_settings *s, GError **error)
@@ -50,10 +62,8 @@ check_order(const struct mw_settings *s, GError **error)
                          : s->pp > 1                      ? "{pp}"
                                                           : NULL;
 
-    if (!beside)
-        return true;
-    g_autofree char *spelled = mw_spelled(beside);
-    return mw_refuse(error, "{micro-batch-order=layer}: not with %s; leave one out", spelled);
+    bool named = mw_strategy_traits(s->strategy)->layer_order;
+    return !beside || refuse_pair(s, named, "{micro-batch-order=layer}", beside, error);
 }
 
 /* What whole layers as checkpoints cannot have beside them. */
@@ -69,10 +79,8 @@ check_whole(const struct mw_settings *s, GError **error)
                          : s->pp > 1                      ? "{pp}"
                                                           : NULL;
 
-    if (!beside)
-        return true;
-    g_autofree char *spelled = mw_spelled(beside);
-    return mw_refuse(error, "{checkpoints=activations}: not with %s; leave one out", spelled);
+    bool named = mw_strategy_traits(s->strategy)->whole_checkpoints;
+    return !beside || refuse_pair(s, named, "{checkpoints=activations}", beside, error);
 }
 
 static void

@@ -83,6 +83,10 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "dpu_start", r->dpu_start);
     else
         mw_json_string(json, "dpu_start", NULL);
+    if (r->scores_again)
+        mw_json_string(json, "recompute_attention", "on");
+    if (r->serial)
+        mw_json_string(json, "overlap", "off");
     if (r->whole_checkpoints)
         mw_json_string(json, "checkpoints", "activations");
     if (r->layer_order)

@@ -173,6 +173,42 @@ print_trained(FILE *out, const struct mw_result *result)
                   100.0 * (double)result->trained_params / (double)result->params, narrow);
 }
 
+/* Of settings that change what a step keeps, computes or waits for: those that are not as usual. */
+static void
+print_ways(FILE *out, const struct mw_result *r)
+{
+    g_autoptr(GPtrArray) ways = g_ptr_array_new_with_free_func(g_free);
+
+    if (r->checkpoint_interval > 1)
+        g_ptr_array_add(ways, g_strdup_printf("a checkpoint for %" G_GINT64_FORMAT " layers",
+                                              r->checkpoint_interval));
+    if (r->checkpoint_bits)
+        g_ptr_array_add(ways, g_strdup_printf("checkpoints in %d bits", r->checkpoint_bits));
+    if (r->kept_bits)
+        g_ptr_array_add(ways, g_strdup_printf("kept activations in %d bits", r->kept_bits));
+    if (r->relu_mask)
+        g_ptr_array_add(ways, g_strdup("a bit for each of ReLU's inputs"));
+    if (r->relu_sparsity > 0)
+        g_ptr_array_add(ways, g_strdup_printf("%g%% of ReLU's results are zeros and not kept",
+                                              100 * r->relu_sparsity));
+    if (r->whole_checkpoints)
+        g_ptr_array_add(ways, g_strdup("all activations leave and come back"));
+    if (r->scores_again)
+        g_ptr_array_add(ways, g_strdup("attention's scores formed again"));
+    if (r->matmul_dtype)
+        g_ptr_array_add(ways, g_strdup_printf("products in %s", r->matmul_dtype));
+    if (r->layer_order)
+        g_ptr_array_add(ways, g_strdup("all micro-batches pass a layer before the next"));
+    if (r->update_on_gpu)
+        g_ptr_array_add(ways, g_strdup("updates on the GPU"));
+    if (r->serial)
+        g_ptr_array_add(ways, g_strdup("no overlap"));
+    g_ptr_array_add(ways, NULL);
+    g_autofree char *text = g_strjoinv("; ", (char **)ways->pdata);
+    if (*text)
+        mw_table_line(out, "with", "%s", text);
+}
+
 void
 mw_table_states(FILE *out, const struct mw_result *result)
 {
@@ -186,6 +222,7 @@ mw_table_states(FILE *out, const struct mw_result *result)
                   result->update_beside ? "; update beside backward" : "");
     if (result->trained)
         print_trained(out, result);
+    print_ways(out, result);
 }
 
 char *

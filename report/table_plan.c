@@ -122,6 +122,10 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
                 r->prefetch_stages ? mw_table_text(r->prefetch_stages) : integer_text(r->prefetch),
                 NULL);
     mw_grid_row(grid, "commit", mw_table_text(r->commit), NULL);
+    if (r->scores_again)
+        mw_grid_row(grid, "attention's scores", "formed", "again", NULL);
+    if (r->serial)
+        mw_grid_row(grid, "overlap", "off", NULL);
     if (r->dpu_start >= 0)
         mw_grid_row(grid, "delayed update", "from step", integer_text(r->dpu_start), NULL);
     if (r->whole_checkpoints)

@@ -371,7 +371,8 @@ mw_recomputes_for_eager(const struct mw_question *question, const struct mw_sizi
     struct mw_settings asked = question->settings;
     double chosen = mw_estimated_rate_of(sizing);
 
-    if (!may_keep_all(&asked) || !sizing->settings.checkpoint_interval)
+    if (!may_keep_all(&asked) || !sizing->settings.checkpoint_interval ||
+        mw_settings_keeps_whole(&sizing->settings))
         return false;
     asked.strategy = sizing->settings.strategy;
     asked.checkpoint_interval = 0;

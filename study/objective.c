@@ -88,6 +88,9 @@ check(const struct mw_question *question, GError **error)
     const struct mw_settings *s = &question->settings;
     const struct mw_model *model = &question->model;
 
+    if (question->strategy_count > 1)
+        return mw_refuse(error, "{objective=%s}: of one {strategy}, not of a list",
+                         mw_objective_rows[s->objective].name);
     if (s->pp > 1)
         return refuse_setting(question, "pp", "phases of several models are not cut into stages",
                               error);
@@ -107,6 +110,12 @@ check(const struct mw_question *question, GError **error)
                          mw_objective_rows[s->objective].name, model->name,
                          model->described ? "is a described one"
                                           : "has no vocabulary to answer in");
+    int64_t seq = s->seq == MW_AUTO ? mw_settings_default_seq(model) : s->seq;
+    if (s->response >= seq)
+        return mw_refuse(error,
+                         "{response=%" G_GINT64_FORMAT "}: {seq} has %" G_GINT64_FORMAT
+                         " tokens, prompt and response: give less, or a longer {seq}",
+                         s->response, seq);
     return check_batch(question, error);
 }
 

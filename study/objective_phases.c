@@ -68,7 +68,12 @@ mw_objective_forward(const struct mw_settings *trained, enum mw_strategy strateg
     s.grad_accum = 1;
     s.global_batch = MW_AUTO;
     s.checkpoint_interval = 0;
+    s.checkpoint_dtype = MW_DTYPE_NONE;
+    s.kept_as = (struct mw_kept_as){0};
     s.recompute_layers = MW_AUTO;
+    s.update_on = 0;
+    s.layer_order = 0;
+    s.whole_checkpoints = 0;
     s.param_loads = 3;
     s.eager = false;
     s.commit = 0;

@@ -55,6 +55,8 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
             g_strdup_printf("%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT ":%" G_GINT64_FORMAT,
                             s->prefetch_stage[MW_FETCH_NC], s->prefetch_stage[MW_FETCH_CG],
                             s->prefetch_stage[MW_FETCH_GG]);
+    r->scores_again = s->scores_again == 1;
+    r->serial = !s->overlap;
     r->dpu_start = s->dpu_start;
     r->update_on_gpu = mw_settings_updates_on_gpu(s);
     r->layer_order = mw_settings_layer_order(s);

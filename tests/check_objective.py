@@ -201,6 +201,15 @@ def check_nothing_fits(box):
         yield f"remedy {remedy}"
 
 
+def check_savers(box):
+    """A frozen model's pass has no checkpoints, whatever the trained model's are."""
+    for how in ("--checkpoint-bits 8", "--recompute-layers 1 --kept-bits 8", "-s l2l", "-s geeps",
+                "-s streamed-update", "--activation-checkpoint-interval sqrt"):
+        answer = box.run(f"simulate -m gpt2 -H h100 --gpus 1 --seq 512 --objective dpo {how}")
+        if answer.status:
+            yield f"{how}: status {answer.status}: {answer.err.strip()[-300:]}"
+
+
 def check_refusals(box):
     box.write("text.txt", "text " * 2000)
     dpo = "-m gpt2 -H h100 --gpus 1 --objective dpo"
@@ -218,6 +227,9 @@ def check_refusals(box):
             ("simulate -m gpt2 -H h100 --objective ppo --critic none", ["--critic", "none"]),
             ("simulate -m gpt2 -H h100 --objective ppo --seq 64 --response 64",
              ["--response 64", "--seq"]),
+            ("simulate -m llama-3.1-8b -H rtx4090 --objective ppo --seq 512 --response 600",
+             ["--response 600", "--seq has 512 tokens"]),
+            (f"simulate {dpo} -s zero2,zero3", ["--objective dpo", "-s"]),
             ("simulate -m megatron-1t -H dgx-a100 --nodes 64 --tiles 256 --batch 2 --objective dpo",
              ["--tiles 256", "take too long"]),
             ("simulate -m llama-2-7b -H dgx-h100 --pp 2 --objective dpo", ["--objective", "--pp"]),
@@ -232,6 +244,7 @@ def tests(box):
     yield "room", check_room(box)
     yield "pass", check_pass(box)
     yield "pairs", check_pairs(box)
+    yield "savers", check_savers(box)
     yield "scores", check_scores(box)
     yield "ppo", check_ppo(box)
     yield "generation", check_generation(box)

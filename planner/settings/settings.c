@@ -190,6 +190,20 @@ add_part(struct mw_placement *placement, const char *text)
     return NULL;
 }
 
+/* Shares alone, that do not add up to all. */
+static bool
+leaves_a_rest(const struct mw_placement *placement)
+{
+    double sum = 0;
+
+    for (int i = 0; i < placement->count; i++) {
+        if (!(placement->part[i].share > 0))
+            return false;
+        sum += placement->part[i].share;
+    }
+    return sum < 1 - 1e-9;
+}
+
 bool
 mw_placement_parse(const char *text, const char *option, struct mw_placement *out, GError **error)
 {
@@ -206,6 +220,11 @@ mw_placement_parse(const char *text, const char *option, struct mw_placement *ou
             return false;
         }
     }
+    if (leaves_a_rest(&placement))
+        return mw_refuse(error,
+                         "%s: \"%s\": says not where the rest is: end with a device without a "
+                         "share, such as gpu:20%%,cpu",
+                         option, text);
     *out = placement;
     return true;
 }

@@ -35,7 +35,8 @@ static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
                                                           {NULL, 0}};
 static const struct mw_setting_choice checkpoint_choices[] = {
     {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {NULL, 0}};
-static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL_SQRT}, {NULL, 0}};
+static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL_SQRT},
+                                                            {NULL, 0}};
 static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
@@ -96,9 +97,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      0, NULL, NULL, "WHERE", "keep activation checkpoints on gpu, cpu or nvme, or split them"},
     {MW_SETTINGS_MEMORY, "activation-checkpoint-interval", MW_SETTING_INTEGER,
      FIELD(checkpoint_interval), 0, 1 << 20, NULL, interval_choices, "CI|sqrt",
-     "keep an activation checkpoint every CI layers and recompute the rest in backward; sqrt: every "
-     "square root of their number; 0: keep all activations (default: 1, or 0 where that is faster "
-     "and fits)"},
+     "keep an activation checkpoint every CI layers and recompute the rest in backward; sqrt: "
+     "every square root of their number; 0: keep all activations (default: 1, or 0 where that is "
+     "faster and fits)"},
     {MW_SETTINGS_MEMORY, "checkpoints", MW_SETTING_CHOICE, FIELD(whole_checkpoints), 0, 0, NULL,
      content_choices, "inputs|activations",
      "keep of a layer its input, and recompute the rest in backward, or all its activations, which "
