@@ -67,9 +67,14 @@ whole(int64_t of, int64_t by)
     return of / by + (of % by > 0);
 }
 
+/* Sums and products of this many elements overflow: sizes of a model that nobody has. */
+#define ELEMENTS_MAX (INT64_MAX / 16)
+
 int64_t
 mw_encoding_bytes(int encoding, int64_t elements, int64_t element_bytes, double sparsity)
 {
+    if (elements > ELEMENTS_MAX)
+        return INT64_MAX;
     switch (encoding) {
     case MW_ENCODING_MXFP8:
         return mw_dtype_bytes(MW_DTYPE_MXFP8, elements);
@@ -94,5 +99,7 @@ mw_encoding_moved_bytes(int encoding, int64_t elements, int64_t element_bytes, d
 
     if (!row)
         return 0;
+    if (elements > ELEMENTS_MAX)
+        return INT64_MAX;
     return stored + (row->with_pass ? elements * element_bytes : 0);
 }

@@ -57,7 +57,7 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "checkpoint_bits", r->checkpoint_bits);
     write_shape(json, r, "kept_layers", r->kept_layers);
     if (r->on_every_slice)
-        mw_json_boolean(json, "checkpoint_partition", false);
+        mw_json_string(json, "checkpoint_partition", "off");
     write_known(json, r, "param_loads", r->param_loads);
     write_shape(json, r, "tiles", r->tiles);
     write_shape(json, r, "logits_chunks", r->logits_chunks);

@@ -721,6 +721,8 @@ UNLIKE = {  # what the second rank has, both ranks' words of it, the way out
                                          PLAN_WAY),
     ("-s", "zero2"): ("-s zero2", "-s zero3", PLAN_WAY),
     ("--tiles", "2"): ("--tiles 2", "--tiles 1", PLAN_WAY),
+    ("--optimizer", "lion"): ("--optimizer lion", "--optimizer adamw", PLAN_WAY),
+    ("--optimizer-device", "cpu"): ("--optimizer-device cpu", "--optimizer-device gpu", PLAN_WAY),
 }
 
 

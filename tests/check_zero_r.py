@@ -33,7 +33,7 @@ def check_bytes(box):
             found = held(answer, "activation-checkpoints", tier)
             if found != 12 * CHECKPOINT // parts:
                 yield f"{setting} on {tier}: {found}, {12 * CHECKPOINT // parts} by hand"
-            if answer["settings"].get("checkpoint_partition", True) != (setting == "on"):
+            if answer["settings"].get("checkpoint_partition", "on") != setting:
                 yield f"{setting}: {answer['settings']}"
     default = ask(box, GPT2)
     if held(default, "activation-checkpoints", "gpu") != 12 * CHECKPOINT // 4:
@@ -101,7 +101,7 @@ def check_deepspeed(box):
             yield f"{setting} writes {written}"
         answer = ask(box, f"-m gpt2 -H dgx2 --gpus 4 --tp 4 --activation-checkpoint-interval 1 "
                           f"--deepspeed {setting}.json")
-        if answer["settings"].get("checkpoint_partition", True) != (setting == "on"):
+        if answer["settings"].get("checkpoint_partition", "on") != setting:
             yield f"{setting} reads {answer['settings']}"
 
 

@@ -217,10 +217,18 @@ put_number(GArray *numbers, int64_t number)
     g_array_append_val(numbers, number);
 }
 
-/* Which part of each tensor each rank has. */
-static void
-put_tensor(GArray *numbers, const struct mw_tensor *t)
+static int
+tier_of(const struct mw_plan *plan, uint32_t slot)
 {
+    return slot == MW_NONE ? MW_TIER_COUNT : plan->slots[slot].tier;
+}
+
+/* Which part of each tensor each rank has, and where: a save visits what all have together. */
+static void
+put_tensor(GArray *numbers, const struct mw_plan *plan, const struct mw_tensor *t)
+{
+    put_number(numbers, tier_of(plan, t->param_slot));
+    put_number(numbers, tier_of(plan, t->gradient_slot));
     put_number(numbers, t->layer);
     put_number(numbers, t->operators);
     put_number(numbers, t->gradient_dtype);
@@ -243,6 +251,7 @@ put_shape(GArray *numbers, const struct mw_step_shape *s)
     put_number(numbers, s->checkpoint_interval);
     put_number(numbers, s->checkpoint_dtype);
     put_number(numbers, s->kept_encodings);
+    put_number(numbers, s->updates_on_gpu << 2 | s->layer_order << 1 | s->whole_checkpoints);
 }
 
 /* A lane runs its collectives in plan order. */
@@ -272,7 +281,11 @@ digest_of(const struct mw_plan *plan)
     put_number(numbers, plan->peak_bytes[MW_TIER_NVME] > 0);
     put_shape(numbers, &plan->shape);
     for (uint32_t t = 0; t < plan->tensor_count; t++)
-        put_tensor(numbers, &plan->tensors[t]);
+        put_tensor(numbers, plan, &plan->tensors[t]);
+    for (uint32_t c = 0; c < plan->chunk_count; c++) {
+        put_number(numbers, plan->chunks[c].elements);
+        put_number(numbers, tier_of(plan, plan->chunks[c].slot));
+    }
     for (uint32_t lane = 0; lane < plan->lane_count; lane++)
         put_collectives(numbers, plan, lane);
     return mw_commit_checksum(numbers->data, (int64_t)numbers->len * (int64_t)sizeof(int64_t));

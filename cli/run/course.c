@@ -103,6 +103,16 @@ drops_digest(const struct mw_variants *variants)
                : 0;
 }
 
+/* The type of frozen weights that are held in fewer bits; MW_DTYPE_NONE: there are none. */
+static enum mw_dtype
+narrow_dtype(const struct mw_plan *plan)
+{
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (!mw_dtype_row(plan->tensors[t].dtype)->computes)
+            return (enum mw_dtype)plan->tensors[t].dtype;
+    return MW_DTYPE_NONE;
+}
+
 static void
 take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
 {
@@ -117,6 +127,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_OPTIMIZER] = s->optimizer;
     now[CLI_FIXED_CHECKPOINT_BITS] = s->checkpoint_dtype == MW_DTYPE_NONE ? 16 : 8;
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
+    now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
     /* A pipeline's stage has a part of the layers, and no schedule. */
     now[CLI_FIXED_DROPS] = training->is_stage ? 0 : drops_digest(training->answer->variants);
 }

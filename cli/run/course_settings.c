@@ -55,6 +55,7 @@ option_of(const char *key)
                   {"tokens_per_step", NULL},
                   {"trained_params", NULL},
                   {"kept_layers", NULL},
+                  {"frozen_dtype", NULL}, /* --weight-bits: among the fixed */
                   {"default_step_tokens", NULL}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)

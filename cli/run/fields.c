@@ -55,6 +55,8 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
                              MW_OPTIMIZER_COUNT - 1},
     [CLI_FIXED_CHECKPOINT_BITS] = {"checkpoint-bits", "--checkpoint-bits", CLI_FIELD_WHOLE, 8, 16},
     [CLI_FIXED_KEPT_BITS] = {"kept-bits", "--kept-bits", CLI_FIELD_WHOLE, 8, 16},
+    [CLI_FIXED_WEIGHT_BITS] = {"weight-bits", "--weight-bits", CLI_FIELD_WEIGHT_BITS, MW_DTYPE_NONE,
+                               MW_DTYPE_NF4_DOUBLE},
     [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
                            1},
 };
@@ -112,6 +114,11 @@ name_of(enum cli_field_kind kind, uint64_t value)
         return value == MW_LR_COSINE ? "cosine" : "constant";
     case CLI_FIELD_TYPE:
         return mw_dtype_name((enum mw_dtype)value);
+    case CLI_FIELD_WEIGHT_BITS:
+        return value == MW_DTYPE_MXFP8        ? "8"
+               : value == MW_DTYPE_NF4        ? "4"
+               : value == MW_DTYPE_NF4_DOUBLE ? "4-double"
+                                              : "16";
     case CLI_FIELD_OPTIMIZER:
         return mw_optimizer_name((int)value);
     case CLI_FIELD_FAMILY:

@@ -46,6 +46,7 @@ enum cli_fixed {
     CLI_FIXED_OPTIMIZER,
     CLI_FIXED_CHECKPOINT_BITS,
     CLI_FIXED_KEPT_BITS,
+    CLI_FIXED_WEIGHT_BITS,
     CLI_FIXEDS
 };
 
@@ -64,6 +65,7 @@ enum cli_field_kind {
     CLI_FIELD_SHAPE,
     CLI_FIELD_TYPE,
     CLI_FIELD_OPTIMIZER,
+    CLI_FIELD_WEIGHT_BITS, /* a type, by its bits */
     CLI_FIELD_FAMILY,
     CLI_FIELD_ACTIVATION
 };

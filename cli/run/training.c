@@ -1,5 +1,6 @@
 #include "cli/run/training.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -365,6 +366,20 @@ say_text(const struct cli_training *run)
                 run->options.data, MW_TEXT_VOCAB, run->decoder.vocab);
 }
 
+/* A checkpoint has no gradient that waits for a delayed update; a record has. */
+static void
+say_pending(const struct cli_training *run)
+{
+    int64_t from = mw_variants_delayed_from(run->answer->variants);
+    int64_t step = run->checkpoint ? mw_checkpoint_record(run->checkpoint)->step : -1;
+
+    if (from >= 0 && step >= from)
+        cli_say("--from %s: the gradient of step %" PRId64
+                ", which waited for its update, is not in "
+                "a checkpoint: step %" PRId64 " updates nothing",
+                run->options.from, step + 1, step + 2);
+}
+
 static void
 say_notices(const struct cli_training *run)
 {
@@ -376,6 +391,7 @@ say_notices(const struct cli_training *run)
          i++)
         cli_say("%s", line);
     if (mw_ranks_index(run->ranks) == 0) {
+        say_pending(run);
         say_text(run);
         say_unchecked(run);
     }

@@ -51,12 +51,13 @@ check_part(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int
             return mw_fail(error, MW_ERROR_INVALID,
                            "{weight-bits}: %s: its rows %" PRId64 " to %" PRId64 " of %" PRId64
                            " elements, part %" PRId64 " of %" PRIu32
-                           " by {tiles}, are not whole blocks of %" PRId64 ": %s needs other "
-                           "tiles, or a model whose rows are",
+                           " by {tiles}, are not whole blocks of %" PRId64 ": %s needs %s"
+                           "a model whose rows are, or {weight-bits=%s}",
                            piece->weight.name, piece->first / piece->weight.row_elements,
                            (piece->first + piece->count) / piece->weight.row_elements,
                            piece->weight.row_elements, tile + 1, tensor->tiles, block,
-                           mw_dtype_name(tensor->dtype));
+                           mw_dtype_name(tensor->dtype), tensor->tiles > 1 ? "other tiles, " : "",
+                           tensor->dtype == MW_DTYPE_NF4_DOUBLE ? "4" : "16");
     }
     return true;
 }
