@@ -75,7 +75,7 @@ check_whole(const struct mw_settings *s, GError **error)
                          : s->param_loads == 2            ? "{param-loads=2}"
                          : s->drop_layers                 ? "{drop-layers}"
                          : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
-                         : mw_kept_encodings(&s->kept_as) ? "{kept-bits}, {relu-mask} or such"
+                         : mw_kept_encodings(&s->kept_as) ? "encoded activations ({kept-bits})"
                          : s->pp > 1                      ? "{pp}"
                                                           : NULL;
 
@@ -453,8 +453,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
     if (mw_settings_keeps_whole(s) && !check_whole(s, error))
         return false;
     if (s->dpu_start != MW_AUTO && mw_settings_updates_on_gpu(s))
-        return mw_refuse(error, "{update-on=gpu}: computes in the passes' place, and {dpu-start} "
-                                "delays an update of the host beside them; leave one out");
+        return mw_refuse(error, "{update-on=gpu}: a GPU cannot update while it computes the "
+                                "next step, as {dpu-start} has the host do; leave one out");
     if (mw_settings_update_beside(s) && !check_update(s, error))
         return false;
     if (s->drop_layers && s->dpu_start != MW_AUTO)

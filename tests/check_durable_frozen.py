@@ -7,12 +7,9 @@ never disturbed.  What is not trained is read where the run read it, and refused
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
-import time
 
-from command import MEMWALL, ROOT, Box, refused
+from command import ROOT, Box, kill_after, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 SEED = 31
@@ -61,21 +58,6 @@ def train(box, line, expected=0, prefix=()):
     answer = box.run(f"run {line}", prefix=prefix)
     if answer.status != expected:
         yield f"{line}: status {answer.status}: {answer.err.strip()[-400:]}"
-
-
-def kill_after(box, line, step):
-    """Ends the run once the line of that step is in its log."""
-    log = box.folder / "log"
-    log.unlink(missing_ok=True)
-    with subprocess.Popen([str(MEMWALL), "run", *line.split(), "--log", "log"], cwd=box.folder,
-                          env=box.environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-        end = time.monotonic() + 120
-        while run.poll() is None and time.monotonic() < end:
-            if log.exists() and log.read_bytes().count(b"\n") >= step:
-                break
-            time.sleep(0.001)
-        run.send_signal(signal.SIGKILL)
 
 
 def check_killed(box, name, placement, trained, start):

@@ -6,14 +6,10 @@ Runs are held to what PyTorch trained in fp64 from the same weights
 kill as if there had been none.
 """
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 
-from command import MEMWALL, ROOT, Box, answer_of, refused
+from command import ROOT, Box, answer_of, kill_after, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 # Bytes of a parameter beside its 16 bits and its gradient's, by the sources that the list names:
@@ -180,20 +176,6 @@ def check_state_file(box):
         found = sorted({key.split(".")[0] for key in header if key != "__metadata__"})
         if found != moments:
             yield f"{optimizer}: the file has {found}"
-
-
-def kill_after(box, line, step):
-    log = box.folder / "log"
-    log.unlink(missing_ok=True)
-    with subprocess.Popen([str(MEMWALL), "run", *line.split(), "--log", "log"], cwd=box.folder,
-                          env=box.environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-        end = time.monotonic() + 120
-        while run.poll() is None and time.monotonic() < end:
-            if log.exists() and log.read_bytes().count(b"\n") >= step:
-                break
-            time.sleep(0.001)
-        run.send_signal(signal.SIGKILL)
 
 
 def check_killed(box, placement, optimizer):

@@ -6,7 +6,9 @@ import json
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
@@ -20,6 +22,21 @@ PROFILE = (ROOT / "hwprofiles/flat-test.ini").read_text(encoding="utf-8")
 def sample(rows):
     """Under the sanitizers a ninth of a sweep over models and machines: the code is the same."""
     return rows[::9] if SANITIZED else rows
+
+
+def kill_after(box, line, step):
+    """Kills a run in the box once the line of that step is in its log."""
+    log = box.folder / "log"
+    log.unlink(missing_ok=True)
+    with subprocess.Popen([str(MEMWALL), "run", *line.split(), "--log", "log"], cwd=box.folder,
+                          env=box.environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        end = time.monotonic() + 120
+        while run.poll() is None and time.monotonic() < end:
+            if log.exists() and log.read_bytes().count(b"\n") >= step:
+                break
+            time.sleep(0.001)
+        run.send_signal(signal.SIGKILL)
 
 
 class Answer:
