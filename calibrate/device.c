@@ -43,7 +43,6 @@ static const struct mw_calibrate_scale cores = {
     .seqs = cores_seqs,
     .seq_points = G_N_ELEMENTS(cores_seqs),
     .params = 2 * LAYER_PARAMS,
-    .params_beside = LAYER_PARAMS,
     .copy_bytes = 32 * MIB,
     .handoffs = 1000,
 };
@@ -71,7 +70,6 @@ static const struct mw_calibrate_scale apart = {
     .seq_points = G_N_ELEMENTS(apart_seqs),
     .device_params = 64 << 20,
     .params = 2 * LAYER_PARAMS,
-    .params_beside = LAYER_PARAMS,
     .copy_bytes = 32 * MIB,
     .handoffs = 64,
     .messages = apart_messages,
@@ -82,7 +80,7 @@ static const struct mw_calibrate_scale apart = {
     .arena_bytes = 24 * MIB, .product_points = 4, .beside = 128, .product_s = 4e-3,                \
     .launch_s = 1e-4, .rows = 64, .columns = 128, .loss_rows = 8, .layer_rows = 128,               \
     .layer_seq = 128, .layer_columns = 128, .attention_columns = 128, .seq_points = 2,             \
-    .params = 1 << 16, .params_beside = 1 << 16, .copy_bytes = MIB, .handoffs = 20
+    .params = 1 << 16, .copy_bytes = MIB, .handoffs = 20
 
 static const struct mw_calibrate_scale quick_cores = {QUICK, .sizes = cores_sizes,
                                                       .seqs = cores_seqs, .loss_stride = VOCAB};
@@ -221,8 +219,7 @@ choose_arenas(struct mw_calibrator *c, struct mw_calibration *out, int64_t *host
     own->arena_bytes = mw_calibrate_arena_bytes(out->arena_bytes_wished, s_per_byte,
                                                 ARENAS_PART * out->budget_s / 2);
     *host = MIN(*host, own->arena_bytes);
-    own->params = MIN(own->params, *host / STATE_BYTES);
-    own->params_beside = MIN(own->params_beside, own->params / 2);
+    own->params = MIN(own->params, *host / STATE_BYTES / 2);
     out->arena_bytes = own->arena_bytes;
     return true;
 }

@@ -57,8 +57,8 @@ struct mw_calibrate_scale {
     int64_t attention_tokens, attention_columns; /* tokens: at least one sequence */
     const int64_t *seqs;
     int seq_points;
-    int64_t device_params;         /* per update on the device; 0: the host's update counts */
-    int64_t params, params_beside; /* per update on the host, alone and beside products */
+    int64_t device_params; /* per update on the device; 0: the host's update counts */
+    int64_t params;        /* per update on the host */
     int64_t copy_bytes;
     int handoffs;            /* per sample */
     const int64_t *messages; /* sizes of collectives between devices, rising: all ranks' shards */
@@ -266,8 +266,19 @@ bool mw_calibrate_choose_layer(struct mw_calibrator *c, struct mw_calibration *o
 /* Fills the device's memory with operands and the host's with state, which has positive
  * variances. */
 bool mw_calibrate_fill(struct mw_calibrator *c, GError **error);
+void mw_calibrate_fill_host(struct mw_calibrator *c);
 /* Fills the device's memory with state. */
 bool mw_calibrate_fill_state(struct mw_calibrator *c, GError **error);
+
+/* Of elements from *at on, which moves on, and back to the start at the end.  Each array has a part
+ * of the arena of its own: the lower half of an fp32 word, read as a gradient, would be any number,
+ * and processors take a hundred cycles for one that is below the normal range. */
+struct mw_calibrate_state {
+    float *w, *m, *v;
+    uint16_t *param, *gradient;
+};
+struct mw_calibrate_state mw_calibrate_state(const struct mw_arena *arena, int64_t *at,
+                                             int64_t elements);
 
 /* Where the next operand and the next result of products are.  Both move through a half of the
  * device's memory: those of a step are not in the caches either. */

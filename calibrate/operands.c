@@ -68,8 +68,8 @@ block_of(const struct mw_arena *arena)
     return (struct mw_arena){.base = arena->base, .bytes = MIN(BLOCK_BYTES, arena->bytes)};
 }
 
-static void
-fill_host(struct mw_calibrator *c)
+void
+mw_calibrate_fill_host(struct mw_calibrator *c)
 {
     struct mw_arena block = block_of(&c->host);
 
@@ -107,7 +107,7 @@ mw_calibrate_fill(struct mw_calibrator *c, GError **error)
 {
     if (!fill_targets(c, error) || !fill_device(c, BOTH_SIGNS, error))
         return false;
-    fill_host(c);
+    mw_calibrate_fill_host(c);
     return true;
 }
 
@@ -115,6 +115,33 @@ bool
 mw_calibrate_fill_state(struct mw_calibrator *c, GError **error)
 {
     return fill_device(c, POSITIVE_WORDS, error);
+}
+
+/* --- state ----------------------------------------------------------------------------------- */
+
+#define STATE_BYTES 16 /* of an element, in all arrays */
+
+/* How many have room: an odd number of cache lines of 16-bit elements, for arrays that begin a
+ * power of two apart share sets of caches and banks of memory, which those of no model do. */
+static int64_t
+elements_in(const struct mw_arena *arena)
+{
+    int64_t lines = arena->bytes / STATE_BYTES / 32;
+
+    return (lines - !(lines & 1)) * 32;
+}
+
+struct mw_calibrate_state
+mw_calibrate_state(const struct mw_arena *arena, int64_t *at, int64_t elements)
+{
+    int64_t room = elements_in(arena), first = *at + elements <= room ? *at : 0;
+    float *w = (float *)(void *)arena->base;
+    uint16_t *param = (uint16_t *)(void *)(w + 3 * room);
+
+    g_assert(elements <= room);
+    *at = first + elements;
+    return (struct mw_calibrate_state){w + first, w + room + first, w + 2 * room + first,
+                                       param + first, param + room + first};
 }
 
 /* --- operands and results -------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ mw_calibrate_products_work(struct mw_calibrate_products *products)
 struct beside {
     struct mw_calibrator *c;
     int64_t params, copy_bytes;
-    int64_t first; /* first parameter of the next piece */
+    int64_t at; /* of the next piece's state */
 };
 
 /* Short compared with a window, even if two teams slow each other down. */
@@ -52,16 +52,10 @@ run_update(void *data)
 {
     struct beside *b = data;
     const struct mw_update_step step = mw_adamw_step(1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
-    int64_t at = 0, first = b->first, params = MIN(PIECE_PARAMS, b->params - first);
-    float *w = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
-    float *m = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
-    float *v = mw_calibrate_take(&b->c->host, &at, 4 * b->params);
-    uint16_t *param = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
-    uint16_t *gradient = mw_calibrate_take(&b->c->host, &at, 2 * b->params);
+    int64_t params = MIN(PIECE_PARAMS, b->params);
+    const struct mw_calibrate_state s = mw_calibrate_state(&b->c->host, &b->at, params);
 
-    b->c->passes->update(&step, w + first, m + first, v + first, param + first, gradient + first,
-                        false, params);
-    b->first = first + params < b->params ? first + params : 0;
+    b->c->passes->update(&step, s.w, s.m, s.v, s.param, s.gradient, false, params);
     return (double)params;
 }
 
@@ -226,13 +220,13 @@ static bool
 measure_host(struct mw_calibrator *c, struct mw_calibrate_products *products,
              struct mw_calibration *out, GError **error)
 {
-    struct beside beside = {
-        .c = c, .params = c->scale->params_beside, .copy_bytes = c->scale->copy_bytes};
+    struct beside beside = {.c = c, .params = c->scale->params, .copy_bytes = c->scale->copy_bytes};
 
     const struct mw_calibrate_work update = {.run = run_update, .state = &beside};
     const struct mw_calibrate_work copy = {.run = run_copy, .state = &beside};
     const struct shared updates = {c, products, &update, 1}, copies = {c, products, &copy, 1};
 
+    mw_calibrate_fill_host(c); /* drives have left other bytes */
     return measure_share(c, MW_CALIBRATE_BESIDE_UPDATES, "products beside updates", &updates, 1,
                          &out->host_share, error) &&
            measure_share(c, MW_CALIBRATE_BESIDE_COPIES, "products beside copies", &copies,

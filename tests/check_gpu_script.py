@@ -84,9 +84,10 @@ def check_table(done, status, *wanted):
 
 
 def check_rehearsal(folder):
-    done = script("--rehearse", "--only", "losses,bits,speed", "--out", folder)
+    done = script("--rehearse", "--only", "losses,bits,variants,speed", "--out", folder)
     yield from check_table(done, 0, ("losses in bf16, 20 steps ", " ok"),
                            ("losses in fp16, 20 steps ", " ok"), ("same bits, 4 steps ", " ok"),
+                           ("losses of memory savers, 8 steps ", " ok"),
                            ("speed nothing was calibrated ", " not run"))
     text = (pathlib.Path(folder) / "result.md").read_text(encoding="utf-8")
     if "| losses in bf16, 20 steps" not in text or "a rehearsal on cores" not in text:
@@ -100,7 +101,8 @@ def check_failing(folder):
                            ("bits Failed: bad: status 1: last", " FAILED"))
     script("--rehearse", "--only", "bits", "--out", folder, MEMWALL=bad)
     text = (pathlib.Path(folder) / "log.txt").read_text(encoding="utf-8")
-    if [line[:3] for line in text.splitlines() if "bad  " in line] != ["001", "002", "003"] or \
+    numbers = sorted(line[:3] for line in text.splitlines() if "bad  " in line)
+    if numbers != [f"{n:03d}" for n in range(1, len(numbers) + 1)] or len(numbers) < 3 or \
             text.count("Failed: bad: ") != 3:
         yield f"of two runs the log has {text!r}"
     for said in (done.stderr, text):
@@ -314,17 +316,17 @@ class Hanging(Machine):
 
     def memwall(self, verb, *words, most_s=1e9):
         if verb == "run":
-            raise TimeUp("enough" if 37 < most_s < 300 else f"given {most_s} s")
+            raise TimeUp("enough" if 28 < most_s < 300 else f"given {most_s} s")
         return {"feasible": True, "step_time_s": 1.0}
 
 
 def check_hanging(folder):
     """What hangs is a fault; what the step's end ends is not."""
     folder = pathlib.Path(folder)
-    for limit_s, fault in ((3600, True), (0, False)):
+    for limit_s, fault in ((3600, True), (0.9, False)):
         machine = Hanging(folder, folder, folder, [], "cpu", limit_s)
         machine.profile.touch()
-        measure.predict, kept = (lambda *_: 3.0), measure.predict
+        measure.predict, kept = (lambda *_: 0.5), measure.predict
         measure.measure_all(machine)
         measure.predict = kept
         if {(why, wrong) for _, why, wrong in machine.others} != {("enough", fault)}:

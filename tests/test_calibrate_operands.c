@@ -108,6 +108,46 @@ test_results_apart(void)
     memory_free(m);
 }
 
+/* Bytes from the first element that an array ever had to the last. */
+struct span {
+    const char *from, *to;
+};
+
+static void
+widen(struct span *span, const void *from, int64_t bytes)
+{
+    const char *to = (const char *)from + bytes;
+
+    span->from = span->from && span->from < (const char *)from ? span->from : from;
+    span->to = span->to > to ? span->to : to;
+}
+
+/* A word of one array that another reads, in halves, is any number: below the normal range too,
+ * where a processor is many times as slow. */
+static void
+test_arrays_apart(void)
+{
+    struct memory *m = memory_new();
+    const struct mw_arena *arena = &m->c.host;
+    struct span spans[5] = {0};
+    int64_t at = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        int64_t n = g_test_rand_int_range(1, HOST_BYTES / 16 - 64);
+        struct mw_calibrate_state s = mw_calibrate_state(arena, &at, n);
+        widen(&spans[0], s.w, 4 * n);
+        widen(&spans[1], s.m, 4 * n);
+        widen(&spans[2], s.v, 4 * n);
+        widen(&spans[3], s.param, 2 * n);
+        widen(&spans[4], s.gradient, 2 * n);
+    }
+    for (int a = 0; a < 5; a++) {
+        const char *before = a ? spans[a - 1].to : arena->base;
+        g_assert_true(spans[a].from >= before && spans[a].to <= arena->base + HOST_BYTES);
+    }
+    memory_free(m);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -115,5 +155,6 @@ main(int argc, char **argv)
     g_test_add_func("/calibrate-operands/operands", test_operands);
     g_test_add_func("/calibrate-operands/state", test_state);
     g_test_add_func("/calibrate-operands/results-apart", test_results_apart);
+    g_test_add_func("/calibrate-operands/arrays-apart", test_arrays_apart);
     return g_test_run();
 }
