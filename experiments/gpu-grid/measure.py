@@ -1,5 +1,6 @@
 """The grid: each configuration of configurations.csv trained for a few steps, its measured step
 beside the prediction and beside the floor of its plan.  scripts/gpu runs it, and all else."""
+import contextlib
 import pathlib
 import shutil
 import statistics
@@ -62,22 +63,26 @@ def rehearsed(row):
 
 
 def predict(machine, row):
-    """Seconds that it takes at least; raises Skipped where it does not fit or there is no time."""
-    answer = machine.memwall("simulate", *words(row, machine.profile))
+    """Seconds that it takes at least, by its prediction and the start, which writes the state once
+    as a step does; raises Skipped where it does not fit."""
+    ran = rehearsed(row) if machine.rehearse else row
+    answer = machine.memwall("simulate", *words(ran, machine.profile))
     if not answer["feasible"]:
         raise Skipped(f"does not fit: {answer['limiting_tier']} is "
                       f"{answer['short_bytes'] / 2**30:.1f} GiB short")
-    # The start writes the state once, as a step does.
-    least_s = answer["step_time_s"] * (int(row["steps"]) + 1)
+    return answer["step_time_s"] * (int(ran["steps"]) + 1)
+
+
+def start_s(row):
+    return START_S + START_S_PER_BILLION * draw.MODELS[row["model"]][0]
+
+
+def measure(machine, row, least_s):
+    """Raises Skipped where there is no time."""
     if least_s > machine.left_s():
         raise Skipped(f"takes {least_s:.0f} s or more, {machine.left_s():.0f} s are left")
-    return least_s
-
-
-def measure(machine, row):
     ran = rehearsed(row) if machine.rehearse else row
-    most_s = START_S + START_S_PER_BILLION * draw.MODELS[row["model"]][0] + \
-        SLOWER * predict(machine, ran)
+    most_s = start_s(row) + SLOWER * least_s
     answer = machine.memwall("run", *words(ran, machine.profile), "--data", grid.TEXT, "--steps",
                              ran["steps"], "--backend", machine.backend, "--nvme", machine.drive,
                              most_s=most_s)
@@ -95,24 +100,39 @@ def keep(machine):
 
 def measure_all(machine):
     """Into machine.results, and (number, why, whether it is a fault) of those that were not run
-    into machine.others."""
+    into machine.others.  The shortest come first, so that most of them have time."""
     if not machine.profile.exists():
         raise Skipped("nothing was calibrated")
     (machine.folder / "result.csv").unlink(missing_ok=True)
+    predicted = []
     for row in common.read_csv(HERE / "configurations.csv"):
         if machine.rows and row["number"] not in machine.rows:
             continue
-        try:
-            machine.results.append(measure(machine, row))
+        with not_run(machine, row):
+            predicted.append((predict(machine, row), row))
+    for least_s, row in sorted(predicted, key=lambda each: each[0] + start_s(each[1])):
+        with not_run(machine, row):
+            machine.results.append(measure(machine, row, least_s))
             got = machine.results[-1]
-            last = f"{got['measured_s']:.3f} s, {100 * got['error']:+.1f}%"
+            say(row, f"{got['measured_s']:.3f} s, {100 * got['error']:+.1f}%")
             keep(machine)
-        except (Skipped, TimeUp, common.Failed) as why:
-            last = str(why)
-            hung = isinstance(why, TimeUp) and machine.left_s() > 1
-            machine.others.append((row["number"], last, hung or isinstance(why, common.Failed)))
-        print(f"{row['number']:>3} {row['model']:<12} {row['placement']:<10} {last}",
-              file=sys.stderr, flush=True)
+    machine.results.sort(key=lambda result: int(result["number"]))
+
+
+@contextlib.contextmanager
+def not_run(machine, row):
+    """What keeps a row from being run is told of it, and the others go on."""
+    try:
+        yield
+    except (Skipped, TimeUp, common.Failed) as why:
+        hung = isinstance(why, TimeUp) and machine.left_s() > 1
+        machine.others.append((row["number"], str(why), hung or isinstance(why, common.Failed)))
+        say(row, str(why))
+
+
+def say(row, what):
+    print(f"{row['number']:>3} {row['model']:<12} {row['placement']:<10} {what}", file=sys.stderr,
+          flush=True)
 
 
 # --- what came of it -----------------------------------------------------------------------------
