@@ -38,14 +38,15 @@ class Failed(Exception):
     """memwall ended with another status than 0 (done) and 3 (does not fit)."""
 
 
-def memwall(verb, *options):
+def memwall(verb, *options, interval="1"):
     """The parsed answer of `memwall VERB OPTIONS --json` for one strategy; a plan that does not fit
-    is an answer."""
+    is an answer.  interval: of checkpoints, where the options do not say it; None: the planner's
+    choice."""
     binary = os.environ.get("MEMWALL", str(ROOT / "build" / "cli" / "memwall"))
     words = [str(o) for o in options]
-    if "--activation-checkpoint-interval" not in words:
+    if interval and "--activation-checkpoint-interval" not in words:
         # What is published recomputes every block, unless it says otherwise.
-        words += ["--activation-checkpoint-interval", "1"]
+        words += ["--activation-checkpoint-interval", interval]
     if "--software" not in words:  # a paper's own equations, or what the machine allows
         words += ["--software", "ideal"]
     command = [binary, verb, *words, "--json"]

@@ -62,7 +62,8 @@ begin_stack(const struct mw_model *model, const struct mw_shape *shape, int numb
     walk.window = stack->window < own.seq ? stack->window : 0;
     walk.causal = stack->causal;
     walk.dims.features &= MW_HAS(FLASH_ATTENTION) | MW_HAS(STORED_SCORES) | MW_HAS(KEPT_SCORES) |
-                          MW_HAS(SCORES_AGAIN) | MW_HAS(NARROW) | MW_HAS(DROPOUT) | MW_HAS(ROTARY);
+                          MW_HAS(SCORES_AGAIN) | MW_HAS(NARROW) | MW_HAS(CAST_PRODUCTS) |
+                          MW_HAS(DROPOUT) | MW_HAS(ROTARY);
     walk.dims.features |=
         MW_HAS(PLAIN_ATTENTION) | MW_HAS(MLP_KEEPS_INPUT) | MW_HAS(QKV_APART) | MW_HAS(DENSE_MLP);
     width[MW_WIDTH_HIDDEN] = stack->hidden;

@@ -96,6 +96,7 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
         {!shape->flash_attention && !shape->scores_again, MW_HAS(KEPT_SCORES)},
         {!shape->flash_attention && shape->scores_again, MW_HAS(SCORES_AGAIN)},
         {narrow, MW_HAS(NARROW)},
+        {shape->product_dtype != MW_DTYPE_NONE, MW_HAS(CAST_PRODUCTS)},
         {mw_model_logits(model), MW_HAS(LOGITS)},
         {!model->plain_norms, MW_HAS(NORM_WEIGHTS)},
         {mixture ? model->shared_expert_ffn : model->ffn, MW_HAS(DENSE_MLP)},
@@ -325,12 +326,22 @@ add_products(struct mw_operator_info *info, const struct mw_walk *walk,
         mw_walk_add_attention(info, walk);
 }
 
+/* Whether a pass keeps an operand of a product that is cast for it: backward multiplies the
+ * gradient by what forward has cast (Transformer Engine, pytorch/module/linear.py, which saves the
+ * input in fp8). */
+static bool
+is_kept_cast(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
+{
+    return walk->product_dtype != MW_DTYPE_NONE && pass->of_weights &&
+           pass->element == MW_ELEMENT_ACTIVATION && mw_operator_takes_fp8(operator_);
+}
+
 /* How what a pass keeps is stored; MW_ENCODING_COUNT: as it is.  Of ReLU backward needs the sign of
  * the inputs alone; its results are the inputs of MLP_DOWN's product. */
 static int
 encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
 {
-    if (pass->element != MW_ELEMENT_ACTIVATION)
+    if (pass->element != MW_ELEMENT_ACTIVATION || is_kept_cast(walk, operator_, pass))
         return MW_ENCODING_COUNT;
     if (walk->kept_as.relu_mask && operator_ == MW_OPERATOR_MLP_ACT)
         return MW_ENCODING_RELU_MASK;
@@ -344,7 +355,9 @@ static void
 add_kept(struct mw_operator_info *info, const struct mw_walk *walk,
          const struct mw_operator_pass *pass)
 {
-    int64_t element_bytes = walk->element_bytes[pass->element];
+    int64_t element_bytes = is_kept_cast(walk, (int)info->operator_, pass)
+                                ? mw_dtype_element_bytes(walk->product_dtype)
+                                : walk->element_bytes[pass->element];
     int64_t elements = MW_PRODUCT(pass->kept, walk->tokens, walk->dims.width[pass->width]);
     int encoding = encoding_of(walk, (int)info->operator_, pass);
     double sparsity = walk->kept_as.relu_sparsity;

@@ -174,9 +174,12 @@ static const struct mw_operator_parameter projection_parameters[] = {
     END,
 };
 
-/* The backward of flash attention also reads its result, which is kept once for both operators. */
+/* The backward of flash attention also reads its result, which is kept once for both operators,
+ * unless the product takes another type. */
 static const struct mw_operator_pass projection_passes[] = {
     PASS(ATTENDED, .kept = 1, .when = MW_HAS(FLASH_ATTENTION)),
+    PASS(ATTENDED, .kept = 1, .of_weights = true,
+         .when = MW_HAS(FLASH_ATTENTION) | MW_HAS(CAST_PRODUCTS)),
     PASS(ATTENDED, .kept = 1, .of_weights = true, .when = MW_HAS(STORED_SCORES)),
     RESIDUAL_PASSES(PROJECTION_BIAS),
     END,

@@ -106,6 +106,7 @@ enum mw_feature {
     MW_FEATURE_KEPT_SCORES,   /* kept for backward, or */
     MW_FEATURE_SCORES_AGAIN,  /* formed again by it */
     MW_FEATURE_NARROW,        /* elements of fewer than 32 bits */
+    MW_FEATURE_CAST_PRODUCTS, /* with operands narrower than those elements */
     MW_FEATURE_LOGITS,        /* else the model ends with its last norm */
     MW_FEATURE_NORM_WEIGHTS,
     MW_FEATURE_DENSE_MLP, /* a dense MLP, or shared experts */

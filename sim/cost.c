@@ -147,7 +147,7 @@ products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
         .product_count = work->product_count,
         .attention = work->attention,
         .backward = work->product_count > MW_ATTENTION_FORWARD_PRODUCTS,
-        .fp8 = work->kind == MW_OP_COMPUTE && mw_kernel_takes_fp8(hardware, work->operator_, first),
+        .fp8 = first->dtype == MW_DTYPE_FP8,
         .size = work->attention.heads ? mw_kernel_attention_size(&work->attention)
                                       : mw_kernel_size(first->m, first->n, first->k),
     };

@@ -225,14 +225,6 @@ skipped(const struct mw_hardware *hardware, const struct mw_work_attention *atte
     return hardware->attention_skips && half && !has_curve(hardware) ? 2 : 1;
 }
 
-bool
-mw_kernel_takes_fp8(const struct mw_hardware *hardware, int operator_,
-                    const struct mw_work_product *first)
-{
-    return first->dtype == MW_DTYPE_FP8 ||
-           (hardware->fp8_products && mw_operator_takes_fp8(operator_));
-}
-
 /* --- either ---------------------------------------------------------------------------------- */
 
 double

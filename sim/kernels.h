@@ -40,10 +40,6 @@ struct mw_kernel_work {
 /* Their rate together, FLOP/s, in FLOPs as plans count them: of all scores of an attention, even if
  * a causal mask hides half of them. */
 double mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work);
-/* Whether an operator's products are in fp8: those that say so, and where the machine's software
- * computes in it those of a layer's weights. */
-bool mw_kernel_takes_fp8(const struct mw_hardware *hardware, int operator_,
-                         const struct mw_work_product *first);
 /* The size of the product of one head's scores. */
 double mw_kernel_attention_size(const struct mw_work_attention *attention);
 

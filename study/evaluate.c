@@ -194,7 +194,7 @@ add_shape(const struct mw_hardware *hardware, const struct mw_operator_info *inf
         .product_count = part.product_count,
         .attention = info->attention,
         .backward = backward,
-        .fp8 = mw_kernel_takes_fp8(hardware, info->operator_, info->products),
+        .fp8 = info->products[0].dtype == MW_DTYPE_FP8,
         .flops = blocks * (backward ? info->backward_flops : info->forward_flops)};
     memcpy(shape->products, part.products, sizeof part.products);
     if (backward)

@@ -45,6 +45,9 @@ MACHINES = {
 }
 # GPUs per node, where they are not 8.
 PER_NODE = {"rtx4090": 1, "rtx-a6000": 1, "gb200-nvl72": 72, "gb300-nvl72": 72}
+# "DDP" of these is Megatron Core's, with its distributed optimizer: NeMo's recipes and
+# Megatron-Bridge's set use_distributed_optimizer, and so does Megatron-LM's own script.
+SHARDED_DDP = ("Megatron-Bridge", "NeMo-docs", "NeMo-docs-longseq", "NeMo-Launcher")
 STRATEGIES = {"fsdp": "zero3", "hsdp": "zero3", "zero3": "zero3", "zero2": "zero2",
               "zero1": "zero1", "ddp": "ddp"}
 # A profile per source; None: by the row's `compile`.
@@ -141,10 +144,20 @@ def options(row):
     batch = float(row["micro_batch"]) / tp
     return ["-m", text, "-H", MACHINES[row["gpu"]],
             "--nodes", max(1, -(-gpus // per_node)), "--gpus", min(gpus, per_node),
-            "-s", STRATEGIES[row["dp_kind"]], "--seq", whole(row, "seq"),
+            "-s", strategy(row), "--seq", whole(row, "seq"),
             "--batch", f"{batch:g}", "--grad-accum", whole(row, "grad_accum", 1), "--tp", tp,
-            "--commit", "none", "--activation-checkpoint-interval",
-            1 if row["recompute"] == "full" else 0]
+            "--commit", "none", *recomputed(row)]
+
+
+def strategy(row):
+    sharded = row["dp_kind"] == "ddp" and row["source"] in SHARDED_DDP
+    return "zero1" if sharded else STRATEGIES[row["dp_kind"]]
+
+
+def recomputed(row):
+    """What a row says; where it says nothing, as much as memory asks for."""
+    interval = {"full": ["1"], "none": ["0"]}.get(row["recompute"])
+    return ["--activation-checkpoint-interval", *interval] if interval else []
 
 
 def used(row):
@@ -157,7 +170,7 @@ def used(row):
     if row["source"] == "flash-attention":  # its scripts take its own loss (training/README.md)
         said += ["--set", "software.memory.logit_bytes=2"]
     if row["precision"] == "fp8":
-        said += ["--set", "software.products.fp8=true"]
+        said += ["--matmul-dtype", "fp8"]
     return said
 
 
@@ -165,7 +178,8 @@ def predict(row):
     """tokens/s per GPU: by ideal software, by the row's, its slow and its fast end."""
     gpus = whole(row, "gpus")
     try:
-        ideal, real = (common.memwall("simulate", *options(row), "--software", *software)
+        ideal, real = (common.memwall("simulate", *options(row), "--software", *software,
+                                      interval=None)
                        for software in (["ideal"], [software_of(row), *used(row)]))
     except common.Failed as failed:
         return row, str(failed).split(": ", 1)[-1][:120]
