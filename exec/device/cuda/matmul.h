@@ -6,7 +6,8 @@
  * descriptions of products and a workspace in device memory, which one product at a time uses.
  * Prepared products allocate nothing when they run.  An algorithm is chosen by the shape and by
  * whether operands lie at multiples of 16 bytes, and by nothing else: the same product has the same
- * bits wherever its operands are.
+ * bits wherever its operands are.  A product of a long size that is no multiple of 8 is computed in
+ * two: where k is cut, C is rounded between them.
  */
 #ifndef MW_EXEC_DEVICE_CUDA_MATMUL_H
 #define MW_EXEC_DEVICE_CUDA_MATMUL_H
