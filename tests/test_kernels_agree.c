@@ -42,12 +42,10 @@ pass_narrow(const struct mw_cpu_kernels *k, const struct arrays *a)
 static void
 pass_mxfp8(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
-    uint8_t *coded = (uint8_t *)a->full[0];
-
     if (mw_dtype_bytes(MW_DTYPE_MXFP8, a->n) > 4 * a->n)
         return;
-    k->mxfp8_encode(coded, a->in[0], a->n);
-    k->mxfp8_decode(a->half[0], coded, a->n);
+    k->narrow_mxfp8(a->full[0], a->in[0], a->n);
+    k->widen_blocks(a->half[0], a->full[0], MW_DTYPE_MXFP8, a->n);
 }
 
 static void
