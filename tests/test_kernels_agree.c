@@ -49,6 +49,17 @@ pass_mxfp8(const struct mw_cpu_kernels *k, const struct arrays *a)
 }
 
 static void
+pass_dynamic8(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    const struct mw_dynamic8 *of = mw_dynamic8_of(a->n % 2);
+
+    if (mw_dtype_bytes(MW_DTYPE_DYNAMIC8, a->n) > 4 * a->n)
+        return;
+    k->narrow_dynamic8(a->full[0], a->full_in, of, a->n);
+    k->widen_dynamic8(a->full[1], a->full[0], of, a->n / 3, a->n - a->n / 3);
+}
+
+static void
 pass_accumulate(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     k->accumulate(a->full[0], a->in[0], a->n);
@@ -202,6 +213,7 @@ static const struct {
     {"widen", pass_widen, false},
     {"narrow", pass_narrow, false},
     {"mxfp8", pass_mxfp8, false},
+    {"dynamic8", pass_dynamic8, false},
     {"accumulate", pass_accumulate, false},
     {"add", pass_add, false},
     {"gelu", pass_gelu, false},

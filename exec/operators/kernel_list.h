@@ -188,6 +188,15 @@ MW_KERNEL_PASS(update,
                (const struct mw_update_step *step, float *w, float *m, float *v, MW_ELEMENT *param,
                 const void *grad, bool grad_fp32, int64_t n),
                (step, w, m, v, param, grad, grad_fp32, n))
+/* Moments in 8 bits (exec/operators/dynamic8.h), whose codes are in host memory: n of them to
+ * whole blocks, filled up with zeros, and those from the first on back. */
+MW_KERNEL_PASS(narrow_dynamic8,
+               (void *blocks, const float *x, const struct mw_dynamic8 *of, int64_t n),
+               (blocks, x, of, n))
+MW_KERNEL_PASS(widen_dynamic8,
+               (float *out, const void *blocks, const struct mw_dynamic8 *of, int64_t first,
+                int64_t n),
+               (out, blocks, of, first, n))
 /* partial[i] = the sum of squares of elements [i, i + 1) * MW_NORM_BLOCK of grad, in fp64:
  * infinite or NaN exactly where an element is.  grad starts at a multiple of the block. */
 MW_KERNEL_PASS(square_sums,

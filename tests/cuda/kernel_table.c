@@ -135,6 +135,11 @@ attention_out(const struct mw_attention *s)
     rows, vocab, scale
 #define MIRRORED_update                                                                            \
     step, OUT(w, n), OUT(m, n), OUT(v, n), OUT(param, n), EITHER(grad, grad_fp32, n), grad_fp32, n
+#define MIRRORED_narrow_dynamic8                                                                   \
+    mw_mirror_out(&mirrors, blocks, mw_dtype_bytes(MW_DTYPE_DYNAMIC8, n), 4), IN(x, n), of, n
+#define MIRRORED_widen_dynamic8                                                                    \
+    OUT(out, n), mw_mirror_in(&mirrors, blocks, mw_dtype_bytes(MW_DTYPE_DYNAMIC8, first + n), 4),  \
+        of, first, n
 #define MIRRORED_square_sums                                                                       \
     OUT(partial, mw_norm_blocks(n)), EITHER(grad, grad_fp32, n), grad_fp32, n
 

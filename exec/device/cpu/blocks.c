@@ -6,38 +6,17 @@
 /* Elements that one thread takes at a time: whole blocks, but of nf4-double a part of one. */
 #define CHUNK 4096
 
-#if MW_WIDTH == 4
-typedef uint8_t native_u8 __attribute__((vector_size(MW_WIDTH)));
-#endif
-
 /* Sixteen bytes as numbers. */
 struct numbers {
     mw_native_u32 part[MW_PARTS];
 };
-
-/* The conversion of vectors takes GCC to each byte alone. */
-MW_INLINE mw_native_u32
-load_native(const uint8_t *bytes)
-{
-#if MW_WIDTH == 16
-    return (mw_native_u32)_mm512_cvtepu8_epi32(
-        _mm_loadu_si128((const __m128i_u *)(const void *)bytes));
-#elif MW_WIDTH == 8
-    return (mw_native_u32)_mm256_cvtepu8_epi32(
-        _mm_loadl_epi64((const __m128i_u *)(const void *)bytes));
-#else
-    native_u8 some;
-    memcpy(&some, bytes, sizeof some);
-    return __builtin_convertvector(some, mw_native_u32);
-#endif
-}
 
 MW_INLINE struct numbers
 load_numbers(const uint8_t *bytes)
 {
     struct numbers numbers;
     MW_EACH_PART (p)
-        numbers.part[p] = load_native(bytes + p * MW_WIDTH);
+        numbers.part[p] = mw_native_load_bytes(bytes + p * MW_WIDTH);
     return numbers;
 }
 
