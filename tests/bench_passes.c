@@ -41,8 +41,8 @@ struct arrays {
     int64_t loss_rows, vocab, stride;
     int32_t *tokens, *targets; /* [rows], [loss_rows] */
     double *row_loss, *partial;
-    float *rope;       /* [rows][HEAD_DIM] */
-    void *mxfp8, *nf4; /* n elements in blocks */
+    float *rope;                  /* [rows][HEAD_DIM] */
+    void *mxfp8, *nf4, *dynamic8; /* n elements in blocks */
 };
 
 typedef void pass_fn(const struct mw_cpu_kernels *k, const struct arrays *a);
@@ -177,6 +177,18 @@ pass_adamw(const struct mw_cpu_kernels *k, const struct arrays *a)
 }
 
 static void
+pass_widen_dynamic8(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    k->widen_dynamic8(a->full[0], a->dynamic8, mw_dynamic8_of(false), 0, a->n);
+}
+
+static void
+pass_narrow_dynamic8(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    k->narrow_dynamic8(a->dynamic8, a->full[1], mw_dynamic8_of(false), a->n);
+}
+
+static void
 pass_square_sums(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     k->square_sums(a->partial, a->half[0], false, a->n);
@@ -270,6 +282,8 @@ static const struct {
     {"positions", pass_positions, 4, NO_BAR, false},
     {"rope", pass_rope, 4, NO_BAR, false},
     {"adamw", pass_adamw, 28, BAR_MEMORY, false},
+    {"widen-dynamic8", pass_widen_dynamic8, 5, NO_BAR, false},   /* and 4/2048 */
+    {"narrow-dynamic8", pass_narrow_dynamic8, 5, NO_BAR, false}, /* likewise */
     {"square-sums", pass_square_sums, 2, NO_BAR, true},
     {"gelu", pass_gelu, 4, BAR_PEER, false},
     {"gelu-backward", pass_gelu_backward, 6, BAR_PEER, false},
@@ -336,6 +350,7 @@ arrays_create(int64_t n, bool smoke)
     a.rope = bench_buffer(a.rows * HEAD_DIM * (int64_t)sizeof *a.rope);
     a.mxfp8 = bench_buffer(mw_dtype_bytes(MW_DTYPE_MXFP8, n));
     a.nf4 = bench_buffer(mw_dtype_bytes(MW_DTYPE_NF4, n));
+    a.dynamic8 = bench_buffer(mw_dtype_bytes(MW_DTYPE_DYNAMIC8, n));
     return a;
 }
 
@@ -357,6 +372,7 @@ arrays_destroy(struct arrays *a)
     free(a->rope);
     free(a->mxfp8);
     free(a->nf4);
+    free(a->dynamic8);
 }
 
 static volatile uint64_t read_bits;

@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCES = ["attention_backward", "attention_forward", "blocks", "elementwise", "embedding", "gemm",
-           "loss", "mxfp8", "norm", "optimizer", "row_sums", "isa_table"]
+SOURCES = ["attention_backward", "attention_forward", "blocks", "dynamic8", "elementwise",
+           "embedding", "gemm", "loss", "norm", "optimizer", "row_sums", "isa_table"]
 TYPES = {"generic": [], "generic_fp16": ["-DMW_HALF_FP16"]}
 FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-Wall",
          "-Wextra", "-Werror", "-Wno-psabi", "-Wno-unused-parameter", "-fopenmp", "-D_GNU_SOURCE",

@@ -63,7 +63,8 @@ def in_e4m3(values, scale):
 def in_mxfp8(values, largest):
     if not largest:
         return [0.0] * len(values)
-    return in_e4m3(values, math.ldexp(1, math.frexp(largest)[1] - 1 - 8))
+    part, exponent = math.frexp(largest)  # 448 is 0.875 * 2^9
+    return in_e4m3(values, math.ldexp(1, exponent - 9 + (part > 0.875)))
 
 
 def in_nf4(values, largest):

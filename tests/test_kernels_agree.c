@@ -42,12 +42,21 @@ pass_narrow(const struct mw_cpu_kernels *k, const struct arrays *a)
 static void
 pass_mxfp8(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
-    uint8_t *coded = (uint8_t *)a->full[0];
-
     if (mw_dtype_bytes(MW_DTYPE_MXFP8, a->n) > 4 * a->n)
         return;
-    k->mxfp8_encode(coded, a->in[0], a->n);
-    k->mxfp8_decode(a->half[0], coded, a->n);
+    k->narrow_mxfp8(a->full[0], a->in[0], a->n);
+    k->widen_blocks(a->half[0], a->full[0], MW_DTYPE_MXFP8, a->n);
+}
+
+static void
+pass_dynamic8(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    const struct mw_dynamic8 *of = mw_dynamic8_of(a->n % 2);
+
+    if (mw_dtype_bytes(MW_DTYPE_DYNAMIC8, a->n) > 4 * a->n)
+        return;
+    k->narrow_dynamic8(a->full[0], a->full_in, of, a->n);
+    k->widen_dynamic8(a->full[1], a->full[0], of, a->n / 3, a->n - a->n / 3);
 }
 
 static void
@@ -204,6 +213,7 @@ static const struct {
     {"widen", pass_widen, false},
     {"narrow", pass_narrow, false},
     {"mxfp8", pass_mxfp8, false},
+    {"dynamic8", pass_dynamic8, false},
     {"accumulate", pass_accumulate, false},
     {"add", pass_add, false},
     {"gelu", pass_gelu, false},

@@ -42,6 +42,7 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     settings->optimizer_chunk = what->optimizer_chunk ? what->optimizer_chunk : 20000;
     settings->commit = what->commit;
     settings->save_every = what->save_every;
+    settings->optimizer = what->kind;
     settings->dtype = what->dtype ? what->dtype : MW_DTYPE_BF16;
     if (what->delayed)
         settings->dpu_start = what->undelayed_steps;

@@ -6,6 +6,7 @@
 
 #include "exec/trainer/checkpoint.h"
 #include "exec/trainer/trainer.h"
+#include "plan/optimizers.h"
 #include "planner/planner.h"
 
 /* What is asked for; words as on the command line, NULL: the planner decides. */
@@ -21,6 +22,7 @@ struct trained_case {
     /* A fixture: its weights, its batches, and AdamW as it was made with; NULL: by seed. */
     const struct mw_safetensors *weights;
     const int32_t *inputs, *targets;     /* [steps][sequences * seq] */
+    enum mw_optimizer_kind kind;         /* of optimizer */
     enum mw_dtype dtype;                 /* of parameters and activations; none: bf16 */
     enum mw_dtype checkpoint_dtype;      /* of activation checkpoints; none: the same */
     enum mw_dtype kept_dtype;            /* of activations that layers keep; none: the same */

@@ -5,14 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define E4M3_LARGEST 448.0f
-#define E4M3_LARGEST_BITS 0x7e
-#define E4M3_LEAST_NORMAL 0x1p-6f
-#define E4M3_LARGEST_EXPONENT 8
-#define E8M0_BIAS 127
-/* Numbers from 2^23 to 2^24 are whole: adding this rounds to them, ties to even. */
-#define ROUNDS_TO_WHOLE 0x1.8p23f
-
 static const float nf4_values[16] = {MW_NF4_VALUES};
 
 /* What they share, if anything, else the largest. */
@@ -28,42 +20,23 @@ largest_of(const float *values, int64_t n, float shared)
 
 /* --- mxfp8 ----------------------------------------------------------------------------------- */
 
-static uint8_t
-e4m3_of_fp32(float value)
-{
-    uint32_t bits = mw_fp32_bits(value), rest = bits & 0x7fffffff;
-    uint8_t sign = (uint8_t)(bits >> 24 & 0x80);
-    float magnitude = mw_fp32_of_bits(rest);
-
-    if (magnitude >= E4M3_LARGEST)
-        return sign | E4M3_LARGEST_BITS;
-    if (magnitude < E4M3_LEAST_NORMAL) { /* units of 2^-9; eight of them are the least normal */
-        float whole = magnitude * 0x1p9f + ROUNDS_TO_WHOLE;
-        return sign | (uint8_t)(whole - ROUNDS_TO_WHOLE);
-    }
-    return sign | (uint8_t)(((rest + 0x7ffff + (rest >> 20 & 1)) >> 20) - (120 << 3));
-}
-
 static void
 encode_mxfp8(const float *values, int64_t n, float shared, uint8_t *out)
 {
-    float largest = largest_of(values, n, shared);
-    int exponent = largest > 0 ? ilogbf(largest) - E4M3_LARGEST_EXPONENT : -E8M0_BIAS;
+    float all[MW_MXFP8_ELEMENTS] = {0};
 
-    exponent = MAX(exponent, -E8M0_BIAS);
-    out[0] = (uint8_t)(exponent + E8M0_BIAS);
-    float inverse = mw_fp32_of_bits((uint32_t)(E8M0_BIAS - exponent) << 23); /* 2^-119 to 2^127 */
-    for (int64_t i = 0; i < n; i++)
-        out[1 + i] = e4m3_of_fp32(values[i] * inverse);
+    memcpy(all, values, (size_t)n * sizeof *all);
+    mw_mxfp8_encode(out, all,
+                    mw_mxfp8_scale(shared > 0 ? mw_mxfp8_bits(shared) : mw_mxfp8_largest(all)));
 }
 
 static void
 decode_mxfp8(const uint8_t *block, int64_t first, int64_t n, float *out)
 {
-    float scale = mw_fp32_of_e8m0(block[0]);
+    float all[MW_MXFP8_ELEMENTS];
 
-    for (int64_t i = 0; i < n; i++)
-        out[i] = scale * mw_fp32_of_e4m3(block[1 + first + i]);
+    mw_mxfp8_decode(all, block);
+    memcpy(out, all + first, (size_t)n * sizeof *all);
 }
 
 /* --- nf4 ------------------------------------------------------------------------------------- */
@@ -138,10 +111,12 @@ encode_scales(const float *scales, int64_t count, uint8_t *out)
     double mean = (double)mw_fp32_of_bf16((uint16_t)(out[0] | out[1] << 8));
     for (int64_t b = 0; b < count; b++)
         farthest = MAX(farthest, fabs((double)scales[b] - mean));
-    put_bf16(out + 2, (float)(farthest / (double)E4M3_LARGEST));
+    put_bf16(out + 2, (float)(farthest / (double)MW_E4M3_LARGEST));
     double step = (double)mw_fp32_of_bf16((uint16_t)(out[2] | out[3] << 8));
-    for (int64_t b = 0; b < count; b++)
-        out[4 + b] = step > 0 ? e4m3_of_fp32((float)(((double)scales[b] - mean) / step)) : 0;
+    for (int64_t b = 0; b < count; b++) {
+        float steps = step > 0 ? (float)(((double)scales[b] - mean) / step) : 0;
+        out[4 + b] = mw_e4m3_of_fp32(CLAMP(steps, -MW_E4M3_LARGEST, MW_E4M3_LARGEST));
+    }
 }
 
 static void

@@ -1,8 +1,7 @@
 /*
  * blocks.h - weights in few bits: blocks of neighbours that share a scale (plan/dtype.h).
  *
- *   mxfp8  a byte e8m0, then 32 bytes e4m3 (OCP Microscaling Formats v1.0, Sec. 5.2, 5.3.1, 5.4.1):
- *          an element is 2^(byte - 127) times its e4m3.
+ *   mxfp8  a byte e8m0, then 32 bytes e4m3: exec/data/mxfp8.h, as of activations.
  *   nf4    fp32, in the machine's order of bytes, then 32 bytes: byte j has element j in its lower
  *          four bits and element j + 32 in its upper ones, each a number of mw_nf4_values, to be
  *          multiplied by the fp32 (QLoRA, arXiv 2305.14314, Sec. 3 and Appendix E).
@@ -21,14 +20,13 @@
 #include <stdint.h>
 
 #include "exec/data/convert.h"
+#include "exec/data/mxfp8.h"
 #include "plan/dtype.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define MW_MXFP8_ELEMENTS 32
-#define MW_MXFP8_BYTES 33
 #define MW_NF4_ELEMENTS 64
 #define MW_NF4_BYTES 36
 #define MW_NF4_SCALE_BYTES 4
@@ -47,28 +45,6 @@ extern "C" {
     0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1.0f
 /* clang-format on */
 
-/* 2^(byte - 127); 255 is NaN (Sec. 5.4.1). */
-static inline float
-mw_fp32_of_e8m0(uint8_t byte)
-{
-    return byte == 0     ? 0x1p-127f
-           : byte == 255 ? mw_fp32_of_bits(0x7fc00000)
-                         : mw_fp32_of_bits((uint32_t)byte << 23);
-}
-
-/* e4m3: bias 7, no infinity, all ones NaN (Sec. 5.3.1). */
-static inline float
-mw_fp32_of_e4m3(uint8_t byte)
-{
-    uint32_t sign = (uint32_t)(byte & 0x80) << 24, rest = byte & 0x7f;
-
-    if (rest == 0x7f)
-        return mw_fp32_of_bits(sign | 0x7fc00000);
-    float magnitude =
-        rest < 8 ? (float)rest * 0x1p-9f : mw_fp32_of_bits((rest << 20) + (120u << 23));
-    return mw_fp32_of_bits(sign | mw_fp32_bits(magnitude));
-}
-
 /* The scale of a block in one of nf4-double. */
 static inline float
 mw_nf4_double_scale(const uint8_t *block, int64_t number)
@@ -86,8 +62,8 @@ bool mw_blocks_hold(enum mw_dtype dtype);
 /* `n` finite values from the start of a block on.  The scale of a block is that of its largest
  * value, or of `largest` where that is above 0: it is no less than any of them.  `out` gets
  * mw_dtype_bytes(dtype, n), the unused rest of the last block zero.
- *   mxfp8  Sec. 6.3: the scale is 2^floor(log2 of the largest) / 2^8; elements are rounded to
- *          nearest, ties to even, and those beyond 448 become 448.
+ *   mxfp8  The scale is the least at which the largest is not beyond 448; elements are rounded to
+ *          nearest, ties to even.
  *   nf4    The scale is the largest absolute value; elements become the nearest of the table.
  *   nf4-double
  *          So too, with what remains of such scales: they are rounded to their mean and, to the

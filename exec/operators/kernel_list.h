@@ -48,20 +48,17 @@ MW_KERNEL(add,
 /* x *= factor */
 MW_KERNEL(scale, (MW_ELEMENT *x, float factor, int64_t n), (x, factor, n))
 
-/* out = what the blocks of narrow weights hold (exec/data/blocks.h), rounded where the type of out
- * has not all of it; from the start of a block on.  dtype: a type that mw_blocks_hold. */
+/* out = what blocks of weights or activations hold (exec/data/blocks.h), rounded where the type of
+ * out has not all of it; from the start of a block on.  dtype: a type that mw_blocks_hold. */
 MW_KERNEL(widen_blocks,
           (MW_ELEMENT *out, const void *blocks, int dtype, int64_t n), (out, blocks, dtype, n))
+/* The same blocks of mxfp8 as mw_blocks_encode's; a block with what is no finite number is NaN. */
+MW_KERNEL_PASS(narrow_mxfp8, (void *blocks, const MW_ELEMENT *x, int64_t n), (blocks, x, n))
 
 MW_KERNEL_PASS(widen, (float *out, const MW_ELEMENT *x, int64_t n), (out, x, n))
 MW_KERNEL_PASS(narrow, (MW_ELEMENT *out, const float *x, int64_t n), (out, x, n))
 /* sum[i] += x[i] */
 MW_KERNEL_PASS(accumulate, (float *sum, const MW_ELEMENT *x, int64_t n), (sum, x, n))
-
-/* --- n elements in mxfp8 and back: exec/operators/mxfp8.h; bytes as plan/dtype.h says -------- */
-
-MW_KERNEL_PASS(mxfp8_encode, (uint8_t *coded, const MW_ELEMENT *x, int64_t n), (coded, x, n))
-MW_KERNEL_PASS(mxfp8_decode, (MW_ELEMENT *x, const uint8_t *coded, int64_t n), (x, coded, n))
 
 /* --- activations, n elements; dx may be dy --------------------------------------------------- */
 
@@ -191,6 +188,15 @@ MW_KERNEL_PASS(update,
                (const struct mw_update_step *step, float *w, float *m, float *v, MW_ELEMENT *param,
                 const void *grad, bool grad_fp32, int64_t n),
                (step, w, m, v, param, grad, grad_fp32, n))
+/* Moments in 8 bits (exec/operators/dynamic8.h), whose codes are in host memory: n of them to
+ * whole blocks, filled up with zeros, and those from the first on back. */
+MW_KERNEL_PASS(narrow_dynamic8,
+               (void *blocks, const float *x, const struct mw_dynamic8 *of, int64_t n),
+               (blocks, x, of, n))
+MW_KERNEL_PASS(widen_dynamic8,
+               (float *out, const void *blocks, const struct mw_dynamic8 *of, int64_t first,
+                int64_t n),
+               (out, blocks, of, first, n))
 /* partial[i] = the sum of squares of elements [i, i + 1) * MW_NORM_BLOCK of grad, in fp64:
  * infinite or NaN exactly where an element is.  grad starts at a multiple of the block. */
 MW_KERNEL_PASS(square_sums,

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "exec/operators/dynamic8.h"
 #include "plan/state.h"
 
 #ifdef __cplusplus

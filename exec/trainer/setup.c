@@ -331,17 +331,28 @@ share(struct mw_trainer *trainer, GError **error)
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-/* Only the host's cores narrow moments. */
+static bool
+updates_on_gpu(const struct mw_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->work_count; i++)
+        if (plan->works[i].kind == MW_OP_UPDATE && !plan->works[i].host)
+            return true;
+    return false;
+}
+
+/* Only cores narrow moments. */
 static bool
 check_optimizer(const struct mw_trainer *trainer, GError **error)
 {
     int optimizer = trainer->plan->shape.optimizer;
     enum mw_dtype dtype = mw_optimizer_row(optimizer)->dtypes[MW_KEPT_MOMENTUM];
 
-    return !trainer->options.backend->apart || dtype == MW_DTYPE_NONE || dtype == MW_DTYPE_FP32 ||
+    return !trainer->options.backend->apart || !updates_on_gpu(trainer->plan) ||
+           dtype == MW_DTYPE_NONE || dtype == MW_DTYPE_FP32 ||
            mw_refuse(error,
-                     "{optimizer=%s}: the cores run it, a GPU does not yet: its moments are in %s; "
-                     "an optimizer with moments in fp32 would run, or {backend=cpu}",
+                     "{optimizer=%s}: its moments are in %s, which a GPU does not update yet; "
+                     "{optimizer-device=cpu}, where the cores update, an optimizer with moments "
+                     "in fp32, or {backend=cpu} would run",
                      mw_optimizer_name(optimizer), mw_dtype_name(dtype));
 }
 

@@ -162,7 +162,8 @@ RULES = {
     r"prepare_rows<false>|rotate<1>|sum_position<false>": NARROW,  # columns of any number
     r"sum_spans<.*|combine_spans|square_sums<.*": NARROW,  # sums whose order is set
     r"add_losses|make_keys|merge_\w+": NARROW,
-    r"encode|decode": NARROW,  # a warp takes a block, each thread an element
+    r"(narrow|widen)_dynamic8": NARROW,
+    r"narrow_mxfp8": NARROW,  # a warp takes a block, each thread an element
 }
 # Accesses to local memory at most, on whichever architecture.  Each is one store before a loop, and
 # one load in it of what stays the same.

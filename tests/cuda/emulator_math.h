@@ -4,6 +4,9 @@
  * Functions that a GPU only approaches are off by as much as CUDA's guide (mathematical functions,
  * intrinsic functions) and the PTX ISA allow, up for some arguments, down for others: what passes
  * here does not lean on a precision that a GPU does not have.
+ *
+ * A result that is no number is the canonical NaN of the PTX ISA, 0x7fffffff, where a CPU has the
+ * operand's sign and payload.  Operators are the CPU's: of what they make of NaN no bit is a GPU's.
  */
 #ifndef MW_TESTS_CUDA_EMULATOR_MATH_H
 #define MW_TESTS_CUDA_EMULATOR_MATH_H
@@ -22,6 +25,16 @@ min(int a, int b)
 
 namespace mw_emulated
 {
+/* What a GPU's fp32 arithmetic leaves of any NaN. */
+static inline float
+canonical(float y)
+{
+    const uint32_t nan = 0x7fffffff;
+    if (y != y)
+        memcpy(&y, &nan, sizeof y);
+    return y;
+}
+
 /* y, of an argument x, that many units in the last place off; not where a GPU is exact: 0,
  * infinity, NaN, and the values at 0. */
 static inline float
@@ -32,7 +45,7 @@ off(float y, float x, int ulps)
     memcpy(&bits, &y, sizeof y);
     uint32_t size = bits & 0x7fffffff, away = (uint32_t)ulps;
     if (size == 0 || size >= 0x7f800000 || x == 0.0f)
-        return y;
+        return canonical(y);
     if ((argument * 2654435761u & 0x80000000u) != 0)
         bits += size + away < 0x7f800000 ? away : 0x7f800000 - size;
     else
@@ -74,23 +87,37 @@ rough_log(float x)
 {
     return off(logf(x), x - 1.0f, 1);
 }
+
+static inline float
+fused(float a, float b, float c)
+{
+    return canonical(fmaf(a, b, c));
+}
+
+static inline float
+larger(float a, float b)
+{
+    return a != a ? canonical(b) : b != b ? a : fmaxf(a, b);
+}
 } // namespace mw_emulated
 
 /* The C library declares functions of these names for itself. */
 #define __expf mw_emulated::fast_exp
 #define erff mw_emulated::rough_erf
 #define logf mw_emulated::rough_log
+#define fmaf mw_emulated::fused
+#define fmaxf mw_emulated::larger
 
 static inline float
 __fsqrt_rn(float x)
 {
-    return sqrtf(x);
+    return mw_emulated::canonical(sqrtf(x));
 }
 
 #define MW_EMULATED_BINARY(name, value)                                                            \
     static inline float name(float a, float b)                                                     \
     {                                                                                              \
-        return value;                                                                              \
+        return mw_emulated::canonical(value);                                                      \
     }
 MW_EMULATED_BINARY(__fadd_rn, a + b)
 MW_EMULATED_BINARY(__fsub_rn, a - b)

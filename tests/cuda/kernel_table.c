@@ -77,10 +77,10 @@ attention_out(const struct mw_attention *s)
 #define MIRRORED_scale OUT(x, n), factor, n
 #define MIRRORED_widen_blocks                                                                      \
     OUT(out, n), mw_mirror_in(&mirrors, blocks, mw_dtype_bytes(dtype, n), 1), dtype, n
+#define MIRRORED_narrow_mxfp8                                                                      \
+    mw_mirror_out(&mirrors, blocks, mw_dtype_bytes(MW_DTYPE_MXFP8, n), 1), IN(x, n), n
 #define MIRRORED_widen OUT(out, n), IN(x, n), n
 #define MIRRORED_narrow OUT(out, n), IN(x, n), n
-#define MIRRORED_mxfp8_encode OUT(coded, mw_dtype_bytes(MW_DTYPE_MXFP8, n)), IN(x, n), n
-#define MIRRORED_mxfp8_decode OUT(x, n), IN(coded, mw_dtype_bytes(MW_DTYPE_MXFP8, n)), n
 #define MIRRORED_accumulate OUT(sum, n), IN(x, n), n
 #define MIRRORED_gelu_forward OUT(y, n), IN(x, n), n
 #define MIRRORED_gelu_backward OUT(dx, n), IN(dy, n), IN(x, n), n
@@ -135,6 +135,11 @@ attention_out(const struct mw_attention *s)
     rows, vocab, scale
 #define MIRRORED_update                                                                            \
     step, OUT(w, n), OUT(m, n), OUT(v, n), OUT(param, n), EITHER(grad, grad_fp32, n), grad_fp32, n
+#define MIRRORED_narrow_dynamic8                                                                   \
+    mw_mirror_out(&mirrors, blocks, mw_dtype_bytes(MW_DTYPE_DYNAMIC8, n), 4), IN(x, n), of, n
+#define MIRRORED_widen_dynamic8                                                                    \
+    OUT(out, n), mw_mirror_in(&mirrors, blocks, mw_dtype_bytes(MW_DTYPE_DYNAMIC8, first + n), 4),  \
+        of, first, n
 #define MIRRORED_square_sums                                                                       \
     OUT(partial, mw_norm_blocks(n)), EITHER(grad, grad_fp32, n), grad_fp32, n
 

@@ -120,11 +120,11 @@ test_mxfp8(gconstpointer data)
         g_autofree uint8_t *coded = g_malloc0((gsize)bytes), *expected = g_malloc0((gsize)bytes);
         for (int64_t i = 0; round % 2 && i < n; i++)
             x[i] &= 0xbfff; /* numbers alone: few blocks have no NaN else */
-        k->mxfp8_encode(coded, x, n);
-        cpu->mxfp8_encode(expected, x, n);
+        k->narrow_mxfp8(coded, x, n);
+        cpu->narrow_mxfp8(expected, x, n);
         g_assert_cmpmem(coded, (gsize)bytes, expected, (gsize)bytes);
-        k->mxfp8_decode(back, coded, n);
-        cpu->mxfp8_decode(expected_back, coded, n);
+        k->widen_blocks(back, coded, MW_DTYPE_MXFP8, n);
+        cpu->widen_blocks(expected_back, coded, MW_DTYPE_MXFP8, n);
         expect_half("mxfp8", back, expected_back, n);
     }
 }
@@ -142,6 +142,32 @@ test_blocks(gconstpointer data)
         k->widen_blocks(half, blocks, dtype, n);
         cpu->widen_blocks(expected, blocks, dtype, n);
         expect_half(mw_dtype_row(dtype)->name, half, expected, n);
+    }
+}
+
+/* Moments of any size, some block's first few; NaN and infinity in a third of the rounds. */
+static void
+test_dynamic8(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data, *cpu = mw_cpu_kernels(mw_test_dtype);
+
+    for (int round = 0; round < ROUNDS; round++) {
+        const struct mw_dynamic8 *of = mw_dynamic8_of(round % 2);
+        int64_t n = random_columns(9000), bytes = mw_dtype_bytes(MW_DTYPE_DYNAMIC8, n);
+        int64_t first = g_test_rand_int_range(0, (int)n);
+        g_autofree float *x = mw_floats_random(n, 1), *back = mw_floats_poisoned(n);
+        g_autofree float *expected_back = mw_floats_poisoned(n);
+        g_autofree uint8_t *blocks = g_malloc0((gsize)bytes), *expected = g_malloc0((gsize)bytes);
+        for (int64_t i = 0; i < n; i++)
+            x[i] *= powf(10, -(float)mw_random_size(round % 5 == 4 ? 45 : 10));
+        if (round % 3 == 2)
+            x[g_test_rand_int_range(0, (int)n)] = g_test_rand_bit() ? NAN : -INFINITY;
+        k->narrow_dynamic8(blocks, x, of, n);
+        cpu->narrow_dynamic8(expected, x, of, n);
+        g_assert_cmpmem(blocks, (gsize)bytes, expected, (gsize)bytes);
+        k->widen_dynamic8(back, blocks, of, first, n - first);
+        cpu->widen_dynamic8(expected_back, blocks, of, first, n - first);
+        expect_fp32("dynamic8", back, expected_back, n - first);
     }
 }
 
@@ -424,6 +450,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("bits/conversions", test_conversions);
     mw_add_kernel_test("bits/mxfp8", test_mxfp8);
+    mw_add_kernel_test("bits/dynamic8", test_dynamic8);
     mw_add_kernel_test("bits/blocks", test_blocks);
     mw_add_kernel_test("bits/sums", test_sums);
     mw_add_kernel_test("bits/relu", test_relu);

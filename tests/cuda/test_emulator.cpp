@@ -599,6 +599,25 @@ test_approaches(void)
     g_assert_true(__fdividef(1.0f, 0x1.8p126f) == 0.0f && __fdividef(1.0f, INFINITY) == 0.0f);
 }
 
+/* The PTX ISA's, whatever sign and payload went in. */
+static void
+test_nan(void)
+{
+    const uint32_t canonical = 0x7fffffff;
+    const uint32_t nans[] = {0x7fc00000u, 0xffc01234u, 0x7f800001u, 0xffffffffu};
+    for (uint32_t bits : nans) {
+        float nan = __uint_as_float(bits);
+        float made[] = {
+            __fadd_rn(nan, 1.0f),          __fsub_rn(1.0f, nan), __fmul_rn(-2.0f, nan),
+            __fdiv_rn(nan, nan),           __fsqrt_rn(nan),      __fmul_rn(INFINITY, 0.0f),
+            __fsub_rn(INFINITY, INFINITY), __fsqrt_rn(-1.0f),    __expf(nan),
+            fmaf(1.0f, nan, 2.0f),         fmaxf(nan, nan)};
+        for (float y : made)
+            g_assert_cmphex(mw_fp32_bits(y), ==, canonical);
+        g_assert_true(fmaxf(nan, 1.0f) == 1.0f);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -622,5 +641,6 @@ main(int argc, char **argv)
     g_test_add_func("/cuda/emulator/copies", test_copies);
     g_test_add_func("/cuda/emulator/half", test_half);
     g_test_add_func("/cuda/emulator/approaches", test_approaches);
+    g_test_add_func("/cuda/emulator/nan", test_nan);
     return g_test_run();
 }

@@ -137,6 +137,27 @@ test_folded(void)
     trained_clear(&folded);
 }
 
+/* Moments of fewer bits, where the cores update. */
+static void
+test_narrow_moments(gconstpointer data)
+{
+    struct trained_case what = {.name = "narrow moments",
+                                .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+                                .gradients = "cpu",
+                                .optimizer = "cpu",
+                                .model = GPT2,
+                                .sequences = 2,
+                                .seq = 24,
+                                .grad_accum = 2,
+                                .interval = 1,
+                                .kind = (enum mw_optimizer_kind)GPOINTER_TO_INT(data),
+                                .backend = &mw_backend_cuda};
+    struct trained trained = trained_run(&what, STEPS, THREADS, directory);
+
+    follow_cpu(&what, &trained);
+    trained_clear(&trained);
+}
+
 static void
 skip(void)
 {
@@ -160,6 +181,12 @@ main(int argc, char **argv)
     g_test_add_func("/cuda-training/coded", there ? test_coded : skip);
     g_test_add_func("/cuda-training/fp16", there ? test_fp16 : skip);
     g_test_add_func("/cuda-training/folded", there ? test_folded : skip);
+    if (there) {
+        g_test_add_data_func("/cuda-training/adamw-16bit",
+                             GINT_TO_POINTER(MW_OPTIMIZER_ADAMW_16BIT), test_narrow_moments);
+        g_test_add_data_func("/cuda-training/adamw-8bit", GINT_TO_POINTER(MW_OPTIMIZER_ADAMW_8BIT),
+                             test_narrow_moments);
+    }
     int status = g_test_run();
     trained_remove(directory);
     return status;

@@ -122,7 +122,7 @@ static bool
 encode(void *backend, void *coded, const void *x, int64_t n, GError **error)
 {
     (void)error;
-    enter(backend)->kernels->mxfp8_encode(coded, x, n);
+    enter(backend)->kernels->narrow_mxfp8(coded, x, n);
     return true;
 }
 
@@ -130,7 +130,7 @@ static bool
 decode(void *backend, void *x, const void *coded, int64_t n, GError **error)
 {
     (void)error;
-    enter(backend)->kernels->mxfp8_decode(x, coded, n);
+    enter(backend)->kernels->widen_blocks(x, coded, MW_DTYPE_MXFP8, n);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* Weights in few bits, widened: sixteen elements of a block at a time. */
+/* Elements in few bits, by blocks (exec/data/blocks.h): widened, and narrowed to mxfp8. */
 #include "exec/data/blocks.h"
 #include "exec/device/cpu/isa.h"
 #include "exec/device/cpu/lanes.h"
@@ -6,38 +6,17 @@
 /* Elements that one thread takes at a time: whole blocks, but of nf4-double a part of one. */
 #define CHUNK 4096
 
-#if MW_WIDTH == 4
-typedef uint8_t native_u8 __attribute__((vector_size(MW_WIDTH)));
-#endif
-
 /* Sixteen bytes as numbers. */
 struct numbers {
     mw_native_u32 part[MW_PARTS];
 };
-
-/* The conversion of vectors takes GCC to each byte alone. */
-MW_INLINE mw_native_u32
-load_native(const uint8_t *bytes)
-{
-#if MW_WIDTH == 16
-    return (mw_native_u32)_mm512_cvtepu8_epi32(
-        _mm_loadu_si128((const __m128i_u *)(const void *)bytes));
-#elif MW_WIDTH == 8
-    return (mw_native_u32)_mm256_cvtepu8_epi32(
-        _mm_loadl_epi64((const __m128i_u *)(const void *)bytes));
-#else
-    native_u8 some;
-    memcpy(&some, bytes, sizeof some);
-    return __builtin_convertvector(some, mw_native_u32);
-#endif
-}
 
 MW_INLINE struct numbers
 load_numbers(const uint8_t *bytes)
 {
     struct numbers numbers;
     MW_EACH_PART (p)
-        numbers.part[p] = load_native(bytes + p * MW_WIDTH);
+        numbers.part[p] = mw_native_load_bytes(bytes + p * MW_WIDTH);
     return numbers;
 }
 
@@ -52,32 +31,36 @@ store(mw_element *out, struct mw_lanes v, int64_t n)
 
 /* --- mxfp8 ----------------------------------------------------------------------------------- */
 
-/* As mw_fp32_of_e4m3: subnormals are made of whole numbers, since fp32's own would be slow. */
-MW_INLINE mw_native
-value_of_e4m3(mw_native_u32 byte)
+/* `n` elements, and zeros behind them. */
+MW_INLINE void
+load(float x[MW_MXFP8_ELEMENTS], const mw_element *from, int64_t n)
 {
-    mw_native_u32 sign = (byte & 0x80) << 24, rest = byte & 0x7f;
-    mw_native whole = __builtin_convertvector((mw_native_i32)rest, mw_native);
-    mw_native normal = (mw_native)((rest << 20) + (120u << 23));
-    mw_native magnitude =
-        mw_native_select((mw_native_i32)rest < 8, whole * mw_native_splat(0x1p-9f), normal);
-    mw_native_u32 nan = (mw_native_u32)((mw_native_i32)rest == 0x7f) & 0x7fc00000;
+    for (int64_t i = 0; i < MW_MXFP8_ELEMENTS; i += MW_LANES)
+        mw_lanes_store(x + i, i + MW_LANES <= n ? mw_lanes_load_half(from + i)
+                              : i < n           ? mw_lanes_load_half_some(from + i, n - i)
+                                                : mw_lanes_splat(0));
+}
 
-    return (mw_native)((mw_native_u32)magnitude | nan | sign);
+static void
+narrow_mxfp8_chunk(uint8_t *blocks, const mw_element *x, int64_t first, int64_t n)
+{
+    uint8_t *block = blocks + first / MW_MXFP8_ELEMENTS * MW_MXFP8_BYTES;
+
+    for (int64_t i = 0; i < n; i += MW_MXFP8_ELEMENTS, block += MW_MXFP8_BYTES) {
+        float wide[MW_MXFP8_ELEMENTS];
+        load(wide, x + first + i, n - i);
+        mw_mxfp8_encode(block, wide, mw_mxfp8_scale(mw_mxfp8_largest(wide)));
+    }
 }
 
 MW_INLINE void
 widen_mxfp8(mw_element *out, const uint8_t *block, int64_t n)
 {
-    mw_native scale = mw_native_splat(mw_fp32_of_e8m0(block[0]));
+    float wide[MW_MXFP8_ELEMENTS];
 
-    for (int64_t i = 0; i < MW_MXFP8_ELEMENTS; i += MW_LANES) {
-        struct numbers bytes = load_numbers(block + 1 + i);
-        struct mw_lanes v;
-        MW_EACH_PART (p)
-            v.part[p] = scale * value_of_e4m3(bytes.part[p]);
-        store(out + i, v, n - i);
-    }
+    mw_mxfp8_decode(wide, block);
+    for (int64_t i = 0; i < MW_MXFP8_ELEMENTS; i += MW_LANES)
+        store(out + i, mw_lanes_load(wide + i), n - i);
 }
 
 /* --- nf4 ------------------------------------------------------------------------------------- */
@@ -166,4 +149,12 @@ MW_CPU(widen_blocks)(mw_element *out, const void *blocks, int dtype, int64_t n)
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i += CHUNK)
         widen(out, blocks, i, n - i < CHUNK ? n - i : CHUNK);
+}
+
+void
+MW_CPU(narrow_mxfp8)(void *blocks, const mw_element *x, int64_t n)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += CHUNK)
+        narrow_mxfp8_chunk(blocks, x, i, n - i < CHUNK ? n - i : CHUNK);
 }

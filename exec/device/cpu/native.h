@@ -35,6 +35,9 @@ typedef uint16_t mw_element;
 typedef float mw_native __attribute__((vector_size(4 * MW_WIDTH)));
 typedef int32_t mw_native_i32 __attribute__((vector_size(4 * MW_WIDTH)));
 typedef uint32_t mw_native_u32 __attribute__((vector_size(4 * MW_WIDTH)));
+#if MW_WIDTH == 4
+typedef uint8_t mw_native_u8 __attribute__((vector_size(MW_WIDTH)));
+#endif
 typedef uint16_t mw_native_u16 __attribute__((vector_size(2 * MW_WIDTH)));
 
 typedef float mw_native_half __attribute__((vector_size(2 * MW_WIDTH))); /* of the lanes */
@@ -139,6 +142,54 @@ mw_native_load(const float *x)
     mw_native v;
     memcpy(&v, x, sizeof v);
     return v;
+}
+
+/* As numbers.  The conversion of vectors takes GCC to each byte alone. */
+MW_INLINE mw_native_u32
+mw_native_load_bytes(const uint8_t *bytes)
+{
+#if MW_WIDTH == 16
+    return (mw_native_u32)_mm512_cvtepu8_epi32(
+        _mm_loadu_si128((const __m128i_u *)(const void *)bytes));
+#elif MW_WIDTH == 8
+    return (mw_native_u32)_mm256_cvtepu8_epi32(
+        _mm_loadl_epi64((const __m128i_u *)(const void *)bytes));
+#else
+    mw_native_u8 some;
+    memcpy(&some, bytes, sizeof some);
+    return __builtin_convertvector(some, mw_native_u32);
+#endif
+}
+
+/* The elements of a table. */
+MW_INLINE mw_native
+mw_native_gather(const float *table, mw_native_i32 at)
+{
+#if MW_WIDTH == 16
+    return (mw_native)_mm512_i32gather_ps((__m512i)at, table, 4);
+#elif MW_WIDTH == 8
+    return (mw_native)_mm256_i32gather_ps(table, (__m256i)at, 4);
+#else
+    mw_native v;
+    for (int i = 0; i < MW_WIDTH; i++)
+        v[i] = table[at[i]];
+    return v;
+#endif
+}
+
+MW_INLINE mw_native_i32
+mw_native_gather_i32(const int32_t *table, mw_native_i32 at)
+{
+#if MW_WIDTH == 16
+    return (mw_native_i32)_mm512_i32gather_epi32((__m512i)at, table, 4);
+#elif MW_WIDTH == 8
+    return (mw_native_i32)_mm256_i32gather_epi32(table, (__m256i)at, 4);
+#else
+    mw_native_i32 v;
+    for (int i = 0; i < MW_WIDTH; i++)
+        v[i] = table[at[i]];
+    return v;
+#endif
 }
 
 MW_INLINE void

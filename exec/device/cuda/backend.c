@@ -362,8 +362,8 @@ encode(void *backend, void *coded, const void *x, int64_t n, GError **error)
 {
     struct cuda *cuda = enter(backend);
 
-    return launched(cuda, cuda->device.launches->mxfp8_encode(mw_cuda_stream(), coded, x, n),
-                    "kernel mxfp8_encode", error);
+    return launched(cuda, cuda->device.launches->narrow_mxfp8(mw_cuda_stream(), coded, x, n),
+                    "kernel narrow_mxfp8", error);
 }
 
 static bool
@@ -371,8 +371,9 @@ decode(void *backend, void *x, const void *coded, int64_t n, GError **error)
 {
     struct cuda *cuda = enter(backend);
 
-    return launched(cuda, cuda->device.launches->mxfp8_decode(mw_cuda_stream(), x, coded, n),
-                    "kernel mxfp8_decode", error);
+    return launched(
+        cuda, cuda->device.launches->widen_blocks(mw_cuda_stream(), x, coded, MW_DTYPE_MXFP8, n),
+        "kernel widen_blocks", error);
 }
 
 /* --- its parts ------------------------------------------------------------------------------- */

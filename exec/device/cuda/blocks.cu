@@ -1,4 +1,5 @@
-/* Weights in few bits, widened (exec/data/blocks.h): a thread takes a group of a block. */
+/* Elements in few bits, by blocks (exec/data/blocks.h): widened, a thread takes a group of a block;
+ * and narrowed to mxfp8. */
 #include "exec/data/blocks.h"
 #include "exec/device/cuda/access.cuh"
 #include "exec/device/cuda/half.h"
@@ -26,24 +27,6 @@ value_of_nf4(unsigned number)
     return value_of(number, MW_NF4_VALUES);
 }
 
-/* As mw_fp32_of_e4m3. */
-MW_DEVICE float
-value_of_e4m3(unsigned byte)
-{
-    unsigned rest = byte & 0x7f;
-    float magnitude = rest == 0x7f ? __uint_as_float(0x7fc00000)
-                      : rest < 8   ? __fmul_rn((float)rest, 0x1p-9f)
-                                   : __uint_as_float((rest << 20) + (120u << 23));
-
-    return byte & 0x80 ? -magnitude : magnitude;
-}
-
-MW_DEVICE float
-value_of_e8m0(unsigned byte)
-{
-    return __uint_as_float(byte == 0 ? 0x00400000u : byte == 255 ? 0x7fc00000u : byte << 23);
-}
-
 /* Blocks begin at any byte. */
 __global__ void
 widen_mxfp8(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
@@ -54,10 +37,36 @@ widen_mxfp8(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
         return;
     const uint8_t *block = blocks + i / MW_MXFP8_ELEMENTS * MW_MXFP8_BYTES;
     const uint8_t *bytes = block + 1 + i % MW_MXFP8_ELEMENTS;
-    float scale = value_of_e8m0(block[0]), v[MW_GROUP];
+    float scale = mw_fp32_of_e8m0(block[0]), v[MW_GROUP];
     for (int k = 0; k < MW_GROUP; k++)
-        v[k] = __fmul_rn(scale, value_of_e4m3(bytes[k]));
+        v[k] = __fmul_rn(scale, mw_fp32_of_e4m3(bytes[k]));
     mw_store(out + i, v, n - i, wide);
+}
+
+MW_DEVICE uint32_t
+largest_of_warp(uint32_t size)
+{
+    for (int distance = MW_MXFP8_ELEMENTS / 2; distance > 0; distance /= 2) {
+        uint32_t other = __shfl_xor_sync(0xffffffffu, size, distance);
+        size = other > size ? other : size;
+    }
+    return size;
+}
+
+/* A warp takes a block, each of its lanes an element. */
+__global__ void
+narrow_mxfp8(uint8_t *blocks, const uint16_t *x, int64_t n)
+{
+    int64_t i = mw_first_element<1>(), lane = i % MW_MXFP8_ELEMENTS, first = i - lane;
+    float value = i < n ? mw_value(x[i]) : 0.0f;
+    uint8_t scale = mw_mxfp8_scale(largest_of_warp(mw_mxfp8_bits(value) & 0x7fffffff));
+
+    if (first >= n)
+        return;
+    uint8_t *block = blocks + first / MW_MXFP8_ELEMENTS * MW_MXFP8_BYTES;
+    block[1 + lane] = mw_mxfp8_code(__fmul_rn(value, mw_mxfp8_inverse(scale)), scale);
+    if (lane == 0)
+        block[0] = scale;
 }
 
 MW_DEVICE float
@@ -101,7 +110,7 @@ widen_nf4_double(uint16_t *out, const uint8_t *blocks, int64_t n, bool wide)
     const uint8_t *block = blocks + i / MW_NF4_DOUBLE_ELEMENTS * MW_NF4_DOUBLE_BYTES;
     unsigned number = i / MW_NF4_ELEMENTS % MW_NF4_DOUBLE_BLOCKS;
     float mean = value_of_bf16(block[0], block[1]), step = value_of_bf16(block[2], block[3]);
-    float scale = __fadd_rn(mean, __fmul_rn(step, value_of_e4m3(block[4 + number])));
+    float scale = __fadd_rn(mean, __fmul_rn(step, mw_fp32_of_e4m3(block[4 + number])));
     widen_pairs(out, block + MW_NF4_DOUBLE_SCALE_BYTES + number * MW_NF4_PAIRS_BYTES,
                 scale > 0 ? scale : 0, i, n, wide);
 }
@@ -121,5 +130,12 @@ MW_CUDA(widen_blocks)(void *stream, uint16_t *out, const void *blocks, int dtype
     else
         MW_LAUNCH(widen_nf4_double, mw_blocks(n, MW_GROUP), MW_THREADS, 0, stream, out, bytes, n,
                   wide);
+    return cudaGetLastError();
+}
+
+int
+MW_CUDA(narrow_mxfp8)(void *stream, void *blocks, const uint16_t *x, int64_t n)
+{
+    MW_LAUNCH(narrow_mxfp8, mw_blocks(n, 1), MW_THREADS, 0, stream, (uint8_t *)blocks, x, n);
     return cudaGetLastError();
 }

@@ -2,6 +2,9 @@
  * exec/device/cpu/optimizer.c in their order, none contracted. */
 #include "exec/device/cuda/access.cuh"
 #include "exec/device/cuda/half.h"
+#include "exec/operators/dynamic8.h"
+
+#include <string.h>
 
 #define TAKEN 4 /* elements of a thread: 16 bytes of fp32 */
 
@@ -145,11 +148,113 @@ square_sums(double *partial, const T *grad, int64_t n)
     partial[blockIdx.x] = sum;
 }
 
+/* --- moments in 8 bits ----------------------------------------------------------------------- */
+
+#define KEPT MW_DYNAMIC8_BLOCK
+#define KEPT_EACH (KEPT / MW_THREADS)
+
+MW_DEVICE uint32_t
+bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Bits of a magnitude above those of where it is, so that of several the first is the most. */
+MW_DEVICE unsigned long long
+rank_of(float x, int at)
+{
+    return (unsigned long long)(bits_of(x) & 0x7fffffff) << 32 | (unsigned)(KEPT - 1 - at);
+}
+
+/* How many middles lie below, by halves. */
+MW_DEVICE int
+codes_below(const float *middles, float magnitude)
+{
+    int code = 0;
+
+    for (int step = MW_DYNAMIC8_CODES / 2; step > 0; step /= 2)
+        code += middles[code + step - 1] < magnitude ? step : 0;
+    return code;
+}
+
+MW_DEVICE uint8_t
+code_of(const struct mw_dynamic8_codes &of, const float *middles, float x)
+{
+    uint32_t bits = bits_of(x), size = bits & 0x7fffffff;
+    int code = size ? codes_below(middles, __uint_as_float(size)) : 0;
+
+    code = size && code < of.least ? of.least : code;
+    return (uint8_t)(bits >> 31 ? -min(code, of.largest - 1) : code);
+}
+
+/* What all threads of a block have the most of. */
+MW_DEVICE unsigned long long
+most_of_block(unsigned long long *most, unsigned long long mine)
+{
+    most[threadIdx.x] = mine;
+    __syncthreads();
+    for (unsigned half = MW_THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half && most[threadIdx.x + half] > most[threadIdx.x])
+            most[threadIdx.x] = most[threadIdx.x + half];
+        __syncthreads();
+    }
+    return most[0];
+}
+
+/* A block takes a block of moments; the tables are looked up in shared memory. */
+__global__ void
+narrow_dynamic8(uint8_t *blocks, const float *x, struct mw_dynamic8_codes of, int64_t n)
+{
+    MW_SHARED(float, middles, [MW_DYNAMIC8_CODES]);
+    MW_SHARED(unsigned long long, most, [MW_THREADS]);
+    int thread = (int)threadIdx.x;
+    uint8_t *block = blocks + (int64_t)blockIdx.x * MW_DYNAMIC8_BYTES;
+    int64_t first = (int64_t)blockIdx.x * KEPT, count = n - first;
+    unsigned long long mine = 0;
+    float v[KEPT_EACH];
+
+    middles[thread] = of.middles[thread];
+    for (int k = 0; k < KEPT_EACH; k++) {
+        int at = thread + k * MW_THREADS;
+        v[k] = at < count ? x[first + at] : 0.0f;
+        unsigned long long rank = rank_of(v[k], at);
+        mine = rank > mine ? rank : mine;
+    }
+    float scale = x[first + (KEPT - 1 - (unsigned)most_of_block(most, mine))];
+    float inverse = __fdiv_rn(1.0f, scale);
+    uint32_t size = bits_of(scale) & 0x7fffffff;
+    if (size < 0x7f800000 && (bits_of(inverse) & 0x7fffffff) == 0x7f800000)
+        size = 0, scale = 0.0f; /* too small to divide by */
+    bool normal = size >= 0x00800000 && size < 0x7f800000;
+    for (int k = 0; k < KEPT_EACH; k++)
+        block[thread + k * MW_THREADS] =
+            normal ? code_of(of, middles, __fmul_rn(v[k], inverse)) : 0;
+    if (thread == 0)
+        *(float *)(block + KEPT) = scale;
+}
+
+__global__ void
+widen_dynamic8(float *out, const uint8_t *blocks, struct mw_dynamic8_codes of, int64_t first,
+               int64_t n)
+{
+    MW_SHARED(float, values, [MW_DYNAMIC8_CODES]);
+    int64_t i = mw_first_element<1>(), at = first + i;
+
+    values[threadIdx.x] = of.values[threadIdx.x];
+    __syncthreads();
+    if (i >= n)
+        return;
+    const uint8_t *block = blocks + at / KEPT * MW_DYNAMIC8_BYTES;
+    out[i] = __fmul_rn(values[block[at % KEPT]], *(const float *)(block + KEPT));
+}
+
 } // namespace
 
 int
 MW_CUDA(update)(void *stream, const struct mw_update_step *step, float *w, float *m, float *v,
-               uint16_t *param, const void *grad, bool grad_fp32, int64_t n)
+                uint16_t *param, const void *grad, bool grad_fp32, int64_t n)
 {
     bool wide =
         mw_aligned(16, w, m, v) && mw_aligned(8, param) && mw_aligned(grad_fp32 ? 16 : 8, grad);
@@ -173,5 +278,24 @@ MW_CUDA(square_sums)(void *stream, double *partial, const void *grad, bool grad_
     else
         MW_LAUNCH(square_sums<uint16_t>, blocks, threads, 0, stream, partial,
                   (const uint16_t *)grad, n);
+    return cudaGetLastError();
+}
+
+int
+MW_CUDA(narrow_dynamic8)(void *stream, void *blocks, const float *x, const struct mw_dynamic8 *of,
+                         int64_t n)
+{
+    if (n > 0)
+        MW_LAUNCH(narrow_dynamic8, mw_blocks(n, KEPT_EACH), MW_THREADS, 0, stream,
+                  (uint8_t *)blocks, x, of->codes, n);
+    return cudaGetLastError();
+}
+
+int
+MW_CUDA(widen_dynamic8)(void *stream, float *out, const void *blocks, const struct mw_dynamic8 *of,
+                        int64_t first, int64_t n)
+{
+    MW_LAUNCH(widen_dynamic8, mw_blocks(n, 1), MW_THREADS, 0, stream, out, (const uint8_t *)blocks,
+              of->codes, first, n);
     return cudaGetLastError();
 }
