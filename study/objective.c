@@ -67,6 +67,19 @@ refuse_setting(const struct mw_question *question, const char *setting, const ch
                      mw_objective_rows[question->settings.objective].name, why, setting);
 }
 
+/* Whether a step needs models beside those whose weights are trained, or trained beside. */
+static bool
+keeps_copies(const struct mw_settings *s)
+{
+    const struct mw_objective_row *row = &mw_objective_rows[s->objective];
+    bool copies = false;
+
+    for (int m = 0; m < row->part_count; m++)
+        copies |= !row->parts[m].trained &&
+                  !(row->parts[m].compares && mw_objective_only_adapters(&s->trained));
+    return copies && !s->reference_before;
+}
+
 static bool
 check(const struct mw_question *question, GError **error)
 {
@@ -88,6 +101,13 @@ check(const struct mw_question *question, GError **error)
         return refuse_setting(question, "tokens", "days are those of training on texts", error);
     if (s->serve)
         return refuse_setting(question, "serve", "it trains", error);
+    if (s->frozen_device != MW_AUTO && !keeps_copies(s))
+        return refuse_setting(question, "frozen-device",
+                              s->reference_before
+                                  ? "the reference is done before training, and keeps no copy"
+                                  : "the reference is the trained model without its adapters, and "
+                                    "no copy is kept",
+                              error);
     if (!mw_model_logits(model) || model->classes || model->described)
         return mw_refuse(error,
                          "{objective=%s}: takes a language model that this version knows, and %s "
@@ -130,13 +150,8 @@ static bool
 tries_tier(const struct mw_question *question, enum mw_tier tier)
 {
     const struct mw_settings *s = &question->settings;
-    const struct mw_objective_row *row = &mw_objective_rows[s->objective];
-    bool copies = false;
 
-    for (int m = 0; m < row->part_count; m++)
-        copies |= !row->parts[m].trained &&
-                  !(row->parts[m].compares && mw_objective_only_adapters(&s->trained));
-    if (!copies || s->reference_before)
+    if (!keeps_copies(s))
         return tier == MW_TIER_GPU;
     if (s->frozen_device != MW_AUTO)
         return s->frozen_device == (int)tier;

@@ -9,6 +9,7 @@ fewer   more nodes than gain anything are said to be too many.
 bought  beside settings what can be had: nodes, or the machine with most for its price, if worth it.
 remedy  what would make it fit, typed, fits.
 offers  nodes are the fewest, another machine is the cheapest; prices are those of the profiles.
+idle    a setting that changes nothing is named.
 hidden  what may not be advised takes no place of what may.
 demo    GPT-3 13B on the RTX 4090 fills its step by itself; what is left to gain costs money.
 default a batch that is left open keeps the default tokens of a step, or says that it cannot.
@@ -338,6 +339,9 @@ UNFIT = [
     ("-m turing-nlg-17b -H a100 --dpu-start 40", "--dpu-start none fits"),
     ("-m opt-66b -H a100 -s zero-offload --dpu-start 40",
      "-s zero-infinity-nvme --dpu-start none fits"),
+    # Smaller chunks of the optimizer step take less host memory, and cost nothing.
+    ("-m gpt2-xl -H rtx4090 -s zero-infinity-nvme --optimizer-device nvme --param-device nvme "
+     "--batch 1 --set host.memory_gib=8.6", "--optimizer-chunk 8388608 fits"),
     # Slicing is free, on this machine and on another one.
     ("-m llama-3.1-8b -H dgx-h100 --seq 1000000", "--tp 8 --software deepspeed fits"),
     ("-m llama-3.1-8b -H rtx4090 --seq 1000000", 
@@ -543,6 +547,23 @@ def check_demo():
             yield f"no {line!r} in {text[-600:]!r}"
 
 
+def check_idle():
+    """What changes nothing, or takes away what a strategy is named for, is said."""
+    for words, name, why in (
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 --checkpoint-partition off",
+             "--checkpoint-partition off", "changes nothing"),
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s streamed-update --update-on host",
+             "--update-on host", "named for")):
+        notes = simulate(words.split())["notes"]
+        if not any(name in note and why in note for note in notes):
+            yield f"{words}: {notes}"
+    for words in ("-m opt-1.3b -H dgx-h100 --tp 2 --batch 1 --checkpoint-partition off",
+                  "-m gpt2-xl -H h100 --gpus 1 --batch 1 -s zero-offload --update-on host"):
+        notes = simulate(words.split())["notes"]
+        if any("--checkpoint-partition" in note or "--update-on" in note for note in notes):
+            yield f"{words}: {notes}"
+
+
 def check_smaller(words, batch):
     """The largest batch that fits, `batch`, takes more tiles and is slower than the answer."""
     answer = simulate(words)
@@ -587,6 +608,7 @@ def tests():
     for name, (request, flags) in BEST.items():
         yield name, check_best_is(request.split(), flags)
     yield "demo", check_demo()
+    yield "idle", check_idle()
 
 
 if __name__ == "__main__":
