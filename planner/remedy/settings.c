@@ -8,7 +8,7 @@
 
 /* A batch smaller by this factor is not the smallest change. */
 #define FAR_FEWER 2
-/* The least chunk of the optimizer step that is chosen by itself: smaller ones wait for latencies. */
+/* The least chunk of the optimizer step that is chosen by itself. */
 #define CHUNK_LEAST (INT64_C(1) << 20)
 
 /* The first candidate of the settings if it fits, else NULL; the caller frees it.  For auto, with
