@@ -4,6 +4,7 @@
 refused   a text that means nothing, and figures that contradict each other, in one line.
 marked    a byte order mark, which some editors write, changes nothing.
 terminal  no byte of a profile moves the cursor.
+plans     the machine of a plan is one that is known, and its slots hold what they say.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
@@ -64,10 +65,24 @@ def check_terminal(box):
                 yield f"{content!r}: {line}: {text!r}"
 
 
+def check_plans(box):
+    """A plan whose machine no profile has is not answered for this one."""
+    box.run("plan -m gpt2 -H flat-test -s zero3 --batch 1 -o plan")
+    plan = (box.folder / "plan").read_text().replace("machine flat-test", "machine flat-tset")
+    (box.folder / "plan").write_text(plan)
+    yield from refused(box.run("simulate plan"), ["plan", "flat-tset", "-H", "flat-test?"])
+    if box.run("simulate plan -H flat-test").status:
+        yield "not with -H either"
+    changed = plan.replace("size 888832", "size 4096", 1)
+    (box.folder / "plan").write_text(changed)
+    yield from refused(box.run("simulate plan -H flat-test"), ["plan", "does not fit"])
+
+
 def tests(box):
     yield "refused", check_refused(box)
     yield "marked", check_marked(box)
     yield "terminal", check_terminal(box)
+    yield "plans", check_plans(box)
 
 
 if __name__ == "__main__":
