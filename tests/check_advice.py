@@ -10,6 +10,7 @@ bought  beside settings what can be had: nodes, or the machine with most for its
 remedy  what would make it fit, typed, fits.
 offers  nodes are the fewest, another machine is the cheapest; prices are those of the profiles.
 idle    a setting that changes nothing is named.
+interval sqrt layers per checkpoint that take more memory than one are told so.
 hidden  what may not be advised takes no place of what may.
 demo    GPT-3 13B on the RTX 4090 fills its step by itself; what is left to gain costs money.
 default a batch that is left open keeps the default tokens of a step, or says that it cannot.
@@ -564,6 +565,20 @@ def check_idle():
             yield f"{words}: {notes}"
 
 
+def check_interval():
+    """That sqrt takes more than a checkpoint for each layer is said, with how much; else nothing."""
+    for words in ("-m llama-3.1-8b -H h100 --gpus 1 -s zero-infinity-cpu --batch 4 --seq 2048",
+                  "-m opt-175b -H dgx-a100 -s zero-infinity-cpu --nodes 4 --batch 1 --seq 512",
+                  "-m gpt3-1.3b -H h100 --gpus 1 -s ddp --batch 8 --software ideal",
+                  "-m zi-fig2a-0.1t -H dgx2 -s zero-infinity-cpu --batch 2"):
+        words = [*words.split(), "--grad-accum", "1", "--activation-checkpoint-interval"]
+        root, each = simulate([*words, "sqrt"]), simulate([*words, "1"])
+        more = root["peak_bytes"]["gpu"] - each["peak_bytes"]["gpu"]
+        said = [note for note in root["notes"] if "-interval sqrt takes" in note]
+        if bool(said) != (more > 0):
+            yield f"{words}: {more} bytes more, {said}"
+
+
 def check_smaller(words, batch):
     """The largest batch that fits, `batch`, takes more tiles and is slower than the answer."""
     answer = simulate(words)
@@ -609,6 +624,7 @@ def tests():
         yield name, check_best_is(request.split(), flags)
     yield "demo", check_demo()
     yield "idle", check_idle()
+    yield "interval", check_interval()
 
 
 if __name__ == "__main__":
