@@ -20,12 +20,14 @@ keep    activations are kept where that is faster and fits 1.7 times over, else 
 
 The command is $MEMWALL, or build/cli/memwall.
 """
+import json
 import math
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 from command import answer_of, sample
 from tap import report
@@ -566,17 +568,23 @@ def check_idle():
 
 
 def check_interval():
-    """That sqrt takes more than a checkpoint for each layer is said, with how much; else nothing."""
-    for words in ("-m llama-3.1-8b -H h100 --gpus 1 -s zero-infinity-cpu --batch 4 --seq 2048",
-                  "-m opt-175b -H dgx-a100 -s zero-infinity-cpu --nodes 4 --batch 1 --seq 512",
-                  "-m gpt3-1.3b -H h100 --gpus 1 -s ddp --batch 8 --software ideal",
-                  "-m zi-fig2a-0.1t -H dgx2 -s zero-infinity-cpu --batch 2"):
-        words = [*words.split(), "--grad-accum", "1", "--activation-checkpoint-interval"]
-        root, each = simulate([*words, "sqrt"]), simulate([*words, "1"])
-        more = root["peak_bytes"]["gpu"] - each["peak_bytes"]["gpu"]
-        said = [note for note in root["notes"] if "-interval sqrt takes" in note]
-        if bool(said) != (more > 0):
-            yield f"{words}: {more} bytes more, {said}"
+    """That sqrt takes more than a checkpoint for each layer is said, and not of a model of so many
+    layers that it takes less."""
+    deep = {"model_type": "gpt2", "n_layer": 1000, "n_embd": 256, "n_head": 4, "n_positions": 1024,
+            "vocab_size": 1000}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(deep, file)
+        file.flush()
+        for words, saves in (
+                ("-m llama-3.1-8b -H h100 --gpus 1 -s zero-infinity-cpu --batch 4", False),
+                ("-m gpt3-1.3b -H h100 --gpus 1 -s ddp --batch 8 --software ideal", False),
+                (f"-m {file.name} -H h100 --gpus 1 -s ddp --batch 8 --software ideal", True)):
+            words = [*words.split(), "--grad-accum", "1", "--activation-checkpoint-interval"]
+            root, each = simulate([*words, "sqrt"]), simulate([*words, "1"])
+            more = root["peak_bytes"]["gpu"] - each["peak_bytes"]["gpu"]
+            said = [note for note in root["notes"] if "-interval sqrt takes" in note]
+            if (more < 0) != saves or bool(said) == saves:
+                yield f"{words}: {more} bytes more, {said}"
 
 
 def check_smaller(words, batch):
