@@ -13,15 +13,16 @@ write_text(FILE *out, const char *text)
     g_autofree char *valid = g_utf8_make_valid(text, -1);
 
     fputc('"', out);
-    for (const char *c = valid; *c; c++) {
+    for (const char *c = valid; *c; c = g_utf8_next_char(c)) {
+        gunichar letter = g_utf8_get_char(c);
         if (*c == '"' || *c == '\\')
             fprintf(out, "\\%c", *c);
         else if (*c == '\n')
             fputs("\\n", out);
-        else if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            fprintf(out, "\\u%04x", *c);
+        else if (letter < 0x20 || (letter >= 0x7f && letter < 0xa0)) /* terminals obey these too */
+            fprintf(out, "\\u%04x", letter);
         else
-            fputc(*c, out);
+            fwrite(c, 1, (size_t)(g_utf8_next_char(c) - c), out);
     }
     fputc('"', out);
 }

@@ -84,6 +84,14 @@ take_plan_machine(struct cli_request *request, const struct cli_verb *verb)
         request->hardware_name = mw_plan_file_machine(request->plan_file);
 }
 
+/* A run is on this machine, whatever its plan names. */
+static bool
+check_plan_machine(const struct cli_request *request, const struct cli_verb *verb, GError **error)
+{
+    return !request->plan_file || request->hardware_name || verb != &cli_verb_simulate ||
+           mw_plan_file_check_machine(request->plan_file, error);
+}
+
 /* Without -H the hardware is `here`: this machine, which is measured if it has no profile yet. */
 static bool
 ask_hardware(struct cli_request *request, GError **error)
@@ -188,7 +196,7 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
     if (!check_names(request, error) ||
         (loads && !mw_model_load(request->model_name, &request->question.model, error)) ||
         !check_plan_there(request, verb->name, error) || (check && !check(request, false, error)) ||
-        !ask(request, words, verb, error) ||
+        !ask(request, words, verb, error) || !check_plan_machine(request, verb, error) ||
         (is_to_be_measured(request) && !check_before_measuring(request, verb, check, error)) ||
         !ask_hardware(request, error) || (!asks_library(verb) && !read_question(request, error)))
         return false;

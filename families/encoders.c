@@ -70,16 +70,17 @@ static const struct mw_family_tensor bert_tensors[] = {
     END,
 };
 
-/* Two rows of the table of positions stand for padding. */
+/* The first rows of the table of positions, up to that of the padding's number, are not used. */
 static const struct mw_family_let roberta_lets[] = {
     BERT_LETS,
     {"pad_token_id", "1", false},
+    {"padding", "pad_token_id < 0 ? 0 : pad_token_id + 1", false},
     END,
 };
 static const struct mw_family_key roberta_keys[] = {
     BERT_KEYS,
-    {"max_position_embeddings - pad_token_id - 1", MW_DIMENSION_SEQ},
-    {"pad_token_id + 1", MW_FLAG_UNUSED_POSITIONS},
+    {"max_position_embeddings - padding", MW_DIMENSION_SEQ},
+    {"padding", MW_FLAG_UNUSED_POSITIONS},
     END,
 };
 static const struct mw_family_tensor roberta_tensors[] = {
@@ -346,7 +347,7 @@ static const struct mw_family_stack modernbert_stacks[] = {
 
 static const struct mw_family_let xlnet_lets[] = {
     {"tie_word_embeddings", "1", false},
-    {"d_head", "d_model // n_head", false},
+    {"d_head", "d_model / n_head", false},
     {"dropout", "0.1", false},
     {"mem_len", "0", false}, /* training has no memory of other segments */
     {"hidden_size", "d_model", false},
@@ -434,6 +435,9 @@ const struct mw_family mw_family_encoders[] = {
      .tensors = albert_tensors,
      .stacks = albert_stacks,
      .task = "MaskedLM",
+     .refused = "num_hidden_groups < 1",
+     .refused_why =
+         "num_hidden_groups: value 0: must be a whole number from 1 to num_hidden_layers",
      TEXT},
     {.name = "electra",
      .class_prefix = "ElectraFor",

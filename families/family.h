@@ -118,6 +118,7 @@ struct mw_family_key {
  * Formulas are text: numbers, 'words', names, + - * / // %, == != < <= > >=, and, or, not,
  * `condition ? this : that`, `this ?? that` where this may have no value, `one in list`,
  * list[index] (from the end below 0), object.member, len(), int(), ceil(), sqrt(), min(), max(),
+ * most(list): the largest number in it,
  * up(a, b): a rounded up to a multiple of b.  A file's flags are no numbers to
  * count with.  A word is a list of letters.
  *
@@ -268,7 +269,9 @@ struct mw_family {
     const char *same;         /* the family whose row holds all the rest; NULL: this row */
     struct mw_family_traits traits;
     const struct mw_family_key *keys;
-    int64_t defaults[MW_DIMENSION_COUNT]; /* of absent keys; published files rely on them */
+    /* Of absent keys, as the configuration class of transformers 5.24 has them: published files
+     * rely on them.  In rows of formulas a let of the same name comes first. */
+    int64_t defaults[MW_DIMENSION_COUNT];
     struct mw_family_run run;
     const char *why_not; /* what the executor lacks; NULL if it runs the family */
 

@@ -404,7 +404,7 @@ static const struct mw_family_let mllama_text_lets[] = {
     {"vocab_size", "128256", false},
     {"max_position_embeddings", "131072", false},
     {"tie_word_embeddings", "0", false},
-    {"dim", "hidden_size // num_attention_heads", false},
+    {"dim", "hidden_size / num_attention_heads", false},
     END,
 };
 static const struct mw_family_key mllama_text_keys[] = {

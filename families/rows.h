@@ -60,8 +60,7 @@ extern const struct mw_family mw_family_views[];    /* more of them */
     }
 #define LLAMA_LETS                                                                                 \
     {"num_key_value_heads", "num_attention_heads", false},                                         \
-        {"head_dim", "hidden_size // num_attention_heads", false},                                 \
-        {"max_position_embeddings", "2048", false}, {"attention_bias", "0", false},                \
+        {"head_dim", "hidden_size / num_attention_heads", false}, {"attention_bias", "0", false},  \
         {"mlp_bias", "0", false},                                                                  \
     {                                                                                              \
         "use_sliding_window", "0", false                                                           \

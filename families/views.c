@@ -170,7 +170,7 @@ static const struct mw_family_let pixtral_lets[] = {
     {"intermediate_size", "4096", false},
     {"num_hidden_layers", "24", false},
     {"num_attention_heads", "16", false},
-    {"head_dim", "hidden_size // num_attention_heads", false},
+    {"head_dim", "hidden_size / num_attention_heads", false},
     {"image_size", "1024", false},
     PATCHES,
     END,

@@ -208,6 +208,11 @@ check_peak(const struct mw_profile *profile, GError **error)
         if (rate->number[i] > peak)
             return mw_profile_refuse_beside(profile, "gpu", "matmul_tflops", "must be at most",
                                             "peak_tflops", error);
+    /* with multiprocessors=0 they are of another machine, from which this one inherits */
+    if (mw_profile_typical(profile, "gpu", "multiprocessors") > 0 &&
+        mw_profile_typical(profile, "gpu", "tile_tflops") > peak)
+        return mw_profile_refuse_beside(profile, "gpu", "tile_tflops", "must be at most",
+                                        "peak_tflops", error);
     return true;
 }
 
@@ -240,18 +245,60 @@ is_day(const char *text)
            !strcmp(back, text);
 }
 
+/* A year, a month or a day. */
 static bool
-check_calibrated(const struct mw_profile *profile, GError **error)
+is_date(const char *text)
 {
-    const char *text = mw_profile_value_of(profile, "profile", "calibrated")->text;
+    static const char *const first[] = {"-01-01", "-01", ""};
+    bool good = false;
 
-    if (!text || is_day(text))
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "%s: [profile] calibrated = %s: must be a day, YYYY-MM-DD; left out where the "
-                "machine was not measured",
-                profile->origin, text);
-    return false;
+    for (size_t i = 0; i < G_N_ELEMENTS(first) && !good; i++) {
+        g_autofree char *day = g_strconcat(text, first[i], NULL);
+        good = is_day(day);
+    }
+    return good;
+}
+
+static bool
+is_backend(const char *text)
+{
+    return !strcmp(text, "cpu") || !strcmp(text, "cuda");
+}
+
+static bool
+is_rate_left(const char *text)
+{
+    char *end;
+    double left = g_ascii_strtod(text, &end);
+
+    return end != text && !*end && left > 0 && left < 1e3;
+}
+
+/* Texts that mean something. */
+static bool
+check_texts(const struct mw_profile *profile, GError **error)
+{
+    static const struct {
+        const char *key;
+        bool (*is)(const char *text);
+        const char *must;
+    } texts[] = {
+        {"date", is_date, "a year, a month or a day: YYYY, YYYY-MM or YYYY-MM-DD"},
+        {"backend", is_backend, "cpu or cuda"},
+        {"rate_left", is_rate_left, "a number above 0"},
+        {"calibrated", is_day, "a day, YYYY-MM-DD; left out where the machine was not measured"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
+        const char *text = mw_profile_value_of(profile, "profile", texts[i].key)->text;
+        if (!text || texts[i].is(text))
+            continue;
+        g_autofree char *shown = g_strescape(text, NULL);
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [profile] %s = %s: must be %s",
+                    profile->origin, texts[i].key, shown, texts[i].must);
+        return false;
+    }
+    return true;
 }
 
 bool
@@ -262,5 +309,5 @@ mw_hw_check(const struct mw_profile *profile, GError **error)
            check_reserve(profile, "host", "reserve_gib", "memory_gib", error) &&
            check_reserve(profile, "nvme", "reserve_tb", "capacity_tb", error) &&
            check_drives(profile, error) && check_curve(profile, error) &&
-           check_calibrated(profile, error);
+           check_texts(profile, error);
 }

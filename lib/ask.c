@@ -244,6 +244,8 @@ memwall_answer_free(struct memwall_answer *answer)
     if (answer->serving)
         mw_serving_clear(answer->serving);
     g_free(answer->serving);
+    if (answer->objective)
+        mw_objective_clear(answer->objective);
     g_free(answer->objective);
     mw_lib_clear(&answer->question);
     g_ptr_array_unref(answer->warnings);

@@ -96,6 +96,8 @@ mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
     const char *name = planned ? planned : question->hardware;
     bool here = !name || !strcmp(name, "here");
 
+    if (!question->hardware && question->plan && !mw_plan_file_check_machine(question->plan, error))
+        return false;
     out->profile = here ? load_here(error) : mw_hwprofile_load(name, error);
     return out->profile &&
            set_keys(question, &mw_hwprofile_kind, out->profile, &out->modified, error) &&

@@ -494,13 +494,28 @@ name_after(struct mw_model *model, const char *origin)
     mw_model_set_name(model, base);
 }
 
-/* Python writes infinite numbers by name, such as Mamba's limit of time steps; no number that is
- * read can be one.  The text keeps its length, and errors their place. */
+/* The word in quotes before `at`, which may be the key of what stands there; g_free it. */
 static char *
-without_infinite(const char *text, gsize length)
+key_before(const char *text, gsize at)
 {
-    static const char *const names[][2] = {
-        {"-Infinity", "null     "}, {"Infinity", "null    "}, {"NaN", "0  "}};
+    gsize end = at;
+
+    while (end && text[end - 1] != '"')
+        end--;
+    gsize begin = end ? end - 1 : 0;
+    while (begin && text[begin - 1] != '"')
+        begin--;
+    g_autofree char *key = g_strndup(text + begin, end && begin < end ? end - 1 - begin : 0);
+    return g_strescape(key, NULL);
+}
+
+/* Python writes infinite numbers by name, such as Mamba's limit of time steps; no number that is
+ * read can be one.  The text keeps its length, and errors their place.  NULL with *error: a value
+ * that is no number, which means nothing. */
+static char *
+without_infinite(const char *text, gsize length, const char *origin, GError **error)
+{
+    static const char *const names[][2] = {{"-Infinity", "null     "}, {"Infinity", "null    "}};
     char *copy = g_malloc(length + 1);
     bool quoted = false;
 
@@ -511,6 +526,12 @@ without_infinite(const char *text, gsize length)
             at++;
         else if (copy[at] == '"')
             quoted = !quoted;
+        if (!quoted && g_str_has_prefix(copy + at, "NaN")) {
+            g_autofree char *key = key_before(copy, at);
+            g_free(copy);
+            mw_refuse(error, "%s: key \"%.48s\": value NaN: must be a number", origin, key);
+            return NULL;
+        }
         for (size_t i = 0; i < G_N_ELEMENTS(names) && !quoted; i++)
             if (g_str_has_prefix(copy + at, names[i][0]))
                 memcpy(copy + at, names[i][1], strlen(names[i][1]));
@@ -523,7 +544,9 @@ mw_model_parse_config(const char *text, gssize length, const char *origin, struc
                       GError **error)
 {
     gsize bytes = length < 0 ? strlen(text) : (gsize)length;
-    g_autofree char *finite = without_infinite(text, bytes);
+    g_autofree char *finite = without_infinite(text, bytes, origin, error);
+    if (!finite)
+        return false;
     g_autoptr(JsonNode) root = mw_json_parse(finite, (gssize)bytes, origin, error);
     struct mw_model read = {0};
 

@@ -179,6 +179,22 @@ evaluate(const struct mw_formula_scope *scope, const char *formula, const char *
     return value;
 }
 
+/* Of a dimension that the file leaves out: what its row says, or nothing. */
+static struct value
+default_of(const struct mw_family *family, const char *name)
+{
+    const struct mw_family_key *key = family->keys;
+    struct value value = {.key = g_intern_string(name)};
+
+    while (key && key->name && strcmp(key->name, name))
+        key++;
+    if (!key || !key->name || key->meaning >= MW_DIMENSION_COUNT || !family->defaults[key->meaning])
+        return value;
+    value.kind = NUMBER;
+    value.number = (double)family->defaults[key->meaning];
+    return value;
+}
+
 static struct value
 look_up_in(struct parser *p, const struct mw_formula_scope *scope, const char *name,
            const char *excluded)
@@ -195,7 +211,9 @@ look_up_in(struct parser *p, const struct mw_formula_scope *scope, const char *n
                 value.of = mw_family_find(tower->family);
         return value;
     }
-    if (value.kind != NOTHING || !let || (node && let->null_counts) ||
+    if (value.kind == NOTHING && !let)
+        return default_of(scope->family, name);
+    if (value.kind != NOTHING || (node && let->null_counts) ||
         (excluded && !strcmp(excluded, name)))
         return value;
     value = evaluate(scope, let->formula, name, p->depth + 1, p);
@@ -292,6 +310,21 @@ take_name(struct parser *p)
     return g_strndup(begin, (gsize)(p->at - begin));
 }
 
+/* The largest number of a list; of an empty one, or of what is none, 0. */
+static double
+most_of(struct parser *p, const struct value *list)
+{
+    bool array = list->kind == NODE && JSON_NODE_HOLDS_ARRAY(list->node);
+    JsonArray *of = array ? json_node_get_array(list->node) : NULL;
+    double most = 0;
+
+    for (guint i = 0; of && i < json_array_get_length(of); i++) {
+        struct value one = value_of_node(json_array_get_element(of, i), list->key, NULL);
+        most = MAX(most, number_of(p, &one));
+    }
+    return most;
+}
+
 static struct value
 parse_call(struct parser *p, const char *name)
 {
@@ -301,6 +334,8 @@ parse_call(struct parser *p, const char *name)
     if (two)
         second = parse_choice(p);
     takes(p, ")");
+    if (!strcmp(name, "most"))
+        return number(most_of(p, &first));
     if (!strcmp(name, "len"))
         return number(first.kind == STRING ? (double)strlen(first.string)
                       : first.kind == NODE && JSON_NODE_HOLDS_ARRAY(first.node)
@@ -588,6 +623,23 @@ parse_choice(struct parser *p)
 
 /* --- results --------------------------------------------------------------------------------- */
 
+/* A size that the file does not have itself follows from others: these are what is wrong. */
+static void
+fail_size(struct parser *p, struct value *value, const char *formula)
+{
+    static const char *const must = "must be a whole number from 0 to 2^40";
+    const struct mw_family_let *let = value->key ? find_let(p->scope->family, value->key) : NULL;
+
+    value->key = value->key ? value->key : formula;
+    if (value->node || !let) {
+        fail(p, value, must);
+        return;
+    }
+    g_autofree char *why =
+        g_strdup_printf("missing, and %s is %.7g: %s", let->formula, value->number, must);
+    fail(p, value, why);
+}
+
 bool
 mw_formula_number(const struct mw_formula_scope *scope, const char *formula, int64_t *out,
                   GError **error)
@@ -596,11 +648,8 @@ mw_formula_number(const struct mw_formula_scope *scope, const char *formula, int
     struct value value = evaluate(scope, formula, NULL, 0, &p);
     double number = p.failed ? 0 : number_of(&p, &value);
 
-    if (!p.failed &&
-        !(number >= 0 && number <= (double)MW_FORMULA_MAX && number == floor(number))) {
-        value.key = value.key ? value.key : formula;
-        fail(&p, &value, "must be a whole number from 0 to 2^40");
-    }
+    if (!p.failed && !(number >= 0 && number <= (double)MW_FORMULA_MAX && number == floor(number)))
+        fail_size(&p, &value, formula);
     *out = p.failed ? 0 : (int64_t)number;
     return !p.failed;
 }

@@ -135,20 +135,44 @@ load_keys(const struct mw_profile *profile, const char *text, size_t length, GEr
     return NULL;
 }
 
+/* Where the text is no UTF-8. */
+static bool
+refuse_bytes(const struct mw_profile *profile, const char *text, const char *bad, GError **error)
+{
+    int line = 1;
+
+    for (const char *c = text; c < bad; c++)
+        line += *c == '\n';
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: line %d: byte 0x%02X: not a profile: must be UTF-8 text", profile->origin,
+                line, (unsigned char)*bad);
+    return false;
+}
+
+#define BYTE_ORDER_MARK "\xEF\xBB\xBF" /* some editors write it before UTF-8 */
+
 bool
 mw_profile_parse_text(struct mw_profile *profile, const char *text, size_t length, GError **error)
 {
+    const char *bad = NULL;
+
+    if (length >= strlen(BYTE_ORDER_MARK) && g_str_has_prefix(text, BYTE_ORDER_MARK)) {
+        text += strlen(BYTE_ORDER_MARK);
+        length -= strlen(BYTE_ORDER_MARK);
+    }
     g_autofree char *copy = g_strndup(text, length);
     g_auto(GStrv) lines = NULL;
     g_auto(GStrv) groups = NULL;
     g_autoptr(GKeyFile) file = NULL;
 
-    if (length > MW_PROFILE_BYTES_MAX || !length || !g_utf8_validate(text, (gssize)length, NULL)) {
+    if (length > MW_PROFILE_BYTES_MAX || !length) {
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
                     "%s: not a profile: must be UTF-8 text of 1 to %d bytes", profile->origin,
                     MW_PROFILE_BYTES_MAX);
         return false;
     }
+    if (!g_utf8_validate(text, (gssize)length, &bad))
+        return refuse_bytes(profile, text, bad, error);
     file = load_keys(profile, text, length, error);
     lines = g_strsplit(copy, "\n", -1);
     if (!file || !refuse_repeated(profile, lines, error))

@@ -5,6 +5,7 @@
 #include "base/json_writer.h"
 #include "base/spell.h"
 #include "report/grid.h"
+#include "report/json_result.h"
 #include "report/report.h"
 #include "report/table.h"
 #include "report/wrap.h"
@@ -115,6 +116,55 @@ print_models(FILE *out, const struct mw_objective *it)
     mw_grid_print(grid, out, 2);
 }
 
+static int
+trained_models(const struct mw_objective *it)
+{
+    int trained = 0;
+
+    for (int m = 0; m < it->model_count; m++)
+        trained += it->models[m].trained;
+    return trained;
+}
+
+/* Of each trained model, as of a plan of one. */
+static void
+print_settings(FILE *out, const struct mw_objective *it)
+{
+    for (int m = 0; m < it->model_count; m++) {
+        const struct mw_result *plan = it->models[m].plan;
+        if (plan && trained_models(it) > 1)
+            mw_table_line(out, it->models[m].role,
+                          "micro-batches of %s sequences per GPU, %" G_GINT64_FORMAT " per step",
+                          mw_format_batch(plan->micro_batch), plan->grad_accum);
+        if (plan)
+            mw_table_states(out, plan);
+    }
+}
+
+/* What is said of several models once. */
+static bool
+is_said(const struct mw_objective *it, int before, const char *note)
+{
+    for (int m = 0; m < before; m++)
+        if (it->models[m].plan && it->models[m].plan->notes &&
+            g_strv_contains((const char *const *)it->models[m].plan->notes, note))
+            return true;
+    return false;
+}
+
+static void
+print_notes(FILE *out, const struct mw_objective *it)
+{
+    for (int m = 0; m < it->model_count; m++) {
+        const struct mw_result *plan = it->models[m].plan;
+        for (char **note = plan ? plan->notes : NULL; note && *note; note++)
+            if (!is_said(it, m, *note))
+                mw_table_line(out, "note", "%s%s%s",
+                              trained_models(it) > 1 ? it->models[m].role : "",
+                              trained_models(it) > 1 ? ": " : "", *note);
+    }
+}
+
 static void
 print_phases(FILE *out, const struct mw_objective *it)
 {
@@ -152,6 +202,8 @@ mw_table_objective(FILE *out, const struct mw_objective *it, const char *model,
                  model, mw_objective_name(it->kind), hardware, it->gpus, it->gpus == 1 ? "" : "s",
                  it->strategy, it->seq, prompts);
     print_speed(out, it, software);
+    print_settings(out, it);
+    print_notes(out, it);
     print_models(out, it);
     print_phases(out, it);
 }
@@ -167,10 +219,21 @@ write_tiers(struct mw_json_writer *json, const char *key, const int64_t bytes[MW
     mw_json_end(json, '}');
 }
 
+/* As of an answer to a question of one model. */
+static void
+write_plan(struct mw_json_writer *json, const struct mw_result *plan)
+{
+    mw_json_settings(json, plan);
+    mw_json_begin(json, "notes", '[', false);
+    for (char **note = plan->notes; note && *note; note++)
+        mw_json_string(json, NULL, *note);
+    mw_json_end(json, ']');
+}
+
 static void
 write_model(struct mw_json_writer *json, const struct mw_objective_model *model)
 {
-    mw_json_begin(json, NULL, '{', true);
+    mw_json_begin(json, NULL, '{', !model->plan);
     mw_json_string(json, "role", model->role);
     mw_json_string(json, "model", model->name);
     mw_json_boolean(json, "trained", model->trained);
@@ -180,6 +243,8 @@ write_model(struct mw_json_writer *json, const struct mw_objective_model *model)
     mw_json_integer(json, "trained_parameters", model->trained_params);
     mw_json_string(json, "weights_in", mw_tier_name((int)model->home));
     write_tiers(json, "resident_bytes", model->resident_bytes);
+    if (model->plan)
+        write_plan(json, model->plan);
     mw_json_end(json, '}');
 }
 

@@ -28,6 +28,11 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "is not followed: this GPU has fp16 products only, and the plan is for them"},
         {"{dpu-start}", asked->dpu_start != MW_AUTO && sizing->settings.dpu_start == MW_AUTO,
          "changes nothing: the run ends before it"},
+        {"{checkpoint-partition=off}", !asked->checkpoint_partition && sizing->tp == 1,
+         "changes nothing: no tensors are sliced, so no rank has what another one has"},
+        {"{update-on=host}",
+         asked->update_on == 0 && mw_strategy_traits(sizing->settings.strategy)->updates_on_gpu,
+         "leaves out what the strategy is named for, updates on the GPU"},
         {"{commit=step}",
          asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
          "commits nothing: no optimizer state is on NVMe"},
@@ -277,6 +282,29 @@ note_left_out(const struct mw_question *question, enum mw_strategy strategy,
     mw_sizing_free(out);
 }
 
+/* Fewer checkpoints, and the activations of more layers at once: short sequences and narrow layers
+ * may keep more so than with a checkpoint for each layer (MODEL.md, 5.2 and 5.3). */
+static void
+note_interval(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    struct mw_settings each = sizing->settings;
+
+    if (asked->checkpoint_interval != MW_INTERVAL_SQRT || each.checkpoint_interval < 2)
+        return;
+    each.checkpoint_interval = 1;
+    struct mw_sizing *other = mw_sizing_new(sizing->model, sizing->hardware, &each, NULL);
+    int64_t less = other ? sizing->need_bytes[MW_TIER_GPU] - other->need_bytes[MW_TIER_GPU] : 0;
+    if (other && less > 0)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("{activation-checkpoint-interval=sqrt} takes %s more of "
+                                          "the GPU than {activation-checkpoint-interval=1}: what "
+                                          "%" G_GINT64_FORMAT " layers keep at once is more than "
+                                          "the checkpoints that it saves",
+                                          mw_format_gib((double)less),
+                                          sizing->settings.checkpoint_interval));
+    mw_sizing_free(other);
+}
+
 static void
 note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -467,6 +495,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_attention(answer, notes);
     note_tokens(r, question->settings.tokens, notes);
     note_idle(&question->settings, sizing, notes);
+    note_interval(&question->settings, sizing, notes);
     mw_note_keys(question, sizing, notes);
     note_durable(question, sizing, notes);
     g_ptr_array_add(notes, NULL);

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/typed.h"
 #include "planner/settings/table.h"
 #include "study/objective_internal.h"
 
@@ -68,18 +67,17 @@ refuse_setting(const struct mw_question *question, const char *setting, const ch
                      mw_objective_rows[question->settings.objective].name, why, setting);
 }
 
+/* Whether a step needs models beside those whose weights are trained, or trained beside. */
 static bool
-check_batch(const struct mw_question *question, GError **error)
+keeps_copies(const struct mw_settings *s)
 {
-    const struct mw_settings *s = &question->settings;
-    double sequences = s->micro_batch * (double)s->tp;
+    const struct mw_objective_row *row = &mw_objective_rows[s->objective];
+    bool copies = false;
 
-    if (!mw_objective_rows[s->objective].pairs || s->micro_batch == MW_AUTO ||
-        fmod(sequences, 2) == 0)
-        return true;
-    g_autofree char *batch = mw_typed(s->micro_batch);
-    return mw_refuse(error, "{batch=%s}: a pair is two sequences: must be even%s", batch,
-                     s->tp > 1 ? ", times {tp}" : "");
+    for (int m = 0; m < row->part_count; m++)
+        copies |= !row->parts[m].trained &&
+                  !(row->parts[m].compares && mw_objective_only_adapters(&s->trained));
+    return copies && !s->reference_before;
 }
 
 static bool
@@ -103,6 +101,13 @@ check(const struct mw_question *question, GError **error)
         return refuse_setting(question, "tokens", "days are those of training on texts", error);
     if (s->serve)
         return refuse_setting(question, "serve", "it trains", error);
+    if (s->frozen_device != MW_AUTO && !keeps_copies(s))
+        return refuse_setting(question, "frozen-device",
+                              s->reference_before
+                                  ? "the reference is done before training, and keeps no copy"
+                                  : "the reference is the trained model without its adapters, and "
+                                    "no copy is kept",
+                              error);
     if (!mw_model_logits(model) || model->classes || model->described)
         return mw_refuse(error,
                          "{objective=%s}: takes a language model that this version knows, and %s "
@@ -116,7 +121,7 @@ check(const struct mw_question *question, GError **error)
                          "{response=%" G_GINT64_FORMAT "}: {seq} has %" G_GINT64_FORMAT
                          " tokens, prompt and response: give less, or a longer {seq}",
                          s->response, seq);
-    return check_batch(question, error);
+    return mw_objective_check_batch(question, error);
 }
 
 /* --- the search ------------------------------------------------------------------------------ */
@@ -145,13 +150,8 @@ static bool
 tries_tier(const struct mw_question *question, enum mw_tier tier)
 {
     const struct mw_settings *s = &question->settings;
-    const struct mw_objective_row *row = &mw_objective_rows[s->objective];
-    bool copies = false;
 
-    for (int m = 0; m < row->part_count; m++)
-        copies |= !row->parts[m].trained &&
-                  !(row->parts[m].compares && mw_objective_only_adapters(&s->trained));
-    if (!copies || s->reference_before)
+    if (!keeps_copies(s))
         return tier == MW_TIER_GPU;
     if (s->frozen_device != MW_AUTO)
         return s->frozen_device == (int)tier;
@@ -176,25 +176,103 @@ keep_refusal(GError **refused, GError *next)
     *refused = next;
 }
 
-/* Makes an attempt for each tier; keeps the best. */
+/* With other batches the strategies' order changes, but not by more than this. */
+#define WORTH_OTHER_BATCHES 0.85
+
+/* What came of the attempts with an open batch. */
+struct rates {
+    double of[MW_STRATEGY_COUNT][MW_TIER_COUNT]; /* sequences per second; 0: does not fit */
+    double best;
+};
+
 static void
-try_strategy(const struct mw_question *question, enum mw_strategy strategy,
-             struct mw_objective_attempt **best, GError **refused)
+set_rate(struct rates *rates, const struct mw_objective_attempt *attempt)
+{
+    const struct mw_objective *out = &attempt->out;
+    double rate = out->fits ? out->global_batch / out->step_s[MW_OUTLOOK_TYPICAL] : 0;
+
+    rates->of[attempt->strategy][attempt->tier] = rate;
+    rates->best = fmax(rates->best, rate);
+}
+
+/* What did not fit with its own batch may with a smaller one. */
+static bool
+is_slow(const struct rates *rates, enum mw_strategy strategy, int tier)
+{
+    double rate = rates->of[strategy][tier];
+
+    return rate > 0 && rate < WORTH_OTHER_BATCHES * rates->best;
+}
+
+/* Takes ownership of the attempt; NULL is allowed. */
+static void
+take_better(struct mw_objective_attempt **best, struct mw_objective_attempt *next)
+{
+    if (next && is_better(next, *best)) {
+        mw_objective_attempt_free(*best);
+        *best = next;
+    } else {
+        mw_objective_attempt_free(next);
+    }
+}
+
+/* Makes an attempt for each tier; keeps the best.  Sets the rates of an open batch, and reads them
+ * of another one. */
+static void
+try_strategy(const struct mw_question *question, enum mw_strategy strategy, bool open,
+             struct rates *rates, struct mw_objective_attempt **best, GError **refused)
 {
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
         GError *why = NULL;
-        if (!tries_tier(question, (enum mw_tier)tier))
+        if (!tries_tier(question, (enum mw_tier)tier) || (!open && is_slow(rates, strategy, tier)))
             continue;
         mw_progress("%s, frozen copies on %s", mw_strategy_name((int)strategy), mw_tier_name(tier));
         struct mw_objective_attempt *next =
             mw_objective_attempt_new(question, strategy, (enum mw_tier)tier, &why);
         if (why)
             keep_refusal(refused, why);
-        if (next && is_better(next, *best)) {
-            mw_objective_attempt_free(*best);
-            *best = g_steal_pointer(&next);
-        }
-        mw_objective_attempt_free(next);
+        if (open && next)
+            set_rate(rates, next);
+        take_better(best, next);
+    }
+}
+
+static void
+try_strategies(const struct mw_question *question, bool open, struct rates *rates,
+               struct mw_objective_attempt **best, GError **refused)
+{
+    for (int i = 0; i < question->strategy_count; i++) {
+        const struct mw_strategies asked = mw_strategies_of(question->strategies[i]);
+        for (int s = 0; s < asked.count; s++)
+            try_strategy(question, asked.one[s], open, rates, best, refused);
+    }
+}
+
+/* The batch with which the trained model is fastest by itself need not leave the others room, nor
+ * be the one with which the whole step is.  The attempts refer to the questions in `kept`. */
+static void
+try_batches(const struct mw_question *question, struct rates *rates,
+            struct mw_objective_attempt **best, GPtrArray *kept)
+{
+    g_autoptr(GArray) batches = mw_objective_batches(question);
+    double fits = INFINITY; /* a micro-batch above which none does */
+
+    for (guint i = 0; i < batches->len; i++) {
+        const struct mw_objective_batch *batch =
+            &g_array_index(batches, struct mw_objective_batch, i);
+        struct mw_objective_attempt *found = NULL;
+        g_autoptr(GError) refused = NULL;
+        if (batch->micro_batch > fits)
+            break;
+        struct mw_question *other = g_new(struct mw_question, 1);
+        g_ptr_array_add(kept, other);
+        *other = *question;
+        other->settings.micro_batch = batch->micro_batch;
+        other->settings.grad_accum = batch->grad_accum;
+        try_strategies(other, false, rates, &found, &refused);
+        if (found && !found->out.fits && batch->grad_accum == 1)
+            fits = batch->micro_batch;
+        take_better(best, found);
     }
 }
 
@@ -202,13 +280,12 @@ static bool
 find(const struct mw_question *question, struct mw_objective *out, GError **error)
 {
     g_autoptr(GError) refused = NULL;
+    g_autoptr(GPtrArray) kept = g_ptr_array_new_with_free_func(g_free);
     struct mw_objective_attempt *best = NULL;
+    struct rates rates = {0};
 
-    for (int i = 0; i < question->strategy_count; i++) {
-        const struct mw_strategies asked = mw_strategies_of(question->strategies[i]);
-        for (int s = 0; s < asked.count; s++)
-            try_strategy(question, asked.one[s], &best, &refused);
-    }
+    try_strategies(question, true, &rates, &best, &refused);
+    try_batches(question, &rates, &best, kept);
     mw_progress_end();
     /* "Does not fit" of one strategy is no answer where another was not even looked at. */
     if (!best || (!best->out.fits && is_too_large(refused))) {
@@ -217,9 +294,19 @@ find(const struct mw_question *question, struct mw_objective *out, GError **erro
         return false;
     }
     mw_objective_set_ends(best);
+    mw_objective_set_plans(best);
     *out = best->out;
     mw_objective_attempt_free(best);
     return true;
+}
+
+void
+mw_objective_clear(struct mw_objective *objective)
+{
+    for (int m = 0; m < objective->model_count; m++) {
+        mw_result_free(objective->models[m].plan);
+        objective->models[m].plan = NULL;
+    }
 }
 
 /* What needs fewer bytes on the GPUs: another strategy, no copy of the reference, no state of most
@@ -252,7 +339,11 @@ find_remedy(const struct mw_question *question, struct mw_objective *out)
 
     for (size_t i = 0; i < G_N_ELEMENTS(remedies); i++) {
         *other = *question;
-        if (!apply_remedy(remedies[i], other) || !find(other, &changed, NULL) || !changed.fits)
+        if (!apply_remedy(remedies[i], other) || !find(other, &changed, NULL))
+            continue;
+        bool fits = changed.fits;
+        mw_objective_clear(&changed);
+        if (!fits)
             continue;
         memcpy(out->remedy, remedies[i], sizeof out->remedy);
         return;

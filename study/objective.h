@@ -33,6 +33,8 @@ struct mw_objective_model {
     int64_t params, trained_params;
     enum mw_tier home;                     /* of its parameters, or of the most of them */
     int64_t resident_bytes[MW_TIER_COUNT]; /* per GPU, also while other models work */
+    struct mw_result *plan; /* settings and notes of a trained one's plan, without a prediction;
+                             * NULL: it is frozen, or the step does not fit */
 };
 
 struct mw_objective_phase {
@@ -71,9 +73,11 @@ struct mw_objective {
 const char *mw_objective_name(enum mw_objective_kind kind);
 /* Refuses settings of an objective that the question does not have. */
 bool mw_objective_check_settings(const struct mw_settings *settings, GError **error);
-/* The fastest of the question's strategies and of the tiers for frozen copies; if none fits, the
- * one that lacks least.  False with *error. */
+/* The fastest of the question's strategies, of the tiers for frozen copies, and of the batches that
+ * are open: within the default of the objective, by the rate of the whole step.  If none fits, the
+ * one that lacks least.  False with *error; else mw_objective_clear it. */
 bool mw_objective_find(const struct mw_question *question, struct mw_objective *out,
                        GError **error);
+void mw_objective_clear(struct mw_objective *objective);
 
 #endif

@@ -108,7 +108,8 @@ set_models(struct mw_objective_attempt *attempt)
         memcpy(model->name, member->question.model.name, sizeof model->name);
         memcpy(model->resident_bytes, member->resident, sizeof model->resident_bytes);
         if (sizing)
-            model->trained_params = sizing->trained_params * sizing->tp;
+            model->trained_params =
+                mw_model_trained_params(&member->question.model, &sizing->settings.trained);
         if (member->without_adapters)
             model->home = out->models[0].home;
     }
@@ -175,6 +176,20 @@ mw_objective_attempt_new(const struct mw_question *question, enum mw_strategy st
         add_phases(attempt);
     attempt->out.step_s[MW_OUTLOOK_TYPICAL] = step_of(&attempt->out);
     return attempt;
+}
+
+void
+mw_objective_set_plans(struct mw_objective_attempt *attempt)
+{
+    for (int m = 0; attempt->out.fits && m < attempt->row->part_count; m++) {
+        const struct mw_objective_member *member = &attempt->members[m];
+        if (!member->part->trained)
+            continue;
+        const struct mw_answer answer = {.sizing = member->choice.sizing,
+                                         .result = mw_result_new()};
+        mw_result_set_sizing(&member->question, attempt->strategy, &answer);
+        attempt->out.models[m].plan = answer.result;
+    }
 }
 
 /* --- the ends of its range, as of a training's step ------------------------------------------- */

@@ -57,9 +57,24 @@ struct mw_objective_attempt *mw_objective_attempt_new(const struct mw_question *
 void mw_objective_attempt_free(struct mw_objective_attempt *attempt); /* NULL is allowed */
 /* Sets the ends of the step's range. */
 void mw_objective_set_ends(struct mw_objective_attempt *attempt);
+/* Sets what the plans of the trained models are; the caller owns it. */
+void mw_objective_set_plans(struct mw_objective_attempt *attempt);
 /* `sizing` NULL: the caller sets what it needs. */
 void mw_objective_add_phase(struct mw_objective_attempt *attempt, const char *name, int m,
                             const struct mw_sizing *sizing, int64_t times, double each_s);
+
+/* --- objective_batches.c --- */
+
+struct mw_objective_batch {
+    double micro_batch;
+    int64_t grad_accum;
+};
+
+/* Refuses a batch that is not of whole pairs. */
+bool mw_objective_check_batch(const struct mw_question *question, GError **error);
+/* Those that are worth an attempt where the micro-batch is open, the smallest first; else none.
+ * Elements are struct mw_objective_batch; g_array_unref it. */
+GArray *mw_objective_batches(const struct mw_question *question);
 
 /* --- objective_members.c --- */
 

@@ -39,14 +39,12 @@ mw_objective_begin(const struct mw_question *question, const struct mw_objective
     if (part->scores)
         make_score(&own->model);
     own->settings.objective = MW_OBJECTIVE_CAUSAL;
+    if (own->settings.seq == MW_AUTO) /* all read the same sequences */
+        own->settings.seq = mw_settings_default_seq(&question->model);
     if (own->settings.step_tokens_max == MW_AUTO && own->settings.micro_batch == MW_AUTO &&
-        own->settings.global_batch == MW_AUTO) {
-        int64_t seq = own->settings.seq == MW_AUTO ? mw_settings_default_seq(&question->model)
-                                                   : own->settings.seq;
-        own->settings.seq = seq;
+        own->settings.global_batch == MW_AUTO)
         own->settings.step_tokens_max =
-            mw_objective_rows[question->settings.objective].sequences * (double)seq;
-    }
+            mw_objective_rows[question->settings.objective].sequences * (double)own->settings.seq;
     member->without_adapters =
         part->compares && mw_objective_only_adapters(&question->settings.trained);
     return true;

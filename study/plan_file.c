@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "base/spell.h"
 #include "hardware/hwprofile.h"
 
 /* Limit of a line: no file has a longer name.  Names stand in the head's first lines. */
@@ -87,13 +88,36 @@ read_name(const char *path, const char *word)
 }
 
 /* A name, not a path: a plan may come from elsewhere. */
-char *
-mw_plan_file_machine(const char *path)
+static char *
+read_machine(const char *path)
 {
     g_autofree char *name = read_name(path, "machine ");
     bool is_name =
         name && strcmp(name, "here") && !strchr(name, '/') && !g_str_has_suffix(name, ".ini");
-    struct mw_profile *profile = is_name ? mw_hwprofile_load(name, NULL) : NULL;
+
+    return is_name ? g_steal_pointer(&name) : NULL;
+}
+
+bool
+mw_plan_file_check_machine(const char *path, GError **error)
+{
+    g_autofree char *name = read_machine(path);
+    struct mw_profile *profile = name ? mw_hwprofile_load(name, error) : NULL;
+
+    if (name && !profile) {
+        g_autofree char *hardware = mw_spelled("{hardware}");
+        g_prefix_error(error, "%s: made for a machine that %s has to name: ", path, hardware);
+        return false;
+    }
+    mw_profile_free(profile);
+    return true;
+}
+
+char *
+mw_plan_file_machine(const char *path)
+{
+    g_autofree char *name = read_machine(path);
+    struct mw_profile *profile = name ? mw_hwprofile_load(name, NULL) : NULL;
 
     if (!profile)
         return NULL;

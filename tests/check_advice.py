@@ -9,6 +9,8 @@ fewer   more nodes than gain anything are said to be too many.
 bought  beside settings what can be had: nodes, or the machine with most for its price, if worth it.
 remedy  what would make it fit, typed, fits.
 offers  nodes are the fewest, another machine is the cheapest; prices are those of the profiles.
+idle    a setting that changes nothing is named.
+interval sqrt layers per checkpoint that take more memory than one are told so.
 hidden  what may not be advised takes no place of what may.
 demo    GPT-3 13B on the RTX 4090 fills its step by itself; what is left to gain costs money.
 default a batch that is left open keeps the default tokens of a step, or says that it cannot.
@@ -18,12 +20,14 @@ keep    activations are kept where that is faster and fits 1.7 times over, else 
 
 The command is $MEMWALL, or build/cli/memwall.
 """
+import json
 import math
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 from command import answer_of, sample
 from tap import report
@@ -338,6 +342,9 @@ UNFIT = [
     ("-m turing-nlg-17b -H a100 --dpu-start 40", "--dpu-start none fits"),
     ("-m opt-66b -H a100 -s zero-offload --dpu-start 40",
      "-s zero-infinity-nvme --dpu-start none fits"),
+    # Smaller chunks of the optimizer step take less host memory, and cost nothing.
+    ("-m gpt2-xl -H rtx4090 -s zero-infinity-nvme --optimizer-device nvme --param-device nvme "
+     "--batch 1 --set host.memory_gib=8.6", "--optimizer-chunk 8388608 fits"),
     # Slicing is free, on this machine and on another one.
     ("-m llama-3.1-8b -H dgx-h100 --seq 1000000", "--tp 8 --software deepspeed fits"),
     ("-m llama-3.1-8b -H rtx4090 --seq 1000000", 
@@ -543,6 +550,43 @@ def check_demo():
             yield f"no {line!r} in {text[-600:]!r}"
 
 
+def check_idle():
+    """What changes nothing, or takes away what a strategy is named for, is said."""
+    for words, name, why in (
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 --checkpoint-partition off",
+             "--checkpoint-partition off", "changes nothing"),
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s streamed-update --update-on host",
+             "--update-on host", "named for")):
+        notes = simulate(words.split())["notes"]
+        if not any(name in note and why in note for note in notes):
+            yield f"{words}: {notes}"
+    for words in ("-m opt-1.3b -H dgx-h100 --tp 2 --batch 1 --checkpoint-partition off",
+                  "-m gpt2-xl -H h100 --gpus 1 --batch 1 -s zero-offload --update-on host"):
+        notes = simulate(words.split())["notes"]
+        if any("--checkpoint-partition" in note or "--update-on" in note for note in notes):
+            yield f"{words}: {notes}"
+
+
+def check_interval():
+    """That sqrt takes more than a checkpoint for each layer is said, and not of a model of so many
+    layers that it takes less."""
+    deep = {"model_type": "gpt2", "n_layer": 1000, "n_embd": 256, "n_head": 4, "n_positions": 1024,
+            "vocab_size": 1000}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(deep, file)
+        file.flush()
+        for words, saves in (
+                ("-m llama-3.1-8b -H h100 --gpus 1 -s zero-infinity-cpu --batch 4", False),
+                ("-m gpt3-1.3b -H h100 --gpus 1 -s ddp --batch 8 --software ideal", False),
+                (f"-m {file.name} -H h100 --gpus 1 -s ddp --batch 8 --software ideal", True)):
+            words = [*words.split(), "--grad-accum", "1", "--activation-checkpoint-interval"]
+            root, each = simulate([*words, "sqrt"]), simulate([*words, "1"])
+            more = root["peak_bytes"]["gpu"] - each["peak_bytes"]["gpu"]
+            said = [note for note in root["notes"] if "-interval sqrt takes" in note]
+            if (more < 0) != saves or bool(said) == saves:
+                yield f"{words}: {more} bytes more, {said}"
+
+
 def check_smaller(words, batch):
     """The largest batch that fits, `batch`, takes more tiles and is slower than the answer."""
     answer = simulate(words)
@@ -587,6 +631,8 @@ def tests():
     for name, (request, flags) in BEST.items():
         yield name, check_best_is(request.split(), flags)
     yield "demo", check_demo()
+    yield "idle", check_idle()
+    yield "interval", check_interval()
 
 
 if __name__ == "__main__":

@@ -32,6 +32,17 @@ REFUSED = (
     ("jamba-plain", {"num_experts": -16}, '"num_experts": value -16: must be'),
     ("bamba-plain", {"attn_layer_indices": 9}, '"attn_layer_indices": value 9: must be a list'),
     ("bamba-plain", {"attn_layer_indices": ["1"]}, '"attn_layer_indices": value "1": must be'),
+    ("bamba-plain", {"attn_layer_indices": "9,18"}, 'value "9,18": must be a list'),
+    ("bamba-plain", {"attn_layer_indices": [100, 200]}, "below num_hidden_layers"),
+    ("bamba-plain", {"num_attention_heads": 7, "num_key_value_heads": None},
+     "hidden_size / num_attention_heads is 13.71429: must be a whole number"),
+    ("granite-plain", {"num_attention_heads": 7, "num_key_value_heads": None},
+     "hidden_size / num_attention_heads is 13.71429: must be a whole number"),
+    ("mistral-plain", {"max_position_embeddings": None}, '"max_position_embeddings": missing'),
+    ("albert-bare", {"num_hidden_groups": 0}, "num_hidden_groups: value 0: must be"),
+    ("granite-plain", {"hidden_size": float("nan")}, '"hidden_size": value NaN: must be a number'),
+    ("llama-plain", {"none of its keys": float("nan")}, '"none of its keys": value NaN'),
+    ("jamba-plain", {"list": [1, float("nan")]}, '"list": value NaN: must be a number'),
     ("granite-plain", {"num_key_value_heads": 0}, '"num_key_value_heads": value 0: must be'),
     ("granite-plain", {"num_key_value_heads": False}, "value false: must be a number"),
     ("granite-plain", {"num_hidden_layers": True}, "value true: must be a number"),
@@ -69,6 +80,45 @@ def check_refused(box):
             yield f"{name} {changed}: {found}, expected {message!r}"
 
 
+def check_lengths(box):
+    """Without a length the family's own holds, as transformers 5.24 has it."""
+    for name, seq in (("granite-plain", 2048), ("olmo-plain", 2048), ("bamba-plain", 4096),
+                      ("cohere-plain", 4096), ("persimmon-plain", 4096),
+                      ("biogpt-plain", 1024)):  # of which 4096 tokens are taken at most
+        box.write("config.json", json.dumps(config_of(name, max_position_embeddings=None)))
+        answer = box.run("list models config.json --json")
+        if answer.status or json.loads(answer.out)["seq"] != seq:
+            yield f"{name}: {answer.err or answer.out}, {seq} expected"
+
+
+def check_padding(box):
+    """RoBERTa's positions begin behind the number of the padding, which may be none."""
+    for pad, rows in ((-1, 0), (0, 1), (1, 2), (4, 5)):
+        box.write("config.json", json.dumps(config_of("camembert-bare", pad_token_id=pad,
+                                                      max_position_embeddings=514)))
+        answer = box.run("list models config.json --json")
+        if answer.status or json.loads(answer.out)["seq"] != 514 - rows:
+            yield f"pad {pad}: {answer.err or answer.out}, {514 - rows} expected"
+
+
+def check_terminal(box):
+    """Nothing in a file moves the cursor, or begins a line of its own."""
+    odd = "For\n\u001b[31mX\u009b1m"
+    for changed in ({"architectures": ["Llama" + odd]}, {"model_type": odd}, {odd: 1},
+                    {"torch_dtype": odd}, {"hidden_act": odd}, {"_name_or_path": odd},
+                    {"quantization_config": {"quant_method": odd}}, {"vocab_size": odd}):
+        for name in ("llama-plain", "granite-plain"):
+            box.write("config.json", json.dumps(config_of(name, **changed), ensure_ascii=False))
+            for line in ("list models config.json", "plan -m config.json -H h100",
+                         "simulate -m config.json -H h100 --json"):
+                answer = box.run(line)
+                text = answer.out.decode(errors="replace") + answer.err
+                if any(ord(c) < 32 and c != "\n" or 127 <= ord(c) < 160 for c in text):
+                    yield f"{name} {changed}: {line}: {text!r}"
+                if any(found.startswith("\033") for found in text.splitlines()):
+                    yield f"{name} {changed}: {line}: {text!r}"
+
+
 def check_any_key(box):
     """Of any number a word, and one that is below 0, changes no count in silence."""
     for name in ("jamba-plain", "deepseek_v3-plain", "nemotron_h-plain", "t5-plain",
@@ -89,7 +139,7 @@ def check_any_key(box):
 def check_long_lists(box):
     """A list is looked through once, whatever the number of layers."""
     config = config_of("bamba-plain", num_hidden_layers=20000, layer_types=None,
-                       attn_layer_indices=list(range(10**5)))
+                       attn_layer_indices=list(range(20000)))
     if not isinstance(count(box, config), int):
         yield count(box, config)
 
@@ -119,6 +169,9 @@ def check_windows(box):
 
 def tests(box):
     yield "refused", check_refused(box)
+    yield "lengths", check_lengths(box)
+    yield "padding", check_padding(box)
+    yield "terminal", check_terminal(box)
     yield "any key", check_any_key(box)
     yield "long lists", check_long_lists(box)
     yield "windows", check_windows(box)

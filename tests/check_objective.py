@@ -119,6 +119,62 @@ def check_pairs(box):
         yield f"as asked: {found}"
 
 
+def check_open_batch(box):
+    """No batch within the default is faster by more than the worth of a simpler plan; what is asked
+    for is a multiple of what all GPUs need for whole pairs."""
+    for options, batches, least in (
+            ("-m llama-3.1-8b -H rtx4090 --objective dpo --seq 512", (16, 32, 64), 1.98),
+            ("-m llama-3.1-8b -H dgx-h100 --objective dpo --seq 1024", (2, 4, 6, 8), 53.5),
+            ("-m opt-1.3b -H dgx-h100 --objective ppo --seq 512", (16, 32, 64), 115)):
+        found = ask(box, options)["sequences_per_s"]
+        for batch in batches:
+            asked = ask(box, f"{options} --batch {batch}")["sequences_per_s"] or 0
+            if asked > 1.021 * found:
+                yield f"{options}: {found}, with --batch {batch} {asked}"
+        if found < least:
+            yield f"{options}: {found} sequences per second, {least} at least by earlier searches"
+    dpo = "simulate -m llama-3.1-8b -H dgx-h100 --objective dpo --seq 2048 --global-batch"
+    for batch in (3, 8, 40):
+        yield from refused(box.run(f"{dpo} {batch}"), [f"--global-batch {batch}", "multiple of 16"])
+    if ask(box, f"{dpo[len('simulate '):]} 80")["global_batch"] != 80:
+        yield "80 sequences are ten for each GPU"
+
+
+def check_lengths(box):
+    """All models read the same sequences, also those of a shorter length by themselves."""
+    found = ask(box, "-m llama-2-7b -H dgx-h100 --objective ppo --critic phi-2 --batch 8 "
+                     "--response 512")
+    actor, critic = model(found, "actor")["settings"], model(found, "critic")["settings"]
+    if actor["seq"] != critic["seq"] or actor["global_batch"] != critic["global_batch"]:
+        yield f"actor {actor}, critic {critic}"
+
+
+def check_settings(box):
+    """A trained model has settings and notes as an answer of its plan alone, a frozen one none."""
+    options = "-m llama-3.1-8b -H dgx-h100 -s zero3 --batch 2 --seq 1024 --checkpoint-bits 8"
+    found = ask(box, options + " --objective dpo")
+    alone = ask(box, options)["answers"][0]
+    policy, reference = model(found, "policy"), model(found, "reference")
+    if policy["settings"] != alone["settings"] or policy["notes"] != alone["notes"]:
+        yield f"{policy}, alone {alone['settings']}, {alone['notes']}"
+    if "settings" in reference:
+        yield f"{reference}"
+    text = box.run(f"simulate {options} --objective dpo").out.decode()
+    plain = box.run(f"simulate {options}").out.decode()
+    for word in ("states ", "with "):
+        lines = [line for line in plain.splitlines() if line.startswith(word)]
+        if not lines or not set(lines) <= set(text.splitlines()):
+            yield f"{word}: {lines} are not in {text}"
+
+
+def check_sliced_params(box):
+    """What tensor slicing keeps on every rank is counted once."""
+    found = ask(box, "-m opt-1.3b -H dgx-h100 --objective ppo --seq 512 --tp 4 --batch 8")
+    for each in found["models"]:
+        if each["trained"] and each["trained_parameters"] != each["parameters"]:
+            yield f"{each}"
+
+
 def check_scores(box):
     """A reward model has one row of weights in place of the vocabulary's."""
     found = model(ask(box, "-m llama-3.1-8b -H dgx-h100 --objective reward --seq 512"), "reward")
@@ -229,6 +285,10 @@ def check_refusals(box):
              ["--response 64", "--seq"]),
             ("simulate -m llama-3.1-8b -H rtx4090 --objective ppo --seq 512 --response 600",
              ["--response 600", "--seq has 512 tokens"]),
+            (f"simulate {dpo} --train lora:8 --frozen-device cpu",
+             ["--frozen-device", "without its adapters"]),
+            (f"simulate {dpo} --reference-logprobs before --frozen-device cpu",
+             ["--frozen-device", "before training"]),
             (f"simulate {dpo} -s zero2,zero3", ["--objective dpo", "-s"]),
             ("simulate -m megatron-1t -H dgx-a100 --nodes 64 --tiles 256 --batch 2 --objective dpo",
              ["--tiles 256", "take too long"]),
@@ -244,6 +304,10 @@ def tests(box):
     yield "room", check_room(box)
     yield "pass", check_pass(box)
     yield "pairs", check_pairs(box)
+    yield "open batch", check_open_batch(box)
+    yield "lengths", check_lengths(box)
+    yield "settings", check_settings(box)
+    yield "sliced parameters", check_sliced_params(box)
     yield "savers", check_savers(box)
     yield "scores", check_scores(box)
     yield "ppo", check_ppo(box)

@@ -226,7 +226,9 @@ test_malformed(void)
     refuses_text("hello\n", MW_ERROR_FORMAT, "not a profile");
     refuses_text("[gpu\n", MW_ERROR_FORMAT, "not a profile");
     refuses_text("memory_gib = 3\n", MW_ERROR_FORMAT, "not a profile");
-    refuses_text("# \xff\n", MW_ERROR_FORMAT, "must be UTF-8 text");
+    refuses_text("# \xff\n", MW_ERROR_FORMAT,
+                 "line 1: byte 0xFF: not a profile: must be UTF-8 text");
+    refuses_text("# a\n# b\xfe\n", MW_ERROR_FORMAT, "line 2: byte 0xFE");
     refuses_text("[gpu]\nmemory_gib\n", MW_ERROR_FORMAT, "not a profile");
     g_assert_null(
         mw_profile_parse(&mw_hwprofile_kind, binary, sizeof binary - 1, "bad.ini", &error));

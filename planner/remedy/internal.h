@@ -67,6 +67,7 @@ char *mw_remedy_one_micro_batch(const struct mw_unfit *unfit);
 
 /* planner/remedy/settings.c: free of charge */
 char *mw_remedy_chunks(const struct mw_unfit *unfit); /* of the logits */
+char *mw_remedy_smaller_chunk(const struct mw_unfit *unfit); /* of the optimizer step */
 char *mw_remedy_tiles(const struct mw_unfit *unfit);
 char *mw_remedy_usual_setting(const struct mw_unfit *unfit);
 char *mw_remedy_checkpoints(const struct mw_unfit *unfit); /* in another tier */

@@ -31,6 +31,7 @@ static char *(*const ways[])(const struct mw_unfit *) = {
     mw_remedy_chunks,
     mw_remedy_tiles,
     mw_remedy_usual_setting,
+    mw_remedy_smaller_chunk,
     mw_remedy_accumulation,
     mw_remedy_checkpoints,
     mw_remedy_smaller_batch,

@@ -8,6 +8,8 @@
 
 /* A batch smaller by this factor is not the smallest change. */
 #define FAR_FEWER 2
+/* The least chunk of the optimizer step that is chosen by itself. */
+#define CHUNK_LEAST (INT64_C(1) << 20)
 
 /* The first candidate of the settings if it fits, else NULL; the caller frees it.  For auto, with
  * the strategy that lacked least. */
@@ -53,6 +55,30 @@ char *
 mw_remedy_chunks(const struct mw_unfit *unfit)
 {
     return other_number(unfit, offsetof(struct mw_settings, logits_chunks), "logits-chunks");
+}
+
+static bool
+fits_with_chunk(const struct mw_unfit *unfit, int64_t params)
+{
+    struct mw_settings s = *unfit->asked;
+
+    s.optimizer_chunk = params;
+    return mw_remedy_fits(unfit, &s);
+}
+
+/* The largest of its halves with which it fits. */
+char *
+mw_remedy_smaller_chunk(const struct mw_unfit *unfit)
+{
+    int64_t chunk = unfit->sizing->settings.optimizer_chunk / 2;
+
+    if (chunk < CHUNK_LEAST || !fits_with_chunk(unfit, CHUNK_LEAST))
+        return NULL;
+    while (chunk / 2 >= CHUNK_LEAST && !fits_with_chunk(unfit, chunk))
+        chunk /= 2;
+    return fits_with_chunk(unfit, chunk)
+               ? mw_spelled_printf("{optimizer-chunk=%" G_GINT64_FORMAT "} fits", chunk)
+               : NULL;
 }
 
 char *

@@ -416,9 +416,10 @@ largest_part(const struct mw_class_info *class)
     return largest;
 }
 
-/* Weights that stay on the GPU are cast once a step, and the copies stay for all micro-batches
- * (Transformer Engine, FP8 weight caching, which Megatron-LM uses); those that come for each use
- * are cast for each.  Many tensors, never one request. */
+/* Copies of weights that stay on the GPU are kept for all micro-batches (Transformer Engine, FP8
+ * weight caching, which Megatron-LM uses); of those that come for each use there is one at a time.
+ * Many tensors, never one request.  The time of casts is counted for each use in both cases
+ * (docs/MODEL.md, 7.1d). */
 static void
 set_cast(struct mw_sizing *sizing)
 {
