@@ -125,6 +125,11 @@ check_slots(struct mw_plan_check *check)
                                   slot->tier, slot->purpose);
         if (slot->offset_bytes < 0 || slot->size_bytes < 0)
             return mw_plan_refuse(check, "slot %u: negative offset or size", i);
+        if (slot->shares && slot->persistent)
+            return mw_plan_refuse(check,
+                                  "slot %u (%s): shares its bytes, and is persistent: expected one "
+                                  "of the two",
+                                  i, mw_purpose_name(slot->purpose));
     }
     return true;
 }
@@ -357,6 +362,8 @@ mw_plan_check_clear(struct mw_plan_check *check)
     free(check->matches.members);
     free(check->matches.of_op);
     free(check->order);
+    free(check->overlaps.begin);
+    free(check->overlaps.others);
     mw_plan_clock_free(check->clock);
 }
 

@@ -5,10 +5,11 @@
  *   tables    every index and enum is in range, no number is negative   plan/check.c
  *   programs  each rank is in one program at most                       plan/check_programs.c
  *   homes     tensors and chunks lie within theirs; one of the tables   plan/check_homes.c
- *   memory    slots lie within their tier and do not overlap            plan/check_memory.c
+ *   memory    slots lie within their tier and overlap only as they say  plan/check_memory.c
  *   matches   which ops take part in each collective                    plan/check_matches.c
  *   order     an order of all ops obeys every edge of distance 0        plan/check_order.c
- *   content   what each slot holds when it is used                      plan/check_content.c
+ *   content   what each slot holds when it is used, and that contents
+ *             which share bytes never meet                              plan/check_content.c
  *   barrier   whether a barrier separates steps                         plan/check_barrier.c
  *
  * Each part relies on the parts before it and returns false after mw_plan_refuse.  Each takes time
@@ -27,6 +28,12 @@ struct mw_plan_matches {
     uint32_t *of_op;   /* [op_count], MW_NONE for an op without match; NULL if count is 0 */
 };
 
+/* Slots that share bytes. */
+struct mw_plan_overlaps {
+    uint32_t *begin;  /* [slot_count + 1] in others; NULL: no slot shares bytes */
+    uint32_t *others; /* slots that lie over a slot, in part or whole */
+};
+
 struct mw_plan_clock;
 
 struct mw_plan_check {
@@ -36,13 +43,14 @@ struct mw_plan_check {
     char *why;
     size_t why_size;
 
-    uint32_t *program_of;           /* set by programs: [world_ranks]; MW_NONE for a rank of no
+    uint32_t *program_of;             /* set by programs: [world_ranks]; MW_NONE for a rank of no
                                      * program */
-    struct mw_plan_matches matches; /* set by matches */
-    uint32_t op_count;              /* set by tables: ops of the unfolded plan */
-    uint32_t *order;                /* set by order: [op_count] */
-    struct mw_plan_clock *clock;    /* made between order and content, see plan/clock.h */
-    bool barriered;                 /* set by barrier */
+    struct mw_plan_overlaps overlaps; /* set by memory */
+    struct mw_plan_matches matches;   /* set by matches */
+    uint32_t op_count;                /* set by tables: ops of the unfolded plan */
+    uint32_t *order;                  /* set by order: [op_count] */
+    struct mw_plan_clock *clock;      /* made between order and content, see plan/clock.h */
+    bool barriered;                   /* set by barrier */
 };
 
 bool mw_plan_check_programs(struct mw_plan_check *check);

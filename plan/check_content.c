@@ -10,6 +10,10 @@
  * start after these readers are done, or after the last writer if there were none.  All other
  * orders of two users follow from these, so any topological order gives the same answer.
  *
+ * Where slots share bytes, a writer of one ends the content of the others: it must start after
+ * their users, as if they were its own, and nobody may use what they held.  A reader of one follows
+ * its writer, so what holds of writers holds of readers.
+ *
  * Across the end of the step, the step's last writer and readers come before the next step's first
  * ones.
  */
@@ -21,6 +25,7 @@ struct slot_state {
     uint32_t readers;       /* use, or MW_NONE: readers since the writer */
     uint32_t first_writer;  /* op, or MW_NONE */
     uint32_t first_readers; /* use, or MW_NONE: readers before the first writer */
+    uint32_t lost_to;       /* op that wrote over its content since, or MW_NONE */
 };
 
 struct walk {
@@ -72,17 +77,45 @@ add_reader(struct walk *walk, uint32_t op, uint32_t use, uint32_t slot)
     return state->writer == MW_NONE || require_done(walk, slot, state->writer, op);
 }
 
+/* The users of a slot's present content are done before an op writes to its bytes. */
+static bool
+require_users_done(const struct walk *walk, uint32_t slot, uint32_t op)
+{
+    const struct slot_state *state = &walk->slots[slot];
+
+    for (uint32_t use = state->readers; use != MW_NONE; use = walk->next_reader[use])
+        if (!require_done(walk, slot, walk->reader[use], op))
+            return false;
+    return state->readers != MW_NONE || state->writer == MW_NONE ||
+           require_done(walk, slot, state->writer, op);
+}
+
+static bool
+write_over(struct walk *walk, uint32_t op, uint32_t slot)
+{
+    const struct mw_plan_overlaps *overlaps = &walk->check->overlaps;
+
+    if (!overlaps->begin)
+        return true;
+    for (uint32_t i = overlaps->begin[slot]; i < overlaps->begin[slot + 1]; i++) {
+        if (walk->slots[overlaps->others[i]].last_user == op)
+            return mw_plan_refuse(walk->check, "slots %u and %u share bytes: %s uses both", slot,
+                                  overlaps->others[i], mw_plan_label_op(walk->check, op).text);
+        if (!require_users_done(walk, overlaps->others[i], op))
+            return false;
+        walk->slots[overlaps->others[i]].lost_to = op;
+    }
+    return true;
+}
+
 static bool
 add_writer(struct walk *walk, uint32_t op, uint32_t slot)
 {
     struct slot_state *state = &walk->slots[slot];
 
-    for (uint32_t use = state->readers; use != MW_NONE; use = walk->next_reader[use])
-        if (!require_done(walk, slot, walk->reader[use], op))
-            return false;
-    if (state->readers == MW_NONE && state->writer != MW_NONE &&
-        !require_done(walk, slot, state->writer, op))
+    if (!require_users_done(walk, slot, op) || !write_over(walk, op, slot))
         return false;
+    state->lost_to = MW_NONE;
     if (state->writer == MW_NONE) {
         state->first_writer = op;
         state->first_readers = state->readers;
@@ -108,6 +141,11 @@ add_use(struct walk *walk, uint32_t op, uint32_t index)
         return mw_plan_refuse(walk->check, "slot %u (%s): %s would %s it, but it holds nothing yet",
                               use->slot, purpose_of(plan, use->slot),
                               mw_plan_label_op(walk->check, op).text, mw_use_mode_name(use->mode));
+    if (use->mode != MW_USE_DEFINE && state->lost_to != MW_NONE)
+        return mw_plan_refuse(
+            walk->check, "slot %u (%s): %s would %s it, but %s wrote over bytes that it shares",
+            use->slot, purpose_of(plan, use->slot), mw_plan_label_op(walk->check, op).text,
+            mw_use_mode_name(use->mode), mw_plan_label_op(walk->check, state->lost_to).text);
     if (use->mode == MW_USE_READ)
         return add_reader(walk, op, index, use->slot);
     return add_writer(walk, op, use->slot);
@@ -155,6 +193,9 @@ check_steps(struct walk *walk)
     check->barriered = mw_plan_find_barrier(check);
     if (check->barriered)
         return true;
+    if (check->overlaps.begin)
+        return mw_plan_refuse(check, "slots share bytes, and no barrier is between two steps: "
+                                     "expected a begin op that waits for a commit");
     mw_plan_clock_add_previous(check->clock);
     for (uint32_t i = 0; i < check->plan->slot_count; i++)
         if (!check_next_step(walk, i))
@@ -177,7 +218,7 @@ mw_plan_check_content(struct mw_plan_check *check)
     walk.next_reader = mw_plan_allocate(plan->use_count, sizeof *walk.next_reader);
     walk.reader = mw_plan_allocate(plan->use_count, sizeof *walk.reader);
     for (uint32_t i = 0; i < plan->slot_count; i++)
-        walk.slots[i] = (struct slot_state){MW_NONE, MW_NONE, MW_NONE, MW_NONE, MW_NONE};
+        walk.slots[i] = (struct slot_state){MW_NONE, MW_NONE, MW_NONE, MW_NONE, MW_NONE, MW_NONE};
     good = walk_step(&walk) && check_steps(&walk);
     free(walk.slots);
     free(walk.next_reader);

@@ -67,27 +67,113 @@ check_slot(struct mw_plan_check *check, uint32_t index)
     return true;
 }
 
-/* `extents` are sorted.  Their sum cannot overflow, since they lie apart within a capacity. */
+static bool
+in_one_tier(const struct extent *a, const struct extent *b)
+{
+    return a->program == b->program && a->tier == b->tier;
+}
+
+/* Slots that may be live at once lie apart. */
+static bool
+check_overlap(struct mw_plan_check *check, const struct extent *a, const struct extent *b)
+{
+    const struct mw_slot *slots = check->plan->slots;
+
+    return (slots[a->slot].shares && slots[b->slot].shares) ||
+           mw_plan_refuse(check,
+                          "slots %u and %u of program %u overlap in tier %s at offset %" PRId64,
+                          a->slot, b->slot, a->program, mw_tier_name(a->tier), b->begin);
+}
+
+/* `extents` are sorted.  Bytes that are shared count once, so the sum is within the capacity. */
 static bool
 check_overlaps(struct mw_plan_check *check, const struct extent *extents, uint32_t count)
 {
+    const struct extent *furthest = NULL; /* of those of its tier the one that ends last */
     int64_t sum = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        const struct extent *last = i ? &extents[i - 1] : NULL;
-        bool together =
-            last && last->program == extents[i].program && last->tier == extents[i].tier;
-
-        if (together && extents[i].begin < last->end)
-            return mw_plan_refuse(
-                check, "slots %u and %u of program %u overlap in tier %s at offset %" PRId64,
-                last->slot, extents[i].slot, last->program, mw_tier_name(last->tier),
-                extents[i].begin);
-        sum = (together ? sum : 0) + (extents[i].end - extents[i].begin);
-        check->plan->programs[extents[i].program].peak_bytes[extents[i].tier] = sum;
+        const struct extent *it = &extents[i];
+        if (!furthest || !in_one_tier(furthest, it)) {
+            furthest = NULL;
+            sum = 0;
+        }
+        if (furthest && it->begin < furthest->end && !check_overlap(check, furthest, it))
+            return false;
+        int64_t from = furthest && furthest->end > it->begin ? furthest->end : it->begin;
+        if (!furthest || it->end > furthest->end) {
+            sum += it->end - from;
+            furthest = it;
+        }
+        check->plan->programs[it->program].peak_bytes[it->tier] = sum;
     }
     return true;
 }
+
+/* --- slots that share bytes ------------------------------------------------------------------ */
+
+/* A plan has a few.  More would make its check slow. */
+#define SHARED_MAX 1024
+
+/* The extents that may be shared, sorted; SHARED_MAX + 1 at most. */
+static uint32_t
+find_shared(const struct mw_plan *plan, struct extent *extents, uint32_t count)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < count && found <= SHARED_MAX; i++)
+        if (plan->slots[extents[i].slot].shares)
+            extents[found++] = extents[i];
+    return found;
+}
+
+static void
+add_overlap(struct mw_plan_overlaps *overlaps, uint32_t *count, uint32_t slot, uint32_t other)
+{
+    if (overlaps->others)
+        overlaps->others[overlaps->begin[slot] + count[slot]] = other;
+    count[slot]++;
+}
+
+/* Counts each slot's others, and notes them where there is room for them. */
+static void
+walk_overlaps(struct mw_plan_overlaps *overlaps, const struct extent *shared, uint32_t found,
+              uint32_t *count)
+{
+    for (uint32_t i = 0; i < found; i++)
+        for (uint32_t j = i + 1;
+             j < found && in_one_tier(&shared[i], &shared[j]) && shared[j].begin < shared[i].end;
+             j++) {
+            add_overlap(overlaps, count, shared[i].slot, shared[j].slot);
+            add_overlap(overlaps, count, shared[j].slot, shared[i].slot);
+        }
+}
+
+static bool
+list_overlaps(struct mw_plan_check *check, struct extent *extents, uint32_t extent_count)
+{
+    const struct mw_plan *plan = check->plan;
+    struct mw_plan_overlaps *overlaps = &check->overlaps;
+    uint32_t found = find_shared(plan, extents, extent_count);
+
+    if (found > SHARED_MAX)
+        return mw_plan_refuse(check, "more than %d slots share bytes", SHARED_MAX);
+    if (!found)
+        return true;
+    uint32_t *count = mw_plan_allocate(plan->slot_count, sizeof *count);
+    walk_overlaps(overlaps, extents, found, count);
+    overlaps->begin = mw_plan_allocate((size_t)plan->slot_count + 1, sizeof *overlaps->begin);
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        overlaps->begin[s + 1] = overlaps->begin[s] + count[s];
+    overlaps->others =
+        mw_plan_allocate(overlaps->begin[plan->slot_count], sizeof *overlaps->others);
+    memset(count, 0, plan->slot_count * sizeof *count);
+    walk_overlaps(overlaps, extents, found, count);
+    free(count);
+    return true;
+}
+
+/* --- all slots ------------------------------------------------------------------------------- */
 
 /* The ranks of a node share its host memory and drives, so their use is summed. */
 static bool
@@ -112,6 +198,13 @@ check_nodes(struct mw_plan_check *check, enum mw_tier tier)
     return true;
 }
 
+static void
+clear_peaks(struct mw_plan *plan)
+{
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        memset(plan->programs[p].peak_bytes, 0, sizeof plan->programs[p].peak_bytes);
+}
+
 /* The planner lays slots out one behind the other; then nothing needs to be sorted. */
 static bool
 are_in_order(struct mw_plan_check *check)
@@ -119,6 +212,8 @@ are_in_order(struct mw_plan_check *check)
     const struct mw_plan *plan = check->plan;
     int64_t(*end)[MW_TIER_COUNT] = mw_plan_allocate(plan->program_count, sizeof *end);
     bool good = true;
+
+    clear_peaks(check->plan);
 
     for (uint32_t i = 0; i < plan->slot_count && good; i++) {
         const struct mw_slot *slot = &plan->slots[i];
@@ -139,6 +234,7 @@ check_extents(struct mw_plan_check *check)
     struct extent *extents = mw_plan_allocate(plan->slot_count, sizeof *extents);
     uint32_t count = 0;
 
+    clear_peaks(check->plan);
     for (uint32_t i = 0; i < plan->slot_count; i++) {
         const struct mw_slot *slot = &plan->slots[i];
         if (slot->size_bytes)
@@ -150,7 +246,7 @@ check_extents(struct mw_plan_check *check)
     }
     if (count > 1)
         qsort(extents, count, sizeof *extents, compare_extents);
-    bool good = check_overlaps(check, extents, count);
+    bool good = check_overlaps(check, extents, count) && list_overlaps(check, extents, count);
     free(extents);
     return good;
 }
@@ -160,8 +256,6 @@ mw_plan_check_memory(struct mw_plan_check *check)
 {
     const struct mw_plan *plan = check->plan;
 
-    for (uint32_t p = 0; p < plan->program_count; p++)
-        memset(check->plan->programs[p].peak_bytes, 0, sizeof plan->programs[p].peak_bytes);
     for (uint32_t i = 0; i < plan->slot_count; i++)
         if (!check_slot(check, i))
             return false;

@@ -109,6 +109,17 @@ check_identity(const struct look *look)
 }
 
 static bool
+ring_turns(const struct mw_use_stride *stride)
+{
+    for (int level = 0; level < MW_SECTION_LEVELS; level++)
+        if (stride->by[level] % (int64_t)stride->ring_count)
+            return true;
+    return false;
+}
+
+/* Of slots that share bytes, two uses are a fixed number of rounds apart only if both slots stay
+ * the same: none of them may be in a ring that turns, or in a row. */
+static bool
 is_ring(const struct mw_plan *plan, const struct mw_use_stride *stride, uint32_t slot)
 {
     if (stride->ring_count > plan->slot_count ||
@@ -116,7 +127,8 @@ is_ring(const struct mw_plan *plan, const struct mw_use_stride *stride, uint32_t
         slot - stride->ring_first >= stride->ring_count)
         return false;
     for (uint32_t i = 0; i < stride->ring_count; i++)
-        if (plan->slots[stride->ring_first + i].program != plan->slots[slot].program)
+        if (plan->slots[stride->ring_first + i].program != plan->slots[slot].program ||
+            (plan->slots[stride->ring_first + i].shares && ring_turns(stride)))
             return false;
     return true;
 }
@@ -141,7 +153,7 @@ is_row(const struct look *look, const struct mw_use_stride *stride, uint32_t slo
         return false;
     for (int64_t i = least; apart && i <= most; i += apart)
         if (plan->slots[i].program != plan->slots[slot].program ||
-            plan->slots[i].persistent != plan->slots[slot].persistent)
+            plan->slots[i].persistent != plan->slots[slot].persistent || plan->slots[i].shares)
             return false;
     return true;
 }
@@ -159,7 +171,7 @@ check_use_strides(const struct look *look)
             return mw_plan_refuse(
                 look->check,
                 "%s: its slot %u leaves the slots of its program, or its ring, in "
-                "a later round",
+                "a later round, or moves on while it shares bytes",
                 mw_plan_label_op(look->check, look->op).text, slot);
     }
     return true;

@@ -168,6 +168,28 @@ index_tensors(struct mw_step_check *check)
     return true;
 }
 
+/* An interpreter divides the room of activations as it likes, so an op of a layer may use any byte
+ * of it. */
+static bool
+find_rooms(struct mw_step_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+
+    check->room_count = 0;
+    for (uint32_t s = 0; s < plan->slot_count; s++) {
+        const struct mw_slot *slot = &plan->slots[s];
+        if (slot->program != check->program || slot->purpose != MW_PURPOSE_ACTIVATIONS ||
+            !slot->shares)
+            continue;
+        if (check->room_count == MW_STEP_ROOMS_MAX)
+            return mw_plan_refuse(&check->base,
+                                  "program %u: more than %d slots of activations share bytes",
+                                  check->program, MW_STEP_ROOMS_MAX);
+        check->rooms[check->room_count++] = s;
+    }
+    return true;
+}
+
 /* A program's chunks follow each other. */
 static bool
 find_chunks(struct mw_step_check *check)
@@ -353,9 +375,9 @@ check_program(struct mw_step_check *check)
     bool good = index_tensors(check) && find_one(check, MW_OP_BEGIN, &check->begin) &&
                 find_one(check, MW_OP_AGREE, &check->agree) &&
                 find_one(check, MW_OP_COMMIT, &check->commit) && find_ranks(check) &&
-                find_chunks(check) && find_dropped(check) && mw_step_check_homes(check) &&
-                count_parts(check) && check_order(check) && mw_step_check_compute(check) &&
-                mw_step_check_flow(check);
+                find_chunks(check) && find_rooms(check) && find_dropped(check) &&
+                mw_step_check_homes(check) && count_parts(check) && check_order(check) &&
+                mw_step_check_compute(check) && mw_step_check_flow(check);
 
     free(check->parts);
     check->parts = NULL;

@@ -34,6 +34,9 @@ struct mw_step_part {
     uint32_t done[MW_STEP_GRADIENT_COUNT];
 };
 
+/* The planner cuts the rooms of layers into as many slots at most. */
+#define MW_STEP_ROOMS_MAX 64
+
 /* Slots as they are in the step so far. */
 struct mw_step_slot {
     uint32_t definer, writer; /* ops, or MW_NONE */
@@ -61,6 +64,8 @@ struct mw_step_check {
     bool delayed;
     uint32_t *part_of; /* [tensor_count] first part of a tensor */
     struct mw_step_part *parts;
+    uint32_t rooms[MW_STEP_ROOMS_MAX]; /* [room_count] slots of activations that share bytes */
+    uint32_t room_count;
     uint32_t *left_by; /* [micro_batches] the last op that left something for the next group */
     uint32_t first_chunk, chunk_count; /* ops number the program's own */
     uint32_t *chunk_done;              /* [chunk_count of the plan] bits */

@@ -606,6 +606,36 @@ check_kept(struct mw_step_check *check, uint32_t index)
     return true;
 }
 
+static bool
+uses_slot(const struct mw_step_check *check, uint32_t index, uint32_t slot)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+        if (check->plan->uses[u].slot == slot && check->plan->uses[u].role == MW_ROLE_OUTPUT)
+            return true;
+    return false;
+}
+
+/* What layers keep lies in the rooms that share bytes, and the embedding makes the first layer's
+ * input there.  Their ops must say so: else nothing would prove that what shares these bytes comes
+ * before them, or after. */
+static bool
+check_rooms(struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    bool embeds = op->phase == MW_PHASE_FORWARD &&
+                  mw_operator_row(mw_step_work(check, index)->operator_)->place == MW_PLACE_HEAD;
+
+    for (uint32_t r = 0; r < check->room_count && (op->layer >= 0 || embeds); r++)
+        if (!uses_slot(check, index, check->rooms[r]))
+            return mw_plan_refuse(&check->base,
+                                  "%s: does not use slot %u, in which layers keep activations and "
+                                  "which shares its bytes",
+                                  mw_step_label(check, index).text, check->rooms[r]);
+    return true;
+}
+
 /* --- all ops --------------------------------------------------------------------------------- */
 
 static bool
@@ -634,7 +664,7 @@ check_op(struct mw_step_check *check, uint32_t index)
 {
     const struct mw_work *work = mw_step_work(check, index);
 
-    if (!check_hop(check, index))
+    if (!check_hop(check, index) || (work->kind == MW_OP_COMPUTE && !check_rooms(check, index)))
         return false;
     if (work->object == MW_OBJECT_STATE || work->object == MW_OBJECT_UPDATED)
         return work->kind == MW_OP_AGREE || mw_step_check_chunk_op(check, index);

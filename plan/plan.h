@@ -339,7 +339,15 @@ struct mw_slot {
     bool persistent;      /* holds a content before the step begins (state at rest) */
     int64_t offset_bytes; /* offset within the rank's part of the tier */
     int64_t size_bytes;
+    bool shares; /* may lie over other slots that say so, where their contents never meet */
 };
+
+struct mw_plan;
+
+/* What a program's slots take of each tier, by purpose.  Bytes that slots share count once, for the
+ * slot that comes first.  The plan must be checked. */
+void mw_plan_count_bytes(const struct mw_plan *plan, uint32_t program,
+                         int64_t bytes[MW_TIER_COUNT][MW_PURPOSE_COUNT]);
 
 struct mw_use {
     uint32_t slot;

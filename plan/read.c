@@ -196,6 +196,7 @@ read_slot(struct mw_plan_reader *reader, struct mw_plan *plan)
     slot.offset_bytes = read_i64(reader, "offset");
     slot.size_bytes = read_i64(reader, "size");
     slot.persistent = mw_plan_reader_skip(reader, "persistent");
+    slot.shares = mw_plan_reader_skip(reader, "shares");
     mw_plan_add_slot(plan, slot);
 }
 

@@ -279,7 +279,9 @@ write_slot(struct writer *writer, const struct mw_slot *slot, uint32_t index)
     put_name(writer, mw_purpose_name(slot->purpose));
     put_key(writer, " offset ", slot->offset_bytes);
     put_key(writer, " size ", slot->size_bytes);
-    put(writer, slot->persistent ? " persistent\n" : "\n");
+    put_flag(writer, " persistent", slot->persistent);
+    put_flag(writer, " shares", slot->shares);
+    put(writer, "\n");
 }
 
 static void

@@ -85,6 +85,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_string(json, "dpu_start", NULL);
     if (r->scores_again)
         mw_json_string(json, "recompute_attention", "on");
+    if (r->shares_slots)
+        mw_json_string(json, "share_slots", "on");
     if (r->serial)
         mw_json_string(json, "overlap", "off");
     if (r->whole_checkpoints)

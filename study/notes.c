@@ -23,6 +23,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: parameters are not partitioned"},
         {"{logits-chunks}", asked->logits_chunks > 1 && !sizing->buffers[MW_BUFFER_LOGITS].bytes,
          "changes nothing: the model has no logits"},
+        {"{share-slots=on}", asked->share_slots == 1 && !sizing->buffers[MW_BUFFER_LOGITS].shares,
+         "changes nothing: no layer is recomputed while there are logits"},
         {"bf16 ({dtype} or the DeepSpeed file)",
          asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
          "is not followed: this GPU has fp16 products only, and the plan is for them"},

@@ -158,17 +158,16 @@ fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_
 static void
 fill_ledger(const struct mw_plan *plan, struct mw_result *r)
 {
+    int64_t bytes[MW_TIER_COUNT][MW_PURPOSE_COUNT];
+
+    mw_plan_count_bytes(plan, 0, bytes);
     r->ledger = g_new0(struct mw_result_ledger_row, MW_TIER_COUNT * MW_PURPOSE_COUNT);
     for (int t = 0; t < MW_TIER_COUNT; t++)
-        for (int p = 0; p < MW_PURPOSE_COUNT; p++) {
-            int64_t bytes = 0;
-            for (uint32_t s = 0; s < plan->slot_count; s++)
-                if (plan->slots[s].program == 0 && plan->slots[s].tier == t &&
-                    plan->slots[s].purpose == p)
-                    bytes += plan->slots[s].size_bytes;
-            if (bytes)
-                r->ledger[r->ledger_count++] = (struct mw_result_ledger_row){t, p, bytes};
-        }
+        for (int p = 0; p < MW_PURPOSE_COUNT; p++)
+            if (bytes[t][p])
+                r->ledger[r->ledger_count++] = (struct mw_result_ledger_row){t, p, bytes[t][p]};
+    for (uint32_t s = 0; s < plan->slot_count; s++)
+        r->shares_slots |= plan->slots[s].shares;
 }
 
 static bool

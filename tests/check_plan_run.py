@@ -25,6 +25,7 @@ PLANS = {
     "fp16, checkpoints": "-s ddp --batch 3 --dtype fp16 --activation-checkpoint-interval 1",
     "tiles, chunks": "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu --batch 2"
                      " --tiles 2 --logits-chunks 2",
+    "shared bytes": "-s zero-offload --batch 3 --activation-checkpoint-interval 1 --share-slots on",
     "delayed from the first": "-s zero-offload --batch 2 --dpu-start 0",
     "delayed from the third": "-s zero-offload --batch 2 --dpu-start 2",
     "layers left out": "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu --batch 2"
@@ -169,7 +170,9 @@ def check_changed(box):
     rng = random.Random(SEED)
     ran = 0
     for options in ("-s zero-infinity-cpu --param-device cpu --optimizer-device cpu --batch 2",
-                    "-s zero-offload --batch 2 --grad-accum 2", "-s ddp --batch 2 --tiles 2",
+                    "-s zero-offload --batch 2 --grad-accum 2",
+                    "-s ddp --batch 2 --tiles 2 --activation-checkpoint-interval 1 "
+                    "--share-slots on",
                     f"{DRIVES} --batch 2 --commit none"):
         yield from done(box.run(f"plan {model('gpt2-small')} {options} {OWN} -o plan.txt"), "plan")
         text = (box.folder / "plan.txt").read_text()

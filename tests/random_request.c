@@ -390,6 +390,7 @@ random_request_init(struct random_request *request, guint32 seed)
         request->settings.kept_as.dtype = MW_DTYPE_MXFP8;
     request->settings.update_beside = seed % 4 == 3 && may_update_beside(&request->settings);
     draw_orders(&request->settings, seed);
+    request->settings.share_slots = seed % 5 < 3;
     random_request_name(request);
 }
 

@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 #include "tests/plan_run.h"
-#include "tests/sketch.h"
+#include "tests/sketch_internal.h"
 
 /* Properties of random plans.  The seeds are fixed: a failure repeats. */
 #define PLANS 12000
@@ -203,6 +203,111 @@ test_slots_overlap(void)
     g_rand_free(random);
 }
 
+/* --- slots that share bytes ------------------------------------------------------------------ */
+
+/* Lays the smaller of two slots over the larger one; false where they are none that may share. */
+static bool
+share(struct sketch *sketch, uint32_t a, uint32_t b)
+{
+    struct mw_slot *one = &sketch->slots[a], *other = &sketch->slots[b];
+
+    if (a == b || one->program != other->program || one->tier != other->tier || one->persistent ||
+        other->persistent)
+        return false;
+    one->shares = other->shares = true;
+    if (one->size_bytes < other->size_bytes)
+        one->offset_bytes = other->offset_bytes + other->size_bytes - one->size_bytes;
+    else
+        other->offset_bytes = one->offset_bytes;
+    return true;
+}
+
+/* The last of both slots to be written before an op; MW_NONE: none was. */
+static uint32_t
+written_before(const struct sketch *sketch, uint32_t a, uint32_t b, uint32_t before)
+{
+    for (uint32_t i = before; i-- > 0;) {
+        if (sketch_mode_of(&sketch->ops[i], a) >= 0 &&
+            sketch_mode_of(&sketch->ops[i], a) != MW_USE_READ)
+            return a;
+        if (sketch_mode_of(&sketch->ops[i], b) >= 0 &&
+            sketch_mode_of(&sketch->ops[i], b) != MW_USE_READ)
+            return b;
+    }
+    return MW_NONE;
+}
+
+/* Every use finds its own slot's content there, and of each two users of which one writes, the
+ * first is done before the second starts: all pairs, one by one. */
+static bool
+never_meet(const struct sketch *sketch, uint32_t a, uint32_t b)
+{
+    struct sketch_set done[SKETCH_MAX_OPS];
+
+    sketch_close(sketch, done);
+    for (uint32_t i = 0; i < sketch->op_count; i++) {
+        int of_a = sketch_mode_of(&sketch->ops[i], a), of_b = sketch_mode_of(&sketch->ops[i], b);
+        uint32_t last = written_before(sketch, a, b, i);
+        if ((of_a >= 0 && of_b >= 0) || (of_a > MW_USE_DEFINE && last != a) ||
+            (of_b > MW_USE_DEFINE && last != b))
+            return false;
+        for (uint32_t j = 0; j < i; j++)
+            if ((sketch_conflict(of_a, sketch_mode_of(&sketch->ops[j], b)) ||
+                 sketch_conflict(of_b, sketch_mode_of(&sketch->ops[j], a))) &&
+                !(done[i].step[1] & (UINT64_C(1) << j)))
+                return false;
+    }
+    return true;
+}
+
+/* Contents begin anew where another one was written over them. */
+static void
+define_anew(struct sketch *sketch, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < sketch->op_count; i++)
+        for (uint32_t u = 0; u < sketch->ops[i].use_count; u++) {
+            struct mw_use *use = &sketch->ops[i].uses[u];
+            if ((use->slot == a || use->slot == b) && written_before(sketch, a, b, i) != use->slot)
+                use->mode = MW_USE_DEFINE;
+        }
+}
+
+static bool
+is_used(const struct sketch *sketch, uint32_t slot)
+{
+    for (uint32_t i = 0; i < sketch->op_count; i++)
+        if (sketch_mode_of(&sketch->ops[i], slot) >= 0)
+            return true;
+    return false;
+}
+
+static void
+test_slots_share(void)
+{
+    GRand *random = g_rand_new();
+    uint32_t refused = 0, accepted = 0;
+
+    for (uint32_t seed = 0; seed < 10 * PLANS; seed++) {
+        struct sketch sketch;
+
+        make(&sketch, random, seed);
+        uint32_t a = (uint32_t)g_rand_int_range(random, 0, (gint32)sketch.slot_count);
+        uint32_t b = (uint32_t)g_rand_int_range(random, 0, (gint32)sketch.slot_count);
+        if (!share(&sketch, a, b) || !is_used(&sketch, a) || !is_used(&sketch, b))
+            continue;
+        if (seed % 2)
+            define_anew(&sketch, a, b);
+        bool safe = sketch_is_safe(&sketch) && sketch_is_barriered(&sketch) &&
+                    never_meet(&sketch, a, b);
+        mw_plan_free(build_and_check(&sketch, safe, seed, "slot"));
+        *(safe ? &accepted : &refused) += 1;
+    }
+    g_test_message("%u refused, %u accepted", refused, accepted);
+    g_assert_cmpuint(refused, >, 1000);
+    g_assert_cmpuint(accepted, >, 150);
+    g_rand_free(random);
+}
+
 static void
 test_slot_too_large(void)
 {
@@ -305,6 +410,7 @@ main(int argc, char **argv)
     g_test_add_func("/plan/random/match-swapped", test_match_swapped);
     g_test_add_func("/plan/random/match-mismatched", test_match_mismatched);
     g_test_add_func("/plan/random/slots-overlap", test_slots_overlap);
+    g_test_add_func("/plan/random/slots-share", test_slots_share);
     g_test_add_func("/plan/random/slot-too-large", test_slot_too_large);
     g_test_add_func("/plan/random/dependency-cycle", test_dependency_cycle);
     g_test_add_func("/plan/random/text", test_text);

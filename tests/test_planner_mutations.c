@@ -81,7 +81,7 @@ overlap(struct mw_plan *plan, GRand *random)
 
     for (uint32_t i = 0; i < plan->slot_count; i++) {
         struct mw_slot *a = &plan->slots[(first + i) % plan->slot_count];
-        if (a->offset_bytes > 0 && a->size_bytes > 0) {
+        if (a->offset_bytes > 0 && a->size_bytes > 0 && !a->shares) {
             a->offset_bytes--; /* into the slot before it: they lie side by side */
             return true;
         }
@@ -98,15 +98,15 @@ test_overlapping_buffers(void)
 static bool
 take_one_byte(struct mw_plan *plan, GRand *random)
 {
-    int64_t need_bytes[MW_TIER_COUNT] = {0};
+    int64_t bytes[MW_TIER_COUNT][MW_PURPOSE_COUNT], need_bytes = 0;
     int tier = (int)any(random, MW_TIER_COUNT);
 
-    for (uint32_t i = 0; i < plan->slot_count; i++)
-        if (plan->slots[i].program == 0)
-            need_bytes[plan->slots[i].tier] += plan->slots[i].size_bytes;
-    if (!need_bytes[tier])
+    mw_plan_count_bytes(plan, 0, bytes);
+    for (int p = 0; p < MW_PURPOSE_COUNT; p++)
+        need_bytes += bytes[tier][p];
+    if (!need_bytes)
         return false;
-    plan->tiers[tier].capacity_bytes = need_bytes[tier] - 1;
+    plan->tiers[tier].capacity_bytes = need_bytes - 1;
     return true;
 }
 

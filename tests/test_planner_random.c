@@ -19,14 +19,10 @@ struct tally {
 static void
 check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
 {
-    int64_t sum[MW_TIER_COUNT][MW_PURPOSE_COUNT] = {0};
+    int64_t sum[MW_TIER_COUNT][MW_PURPOSE_COUNT];
     int64_t peak[MW_TIER_COUNT] = {0};
 
-    for (uint32_t i = 0; i < plan->slot_count; i++) {
-        const struct mw_slot *slot = &plan->slots[i];
-        if (slot->program == 0)
-            sum[slot->tier][slot->purpose] += slot->size_bytes;
-    }
+    mw_plan_count_bytes(plan, 0, sum);
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         for (int p = 0; p < MW_PURPOSE_COUNT; p++) {
             g_assert_cmpint(sum[t][p], ==, sizing->ledger[t][p]);

@@ -300,6 +300,19 @@ below(GRand *random, uint32_t end)
     return (uint32_t)g_rand_int_range(random, 0, (gint32)end);
 }
 
+/* Lays the smaller of two slots over the larger one. */
+static void
+share(struct mw_slot *a, struct mw_slot *b)
+{
+    struct mw_slot *smaller = a->size_bytes < b->size_bytes ? a : b;
+    struct mw_slot *larger = smaller == a ? b : a;
+
+    if (a == b || a->tier != b->tier || a->program != b->program || a->persistent || b->persistent)
+        return;
+    a->shares = b->shares = true;
+    smaller->offset_bytes = larger->offset_bytes;
+}
+
 /* Of an op in the section, mostly. */
 static void
 mutate(GRand *random, struct mw_plan *plan)
@@ -314,7 +327,7 @@ mutate(GRand *random, struct mw_plan *plan)
     uint32_t use = op->use_begin + (op->use_count ? below(random, op->use_count) : 0);
     uint32_t other = below(random, plan->use_count);
 
-    switch (below(random, 10)) {
+    switch (below(random, 11)) {
     case 0: /* waits for the begin of the step instead */
         if (op->dep_count) {
             plan->deps[dep] = 0;
@@ -361,6 +374,10 @@ mutate(GRand *random, struct mw_plan *plan)
         if (op->use_count && !plan->use_strides[use].ring_count)
             plan->use_strides[use].by[level] = below(random, 2) ? -plan->use_strides[use].by[level]
                                                                 : (int32_t)below(random, 5) - 2;
+        break;
+    case 10:
+        if (op->use_count)
+            share(&plan->slots[plan->uses[use].slot], &plan->slots[plan->uses[other].slot]);
         break;
     }
 }

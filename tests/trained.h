@@ -31,6 +31,7 @@ struct trained_case {
     bool delayed;                        /* update, after undelayed_steps without */
     const char *drop_layers;             /* a schedule; NULL: none are left out */
     bool one_plan;         /* the schedule's first turn alone, as the only plan there is */
+    int share_slots;       /* 1: logits lie where layers keep activations */
     struct mw_folds folds; /* what the plan says once; nothing: it is flat */
     int64_t undelayed_steps;
 

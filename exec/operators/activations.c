@@ -174,7 +174,7 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     void *wide = mw_activations_shared(decoder, sequences, seq, layout, base).wide;
     struct mw_layer_activations activations;
 
-    int64_t room = layer < layout->layers ? layer : 0;
+    int64_t room = layer < layout->layers ? layout->layers - 1 - layer : layout->layers - 1;
     take(&from, shared_elements(decoder, tokens, layout->unread) + room * layout->layer_elements);
     activations.lse = (float *)base + layer * tokens * decoder->heads;
     activations.x = take(&from, one);
@@ -191,6 +191,18 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
                                   ? take(&from, tokens * mw_decoder_lora_width(decoder, i))
                                   : NULL;
     return activations;
+}
+
+int64_t
+mw_activations_lasting(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                       const struct mw_activation_layout *layout, int64_t kept)
+{
+    int64_t tokens = sequences * seq, elements = shared_elements(decoder, tokens, layout->unread);
+
+    if (layout->coded_layers)
+        return layout->bytes;
+    return layout->layers * sum_bytes(decoder, tokens) +
+           layout->element_bytes * (elements + kept * layout->layer_elements);
 }
 
 void *

@@ -104,7 +104,8 @@ struct mw_compute {
 };
 
 /* How the activation room of a plan is divided, from its start: the layers' sums of attention
- * (lse), the shared activations, the rest of the layers.  It takes at most what sizing counts:
+ * (lse), the shared activations, the rest of the layers, the last of them first: so those that are
+ * recomputed, which nobody needs meanwhile, are at the end.  It takes at most what sizing counts:
  * saved activations of `layers` layers, and twice the widest output.  (Models with an MLP far
  * narrower than their hidden size would need more: `bytes` says so.)  Tensors follow each other
  * without gaps; they begin at multiples of 64 bytes where T is a multiple of 32. */
@@ -128,6 +129,10 @@ struct mw_activation_layout mw_activation_layout(const struct mw_decoder *decode
 void mw_activation_layout_add_coded(struct mw_activation_layout *layout,
                                     const struct mw_decoder *decoder, int64_t sequences,
                                     int64_t seq, int64_t layers);
+/* From the block's start, the bytes that are needed between forward and the first recomputation, if
+ * the last `kept` layers keep theirs. */
+int64_t mw_activations_lasting(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                               const struct mw_activation_layout *layout, int64_t kept);
 /* Where a coded layer's activations are stored; NULL for another layer.  What is stored are its
  * elements from `x` on. */
 void *mw_activations_coded(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,

@@ -82,6 +82,24 @@ activation_bytes(const struct mw_trainer *trainer, char **base)
     return bytes;
 }
 
+/* Of the bytes from `base` on, how many no other slot lies over. */
+static int64_t
+own_bytes(const struct mw_trainer *trainer, const char *base, int64_t bytes)
+{
+    const struct mw_plan *plan = trainer->plan;
+    int64_t own = bytes;
+
+    for (uint32_t s = 0; s < plan->slot_count; s++) {
+        const struct mw_slot *slot = &plan->slots[s];
+        if (!slot->shares || slot->tier != MW_TIER_GPU || slot->purpose == MW_PURPOSE_ACTIVATIONS)
+            continue;
+        int64_t begin = (const char *)mw_storage_address(&trainer->storage, s, 0) - base;
+        if (begin < own && begin + slot->size_bytes > 0)
+            own = MAX(0, begin);
+    }
+    return own;
+}
+
 static int64_t
 count_layers(const struct mw_plan *plan)
 {
@@ -169,6 +187,16 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
                     " bytes in one piece for activations, the operators need "
                     "%" G_GINT64_FORMAT,
                     bytes, layout.bytes);
+        return false;
+    }
+    int64_t lasting = mw_activations_lasting(&plan->shape.decoder, plan->shape.sequences,
+                                             plan->shape.seq, &layout, interval ? kept : rooms);
+    if (lasting > own_bytes(trainer, base, bytes)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the plan has %" G_GINT64_FORMAT
+                    " bytes for activations that no other slot lies over, the operators need "
+                    "%" G_GINT64_FORMAT,
+                    own_bytes(trainer, base, bytes), lasting);
         return false;
     }
     trainer->variant->layers =

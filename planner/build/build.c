@@ -163,6 +163,7 @@ build_program(struct builder *b)
     b->activation_sets =
         settings->checkpoint_interval ? 1 : (uint32_t)b->sizing->micro_batches_in_flight;
     b->activation_turns = g_new0(int, b->activation_sets);
+    b->rooms_hold = false;
     mw_schedule_visits(b);
     b->visit_ops = g_renew(uint32_t, b->visit_ops, b->visit_count + 1);
     b->norm_ops = g_renew(uint32_t, b->norm_ops, b->sizing->chunk_count + 1);

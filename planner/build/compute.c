@@ -47,6 +47,29 @@ use_activations(struct builder *b, const struct visit *v)
     mw_build_use(b, mine, backward && holds ? MW_USE_MODIFY : MW_USE_DEFINE, MW_ROLE_OUTPUT);
 }
 
+/* What recomputed layers keep, where the logits lie too: once an op of the model's tail has run,
+ * nothing is in there.  It begins anew with the embedding, with a checkpoint that a group is
+ * recomputed from, and with a layer that comes back whole. */
+static void
+use_rooms(struct builder *b, const struct visit *v, bool first)
+{
+    const struct ring *rooms = &b->slots[MW_BUFFER_ROOMS];
+    bool head = v->class_ == MW_CLASS_HEAD, backward = v->phase == MW_PHASE_BACKWARD;
+
+    if (v->class_ == MW_CLASS_TAIL)
+        b->rooms_hold = false;
+    if (v->class_ == MW_CLASS_TAIL || (head && backward))
+        return;
+    if (first && v->tile == 0 && (head || (v->phase == MW_PHASE_RECOMPUTE && v->first_of_group)))
+        b->rooms_hold = false;
+    if (first && backward && v->keeps_layer)
+        b->rooms_hold = false;
+    for (uint32_t i = 0; i < rooms->count; i++)
+        mw_build_use(b, rooms->first + i, b->rooms_hold ? MW_USE_MODIFY : MW_USE_DEFINE,
+                     MW_ROLE_OUTPUT);
+    b->rooms_hold = true;
+}
+
 static void
 use_checkpoint(struct builder *b, const struct visit *v)
 {
@@ -124,6 +147,7 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
         mw_build_use(b, b->slots[MW_BUFFER_WIDENED].first, MW_USE_DEFINE, MW_ROLE_WIDENED);
     use_logits(b, v, info->operator_);
     use_activations(b, v);
+    use_rooms(b, v, first);
     mw_stage_use(b, first, last);
     if (checkpoint || (v->keeps_layer && (v->phase == MW_PHASE_FORWARD ? last : first)))
         use_checkpoint(b, v);

@@ -141,6 +141,7 @@ struct builder {
     uint16_t *checkpoint_tile;   /* [checkpoint] of the op that makes it, if it is a whole layer */
     uint32_t activation_sets;    /* of working memory: one per micro-batch that is kept */
     int *activation_turns;       /* [activation_sets] */
+    bool rooms_hold;             /* something that is still needed */
 };
 
 /* What an op is about, for its identity. */

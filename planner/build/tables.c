@@ -138,14 +138,16 @@ add_slots(struct builder *b, enum mw_buffer_kind kind)
     const struct mw_buffer *buffer = &b->sizing->buffers[kind];
     g_autofree struct mw_sized_slot *slots = mw_sizing_slots(b->sizing, kind);
     struct ring ring = {b->plan->slot_count, buffer->count, 0};
+    int64_t over = buffer->over ? b->plan->slots[b->slots[buffer->over].first].offset_bytes : -1;
 
     for (uint32_t i = 0; i < ring.count; i++) {
         enum mw_tier tier = slots[i].tier;
         int64_t bytes = mw_round_up(slots[i].bytes, MW_SLOT_ALIGNMENT_BYTES);
-        mw_plan_add_slot(b->plan,
-                         (struct mw_slot){b->program, tier, buffer->purpose, buffer->persistent,
-                                          b->offset_bytes[tier], bytes});
-        b->offset_bytes[tier] += bytes;
+        int64_t at = over < 0 ? b->offset_bytes[tier] : over;
+        mw_plan_add_slot(b->plan, (struct mw_slot){b->program, tier, buffer->purpose,
+                                                   buffer->persistent, at, bytes, buffer->shares});
+        b->offset_bytes[tier] = MAX(b->offset_bytes[tier], at + bytes);
+        over = over < 0 ? over : at + bytes;
     }
     return ring;
 }

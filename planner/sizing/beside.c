@@ -100,7 +100,7 @@ more_logits(const struct mw_sizing *sizing)
     double planned = (double)mw_sizing_logit_bytes(sizing);
     double more = sizing->hardware->memory_use.bytes_per_logit / planned - 1;
 
-    return fmax(0, more) * ledger(sizing, MW_PURPOSE_LOGITS);
+    return fmax(0, more) * (double)mw_sizing_buffer_bytes(sizing, MW_BUFFER_LOGITS);
 }
 
 static double

@@ -17,6 +17,8 @@
 #define GPU_UPDATE_RING 2
 /* What a drive writes as one block: records are aligned to it. */
 #define BLOCK_BYTES 4096
+/* The fp32 sum that fused attention keeps of a token and head. */
+#define SUM_BYTES 4
 /* Step, data cursor, random state, loss scale, checksum: less than a block. */
 #define COMMIT_HEADER_BYTES BLOCK_BYTES
 /* Place, size, checksum and name of an extent, 8 bytes each. */
@@ -51,9 +53,10 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
     [MW_BUFFER_CHECKPOINTS_PINNED] = {.tier = MW_TIER_CPU,
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
-    [MW_BUFFER_ACTIVATIONS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
     [MW_BUFFER_WIDENED] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
     [MW_BUFFER_CAST] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
+    [MW_BUFFER_ACTIVATIONS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
+    [MW_BUFFER_ROOMS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
     [MW_BUFFER_LOGITS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_LOGITS},
     [MW_BUFFER_STAGE_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
@@ -82,6 +85,16 @@ set(struct mw_sizing *sizing, enum mw_buffer_kind kind, int64_t count, int64_t b
 {
     sizing->buffers[kind].count = count;
     sizing->buffers[kind].bytes = bytes;
+}
+
+/* Dozens of tensors, never one request. */
+static void
+set_block(struct mw_sizing *sizing, enum mw_buffer_kind kind, int64_t sets, int64_t bytes,
+          int64_t widest)
+{
+    int64_t count = CLAMP(bytes / MAX(1, widest), 1, 64);
+
+    set(sizing, kind, sets * count, mw_divide_up(bytes, count));
 }
 
 int64_t
@@ -123,6 +136,43 @@ activations_bytes(const struct mw_sizing *sizing)
     return MAX(1, group) * saved + kept * stored;
 }
 
+/* What must outlast the logits: the activations of layers that keep them, and what passes between
+ * operators, which is two of the widest outputs, but at least one and three of the stream's width:
+ * the input and the output of a block, and a gradient (q may be wider).  The sums of all layers'
+ * attention lie beside it. */
+static int64_t
+lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
+{
+    const struct mw_model *model = sizing->model;
+    int64_t width = MAX(model->hidden, model->heads * model->head_dim) + 2 * model->hidden;
+    int64_t kept = mw_sizing_kept_layers(sizing);
+    int64_t rooms = MIN(sizing->settings.checkpoint_interval, sizing->layers - kept) + kept;
+    int64_t passing = MAX(2 * widest, widest + sizing->element_bytes * sizing->tokens * width);
+
+    return passing + kept * mw_sizing_layer_bytes(sizing) +
+           SUM_BYTES * sizing->tokens * model->heads * rooms;
+}
+
+/* Logits exist from the end of the last layer's forward to the begin of the first recomputation,
+ * and what recomputed layers keep from there to the end of their backward, or in forward while the
+ * layer is computed.  So the two share bytes.  Cuts the rooms off the activations. */
+static void
+share_rooms(struct mw_sizing *sizing, int64_t bytes, int64_t widest)
+{
+    const struct mw_settings *settings = &sizing->settings;
+    struct mw_buffer *logits = &sizing->buffers[MW_BUFFER_LOGITS];
+    int64_t rooms =
+        (bytes - lasting_bytes(sizing, widest)) / MW_SLOT_ALIGNMENT_BYTES * MW_SLOT_ALIGNMENT_BYTES;
+
+    if (settings->share_slots != 1 || settings->forward_only || !logits->count ||
+        settings->checkpoint_interval <= 0 || mw_kept_encodings(&settings->kept_as) || rooms <= 0)
+        return;
+    set_block(sizing, MW_BUFFER_ACTIVATIONS, 1, bytes - rooms, widest);
+    set_block(sizing, MW_BUFFER_ROOMS, 1, rooms, widest);
+    sizing->buffers[MW_BUFFER_ROOMS].shares = logits->shares = true;
+    logits->over = MW_BUFFER_ROOMS;
+}
+
 /* Working memory: what the backward of one group and of layers that are kept needs (ZeRO-Infinity
  * Sec. 3, Eq. 5 with the saved activations of the operators), plus the gradients into and out of
  * the widest operator. */
@@ -137,13 +187,13 @@ set_activations(struct mw_sizing *sizing)
         widest = MAX(widest, classes[c].widest_bytes);
     /* Without a backward nothing waits for it. */
     int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + 2 * widest;
-    int64_t count = CLAMP(bytes / MAX(1, widest), 1, 64);
-    set(sizing, MW_BUFFER_ACTIVATIONS, sets * count, mw_divide_up(bytes, count));
+    set_block(sizing, MW_BUFFER_ACTIVATIONS, sets, bytes, widest);
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
     int64_t width = mw_divide_up(mw_model_logits(sizing->model), sizing->tp);
     int64_t logits = mw_sizing_logit_bytes(sizing) * tokens * width;
     if (classes[MW_CLASS_TAIL].blocks && logits)
         set(sizing, MW_BUFFER_LOGITS, 1, logits);
+    share_rooms(sizing, bytes, widest);
 }
 
 /* A stage gets all tokens' activations from the previous stage, and their gradients from the

@@ -80,6 +80,34 @@ add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, enum mw_tier tier,
     sizing->largest_bytes[tier] = MAX(sizing->largest_bytes[tier], bytes);
 }
 
+int64_t
+mw_sizing_buffer_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
+{
+    const struct mw_buffer *buffer = &sizing->buffers[kind];
+    int64_t all;
+
+    if (__builtin_mul_overflow(mw_round_up(buffer->bytes, MW_SLOT_ALIGNMENT_BYTES), buffer->count,
+                               &all))
+        return FAR_TOO_LARGE;
+    return MIN(all, FAR_TOO_LARGE);
+}
+
+/* Bytes that two buffers share count once, with the one that is there first. */
+static void
+add_buffer(struct mw_sizing *sizing, enum mw_buffer_kind kind)
+{
+    const struct mw_buffer *buffer = &sizing->buffers[kind];
+    int64_t below = buffer->over ? mw_sizing_buffer_bytes(sizing, buffer->over) : 0;
+    int64_t *largest = &sizing->largest_bytes[buffer->tier];
+
+    if (!below) {
+        add_slots(sizing, kind, buffer->tier, buffer->bytes, buffer->count);
+        return;
+    }
+    add_slots(sizing, kind, buffer->tier, MAX(0, mw_sizing_buffer_bytes(sizing, kind) - below), 1);
+    *largest = MAX(*largest, mw_round_up(buffer->bytes, MW_SLOT_ALIGNMENT_BYTES));
+}
+
 /* A search does this thousands of times; the blocks of a class differ only in their tiers. */
 static void
 add_tensors(struct mw_sizing *sizing, enum mw_buffer_kind kind)
@@ -129,7 +157,7 @@ sum_slots(struct mw_sizing *sizing)
                   sizing->checkpoint_bytes, alike);
     add_chunks(sizing);
     for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_CHECKSUMS; kind++)
-        add_slots(sizing, kind, buffers[kind].tier, buffers[kind].bytes, buffers[kind].count);
+        add_buffer(sizing, kind);
     /* Every page read from drives is checked against the one written last. */
     checksums->bytes = mw_plan_checksum_bytes(sizing->need_bytes[MW_TIER_NVME]);
     checksums->count = checksums->bytes > 0;

@@ -133,9 +133,11 @@ enum mw_buffer_kind {
     /* other buffers, whose slots are alike */
     MW_BUFFER_CHECKPOINTS_STAGED, /* on the GPU, for those that live elsewhere */
     MW_BUFFER_CHECKPOINTS_PINNED, /* in host memory, for those on NVMe */
-    MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
     MW_BUFFER_WIDENED,            /* a part of weights in the type that products take */
     MW_BUFFER_CAST,               /* copies of weights in fp8: of all layers, or of a part */
+    MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
+    MW_BUFFER_ROOMS,              /* right behind them, of layers that are recomputed, if they share
+                                     bytes with the logits; else they are activations like others */
     MW_BUFFER_LOGITS,             /* for one chunk of the tokens */
     /* between pipeline stages: activations forward, their gradients backward */
     MW_BUFFER_STAGE_INPUT,
@@ -160,9 +162,11 @@ enum mw_buffer_kind {
 struct mw_buffer {
     enum mw_tier tier; /* MW_TIER_COUNT: a home, whose slots each have their own tier */
     enum mw_purpose purpose;
-    bool persistent; /* its content outlives the step */
-    int64_t count;   /* number of slots; 0: the step needs none */
-    int64_t bytes;   /* per slot; 0 for a home */
+    bool persistent;          /* its content outlives the step */
+    int64_t count;            /* number of slots; 0: the step needs none */
+    int64_t bytes;            /* per slot; 0 for a home */
+    bool shares;              /* its bytes are shared with another buffer's */
+    enum mw_buffer_kind over; /* its slots begin where this buffer's do; 0: behind all others */
 };
 
 /* What the software takes of a GPU's memory beside the plan's slots: it needs room too
@@ -305,6 +309,8 @@ int64_t mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool re
 int64_t mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer);
 /* Of the blocks of a class those that are recomputed, the first ones. */
 int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class);
+/* Bytes of a kind's slots, in whole pages; not of homes. */
+int64_t mw_sizing_buffer_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* All slots of a kind in order, [buffers[kind].count], including homes; g_free it. */
 struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* The number of ops that mw_build_plan makes of it. */
