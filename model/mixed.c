@@ -155,6 +155,7 @@ add_share(struct mean means[MW_OPERATOR_COUNT], struct share share)
     }
     mean->there = true;
     sum->params = MW_SUM(before.params, MW_PRODUCT(share.distinct, info->params));
+    sum->sides = MW_SUM(before.sides, MW_PRODUCT(share.distinct, info->sides));
     sum->forward_flops = MW_SUM(before.forward_flops, flops);
     sum->backward_flops =
         MW_SUM(before.backward_flops, MW_PRODUCT(share.layers, info->backward_flops));
@@ -190,7 +191,7 @@ divide(struct mw_operator_info *info, int64_t layers)
 {
     int64_t *const sums[] = {&info->params,        &info->forward_flops,  &info->backward_flops,
                              &info->forward_bytes, &info->backward_bytes, &info->saved_bytes,
-                             &info->kept_bytes,    &info->coded_bytes};
+                             &info->kept_bytes,    &info->coded_bytes,    &info->sides};
 
     for (size_t i = 0; i < G_N_ELEMENTS(sums); i++)
         *sums[i] = mw_divide_up(*sums[i], layers);

@@ -178,13 +178,29 @@ parameter_elements(const struct mw_walk *walk, const struct mw_operator_paramete
     }
 }
 
+static int64_t
+parameter_sides(const struct mw_walk *walk, const struct mw_operator_parameter *parameter)
+{
+    const int64_t *width = walk->dims.width;
+    bool of_experts =
+        parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN;
+
+    if (!parameter->columns)
+        return parameter_elements(walk, parameter);
+    return MW_PRODUCT(of_experts ? width[MW_WIDTH_EXPERTS] : 1,
+                      MW_SUM(width[parameter->rows], width[parameter->columns]));
+}
+
 static void
 add_params(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
 {
-    for (const struct mw_operator_parameter *p = row->parameters; p && p->kind; p++)
-        if (mw_dims_have(&walk->dims, p->when | p->owned))
-            info->params = mw_saturating_add(info->params, parameter_elements(walk, p));
+    for (const struct mw_operator_parameter *p = row->parameters; p && p->kind; p++) {
+        if (!mw_dims_have(&walk->dims, p->when | p->owned))
+            continue;
+        info->params = mw_saturating_add(info->params, parameter_elements(walk, p));
+        info->sides = mw_saturating_add(info->sides, parameter_sides(walk, p));
+    }
 }
 
 /* Beyond the number of products that a work can say, the last one has as many rows more as give the
@@ -473,6 +489,16 @@ mw_model_tensor_params(const struct mw_model_tensor *tensor)
     return MW_PRODUCT(tensor->count, MW_SUM(one, tensor->bias ? tensor->rows : 0));
 }
 
+/* Of a matrix that several operators share, each has a part: never more sides than elements. */
+static int64_t
+tensor_sides(const struct mw_model_tensor *tensor)
+{
+    int64_t params = mw_model_tensor_params(tensor);
+    int64_t sides = MW_SUM(tensor->rows, tensor->columns, tensor->bias ? tensor->rows : 0);
+
+    return tensor->columns ? MIN(params, MW_PRODUCT(tensor->count, sides)) : params;
+}
+
 static void
 add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_model_tensor *tensor)
@@ -482,6 +508,7 @@ add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
                        : MW_PRODUCT(walk->tokens, tensor->met);
 
     info->params = MW_SUM(info->params, mw_model_tensor_params(tensor));
+    info->sides = MW_SUM(info->sides, tensor_sides(tensor));
     if (!tensor->columns || tensor->table || !tensor->met || !rows)
         return;
     info->forward_flops =

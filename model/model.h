@@ -148,6 +148,8 @@ struct mw_operator_info {
     enum mw_dtype weights;  /* type of its parameters at rest; where no product takes it they are
                               * widened for each use: among the bytes and launches below */
     int64_t params;         /* per rank after tensor slicing, biases and norm weights included */
+    int64_t sides;          /* of its matrices, rows and columns together; of vectors, elements: the
+                             * numbers that an optimizer by rows and columns keeps of them */
     int64_t forward_flops;  /* matrix products, for all tokens of a micro-batch, per rank */
     int64_t backward_flops; /* input and weight gradients: 2x forward, without recompute; flash
                               * attention forms the scores again: 2.5x; of frozen weights 1x */

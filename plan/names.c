@@ -128,6 +128,7 @@ mw_purpose_name(int purpose)
         [MW_PURPOSE_COMMIT_RECORDS] = "commit-records",
         [MW_PURPOSE_SAVES] = "saves",
         [MW_PURPOSE_CHECKSUMS] = "checksums",
+        [MW_PURPOSE_OPTIMIZER_VECTORS] = "optimizer-vectors",
     };
 
     return lookup(names, MW_PURPOSE_COUNT, purpose);

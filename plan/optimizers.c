@@ -83,16 +83,25 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                            .source = "arXiv 2302.06675, Algorithm 2"},
     [MW_OPTIMIZER_ADAFACTOR] = {.name = "adafactor",
                                 .dtypes = PARAMETER,
+                                .vectors = {"exp_avg_sq_row.", "exp_avg_sq_col.", "exp_avg_sq."},
+                                /* means, factors of the update, sums of the step */
+                                .vector_bytes = 2 * sizeof(float) + MW_EXACT_SUM_BYTES,
+                                .rule = MW_UPDATE_ADAFACTOR,
+                                .runs = true,
                                 BETAS,
                                 .keeps = "fp32 parameter; of a matrix a vector for rows and one "
                                          "for columns",
-                                .source = "arXiv 1804.04235, Algorithm 4"},
+                                .source = "arXiv 1804.04235, Algorithms 4 and 5"},
     [MW_OPTIMIZER_SM3] = {.name = "sm3",
                           .dtypes = MOMENTUM,
+                          .vectors = {"accumulator_0.", "accumulator_1.", "accumulator."},
+                          .vector_bytes = 2 * sizeof(float), /* before the step and after it */
+                          .rule = MW_UPDATE_SM3,
+                          .runs = true,
                           BETAS,
                           .keeps = "fp32 parameter and momentum; of a matrix a vector for rows and "
                                    "one for columns",
-                          .source = "arXiv 1901.11150, Sec. 3"},
+                          .source = "arXiv 1901.11150, Algorithm 2 (SM3-II)"},
 };
 
 const struct mw_optimizer_row *
@@ -111,6 +120,12 @@ bool
 mw_optimizer_keeps(int kind, enum mw_kept kept)
 {
     return rows[kind].dtypes[kept] != MW_DTYPE_NONE;
+}
+
+bool
+mw_optimizer_has_vectors(int kind)
+{
+    return rows[kind].vector_bytes > 0;
 }
 
 int64_t

@@ -4,8 +4,11 @@
  * State is what is at rest beside the parameter and the gradient of 16 bits: an fp32 parameter
  * where the optimizer has one, and its moments, each an array of its own over the elements of a
  * chunk, one behind the other.  An update reads all of it and writes all of it, reads a gradient
- * and writes a parameter.  Vectors of a matrix's rows and columns, of which Adafactor and SM3 have
- * one each, are not counted: a thousandth of the rest.
+ * and writes a parameter.
+ *
+ * Beside it Adafactor and SM3 keep vectors of each tensor: a number for each row of a matrix and
+ * one for each column, or one for each element of what is no matrix.  They are a thousandth of the
+ * rest and are counted apart: every rank has all of them, in host memory.
  */
 #ifndef MW_PLAN_OPTIMIZERS_H
 #define MW_PLAN_OPTIMIZERS_H
@@ -39,6 +42,10 @@ enum mw_kept { MW_KEPT_PARAMETER, MW_KEPT_MOMENTUM, MW_KEPT_VARIANCE, MW_KEPT_CO
 struct mw_optimizer_row {
     const char *name;
     enum mw_dtype dtypes[MW_KEPT_COUNT]; /* MW_DTYPE_NONE: it keeps none */
+    /* Before a tensor's name in checkpoints: of a matrix's first side, of its second, of what is no
+     * matrix.  NULL: it keeps none, or none that runs. */
+    const char *vectors[3];
+    int64_t vector_bytes; /* of host memory for each of their numbers; 0: it keeps none */
     enum mw_update_rule rule;
     bool runs;           /* by the executor */
     double beta1, beta2; /* what a run has by default */
@@ -49,6 +56,8 @@ const struct mw_optimizer_row *mw_optimizer_row(int kind); /* NULL out of range 
 const char *mw_optimizer_name(int kind);
 
 bool mw_optimizer_keeps(int kind, enum mw_kept kept);
+/* Whether it keeps vectors of rows and columns. */
+bool mw_optimizer_has_vectors(int kind);
 /* Elements at whose multiples all its arrays have whole blocks. */
 int64_t mw_optimizer_block(int kind);
 /* From the start of the state of so many elements to one of its arrays. */

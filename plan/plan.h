@@ -135,8 +135,9 @@ enum mw_purpose {
     MW_PURPOSE_LOGITS,             /* logits, their gradient, the loss */
     MW_PURPOSE_STAGE_BUFFERS,      /* activations and gradients that pipeline stages send */
     MW_PURPOSE_COMMIT_RECORDS,
-    MW_PURPOSE_SAVES,     /* saves, every K steps, of state that is not on NVMe */
-    MW_PURPOSE_CHECKSUMS, /* checksums of pages on NVMe, for checking reads */
+    MW_PURPOSE_SAVES,             /* saves, every K steps, of state that is not on NVMe */
+    MW_PURPOSE_CHECKSUMS,         /* checksums of pages on NVMe, for checking reads */
+    MW_PURPOSE_OPTIMIZER_VECTORS, /* of rows and columns: plan/optimizers.h */
     MW_PURPOSE_COUNT
 };
 

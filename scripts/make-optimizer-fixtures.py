@@ -7,22 +7,26 @@
 Needed only to make the fixtures anew: tests read the files alone.  The weights are those of the
 folder, the tokens those of its lora/text.txt.  For each optimizer the losses of 50 steps in fp64,
 with the gradient clipped to 1 and a decay of 0.1 of matrices: PyTorch's SGD and AdamW; Lion as its
-paper has it (arXiv 2302.06675, Algorithm 2).  Moments in 16 bits are AdamW's, rounded to bf16 after
+paper has it (arXiv 2302.06675, Algorithm 2); SM3 likewise (arXiv 1901.11150, Algorithm 2, SM3-II)
+with its authors' momentum and AdamW's decay; transformers' Adafactor with a fixed rate, and without
+clipping of updates.  Moments in 16 bits are AdamW's, rounded to bf16 after
 each step.  Moments in 8 bits are quantized after each step in blocks of 2048 of a parameter's
 elements, to the values of arXiv 2110.02861, Sec. 2.
 """
 import json
+import math
 import os
 
 import torch
 from transformers import AutoModelForCausalLM
+from transformers.optimization import Adafactor
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "fixtures")
 BATCH, SEQ, STEPS = 2, 16, 50
 BLOCK = 2048
 DECAY, CLIP = 0.1, 1.0
 RATES = {"adamw": 2e-3, "adamw-16bit": 2e-3, "adamw-8bit": 2e-3, "sgd": 0.1, "sgd-momentum": 0.02,
-         "lion": 2e-4}
+         "lion": 2e-4, "sm3": 0.02, "adafactor": 2e-3}
 
 
 def base(name):
@@ -53,6 +57,31 @@ class Lion(torch.optim.Optimizer):
                 direction = (beta1 * m + (1 - beta1) * p.grad).sign()
                 p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * direction)
                 m.mul_(beta2).add_((1 - beta2) * p.grad)
+
+
+class SM3(torch.optim.Optimizer):
+    def __init__(self, groups, lr, momentum=0.9):
+        super().__init__(groups, {"lr": lr, "momentum": momentum, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.update(p, self.state[p], group)
+
+    @staticmethod
+    def update(p, state, group):
+        sides = state.setdefault("accumulators", [
+            torch.zeros([size if i == axis else 1 for i, size in enumerate(p.shape)], dtype=p.dtype)
+            for axis in range(p.dim())])
+        nu = p.grad ** 2 + (torch.minimum(*sides) if p.dim() > 1 else sides[0])
+        for axis, side in enumerate(sides):
+            others = [i for i in range(p.dim()) if i != axis]
+            side.copy_(nu.amax(others, keepdim=True) if others else nu)
+        direction = torch.where(nu > 0, p.grad / nu.sqrt(), 0.0)
+        m = state.setdefault("momentum", torch.zeros_like(p))
+        m.mul_(group["momentum"]).add_((1 - group["momentum"]) * direction)
+        p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * m)
 
 
 def values_of_8_bits(squares):
@@ -99,6 +128,11 @@ def make_optimizer(name, model):
         return torch.optim.AdamW(groups, lr=RATES[name], betas=(0.9, 0.95), eps=1e-8)
     if name == "lion":
         return Lion(groups, RATES[name])
+    if name == "sm3":
+        return SM3(groups, RATES[name])
+    if name == "adafactor":
+        return Adafactor(groups, lr=RATES[name], clip_threshold=math.inf, scale_parameter=False,
+                         relative_step=False)
     return torch.optim.SGD(groups, lr=RATES[name], momentum=0.9 if "momentum" in name else 0)
 
 

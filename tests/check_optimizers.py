@@ -16,10 +16,15 @@ from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 # an fp32 parameter, and moments; a scale of 32 bits for 2048 moments of 8 bits (arXiv 2110.02861).
 BYTES = {"adamw": 12, "adamw-16bit": 8, "adamw-8bit": 4 + 2 * (1 + 4 / 2048), "adamw-pure": 4,
          "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8}
-RUNS = ("adamw", "adamw-16bit", "adamw-8bit", "sgd", "sgd-momentum", "lion")
+RUNS = ("adamw", "adamw-16bit", "adamw-8bit", "sgd", "sgd-momentum", "lion", "sm3",
+        "adafactor")
+# Vectors of rows and columns, and of what has one side.
+SIDES = {"sm3": ["accumulator", "accumulator_0", "accumulator_1"],
+         "adafactor": ["exp_avg_sq", "exp_avg_sq_col", "exp_avg_sq_row"]}
 MOMENTS = {"adamw": ["exp_avg", "exp_avg_sq"], "adamw-16bit": ["exp_avg", "exp_avg_sq"],
            "adamw-8bit": ["exp_avg", "exp_avg_sq"], "sgd": [], "sgd-momentum": ["exp_avg"],
-           "lion": ["exp_avg"]}
+           "lion": ["exp_avg"], "sm3": ["exp_avg"], "adafactor": []}
+VECTOR_BYTES = {"sm3": 8, "adafactor": 56}  # of each of their numbers
 PARAMS = 8_030_261_248  # of Llama 3.1 8B
 ASK = "simulate -m llama-3.1-8b -H h100 --batch 1 --seq 512 --grad-accum 1 --json"
 
@@ -49,6 +54,21 @@ def check_state(box, placement, tier):
                     if row["purpose"] == "optimizer-state" and row["tier"] == tier)
         if not 0 <= state - each * PARAMS <= 1e-3 * each * PARAMS:
             yield f"{name}: {state} bytes, {each * PARAMS:.0f} by hand"
+
+
+def check_vectors(box):
+    """Of Llama 3.1 8B, a number for each row and column; in host memory wherever state is."""
+    layer = 2 * (4096 + 4096) + 2 * (1024 + 4096) + 3 * (14336 + 4096) + 2 * 4096
+    sides = 32 * layer + 2 * (128256 + 4096) + 4096
+    for name in BYTES:
+        for placement in ("-s ddp --set gpu.memory_gib=400", "-s zero-infinity-nvme"):
+            answer = ask(box, f"{placement} --optimizer {name}")
+            found = {row["tier"]: row["bytes"] for row in answer["ledger"]
+                     if row["purpose"] == "optimizer-vectors"}
+            by_hand = {"cpu": -(-sides * VECTOR_BYTES[name] // 4096) * 4096} \
+                if name in VECTOR_BYTES else {}
+            if found != by_hand:
+                yield f"{name} {placement}: {found}, {by_hand} by hand"
 
 
 def check_drives(box):
@@ -84,10 +104,11 @@ def check_refusals(box):
     box.write("text.txt", "words " * 500)
     yield from refused(box.run(f"{ASK} --optimizer adam"),
                        ["--optimizer adam", "adamw-8bit", "sm3"])
-    yield from refused(box.run("run -m gpt2 -H h100 --data text.txt --optimizer sm3"),
-                       ["--optimizer sm3", "list optimizers", "memwall simulate"])
-    planned = box.run("plan -m gpt2 -H h100 -s ddp --batch 1 --optimizer sm3 -o plan.txt")
-    if planned.status or " optimizer sm3" not in (box.folder / "plan.txt").read_text("utf-8"):
+    yield from refused(box.run("run -m gpt2 -H h100 --data text.txt --optimizer adamw-pure"),
+                       ["--optimizer adamw-pure", "list optimizers", "memwall simulate"])
+    planned = box.run("plan -m gpt2 -H h100 -s ddp --batch 1 --optimizer adamw-pure -o plan.txt")
+    text = (box.folder / "plan.txt").read_text("utf-8")
+    if planned.status or " optimizer adamw-pure" not in text:
         yield f"plan: {planned.err}"
     yield from refused(box.run("run --plan plan.txt -H h100 --data text.txt"), ["list optimizers"])
     if box.run("simulate plan.txt -H h100").status:
@@ -174,7 +195,7 @@ def check_state_file(box):
         data = (box.folder / "half/optimizer.safetensors").read_bytes()
         header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
         found = sorted({key.split(".")[0] for key in header if key != "__metadata__"})
-        if found != moments:
+        if found != sorted(moments + SIDES.get(optimizer, [])):
             yield f"{optimizer}: the file has {found}"
 
 
@@ -200,9 +221,15 @@ def check_ranks(box):
         yield Skip("no mpirun, or a build without MPI")
         return
     box.environment.update(RANKS_ENVIRONMENT)
-    for optimizer in ("lion", "adamw-8bit"):
-        line = line_of("llama-small", f"{PLACEMENTS['state on drives']} --lr 2e-3 --optimizer "
-                                      f"{optimizer} --nvme drive").replace("--batch 2", "--batch 1")
+    drives = PLACEMENTS["state on drives"]
+    cases = [(optimizer, drives) for optimizer in ("lion", "adamw-8bit", *SIDES)]
+    # What ranks share of a save, and gradients that wait over the end of a step.
+    cases += [(optimizer, placement) for optimizer in SIDES
+              for placement in (PLACEMENTS["on the GPU"],
+                                PLACEMENTS["on cores"] + " --dpu-start 2")]
+    for optimizer, placement in cases:
+        line = line_of("llama-small", f"{placement} --lr 2e-3 --optimizer {optimizer} "
+                                      "--nvme drive").replace("--batch 2", "--batch 1")
         empty(box, "drive", "whole", "resumed")
         yield from train(box, f"{line} --steps 6 --save whole", prefix=[*MPIRUN, "2"])
         empty(box, "drive")
@@ -210,7 +237,7 @@ def check_ranks(box):
         yield from train(box, "--resume --nvme drive --steps 6 --save resumed",
                          prefix=[*MPIRUN, "2"])
         if files(box, "resumed") != files(box, "whole"):
-            yield f"{optimizer}: other bits than of ranks that did not stop"
+            yield f"{optimizer} {placement}: other bits than of ranks that did not stop"
 
 
 def check_wrong_state(box):
@@ -233,6 +260,7 @@ def tests(box):
     yield "list", check_list(box)
     yield "state on the GPU", check_state(box, "-s ddp --set gpu.memory_gib=400", "gpu")
     yield "state on the host", check_state(box, "-s zero-offload", "cpu")
+    yield "vectors of rows and columns", check_vectors(box)
     yield "drives", check_drives(box)
     yield "time", check_time(box)
     yield "refusals", check_refusals(box)
@@ -243,12 +271,16 @@ def tests(box):
         yield f"{optimizer} in bf16", check_reference(box, "llama-small", optimizer, "bf16", 0.01)
     for optimizer in RUNS[1:]:
         yield f"{optimizer}: placements", check_placements(box, "llama-small", optimizer)
-    yield "8 bits, accumulated, in tiles", check_placements(
-        box, "gpt2-small", "adamw-8bit", "--grad-accum 2 --tiles 3")
+    for optimizer in ("adamw-8bit", *SIDES):
+        yield f"{optimizer}, accumulated, in tiles", check_placements(
+            box, "gpt2-small", optimizer, "--grad-accum 2 --tiles 3")
     yield "checkpoints", check_state_file(box)
     for placement in PLACEMENTS.values():
-        for optimizer in ("lion", "sgd", "adamw-8bit", "adamw-16bit"):
+        for optimizer in ("lion", "sgd", "adamw-8bit", "adamw-16bit", *SIDES):
             yield f"killed: {optimizer} {placement}", check_killed(box, placement, optimizer)
+    for optimizer in SIDES:
+        yield f"killed: {optimizer}, layers left out", check_killed(
+            box, PLACEMENTS["state on drives"] + " --drop-layers 1/-", optimizer)
     yield "two ranks", check_ranks(box)
     yield "state of another optimizer", check_wrong_state(box)
 

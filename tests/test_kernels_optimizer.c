@@ -150,6 +150,256 @@ test_other(gconstpointer data)
         }
 }
 
+/* --- by rows and columns --------------------------------------------------------------------- */
+
+/* Of a matrix, or with no rows of what is none: vectors before the step and after it. */
+struct sides {
+    int64_t rows, columns;
+    float *row, *column, *row_next, *column_next;
+};
+
+static float *
+sums_random(int64_t n)
+{
+    float *values = mw_floats_random(n, 1.0);
+    for (int64_t i = 0; i < n; i++)
+        values[i] = i % 7 ? fabsf(values[i]) : 0.0f;
+    return values;
+}
+
+static struct sides
+sides_random(int64_t rows, int64_t columns)
+{
+    struct sides s = {rows, columns, sums_random(MAX(rows, 1)), sums_random(columns), NULL, NULL};
+    s.row_next = g_memdup2(s.row, (gsize)MAX(rows, 1) * sizeof(float));
+    s.column_next = g_memdup2(s.column, (gsize)columns * sizeof(float));
+    return s;
+}
+
+static void
+sides_clear(struct sides *s)
+{
+    g_free(s->row);
+    g_free(s->column);
+    g_free(s->row_next);
+    g_free(s->column_next);
+}
+
+/* As the header states it. */
+static void
+plain_sm3(const struct mw_update_step *a, struct sides *v, struct state *s, const float *grad)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t row = i / v->columns, column = i % v->columns;
+        float g = grad[i] * a->grad_scale, square = g * g;
+        float before = v->column[column];
+        if (v->rows && v->row[row] < before)
+            before = v->row[row];
+        float nu = before + square;
+        float ratio = nu > 0 ? g / sqrtf(nu) : 0.0f;
+        float kept = a->beta1 * s->m[i], new = a->one_minus_beta1 *ratio;
+        s->m[i] = kept + new;
+        float kept_w = s->w[i] * a->decay, step = a->lr * s->m[i];
+        s->w[i] = kept_w - step;
+        s->param[i] = mw_half_nearest(s->w[i]);
+        if (v->rows)
+            v->row_next[row] = MAX(v->row_next[row], nu);
+        v->column_next[column] = MAX(v->column_next[column], nu);
+    }
+}
+
+static void
+update_sides(const struct mw_cpu_kernels *k, const struct mw_update_step *step, struct sides *v,
+             struct state *s, const float *grad, int64_t first, int64_t n)
+{
+    const struct mw_update_vectors vectors = {
+        .row = v->rows ? v->row : NULL,
+        .column = v->column,
+        .row_next = v->rows ? v->row_next : NULL,
+        .column_next = v->column_next,
+        .columns = v->columns,
+        .first = first,
+    };
+    k->update_by_vectors(step, &vectors, s->w + first, s->m + first, s->param + first, grad + first,
+                         true, n);
+}
+
+/* Whole, and cut anywhere, the last part first. */
+static void
+check_sm3(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
+{
+    const struct mw_update_step step =
+        mw_update_step_of(MW_UPDATE_SM3, 3e-2, 0.9, 0.95, 1e-8, 0.1, 3, 1.0 / 1024);
+    int64_t n = MAX(rows, 1) * columns, cut = mw_random_size(n + 1) - 1;
+    g_autofree float *grad = mw_floats_random(n, 1000.0);
+    struct state plain = state_random(n), whole = state_copy(&plain), parts = state_copy(&plain);
+    struct sides expected = sides_random(rows, columns), sides[2];
+
+    for (int64_t i = 0; i < n; i += 5)
+        grad[i] = 0.0f;
+    for (int i = 0; i < 2; i++) {
+        sides[i] = expected;
+        sides[i].row_next = g_memdup2(expected.row, (gsize)MAX(rows, 1) * sizeof(float));
+        sides[i].column_next = g_memdup2(expected.column, (gsize)columns * sizeof(float));
+    }
+    plain_sm3(&step, &expected, &plain, grad);
+    update_sides(k, &step, &sides[0], &whole, grad, 0, n);
+    update_sides(k, &step, &sides[1], &parts, grad, cut, n - cut);
+    update_sides(k, &step, &sides[1], &parts, grad, 0, cut);
+    expect_same(&plain, &whole);
+    expect_same(&plain, &parts);
+    for (int i = 0; i < 2; i++) {
+        gsize row_bytes = (gsize)rows * sizeof(float), bytes = (gsize)columns * sizeof(float);
+        g_assert_cmpmem(expected.row_next, row_bytes, sides[i].row_next, row_bytes);
+        g_assert_cmpmem(expected.column_next, bytes, sides[i].column_next, bytes);
+        g_free(sides[i].row_next);
+        g_free(sides[i].column_next);
+    }
+    sides_clear(&expected);
+    state_clear(&plain);
+    state_clear(&whole);
+    state_clear(&parts);
+}
+
+static void
+test_sm3(gconstpointer data)
+{
+    for (int round = 0; round < 10; round++) {
+        check_sm3(data, mw_random_size(40), mw_random_size(3000));
+        check_sm3(data, mw_random_size(3000), mw_random_size(40));
+        check_sm3(data, 0, mw_random_size(5000));
+    }
+}
+
+/* Strips of a row raise one maximum. */
+static void
+test_sm3_threads(gconstpointer data)
+{
+#if defined(_OPENMP)
+    int before = omp_get_max_threads();
+    for (int threads = 1; threads <= 5; threads++) {
+        omp_set_num_threads(threads);
+        check_sm3(data, 20, 5000);
+    }
+    omp_set_num_threads(before);
+#else
+    g_test_skip("built without OpenMP");
+#endif
+}
+
+static void
+plain_adafactor(const struct mw_update_step *a, const struct sides *v, struct state *s,
+                const float *grad)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        float g = grad[i] * a->grad_scale, row = v->rows ? v->row[i / v->columns] : 1.0f;
+        float of_row = g * row, ratio = of_row * v->column[i % v->columns];
+        float kept = s->w[i] * a->decay, step = a->lr * ratio;
+        s->w[i] = kept - step;
+        s->param[i] = mw_half_nearest(s->w[i]);
+    }
+}
+
+static void
+check_adafactor(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
+{
+    const struct mw_update_step step =
+        mw_update_step_of(MW_UPDATE_ADAFACTOR, 3e-2, 0.9, 0.95, 1e-8, 0.1, 3, 1.0 / 1024);
+    int64_t n = MAX(rows, 1) * columns, cut = mw_random_size(n + 1) - 1;
+    g_autofree float *grad = mw_floats_random(n, 1000.0);
+    struct state plain = state_random(n), parts = state_copy(&plain);
+    struct sides sides = sides_random(rows, columns);
+
+    plain_adafactor(&step, &sides, &plain, grad);
+    update_sides(k, &step, &sides, &parts, grad, cut, n - cut);
+    update_sides(k, &step, &sides, &parts, grad, 0, cut);
+    expect_same(&plain, &parts);
+    sides_clear(&sides);
+    state_clear(&plain);
+    state_clear(&parts);
+}
+
+static void
+test_adafactor(gconstpointer data)
+{
+    for (int round = 0; round < 10; round++) {
+        check_adafactor(data, mw_random_size(40), mw_random_size(3000));
+        check_adafactor(data, 0, mw_random_size(5000));
+    }
+}
+
+static void
+add_sides(const struct mw_cpu_kernels *k, struct mw_exact_sum *sums, int64_t rows, int64_t columns,
+          const float *grad, int64_t first, int64_t n)
+{
+    const struct mw_exact_sides sides = {
+        .row = rows ? sums : NULL, .column = sums + rows, .columns = columns, .first = first};
+    k->side_sums(&sides, grad + first, true, n);
+}
+
+/* Of each of n squares, bits below the first digit are left off. */
+static void
+expect_sum(const struct mw_exact_sum *sum, long double expected, int64_t n)
+{
+    double slack = ldexp((double)n, MW_EXACT_FIRST_BIT) + 1e-15 * (double)expected;
+
+    g_assert_cmpfloat(fabs(mw_exact_value(sum) - (double)expected), <=, slack);
+}
+
+/* Of numbers of any size: as long double has them, which is nearly exact; and cut anywhere, from
+ * behind, to the bit. */
+static void
+check_side_sums(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
+{
+    int64_t n = MAX(rows, 1) * columns, cut = mw_random_size(n + 1) - 1;
+    g_autofree float *grad = mw_floats_random(n, 1.0);
+    g_autofree struct mw_exact_sum *whole = g_new0(struct mw_exact_sum, rows + columns);
+    g_autofree struct mw_exact_sum *parts = g_new0(struct mw_exact_sum, rows + columns);
+    g_autofree long double *expected = g_new0(long double, rows + columns);
+
+    for (int64_t i = 0; i < n; i++) {
+        grad[i] = i % 11 ? ldexpf(grad[i], g_test_rand_int_range(-20, 30)) : 0.0f;
+        long double square = (long double)grad[i] * (long double)grad[i];
+        if (rows)
+            expected[i / columns] += square;
+        expected[rows + i % columns] += square;
+    }
+    add_sides(k, whole, rows, columns, grad, 0, n);
+    add_sides(k, parts, rows, columns, grad, cut, n - cut);
+    add_sides(k, parts, rows, columns, grad, 0, cut);
+    g_assert_cmpmem(whole, (gsize)(rows + columns) * sizeof *whole, parts,
+                    (gsize)(rows + columns) * sizeof *parts);
+    for (int64_t i = 0; i < rows + columns; i++)
+        expect_sum(&whole[i], expected[i], n);
+}
+
+static void
+test_side_sums(gconstpointer data)
+{
+    for (int round = 0; round < 5; round++) {
+        check_side_sums(data, mw_random_size(40), mw_random_size(3000));
+        check_side_sums(data, mw_random_size(2000), mw_random_size(40));
+        check_side_sums(data, 0, mw_random_size(5000));
+    }
+}
+
+/* The ends of what digits hold: the least square, one that loses its last bits, the largest, and
+ * what is no number. */
+static void
+test_side_sums_ends(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    const float values[] = {0x1p-56f, 0x1p-57f, 0x1.000002p-40f, 0x1p33f, 0x1p40f, INFINITY, NAN};
+    double most = ldexp(0x1p53 - 1, 15);
+    const double expected[] = {0x1p-112, 0, 0x1.000004p-80, 0x1p66, most, most, most};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(values); i++) {
+        struct mw_exact_sum sum = {{0}};
+        add_sides(k, &sum, 0, 1, &values[i], 0, 1);
+        g_assert_cmpfloat(mw_exact_value(&sum), ==, expected[i]);
+    }
+}
+
 static void
 test_adamw(gconstpointer data)
 {
@@ -285,6 +535,11 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("adamw", test_adamw);
     mw_add_kernel_test("lion-sgd", test_other);
+    mw_add_kernel_test("sm3", test_sm3);
+    mw_add_kernel_test("sm3-threads", test_sm3_threads);
+    mw_add_kernel_test("adafactor", test_adafactor);
+    mw_add_kernel_test("side-sums", test_side_sums);
+    mw_add_kernel_test("side-sums-ends", test_side_sums_ends);
     mw_add_kernel_test("adamw-threads", test_adamw_threads);
     mw_add_kernel_test("adamw-shards", test_adamw_shards);
     mw_add_kernel_test("adamw-formula", test_adamw_formula);

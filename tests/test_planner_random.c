@@ -45,13 +45,14 @@ may_lack_tensors(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
             mw_sizing_splits(sizing, MW_STATE_GRADIENTS));
 }
 
-/* Checksums belong to no op, and saves of every K steps to none of a step.  If of split gradients
- * only those of a tied embedding leave the GPU, they leave from where those of the logits wait. */
+/* Checksums and vectors of rows and columns belong to no op, and saves of every K steps to none of
+ * a step.  If of split gradients only those of a tied embedding leave the GPU, they leave from
+ * where those of the logits wait. */
 static bool
 may_rest(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
     return may_lack_tensors(sizing, kind) || kind == MW_BUFFER_CHECKSUMS ||
-           (kind == MW_BUFFER_SAVES && !sizing->saves_in_step) ||
+           kind == MW_BUFFER_VECTORS || (kind == MW_BUFFER_SAVES && !sizing->saves_in_step) ||
            (kind == MW_BUFFER_GRADIENTS_WHOLE && mw_sizing_tied(sizing));
 }
 

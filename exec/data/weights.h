@@ -87,6 +87,14 @@ int64_t mw_weight_file_element(const struct mw_weight *weight, int64_t element);
 /* The pieces of a part, in order; returns how many. */
 int mw_weights_pieces(const struct mw_decoder *decoder, const struct mw_weights_part *part,
                       struct mw_weights_piece out[MW_WEIGHTS_PIECES_MAX]);
+/* Returns false to end the walk. */
+typedef bool (*mw_weights_visit)(const struct mw_weights_piece *piece, void *data);
+
+/* Visits the pieces of elements [first, first + count) of a part, with `at` relative to `first`;
+ * false if a visit returned false. */
+bool mw_weights_walk(const struct mw_decoder *decoder, const struct mw_weights_part *part,
+                     int64_t first, int64_t count, mw_weights_visit visit, void *data);
+
 int64_t mw_weights_part_elements(const struct mw_decoder *decoder,
                                  const struct mw_weights_part *part);
 /* The rows by which tiles cut a unit: those of its largest operator, 1 if it has none. */

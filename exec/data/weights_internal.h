@@ -1,18 +1,11 @@
 /*
- * weights_internal.h - ranges of a part, divided into tensors; for exec/data/weights*.c alone.
+ * weights_internal.h - numbers of elements; for exec/data/weights*.c alone.
  */
 #ifndef MW_EXEC_DATA_WEIGHTS_INTERNAL_H
 #define MW_EXEC_DATA_WEIGHTS_INTERNAL_H
 
 #include "exec/data/weights.h"
 
-/* Returns false to end the walk. */
-typedef bool (*mw_weights_visit)(const struct mw_weights_piece *piece, void *data);
-
-/* Visits the pieces of elements [first, first + count) of a part, with `at` relative to `first`;
- * false if a visit returned false. */
-bool mw_weights_walk(const struct mw_decoder *decoder, const struct mw_weights_part *part,
-                     int64_t first, int64_t count, mw_weights_visit visit, void *data);
 /* How many of these elements lie after the end of the part. */
 int64_t mw_weights_padding(const struct mw_decoder *decoder, const struct mw_weights_part *part,
                            int64_t first, int64_t count);

@@ -115,7 +115,13 @@ struct mw_backend {
     bool (*square_sums)(void *backend, double *partial, const void *gradient, bool fp32, int64_t n,
                         GError **error);
     bool (*update)(void *backend, const struct mw_update_step *step, float *w, float *m, float *v,
-                  void *param, const void *gradient, bool fp32, int64_t n, GError **error);
+                   void *param, const void *gradient, bool fp32, int64_t n, GError **error);
+    /* By rows and columns (struct mw_update_vectors, whose members are in host memory).  NULL: it
+     * has no such update. */
+    bool (*update_by_vectors)(void *backend, const struct mw_update_step *step,
+                              const struct mw_update_vectors *vectors, float *w, float *m,
+                              void *param, const void *gradient, bool fp32, int64_t n,
+                              GError **error);
     bool (*narrow)(void *backend, void *out, const float *x, int64_t n, GError **error);
     /* Stores n activations as mxfp8, and restores them. */
     bool (*encode)(void *backend, void *coded, const void *x, int64_t n, GError **error);

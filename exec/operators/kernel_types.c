@@ -40,6 +40,18 @@ mw_adamw_step(double lr, double beta1, double beta2, double eps, double weight_d
                              grad_scale);
 }
 
+_Static_assert(sizeof(struct mw_exact_sum) == MW_EXACT_SUM_BYTES, "what plans count");
+
+double
+mw_exact_value(const struct mw_exact_sum *sum)
+{
+    double value = 0;
+
+    for (int d = MW_EXACT_DIGITS - 1; d >= 0; d--)
+        value += ldexp((double)sum->digits[d], MW_EXACT_FIRST_BIT + d * MW_EXACT_DIGIT_BITS);
+    return value;
+}
+
 int64_t
 mw_norm_blocks(int64_t n)
 {

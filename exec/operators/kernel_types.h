@@ -74,6 +74,14 @@ bool mw_product_same(const struct mw_product *a, const struct mw_product *b);
  *     c = beta1 * m + one_minus_beta1 * g
  *     m = beta2 * m + one_minus_beta2 * g
  *     w = w * decay - lr * sign(c)
+ *   SM3 (SM3-II: arXiv 1901.11150, Algorithm 2), of the element in row r and column c
+ *     nu = min(row[r], column[c]) + g * g; of what is no matrix column[c] + g * g
+ *     row_next[r] = max(row_next[r], nu), column_next[c] = max(column_next[c], nu)
+ *     m = beta1 * m + one_minus_beta1 * (nu > 0 ? g / sqrt(nu) : 0)
+ *     w = w * decay - lr * m
+ *   Adafactor (arXiv 1804.04235, Algorithms 4 and 5, without momentum and update clipping)
+ *     w = w * decay - lr * (g * row[r] * column[c]); of what is no matrix g * column[c]
+ *     where row and column are factors: mw_adafactor_sides
  * mw_update_step_of() fills it from the usual settings. */
 struct mw_update_step {
     enum mw_update_rule rule;
@@ -84,6 +92,34 @@ struct mw_update_step {
     float weight_decay, decay; /* 1 - lr * weight_decay */
     float lr;                  /* of AdamW lr / (1 - beta1^step) */
     float v_scale;             /* 1 / sqrt(1 - beta2^step) */
+};
+
+/* A sum of squares of fp32 numbers that has the same bits in any order: digits of 32 bits, the
+ * first of them at 2^MW_EXACT_FIRST_BIT, each added up apart in 64 bits, which hold the digits of
+ * 2^32 numbers.  Of a square, bits below the first are left off.  One whose three digits would go
+ * beyond the last, from 2^68 on, and what is no number count as the largest square that does
+ * not. */
+#define MW_EXACT_DIGIT_BITS 32
+#define MW_EXACT_FIRST_BIT (-112)
+struct mw_exact_sum {
+    uint64_t digits[MW_EXACT_DIGITS];
+};
+double mw_exact_value(const struct mw_exact_sum *sum);
+
+/* The sums of a tensor's rows and columns, to which those of a call's elements are added; otherwise
+ * as in struct mw_update_vectors. */
+struct mw_exact_sides {
+    struct mw_exact_sum *row, *column;
+    int64_t columns, first;
+};
+
+/* What an update reads and makes of the vectors of a tensor.  A call is of consecutive elements of
+ * it, row by row.  Calls may come in any order, as maxima do not depend on it; one at a time. */
+struct mw_update_vectors {
+    const float *row, *column;     /* before the step; of what is no matrix, row is NULL */
+    float *row_next, *column_next; /* of SM3 */
+    int64_t columns;               /* elements of a row */
+    int64_t first;                 /* the call's first element */
 };
 
 /* step counts from 1; beta2 in (0, 1). */

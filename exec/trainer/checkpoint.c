@@ -106,6 +106,8 @@ declare(struct saving *saving, GError **error)
         if (!mw_weights_declare(decoder, optimizer_files(saving), mw_checkpoint_prefixes[s],
                                 MW_SAFETENSORS_F32, error))
             return false;
+    if (optimizer && !mw_vectors_declare(saving->source->vectors, optimizer, error))
+        return false;
     return !optimizer || dtype == MW_SAFETENSORS_F32 ||
            mw_weights_declare(decoder, optimizer_files(saving), MW_CHECKPOINT_MASTERS,
                               MW_SAFETENSORS_F32, error);
@@ -173,6 +175,23 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
     return !optimizer || dtype == MW_SAFETENSORS_F32 ||
            mw_weights_store(decoder, optimizer_files(saving), MW_CHECKPOINT_MASTERS, &part, first,
                             count, MW_SAFETENSORS_F32, state[0], error);
+}
+
+/* Every rank has all of them. */
+static bool
+store_vectors(const struct saving *saving, GError **error)
+{
+    const struct mw_checkpoint_source *source = saving->source;
+
+    if (!source->vectors || !saving->writers[OPTIMIZER] || source->rank > 0)
+        return true;
+    g_autofree float *values = source->vector_values(source->data, error);
+    if (!values)
+        return false;
+    if (mw_vectors_check(source->vectors, values, error))
+        return mw_vectors_store(source->vectors, saving->writers[OPTIMIZER], values, error);
+    g_prefix_error(error, "%s: not written: ", saving->path);
+    return false;
 }
 
 /* --- files of all ranks ---------------------------------------------------------------------- */
@@ -339,7 +358,8 @@ write_files(struct saving *saving, GError **error)
 
     open_writers(saving);
     return declare(saving, error) && begin(saving, error) &&
-           source->visit(source->data, store, saving, error) && end(saving, error);
+           source->visit(source->data, store, saving, error) && store_vectors(saving, error) &&
+           end(saving, error);
 }
 
 /* Removes the folder if it did not become PATH; if it did, nothing has this name. */
@@ -457,6 +477,15 @@ sum_trainers(void *data, double *value, GError **error)
     return mw_trainer_sum(data, 0, value, error);
 }
 
+static float *
+copy_vectors(void *data, GError **error)
+{
+    const struct mw_trainer *trainer = data;
+
+    (void)error;
+    return g_memdup2(trainer->vectors.now, (gsize)mw_vectors_saved_bytes(trainer->plan));
+}
+
 bool
 mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_options *options,
                    GError **error)
@@ -468,6 +497,8 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
         .step = trainer->next_step - 1,
         .fields = fields,
         .field_count = mw_trainer_fields(trainer, fields),
+        .vectors = trainer->vectors.places,
+        .vector_values = copy_vectors,
         .rank = trainer->rank,
         .visit = visit_trainer,
         .sum = sum_trainers,

@@ -6,6 +6,8 @@
  *   optimizer.safetensors  "exp_avg.NAME" and "exp_avg_sq.NAME" where the optimizer keeps them, in
  *                          fp32 whatever they were in; "fp32.NAME" too where the parameters are
  *                          written in 16 bits
+ *                          and of optimizers by rows and columns their vectors, by the prefixes of
+ *                          plan/optimizers.c before the names
  *   config.json            if given
  *   adapter_model.safetensors, adapter_config.json
  *                          of a model with adapters: these, as PEFT reads them; not in the first
@@ -20,6 +22,7 @@
 
 #include "exec/data/weights.h"
 #include "exec/trainer/trainer.h"
+#include "exec/trainer/vectors.h"
 
 struct mw_checkpoint_options {
     const char *path; /* a folder that does not exist yet, is empty, or holds a checkpoint */
@@ -117,5 +120,8 @@ int mw_checkpoint_optimizer(const struct mw_checkpoint *checkpoint);
 bool mw_checkpoint_read(const struct mw_checkpoint *checkpoint, int state,
                         const struct mw_weights_part *part, int64_t first, int64_t count,
                         enum mw_dtype as, void *out, GError **error);
+/* Reads the vectors of rows and columns that its optimizer keeps. */
+bool mw_checkpoint_read_vectors(const struct mw_checkpoint *checkpoint,
+                                const struct mw_vectors *vectors, float *values, GError **error);
 
 #endif

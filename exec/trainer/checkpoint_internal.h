@@ -3,6 +3,7 @@
 #define MW_EXEC_TRAINER_CHECKPOINT_INTERNAL_H
 
 #include "exec/trainer/checkpoint.h"
+#include "exec/trainer/vectors.h"
 #include "plan/optimizers.h"
 
 #define MW_CHECKPOINT_MODEL "model.safetensors"
@@ -31,6 +32,9 @@ struct mw_checkpoint_source {
     int64_t step;
     const struct mw_commit_field *fields;
     int field_count;
+    const struct mw_vectors *vectors; /* of rows and columns; NULL: none */
+    /* Their numbers, for the first rank; to be freed.  NULL with *error. */
+    float *(*vector_values)(void *data, GError **error);
     uint32_t rank; /* number of this process among those that write together */
     bool (*visit)(void *data, mw_trainer_visit visit, void *visit_data, GError **error);
     bool (*sum)(void *data, double *value, GError **error); /* sums over the ranks, which all call

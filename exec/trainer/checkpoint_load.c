@@ -363,3 +363,10 @@ mw_checkpoint_read(const struct mw_checkpoint *it, int state, const struct mw_we
     struct mw_weights_sets sets = {set, state || masters || !it->adapters ? set : it->adapters};
     return mw_weights_load_sets(it->decoder, sets, prefix, part, first, count, as, out, error);
 }
+
+bool
+mw_checkpoint_read_vectors(const struct mw_checkpoint *checkpoint, const struct mw_vectors *vectors,
+                           float *values, GError **error)
+{
+    return mw_vectors_load(vectors, checkpoint->optimizer, values, error);
+}

@@ -50,6 +50,9 @@ check_variant(const struct mw_trainer *trainer, const struct mw_plan *plan, GErr
                 "the plan has one extent for state on NVMe, not two: plan with {commit=step}");
     for (uint32_t s = 0; s < plan->slot_count; s++)
         saves |= plan->slots[s].purpose == MW_PURPOSE_SAVES;
+    if (mw_optimizer_has_vectors(plan->shape.optimizer) && !saves)
+        return refuse(error, "the plan has no place for vectors of rows and columns: "
+                             "{commit=step}, or {save-every=K}");
     if (mw_plan_is_delayed(plan) && !saves)
         return refuse(error, "the plan has no place for the gradients of a delayed update: "
                              "{commit=step}, or {save-every=K}");

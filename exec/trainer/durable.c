@@ -599,6 +599,22 @@ visit_frozen(struct walk *walk, GError **error)
     return true;
 }
 
+/* Every rank has all of them, behind its chunks' state; where ranks share a save, the first has its
+ * share of the same stream. */
+static float *
+read_vectors(void *data, GError **error)
+{
+    struct mw_durable *durable = data;
+    const struct mw_plan *plan = durable->options.plan;
+    int64_t bytes = mw_vectors_saved_bytes(plan);
+    g_autofree float *values = g_malloc((gsize)bytes);
+
+    if (!read_stream(durable, 0, &durable->blocks[0], mw_trainer_chunks_in_memory_bytes(plan),
+                     bytes, (char *)values, error))
+        return NULL;
+    return g_steal_pointer(&values);
+}
+
 /* Visits a state that is whole on every rank only in the first. */
 static bool
 visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
@@ -635,11 +651,14 @@ mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options
     const struct mw_commit_record *record = &durable->ranks[0].slot->record;
     g_autofree struct mw_commit_field *fields =
         g_new(struct mw_commit_field, record->field_count + 1);
+    struct mw_vectors *vectors = mw_vectors_new(durable->options.plan);
     struct mw_checkpoint_source source = {
         .decoder = durable->options.decoder,
         .optimizer = durable->options.plan->shape.optimizer,
         .step = record->step,
         .fields = fields,
+        .vectors = vectors,
+        .vector_values = read_vectors,
         .visit = visit_all,
         .sum = sum_alone,
         .data = durable,
@@ -650,6 +669,8 @@ mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options
             strcmp(record->fields[i].name, MW_TRAINER_TENSORS) &&
             strcmp(record->fields[i].name, MW_TRAINER_FROZEN))
             fields[source.field_count++] = record->fields[i];
-    return (!mw_frozen_is_there(durable->options.plan) || check_frozen(durable, error)) &&
-           mw_checkpoint_write(&source, options, error);
+    bool good = (!mw_frozen_is_there(durable->options.plan) || check_frozen(durable, error)) &&
+                mw_checkpoint_write(&source, options, error);
+    mw_vectors_free(vectors);
+    return good;
 }

@@ -6,6 +6,7 @@
 #include "exec/lanes/lanes.h"
 #include "exec/trainer/storage.h"
 #include "exec/trainer/trainer.h"
+#include "exec/trainer/vectors.h"
 #include "plan/optimizers.h"
 
 /* Numbers of the running step.  Its ops write them, each before the ops that read it. */
@@ -39,6 +40,15 @@ struct mw_trainer_ticket {
     uint32_t op, step;
 };
 
+/* Vectors of rows and columns, as exec/trainer/vectors.h says. */
+struct mw_trainer_vectors {
+    struct mw_vectors *places; /* NULL: the optimizer keeps none */
+    struct mw_arena memory;
+    float *now, *next;         /* next: of SM3 maxima, of Adafactor factors */
+    struct mw_exact_sum *sums; /* of Adafactor, since ranks last agreed; else NULL */
+    GMutex one;                /* of several lanes one at a time adds sums, or updates */
+};
+
 struct mw_trainer_durable {
     struct mw_commit *commit; /* NULL: steps are not committed */
     struct mw_commit_record resumed;
@@ -55,7 +65,7 @@ struct mw_trainer_durable {
                                          * none */
     int64_t saves_at[2];                /* offsets in the NVMe tier, and which is the newer */
     int save_which;
-    int64_t stream_bytes; /* bytes of state that is in memory */
+    int64_t stream_bytes; /* of chunks' state that is in memory */
     uint64_t frozen;      /* checksum of what is not trained; 0 if all is */
     char *block;
 };
@@ -116,6 +126,7 @@ struct mw_trainer {
                                               * part */
     int64_t partial_count;
 
+    struct mw_trainer_vectors vectors;
     struct mw_trainer_durable durable;
     int64_t next_step;
     struct mw_loss_scale scale; /* loss scale of the next step */
@@ -198,6 +209,24 @@ void mw_trainer_list_chunk(const struct mw_trainer *trainer, const struct mw_op 
 bool mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+
+/* --- exec/trainer/use_vectors.c: vectors of rows and columns --- */
+bool mw_trainer_reserve_vectors(struct mw_trainer *trainer, GError **error);
+void mw_trainer_free_vectors(struct mw_trainer *trainer);
+/* Of numbers that were put into the first set: the second is the same. */
+void mw_trainer_start_vectors(struct mw_trainer *trainer);
+/* Updates a range of a chunk whose elements are at these places. */
+bool mw_trainer_update_by_vectors(struct mw_trainer *trainer, const struct mw_update_step *step,
+                                  const struct mw_piece *piece, bool device, float *w, float *m,
+                                  void *param, const void *gradient, GError **error);
+/* Adds the squares of a part's gradient, from an element of the part on. */
+void mw_trainer_add_sides(struct mw_trainer *trainer, uint32_t tensor, int64_t tile, int64_t first,
+                          int64_t elements, const void *gradient);
+/* Where ranks agree: makes means and factors of all sums, which begin anew.  Not where nothing is
+ * updated. */
+bool mw_trainer_take_sides(struct mw_trainer *trainer, int stream, GError **error);
+/* At the end of a step: what any rank's updates have made becomes current. */
+bool mw_trainer_turn_vectors(struct mw_trainer *trainer, GError **error);
 
 /* --- exec/trainer/moves.c: moves between tiers --- */
 bool mw_trainer_move(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
@@ -283,7 +312,7 @@ bool mw_trainer_start_frozen(struct mw_trainer *trainer, GError **error);
 #define MW_TRAINER_OWN_FIELDS 10
 #define MW_TRAINER_FORMAT "format" /* the number of the set of fields; 1 if absent */
 #define MW_TRAINER_FORMAT_NOW 2
-#define MW_TRAINER_DTYPE "dtype" /* the type that the run computes in; bf16 if absent */
+#define MW_TRAINER_DTYPE "dtype"         /* the type that the run computes in; bf16 if absent */
 #define MW_TRAINER_OPTIMIZER "optimizer" /* adamw if absent */
 #define MW_TRAINER_LOSS_SCALE "loss-scale"
 #define MW_TRAINER_GOOD_STEPS "good-steps"
@@ -365,6 +394,8 @@ bool mw_trainer_check_extent(const struct mw_trainer *trainer,
 #define MW_TRAINER_SAVE_BYTES ((int64_t)4 << 20)
 /* Whether ranks have the same state, so that each saves a share of it. */
 bool mw_trainer_saves_shared(const struct mw_plan *plan, uint32_t ranks);
+/* Bytes of the stream before the vectors of rows and columns. */
+int64_t mw_trainer_chunks_in_memory_bytes(const struct mw_plan *plan);
 /* The range of the stream that a rank saves.  `pending`: with the gradients of a delayed update. */
 struct mw_range mw_trainer_save_range(const struct mw_plan *plan, bool pending, uint32_t rank,
                                       uint32_t ranks);

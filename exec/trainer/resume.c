@@ -88,6 +88,8 @@ restore_partials(struct mw_trainer *trainer, uint32_t index, uint32_t tile, char
                               mw_in_pages(bytes * n), buffer, error))
             return false;
         trainer->kernels->square_sums(partial++, buffer, bytes == 4, n);
+        mw_trainer_add_sides(trainer, index, tile,
+                             mw_trainer_state_of(trainer, index, tile).first + first, n, buffer);
     }
     return true;
 }
@@ -123,6 +125,7 @@ resume_state(struct mw_trainer *trainer, GError **error)
             return false;
     if (!mw_trainer_load_save(trainer, extent, error))
         return false;
+    mw_trainer_start_vectors(trainer);
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (!mw_trainer_on_drives(plan, c) && !mw_trainer_restore_params(trainer, c, error))
             return false;

@@ -1,10 +1,12 @@
 /*
  * Saves of state that no extent holds: one stream of bytes in one of two places.  The state in
- * memory comes first, chunk after chunk.  Then, from a whole page on, come the gradients that a
+ * memory comes first, chunk after chunk, then the vectors of rows and columns.  Then, from a whole
+ * page on, come the gradients that a
  * delayed update has yet to use, home after home, wherever they are.  Where all ranks have the same
  * state, each saves its share of the stream.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "exec/trainer/internal.h"
@@ -19,11 +21,12 @@ mw_trainer_saves_shared(const struct mw_plan *plan, uint32_t ranks)
 
 /* --- the stream ------------------------------------------------------------------------------ */
 
-/* The part of the stream that a slot has. */
+/* The part of the stream that a slot has, or the vectors. */
 struct segment {
     uint32_t next; /* the next chunk, then the next tensor; 0 before the first */
-    uint32_t slot;
+    uint32_t slot; /* MW_NONE: vectors */
     int64_t at, bytes;
+    bool after_vectors;
 };
 
 static bool
@@ -40,6 +43,11 @@ next_segment(const struct mw_plan *plan, bool pending, struct segment *it)
         it->bytes = mw_trainer_state_bytes(plan, chunk);
         return true;
     }
+    it->bytes = it->after_vectors ? 0 : mw_vectors_saved_bytes(plan);
+    it->after_vectors = true;
+    it->slot = MW_NONE;
+    if (it->bytes)
+        return true;
     while (it->next < end && !plan->tensors[it->next - plan->chunk_count].trainable)
         it->next++;
     if (it->next == end)
@@ -58,6 +66,16 @@ stream_bytes(const struct mw_plan *plan, bool pending)
     while (next_segment(plan, pending, &segment))
         continue;
     return segment.at;
+}
+
+int64_t
+mw_trainer_chunks_in_memory_bytes(const struct mw_plan *plan)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t c = 0; c < plan->chunk_count; c++)
+        bytes += mw_trainer_on_drives(plan, c) ? 0 : mw_trainer_state_bytes(plan, c);
+    return bytes;
 }
 
 struct mw_range
@@ -120,7 +138,7 @@ mw_trainer_find_saves(struct mw_trainer *trainer, GError **error)
     int64_t buffer_bytes = 0;
     int found = 0;
 
-    it->stream_bytes = stream_bytes(trainer->plan, trainer->pending);
+    it->stream_bytes = mw_trainer_chunks_in_memory_bytes(trainer->plan);
     for (uint32_t s = 0; s < plan->slot_count && found < 2; s++) {
         if (plan->slots[s].purpose != MW_PURPOSE_SAVES)
             continue;
@@ -147,6 +165,9 @@ check_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at
 {
     uint32_t chunk = segment->next - 1;
 
+    if (segment->slot == MW_NONE)
+        return mw_trainer_are_squares((const float *)(const void *)block, bytes / 4) ||
+               mw_vectors_check(trainer->vectors.places, trainer->vectors.now, error);
     if (chunk >= trainer->plan->chunk_count)
         return true;
     if (!saves)
@@ -160,8 +181,13 @@ copy_part(struct mw_trainer *trainer, const struct segment *segment, int64_t at,
           char *block, bool saves, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
-    const struct mw_slot *slot = &trainer->plan->slots[segment->slot];
 
+    if (segment->slot == MW_NONE) {
+        char *vectors = (char *)trainer->vectors.now + at;
+        memcpy(saves ? block : vectors, saves ? vectors : block, (size_t)bytes);
+        return true;
+    }
+    const struct mw_slot *slot = &trainer->plan->slots[segment->slot];
     if (slot->tier == MW_TIER_NVME)
         return mw_nvme_transfer(storage->nvme, saves ? MW_NVME_READ : MW_NVME_WRITE,
                                 slot->offset_bytes + at, bytes, block, error);
@@ -230,7 +256,8 @@ mw_trainer_save(struct mw_trainer *trainer, int64_t *extent_count, GError **erro
     return true;
 }
 
-/* Finds the piece that a byte of the stream belongs to.  Returns false for padding. */
+/* Finds the piece that a byte of the stream belongs to.  Returns false for padding, and for vectors
+ * of rows and columns. */
 static bool
 piece_at(const struct mw_trainer *trainer, int64_t byte, bool last, struct mw_piece *piece)
 {
@@ -239,6 +266,8 @@ piece_at(const struct mw_trainer *trainer, int64_t byte, bool last, struct mw_pi
 
     while (next_segment(plan, trainer->pending, &segment) && segment.at + segment.bytes <= byte)
         continue;
+    if (segment.slot == MW_NONE)
+        return false;
     if (segment.next > plan->chunk_count) {
         uint32_t index = segment.next - 1 - plan->chunk_count;
         uint32_t tile = last ? plan->tensors[index].tiles - 1 : 0;

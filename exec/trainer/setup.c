@@ -368,13 +368,19 @@ updates_on_gpu(const struct mw_plan *plan)
     return false;
 }
 
-/* Only cores narrow moments. */
+/* Only the host's cores narrow moments, and update by rows and columns. */
 static bool
 check_optimizer(const struct mw_trainer *trainer, GError **error)
 {
     int optimizer = trainer->plan->shape.optimizer;
     enum mw_dtype dtype = mw_optimizer_row(optimizer)->dtypes[MW_KEPT_MOMENTUM];
 
+    if (mw_optimizer_has_vectors(optimizer) && !trainer->options.backend->update_by_vectors)
+        return mw_refuse(
+            error,
+            "{optimizer=%s}: the cores run it, a GPU does not yet: it keeps vectors of "
+            "rows and columns; {backend=cpu} runs",
+            mw_optimizer_name(optimizer));
     return !trainer->options.backend->apart || !updates_on_gpu(trainer->plan) ||
            dtype == MW_DTYPE_NONE || dtype == MW_DTYPE_FP32 ||
            mw_refuse(error,
@@ -398,7 +404,7 @@ set_up_shared(struct mw_trainer *trainer, GError **error)
     trainer->logits_chunks = shape->token_chunks;
     map_chunks(trainer);
     count_partials(trainer);
-    return true;
+    return mw_trainer_reserve_vectors(trainer, error);
 }
 
 static bool

@@ -299,6 +299,18 @@ check_optimizer(const struct mw_trainer *trainer, GError **error)
                    mw_optimizer_name(now));
 }
 
+/* They begin as zero, as reserved memory does. */
+static bool
+start_vectors(struct mw_trainer *trainer, GError **error)
+{
+    if (trainer->options.checkpoint &&
+        !mw_checkpoint_read_vectors(trainer->options.checkpoint, trainer->vectors.places,
+                                    trainer->vectors.now, error))
+        return false;
+    mw_trainer_start_vectors(trainer);
+    return true;
+}
+
 bool
 mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
 {
@@ -317,6 +329,7 @@ mw_trainer_start_state(struct mw_trainer *trainer, GError **error)
     if (trainer->options.host_threads)
         omp_set_num_threads(trainer->options.host_threads);
     void *made = room_to_make(plan);
+    good = start_vectors(trainer, error);
     for (uint32_t c = 0; good && c < plan->chunk_count; c++)
         good = start_chunk(trainer, c, made, error);
     for (uint32_t t = 0; good && t < plan->tensor_count; t++)

@@ -3,8 +3,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Bytes for the variant that needs most.  In host memory the checksums follow everything else,
- * apart from it, since another variant may have buffers there. */
+/* What the plan counts and is reserved apart, since another variant may have buffers there. */
+static bool
+is_apart(const struct mw_slot *slot)
+{
+    return slot->purpose == MW_PURPOSE_CHECKSUMS || slot->purpose == MW_PURPOSE_OPTIMIZER_VECTORS;
+}
+
+/* Bytes for the variant that needs most.  In host memory checksums and vectors follow everything
+ * else. */
 static int64_t
 tier_bytes(const struct mw_variants *variants, enum mw_tier tier)
 {
@@ -13,7 +20,7 @@ tier_bytes(const struct mw_variants *variants, enum mw_tier tier)
     for (uint32_t v = 0; v < variants->plan_count; v++) {
         const struct mw_plan *plan = variants->plans[v];
         for (uint32_t s = 0; s < plan->slot_count; s++)
-            if (plan->slots[s].tier == tier && plan->slots[s].purpose != MW_PURPOSE_CHECKSUMS)
+            if (plan->slots[s].tier == tier && !is_apart(&plan->slots[s]))
                 end = MAX(end, plan->slots[s].offset_bytes + plan->slots[s].size_bytes);
     }
     return end;

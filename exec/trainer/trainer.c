@@ -139,6 +139,8 @@ end_step(struct mw_trainer *trainer, GError **error)
         return false;
     if (wish)
         end_early(trainer, wish);
+    if (!mw_trainer_turn_vectors(trainer, error))
+        return false;
     trainer->last_loss = *trainer->loss;
     diverged = mw_trainer_diverges(trainer, *trainer->loss);
     if (!commit(trainer, diverged, &committed, error))
@@ -513,6 +515,7 @@ mw_trainer_free(struct mw_trainer *trainer)
     mw_trainer_take_down(trainer);
     mw_crew_free(trainer->crew);
     mw_trainer_close_commit(trainer);
+    mw_trainer_free_vectors(trainer);
     mw_storage_close(&trainer->storage);
     g_free(trainer);
 }

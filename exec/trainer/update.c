@@ -186,10 +186,15 @@ square_sums(struct mw_trainer *trainer, const struct squares *sums, GError **err
     double *partial = trainer->partials + trainer->partial_first[sums->tensor] +
                       sums->tile * trainer->partial_blocks[sums->tensor] + sums->first_block;
 
-    if (sums->device)
-        return storage->backend->square_sums(storage->device, partial, sums->gradient, fp32,
-                                             sums->elements, error);
-    trainer->kernels->square_sums(partial, sums->gradient, fp32, sums->elements);
+    if (!sums->device)
+        trainer->kernels->square_sums(partial, sums->gradient, fp32, sums->elements);
+    else if (!storage->backend->square_sums(storage->device, partial, sums->gradient, fp32,
+                                            sums->elements, error))
+        return false;
+    mw_trainer_add_sides(trainer, sums->tensor, sums->tile,
+                         mw_trainer_state_of(trainer, sums->tensor, (uint32_t)sums->tile).first +
+                             sums->first_block * MW_NORM_BLOCK,
+                         sums->elements, sums->gradient);
     return true;
 }
 
@@ -306,7 +311,7 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
     now->gradient_norm = 0;
     now->updates_nothing = delayed && !trainer->pending;
     if (now->updates_nothing)
-        return true;
+        return mw_trainer_take_sides(trainer, trainer->plan->lanes[op->lane].index, error);
     now->gradient_norm = sqrt(squares) / scale;
     now->scale_was_least = trainer->scale.scale <= trainer->options.loss_scaling.min;
     bool fits =
@@ -314,7 +319,7 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
     now->skipped = now->updates_nothing =
         mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !fits);
     prepare_update(trainer, scale);
-    return true;
+    return mw_trainer_take_sides(trainer, trainer->plan->lanes[op->lane].index, error);
 }
 
 /* --- update ---------------------------------------------------------------------------------- */
@@ -391,6 +396,9 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
         return storage->backend->narrow(storage->device, param, w, piece->elements, error);
     if (trainer->now.updates_nothing)
         trainer->kernels->narrow(param, w, piece->elements);
+    else if (trainer->vectors.places)
+        return mw_trainer_update_by_vectors(trainer, step, piece, it->device, w, m, param, gradient,
+                                            error);
     else if (it->device)
         return storage->backend->update(storage->device, step, w, m, v, param, gradient, fp32,
                                         piece->elements, error);

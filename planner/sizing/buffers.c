@@ -75,6 +75,9 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
                                         .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
     [MW_BUFFER_UPDATED_PINNED] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
     [MW_BUFFER_UPDATED_GPU] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
+    [MW_BUFFER_VECTORS] = {.tier = MW_TIER_CPU,
+                           .purpose = MW_PURPOSE_OPTIMIZER_VECTORS,
+                           .persistent = true},
     [MW_BUFFER_CHECKSUMS] = {.tier = MW_TIER_CPU,
                              .purpose = MW_PURPOSE_CHECKSUMS,
                              .persistent = true},
@@ -565,6 +568,15 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
             sizing->element_bytes * survey->chunk_params);
 }
 
+static void
+set_vectors(struct mw_sizing *sizing)
+{
+    int64_t each = mw_optimizer_row(sizing->settings.optimizer)->vector_bytes;
+
+    if (each)
+        set(sizing, MW_BUFFER_VECTORS, 1, MW_PRODUCT(each, sizing->trained_sides));
+}
+
 /* Two records take turns, so that one is whole at any time.  A record holds the extent map, with
  * one entry for each chunk that has two extents. */
 static void
@@ -591,6 +603,17 @@ pending_bytes(const struct mw_sizing *sizing)
     return bytes;
 }
 
+/* What a save has of vectors of rows and columns: all of them, or a rank's share. */
+static int64_t
+vectors_bytes(const struct mw_sizing *sizing)
+{
+    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->dp;
+
+    return mw_optimizer_has_vectors(sizing->settings.optimizer)
+               ? mw_divide_up(MW_PRODUCT(sizeof(float), sizing->trained_sides), sharers)
+               : 0;
+}
+
 /* A rank's share of the state that has no extents. */
 static int64_t
 unsaved_bytes(const struct mw_sizing *sizing)
@@ -612,22 +635,26 @@ unsaved_bytes(const struct mw_sizing *sizing)
 
 /* State that is not on NVMe is saved there every K steps, by each rank its share, into the other of
  * two places, so that one save is whole at any time.  The gradients of a delayed update are saved
- * with it, or with every step's commit if all state is on NVMe. */
+ * with it, and vectors of rows and columns; or with every step's commit if all state is on NVMe. */
 static void
 set_saves(struct mw_sizing *sizing)
 {
     const struct mw_settings *settings = &sizing->settings;
     bool delayed = settings->dpu_start != MW_AUTO;
 
-    sizing->saves_in_step = delayed && settings->commit == 1;
+    int64_t vectors = vectors_bytes(sizing);
+
+    sizing->saves_in_step = (delayed || vectors) && settings->commit == 1;
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
         sizing->saves_in_step &= sizing->run_chunks[c].tier == MW_TIER_NVME;
     sizing->save_steps = sizing->saves_in_step ? 1 : settings->save_every;
     if (!sizing->save_steps)
         return;
-    int64_t bytes = sizing->saves_in_step ? 0 : unsaved_bytes(sizing);
+    int64_t bytes = vectors + (sizing->saves_in_step ? 0 : unsaved_bytes(sizing));
+    if (delayed || sizing->saves_in_step) /* a commit writes whole pages */
+        bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES);
     if (delayed)
-        bytes = mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES) + pending_bytes(sizing);
+        bytes += pending_bytes(sizing);
     if (bytes)
         set(sizing, MW_BUFFER_SAVES, 2, bytes);
 }
@@ -647,6 +674,7 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
     set_gradients(sizing, &survey);
     set_checkpoints(sizing, &survey);
     set_update(sizing, &survey);
+    set_vectors(sizing);
     set_commit_records(sizing);
     set_saves(sizing);
 }

@@ -72,6 +72,7 @@ group_units(struct mw_class_info *class)
         add_to_tensor(class, unit, i);
         class->params += info->params;
         class->trained_params += info->trained ? info->params : 0;
+        class->trained_sides += info->trained ? info->sides : 0;
         class->saved_bytes += info->saved_bytes;
         class->kept_bytes += info->kept_bytes;
         class->coded_bytes += info->coded_bytes;
@@ -111,6 +112,7 @@ fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk)
         sizing->tensor_count += classes[c].blocks * classes[c].tensor_count;
         sizing->params += classes[c].blocks * classes[c].params;
         sizing->trained_params += classes[c].blocks * classes[c].trained_params;
+        sizing->trained_sides += classes[c].blocks * classes[c].trained_sides;
     }
 }
 

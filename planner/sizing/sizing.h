@@ -70,10 +70,11 @@ struct mw_class_info {
     struct mw_unit_tensor tensors[MW_CLASS_TENSORS_MAX];
     int64_t params; /* per block */
     int64_t trained_params;
-    int64_t saved_bytes;  /* activations that its backward needs */
-    int64_t kept_bytes;   /* the same as a layer that is not recomputed stores them, */
-    int64_t coded_bytes;  /* and what storing them moves, as restoring them does */
-    int64_t widest_bytes; /* the largest operator output */
+    int64_t trained_sides; /* struct mw_operator_info */
+    int64_t saved_bytes;   /* activations that its backward needs */
+    int64_t kept_bytes;    /* the same as a layer that is not recomputed stores them, */
+    int64_t coded_bytes;   /* and what storing them moves, as restoring them does */
+    int64_t widest_bytes;  /* the largest operator output */
     struct mw_operator_info
         operators[MW_LAYER_OPERATORS_MAX]; /* those behind the last are not set */
 };
@@ -154,6 +155,7 @@ enum mw_buffer_kind {
     MW_BUFFER_UPDATE_GRADIENTS_GPU,    /* in host memory and on the GPU */
     MW_BUFFER_UPDATED_PINNED,          /* chunks' new parameters on their way home, */
     MW_BUFFER_UPDATED_GPU,             /* in host memory and on the GPU */
+    MW_BUFFER_VECTORS,                 /* of rows and columns, which an optimizer keeps */
     MW_BUFFER_CHECKSUMS,               /* of everything on drives; last in their tier */
     MW_BUFFER_KIND_COUNT
 };
@@ -229,6 +231,7 @@ struct mw_sizing {
 
     int64_t params;         /* of a rank after tensor slicing, unpartitioned */
     int64_t trained_params; /* of them */
+    int64_t trained_sides;  /* of them: struct mw_operator_info */
     int64_t shard_params;   /* sum of the shards of trained ones of one rank */
 
     uint32_t tensor_count;    /* of the model, in walk order: head, layers, tail */

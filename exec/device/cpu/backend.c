@@ -111,6 +111,16 @@ update(void *backend, const struct mw_update_step *step, float *w, float *m, flo
 }
 
 static bool
+update_by_vectors(void *backend, const struct mw_update_step *step,
+                  const struct mw_update_vectors *vectors, float *w, float *m, void *param,
+                  const void *gradient, bool fp32, int64_t n, GError **error)
+{
+    (void)error;
+    enter(backend)->kernels->update_by_vectors(step, vectors, w, m, param, gradient, fp32, n);
+    return true;
+}
+
+static bool
 narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
 {
     (void)error;
@@ -175,6 +185,7 @@ const struct mw_backend mw_backend_cpu = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .update = update,
+    .update_by_vectors = update_by_vectors,
     .narrow = narrow,
     .encode = encode,
     .decode = decode,

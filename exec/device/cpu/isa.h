@@ -24,6 +24,11 @@
 int64_t MW_CPU(gemm_scratch_bytes)(const struct mw_product *product, int threads);
 void MW_CPU(gemm)(const struct mw_product *product, void *c, const mw_element *a,
                   const mw_element *b, const mw_element *bias, void *scratch);
+void MW_CPU(update_by_vectors)(const struct mw_update_step *step,
+                               const struct mw_update_vectors *vectors, float *w, float *m,
+                               mw_element *param, const void *grad, bool grad_fp32, int64_t n);
+void MW_CPU(side_sums)(const struct mw_exact_sides *sides, const void *grad, bool grad_fp32,
+                       int64_t n);
 #endif
 
 extern const struct mw_cpu_kernels mw_cpu_table_generic, mw_cpu_table_generic_fp16;

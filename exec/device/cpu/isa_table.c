@@ -21,6 +21,13 @@ call_gemm(const struct mw_product *product, void *c, const void *a, const void *
     MW_CPU(gemm)(product, c, a, b, bias, scratch);
 }
 
+static void
+call_update_by_vectors(const struct mw_update_step *step, const struct mw_update_vectors *vectors,
+                       float *w, float *m, void *param, const void *grad, bool grad_fp32, int64_t n)
+{
+    MW_CPU(update_by_vectors)(step, vectors, w, m, param, grad, grad_fp32, n);
+}
+
 const struct mw_cpu_kernels MW_CPU(table) = {
 #if defined(MW_ELEMENT_FP32)
     .dtype = MW_DTYPE_FP32,
@@ -35,4 +42,6 @@ const struct mw_cpu_kernels MW_CPU(table) = {
 #include "exec/operators/kernel_list.h"
     .gemm_scratch_bytes = MW_CPU(gemm_scratch_bytes),
     .gemm = call_gemm,
+    .update_by_vectors = call_update_by_vectors,
+    .side_sums = MW_CPU(side_sums),
 };

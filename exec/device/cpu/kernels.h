@@ -39,6 +39,15 @@ struct mw_cpu_kernels {
     int64_t (*gemm_scratch_bytes)(const struct mw_product *product, int threads);
     void (*gemm)(const struct mw_product *product, void *c, const void *a, const void *b,
                  const void *bias, void *scratch);
+
+    /* An update by rows and columns (MW_UPDATE_SM3, MW_UPDATE_ADAFACTOR): w and m in place, m NULL
+     * where the rule has none, param as of `update`. */
+    void (*update_by_vectors)(const struct mw_update_step *step,
+                              const struct mw_update_vectors *vectors, float *w, float *m,
+                              void *param, const void *grad, bool grad_fp32, int64_t n);
+    /* Adds the squares of n elements to the sums of their rows and columns, one call at a time. */
+    void (*side_sums)(const struct mw_exact_sides *sides, const void *grad, bool grad_fp32,
+                      int64_t n);
 };
 
 /* From the slowest to the fastest; each machine runs all up to one.  Records keep the numbers. */

@@ -1,4 +1,6 @@
 /* Updates in one pass, and the parts of the gradient norm. */
+#include <math.h>
+
 #include "exec/device/cpu/isa.h"
 #include "exec/device/cpu/lanes.h"
 
@@ -197,6 +199,298 @@ MW_CPU(update)(const struct mw_update_step *step, float *w, float *m, float *v, 
         mw_lanes_stream_end();
     }
 }
+
+/* --- by rows and columns --------------------------------------------------------------------- */
+
+/* Columns that one thread takes of every row: whole lines, which no other thread writes. */
+#define STRIP 1024
+
+MW_INLINE mw_native
+least(mw_native a, mw_native b)
+{
+    return mw_native_select(a < b, a, b);
+}
+
+MW_INLINE mw_native
+largest(mw_native a, mw_native b)
+{
+    return mw_native_select(a > b, a, b);
+}
+
+/* Sixteen neighbours of a row. */
+struct sides_at {
+    mw_native row;
+    struct mw_lanes column, column_next;
+    struct mw_lanes nu; /* of SM3 */
+};
+
+MW_INLINE void
+sm3(const struct mw_update_step *s, struct state *of, struct sides_at *at, int p, mw_native g)
+{
+    mw_native *m = &of->m.part[p], *w = &of->w.part[p], none = mw_native_splat(0.0f);
+    mw_native nu = least(at->row, at->column.part[p]) + g * g;
+    mw_native ratio = mw_native_select(nu > none, g / mw_native_sqrt(nu), none);
+
+    *m = s->beta1 * *m + s->one_minus_beta1 * ratio;
+    *w = *w * s->decay - s->lr * *m;
+    at->nu.part[p] = nu;
+    at->column_next.part[p] = largest(at->column_next.part[p], nu);
+}
+
+MW_INLINE void
+adafactor(const struct mw_update_step *s, struct state *of, const struct sides_at *at, int p,
+          mw_native g)
+{
+    mw_native *w = &of->w.part[p];
+
+    *w = *w * s->decay - s->lr * (g * at->row * at->column.part[p]);
+}
+
+/* Of a call: its rule is a constant where it is used. */
+struct by_sides {
+    const struct mw_update_step *s;
+    const struct mw_update_vectors *v;
+    const struct arrays *a;
+    bool fp32, raises; /* raises: SM3, which has momentum and maxima */
+};
+
+MW_INLINE struct mw_lanes
+load(const float *x, int64_t n)
+{
+    return n == MW_LANES ? mw_lanes_load(x) : mw_lanes_load_some(x, n);
+}
+
+MW_INLINE void
+store(float *x, struct mw_lanes v, int64_t n)
+{
+    if (n == MW_LANES)
+        mw_lanes_store(x, v);
+    else
+        mw_lanes_store_some(x, v, n);
+}
+
+/* Elements [i, i + n) of the call, n <= 16, from column c on; returns the largest nu. */
+MW_INLINE float
+sides_lanes(struct by_sides it, mw_native row, int64_t i, int64_t c, int64_t n)
+{
+    const struct arrays *a = it.a;
+    struct sides_at at = {.row = row, .column = load(it.v->column + c, n)};
+    struct state of = {.w = load(a->w + i, n)};
+    struct mw_lanes g = n == MW_LANES ? gradient_lanes(a->grad, it.fp32, i)
+                                      : last_gradients(a->grad, it.fp32, i, n);
+
+    if (it.raises) {
+        at.column_next = load(it.v->column_next + c, n);
+        of.m = load(a->m + i, n);
+    }
+    MW_EACH_PART (p) {
+        if (it.raises)
+            sm3(it.s, &of, &at, p, g.part[p] * it.s->grad_scale);
+        else
+            adafactor(it.s, &of, &at, p, g.part[p] * it.s->grad_scale);
+    }
+    store(a->w + i, of.w, n);
+    if (a->param != NULL)
+        mw_lanes_store_half_some(a->param + i, of.w, n);
+    if (!it.raises)
+        return 0.0f;
+    store(it.v->column_next + c, at.column_next, n);
+    store(a->m + i, of.m, n);
+    return mw_lanes_max(n == MW_LANES ? at.nu : mw_lanes_first(at.nu, n, 0.0f));
+}
+
+/* Columns [c, end) of a row, of which the call's element i is the first; returns the largest nu. */
+MW_INLINE float
+sides_row(struct by_sides it, float row, int64_t i, int64_t c, int64_t end)
+{
+    mw_native of_row = mw_native_splat(row);
+    float most = 0.0f;
+
+    for (int64_t at = c; at < end; at += MW_LANES) {
+        int64_t n = end - at < MW_LANES ? end - at : MW_LANES;
+        float nu = n == MW_LANES ? sides_lanes(it, of_row, i + at - c, at, MW_LANES)
+                                 : sides_lanes(it, of_row, i + at - c, at, n);
+        most = nu > most ? nu : most;
+    }
+    return most;
+}
+
+/* Numbers that are at least 0 have the order of their bits.  Strips of a row meet here; a maximum
+ * has the same bits in any order. */
+static void
+raise_to(float *most, float value)
+{
+    uint32_t now, bits, *at = (uint32_t *)(void *)most;
+
+    memcpy(&bits, &value, sizeof bits);
+    now = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (bits > now &&
+           !__atomic_compare_exchange_n(at, &now, bits, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+}
+
+/* Columns [begin, end) of all rows of the call. */
+MW_INLINE void
+sides_strip(struct by_sides it, int64_t begin, int64_t end, int64_t n)
+{
+    const struct mw_update_vectors *v = it.v;
+    int64_t last = v->first + n;
+    float none = it.raises ? INFINITY : 1.0f;
+
+    for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
+        int64_t of_row = r * v->columns;
+        int64_t from = of_row + begin < v->first ? v->first - of_row : begin;
+        int64_t to = of_row + end > last ? last - of_row : end;
+        if (from >= to)
+            continue;
+        float most =
+            sides_row(it, v->row != NULL ? v->row[r] : none, of_row + from - v->first, from, to);
+        if (it.raises && v->row != NULL)
+            raise_to(v->row_next + r, most);
+    }
+}
+
+MW_INLINE void
+strip_by_rule(struct by_sides it, int64_t begin, int64_t end, int64_t n)
+{
+    if (it.s->rule == MW_UPDATE_SM3) {
+        it.raises = true;
+        sides_strip(it, begin, end, n);
+    } else {
+        it.raises = false;
+        sides_strip(it, begin, end, n);
+    }
+}
+
+void
+MW_CPU(update_by_vectors)(const struct mw_update_step *step,
+                          const struct mw_update_vectors *vectors, float *w, float *m,
+                          mw_element *param, const void *grad, bool grad_fp32, int64_t n)
+{
+    struct mw_update_step s = *step;
+    struct mw_update_vectors v = *vectors;
+    struct arrays a = {w, m, NULL, param, grad};
+#pragma omp parallel for schedule(static) if (n > CHUNK)
+    for (int64_t c = 0; c < v.columns; c += STRIP) {
+        int64_t end = v.columns - c < STRIP ? v.columns : c + STRIP;
+        struct by_sides it = {.s = &s, .v = &v, .a = &a, .fp32 = true};
+        if (grad_fp32) {
+            strip_by_rule(it, c, end, n);
+        } else {
+            it.fp32 = false;
+            strip_by_rule(it, c, end, n);
+        }
+    }
+}
+
+#define DIGIT ((UINT64_C(1) << MW_EXACT_DIGIT_BITS) - 1)
+/* The last bit of a square that has its three digits in a sum. */
+#define LAST_PLACE (MW_EXACT_DIGIT_BITS * (MW_EXACT_DIGITS - 2) - 1)
+
+/* A square's digits, from digit `first` of a sum on. */
+struct digits {
+    int first;
+    uint64_t of[3];
+};
+
+/* What of the square lies beyond the digits is left off: of each square alone, so that the sum is
+ * exact of what is added. */
+MW_INLINE struct digits
+digits_of(float x)
+{
+    double square = (double)x * (double)x;
+    uint64_t bits;
+
+    memcpy(&bits, &square, sizeof bits);
+    int at = (int)(bits >> 52) - 1075 - MW_EXACT_FIRST_BIT; /* of its last bit */
+    uint64_t mantissa = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
+    if (at < 0) {
+        mantissa = at > -64 ? mantissa >> -at : 0;
+        at = 0;
+    }
+    if (at > LAST_PLACE) { /* too large, infinite or NaN: the largest there is */
+        mantissa = (UINT64_C(1) << 53) - 1;
+        at = LAST_PLACE;
+    }
+    int shift = at % MW_EXACT_DIGIT_BITS, rest = MW_EXACT_DIGIT_BITS - shift;
+    return (struct digits){
+        .first = at / MW_EXACT_DIGIT_BITS,
+        .of = {mantissa << shift & DIGIT, mantissa >> rest & DIGIT,
+               mantissa >> MW_EXACT_DIGIT_BITS >> rest},
+    };
+}
+
+MW_INLINE void
+add_digits(struct mw_exact_sum *sum, struct digits d)
+{
+    for (int i = 0; i < 3; i++)
+        sum->digits[d.first + i] += d.of[i];
+}
+
+/* Columns [from, to) of a row; returns the row's sum of them. */
+MW_INLINE struct mw_exact_sum
+exact_row(struct mw_exact_sum *column, const void *grad, bool fp32, int64_t i, int64_t from,
+          int64_t to)
+{
+    struct mw_exact_sum row = {{0}};
+
+    for (int64_t c = from; c < to; c += MW_LANES) {
+        int64_t n = to - c < MW_LANES ? to - c : MW_LANES;
+        float lane[MW_LANES];
+        struct mw_lanes g = n == MW_LANES ? gradient_lanes(grad, fp32, i + c - from)
+                                          : last_gradients(grad, fp32, i + c - from, n);
+        mw_lanes_store(lane, g);
+        for (int64_t at = 0; at < n; at++) {
+            struct digits d = digits_of(lane[at]);
+            add_digits(&row, d);
+            add_digits(&column[c + at], d);
+        }
+    }
+    return row;
+}
+
+/* Strips of a row meet here; sums of integers are the same in any order. */
+static void
+add_to_row(struct mw_exact_sum *row, const struct mw_exact_sum *part)
+{
+    for (int d = 0; d < MW_EXACT_DIGITS; d++)
+        __atomic_fetch_add(&row->digits[d], part->digits[d], __ATOMIC_RELAXED);
+}
+
+MW_INLINE void
+exact_strip(const struct mw_exact_sides *v, const void *grad, bool fp32, int64_t begin, int64_t end,
+            int64_t n)
+{
+    int64_t last = v->first + n;
+
+    for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
+        int64_t of_row = r * v->columns;
+        int64_t from = of_row + begin < v->first ? v->first - of_row : begin;
+        int64_t to = of_row + end > last ? last - of_row : end;
+        if (from >= to)
+            continue;
+        struct mw_exact_sum part =
+            exact_row(v->column, grad, fp32, of_row + from - v->first, from, to);
+        if (v->row != NULL)
+            add_to_row(&v->row[r], &part);
+    }
+}
+
+void
+MW_CPU(side_sums)(const struct mw_exact_sides *sides, const void *grad, bool grad_fp32, int64_t n)
+{
+    struct mw_exact_sides v = *sides;
+#pragma omp parallel for schedule(static) if (n > CHUNK)
+    for (int64_t c = 0; c < v.columns; c += STRIP) {
+        int64_t end = v.columns - c < STRIP ? v.columns : c + STRIP;
+        if (grad_fp32)
+            exact_strip(&v, grad, true, c, end, n);
+        else
+            exact_strip(&v, grad, false, c, end, n);
+    }
+}
+
+/* --- the norm -------------------------------------------------------------------------------- */
 
 _Static_assert(MW_LANES == MW_NORM_LANES, "a vector has the norm's lanes");
 

@@ -121,6 +121,12 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
     (void)partial, (void)gradient, (void)fp32, (void)n;
 }
 
+static void
+nothing_summed(const struct mw_exact_sides *sides, const void *gradient, bool fp32, int64_t n)
+{
+    (void)sides, (void)gradient, (void)fp32, (void)n;
+}
+
 /* After an update the parameters are those of the state. */
 #define KEEPING(name, element_type)                                                                \
     static void narrow_##name(void *out, const float *x, int64_t n)                                \
@@ -137,13 +143,23 @@ nothing_squared(double *partial, const void *gradient, bool fp32, int64_t n)
             narrow_##name(param, w, n);                                                            \
     }                                                                                              \
                                                                                                    \
+    static void nothing_updated_by_vectors_##name(                                                 \
+        const struct mw_update_step *step, const struct mw_update_vectors *vectors, float *w,      \
+        float *m, void *param, const void *gradient, bool fp32, int64_t n)                         \
+    {                                                                                              \
+        (void)vectors;                                                                             \
+        nothing_updated_##name(step, w, m, NULL, param, gradient, fp32, n);                        \
+    }                                                                                              \
+                                                                                                   \
     static const struct mw_cpu_kernels host_##name = {                                             \
         .dtype = (element_type),                                                                   \
         .widen = nothing_widened,                                                                  \
         .narrow = narrow_##name,                                                                   \
         .accumulate = nothing_accumulated,                                                         \
         .update = nothing_updated_##name,                                                          \
+        .update_by_vectors = nothing_updated_by_vectors_##name,                                    \
         .square_sums = nothing_squared,                                                            \
+        .side_sums = nothing_summed,                                                               \
     };
 
 KEEPING(bf16, MW_DTYPE_BF16)
@@ -191,6 +207,15 @@ update(void *backend, const struct mw_update_step *step, float *w, float *m, flo
 }
 
 static bool
+update_by_vectors(void *backend, const struct mw_update_step *step,
+                  const struct mw_update_vectors *vectors, float *w, float *m, void *param,
+                  const void *gradient, bool fp32, int64_t n, GError **error)
+{
+    (void)step, (void)vectors, (void)m, (void)gradient, (void)fp32;
+    return narrow(backend, param, w, n, error);
+}
+
+static bool
 encode(void *backend, void *coded, const void *x, int64_t n, GError **error)
 {
     (void)backend, (void)coded, (void)x, (void)n, (void)error;
@@ -216,6 +241,7 @@ const struct mw_backend mw_backend_null = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .update = update,
+    .update_by_vectors = update_by_vectors,
     .narrow = narrow,
     .encode = encode,
     .decode = decode,
