@@ -240,6 +240,25 @@ def check_ranks(box):
             yield f"{optimizer} {placement}: other bits than of ranks that did not stop"
 
 
+def check_ranks_alike(box, optimizer):
+    """Two ranks that both have all of the state, or each a half: rows and columns are of both.
+    Nothing is clipped, since the norm's sum is of shards."""
+    if not has_ranks():
+        yield Skip("no mpirun, or a build without MPI")
+        return
+    box.environment.update(RANKS_ENVIRONMENT)
+    first = None
+    for what, placement in PLACEMENTS.items():
+        line = line_of("llama-small", f"{placement} --lr 2e-3 --optimizer {optimizer} --clip 0 "
+                                      "--nvme drive --steps 4 --save out")
+        empty(box, "drive", "out")
+        yield from train(box, line.replace("--batch 2", "--batch 1"), prefix=[*MPIRUN, "2"])
+        bits = files(box, "out")
+        first = first or bits
+        if bits != first:
+            yield f"{what}: other weights or state"
+
+
 def check_wrong_state(box):
     """State of another optimizer, in a checkpoint and in a run."""
     line = line_of("gpt2-small", "-s zero-offload --lr 2e-3 --steps 3 --save-every 1 --nvme drive")
@@ -282,6 +301,8 @@ def tests(box):
         yield f"killed: {optimizer}, layers left out", check_killed(
             box, PLACEMENTS["state on drives"] + " --drop-layers 1/-", optimizer)
     yield "two ranks", check_ranks(box)
+    for optimizer in SIDES:
+        yield f"two ranks: {optimizer}, placements", check_ranks_alike(box, optimizer)
     yield "state of another optimizer", check_wrong_state(box)
 
 
