@@ -10,7 +10,7 @@
 #include "tests/remedy_text.h"
 
 #if defined(__SANITIZE_ADDRESS__) /* several times slower */
-#define QUESTIONS 80
+#define QUESTIONS 40
 #else
 #define QUESTIONS 200
 #endif

@@ -7,7 +7,11 @@
 #include "sim/engine.h"
 #include "tests/random_request.h"
 
+#if defined(__SANITIZE_ADDRESS__) /* several times slower */
+#define REQUESTS 160
+#else
 #define REQUESTS 400
+#endif
 #define OPS_MAX 60000
 
 /* --- the same plan --------------------------------------------------------------------------- */
