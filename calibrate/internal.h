@@ -272,7 +272,7 @@ bool mw_calibrate_fill_state(struct mw_calibrator *c, GError **error);
 
 /* Of elements from *at on, which moves on, and back to the start at the end.  Each array has a part
  * of the arena of its own: the lower half of an fp32 word, read as a gradient, would be any number,
- * and processors take a hundred cycles for one that is below the normal range. */
+ * and some processors are many times as slow with one whose square is below the normal range. */
 struct mw_calibrate_state {
     float *w, *m, *v;
     uint16_t *param, *gradient;

@@ -300,7 +300,8 @@ def bits(machine):
     digests = {case: digest for case, digest in found.items()
                if not isinstance(digest, (Skipped, TimeUp))}
     first = next(digest for digest in digests.values() if isinstance(digest, str))
-    others = [", prefetch ".join(case) for case, digest in digests.items() if digest != first]
+    others = [", prefetch ".join(case) + ("" if isinstance(digest, str) else f" ({digest})")
+              for case, digest in digests.items() if digest != first]
     row = judged("same bits, 4 steps", f"differ: {'; '.join(others)}" if others else
                  f"{len(digests)} of {len(cases)} placements and depths alike", "all alike",
                  not others)
