@@ -2,6 +2,7 @@
 #include "tests/random_request.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -456,4 +457,22 @@ random_request_text(const struct random_request *request)
                                     : "",
         s->unfold ? " unfold" : "", s->checkpoint_partition ? "" : " in whole on each slice",
         s->trained.frozen, mw_dtype_name(s->frozen_dtype));
+}
+
+struct mw_plan *
+unchecked_plan_copy(const struct mw_plan *plan)
+{
+    char *text = NULL, why[256];
+    size_t size_bytes = 0;
+    FILE *file = open_memstream(&text, &size_bytes);
+
+    mw_plan_write(plan, file);
+    fclose(file);
+    file = fmemopen(text, size_bytes, "r");
+    struct mw_plan *copy = mw_plan_read(file, why, sizeof why);
+    fclose(file);
+    free(text);
+    if (!copy)
+        g_error("not read: %s", why);
+    return copy;
 }

@@ -30,6 +30,9 @@ const struct mw_sizing *random_request_fitting(const struct random_request *requ
 /* One line that says what was asked; g_free it. */
 char *random_request_text(const struct random_request *request);
 
+/* The same plan, unchecked: its arrays may be written. */
+struct mw_plan *unchecked_plan_copy(const struct mw_plan *plan);
+
 struct mw_hardware test_hardware(const char *profile);
 /* Makes its rates up. */
 void random_rates(GRand *random, struct mw_hardware *hardware);

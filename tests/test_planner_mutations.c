@@ -9,23 +9,6 @@
 /* Spoils an unchecked plan; false where it has nothing to spoil in this way. */
 typedef bool spoil_fn(struct mw_plan *plan, GRand *random);
 
-/* The same plan, unchecked: its arrays may be written. */
-static struct mw_plan *
-unchecked_copy(const struct mw_plan *plan)
-{
-    char *text = NULL, why[256];
-    size_t size_bytes = 0;
-    FILE *file = open_memstream(&text, &size_bytes);
-
-    mw_plan_write(plan, file);
-    fclose(file);
-    file = fmemopen(text, size_bytes, "r");
-    struct mw_plan *copy = mw_plan_read(file, why, sizeof why);
-    fclose(file);
-    free(text);
-    return copy;
-}
-
 /* NULL where the request makes no plan. */
 static struct mw_plan *
 plan_of_seed(guint32 seed, bool unfold)
@@ -40,7 +23,7 @@ plan_of_seed(guint32 seed, bool unfold)
     if (!sizing || !sizing->fits || (unfold && sizing->ranks == 1))
         return NULL;
     struct mw_plan *made = mw_build_plan(sizing);
-    plan = unchecked_copy(made);
+    plan = unchecked_plan_copy(made);
     mw_plan_free(made);
     return plan;
 }

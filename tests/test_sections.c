@@ -284,20 +284,6 @@ test_random_layers(void)
 
 #define MUTATIONS 4000
 
-static struct mw_plan *
-unchecked_copy(const struct mw_plan *plan)
-{
-    char *text = text_of(plan), why[256] = "";
-    FILE *in = fmemopen(text, strlen(text), "r");
-    struct mw_plan *copy = mw_plan_read(in, why, sizeof why);
-
-    fclose(in);
-    free(text);
-    if (!copy)
-        g_error("not read: %s", why);
-    return copy;
-}
-
 static uint32_t
 below(GRand *random, uint32_t end)
 {
@@ -435,7 +421,7 @@ try_mutations(guint32 seed, struct mw_folds folds)
         random_request_name(&request);
         struct mw_plan *plan = mw_build_plan_folded(sizing, folds);
         for (int i = 0; plan && i < 40; i++, done++) {
-            struct mw_plan *changed = unchecked_copy(plan);
+            struct mw_plan *changed = unchecked_plan_copy(plan);
             char why[256] = "", flat_why[256] = "";
             mutate(random, changed);
             struct mw_plan *flat = mw_plan_unfold(changed);
@@ -497,7 +483,7 @@ make_folded(void)
             plan = mw_build_plan_folded(sizing, (struct mw_folds){.micro_batches = true});
         }
     }
-    struct mw_plan *copy = unchecked_copy(plan);
+    struct mw_plan *copy = unchecked_plan_copy(plan);
     mw_plan_free(plan);
     return copy;
 }

@@ -100,23 +100,6 @@ test_several_slots(void)
 /* Spoils an unchecked plan; false where it has nothing to spoil in this way. */
 typedef bool spoil_fn(struct mw_plan *plan, GRand *random);
 
-/* The same plan, unchecked: its arrays may be written. */
-static struct mw_plan *
-unchecked_copy(const struct mw_plan *plan)
-{
-    char *text = NULL, why[256];
-    size_t size_bytes = 0;
-    FILE *file = open_memstream(&text, &size_bytes);
-
-    mw_plan_write(plan, file);
-    fclose(file);
-    file = fmemopen(text, size_bytes, "r");
-    struct mw_plan *copy = mw_plan_read(file, why, sizeof why);
-    fclose(file);
-    free(text);
-    return copy;
-}
-
 static void
 expect_refusals(spoil_fn *spoil, bool by_step, const char *reason)
 {
@@ -129,7 +112,7 @@ expect_refusals(spoil_fn *spoil, bool by_step, const char *reason)
         const struct mw_sizing *sizing = sharing(seed, &request, &candidates);
         if (!sizing)
             continue;
-        struct mw_plan *made = mw_build_plan(sizing), *plan = unchecked_copy(made);
+        struct mw_plan *made = mw_build_plan(sizing), *plan = unchecked_plan_copy(made);
         char why[512] = "";
         if (spoil(plan, random)) {
             bool good = mw_plan_check(plan, why, sizeof why);

@@ -319,11 +319,11 @@ is_odd(int64_t size)
     return size >= LONG_ENOUGH && size % ALIGNED_HALVES;
 }
 
-/* cublasLt seems to have slow kernels alone for a long size that is no multiple of what tensor cores
- * load at once: on an H200 the last part of GPT-2's logits, of 2,961 columns, took 2.1 ms backward,
- * each of the others, whose columns are multiples of 8, took 0.11.  So the rest is a product of its
- * own; where k is cut it comes first, while what is rounded is small.  Returns how many pieces there
- * are. */
+/* cublasLt seems to have slow kernels alone for a long size that is no multiple of what tensor
+ * cores load at once: on an H200 the last part of GPT-2's logits, of 2,961 columns, took 2.1 ms
+ * backward, each of the others, whose columns are multiples of 8, took 0.11.  So the rest is a
+ * product of its own; where k is cut it comes first, while what is rounded is small.  Returns how
+ * many pieces there are. */
 static int
 cut(const struct mw_product *product, struct piece pieces[2])
 {
