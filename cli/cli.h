@@ -39,7 +39,7 @@ struct cli_verb {
 /* In the order of the help; ends with NULL. */
 extern const struct cli_verb *const cli_verbs[];
 extern const struct cli_verb cli_verb_calibrate, cli_verb_compare, cli_verb_export, cli_verb_list,
-    cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate, cli_verb_verify;
+    cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate, cli_verb_sweep, cli_verb_verify;
 
 /* All options that plan and simulate take.  Owns its strings and both questions. */
 struct cli_request {
@@ -63,9 +63,9 @@ typedef bool (*cli_complete)(struct cli_request *request, char **strategies, GEr
  * hardware. */
 typedef bool (*cli_check)(const struct cli_request *request, bool measures, GError **error);
 
-/* Parses the options of `verb` (plan, simulate, run, compare) and `more` (may be NULL), and calls
- * `answer`, unless help was requested.  `complete` and `check` may be NULL.  An error is one line
- * on standard error.  Returns the exit status. */
+/* Parses the options of `verb` (plan, simulate, sweep, run, compare) and `more` (may be NULL), and
+ * calls `answer`, unless help was requested.  `complete` and `check` may be NULL.  An error is one
+ * line on standard error.  Returns the exit status. */
 int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *more,
                     cli_complete complete, cli_check check, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));

@@ -21,21 +21,39 @@ cli_progress_line_clear(void)
     shown = false;
 }
 
-void
-cli_progress_line_show(void *data, const char *doing, int simulated)
+/* Whether the line may be shown now. */
+static bool
+is_time(void)
 {
     gint64 now_us = g_get_monotonic_time();
 
+    if (!next_us)
+        next_us = now_us + QUIET_US;
+    if (now_us < next_us || !isatty(STDERR_FILENO))
+        return false;
+    next_us = now_us + SHOW_US;
+    shown = true;
+    return true;
+}
+
+void
+cli_progress_line_print(const char *text)
+{
+    if (!is_time())
+        return;
+    fprintf(stderr, "\r\033[K%s", text);
+    fflush(stderr);
+}
+
+void
+cli_progress_line_show(void *data, const char *doing, int simulated)
+{
     if (!doing) {
         cli_progress_line_clear();
         return;
     }
-    if (!next_us)
-        next_us = now_us + QUIET_US;
-    if (now_us < next_us || !isatty(STDERR_FILENO))
+    if (!is_time())
         return;
-    next_us = now_us + SHOW_US;
-    shown = true;
     fprintf(stderr, "\r\033[K%s; %d simulated", doing, simulated);
     fflush(stderr);
 }

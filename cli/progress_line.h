@@ -13,4 +13,7 @@ void cli_progress_line_begin(void);
 void cli_progress_line_show(void *data, const char *doing, int simulated);
 void cli_progress_line_clear(void);
 
+/* The same line with any text. */
+void cli_progress_line_print(const char *text);
+
 #endif

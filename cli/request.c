@@ -14,11 +14,11 @@
 #include "report/measured.h"
 #include "study/plan_file.h"
 
-/* plan and simulate ask through the library, which reads the question itself. */
+/* plan, simulate and sweep ask through the library, which reads the question itself. */
 static bool
 asks_library(const struct cli_verb *verb)
 {
-    return verb == &cli_verb_plan || verb == &cli_verb_simulate;
+    return verb == &cli_verb_plan || verb == &cli_verb_simulate || verb == &cli_verb_sweep;
 }
 
 /* --- what the options ask --------------------------------------------------------------------- */

@@ -165,6 +165,18 @@ check_run_verb(const struct cli_request *request, GError **error)
     return true;
 }
 
+static bool
+check_sweep_verb(const struct cli_request *request, GError **error)
+{
+    const char *other =
+        memwall_question_get(request->asked, "serve") ? "--serve" : objective_option(request);
+
+    return !other || mw_refuse(error,
+                               "%s: is an option of simulate; a sweep has rows of training "
+                               "steps",
+                               other);
+}
+
 bool
 cli_request_check_outputs(const struct cli_request *request, const char *verb, GError **error)
 {
@@ -182,6 +194,8 @@ cli_request_check_outputs(const struct cli_request *request, const char *verb, G
         return mw_refuse(error, "--largest: is an option of plan, not of %s", verb);
     if (!plan && request->cuts)
         return mw_refuse(error, "--strategies: is an option of plan, not of %s", verb);
+    if (!strcmp(verb, "sweep") && !check_sweep_verb(request, error))
+        return false;
     if (!strcmp(verb, "run") && !check_run_verb(request, error))
         return false;
     return (!plan || check_plan_verb(request, error)) && check_several(request, error);

@@ -1,4 +1,4 @@
-/* The options of plan, simulate, run and compare, and which of them a verb takes. */
+/* The options of plan, simulate, sweep, run and compare, and which of them a verb takes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +14,8 @@ static const struct {
     const char *options[14];
 } refused[] = {
     {&cli_verb_simulate, {"largest", "strategies"}},
+    {&cli_verb_sweep,
+     {"serve", "objective", "frozen-device", "reference-logprobs", "response", "critic"}},
     {&cli_verb_plan,
      {"details", "what-if", "trace", "plot", "tokens", "serve", "objective", "frozen-device",
       "reference-logprobs", "response", "critic"}},
@@ -197,6 +199,8 @@ cli_request_read_words(struct cli_request *request, struct cli_request_words *wo
     set_output(output, request);
     hide(refused_by(verb), question);
     hide(refused_by(verb), output);
+    if (verb == &cli_verb_sweep) /* its answer is rows */
+        groups[1] = (struct cli_words_group){NULL, NULL};
     if (verb == &cli_verb_compare) {
         keep_those_of_compare(question);
         keep_those_of_compare(output);

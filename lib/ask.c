@@ -12,7 +12,8 @@ depth_of(const struct memwall_answer *answer)
     static const enum mw_depth depths[] = {
         [MEMWALL_PLAN] = MW_DEPTH_PLAN,    [MEMWALL_SIMULATE] = MW_DEPTH_VERDICT,
         [MEMWALL_WHAT_IF] = MW_DEPTH_FULL, [MEMWALL_STEP] = MW_DEPTH_ROW,
-        [MEMWALL_CUTS] = MW_DEPTH_PLAN,
+        [MEMWALL_CUTS] = MW_DEPTH_PLAN,    [MEMWALL_ROW] = MW_DEPTH_ROW,
+        [MEMWALL_ESTIMATE] = MW_DEPTH_ROW, [MEMWALL_ESTIMATE_CHECKED] = MW_DEPTH_ROW,
     };
     enum mw_depth depth = depths[answer->depth];
 
@@ -32,6 +33,15 @@ leave_out(struct memwall_answer *answer, enum mw_strategy strategy, GError **ref
     return true;
 }
 
+static struct mw_answer *
+answer_strategy(const struct memwall_answer *answer, enum mw_strategy strategy, GError **error)
+{
+    return answer->depth >= MEMWALL_ESTIMATE
+               ? mw_answer_estimated(&answer->question, strategy,
+                                     answer->depth == MEMWALL_ESTIMATE_CHECKED, error)
+               : mw_answer_new(&answer->question, strategy, depth_of(answer), false, error);
+}
+
 static bool
 answer_strategies(const struct memwall_question *question, struct memwall_answer *answer,
                   GError **error)
@@ -43,10 +53,10 @@ answer_strategies(const struct memwall_question *question, struct memwall_answer
         asked->settings.ops_max = MW_WHAT_IF_OPS_MAX;
     asked->ends = answer->depth != MEMWALL_STEP;
     asked->settings.folds = true;
+    asked->figures_only = answer->depth >= MEMWALL_ROW;
     for (int i = 0; i < asked->strategy_count; i++) {
         GError *refused = NULL;
-        struct mw_answer *one =
-            mw_answer_new(asked, asked->strategies[i], depth_of(answer), false, &refused);
+        struct mw_answer *one = answer_strategy(answer, asked->strategies[i], &refused);
         if (one) {
             answer->answers[answer->count++] = one;
         } else if (!leave_out(answer, asked->strategies[i], &refused)) {
@@ -151,11 +161,13 @@ answer_asked(const struct memwall_question *question, struct memwall_answer *ans
 static bool
 check_depth(const struct memwall_question *question, enum memwall_depth depth, GError **error)
 {
-    if ((int)depth < MEMWALL_PLAN || depth > MEMWALL_CUTS)
-        return mw_refuse(error,
-                         "depth %d: must be MEMWALL_PLAN, MEMWALL_SIMULATE, MEMWALL_WHAT_IF, "
-                         "MEMWALL_STEP, MEMWALL_LARGEST or MEMWALL_CUTS",
-                         (int)depth);
+    if ((int)depth < MEMWALL_PLAN || depth > MEMWALL_ESTIMATE_CHECKED)
+        return mw_refuse(
+            error,
+            "depth %d: must be MEMWALL_PLAN, MEMWALL_SIMULATE, MEMWALL_WHAT_IF, "
+            "MEMWALL_STEP, MEMWALL_LARGEST, MEMWALL_CUTS, MEMWALL_ROW, MEMWALL_ESTIMATE or "
+            "MEMWALL_ESTIMATE_CHECKED",
+            (int)depth);
     if (question->plan && depth != MEMWALL_PLAN && depth != MEMWALL_SIMULATE)
         return mw_refuse(error, "{plan}: a plan that was written before can only be simulated");
     return true;

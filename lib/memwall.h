@@ -107,7 +107,13 @@ enum memwall_depth {
     MEMWALL_WHAT_IF = 2,  /* and tables of other bandwidths and latencies; of one strategy only */
     MEMWALL_STEP = 3,     /* the step time without its range and without advice: the quickest */
     MEMWALL_LARGEST = 4,  /* the most layers of the model that fit, for each strategy */
-    MEMWALL_CUTS = 5      /* ways to divide a step between the tiers, by ZeRO-Offload's argument */
+    MEMWALL_CUTS = 5,     /* ways to divide a step between the tiers, by ZeRO-Offload's argument */
+    MEMWALL_ROW = 6,      /* a row of many: the step time with its range, without notes, remedies
+                           * or advice */
+    MEMWALL_ESTIMATE = 7, /* the same by the closed form, which builds and simulates no plan: in
+                           * milliseconds.  What only a plan tells is not known, such as the
+                           * bottleneck */
+    MEMWALL_ESTIMATE_CHECKED = 8 /* and the step of that plan by the engine */
 };
 
 /* The best plan that the planner finds, as deep as asked.  Takes from milliseconds to seconds.
@@ -151,7 +157,7 @@ enum memwall_form {
 /* Prints the answer in one form to the caller's stream, whose own error flag says whether writing
  * succeeded.  Tables fit the width of a terminal.  Fails where the answer has nothing of this
  * form: forms from MEMWALL_PLAN_TEXT on need the plan of one strategy, and that it fits;
- * MEMWALL_LARGEST and MEMWALL_CUTS have text and JSON only. */
+ * MEMWALL_LARGEST and MEMWALL_CUTS have text and JSON only; estimates have JSON and CSV only. */
 bool memwall_answer_print(const struct memwall_answer *answer, enum memwall_form form, FILE *out,
                           struct memwall_error **error);
 /* The same into a file, which is written whole or not at all. */

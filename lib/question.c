@@ -187,3 +187,16 @@ memwall_question_get(const struct memwall_question *question, const char *name)
                ? (const char *)question->keys->pdata[index] + strlen(name) + 1
                : NULL;
 }
+
+struct memwall_question *
+mw_lib_copy(const struct memwall_question *question)
+{
+    struct memwall_question *copy = memwall_question_new();
+    g_auto(GStrv) names = memwall_names("settings");
+
+    for (char **name = names; *name; name++)
+        *text_of(copy, *name) = keep_text(copy, memwall_question_get(question, *name));
+    for (guint i = 0; i < question->keys->len; i++)
+        g_ptr_array_add(copy->keys, keep_text(copy, question->keys->pdata[i]));
+    return copy;
+}

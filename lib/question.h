@@ -24,6 +24,9 @@ struct memwall_question {
 /* Names that are neither settings of the planner nor keys; ends with NULL. */
 extern const char *const mw_lib_names[];
 
+/* A question with the same texts and no listener. */
+struct memwall_question *mw_lib_copy(const struct memwall_question *question);
+
 /* Turns `failed`, which it frees, into *error; returns false.  `setting` is the setting to name if
  * the message names none; may be NULL. */
 bool mw_lib_fail(GError *failed, const char *setting, struct memwall_error **error);

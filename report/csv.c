@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/csv.h"
 #include "base/format.h"
 #include "report/report.h"
 
@@ -64,25 +65,6 @@ static const struct column {
 
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
-/* Quoted as in RFC 4180, only where it must be. */
-static void
-write_text(FILE *out, const char *text)
-{
-    if (!text)
-        return;
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
 static void
 write_number(FILE *out, enum kind kind, const double *field)
 {
@@ -94,6 +76,14 @@ write_number(FILE *out, enum kind kind, const double *field)
         fputs(mw_format_exact(value), out);
 }
 
+/* An unknown count is negative. */
+static void
+write_integer(FILE *out, int64_t value)
+{
+    if (value >= 0)
+        fprintf(out, "%" PRId64, value);
+}
+
 static void
 write_cell(FILE *out, const struct column *column, const struct mw_result *result)
 {
@@ -102,27 +92,49 @@ write_cell(FILE *out, const struct column *column, const struct mw_result *resul
     if (column->predicted && !result->simulated)
         return;
     if (column->kind == TEXT)
-        write_text(out, *(char *const *)field);
+        mw_csv_cell_write(out, *(char *const *)field);
     else if (column->kind == INTEGER)
-        fprintf(out, "%" PRId64, *(const int64_t *)field);
+        write_integer(out, *(const int64_t *)field);
     else if (column->kind == BOOLEAN)
         fputs(*(const bool *)field ? "true" : "false", out);
     else
         write_number(out, column->kind, field);
 }
 
-bool
-mw_csv_write(FILE *out, struct mw_result *const *results, size_t count)
+void
+mw_csv_names_write(FILE *out)
 {
     for (size_t c = 0; c < COLUMN_COUNT; c++)
         fprintf(out, "%s%s", c ? "," : "", columns[c].name);
+}
+
+void
+mw_csv_row_write(FILE *out, const struct mw_result *result)
+{
+    for (size_t c = 0; c < COLUMN_COUNT; c++) {
+        if (c)
+            fputc(',', out);
+        if (result)
+            write_cell(out, &columns[c], result);
+    }
+}
+
+bool
+mw_csv_is_text(const char *name)
+{
+    for (size_t c = 0; c < COLUMN_COUNT; c++)
+        if (!strcmp(columns[c].name, name))
+            return columns[c].kind == TEXT;
+    return true;
+}
+
+bool
+mw_csv_write(FILE *out, struct mw_result *const *results, size_t count)
+{
+    mw_csv_names_write(out);
     fputc('\n', out);
     for (size_t i = 0; i < count; i++) {
-        for (size_t c = 0; c < COLUMN_COUNT; c++) {
-            if (c)
-                fputc(',', out);
-            write_cell(out, &columns[c], results[i]);
-        }
+        mw_csv_row_write(out, results[i]);
         fputc('\n', out);
     }
     return fflush(out) == 0 && !ferror(out);

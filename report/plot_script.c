@@ -19,8 +19,8 @@ static const char *const tier_colors[MW_TIER_COUNT] = {
 };
 
 /* A single-quoted string: gnuplot's only escape in it is the doubled quote. */
-static void
-append_quoted(GString *script, const char *text)
+void
+mw_plot_append_quoted(GString *script, const char *text)
 {
     g_autofree char *valid = g_utf8_make_valid(text, -1);
 
@@ -48,7 +48,7 @@ mw_plot_append_terminal(GString *script, int height, const char *output, bool sv
                                "else set terminal png size 1400,%d medium noenhanced\n",
                                height, height);
     g_string_append(script, "set output ");
-    append_quoted(script, output);
+    mw_plot_append_quoted(script, output);
     g_string_append_c(script, '\n');
 }
 
@@ -73,7 +73,7 @@ void
 mw_plot_append_title(GString *script, const char *title)
 {
     g_string_append(script, "set title ");
-    append_quoted(script, title);
+    mw_plot_append_quoted(script, title);
     g_string_append(script, " font ',16' offset 0,1.4\n");
 }
 
@@ -137,7 +137,7 @@ mw_plot_append_lanes(GString *script, const struct mw_plot_data *data, const cha
                                separator, prefix, i, phase_colors[i],
                                *keyed >> i & 1 ? "notitle" : "title ");
         if (!(*keyed >> i & 1))
-            append_quoted(script, mw_phase_name(i));
+            mw_plot_append_quoted(script, mw_phase_name(i));
         *keyed |= 1u << i;
         separator = ", \\\n     ";
     }

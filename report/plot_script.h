@@ -19,8 +19,10 @@ char *mw_plot_script(const struct mw_result *result, const struct mw_plot_data *
 /* The same for the measurements of every rank. */
 char *mw_plot_script_run(const struct mw_run *run, const char *output, bool svg);
 
-/* Parts of both scripts. */
+/* Parts of all scripts. */
 void mw_plot_append_terminal(GString *script, int height, const char *output, bool svg);
+/* A text in quotes. */
+void mw_plot_append_quoted(GString *script, const char *text);
 void mw_plot_append_title(GString *script, const char *title);
 void mw_plot_append_axis(GString *script, double span_s);
 /* Lanes as data blocks, whose names begin with `prefix`; then as a panel, with a key for the phases

@@ -40,6 +40,12 @@ void mw_table_objective(FILE *out, const struct mw_objective *it, const char *mo
 /* An object whose "answers" are the results, one or several.  Unknown values are null. */
 bool mw_json_write(FILE *out, struct mw_result *const *results, size_t count);
 bool mw_csv_write(FILE *out, struct mw_result *const *results, size_t count);
+/* Its first line and one of its rows, without their ends; NULL: a row without figures. */
+void mw_csv_names_write(FILE *out);
+void mw_csv_row_write(FILE *out, const struct mw_result *result);
+/* Whether a column has text, as columns that are not the answers' have; else numbers, or true and
+ * false. */
+bool mw_csv_is_text(const char *name);
 void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);
 void mw_json_serving_write(FILE *out, const struct mw_serving *serving, const char *model,
                            const char *hardware);

@@ -107,6 +107,7 @@ struct known {
 struct search {
     const struct mw_question *question;
     bool keeps_plan; /* of the choice; else plans are freed once they are rated */
+    bool estimates;  /* rates are estimated, and no plan is built */
     GArray *known;   /* struct known */
 };
 
@@ -166,6 +167,8 @@ rate_of(struct search *search, struct mw_choice *choice)
 {
     if (!fits(choice))
         return 0;
+    if (search->estimates)
+        return mw_estimated_rate_of(choice->sizing);
     for (guint i = 0; i < search->known->len; i++) {
         const struct known *known = &g_array_index(search->known, struct known, i);
         if (same_plan(&known->settings, &choice->sizing->settings))
@@ -758,23 +761,43 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
     take_better(search, choice, &other);
 }
 
-bool
-mw_choose(const struct mw_question *question, enum mw_strategy strategy, bool keeps_plan,
-          struct mw_choice *choice, GError **error)
+static bool
+search_best(struct search *search, enum mw_strategy strategy, struct mw_choice *choice,
+            GError **error)
 {
-    struct search search = {question, keeps_plan, g_array_new(FALSE, FALSE, sizeof(struct known))};
+    const struct mw_question *question = search->question;
     struct mw_settings asked = question->settings;
 
     asked.strategy = strategy;
-    bool good = choose(&search, &asked, choice, error);
+    bool good = choose(search, &asked, choice, error);
     if (good) {
-        choose_as_if_asked(&search, &asked, choice);
-        try_global_batch(&search, &asked, choice);
-        if (keeps_plan)
+        choose_as_if_asked(search, &asked, choice);
+        try_global_batch(search, &asked, choice);
+        if (search->keeps_plan)
             build_plan(choice);
     } else {
         refuse_chosen(question, &asked, error);
     }
+    return good;
+}
+
+bool
+mw_choose(const struct mw_question *question, enum mw_strategy strategy, bool keeps_plan,
+          struct mw_choice *choice, GError **error)
+{
+    struct search search = {question, keeps_plan, false,
+                            g_array_new(FALSE, FALSE, sizeof(struct known))};
+    bool good = search_best(&search, strategy, choice, error);
+
     g_array_unref(search.known);
     return good;
+}
+
+bool
+mw_choose_by_estimate(const struct mw_question *question, enum mw_strategy strategy,
+                      struct mw_choice *choice, GError **error)
+{
+    struct search search = {question, false, true, NULL};
+
+    return search_best(&search, strategy, choice, error);
 }

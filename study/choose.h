@@ -22,6 +22,9 @@ struct mw_choice {
  * its plan, if it fits; else it serves for its rate alone, which takes less memory and time. */
 bool mw_choose(const struct mw_question *question, enum mw_strategy strategy, bool keeps_plan,
                struct mw_choice *choice, GError **error);
+/* The best plan of the same candidates by their estimates alone: none is built. */
+bool mw_choose_by_estimate(const struct mw_question *question, enum mw_strategy strategy,
+                           struct mw_choice *choice, GError **error);
 /* Tokens per second; simulates unless that has been done.  0 if it does not fit, or if the engine
  * refuses it. */
 double mw_choice_rate(struct mw_choice *choice);

@@ -73,14 +73,11 @@ run_s(const struct mw_answer *answer)
 }
 
 void
-mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer)
+mw_result_set_training(const struct mw_question *question, const struct mw_answer *answer)
 {
     struct mw_result *r = answer->result;
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
-    const struct mw_sizing *s = answer->sizing;
 
-    mw_result_set_drives(answer->plan, hw,
-                         s->save_steps ? s->buffers[MW_BUFFER_SAVES].bytes / s->save_steps : 0, r);
     if (question->settings.tokens <= 0)
         return;
     r->tokens = question->settings.tokens;
@@ -91,4 +88,15 @@ mw_result_set_costs(const struct mw_question *question, const struct mw_answer *
     r->rented = hw->price_usd_per_hour > 0;
     r->cost_usd = r->rented ? r->days * HOURS_A_DAY * hw->price_usd_per_hour * r->nodes
                             : mw_result_owned_usd(&r->owned);
+}
+
+void
+mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer)
+{
+    const struct mw_sizing *s = answer->sizing;
+
+    mw_result_set_drives(answer->plan, &question->hardware[MW_OUTLOOK_TYPICAL],
+                         s->save_steps ? s->buffers[MW_BUFFER_SAVES].bytes / s->save_steps : 0,
+                         answer->result);
+    mw_result_set_training(question, answer);
 }

@@ -31,6 +31,7 @@ mw_result_new(void)
         &r->tokens_per_step,
         &r->mfu,
         &r->mfu_published,
+        &r->engine_step_time_s,
         &r->first_step_time_s,
         &r->undelayed_step_time_s,
         &r->ideal_step_time_s,

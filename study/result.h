@@ -173,6 +173,7 @@ struct mw_result {
     double *variant_step_time_s; /* [variant_count] of each step of the cycle; the figures of lanes,
                                      channels and phases are those of the first */
     size_t variant_count;        /* 0: all steps are alike */
+    double engine_step_time_s;   /* of the same plan, where step_time_s is estimated; else NAN */
     double first_step_time_s;
     double ideal_step_time_s; /* of the same plan by ideal software; NAN: it was not asked for */
     struct mw_result_gain *gains; /* [gain_count] of parts of the software, largest first */

@@ -174,6 +174,8 @@ fill_verdict(const struct mw_question *question, enum mw_strategy strategy,
         return;
     r->limiting_tier = g_strdup(mw_tier_name(sizing->limiting_tier));
     r->short_bytes = sizing->short_bytes;
+    if (question->figures_only)
+        return;
     asked.strategy = strategy;
     struct mw_remedy_here here = {question->profile, question->outlook, !question->modified,
                                   software_by_default(question), mw_default_software};
@@ -451,7 +453,8 @@ mw_result_set_simulation(const struct mw_question *question, struct mw_answer *a
                       answer->result);
     fill_run(question, answer);
     take_timeline(answer, engine);
-    bool advises = !question->settings.drop_layers; /* it compares steps of all layers */
+    /* it compares steps of all layers */
+    bool advises = !question->figures_only && !question->settings.drop_layers;
     if (advises)
         mw_advise_batch(question, answer);
     if (depth >= MW_DEPTH_VERDICT || question->ends)
@@ -475,6 +478,7 @@ mw_result_set_sizing(const struct mw_question *question, enum mw_strategy strate
     fill_beside(answer->sizing, answer->result);
     mw_result_set_start(answer->sizing, &answer->result->start);
     fill_paper(answer->sizing, &answer->result->paper);
-    mw_result_set_notes(question, strategy, answer);
+    if (!question->figures_only)
+        mw_result_set_notes(question, strategy, answer);
     fill_verdict(question, strategy, answer->sizing, answer->result);
 }

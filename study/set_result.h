@@ -50,6 +50,8 @@ void mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *
                           int64_t saved_bytes, struct mw_result *r);
 /* Sets the same for an answer, and days, cost and energy of a training (--tokens). */
 void mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer);
+/* Only days, cost and energy. */
+void mw_result_set_training(const struct mw_question *question, const struct mw_answer *answer);
 /* Sets the times of a cycle's steps, of which the first takes `first_s`, and returns their mean. */
 double mw_result_set_cycle(const struct mw_answer *answer, const struct mw_hardware *hw,
                            double first_s);

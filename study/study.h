@@ -36,6 +36,7 @@ struct mw_question {
     struct mw_deepspeed_said deepspeed; /* from the file with settings; empty: there is none */
     bool writes_deepspeed; /* notes say what a DeepSpeed file for the plan cannot express */
     bool ends;             /* a comparison has the ends of every range too */
+    bool figures_only;     /* no notes, remedies or advice */
 };
 
 /* The software profile of a question that names none, by its machine, strategies and slices.  A
@@ -86,6 +87,12 @@ char *mw_answer_other_machine(const struct mw_question *question, const char *na
  * question that names none; NULL: it is known, or the plan does not say.  g_free it. */
 char *mw_answer_other_software(const struct mw_question *question, const char *name,
                                const struct mw_answer *answer);
+
+/* A row by the closed form alone (mw_estimate_s), without a plan: among the same candidates, in
+ * milliseconds.  What only ops tell is unknown: bottleneck, first step, traffic of the drives.
+ * `checked`: the engine runs that plan too, for the step time alone. */
+struct mw_answer *mw_answer_estimated(const struct mw_question *question, enum mw_strategy strategy,
+                                      bool checked, GError **error);
 
 void mw_answer_free(struct mw_answer *answer);
 

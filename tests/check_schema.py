@@ -67,6 +67,8 @@ ASKED = (
     ("objective", f"simulate {FLAT} --objective dpo"),
     ("objective", f"simulate {FLAT} --objective ppo --set gpu.memory_gib=1"),
     ("largest", f"plan {FLAT} --largest"),
+    ("sweep", "sweep -m gpt2-xl -H flat-test --over batch=1,4096 --over seq=512,1024 --tokens 1B"),
+    ("sweep", "sweep -m gpt2-xl -H flat-test --over tp=1,7 --closed-form"),
     ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
     ("verify", "verify drive"),
     ("runs", "list runs"),

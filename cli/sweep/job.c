@@ -1,0 +1,235 @@
+#include "cli/sweep/job.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/csv.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/cli.h"
+#include "cli/progress_line.h"
+#include "cli/sweep/closed_form.h"
+
+#define LANES 1
+#define SCRATCH_BYTES (1 << 20)
+
+struct job {
+    const struct cli_sweep_wish *wish;
+    struct cli_sweep sweep;
+    struct mw_ranks *ranks;
+    int threads;
+
+    int64_t *points; /* of this shard */
+    int64_t count, kept;
+
+    /* of the first rank */
+    struct cli_store *store;
+    struct cli_checks *checks; /* NULL: rows are not estimated */
+    int64_t begun_ns;
+};
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+void
+cli_sweep_progress(int64_t done, int64_t points, int64_t begun_ns, int64_t kept)
+{
+    double elapsed_s = (double)(mw_clock_now_ns() - begun_ns) * 1e-9;
+    double left_s = done > kept ? elapsed_s * (double)(points - done) / (double)(done - kept) : NAN;
+    g_autofree char *line = g_strdup_printf("%" PRId64 " of %" PRId64 " points; %s left", done,
+                                            points, mw_format_seconds(left_s));
+
+    cli_progress_line_print(line);
+}
+
+static bool
+take_row(void *data, int64_t index, char *row, GError **error)
+{
+    struct job *job = data;
+    bool good = cli_store_add(job->store, row, error);
+
+    g_free(row);
+    cli_sweep_progress(job->kept + index + 1, job->count, job->begun_ns, job->kept);
+    return good;
+}
+
+static bool
+is_first(const struct job *job)
+{
+    return mw_ranks_index(job->ranks) == 0;
+}
+
+/* The points of this shard, and in the first rank the store with the rows that are there. */
+static bool
+begin(struct job *job, GError **error)
+{
+    const struct cli_sweep_wish *wish = job->wish;
+    struct cli_store_title title = {
+        .points = mw_space_points(job->sweep.space), .shard = wish->shard, .shards = wish->shards};
+    g_autofree char *digest = mw_space_digest(job->sweep.space, job->sweep.base);
+
+    job->points = g_new(int64_t, title.points / wish->shards + 1);
+    for (int64_t point = wish->shard - 1; point < title.points; point += wish->shards)
+        job->points[job->count++] = point;
+    if (!is_first(job))
+        return true;
+    g_strlcpy(title.digest, digest, sizeof title.digest);
+    job->store = cli_store_open(wish->output, &job->sweep, &title, error);
+    if (!job->store)
+        return false;
+    job->kept = cli_store_kept(job->store, job->points, job->count);
+    if (job->kept)
+        cli_say("%s: continues behind %" PRId64 " of %" PRId64 " points", wish->output, job->kept,
+                job->count);
+    job->begun_ns = mw_clock_now_ns();
+    return true;
+}
+
+static bool
+compute(struct job *job, GError **error)
+{
+    if (!mw_ranks_broadcast(job->ranks, 0, &job->kept, sizeof job->kept, 0, error))
+        return false;
+    bool good = cli_sweep_rows(&job->sweep, job->ranks, job->threads, job->points + job->kept,
+                               job->count - job->kept, false, take_row, job, error);
+    cli_progress_line_clear();
+    return good;
+}
+
+/* --- estimated rows that the engine checks ---------------------------------------------------- */
+
+static void
+rewind_store(void *data)
+{
+    struct job *job = data;
+
+    cli_store_rewind(job->store);
+    if (job->checks)
+        cli_checks_rewind(job->checks);
+}
+
+static char *
+next_row(void *data)
+{
+    struct job *job = data;
+    char *row = cli_store_next(job->store);
+
+    return row && job->checks ? cli_checks_replace(job->checks, row) : row;
+}
+
+static bool
+take_check(void *data, int64_t index, char *row, GError **error)
+{
+    struct job *job = data;
+
+    (void)error;
+    cli_checks_take(job->checks, index, row);
+    return true;
+}
+
+/* The first rank chooses, and all compute. */
+static bool
+check(struct job *job, const struct mw_rows *rows, GError **error)
+{
+    int64_t count = 0;
+
+    if (!job->sweep.closed_form)
+        return true;
+    if (is_first(job)) {
+        job->checks = cli_checks_new(rows);
+        count = cli_checks_count(job->checks);
+    }
+    if (!mw_ranks_broadcast(job->ranks, 0, &count, sizeof count, 0, error))
+        return false;
+    g_autofree int64_t *points = g_new(int64_t, count + 1);
+    for (int64_t i = 0; is_first(job) && i < count; i++)
+        points[i] = job->points[cli_checks_row(job->checks, i)];
+    return (!count ||
+            mw_ranks_broadcast(job->ranks, 0, points, count * (int64_t)sizeof *points, 0, error)) &&
+           cli_sweep_rows(&job->sweep, job->ranks, job->threads, points, count, true, take_check,
+                          job, error);
+}
+
+/* --- the output ------------------------------------------------------------------------------ */
+
+/* How many points fit, do not fit, and were refused, and what the first refusal says. */
+static void
+tell(const struct mw_rows *rows)
+{
+    g_auto(GStrv) names = mw_csv_split(rows->names);
+    g_autofree char *first = NULL;
+    int64_t all = 0, refused = 0, fitting = 0;
+    guint error = 0, feasible = 0;
+
+    for (guint i = 0; names[i]; i++) {
+        error = !strcmp(names[i], MW_ROWS_ERROR) ? i : error;
+        feasible = !strcmp(names[i], "feasible") ? i : feasible;
+    }
+    rows->rewind(rows->data);
+    for (char *row; (row = rows->next(rows->data)); g_free(row), all++) {
+        g_auto(GStrv) cells = mw_csv_split(row);
+        fitting += !strcmp(cells[feasible], "true");
+        refused += *cells[error] != '\0';
+        if (*cells[error] && !first)
+            first = g_strdup(cells[error]);
+    }
+    cli_say("%" PRId64 " points: %" PRId64 " fit, %" PRId64 " do not, %" PRId64 " are refused%s%s",
+            all, fitting, all - fitting - refused, refused, first ? ", the first one with: " : "",
+            first ? first : "");
+}
+
+static bool
+finish(struct job *job, const struct mw_rows *rows, GError **error)
+{
+    tell(rows);
+    if (job->checks)
+        cli_checks_tell(job->checks);
+    if (job->wish->shards > 1)
+        return cli_store_finish(g_steal_pointer(&job->store), error);
+    bool good = cli_sweep_write(job->wish, rows, error);
+    if (good)
+        cli_store_remove(g_steal_pointer(&job->store));
+    return good;
+}
+
+static int
+end(struct job *job, bool good, const GError *error)
+{
+    int status = CLI_DONE;
+
+    cli_progress_line_clear();
+    if (good)
+        status = is_first(job) ? cli_flush() : CLI_DONE;
+    else
+        status = mw_ranks_tells(job->ranks, error->message) ? cli_fail(error) : cli_exit_of(error);
+    cli_store_close(job->store);
+    cli_checks_free(job->checks);
+    g_free(job->points);
+    if (status == CLI_DONE)
+        mw_ranks_leave(job->ranks);
+    else
+        mw_ranks_abort(job->ranks, status);
+    return status;
+}
+
+int
+cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *base,
+              const struct mw_space *space)
+{
+    struct job job = {.wish = wish, .sweep = {base, space, wish->closed_form}};
+    g_autofree char *names = cli_sweep_names(&job.sweep);
+    const struct mw_rows rows = {names, rewind_store, next_row, &job};
+    g_autoptr(GError) error = NULL;
+
+    job.ranks = mw_ranks_join(LANES, SCRATCH_BYTES, &error);
+    if (!job.ranks) {
+        mw_ranks_give_way();
+        return cli_fail(error);
+    }
+    job.threads = wish->threads ? wish->threads : mw_ranks_cores(job.ranks);
+    bool good = begin(&job, &error) && compute(&job, &error) && check(&job, &rows, &error) &&
+                (!is_first(&job) || finish(&job, &rows, &error));
+    return end(&job, good, error);
+}

@@ -1,0 +1,129 @@
+/* `memwall sweep --merge`: the rows of all shards, in the order of the points. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "cli/sweep/job.h"
+
+/* The shards' files by number. */
+struct shards {
+    struct cli_store_title title; /* of the first file */
+    const char *first;            /* its path */
+    char *names;
+    struct cli_store **stores; /* [title.shards] */
+    const char **paths;
+    int next; /* whose row comes next */
+};
+
+static bool
+take(struct shards *all, const char *path, struct cli_store *store,
+     const struct cli_store_title *title, GError **error)
+{
+    struct cli_store **place = &all->stores[title->shard - 1];
+
+    if (strcmp(title->digest, all->title.digest) || title->points != all->title.points ||
+        title->shards != all->title.shards)
+        return mw_refuse(error, "%s: is of another sweep than %s", path, all->first);
+    if (*place)
+        return mw_refuse(error, "%s: shard %d/%d is that of %s too", path, title->shard,
+                         title->shards, all->paths[title->shard - 1]);
+    *place = store;
+    all->paths[title->shard - 1] = path;
+    return true;
+}
+
+static bool
+open_file(struct shards *all, const char *path, GError **error)
+{
+    struct cli_store_title title;
+    g_autofree char *names = NULL;
+    struct cli_store *store = cli_store_read(path, &title, &names, error);
+
+    if (!store)
+        return false;
+    if (!all->stores) {
+        all->title = title;
+        all->first = path;
+        all->names = g_steal_pointer(&names);
+        all->stores = g_new0(struct cli_store *, title.shards);
+        all->paths = g_new0(const char *, title.shards);
+    }
+    if (take(all, path, store, &title, error))
+        return true;
+    cli_store_close(store);
+    return false;
+}
+
+/* Points of a shard. */
+static int64_t
+expected(const struct shards *all, int shard)
+{
+    return (all->title.points - shard + all->title.shards - 1) / all->title.shards;
+}
+
+static bool
+check_shard(const struct shards *all, int shard, GError **error)
+{
+    struct cli_store *store = all->stores[shard];
+    int64_t rows = 0;
+
+    if (!store)
+        return mw_refuse(error, "--merge: the file of shard %d/%d is missing", shard + 1,
+                         all->title.shards);
+    cli_store_rewind(store);
+    for (char *row; (row = cli_store_next(store)); g_free(row))
+        rows++;
+    return rows == expected(all, shard) ||
+           mw_refuse(error,
+                     "%s: has %" PRId64 " of %" PRId64 " rows: it was cut; compute shard %d/%d "
+                     "again",
+                     all->paths[shard], rows, expected(all, shard), shard + 1, all->title.shards);
+}
+
+static void
+rewind_shards(void *data)
+{
+    struct shards *all = data;
+
+    all->next = 0;
+    for (int i = 0; i < all->title.shards; i++)
+        cli_store_rewind(all->stores[i]);
+}
+
+static char *
+next_row(void *data)
+{
+    struct shards *all = data;
+    char *row = cli_store_next(all->stores[all->next]);
+
+    all->next = (all->next + 1) % all->title.shards;
+    return row;
+}
+
+static void
+clear(struct shards *all)
+{
+    for (int i = 0; all->stores && i < all->title.shards; i++)
+        cli_store_close(all->stores[i]);
+    g_free(all->stores);
+    g_free(all->paths);
+    g_free(all->names);
+}
+
+int
+cli_sweep_merge(const struct cli_sweep_wish *wish, char **paths)
+{
+    struct shards all = {.next = 0};
+    g_autoptr(GError) error = NULL;
+    bool good = true;
+
+    for (char **path = paths; good && *path; path++)
+        good = open_file(&all, *path, &error);
+    for (int shard = 0; good && shard < all.title.shards; shard++)
+        good = check_shard(&all, shard, &error);
+    const struct mw_rows rows = {all.names, rewind_shards, next_row, &all};
+    good = good && cli_sweep_write(wish, &rows, &error);
+    clear(&all);
+    return good ? cli_flush() : cli_fail(error);
+}

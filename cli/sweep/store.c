@@ -1,0 +1,261 @@
+#include "cli/sweep/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/input.h"
+#include "base/whole_file.h"
+
+#define TITLE "memwall-sweep"
+#define WANTED "the rows of a shard, which memwall sweep with a shard wrote"
+
+struct cli_store {
+    const struct cli_sweep *sweep;
+    FILE *file;
+    char *path, *target; /* OUTPUT.partial and OUTPUT; NULL: it has no name */
+    long rows_at;        /* offset of the first row */
+};
+
+static void
+store_free(struct cli_store *store)
+{
+    if (store->file)
+        fclose(store->file);
+    g_free(store->path);
+    g_free(store->target);
+    g_free(store);
+}
+
+/* A line without its end; NULL: there is none, or its end is missing. */
+static char *
+read_line(FILE *file)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length = getline(&line, &room, file);
+    bool whole = length > 0 && line[length - 1] == '\n' && !memchr(line, '\0', (size_t)length);
+    char *text = whole ? g_strndup(line, (gsize)length - 1) : NULL;
+
+    free(line);
+    return text;
+}
+
+/* --- the title ------------------------------------------------------------------------------- */
+
+static char *
+title_text(const struct cli_store_title *title)
+{
+    return g_strdup_printf(TITLE " %s points %" PRId64 " shard %d/%d", title->digest, title->points,
+                           title->shard, title->shards);
+}
+
+static bool
+read_title(const char *line, struct cli_store_title *title)
+{
+    int end = 0;
+
+    return sscanf(line, TITLE " %64s points %" SCNd64 " shard %d/%d%n", title->digest,
+                  &title->points, &title->shard, &title->shards, &end) == 4 &&
+           !line[end] && title->shards >= 1 && title->shard >= 1 && title->shard <= title->shards;
+}
+
+/* --- a file that rows are added to ------------------------------------------------------------ */
+
+static bool
+fail(const struct cli_store *store, int reason, GError **error)
+{
+    mw_file_set_error(error, store->path ? store->path : "a temporary file", reason);
+    return false;
+}
+
+static bool
+lock(const struct cli_store *store, GError **error)
+{
+    if (!store->path || !flock(fileno(store->file), LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+        return true;
+    return mw_refuse(error, "%s: another memwall is writing it", store->path);
+}
+
+static bool
+cut_here(struct cli_store *store, GError **error)
+{
+    long at = ftell(store->file);
+
+    return (at >= 0 && !fflush(store->file) && !ftruncate(fileno(store->file), at) &&
+            !fseek(store->file, at, SEEK_SET)) ||
+           fail(store, errno, error);
+}
+
+static bool
+begin(struct cli_store *store, const char *title, const char *names, GError **error)
+{
+    rewind(store->file);
+    if (!cut_here(store, error))
+        return false;
+    fprintf(store->file, "%s\n%s\n", title, names);
+    return !fflush(store->file) || fail(store, errno, error);
+}
+
+/* Begins anew, unless the same sweep has begun before. */
+static bool
+take_up(struct cli_store *store, const struct cli_store_title *title, GError **error)
+{
+    g_autofree char *text = title_text(title), *names = cli_sweep_names(store->sweep);
+    g_autofree char *found = read_line(store->file), *found_names = read_line(store->file);
+    struct cli_store_title other;
+    struct stat info = {.st_size = 0};
+
+    if (!found && !fstat(fileno(store->file), &info) && info.st_size)
+        return mw_refuse(error,
+                         "%s: is no file of an interrupted sweep; delete it, or give -o "
+                         "another name",
+                         store->path);
+    if (found && (strcmp(found, text) || (found_names && strcmp(found_names, names))))
+        return mw_refuse(error, "%s: %s; delete it, or give -o another name", store->path,
+                         read_title(found, &other)
+                             ? "is of a sweep of other points or settings, or "
+                               "of another version"
+                             : "is no file of an interrupted sweep");
+    if ((!found || !found_names) && !begin(store, text, names, error))
+        return false;
+    store->rows_at = ftell(store->file);
+    return true;
+}
+
+static FILE *
+open_named(const char *path)
+{
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "r+");
+
+    if (descriptor >= 0 && !file)
+        close(descriptor);
+    return file;
+}
+
+/* A device, such as /dev/null, has no file beside it. */
+static bool
+has_folder(const char *output)
+{
+    struct stat info;
+
+    return output && (stat(output, &info) || S_ISREG(info.st_mode));
+}
+
+struct cli_store *
+cli_store_open(const char *output, const struct cli_sweep *sweep,
+               const struct cli_store_title *title, GError **error)
+{
+    struct cli_store *store = g_new0(struct cli_store, 1);
+
+    store->sweep = sweep;
+    if (has_folder(output)) {
+        g_autofree char *end = mw_file_end_of_links(output);
+        store->target = g_strdup(end ? end : output);
+        store->path = g_strconcat(store->target, ".partial", NULL);
+    }
+    store->file = store->path ? open_named(store->path) : tmpfile();
+    bool good = store->file ? lock(store, error) && take_up(store, title, error)
+                            : fail(store, errno, error);
+    if (good)
+        return store;
+    store_free(store);
+    return NULL;
+}
+
+int64_t
+cli_store_kept(struct cli_store *store, const int64_t *points, int64_t count)
+{
+    int64_t kept = 0;
+    long end = store->rows_at;
+
+    cli_store_rewind(store);
+    while (kept < count) {
+        g_autofree char *row = read_line(store->file);
+        if (!row || !cli_sweep_is_row(store->sweep, points[kept], row))
+            break;
+        end = ftell(store->file);
+        kept++;
+    }
+    fseek(store->file, end, SEEK_SET);
+    cut_here(store, NULL);
+    return kept;
+}
+
+bool
+cli_store_add(struct cli_store *store, const char *row, GError **error)
+{
+    return (fprintf(store->file, "%s\n", row) > 0 && !fflush(store->file)) ||
+           fail(store, errno, error);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+void
+cli_store_rewind(struct cli_store *store)
+{
+    fseek(store->file, store->rows_at, SEEK_SET);
+}
+
+char *
+cli_store_next(struct cli_store *store)
+{
+    return read_line(store->file);
+}
+
+struct cli_store *
+cli_store_read(const char *path, struct cli_store_title *title, char **names, GError **error)
+{
+    int descriptor = mw_input_open(path, WANTED, error);
+
+    if (descriptor < 0)
+        return NULL;
+    struct cli_store *store = g_new0(struct cli_store, 1);
+    store->file = fdopen(descriptor, "r");
+    g_autofree char *line = read_line(store->file);
+    *names = read_line(store->file);
+    if (line && *names && read_title(line, title)) {
+        store->rows_at = ftell(store->file);
+        return store;
+    }
+    mw_refuse(error, "%s: must be " WANTED, path);
+    g_clear_pointer(names, g_free);
+    store_free(store);
+    return NULL;
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+bool
+cli_store_finish(struct cli_store *store, GError **error)
+{
+    bool good = (!fsync(fileno(store->file)) && !rename(store->path, store->target)) ||
+                fail(store, errno, error);
+
+    store_free(store);
+    return good;
+}
+
+void
+cli_store_remove(struct cli_store *store)
+{
+    if (store->path)
+        g_unlink(store->path);
+    store_free(store);
+}
+
+void
+cli_store_close(struct cli_store *store)
+{
+    if (store)
+        store_free(store);
+}

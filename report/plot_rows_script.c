@@ -1,0 +1,284 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "report/plot_rows_data.h"
+#include "report/plot_script.h"
+
+#define LINES_MAX 12
+#define DOTS_MAX 20000 /* of rows that are not on the front */
+
+/* Colours that differ in lightness too (after Okabe and Ito, for colour-blind readers). */
+static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                     "#e69f00", "#56b4e9", "#444444"};
+
+static const char *
+axis_name(const struct mw_plot_rows *table, guint axis)
+{
+    return table->names[axis] + strlen(MW_ROWS_OVER);
+}
+
+static void
+append_label(GString *script, const char *axis, const char *text)
+{
+    g_string_append_printf(script, "set %slabel ", axis);
+    mw_plot_append_quoted(script, text);
+    g_string_append_c(script, '\n');
+}
+
+static GString *
+begin(const char *output, bool svg, const char *title)
+{
+    GString *script = g_string_new(NULL);
+
+    mw_plot_append_terminal(script, MW_PLOT_HEIGHT, output, svg);
+    mw_plot_append_title(script, title);
+    g_string_append(script, "set border 3 lc rgb '#666666'\n"
+                            "set tics nomirror out textcolor rgb '#222222'\n"
+                            "set tmargin 5\n");
+    return script;
+}
+
+/* --- lines ----------------------------------------------------------------------------------- */
+
+/* "model=..., seq=...": all axes but `but` on which rows differ. */
+static char *
+series_of(const struct mw_plot_rows *table, guint row, guint but)
+{
+    GString *name = g_string_new(NULL);
+
+    for (guint a = 0; a < table->axis_count; a++) {
+        bool varies = false;
+        for (guint i = 0; !varies && i < table->values->len; i++)
+            varies = strcmp(mw_plot_rows_value(table, i, a), mw_plot_rows_value(table, 0, a)) != 0;
+        if (a != but && varies)
+            g_string_append_printf(name, "%s%s=%s", name->len ? ", " : "", axis_name(table, a),
+                                   mw_plot_rows_value(table, row, a));
+    }
+    return g_string_free(name, FALSE);
+}
+
+/* Points of each line as text, lines in the order in which they first come. */
+struct series {
+    GPtrArray *names, *points; /* of char *, of GString * */
+    guint left_out;            /* lines beyond the most that are drawn */
+};
+
+static void
+free_string(void *string)
+{
+    g_string_free(string, TRUE);
+}
+
+static struct series
+find_series(const struct mw_plot_rows *table, guint x)
+{
+    struct series found = {g_ptr_array_new_with_free_func(g_free),
+                           g_ptr_array_new_with_free_func(free_string), 0};
+    g_autoptr(GHashTable) known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+
+    for (guint i = 0; i < table->values->len; i++) {
+        char *name = series_of(table, i, x);
+        GString *points = g_hash_table_lookup(known, name);
+        bool is_new = !g_hash_table_contains(known, name);
+        if (is_new && found.names->len < LINES_MAX) {
+            points = g_string_new(NULL);
+            g_ptr_array_add(found.names, g_strdup(name));
+            g_ptr_array_add(found.points, points);
+        }
+        found.left_out += is_new && !points;
+        double rate = g_array_index(table->rates, double, i);
+        if (points)
+            g_string_append_printf(points, "%s %s\n", mw_plot_rows_value(table, i, x),
+                                   isfinite(rate) ? mw_format_exact(rate) : "?");
+        if (is_new)
+            g_hash_table_insert(known, name, points);
+        else
+            g_free(name);
+    }
+    return found;
+}
+
+char *
+mw_plot_rows_lines(const void *data, const char *output, bool svg)
+{
+    const struct mw_plot_rows *table = data;
+    guint x = (guint)table->axes[0];
+    struct series series = find_series(table, x);
+    g_autofree char *title =
+        series.left_out
+            ? g_strdup_printf("tokens per second over %s (%u of %u lines)", axis_name(table, x),
+                              series.names->len, series.names->len + series.left_out)
+            : g_strdup_printf("tokens per second over %s", axis_name(table, x));
+    GString *script = begin(output, svg, title);
+
+    g_string_append(script, "set datafile missing '?'\nset grid lc rgb '#dddddd' lt 1\n"
+                            "set yrange [0:*]\nset key outside right top\n");
+    append_label(script, "x", axis_name(table, x));
+    append_label(script, "y", "tokens per second");
+    for (guint s = 0; s < series.names->len; s++)
+        g_string_append_printf(script, "$line%u << EOD\n%sEOD\n", s,
+                               ((GString *)series.points->pdata[s])->str);
+    for (guint s = 0; s < series.names->len; s++) {
+        g_string_append_printf(
+            script, "%s$line%u using 1:2 with linespoints lw 2 pt %u dt %u lc rgb '%s' title ",
+            s ? ", \\\n     " : "plot ", s, 5 + 2 * (s % 5), 1 + s / (guint)G_N_ELEMENTS(colors),
+            colors[s % G_N_ELEMENTS(colors)]);
+        mw_plot_append_quoted(script, series.names->pdata[s]);
+    }
+    g_string_append(script, "\nunset output\n");
+    g_ptr_array_unref(series.names);
+    g_ptr_array_unref(series.points);
+    return g_string_free(script, FALSE);
+}
+
+/* --- a heat map ------------------------------------------------------------------------------ */
+
+static int
+compare_texts(const void *a, const void *b)
+{
+    double x = mw_rows_number(*(char *const *)a), y = mw_rows_number(*(char *const *)b);
+
+    return (x > y) - (x < y);
+}
+
+/* The values of an axis, rising; the texts are the table's. */
+static GPtrArray *
+values_of(const struct mw_plot_rows *table, guint axis)
+{
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+    GPtrArray *values = g_ptr_array_new();
+
+    for (guint i = 0; i < table->values->len; i++) {
+        char *value = ((char **)table->values->pdata[i])[axis];
+        if (g_hash_table_add(seen, value))
+            g_ptr_array_add(values, value);
+    }
+    g_ptr_array_sort(values, compare_texts);
+    return values;
+}
+
+static guint
+index_of(const GPtrArray *values, const char *value)
+{
+    guint i = 0;
+
+    while (strcmp(values->pdata[i], value))
+        i++;
+    return i;
+}
+
+static void
+append_tics(GString *script, const char *axis, const GPtrArray *values)
+{
+    g_string_append_printf(script, "set %sr [-0.5:%u.5]\nset %stics (", axis, values->len - 1,
+                           axis);
+    for (guint i = 0; i < values->len; i++) {
+        g_string_append(script, i ? ", " : "");
+        mw_plot_append_quoted(script, values->pdata[i]);
+        g_string_append_printf(script, " %u", i);
+    }
+    g_string_append(script, ")\n");
+}
+
+/* The best of all rows of a cell. */
+static double *
+cells_of(const struct mw_plot_rows *table, const GPtrArray *x, const GPtrArray *y)
+{
+    double *cells = g_new(double, x->len * y->len);
+
+    for (guint c = 0; c < x->len * y->len; c++)
+        cells[c] = NAN;
+    for (guint i = 0; i < table->values->len; i++) {
+        guint column = index_of(x, mw_plot_rows_value(table, i, (guint)table->axes[0]));
+        guint row = index_of(y, mw_plot_rows_value(table, i, (guint)table->axes[1]));
+        double *cell = &cells[row * x->len + column];
+        *cell = fmax(*cell, g_array_index(table->rates, double, i));
+    }
+    return cells;
+}
+
+char *
+mw_plot_rows_heat(const void *data, const char *output, bool svg)
+{
+    const struct mw_plot_rows *table = data;
+    guint across = (guint)table->axes[0], up = (guint)table->axes[1];
+    g_autoptr(GPtrArray) x = values_of(table, across), y = values_of(table, up);
+    g_autofree double *cells = cells_of(table, x, y);
+    g_autofree char *title = g_strdup_printf(
+        "tokens per second over %s and %s%s", axis_name(table, across), axis_name(table, up),
+        table->axis_count > 2 ? ": the best of all other axes" : "");
+    GString *script = begin(output, svg, title);
+
+    append_label(script, "x", axis_name(table, across));
+    append_label(script, "y", axis_name(table, up));
+    append_label(script, "cb", "tokens per second");
+    append_tics(script, "x", x);
+    append_tics(script, "y", y);
+    g_string_append(script, "set palette defined (0 '#f7fbff', 0.5 '#6baed6', 1 '#08306b')\n"
+                            "set datafile missing '?'\n$heat << EOD\n");
+    for (guint c = 0; c < x->len * y->len; c++)
+        if (isfinite(cells[c]))
+            g_string_append_printf(script, "%u %u %s\n", c % x->len, c / x->len,
+                                   mw_format_exact(cells[c]));
+    g_string_append(script, "EOD\nset style fill solid 1 noborder\n"
+                            "plot $heat using 1:2:(0.5):(0.5):3 with boxxyerror lc palette "
+                            "notitle\nunset output\n");
+    return g_string_free(script, FALSE);
+}
+
+/* --- the Pareto front ------------------------------------------------------------------------ */
+
+static void
+append_point(GString *script, const struct mw_front *front, guint i)
+{
+    g_string_append_printf(script, "%s %s\n",
+                           mw_format_exact(g_array_index(front->step_s, double, i)),
+                           mw_format_exact(g_array_index(front->cost, double, i)));
+}
+
+/* Index among the fitting rows, which rise. */
+static guint
+place_of(const struct mw_front *front, int64_t row)
+{
+    guint low = 0, high = front->fitting->len;
+
+    while (low < high) {
+        guint middle = low + (high - low) / 2;
+        if (g_array_index(front->fitting, int64_t, middle) < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+char *
+mw_plot_rows_pareto(const void *data, const char *output, bool svg)
+{
+    const struct mw_front *front = &((const struct mw_plot_rows *)data)->front;
+    g_autofree char *title =
+        g_strdup_printf("step time and cost: %u of %u points that fit are on the front",
+                        front->rows->len, front->fitting->len);
+    GString *script = begin(output, svg, title);
+    guint every = front->fitting->len / DOTS_MAX + 1;
+
+    append_label(script, "x", "step time (s)");
+    append_label(script, "y",
+                 front->is_usd ? "cost of the training (USD)" : "GPU-seconds per token");
+    g_string_append(script, "set grid lc rgb '#dddddd' lt 1\nset logscale xy\n"
+                            "set key outside right top\n$all << EOD\n");
+    for (guint i = 0; i < front->fitting->len; i += every)
+        append_point(script, front, i);
+    g_string_append(script, "EOD\n$front << EOD\n");
+    for (guint i = 0; i < front->rows->len; i++)
+        append_point(script, front, place_of(front, g_array_index(front->rows, int64_t, i)));
+    g_string_append_printf(
+        script,
+        "EOD\nplot $all with points pt 7 ps 0.4 lc rgb '#999999' title '%s', \\\n"
+        "     $front with steps lw 2 lc rgb '%s' notitle, \\\n"
+        "     $front with points pt 7 ps 0.9 lc rgb '%s' title 'front'\n"
+        "unset output\n",
+        every > 1 ? "points that fit (a part)" : "points that fit", colors[0], colors[0]);
+    return g_string_free(script, FALSE);
+}
