@@ -26,6 +26,7 @@ memwall_question_free(struct memwall_question *question)
     if (!question)
         return;
     g_ptr_array_unref(question->keys);
+    mw_loaded_free(question->loaded);
     g_string_chunk_free(question->texts);
     g_free(question);
 }
@@ -196,6 +197,7 @@ mw_lib_copy(const struct memwall_question *question)
 
     for (char **name = names; *name; name++)
         *text_of(copy, *name) = keep_text(copy, memwall_question_get(question, *name));
+    copy->loaded = mw_loaded_new();
     for (guint i = 0; i < question->keys->len; i++)
         g_ptr_array_add(copy->keys, keep_text(copy, question->keys->pdata[i]));
     return copy;

@@ -7,6 +7,7 @@
 #ifndef MW_LIB_QUESTION_H
 #define MW_LIB_QUESTION_H
 
+#include "lib/loaded.h"
 #include "lib/memwall.h"
 #include "planner/settings/table.h"
 #include "study/study.h"
@@ -16,7 +17,8 @@ struct memwall_question {
     GStringChunk *texts;
     char *model, *hardware, *software, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
     char *settings[MW_SETTINGS_COUNT];
-    GPtrArray *keys; /* "nvme.drives=2", in the order in which they were set */
+    GPtrArray *keys;          /* "nvme.drives=2", in the order in which they were set */
+    struct mw_loaded *loaded; /* NULL: files are read whenever it is asked */
     memwall_listener listener;
     void *data;
 };
@@ -24,7 +26,8 @@ struct memwall_question {
 /* Names that are neither settings of the planner nor keys; ends with NULL. */
 extern const char *const mw_lib_names[];
 
-/* A question with the same texts and no listener. */
+/* A question with the same texts and no listener, to be changed and asked many times: it reads every
+ * model and profile once. */
 struct memwall_question *mw_lib_copy(const struct memwall_question *question);
 
 /* Turns `failed`, which it frees, into *error; returns false.  `setting` is the setting to name if

@@ -98,7 +98,8 @@ mw_lib_profile(const struct memwall_question *question, struct mw_question *out,
 
     if (!question->hardware && question->plan && !mw_plan_file_check_machine(question->plan, error))
         return false;
-    out->profile = here ? load_here(error) : mw_hwprofile_load(name, error);
+    out->profile = here ? load_here(error)
+                        : mw_loaded_profile(question->loaded, name, mw_hwprofile_load, error);
     return out->profile &&
            set_keys(question, &mw_hwprofile_kind, out->profile, &out->modified, error) &&
            mw_profile_check(out->profile, error);
@@ -113,7 +114,7 @@ load_software(const struct memwall_question *question, const struct mw_question 
                        : otherwise        ? otherwise
                                           : mw_question_default_software(out);
 
-    return mw_software_load(name, error);
+    return mw_loaded_profile(question->loaded, name, mw_software_load, error);
 }
 
 static void
@@ -270,7 +271,7 @@ read_model(const struct memwall_question *question, struct mw_model *model, GErr
     if (!question->model)
         return mw_refuse(error, "{model}: is missing; give the name of a preset or the path of a "
                                 "config.json");
-    return mw_model_load(question->model, model, error);
+    return mw_loaded_model(question->loaded, question->model, model, error);
 }
 
 /* A plan from a file is complete: only the machine can be chosen. */
