@@ -7,8 +7,7 @@
 #ifndef MW_LIB_LOADED_H
 #define MW_LIB_LOADED_H
 
-#include "hardware/hwprofile.h"
-#include "model/model.h"
+#include "study/study.h"
 
 struct mw_loaded;
 

@@ -26,8 +26,8 @@ struct memwall_question {
 /* Names that are neither settings of the planner nor keys; ends with NULL. */
 extern const char *const mw_lib_names[];
 
-/* A question with the same texts and no listener, to be changed and asked many times: it reads every
- * model and profile once. */
+/* A question with the same texts and no listener, to be changed and asked many times: it reads
+ * every model and profile once. */
 struct memwall_question *mw_lib_copy(const struct memwall_question *question);
 
 /* Turns `failed`, which it frees, into *error; returns false.  `setting` is the setting to name if

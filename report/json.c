@@ -13,6 +13,13 @@ predicted_or_nan(const struct mw_result *result, double value)
     return result->simulated ? value : NAN;
 }
 
+/* And if an estimate does not know it. */
+static double
+traffic_or_nan(const struct mw_result *result, int64_t bytes)
+{
+    return bytes < 0 ? NAN : predicted_or_nan(result, (double)bytes);
+}
+
 /* null for a plan that was read from a file, which does not have it. */
 static void
 write_known(struct mw_json_writer *json, const struct mw_result *r, const char *key, int64_t value)
@@ -136,6 +143,8 @@ write_speed(struct mw_json_writer *json, const struct mw_result *r)
 {
     mw_json_number(json, "step_time_s", predicted_or_nan(r, r->step_time_s[1]));
     mw_json_number(json, "first_step_time_s", predicted_or_nan(r, r->first_step_time_s));
+    if (isfinite(r->engine_step_time_s))
+        mw_json_number(json, "engine_step_time_s", r->engine_step_time_s);
     if (isfinite(r->ideal_step_time_s))
         write_ideal(json, r);
     mw_json_number(json, "undelayed_step_time_s", known_or_nan(r, r->undelayed_step_time_s));
@@ -489,8 +498,8 @@ write_owned(struct mw_json_writer *json, const struct mw_result *r)
 static void
 write_cost(struct mw_json_writer *json, const struct mw_result *r)
 {
-    mw_json_number(json, "nvme_read_bytes", predicted_or_nan(r, r->nvme_read_bytes));
-    mw_json_number(json, "nvme_written_bytes", predicted_or_nan(r, r->nvme_written_bytes));
+    mw_json_number(json, "nvme_read_bytes", traffic_or_nan(r, r->nvme_read_bytes));
+    mw_json_number(json, "nvme_written_bytes", traffic_or_nan(r, r->nvme_written_bytes));
     mw_json_number(json, "drive_life_steps", known_or_nan(r, r->drive_life_steps));
     mw_json_number(json, "drive_sets", known_or_nan(r, r->drive_sets));
     mw_json_number(json, "tokens", r->tokens);

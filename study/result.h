@@ -209,7 +209,7 @@ struct mw_result {
     struct mw_result_change change;      /* the setting that gains most; .what NULL: none */
     struct mw_result_change paid_change; /* most tokens per dollar; .what NULL: none */
 
-    int64_t nvme_written_bytes; /* per step and node */
+    int64_t nvme_written_bytes; /* per step and node; negative: an estimate does not know it */
     int64_t nvme_read_bytes;
     double drive_life_steps; /* NAN: nothing is written, or the rating is not known */
     double drive_sets;       /* of a node, that the training uses; NAN: unknown */

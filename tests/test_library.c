@@ -172,6 +172,29 @@ printed(const struct memwall_answer *answer, enum memwall_form form, const char 
     return NULL;
 }
 
+/* A row has the step and its range without advice; an estimate is close to the engine's step of the
+ * same plan, and does not know what only ops tell. */
+static void
+test_rows(void)
+{
+    struct memwall_answer *whole = answer_small(MEMWALL_SIMULATE);
+    struct memwall_answer *row = answer_small(MEMWALL_ROW);
+    struct memwall_answer *estimate = answer_small(MEMWALL_ESTIMATE_CHECKED);
+    double engine_s = number(estimate, "engine_step_time_s");
+
+    g_assert_cmpfloat(number(row, "step_time_s"), ==, number(whole, "step_time_s"));
+    g_assert_cmpfloat(number(row, "range.step_time_s.low"), ==,
+                      number(whole, "range.step_time_s.low"));
+    g_assert_cmpfloat(engine_s, ==, number(whole, "step_time_s"));
+    g_assert_cmpfloat(fabs(number(estimate, "step_time_s") / engine_s - 1), <, 0.3);
+    g_assert_true(isnan(number(estimate, "nvme_written_bytes")));
+    g_assert_null(memwall_answer_string(estimate, "bottleneck"));
+    g_assert_null(printed(estimate, MEMWALL_TEXT, "an estimate is answered as JSON or CSV"));
+    memwall_answer_free(whole);
+    memwall_answer_free(row);
+    memwall_answer_free(estimate);
+}
+
 /* Each strategy has the figures that it has alone, and the quick depth leaves out ranges. */
 static void
 test_several(void)
@@ -558,6 +581,7 @@ main(int argc, char **argv)
     g_test_add_func("/library/depths", test_depths);
     g_test_add_func("/library/does-not-fit", test_does_not_fit);
     g_test_add_func("/library/several", test_several);
+    g_test_add_func("/library/rows", test_rows);
     g_test_add_func("/library/largest", test_largest);
     g_test_add_func("/library/written-plan", test_written_plan);
     g_test_add_func("/library/deepspeed", test_deepspeed);
