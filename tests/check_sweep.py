@@ -101,6 +101,10 @@ def check_same(box):
                   **RANKS_ENVIRONMENT)
             if (box.folder / f"ranks{ranks}").read_text() != whole:
                 yield f"{ranks} ranks write other bytes"
+        box.write("mine.partial", "not a sweep's")
+        answer = box.run(SWEEP + "-o mine", prefix=[*MPIRUN, "3"], **RANKS_ENVIRONMENT)
+        if answer.status != 2 or answer.err.count("memwall: ") != 1:
+            yield f"status {answer.status} of three ranks that are refused: {answer.err}"
 
 
 def interrupt(box, line, rows):

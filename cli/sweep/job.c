@@ -22,6 +22,8 @@ struct job {
     struct mw_ranks *ranks;
     int threads;
 
+    int refused; /* the status with which the first rank cannot begin, or CLI_DONE */
+
     int64_t *points; /* of this shard */
     int64_t count, kept;
 
@@ -87,11 +89,22 @@ begin(struct job *job, GError **error)
     return true;
 }
 
+/* All ranks learn how many rows are there; or the status with which the first one cannot begin. */
+static bool
+share_begin(struct job *job, const GError *refused, GError **error)
+{
+    int64_t told = refused ? -1 - cli_exit_of(refused) : job->kept;
+
+    if (!mw_ranks_broadcast(job->ranks, 0, &told, sizeof told, 0, error))
+        return false;
+    job->refused = told < 0 ? (int)(-1 - told) : CLI_DONE;
+    job->kept = told < 0 ? 0 : told;
+    return true;
+}
+
 static bool
 compute(struct job *job, GError **error)
 {
-    if (!mw_ranks_broadcast(job->ranks, 0, &job->kept, sizeof job->kept, 0, error))
-        return false;
     bool good = cli_sweep_rows(&job->sweep, job->ranks, job->threads, job->points + job->kept,
                                job->count - job->kept, false, take_row, job, error);
     cli_progress_line_clear();
@@ -194,6 +207,25 @@ finish(struct job *job, const struct mw_rows *rows, GError **error)
     return good;
 }
 
+static void
+clear(struct job *job)
+{
+    cli_store_close(job->store);
+    cli_checks_free(job->checks);
+    g_free(job->points);
+}
+
+/* Nothing was begun: one rank says why, and all leave in order. */
+static int
+end_refused(struct job *job, const GError *refused)
+{
+    if (refused)
+        cli_fail(refused);
+    clear(job);
+    mw_ranks_leave(job->ranks);
+    return job->refused;
+}
+
 static int
 end(struct job *job, bool good, const GError *error)
 {
@@ -204,9 +236,7 @@ end(struct job *job, bool good, const GError *error)
         status = is_first(job) ? cli_flush() : CLI_DONE;
     else
         status = mw_ranks_tells(job->ranks, error->message) ? cli_fail(error) : cli_exit_of(error);
-    cli_store_close(job->store);
-    cli_checks_free(job->checks);
-    g_free(job->points);
+    clear(job);
     if (status == CLI_DONE)
         mw_ranks_leave(job->ranks);
     else
@@ -221,7 +251,7 @@ cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *
     struct job job = {.wish = wish, .sweep = {base, space, wish->closed_form}};
     g_autofree char *names = cli_sweep_names(&job.sweep);
     const struct mw_rows rows = {names, rewind_store, next_row, &job};
-    g_autoptr(GError) error = NULL;
+    g_autoptr(GError) refused = NULL, error = NULL;
 
     job.ranks = mw_ranks_join(LANES, SCRATCH_BYTES, &error);
     if (!job.ranks) {
@@ -229,7 +259,11 @@ cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *
         return cli_fail(error);
     }
     job.threads = wish->threads ? wish->threads : mw_ranks_cores(job.ranks);
-    bool good = begin(&job, &error) && compute(&job, &error) && check(&job, &rows, &error) &&
-                (!is_first(&job) || finish(&job, &rows, &error));
+    begin(&job, &refused);
+    bool good = share_begin(&job, refused, &error);
+    if (good && job.refused)
+        return end_refused(&job, refused);
+    good = good && compute(&job, &error) && check(&job, &rows, &error) &&
+           (!is_first(&job) || finish(&job, &rows, &error));
     return end(&job, good, error);
 }
