@@ -1,6 +1,7 @@
 #include "lib/space.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/csv.h"
@@ -476,18 +477,46 @@ digest_text(GChecksum *sum, const char *text)
                       text ? (gssize)strlen(text) + 1 : 2);
 }
 
-/* The contents of a file that a value may name. */
+/* The contents of a config.json or a ds_config.json that a value may name. */
 static void
-digest_value(GChecksum *sum, const char *text)
+digest_file(GChecksum *sum, const char *path)
 {
     g_autofree char *contents = NULL;
     gsize length = 0;
 
-    digest_text(sum, text);
-    if (text && (g_str_has_suffix(text, ".json") || g_str_has_suffix(text, ".ini")) &&
-        g_file_test(text, G_FILE_TEST_IS_REGULAR) &&
-        g_file_get_contents(text, &contents, &length, NULL))
+    if (g_str_has_suffix(path, ".json") && g_file_test(path, G_FILE_TEST_IS_REGULAR) &&
+        g_file_get_contents(path, &contents, &length, NULL))
         g_checksum_update(sum, (const guchar *)contents, (gssize)length);
+}
+
+/* All keys, with those that it inherits: a user's own profile may change. */
+static void
+digest_profile(GChecksum *sum, struct mw_profile *profile)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = profile ? open_memstream(&text, &length) : NULL;
+
+    if (out) {
+        mw_profile_print(out, profile);
+        fclose(out);
+        digest_text(sum, text);
+        free(text);
+    }
+    mw_profile_free(profile);
+}
+
+static void
+digest_value(GChecksum *sum, const char *name, const char *text)
+{
+    digest_text(sum, text);
+    if (!text)
+        return;
+    digest_file(sum, text);
+    if (!strcmp(name, "hardware"))
+        digest_profile(sum, mw_hwprofile_load(text, NULL));
+    else if (!strcmp(name, "software"))
+        digest_profile(sum, mw_software_load(text, NULL));
 }
 
 char *
@@ -498,7 +527,7 @@ mw_space_digest(const struct mw_space *space, const struct memwall_question *bas
 
     digest_text(sum, memwall_version());
     for (char **name = settings; *name; name++)
-        digest_value(sum, memwall_question_get(base, *name));
+        digest_value(sum, *name, memwall_question_get(base, *name));
     for (guint i = 0; i < base->keys->len; i++)
         digest_text(sum, base->keys->pdata[i]);
     for (guint i = 0; i < space->axes->len; i++) {
@@ -508,7 +537,7 @@ mw_space_digest(const struct mw_space *space, const struct memwall_question *bas
             digest_text(sum, axis->names[column]);
         for (guint row = 0; row < axis->rows->len; row++)
             for (size_t column = 0; column < axis->columns; column++)
-                digest_value(sum, ((char **)axis->rows->pdata[row])[column]);
+                digest_value(sum, axis->names[column], ((char **)axis->rows->pdata[row])[column]);
     }
     return g_strdup(g_checksum_get_string(sum));
 }

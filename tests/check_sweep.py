@@ -146,6 +146,14 @@ def check_held(box):
         yield from refused(box.run(LONG + other + "-o rows"), words)
         if partial.read_bytes() != before:
             yield f"{other}: the rows of the other sweep are lost"
+    own = "sweep -m gpt2-xl -H own.ini -s zero3 --over batch=1,2 -o own"
+    box.write("own.ini", "[profile]\ninherits = dgx2\n")
+    swept(box, own + ".partial --shard 1/1")  # the same file
+    rows = (box.folder / "own.partial").read_bytes()
+    box.write("own.ini", "[profile]\ninherits = dgx2\n[gpu]\nmemory_gib = 8\n")
+    yield from refused(box.run(own), ["own.partial", "other points or settings"])
+    if (box.folder / "own.partial").read_bytes() != rows:
+        yield "rows of another machine are lost"
     box.write("mine.partial", "not a sweep's")
     yield from refused(box.run(SWEEP + "-o mine"), ["mine.partial", "no file of an interrupted"])
     if (box.folder / "mine.partial").read_text() != "not a sweep's":

@@ -199,7 +199,7 @@ finish(struct job *job, const struct mw_rows *rows, GError **error)
     tell(rows);
     if (job->checks)
         cli_checks_tell(job->checks);
-    if (job->wish->shards > 1)
+    if (job->wish->shard_text)
         return cli_store_finish(g_steal_pointer(&job->store), error);
     bool good = cli_sweep_write(job->wish, rows, error);
     if (good)
