@@ -492,11 +492,16 @@ test_names(void)
 
 #define THREADS 4
 
+struct threads_ask {
+    const struct memwall_question *question;
+    enum memwall_depth depth;
+};
+
 static gpointer
 answer_in_thread(gpointer data)
 {
-    const struct memwall_question *question = data;
-    struct memwall_answer *answer = memwall_ask(question, MEMWALL_SIMULATE, NULL);
+    const struct threads_ask *ask = data;
+    struct memwall_answer *answer = memwall_ask(ask->question, ask->depth, NULL);
     char *json = g_strdup(memwall_answer_json(answer));
 
     memwall_answer_free(answer);
@@ -510,21 +515,24 @@ test_threads(void)
     static const char *const other[] = {
         "model", "llama-3.1-8b", "hardware", "dgx2", "nvme.drives", "4", NULL};
     struct memwall_question *questions[2] = {question_of(small), question_of(other)};
-    char *alone[2];
+    struct threads_ask asks[] = {{questions[0], MEMWALL_SIMULATE},
+                                 {questions[1], MEMWALL_SIMULATE},
+                                 {questions[0], MEMWALL_ROW},
+                                 {questions[1], MEMWALL_ESTIMATE_CHECKED}};
+    char *alone[THREADS];
     GThread *threads[THREADS];
 
-    for (int i = 0; i < 2; i++)
-        alone[i] = answer_in_thread(questions[i]);
     for (int i = 0; i < THREADS; i++)
-        threads[i] = g_thread_new("asks", answer_in_thread, questions[i % 2]);
+        alone[i] = answer_in_thread(&asks[i]);
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = g_thread_new("asks", answer_in_thread, &asks[i]);
     for (int i = 0; i < THREADS; i++) {
         g_autofree char *json = g_thread_join(threads[i]);
-        g_assert_cmpstr(json, ==, alone[i % 2]);
-    }
-    for (int i = 0; i < 2; i++) {
+        g_assert_cmpstr(json, ==, alone[i]);
         g_free(alone[i]);
-        memwall_question_free(questions[i]);
     }
+    for (int i = 0; i < 2; i++)
+        memwall_question_free(questions[i]);
 }
 
 /* Where a comma is the point: skipped where the machine has no such locale. */
