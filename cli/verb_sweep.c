@@ -285,10 +285,8 @@ const struct cli_verb cli_verb_sweep = {
     .name = "sweep",
     .summary = "simulate many configurations, a row each",
     .arguments = "-m MODEL [-H HW] --over KEY=VALUE,VALUE...",
-    .examples = "memwall sweep -m llama-3.1-8b -H rtx4090 --over batch=1..16:x2 "
-                "--over seq=1024,2048 -o rows.csv\n"
-                "memwall sweep -m gpt3-13b -H all --over nodes=1..64:x2 --tokens 10B --closed-form "
-                "--plot pareto:front.svg -o rows.csv\n"
+    .examples = "memwall sweep -m gpt3-13b -H dgx2,dgx-a100 --over nodes=1..16:x2 -o rows.csv\n"
+                "memwall sweep -m gpt2-xl -H all --over batch=1..8 --plot pareto:front.svg\n"
                 "memwall sweep --merge shard-*.csv -o rows.csv",
     .details = "-m, -H, --software and -s take several names with commas between them, or all: "
                "each is an axis before those of --over. A row has the point's values (over.KEY), "
