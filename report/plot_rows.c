@@ -75,16 +75,24 @@ add_row(struct mw_plot_rows *table, char **cells, guint rate)
 }
 
 static bool
+varies(const struct mw_plot_rows *table, guint axis)
+{
+    bool differs = false;
+
+    for (guint i = 1; !differs && i < table->values->len; i++)
+        differs =
+            strcmp(mw_plot_rows_value(table, i, axis), mw_plot_rows_value(table, 0, axis)) != 0;
+    return differs;
+}
+
+static bool
 is_of_numbers(const struct mw_plot_rows *table, guint axis)
 {
-    bool numbers = true, varies = false;
+    bool numbers = true;
 
-    for (guint i = 0; i < table->values->len; i++) {
-        const char *value = mw_plot_rows_value(table, i, axis);
-        numbers = numbers && isfinite(mw_rows_number(value));
-        varies = varies || strcmp(value, mw_plot_rows_value(table, 0, axis));
-    }
-    return numbers && varies;
+    for (guint i = 0; numbers && i < table->values->len; i++)
+        numbers = isfinite(mw_rows_number(mw_plot_rows_value(table, i, axis)));
+    return numbers;
 }
 
 static void
@@ -92,8 +100,11 @@ find_axes(struct mw_plot_rows *table)
 {
     int found = 0;
 
+    table->varies = g_new(bool, table->axis_count);
+    for (guint a = 0; a < table->axis_count; a++)
+        table->varies[a] = varies(table, a);
     for (guint a = table->axis_count; a-- > 0 && found < MW_PLOT_ROWS_AXES;)
-        if (is_of_numbers(table, a))
+        if (table->varies[a] && is_of_numbers(table, a))
             table->axes[found++] = (int)a;
     while (found < MW_PLOT_ROWS_AXES)
         table->axes[found++] = -1;
@@ -145,6 +156,7 @@ mw_plot_rows_write(const char *plot, const struct mw_rows *rows, GError **error)
     g_strfreev(table.names);
     g_ptr_array_unref(table.values);
     g_array_unref(table.rates);
+    g_free(table.varies);
     mw_front_clear(&table.front);
     return good;
 }

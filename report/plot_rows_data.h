@@ -12,6 +12,7 @@ struct mw_plot_rows {
     char **names;
     guint axis_count;
     GPtrArray *values;           /* of char **: a row's values on the axes */
+    bool *varies;                /* [axis_count] whether rows differ on it */
     GArray *rates;               /* double: its tokens/s; NAN: it has none */
     int axes[MW_PLOT_ROWS_AXES]; /* those of numbers that vary, the last one first; -1: none */
     struct mw_front front;

@@ -6,6 +6,7 @@
 #include "report/plot_script.h"
 
 #define LINES_MAX 12
+#define TICS_MAX 24    /* of an axis of a heat map */
 #define DOTS_MAX 20000 /* of rows that are not on the front */
 
 /* Colours that differ in lightness too (after Okabe and Ito, for colour-blind readers). */
@@ -47,14 +48,10 @@ series_of(const struct mw_plot_rows *table, guint row, guint but)
 {
     GString *name = g_string_new(NULL);
 
-    for (guint a = 0; a < table->axis_count; a++) {
-        bool varies = false;
-        for (guint i = 0; !varies && i < table->values->len; i++)
-            varies = strcmp(mw_plot_rows_value(table, i, a), mw_plot_rows_value(table, 0, a)) != 0;
-        if (a != but && varies)
+    for (guint a = 0; a < table->axis_count; a++)
+        if (a != but && table->varies[a])
             g_string_append_printf(name, "%s%s=%s", name->len ? ", " : "", axis_name(table, a),
                                    mw_plot_rows_value(table, row, a));
-    }
     return g_string_free(name, FALSE);
 }
 
@@ -173,7 +170,7 @@ append_tics(GString *script, const char *axis, const GPtrArray *values)
 {
     g_string_append_printf(script, "set %sr [-0.5:%u.5]\nset %stics (", axis, values->len - 1,
                            axis);
-    for (guint i = 0; i < values->len; i++) {
+    for (guint i = 0; i < values->len; i += values->len / TICS_MAX + 1) {
         g_string_append(script, i ? ", " : "");
         mw_plot_append_quoted(script, values->pdata[i]);
         g_string_append_printf(script, " %u", i);
