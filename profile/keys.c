@@ -6,8 +6,10 @@
 int
 mw_profile_find_key(const struct mw_profile_kind *kind, const char *group, const char *key)
 {
+    /* Groups have many rows and few keys begin alike: most rows take no call. */
     for (size_t i = 0; i < kind->key_count; i++)
-        if (!strcmp(kind->keys[i].group, group) && !strcmp(kind->keys[i].key, key))
+        if (kind->keys[i].key[0] == key[0] && !strcmp(kind->keys[i].key, key) &&
+            !strcmp(kind->keys[i].group, group))
             return (int)i;
     return -1;
 }
