@@ -136,6 +136,14 @@ def check_resume(box):
         yield "other bytes than without interruption"
     if partial.exists():
         yield "the partial file stays"
+    box.write("points.csv", 'param-device,batch\n"cpu:1GB,gpu",1\n gpu ,"2"\r\n"gpu:1GB,cpu",\n')
+    line = "sweep -m gpt2-xl -H dgx2 -s zero-infinity-cpu --points points.csv --over seq=512,1024 "
+    swept(box, line + "--shard 1/1 -o quoted.partial")  # the same file
+    answer = box.run(line + "-o quoted")
+    if "behind 6 of 6" not in answer.err:
+        yield f"rows with commas are lost: {answer.err}"
+    if (box.folder / "quoted").read_text() != swept(box, line):
+        yield "rows with commas differ"
 
 
 def check_held(box):
@@ -194,7 +202,7 @@ def check_closed(box):
             cost, front = float(row["cost_usd"]), front + 1
             if not row["engine_step_time_s"]:
                 yield f"a row of the front is not checked: {row}"
-    if f"{front} rows of the front" not in answer.err:
+    if f"the front's {front} and" not in answer.err:
         yield f"{front} rows are on the front: {answer.err}"
     for row in simulated[::100]:
         alone = box.run(f"simulate {line} --csv --nodes {row['over.nodes']} --batch "
@@ -206,8 +214,9 @@ def check_closed(box):
 
 
 def check_json(box):
-    table = rows_of(swept(box, SWEEP))
-    answer = json.loads(swept(box, SWEEP + "--json"))
+    line = SWEEP + "--over 'param-device=gpu;cpu:1GB,gpu' "
+    table = rows_of(swept(box, line))
+    answer = json.loads(swept(box, line + "--json"))
     if len(answer["rows"]) != len(table):
         yield f"{len(answer['rows'])} rows; the CSV has {len(table)}"
     for one, row in zip(answer["rows"], table):

@@ -153,7 +153,7 @@ cli_checks_tell(const struct cli_checks *checks)
         return;
     qsort(all, count, sizeof *all, compare_numbers);
     double median = (all[(count - 1) / 2] + all[count / 2]) / 2;
-    cli_say("closed form against the engine, %" PRId64 " rows of the front and up to %d drawn: "
+    cli_say("closed form against the engine, the front's %" PRId64 " and up to %d drawn: "
             "step time %s apart in the median of %zu, %s at most",
             checks->front, DRAWN, mw_format_percent(median), count,
             mw_format_percent(all[count - 1]));
