@@ -213,7 +213,7 @@ mw_plot_rows_heat(const void *data, const char *output, bool svg)
     append_tics(script, "x", x);
     append_tics(script, "y", y);
     g_string_append(script, "set palette defined (0 '#f7fbff', 0.5 '#6baed6', 1 '#08306b')\n"
-                            "set datafile missing '?'\n$heat << EOD\n");
+                            "set format cb '%.2s%c'\n$heat << EOD\n");
     for (guint c = 0; c < x->len * y->len; c++)
         if (isfinite(cells[c]))
             g_string_append_printf(script, "%u %u %s\n", c % x->len, c / x->len,
