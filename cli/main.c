@@ -20,9 +20,17 @@
 
 #define SHOWN_CHARACTERS 1000 /* per message */
 
-const struct cli_verb *const cli_verbs[] = {
-    &cli_verb_list,      &cli_verb_plan,   &cli_verb_simulate, &cli_verb_run,    &cli_verb_compare,
-    &cli_verb_calibrate, &cli_verb_export, &cli_verb_rm,       &cli_verb_verify, NULL};
+const struct cli_verb *const cli_verbs[] = {&cli_verb_list,
+                                            &cli_verb_plan,
+                                            &cli_verb_simulate,
+                                            &cli_verb_advise,
+                                            &cli_verb_run,
+                                            &cli_verb_compare,
+                                            &cli_verb_calibrate,
+                                            &cli_verb_export,
+                                            &cli_verb_rm,
+                                            &cli_verb_verify,
+                                            NULL};
 
 static void
 print_help(FILE *out)

@@ -79,7 +79,11 @@ struct memwall_question *memwall_question_new(void);
  *   deepspeed-notes  "on": notes say what of the plan a written ds_config.json cannot express
  *   plan             the path of a plan that was written before, to be simulated on `hardware`
  *                    (left open: the machine that it was made for); only keys and outlook go
- *                    with it */
+ *                    with it
+ *   machines         for MEMWALL_ADVISE, in place of `hardware`: profiles with commas between them,
+ *                    patterns such as aws-*, or any (left open: any)
+ *   max-nodes, deadline, budget, max-power
+ *                    of that search: the most nodes (left open: 8), days, USD and kW */
 bool memwall_question_set(struct memwall_question *question, const char *name, const char *value,
                           struct memwall_error **error);
 /* The text that the name is set to; NULL: it is not set, or no setting has this name. */
@@ -107,7 +111,8 @@ enum memwall_depth {
     MEMWALL_WHAT_IF = 2,  /* and tables of other bandwidths and latencies; of one strategy only */
     MEMWALL_STEP = 3,     /* the step time without its range and without advice: the quickest */
     MEMWALL_LARGEST = 4,  /* the most layers of the model that fit, for each strategy */
-    MEMWALL_CUTS = 5      /* ways to divide a step between the tiers, by ZeRO-Offload's argument */
+    MEMWALL_CUTS = 5,     /* ways to divide a step between the tiers, by ZeRO-Offload's argument */
+    MEMWALL_ADVISE = 6    /* which of "machines" train on "tokens" the cheapest and the fastest */
 };
 
 /* The best plan that the planner finds, as deep as asked.  Takes from milliseconds to seconds.
@@ -151,7 +156,7 @@ enum memwall_form {
 /* Prints the answer in one form to the caller's stream, whose own error flag says whether writing
  * succeeded.  Tables fit the width of a terminal.  Fails where the answer has nothing of this
  * form: forms from MEMWALL_PLAN_TEXT on need the plan of one strategy, and that it fits;
- * MEMWALL_LARGEST and MEMWALL_CUTS have text and JSON only. */
+ * MEMWALL_LARGEST, MEMWALL_CUTS and MEMWALL_ADVISE have text and JSON only. */
 bool memwall_answer_print(const struct memwall_answer *answer, enum memwall_form form, FILE *out,
                           struct memwall_error **error);
 /* The same into a file, which is written whole or not at all. */

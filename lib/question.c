@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/nearest.h"
 
-const char *const mw_lib_names[] = {"model",           "hardware", "software",
-                                    "strategy",        "outlook",  "deepspeed",
-                                    "deepspeed-notes", "plan",     NULL};
+const char *const mw_lib_names[] = {
+    "model", "hardware", "software",  "strategy", "outlook", "deepspeed", "deepspeed-notes",
+    "plan",  "machines", "max-nodes", "deadline", "budget",  "max-power", NULL};
 
 struct memwall_question *
 memwall_question_new(void)
@@ -56,11 +56,15 @@ text_of(struct memwall_question *question, const char *name)
         {"deepspeed", &question->deepspeed},
         {"deepspeed-notes", &question->deepspeed_notes},
         {"plan", &question->plan},
+        {"machines", &question->machines},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
         if (!strcmp(name, others[i].name))
             return others[i].text;
+    for (int i = 0; i < MW_LIB_LIMITS; i++)
+        if (!strcmp(name, mw_lib_limits[i].name))
+            return &question->limits[i];
     return setting ? &question->settings[setting - mw_settings_table] : NULL;
 }
 
@@ -140,6 +144,11 @@ check_value(const struct memwall_question *question, const char *name, const cha
     }
     if (setting)
         return check_setting(question, setting, value, error);
+    for (int i = 0; i < MW_LIB_LIMITS; i++) {
+        double number;
+        if (!strcmp(name, mw_lib_limits[i].name))
+            return mw_number_read(&mw_lib_limits[i], value, &number, error);
+    }
     if (!strcmp(name, "strategy"))
         return mw_lib_strategies(value, &strategies, error);
     if (!strcmp(name, "deepspeed-notes"))

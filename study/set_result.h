@@ -50,6 +50,9 @@ void mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *
                           int64_t saved_bytes, struct mw_result *r);
 /* Sets the same for an answer, and days, cost and energy of a training (--tokens). */
 void mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer);
+/* What a day on so many nodes costs at least: the rent, or an owner's price and electricity; NAN:
+ * no price is known. */
+double mw_usd_per_day(const struct mw_hardware *hardware, int64_t nodes);
 /* Sets the times of a cycle's steps, of which the first takes `first_s`, and returns their mean. */
 double mw_result_set_cycle(const struct mw_answer *answer, const struct mw_hardware *hw,
                            double first_s);
