@@ -4,7 +4,7 @@
 #include "cli/question.h"
 
 /* Texts of the verb's own options, by the library's name for each. */
-static char *machines, *max_nodes, *deadline, *budget, *max_power;
+static char *machines, *prices, *region, *pay, *max_nodes, *deadline, *budget, *max_power;
 
 static const struct cli_words_group groups[] = {
     {CLI_WORDS_OWN,
@@ -12,11 +12,23 @@ static const struct cli_words_group groups[] = {
          {"machines", 0, 0, G_OPTION_ARG_STRING, &machines,
           "compare these profiles, separated by commas; a pattern such as aws-* stands for all "
           "that "
-          "it matches (default any: every profile that memwall list hwprofiles names)",
-          "any|HW,..."},
+          "it matches, and priced for those of --prices (default any: every profile that memwall "
+          "list hwprofiles names)",
+          "any|priced|HW,..."},
+         {"prices", 0, 0, G_OPTION_ARG_FILENAME, &prices,
+          "take prices from a CSV file with columns profile, usd_per_hour, usd_to_buy, available, "
+          "region, date and source, instead of the profiles'",
+          "FILE"},
+         {"region", 0, 0, G_OPTION_ARG_STRING, &region,
+          "of several prices of a profile, take those of this region; it may be a pattern",
+          "REGION"},
+         {"pay", 0, 0, G_OPTION_ARG_STRING, &pay,
+          "rent machines, buy them, or any (default): rent where there is one, else buy",
+          "rent|buy|any"},
          {"max-nodes", 0, 0, G_OPTION_ARG_STRING, &max_nodes,
           "try 1, 2, 4 and so on up to N nodes of each (default 8)", "N"},
-         {"deadline", 0, 0, G_OPTION_ARG_STRING, &deadline, "end within so many days", "DAYS"},
+         {"deadline", 0, 0, G_OPTION_ARG_STRING, &deadline, "end within so many days (default 365)",
+          "DAYS"},
          {"budget", 0, 0, G_OPTION_ARG_STRING, &budget,
           "cost at most so much: rent, or an owner's share of the price with electricity and worn "
           "drives",
@@ -31,11 +43,9 @@ ask_limits(const struct cli_request *request, GError **error)
 {
     const struct {
         const char *name, *text;
-    } limits[] = {{"machines", machines},
-                  {"max-nodes", max_nodes},
-                  {"deadline", deadline},
-                  {"budget", budget},
-                  {"max-power", max_power}};
+    } limits[] = {{"machines", machines}, {"prices", prices},       {"region", region},
+                  {"pay", pay},           {"max-nodes", max_nodes}, {"deadline", deadline},
+                  {"budget", budget},     {"max-power", max_power}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(limits); i++)
         if (limits[i].text &&
@@ -62,9 +72,8 @@ const struct cli_verb cli_verb_advise = {
     .name = "advise",
     .summary = "find the machines that train a model the cheapest and the fastest",
     .arguments = "-m MODEL --tokens N",
-    .examples =
-        "memwall advise -m llama-3.1-8b --tokens 15B --deadline 10 --budget 5000\n"
-        "memwall advise -m gpt3-175b --tokens 300B --machines 'aws-*,azure-*' --max-nodes 64",
+    .examples = "memwall advise -m llama-3.1-8b --tokens 15B --deadline 10 --budget 5000\n"
+                "memwall advise -m gpt3-175b --tokens 300B --machines 'aws-*' --max-nodes 64",
     .details =
         "Each machine is tried with 1, 2, 4 and so on nodes, and with the best strategy, placement "
         "and batch that the options leave open.  What cannot be within the limits, or cannot be "

@@ -140,10 +140,9 @@ answer_capacity(const struct memwall_question *question, struct memwall_answer *
     if (!mw_lib_read_machines(question, machines, blamed, error))
         return false;
     for (int i = 0; i < machines->count; i++)
-        machines->questions[i].settings.folds = true;
+        machines->all[i].question.settings.folds = true;
     answer->capacity = g_new0(struct mw_capacity, 1);
-    mw_capacity_find(machines->questions, (const char *const *)machines->why, machines->count,
-                     &machines->limits, answer->capacity);
+    mw_capacity_find(machines->all, machines->count, &machines->limits, answer->capacity);
     return true;
 }
 

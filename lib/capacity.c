@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lib/prices.h"
 #include "lib/question.h"
 
 #define NODES_MOST 100000
 #define NODES_DEFAULT 8
+#define DAYS_DEFAULT 365 /* who waits longer, asks for it */
 
 const struct mw_number mw_lib_limits[MW_LIB_LIMITS] = {
     [MW_LIB_MAX_NODES] = {.name = "max-nodes", .min = 1, .max = NODES_MOST, .whole = true},
@@ -16,7 +18,7 @@ const struct mw_number mw_lib_limits[MW_LIB_LIMITS] = {
     [MW_LIB_MAX_POWER] = {.name = "max-power", .min = 1e-2, .max = 1e7, .noun = "number of kW"},
 };
 
-/* --- which machines ---------------------------------------------------------------------------- */
+/* --- which machines --------------------------------------------------------------------------- */
 
 static bool
 is_pattern(const char *name)
@@ -51,7 +53,8 @@ add_matching(GPtrArray *names, const char *pattern, GError **error)
                             pattern);
 }
 
-/* Every machine that can be rented or bought: those that no one prices are papers' and tests'. */
+/* Those that nobody rents or sells, such as papers' and tests', have no price, and so no place
+ * where cost is compared. */
 static bool
 add_any(GPtrArray *names)
 {
@@ -62,8 +65,25 @@ add_any(GPtrArray *names)
     return true;
 }
 
+/* Those that the file of prices has in this region. */
+static bool
+add_priced(GPtrArray *names, const GArray *prices, const char *region, GError **error)
+{
+    guint before = names->len;
+
+    if (!prices)
+        return mw_refuse(error, "{machines=priced}: takes {prices}, a file of prices");
+    for (guint i = 0; i < prices->len; i++) {
+        const char *profile = g_array_index(prices, struct mw_lib_price, i).profile;
+        if (mw_lib_price_of(prices, profile, region))
+            add_once(names, profile);
+    }
+    return names->len > before ||
+           mw_refuse(error, "{region=%s}: the file of prices has no such region", region);
+}
+
 static GPtrArray *
-machine_names(const char *text, GError **error)
+machine_names(const char *text, const GArray *prices, const char *region, GError **error)
 {
     g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
     g_auto(GStrv) words = g_strsplit(text, ",", -1);
@@ -72,6 +92,8 @@ machine_names(const char *text, GError **error)
     for (char **word = words; good && *word; word++) {
         if (!strcmp(*word, "any"))
             good = add_any(names);
+        else if (!strcmp(*word, "priced"))
+            good = add_priced(names, prices, region, error);
         else if (is_pattern(*word))
             good = add_matching(names, *word, error);
         else
@@ -80,38 +102,78 @@ machine_names(const char *text, GError **error)
     return good ? g_steal_pointer(&names) : NULL;
 }
 
+/* --- what they cost --------------------------------------------------------------------------- */
+
+static bool
+set_key(struct mw_profile *profile, const char *key, double value, GError **error)
+{
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    g_autofree char *assignment =
+        g_strdup_printf("node.%s=%s", key, g_ascii_dtostr(number, sizeof number, value));
+
+    return mw_profile_set(profile, assignment, error);
+}
+
+/* A line of the file says all that is known of the price. */
+static bool
+take_price(const struct memwall_question *question, const GArray *prices,
+           struct mw_capacity_machine *machine, GError **error)
+{
+    struct mw_profile *profile = machine->question.profile;
+    const struct mw_lib_price *price =
+        mw_lib_price_of(prices, mw_profile_name(profile), question->region);
+
+    if (!price)
+        return true;
+    machine->price_from = mw_lib_price_source(price, question->prices);
+    return set_key(profile, "price_usd_per_hour", price->usd_per_hour, error) &&
+           set_key(profile, "price_usd", price->usd_to_buy, error) &&
+           (!price->available || set_key(profile, "nodes_max", (double)price->available, error));
+}
+
+/* Only one of both ways to pay. */
+static bool
+take_pay(const char *pay, struct mw_profile *profile, GError **error)
+{
+    if (!g_strcmp0(pay, "rent"))
+        return set_key(profile, "price_usd", 0, error);
+    return g_strcmp0(pay, "buy") || set_key(profile, "price_usd_per_hour", 0, error);
+}
+
 /* --- the question on each of them ------------------------------------------------------------- */
 
 static bool
 read_on(const struct memwall_question *question, const struct mw_model *model, char *name,
-        struct mw_question *out, GError **error)
+        const GArray *prices, struct mw_capacity_machine *out, GError **error)
 {
     struct memwall_question one = *question;
+    struct mw_question *on = &out->question;
 
     one.hardware = name;
-    *out = (struct mw_question){.model = *model, .strategy_count = 1, .ends = true};
-    return mw_lib_profile(&one, out, error) && mw_lib_settings(&one, out, error) &&
-           mw_lib_software(&one, out, NULL, error);
+    *on = (struct mw_question){.model = *model, .strategy_count = 1, .ends = true};
+    return mw_lib_profile(&one, on, error) &&
+           (!prices || take_price(question, prices, out, error)) &&
+           take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
+           mw_lib_software(&one, on, NULL, error);
 }
 
 /* A name that is typed must be one; a machine that the settings do not suit is a row of the
  * answer. */
 static bool
 read_each(const struct memwall_question *question, const struct mw_model *model, GPtrArray *names,
-          struct mw_lib_machines *out, GError **error)
+          const GArray *prices, struct mw_lib_machines *out, GError **error)
 {
-    out->questions = g_new0(struct mw_question, names->len);
-    out->why = g_new0(char *, names->len + 1);
+    out->all = g_new0(struct mw_capacity_machine, names->len);
     for (guint i = 0; i < names->len; i++) {
         g_autoptr(GError) refused = NULL;
-        struct mw_question *one = &out->questions[out->count++];
-        if (read_on(question, model, names->pdata[i], one, &refused))
+        struct mw_capacity_machine *one = &out->all[out->count++];
+        if (read_on(question, model, names->pdata[i], prices, one, &refused))
             continue;
-        if (!one->profile || !one->hardware[MW_OUTLOOK_TYPICAL].gpus_per_node) {
+        if (!one->question.profile || !one->question.hardware[MW_OUTLOOK_TYPICAL].gpus_per_node) {
             g_propagate_error(error, g_steal_pointer(&refused));
             return false;
         }
-        out->why[i] = g_strdup(refused->message);
+        one->why = g_strdup(refused->message);
     }
     return true;
 }
@@ -148,7 +210,7 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     struct mw_model model;
 
     *out = (struct mw_lib_machines){
-        .limits = {.days = limit_of(question, MW_LIB_DEADLINE, INFINITY),
+        .limits = {.days = limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
                    .usd = limit_of(question, MW_LIB_BUDGET, INFINITY),
                    .power_w = 1000 * limit_of(question, MW_LIB_MAX_POWER, INFINITY),
                    .nodes_max = (int64_t)limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT)}};
@@ -158,18 +220,25 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     *blamed = NULL;
     if (!check_settings(question, error))
         return false;
+    *blamed = "prices";
+    g_autoptr(GArray) prices =
+        question->prices ? mw_lib_prices_read(question->prices, error) : NULL;
+    if (question->prices && !prices)
+        return false;
     *blamed = "machines";
-    g_autoptr(GPtrArray) names =
-        machine_names(question->machines ? question->machines : "any", error);
-    return names && read_each(question, &model, names, out, error);
+    g_autoptr(GPtrArray) names = machine_names(question->machines ? question->machines : "any",
+                                               prices, question->region, error);
+    return names && read_each(question, &model, names, prices, out, error);
 }
 
 void
 mw_lib_machines_clear(struct mw_lib_machines *machines)
 {
-    for (int i = 0; i < machines->count; i++)
-        mw_lib_clear(&machines->questions[i]);
-    g_free(machines->questions);
-    g_strfreev(machines->why);
+    for (int i = 0; i < machines->count; i++) {
+        mw_lib_clear(&machines->all[i].question);
+        g_free(machines->all[i].why);
+        g_free(machines->all[i].price_from);
+    }
+    g_free(machines->all);
     *machines = (struct mw_lib_machines){0};
 }

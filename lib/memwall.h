@@ -81,9 +81,12 @@ struct memwall_question *memwall_question_new(void);
  *                    (left open: the machine that it was made for); only keys and outlook go
  *                    with it
  *   machines         for MEMWALL_ADVISE, in place of `hardware`: profiles with commas between them,
- *                    patterns such as aws-*, or any (left open: any)
+ *                    patterns such as aws-*, any, or priced: those of `prices` (left open: any)
+ *   prices, region   a CSV file of prices (lib/prices.h), and which of its regions
+ *   pay              rent, buy or any
  *   max-nodes, deadline, budget, max-power
- *                    of that search: the most nodes (left open: 8), days, USD and kW */
+ *                    of that search: the most nodes (left open: 8), days (left open: 365), USD and
+ *                    kW */
 bool memwall_question_set(struct memwall_question *question, const char *name, const char *value,
                           struct memwall_error **error);
 /* The text that the name is set to; NULL: it is not set, or no setting has this name. */

@@ -25,7 +25,7 @@ enum mw_lib_limit {
 struct memwall_question {
     GStringChunk *texts;
     char *model, *hardware, *software, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
-    char *machines, *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
+    char *machines, *prices, *region, *pay, *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
     char *settings[MW_SETTINGS_COUNT];
     GPtrArray *keys; /* "nvme.drives=2", in the order in which they were set */
     memwall_listener listener;
@@ -66,8 +66,7 @@ void mw_lib_clear(struct mw_question *question);
 
 /* The same question for every machine that "machines" names, and the limits. */
 struct mw_lib_machines {
-    struct mw_question *questions; /* [count] */
-    char **why;                    /* [count] why this machine cannot be asked about; or NULL */
+    struct mw_capacity_machine *all; /* [count] */
     int count;
     struct mw_capacity_limits limits;
 };

@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/spell.h"
 #include "report/grid.h"
 #include "report/json_result.h"
 #include "report/report.h"
@@ -14,7 +15,7 @@
 static const char *
 machine_of(const struct mw_capacity_row *row)
 {
-    return mw_profile_name(row->machine->profile);
+    return mw_profile_name(row->machine->question.profile);
 }
 
 static const char *
@@ -29,7 +30,7 @@ days(double of)
     return isfinite(of) ? mw_format_duration(of * 86400) : "-";
 }
 
-/* --- what was asked, and what was searched ----------------------------------------------------- */
+/* --- what was asked, and what was searched ---------------------------------------------------- */
 
 static char *
 limits_text(const struct mw_capacity_limits *limits)
@@ -68,7 +69,7 @@ count_of(const struct mw_capacity *it, enum mw_capacity_fate fate)
 static void
 print_asked(FILE *out, const struct mw_capacity *it)
 {
-    const struct mw_question *question = it->rows[0].machine;
+    const struct mw_question *question = &it->rows[0].machine->question;
     g_autofree char *limits = limits_text(&it->limits);
 
     mw_table_line(out, "training", "%s on %s tokens%s", question->model.name,
@@ -80,22 +81,22 @@ print_asked(FILE *out, const struct mw_capacity *it)
                   it->row_count, it->answered);
 }
 
-/* --- candidates -------------------------------------------------------------------------------- */
+/* --- candidates ------------------------------------------------------------------------------- */
 
 static void
 add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *row)
 {
     const struct mw_result *r = row->result;
     g_autofree char *machines = mw_table_machines(r);
-    g_autofree char *took = g_strdup(days(row->days[0]));
-    g_autofree char *at_most = g_strdup(days(row->days[1]));
-    g_autofree char *cost = g_strdup(usd(row->usd[0]));
+    g_autofree char *took = g_strdup(days(row->typical.days));
+    g_autofree char *at_most = g_strdup(days(row->slow.days));
+    g_autofree char *cost = g_strdup(usd(row->typical.usd));
 
     mw_grid_row(grid, what, machines, r->strategy, mw_format_seconds(r->step_time_s[1]), took,
                 at_most, cost,
-                isnan(row->usd[0]) ? ""
-                : r->rented        ? "rent"
-                                   : "owned",
+                isnan(row->typical.usd) ? ""
+                : r->rented             ? "rent"
+                                        : "owned",
                 mw_format_percent(row->margin), mw_table_text(r->bottleneck), NULL);
 }
 
@@ -132,7 +133,7 @@ print_front(FILE *out, const struct mw_capacity *it)
     mw_grid_print(grid, out, 0);
 }
 
-/* --- the picks --------------------------------------------------------------------------------- */
+/* --- the picks -------------------------------------------------------------------------------- */
 
 static bool
 is_named_before(const struct mw_capacity *it, int pick)
@@ -158,9 +159,10 @@ static void
 print_price(FILE *out, const struct mw_capacity_row *row)
 {
     const char *key = row->result->rented ? "price_usd_per_hour" : "price_usd", *source = NULL;
-    g_autofree char *price = mw_profile_text(row->machine->profile, "node", key);
+    g_autofree char *price = mw_profile_text(row->machine->question.profile, "node", key);
 
-    mw_profile_provenance(row->machine->profile, "node", key, &source);
+    mw_profile_provenance(row->machine->question.profile, "node", key, &source);
+    source = row->machine->price_from ? row->machine->price_from : source;
     if (price)
         mw_table_line(out, "price", "%s USD%s a node: %s", price,
                       row->result->rented ? " per hour" : "", source ? source : "set by the user");
@@ -176,20 +178,22 @@ print_pick(FILE *out, const struct mw_capacity *it, int pick)
     g_autofree char *heading = g_strdup_printf("%s: %s", names, machines);
 
     mw_table_heading(out, heading);
-    mw_table_line(out, "options", "-H %s --nodes %" G_GINT64_FORMAT " -s %s", machine_of(row),
-                  row->nodes, r->strategy);
+    g_autofree char *options =
+        mw_spelled_printf("{hardware=%s} {nodes=%" G_GINT64_FORMAT "} {strategy=%s}",
+                          machine_of(row), row->nodes, r->strategy);
+    mw_table_line(out, "options", "%s", options);
     mw_table_verdict_body(out, r, false);
     print_price(out, row);
     mw_table_last_lines(out, r);
 }
 
-/* --- why the others are left out --------------------------------------------------------------- */
+/* --- why the others are left out -------------------------------------------------------------- */
 
 static char *
 some_of(const struct mw_capacity *it, enum mw_capacity_fate fate)
 {
     GString *text = g_string_new(NULL);
-    const struct mw_question *last = NULL;
+    const struct mw_capacity_machine *last = NULL;
     int named = 0;
 
     for (int i = 0; i < it->row_count && named <= LEFT_OUT_NAMED; i++) {
@@ -229,7 +233,7 @@ print_left_out(FILE *out, const struct mw_capacity *it)
     mw_grid_print(grid, out, 2);
 }
 
-/* --- nothing is within the limits --------------------------------------------------------------- */
+/* --- nothing is within the limits ------------------------------------------------------------- */
 
 static void
 print_nearest(FILE *out, const struct mw_capacity *it)
@@ -240,13 +244,13 @@ print_nearest(FILE *out, const struct mw_capacity *it)
     if (it->nearest_usd)
         mw_table_line(
             out, "budget", "within %s the least cost is %s USD: %s x%" G_GINT64_FORMAT ", %s",
-            days(it->limits.days), usd(it->nearest_usd->usd[0]), machine_of(it->nearest_usd),
-            it->nearest_usd->nodes, days(it->nearest_usd->days[0]));
+            days(it->limits.days), usd(it->nearest_usd->typical.usd), machine_of(it->nearest_usd),
+            it->nearest_usd->nodes, days(it->nearest_usd->typical.days));
     if (it->nearest_days)
         mw_table_line(
             out, "deadline", "for %s USD the fastest takes %s: %s x%" G_GINT64_FORMAT ", %s USD",
-            usd(it->limits.usd), days(it->nearest_days->days[0]), machine_of(it->nearest_days),
-            it->nearest_days->nodes, usd(it->nearest_days->usd[0]));
+            usd(it->limits.usd), days(it->nearest_days->typical.days), machine_of(it->nearest_days),
+            it->nearest_days->nodes, usd(it->nearest_days->typical.usd));
 }
 
 void
@@ -266,7 +270,7 @@ mw_table_capacity(FILE *out, const struct mw_capacity *it)
     print_left_out(out, it);
 }
 
-/* --- JSON --------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static void
 write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
@@ -275,8 +279,9 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
     mw_json_integer(json, "nodes", row->nodes);
     mw_json_string(json, "verdict", mw_capacity_fate_text(row->fate));
     mw_json_string(json, "why", row->why);
-    mw_json_number(json, "least_days", row->least_days);
-    mw_json_number(json, "least_cost_usd", row->least_usd);
+    mw_json_string(json, "price_from", row->machine->price_from);
+    mw_json_number(json, "least_days", row->least.days);
+    mw_json_number(json, "least_cost_usd", row->least.usd);
     if (row->beaten_by) {
         mw_json_begin(json, "beaten_by", '{', true);
         mw_json_string(json, "machine", machine_of(row->beaten_by));
@@ -287,10 +292,10 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
         return;
     mw_json_string(json, "strategy", row->result->strategy);
     mw_json_number(json, "step_time_s", row->result->step_time_s[1]);
-    mw_json_number(json, "days", row->days[0]);
-    mw_json_number(json, "days_at_most", row->days[1]);
-    mw_json_number(json, "cost_usd", row->usd[0]);
-    mw_json_number(json, "cost_usd_at_most", row->usd[1]);
+    mw_json_number(json, "days", row->typical.days);
+    mw_json_number(json, "days_at_most", row->slow.days);
+    mw_json_number(json, "cost_usd", row->typical.usd);
+    mw_json_number(json, "cost_usd_at_most", row->slow.usd);
     mw_json_boolean(json, "rented", row->result->rented);
     mw_json_number(json, "margin", row->margin);
     mw_json_string(json, "bottleneck", row->result->bottleneck);
@@ -336,8 +341,8 @@ mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
     for (int i = 0; i < it->row_count; i++)
         all[i] = &it->rows[i];
     mw_json_begin_answer(&json, "memwall-advice/1");
-    mw_json_string(&json, "model", it->rows[0].machine->model.name);
-    mw_json_number(&json, "tokens", it->rows[0].machine->settings.tokens);
+    mw_json_string(&json, "model", it->rows[0].machine->question.model.name);
+    mw_json_number(&json, "tokens", it->rows[0].machine->question.settings.tokens);
     mw_json_boolean(&json, "feasible", it->picks[0] != NULL);
     mw_json_begin(&json, "limits", '{', true);
     mw_json_number(&json, "days", it->limits.days);

@@ -24,7 +24,7 @@ mw_capacity_fate_text(enum mw_capacity_fate fate)
         [MW_CAPACITY_NO_ROOM] = "have no room for the state, by the bound",
         [MW_CAPACITY_TOO_SLOW] = "cannot end before the deadline, by the bound",
         [MW_CAPACITY_TOO_DEAR] = "cannot keep to the budget, by the bound",
-        [MW_CAPACITY_POWER] = "take more power than the limit",
+        [MW_CAPACITY_POWER] = "take more power than the limit, or state none",
         [MW_CAPACITY_BEATEN] = "cannot be faster or cheaper than another, by the bound",
         [MW_CAPACITY_UNPRICED] = "have no price",
     };
@@ -49,13 +49,13 @@ mw_capacity_pick_name(enum mw_capacity_pick pick)
 static const struct mw_hardware *
 hardware_of(const struct mw_capacity_row *row)
 {
-    return &row->machine->hardware[MW_OUTLOOK_TYPICAL];
+    return &row->machine->question.hardware[MW_OUTLOOK_TYPICAL];
 }
 
 static int64_t
-most_nodes(const struct mw_question *machine, const struct mw_capacity_limits *limits)
+most_nodes(const struct mw_capacity_machine *machine, const struct mw_capacity_limits *limits)
 {
-    int64_t there_are = machine->hardware[MW_OUTLOOK_TYPICAL].nodes_max;
+    int64_t there_are = machine->question.hardware[MW_OUTLOOK_TYPICAL].nodes_max;
 
     return there_are > 0 ? MIN(there_are, limits->nodes_max) : limits->nodes_max;
 }
@@ -68,20 +68,19 @@ more_nodes(int64_t nodes, int64_t most)
 }
 
 static void
-add_machine(const struct mw_question *machine, const char *why,
-            const struct mw_capacity_limits *limits, GArray *rows)
+add_machine(const struct mw_capacity_machine *machine, const struct mw_capacity_limits *limits,
+            GArray *rows)
 {
-    int64_t most = why ? 1 : most_nodes(machine, limits);
+    int64_t most = machine->why ? 1 : most_nodes(machine, limits);
 
     for (int64_t nodes = 1; nodes <= most; nodes = more_nodes(nodes, most)) {
         struct mw_capacity_row row = {.machine = machine,
                                       .nodes = nodes,
-                                      .least_days = NAN,
-                                      .least_usd = NAN,
-                                      .why = g_strdup(why),
-                                      .fate = why ? MW_CAPACITY_REFUSED : MW_CAPACITY_OPEN,
-                                      .days = {NAN, NAN},
-                                      .usd = {NAN, NAN},
+                                      .least = {NAN, NAN},
+                                      .why = g_strdup(machine->why),
+                                      .fate = machine->why ? MW_CAPACITY_REFUSED : MW_CAPACITY_OPEN,
+                                      .typical = {NAN, NAN},
+                                      .slow = {NAN, NAN},
                                       .margin = NAN};
         g_array_append_val(rows, row);
     }
@@ -90,7 +89,7 @@ add_machine(const struct mw_question *machine, const char *why,
 static struct mw_question
 question_of(const struct mw_capacity_row *row)
 {
-    struct mw_question question = *row->machine;
+    struct mw_question question = row->machine->question;
 
     question.settings.nodes = row->nodes;
     question.ends = true;
@@ -131,8 +130,9 @@ bound_s(const struct mw_capacity_row *row, double tokens, GError **error)
 static double
 run_bound_s(const struct mw_capacity_row *row, GError **error)
 {
-    const struct mw_settings *s = &row->machine->settings;
-    int64_t seq = s->seq == MW_AUTO ? mw_settings_default_seq(&row->machine->model) : s->seq;
+    const struct mw_settings *s = &row->machine->question.settings;
+    int64_t seq =
+        s->seq == MW_AUTO ? mw_settings_default_seq(&row->machine->question.model) : s->seq;
     double batch = s->global_batch == MW_AUTO ? s->tokens : (double)(s->global_batch * seq);
 
     return fmax(1, s->tokens / batch) * bound_s(row, batch, error);
@@ -145,18 +145,19 @@ bound_row(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
     g_autoptr(GError) refused = NULL;
     double seconds = run_bound_s(row, &refused);
 
-    row->least_days = seconds / 86400;
-    row->least_usd = row->least_days * mw_usd_per_day(hw, row->nodes);
+    row->least.days = seconds / 86400;
+    row->least.usd = row->least.days * mw_usd_per_day(hw, row->nodes);
     if (refused) {
         row->why = g_strdup(refused->message);
         row->fate = MW_CAPACITY_REFUSED;
     } else if (isinf(seconds)) {
         row->fate = MW_CAPACITY_NO_ROOM;
-    } else if (hw->power_w * (double)row->nodes > limits->power_w) {
+    } else if (isfinite(limits->power_w) &&
+               !(hw->power_w > 0 && hw->power_w * (double)row->nodes <= limits->power_w)) {
         row->fate = MW_CAPACITY_POWER;
-    } else if (row->least_days > limits->days) {
+    } else if (row->least.days > limits->days) {
         row->fate = MW_CAPACITY_TOO_SLOW;
-    } else if (row->least_usd > limits->usd) {
+    } else if (row->least.usd > limits->usd) {
         row->fate = MW_CAPACITY_TOO_DEAR;
     }
 }
@@ -222,16 +223,26 @@ left(double used, double limit)
     return isfinite(limit) && limit > 0 && isfinite(used) ? 1 - used / limit : 1;
 }
 
+/* Of a tier, with what the software takes of a GPU beside the plan. */
+static double
+taken(const struct mw_result *r, enum mw_tier tier)
+{
+    double bytes = (double)r->tiers[tier].peak_bytes;
+
+    for (size_t i = 0; i < r->beside_count && tier == MW_TIER_GPU; i++)
+        bytes += (double)r->beside[i].bytes;
+    return bytes;
+}
+
 static double
 margin_of(const struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
 {
-    double margin = fmin(left(row->days[1], limits->days), left(row->usd[1], limits->usd));
+    double margin = fmin(left(row->slow.days, limits->days), left(row->slow.usd, limits->usd));
 
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         const struct mw_result_tier *tier = &row->result->tiers[t];
-        int64_t room = tier->capacity_bytes - tier->reserve_bytes;
-        if (room > 0 && tier->peak_bytes > 0)
-            margin = fmin(margin, 1 - (double)tier->peak_bytes / (double)room);
+        if (tier->peak_bytes > 0)
+            margin = fmin(margin, left(taken(row->result, t), (double)tier->capacity_bytes));
     }
     return margin;
 }
@@ -246,14 +257,14 @@ settle(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
         return;
     }
     double slower = r->step_time_s[MW_OUTLOOK_LOW] / r->step_time_s[MW_OUTLOOK_TYPICAL];
-    row->days[0] = r->days;
-    row->usd[0] = r->cost_usd;
-    row->days[1] = r->days * fmax(1, slower);
-    row->usd[1] = r->cost_usd * fmax(1, slower);
+    row->typical.days = r->days;
+    row->typical.usd = r->cost_usd;
+    row->slow.days = r->days * fmax(1, slower);
+    row->slow.usd = r->cost_usd * fmax(1, slower);
     row->margin = margin_of(row, limits);
-    row->fate = row->days[0] > limits->days ? MW_CAPACITY_LATE
-                : row->usd[0] > limits->usd ? MW_CAPACITY_COSTLY
-                                            : MW_CAPACITY_WITHIN;
+    row->fate = row->typical.days > limits->days ? MW_CAPACITY_LATE
+                : row->typical.usd > limits->usd ? MW_CAPACITY_COSTLY
+                                                 : MW_CAPACITY_WITHIN;
 }
 
 struct wave {
@@ -285,7 +296,7 @@ answer_row(gpointer data, gpointer user)
 static double
 promise(const struct mw_capacity_row *row)
 {
-    return isnan(row->least_usd) ? row->least_days : row->least_days * row->least_usd;
+    return isnan(row->least.usd) ? row->least.days : row->least.days * row->least.usd;
 }
 
 static int
@@ -302,8 +313,8 @@ by_promise(const void *a, const void *b)
 static bool
 is_beaten(const struct mw_capacity_row *row, const struct mw_capacity_row *answered)
 {
-    return answered->fate == MW_CAPACITY_WITHIN && answered->days[0] <= row->least_days &&
-           (isnan(row->least_usd) || answered->usd[0] <= row->least_usd);
+    return answered->fate == MW_CAPACITY_WITHIN && answered->typical.days <= row->least.days &&
+           (isnan(row->least.usd) || answered->typical.usd <= row->least.usd);
 }
 
 static void
@@ -354,7 +365,7 @@ answer_all(struct mw_capacity *it)
         if (!wave.count)
             break;
         mw_progress("%d of %d candidates: %s", it->answered, it->row_count,
-                    mw_profile_name(wave.rows[0]->machine->profile));
+                    mw_profile_name(wave.rows[0]->machine->question.profile));
         answer_wave(it, &wave);
     }
 }
@@ -367,10 +378,10 @@ by_days(const void *a, const void *b)
     const struct mw_capacity_row *one = *(struct mw_capacity_row *const *)a;
     const struct mw_capacity_row *other = *(struct mw_capacity_row *const *)b;
 
-    if (one->days[0] != other->days[0])
-        return one->days[0] < other->days[0] ? -1 : 1;
-    if (one->usd[0] != other->usd[0])
-        return one->usd[0] < other->usd[0] ? -1 : 1;
+    if (one->typical.days != other->typical.days)
+        return one->typical.days < other->typical.days ? -1 : 1;
+    if (one->typical.usd != other->typical.usd)
+        return one->typical.usd < other->typical.usd ? -1 : 1;
     return one < other ? -1 : one > other;
 }
 
@@ -387,7 +398,7 @@ find_front(struct mw_capacity *it)
     qsort(it->front, (size_t)within, sizeof(struct mw_capacity_row *), by_days);
     for (int i = 0; i < within; i++) {
         const struct mw_capacity_row *row = it->front[i];
-        double usd = isnan(row->usd[0]) ? 0 : row->usd[0];
+        double usd = isnan(row->typical.usd) ? 0 : row->typical.usd;
         if (usd < least_usd) {
             it->front[it->front_count++] = row;
             least_usd = usd;
@@ -418,6 +429,7 @@ deepen(struct mw_capacity *it)
         if (it->deep[p])
             continue;
         struct mw_question question = question_of(it->picks[p]);
+        question.modified = true; /* all other machines are compared already */
         struct mw_answer *answer = best_answer(&question, MW_DEPTH_VERDICT, NULL);
         it->deep[p] = answer ? result_of(answer) : NULL;
     }
@@ -426,14 +438,14 @@ deepen(struct mw_capacity *it)
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static void
-search(const struct mw_question *machines, const char *const *why, int count,
+search(const struct mw_capacity_machine *machines, int count,
        const struct mw_capacity_limits *limits, struct mw_capacity *out)
 {
     GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct mw_capacity_row));
 
     *out = (struct mw_capacity){.limits = *limits};
     for (int m = 0; m < count; m++)
-        add_machine(&machines[m], why[m], limits, rows);
+        add_machine(&machines[m], limits, rows);
     out->row_count = (int)rows->len;
     out->rows = (struct mw_capacity_row *)g_array_free(rows, FALSE);
     for (int i = 0; i < out->row_count; i++)
@@ -450,23 +462,23 @@ nearest(const struct mw_capacity *it, const struct mw_capacity_limits *limits, b
 {
     for (int i = 0; i < it->front_count; i++) {
         const struct mw_capacity_row *row = it->front[in_time ? it->front_count - 1 - i : i];
-        if (in_time ? row->days[0] <= limits->days : row->usd[0] <= limits->usd)
+        if (in_time ? row->typical.days <= limits->days : row->typical.usd <= limits->usd)
             return row;
     }
     return NULL;
 }
 
 void
-mw_capacity_find(const struct mw_question *machines, const char *const *why, int count,
+mw_capacity_find(const struct mw_capacity_machine *machines, int count,
                  const struct mw_capacity_limits *limits, struct mw_capacity *out)
 {
     struct mw_capacity_limits none = *limits;
 
-    search(machines, why, count, limits, out);
+    search(machines, count, limits, out);
     if (!out->front_count && (isfinite(limits->days) || isfinite(limits->usd))) {
         mw_capacity_clear(out);
         none.days = none.usd = INFINITY;
-        search(machines, why, count, &none, out);
+        search(machines, count, &none, out);
         out->limits = *limits;
         out->nearest_usd = nearest(out, limits, true);
         out->nearest_days = nearest(out, limits, false);

@@ -28,24 +28,35 @@ enum mw_capacity_fate {
     MW_CAPACITY_NO_ROOM,  /* by the bound: no memory has room for the state */
     MW_CAPACITY_TOO_SLOW, /* by the bound: beyond the deadline, */
     MW_CAPACITY_TOO_DEAR, /* or beyond the budget */
-    MW_CAPACITY_POWER,    /* takes more power than there is */
+    MW_CAPACITY_POWER,    /* takes more power than there is, or does not say */
     MW_CAPACITY_BEATEN,   /* by the bound: no better than `beaten_by` in days and in cost */
     MW_CAPACITY_UNPRICED, /* left out where cost is compared: nobody gave a price */
     MW_CAPACITY_FATES
 };
+/* A machine of the search. */
+struct mw_capacity_machine {
+    struct mw_question question; /* on it, with an open number of nodes */
+    char *why;                   /* the question cannot be asked on it; NULL: it can */
+    char *price_from;            /* who says what it costs; NULL: its profile does */
+};
+
 /* Words that follow a number of candidates: "cannot end before the deadline". */
 const char *mw_capacity_fate_text(enum mw_capacity_fate fate);
 
+struct mw_capacity_bill { /* of the whole training; NAN: not known */
+    double days, usd;
+};
+
 struct mw_capacity_row {
-    const struct mw_question *machine; /* borrowed */
+    const struct mw_capacity_machine *machine; /* borrowed */
     int64_t nodes;
-    double least_days, least_usd; /* by the bound; NAN: the price is not known */
+    struct mw_capacity_bill least; /* by the bound */
     enum mw_capacity_fate fate;
     const struct mw_capacity_row *beaten_by; /* a row of the same search */
     char *why;
     struct mw_result *result; /* of those that were answered; without plan and timeline */
-    double days[2], usd[2];   /* typical, and at the slow end of every range */
-    double margin;            /* the least share that is left of memory, deadline and budget */
+    struct mw_capacity_bill typical, slow; /* slow: at that end of every range */
+    double margin; /* the least share that is left of memory, deadline and budget */
 };
 
 enum mw_capacity_pick { MW_PICK_CHEAPEST, MW_PICK_FASTEST, MW_PICK_SAFEST, MW_PICKS };
@@ -67,10 +78,9 @@ struct mw_capacity {
     int answered; /* candidates for which plans were simulated */
 };
 
-/* The questions are alike but for their machines: each has settings.tokens, strategies and an open
- * number of nodes.  They must outlive the result.  `why` [count]: a refusal of that machine, or
- * NULL; borrowed.  mw_capacity_clear it. */
-void mw_capacity_find(const struct mw_question *machines, const char *const *why, int count,
+/* The questions are alike but for their machines, and have settings.tokens.  They must outlive the
+ * result.  mw_capacity_clear it. */
+void mw_capacity_find(const struct mw_capacity_machine *machines, int count,
                       const struct mw_capacity_limits *limits, struct mw_capacity *out);
 void mw_capacity_clear(struct mw_capacity *capacity);
 

@@ -66,6 +66,8 @@ ASKED = (
     ("serving", f"simulate {FLAT} --serve 32"),
     ("objective", f"simulate {FLAT} --objective dpo"),
     ("objective", f"simulate {FLAT} --objective ppo --set gpu.memory_gib=1"),
+    ("advice", "advise -m gpt2 --tokens 1B --machines a100,rtx4090 --max-nodes 2"),
+    ("advice", "advise -m gpt2 --tokens 1B --machines a100,dgx2 --deadline 1 --budget 1"),
     ("largest", f"plan {FLAT} --largest"),
     ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
     ("verify", "verify drive"),
