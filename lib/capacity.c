@@ -114,6 +114,13 @@ set_key(struct mw_profile *profile, const char *key, double value, GError **erro
     return mw_profile_set(profile, assignment, error);
 }
 
+/* Leaves out a price that nobody asks for. */
+static bool
+forget_price(struct mw_profile *profile, const char *key, GError **error)
+{
+    return !mw_profile_gives(profile, "node", key) || set_key(profile, key, 0, error);
+}
+
 /* A line of the file says all that is known of the price. */
 static bool
 take_price(const struct memwall_question *question, const GArray *prices,
@@ -126,8 +133,12 @@ take_price(const struct memwall_question *question, const GArray *prices,
     if (!price)
         return true;
     machine->price_from = mw_lib_price_source(price, question->prices);
-    return set_key(profile, "price_usd_per_hour", price->usd_per_hour, error) &&
-           set_key(profile, "price_usd", price->usd_to_buy, error) &&
+    if (!forget_price(profile, "price_usd_per_hour", error) ||
+        !forget_price(profile, "price_usd", error))
+        return false;
+    return (!(price->usd_per_hour > 0) ||
+            set_key(profile, "price_usd_per_hour", price->usd_per_hour, error)) &&
+           (!(price->usd_to_buy > 0) || set_key(profile, "price_usd", price->usd_to_buy, error)) &&
            (!price->available || set_key(profile, "nodes_max", (double)price->available, error));
 }
 
@@ -136,8 +147,8 @@ static bool
 take_pay(const char *pay, struct mw_profile *profile, GError **error)
 {
     if (!g_strcmp0(pay, "rent"))
-        return set_key(profile, "price_usd", 0, error);
-    return g_strcmp0(pay, "buy") || set_key(profile, "price_usd_per_hour", 0, error);
+        return forget_price(profile, "price_usd", error);
+    return g_strcmp0(pay, "buy") || forget_price(profile, "price_usd_per_hour", error);
 }
 
 /* --- the question on each of them ------------------------------------------------------------- */
