@@ -14,11 +14,19 @@
 #include "report/measured.h"
 #include "study/plan_file.h"
 
-/* plan, simulate and sweep ask through the library, which reads the question itself. */
+/* plan, simulate, sweep and advise ask through the library, which reads the question itself. */
 static bool
 asks_library(const struct cli_verb *verb)
 {
-    return verb == &cli_verb_plan || verb == &cli_verb_simulate || verb == &cli_verb_sweep;
+    return verb == &cli_verb_plan || verb == &cli_verb_simulate || verb == &cli_verb_sweep ||
+           verb == &cli_verb_advise;
+}
+
+/* advise compares machines, and is never about this one alone. */
+static bool
+names_machines(const struct cli_verb *verb)
+{
+    return verb == &cli_verb_advise;
 }
 
 /* --- what the options ask --------------------------------------------------------------------- */
@@ -197,8 +205,10 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
         (loads && !mw_model_load(request->model_name, &request->question.model, error)) ||
         !check_plan_there(request, verb->name, error) || (check && !check(request, false, error)) ||
         !ask(request, words, verb, error) || !check_plan_machine(request, verb, error) ||
-        (is_to_be_measured(request) && !check_before_measuring(request, verb, check, error)) ||
-        !ask_hardware(request, error) || (!asks_library(verb) && !read_question(request, error)))
+        (!names_machines(verb) && is_to_be_measured(request) &&
+         !check_before_measuring(request, verb, check, error)) ||
+        (!names_machines(verb) && !ask_hardware(request, error)) ||
+        (!asks_library(verb) && !read_question(request, error)))
         return false;
     return request->plan_file || cli_request_check_outputs(request, verb->name, error);
 }

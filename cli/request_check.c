@@ -177,6 +177,27 @@ check_sweep_verb(const struct cli_request *request, GError **error)
                                other);
 }
 
+/* Of nodes and machines it tries several; of answers it prints one. */
+static bool
+check_advise_verb(const struct cli_request *request, GError **error)
+{
+    const char *other = request->hardware_name                          ? "-H"
+                        : memwall_question_get(request->asked, "nodes") ? "--nodes"
+                        : memwall_question_get(request->asked, "gpus")  ? "--gpus"
+                        : request->deepspeed_file                       ? "--deepspeed"
+                        : request->csv                                  ? "--csv"
+                        : request->sensitivity                          ? "--what-if"
+                        : request->details                              ? "--details"
+                                                                        : file_option(request);
+
+    if (!other)
+        return true;
+    return mw_refuse(error,
+                     "%s: is an option of simulate; advise compares machines: --machines, "
+                     "--max-nodes",
+                     other);
+}
+
 bool
 cli_request_check_outputs(const struct cli_request *request, const char *verb, GError **error)
 {
@@ -195,6 +216,8 @@ cli_request_check_outputs(const struct cli_request *request, const char *verb, G
     if (!plan && request->cuts)
         return mw_refuse(error, "--strategies: is an option of plan, not of %s", verb);
     if (!strcmp(verb, "sweep") && !check_sweep_verb(request, error))
+        return false;
+    if (!strcmp(verb, "advise") && !check_advise_verb(request, error))
         return false;
     if (!strcmp(verb, "run") && !check_run_verb(request, error))
         return false;

@@ -11,11 +11,15 @@
 /* Options that a verb refuses with a message of its own; its help leaves them out. */
 static const struct {
     const struct cli_verb *verb;
-    const char *options[14];
+    const char *options[20];
 } refused[] = {
     {&cli_verb_simulate, {"largest", "strategies"}},
     {&cli_verb_sweep,
      {"serve", "objective", "frozen-device", "reference-logprobs", "response", "critic"}},
+    {&cli_verb_advise,
+     {"hardware", "nodes", "gpus", "deepspeed", "csv", "largest", "strategies", "details",
+      "what-if", "output", "trace", "plot", "write-deepspeed", "serve", "objective",
+      "frozen-device", "reference-logprobs", "response", "critic"}},
     {&cli_verb_plan,
      {"details", "what-if", "trace", "plot", "tokens", "serve", "objective", "frozen-device",
       "reference-logprobs", "response", "critic"}},

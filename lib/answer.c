@@ -14,6 +14,8 @@ memwall_answer_fits(const struct memwall_answer *answer)
 
     if (answer->cuts)
         return answer->cuts->fitting > 0;
+    if (answer->capacity)
+        return answer->capacity->front_count > 0 && answer->capacity->picks[0];
     for (size_t i = 0; i < answer->count; i++)
         fits = fits || answer->answers[i]->result->feasible;
     for (guint i = 0; answer->largest && i < answer->largest->len; i++)
@@ -142,6 +144,8 @@ profile_text(const struct memwall_answer *answer, const char *name)
 {
     g_auto(GStrv) parts = g_strsplit(name, ".", 2);
 
+    if (!answer->question.profile) /* of many machines */
+        return NULL;
     if (!strcmp(name, "profile.name"))
         return g_strdup(mw_profile_name(answer->question.profile));
     return parts[0] && parts[1] ? mw_profile_text(answer->question.profile, parts[0], parts[1])

@@ -4,7 +4,7 @@
 
 #include <json-glib/json-glib.h>
 
-#include "lib/memwall.h"
+#include "lib/question.h"
 #include "study/cuts.h"
 #include "study/largest.h"
 #include "study/objective.h"
@@ -16,11 +16,13 @@ struct memwall_answer {
     bool compares; /* several strategies were requested */
     struct mw_answer *answers[MW_STRATEGY_COUNT];
     size_t count;
-    struct mw_cut_placements *cuts; /* NULL except for MEMWALL_CUTS */
-    struct mw_serving *serving;     /* NULL unless {serve} is given */
-    struct mw_objective *objective; /* NULL unless {objective} is another than causal */
-    GArray *largest;                /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
-    GPtrArray *warnings;            /* of strings */
+    struct mw_cut_placements *cuts;  /* NULL except for MEMWALL_CUTS */
+    struct mw_serving *serving;      /* NULL unless {serve} is given */
+    struct mw_objective *objective;  /* NULL unless {objective} is another than causal */
+    GArray *largest;                 /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
+    struct mw_lib_machines machines; /* asked about by MEMWALL_ADVISE, */
+    struct mw_capacity *capacity;    /* and what they are worth; else NULL */
+    GPtrArray *warnings;             /* of strings */
 
     GMutex lock; /* protects what is made when it is first requested, and then stays */
     char *json, *text, *plan;

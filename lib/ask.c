@@ -142,9 +142,26 @@ answer_objective(struct memwall_answer *answer, GError **error)
 }
 
 static bool
+answer_capacity(const struct memwall_question *question, struct memwall_answer *answer,
+                const char **blamed, GError **error)
+{
+    struct mw_lib_machines *machines = &answer->machines;
+
+    if (!mw_lib_read_machines(question, machines, blamed, error))
+        return false;
+    for (int i = 0; i < machines->count; i++)
+        machines->all[i].question.settings.folds = true;
+    answer->capacity = g_new0(struct mw_capacity, 1);
+    mw_capacity_find(machines->all, machines->count, &machines->limits, answer->capacity);
+    return true;
+}
+
+static bool
 answer_asked(const struct memwall_question *question, struct memwall_answer *answer,
              const char **blamed, GError **error)
 {
+    if (answer->depth == MEMWALL_ADVISE)
+        return answer_capacity(question, answer, blamed, error);
     if (!mw_lib_read(question, &answer->question, blamed, error))
         return false;
     if (!mw_objective_check_settings(&answer->question.settings, error))
@@ -161,12 +178,12 @@ answer_asked(const struct memwall_question *question, struct memwall_answer *ans
 static bool
 check_depth(const struct memwall_question *question, enum memwall_depth depth, GError **error)
 {
-    if ((int)depth < MEMWALL_PLAN || depth > MEMWALL_ESTIMATE_CHECKED)
+    if ((int)depth < MEMWALL_PLAN || depth > MEMWALL_ADVISE)
         return mw_refuse(
             error,
             "depth %d: must be MEMWALL_PLAN, MEMWALL_SIMULATE, MEMWALL_WHAT_IF, "
-            "MEMWALL_STEP, MEMWALL_LARGEST, MEMWALL_CUTS, MEMWALL_ROW, MEMWALL_ESTIMATE or "
-            "MEMWALL_ESTIMATE_CHECKED",
+            "MEMWALL_STEP, MEMWALL_LARGEST, MEMWALL_CUTS, MEMWALL_ROW, MEMWALL_ESTIMATE, "
+            "MEMWALL_ESTIMATE_CHECKED or MEMWALL_ADVISE",
             (int)depth);
     if (question->plan && depth != MEMWALL_PLAN && depth != MEMWALL_SIMULATE)
         return mw_refuse(error, "{plan}: a plan that was written before can only be simulated");
@@ -259,6 +276,10 @@ memwall_answer_free(struct memwall_answer *answer)
     if (answer->objective)
         mw_objective_clear(answer->objective);
     g_free(answer->objective);
+    if (answer->capacity)
+        mw_capacity_clear(answer->capacity);
+    g_free(answer->capacity);
+    mw_lib_machines_clear(&answer->machines);
     mw_lib_clear(&answer->question);
     g_ptr_array_unref(answer->warnings);
     g_mutex_clear(&answer->lock);

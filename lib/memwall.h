@@ -79,7 +79,14 @@ struct memwall_question *memwall_question_new(void);
  *   deepspeed-notes  "on": notes say what of the plan a written ds_config.json cannot express
  *   plan             the path of a plan that was written before, to be simulated on `hardware`
  *                    (left open: the machine that it was made for); only keys and outlook go
- *                    with it */
+ *                    with it
+ *   machines         for MEMWALL_ADVISE, in place of `hardware`: profiles with commas between them,
+ *                    patterns such as aws-*, any, or priced: those of `prices` (left open: any)
+ *   prices, region   a CSV file of prices (lib/prices.h), and which of its regions
+ *   pay              rent, buy or any
+ *   max-nodes, deadline, budget, max-power
+ *                    of that search: the most nodes (left open: 8), days (left open: 365), USD and
+ *                    kW */
 bool memwall_question_set(struct memwall_question *question, const char *name, const char *value,
                           struct memwall_error **error);
 /* The text that the name is set to; NULL: it is not set, or no setting has this name. */
@@ -113,7 +120,8 @@ enum memwall_depth {
     MEMWALL_ESTIMATE = 7, /* the same by the closed form, which builds and simulates no plan: in
                            * milliseconds.  What only a plan tells is not known, such as the
                            * bottleneck */
-    MEMWALL_ESTIMATE_CHECKED = 8 /* and the step of that plan by the engine */
+    MEMWALL_ESTIMATE_CHECKED = 8, /* and the step of that plan by the engine */
+    MEMWALL_ADVISE = 9    /* which of "machines" train on "tokens" the cheapest and the fastest */
 };
 
 /* The best plan that the planner finds, as deep as asked.  Takes from milliseconds to seconds.
@@ -157,7 +165,8 @@ enum memwall_form {
 /* Prints the answer in one form to the caller's stream, whose own error flag says whether writing
  * succeeded.  Tables fit the width of a terminal.  Fails where the answer has nothing of this
  * form: forms from MEMWALL_PLAN_TEXT on need the plan of one strategy, and that it fits;
- * MEMWALL_LARGEST and MEMWALL_CUTS have text and JSON only; estimates have JSON and CSV only. */
+ * MEMWALL_LARGEST, MEMWALL_CUTS and MEMWALL_ADVISE have text and JSON only; estimates have JSON and
+ * CSV only. */
 bool memwall_answer_print(const struct memwall_answer *answer, enum memwall_form form, FILE *out,
                           struct memwall_error **error);
 /* The same into a file, which is written whole or not at all. */

@@ -6,9 +6,10 @@
 #include "base/error.h"
 #include "base/nearest.h"
 
-const char *const mw_lib_names[] = {"model",           "hardware", "software",
-                                    "strategy",        "outlook",  "deepspeed",
-                                    "deepspeed-notes", "plan",     NULL};
+const char *const mw_lib_names[] = {
+    "model",           "hardware", "software", "strategy",  "outlook", "deepspeed",
+    "deepspeed-notes", "plan",     "machines", "prices",    "region",  "pay",
+    "max-nodes",       "deadline", "budget",   "max-power", NULL};
 
 struct memwall_question *
 memwall_question_new(void)
@@ -57,11 +58,18 @@ text_of(struct memwall_question *question, const char *name)
         {"deepspeed", &question->deepspeed},
         {"deepspeed-notes", &question->deepspeed_notes},
         {"plan", &question->plan},
+        {"machines", &question->machines},
+        {"prices", &question->prices},
+        {"region", &question->region},
+        {"pay", &question->pay},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
         if (!strcmp(name, others[i].name))
             return others[i].text;
+    for (int i = 0; i < MW_LIB_LIMITS; i++)
+        if (!strcmp(name, mw_lib_limits[i].name))
+            return &question->limits[i];
     return setting ? &question->settings[setting - mw_settings_table] : NULL;
 }
 
@@ -141,8 +149,16 @@ check_value(const struct memwall_question *question, const char *name, const cha
     }
     if (setting)
         return check_setting(question, setting, value, error);
+    for (int i = 0; i < MW_LIB_LIMITS; i++) {
+        double number;
+        if (!strcmp(name, mw_lib_limits[i].name))
+            return mw_number_read(&mw_lib_limits[i], value, &number, error);
+    }
     if (!strcmp(name, "strategy"))
         return mw_lib_strategies(value, &strategies, error);
+    if (!strcmp(name, "pay"))
+        return !strcmp(value, "rent") || !strcmp(value, "buy") || !strcmp(value, "any") ||
+               mw_refuse(error, "{pay=%s}: must be rent, buy or any", value);
     if (!strcmp(name, "deepspeed-notes"))
         return check_switch(name, value, error);
     return strcmp(name, "outlook") || mw_lib_outlook(value, &outlook, error);

@@ -9,19 +9,32 @@
 
 #include "lib/loaded.h"
 #include "lib/memwall.h"
+#include "base/number.h"
 #include "planner/settings/table.h"
-#include "study/study.h"
+#include "study/capacity.h"
+
+/* What a search for machines may not exceed; each is a row of mw_lib_limits. */
+enum mw_lib_limit {
+    MW_LIB_MAX_NODES,
+    MW_LIB_DEADLINE,
+    MW_LIB_BUDGET,
+    MW_LIB_MAX_POWER,
+    MW_LIB_LIMITS
+};
 
 /* All texts are those of `texts`, which keeps replaced ones too: a caller may have them. */
 struct memwall_question {
     GStringChunk *texts;
     char *model, *hardware, *software, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
+    char *machines, *prices, *region, *pay, *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
     char *settings[MW_SETTINGS_COUNT];
     GPtrArray *keys;          /* "nvme.drives=2", in the order in which they were set */
     struct mw_loaded *loaded; /* NULL: files are read whenever it is asked */
     memwall_listener listener;
     void *data;
 };
+
+extern const struct mw_number mw_lib_limits[MW_LIB_LIMITS];
 
 /* Names that are neither settings of the planner nor keys; ends with NULL. */
 extern const char *const mw_lib_names[];
@@ -56,6 +69,18 @@ bool mw_lib_read(const struct memwall_question *question, struct mw_question *ou
 struct mw_variants *mw_lib_read_plan(const struct memwall_question *question,
                                      struct mw_question *out, const char **blamed, GError **error);
 void mw_lib_clear(struct mw_question *question);
+
+/* The same question for every machine that "machines" names, and the limits. */
+struct mw_lib_machines {
+    struct mw_capacity_machine *all; /* [count] */
+    int count;
+    struct mw_capacity_limits limits;
+};
+bool mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_machines *out,
+                          const char **blamed, GError **error);
+void mw_lib_machines_clear(struct mw_lib_machines *machines);
+/* Reads the model alone. */
+bool mw_lib_model(const struct memwall_question *question, struct mw_model *model, GError **error);
 
 /* Whether some strategy accepts the settings; `hardware` may be NULL. */
 bool mw_lib_check(const struct mw_question *question, const struct mw_hardware *hardware,

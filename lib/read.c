@@ -265,8 +265,8 @@ mw_lib_check(const struct mw_question *question, const struct mw_hardware *hardw
 
 /* --- the question ----------------------------------------------------------------------------- */
 
-static bool
-read_model(const struct memwall_question *question, struct mw_model *model, GError **error)
+bool
+mw_lib_model(const struct memwall_question *question, struct mw_model *model, GError **error)
 {
     if (!question->model)
         return mw_refuse(error, "{model}: is missing; give the name of a preset or the path of a "
@@ -298,7 +298,7 @@ mw_lib_read(const struct memwall_question *question, struct mw_question *out, co
 {
     *out = (struct mw_question){.strategy_count = 1, .ends = true};
     *blamed = "model";
-    if (!read_model(question, &out->model, error))
+    if (!mw_lib_model(question, &out->model, error))
         return false;
     *blamed = "hardware";
     if (!mw_lib_profile(question, out, error))
@@ -366,7 +366,7 @@ check_settings(const struct memwall_question *question, struct mw_question *out,
     bool here = !question->hardware || !strcmp(question->hardware, "here");
     bool known = here && !question->keys->len && !question->deepspeed;
 
-    if (!read_model(question, &out->model, error) || !mw_lib_settings(question, out, error))
+    if (!mw_lib_model(question, &out->model, error) || !mw_lib_settings(question, out, error))
         return false;
     if (mw_lib_check(out, known ? &alone : NULL, error))
         return true;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "plan/plan.h"
+#include "study/capacity.h"
 #include "study/cuts.h"
 #include "study/largest.h"
 #include "study/objective.h"
@@ -29,6 +30,8 @@ void mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, in
 /* Every cut of a step's graph, and the placements of the result's model over three tiers. */
 void mw_table_cuts(FILE *out, const struct mw_cut_placements *placements,
                    const struct mw_result *result);
+/* Picks, the front of cost against time, and why the other machines are left out. */
+void mw_table_capacity(FILE *out, const struct mw_capacity *capacity);
 /* Tokens per second by number of sequences. */
 void mw_table_serving(FILE *out, const struct mw_serving *serving, const char *model,
                       const char *hardware);
@@ -47,6 +50,7 @@ void mw_csv_row_write(FILE *out, const struct mw_result *result);
  * false. */
 bool mw_csv_is_text(const char *name);
 void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);
+void mw_json_capacity_write(FILE *out, const struct mw_capacity *capacity);
 void mw_json_serving_write(FILE *out, const struct mw_serving *serving, const char *model,
                            const char *hardware);
 void mw_json_objective_write(FILE *out, const struct mw_objective *it, const char *model,

@@ -236,3 +236,53 @@ mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work 
     double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
     return share * attention_flops(hardware, work) * skipped(hardware, &work->attention);
 }
+
+/* --- at most ---------------------------------------------------------------------------------- */
+
+static double
+most_of(const double *flops, int64_t points)
+{
+    double most = 0;
+
+    for (int64_t i = 0; i < points; i++)
+        most = fmax(most, flops[i]);
+    return most;
+}
+
+/* On the tile that is fastest, with no wave half full, and k without an end. */
+static double
+most_tiled_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    struct tiling of = tiling_of(hardware, work);
+
+    return of.flops * most_of(of.shares, MW_TILE_SHARES);
+}
+
+static double
+most_products_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    if (hardware->gpu_multiprocessors)
+        return most_tiled_flops(hardware, work);
+    return hardware->matmul_points ? most_of(hardware->matmul_flops, hardware->matmul_points)
+                                   : hardware->gpu_achievable_flops;
+}
+
+static double
+most_attention_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    if (hardware->attention_kernel.forward_flops[0] > 0)
+        return kernel_flops(&hardware->attention_kernel, work);
+    return hardware->attention_points
+               ? most_of(hardware->attention_flops, hardware->attention_points)
+               : most_products_flops(hardware, work);
+}
+
+double
+mw_kernel_most_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
+
+    return work->attention.heads
+               ? share * most_attention_flops(hardware, work) * skipped(hardware, &work->attention)
+               : most_products_flops(hardware, work);
+}

@@ -51,6 +51,21 @@ owned_cost(const struct mw_question *question, const struct mw_result *r)
     return owned;
 }
 
+/* Without drives that wear out. */
+double
+mw_usd_per_day(const struct mw_hardware *hw, int64_t nodes)
+{
+    double energy = hw->power_w > 0 && hw->electricity_usd_per_kwh > 0
+                        ? HOURS_A_DAY * hw->power_w / 1000 * hw->electricity_usd_per_kwh
+                        : 0;
+
+    if (hw->price_usd_per_hour > 0)
+        return HOURS_A_DAY * hw->price_usd_per_hour * (double)nodes;
+    if (hw->price_usd <= 0)
+        return NAN;
+    return (hw->price_usd / (DAYS_A_YEAR * hw->amortisation_years) + energy) * (double)nodes;
+}
+
 /* A run has at least one step. */
 static double
 run_steps(const struct mw_result *r)

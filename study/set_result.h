@@ -52,6 +52,9 @@ void mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *
 void mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer);
 /* Only days, cost and energy. */
 void mw_result_set_training(const struct mw_question *question, const struct mw_answer *answer);
+/* What a day on so many nodes costs at least: the rent, or an owner's price and electricity; NAN:
+ * no price is known. */
+double mw_usd_per_day(const struct mw_hardware *hardware, int64_t nodes);
 /* Sets the times of a cycle's steps, of which the first takes `first_s`, and returns their mean. */
 double mw_result_set_cycle(const struct mw_answer *answer, const struct mw_hardware *hw,
                            double first_s);

@@ -66,6 +66,8 @@ ASKED = (
     ("serving", f"simulate {FLAT} --serve 32"),
     ("objective", f"simulate {FLAT} --objective dpo"),
     ("objective", f"simulate {FLAT} --objective ppo --set gpu.memory_gib=1"),
+    ("advice", "advise -m gpt2 --tokens 1B --machines a100,rtx4090 --max-nodes 2"),
+    ("advice", "advise -m gpt2 --tokens 1B --machines a100,dgx2 --deadline 1 --budget 1"),
     ("largest", f"plan {FLAT} --largest"),
     ("sweep", "sweep -m gpt2-xl -H flat-test --over batch=1,4096 --over seq=512,1024 --tokens 1B"),
     ("sweep", "sweep -m gpt2-xl -H flat-test --over tp=1,7 --closed-form"),

@@ -210,7 +210,7 @@ NOT_QUANTITIES = {
     "work_cache",
 }
 # Means over a step, not stored quantities: formulas in real numbers.
-REAL_BYTES = {"sim/closed_form.h"}
+REAL_BYTES = {"sim/closed_form.h", "study/bound.h"}
 
 
 def fields(path):

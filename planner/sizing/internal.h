@@ -40,8 +40,6 @@ int64_t mw_sizing_param_bytes(const struct mw_unit_tensor *tensor, int64_t eleme
 bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                      const struct mw_settings *settings, struct mw_model_walk *walk,
                      GError **error);
-/* The shape of one micro-batch. */
-struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
 
 /* The part of the check that does not depend on the machine. */
 bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,

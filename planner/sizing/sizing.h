@@ -272,6 +272,9 @@ struct mw_sizing *mw_sizing_new(const struct mw_model *model, const struct mw_ha
                                 const struct mw_settings *settings, GError **error);
 void mw_sizing_free(struct mw_sizing *sizing); /* NULL is allowed */
 
+/* The shape of one micro-batch. */
+struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
+
 /* Class and layer number (-1 for head and tail) of a tensor; its index within the block. */
 enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, int32_t *layer,
                                int *index);

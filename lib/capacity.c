@@ -1,0 +1,255 @@
+/* A question about many machines: which of them, and within what limits. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lib/prices.h"
+#include "lib/question.h"
+
+#define NODES_MOST 100000
+#define NODES_DEFAULT 8
+#define DAYS_DEFAULT 365 /* who waits longer, asks for it */
+
+const struct mw_number mw_lib_limits[MW_LIB_LIMITS] = {
+    [MW_LIB_MAX_NODES] = {.name = "max-nodes", .min = 1, .max = NODES_MOST, .whole = true},
+    [MW_LIB_DEADLINE] = {.name = "deadline", .min = 1e-3, .max = 1e5, .noun = "number of days"},
+    [MW_LIB_BUDGET] =
+        {.name = "budget", .min = 1e-2, .max = 1e12, .counts = true, .noun = "number of USD"},
+    [MW_LIB_MAX_POWER] = {.name = "max-power", .min = 1e-2, .max = 1e7, .noun = "number of kW"},
+};
+
+/* --- which machines --------------------------------------------------------------------------- */
+
+static bool
+is_pattern(const char *name)
+{
+    return strpbrk(name, "*?") != NULL;
+}
+
+static void
+add_once(GPtrArray *names, const char *name)
+{
+    for (guint i = 0; i < names->len; i++)
+        if (!strcmp(names->pdata[i], name))
+            return;
+    g_ptr_array_add(names, g_strdup(name));
+}
+
+/* All profiles that the pattern matches. */
+static bool
+add_matching(GPtrArray *names, const char *pattern, GError **error)
+{
+    g_auto(GStrv) all = mw_hwprofile_list();
+    bool any = false;
+
+    for (char **name = all; *name; name++)
+        if (g_pattern_match_simple(pattern, *name)) {
+            add_once(names, *name);
+            any = true;
+        }
+    return any || mw_refuse(error,
+                            "{machines=%s}: no profile has such a name; `memwall list hwprofiles` "
+                            "names them",
+                            pattern);
+}
+
+/* Those that nobody rents or sells, such as papers' and tests', have no price, and so no place
+ * where cost is compared. */
+static bool
+add_any(GPtrArray *names)
+{
+    g_auto(GStrv) all = mw_hwprofile_list();
+
+    for (char **name = all; *name; name++)
+        add_once(names, *name);
+    return true;
+}
+
+/* Those that the file of prices has in this region. */
+static bool
+add_priced(GPtrArray *names, const GArray *prices, const char *region, GError **error)
+{
+    guint before = names->len;
+
+    if (!prices)
+        return mw_refuse(error, "{machines=priced}: takes {prices}, a file of prices");
+    for (guint i = 0; i < prices->len; i++) {
+        const char *profile = g_array_index(prices, struct mw_lib_price, i).profile;
+        if (mw_lib_price_of(prices, profile, region))
+            add_once(names, profile);
+    }
+    return names->len > before ||
+           mw_refuse(error, "{region=%s}: the file of prices has no such region", region);
+}
+
+static GPtrArray *
+machine_names(const char *text, const GArray *prices, const char *region, GError **error)
+{
+    g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+    g_auto(GStrv) words = g_strsplit(text, ",", -1);
+    bool good = true;
+
+    for (char **word = words; good && *word; word++) {
+        if (!strcmp(*word, "any"))
+            good = add_any(names);
+        else if (!strcmp(*word, "priced"))
+            good = add_priced(names, prices, region, error);
+        else if (is_pattern(*word))
+            good = add_matching(names, *word, error);
+        else
+            add_once(names, *word);
+    }
+    return good ? g_steal_pointer(&names) : NULL;
+}
+
+/* --- what they cost --------------------------------------------------------------------------- */
+
+static bool
+set_key(struct mw_profile *profile, const char *key, double value, GError **error)
+{
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    g_autofree char *assignment =
+        g_strdup_printf("node.%s=%s", key, g_ascii_dtostr(number, sizeof number, value));
+
+    return mw_profile_set(profile, assignment, error);
+}
+
+/* Leaves out a price that nobody asks for. */
+static bool
+forget_price(struct mw_profile *profile, const char *key, GError **error)
+{
+    return !mw_profile_gives(profile, "node", key) || set_key(profile, key, 0, error);
+}
+
+/* A line of the file says all that is known of the price. */
+static bool
+take_price(const struct memwall_question *question, const GArray *prices,
+           struct mw_capacity_machine *machine, GError **error)
+{
+    struct mw_profile *profile = machine->question.profile;
+    const struct mw_lib_price *price =
+        mw_lib_price_of(prices, mw_profile_name(profile), question->region);
+
+    if (!price)
+        return true;
+    machine->price_from = mw_lib_price_source(price, question->prices);
+    if (!forget_price(profile, "price_usd_per_hour", error) ||
+        !forget_price(profile, "price_usd", error))
+        return false;
+    return (!(price->usd_per_hour > 0) ||
+            set_key(profile, "price_usd_per_hour", price->usd_per_hour, error)) &&
+           (!(price->usd_to_buy > 0) || set_key(profile, "price_usd", price->usd_to_buy, error)) &&
+           (!price->available || set_key(profile, "nodes_max", (double)price->available, error));
+}
+
+/* Only one of both ways to pay. */
+static bool
+take_pay(const char *pay, struct mw_profile *profile, GError **error)
+{
+    if (!g_strcmp0(pay, "rent"))
+        return forget_price(profile, "price_usd", error);
+    return g_strcmp0(pay, "buy") || forget_price(profile, "price_usd_per_hour", error);
+}
+
+/* --- the question on each of them ------------------------------------------------------------- */
+
+static bool
+read_on(const struct memwall_question *question, const struct mw_model *model, char *name,
+        const GArray *prices, struct mw_capacity_machine *out, GError **error)
+{
+    struct memwall_question one = *question;
+    struct mw_question *on = &out->question;
+
+    one.hardware = name;
+    *on = (struct mw_question){.model = *model, .strategy_count = 1, .ends = true};
+    return mw_lib_profile(&one, on, error) &&
+           (!prices || take_price(question, prices, out, error)) &&
+           take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
+           mw_lib_software(&one, on, NULL, error);
+}
+
+/* A name that is typed must be one; a machine that the settings do not suit is a row of the
+ * answer. */
+static bool
+read_each(const struct memwall_question *question, const struct mw_model *model, GPtrArray *names,
+          const GArray *prices, struct mw_lib_machines *out, GError **error)
+{
+    out->all = g_new0(struct mw_capacity_machine, names->len);
+    for (guint i = 0; i < names->len; i++) {
+        g_autoptr(GError) refused = NULL;
+        struct mw_capacity_machine *one = &out->all[out->count++];
+        if (read_on(question, model, names->pdata[i], prices, one, &refused))
+            continue;
+        if (!one->question.profile || !one->question.hardware[MW_OUTLOOK_TYPICAL].gpus_per_node) {
+            g_propagate_error(error, g_steal_pointer(&refused));
+            return false;
+        }
+        one->why = g_strdup(refused->message);
+    }
+    return true;
+}
+
+static double
+limit_of(const struct memwall_question *question, enum mw_lib_limit limit, double otherwise)
+{
+    double value = otherwise;
+
+    if (question->limits[limit])
+        mw_number_read(&mw_lib_limits[limit], question->limits[limit], &value, NULL);
+    return value;
+}
+
+static bool
+check_settings(const struct memwall_question *question, GError **error)
+{
+    struct mw_question trial = {.strategy_count = 1};
+    bool good = mw_lib_settings(question, &trial, error);
+
+    mw_deepspeed_said_clear(&trial.deepspeed);
+    if (good && trial.settings.tokens <= 0)
+        return mw_refuse(error, "{tokens}: is missing; how many to train on decides days and cost");
+    if (good && (trial.settings.serve || trial.settings.objective != MW_OBJECTIVE_CAUSAL))
+        return mw_refuse(error, "{machines}: are compared for training by next tokens alone; leave "
+                                "out {serve} and {objective}");
+    return good;
+}
+
+bool
+mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_machines *out,
+                     const char **blamed, GError **error)
+{
+    struct mw_model model;
+
+    *out = (struct mw_lib_machines){
+        .limits = {.days = limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
+                   .usd = limit_of(question, MW_LIB_BUDGET, INFINITY),
+                   .power_w = 1000 * limit_of(question, MW_LIB_MAX_POWER, INFINITY),
+                   .nodes_max = (int64_t)limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT)}};
+    *blamed = "model";
+    if (!mw_lib_model(question, &model, error))
+        return false;
+    *blamed = NULL;
+    if (!check_settings(question, error))
+        return false;
+    *blamed = "prices";
+    g_autoptr(GArray) prices =
+        question->prices ? mw_lib_prices_read(question->prices, error) : NULL;
+    if (question->prices && !prices)
+        return false;
+    *blamed = "machines";
+    g_autoptr(GPtrArray) names = machine_names(question->machines ? question->machines : "any",
+                                               prices, question->region, error);
+    return names && read_each(question, &model, names, prices, out, error);
+}
+
+void
+mw_lib_machines_clear(struct mw_lib_machines *machines)
+{
+    for (int i = 0; i < machines->count; i++) {
+        mw_lib_clear(&machines->all[i].question);
+        g_free(machines->all[i].why);
+        g_free(machines->all[i].price_from);
+    }
+    g_free(machines->all);
+    *machines = (struct mw_lib_machines){0};
+}

@@ -1,0 +1,31 @@
+/*
+ * prices.h - prices of machines from a CSV file.
+ *
+ * The first line names the columns, in any order: profile, and any of usd_per_hour, usd_to_buy,
+ * available, region, date and source; other columns are passed over.  A cell may be quoted.  A line
+ * has the price of one profile, of one node; several lines of one profile differ in their region,
+ * and the cheapest counts.
+ */
+#ifndef MW_LIB_PRICES_H
+#define MW_LIB_PRICES_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mw_lib_price {
+    char *profile, *region, *date, *source; /* never NULL */
+    double usd_per_hour, usd_to_buy;        /* 0: not given */
+    int64_t available;                      /* nodes; 0: not given */
+    int line;
+};
+
+/* Array of struct mw_lib_price, which owns them; NULL with *error. */
+GArray *mw_lib_prices_read(const char *path, GError **error);
+/* The cheapest of the profile in a region (a pattern; NULL: any); NULL: there is none. */
+const struct mw_lib_price *mw_lib_price_of(const GArray *prices, const char *profile,
+                                           const char *region);
+/* "prices.csv, line 4: AWS us-east-1, 2026-11-01, aws.amazon.com"; g_free it. */
+char *mw_lib_price_source(const struct mw_lib_price *price, const char *path);
+
+#endif

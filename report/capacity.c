@@ -1,0 +1,359 @@
+/* Which machines to train on: study/capacity.h. */
+#include <math.h>
+
+#include "base/format.h"
+#include "base/json_writer.h"
+#include "base/spell.h"
+#include "report/grid.h"
+#include "report/json_result.h"
+#include "report/report.h"
+#include "report/table.h"
+#include "report/wrap.h"
+
+#define LEFT_OUT_NAMED 3 /* machines that a reason names */
+
+static const char *
+machine_of(const struct mw_capacity_row *row)
+{
+    return mw_profile_name(row->machine->question.profile);
+}
+
+static const char *
+usd(double amount)
+{
+    return isfinite(amount) ? mw_format_count(amount) : "-";
+}
+
+static const char *
+days(double of)
+{
+    return isfinite(of) ? mw_format_duration(of * 86400) : "-";
+}
+
+/* --- what was asked, and what was searched ---------------------------------------------------- */
+
+static char *
+limits_text(const struct mw_capacity_limits *limits)
+{
+    GString *text = g_string_new(NULL);
+
+    if (isfinite(limits->days))
+        g_string_append_printf(text, ", within %s", days(limits->days));
+    if (isfinite(limits->usd))
+        g_string_append_printf(text, ", for %s USD", usd(limits->usd));
+    if (isfinite(limits->power_w))
+        g_string_append_printf(text, ", with %s kW", mw_format_significant(limits->power_w / 1000));
+    return g_string_free(text, FALSE);
+}
+
+static int
+machine_count(const struct mw_capacity *it)
+{
+    int count = 0;
+
+    for (int i = 0; i < it->row_count; i++)
+        count += i == 0 || it->rows[i].machine != it->rows[i - 1].machine;
+    return count;
+}
+
+static int
+count_of(const struct mw_capacity *it, enum mw_capacity_fate fate)
+{
+    int count = 0;
+
+    for (int i = 0; i < it->row_count; i++)
+        count += it->rows[i].fate == fate;
+    return count;
+}
+
+static void
+print_asked(FILE *out, const struct mw_capacity *it)
+{
+    const struct mw_question *question = &it->rows[0].machine->question;
+    g_autofree char *limits = limits_text(&it->limits);
+
+    mw_table_line(out, "training", "%s on %s tokens%s", question->model.name,
+                  mw_format_count(question->settings.tokens), limits);
+    mw_table_line(out, "searched",
+                  "%d machine%s of up to %" G_GINT64_FORMAT " nodes: %d candidates, of which %d "
+                  "were simulated with the best strategy, placement and batch of each",
+                  machine_count(it), machine_count(it) == 1 ? "" : "s", it->limits.nodes_max,
+                  it->row_count, it->answered);
+}
+
+/* --- candidates ------------------------------------------------------------------------------- */
+
+static void
+add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *row)
+{
+    const struct mw_result *r = row->result;
+    g_autofree char *machines = mw_table_machines(r);
+    g_autofree char *took = g_strdup(days(row->typical.days));
+    g_autofree char *at_most = g_strdup(days(row->slow.days));
+    g_autofree char *cost = g_strdup(usd(row->typical.usd));
+
+    mw_grid_row(grid, what, machines, r->strategy, mw_format_seconds(r->step_time_s[1]), took,
+                at_most, cost,
+                isnan(row->typical.usd) ? ""
+                : r->rented             ? "rent"
+                                        : "owned",
+                mw_format_percent(row->margin), mw_table_text(r->bottleneck), NULL);
+}
+
+static struct mw_grid *
+new_grid(const char *first)
+{
+    struct mw_grid *grid = mw_grid_new("lllrrrrlrl");
+
+    mw_grid_row(grid, first, "machines", "strategy", "step", "takes", "at most", "USD", "",
+                "margin", "bottleneck", NULL);
+    return grid;
+}
+
+static void
+print_picks(FILE *out, const struct mw_capacity *it)
+{
+    struct mw_grid *grid = new_grid("");
+
+    for (int p = 0; p < MW_PICKS; p++)
+        add_row(grid, mw_capacity_pick_name(p), it->picks[p]);
+    fputc('\n', out);
+    mw_grid_print(grid, out, 0);
+}
+
+static void
+print_front(FILE *out, const struct mw_capacity *it)
+{
+    struct mw_grid *grid = new_grid("");
+
+    for (int i = 0; i < it->front_count; i++)
+        add_row(grid, "", it->front[i]);
+    mw_table_heading(out, "Front of cost against time (whatever is cheaper than one of these is "
+                          "slower)");
+    mw_grid_print(grid, out, 0);
+}
+
+/* --- the picks -------------------------------------------------------------------------------- */
+
+static bool
+is_named_before(const struct mw_capacity *it, int pick)
+{
+    for (int before = 0; before < pick; before++)
+        if (it->picks[before] == it->picks[pick])
+            return true;
+    return false;
+}
+
+static char *
+names_of_pick(const struct mw_capacity *it, int pick)
+{
+    GString *text = g_string_new(mw_capacity_pick_name(pick));
+
+    for (int p = pick + 1; p < MW_PICKS; p++)
+        if (it->picks[p] == it->picks[pick])
+            g_string_append_printf(text, ", %s", mw_capacity_pick_name(p));
+    return g_string_free(text, FALSE);
+}
+
+static void
+print_price(FILE *out, const struct mw_capacity_row *row)
+{
+    const char *key = row->result->rented ? "price_usd_per_hour" : "price_usd", *source = NULL;
+    g_autofree char *price = mw_profile_text(row->machine->question.profile, "node", key);
+
+    mw_profile_provenance(row->machine->question.profile, "node", key, &source);
+    source = row->machine->price_from ? row->machine->price_from : source;
+    if (price)
+        mw_table_line(out, "price", "%s USD%s a node: %s", price,
+                      row->result->rented ? " per hour" : "", source ? source : "set by the user");
+}
+
+static void
+print_pick(FILE *out, const struct mw_capacity *it, int pick)
+{
+    const struct mw_capacity_row *row = it->picks[pick];
+    const struct mw_result *r = it->deep[pick] ? it->deep[pick] : row->result;
+    g_autofree char *names = names_of_pick(it, pick);
+    g_autofree char *machines = mw_table_machines(r);
+    g_autofree char *heading = g_strdup_printf("%s: %s", names, machines);
+
+    mw_table_heading(out, heading);
+    g_autofree char *options =
+        mw_spelled_printf("{hardware=%s} {nodes=%" G_GINT64_FORMAT "} {strategy=%s}",
+                          machine_of(row), row->nodes, r->strategy);
+    mw_table_line(out, "options", "%s", options);
+    mw_table_verdict_body(out, r, false);
+    print_price(out, row);
+    mw_table_last_lines(out, r);
+}
+
+/* --- why the others are left out -------------------------------------------------------------- */
+
+static char *
+some_of(const struct mw_capacity *it, enum mw_capacity_fate fate)
+{
+    GString *text = g_string_new(NULL);
+    const struct mw_capacity_machine *last = NULL;
+    int named = 0;
+
+    for (int i = 0; i < it->row_count && named <= LEFT_OUT_NAMED; i++) {
+        const struct mw_capacity_row *row = &it->rows[i];
+        if (row->fate != fate || row->machine == last)
+            continue;
+        last = row->machine;
+        if (named++ < LEFT_OUT_NAMED)
+            g_string_append_printf(text, "%s%s", named > 1 ? ", " : "", machine_of(row));
+        else
+            g_string_append(text, " and others");
+        if (named == 1 && row->why)
+            g_string_append_printf(text, " (%s)", row->why);
+    }
+    return g_string_free(text, FALSE);
+}
+
+static void
+print_left_out(FILE *out, const struct mw_capacity *it)
+{
+    struct mw_grid *grid = mw_grid_new("rl");
+    int beaten = it->answered - count_of(it, MW_CAPACITY_UNFIT) - it->front_count -
+                 count_of(it, MW_CAPACITY_LATE) - count_of(it, MW_CAPACITY_COSTLY);
+
+    mw_table_heading(out, "Candidates that are left out");
+    for (int fate = MW_CAPACITY_LATE; fate < MW_CAPACITY_FATES; fate++) {
+        g_autofree char *count = g_strdup_printf("%d", count_of(it, fate));
+        g_autofree char *some = some_of(it, fate);
+        g_autofree char *text = g_strdup_printf("%s: %s", mw_capacity_fate_text(fate), some);
+        if (count_of(it, fate))
+            mw_grid_row(grid, count, text, NULL);
+    }
+    if (beaten > 0) {
+        g_autofree char *count = g_strdup_printf("%d", beaten);
+        mw_grid_row(grid, count, "are slower and cost more than another, as simulated", NULL);
+    }
+    mw_grid_print(grid, out, 2);
+}
+
+/* --- nothing is within the limits ------------------------------------------------------------- */
+
+static void
+print_nearest(FILE *out, const struct mw_capacity *it)
+{
+    g_autofree char *limits = limits_text(&it->limits);
+
+    mw_table_line(out, "NONE", "no machine trains it%s", limits);
+    if (it->nearest_usd)
+        mw_table_line(
+            out, "budget", "within %s the least cost is %s USD: %s x%" G_GINT64_FORMAT ", %s",
+            days(it->limits.days), usd(it->nearest_usd->typical.usd), machine_of(it->nearest_usd),
+            it->nearest_usd->nodes, days(it->nearest_usd->typical.days));
+    if (it->nearest_days)
+        mw_table_line(
+            out, "deadline", "for %s USD the fastest takes %s: %s x%" G_GINT64_FORMAT ", %s USD",
+            usd(it->limits.usd), days(it->nearest_days->typical.days), machine_of(it->nearest_days),
+            it->nearest_days->nodes, usd(it->nearest_days->typical.usd));
+}
+
+void
+mw_table_capacity(FILE *out, const struct mw_capacity *it)
+{
+    print_asked(out, it);
+    if (it->picks[0]) {
+        print_picks(out, it);
+        for (int p = 0; p < MW_PICKS; p++)
+            if (!is_named_before(it, p))
+                print_pick(out, it, p);
+    } else {
+        print_nearest(out, it);
+    }
+    if (it->front_count)
+        print_front(out, it);
+    print_left_out(out, it);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static void
+write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
+{
+    mw_json_string(json, "machine", machine_of(row));
+    mw_json_integer(json, "nodes", row->nodes);
+    mw_json_string(json, "verdict", mw_capacity_fate_text(row->fate));
+    mw_json_string(json, "why", row->why);
+    mw_json_string(json, "price_from", row->machine->price_from);
+    mw_json_number(json, "least_days", row->least.days);
+    mw_json_number(json, "least_cost_usd", row->least.usd);
+    if (row->beaten_by) {
+        mw_json_begin(json, "beaten_by", '{', true);
+        mw_json_string(json, "machine", machine_of(row->beaten_by));
+        mw_json_integer(json, "nodes", row->beaten_by->nodes);
+        mw_json_end(json, '}');
+    }
+    if (!row->result)
+        return;
+    mw_json_string(json, "strategy", row->result->strategy);
+    mw_json_number(json, "step_time_s", row->result->step_time_s[1]);
+    mw_json_number(json, "days", row->typical.days);
+    mw_json_number(json, "days_at_most", row->slow.days);
+    mw_json_number(json, "cost_usd", row->typical.usd);
+    mw_json_number(json, "cost_usd_at_most", row->slow.usd);
+    mw_json_boolean(json, "rented", row->result->rented);
+    mw_json_number(json, "margin", row->margin);
+    mw_json_string(json, "bottleneck", row->result->bottleneck);
+}
+
+static void
+write_rows(struct mw_json_writer *json, const char *key, const struct mw_capacity_row *const *rows,
+           int count)
+{
+    mw_json_begin(json, key, '[', false);
+    for (int i = 0; i < count; i++) {
+        mw_json_begin(json, NULL, '{', true);
+        write_row(json, rows[i]);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
+write_picks(struct mw_json_writer *json, const struct mw_capacity *it)
+{
+    mw_json_begin(json, "picks", '{', false);
+    for (int p = 0; p < MW_PICKS && it->picks[p]; p++) {
+        mw_json_begin(json, mw_capacity_pick_name(p), '{', false);
+        write_row(json, it->picks[p]);
+        if (it->deep[p]) {
+            mw_json_begin(json, "answer", '{', false);
+            mw_json_result(json, it->deep[p]);
+            mw_json_end(json, '}');
+        }
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, '}');
+}
+
+void
+mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
+{
+    g_autofree const struct mw_capacity_row **all =
+        g_new(const struct mw_capacity_row *, it->row_count);
+    struct mw_json_writer json = {.out = out};
+
+    for (int i = 0; i < it->row_count; i++)
+        all[i] = &it->rows[i];
+    mw_json_begin_answer(&json, "memwall-advice/1");
+    mw_json_string(&json, "model", it->rows[0].machine->question.model.name);
+    mw_json_number(&json, "tokens", it->rows[0].machine->question.settings.tokens);
+    mw_json_boolean(&json, "feasible", it->picks[0] != NULL);
+    mw_json_begin(&json, "limits", '{', true);
+    mw_json_number(&json, "days", it->limits.days);
+    mw_json_number(&json, "cost_usd", it->limits.usd);
+    mw_json_number(&json, "power_kw", it->limits.power_w / 1000);
+    mw_json_integer(&json, "nodes", it->limits.nodes_max);
+    mw_json_end(&json, '}');
+    write_picks(&json, it);
+    write_rows(&json, "front", it->front, it->front_count);
+    write_rows(&json, "nearest_budget", &it->nearest_usd, it->nearest_usd != NULL);
+    write_rows(&json, "nearest_deadline", &it->nearest_days, it->nearest_days != NULL);
+    write_rows(&json, "candidates", all, it->row_count);
+    mw_json_end(&json, '}');
+}

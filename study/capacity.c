@@ -1,0 +1,508 @@
+#include "study/capacity.h"
+
+#include <locale.h>
+#include <math.h>
+
+#include "base/progress.h"
+#include "study/bound.h"
+#include "study/set_result.h"
+
+/* Candidates that are answered at once, whatever the number of cores: what an answer leaves out of
+ * the search is decided between waves, so that it is the same on every machine. */
+#define WAVE 8
+
+const char *
+mw_capacity_fate_text(enum mw_capacity_fate fate)
+{
+    static const char *const texts[MW_CAPACITY_FATES] = {
+        [MW_CAPACITY_OPEN] = "not examined",
+        [MW_CAPACITY_WITHIN] = "within the limits",
+        [MW_CAPACITY_LATE] = "end after the deadline",
+        [MW_CAPACITY_COSTLY] = "cost more than the budget",
+        [MW_CAPACITY_UNFIT] = "do not fit",
+        [MW_CAPACITY_REFUSED] = "cannot be planned",
+        [MW_CAPACITY_NO_ROOM] = "have no room for the state, by the bound",
+        [MW_CAPACITY_TOO_SLOW] = "cannot end before the deadline, by the bound",
+        [MW_CAPACITY_TOO_DEAR] = "cannot keep to the budget, by the bound",
+        [MW_CAPACITY_POWER] = "take more power than the limit, or state none",
+        [MW_CAPACITY_BEATEN] = "cannot be faster or cheaper than another, by the bound",
+        [MW_CAPACITY_UNPRICED] = "have no price",
+    };
+
+    return texts[fate];
+}
+
+const char *
+mw_capacity_pick_name(enum mw_capacity_pick pick)
+{
+    static const char *const names[MW_PICKS] = {
+        [MW_PICK_CHEAPEST] = "cheapest",
+        [MW_PICK_FASTEST] = "fastest",
+        [MW_PICK_SAFEST] = "least risk",
+    };
+
+    return names[pick];
+}
+
+/* --- candidates ------------------------------------------------------------------------------- */
+
+static const struct mw_hardware *
+hardware_of(const struct mw_capacity_row *row)
+{
+    return &row->machine->question.hardware[MW_OUTLOOK_TYPICAL];
+}
+
+static int64_t
+most_nodes(const struct mw_capacity_machine *machine, const struct mw_capacity_limits *limits)
+{
+    int64_t there_are = machine->question.hardware[MW_OUTLOOK_TYPICAL].nodes_max;
+
+    return there_are > 0 ? MIN(there_are, limits->nodes_max) : limits->nodes_max;
+}
+
+/* 1, 2, 4 and so on, and as many as there may be. */
+static int64_t
+more_nodes(int64_t nodes, int64_t most)
+{
+    return nodes < most ? MIN(2 * nodes, most) : most + 1;
+}
+
+static void
+add_machine(const struct mw_capacity_machine *machine, const struct mw_capacity_limits *limits,
+            GArray *rows)
+{
+    int64_t most = machine->why ? 1 : most_nodes(machine, limits);
+
+    for (int64_t nodes = 1; nodes <= most; nodes = more_nodes(nodes, most)) {
+        struct mw_capacity_row row = {.machine = machine,
+                                      .nodes = nodes,
+                                      .least = {NAN, NAN},
+                                      .why = g_strdup(machine->why),
+                                      .fate = machine->why ? MW_CAPACITY_REFUSED : MW_CAPACITY_OPEN,
+                                      .typical = {NAN, NAN},
+                                      .slow = {NAN, NAN},
+                                      .margin = NAN};
+        g_array_append_val(rows, row);
+    }
+}
+
+static struct mw_question
+question_of(const struct mw_capacity_row *row)
+{
+    struct mw_question question = row->machine->question;
+
+    question.settings.nodes = row->nodes;
+    question.ends = true;
+    return question;
+}
+
+/* --- bounds ----------------------------------------------------------------------------------- */
+
+/* Of all strategies that the question compares: what one saves, another may not. */
+static double
+bound_s(const struct mw_capacity_row *row, double tokens, GError **error)
+{
+    struct mw_question question = question_of(row);
+    const struct mw_request request = {&question.model, hardware_of(row)};
+    struct mw_settings asked = question.settings, complete;
+    double least = INFINITY;
+    bool any = false;
+
+    for (int i = 0; i < question.strategy_count; i++) {
+        const struct mw_strategies all = mw_strategies_of(question.strategies[i]);
+        for (int s = 0; s < all.count; s++) {
+            struct mw_bound bound;
+            asked.strategy = all.one[s];
+            if (!mw_settings_complete(&request, &asked, &complete, any || *error ? NULL : error))
+                continue;
+            any = true;
+            mw_bound_of(&request, &complete, &bound);
+            least = fmin(least,
+                         mw_bound_step_s(&bound, tokens, complete.nodes, complete.gpus_per_node));
+        }
+    }
+    if (any)
+        g_clear_error(error);
+    return any ? least : NAN;
+}
+
+/* Steps of one batch each, if it is given; else as if all tokens were one step. */
+static double
+run_bound_s(const struct mw_capacity_row *row, GError **error)
+{
+    const struct mw_settings *s = &row->machine->question.settings;
+    int64_t seq =
+        s->seq == MW_AUTO ? mw_settings_default_seq(&row->machine->question.model) : s->seq;
+    double batch = s->global_batch == MW_AUTO ? s->tokens : (double)(s->global_batch * seq);
+
+    return fmax(1, s->tokens / batch) * bound_s(row, batch, error);
+}
+
+static void
+bound_row(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
+{
+    const struct mw_hardware *hw = hardware_of(row);
+    g_autoptr(GError) refused = NULL;
+    double seconds = run_bound_s(row, &refused);
+
+    row->least.days = seconds / 86400;
+    row->least.usd = row->least.days * mw_usd_per_day(hw, row->nodes);
+    if (refused) {
+        row->why = g_strdup(refused->message);
+        row->fate = MW_CAPACITY_REFUSED;
+    } else if (isinf(seconds)) {
+        row->fate = MW_CAPACITY_NO_ROOM;
+    } else if (isfinite(limits->power_w) &&
+               !(hw->power_w > 0 && hw->power_w * (double)row->nodes <= limits->power_w)) {
+        row->fate = MW_CAPACITY_POWER;
+    } else if (row->least.days > limits->days) {
+        row->fate = MW_CAPACITY_TOO_SLOW;
+    } else if (row->least.usd > limits->usd) {
+        row->fate = MW_CAPACITY_TOO_DEAR;
+    }
+}
+
+/* Where some have a price, cost is compared. */
+static void
+leave_out_unpriced(struct mw_capacity *it)
+{
+    bool priced = false;
+
+    for (int i = 0; i < it->row_count; i++)
+        priced = priced || mw_usd_per_day(hardware_of(&it->rows[i]), 1) > 0;
+    for (int i = 0; i < it->row_count && priced; i++)
+        if (it->rows[i].fate == MW_CAPACITY_OPEN &&
+            !(mw_usd_per_day(hardware_of(&it->rows[i]), 1) > 0))
+            it->rows[i].fate = MW_CAPACITY_UNPRICED;
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+/* The best of the strategies that the question names. */
+static struct mw_answer *
+best_answer(const struct mw_question *question, enum mw_depth depth, GError **error)
+{
+    struct mw_answer *best = NULL;
+
+    for (int i = 0; i < question->strategy_count; i++) {
+        g_autoptr(GError) refused = NULL;
+        struct mw_answer *one =
+            mw_answer_new(question, question->strategies[i], depth, false, &refused);
+        bool better = one && (!best || (one->result->feasible && !(best->result->tokens_per_s >=
+                                                                   one->result->tokens_per_s)));
+        if (better) {
+            mw_answer_free(best);
+            best = one;
+        } else {
+            mw_answer_free(one);
+        }
+        if (refused && error && !*error)
+            g_propagate_error(error, g_steal_pointer(&refused));
+    }
+    if (best)
+        g_clear_error(error);
+    return best;
+}
+
+/* Its plan and timeline go. */
+static struct mw_result *
+result_of(struct mw_answer *answer)
+{
+    struct mw_result *result = g_steal_pointer(&answer->result);
+
+    result->plan = NULL;
+    result->timeline = NULL;
+    mw_answer_free(answer);
+    return result;
+}
+
+/* The share of it that is left at the slow end of the ranges. */
+static double
+left(double used, double limit)
+{
+    return isfinite(limit) && limit > 0 && isfinite(used) ? 1 - used / limit : 1;
+}
+
+/* Of a tier, with what the software takes of a GPU beside the plan. */
+static double
+taken(const struct mw_result *r, enum mw_tier tier)
+{
+    double bytes = (double)r->tiers[tier].peak_bytes;
+
+    for (size_t i = 0; i < r->beside_count && tier == MW_TIER_GPU; i++)
+        bytes += (double)r->beside[i].bytes;
+    return bytes;
+}
+
+static double
+margin_of(const struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
+{
+    double margin = fmin(left(row->slow.days, limits->days), left(row->slow.usd, limits->usd));
+
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        const struct mw_result_tier *tier = &row->result->tiers[t];
+        if (tier->peak_bytes > 0)
+            margin = fmin(margin, left(taken(row->result, t), (double)tier->capacity_bytes));
+    }
+    return margin;
+}
+
+static void
+settle(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
+{
+    const struct mw_result *r = row->result;
+
+    if (!r->feasible) {
+        row->fate = MW_CAPACITY_UNFIT;
+        return;
+    }
+    double slower = r->step_time_s[MW_OUTLOOK_LOW] / r->step_time_s[MW_OUTLOOK_TYPICAL];
+    row->typical.days = r->days;
+    row->typical.usd = r->cost_usd;
+    row->slow.days = r->days * fmax(1, slower);
+    row->slow.usd = r->cost_usd * fmax(1, slower);
+    row->margin = margin_of(row, limits);
+    row->fate = row->typical.days > limits->days ? MW_CAPACITY_LATE
+                : row->typical.usd > limits->usd ? MW_CAPACITY_COSTLY
+                                                 : MW_CAPACITY_WITHIN;
+}
+
+struct wave {
+    locale_t locale; /* of the thread that asks */
+    struct mw_capacity_row *rows[WAVE];
+    int count;
+};
+
+static void
+answer_row(gpointer data, gpointer user)
+{
+    struct mw_capacity_row *row = data;
+    const struct wave *wave = user;
+    struct mw_question question = question_of(row);
+    g_autoptr(GError) refused = NULL;
+    locale_t before = uselocale(wave->locale);
+    struct mw_answer *answer = best_answer(&question, MW_DEPTH_ROW, &refused);
+
+    uselocale(before);
+    if (answer) {
+        row->result = result_of(answer);
+    } else {
+        row->why = g_strdup(refused->message);
+        row->fate = MW_CAPACITY_REFUSED;
+    }
+}
+
+/* Promising candidates first: their answers leave out the most. */
+static double
+promise(const struct mw_capacity_row *row)
+{
+    return isnan(row->least.usd) ? row->least.days : row->least.days * row->least.usd;
+}
+
+static int
+by_promise(const void *a, const void *b)
+{
+    const struct mw_capacity_row *one = *(struct mw_capacity_row *const *)a;
+    const struct mw_capacity_row *other = *(struct mw_capacity_row *const *)b;
+    double difference = promise(one) - promise(other);
+
+    return difference < 0 ? -1 : difference > 0 ? 1 : one < other ? -1 : 1;
+}
+
+/* Whether `row` cannot be better than `answered` in days or in cost. */
+static bool
+is_beaten(const struct mw_capacity_row *row, const struct mw_capacity_row *answered)
+{
+    return answered->fate == MW_CAPACITY_WITHIN && answered->typical.days <= row->least.days &&
+           (isnan(row->least.usd) || answered->typical.usd <= row->least.usd);
+}
+
+static void
+leave_out_beaten(struct mw_capacity *it, const struct mw_capacity_row *answered)
+{
+    for (int i = 0; i < it->row_count; i++)
+        if (it->rows[i].fate == MW_CAPACITY_OPEN && is_beaten(&it->rows[i], answered)) {
+            it->rows[i].fate = MW_CAPACITY_BEATEN;
+            it->rows[i].beaten_by = answered;
+        }
+}
+
+static int
+threads_for(const struct wave *wave)
+{
+    return MIN((int)g_get_num_processors(), wave->count);
+}
+
+static void
+answer_wave(struct mw_capacity *it, struct wave *wave)
+{
+    GThreadPool *pool = g_thread_pool_new(answer_row, wave, threads_for(wave), TRUE, NULL);
+
+    for (int i = 0; i < wave->count; i++)
+        g_thread_pool_push(pool, wave->rows[i], NULL);
+    g_thread_pool_free(pool, FALSE, TRUE);
+    for (int i = 0; i < wave->count; i++)
+        if (wave->rows[i]->result)
+            settle(wave->rows[i], &it->limits);
+    for (int i = 0; i < wave->count; i++)
+        leave_out_beaten(it, wave->rows[i]);
+    it->answered += wave->count;
+}
+
+static void
+answer_all(struct mw_capacity *it)
+{
+    g_autofree struct mw_capacity_row **order = g_new(struct mw_capacity_row *, it->row_count);
+    struct wave wave = {.locale = uselocale((locale_t)0)};
+
+    for (int i = 0; i < it->row_count; i++)
+        order[i] = &it->rows[i];
+    qsort(order, (size_t)it->row_count, sizeof(struct mw_capacity_row *), by_promise);
+    for (int next = 0; next < it->row_count;) {
+        for (wave.count = 0; next < it->row_count && wave.count < WAVE; next++)
+            if (order[next]->fate == MW_CAPACITY_OPEN)
+                wave.rows[wave.count++] = order[next];
+        if (!wave.count)
+            break;
+        mw_progress("%d of %d candidates: %s", it->answered, it->row_count,
+                    mw_profile_name(wave.rows[0]->machine->question.profile));
+        answer_wave(it, &wave);
+    }
+}
+
+/* --- the front and the picks ------------------------------------------------------------------ */
+
+static int
+by_days(const void *a, const void *b)
+{
+    const struct mw_capacity_row *one = *(struct mw_capacity_row *const *)a;
+    const struct mw_capacity_row *other = *(struct mw_capacity_row *const *)b;
+
+    if (one->typical.days != other->typical.days)
+        return one->typical.days < other->typical.days ? -1 : 1;
+    if (one->typical.usd != other->typical.usd)
+        return one->typical.usd < other->typical.usd ? -1 : 1;
+    return one < other ? -1 : one > other;
+}
+
+static void
+find_front(struct mw_capacity *it)
+{
+    double least_usd = INFINITY;
+    int within = 0;
+
+    it->front = g_new(const struct mw_capacity_row *, it->row_count + 1);
+    for (int i = 0; i < it->row_count; i++)
+        if (it->rows[i].fate == MW_CAPACITY_WITHIN)
+            it->front[within++] = &it->rows[i];
+    qsort(it->front, (size_t)within, sizeof(struct mw_capacity_row *), by_days);
+    for (int i = 0; i < within; i++) {
+        const struct mw_capacity_row *row = it->front[i];
+        double usd = isnan(row->typical.usd) ? 0 : row->typical.usd;
+        if (usd < least_usd) {
+            it->front[it->front_count++] = row;
+            least_usd = usd;
+        }
+    }
+}
+
+static void
+pick(struct mw_capacity *it)
+{
+    if (!it->front_count)
+        return;
+    it->picks[MW_PICK_FASTEST] = it->front[0];
+    it->picks[MW_PICK_CHEAPEST] = it->front[it->front_count - 1];
+    it->picks[MW_PICK_SAFEST] = it->front[0];
+    for (int i = 1; i < it->front_count; i++)
+        if (it->front[i]->margin > it->picks[MW_PICK_SAFEST]->margin)
+            it->picks[MW_PICK_SAFEST] = it->front[i];
+}
+
+static void
+deepen(struct mw_capacity *it)
+{
+    for (int p = 0; p < MW_PICKS && it->picks[p]; p++) {
+        for (int before = 0; before < p && !it->deep[p]; before++)
+            if (it->picks[before] == it->picks[p])
+                it->deep[p] = it->deep[before];
+        if (it->deep[p])
+            continue;
+        struct mw_question question = question_of(it->picks[p]);
+        question.modified = true; /* all other machines are compared already */
+        struct mw_answer *answer = best_answer(&question, MW_DEPTH_VERDICT, NULL);
+        it->deep[p] = answer ? result_of(answer) : NULL;
+    }
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void
+search(const struct mw_capacity_machine *machines, int count,
+       const struct mw_capacity_limits *limits, struct mw_capacity *out)
+{
+    GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct mw_capacity_row));
+
+    *out = (struct mw_capacity){.limits = *limits};
+    for (int m = 0; m < count; m++)
+        add_machine(&machines[m], limits, rows);
+    out->row_count = (int)rows->len;
+    out->rows = (struct mw_capacity_row *)g_array_free(rows, FALSE);
+    for (int i = 0; i < out->row_count; i++)
+        if (out->rows[i].fate == MW_CAPACITY_OPEN)
+            bound_row(&out->rows[i], limits);
+    leave_out_unpriced(out);
+    answer_all(out);
+    find_front(out);
+}
+
+/* Of the front without limits. */
+static const struct mw_capacity_row *
+nearest(const struct mw_capacity *it, const struct mw_capacity_limits *limits, bool in_time)
+{
+    for (int i = 0; i < it->front_count; i++) {
+        const struct mw_capacity_row *row = it->front[in_time ? it->front_count - 1 - i : i];
+        if (in_time ? row->typical.days <= limits->days : row->typical.usd <= limits->usd)
+            return row;
+    }
+    return NULL;
+}
+
+void
+mw_capacity_find(const struct mw_capacity_machine *machines, int count,
+                 const struct mw_capacity_limits *limits, struct mw_capacity *out)
+{
+    struct mw_capacity_limits none = *limits;
+
+    search(machines, count, limits, out);
+    if (!out->front_count && (isfinite(limits->days) || isfinite(limits->usd))) {
+        mw_capacity_clear(out);
+        none.days = none.usd = INFINITY;
+        search(machines, count, &none, out);
+        out->limits = *limits;
+        out->nearest_usd = nearest(out, limits, true);
+        out->nearest_days = nearest(out, limits, false);
+        return;
+    }
+    pick(out);
+    deepen(out);
+}
+
+void
+mw_capacity_clear(struct mw_capacity *it)
+{
+    for (int p = 0; p < MW_PICKS; p++) {
+        bool shared = false;
+        for (int before = 0; before < p; before++)
+            shared = shared || it->deep[before] == it->deep[p];
+        if (!shared)
+            mw_result_free(it->deep[p]);
+    }
+    for (int i = 0; i < it->row_count; i++) {
+        g_free(it->rows[i].why);
+        mw_result_free(it->rows[i].result);
+    }
+    g_free(it->rows);
+    g_free(it->front);
+    *it = (struct mw_capacity){0};
+}
