@@ -152,6 +152,8 @@ RULES = {
     r"add_position|norm_forward": {"loads_128": 2, "stores_128": 1},
     r"norm_backward": {"loads_128": 3, "stores_128": 1},
     r"update": {"loads_128": 4, "stores_128": 3},
+    r"update_bf16": {"loads_128": 2, "stores_128": 1},  # moments and parameters: groups of 8 bytes
+    r"update_dynamic8": {"loads_128": 5, "stores_128": 3},
     r"widen_(mxfp8|nf4(_double)?)": {"stores_128": 1},
     r"row_losses": {"loads_128": 1, "stores_128": 1},
     r"rotate<8>": {"loads_128": 2, "stores_128": 2},
@@ -162,7 +164,8 @@ RULES = {
     r"prepare_rows<false>|rotate<1>|sum_position<false>": NARROW,  # columns of any number
     r"sum_spans<.*|combine_spans|square_sums<.*": NARROW,  # sums whose order is set
     r"add_losses|make_keys|merge_\w+": NARROW,
-    r"(narrow|widen)_dynamic8": NARROW,
+    r"narrow_dynamic8": {"loads_128": 2},
+    r"widen_dynamic8": NARROW,
     r"narrow_mxfp8": NARROW,  # a warp takes a block, each thread an element
 }
 # Accesses to local memory at most, on whichever architecture.  Each is one store before a loop, and
