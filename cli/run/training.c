@@ -544,6 +544,7 @@ cli_training_open(struct cli_training *run, GError **error)
 
     take_default_betas(run);
     return cli_run_take_program(run, error) &&
+           mw_trainer_takes(run->answer->variants, run->options.backend, error) &&
            cli_run_decoder(request, &run->decoder, NULL, error) &&
            check_start(&run->options, error) && check_save(run, error) &&
            (!run->answer->sizing || check_settings(&run->answer->sizing->settings, error)) &&
