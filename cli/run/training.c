@@ -198,6 +198,17 @@ check_weights(const struct cli_training *run, GError **error)
                             "leave out --weights");
 }
 
+/* The checkpoint's own description of its adapters says more than their digest in its record.  An
+ * older checkpoint has none. */
+static bool
+check_adapters_of(const struct cli_training *run, GError **error)
+{
+    g_autofree char *config = g_build_filename(run->options.from, "adapter_config.json", NULL);
+
+    return !run->decoder.lora_rank || !g_file_test(config, G_FILE_TEST_EXISTS) ||
+           mw_model_check_adapter_config(config, &run->decoder, error);
+}
+
 static bool
 open_start(struct cli_training *run, GError **error)
 {
@@ -206,6 +217,8 @@ open_start(struct cli_training *run, GError **error)
     if (!check_weights(run, error) || (folder && !cli_checkpoint_place_repair(folder, error)))
         return false;
     if (run->options.from) {
+        if (!check_adapters_of(run, error))
+            return false;
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
         return run->checkpoint && check_record(run, mw_checkpoint_record(run->checkpoint), error);
     }
