@@ -82,22 +82,6 @@ check_settings(const struct mw_settings *s, GError **error)
 }
 
 static bool
-check_start(const struct cli_run_options *options, GError **error)
-{
-    if (options->from && (options->weights || options->resume))
-        return mw_refuse(error, "--weights, --from, --resume: give one of them to start from");
-    if (options->adapter && (options->from || options->resume))
-        return mw_refuse(error, "--adapter: what --from and --resume continue has adapters of its "
-                                "own; leave one out");
-    if (options->backend == &mw_backend_null && (options->save || options->resume))
-        return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
-    if (options->resume && options->overwrite)
-        return mw_refuse(error, "--resume, --overwrite: give one of them: --resume continues the "
-                                "run that is there, --overwrite deletes it");
-    return true;
-}
-
-static bool
 check_save(const struct cli_training *run, GError **error)
 {
     const struct cli_run_options *o = &run->options;
@@ -289,8 +273,8 @@ cli_training_check_inputs(const struct cli_request *request, const struct cli_ru
     int64_t seq;
 
     bool good = cli_run_decoder(request, &trial.decoder, &seq, error) &&
-                check_start(options, error) && check_save(&trial, error) &&
-                open_tokens(&trial, seq, error) && open_start(&trial, error);
+                check_save(&trial, error) && open_tokens(&trial, seq, error) &&
+                open_start(&trial, error);
     mw_tokens_close(trial.tokens);
     mw_safetensors_close(trial.weights);
     mw_checkpoint_close(trial.checkpoint);
@@ -558,8 +542,7 @@ cli_training_open(struct cli_training *run, GError **error)
     take_default_betas(run);
     return cli_run_take_program(run, error) &&
            mw_trainer_takes(run->answer->variants, run->options.backend, error) &&
-           cli_run_decoder(request, &run->decoder, NULL, error) &&
-           check_start(&run->options, error) && check_save(run, error) &&
+           cli_run_decoder(request, &run->decoder, NULL, error) && check_save(run, error) &&
            (!run->answer->sizing || check_settings(&run->answer->sizing->settings, error)) &&
            check_resume(run, error) && open_drives(run, error) && open_start(run, error) &&
            apply_recorded_course(run, error) && open_data(run, error) &&
