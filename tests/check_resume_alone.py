@@ -89,7 +89,7 @@ def check_alone_refused(box):
             (["--tiles", "2"], "--tiles is 2, it was 1"), \
             (["--train", "lora:4"], "--train is lora:4, it was none"), \
             (["--optimizer-chunk", "8192"], "--optimizer-chunk is 8192, it was not given: give no "
-             "--optimizer-chunk; or `memwall export drive"), \
+             "--optimizer-chunk; or "), \
             (["--from", "point"], "--weights, --from, --resume: give one of them"), \
             (["--adapter", "point"], "--adapter: what --from and --resume continue has adapters"), \
             (["--overwrite"], "--resume, --overwrite: give one of them"), \

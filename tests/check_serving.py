@@ -112,7 +112,8 @@ def check_refusals(box):
              ["--dtype fp32", "gpu.fp32_tflops"]),
             ("simulate -m gpt2 -H h100 --seq 1000 --serve 100", ["--seq 1000", "1100", "1024"]),
             ("simulate -m gpt2 -H h100 --serve 8 --param-device nvme", ["--serve", "leave out"]),
-            ("simulate -m gpt2 -H h100 --serve 8 -s ddp", ["-s ddp", "--serve", "leave it out"]),
+            ("simulate -m gpt2 -H h100 --serve 8 -s ddp",
+             ["--strategy ddp", "--serve", "leave it out"]),
             ("simulate -m gpt2 -H h100 --serve 8 --optimizer lion --train lora:4",
              ["--optimizer lion", "--serve", "leave it out"])):
         yield from refused(box.run(line), words)

@@ -58,7 +58,7 @@ def check_updates(box, optimizer, placements):
 
 
 def check_killed(box, optimizer):
-    line = line_of(optimizer, f"{PLACEMENTS['from drives']} --commit step --steps 30")
+    line = line_of(optimizer, f"{PLACEMENTS['from drives']} --commit step --steps 12")
     empty(box, "drive", "whole", "resumed")
     yield from train(box, f"{line} --save whole")
     empty(box, "drive")
