@@ -188,6 +188,18 @@ widen_moments(struct state *s, const struct mw_narrow_moments *moments)
     }
 }
 
+/* Codes behind the last element, which an update leaves as 0. */
+static void
+fill_rest(const struct mw_narrow_moments *moments, int64_t n)
+{
+    int64_t used = n % MW_DYNAMIC8_BLOCK, at = n / MW_DYNAMIC8_BLOCK * MW_DYNAMIC8_BYTES + used;
+
+    if (!moments->m_codes || !used)
+        return;
+    memset((char *)moments->m + at, 77, (size_t)(MW_DYNAMIC8_BLOCK - used));
+    memset((char *)moments->v + at, 77, (size_t)(MW_DYNAMIC8_BLOCK - used));
+}
+
 static struct mw_update_spans
 spans_random(int64_t n)
 {
@@ -233,6 +245,7 @@ check_narrow(const struct mw_cpu_kernels *k, int64_t n, bool blocks, bool grad_f
     widen_moments(&plain, &got);
     plain_spans(&step, &without, &spans, &plain, full);
     struct mw_narrow_moments expected = narrow_moments(&plain, blocks);
+    fill_rest(&got, n);
     k->update_narrow(&step, &spans, fused.w, &got, fused.param,
                      grad_fp32 ? (const void *)full : (const void *)half.bits, grad_fp32, n);
     g_assert_cmpmem(got.m, bytes, expected.m, bytes);
