@@ -147,10 +147,10 @@ RULES = {
     r"swiglu_backward": {"loads_128": 3, "stores_128": 2},
     r"convert<half, float>": {"loads_128": 1},
     r"convert<float, half>": {"stores_128": 1},
-    r"accumulate|copy_rows|look_up": {"loads_128": 1, "stores_128": 1},
+    r"accumulate|copy_rows|look_up|scale": {"loads_128": 1, "stores_128": 1},
     r"fill": {"stores_128": 1},
-    r"add_position|norm_forward": {"loads_128": 2, "stores_128": 1},
-    r"norm_backward": {"loads_128": 3, "stores_128": 1},
+    r"add_position|norm_forward<.*": {"loads_128": 2, "stores_128": 1},
+    r"norm_backward<.*": {"loads_128": 3, "stores_128": 1},
     r"update": {"loads_128": 4, "stores_128": 3},
     r"update_bf16": {"loads_128": 2, "stores_128": 1},  # moments and parameters: groups of 8 bytes
     r"update_dynamic8": {"loads_128": 5, "stores_128": 3},
@@ -173,7 +173,8 @@ RULES = {
 SPILLS = {
     "attend<128, 2, 32, true>": 2,  # in 254 registers: once a tile of 32 keys, beside 128 products
     "differentiate_queries<64, 2, 32, false>": 2,  # once a tile of 32 keys, beside 96 products
-    "norm_forward": 2,  # once a group of 8 columns, beside three loads
+    "norm_forward<false>": 2,  # once a group of 8 columns, beside three loads
+    "norm_forward<true>": 4,  # two addresses
 }
 
 
