@@ -235,31 +235,6 @@ check_curve(const struct mw_profile *profile, GError **error)
 }
 
 static bool
-is_day(const char *text)
-{
-    g_autoptr(GDate) day = g_date_new();
-    char back[16];
-
-    g_date_set_parse(day, text);
-    return g_date_valid(day) && g_date_strftime(back, sizeof back, "%Y-%m-%d", day) &&
-           !strcmp(back, text);
-}
-
-/* A year, a month or a day. */
-static bool
-is_date(const char *text)
-{
-    static const char *const first[] = {"-01-01", "-01", ""};
-    bool good = false;
-
-    for (size_t i = 0; i < G_N_ELEMENTS(first) && !good; i++) {
-        g_autofree char *day = g_strconcat(text, first[i], NULL);
-        good = is_day(day);
-    }
-    return good;
-}
-
-static bool
 is_backend(const char *text)
 {
     return !strcmp(text, "cpu") || !strcmp(text, "cuda");
@@ -278,27 +253,14 @@ is_rate_left(const char *text)
 static bool
 check_texts(const struct mw_profile *profile, GError **error)
 {
-    static const struct {
-        const char *key;
-        bool (*is)(const char *text);
-        const char *must;
-    } texts[] = {
-        {"date", is_date, "a year, a month or a day: YYYY, YYYY-MM or YYYY-MM-DD"},
+    static const struct mw_profile_text_rule rules[] = {
         {"backend", is_backend, "cpu or cuda"},
         {"rate_left", is_rate_left, "a number above 0"},
-        {"calibrated", is_day, "a day, YYYY-MM-DD; left out where the machine was not measured"},
+        {"calibrated", mw_profile_is_day,
+         "a day, YYYY-MM-DD; left out where the machine was not measured"},
     };
 
-    for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
-        const char *text = mw_profile_value_of(profile, "profile", texts[i].key)->text;
-        if (!text || texts[i].is(text))
-            continue;
-        g_autofree char *shown = g_strescape(text, NULL);
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [profile] %s = %s: must be %s",
-                    profile->origin, texts[i].key, shown, texts[i].must);
-        return false;
-    }
-    return true;
+    return mw_profile_check_texts(profile, rules, G_N_ELEMENTS(rules), error);
 }
 
 bool

@@ -119,9 +119,27 @@ answer_plan(const struct memwall_question *question, struct memwall_answer *answ
     return true;
 }
 
-static bool
-answer_serving(struct memwall_answer *answer, GError **error)
+/* What is given and would change nothing. */
+static const char *
+unread_by_serving(const struct memwall_question *question)
 {
+    if (question->strategy || question->deepspeed)
+        return question->strategy ? "strategy" : "deepspeed";
+    for (int i = 0; i < MW_SETTINGS_COUNT; i++)
+        if (question->settings[i] && !mw_serving_reads(mw_settings_table[i].name))
+            return mw_settings_table[i].name;
+    return NULL;
+}
+
+static bool
+answer_serving(const struct memwall_question *question, struct memwall_answer *answer,
+               GError **error)
+{
+    const char *unread = unread_by_serving(question);
+
+    if (unread)
+        return mw_refuse(error, "{%s=%s}: is of training; {serve} generates tokens: leave it out",
+                         unread, memwall_question_get(question, unread));
     answer->serving = g_new0(struct mw_serving, 1);
     return mw_serving_find(&answer->question, answer->question.settings.serve, answer->serving,
                            error);
@@ -169,7 +187,7 @@ answer_asked(const struct memwall_question *question, struct memwall_answer *ans
     if (answer->question.settings.objective != MW_OBJECTIVE_CAUSAL)
         return answer_objective(answer, error);
     if (answer->question.settings.serve)
-        return answer_serving(answer, error);
+        return answer_serving(question, answer, error);
     return answer->depth == MEMWALL_LARGEST ? answer_largest(answer, error)
            : answer->depth == MEMWALL_CUTS  ? answer_cuts(question, answer, error)
                                             : answer_strategies(question, answer, error);

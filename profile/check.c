@@ -67,9 +67,19 @@ check_required(const struct mw_profile *profile, GError **error)
     return true;
 }
 
+static bool
+check_date(const struct mw_profile *profile, GError **error)
+{
+    static const struct mw_profile_text_rule date = {
+        "date", mw_profile_is_date, "a year, a month or a day: YYYY, YYYY-MM or YYYY-MM-DD"};
+
+    return !mw_profile_key(profile->kind, "profile", date.key) ||
+           mw_profile_check_texts(profile, &date, 1, error);
+}
+
 bool
 mw_profile_check(const struct mw_profile *profile, GError **error)
 {
-    return check_required(profile, error) &&
+    return check_required(profile, error) && check_date(profile, error) &&
            (!profile->kind->check || profile->kind->check(profile, error));
 }

@@ -47,6 +47,17 @@ bool mw_profile_refuse(const struct mw_profile *profile, const char *group, cons
 bool mw_profile_refuse_beside(const struct mw_profile *profile, const char *group, const char *key,
                               const char *rule, const char *other, GError **error);
 
+/* A text of the group "profile" that means something. */
+struct mw_profile_text_rule {
+    const char *key;
+    bool (*is)(const char *text);
+    const char *must; /* be */
+};
+bool mw_profile_check_texts(const struct mw_profile *profile,
+                            const struct mw_profile_text_rule *rules, size_t count, GError **error);
+bool mw_profile_is_day(const char *text);  /* YYYY-MM-DD */
+bool mw_profile_is_date(const char *text); /* or a month, or a year */
+
 /* " (did you mean ...?)", or the accepted names; for the end of a message.  g_free it. */
 char *mw_profile_suggest_group(const struct mw_profile_kind *kind, const char *group);
 char *mw_profile_suggest_key(const struct mw_profile_kind *kind, const char *group,

@@ -1,6 +1,7 @@
 #include "study/serving.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "hardware/ring.h"
@@ -282,6 +283,30 @@ add_row(struct mw_serving *out, const struct served *it, int64_t batch)
     if (row.fits && (out->best < 0 || row.tokens_per_s > out->rows[out->best].tokens_per_s))
         out->best = out->row_count;
     out->row_count++;
+}
+
+bool
+mw_serving_reads(const char *setting)
+{
+    static const char *const names[] = {"batch",
+                                        "dtype",
+                                        "gpus",
+                                        "nodes",
+                                        "objective",
+                                        "optimizer-device",
+                                        "param-device",
+                                        "gradient-device",
+                                        "activation-device",
+                                        "pp",
+                                        "seq",
+                                        "serve",
+                                        "tp",
+                                        "weight-bits"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+        if (!strcmp(names[i], setting))
+            return true;
+    return false;
 }
 
 static bool

@@ -55,5 +55,8 @@ bool mw_serving_find(const struct mw_question *question, int64_t generated, stru
 bool mw_serving_find_sliced(const struct mw_question *question, int64_t generated, int64_t slices,
                             struct mw_serving *out, GError **error);
 void mw_serving_clear(struct mw_serving *serving);
+/* Whether the answer depends on a setting, or says why it is not taken.  The others are of
+ * training. */
+bool mw_serving_reads(const char *setting);
 
 #endif

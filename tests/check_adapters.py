@@ -257,6 +257,19 @@ def check_continued(box):
     yield from refused(box.run(f"{base} --steps 14 --from again"), ["two trainings"])
     yield from refused(box.run(f"{base.replace(ADAPTED, '')} --steps 14 --from half"),
                        ["adapter_model.safetensors", "--train lora:RANK"])
+    yield from refused(box.run(f"{base} --steps 14 --from half --lora-alpha 3"),
+                       ["adapter_config.json", "lora_alpha: 6", "give --lora-alpha 6"])
+    plain = base.replace(ADAPTED, "")
+    answer = box.run(f"{plain} --steps 2 --save plain")
+    if answer.status:
+        yield answer.err
+    for line, words in ((f"{base} --from plain", ["plain/optimizer.safetensors", "without adapters",
+                                                  "leave out --train", "--weights FOLDER"]),
+                        (f"{base} --save plain", ["--save plain", "of other adapters",
+                                                  "without adapters"]),
+                        (f"{plain} --save half", ["--save half", "of other adapters",
+                                                  "has adapters of a model"])):
+        yield from refused(box.run(f"{line} --steps 14"), words)
 
 
 def check_plan_file(box):

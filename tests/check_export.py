@@ -172,7 +172,7 @@ def check_replaced(box):
             yield "what cannot be read was replaced"
     for model, steps, said in ((GPT2, 3, "-o saved: holds a checkpoint of 3 steps, more than the 2 "
                                 "of this one: give another folder, or delete that one"),
-                               (LLAMA, 1, "-o saved: holds a checkpoint of another model (")):
+                               (LLAMA, 1, "-o saved: holds a checkpoint of another model or ")):
         shutil.rmtree(box.folder / "saved")
         yield from good(train(box, "-s", "zero3", "--save", "saved", steps=steps, model=model))
         before = content(box.folder / "saved")

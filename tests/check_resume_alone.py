@@ -87,6 +87,12 @@ def check_alone_refused(box):
             (["--seq", "12"], "--seq 12: the run was started with --seq 24; give "), \
             (["-m", str(LLAMA / "config.json")], "is of another model"), \
             (["--tiles", "2"], "--tiles is 2, it was 1"), \
+            (["--train", "lora:4"], "--train is lora:4, it was none"), \
+            (["--optimizer-chunk", "8192"], "--optimizer-chunk is 8192, it was not given: give no "
+             "--optimizer-chunk; or "), \
+            (["--from", "point"], "--weights, --from, --resume: give one of them"), \
+            (["--adapter", "point"], "--adapter: what --from and --resume continue has adapters"), \
+            (["--overwrite"], "--resume, --overwrite: give one of them"), \
             (["-s", "zero3"], "makes no step durable"):
         yield from check_refused_last(box.run(*resume, *more), 2, said)
     for name, option in (("model/config.json", "-m"), ("text.txt", "--data")):

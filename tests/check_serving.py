@@ -111,7 +111,11 @@ def check_refusals(box):
             ("simulate -m llama-3.2-1b -H aws-g5-48xlarge --gpus 1 --serve 8 --dtype fp32",
              ["--dtype fp32", "gpu.fp32_tflops"]),
             ("simulate -m gpt2 -H h100 --seq 1000 --serve 100", ["--seq 1000", "1100", "1024"]),
-            ("simulate -m gpt2 -H h100 --serve 8 --param-device nvme", ["--serve", "leave out"])):
+            ("simulate -m gpt2 -H h100 --serve 8 --param-device nvme", ["--serve", "leave out"]),
+            ("simulate -m gpt2 -H h100 --serve 8 -s ddp",
+             ["--strategy ddp", "--serve", "leave it out"]),
+            ("simulate -m gpt2 -H h100 --serve 8 --optimizer lion --train lora:4",
+             ["--optimizer lion", "--serve", "leave it out"])):
         yield from refused(box.run(line), words)
     large = box.run("simulate -m llama-3.1-405b -H rtx4090 --set nvme.capacity_tb=0.5 --serve 8")
     if large.status != 3:

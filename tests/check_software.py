@@ -361,12 +361,21 @@ def check_gains(box):
 def check_refusals(box):
     box.write("part.ini", "[profile]\ndescription = x\n[operators]\nshare = 0.5\n")
     box.write("child.ini", "[profile]\ninherits = ideal\n[operators]\nshare = 0.5\n")
+    for name, lines in (("kernel", "inherits = ideal\n[attention]\nkernel = fa2, fa9\n"),
+                        ("day", "inherits = ideal\ndate = soon\n"),
+                        ("place", "inherits = ideal\n[start]\nmade_on = gup\n"),
+                        ("parent", "inherits = idael\n")):
+        box.write(f"{name}.ini", f"[profile]\n{lines}")
     cases = {
         "--software nothing": ["nothing", "memwall list software"],
         "--software fsdp2-compil": ["did you mean fsdp2-compile"],
         "--software part.ini": ["part.ini: [attention] kernel is missing", "so are share"],
         "--set software.operators.shar=1": ["did you mean [operators] share"],
         "--set software.attention.kernel=fa9": ["must be one of fused, unfused"],
+        "--software kernel.ini": ["kernel.ini: [attention] kernel = fa2, fa9: must be one of "],
+        "--software day.ini": ["day.ini: [profile] date = soon: must be a year, a month or a day"],
+        "--software place.ini": ["place.ini: [start] made_on = gup: must be one of host, gpu"],
+        "--software parent.ini": ["parent.ini: [profile] inherits = idael", "did you mean ideal"],
         "--set software.operators.share=2": ["from 0.01 to 1"],
         "--set software.products.fp8=true": ["software.products.fp8", "gpu.fp8_tile_tflops"],
         "-H dgx-h100 --set gpu.fp8_tile_shares=1": ["gpu.fp8_tile_shares", "4 numbers"],

@@ -150,6 +150,127 @@ test_other(gconstpointer data)
         }
 }
 
+/* --- moments of fewer bits ------------------------------------------------------------------- */
+
+#define SPANS_MAX 5
+
+/* Both moments of a state: bf16, or blocks. */
+static struct mw_narrow_moments
+narrow_moments(const struct state *s, bool blocks)
+{
+    const struct mw_cpu_kernels *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
+    gsize bytes = (gsize)mw_dtype_bytes(blocks ? MW_DTYPE_DYNAMIC8 : MW_DTYPE_BF16, s->n);
+    struct mw_narrow_moments moments = {.m = g_malloc(bytes), .v = g_malloc(bytes)};
+
+    if (blocks) {
+        moments.m_codes = mw_dynamic8_of(false);
+        moments.v_codes = mw_dynamic8_of(true);
+        cpu->narrow_dynamic8(moments.m, s->m, moments.m_codes, s->n);
+        cpu->narrow_dynamic8(moments.v, s->v, moments.v_codes, s->n);
+    } else {
+        cpu->narrow(moments.m, s->m, s->n);
+        cpu->narrow(moments.v, s->v, s->n);
+    }
+    return moments;
+}
+
+static void
+widen_moments(struct state *s, const struct mw_narrow_moments *moments)
+{
+    const struct mw_cpu_kernels *cpu = mw_cpu_kernels(MW_DTYPE_BF16);
+
+    if (moments->m_codes) {
+        cpu->widen_dynamic8(s->m, moments->m, moments->m_codes, 0, s->n);
+        cpu->widen_dynamic8(s->v, moments->v, moments->v_codes, 0, s->n);
+    } else {
+        cpu->widen(s->m, moments->m, s->n);
+        cpu->widen(s->v, moments->v, s->n);
+    }
+}
+
+/* Codes behind the last element, which an update leaves as 0. */
+static void
+fill_rest(const struct mw_narrow_moments *moments, int64_t n)
+{
+    int64_t used = n % MW_DYNAMIC8_BLOCK, at = n / MW_DYNAMIC8_BLOCK * MW_DYNAMIC8_BYTES + used;
+
+    if (!moments->m_codes || !used)
+        return;
+    memset((char *)moments->m + at, 77, (size_t)(MW_DYNAMIC8_BLOCK - used));
+    memset((char *)moments->v + at, 77, (size_t)(MW_DYNAMIC8_BLOCK - used));
+}
+
+static struct mw_update_spans
+spans_random(int64_t n)
+{
+    struct mw_update_spans spans = {.count = g_test_rand_int_range(0, SPANS_MAX)};
+    int64_t end = 0;
+
+    for (int i = 0; i < spans.count; i++) {
+        end += g_test_rand_bit() ? mw_random_size(n) - 1 : mw_random_size(30) - 1;
+        spans.ends[i] = end; /* beyond the last element too */
+    }
+    return spans;
+}
+
+/* Element by element: some block's elements decay and others do not. */
+static void
+plain_spans(const struct mw_update_step *step, const struct mw_update_step *without,
+            const struct mw_update_spans *spans, struct state *s, const float *grad)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        struct state one = {s->w + i, s->m + i, s->v + i, s->param + i, 1};
+        int before = 0;
+        for (int e = 0; e < spans->count; e++)
+            before += spans->ends[e] <= i;
+        plain_adamw(before % 2 ? step : without, &one, grad + i);
+    }
+}
+
+static void
+check_narrow(const struct mw_cpu_kernels *k, int64_t n, bool blocks, bool grad_fp32)
+{
+    int64_t steps = mw_random_size(1000);
+    const struct mw_update_step step = mw_adamw_step(3e-2, 0.9, 0.95, 1e-8, 0.1, steps, 0.01);
+    const struct mw_update_step without = mw_adamw_step(3e-2, 0.9, 0.95, 1e-8, 0, steps, 0.01);
+    const struct mw_update_spans spans = spans_random(n);
+    struct mw_tensor half = mw_tensor_random(n, 10.0);
+    g_autofree float *full = grad_fp32 ? mw_floats_random(n, 10.0) : g_new(float, n);
+    struct state plain = state_random(n), fused = state_copy(&plain);
+    struct mw_narrow_moments got = narrow_moments(&plain, blocks);
+    gsize bytes = (gsize)mw_dtype_bytes(blocks ? MW_DTYPE_DYNAMIC8 : MW_DTYPE_BF16, n);
+
+    for (int64_t i = 0; i < n && !grad_fp32; i++)
+        full[i] = mw_half_value(half.bits[i]);
+    widen_moments(&plain, &got);
+    plain_spans(&step, &without, &spans, &plain, full);
+    struct mw_narrow_moments expected = narrow_moments(&plain, blocks);
+    fill_rest(&got, n);
+    k->update_narrow(&step, &spans, fused.w, &got, fused.param,
+                     grad_fp32 ? (const void *)full : (const void *)half.bits, grad_fp32, n);
+    g_assert_cmpmem(got.m, bytes, expected.m, bytes);
+    g_assert_cmpmem(got.v, bytes, expected.v, bytes);
+    g_assert_cmpmem(fused.w, (gsize)n * 4, plain.w, (gsize)n * 4);
+    g_assert_cmpmem(fused.param, (gsize)n * 2, plain.param, (gsize)n * 2);
+    for (int i = 0; i < 2; i++) {
+        g_free(i ? got.m : expected.m);
+        g_free(i ? got.v : expected.v);
+    }
+    state_clear(&plain);
+    state_clear(&fused);
+    mw_tensor_clear(&half);
+}
+
+static void
+test_narrow(gconstpointer data)
+{
+    for (int round = 0; round < 12; round++) {
+        check_narrow(data, mw_random_size(40000), round % 2, round % 3 == 0);
+        check_narrow(data, 2048 * mw_random_size(5), round % 2, round % 3 == 0);
+        check_narrow(data, mw_random_size(100), round % 2, round % 3 != 0);
+    }
+}
+
 /* --- by rows and columns --------------------------------------------------------------------- */
 
 /* Of a matrix, or with no rows of what is none: vectors before the step and after it. */
@@ -552,6 +673,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("adamw", test_adamw);
     mw_add_kernel_test("lion-sgd", test_other);
+    mw_add_kernel_test("narrow", test_narrow);
     mw_add_kernel_test("sm3", test_sm3);
     mw_add_kernel_test("sm3-threads", test_sm3_threads);
     mw_add_kernel_test("adafactor", test_adafactor);

@@ -19,7 +19,8 @@ cli_checkpoint_place_keeps(const char *path, const struct mw_decoder *decoder, i
                                      " steps, more than the %" G_GINT64_FORMAT " of this one",
                                      step + 1, steps);
     case MW_CHECKPOINT_OTHER:
-        return g_strdup_printf("holds a checkpoint of another model (%s)", why->message);
+        return g_strdup_printf("holds a checkpoint of another model or of other adapters (%s)",
+                               why->message);
     case MW_CHECKPOINT_UNREADABLE:
         return g_strdup_printf("holds a checkpoint that cannot be read (%s)", why->message);
     }

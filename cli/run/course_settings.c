@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "cli/options.h"
 #include "cli/run/course_internal.h"
 #include "cli/run/drives.h"
 #include "cli/run/entry.h"
@@ -75,25 +76,65 @@ value_of(JsonNode *node)
                : mw_json_text(node);
 }
 
-/* Of at most so many settings; `again`: how to have them as they were. */
-static char *
-differences_of(JsonObject *then, JsonObject *now, GString *again)
+/* Between a run's description and this resume. */
+struct differences {
+    JsonObject *then, *now; /* settings */
+    JsonObject *typed_then; /* options as they were given; NULL: not known */
+    GPtrArray *compared;    /* options that settings have */
+    GString *all, *again;   /* in words; how to have them as they were */
+};
+
+/* NULL: it was not given. */
+static void
+add_difference(struct differences *d, const char *option, const char *is, const char *was)
 {
-    g_autoptr(GList) keys = json_object_get_members(then);
-    g_autoptr(GString) all = g_string_new(NULL);
+    cli_run_course_add(d->all, option, is, was ? was : "not given");
+    cli_run_course_add_again(d->again, option, was);
+}
+
+static void
+compare_setting(struct differences *d, const char *key, int *count)
+{
+    g_autofree char *was = value_of(json_object_get_member(d->then, key));
+    g_autofree char *is = value_of(json_object_get_member(d->now, key));
+    g_autofree char *option = option_of(key);
+
+    if (!option)
+        return;
+    if (strcmp(was, is) && (*count)++ < DIFFERENCES_MAX) {
+        cli_run_course_add(d->all, option, is, was);
+        cli_run_course_add_again(d->again, option, strcmp(was, "none") ? was : NULL);
+    }
+    g_ptr_array_add(d->compared, g_steal_pointer(&option));
+}
+
+/* A setting that is none need not be among those of a description. */
+static void
+compare_settings(struct differences *d)
+{
+    g_autoptr(GList) then = json_object_get_members(d->then);
+    g_autoptr(GList) now = json_object_get_members(d->now);
     int count = 0;
 
-    for (GList *key = keys; key && count < DIFFERENCES_MAX; key = key->next) {
-        g_autofree char *was = value_of(json_object_get_member(then, key->data));
-        g_autofree char *is = value_of(json_object_get_member(now, key->data));
-        g_autofree char *option = option_of(key->data);
-        if (!option || !strcmp(was, is))
-            continue;
-        count++;
-        cli_run_course_add(all, option, is, was);
-        cli_run_course_add_again(again, option, strcmp(was, "none") ? was : NULL);
-    }
-    return all->len ? g_strdup(all->str) : NULL;
+    for (GList *key = then; key; key = key->next)
+        compare_setting(d, key->data, &count);
+    for (GList *key = now; key; key = key->next)
+        if (!json_object_has_member(d->then, key->data))
+            compare_setting(d, key->data, &count);
+}
+
+/* An option that no setting says, such as --optimizer-chunk, as it is typed. */
+static void
+compare_typed(void *data, const char *name, const char *text)
+{
+    struct differences *d = data;
+    g_autofree char *option = g_strconcat("--", name, NULL);
+    bool given = json_object_has_member(d->typed_then, name);
+    g_autofree char *was = given ? value_of(json_object_get_member(d->typed_then, name)) : NULL;
+
+    if (!g_ptr_array_find_with_equal_func(d->compared, option, g_str_equal, NULL) &&
+        g_strcmp0(was, text))
+        add_difference(d, option, text, was);
 }
 
 void
@@ -113,28 +154,44 @@ cli_run_course_list_settings(const struct cli_training *training, GPtrArray *phr
     g_clear_pointer(&current, json_node_unref);
 }
 
+static void
+explain(const struct cli_training *training, const struct differences *d, GError *error)
+{
+    g_autofree char *called = cli_run_drives_called(training->drives);
+    char *all = g_strdup_printf("%s; of the settings, %s: give %s; or `memwall export %s -o "
+                                "FOLDER`, and a new run --from FOLDER in another directory has "
+                                "them otherwise",
+                                error->message, d->all->str, d->again->str, called);
+
+    g_free(error->message);
+    error->message = all;
+}
+
 void
 cli_run_course_explain(const struct cli_training *training, GError *error)
 {
-    const char *directory = training->options.nvme[0];
-
     if (!training->then || !training->then->is_known)
         return;
-    JsonNode *described = cli_run_entry_parse(directory, NULL), *current = settings_now(training);
-    JsonObject *then = cli_run_entry_part(described, "settings"),
-               *now = cli_run_entry_part(current, "settings");
-    g_autoptr(GString) again = g_string_new(NULL);
-    g_autofree char *differences = then && now ? differences_of(then, now, again) : NULL;
+    JsonNode *described = cli_run_entry_parse(training->options.nvme[0], NULL);
+    JsonNode *current = settings_now(training);
+    struct differences d = {
+        .then = cli_run_entry_part(described, "settings"),
+        .now = cli_run_entry_part(current, "settings"),
+        .typed_then = cli_run_entry_part(described, "options"),
+        .compared = g_ptr_array_new_with_free_func(g_free),
+        .all = g_string_new(NULL),
+        .again = g_string_new(NULL),
+    };
 
-    if (differences) {
-        g_autofree char *called = cli_run_drives_called(training->drives);
-        char *all = g_strdup_printf("%s; of the settings, %s: give %s; or `memwall export %s -o "
-                                    "FOLDER`, and a new run --from FOLDER in another directory has "
-                                    "them otherwise",
-                                    error->message, differences, again->str, called);
-        g_free(error->message);
-        error->message = all;
-    }
+    if (d.then && d.now)
+        compare_settings(&d);
+    if (d.typed_then)
+        cli_options_each(compare_typed, &d);
+    if (d.all->len)
+        explain(training, &d, error);
+    g_ptr_array_unref(d.compared);
+    g_string_free(d.all, TRUE);
+    g_string_free(d.again, TRUE);
     g_clear_pointer(&described, json_node_unref);
     g_clear_pointer(&current, json_node_unref);
 }

@@ -196,9 +196,23 @@ cli_run_groups(void)
 struct cli_run_resuming
 cli_run_options_resuming(void)
 {
-    bool excluded = from_path || adapter_path || overwrite || !g_strcmp0(backend_name, "null");
+    return (struct cli_run_resuming){resume, resume_run, nvme_directories};
+}
 
-    return (struct cli_run_resuming){resume && !excluded, resume_run, nvme_directories};
+bool
+cli_run_options_check_start(GError **error)
+{
+    if (from_path && (weights_path || resume))
+        return mw_refuse(error, "--weights, --from, --resume: give one of them to start from");
+    if (adapter_path && (from_path || resume))
+        return mw_refuse(error, "--adapter: what --from and --resume continue has adapters of its "
+                                "own; leave one out");
+    if (!g_strcmp0(backend_name, mw_backend_null.name) && (save_path || resume))
+        return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
+    if (resume && overwrite)
+        return mw_refuse(error, "--resume, --overwrite: give one of them: --resume continues the "
+                                "run that is there, --overwrite deletes it");
+    return true;
 }
 
 char *

@@ -63,11 +63,13 @@ const struct cli_words_group *cli_run_groups(void);
 
 /* Which run to resume; borrowed. */
 struct cli_run_resuming {
-    bool resume;     /* false also if an option that excludes it is given: that is refused later */
+    bool resume;
     const char *run; /* NULL: no name was given */
     char **nvme;     /* NULL: no directories were given */
 };
 struct cli_run_resuming cli_run_options_resuming(void);
+/* Refuses options that exclude each other, before anything is taken from a run. */
+bool cli_run_options_check_start(GError **error);
 /* --data as given, or NULL.  g_free it. */
 char *cli_run_options_data(void);
 char *cli_run_options_weights(void); /* the same of --weights */

@@ -360,6 +360,8 @@ cli_run_taken_complete(struct cli_request *request, char **strategies, GError **
 {
     GError *why = NULL;
 
+    if (!cli_run_options_check_start(error))
+        return false;
     request->plan_file = g_strdup(cli_run_options_plan());
     if (!cli_run_options_resuming().resume)
         return true;

@@ -82,22 +82,6 @@ check_settings(const struct mw_settings *s, GError **error)
 }
 
 static bool
-check_start(const struct cli_run_options *options, GError **error)
-{
-    if (options->from && (options->weights || options->resume))
-        return mw_refuse(error, "--weights, --from, --resume: give one of them to start from");
-    if (options->adapter && (options->from || options->resume))
-        return mw_refuse(error, "--adapter: what --from and --resume continue has adapters of its "
-                                "own; leave one out");
-    if (options->backend == &mw_backend_null && (options->save || options->resume))
-        return mw_refuse(error, "--backend null trains nothing: no --save, no --resume");
-    if (options->resume && options->overwrite)
-        return mw_refuse(error, "--resume, --overwrite: give one of them: --resume continues the "
-                                "run that is there, --overwrite deletes it");
-    return true;
-}
-
-static bool
 check_save(const struct cli_training *run, GError **error)
 {
     const struct cli_run_options *o = &run->options;
@@ -198,6 +182,17 @@ check_weights(const struct cli_training *run, GError **error)
                             "leave out --weights");
 }
 
+/* The checkpoint's own description of its adapters says more than their digest in its record.  An
+ * older checkpoint has none. */
+static bool
+check_adapters_of(const struct cli_training *run, GError **error)
+{
+    g_autofree char *config = g_build_filename(run->options.from, "adapter_config.json", NULL);
+
+    return !run->decoder.lora_rank || !g_file_test(config, G_FILE_TEST_EXISTS) ||
+           mw_model_check_adapter_config(config, &run->decoder, error);
+}
+
 static bool
 open_start(struct cli_training *run, GError **error)
 {
@@ -206,6 +201,8 @@ open_start(struct cli_training *run, GError **error)
     if (!check_weights(run, error) || (folder && !cli_checkpoint_place_repair(folder, error)))
         return false;
     if (run->options.from) {
+        if (!check_adapters_of(run, error))
+            return false;
         run->checkpoint = mw_checkpoint_open(run->options.from, &run->decoder, error);
         return run->checkpoint && check_record(run, mw_checkpoint_record(run->checkpoint), error);
     }
@@ -276,8 +273,8 @@ cli_training_check_inputs(const struct cli_request *request, const struct cli_ru
     int64_t seq;
 
     bool good = cli_run_decoder(request, &trial.decoder, &seq, error) &&
-                check_start(options, error) && check_save(&trial, error) &&
-                open_tokens(&trial, seq, error) && open_start(&trial, error);
+                check_save(&trial, error) && open_tokens(&trial, seq, error) &&
+                open_start(&trial, error);
     mw_tokens_close(trial.tokens);
     mw_safetensors_close(trial.weights);
     mw_checkpoint_close(trial.checkpoint);
@@ -544,8 +541,8 @@ cli_training_open(struct cli_training *run, GError **error)
 
     take_default_betas(run);
     return cli_run_take_program(run, error) &&
-           cli_run_decoder(request, &run->decoder, NULL, error) &&
-           check_start(&run->options, error) && check_save(run, error) &&
+           mw_trainer_takes(run->answer->variants, run->options.backend, error) &&
+           cli_run_decoder(request, &run->decoder, NULL, error) && check_save(run, error) &&
            (!run->answer->sizing || check_settings(&run->answer->sizing->settings, error)) &&
            check_resume(run, error) && open_drives(run, error) && open_start(run, error) &&
            apply_recorded_course(run, error) && open_data(run, error) &&

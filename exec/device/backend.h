@@ -116,6 +116,11 @@ struct mw_backend {
                         GError **error);
     bool (*update)(void *backend, const struct mw_update_step *step, float *w, float *m, float *v,
                    void *param, const void *gradient, bool fp32, int64_t n, GError **error);
+    /* Codes of the moments are in host memory. */
+    bool (*update_narrow)(void *backend, const struct mw_update_step *step,
+                          const struct mw_update_spans *decaying, float *w,
+                          const struct mw_narrow_moments *moments, void *param,
+                          const void *gradient, bool fp32, int64_t n, GError **error);
     /* By rows and columns (struct mw_update_vectors, whose members are in host memory).  NULL: it
      * has no such update. */
     bool (*update_by_vectors)(void *backend, const struct mw_update_step *step,

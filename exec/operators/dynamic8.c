@@ -31,9 +31,6 @@ fill_codes(struct mw_dynamic8_codes *codes, bool squares)
 
     codes->largest = count - 1;
     codes->least = squares;
-    for (int i = 0; i < MW_DYNAMIC8_CODES; i++)
-        codes->middles[i] =
-            i + 1 < count ? (codes->values[i] + codes->values[i + 1]) / 2 : INFINITY;
     for (int i = 1; !squares && i < count - 1; i++)
         codes->values[MW_DYNAMIC8_CODES - i] = -codes->values[i];
 }
@@ -50,10 +47,10 @@ fill(struct mw_dynamic8 *of, bool squares)
         uint32_t bits = (uint32_t)(MW_DYNAMIC8_BEFORE + i) << MW_DYNAMIC8_SHIFT;
         float least;
         memcpy(&least, &bits, sizeof least);
-        while (least > of->codes.middles[code])
+        while (least > MW_DYNAMIC8_MIDDLE(of->codes, code))
             code++;
         of->below[i] = code;
-        of->middle[i] = of->codes.middles[code];
+        of->middle[i] = MW_DYNAMIC8_MIDDLE(of->codes, code);
     }
 }
 

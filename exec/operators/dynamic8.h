@@ -8,6 +8,7 @@
 #ifndef MW_EXEC_OPERATORS_DYNAMIC8_H
 #define MW_EXEC_OPERATORS_DYNAMIC8_H
 
+#include <math.h> /* INFINITY */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,14 +26,19 @@ extern "C" {
 #define MW_DYNAMIC8_BEFORE (((127 - 24) << (23 - MW_DYNAMIC8_SHIFT)) - 1)
 #define MW_DYNAMIC8_BUCKETS ((24 << (23 - MW_DYNAMIC8_SHIFT)) + 2)
 
+/* Kernels take it by value. */
 struct mw_dynamic8_codes {
-    float values[MW_DYNAMIC8_CODES];  /* by code */
-    float middles[MW_DYNAMIC8_CODES]; /* a magnitude's code below it, and the next one's above;
-                                       * infinite from the largest code on */
-    int32_t least;                    /* code of what is not 0: of a square never that of 0, as an
-                                       * update divides by its root */
-    int32_t largest;                  /* the code of 1; -1 has none */
+    float values[MW_DYNAMIC8_CODES]; /* by code */
+    int32_t least;                   /* code of what is not 0: of a square never that of 0, as an
+                                      * update divides by its root */
+    int32_t largest;                 /* the code of 1; -1 has none */
 };
+
+/* Magnitudes up to it have a code or one below, those above it the next one's; from the largest
+ * code on all have that. */
+#define MW_DYNAMIC8_MIDDLE(codes, code)                                                            \
+    ((code) < (codes).largest ? ((codes).values[code] + (codes).values[(code) + 1]) / 2            \
+                              : (float)INFINITY)
 
 struct mw_dynamic8 {
     struct mw_dynamic8_codes codes;

@@ -188,6 +188,13 @@ MW_KERNEL_PASS(update,
                (const struct mw_update_step *step, float *w, float *m, float *v, MW_ELEMENT *param,
                 const void *grad, bool grad_fp32, int64_t n),
                (step, w, m, v, param, grad, grad_fp32, n))
+/* The same of moments in fewer bits: widened, updated and narrowed again in one pass, which reads
+ * and writes them as they lie.  step: of elements that decay; others take it without. */
+MW_KERNEL_PASS(update_narrow,
+               (const struct mw_update_step *step, const struct mw_update_spans *decaying,
+                float *w, const struct mw_narrow_moments *moments, MW_ELEMENT *param,
+                const void *grad, bool grad_fp32, int64_t n),
+               (step, decaying, w, moments, param, grad, grad_fp32, n))
 /* Moments in 8 bits (exec/operators/dynamic8.h), whose codes are in host memory: n of them to
  * whole blocks, filled up with zeros, and those from the first on back. */
 MW_KERNEL_PASS(narrow_dynamic8,

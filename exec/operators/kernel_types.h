@@ -122,6 +122,21 @@ struct mw_update_vectors {
     int64_t first;                 /* the call's first element */
 };
 
+/* Moments of fewer bits than fp32.  Blocks begin with a call's first element. */
+struct mw_narrow_moments {
+    void *m, *v;
+    const struct mw_dynamic8 *m_codes, *v_codes; /* of blocks of 8 bits; NULL, both: bf16 */
+};
+
+/* Which elements of a call decay, since a block of moments may have a part of a matrix and a part
+ * of what is none: those of [ends[0], ends[1]), of [ends[2], ends[3]) and so on.  Ends ascend; the
+ * last of an odd number of spans has no end. */
+#define MW_UPDATE_ENDS_MAX 24
+struct mw_update_spans {
+    int64_t ends[MW_UPDATE_ENDS_MAX];
+    int32_t count;
+};
+
 /* step counts from 1; beta2 in (0, 1). */
 struct mw_update_step mw_update_step_of(enum mw_update_rule rule, double lr, double beta1,
                                         double beta2, double eps, double weight_decay, int64_t step,

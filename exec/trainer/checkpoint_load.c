@@ -189,9 +189,26 @@ has_prefix(const struct mw_safetensors *set, const char *prefix)
     return false;
 }
 
+/* Of the decoder and of the files one may have adapters without the other. */
+static bool
+check_adapters(const struct mw_checkpoint *it, GError **error)
+{
+    if (it->adapters && !it->decoder->lora_rank)
+        return mw_fail(error, MW_ERROR_FORMAT,
+                       "%s: has adapters of a model: give {train=lora:RANK} as they were trained",
+                       mw_safetensors_path(it->adapters));
+    return it->adapters || !it->decoder->lora_rank ||
+           mw_fail(error, MW_ERROR_FORMAT,
+                   "%s: a checkpoint without adapters, and {train=lora:RANK} asks for some: leave "
+                   "out {train}, or begin with its weights: {weights=FOLDER}",
+                   mw_checkpoint_file(it));
+}
+
 static bool
 check_tensors(struct mw_checkpoint *it, GError **error)
 {
+    if (!check_adapters(it, error))
+        return false;
     it->has_masters = has_prefix(it->optimizer, MW_CHECKPOINT_MASTERS);
     if (!mw_weights_check_sets(it->decoder, (struct mw_weights_sets){it->model, it->adapters}, "",
                                error))
@@ -204,18 +221,12 @@ check_tensors(struct mw_checkpoint *it, GError **error)
            mw_weights_check(it->decoder, it->optimizer, MW_CHECKPOINT_MASTERS, error);
 }
 
-/* Of the decoder and of the files one may have adapters without the other. */
 static bool
 open_adapters(struct mw_checkpoint *it, const char *path, GError **error)
 {
     g_autofree char *adapters = g_build_filename(path, MW_CHECKPOINT_ADAPTERS, NULL);
-    bool there = g_file_test(adapters, G_FILE_TEST_EXISTS);
 
-    if (there && !it->decoder->lora_rank)
-        return mw_fail(error, MW_ERROR_FORMAT,
-                       "%s: has adapters of a model: give {train=lora:RANK} as they were trained",
-                       adapters);
-    if (!it->decoder->lora_rank)
+    if (!g_file_test(adapters, G_FILE_TEST_EXISTS))
         return true;
     it->adapters = mw_safetensors_open(adapters, error);
     return it->adapters != NULL;

@@ -21,10 +21,12 @@ mw_kept_span(enum mw_dtype dtype, int64_t first, int64_t count)
     return (struct mw_kept_span){at, mw_dtype_bytes(dtype, skipped + count), skipped};
 }
 
-static const struct mw_dynamic8 *
-codes_of(enum mw_dtype dtype)
+const struct mw_dynamic8 *
+mw_kept_codes(enum mw_dtype dtype)
 {
-    return mw_dynamic8_of(dtype == MW_DTYPE_DYNAMIC8_SQUARES);
+    return dtype == MW_DTYPE_DYNAMIC8 || dtype == MW_DTYPE_DYNAMIC8_SQUARES
+               ? mw_dynamic8_of(dtype == MW_DTYPE_DYNAMIC8_SQUARES)
+               : NULL;
 }
 
 /* --- arrays ---------------------------------------------------------------------------------- */
@@ -40,7 +42,8 @@ mw_kept_widen(enum mw_dtype dtype, const void *blocks, int64_t skipped, int64_t 
         mw_cpu_kernels(dtype)->widen(out, (const uint16_t *)blocks + skipped, count);
         return;
     }
-    mw_cpu_kernels(MW_DTYPE_BF16)->widen_dynamic8(out, blocks, codes_of(dtype), skipped, count);
+    mw_cpu_kernels(MW_DTYPE_BF16)
+        ->widen_dynamic8(out, blocks, mw_kept_codes(dtype), skipped, count);
 }
 
 void
@@ -54,7 +57,7 @@ mw_kept_narrow(enum mw_dtype dtype, const float *values, int64_t count, void *bl
         mw_cpu_kernels(dtype)->narrow(blocks, values, count);
         return;
     }
-    mw_cpu_kernels(MW_DTYPE_BF16)->narrow_dynamic8(blocks, values, codes_of(dtype), count);
+    mw_cpu_kernels(MW_DTYPE_BF16)->narrow_dynamic8(blocks, values, mw_kept_codes(dtype), count);
 }
 
 /* --- what is valid --------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #ifndef MW_EXEC_TRAINER_KEPT_H
 #define MW_EXEC_TRAINER_KEPT_H
 
+#include "exec/operators/dynamic8.h"
 #include "plan/optimizers.h"
 
 /* The whole blocks of an array that hold elements, and how many elements of the first come before
@@ -18,6 +19,9 @@ struct mw_kept_span {
     int64_t at_bytes, bytes, skipped;
 };
 struct mw_kept_span mw_kept_span(enum mw_dtype dtype, int64_t first, int64_t count);
+
+/* The codes of blocks with a scale; NULL: of another type. */
+const struct mw_dynamic8 *mw_kept_codes(enum mw_dtype dtype);
 
 /* Widens elements of blocks, past those that are skipped. */
 void mw_kept_widen(enum mw_dtype dtype, const void *blocks, int64_t skipped, int64_t count,

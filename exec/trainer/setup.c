@@ -359,44 +359,13 @@ share(struct mw_trainer *trainer, GError **error)
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-static bool
-updates_on_gpu(const struct mw_plan *plan)
-{
-    for (uint32_t i = 0; i < plan->work_count; i++)
-        if (plan->works[i].kind == MW_OP_UPDATE && !plan->works[i].host)
-            return true;
-    return false;
-}
-
-/* Only the host's cores narrow moments, and update by rows and columns. */
-static bool
-check_optimizer(const struct mw_trainer *trainer, GError **error)
-{
-    int optimizer = trainer->plan->shape.optimizer;
-    enum mw_dtype dtype = mw_optimizer_row(optimizer)->dtypes[MW_KEPT_MOMENTUM];
-
-    if (mw_optimizer_has_vectors(optimizer) && !trainer->options.backend->update_by_vectors)
-        return mw_refuse(
-            error,
-            "{optimizer=%s}: the cores run it, a GPU does not yet: it keeps vectors of "
-            "rows and columns; {backend=cpu} runs",
-            mw_optimizer_name(optimizer));
-    return !trainer->options.backend->apart || !updates_on_gpu(trainer->plan) ||
-           dtype == MW_DTYPE_NONE || dtype == MW_DTYPE_FP32 ||
-           mw_refuse(error,
-                     "{optimizer=%s}: its moments are in %s, which a GPU does not update yet; "
-                     "{optimizer-device=cpu}, where the cores update, an optimizer with moments "
-                     "in fp32, or {backend=cpu} would run",
-                     mw_optimizer_name(optimizer), mw_dtype_name(dtype));
-}
-
 /* Sets up what all variants have in common. */
 static bool
 set_up_shared(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
 
-    if (!check_optimizer(trainer, error) || !mw_trainer_check_tensors(trainer->plan, error))
+    if (!mw_trainer_check_tensors(trainer->plan, error))
         return false;
     index_tensors(trainer);
     trainer->tokens = shape->sequences * shape->seq;

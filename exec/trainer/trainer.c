@@ -478,12 +478,52 @@ host_passes(const struct mw_backend *backend, enum mw_dtype dtype)
     return backend->host ? backend->host(dtype) : mw_cpu_kernels(dtype);
 }
 
+/* Whether the device of the compute lane has such ops. */
+static bool
+is_of_device(const struct mw_plan *plan, enum mw_op_kind kind)
+{
+    for (uint32_t i = 0; i < plan->work_count; i++)
+        if (plan->works[i].kind == kind && !plan->works[i].host)
+            return true;
+    return false;
+}
+
+/* Vectors of rows and columns are in host memory: a device that has no update by them has no
+ * update, and no norm that adds up squares for them. */
+static bool
+takes_optimizer(const struct mw_plan *plan, const struct mw_backend *backend, GError **error)
+{
+    int optimizer = plan->shape.optimizer;
+    bool sums = mw_optimizer_row(optimizer)->rule == MW_UPDATE_ADAFACTOR;
+
+    return !mw_optimizer_has_vectors(optimizer) || backend->update_by_vectors ||
+           !(is_of_device(plan, MW_OP_UPDATE) || (sums && is_of_device(plan, MW_OP_NORM))) ||
+           mw_refuse(error,
+                     "{optimizer=%s}: the plan updates on the GPU, where backend %s cannot by "
+                     "vectors of rows and columns: the host's cores can, with "
+                     "{optimizer-device=cpu} and {gradient-device=cpu}; so can {backend=cpu}",
+                     mw_optimizer_name(optimizer), backend->name);
+}
+
+bool
+mw_trainer_takes(const struct mw_variants *variants, const struct mw_backend *backend,
+                 GError **error)
+{
+    for (uint32_t i = 0; i < variants->plan_count; i++) {
+        const struct mw_plan *plan = variants->plans[i];
+        if (!mw_backend_computes(backend, (enum mw_dtype)plan->shape.dtype, error) ||
+            !takes_optimizer(plan, backend, error))
+            return false;
+    }
+    return true;
+}
+
 struct mw_trainer *
 mw_trainer_new(const struct mw_trainer_options *options, GError **error)
 {
     const struct mw_plan *first = options->variants->plans[0];
 
-    if (!mw_backend_computes(options->backend, (enum mw_dtype)first->shape.dtype, error))
+    if (!mw_trainer_takes(options->variants, options->backend, error))
         return NULL;
     struct mw_trainer *trainer = g_new0(struct mw_trainer, 1);
 

@@ -135,6 +135,11 @@ struct mw_trainer_step {
 
 struct mw_trainer;
 
+/* Whether the backend can do what the plans ask of the device; false with *error that says which
+ * setting would do.  For who wants to know before anything is opened: mw_trainer_new checks it. */
+bool mw_trainer_takes(const struct mw_variants *variants, const struct mw_backend *backend,
+                      GError **error);
+
 /* Returns NULL with *error if the plan cannot be run (naming the op), or if memory or room on
  * drives is too small. With several ranks, only mw_ranks_abort, which does not return, may follow a
  * failure here or in a run. */

@@ -355,91 +355,6 @@ find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
     return operands;
 }
 
-/* What stands for an array of the state while elements of a chunk are updated: its values from
- * element `first` of the chunk on.  NULL: the optimizer keeps none. */
-struct moments {
-    int64_t first;
-    float *m, *v;
-};
-
-static float *
-moment_at(float *values, const struct moments *moments, int64_t at)
-{
-    return values ? values + (at - moments->first) : NULL;
-}
-
-static bool
-update_range(struct mw_trainer *trainer, const struct operands *it,
-             const struct mw_update_range *range, const struct moments *moments, GError **error)
-{
-    const struct mw_storage *storage = &trainer->storage;
-    const struct mw_piece *piece = &range->piece;
-    const struct mw_tensor *tensor = tensor_of(trainer, piece);
-    int64_t bytes = mw_trainer_gradient_bytes(tensor), at = piece->at;
-    bool fp32 = tensor->gradient_dtype == MW_DTYPE_FP32;
-    float *w = (float *)(void *)it->state + at;
-    float *m = moment_at(moments->m, moments, at), *v = moment_at(moments->v, moments, at);
-    const void *gradient =
-        it->gradients != MW_NONE
-            ? mw_storage_address(storage, it->gradients, it->gradients_at_bytes + bytes * at)
-            : mw_storage_address(storage, tensor->gradient_slot,
-                                 in_home(trainer, piece, MW_HOME_GRADIENTS));
-    void *param =
-        it->params != MW_NONE
-            ? mw_storage_address(storage, it->params, mw_trainer_element_bytes(trainer) * at)
-            : mw_storage_address(storage, tensor->param_slot,
-                                 in_home(trainer, piece, MW_HOME_PARAMS));
-    const struct mw_update_step *step =
-        range->decays ? &trainer->now.update_decaying : &trainer->now.update;
-
-    if (trainer->now.updates_nothing && it->device)
-        return storage->backend->narrow(storage->device, param, w, piece->elements, error);
-    if (trainer->now.updates_nothing)
-        trainer->kernels->narrow(param, w, piece->elements);
-    else if (trainer->vectors.places)
-        return mw_trainer_update_by_vectors(trainer, step, piece, it->device, w, m, param, gradient,
-                                            error);
-    else if (it->device)
-        return storage->backend->update(storage->device, step, w, m, v, param, gradient, fp32,
-                                        piece->elements, error);
-    else
-        trainer->kernels->update(step, w, m, v, param, gradient, fp32, piece->elements);
-    return true;
-}
-
-/* The part of a range among elements [first, end) of the chunk; without elements if none is. */
-static struct mw_update_range
-within(const struct mw_update_range *range, int64_t first, int64_t end)
-{
-    struct mw_update_range part = *range;
-    struct mw_piece *piece = &part.piece;
-    int64_t skipped = MAX(first - piece->at, 0);
-
-    piece->first += skipped;
-    piece->at += skipped;
-    piece->elements = MIN(range->piece.at + range->piece.elements, end) - piece->at;
-    return part;
-}
-
-static bool
-update_ranges(struct mw_trainer *trainer, const struct operands *it, const struct moments *moments,
-              int64_t first, int64_t end, GError **error)
-{
-    const struct mw_trainer_chunk *chunk = &trainer->chunks[it->chunk];
-
-    for (int64_t r = 0; r < chunk->range_count && chunk->ranges[r].piece.at < end; r++) {
-        struct mw_update_range part = within(&chunk->ranges[r], first, end);
-        if (part.piece.elements > 0 && !update_range(trainer, it, &part, moments, error))
-            return false;
-    }
-    return true;
-}
-
-/* --- moments of fewer bits ------------------------------------------------------------------- */
-
-/* Elements whose moments are widened, updated and narrowed at a time: they stay in the caches. */
-#define WINDOW (64 * MW_KEPT_BLOCK)
-
 static char *
 kept_at(const struct mw_trainer *trainer, const struct operands *it, enum mw_kept kept)
 {
@@ -447,56 +362,181 @@ kept_at(const struct mw_trainer *trainer, const struct operands *it, enum mw_kep
                                                   trainer->plan->chunks[it->chunk].elements);
 }
 
-static bool
-update_window(struct mw_trainer *trainer, const struct operands *it, int64_t first, int64_t count,
-              float *values, GError **error)
-{
-    const enum mw_dtype *dtypes = mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes;
-    const struct moments moments = {first, values, values + WINDOW};
-    char *m = kept_at(trainer, it, MW_KEPT_MOMENTUM) + mw_dtype_bytes(dtypes[1], first);
-    char *v = kept_at(trainer, it, MW_KEPT_VARIANCE) + mw_dtype_bytes(dtypes[2], first);
+/* What a piece's update reads and writes beside its moments. */
+struct arrays {
+    float *w;
+    const void *gradient;
+    bool fp32; /* of the gradient */
+    void *param;
+};
 
-    mw_kept_widen(dtypes[1], m, 0, count, moments.m);
-    mw_kept_widen(dtypes[2], v, 0, count, moments.v);
-    if (!update_ranges(trainer, it, &moments, first, first + count, error))
-        return false;
-    mw_kept_narrow(dtypes[1], moments.m, count, m);
-    mw_kept_narrow(dtypes[2], moments.v, count, v);
+static struct arrays
+arrays_of(const struct mw_trainer *trainer, const struct operands *it, const struct mw_piece *piece)
+{
+    const struct mw_storage *storage = &trainer->storage;
+    const struct mw_tensor *tensor = tensor_of(trainer, piece);
+    int64_t bytes = mw_trainer_gradient_bytes(tensor), at = piece->at;
+
+    return (struct arrays){
+        .w = (float *)(void *)it->state + at,
+        .gradient =
+            it->gradients != MW_NONE
+                ? mw_storage_address(storage, it->gradients, it->gradients_at_bytes + bytes * at)
+                : mw_storage_address(storage, tensor->gradient_slot,
+                                     in_home(trainer, piece, MW_HOME_GRADIENTS)),
+        .fp32 = tensor->gradient_dtype == MW_DTYPE_FP32,
+        .param =
+            it->params != MW_NONE
+                ? mw_storage_address(storage, it->params, mw_trainer_element_bytes(trainer) * at)
+                : mw_storage_address(storage, tensor->param_slot,
+                                     in_home(trainer, piece, MW_HOME_PARAMS)),
+    };
+}
+
+/* Parameters become those of the state, which stays as it is. */
+static bool
+keep_piece(struct mw_trainer *trainer, const struct operands *it, const struct mw_piece *piece,
+           GError **error)
+{
+    const struct mw_storage *storage = &trainer->storage;
+    struct arrays a = arrays_of(trainer, it, piece);
+
+    if (it->device)
+        return storage->backend->narrow(storage->device, a.param, a.w, piece->elements, error);
+    trainer->kernels->narrow(a.param, a.w, piece->elements);
     return true;
 }
 
-/* Of two moments: no optimizer has one alone in fewer bits. */
-static bool
-update_narrow(struct mw_trainer *trainer, const struct operands *it, GError **error)
-{
-    int64_t elements = trainer->plan->chunks[it->chunk].elements;
-    g_autofree float *values = g_new(float, 2 * WINDOW);
-
-    for (int64_t i = 0; i < elements; i += WINDOW)
-        if (!update_window(trainer, it, i, MIN(WINDOW, elements - i), values, error))
-            return false;
-    return true;
-}
-
+/* NULL: the optimizer keeps none. */
 static float *
-fp32_at(const struct mw_trainer *trainer, const struct operands *it, enum mw_kept kept)
+moment_at(const struct mw_trainer *trainer, const struct operands *it, enum mw_kept kept,
+          int64_t at)
 {
     return mw_optimizer_keeps(trainer->plan->shape.optimizer, kept)
-               ? (float *)(void *)kept_at(trainer, it, kept)
+               ? (float *)(void *)kept_at(trainer, it, kept) + at
                : NULL;
+}
+
+static bool
+update_range(struct mw_trainer *trainer, const struct operands *it,
+             const struct mw_update_range *range, GError **error)
+{
+    const struct mw_storage *storage = &trainer->storage;
+    const struct mw_piece *piece = &range->piece;
+    struct arrays a = arrays_of(trainer, it, piece);
+    float *m = moment_at(trainer, it, MW_KEPT_MOMENTUM, piece->at);
+    float *v = moment_at(trainer, it, MW_KEPT_VARIANCE, piece->at);
+    const struct mw_update_step *step =
+        range->decays ? &trainer->now.update_decaying : &trainer->now.update;
+
+    if (trainer->vectors.places)
+        return mw_trainer_update_by_vectors(trainer, step, piece, it->device, a.w, m, a.param,
+                                            a.gradient, error);
+    if (it->device)
+        return storage->backend->update(storage->device, step, a.w, m, v, a.param, a.gradient,
+                                        a.fp32, piece->elements, error);
+    trainer->kernels->update(step, a.w, m, v, a.param, a.gradient, a.fp32, piece->elements);
+    return true;
+}
+
+/* --- moments of fewer bits ------------------------------------------------------------------- */
+
+_Static_assert(MW_UPDATE_ENDS_MAX >= MW_WEIGHTS_PIECES_MAX, "a piece has no more spans");
+
+static bool
+is_of_piece(const struct mw_update_range *range, const struct mw_piece *piece)
+{
+    return range->piece.at >= piece->at && range->piece.at < piece->at + piece->elements;
+}
+
+/* Which elements of a piece decay. */
+static struct mw_update_spans
+spans_of(const struct mw_trainer_chunk *chunk, const struct mw_piece *piece)
+{
+    struct mw_update_spans spans = {.count = 0};
+
+    for (int64_t r = 0; r < chunk->range_count; r++) {
+        const struct mw_update_range *range = &chunk->ranges[r];
+        if (is_of_piece(range, piece) && range->decays != spans.count % 2)
+            spans.ends[spans.count++] = range->piece.at - piece->at;
+    }
+    return spans;
+}
+
+static struct mw_narrow_moments
+moments_of(const struct mw_trainer *trainer, const struct operands *it, int64_t at)
+{
+    const enum mw_dtype *dtypes = mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes;
+    enum mw_dtype m = dtypes[MW_KEPT_MOMENTUM], v = dtypes[MW_KEPT_VARIANCE];
+
+    return (struct mw_narrow_moments){
+        .m = kept_at(trainer, it, MW_KEPT_MOMENTUM) + mw_dtype_bytes(m, at),
+        .v = kept_at(trainer, it, MW_KEPT_VARIANCE) + mw_dtype_bytes(v, at),
+        .m_codes = mw_kept_codes(m),
+        .v_codes = mw_kept_codes(v),
+    };
+}
+
+/* Of two moments: no optimizer has one alone in fewer bits.  A piece begins with a block of
+ * them. */
+static bool
+update_narrow(struct mw_trainer *trainer, const struct operands *it, const struct mw_piece *piece,
+              GError **error)
+{
+    const struct mw_storage *storage = &trainer->storage;
+    const struct mw_update_step *step = &trainer->now.update_decaying;
+    const struct mw_update_spans decaying = spans_of(&trainer->chunks[it->chunk], piece);
+    struct mw_narrow_moments moments = moments_of(trainer, it, piece->at);
+    struct arrays a = arrays_of(trainer, it, piece);
+
+    if (it->device)
+        return storage->backend->update_narrow(storage->device, step, &decaying, a.w, &moments,
+                                               a.param, a.gradient, a.fp32, piece->elements, error);
+    trainer->kernels->update_narrow(step, &decaying, a.w, &moments, a.param, a.gradient, a.fp32,
+                                    piece->elements);
+    return true;
+}
+
+static bool
+has_narrow_moments(const struct mw_trainer *trainer)
+{
+    enum mw_dtype dtype =
+        mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes[MW_KEPT_MOMENTUM];
+
+    return dtype != MW_DTYPE_NONE && dtype != MW_DTYPE_FP32;
+}
+
+static bool
+update_by_pieces(struct mw_trainer *trainer, const struct operands *it, GError **error)
+{
+    const struct mw_trainer_chunk *chunk = &trainer->chunks[it->chunk];
+
+    for (int64_t p = 0; p < chunk->piece_count; p++) {
+        const struct mw_piece *piece = &chunk->pieces[p];
+        if (!(trainer->now.updates_nothing ? keep_piece(trainer, it, piece, error)
+                                           : update_narrow(trainer, it, piece, error)))
+            return false;
+    }
+    return true;
+}
+
+static bool
+update_by_ranges(struct mw_trainer *trainer, const struct operands *it, GError **error)
+{
+    const struct mw_trainer_chunk *chunk = &trainer->chunks[it->chunk];
+
+    for (int64_t r = 0; r < chunk->range_count; r++)
+        if (!update_range(trainer, it, &chunk->ranges[r], error))
+            return false;
+    return true;
 }
 
 bool
 mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct operands it = find_operands(trainer, op);
-    const enum mw_dtype moments_in =
-        mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes[MW_KEPT_MOMENTUM];
 
-    if (moments_in != MW_DTYPE_NONE && moments_in != MW_DTYPE_FP32 && !trainer->now.updates_nothing)
-        return update_narrow(trainer, &it, error);
-    struct moments moments = {0, fp32_at(trainer, &it, MW_KEPT_MOMENTUM),
-                              fp32_at(trainer, &it, MW_KEPT_VARIANCE)};
-    return update_ranges(trainer, &it, &moments, 0, trainer->plan->chunks[it.chunk].elements,
-                         error);
+    return trainer->now.updates_nothing || has_narrow_moments(trainer)
+               ? update_by_pieces(trainer, &it, error)
+               : update_by_ranges(trainer, &it, error);
 }

@@ -147,11 +147,13 @@ RULES = {
     r"swiglu_backward": {"loads_128": 3, "stores_128": 2},
     r"convert<half, float>": {"loads_128": 1},
     r"convert<float, half>": {"stores_128": 1},
-    r"accumulate|copy_rows|look_up": {"loads_128": 1, "stores_128": 1},
+    r"accumulate|copy_rows|look_up|scale": {"loads_128": 1, "stores_128": 1},
     r"fill": {"stores_128": 1},
-    r"add_position|norm_forward": {"loads_128": 2, "stores_128": 1},
-    r"norm_backward": {"loads_128": 3, "stores_128": 1},
+    r"add_position|norm_forward<.*": {"loads_128": 2, "stores_128": 1},
+    r"norm_backward<.*": {"loads_128": 3, "stores_128": 1},
     r"update": {"loads_128": 4, "stores_128": 3},
+    r"update_bf16": {"loads_128": 2, "stores_128": 1},  # moments and parameters: groups of 8 bytes
+    r"update_dynamic8": {"loads_128": 5, "stores_128": 3},
     r"widen_(mxfp8|nf4(_double)?)": {"stores_128": 1},
     r"row_losses": {"loads_128": 1, "stores_128": 1},
     r"rotate<8>": {"loads_128": 2, "stores_128": 2},
@@ -162,7 +164,8 @@ RULES = {
     r"prepare_rows<false>|rotate<1>|sum_position<false>": NARROW,  # columns of any number
     r"sum_spans<.*|combine_spans|square_sums<.*": NARROW,  # sums whose order is set
     r"add_losses|make_keys|merge_\w+": NARROW,
-    r"(narrow|widen)_dynamic8": NARROW,
+    r"narrow_dynamic8": {"loads_128": 2},
+    r"widen_dynamic8": NARROW,
     r"narrow_mxfp8": NARROW,  # a warp takes a block, each thread an element
 }
 # Accesses to local memory at most, on whichever architecture.  Each is one store before a loop, and
@@ -170,7 +173,8 @@ RULES = {
 SPILLS = {
     "attend<128, 2, 32, true>": 2,  # in 254 registers: once a tile of 32 keys, beside 128 products
     "differentiate_queries<64, 2, 32, false>": 2,  # once a tile of 32 keys, beside 96 products
-    "norm_forward": 2,  # once a group of 8 columns, beside three loads
+    "norm_forward<false>": 2,  # once a group of 8 columns, beside three loads
+    "norm_forward<true>": 4,  # two addresses
 }
 
 

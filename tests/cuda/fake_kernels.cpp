@@ -72,6 +72,18 @@ operand(const struct mw_update_step *step)
     return {*step};
 }
 
+kept<struct mw_update_spans>
+operand(const struct mw_update_spans *spans)
+{
+    return {*spans};
+}
+
+kept<struct mw_narrow_moments>
+operand(const struct mw_narrow_moments *moments)
+{
+    return {{fake_at(moments->m), fake_at(moments->v), moments->m_codes, moments->v_codes}};
+}
+
 template <class T>
 std::enable_if_t<std::is_arithmetic_v<T>, T>
 operand(T number)

@@ -60,6 +60,18 @@ attention_out(const struct mw_attention *s)
     return (attention_rows(s) - 1) * s->ld_o + s->heads * s->head_dim;
 }
 
+static struct mw_narrow_moments
+mirror_moments(struct mw_mirrors *mirrors, const struct mw_narrow_moments *moments, int64_t n)
+{
+    bool blocks = moments->m_codes != NULL;
+    int64_t bytes = mw_dtype_bytes(blocks ? MW_DTYPE_DYNAMIC8 : MW_DTYPE_BF16, n);
+    struct mw_narrow_moments mirrored = *moments;
+
+    mirrored.m = mw_mirror_out(mirrors, moments->m, bytes, blocks ? 4 : 2);
+    mirrored.v = mw_mirror_out(mirrors, moments->v, bytes, blocks ? 4 : 2);
+    return mirrored;
+}
+
 /* clang-format off */
 
 /* n elements that a kernel only reads, and that it writes. */
@@ -135,6 +147,10 @@ attention_out(const struct mw_attention *s)
     rows, vocab, scale
 #define MIRRORED_update                                                                            \
     step, OUT(w, n), OUT(m, n), OUT(v, n), OUT(param, n), EITHER(grad, grad_fp32, n), grad_fp32, n
+#define MIRRORED_update_narrow                                                                     \
+    step, decaying, OUT(w, n),                                                                     \
+        &(struct mw_narrow_moments[]){mirror_moments(&mirrors, moments, n)}[0], OUT(param, n),     \
+        EITHER(grad, grad_fp32, n), grad_fp32, n
 #define MIRRORED_narrow_dynamic8                                                                   \
     mw_mirror_out(&mirrors, blocks, mw_dtype_bytes(MW_DTYPE_DYNAMIC8, n), 4), IN(x, n), of, n
 #define MIRRORED_widen_dynamic8                                                                    \

@@ -137,7 +137,7 @@ test_folded(void)
     trained_clear(&folded);
 }
 
-/* Moments of fewer bits, where the cores update. */
+/* Moments of fewer bits: the GPU and the cores update them alike. */
 static void
 test_narrow_moments(gconstpointer data)
 {
@@ -152,10 +152,15 @@ test_narrow_moments(gconstpointer data)
                                 .interval = 1,
                                 .kind = (enum mw_optimizer_kind)GPOINTER_TO_INT(data),
                                 .backend = &mw_backend_cuda};
-    struct trained trained = trained_run(&what, STEPS, THREADS, directory);
+    struct trained on_cores = trained_run(&what, STEPS, THREADS, directory);
 
-    follow_cpu(&what, &trained);
-    trained_clear(&trained);
+    follow_cpu(&what, &on_cores);
+    what.strategy = MW_STRATEGY_DDP;
+    what.gradients = what.optimizer = "gpu";
+    struct trained on_gpu = trained_run(&what, STEPS, THREADS, directory);
+    trained_assert_same(what.name, &on_cores, &on_gpu);
+    trained_clear(&on_gpu);
+    trained_clear(&on_cores);
 }
 
 static void

@@ -111,6 +111,17 @@ update(void *backend, const struct mw_update_step *step, float *w, float *m, flo
 }
 
 static bool
+update_narrow(void *backend, const struct mw_update_step *step,
+              const struct mw_update_spans *decaying, float *w,
+              const struct mw_narrow_moments *moments, void *param, const void *gradient, bool fp32,
+              int64_t n, GError **error)
+{
+    (void)error;
+    enter(backend)->kernels->update_narrow(step, decaying, w, moments, param, gradient, fp32, n);
+    return true;
+}
+
+static bool
 update_by_vectors(void *backend, const struct mw_update_step *step,
                   const struct mw_update_vectors *vectors, float *w, float *m, void *param,
                   const void *gradient, bool fp32, int64_t n, GError **error)
@@ -185,6 +196,7 @@ const struct mw_backend mw_backend_cpu = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .update = update,
+    .update_narrow = update_narrow,
     .update_by_vectors = update_by_vectors,
     .narrow = narrow,
     .encode = encode,

@@ -200,6 +200,89 @@ MW_CPU(update)(const struct mw_update_step *step, float *w, float *m, float *v, 
     }
 }
 
+/* --- moments of fewer bits ------------------------------------------------------------------- */
+
+/* Elements whose moments a thread widens, updates and narrows at a time: they stay in its cache. */
+#define WINDOW (4 * MW_DYNAMIC8_BLOCK)
+
+struct window {
+    _Alignas(64) float m[WINDOW], v[WINDOW];
+};
+
+static void
+widen_moments(const struct mw_narrow_moments *of, struct window *window, int64_t i, int64_t n)
+{
+    const uint16_t *m = (const uint16_t *)of->m + i, *v = (const uint16_t *)of->v + i;
+
+    if (of->m_codes != NULL) {
+        MW_CPU(widen_dynamic8)(window->m, of->m, of->m_codes, i, n);
+        MW_CPU(widen_dynamic8)(window->v, of->v, of->v_codes, i, n);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++)
+        window->m[k] = mw_fp32_of_bf16(m[k]);
+    for (int64_t k = 0; k < n; k++)
+        window->v[k] = mw_fp32_of_bf16(v[k]);
+}
+
+static void
+narrow_moments(const struct mw_narrow_moments *of, const struct window *window, int64_t i,
+               int64_t n)
+{
+    int64_t at = i / MW_DYNAMIC8_BLOCK * MW_DYNAMIC8_BYTES;
+    uint16_t *m = (uint16_t *)of->m + i, *v = (uint16_t *)of->v + i;
+
+    if (of->m_codes != NULL) {
+        MW_CPU(narrow_dynamic8)((char *)of->m + at, window->m, of->m_codes, n);
+        MW_CPU(narrow_dynamic8)((char *)of->v + at, window->v, of->v_codes, n);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++)
+        m[k] = mw_bf16_of_fp32(window->m[k]);
+    for (int64_t k = 0; k < n; k++)
+        v[k] = mw_bf16_of_fp32(window->v[k]);
+}
+
+/* Elements [i, i + n) of the call, span by span. */
+static void
+update_window(const struct mw_update_step *step, const struct mw_update_spans *decaying,
+              const struct arrays *window, bool fp32, int64_t i, int64_t n)
+{
+    struct mw_update_step plain = *step;
+    int64_t from = i;
+
+    plain.weight_decay = 0.0f;
+    plain.decay = 1.0f;
+    for (int s = 0; s <= decaying->count && from < i + n; s++) {
+        int64_t to = s < decaying->count && decaying->ends[s] < i + n ? decaying->ends[s] : i + n;
+        if (to <= from)
+            continue;
+        if (fp32)
+            update_by_rule(s % 2 ? step : &plain, window, true, from - i, to - i);
+        else
+            update_by_rule(s % 2 ? step : &plain, window, false, from - i, to - i);
+        from = to;
+    }
+}
+
+void
+MW_CPU(update_narrow)(const struct mw_update_step *step, const struct mw_update_spans *decaying,
+                      float *w, const struct mw_narrow_moments *moments, mw_element *param,
+                      const void *grad, bool grad_fp32, int64_t n)
+{
+#pragma omp parallel for schedule(static) if (n > WINDOW)
+    for (int64_t i = 0; i < n; i += WINDOW) {
+        int64_t count = n - i < WINDOW ? n - i : WINDOW;
+        struct window window;
+        struct arrays a = {w + i, window.m, window.v, param != NULL ? param + i : NULL,
+                           (const char *)grad + i * (grad_fp32 ? 4 : (int64_t)sizeof *param)};
+        widen_moments(moments, &window, i, count);
+        update_window(step, decaying, &a, grad_fp32, i, count);
+        narrow_moments(moments, &window, i, count);
+        mw_lanes_stream_end();
+    }
+}
+
 /* --- by rows and columns --------------------------------------------------------------------- */
 
 /* Columns that one thread takes of every row: whole lines, which no other thread writes. */

@@ -349,6 +349,20 @@ update(void *backend, const struct mw_update_step *step, float *w, float *m, flo
 }
 
 static bool
+update_narrow(void *backend, const struct mw_update_step *step,
+              const struct mw_update_spans *decaying, float *w,
+              const struct mw_narrow_moments *moments, void *param, const void *gradient, bool fp32,
+              int64_t n, GError **error)
+{
+    struct cuda *cuda = enter(backend);
+
+    return launched(cuda,
+                    cuda->device.launches->update_narrow(mw_cuda_stream(), step, decaying, w,
+                                                         moments, param, gradient, fp32, n),
+                    "kernel update_narrow", error);
+}
+
+static bool
 narrow(void *backend, void *out, const float *x, int64_t n, GError **error)
 {
     struct cuda *cuda = enter(backend);
@@ -423,6 +437,7 @@ const struct mw_backend mw_backend_cuda = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .update = update,
+    .update_narrow = update_narrow,
     .narrow = narrow,
     .encode = encode,
     .decode = decode,

@@ -44,10 +44,16 @@
 #endif
 
 MW_DEVICE float
+mw_bf16_to_float(uint16_t x)
+{
+    return __uint_as_float((uint32_t)x << 16);
+}
+
+MW_DEVICE float
 mw_half_to_float(uint16_t x)
 {
 #if !defined(MW_HALF_FP16)
-    return __uint_as_float((uint32_t)x << 16);
+    return mw_bf16_to_float(x);
 #elif defined(MW_CUDA_EMULATED)
     return mw_fp32_of_fp16(x);
 #else
@@ -77,16 +83,28 @@ mw_half_high(uint32_t pair)
 /* To nearest, ties to even, infinite beyond the type's range, subnormals kept; any NaN becomes
  * 0x7fff. */
 MW_DEVICE uint16_t
+mw_float_to_bf16(float x)
+{
+#if defined(MW_CUDA_EMULATED)
+    return x != x ? 0x7fff : mw_bf16_of_fp32(x);
+#else
+    uint16_t y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+#endif
+}
+
+MW_DEVICE uint16_t
 mw_float_to_half(float x)
 {
-#if !defined(MW_CUDA_EMULATED)
-    uint16_t y;
-    asm("cvt.rn." MW_HALF_PTX ".f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-#elif defined(MW_HALF_FP16)
+#if !defined(MW_HALF_FP16)
+    return mw_float_to_bf16(x);
+#elif defined(MW_CUDA_EMULATED)
     return x != x ? 0x7fff : mw_fp16_of_fp32(x);
 #else
-    return x != x ? 0x7fff : mw_bf16_of_fp32(x);
+    uint16_t y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
 #endif
 }
 

@@ -13,7 +13,7 @@
  * in accesses of 16 bytes; others are allowed, and slower.  Embeddings take fewer than 2^31 rows.
  * Bits.  Sums are cut by shape alone and combined in a fixed order, without atomics: the same
  * operands give the same bits.  Conversions, accumulate, add, sums over rows, embeddings,
- * positions, rope, update and square_sums give those of the cpu backend, of a NaN only that it is
+ * positions, rope, updates and square_sums give those of the cpu backend, of a NaN only that it is
  * one.  Norms, activations and the loss are within fp32's rounding of them before they are rounded
  * to 16 bits; the loss is summed over rows as a tree.
  * Attention never holds the matrix of scores (FlashAttention, arXiv 2205.14135 and 2307.08691).

@@ -151,7 +151,7 @@ square_sums(double *partial, const T *grad, int64_t n)
 /* --- moments in 8 bits ----------------------------------------------------------------------- */
 
 #define KEPT MW_DYNAMIC8_BLOCK
-#define KEPT_EACH (KEPT / MW_THREADS)
+#define KEPT_EACH (KEPT / MW_THREADS) /* a thread's, neighbours in its block of moments */
 
 MW_DEVICE uint32_t
 bits_of(float x)
@@ -161,11 +161,20 @@ bits_of(float x)
     return bits;
 }
 
-/* Bits of a magnitude above those of where it is, so that of several the first is the most. */
+/* Bits of a magnitude above those of where it is, so that of several the first is the most; the
+ * sign last. */
 MW_DEVICE unsigned long long
 rank_of(float x, int at)
 {
-    return (unsigned long long)(bits_of(x) & 0x7fffffff) << 32 | (unsigned)(KEPT - 1 - at);
+    uint32_t bits = bits_of(x), place = (unsigned)(KEPT - 1 - at);
+
+    return (unsigned long long)(bits & 0x7fffffff) << 32 | place << 1 | bits >> 31;
+}
+
+MW_DEVICE float
+of_rank(unsigned long long rank)
+{
+    return __uint_as_float((uint32_t)(rank >> 32) | (uint32_t)rank << 31);
 }
 
 /* How many middles lie below, by halves. */
@@ -179,7 +188,7 @@ codes_below(const float *middles, float magnitude)
     return code;
 }
 
-MW_DEVICE uint8_t
+MW_DEVICE uint32_t
 code_of(const struct mw_dynamic8_codes &of, const float *middles, float x)
 {
     uint32_t bits = bits_of(x), size = bits & 0x7fffffff;
@@ -193,6 +202,7 @@ code_of(const struct mw_dynamic8_codes &of, const float *middles, float x)
 MW_DEVICE unsigned long long
 most_of_block(unsigned long long *most, unsigned long long mine)
 {
+    __syncthreads(); /* it may be in use */
     most[threadIdx.x] = mine;
     __syncthreads();
     for (unsigned half = MW_THREADS / 2; half > 0; half /= 2) {
@@ -203,36 +213,71 @@ most_of_block(unsigned long long *most, unsigned long long mine)
     return most[0];
 }
 
-/* A block takes a block of moments; the tables are looked up in shared memory. */
-__global__ void
-narrow_dynamic8(uint8_t *blocks, const float *x, struct mw_dynamic8_codes of, int64_t n)
+/* The element of largest magnitude among those of all threads of a block. */
+MW_DEVICE float
+scale_of_block(const float (&x)[KEPT_EACH], unsigned long long *most)
 {
-    MW_SHARED(float, middles, [MW_DYNAMIC8_CODES]);
-    MW_SHARED(unsigned long long, most, [MW_THREADS]);
-    int thread = (int)threadIdx.x;
-    uint8_t *block = blocks + (int64_t)blockIdx.x * MW_DYNAMIC8_BYTES;
-    int64_t first = (int64_t)blockIdx.x * KEPT, count = n - first;
     unsigned long long mine = 0;
-    float v[KEPT_EACH];
 
-    middles[thread] = of.middles[thread];
     for (int k = 0; k < KEPT_EACH; k++) {
-        int at = thread + k * MW_THREADS;
-        v[k] = at < count ? x[first + at] : 0.0f;
-        unsigned long long rank = rank_of(v[k], at);
+        unsigned long long rank = rank_of(x[k], KEPT_EACH * (int)threadIdx.x + k);
         mine = rank > mine ? rank : mine;
     }
-    float scale = x[first + (KEPT - 1 - (unsigned)most_of_block(most, mine))];
-    float inverse = __fdiv_rn(1.0f, scale);
-    uint32_t size = bits_of(scale) & 0x7fffffff;
+    return of_rank(most_of_block(most, mine));
+}
+
+/* Each thread of a block has a code. */
+MW_DEVICE void
+fill_tables(float *values, float *middles, const struct mw_dynamic8_codes &of)
+{
+    int code = (int)threadIdx.x;
+
+    values[code] = of.values[code];
+    middles[code] = MW_DYNAMIC8_MIDDLE(of, code);
+}
+
+/* Blocks lie at multiples of 4 bytes: a thread's codes are two words. */
+MW_DEVICE void
+widen_block(float (&x)[KEPT_EACH], const uint8_t *block, const float *values)
+{
+    const uint32_t *words = (const uint32_t *)block + 2 * threadIdx.x;
+    float scale = *(const float *)(block + KEPT);
+
+    for (int k = 0; k < KEPT_EACH; k++)
+        x[k] = __fmul_rn(values[words[k / 4] >> 8 * (k % 4) & 0xff], scale);
+}
+
+MW_DEVICE void
+narrow_block(uint8_t *block, const float (&x)[KEPT_EACH], const struct mw_dynamic8_codes &of,
+             const float *middles, unsigned long long *most)
+{
+    float scale = scale_of_block(x, most), inverse = __fdiv_rn(1.0f, scale);
+    uint32_t size = bits_of(scale) & 0x7fffffff, words[2] = {0, 0};
+
     if (size < 0x7f800000 && (bits_of(inverse) & 0x7fffffff) == 0x7f800000)
         size = 0, scale = 0.0f; /* too small to divide by */
     bool normal = size >= 0x00800000 && size < 0x7f800000;
-    for (int k = 0; k < KEPT_EACH; k++)
-        block[thread + k * MW_THREADS] =
-            normal ? code_of(of, middles, __fmul_rn(v[k], inverse)) : 0;
-    if (thread == 0)
+    for (int k = 0; normal && k < KEPT_EACH; k++)
+        words[k / 4] |= code_of(of, middles, __fmul_rn(x[k], inverse)) << 8 * (k % 4);
+    for (int k = 0; k < 2; k++)
+        ((uint32_t *)block)[2 * threadIdx.x + k] = words[k];
+    if (threadIdx.x == 0)
         *(float *)(block + KEPT) = scale;
+}
+
+/* A block takes a block of moments; the tables are looked up in shared memory. */
+__global__ void
+narrow_dynamic8(uint8_t *blocks, const float *x, struct mw_dynamic8_codes of, int64_t n, bool wide)
+{
+    MW_SHARED(float, values, [MW_DYNAMIC8_CODES]);
+    MW_SHARED(float, middles, [MW_DYNAMIC8_CODES]);
+    MW_SHARED(unsigned long long, most, [MW_THREADS]);
+    int64_t first = mw_first_element<KEPT_EACH>();
+    float v[KEPT_EACH];
+
+    fill_tables(values, middles, of);
+    mw_load(v, x + first, n - first, wide);
+    narrow_block(blocks + (int64_t)blockIdx.x * MW_DYNAMIC8_BYTES, v, of, middles, most);
 }
 
 __global__ void
@@ -250,6 +295,100 @@ widen_dynamic8(float *out, const uint8_t *blocks, struct mw_dynamic8_codes of, i
     out[i] = __fmul_rn(values[block[at % KEPT]], *(const float *)(block + KEPT));
 }
 
+/* --- updates of moments in fewer bits -------------------------------------------------------- */
+
+/* Whether an element decays. */
+MW_DEVICE bool
+is_in(const struct mw_update_spans &spans, int64_t i)
+{
+    int before = 0;
+
+    while (before < spans.count && spans.ends[before] <= i)
+        before++;
+    return before % 2;
+}
+
+/* A thread's elements from i on, of which there are n. */
+template <int N>
+MW_DEVICE void
+update_some(struct mw_update_step step, const struct mw_update_spans &decaying,
+            const struct state &s, int64_t i, float (&m)[N], float (&v)[N])
+{
+    int64_t n = s.n - i;
+    float w[N], grad[N], decay = step.decay, weight_decay = step.weight_decay;
+
+    mw_load(w, s.w + i, n, s.wide);
+    mw_load_either(grad, s.grad, s.fp32, i, n, s.wide);
+    for (int k = 0; k < N; k++) {
+        bool decays = is_in(decaying, i + k);
+        step.decay = decays ? decay : 1.0f;
+        step.weight_decay = decays ? weight_decay : 0.0f;
+        update_one(step, &w[k], &m[k], &v[k], grad[k]);
+    }
+    mw_store(s.w + i, w, n, s.wide);
+    if (s.param)
+        mw_store(s.param + i, w, n, s.wide);
+}
+
+/* A moment, whatever the type of halves. */
+struct bf16 {
+    uint16_t bits;
+};
+
+MW_DEVICE float
+mw_value(struct bf16 x)
+{
+    return mw_bf16_to_float(x.bits);
+}
+
+MW_DEVICE void
+mw_put(struct bf16 *to, float x)
+{
+    to->bits = mw_float_to_bf16(x);
+}
+
+__global__ void
+update_bf16(struct mw_update_step step, struct mw_update_spans decaying, struct state s,
+            struct bf16 *kept_m, struct bf16 *kept_v)
+{
+    int64_t i = mw_first_element<TAKEN>(), n = s.n - i;
+    float m[TAKEN], v[TAKEN];
+
+    mw_load(m, kept_m + i, n, s.wide);
+    mw_load(v, kept_v + i, n, s.wide);
+    update_some(step, decaying, s, i, m, v);
+    mw_store(kept_m + i, m, n, s.wide);
+    mw_store(kept_v + i, v, n, s.wide);
+}
+
+/* A block takes a block of moments. */
+__global__ void
+update_dynamic8(struct mw_update_step step, struct mw_update_spans decaying, struct state s,
+                uint8_t *kept_m, uint8_t *kept_v, struct mw_dynamic8_codes of_m,
+                struct mw_dynamic8_codes of_v)
+{
+    MW_SHARED(float, values_m, [MW_DYNAMIC8_CODES]);
+    MW_SHARED(float, values_v, [MW_DYNAMIC8_CODES]);
+    MW_SHARED(float, middles_m, [MW_DYNAMIC8_CODES]);
+    MW_SHARED(float, middles_v, [MW_DYNAMIC8_CODES]);
+    MW_SHARED(unsigned long long, most, [MW_THREADS]);
+    int64_t at = (int64_t)blockIdx.x * MW_DYNAMIC8_BYTES;
+    float m[KEPT_EACH], v[KEPT_EACH];
+
+    fill_tables(values_m, middles_m, of_m);
+    fill_tables(values_v, middles_v, of_v);
+    __syncthreads();
+    widen_block(m, kept_m + at, values_m);
+    widen_block(v, kept_v + at, values_v);
+    int64_t i = mw_first_element<KEPT_EACH>();
+    update_some(step, decaying, s, i, m, v);
+    for (int k = 0; k < KEPT_EACH; k++)
+        if (i + k >= s.n)
+            m[k] = v[k] = 0.0f;
+    narrow_block(kept_m + at, m, of_m, middles_m, most);
+    narrow_block(kept_v + at, v, of_v, middles_v, most);
+}
+
 } // namespace
 
 int
@@ -263,6 +402,31 @@ MW_CUDA(update)(void *stream, const struct mw_update_step *step, float *w, float
     struct state s = {w, moment, variance, param, grad, grad_fp32, n, wide};
 
     MW_LAUNCH(update, mw_blocks(n, TAKEN), MW_THREADS, 0, stream, *step, s);
+    return cudaGetLastError();
+}
+
+int
+MW_CUDA(update_narrow)(void *stream, const struct mw_update_step *step,
+                       const struct mw_update_spans *decaying, float *w,
+                       const struct mw_narrow_moments *moments, uint16_t *param, const void *grad,
+                       bool grad_fp32, int64_t n)
+{
+    void *m = moments->m, *v = moments->v;
+    bool blocks = moments->m_codes != NULL;
+    int halves = blocks ? 16 : 8; /* bytes of a thread's halves */
+    bool wide = mw_aligned(16, w) && mw_aligned(halves, param) &&
+                mw_aligned(grad_fp32 ? 16 : halves, grad) && (blocks || mw_aligned(8, m, v));
+    struct state s = {w, NULL, NULL, param, grad, grad_fp32, n, wide};
+
+    if (n <= 0)
+        return 0;
+    if (blocks)
+        MW_LAUNCH(update_dynamic8, mw_blocks(n, KEPT_EACH), MW_THREADS, 0, stream, *step,
+                  *decaying, s, (uint8_t *)m, (uint8_t *)v, moments->m_codes->codes,
+                  moments->v_codes->codes);
+    else
+        MW_LAUNCH(update_bf16, mw_blocks(n, TAKEN), MW_THREADS, 0, stream, *step, *decaying, s,
+                  (struct bf16 *)m, (struct bf16 *)v);
     return cudaGetLastError();
 }
 
@@ -287,7 +451,7 @@ MW_CUDA(narrow_dynamic8)(void *stream, void *blocks, const float *x, const struc
 {
     if (n > 0)
         MW_LAUNCH(narrow_dynamic8, mw_blocks(n, KEPT_EACH), MW_THREADS, 0, stream,
-                  (uint8_t *)blocks, x, of->codes, n);
+                  (uint8_t *)blocks, x, of->codes, n, mw_aligned(16, x));
     return cudaGetLastError();
 }
 

@@ -143,6 +143,15 @@ nothing_summed(const struct mw_exact_sides *sides, const void *gradient, bool fp
             narrow_##name(param, w, n);                                                            \
     }                                                                                              \
                                                                                                    \
+    static void nothing_updated_narrow_##name(                                                     \
+        const struct mw_update_step *step, const struct mw_update_spans *decaying, float *w,       \
+        const struct mw_narrow_moments *moments, void *param, const void *gradient, bool fp32,     \
+        int64_t n)                                                                                 \
+    {                                                                                              \
+        (void)decaying, (void)moments;                                                             \
+        nothing_updated_##name(step, w, NULL, NULL, param, gradient, fp32, n);                     \
+    }                                                                                              \
+                                                                                                   \
     static void nothing_updated_by_vectors_##name(                                                 \
         const struct mw_update_step *step, const struct mw_update_vectors *vectors, float *w,      \
         float *m, void *param, const void *gradient, bool fp32, int64_t n)                         \
@@ -157,6 +166,7 @@ nothing_summed(const struct mw_exact_sides *sides, const void *gradient, bool fp
         .narrow = narrow_##name,                                                                   \
         .accumulate = nothing_accumulated,                                                         \
         .update = nothing_updated_##name,                                                          \
+        .update_narrow = nothing_updated_narrow_##name,                                            \
         .update_by_vectors = nothing_updated_by_vectors_##name,                                    \
         .square_sums = nothing_squared,                                                            \
         .side_sums = nothing_summed,                                                               \
@@ -207,6 +217,16 @@ update(void *backend, const struct mw_update_step *step, float *w, float *m, flo
 }
 
 static bool
+update_narrow(void *backend, const struct mw_update_step *step,
+              const struct mw_update_spans *decaying, float *w,
+              const struct mw_narrow_moments *moments, void *param, const void *gradient, bool fp32,
+              int64_t n, GError **error)
+{
+    (void)step, (void)decaying, (void)moments, (void)gradient, (void)fp32;
+    return narrow(backend, param, w, n, error);
+}
+
+static bool
 update_by_vectors(void *backend, const struct mw_update_step *step,
                   const struct mw_update_vectors *vectors, float *w, float *m, void *param,
                   const void *gradient, bool fp32, int64_t n, GError **error)
@@ -241,6 +261,7 @@ const struct mw_backend mw_backend_null = {
     .accumulate = accumulate,
     .square_sums = square_sums,
     .update = update,
+    .update_narrow = update_narrow,
     .update_by_vectors = update_by_vectors,
     .narrow = narrow,
     .encode = encode,
