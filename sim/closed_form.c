@@ -149,7 +149,7 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
     double share = mw_kernel_dtype_share(hw, d->dtype);
 
     double memory = hw->gpu_memory_bytes_per_s;
-    double launches = add_block(&d->layer_block, 1 + d->recomputed, share, memory, hw, plan) +
+    double launches = add_block(&d->layer_block, 1 + d->recomputed_work, share, memory, hw, plan) +
                       add_block(&d->head, 1, share, memory, hw, plan) +
                       add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan) +
                       add_coding(d, hw, plan);
@@ -251,10 +251,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         const struct mw_ring tp =
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
         plan[MW_TERM_SLICING] =
-            d->micro_batches * (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
-                                 (d->checkpoint_parts > 1
-                                      ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes)
-                                      : 0));
+            d->micro_batches *
+            (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
+             (d->checkpoint_parts > 1 ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0));
     }
 }
 

@@ -106,11 +106,14 @@ struct mw_trainer {
     void *peers;                              /* context of the calls */
 
     int64_t layers_coded, coded_elements; /* of those held; elements of one of them */
-    int64_t tokens, micro_batches, logits_chunks, layers_held;
-    int64_t layer_bytes;      /* activations of one of the layers held */
-    struct mw_arena exchange; /* memory that device and host exchange numbers in: */
-    int32_t *ids, *targets;   /* [micro_batches][tokens] */
-    double *loss;             /* sum over this rank's tokens */
+    struct mw_recomputed recomputed;      /* of the rank's layers */
+    int64_t *kept_turn; /* [layers] which one it is of those that keep their activations, or -1 */
+    int64_t tokens, micro_batches, logits_chunks;
+    int64_t layers_held, layers_rooms; /* the latter of layers that are recomputed, or decoded */
+    int64_t layer_bytes;               /* activations of one of the layers held */
+    struct mw_arena exchange;          /* memory that device and host exchange numbers in: */
+    int32_t *ids, *targets;            /* [micro_batches][tokens] */
+    double *loss;                      /* sum over this rank's tokens */
 
     uint32_t *tensor_of;             /* [layer + 1][operator] tensor, or MW_NONE */
     struct mw_part **parts;          /* [tensor][tile] */
