@@ -741,6 +741,10 @@ struct mw_plan *mw_plan_extract(const struct mw_plan *plan, uint32_t rank, char 
  * that the next step's update uses them. */
 bool mw_plan_is_delayed(const struct mw_plan *plan);
 
+/* Whether a tensor's gradients, which live off the GPU, are summed up there over all micro-batches,
+ * and the sum alone comes home: these make them one after the other. */
+bool mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *tensor);
+
 /* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
 /*
  * Parts begin at multiples of MW_PART_ROW_GRAIN rows where they have MW_PART_ROWS_LEAST of them:

@@ -130,7 +130,7 @@ add_candidates(struct search *search, const struct mw_settings *settings, struct
 
     if (!fewest || !sizing->fits)
         return add_candidate(search, sizing);
-    g_autoptr(GPtrArray) choices = mw_planner_recompute_choices(search->request, sizing);
+    g_autoptr(GPtrArray) choices = mw_planner_recompute_choices(search->request, settings, sizing);
     if (!choices->len)
         return add_candidate(search, sizing);
     mw_sizing_free(sizing);

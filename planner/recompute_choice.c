@@ -17,6 +17,7 @@ struct choice {
 struct walk {
     const struct mw_request *request;
     const struct mw_sizing *all; /* recomputes all layers */
+    int64_t logits_chunks;       /* as asked: cutting the logits leaves room for a layer more */
     int kinds;
     enum mw_class kind[MW_BLOCK_KIND_COUNT];
     double layer_s[MW_BLOCK_KIND_COUNT];
@@ -48,6 +49,7 @@ size_choice(const struct walk *walk, const int64_t *kept)
     struct mw_settings s = walk->all->settings;
     int64_t left[MW_BLOCK_KIND_COUNT];
 
+    s.logits_chunks = walk->logits_chunks;
     s.recompute_layers = MW_AUTO;
     s.recompute_set = (struct mw_layer_set){{0}};
     for (int k = 0; k < walk->kinds; k++)
@@ -58,7 +60,7 @@ size_choice(const struct walk *walk, const int64_t *kept)
                 mw_layer_set_add(&s.recompute_set, layer);
     if (mw_layer_set_is_empty(&s.recompute_set))
         return NULL;
-    return mw_sizing_new(walk->request->model, walk->request->hardware, &s, NULL);
+    return mw_planner_size_placement(walk->request, &s, NULL);
 }
 
 static bool
@@ -116,9 +118,10 @@ walk_kinds(struct walk *walk, int kind, int64_t *kept)
 }
 
 GPtrArray *
-mw_planner_recompute_choices(const struct mw_request *request, const struct mw_sizing *all)
+mw_planner_recompute_choices(const struct mw_request *request, const struct mw_settings *asked,
+                             const struct mw_sizing *all)
 {
-    struct walk walk = {.request = request, .all = all};
+    struct walk walk = {.request = request, .all = all, .logits_chunks = asked->logits_chunks};
     int64_t kept[MW_BLOCK_KIND_COUNT] = {0};
     GPtrArray *found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
 

@@ -8,6 +8,7 @@
  * that keeps its activations too, those that save most by their operators alone first.  Empty where
  * layers are alike, and in pipelines.  Owns its sizings. */
 GPtrArray *mw_planner_recompute_choices(const struct mw_request *request,
+                                        const struct mw_settings *asked,
                                         const struct mw_sizing *all);
 
 #endif

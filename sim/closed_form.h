@@ -85,7 +85,8 @@ struct mw_closed_dims {
     enum mw_dtype dtype;   /* of parameters and activations, and of gradients when they are
                             * made */
     double element_bytes;  /* bytes of one element of `dtype` */
-    bool gradients_summed; /* gradients are summed in fp32 */
+    bool gradients_summed; /* gradients are summed in fp32, */
+    bool sums_passing;     /* on the GPU wherever they live, and the sum leaves once */
     bool gradients_normed; /* their norm is taken before the update */
     double gradient_bytes; /* per element at rest: the size in which it is made, or 4 for a
                             * sum */

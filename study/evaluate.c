@@ -411,6 +411,7 @@ dims_of(const struct mw_sizing *s)
         .dtype = settings->dtype,
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
+        .sums_passing = mw_sizing_sums_passing(s),
         .gradients_normed = !mw_settings_update_beside(settings),
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = mw_sizing_state_element_bytes(s),

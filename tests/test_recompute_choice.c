@@ -1,5 +1,5 @@
-/* Which layers are recomputed where they are unlike: the planner's choice against all sets of layers,
- * on random small chains. */
+/* Which layers are recomputed where they are unlike: the planner's choice against all sets of
+ * layers, on random small chains. */
 #include <glib.h>
 #include <math.h>
 

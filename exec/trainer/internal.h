@@ -204,6 +204,10 @@ struct mw_move mw_trainer_part_move(const struct mw_trainer *trainer, const stru
 int mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op);
 bool mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int stream,
                              GError **error);
+/* Bytes of a rank's shard of a part on its way: parameters, or gradients as they are made, or their
+ * sum. */
+int64_t mw_trainer_shard_bytes(const struct mw_trainer *trainer, const struct mw_work *work,
+                               const struct mw_tensor *tensor);
 bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a chunk's state rests off the device and passes it for its update. */
 bool mw_trainer_streams_state(const struct mw_trainer *trainer, uint32_t chunk);

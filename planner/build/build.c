@@ -190,6 +190,7 @@ build_program(struct builder *b)
     g_clear_pointer(&b->work_cache, g_free);
     g_clear_pointer(&b->activation_turns, g_free);
     g_clear_pointer(&b->final_visit, g_free);
+    g_clear_pointer(&b->passing_sum, g_free);
     g_clear_pointer(&b->group_of, g_free);
     g_clear_pointer(&b->group_first, g_free);
     g_clear_pointer(&b->fetching, g_free);

@@ -127,6 +127,8 @@ struct builder {
      * by each visit.  NULL: micro-batch by micro-batch. */
     uint32_t *fetching, fetching_count, fetched, *fetches_by;
     bool *param_slot_held; /* [slots of gathered parameters], tiled tensors' first */
+    uint32_t *passing_sum; /* [tensor][tile] the slot of a sum that has not left yet */
+    uint32_t passing_tiles;
     struct part reduced;   /* not accumulated yet; */
     uint32_t reduced_slot; /* MW_NONE: there is none */
 

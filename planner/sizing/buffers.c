@@ -48,6 +48,7 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     OF_TENSORS(GRADIENTS_WHOLE, GPU, GRADIENT_BUFFERS),
     [MW_BUFFER_GRADIENTS_TIED] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_GRADIENT_BUFFERS},
     OF_TENSORS(GRADIENTS_SHARD, GPU, SHARD_BUFFERS),
+    OF_TENSORS(GRADIENTS_SUMMED, GPU, GRADIENT_BUFFERS),
     OF_TENSORS(GRADIENTS_PINNED, CPU, GRADIENT_BUFFERS),
     [MW_BUFFER_CHECKPOINTS_STAGED] = {.tier = MW_TIER_GPU,
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
@@ -407,12 +408,15 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
                   small->carried_bytes);
 }
 
-/* A gradient on its way, and behind the sum that drives read and write, which has whole pages. */
+/* A gradient on its way, and behind the sum that drives read and write, which has whole pages; or
+ * the sum alone, where it comes from the GPU. */
 static int64_t
 pinned_gradient_bytes(const struct mw_sizing *sizing, const struct survey *survey, int64_t params)
 {
     int64_t bytes = sizing->element_bytes * params;
 
+    if (mw_sizing_sums_passing(sizing))
+        return sizing->gradient_element_bytes * params;
     if (survey->gradients[MW_TIER_NVME] && sizing->gradients_summed)
         bytes += mw_round_up(4 * params, MW_SLOT_ALIGNMENT_BYTES);
     return bytes;
@@ -514,7 +518,13 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
     if (reduced && (offloaded || sums))
         set_rings(sizing, survey, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING,
                   element * tiled->carried_params, element * small->carried_params);
-    if (survey->gradients[MW_TIER_NVME] || (offloaded && sums))
+    /* Sums of a group stay until its last micro-batch, and leave while the next is computed. */
+    bool passing = offloaded && mw_sizing_sums_passing(sizing);
+    if (passing)
+        set_rings(sizing, survey, MW_BUFFER_GRADIENTS_SUMMED, 2 * mw_sizing_layer_parts(sizing),
+                  sizing->gradient_element_bytes * tiled->carried_params,
+                  sizing->gradient_element_bytes * small->carried_params);
+    if (survey->gradients[MW_TIER_NVME] || (offloaded && sums && !passing))
         set_rings(sizing, survey, MW_BUFFER_GRADIENTS_PINNED, GRADIENT_RING,
                   pinned_gradient_bytes(sizing, survey, tiled->carried_params),
                   pinned_gradient_bytes(sizing, survey, small->carried_params));

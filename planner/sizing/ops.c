@@ -53,6 +53,9 @@ part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool
         return (home != MW_TIER_GPU || sums) + (s->dp > 1 && last);
     if (home == MW_TIER_GPU)
         return (s->dp > 1) + sums;
+    if (mw_sizing_sums_passing(s))
+        return (s->dp > 1) + 1 +
+               (last ? 1 + (nvme ? 1 + !mw_settings_update_beside(&s->settings) : 0) : 0);
     return (s->dp > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) +
            (nvme ? 1 + (last && !mw_settings_update_beside(&s->settings)) : 0);
 }

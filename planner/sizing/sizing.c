@@ -288,6 +288,13 @@ mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, int32_t *layer
 }
 
 bool
+mw_sizing_sums_passing(const struct mw_sizing *sizing)
+{
+    return mw_settings_layer_order(&sizing->settings) && sizing->gradients_summed &&
+           sizing->gradients_partitioned;
+}
+
+bool
 mw_sizing_tied(const struct mw_sizing *sizing)
 {
     return sizing->model->tied_embedding && sizing->classes[MW_CLASS_HEAD].blocks;

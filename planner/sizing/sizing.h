@@ -130,6 +130,8 @@ enum mw_buffer_kind {
     MW_BUFFER_GRADIENTS_TIED,  /* of tied logits, until the embedding's are added; none is small */
     MW_BUFFER_GRADIENTS_SHARD, /* on the GPU, reduced */
     MW_BUFFER_GRADIENTS_SHARD_SMALL,
+    MW_BUFFER_GRADIENTS_SUMMED, /* sums on the GPU over all micro-batches, before they leave */
+    MW_BUFFER_GRADIENTS_SUMMED_SMALL,
     MW_BUFFER_GRADIENTS_PINNED, /* shards in host memory, to be accumulated or written */
     MW_BUFFER_GRADIENTS_PINNED_SMALL,
     /* other buffers, whose slots are alike */
@@ -278,6 +280,9 @@ enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, 
                                int *index);
 /* Global number of a block's first tensor. */
 uint32_t mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer);
+/* Whether gradients that live off the GPU are summed up on it and leave once: all micro-batches
+ * make those of a part one after the other. */
+bool mw_sizing_sums_passing(const struct mw_sizing *sizing);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
 /* For one that does not fit: what is lacking, as a share of the capacity of the tier that lacks
  * most. */
@@ -318,8 +323,8 @@ int64_t mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer
 /* Of working memory: one for each micro-batch whose activations are kept at a time, or a single
  * one. */
 int64_t mw_sizing_activation_sets(const struct mw_sizing *sizing);
-/* About how long forward of a block takes, to rank kinds of layers by: products at the rate of whole
- * layers, the rest at that of memory. */
+/* About how long forward of a block takes, to rank kinds of layers by: products at the rate of
+ * whole layers, the rest at that of memory. */
 double mw_sizing_forward_s(const struct mw_sizing *sizing, enum mw_class class);
 /* How many blocks of a class are recomputed. */
 int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class);
