@@ -146,9 +146,9 @@ def check_bits(box, name):
     box.write("five/config.json", json.dumps(config))
     first = None
     for placement in PLACEMENTS:
-        for how in ("", "--recompute-layers 1", "--recompute-layers 3", "--recompute-layers fewest",
-                    "--recompute-layers 4 --activation-checkpoint-interval 3",
-                    "--recompute-list 0,2,4",
+        for how in ("", "--recompute-layers 1", "--recompute-list 0,2,4",
+                    "--recompute-layers fewest", "--recompute-layers 4 "
+                    "--activation-checkpoint-interval 3",
                     "--recompute-list 1-2,4 --activation-checkpoint-interval 2",
                     "--recompute-layers 2 --param-loads 2 --tiles 2"):
             shutil.rmtree(box.folder / "drive", ignore_errors=True)

@@ -200,7 +200,7 @@ check_norm(const struct mw_plan *plan)
 /* --- sums over micro-batches ----------------------------------------------------------------- */
 
 /* Gradients in fp32 are added up by one op a part and micro-batch on every tier, and nothing else
- * writes them into memory: backward makes them in 16 bits. */
+ * writes them into memory, but the sum's way home: backward makes them in 16 bits. */
 static void
 check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
 {
@@ -215,7 +215,8 @@ check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
             if (plan->uses[u].mode != MW_USE_READ &&
                 plan->slots[plan->uses[u].slot].purpose == MW_PURPOSE_GRADIENTS)
                 g_assert_true(kind == MW_OP_ACCUMULATE || kind == MW_OP_NVME_WRITE ||
-                              kind == MW_OP_REDUCE_SCATTER || kind == MW_OP_ALL_REDUCE);
+                              kind == MW_OP_REDUCE_SCATTER || kind == MW_OP_ALL_REDUCE ||
+                              (kind == MW_OP_D2H && mw_sizing_sums_passing(sizing)));
     }
     for (uint32_t t = 0; sums && t < plan->tensor_count; t++)
         if (plan->tensors[t].elements && plan->tensors[t].trainable)
