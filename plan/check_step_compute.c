@@ -172,11 +172,12 @@ recomputed_of(const struct mw_step_check *check)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
 
-    return (struct mw_recomputed){.begin = check->layer_first,
-                                  .end = check->layer_behind,
-                                  .interval = shape->checkpoint_interval,
-                                  .kept = shape->kept_layers,
-                                  .set = &shape->recomputed};
+    return (struct mw_recomputed){
+        .begin = check->layer_first,
+        .end = check->layer_behind,
+        .interval = shape->checkpoint_interval,
+        .kept = shape->kept_layers,
+        .set = mw_layer_set_is_empty(&shape->recomputed) ? NULL : &shape->recomputed};
 }
 
 /* Of the checkpoint group that has the layer: the first layer that is computed, or none. */

@@ -83,18 +83,12 @@ mw_layer_set_write(const struct mw_layer_set *set, char text[MW_LAYER_SET_TEXT_M
 
 /* --- groups ---------------------------------------------------------------------------------- */
 
-static bool
-has_set(const struct mw_recomputed *it)
-{
-    return it->set && !mw_layer_set_is_empty(it->set);
-}
-
 bool
 mw_recomputed_has(const struct mw_recomputed *it, int64_t layer)
 {
     if (!it->interval || layer < it->begin || layer >= it->end)
         return false;
-    return has_set(it) ? mw_layer_set_has(it->set, layer) : layer < it->end - it->kept;
+    return it->set ? mw_layer_set_has(it->set, layer) : layer < it->end - it->kept;
 }
 
 int64_t
@@ -104,14 +98,14 @@ mw_recomputed_kept(const struct mw_recomputed *it)
 
     if (!it->interval)
         return layers;
-    return has_set(it) ? layers - mw_layer_set_count(it->set, it->begin, it->end) : it->kept;
+    return it->set ? layers - mw_layer_set_count(it->set, it->begin, it->end) : it->kept;
 }
 
 /* The first layer of the run that has the layer. */
 static int64_t
 run_of(const struct mw_recomputed *it, int64_t layer)
 {
-    if (!has_set(it))
+    if (!it->set)
         return it->begin;
     while (mw_recomputed_has(it, layer - 1))
         layer--;
@@ -149,7 +143,7 @@ mw_recomputed_groups(const struct mw_recomputed *it)
 {
     int64_t groups, largest;
 
-    if (!it->interval || has_set(it)) {
+    if (!it->interval || it->set) {
         walk(it, &groups, &largest);
         return groups;
     }
@@ -161,7 +155,7 @@ mw_recomputed_largest(const struct mw_recomputed *it)
 {
     int64_t groups, largest, recomputed = it->end - it->begin - it->kept;
 
-    if (!it->interval || has_set(it)) {
+    if (!it->interval || it->set) {
         walk(it, &groups, &largest);
         return largest;
     }

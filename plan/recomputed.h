@@ -32,7 +32,7 @@ void mw_layer_set_write(const struct mw_layer_set *set, char text[MW_LAYER_SET_T
 struct mw_recomputed {
     int64_t begin, end, interval; /* interval 0: none is recomputed */
     int64_t kept;
-    const struct mw_layer_set *set; /* NULL or empty: not stated, and `kept` counts */
+    const struct mw_layer_set *set; /* NULL: not stated, and `kept` counts; never empty */
 };
 bool mw_recomputed_has(const struct mw_recomputed *it, int64_t layer);
 int64_t mw_recomputed_kept(const struct mw_recomputed *it); /* layers; all where interval is 0 */

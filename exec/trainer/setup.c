@@ -104,10 +104,11 @@ own_bytes(const struct mw_trainer *trainer, const char *base, int64_t bytes)
 static struct mw_recomputed
 recomputed_of(const struct mw_plan *plan)
 {
-    struct mw_recomputed it = {.begin = plan->shape.decoder.layers,
-                               .interval = plan->shape.checkpoint_interval,
-                               .kept = plan->shape.kept_layers,
-                               .set = &plan->shape.recomputed};
+    struct mw_recomputed it = {
+        .begin = plan->shape.decoder.layers,
+        .interval = plan->shape.checkpoint_interval,
+        .kept = plan->shape.kept_layers,
+        .set = mw_layer_set_is_empty(&plan->shape.recomputed) ? NULL : &plan->shape.recomputed};
 
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         int64_t layer = plan->tensors[t].layer;

@@ -14,7 +14,7 @@ mw_sizing_recomputed(const struct mw_sizing *sizing)
         .end = sizing->first_layer + sizing->layers,
         .interval = s->checkpoint_interval,
         .kept = all ? 0 : sizing->layers - s->recompute_layers,
-        .set = &s->recompute_set,
+        .set = mw_layer_set_is_empty(&s->recompute_set) ? NULL : &s->recompute_set,
     };
 }
 
@@ -113,14 +113,16 @@ mw_sizing_activation_sets(const struct mw_sizing *sizing)
     return all ? 1 : sizing->micro_batches_in_flight;
 }
 
-/* Where all layers are alike, any group of the most layers is the largest. */
+/* Where all layers are alike, or each is a group, any group of the most layers is the largest, or
+ * has the largest layer. */
 int64_t
 mw_sizing_group_bytes(const struct mw_sizing *sizing)
 {
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     int64_t most = 0, begin = recomputed.begin;
 
-    if (mw_sizing_has_equal_layers(sizing))
+    bool alone = recomputed.interval == 1 && !mw_sizing_kept_layers(sizing);
+    if (mw_sizing_has_equal_layers(sizing) || alone)
         return mw_recomputed_largest(&recomputed) * mw_sizing_layer_bytes(sizing);
     for (int64_t layer = begin, behind; layer < recomputed.end; layer = behind) {
         int64_t bytes = 0;
