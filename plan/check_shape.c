@@ -114,6 +114,13 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
                               "step: keeps %" PRId64 " layers: must be fewer than the "
                               "model's %" PRId64,
                               s->kept_layers, s->decoder.layers);
+    if (!mw_layer_set_is_empty(&s->recomputed) &&
+        (!s->kept_layers ||
+         (s->has_decoder && s->decoder.layers - s->kept_layers !=
+                                mw_layer_set_count(&s->recomputed, 0, s->decoder.layers))))
+        return mw_plan_refuse(
+            check, "step: recomputes %" PRId64 " of the layers, and keeps %" PRId64,
+            mw_layer_set_count(&s->recomputed, 0, MW_LAYER_SET_MAX), s->kept_layers);
     if (!mw_optimizer_row(s->optimizer))
         return mw_plan_refuse(check, "step: optimizer %u out of range", s->optimizer);
     if (s->has_decoder && (!s->sequences || !s->seq))

@@ -167,52 +167,70 @@ put_tail(struct row *row)
     put_end(row, MW_PHASE_BACKWARD, MW_OPERATOR_FINAL_NORM, 0);
 }
 
+static struct mw_recomputed
+recomputed_of(const struct mw_step_check *check)
+{
+    const struct mw_step_shape *shape = &check->plan->shape;
+
+    return (struct mw_recomputed){
+        .begin = check->layer_first,
+        .end = check->layer_behind,
+        .interval = shape->checkpoint_interval,
+        .kept = shape->kept_layers,
+        .set = mw_layer_set_is_empty(&shape->recomputed) ? NULL : &shape->recomputed};
+}
+
 /* Of the checkpoint group that has the layer: the first layer that is computed, or none. */
 static int64_t
 first_of_group(const struct mw_step_check *check, int64_t layer)
 {
-    int64_t interval = check->plan->shape.checkpoint_interval;
-    int64_t first = layer - (layer - check->layer_first) % interval;
+    const struct mw_recomputed recomputed = recomputed_of(check);
+    int64_t behind, first = mw_recomputed_group(&recomputed, layer, &behind);
 
     while (first < layer && check->dropped[first])
         first++;
     return first;
 }
 
-/* Behind the last layer that is recomputed. */
-static int64_t
-recomputed_end(const struct mw_step_check *check)
+/* A layer that nothing has to be computed again for; `loads`: it comes back whole. */
+static void
+put_kept(struct row *row, int64_t layer, bool loads)
 {
-    int64_t end = check->layer_behind - check->plan->shape.kept_layers;
+    size_t first = row->count;
 
-    return end > check->layer_first ? end : check->layer_first;
+    if (!row->check->dropped[layer])
+        put_layer(row, MW_PHASE_BACKWARD, (int32_t)layer, false);
+    if (loads && first < row->count)
+        row->all[first].checkpoint = true;
+}
+
+static void
+put_group(struct row *row, int64_t first, int64_t behind)
+{
+    const struct mw_step_check *check = row->check;
+
+    for (int64_t l = first; l < behind; l++)
+        if (!check->dropped[l])
+            put_layer(row, MW_PHASE_RECOMPUTE, (int32_t)l, l == first_of_group(check, l));
+    for (int64_t l = behind - 1; l >= first; l--)
+        if (!check->dropped[l])
+            put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
 }
 
 static void
 put_back(struct row *row)
 {
     const struct mw_step_check *check = row->check;
-    int64_t interval = check->plan->shape.checkpoint_interval;
-    int64_t end = interval ? recomputed_end(check) : check->layer_first;
+    const struct mw_recomputed recomputed = recomputed_of(check);
+    bool whole = check->plan->shape.whole_checkpoints;
 
-    for (int64_t l = check->layer_behind - 1; l >= end; l--)
-        if (!check->dropped[l])
-            put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
-    while (interval && check->plan->shape.whole_checkpoints && --end >= check->layer_first) {
-        size_t first = row->count;
-        put_layer(row, MW_PHASE_BACKWARD, (int32_t)end, false);
-        if (first < row->count)
-            row->all[first].checkpoint = true;
-    }
-    while (interval && end > check->layer_first) {
-        int64_t first = end - 1 - (end - 1 - check->layer_first) % interval;
-        for (int64_t l = first; l < end; l++)
-            if (!check->dropped[l])
-                put_layer(row, MW_PHASE_RECOMPUTE, (int32_t)l, l == first_of_group(check, l));
-        for (int64_t l = end - 1; l >= first; l--)
-            if (!check->dropped[l])
-                put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
-        end = first;
+    for (int64_t layer = check->layer_behind - 1, behind; layer >= check->layer_first; layer--) {
+        if (whole || !mw_recomputed_has(&recomputed, layer)) {
+            put_kept(row, layer, whole);
+            continue;
+        }
+        layer = mw_recomputed_group(&recomputed, layer, &behind);
+        put_group(row, layer, behind);
     }
 }
 
@@ -240,6 +258,7 @@ make_row(struct row *row)
 {
     const struct mw_step_check *check = row->check;
     const struct mw_plan *plan = check->plan;
+    const struct mw_recomputed recomputed = recomputed_of(check);
     bool ends = plan->shape.has_decoder, first = ends && check->layer_first == 0;
     bool last = ends && check->layer_behind == check->layers;
 
@@ -249,8 +268,8 @@ make_row(struct row *row)
         size_t before = row->count;
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_FORWARD, (int32_t)l,
-                      plan->shape.checkpoint_interval && !plan->shape.whole_checkpoints &&
-                          l < recomputed_end(check) && l == first_of_group(check, l));
+                      !plan->shape.whole_checkpoints && mw_recomputed_has(&recomputed, l) &&
+                          l == first_of_group(check, l));
         if (plan->shape.whole_checkpoints && row->count > before)
             row->all[row->count - 1].checkpoint = true;
     }

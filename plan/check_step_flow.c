@@ -37,9 +37,10 @@ is_of_one_part(const struct mw_step_check *check, uint32_t by, uint32_t index)
 {
     const struct mw_op *a = &check->plan->ops[by], *b = &check->plan->ops[index];
 
-    /* Layer by layer parameters stay for all micro-batches. */
-    bool stays =
-        check->plan->shape.layer_order && mw_step_work(check, by)->object == MW_OBJECT_PARAMETERS;
+    /* Layer by layer parameters stay for all micro-batches, and sums of gradients do. */
+    const struct mw_work *work = mw_step_work(check, by);
+    bool stays = check->plan->shape.layer_order &&
+                 (work->object == MW_OBJECT_PARAMETERS || work->kind == MW_OP_ACCUMULATE);
     return a->layer == b->layer && (stays || a->micro_batch == b->micro_batch) &&
            a->tile == b->tile && shard_of(check, by) == shard_of(check, index);
 }
@@ -257,20 +258,21 @@ times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw
     enum mw_tier home = mw_step_tier(check, tensor->gradient_slot);
     uint32_t all = (uint32_t)check->plan->shape.micro_batches;
     bool whole = tensor->gradients_whole;
+    uint32_t home_times = mw_plan_sums_passing(check->plan, tensor) ? 1 : all;
 
     switch (what) {
     case MW_STEP_REDUCE:
         return check->dp == 1 ? 0 : whole ? 1 : all;
     case MW_STEP_DOWN:
-        return !whole && home != MW_TIER_GPU ? all : 0;
+        return !whole && home != MW_TIER_GPU ? home_times : 0;
     case MW_STEP_SUM_READ:
-        return tensor->summed && !whole && home == MW_TIER_NVME ? all - 1 : 0;
+        return tensor->summed && !whole && home == MW_TIER_NVME ? home_times - 1 : 0;
     case MW_STEP_ACCUMULATE:
         return tensor->summed || (whole && home != MW_TIER_GPU) ? all : 0;
     case MW_STEP_PART_NORM:
         return !whole && home == MW_TIER_NVME && !check->plan->shape.updates_beside ? 1 : 0;
     case MW_STEP_SUM_WRITE:
-        return !whole && home == MW_TIER_NVME ? all : 0;
+        return !whole && home == MW_TIER_NVME ? home_times : 0;
     default:
         return 0;
     }
@@ -329,6 +331,34 @@ is_summed_up(const struct mw_step_check *check, uint32_t slot)
     return by != MW_NONE && mw_step_work(check, by)->kind == MW_OP_ACCUMULATE;
 }
 
+/* Whether the slot, on the GPU, has the sum of the op's part over so many micro-batches. */
+static bool
+has_sum_of(const struct mw_step_check *check, uint32_t slot, uint32_t index, uint32_t t,
+           uint32_t micro_batches)
+{
+    const struct mw_op *ops = check->plan->ops;
+
+    if (!micro_batches || !is_made_by(check, slot, t, MW_OBJECT_GRADIENTS, MW_OP_ACCUMULATE))
+        return false;
+    uint32_t first = check->slots[slot].definer, last = check->slots[slot].writer;
+    return mw_step_slot(check, first, MW_ROLE_SUM) == slot && ops[first].micro_batch == 0 &&
+           ops[first].tile == ops[index].tile && mw_step_slot(check, last, MW_ROLE_SUM) == slot &&
+           ops[last].micro_batch + 1u == micro_batches;
+}
+
+/* A sum that comes home later grows in a buffer of the GPU. */
+static bool
+adds_passing(const struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    uint32_t sum = mw_step_slot(check, index, MW_ROLE_SUM);
+    uint32_t before = check->plan->ops[index].micro_batch;
+
+    return sum != MW_NONE && !mw_step_work(check, index)->host &&
+           check->plan->slots[sum].purpose == MW_PURPOSE_GRADIENT_BUFFERS &&
+           mw_step_tier(check, sum) == MW_TIER_GPU &&
+           (!before || has_sum_of(check, sum, index, t, before));
+}
+
 static bool
 reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
@@ -356,10 +386,14 @@ goes_down(struct mw_step_check *check, uint32_t index, uint32_t t)
     const struct mw_tensor *tensor = &check->plan->tensors[t];
     uint32_t from = mw_step_slot(check, index, MW_ROLE_SOURCE);
     uint32_t to = mw_step_slot(check, index, MW_ROLE_DESTINATION);
-    bool arrives = mw_step_tier(check, tensor->gradient_slot) == MW_TIER_CPU && !tensor->summed;
+    bool passing = mw_plan_sums_passing(check->plan, tensor);
+    bool arrives =
+        mw_step_tier(check, tensor->gradient_slot) == MW_TIER_CPU && (!tensor->summed || passing);
 
     if (from == MW_NONE || to == MW_NONE || arrives != (to == tensor->gradient_slot))
         return false;
+    if (passing)
+        return has_sum_of(check, from, index, t, (uint32_t)check->plan->shape.micro_batches);
     return check->dp > 1 ? is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER)
                          : takes_made(check, index, t, from);
 }
@@ -369,18 +403,21 @@ accumulates(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
     const struct mw_tensor *tensor = &check->plan->tensors[t];
     const struct mw_op *op = &check->plan->ops[index];
-    bool drives = mw_step_tier(check, tensor->gradient_slot) == MW_TIER_NVME;
+    bool passing = mw_plan_sums_passing(check->plan, tensor);
+    bool drives = mw_step_tier(check, tensor->gradient_slot) == MW_TIER_NVME && !passing;
     uint32_t from = mw_step_slot(check, index, MW_ROLE_GRADIENT);
     uint32_t sum = mw_step_slot(check, index, MW_ROLE_SUM);
     uint32_t by = from == MW_NONE ? MW_NONE : check->slots[from].writer;
 
-    if (by == MW_NONE || sum != (drives ? MW_NONE : tensor->gradient_slot) ||
+    if (by == MW_NONE ||
+        (passing ? !adds_passing(check, index, t)
+                 : sum != (drives ? MW_NONE : tensor->gradient_slot)) ||
         mw_step_work(check, index)->elements !=
             (tensor->gradients_whole ? tensor->tile_elements : tensor->shard_elements))
         return false;
     if (drives && op->micro_batch && mw_step_work(check, by)->kind != MW_OP_NVME_READ)
         return false;
-    if (times(check, tensor, MW_STEP_DOWN))
+    if (times(check, tensor, MW_STEP_DOWN) && !passing)
         return is_gradient_of(check, from, index, t, MW_OP_D2H);
     if (check->dp > 1 && !tensor->gradients_whole)
         return is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER);
@@ -391,7 +428,9 @@ static bool
 is_down(const struct mw_step_check *check, uint32_t index, uint32_t t, uint32_t slot)
 {
     return is_gradient_of(check, slot, index, t, MW_OP_D2H) &&
-           (!check->plan->tensors[t].summed || is_summed_up(check, slot));
+           (!check->plan->tensors[t].summed ||
+            mw_plan_sums_passing(check->plan, &check->plan->tensors[t]) ||
+            is_summed_up(check, slot));
 }
 
 /* The gradient's own op of this kind, and whether it finds what it takes. */

@@ -141,3 +141,10 @@ mw_pieces_next(struct mw_pieces *pieces, struct mw_piece *piece)
     }
     return false;
 }
+
+bool
+mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *tensor)
+{
+    return plan->shape.layer_order && tensor->summed && tensor->trainable &&
+           !tensor->gradients_whole && plan->slots[tensor->gradient_slot].tier != MW_TIER_GPU;
+}

@@ -39,6 +39,7 @@
 #include "plan/dtype.h"
 #include "plan/encodings.h"
 #include "plan/operators.h"
+#include "plan/recomputed.h"
 
 #define MW_NONE UINT32_MAX
 
@@ -482,15 +483,16 @@ struct mw_step_shape {
     int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: no checkpoints */
     uint32_t kept_encodings;     /* of activations that layers keep: bits 1 << enum mw_encoding */
     uint8_t checkpoint_dtype;    /* enum mw_dtype of activation checkpoints; MW_DTYPE_NONE: dtype */
-    int64_t kept_layers;         /* the last so many, which no checkpoint is for */
-    int64_t save_every;          /* steps between saves of state that is not on NVMe; 0: no saves */
-    bool commits;                /* every step is durable */
-    bool updates_beside;         /* a chunk waits for its own gradients, and not for a norm */
-    bool whole_checkpoints;      /* of all activations of a layer: nothing is recomputed */
-    bool layer_order;            /* all micro-batches pass a checkpoint group before the next */
-    bool updates_on_gpu;         /* state that rests elsewhere comes there for its update */
-    uint8_t optimizer;           /* enum mw_optimizer_kind */
-    uint8_t dtype;               /* enum mw_dtype of parameters, activations and gradients */
+    int64_t kept_layers;         /* so many, which no checkpoint is for: */
+    struct mw_layer_set recomputed; /* all but these layers; empty: the last ones */
+    int64_t save_every;     /* steps between saves of state that is not on NVMe; 0: no saves */
+    bool commits;           /* every step is durable */
+    bool updates_beside;    /* a chunk waits for its own gradients, and not for a norm */
+    bool whole_checkpoints; /* of all activations of a layer: nothing is recomputed */
+    bool layer_order;       /* all micro-batches pass a checkpoint group before the next */
+    bool updates_on_gpu;    /* state that rests elsewhere comes there for its update */
+    uint8_t optimizer;      /* enum mw_optimizer_kind */
+    uint8_t dtype;          /* enum mw_dtype of parameters, activations and gradients */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software
                                    * computes these in few kernels or many */
     bool has_decoder;             /* if false, no executor runs the model */
@@ -738,6 +740,10 @@ struct mw_plan *mw_plan_extract(const struct mw_plan *plan, uint32_t rank, char 
 /* These functions need a plan that passed the check.  Whether its gradients outlive the step, so
  * that the next step's update uses them. */
 bool mw_plan_is_delayed(const struct mw_plan *plan);
+
+/* Whether a tensor's gradients, which live off the GPU, are summed up there over all micro-batches,
+ * and the sum alone comes home: these make them one after the other. */
+bool mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *tensor);
 
 /* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
 /*

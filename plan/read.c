@@ -66,6 +66,9 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
         shape->checkpoint_dtype = read_dtype(reader);
     if (mw_plan_reader_skip(reader, "keeps"))
         shape->kept_layers = read_i64(reader, NULL);
+    if (mw_plan_reader_skip(reader, "recomputes") &&
+        !mw_layer_set_read(mw_plan_reader_word(reader), &shape->recomputed))
+        mw_plan_reader_fail(reader, "layers such as 0-3,8");
     while (mw_plan_reader_skip(reader, "kept-as"))
         shape->kept_encodings |=
             UINT32_C(1) << mw_plan_reader_name(reader, mw_encoding_name, "an encoding as mxfp8");

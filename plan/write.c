@@ -160,6 +160,12 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     }
     if (shape->kept_layers)
         put_key(writer, " keeps ", shape->kept_layers);
+    if (!mw_layer_set_is_empty(&shape->recomputed)) {
+        char text[MW_LAYER_SET_TEXT_MAX];
+        mw_layer_set_write(&shape->recomputed, text);
+        put(writer, " recomputes");
+        put_name(writer, text);
+    }
     for (int e = 0; e < MW_ENCODING_COUNT; e++)
         if (shape->kept_encodings >> e & 1) {
             put(writer, " kept-as");

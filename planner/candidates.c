@@ -1,10 +1,12 @@
 /* Finds the placements and batches that are worth simulating. */
 #include <glib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "planner/batches.h"
 #include "planner/planner.h"
 #include "planner/fits.h"
+#include "planner/recompute_choice.h"
 #include "planner/sizing/internal.h"
 
 #define OPS_UNLIMITED (INT64_C(1) << 60)
@@ -48,7 +50,8 @@ is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
         moved = moved || there > here;
     }
     if (!moved)
-        return d->micro_batch == o->micro_batch && d->grad_accum == o->grad_accum;
+        return d->micro_batch == o->micro_batch && d->grad_accum == o->grad_accum &&
+               !memcmp(&d->recompute_set, &o->recompute_set, sizeof d->recompute_set);
     return d->micro_batch <= o->micro_batch &&
            d->micro_batch * d->grad_accum <= o->micro_batch * o->grad_accum && d->tiles >= o->tiles;
 }
@@ -119,6 +122,23 @@ size_or_refuse(struct search *search, const struct mw_settings *settings, GError
     return NULL;
 }
 
+/* Where layers are unlike there are several ways to recompute as little as memory allows. */
+static bool
+add_candidates(struct search *search, const struct mw_settings *settings, struct mw_sizing *sizing)
+{
+    bool fewest = settings->recompute_layers == MW_RECOMPUTE_FEWEST && !search->any;
+
+    if (!fewest || !sizing->fits)
+        return add_candidate(search, sizing);
+    g_autoptr(GPtrArray) choices = mw_planner_recompute_choices(search->request, settings, sizing);
+    if (!choices->len)
+        return add_candidate(search, sizing);
+    mw_sizing_free(sizing);
+    for (guint i = 0; i < choices->len; i++)
+        add_candidate(search, g_steal_pointer(&choices->pdata[i]));
+    return true;
+}
+
 /* One placement with one batch. */
 static bool
 try_batch(struct search *search, const struct mw_settings *settings)
@@ -133,7 +153,7 @@ try_batch(struct search *search, const struct mw_settings *settings)
         g_clear_error(&search->error);
         search->error = refused;
     }
-    return sizing && add_candidate(search, sizing);
+    return sizing && add_candidates(search, settings, sizing);
 }
 
 static bool

@@ -48,19 +48,25 @@ refuse_pair(const struct mw_settings *s, bool named, const char *one, const char
     return mw_refuse(error, "%s: not with %s; leave one out", first, second);
 }
 
+static bool
+recomputes_some(const struct mw_settings *s)
+{
+    return s->recompute_layers != MW_AUTO || !mw_layer_set_is_empty(&s->recompute_set);
+}
+
 /* What a step that goes layer by layer cannot have beside it. */
 static bool
 check_order(const struct mw_settings *s, GError **error)
 {
-    const char *beside = s->checkpoint_interval == 0      ? "{activation-checkpoint-interval=0}"
-                         : s->recompute_layers != MW_AUTO ? "{recompute-layers}"
-                         : s->param_loads == 3            ? "{param-loads=3}"
-                         : s->dpu_start != MW_AUTO        ? "{dpu-start}"
-                         : s->drop_layers                 ? "{drop-layers}"
-                         : s->whole_checkpoints == 1      ? "{checkpoints=activations}"
-                         : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
-                         : s->pp > 1                      ? "{pp}"
-                                                          : NULL;
+    const char *beside = s->checkpoint_interval == 0 ? "{activation-checkpoint-interval=0}"
+                         : recomputes_some(s)        ? "{recompute-layers}"
+                         : s->param_loads == 3       ? "{param-loads=3}"
+                         : s->dpu_start != MW_AUTO   ? "{dpu-start}"
+                         : s->drop_layers            ? "{drop-layers}"
+                         : s->whole_checkpoints == 1 ? "{checkpoints=activations}"
+                         : s->checkpoint_dtype       ? "{checkpoint-bits=8}"
+                         : s->pp > 1                 ? "{pp}"
+                                                     : NULL;
 
     bool named = mw_strategy_traits(s->strategy)->layer_order;
     return !beside || refuse_pair(s, named, "{micro-batch-order=layer}", beside, error);
@@ -71,7 +77,7 @@ static bool
 check_whole(const struct mw_settings *s, GError **error)
 {
     const char *beside = s->checkpoint_interval > 1       ? "{activation-checkpoint-interval}"
-                         : s->recompute_layers != MW_AUTO ? "{recompute-layers}"
+                         : recomputes_some(s)             ? "{recompute-layers}"
                          : s->param_loads == 2            ? "{param-loads=2}"
                          : s->drop_layers                 ? "{drop-layers}"
                          : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
@@ -100,7 +106,7 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
                                  ? mw_default_step_tokens(model, s)
                                  : 0;
-    bool keeps = mw_kept_encodings(&s->kept_as) && s->recompute_layers == MW_AUTO;
+    bool keeps = mw_kept_encodings(&s->kept_as) && !recomputes_some(s);
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     if (s->checkpoint_interval == MW_INTERVAL_SQRT)
@@ -374,7 +380,8 @@ check_kept(const struct mw_model *model, const struct mw_settings *s, GError **e
     if (!mw_kept_encodings(&s->kept_as))
         return true;
     if (s->checkpoint_interval &&
-        (s->recompute_layers == MW_AUTO || s->recompute_layers >= model->layers))
+        (!recomputes_some(s) || s->recompute_layers >= model->layers ||
+         mw_layer_set_count(&s->recompute_set, 0, model->layers) == model->layers))
         return mw_refuse(error,
                          "{%s}: every layer is recomputed, and none keeps its activations; give "
                          "{activation-checkpoint-interval=0}, or fewer {recompute-layers} than "
@@ -403,6 +410,36 @@ check_matmul(const struct mw_hardware *hardware, const struct mw_settings *s, GE
                      "{matmul-dtype=%s}: the profile has no rate of products in fp8 "
                      "(gpu.fp8_tile_tflops); profiles with one: %s",
                      mw_dtype_name(s->matmul_dtype), names);
+}
+
+static bool
+check_recompute(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    int64_t listed = mw_layer_set_count(&s->recompute_set, 0, MW_LAYER_SET_MAX);
+    int64_t own = mw_layer_set_count(&s->recompute_set, 0, model->layers);
+
+    if (s->recompute_layers > 0 && s->checkpoint_interval == 0)
+        return mw_refuse(error,
+                         "{recompute-layers=%" G_GINT64_FORMAT
+                         "}: {activation-checkpoint-interval=0} recomputes nothing; leave one out",
+                         s->recompute_layers);
+    if (listed && s->checkpoint_interval == 0)
+        return mw_refuse(error, "{recompute-list}: {activation-checkpoint-interval=0} recomputes "
+                                "nothing; leave one out");
+    if (listed && s->recompute_layers != MW_AUTO)
+        return mw_refuse(error, "{recompute-list}: says which layers are recomputed, and "
+                                "{recompute-layers} how many; leave one out");
+    if (listed > own)
+        return mw_refuse(error,
+                         "{recompute-list}: model %s has layers 0 to %" G_GINT64_FORMAT
+                         "; name these alone",
+                         model->name, model->layers - 1);
+    if (recomputes_some(s) && s->pp > 1 && model->layers > MW_LAYER_SET_MAX)
+        return mw_refuse(error,
+                         "{recompute-layers}: with {pp} for models of at most %d layers; leave "
+                         "one out",
+                         MW_LAYER_SET_MAX);
+    return true;
 }
 
 static bool
@@ -436,15 +473,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
     if (s->checkpoint_dtype != MW_DTYPE_NONE && s->checkpoint_interval == 0)
         return mw_refuse(error, "{checkpoint-bits=8}: {activation-checkpoint-interval=0} makes no "
                                 "checkpoints; leave one out");
-    if (s->recompute_layers > 0 && s->checkpoint_interval == 0)
-        return mw_refuse(error,
-                         "{recompute-layers=%" G_GINT64_FORMAT
-                         "}: {activation-checkpoint-interval=0} recomputes nothing; leave one out",
-                         s->recompute_layers);
-    if (s->recompute_layers != MW_AUTO && s->recompute_layers < request->model->layers &&
-        (s->pp > 1 || s->drop_layers))
-        return mw_refuse(error, "{recompute-layers}: not with {%s}; leave one out",
-                         s->pp > 1 ? "pp" : "drop-layers");
+    if (!check_recompute(request->model, s, error))
+        return false;
     if (s->dpu_start != MW_AUTO && !mw_strategy_traits(s->strategy)->delays_update) {
         g_autofree char *names = mw_strategies_text(delays_update);
         return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",

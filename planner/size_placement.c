@@ -1,6 +1,7 @@
 /* Decides what is still open for one placement: tiles, chunks of the logits, commit. */
 #include <glib.h>
 
+#include "base/arithmetic.h"
 #include "planner/planner.h"
 
 #define TILES_MAX 64
@@ -114,9 +115,10 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
     return nearest;
 }
 
-/* Of the layers the fewest that must be recomputed, where that is open.  Those of a kind cost alike
- * and free as many bytes, so which of them are recomputed makes no difference, and more than must
- * are never faster. */
+/* Of the layers, or of each pipeline stage's, the fewest first ones that must be recomputed, where
+ * that is open.  Those of a kind cost alike and free as many bytes, so which of them are recomputed
+ * makes no difference, and more than must are never faster.  planner/recompute_choice.c chooses
+ * among layers that are unlike. */
 static struct mw_sizing *
 size_with_fewest(const struct mw_request *request, const struct mw_settings *settings,
                  GError **error)
@@ -127,7 +129,8 @@ size_with_fewest(const struct mw_request *request, const struct mw_settings *set
         !best->settings.checkpoint_interval)
         return best;
     struct mw_settings s = best->settings;
-    for (int64_t least = 1, most = request->model->layers; least < most;) {
+    int64_t layers = mw_divide_up(request->model->layers, best->pp);
+    for (int64_t least = 1, most = layers; least < most;) {
         s.recompute_layers = least + (most - least) / 2;
         struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
         bool fits = sizing && sizing->fits;

@@ -149,7 +149,7 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
     double share = mw_kernel_dtype_share(hw, d->dtype);
 
     double memory = hw->gpu_memory_bytes_per_s;
-    double launches = add_block(&d->layer_block, 1 + d->recomputed, share, memory, hw, plan) +
+    double launches = add_block(&d->layer_block, 1 + d->recomputed_work, share, memory, hw, plan) +
                       add_block(&d->head, 1, share, memory, hw, plan) +
                       add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan) +
                       add_coding(d, hw, plan);
@@ -198,13 +198,13 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     bool owner = d->owner_broadcast && d->dp > 1;
     double made = d->element_bytes;
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
-    double times = d->micro_batches, element = d->gradient_bytes;
+    double times = d->sums_passing ? 1 : d->micro_batches, element = d->gradient_bytes;
 
     double reduced_bytes = (d->gradients_partitioned ? made : element) * params;
     plan[MW_TERM_GRADIENT_REDUCE] =
         reduces * (d->optimizer_partitioned ? mw_ring_s(&r->dp, reduced_bytes)
                                             : mw_ring_all_reduce_s(&r->dp, reduced_bytes));
-    double sent = fmax(made, (double)hw->gradient_link_bytes);
+    double sent = fmax(d->sums_passing ? element : made, (double)hw->gradient_link_bytes);
     double most = hw->gradient_copy_bytes_per_s > 0 ? hw->gradient_copy_bytes_per_s : INFINITY;
     double fetched = fmax(element, (double)hw->gradient_link_bytes);
     plan[MW_TERM_GRADIENT_PCIE] =
@@ -213,13 +213,14 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         over(element * d->state_params * d->gradient_h2d, r->h2d) +
         over(fetched * d->state_params * d->gradient_d2h, fmin(most, r->d2h));
     /* The first micro-batch reads it and writes 4; each later one reads it and 4, and writes 4. */
-    double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (times - 1) : 0;
+    double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (d->micro_batches - 1) : 0;
+    double on_host = d->sums_passing ? 0 : cpu + nvme;
+    double on_gpu = d->gradients_in[MW_TIER_GPU] + cpu + nvme - on_host;
     double normed = d->gradients_normed ? element : 0;
     plan[MW_TERM_GRADIENT_SUM] =
-        over(shard * sum_bytes * (cpu + nvme), r->dram) + over(shard * normed * nvme, r->norm) +
+        over(shard * sum_bytes * on_host, r->dram) + over(shard * normed * nvme, r->norm) +
         over(d->state_params * normed * d->updated_from[MW_TIER_CPU], r->norm) +
-        (shard * sum_bytes * d->gradients_in[MW_TIER_GPU] +
-         d->state_params * normed * d->updated_from[MW_TIER_GPU]) /
+        (shard * sum_bytes * on_gpu + d->state_params * normed * d->updated_from[MW_TIER_GPU]) /
             hw->gpu_memory_bytes_per_s;
     plan[MW_TERM_GRADIENT_NVME] =
         over(times * element * shard * nvme, r->write) +
@@ -251,10 +252,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         const struct mw_ring tp =
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
         plan[MW_TERM_SLICING] =
-            d->micro_batches * (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
-                                 (d->checkpoint_parts > 1
-                                      ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes)
-                                      : 0));
+            d->micro_batches *
+            (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
+             (d->checkpoint_parts > 1 ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0));
     }
 }
 

@@ -56,7 +56,8 @@ struct mw_closed_dims {
     double tokens;                              /* of one micro-batch of one tensor-slicing group */
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
     double checkpoint_parts;                    /* of a checkpoint, each on another rank */
-    double recomputed;                          /* share of the layers: 0 with that */
+    double recomputed;                          /* share of the layers: 0 with that, */
+    double recomputed_work;                     /* and of what their forward takes */
     double checkpoint_bytes; /* of one checkpoint, in one rank's slice; in all slices: */
     double checkpoint_whole_bytes;
     double checkpoint_coded_bytes; /* of the passes that store one in another type and restore
@@ -84,7 +85,8 @@ struct mw_closed_dims {
     enum mw_dtype dtype;   /* of parameters and activations, and of gradients when they are
                             * made */
     double element_bytes;  /* bytes of one element of `dtype` */
-    bool gradients_summed; /* gradients are summed in fp32 */
+    bool gradients_summed; /* gradients are summed in fp32, */
+    bool sums_passing;     /* on the GPU wherever they live, and the sum leaves once */
     bool gradients_normed; /* their norm is taken before the update */
     double gradient_bytes; /* per element at rest: the size in which it is made, or 4 for a
                             * sum */

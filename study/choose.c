@@ -127,7 +127,8 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
            a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
            a->logits_chunks == b->logits_chunks && a->commit == b->commit &&
            a->checkpoint_interval == b->checkpoint_interval &&
-           a->recompute_layers == b->recompute_layers;
+           a->recompute_layers == b->recompute_layers &&
+           !memcmp(&a->recompute_set, &b->recompute_set, sizeof a->recompute_set);
 }
 
 /* Step time with this number of micro-batches; INFINITY if the engine refuses the plan. */
@@ -353,7 +354,7 @@ may_keep_all(const struct mw_settings *asked)
         moved = moved || checkpoints->part[i].tier != MW_TIER_GPU;
     return asked->checkpoint_interval == MW_AUTO && asked->param_loads != 2 && !moved &&
            asked->checkpoint_dtype == MW_DTYPE_NONE && !mw_kept_encodings(&asked->kept_as) &&
-           asked->recompute_layers < 1;
+           asked->recompute_layers < 1 && mw_layer_set_is_empty(&asked->recompute_set);
 }
 
 /* The settings with a higher limit of ops, so that more micro-batches than may be planned can still
@@ -411,8 +412,8 @@ keeping_all(const struct mw_settings *asked)
     return settings;
 }
 
-/* Recomputes no more layers than memory asks for.  Of layers that are alike this is the least time
- * for any memory: each layer that is kept saves the same, and takes the same. */
+/* Recomputes no more layers than memory asks for, which is the least time for any memory: where
+ * layers are unlike, each choice to which none can be added is a candidate. */
 static struct mw_settings
 recomputing_fewest(const struct mw_settings *asked)
 {
@@ -425,8 +426,7 @@ recomputing_fewest(const struct mw_settings *asked)
 static bool
 may_recompute_some(const struct search *search, const struct mw_settings *asked)
 {
-    return may_keep_all(asked) && asked->recompute_layers == MW_AUTO && asked->pp <= 1 &&
-           !asked->drop_layers &&
+    return may_keep_all(asked) && asked->recompute_layers == MW_AUTO &&
            search->question->hardware[MW_OUTLOOK_TYPICAL].offers.recomputed_layers;
 }
 

@@ -353,6 +353,22 @@ recomputed_share(const struct mw_sizing *s)
                : 0;
 }
 
+/* The same of the time that forward takes, where layers that are unlike are recomputed or not. */
+static double
+recomputed_work(const struct mw_sizing *s)
+{
+    double again = 0, all = 0;
+
+    if (mw_layer_set_is_empty(&s->settings.recompute_set))
+        return recomputed_share(s);
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        double layer_s = mw_sizing_forward_s(s, (enum mw_class)c);
+        all += layer_s * (double)s->classes[c].blocks;
+        again += layer_s * (double)mw_sizing_recomputed_blocks(s, (enum mw_class)c);
+    }
+    return all > 0 ? again / all : 0;
+}
+
 /* What does not depend on the operators. */
 static struct mw_closed_dims
 dims_of(const struct mw_sizing *s)
@@ -383,6 +399,7 @@ dims_of(const struct mw_sizing *s)
         .paper_params = mw_model_params_paper(s->model),
         .checkpoint_parts = s->checkpoint_parts,
         .recomputed = recomputed_share(s),
+        .recomputed_work = recomputed_work(s),
         .layer_loads = 2 + recomputed_share(s) * (double)(settings->param_loads - 2),
         .head_loads = 1,
         .tail_loads = tied && !layers ? 2 : logits_loads,
@@ -394,6 +411,7 @@ dims_of(const struct mw_sizing *s)
         .dtype = settings->dtype,
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
+        .sums_passing = mw_sizing_sums_passing(s),
         .gradients_normed = !mw_settings_update_beside(settings),
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = mw_sizing_state_element_bytes(s),

@@ -211,6 +211,7 @@ static void
 note_eager(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
     g_autofree char *who = keeper(question, sizing);
+    int64_t kept = mw_sizing_kept_of_model(sizing);
     const char *why = NULL;
 
     if (sizing->settings.eager && mw_sizing_activations_kept(sizing->hardware) == 1)
@@ -226,12 +227,12 @@ note_eager(const struct mw_question *question, const struct mw_sizing *sizing, G
         why =
             "no recomputation, as requested, may run out of memory: kept activations fit once, not "
             "%g times over, as %s them; {activation-checkpoint-interval=1} recomputes";
-    if (mw_sizing_kept_layers(sizing))
-        g_ptr_array_add(notes, g_strdup_printf("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
-                                               " layers are recomputed, the others keep their "
-                                               "activations",
-                                               sizing->layers - mw_sizing_kept_layers(sizing),
-                                               sizing->layers));
+    if (kept)
+        g_ptr_array_add(notes,
+                        g_strdup_printf("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                                        " layers are recomputed, the others keep their "
+                                        "activations",
+                                        sizing->model->layers - kept, sizing->model->layers));
     else if (why)
         g_ptr_array_add(notes,
                         mw_spelled_printf(why, mw_sizing_activations_kept(sizing->hardware), who));

@@ -71,6 +71,7 @@ mw_objective_forward(const struct mw_settings *trained, enum mw_strategy strateg
     s.checkpoint_dtype = MW_DTYPE_NONE;
     s.kept_as = (struct mw_kept_as){0};
     s.recompute_layers = MW_AUTO;
+    s.recompute_set = (struct mw_layer_set){{0}};
     s.update_on = 0;
     s.layer_order = 0;
     s.whole_checkpoints = 0;

@@ -147,12 +147,17 @@ def check_parts(box):
 
 
 def check_layers(box):
-    """A layer is loaded once for forward and once for backward, whatever the micro-batches."""
+    """A layer is loaded once for forward and once for backward, and its gradients' sum leaves once,
+    whatever the micro-batches."""
     found = {}
     for accum in (2, 5):
         line = f"{EIGHT} -H h100 -s l2l --grad-accum {accum} --activation-device gpu"
-        loads = traffic(box, line)["h2d", "parameters"]
-        yield from near(f"{accum} micro-batches", loads, 2 * (2 * END + 2 * LAYERS))
+        moved = traffic(box, line)
+        yield from near(f"{accum} micro-batches", moved["h2d", "parameters"],
+                        2 * (2 * END + 2 * LAYERS))
+        yield from near("sums", moved["d2h", "gradients"], 4 * PARAMS)
+        yield from near("added up on the GPU", moved["accumulate", "gradients"],
+                        PARAMS * (6 + 10 * (accum - 1)))
         answer = found[accum] = ask(box, line)
         each = 2 * 1024 * 4096
         yield from near("checkpoints", held(answer, "activation-checkpoints"), 32 * accum * each)
@@ -162,6 +167,13 @@ def check_layers(box):
     depth = traffic(box, f"{EIGHT} -H h100 -s l2l --grad-accum 5 --micro-batch-order depth "
                     "--activation-checkpoint-interval 1")
     yield from near("depth", depth["h2d", "parameters"], 5 * 2 * (3 * END + 3 * LAYERS))
+    yield from near("gradients, depth", depth["d2h", "gradients"], 5 * 2 * PARAMS)
+    # Sums of two groups, in 4 bytes, and gradients on their way: a few parts of the largest.
+    sums = held(found[5], "gradient-buffers", "gpu")
+    if not 2 * 4 * LAYERS / 32 < sums < 30 * max(2 * LAYERS / 32, 2 * END):
+        yield f"buffers of {sums} bytes for gradients"
+    if held(found[2], "gradient-buffers", "gpu") != sums:
+        yield "buffers for gradients depend on the micro-batches"
     # Two layers of parameters on the GPU: the one that is computed, and the one that comes.
     layer = 2 * LAYERS / 32
     buffers = held(found[5], "parameter-buffers", "gpu")

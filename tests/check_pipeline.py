@@ -19,6 +19,7 @@ BATCH = "--batch 1 --grad-accum 4"
 PLACES = {
     "ddp": "-s ddp",
     "recomputed": "-s ddp --activation-checkpoint-interval 1",
+    "some recomputed": "-s ddp --recompute-list 0",
     "zero3": "-s zero3",
     "offloaded": "-s zero-infinity-cpu --activation-checkpoint-interval 1 --activation-device cpu",
     "tiles": "-s zero2 --tiles 2 --logits-chunks 2",

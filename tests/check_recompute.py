@@ -146,8 +146,10 @@ def check_bits(box, name):
     box.write("five/config.json", json.dumps(config))
     first = None
     for placement in PLACEMENTS:
-        for how in ("", "--recompute-layers 1", "--recompute-layers 3", "--recompute-layers fewest",
-                    "--recompute-layers 4 --activation-checkpoint-interval 3",
+        for how in ("", "--recompute-layers 1", "--recompute-list 0,2,4",
+                    "--recompute-layers fewest", "--recompute-layers 4 "
+                    "--activation-checkpoint-interval 3",
+                    "--recompute-list 1-2,4 --activation-checkpoint-interval 2",
                     "--recompute-layers 2 --param-loads 2 --tiles 2"):
             shutil.rmtree(box.folder / "drive", ignore_errors=True)
             shutil.rmtree(box.folder / "out", ignore_errors=True)
@@ -164,6 +166,23 @@ def check_bits(box, name):
             first = first or bits
             if bits != first:
                 yield f"{placement} {how}: other weights"
+
+
+def check_dropped(box):
+    """With layers that steps leave out, some recomputed or all: the same bits."""
+    found = set()
+    for how in ("--recompute-layers 2", "--recompute-list 0,3-4",
+                "--activation-checkpoint-interval 3 --recompute-list 1-3",
+                "--activation-checkpoint-interval 0"):
+        shutil.rmtree(box.folder / "out", ignore_errors=True)
+        answer = box.run(f"run -m ./five {RUN} -s ddp {how} --drop-layers 1,3/-/0-1 --grad-accum 2 "
+                         "--commit none --overwrite --save out")
+        if answer.status:
+            yield f"{how}: {answer.err.strip()[-300:]}"
+            continue
+        found.add((box.folder / "out" / "model.safetensors").read_bytes())
+    if len(found) != 1:
+        yield f"{len(found)} kinds of weights"
 
 
 def check_plan(box):
@@ -190,9 +209,14 @@ def check_refusals(box):
             ("-H rtx4090 --activation-checkpoint-interval 0 --recompute-layers 2",
              ["--recompute-layers 2", "--activation-checkpoint-interval 0"]),
             ("-H rtx4090 --recompute-layers few", ["--recompute-layers", "fewest"]),
-            ("-H dgx-a100 --pp 2 --recompute-layers 2", ["--recompute-layers", "--pp"]),
-            ("-H rtx4090 --drop-layers 1/-@1 --recompute-layers 2",
-             ["--recompute-layers", "--drop-layers"])):
+            ("-H rtx4090 --recompute-list 3-1", ["--recompute-list 3-1", "0-3,8"]),
+            ("-H rtx4090 --recompute-list 3,12", ["--recompute-list", "layers 0 to 11"]),
+            ("-H rtx4090 --recompute-list 3 --recompute-layers 2",
+             ["--recompute-list", "--recompute-layers"]),
+            ("-H rtx4090 --recompute-list 3 --activation-checkpoint-interval 0",
+             ["--recompute-list", "--activation-checkpoint-interval 0"]),
+            ("-H rtx4090 -s zero3 --grad-accum 2 --micro-batch-order layer --recompute-list 3",
+             ["--micro-batch-order layer", "--recompute"])):
         yield from refused(box.run(f"simulate -m gpt2 {options}"), words)
 
 
@@ -205,6 +229,7 @@ def tests(box):
     yield "open", check_open(box)
     for name in ("llama-small", "gpt2-small"):
         yield f"bits/{name}", check_bits(box, name)
+    yield "dropped", check_dropped(box)
     yield "plan", check_plan(box)
     yield "refusals", check_refusals(box)
 

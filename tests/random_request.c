@@ -362,6 +362,18 @@ draw_orders(struct mw_settings *s, guint32 seed)
     }
 }
 
+/* Where layers may be recomputed or not, and none is said, some are. */
+static void
+name_layers(struct mw_settings *s, int64_t layers, guint32 seed)
+{
+    bool open = s->checkpoint_interval > 0 && s->recompute_layers == MW_AUTO &&
+                s->layer_order != 1 && s->whole_checkpoints != 1;
+
+    for (int64_t layer = 0; open && seed % 4 == 2 && layer < layers; layer++)
+        if (seed * UINT32_C(2654435761) >> (layer * 7 % 29) & 1)
+            mw_layer_set_add(&s->recompute_set, layer);
+}
+
 void
 random_request_init(struct random_request *request, guint32 seed)
 {
@@ -391,6 +403,7 @@ random_request_init(struct random_request *request, guint32 seed)
         request->settings.kept_as.dtype = MW_DTYPE_MXFP8;
     request->settings.update_beside = seed % 4 == 3 && may_update_beside(&request->settings);
     draw_orders(&request->settings, seed);
+    name_layers(&request->settings, request->model.layers, seed);
     request->settings.share_slots = seed % 5 < 3;
     random_request_name(request);
 }

@@ -99,7 +99,8 @@ part_of(const struct mw_plan *plan, const struct mw_op *op)
 
 /* What is on its way belongs to one part of one layer, or to one chunk: what is read is what was
  * put there for it, never what the part before left behind.  A part that serves recompute and
- * backward keeps its layer, micro-batch and tile; layer by layer it serves all micro-batches. */
+ * backward keeps its layer, micro-batch and tile; layer by layer it serves all micro-batches, and
+ * sums of gradients are of all. */
 static void
 check_contents(const struct mw_plan *plan)
 {
@@ -116,8 +117,9 @@ check_contents(const struct mw_plan *plan)
                 writer[use->slot] = o;
             const struct mw_op *by = &plan->ops[writer[use->slot]];
             g_assert_cmpint(by->layer, ==, op->layer);
-            bool stays =
-                plan->shape.layer_order && plan->works[by->work].object == MW_OBJECT_PARAMETERS;
+            bool sum = plan->works[by->work].kind == MW_OP_ACCUMULATE;
+            bool stays = plan->shape.layer_order &&
+                         (sum || plan->works[by->work].object == MW_OBJECT_PARAMETERS);
             g_assert_true(stays || by->micro_batch == op->micro_batch);
             g_assert_cmpint(by->tile, ==, op->tile);
             if (plan->works[op->work].kind != MW_OP_NVME_READ)
@@ -198,7 +200,7 @@ check_norm(const struct mw_plan *plan)
 /* --- sums over micro-batches ----------------------------------------------------------------- */
 
 /* Gradients in fp32 are added up by one op a part and micro-batch on every tier, and nothing else
- * writes them into memory: backward makes them in 16 bits. */
+ * writes them into memory, but the sum's way home: backward makes them in 16 bits. */
 static void
 check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
 {
@@ -213,7 +215,8 @@ check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
             if (plan->uses[u].mode != MW_USE_READ &&
                 plan->slots[plan->uses[u].slot].purpose == MW_PURPOSE_GRADIENTS)
                 g_assert_true(kind == MW_OP_ACCUMULATE || kind == MW_OP_NVME_WRITE ||
-                              kind == MW_OP_REDUCE_SCATTER || kind == MW_OP_ALL_REDUCE);
+                              kind == MW_OP_REDUCE_SCATTER || kind == MW_OP_ALL_REDUCE ||
+                              (kind == MW_OP_D2H && mw_sizing_sums_passing(sizing)));
     }
     for (uint32_t t = 0; sums && t < plan->tensor_count; t++)
         if (plan->tensors[t].elements && plan->tensors[t].trainable)

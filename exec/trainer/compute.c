@@ -17,37 +17,23 @@ part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t 
     return mw_storage_address(&trainer->storage, slot, home ? mw_dtype_bytes(dtype, element) : 0);
 }
 
-/* The first layer whose activations forward keeps, behind those that are recomputed. */
-static int64_t
-first_kept(const struct mw_trainer *trainer)
-{
-    const struct mw_step_shape *shape = &trainer->plan->shape;
-
-    return shape->decoder.layers - shape->kept_layers;
-}
-
 /* Whether the layer's activations are stored in fewer bits between forward and backward. */
 static bool
 is_coded(const struct mw_trainer *trainer, int32_t layer)
 {
-    return trainer->layers_coded &&
-           (!trainer->plan->shape.checkpoint_interval || layer >= first_kept(trainer));
+    return trainer->layers_coded && trainer->kept_turn[layer] >= 0;
 }
 
-/* With checkpoints, forward keeps no activations of the layers before those, and those of a group
- * exist only from its recompute on. */
+/* With checkpoints, forward keeps no activations of layers that are recomputed, and those of a
+ * group exist only from its recompute on. */
 static int64_t
 held_at(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
-    int64_t interval = trainer->plan->shape.checkpoint_interval;
-    int64_t kept = interval ? trainer->plan->shape.kept_layers : trainer->layers_coded;
-    int64_t group = trainer->layers_held - kept;
+    bool checkpoints = trainer->plan->shape.checkpoint_interval > 0;
 
-    if (is_coded(trainer, layer))
-        return group + layer % kept;
-    if (layer >= first_kept(trainer))
-        return group + layer - first_kept(trainer);
-    return interval && op->phase == MW_PHASE_FORWARD ? 0 : layer % group;
+    if (trainer->kept_turn[layer] >= 0)
+        return trainer->layers_rooms + trainer->kept_turn[layer];
+    return checkpoints && op->phase == MW_PHASE_FORWARD ? 0 : layer % trainer->layers_rooms;
 }
 
 static struct mw_layer_activations *
@@ -73,13 +59,20 @@ computed_from(const struct mw_trainer *trainer, int32_t layer)
     return layer;
 }
 
+static int64_t
+behind_group(const struct mw_trainer *trainer, int64_t layer)
+{
+    int64_t behind;
+
+    mw_recomputed_group(&trainer->recomputed, layer, &behind);
+    return behind;
+}
+
 static void *
 output_of(const struct mw_trainer *trainer, const struct mw_op *op)
 {
-    int64_t interval = trainer->plan->shape.checkpoint_interval;
     int32_t next = computed_from(trainer, op->layer + 1);
-    bool ends_group = op->phase == MW_PHASE_RECOMPUTE && interval &&
-                      (next >= first_kept(trainer) || next / interval != op->layer / interval);
+    bool ends_group = op->phase == MW_PHASE_RECOMPUTE && next >= behind_group(trainer, op->layer);
 
     if (next == trainer->plan->shape.decoder.layers || ends_group)
         return trainer->variant->shared[op->micro_batch % trainer->sets].hidden;

@@ -106,11 +106,14 @@ struct mw_trainer {
     void *peers;                              /* context of the calls */
 
     int64_t layers_coded, coded_elements; /* of those held; elements of one of them */
-    int64_t tokens, micro_batches, logits_chunks, layers_held;
-    int64_t layer_bytes;      /* activations of one of the layers held */
-    struct mw_arena exchange; /* memory that device and host exchange numbers in: */
-    int32_t *ids, *targets;   /* [micro_batches][tokens] */
-    double *loss;             /* sum over this rank's tokens */
+    struct mw_recomputed recomputed;      /* of the rank's layers */
+    int64_t *kept_turn; /* [layers] which one it is of those that keep their activations, or -1 */
+    int64_t tokens, micro_batches, logits_chunks;
+    int64_t layers_held, layers_rooms; /* the latter of layers that are recomputed, or decoded */
+    int64_t layer_bytes;               /* activations of one of the layers held */
+    struct mw_arena exchange;          /* memory that device and host exchange numbers in: */
+    int32_t *ids, *targets;            /* [micro_batches][tokens] */
+    double *loss;                      /* sum over this rank's tokens */
 
     uint32_t *tensor_of;             /* [layer + 1][operator] tensor, or MW_NONE */
     struct mw_part **parts;          /* [tensor][tile] */
@@ -201,6 +204,10 @@ struct mw_move mw_trainer_part_move(const struct mw_trainer *trainer, const stru
 int mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op);
 bool mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int stream,
                              GError **error);
+/* Bytes of a rank's shard of a part on its way: parameters, or gradients as they are made, or their
+ * sum. */
+int64_t mw_trainer_shard_bytes(const struct mw_trainer *trainer, const struct mw_work *work,
+                               const struct mw_tensor *tensor);
 bool mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a chunk's state rests off the device and passes it for its update. */
 bool mw_trainer_streams_state(const struct mw_trainer *trainer, uint32_t chunk);

@@ -289,7 +289,9 @@ wrong_accumulate(const struct look *look)
     if (buffer == MW_NONE || n < 0 || n > look->tensor->gradient_stride ||
         !slot_holds(look, buffer, at, mw_dtype_bytes(look->tensor->dtype, n)) ||
         (sum == MW_NONE ? !slot_holds(look, buffer, 0, 4 * n) || 4 * n > at
-                        : sum != look->tensor->gradient_slot) ||
+         : mw_plan_sums_passing(look->trainer->plan, look->tensor)
+             ? !slot_holds(look, sum, 0, 4 * n)
+             : sum != look->tensor->gradient_slot) ||
         !look->tensor->summed || look->tensor->gradient_dtype != MW_DTYPE_FP32)
         return "has no room for its sum";
     return reaches_all(look) ? NULL : "uses memory that it does not reach";
@@ -321,7 +323,7 @@ wrong_part_move(const struct look *look)
     struct mw_move move = mw_trainer_part_move(look->trainer, look->op);
     if (mw_trainer_turn_stream(look->trainer, look->op) >= 0)
         /* an owner moves its own shard */
-        move.bytes = mw_dtype_bytes(look->tensor->dtype, look->tensor->shard_elements);
+        move.bytes = mw_trainer_shard_bytes(look->trainer, look->work, look->tensor);
     return move_fits(look, &move) ? NULL : "moves more than a slot holds";
 }
 

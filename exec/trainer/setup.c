@@ -100,14 +100,38 @@ own_bytes(const struct mw_trainer *trainer, const char *base, int64_t bytes)
     return own;
 }
 
-static int64_t
-count_layers(const struct mw_plan *plan)
+/* The rank's layers, and which of them are recomputed.  It borrows from the plan. */
+static struct mw_recomputed
+recomputed_of(const struct mw_plan *plan)
 {
-    int64_t layers = 0;
+    struct mw_recomputed it = {
+        .begin = plan->shape.decoder.layers,
+        .interval = plan->shape.checkpoint_interval,
+        .kept = plan->shape.kept_layers,
+        .set = mw_layer_set_is_empty(&plan->shape.recomputed) ? NULL : &plan->shape.recomputed};
 
-    for (uint32_t t = 0; t < plan->tensor_count; t++)
-        layers += plan->tensors[t].layer >= 0 && plan->tensors[t].operators >> MW_OPERATOR_QKV & 1;
-    return layers;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        int64_t layer = plan->tensors[t].layer;
+        if (layer < 0 || !(plan->tensors[t].operators >> MW_OPERATOR_QKV & 1))
+            continue;
+        it.begin = MIN(it.begin, layer);
+        it.end = MAX(it.end, layer + 1);
+    }
+    return it;
+}
+
+/* Gives each layer that keeps its activations a place. */
+static void
+place_kept(struct mw_trainer *trainer)
+{
+    int64_t layers = trainer->plan->shape.decoder.layers, turn = 0;
+
+    g_free(trainer->kept_turn);
+    trainer->kept_turn = g_new(int64_t, layers);
+    for (int64_t l = 0; l < layers; l++) {
+        bool own = l >= trainer->recomputed.begin && l < trainer->recomputed.end;
+        trainer->kept_turn[l] = own && !mw_recomputed_has(&trainer->recomputed, l) ? turn++ : -1;
+    }
 }
 
 /* Operators that are trained in no layer. */
@@ -159,22 +183,25 @@ static bool
 lay_out_activations(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
-    int64_t interval = plan->shape.checkpoint_interval, layers = count_layers(plan);
+    trainer->recomputed = recomputed_of(plan);
+    int64_t layers = trainer->recomputed.end - trainer->recomputed.begin;
     char *base = NULL;
     int64_t bytes = activation_bytes(trainer, &base);
 
-    if (!layers) {
+    if (layers <= 0) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");
         return false;
     }
-    int64_t kept = interval ? plan->shape.kept_layers : layers;
-    int64_t rooms = interval ? MIN(interval, layers - kept) : 0;
+    place_kept(trainer);
+    int64_t kept = mw_recomputed_kept(&trainer->recomputed);
+    int64_t rooms = mw_recomputed_largest(&trainer->recomputed);
     trainer->layers_coded = plan->shape.kept_encodings ? kept : 0;
-    rooms = trainer->layers_coded ? MAX(1, rooms) : rooms + kept;
+    trainer->layers_rooms = trainer->layers_coded ? MAX(1, rooms) : rooms;
+    rooms = trainer->layers_rooms + (trainer->layers_coded ? 0 : kept);
     if (plan->shape.whole_checkpoints)
         rooms = MIN(2, layers);
     trainer->layers_held = rooms + trainer->layers_coded;
-    trainer->sets = interval ? 1 : plan->programs[0].in_flight;
+    trainer->sets = kept ? plan->programs[0].in_flight : 1;
     bytes /= trainer->sets;
     struct mw_activation_layout layout = layout_of(trainer, rooms);
     mw_activation_layout_add_coded(&layout, &plan->shape.decoder, plan->shape.sequences,
@@ -189,8 +216,9 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
                     bytes, layout.bytes);
         return false;
     }
-    int64_t lasting = mw_activations_lasting(&plan->shape.decoder, plan->shape.sequences,
-                                             plan->shape.seq, &layout, interval ? kept : rooms);
+    int64_t lasting =
+        mw_activations_lasting(&plan->shape.decoder, plan->shape.sequences, plan->shape.seq,
+                               &layout, plan->shape.whole_checkpoints ? 0 : kept);
     if (lasting > own_bytes(trainer, base, bytes)) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
@@ -458,6 +486,7 @@ mw_trainer_take_down(struct mw_trainer *trainer)
     g_free(trainer->variants);
     g_free(trainer->parts);
     g_free(trainer->chunks);
+    g_free(trainer->kept_turn);
     g_free(trainer->tensor_of);
     g_free(trainer->partial_first);
     g_free(trainer->partial_blocks);

@@ -47,8 +47,9 @@ mw_trainer_gradient_bytes(const struct mw_tensor *tensor)
 int64_t
 mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer, const struct mw_tensor *tensor)
 {
-    bool sum_first =
-        tensor->summed && trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME;
+    bool sum_first = tensor->summed &&
+                     trainer->plan->slots[tensor->gradient_slot].tier == MW_TIER_NVME &&
+                     !mw_plan_sums_passing(trainer->plan, tensor);
 
     return mw_in_pages(sum_first ? mw_trainer_gradient_bytes(tensor) * tensor->shard_elements : 0);
 }

@@ -42,7 +42,17 @@ stream_of(enum mw_op_kind kind)
     return kind == MW_OP_NVME_READ ? 3 : kind == MW_OP_H2D ? 4 : 5;
 }
 
-/* An owner's op has the bytes of the whole part, in the narrow type. */
+int64_t
+mw_trainer_shard_bytes(const struct mw_trainer *trainer, const struct mw_work *work,
+                       const struct mw_tensor *tensor)
+{
+    bool sum = work->object == MW_OBJECT_GRADIENTS && mw_plan_sums_passing(trainer->plan, tensor);
+
+    return sum ? mw_trainer_gradient_bytes(tensor) * tensor->shard_elements
+               : mw_dtype_bytes(tensor->dtype, tensor->shard_elements);
+}
+
+/* An owner's op has the bytes of the whole part. */
 int
 mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -54,7 +64,7 @@ mw_trainer_turn_stream(const struct mw_trainer *trainer, const struct mw_op *op)
     if (trainer->ranks == 1 || (!fetched && !left))
         return -1;
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
-    bool whole = work->bytes > mw_dtype_bytes(tensor->dtype, tensor->shard_elements);
+    bool whole = work->bytes > mw_trainer_shard_bytes(trainer, work, tensor);
     return whole ? stream_of(work->kind) : -1;
 }
 
@@ -98,27 +108,26 @@ mw_trainer_move_in_turn(struct mw_trainer *trainer, const struct mw_op *op, int 
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     struct mw_move move = mw_trainer_part_move(trainer, op);
 
-    move.bytes = mw_dtype_bytes(tensor->dtype, tensor->shard_elements);
+    move.bytes = mw_trainer_shard_bytes(trainer, &trainer->plan->works[op->work], tensor);
     return move_in_turn(trainer, stream, &move, error);
 }
 
-/* The sum grows at home.  If home is on drives, it grows in the buffer, before the gradient that is
- * added to it. */
+/* The sum grows at home, or in a buffer of the GPU that it leaves from.  If home is on drives, it
+ * grows in the buffer, before the gradient that is added to it. */
 bool
 mw_trainer_accumulate(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     const struct mw_storage *storage = &trainer->storage;
     uint32_t buffer = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT);
-    uint32_t home = mw_trainer_slot(trainer, op, MW_ROLE_SUM);
+    uint32_t of_sum = mw_trainer_slot(trainer, op, MW_ROLE_SUM);
     const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
     int64_t n = plan->works[op->work].elements;
     const void *x =
         mw_storage_address(storage, buffer, mw_trainer_gradient_offset_bytes(trainer, tensor));
-    float *sum = home == MW_NONE ? mw_storage_address(storage, buffer, 0)
-                                 : mw_storage_address(storage, home,
-                                                      mw_trainer_gradient_bytes(tensor) * op->tile *
-                                                          tensor->gradient_stride);
+    struct mw_place at = of_sum == MW_NONE ? (struct mw_place){buffer, 0}
+                                           : mw_trainer_place(trainer, of_sum, op->tile);
+    float *sum = mw_storage_address(storage, at.slot, at.at_bytes);
 
     if (!plan->works[op->work].host)
         return storage->backend->accumulate(storage->device, sum, x, n, op->micro_batch == 0,

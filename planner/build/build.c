@@ -14,8 +14,7 @@ load_next_checkpoint(struct builder *b, uint32_t visit)
 {
     bool ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) > 0;
     const struct visit *v = &b->visits[visit];
-    bool last_group =
-        v->layer / b->sizing->settings.checkpoint_interval == b->sizing->checkpoint_count - 1;
+    bool last_group = b->group_of[v->layer] == b->sizing->checkpoint_count - 1;
     uint32_t next = visit + 1;
 
     while (next < b->visit_count &&
@@ -58,7 +57,7 @@ load_checkpoints(struct builder *b, uint32_t visit)
         load_next_checkpoint(b, visit);
         return;
     }
-    int64_t group = v->layer / interval, before = group - 1, last = count - 1;
+    int64_t group = b->group_of[v->layer], before = group - 1, last = count - 1;
     int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
     while (before >= 0 && mw_first_of_group(b, before) < 0)
         before--;
@@ -160,8 +159,7 @@ build_program(struct builder *b)
     b->norm_agreed = MW_NONE;
     b->reduced_slot = MW_NONE;
     memset(b->met, 0, sizeof b->met);
-    b->activation_sets =
-        settings->checkpoint_interval ? 1 : (uint32_t)b->sizing->micro_batches_in_flight;
+    b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
     b->activation_turns = g_new0(int, b->activation_sets);
     b->rooms_hold = false;
     mw_schedule_visits(b);
@@ -192,6 +190,9 @@ build_program(struct builder *b)
     g_clear_pointer(&b->work_cache, g_free);
     g_clear_pointer(&b->activation_turns, g_free);
     g_clear_pointer(&b->final_visit, g_free);
+    g_clear_pointer(&b->passing_sum, g_free);
+    g_clear_pointer(&b->group_of, g_free);
+    g_clear_pointer(&b->group_first, g_free);
     g_clear_pointer(&b->fetching, g_free);
     g_clear_pointer(&b->fetches_by, g_free);
 }
@@ -228,6 +229,23 @@ sizing_of(const struct mw_sizing *first, uint32_t rank)
     return sizing;
 }
 
+/* The layers that are recomputed, where it is not enough to say how many of the last are not. */
+static struct mw_layer_set
+recomputed_set(const struct mw_sizing *first)
+{
+    const struct mw_sizing *sizing = first;
+    struct mw_layer_set set = {{0}};
+    int64_t kept = mw_sizing_kept_of_model(first), before = first->model->layers - kept;
+
+    for (; kept && sizing; sizing = sizing->next_stage)
+        for (int64_t layer = 0; layer < sizing->layers; layer++)
+            if (mw_sizing_recomputes(sizing, layer))
+                mw_layer_set_add(&set, sizing->first_layer + layer);
+    return first->pp == 1 && mw_layer_set_count(&set, 0, before) == before
+               ? (struct mw_layer_set){{0}}
+               : set;
+}
+
 static struct mw_step_shape
 shape_of(const struct mw_sizing *sizing)
 {
@@ -242,7 +260,8 @@ shape_of(const struct mw_sizing *sizing)
         .checkpoint_interval = s->checkpoint_interval,
         .checkpoint_dtype = (uint8_t)s->checkpoint_dtype,
         .kept_encodings = keeps ? mw_kept_encodings(&s->kept_as) : 0,
-        .kept_layers = mw_sizing_kept_layers(sizing),
+        .kept_layers = mw_sizing_kept_of_model(sizing),
+        .recomputed = recomputed_set(sizing),
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
         .updates_beside = mw_settings_update_beside(s),

@@ -21,8 +21,7 @@ mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb)
 {
     const struct mw_sizing *s = b->sizing;
 
-    return mb % s->micro_batches_in_flight * s->checkpoint_count +
-           layer / MAX(1, s->settings.checkpoint_interval);
+    return mb % s->micro_batches_in_flight * s->checkpoint_count + b->group_of[layer];
 }
 
 static const struct subject of_checkpoint = {MW_OBJECT_CHECKPOINT, MW_OPERATOR_NONE};

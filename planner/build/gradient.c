@@ -3,7 +3,9 @@
  * Replicated gradients (ddp, zero1) stay, and are reduced once, with the last micro-batch.
  *
  * If gradients are summed in fp32, backward still computes them in the type of the parameters, and
- * they are added where the sums live: so the sums have the same bits on every tier.
+ * they are added where the sums live: so the sums have the same bits on every tier.  Layer by layer
+ * a part's gradients of all micro-batches come one after the other: those that live off the GPU are
+ * added there, in the same order, and the sum leaves once (L2L, arXiv 2002.05645).
  */
 #include <glib.h>
 
@@ -21,18 +23,26 @@ home_of(const struct builder *b, const struct part *part)
     return b->gradient_home + part->number;
 }
 
-/* The first part of a tensor's gradient starts the new content of its home. */
-static enum mw_use_mode
-home_mode(const struct part *part)
-{
-    return part->visit->micro_batch == 0 && part->tile == part->tensor->tiles - 1 ? MW_USE_DEFINE
-                                                                                  : MW_USE_MODIFY;
-}
-
 static bool
 lives_on_gpu(const struct builder *b, const struct part *part)
 {
     return b->sizing->gradient_home[part->number] == MW_TIER_GPU;
+}
+
+/* Whether the sum of all micro-batches comes to the gradient's home, and not each of them. */
+static bool
+comes_summed(const struct builder *b, const struct part *part)
+{
+    return mw_sizing_sums_passing(b->sizing) && !lives_on_gpu(b, part);
+}
+
+/* The first part of a tensor's gradient starts the new content of its home. */
+static enum mw_use_mode
+home_mode(const struct builder *b, const struct part *part)
+{
+    bool first = part->visit->micro_batch == 0 || comes_summed(b, part);
+
+    return first && part->tile == part->tensor->tiles - 1 ? MW_USE_DEFINE : MW_USE_MODIFY;
 }
 
 /* Whether backward writes the gradient where it lives, so that there is nothing to send or to
@@ -68,7 +78,7 @@ mw_gradient_slot(struct builder *b, const struct part *part, enum mw_use_mode *m
     uint32_t *slot = &v->gradient_slot[part->turn];
     bool adds = adds_to_logits(b, v), home = made_at_home(b, part);
 
-    *mode = adds || begun != MW_NONE ? MW_USE_MODIFY : home ? home_mode(part) : MW_USE_DEFINE;
+    *mode = adds || begun != MW_NONE ? MW_USE_MODIFY : home ? home_mode(b, part) : MW_USE_DEFINE;
     if (begun != MW_NONE)
         *slot = begun;
     else if (home)
@@ -122,7 +132,7 @@ reduce_scatter(struct builder *b, const struct part *part, uint32_t slot)
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(part));
     mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
-    mw_build_use(b, target, arrives ? home_mode(part) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    mw_build_use(b, target, arrives ? home_mode(b, part) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
     return arrives ? MW_NONE : target;
 }
 
@@ -134,25 +144,6 @@ work_accumulate(struct builder *b, const struct part *part, bool host, int64_t p
 
     return mw_work_accumulate(b, mw_sizing_tensor_operator(b->sizing, part->number), host,
                               element_bytes * params, params);
-}
-
-static void
-accumulate_on_gpu(struct builder *b, const struct part *part, uint32_t slot, int64_t params)
-{
-    mw_build_op(b, LANE_COMPUTE, work_accumulate(b, part, false, params), identify(part));
-    mw_build_use(b, slot, MW_USE_READ, MW_ROLE_GRADIENT);
-    mw_build_use(b, home_of(b, part), home_mode(part), MW_ROLE_SUM);
-}
-
-/* Compute continues while a part is reduced: a part is accumulated when the next one has been
- * computed. */
-void
-mw_gradient_flush(struct builder *b)
-{
-    if (b->reduced_slot == MW_NONE)
-        return;
-    accumulate_on_gpu(b, &b->reduced, b->reduced_slot, b->reduced.tensor->shard_params);
-    b->reduced_slot = MW_NONE;
 }
 
 static void
@@ -171,7 +162,7 @@ accumulate(struct builder *b, const struct part *part, uint32_t pinned, int64_t 
     mw_build_op(b, LANE_HOST, work_accumulate(b, part, true, params), identify(part));
     mw_build_use(b, pinned, MW_USE_MODIFY, MW_ROLE_GRADIENT);
     if (!nvme)
-        mw_build_use(b, home_of(b, part), home_mode(part), MW_ROLE_SUM);
+        mw_build_use(b, home_of(b, part), home_mode(b, part), MW_ROLE_SUM);
 }
 
 /* Writes a gradient to the drives, after its part of the norm has been computed: otherwise it would
@@ -192,16 +183,19 @@ to_nvme(struct builder *b, const struct part *part, uint32_t pinned, int64_t par
     mw_build_op(b, LANE_WRITE, mw_work_copy(b, MW_OP_NVME_WRITE, gradients, bytes, false),
                 identify(part));
     mw_build_use(b, pinned, MW_USE_READ, MW_ROLE_SOURCE);
-    mw_build_use(b, home_of(b, part), home_mode(part), MW_ROLE_DESTINATION);
+    mw_build_use(b, home_of(b, part), home_mode(b, part), MW_ROLE_DESTINATION);
 }
 
+/* A gradient of one micro-batch, or the sum of all. */
 static void
 to_host(struct builder *b, const struct part *part, uint32_t slot)
 {
     enum mw_tier tier = b->sizing->gradient_home[part->number];
-    bool sums = b->sizing->gradients_summed, direct = tier == MW_TIER_CPU && !sums;
+    bool summed = comes_summed(b, part), sums = b->sizing->gradients_summed && !summed;
+    bool direct = tier == MW_TIER_CPU && !sums;
     int64_t shard = part->tensor->shard_params;
-    int64_t bytes = b->sizing->element_bytes * mw_sizing_carried_params(b->sizing, part->tensor);
+    int64_t bytes = (summed ? b->sizing->gradient_element_bytes : b->sizing->element_bytes) *
+                    mw_sizing_carried_params(b->sizing, part->tensor);
     uint32_t target = direct ? home_of(b, part) : next_slot(b, MW_BUFFER_GRADIENTS_PINNED, part);
 
     mw_build_op(b, LANE_D2H,
@@ -209,11 +203,56 @@ to_host(struct builder *b, const struct part *part, uint32_t slot)
                              mw_sizing_owners_broadcast(b->sizing)),
                 identify(part));
     mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
-    mw_build_use(b, target, direct ? home_mode(part) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    mw_build_use(b, target, direct ? home_mode(b, part) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
     if (sums)
         accumulate(b, part, target, shard);
     if (tier == MW_TIER_NVME)
         to_nvme(b, part, target, shard);
+}
+
+/* Where the sum of a part grows until it leaves: each micro-batch adds to what the first began. */
+static uint32_t
+passing_sum(struct builder *b, const struct part *part)
+{
+    if (!b->passing_sum) {
+        b->passing_tiles = 1;
+        for (int c = 0; c < MW_CLASS_COUNT; c++)
+            for (int t = 0; t < b->sizing->classes[c].tensor_count; t++)
+                b->passing_tiles =
+                    MAX(b->passing_tiles, (uint32_t)b->sizing->classes[c].tensors[t].tiles);
+        b->passing_sum = g_new(uint32_t, (size_t)b->sizing->tensor_count * b->passing_tiles);
+    }
+    uint32_t *sum = &b->passing_sum[(size_t)part->number * b->passing_tiles + part->tile];
+    if (part->visit->micro_batch == 0)
+        *sum = next_slot(b, MW_BUFFER_GRADIENTS_SUMMED, part);
+    return *sum;
+}
+
+static void
+accumulate_on_gpu(struct builder *b, const struct part *part, uint32_t slot, int64_t params)
+{
+    bool passing = comes_summed(b, part);
+    uint32_t sum = passing ? passing_sum(b, part) : home_of(b, part);
+    enum mw_use_mode mode = !passing                        ? home_mode(b, part)
+                            : part->visit->micro_batch == 0 ? MW_USE_DEFINE
+                                                            : MW_USE_MODIFY;
+
+    mw_build_op(b, LANE_COMPUTE, work_accumulate(b, part, false, params), identify(part));
+    mw_build_use(b, slot, MW_USE_READ, MW_ROLE_GRADIENT);
+    mw_build_use(b, sum, mode, MW_ROLE_SUM);
+    if (passing && last_micro_batch(b, part))
+        to_host(b, part, sum);
+}
+
+/* Compute continues while a part is reduced: a part is accumulated when the next one has been
+ * computed. */
+void
+mw_gradient_flush(struct builder *b)
+{
+    if (b->reduced_slot == MW_NONE)
+        return;
+    accumulate_on_gpu(b, &b->reduced, b->reduced_slot, b->reduced.tensor->shard_params);
+    b->reduced_slot = MW_NONE;
 }
 
 /* For gradients that all ranks hold whole. */
@@ -226,7 +265,7 @@ keep_whole(struct builder *b, const struct part *part, uint32_t slot)
         reduce_in_place(b, part);
 }
 
-/* A part that is still being reduced is accumulated later. */
+/* Adds it up on the GPU.  A part that is still being reduced is accumulated later. */
 static void
 keep_shard(struct builder *b, const struct part *part, uint32_t slot)
 {
@@ -248,7 +287,7 @@ mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot)
     mw_gradient_flush(b);
     if (!b->sizing->gradients_partitioned)
         keep_whole(b, part, slot);
-    else if (lives_on_gpu(b, part))
+    else if (lives_on_gpu(b, part) || comes_summed(b, part))
         keep_shard(b, part, slot);
     else
         to_host(b, part, b->sizing->dp > 1 ? reduce_scatter(b, part, slot) : slot);

@@ -150,16 +150,46 @@ mw_drops_layer(const struct builder *b, int64_t layer)
     return b->dropped && b->dropped[layer];
 }
 
+/* Forward and backward ask for each layer. */
+static void
+find_groups(struct builder *b)
+{
+    const struct mw_recomputed recomputed = mw_sizing_recomputed(b->sizing);
+    int64_t layers = b->sizing->layers, group = 0;
+
+    b->group_of = g_renew(int64_t, b->group_of, layers + 1);
+    b->group_first = g_renew(int64_t, b->group_first, b->sizing->checkpoint_count + 1);
+    for (int64_t layer = 0, behind; layer < layers; layer = behind) {
+        bool has = mw_recomputed_has(&recomputed, recomputed.begin + layer);
+        behind = recomputed.begin + layer + 1;
+        if (has)
+            mw_recomputed_group(&recomputed, recomputed.begin + layer, &behind);
+        behind -= recomputed.begin;
+        for (int64_t l = layer; l < behind; l++)
+            b->group_of[l] = has ? group : -1;
+        if (has)
+            b->group_first[group++] = layer;
+    }
+}
+
+static int64_t
+behind_group(const struct builder *b, int64_t group)
+{
+    int64_t layer = b->group_first[group];
+
+    while (layer < b->sizing->layers && b->group_of[layer] == group)
+        layer++;
+    return layer;
+}
+
 int64_t
 mw_first_of_group(const struct builder *b, int64_t group)
 {
-    int64_t interval = b->sizing->settings.checkpoint_interval;
-    int64_t recomputed = b->sizing->layers - mw_sizing_kept_layers(b->sizing);
-    int64_t layer = group * interval, end = MIN(recomputed, layer + interval);
+    int64_t layer = b->group_first[group], behind = behind_group(b, group);
 
-    while (layer < end && mw_drops_layer(b, layer))
+    while (layer < behind && mw_drops_layer(b, layer))
         layer++;
-    return layer < end ? layer : -1;
+    return layer < behind ? layer : -1;
 }
 
 /* A tied embedding is the logits' weight: visits one part of the vocabulary after the other. */
@@ -322,43 +352,47 @@ add_whole_backward(struct builder *b, uint16_t mb)
     }
 }
 
+/* A group is recomputed from its checkpoint, all its layers before the backward of any. */
+static void
+add_group_backward(struct builder *b, uint16_t mb, int64_t group)
+{
+    int64_t first = mw_first_of_group(b, group), behind = behind_group(b, group);
+
+    if (first < 0)
+        return;
+    uint32_t recompute_begin = b->visit_count;
+    for (int64_t layer = first; layer < behind; layer++)
+        if (!mw_drops_layer(b, layer))
+            add_layer(b, MW_PHASE_RECOMPUTE, mb, layer, layer == first);
+    uint32_t backward_begin = b->visit_count;
+    for (int64_t layer = behind - 1; layer >= first; layer--)
+        if (!mw_drops_layer(b, layer))
+            add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+    if (b->sizing->settings.param_loads == 2)
+        link_reuse(b, recompute_begin, backward_begin);
+}
+
 static void
 add_backward(struct builder *b, uint16_t mb)
 {
-    const struct mw_settings *settings = &b->sizing->settings;
-    int64_t interval = settings->checkpoint_interval;
-    int64_t recomputed = interval ? b->sizing->layers - mw_sizing_kept_layers(b->sizing) : 0;
-
-    if (mw_settings_keeps_whole(settings)) {
+    if (mw_settings_keeps_whole(&b->sizing->settings)) {
         add_whole_backward(b, mb);
         return;
     }
-    for (int64_t layer = b->sizing->layers - 1; layer >= recomputed; layer--)
-        if (!mw_drops_layer(b, layer))
+    for (int64_t layer = b->sizing->layers - 1; layer >= 0; layer--) {
+        int64_t group = b->group_of[layer];
+        if (group >= 0) {
+            add_group_backward(b, mb, group);
+            layer = b->group_first[group];
+        } else if (!mw_drops_layer(b, layer)) {
             add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
-    for (int64_t group = b->sizing->checkpoint_count - 1; group >= 0; group--) {
-        int64_t first = mw_first_of_group(b, group);
-        int64_t end = MIN(recomputed, (group + 1) * interval);
-        if (first < 0)
-            continue;
-        uint32_t recompute_begin = b->visit_count;
-        for (int64_t layer = first; layer < end; layer++)
-            if (!mw_drops_layer(b, layer))
-                add_layer(b, MW_PHASE_RECOMPUTE, mb, layer, layer == first);
-        uint32_t backward_begin = b->visit_count;
-        for (int64_t layer = end - 1; layer >= first; layer--)
-            if (!mw_drops_layer(b, layer))
-                add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
-        if (settings->param_loads == 2)
-            link_reuse(b, recompute_begin, backward_begin);
+        }
     }
 }
 
 static void
 add_forward(struct builder *b, uint16_t mb)
 {
-    int64_t interval = b->sizing->settings.checkpoint_interval;
-    int64_t recomputed = b->sizing->layers - mw_sizing_kept_layers(b->sizing);
     uint32_t first = b->visit_count;
     bool whole = mw_settings_keeps_whole(&b->sizing->settings);
 
@@ -366,8 +400,8 @@ add_forward(struct builder *b, uint16_t mb)
     for (int64_t layer = 0; layer < b->sizing->layers; layer++)
         if (!mw_drops_layer(b, layer)) {
             add_layer(b, MW_PHASE_FORWARD, mb, layer,
-                      interval && !whole && layer < recomputed &&
-                          layer == mw_first_of_group(b, layer / interval));
+                      !whole && b->group_of[layer] >= 0 &&
+                          layer == mw_first_of_group(b, b->group_of[layer]));
             b->visits[b->visit_count - 1].keeps_layer = whole;
         }
     b->visits[first].enters = b->sizing->stage > 0;
@@ -539,6 +573,7 @@ schedule_layer_by_layer(struct builder *b)
 void
 mw_schedule_visits(struct builder *b)
 {
+    find_groups(b);
     if (mw_settings_layer_order(&b->sizing->settings)) {
         schedule_layer_by_layer(b);
         return;

@@ -93,6 +93,8 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
         if (take_integer(file, numbers[i].key, &value))
             *(int64_t *)(void *)((char *)settings + numbers[i].offset) = value;
+    if (take_integer(file, DS_OWN_RECOMPUTE_LIST, &value))
+        mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->recompute_set);
     /* Without overlap, or with an empty bucket, DeepSpeed's own keys say that nothing is fetched
      * ahead. */
     int64_t overlap = file->key[DS_OWN_OVERLAP].value;
@@ -166,6 +168,16 @@ add_bool(JsonBuilder *json, const char *name, bool value, bool said)
 }
 
 static void
+add_layers(JsonBuilder *json, const char *name, const struct mw_layer_set *set)
+{
+    char text[MW_LAYER_SET_TEXT_MAX];
+
+    mw_layer_set_write(set, text);
+    if (*text)
+        add_text(json, name, text);
+}
+
+static void
 add_devices(JsonBuilder *json, const struct mw_settings *s)
 {
     static const char *const names[MW_STATE_COUNT] = {
@@ -199,6 +211,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_int(json, "activation_checkpoint_interval", s->checkpoint_interval,
             s->checkpoint_interval >= 0);
     add_int(json, "recompute_layers", s->recompute_layers, s->recompute_layers > 0);
+    add_layers(json, "recompute_list", &s->recompute_set);
     add_int(json, "param_loads", s->param_loads, s->param_loads == 2);
     add_int(json, "tiles", s->tiles, s->tiles > 1);
     add_int(json, "logits_chunks", s->logits_chunks, s->logits_chunks > 1);

@@ -59,6 +59,8 @@ mw_ds_accepted(const struct mw_ds_row *row)
         return g_strdup("the name of a strategy (memwall list strategies)");
     case KIND_PLACEMENT:
         return g_strdup("\"gpu\", \"cpu\" or \"nvme\", or a split such as \"cpu:60GB,nvme\"");
+    case KIND_LAYERS:
+        return g_strdup("layers such as \"0-3,8\"");
     case KIND_BOOL:
     case KIND_CPU_OFFLOAD:
         return g_strdup("true, false or \"auto\"");
@@ -176,6 +178,18 @@ read_placement(JsonNode *node, struct mw_placement *out)
 }
 
 static bool
+read_layers(JsonNode *node, int64_t *out)
+{
+    struct mw_layer_set set;
+
+    if (json_node_get_value_type(node) != G_TYPE_STRING ||
+        !mw_layer_set_read(json_node_get_string(node), &set))
+        return false;
+    *out = g_quark_from_string(json_node_get_string(node));
+    return true;
+}
+
+static bool
 read_strict(JsonNode *node, const struct mw_ds_row *row, int64_t *out,
             struct mw_placement *placement)
 {
@@ -204,6 +218,8 @@ read_strict(JsonNode *node, const struct mw_ds_row *row, int64_t *out,
     case KIND_PLACEMENT:
         *out = 1;
         return read_placement(node, placement);
+    case KIND_LAYERS:
+        return read_layers(node, out);
     case KIND_ANY: /* never read */
     case KIND_REMOVED:
     case KIND_CLOSED:

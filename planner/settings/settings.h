@@ -13,6 +13,7 @@
 
 #include "plan/encodings.h"
 #include "plan/plan.h"
+#include "plan/recomputed.h"
 #include "planner/settings/strategies.h"
 
 #define MW_AUTO (-1)
@@ -109,15 +110,16 @@ struct mw_settings {
     double lora_alpha; /* adapters' results are multiplied by alpha / rank; MW_AUTO: 1 */
     enum mw_dtype
         frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */
-    int64_t checkpoint_interval;    /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
-    enum mw_dtype checkpoint_dtype; /* of activation checkpoints; MW_DTYPE_NONE: dtype */
-    int64_t recompute_layers;       /* the first so many are recomputed, the others keep their
+    int64_t checkpoint_interval;       /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
+    enum mw_dtype checkpoint_dtype;    /* of activation checkpoints; MW_DTYPE_NONE: dtype */
+    int64_t recompute_layers;          /* the first so many are recomputed, the others keep their
                                     activations; MW_RECOMPUTE_FEWEST: as few as memory
-                                    has room for; MW_AUTO: all */
-    int checkpoint_partition;       /* 1: with tensor slicing each rank keeps its part of a
+                                    has room for; MW_AUTO: all.  Of each pipeline stage */
+    struct mw_layer_set recompute_set; /* the same, layer by layer; empty: not stated */
+    int checkpoint_partition;          /* 1: with tensor slicing each rank keeps its part of a
                                        checkpoint (ZeRO-R, Pa); 0: all of it, as all have it */
-    struct mw_kept_as kept_as;      /* activations that forward keeps for backward */
-    int scores_again;               /* 1: selective recomputation: attention's scores alone */
+    struct mw_kept_as kept_as;         /* activations that forward keeps for backward */
+    int scores_again;                  /* 1: selective recomputation: attention's scores alone */
     bool eager;            /* kept activations must fit as eager frameworks keep them too */
     int64_t param_loads;   /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;         /* memory-centric tiling; MW_AUTO: as few as fit */

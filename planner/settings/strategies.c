@@ -159,7 +159,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .name = "l2l",
         .help = "layer to layer: all state on the CPU, a layer on the GPU at a time, which all "
                 "micro-batches pass before the next; updated by the CPU",
-        .source = "L2L, arXiv 2002.05645, Sec. 3",
+        .source = "L2L, arXiv 2002.05645",
         .complexity = 57,
         .state = {                /* partitioned, offloadable, nearest and deepest */
             [MW_STATE_PARAMETERS]  = {true,  true,  ON_CPU},
@@ -177,7 +177,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .name = "geeps",
         .help = "GPU memory first: as much of all state and activations there as has room, the "
                 "rest swapped to the CPU and back; updated on the GPU, nothing recomputed",
-        .source = "GeePS, EuroSys 2016, doi 10.1145/2901318.2901323, Sec. 3",
+        .source = "GeePS, EuroSys 2016, doi 10.1145/2901318.2901323",
         .complexity = 68,
         .state = {                /* partitioned, offloadable, nearest and deepest */
             [MW_STATE_PARAMETERS]  = {true,  true,  TO_CPU},
@@ -197,7 +197,7 @@ static const struct mw_strategy_traits rows[MW_STRATEGY_COUNT] = {
         .name = "streamed-update",
         .help = "as zero-infinity-nvme, with the update on the GPU: optimizer state rests on CPU "
                 "or NVMe, and passes the GPU chunk by chunk",
-        .source = "Deep Optimizer States, arXiv 2410.21316, Sec. 4; paged optimizers: QLoRA, "
+        .source = "Deep Optimizer States, arXiv 2410.21316; paged optimizers: QLoRA, "
                   "arXiv 2305.14314, Sec. 3",
         .complexity = 65,
         .state = {                /* partitioned, offloadable, nearest and deepest */

@@ -35,8 +35,7 @@ static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
                                                           {NULL, 0}};
 static const struct mw_setting_choice checkpoint_choices[] = {
     {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {NULL, 0}};
-static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL_SQRT},
-                                                            {NULL, 0}};
+static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL_SQRT}, {NULL, 0}};
 static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
@@ -111,8 +110,13 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "recomputes; forward goes on with what it computed; 16: as all activations (default)"},
     {MW_SETTINGS_MEMORY, "recompute-layers", MW_SETTING_INTEGER, FIELD(recompute_layers), 1,
      1 << 20, NULL, recompute_choices, "N|fewest",
-     "recompute the first N layers alone, and keep the activations of the others (default: all "
-     "layers; fewest: as few as memory has room for)"},
+     "recompute the first N layers alone, with {pp} of each stage, and keep the activations of the "
+     "others (default: all layers; fewest: as few as memory has room for, those that save least "
+     "time)"},
+    {MW_SETTINGS_MEMORY, "recompute-list", MW_SETTING_LAYERS, FIELD(recompute_set), 0, 0, "none",
+     NULL, "LAYERS|none",
+     "recompute these layers alone, such as 0-3,8; layers count from 0 (default none: as "
+     "{recompute-layers} says)"},
     {MW_SETTINGS_MEMORY, "checkpoint-partition", MW_SETTING_CHOICE, FIELD(checkpoint_partition), 0,
      0, NULL, overlap_choices, "on|off",
      "with {tp}: each GPU keeps its part of an activation checkpoint, which is gathered for its "
@@ -669,6 +673,10 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
         settings->drop_layers = g_intern_string(text);
         return true;
     }
+    if (setting->kind == MW_SETTING_LAYERS)
+        return mw_layer_set_read(text, &settings->recompute_set) ||
+               mw_refuse(error, "{%s=%s}: must be layers from 0 to %d in order, such as 0-3,8",
+                         setting->name, text, MW_LAYER_SET_MAX - 1);
     if (setting->kind == MW_SETTING_NAME) {
         settings->critic = g_intern_string(text);
         return true;

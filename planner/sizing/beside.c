@@ -107,11 +107,12 @@ static double
 more_activations(const struct mw_sizing *sizing)
 {
     double more = mw_sizing_activations_kept(sizing->hardware) - 1;
-    double kept = (double)mw_sizing_kept_layers(sizing);
 
-    if (kept > 0)
-        return more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept /
-               (kept + (double)sizing->settings.checkpoint_interval);
+    if (mw_sizing_kept_layers(sizing)) {
+        double kept = (double)mw_sizing_kept_bytes(sizing, false);
+        double group = (double)mw_sizing_group_bytes(sizing);
+        return more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / (kept + group);
+    }
     return sizing->settings.eager ? more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) : 0;
 }
 

@@ -48,6 +48,7 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     OF_TENSORS(GRADIENTS_WHOLE, GPU, GRADIENT_BUFFERS),
     [MW_BUFFER_GRADIENTS_TIED] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_GRADIENT_BUFFERS},
     OF_TENSORS(GRADIENTS_SHARD, GPU, SHARD_BUFFERS),
+    OF_TENSORS(GRADIENTS_SUMMED, GPU, GRADIENT_BUFFERS),
     OF_TENSORS(GRADIENTS_PINNED, CPU, GRADIENT_BUFFERS),
     [MW_BUFFER_CHECKPOINTS_STAGED] = {.tier = MW_TIER_GPU,
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
@@ -124,19 +125,14 @@ mw_sizing_layer_bytes(const struct mw_sizing *sizing)
 static int64_t
 activations_bytes(const struct mw_sizing *sizing)
 {
-    int64_t interval = sizing->settings.checkpoint_interval;
-    int64_t kept = interval ? mw_sizing_kept_layers(sizing) : sizing->layers;
-    int64_t group = interval ? MIN(interval, sizing->layers - kept) : 0;
-    int64_t saved = mw_sizing_layer_bytes(sizing), stored = 0;
+    bool coded = mw_kept_encodings(&sizing->settings.kept_as) != 0;
+    int64_t one = mw_sizing_layer_bytes(sizing);
 
     /* A layer leaves while the next one, whose input it makes, is computed. */
     if (mw_settings_keeps_whole(&sizing->settings))
-        return MIN(2, sizing->layers) * saved;
-    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
-        stored = MAX(stored, sizing->classes[c].kept_bytes);
-    if (!mw_kept_encodings(&sizing->settings.kept_as))
-        return (group + kept) * saved;
-    return MAX(1, group) * saved + kept * stored;
+        return MIN(2, sizing->layers) * one;
+    int64_t group = mw_sizing_group_bytes(sizing);
+    return (coded ? MAX(one, group) : group) + mw_sizing_kept_bytes(sizing, coded);
 }
 
 /* What must outlast the logits: the activations of layers that keep them, and what passes between
@@ -149,10 +145,11 @@ lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
     const struct mw_model *model = sizing->model;
     int64_t width = MAX(model->hidden, model->heads * model->head_dim) + 2 * model->hidden;
     int64_t kept = mw_sizing_kept_layers(sizing);
-    int64_t rooms = MIN(sizing->settings.checkpoint_interval, sizing->layers - kept) + kept;
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    int64_t rooms = mw_recomputed_largest(&recomputed) + kept;
     int64_t passing = MAX(2 * widest, widest + sizing->element_bytes * sizing->tokens * width);
 
-    return passing + kept * mw_sizing_layer_bytes(sizing) +
+    return passing + mw_sizing_kept_bytes(sizing, false) +
            SUM_BYTES * sizing->tokens * model->heads * rooms;
 }
 
@@ -168,7 +165,8 @@ share_rooms(struct mw_sizing *sizing, int64_t bytes, int64_t widest)
         (bytes - lasting_bytes(sizing, widest)) / MW_SLOT_ALIGNMENT_BYTES * MW_SLOT_ALIGNMENT_BYTES;
 
     if (settings->share_slots != 1 || settings->forward_only || !logits->count ||
-        settings->checkpoint_interval <= 0 || mw_kept_encodings(&settings->kept_as) || rooms <= 0)
+        mw_sizing_activation_sets(sizing) > 1 || settings->checkpoint_interval <= 0 ||
+        mw_kept_encodings(&settings->kept_as) || rooms <= 0)
         return;
     set_block(sizing, MW_BUFFER_ACTIVATIONS, 1, bytes - rooms, widest);
     set_block(sizing, MW_BUFFER_ROOMS, 1, rooms, widest);
@@ -183,8 +181,7 @@ static void
 set_activations(struct mw_sizing *sizing)
 {
     const struct mw_class_info *classes = sizing->classes;
-    int64_t sets = sizing->settings.checkpoint_interval ? 1 : sizing->micro_batches_in_flight;
-    int64_t widest = 0;
+    int64_t sets = mw_sizing_activation_sets(sizing), widest = 0;
 
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
@@ -411,12 +408,15 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
                   small->carried_bytes);
 }
 
-/* A gradient on its way, and behind the sum that drives read and write, which has whole pages. */
+/* A gradient on its way, and behind the sum that drives read and write, which has whole pages; or
+ * the sum alone, where it comes from the GPU. */
 static int64_t
 pinned_gradient_bytes(const struct mw_sizing *sizing, const struct survey *survey, int64_t params)
 {
     int64_t bytes = sizing->element_bytes * params;
 
+    if (mw_sizing_sums_passing(sizing))
+        return sizing->gradient_element_bytes * params;
     if (survey->gradients[MW_TIER_NVME] && sizing->gradients_summed)
         bytes += mw_round_up(4 * params, MW_SLOT_ALIGNMENT_BYTES);
     return bytes;
@@ -518,7 +518,13 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
     if (reduced && (offloaded || sums))
         set_rings(sizing, survey, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING,
                   element * tiled->carried_params, element * small->carried_params);
-    if (survey->gradients[MW_TIER_NVME] || (offloaded && sums))
+    /* Sums of a group stay until its last micro-batch, and leave while the next is computed. */
+    bool passing = offloaded && mw_sizing_sums_passing(sizing);
+    if (passing)
+        set_rings(sizing, survey, MW_BUFFER_GRADIENTS_SUMMED, 2 * mw_sizing_layer_parts(sizing),
+                  sizing->gradient_element_bytes * tiled->carried_params,
+                  sizing->gradient_element_bytes * small->carried_params);
+    if (survey->gradients[MW_TIER_NVME] || (offloaded && sums && !passing))
         set_rings(sizing, survey, MW_BUFFER_GRADIENTS_PINNED, GRADIENT_RING,
                   pinned_gradient_bytes(sizing, survey, tiled->carried_params),
                   pinned_gradient_bytes(sizing, survey, small->carried_params));

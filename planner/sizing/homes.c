@@ -128,8 +128,7 @@ mw_sizing_sum_shards(const struct mw_sizing *sizing)
         const struct mw_class_info *class = &sizing->classes[c];
         for (int t = 0; t < class->tensor_count; t++)
             if (class->tensors[t].trained)
-                sum += class->blocks *
-                       state_of_rank(sizing, &class->tensors[t]);
+                sum += class->blocks * state_of_rank(sizing, &class->tensors[t]);
     }
     return sum;
 }
@@ -226,17 +225,15 @@ checkpoint_dtype(const struct mw_sizing *sizing)
 void
 mw_sizing_place_checkpoints(struct mw_sizing *sizing)
 {
-    int64_t interval = sizing->settings.checkpoint_interval;
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     struct tier_filler filler;
 
     sizing->checkpoint_parts = sizing->settings.checkpoint_partition ? sizing->tp : 1;
-    if (interval) {
-        sizing->checkpoint_count =
-            mw_divide_up(sizing->layers - mw_sizing_kept_layers(sizing), interval);
-        sizing->checkpoint_bytes =
-            mw_dtype_bytes(checkpoint_dtype(sizing),
-                           mw_divide_up(sizing->tokens * sizing->model->hidden,
-                                        sizing->checkpoint_parts));
+    if (recomputed.interval) {
+        sizing->checkpoint_count = mw_recomputed_groups(&recomputed);
+        sizing->checkpoint_bytes = mw_dtype_bytes(
+            checkpoint_dtype(sizing),
+            mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->checkpoint_parts));
         sizing->checkpoint_whole_bytes =
             mw_dtype_bytes(checkpoint_dtype(sizing), sizing->tokens * sizing->model->hidden);
     }

@@ -140,4 +140,11 @@ int64_t mw_sizing_layer_parts(const struct mw_sizing *sizing);
 /* The most activations that a layer's backward needs. */
 int64_t mw_sizing_layer_bytes(const struct mw_sizing *sizing);
 
+/* --- planner/sizing/recompute.c --- */
+/* Activations of the layers that keep them, as backward needs them or as they are stored
+ * meanwhile. */
+int64_t mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored);
+/* Activations of the checkpoint group that has the most. */
+int64_t mw_sizing_group_bytes(const struct mw_sizing *sizing);
+
 #endif

@@ -53,6 +53,9 @@ part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool
         return (home != MW_TIER_GPU || sums) + (s->dp > 1 && last);
     if (home == MW_TIER_GPU)
         return (s->dp > 1) + sums;
+    if (mw_sizing_sums_passing(s))
+        return (s->dp > 1) + 1 +
+               (last ? 1 + (nvme ? 1 + !mw_settings_update_beside(&s->settings) : 0) : 0);
     return (s->dp > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) +
            (nvme ? 1 + (last && !mw_settings_update_beside(&s->settings)) : 0);
 }
@@ -178,18 +181,24 @@ transfers_of_blocks(const struct mw_sizing *s, const struct mw_class_info *class
     return ops;
 }
 
-/* Blocks of a class that are kept, if each class's layers follow those of the class before it.
- * Where kinds alternate instead, they have the same units, and the sum over classes is right. */
+/* From block `first` on of a class: how many are recomputed, or keep their activations, one after
+ * the other.  Each class's layers follow those of the class before it; where kinds alternate
+ * instead, they have the same units, and the sum over classes is right. */
 static int64_t
-kept_blocks(const struct mw_sizing *s, enum mw_class class)
+alike_blocks(const struct mw_sizing *s, enum mw_class class, int64_t first, bool *kept)
 {
-    int64_t end = 0, kept = mw_sizing_kept_layers(s);
+    const struct mw_recomputed recomputed = mw_sizing_recomputed(s);
+    int64_t begin = s->first_layer, blocks = s->classes[class].blocks, behind = first + 1;
 
-    if (!kept || !mw_class_is_of_layers(class))
-        return 0;
-    for (int c = MW_CLASS_LAYERS; c <= (int)class; c++)
-        end += s->classes[c].blocks;
-    return CLAMP(end - (s->layers - kept), 0, s->classes[class].blocks);
+    *kept = false;
+    if (!mw_class_is_of_layers(class) || !mw_sizing_kept_layers(s))
+        return blocks - first;
+    for (int c = MW_CLASS_LAYERS; c < (int)class; c++)
+        begin += s->classes[c].blocks;
+    *kept = !mw_recomputed_has(&recomputed, begin + first);
+    while (behind < blocks && mw_recomputed_has(&recomputed, begin + behind) == !*kept)
+        behind++;
+    return behind - first;
 }
 
 /* Ops of unit u in all blocks of a class. */
@@ -204,14 +213,15 @@ unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, i
     const struct mw_unit *unit = &class->units[u];
     struct passage p = {class, unit, 0};
     int64_t ops = class->blocks * s->settings.grad_accum * of_unit(s, &p);
-    int64_t kept = kept_blocks(s, c);
+    bool kept;
 
-    ops -= kept * s->settings.grad_accum * recompute_ops(s, &p);
-    for (int t = unit->first_tensor; t < unit->first_tensor + unit->tensor_count; t++)
-        ops += transfers_of_blocks(s, class, first, t, (struct mw_range){0, class->blocks - kept},
-                                   p.loads) +
-               transfers_of_blocks(s, class, first, t,
-                                   (struct mw_range){class->blocks - kept, kept}, 2);
+    for (int64_t block = 0, blocks; block < class->blocks; block += blocks) {
+        blocks = alike_blocks(s, c, block, &kept);
+        ops -= kept ? blocks * s->settings.grad_accum * recompute_ops(s, &p) : 0;
+        for (int t = unit->first_tensor; t < unit->first_tensor + unit->tensor_count; t++)
+            ops += transfers_of_blocks(s, class, first, t, (struct mw_range){block, blocks},
+                                       kept ? 2 : p.loads);
+    }
     return ops;
 }
 

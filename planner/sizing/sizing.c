@@ -288,6 +288,13 @@ mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, int32_t *layer
 }
 
 bool
+mw_sizing_sums_passing(const struct mw_sizing *sizing)
+{
+    return mw_settings_layer_order(&sizing->settings) && sizing->gradients_summed &&
+           sizing->gradients_partitioned;
+}
+
+bool
 mw_sizing_tied(const struct mw_sizing *sizing)
 {
     return sizing->model->tied_embedding && sizing->classes[MW_CLASS_HEAD].blocks;
@@ -408,36 +415,6 @@ set_strategy(struct mw_sizing *sizing)
     sizing->gradient_element_bytes =
         sizing->gradients_summed ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes;
     sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
-}
-
-int64_t
-mw_sizing_kept_layers(const struct mw_sizing *sizing)
-{
-    const struct mw_settings *s = &sizing->settings;
-    bool all = s->recompute_layers < 1 || s->recompute_layers >= sizing->layers;
-
-    return s->checkpoint_interval && !all ? sizing->layers - s->recompute_layers : 0;
-}
-
-int64_t
-mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer)
-{
-    bool kept = !sizing->settings.checkpoint_interval ||
-                layer >= sizing->layers - mw_sizing_kept_layers(sizing);
-
-    return kept ? sizing->classes[mw_sizing_layer_class(sizing, layer)].coded_bytes : 0;
-}
-
-int64_t
-mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class)
-{
-    int64_t blocks = mw_class_is_of_layers(class) ? sizing->classes[class].blocks : 0;
-
-    if (!sizing->settings.checkpoint_interval || mw_settings_keeps_whole(&sizing->settings))
-        return 0;
-    for (int64_t kept = mw_sizing_kept_layers(sizing); blocks && kept; kept--)
-        blocks -= mw_sizing_layer_class(sizing, sizing->layers - kept) == class;
-    return blocks;
 }
 
 /* All is zero but the operators, which take most of the room: a search sizes thousands. */

@@ -20,6 +20,7 @@
 
 #include "hardware/hwprofile.h"
 #include "model/model.h"
+#include "plan/recomputed.h"
 #include "planner/settings/settings.h"
 
 #define MW_CLASS_UNITS_MAX 6
@@ -129,6 +130,8 @@ enum mw_buffer_kind {
     MW_BUFFER_GRADIENTS_TIED,  /* of tied logits, until the embedding's are added; none is small */
     MW_BUFFER_GRADIENTS_SHARD, /* on the GPU, reduced */
     MW_BUFFER_GRADIENTS_SHARD_SMALL,
+    MW_BUFFER_GRADIENTS_SUMMED, /* sums on the GPU over all micro-batches, before they leave */
+    MW_BUFFER_GRADIENTS_SUMMED_SMALL,
     MW_BUFFER_GRADIENTS_PINNED, /* shards in host memory, to be accumulated or written */
     MW_BUFFER_GRADIENTS_PINNED_SMALL,
     /* other buffers, whose slots are alike */
@@ -280,6 +283,9 @@ enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, 
                                int *index);
 /* Global number of a block's first tensor. */
 uint32_t mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer);
+/* Whether gradients that live off the GPU are summed up on it and leave once: all micro-batches
+ * make those of a part one after the other. */
+bool mw_sizing_sums_passing(const struct mw_sizing *sizing);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
 /* For one that does not fit: what is lacking, as a share of the capacity of the tier that lacks
  * most. */
@@ -304,16 +310,26 @@ struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing,
 struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
 /* Whether its state is written to the other of two extents (--commit step). */
 bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
-/* Layers whose activations are kept behind those that are recomputed; 0 where none is recomputed,
+/* Which of the stage's layers are recomputed; it borrows from the sizing. */
+struct mw_recomputed mw_sizing_recomputed(const struct mw_sizing *sizing);
+bool mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer); /* of the stage */
+/* Layers whose activations are kept beside those that are recomputed; 0 where none is recomputed,
  * or all are. */
 int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
+int64_t mw_sizing_kept_of_model(const struct mw_sizing *first); /* of all stages */
 /* Bytes that the pass reads and writes which stores a checkpoint in another type than that of
  * activations, or restores the activations from it; 0 where it has their type. */
 int64_t mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores);
 /* Bytes that the pass moves which stores what a layer keeps for its backward, as the one does that
  * restores it; 0 where it is stored as it is, or recomputed. */
 int64_t mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer);
-/* Of the blocks of a class those that are recomputed, the first ones. */
+/* Of working memory: one for each micro-batch whose activations are kept at a time, or a single
+ * one. */
+int64_t mw_sizing_activation_sets(const struct mw_sizing *sizing);
+/* About how long forward of a block takes, to rank kinds of layers by: products at the rate of
+ * whole layers, the rest at that of memory. */
+double mw_sizing_forward_s(const struct mw_sizing *sizing, enum mw_class class);
+/* How many blocks of a class are recomputed. */
 int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class);
 /* Bytes of a kind's slots, in whole pages; not of homes. */
 int64_t mw_sizing_buffer_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind);

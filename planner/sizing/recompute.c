@@ -1,0 +1,138 @@
+/* Which layers of a stage are recomputed, and what the others keep. */
+#include <glib.h>
+
+#include "planner/sizing/internal.h"
+
+struct mw_recomputed
+mw_sizing_recomputed(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+    bool all = s->recompute_layers < 1 || s->recompute_layers >= sizing->layers;
+
+    return (struct mw_recomputed){
+        .begin = sizing->first_layer,
+        .end = sizing->first_layer + sizing->layers,
+        .interval = s->checkpoint_interval,
+        .kept = all ? 0 : sizing->layers - s->recompute_layers,
+        .set = mw_layer_set_is_empty(&s->recompute_set) ? NULL : &s->recompute_set,
+    };
+}
+
+bool
+mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer)
+{
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+
+    return mw_recomputed_has(&recomputed, sizing->first_layer + layer);
+}
+
+int64_t
+mw_sizing_kept_layers(const struct mw_sizing *sizing)
+{
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+
+    return sizing->settings.checkpoint_interval ? mw_recomputed_kept(&recomputed) : 0;
+}
+
+int64_t
+mw_sizing_kept_of_model(const struct mw_sizing *first)
+{
+    int64_t kept = 0;
+
+    for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage)
+        kept += mw_sizing_kept_layers(stage);
+    return kept;
+}
+
+int64_t
+mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer)
+{
+    return mw_sizing_recomputes(sizing, layer)
+               ? 0
+               : sizing->classes[mw_sizing_layer_class(sizing, layer)].coded_bytes;
+}
+
+/* Of the blocks of a class those that keep their activations beside recomputed ones. */
+static int64_t
+kept_blocks(const struct mw_sizing *sizing, enum mw_class class)
+{
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    int64_t kept = 0;
+
+    if (!mw_sizing_kept_layers(sizing))
+        return 0;
+    for (int64_t layer = 0; layer < sizing->layers; layer++)
+        kept += mw_sizing_layer_class(sizing, layer) == class &&
+                !mw_recomputed_has(&recomputed, sizing->first_layer + layer);
+    return kept;
+}
+
+int64_t
+mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class)
+{
+    int64_t blocks = mw_class_is_of_layers(class) ? sizing->classes[class].blocks : 0;
+
+    if (!blocks || !sizing->settings.checkpoint_interval ||
+        mw_settings_keeps_whole(&sizing->settings))
+        return 0;
+    return blocks - kept_blocks(sizing, class);
+}
+
+int64_t
+mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored)
+{
+    bool interval = sizing->settings.checkpoint_interval > 0;
+    int64_t bytes = 0;
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        int64_t kept = interval ? kept_blocks(sizing, (enum mw_class)c) : class->blocks;
+        bytes += kept * (stored ? class->kept_bytes : class->saved_bytes);
+    }
+    return bytes;
+}
+
+double
+mw_sizing_forward_s(const struct mw_sizing *sizing, enum mw_class class)
+{
+    const struct mw_class_info *info = &sizing->classes[class];
+    double seconds = 0;
+
+    for (int i = 0; i < info->operator_count; i++)
+        seconds +=
+            (double)info->operators[i].forward_flops / sizing->hardware->gpu_achievable_flops +
+            (double)info->operators[i].forward_bytes / sizing->hardware->gpu_memory_bytes_per_s;
+    return seconds;
+}
+
+int64_t
+mw_sizing_activation_sets(const struct mw_sizing *sizing)
+{
+    bool all = sizing->settings.checkpoint_interval && !mw_sizing_kept_layers(sizing);
+
+    return all ? 1 : sizing->micro_batches_in_flight;
+}
+
+/* Where all layers are alike, or each is a group, any group of the most layers is the largest, or
+ * has the largest layer. */
+int64_t
+mw_sizing_group_bytes(const struct mw_sizing *sizing)
+{
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    int64_t most = 0, begin = recomputed.begin;
+
+    bool alone = recomputed.interval == 1 && !mw_sizing_kept_layers(sizing);
+    if (mw_sizing_has_equal_layers(sizing) || alone)
+        return mw_recomputed_largest(&recomputed) * mw_sizing_layer_bytes(sizing);
+    for (int64_t layer = begin, behind; layer < recomputed.end; layer = behind) {
+        int64_t bytes = 0;
+        behind = layer + 1;
+        if (!mw_recomputed_has(&recomputed, layer))
+            continue;
+        mw_recomputed_group(&recomputed, layer, &behind);
+        for (int64_t l = layer; l < behind; l++)
+            bytes += sizing->classes[mw_sizing_layer_class(sizing, l - begin)].saved_bytes;
+        most = MAX(most, bytes);
+    }
+    return most;
+}
