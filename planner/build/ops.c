@@ -129,10 +129,11 @@ follows(const struct builder *b, uint32_t op)
     return false;
 }
 
+/* What was used before the slot's last content came before that one, and so before the next. */
 static void
-after_other(struct builder *b, uint32_t op)
+after_other(struct builder *b, uint32_t op, uint32_t last)
 {
-    if (op != MW_NONE && !follows(b, op))
+    if (op != MW_NONE && (last == MW_NONE || op > last) && !follows(b, op))
         mw_build_after(b, op);
 }
 
@@ -140,11 +141,13 @@ after_other(struct builder *b, uint32_t op)
 static void
 after_overlapped(struct builder *b, uint32_t slot)
 {
+    uint32_t last = slot_state(b, slot)->writer;
+
     for (uint32_t i = b->overlap_begin[slot]; i < b->overlap_begin[slot + 1]; i++) {
         const struct slot_state *other = slot_state(b, b->overlaps[i]);
         for (int l = 0; l < LANES_PER_RANK; l++)
-            after_other(b, other->readers[l]);
-        after_other(b, other->writer);
+            after_other(b, other->readers[l], last);
+        after_other(b, other->writer, last);
     }
 }
 

@@ -136,11 +136,13 @@ may_widened(const struct mw_sizing *sizing)
     return true;
 }
 
-/* All gradients rest there. */
+/* Whether the chunks of the update are all moved alike. */
 static bool
-gradients_rest_in(const struct mw_sizing *sizing, enum mw_tier tier)
+moves_alike(const struct mw_sizing *sizing)
 {
-    return !mw_sizing_splits(sizing, MW_STATE_GRADIENTS) && sizing->gradient_home[0] == tier;
+    return !mw_sizing_splits(sizing, MW_STATE_PARAMETERS) &&
+           !mw_sizing_splits(sizing, MW_STATE_GRADIENTS) &&
+           !mw_sizing_splits(sizing, MW_STATE_OPTIMIZER);
 }
 
 /* What the update reads begins with the first chunk, whose gradients are the last that backward
@@ -148,11 +150,14 @@ gradients_rest_in(const struct mw_sizing *sizing, enum mw_tier tier)
 static bool
 may_update(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
-    if (mw_settings_update_apart(&sizing->settings) || mw_sizing_folds(sizing).layers)
+    enum mw_tier gradients = sizing->gradient_home[0];
+
+    if (mw_settings_update_apart(&sizing->settings) || mw_sizing_folds(sizing).layers ||
+        !moves_alike(sizing))
         return false;
     if (kind == MW_BUFFER_STATE_PINNED)
-        return gradients_rest_in(sizing, MW_TIER_NVME);
-    return kind != MW_BUFFER_STATE_GPU || !gradients_rest_in(sizing, MW_TIER_GPU);
+        return gradients == MW_TIER_NVME;
+    return kind != MW_BUFFER_STATE_GPU || gradients != MW_TIER_GPU;
 }
 
 /* In a section, slots that share bytes take no turns. */
