@@ -145,15 +145,16 @@ moves_alike(const struct mw_sizing *sizing)
            !mw_sizing_splits(sizing, MW_STATE_OPTIMIZER);
 }
 
-/* What the update reads begins with the first chunk, whose gradients are the last that backward
- * makes.  So transfers behind these have nothing to wait for before; those of state alone would. */
+/* What the update reads begins with the first chunk, which has the embedding's gradients: the last
+ * that backward makes.  So transfers behind these have nothing to wait for; those of state alone
+ * would. */
 static bool
 may_update(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
     enum mw_tier gradients = sizing->gradient_home[0];
 
     if (mw_settings_update_apart(&sizing->settings) || mw_sizing_folds(sizing).layers ||
-        !moves_alike(sizing))
+        !mw_sizing_trains_head(sizing) || !moves_alike(sizing))
         return false;
     if (kind == MW_BUFFER_STATE_PINNED)
         return gradients == MW_TIER_NVME;
