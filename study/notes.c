@@ -125,6 +125,18 @@ note_chunks(const struct mw_question *question, const struct mw_sizing *sizing, 
                                       chunks, mw_profile_name(question->software)));
 }
 
+/* Frameworks place buffers as they are asked for. */
+static void
+note_sharing(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    if (!question->software || !mw_sizing_shares(sizing) ||
+        !(sizing->hardware->memory_use.bytes_per_logit > 0))
+        return;
+    g_ptr_array_add(notes, mw_spelled_printf("{share-slots=on} is what memwall's executor does: %s "
+                                             "places buffers by an allocator of its own",
+                                             mw_profile_name(question->software)));
+}
+
 /* Rotary positions beyond those that the model was trained with can be computed, but mean
  * little. */
 static void
@@ -489,6 +501,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_offers(question, sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);
+    note_sharing(question, sizing, notes);
     note_chunks(question, sizing, notes);
     if (*question->model.note)
         g_ptr_array_add(notes, g_strdup_printf("config.json: %s", question->model.note));

@@ -1,6 +1,6 @@
 /* A run whose slots share bytes has the bits of one in which all slots lie apart.  Before each op
- * that begins a content of logits or of a layer's activations its bytes become NaNs, and so do those
- * of gradients and widened weights that lie over them: no op needs zeros, or what another slot
+ * that begins a content of logits or of a layer's activations its bytes become NaNs, and with them
+ * those of gradients and widened weights that lie there: no op needs zeros, or what another slot
  * left. */
 #include <string.h>
 

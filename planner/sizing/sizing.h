@@ -137,8 +137,8 @@ enum mw_buffer_kind {
     MW_BUFFER_WIDENED,            /* a part of weights in the type that products take */
     MW_BUFFER_CAST,               /* copies of weights in fp8: of all layers, or of a part */
     MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
-    MW_BUFFER_ROOMS,              /* right behind them, of layers that are recomputed, if slots share
-                                     bytes; else they are activations like others */
+    MW_BUFFER_ROOMS,              /* right behind them, of layers that are recomputed, if slots
+                                     share bytes; else they are activations like others */
     MW_BUFFER_LOGITS,             /* for one chunk of the tokens */
     /* between pipeline stages: activations forward, their gradients backward */
     MW_BUFFER_STAGE_INPUT,
