@@ -268,7 +268,6 @@ test_followed(void)
     g_assert_cmpint(kinds[REMEDY_MACHINE], >, 0);
     g_assert_cmpint(kinds[REMEDY_SEVERAL], >, 0);
     g_assert_cmpint(kinds[REMEDY_SET], >, 0);
-    g_assert_cmpint(kinds[REMEDY_SHARING], >, 0);
     g_assert_cmpint(kinds[REMEDY_CHECKPOINTS], >, 0);
 }
 

@@ -79,12 +79,7 @@ lie_over(const struct mw_sizing *sizing, enum mw_buffer_kind one, enum mw_buffer
 {
     const struct mw_buffer *a = &sizing->buffers[one], *b = &sizing->buffers[other];
 
-    return a->shares && b->shares &&
-           (a->offset_bytes == b->offset_bytes ||
-            (a->offset_bytes < b->offset_bytes &&
-             b->offset_bytes < a->offset_bytes + mw_sizing_buffer_bytes(sizing, one)) ||
-            (b->offset_bytes < a->offset_bytes &&
-             a->offset_bytes < b->offset_bytes + mw_sizing_buffer_bytes(sizing, other)));
+    return a->shares && b->shares && a->at.begin < b->at.end && b->at.begin < a->at.end;
 }
 
 static void

@@ -147,7 +147,7 @@ add_slots(struct builder *b, enum mw_buffer_kind kind)
     const struct mw_buffer *buffer = &s->buffers[kind];
     g_autofree struct mw_sized_slot *slots = mw_sizing_slots(s, kind);
     struct ring ring = {b->plan->slot_count, buffer->count, 0};
-    int64_t at = buffer->offset_bytes; /* in the room */
+    int64_t at = buffer->at.begin; /* in the room */
 
     for (uint32_t i = 0; i < ring.count; i++) {
         enum mw_tier tier = slots[i].tier;

@@ -86,6 +86,20 @@ is_made_behind_logits(const struct mw_sizing *sizing, enum mw_class class)
     return mw_class_is_of_layers(class) || (class == MW_CLASS_HEAD && !mw_sizing_tied(sizing));
 }
 
+/* Of the class's blocks those whose tensor has its gradient there; `tiers`: of the first one's. */
+static int64_t
+blocks_on_gpu(const struct mw_sizing *sizing, const struct mw_class_info *class,
+              const uint8_t *tiers)
+{
+    int64_t blocks = 0;
+
+    if (!class->blocks || !mw_sizing_splits(sizing, MW_STATE_GRADIENTS))
+        return class->blocks && tiers[0] == MW_TIER_GPU ? class->blocks : 0;
+    for (int64_t b = 0; b < class->blocks; b++)
+        blocks += tiers[b * class->tensor_count] == MW_TIER_GPU;
+    return blocks;
+}
+
 /* The homes on the GPU that may share bytes: their number, and their bytes in whole pages. */
 static int64_t
 count_gradients(const struct mw_sizing *sizing, int64_t *bytes)
@@ -97,21 +111,26 @@ count_gradients(const struct mw_sizing *sizing, int64_t *bytes)
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
         int64_t tensors = class->blocks * class->tensor_count;
-        for (int64_t t = 0; t < tensors && is_made_behind_logits(sizing, c); t++) {
-            int64_t home = mw_sizing_home_bytes(sizing, MW_BUFFER_GRADIENTS,
-                                                &class->tensors[t % class->tensor_count]);
-            if (tiers[t] != MW_TIER_GPU || !home)
-                continue;
-            *bytes += mw_round_up(home, MW_SLOT_ALIGNMENT_BYTES);
-            count++;
+        for (int t = 0; t < class->tensor_count && is_made_behind_logits(sizing, c); t++) {
+            int64_t blocks = blocks_on_gpu(sizing, class, tiers + t);
+            int64_t home = mw_sizing_home_bytes(sizing, MW_BUFFER_GRADIENTS, &class->tensors[t]);
+            *bytes += blocks * mw_round_up(home, MW_SLOT_ALIGNMENT_BYTES);
+            count += home ? blocks : 0;
         }
         tiers += tensors;
     }
     return count;
 }
 
-/* Later micro-batches have logits while gradients of earlier ones are kept.  Homes of one row in a
- * section would share bytes in some rounds and not in others. */
+/* Where layers are said once, and chunks with them, slots move on from round to round, which none
+ * may that shares bytes (plan/check_sections.c).  Counting ops takes long: it is done once. */
+static bool
+says_layers_once(const struct mw_sizing *sizing)
+{
+    return mw_sizing_folds(sizing).layers;
+}
+
+/* Later micro-batches have logits while gradients of earlier ones are kept. */
 static bool
 may_gradients(const struct mw_sizing *sizing)
 {
@@ -119,8 +138,7 @@ may_gradients(const struct mw_sizing *sizing)
     int64_t bytes;
 
     return settings->share_slots == MW_SHARE_ALL && settings->dpu_start == MW_AUTO &&
-           settings->grad_accum == 1 && !mw_sizing_folds(sizing).layers &&
-           count_gradients(sizing, &bytes) <= HOMES_MAX;
+           settings->grad_accum == 1 && count_gradients(sizing, &bytes) <= HOMES_MAX;
 }
 
 /* The ends have narrow weights in no model; else they would be widened while there are logits. */
@@ -153,25 +171,28 @@ may_update(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
     enum mw_tier gradients = sizing->gradient_home[0];
 
-    if (mw_settings_update_apart(&sizing->settings) || mw_sizing_folds(sizing).layers ||
-        !mw_sizing_trains_head(sizing) || !moves_alike(sizing))
+    if (mw_settings_update_apart(&sizing->settings) || !mw_sizing_trains_head(sizing) ||
+        !moves_alike(sizing))
         return false;
     if (kind == MW_BUFFER_STATE_PINNED)
         return gradients == MW_TIER_NVME;
     return kind != MW_BUFFER_STATE_GPU || gradients != MW_TIER_GPU;
 }
 
-/* In a section, slots that share bytes take no turns. */
+/* Rings turn where micro-batches are said once. */
 static bool
-turns_in_sections(const struct mw_sizing *sizing)
+turns(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
-    return sizing->settings.grad_accum > MW_FOLDED_LEAST || mw_sizing_folds(sizing).layers;
+    return tier_of(sizing, kind) == MW_TIER_CPU && sizing->settings.grad_accum > MW_FOLDED_LEAST;
 }
 
 static bool
-may_share(const struct mw_sizing *sizing, enum mw_buffer_kind kind, unsigned lives)
+may_share(const struct mw_sizing *sizing, enum mw_buffer_kind kind, unsigned lives, bool once)
 {
-    if (tier_of(sizing, kind) == MW_TIER_CPU && turns_in_sections(sizing))
+    bool moves = kind == MW_BUFFER_GRADIENTS || lives == LIVES_UPDATE ||
+                 tier_of(sizing, kind) == MW_TIER_CPU;
+
+    if ((once && moves) || turns(sizing, kind))
         return false;
     if (kind == MW_BUFFER_ACTIVATIONS)
         return sizing->buffers[MW_BUFFER_ROOMS].count > 0;
@@ -225,14 +246,14 @@ block_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 }
 
 static void
-share_tier(struct mw_sizing *sizing, enum mw_tier tier)
+share_tier(struct mw_sizing *sizing, enum mw_tier tier, bool once)
 {
     struct room room = {.count = 0};
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         enum mw_buffer_kind kind = rows[i].kind;
         if (tier_of(sizing, kind) != tier || !sizing->buffers[kind].count ||
-            !may_share(sizing, kind, rows[i].lives))
+            !may_share(sizing, kind, rows[i].lives, once))
             continue;
         int64_t bytes = block_bytes(sizing, kind);
         if (bytes > 0 && bytes < BLOCK_MOST)
@@ -242,7 +263,7 @@ share_tier(struct mw_sizing *sizing, enum mw_tier tier)
     for (int i = 0; i < room.count && room.shared; i++) {
         struct mw_buffer *buffer = &sizing->buffers[room.blocks[i].kind];
         buffer->shares = true;
-        buffer->offset_bytes = room.blocks[i].at.begin;
+        buffer->at = room.blocks[i].at;
     }
 }
 
@@ -251,8 +272,9 @@ mw_sizing_share_slots(struct mw_sizing *sizing)
 {
     if (sizing->settings.share_slots == MW_SHARE_NONE || sizing->settings.forward_only)
         return;
-    share_tier(sizing, MW_TIER_GPU);
-    share_tier(sizing, MW_TIER_CPU);
+    bool once = says_layers_once(sizing);
+    share_tier(sizing, MW_TIER_GPU, once);
+    share_tier(sizing, MW_TIER_CPU, once);
 }
 
 /* --- what others ask ------------------------------------------------------------------------- */
@@ -278,14 +300,6 @@ mw_sizing_shares_gradient(const struct mw_sizing *sizing, uint32_t tensor)
            mw_sizing_tensor(sizing, tensor)->trained;
 }
 
-static struct mw_extent
-extent_of(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
-{
-    int64_t at = sizing->buffers[kind].offset_bytes;
-
-    return (struct mw_extent){at, at + block_bytes(sizing, kind)};
-}
-
 /* The room's other buffers that come before `end` in the plan's order. */
 static size_t
 list_others(const struct mw_sizing *sizing, enum mw_buffer_kind kind, int end,
@@ -296,7 +310,7 @@ list_others(const struct mw_sizing *sizing, enum mw_buffer_kind kind, int end,
     for (int other = 0; other < end; other++)
         if (other != (int)kind && sizing->buffers[other].shares &&
             tier_of(sizing, other) == tier_of(sizing, kind))
-            others[count++] = extent_of(sizing, other);
+            others[count++] = sizing->buffers[other].at;
     return count;
 }
 
@@ -316,5 +330,5 @@ mw_sizing_own_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
     struct mw_extent others[MW_BUFFER_KIND_COUNT];
     size_t count = list_others(sizing, kind, kind, others);
 
-    return mw_extent_own_bytes(extent_of(sizing, kind), others, count);
+    return mw_extent_own_bytes(sizing->buffers[kind].at, others, count);
 }

@@ -168,7 +168,7 @@ struct mw_buffer {
     int64_t count;            /* number of slots; 0: the step needs none */
     int64_t bytes;            /* per slot; 0 for a home */
     bool shares;              /* it lies in its tier's room for buffers that share bytes, */
-    int64_t offset_bytes;     /* from here on; of homes, only those that end with the step */
+    struct mw_extent at;      /* here; of homes, only those that end with the step */
 };
 
 /* What the software takes of a GPU's memory beside the plan's slots: it needs room too
