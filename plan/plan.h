@@ -344,6 +344,13 @@ struct mw_slot {
     bool shares; /* may lie over other slots that say so, where their contents never meet */
 };
 
+/* Bytes of a tier. */
+struct mw_extent {
+    int64_t begin, end;
+};
+/* How many bytes of an extent none of the others lies over. */
+int64_t mw_extent_own_bytes(struct mw_extent extent, const struct mw_extent *others, size_t count);
+
 struct mw_plan;
 
 /* What a program's slots take of each tier, by purpose.  Bytes that slots share count once, for the

@@ -192,7 +192,7 @@ print_ways(FILE *out, const struct mw_result *r)
         g_ptr_array_add(ways, g_strdup_printf("%g%% of ReLU's results are zeros and not kept",
                                               100 * r->relu_sparsity));
     if (r->shares_slots)
-        g_ptr_array_add(ways, g_strdup("logits where layers keep activations"));
+        g_ptr_array_add(ways, g_strdup("slots that never meet share bytes"));
     if (r->whole_checkpoints)
         g_ptr_array_add(ways, g_strdup("all activations leave and come back"));
     if (r->scores_again)

@@ -119,7 +119,7 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
     mw_grid_row(grid, "logits in", integer_text(r->logits_chunks),
                 r->logits_chunks == 1 ? "chunk" : "chunks", NULL);
     if (r->shares_slots)
-        mw_grid_row(grid, "logits lie", "where layers", "keep activations", NULL);
+        mw_grid_row(grid, "slots that never", "meet", "share bytes", NULL);
     mw_grid_row(grid, "prefetch depth",
                 r->prefetch_stages ? mw_table_text(r->prefetch_stages) : integer_text(r->prefetch),
                 NULL);

@@ -23,8 +23,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: parameters are not partitioned"},
         {"{logits-chunks}", asked->logits_chunks > 1 && !sizing->buffers[MW_BUFFER_LOGITS].bytes,
          "changes nothing: the model has no logits"},
-        {"{share-slots=on}", asked->share_slots == 1 && !sizing->buffers[MW_BUFFER_LOGITS].shares,
-         "changes nothing: no layer is recomputed while there are logits"},
+        {"{share-slots=on}", asked->share_slots == MW_SHARE_ALL && !mw_sizing_shares(sizing),
+         "changes nothing: of what is in one tier nothing ends before something else begins"},
         {"bf16 ({dtype} or the DeepSpeed file)",
          asked->dtype == MW_DTYPE_BF16 && sizing->settings.dtype != MW_DTYPE_BF16,
          "is not followed: this GPU has fp16 products only, and the plan is for them"},
@@ -123,6 +123,18 @@ note_chunks(const struct mw_question *question, const struct mw_sizing *sizing, 
                                       " chunks: %s needs a loss that takes the tokens in parts for "
                                       "it, such as Liger Kernel's; {logits-chunks=1} plans without",
                                       chunks, mw_profile_name(question->software)));
+}
+
+/* Frameworks place buffers as they are asked for. */
+static void
+note_sharing(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    if (!question->software || !mw_sizing_shares(sizing) ||
+        !(sizing->hardware->memory_use.bytes_per_logit > 0))
+        return;
+    g_ptr_array_add(notes, mw_spelled_printf("{share-slots=on} is what memwall's executor does: %s "
+                                             "places buffers by an allocator of its own",
+                                             mw_profile_name(question->software)));
 }
 
 /* Rotary positions beyond those that the model was trained with can be computed, but mean
@@ -490,6 +502,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_offers(question, sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);
+    note_sharing(question, sizing, notes);
     note_chunks(question, sizing, notes);
     if (*question->model.note)
         g_ptr_array_add(notes, g_strdup_printf("config.json: %s", question->model.note));

@@ -136,7 +136,7 @@ struct mw_result {
     char *commit;    /* "step" or "none" */
     char *state_layout;
     char *dtype;             /* of parameters and activations: "bf16" or "fp16" */
-    bool shares_slots;       /* logits lie where layers keep activations */
+    bool shares_slots;       /* slots whose contents never meet share bytes */
     bool scores_again;       /* attention's scores are formed again in backward */
     bool serial;             /* transfers and collectives do not run beside compute */
     int64_t dpu_start;       /* -1: no delayed parameter update */

@@ -56,7 +56,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
                             s->prefetch_stage[MW_FETCH_NC], s->prefetch_stage[MW_FETCH_CG],
                             s->prefetch_stage[MW_FETCH_GG]);
     r->scores_again = s->scores_again == 1;
-    r->shares_slots = sizing->buffers[MW_BUFFER_LOGITS].shares;
+    r->shares_slots = mw_sizing_shares(sizing);
     r->serial = !s->overlap;
     r->dpu_start = s->dpu_start;
     r->update_on_gpu = mw_settings_updates_on_gpu(s);

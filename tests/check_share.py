@@ -1,7 +1,11 @@
 #!/usr/bin/python3
-"""`--share-slots on`: logits lie where layers that are recomputed keep activations; prints TAP.
+"""`--share-slots on`: slots whose contents never meet share bytes; prints TAP.
 
-ledger     less GPU memory by all of the smaller of the two, in the same time, nothing else changed.
+ledger     less GPU memory by all of the logits that lie where layers keep activations, in the same
+           time, nothing else changed.
+gradients  with one micro-batch, less by the gradients that lie there too.
+drives     less host memory, where the update's buffers lie over those of the passes.
+remedy     what does not fit is told to share where that suffices, and a framework is not.
 bits       a run has the weights of one whose slots lie apart, alone and of two ranks.
 resident   a run takes as much less memory as its plan.
 evil       a plan file whose slots share bytes while they live is refused in one line.
@@ -26,6 +30,11 @@ LARGE = (f"{GPT2} {MACHINE} -s ddp --batch 3 --activation-checkpoint-interval 1 
 # Model, machine, sequences: of each with a checkpoint for each layer.
 LEDGERS = (("gpt2-xl", "rtx4090", 40), ("gpt2-xl", "a100", 40), ("llama-3.1-8b", "rtx4090", 2),
            ("llama-3.1-8b", "a100", 8), ("gpt3-13b", "rtx4090", 16), ("gpt3-13b", "a100", 36))
+# Of the GPU's memory, or of the host's: more than logits and activations alone would save.
+SAVED = (("gradients", "-m gpt2-xl -H a100 -s ddp --batch 16", "gpu", 0.09),
+         ("gradients/ranks", "-m llama-3.1-8b -H dgx-a100 -s zero3 --batch 2", "gpu", 0.09),
+         ("drives", "-m llama-3.1-8b -H rtx4090 -s zero-infinity-nvme --param-device nvme "
+          "--gradient-device nvme --optimizer-device nvme --batch 2", "cpu", 0.3))
 RUNS = {
     "ddp": f"{GPT2} -s ddp --batch 3 --activation-checkpoint-interval 1",
     "tied, tiles, chunks": f"{GPT2} -s zero-offload --batch 2 --tiles 2 --logits-chunks 2 "
@@ -83,6 +92,34 @@ def check_ledger(box, model, machine, batch):
         yield f"{answers[0]['step_time_s']} s, shared {answers[1]['step_time_s']} s"
     if answers[1]["settings"].get("share_slots") != "on" or "share_slots" in answers[0]["settings"]:
         yield "the JSON does not say which one shares"
+
+
+def check_saved(box, line, tier, least):
+    """In the same time, less of the tier by this part of it at least."""
+    [(answers, wrong)] = both(box, f"simulate {line} --activation-checkpoint-interval 1 "
+                              "--grad-accum 1 --logits-chunks 1 --json")
+    if wrong:
+        yield wrong
+        return
+    apart, shared = [answer["peak_bytes"][tier] for answer in answers]
+    if 1 - shared / apart < least:
+        yield f"{tier}: {apart} bytes, shared {shared}"
+    if answers[0]["step_time_s"] != answers[1]["step_time_s"]:
+        yield f"{answers[0]['step_time_s']} s, shared {answers[1]['step_time_s']} s"
+
+
+def check_remedy(box):
+    line = ("plan -m gpt2-xl -H a100 -s ddp --batch 16 --activation-checkpoint-interval 1 "
+            "--grad-accum 1 --logits-chunks 1 --set gpu.memory_gib=31.5 --json --software")
+    for software, offers in (("memwall", True), ("deepspeed", False)):
+        remedy = answer_of(box.run(f"{line} {software}").out)["remedy"]
+        if (remedy == "--share-slots on fits") != offers:
+            yield f"{software}: {remedy}"
+    if box.run(f"{line} memwall --share-slots on").status:
+        yield "does not fit with what was proposed"
+    if "an allocator of its own" not in str(answer_of(
+            box.run(f"{line} deepspeed --share-slots on --set gpu.memory_gib=80").out)["notes"]):
+        yield "a framework is said to share"
 
 
 def trained(box, command, share, ranks=1):
@@ -191,9 +228,9 @@ def check_evil(box):
 
 def check_idle(box):
     answer = box.run(f"plan {GPT2} {MACHINE} -s ddp --batch 2 --activation-checkpoint-interval 0 "
-                     "--share-slots on --json")
+                     "--grad-accum 2 --share-slots on --json")
     if answer.status or "--share-slots on changes nothing" not in answer.out.decode():
-        yield "no note where nothing is recomputed"
+        yield "no note where nothing is recomputed, and gradients are summed"
 
 
 def tests(box):
@@ -201,6 +238,9 @@ def tests(box):
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(60000)))
     for model, machine, batch in LEDGERS:
         yield f"ledger/{model}/{machine}", check_ledger(box, model, machine, batch)
+    for name, line, tier, least in SAVED:
+        yield name, check_saved(box, line, tier, least)
+    yield "remedy", check_remedy(box)
     for name, command in RUNS.items():
         yield f"bits/{name}", check_bits(box, f"{command} {MACHINE}")
     yield "bits/two-ranks", check_ranks(box)

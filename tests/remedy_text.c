@@ -87,6 +87,10 @@ follow_choice(const char *option, const char *value, struct mw_settings *s, enum
     } else if (!strcmp(option, "--partition")) {
         g_assert_cmpstr(value, ==, "bandwidth");
         s->partition = MW_PARTITION_BANDWIDTH;
+    } else if (!strcmp(option, "--share-slots")) {
+        g_assert_cmpstr(value, ==, "on");
+        s->share_slots = MW_SHARE_ALL;
+        *kind = REMEDY_SHARING;
     } else {
         return false;
     }

@@ -11,6 +11,7 @@
 enum remedy {
     REMEDY_TILES,
     REMEDY_CHUNKS,
+    REMEDY_SHARING, /* of bytes */
     REMEDY_BATCH,
     REMEDY_STRATEGY,
     REMEDY_NODES,

@@ -1,6 +1,7 @@
-/* A run whose logits lie where layers keep activations has the bits of one in which all slots lie
- * apart.  Before each op that begins a content there its bytes become NaNs: no op needs zeros, or
- * what another slot left. */
+/* A run whose slots share bytes has the bits of one in which all slots lie apart.  Before each op
+ * that begins a content of logits or of a layer's activations its bytes become NaNs, and with them
+ * those of gradients and widened weights that lie there: no op needs zeros, or what another slot
+ * left. */
 #include <string.h>
 
 #include "tests/trained.h"
@@ -17,7 +18,7 @@ static int poisoned_logits, poisoned_layers;
 /* What was seen of a run's plan. */
 struct seen {
     int64_t peak_bytes, rooms_bytes, logits_bytes;
-    int shared;
+    int shared, of_purpose[MW_PURPOSE_COUNT];
 };
 
 static void
@@ -28,10 +29,11 @@ see_plan(void *data, const struct mw_plan *plan)
     *seen = (struct seen){.peak_bytes = plan->peak_bytes[MW_TIER_GPU]};
     for (uint32_t s = 0; s < plan->slot_count; s++) {
         const struct mw_slot *slot = &plan->slots[s];
-        bool logits = slot->purpose == MW_PURPOSE_LOGITS;
         if (!slot->shares)
             continue;
-        *(logits ? &seen->logits_bytes : &seen->rooms_bytes) += slot->size_bytes;
+        seen->logits_bytes += slot->purpose == MW_PURPOSE_LOGITS ? slot->size_bytes : 0;
+        seen->rooms_bytes += slot->purpose == MW_PURPOSE_ACTIVATIONS ? slot->size_bytes : 0;
+        seen->of_purpose[slot->purpose]++;
         seen->shared++;
     }
 }
@@ -109,20 +111,27 @@ assert_smaller(const char *name, const struct seen *apart, const struct seen *sh
     g_assert_cmpint(shared->peak_bytes, <=, apart->peak_bytes - saved + 64 * 4096);
 }
 
+/* What was seen where slots lie apart, and where they share bytes. */
+static void
+train_both(struct trained_case what, struct seen *apart, struct seen *shared)
+{
+    what.share_slots = MW_SHARE_NONE;
+    struct trained one = run(&what, apart);
+    what.share_slots = MW_SHARE_ALL;
+    what.backend = &poisoning;
+    struct trained other = run(&what, shared);
+    trained_assert_same(what.name, &one, &other);
+    trained_clear(&one);
+    trained_clear(&other);
+}
+
 static void
 compare(struct trained_case what)
 {
     struct seen apart, shared;
 
-    what.share_slots = 0;
-    struct trained one = run(&what, &apart);
-    what.share_slots = 1;
-    what.backend = &poisoning;
-    struct trained other = run(&what, &shared);
-    trained_assert_same(what.name, &one, &other);
+    train_both(what, &apart, &shared);
     assert_smaller(what.name, &apart, &shared);
-    trained_clear(&one);
-    trained_clear(&other);
 }
 
 static void
@@ -180,7 +189,60 @@ test_folded(void)
     }
 }
 
-/* With nothing to recompute, no room is free while there are logits. */
+/* With one micro-batch, gradients lie where logits were, and with all gradients on drives an
+ * update's buffers where those of the passes were. */
+static void
+test_others(void)
+{
+#define WHAT(name_)                                                                                \
+    .name = name_, .model = FIXTURES "llama-small/config.json", .sequences = 3, .seq = 24,         \
+    .grad_accum = 1
+    static const struct {
+        struct trained_case what;
+        enum mw_purpose shares;
+    } rows[] = {
+        {{WHAT("gradients"), .strategy = MW_STRATEGY_DDP, .interval = 1}, MW_PURPOSE_GRADIENTS},
+        {{WHAT("gradients, all activations"), .strategy = MW_STRATEGY_ZERO3}, MW_PURPOSE_GRADIENTS},
+        {{WHAT("gradients, tiles"), .strategy = MW_STRATEGY_ZERO3, .tiles = 2},
+         MW_PURPOSE_GRADIENTS},
+        {{WHAT("update on the GPU"), .strategy = MW_STRATEGY_ZERO_INFINITY_CPU, .params = "cpu",
+          .gradients = "cpu", .optimizer = "cpu", .interval = 1, .update_on = 1},
+         MW_PURPOSE_OPTIMIZER_BUFFERS},
+        {{WHAT("on drives"), TRAINED_ON_DRIVES("cpu"), .interval = 1, .commit = 1},
+         MW_PURPOSE_OPTIMIZER_BUFFERS},
+    };
+#undef WHAT
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        struct seen apart, shared;
+        train_both(rows[i].what, &apart, &shared);
+        g_test_message("%s: %d slots share bytes", rows[i].what.name, shared.shared);
+        g_assert_cmpint(apart.shared, ==, 0);
+        g_assert_cmpint(shared.of_purpose[rows[i].shares], >, 0);
+        g_assert_cmpint(shared.peak_bytes, <, apart.peak_bytes);
+    }
+}
+
+/* Both variants have the homes at the same places. */
+static void
+test_delayed(void)
+{
+    static const struct trained_case what = {.name = "delayed",
+                                             .model = FIXTURES "llama-small/config.json",
+                                             .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+                                             TRAINED_BATCHES(3, 24, 1),
+                                             .gradients = "gpu",
+                                             .delayed = true,
+                                             .undelayed_steps = 1};
+    struct seen apart, shared;
+
+    train_both(what, &apart, &shared);
+    g_assert_cmpint(shared.of_purpose[MW_PURPOSE_GRADIENTS], ==, 0);
+    g_assert_cmpint(shared.of_purpose[MW_PURPOSE_LOGITS], >, 0);
+}
+
+/* With nothing to recompute and gradients that are kept over micro-batches, no room is free while
+ * there are logits. */
 static void
 test_none(void)
 {
@@ -189,8 +251,8 @@ test_none(void)
                                                  .strategy = MW_STRATEGY_DDP,
                                                  .sequences = 2,
                                                  .seq = 24,
-                                                 .grad_accum = 1,
-                                                 .share_slots = 1};
+                                                 .grad_accum = 2,
+                                                 .share_slots = MW_SHARE_ALL};
     struct seen seen;
 
     struct trained trained = run(&all_kept, &seen);
@@ -208,6 +270,8 @@ main(int argc, char **argv)
     g_test_add_func("/shared-runs/placements", test_placements);
     g_test_add_func("/shared-runs/shapes", test_shapes);
     g_test_add_func("/shared-runs/folded", test_folded);
+    g_test_add_func("/shared-runs/others", test_others);
+    g_test_add_func("/shared-runs/delayed", test_delayed);
     g_test_add_func("/shared-runs/none", test_none);
     int status = g_test_run();
     trained_remove(directory);

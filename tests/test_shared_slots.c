@@ -10,21 +10,45 @@
 #define SPOILED 200
 #define PAGE MW_SLOT_ALIGNMENT_BYTES
 
-/* The request's first candidate, if it has logits that share bytes; the candidates own it. */
+/* States in one tier each: buffers of the update share bytes only then. */
+static void
+split_nothing(struct mw_settings *settings)
+{
+    for (int state = 0; state < MW_STATE_COUNT; state++) {
+        struct mw_placement *placement = &settings->placement[state];
+        if (placement->count)
+            *placement = (struct mw_placement){.count = 1,
+                                               .part = {{placement->part[0].tier, INT64_MAX, 0}}};
+    }
+}
+
+/* The request's first candidate, if it has slots that share bytes; the candidates own it. */
 static const struct mw_sizing *
 sharing(guint32 seed, struct random_request *request, GPtrArray **candidates)
 {
     random_request_init(request, seed);
-    request->settings.share_slots = 1;
+    request->settings.share_slots = MW_SHARE_ALL;
+    if (seed % 2)
+        split_nothing(&request->settings);
+    if (seed % 4 == 1 && !request->settings.update_beside)
+        request->settings.update_on = 1;
     const struct mw_sizing *sizing = random_request_fitting(request, candidates);
 
-    return sizing && !sizing->next_stage && sizing->buffers[MW_BUFFER_LOGITS].shares ? sizing
-                                                                                     : NULL;
+    return sizing && !sizing->next_stage && mw_sizing_shares(sizing) ? sizing : NULL;
+}
+
+/* The same where logits lie over what recomputed layers keep. */
+static const struct mw_sizing *
+sharing_rooms(guint32 seed, struct random_request *request, GPtrArray **candidates)
+{
+    const struct mw_sizing *sizing = sharing(seed, request, candidates);
+
+    return sizing && sizing->buffers[MW_BUFFER_ROOMS].shares ? sizing : NULL;
 }
 
 /* --- what it saves, and costs ---------------------------------------------------------------- */
 
-/* All of the smaller of the two, but for whole pages. */
+/* All of the smaller of logits and rooms at least, but for whole pages; and no tier needs more. */
 static void
 assert_saves(const struct mw_sizing *shared, const struct mw_sizing *apart)
 {
@@ -35,11 +59,27 @@ assert_saves(const struct mw_sizing *shared, const struct mw_sizing *apart)
     int64_t pages = apart->buffers[MW_BUFFER_ACTIVATIONS].count +
                     shared->buffers[MW_BUFFER_ACTIVATIONS].count + rooms->count;
 
-    g_assert_cmpint(saved, >, 0);
-    g_assert_cmpint(less, <=, saved + pages * PAGE);
-    g_assert_cmpint(less, >=, saved - pages * PAGE);
+    g_assert_cmpint(less, >=, (rooms->shares ? saved : 0) - pages * PAGE);
     for (int t = MW_TIER_CPU; t < MW_TIER_COUNT; t++)
-        g_assert_cmpint(apart->need_bytes[t], ==, shared->need_bytes[t]);
+        g_assert_cmpint(apart->need_bytes[t], >=, shared->need_bytes[t]);
+}
+
+/* Pairs of buffers that lie over each other somewhere. */
+static const enum mw_buffer_kind pairs[][2] = {
+    {MW_BUFFER_ROOMS, MW_BUFFER_LOGITS},
+    {MW_BUFFER_GRADIENTS, MW_BUFFER_LOGITS},
+    {MW_BUFFER_WIDENED, MW_BUFFER_LOGITS},
+    {MW_BUFFER_ROOMS, MW_BUFFER_STATE_GPU},
+    {MW_BUFFER_PARAMETERS_PINNED, MW_BUFFER_STATE_PINNED},
+    {MW_BUFFER_GRADIENTS_PINNED, MW_BUFFER_UPDATED_PINNED},
+};
+
+static bool
+lie_over(const struct mw_sizing *sizing, enum mw_buffer_kind one, enum mw_buffer_kind other)
+{
+    const struct mw_buffer *a = &sizing->buffers[one], *b = &sizing->buffers[other];
+
+    return a->shares && b->shares && a->at.begin < b->at.end && b->at.begin < a->at.end;
 }
 
 static void
@@ -57,7 +97,7 @@ assert_as_fast(const struct mw_sizing *shared, const struct mw_sizing *apart,
 static void
 test_memory_and_time(void)
 {
-    int compared = 0, fit = 0;
+    int compared = 0, fit = 0, found[G_N_ELEMENTS(pairs)] = {0};
 
     for (guint32 seed = 0; seed < REQUESTS; seed++) {
         struct random_request request;
@@ -66,9 +106,11 @@ test_memory_and_time(void)
         if (!shared)
             continue;
         struct mw_settings settings = shared->settings;
-        settings.share_slots = 0;
+        settings.share_slots = MW_SHARE_NONE;
         struct mw_sizing *apart = mw_sizing_new(&request.model, &request.hardware, &settings, NULL);
         assert_saves(shared, apart);
+        for (size_t p = 0; p < G_N_ELEMENTS(pairs); p++)
+            found[p] += lie_over(shared, pairs[p][0], pairs[p][1]);
         if (apart->fits && fit++ % 8 == 0)
             assert_as_fast(shared, apart, &request.hardware);
         mw_sizing_free(apart);
@@ -76,6 +118,10 @@ test_memory_and_time(void)
     }
     g_test_message("%d compared, %d fit with slots apart", compared, fit);
     g_assert_cmpint(compared, >, REQUESTS / 20);
+    for (size_t p = 0; p < G_N_ELEMENTS(pairs); p++) {
+        g_test_message("pair %zu: %d", p, found[p]);
+        g_assert_cmpint(found[p], >, 0);
+    }
 }
 
 /* Like other activations, rooms are dozens of tensors and never one request. */
@@ -87,7 +133,7 @@ test_several_slots(void)
     for (guint32 seed = 0; seed < REQUESTS; seed++) {
         struct random_request request;
         g_autoptr(GPtrArray) candidates = NULL;
-        const struct mw_sizing *shared = sharing(seed, &request, &candidates);
+        const struct mw_sizing *shared = sharing_rooms(seed, &request, &candidates);
         if (shared)
             cut += shared->buffers[MW_BUFFER_ROOMS].count > 1;
     }
@@ -109,7 +155,7 @@ expect_refusals(spoil_fn *spoil, bool by_step, const char *reason)
     for (guint32 seed = 0; spoiled < SPOILED; seed++) {
         struct random_request request;
         g_autoptr(GPtrArray) candidates = NULL;
-        const struct mw_sizing *sizing = sharing(seed, &request, &candidates);
+        const struct mw_sizing *sizing = sharing_rooms(seed, &request, &candidates);
         if (!sizing)
             continue;
         struct mw_plan *made = mw_build_plan(sizing), *plan = unchecked_plan_copy(made);

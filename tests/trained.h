@@ -31,7 +31,8 @@ struct trained_case {
     bool delayed;                        /* update, after undelayed_steps without */
     const char *drop_layers;             /* a schedule; NULL: none are left out */
     bool one_plan;         /* the schedule's first turn alone, as the only plan there is */
-    int share_slots;       /* 1: logits lie where layers keep activations */
+    int share_slots;       /* enum mw_share */
+    int update_on;         /* 1: on the GPU; 0: where the planner would */
     struct mw_folds folds; /* what the plan says once; nothing: it is flat */
     int64_t undelayed_steps;
 

@@ -349,6 +349,8 @@ mw_build_clear(struct builder *b)
     g_free(b->norm_ops);
     g_free(b->update_ops);
     g_free(b->states);
+    g_free(b->overlap_begin);
+    g_free(b->overlaps);
 }
 
 static struct mw_plan *

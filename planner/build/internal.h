@@ -101,6 +101,9 @@ struct builder {
     uint32_t channel[MW_CHANNEL_KIND_COUNT];
 
     struct slot_state *states; /* [plan->slot_count] */
+    /* Slots that lie over a slot of the program: overlaps[overlap_begin[slot]] up to
+     * overlap_begin[slot + 1] */
+    uint32_t *overlap_begin, *overlaps;
     uint32_t lane_last[LANES_PER_RANK];
     uint32_t begin_op;               /* all other ops of the step come after it */
     uint32_t newest;                 /* the newest op of this rank */

@@ -115,6 +115,42 @@ slot_state(struct builder *b, uint32_t slot)
     return &b->states[slot];
 }
 
+/* Whether the newest op waits for a later op of the lane, and so for this one. */
+static bool
+follows(const struct builder *b, uint32_t op)
+{
+    const struct mw_plan *plan = b->plan;
+    const struct mw_op *newest = &plan->ops[b->newest];
+
+    for (uint32_t d = newest->dep_begin; d < newest->dep_begin + newest->dep_count; d++)
+        if (!(plan->deps[d] & MW_DEP_PREVIOUS_STEP) && plan->deps[d] >= op &&
+            plan->ops[plan->deps[d]].lane == plan->ops[op].lane)
+            return plan->lanes[plan->ops[op].lane].window_ops == 1;
+    return false;
+}
+
+/* What was used before the slot's last content came before that one, and so before the next. */
+static void
+after_other(struct builder *b, uint32_t op, uint32_t last)
+{
+    if (op != MW_NONE && (last == MW_NONE || op > last) && !follows(b, op))
+        mw_build_after(b, op);
+}
+
+/* A new content comes after all users of what lies in its bytes. */
+static void
+after_overlapped(struct builder *b, uint32_t slot)
+{
+    uint32_t last = slot_state(b, slot)->writer;
+
+    for (uint32_t i = b->overlap_begin[slot]; i < b->overlap_begin[slot + 1]; i++) {
+        const struct slot_state *other = slot_state(b, b->overlaps[i]);
+        for (int l = 0; l < LANES_PER_RANK; l++)
+            after_other(b, other->readers[l], last);
+        after_other(b, other->writer, last);
+    }
+}
+
 void
 mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_role role)
 {
@@ -131,6 +167,8 @@ mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_ro
         mw_build_after(b, state->readers[l]);
         state->readers[l] = MW_NONE;
     }
+    if (mode == MW_USE_DEFINE)
+        after_overlapped(b, slot);
     state->writer = b->newest;
 }
 

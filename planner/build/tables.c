@@ -132,24 +132,51 @@ mw_build_add_comms(struct builder *b)
     b->pp_comm = s->pp > 1 ? mw_plan_add_comm(b->plan, pp) : MW_NONE;
 }
 
+/* Whether a slot of the kind lies in the room for what shares bytes. */
+static bool
+lies_in_room(const struct builder *b, enum mw_buffer_kind kind, uint32_t i)
+{
+    return kind == MW_BUFFER_GRADIENTS ? mw_sizing_shares_gradient(b->sizing, i)
+                                       : b->sizing->buffers[kind].shares;
+}
+
 static struct ring
 add_slots(struct builder *b, enum mw_buffer_kind kind)
 {
-    const struct mw_buffer *buffer = &b->sizing->buffers[kind];
-    g_autofree struct mw_sized_slot *slots = mw_sizing_slots(b->sizing, kind);
+    const struct mw_sizing *s = b->sizing;
+    const struct mw_buffer *buffer = &s->buffers[kind];
+    g_autofree struct mw_sized_slot *slots = mw_sizing_slots(s, kind);
     struct ring ring = {b->plan->slot_count, buffer->count, 0};
-    int64_t over = buffer->over ? b->plan->slots[b->slots[buffer->over].first].offset_bytes : -1;
+    int64_t at = buffer->at.begin; /* in the room */
 
     for (uint32_t i = 0; i < ring.count; i++) {
         enum mw_tier tier = slots[i].tier;
         int64_t bytes = mw_round_up(slots[i].bytes, MW_SLOT_ALIGNMENT_BYTES);
-        int64_t at = over < 0 ? b->offset_bytes[tier] : over;
-        mw_plan_add_slot(b->plan, (struct mw_slot){b->program, tier, buffer->purpose,
-                                                   buffer->persistent, at, bytes, buffer->shares});
-        b->offset_bytes[tier] = MAX(b->offset_bytes[tier], at + bytes);
-        over = over < 0 ? over : at + bytes;
+        bool in_room = lies_in_room(b, kind, i);
+        struct mw_slot slot = {.program = b->program,
+                               .tier = tier,
+                               .purpose = buffer->purpose,
+                               .persistent = buffer->persistent,
+                               .offset_bytes =
+                                   in_room ? s->shared[tier].begin + at : b->offset_bytes[tier],
+                               .size_bytes = bytes};
+        if (in_room && bytes)
+            slot.shares = mw_sizing_meets_others(s, kind, (struct mw_extent){at, at + bytes});
+        mw_plan_add_slot(b->plan, slot);
+        *(in_room ? &at : &b->offset_bytes[tier]) += bytes;
     }
     return ring;
+}
+
+/* What shares bytes, and is not last in its tier, has its place. */
+static void
+skip_room(struct builder *b)
+{
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        const struct mw_extent *room = &b->sizing->shared[t];
+        if (room->end > room->begin)
+            b->offset_bytes[t] = MAX(b->offset_bytes[t], room->end);
+    }
 }
 
 static uint32_t
@@ -246,9 +273,44 @@ written_slot(const struct builder *b, enum mw_buffer_kind kind)
     return b->slots[kind].count ? b->slots[kind].first + 1 : MW_NONE;
 }
 
+static bool
+lie_over(const struct mw_slot *a, const struct mw_slot *b)
+{
+    return a->tier == b->tier && a->offset_bytes < b->offset_bytes + b->size_bytes &&
+           b->offset_bytes < a->offset_bytes + a->size_bytes;
+}
+
+static void
+find_overlaps(struct builder *b)
+{
+    const struct mw_slot *slots = b->plan->slots;
+    uint32_t count = b->plan->slot_count;
+    g_autofree uint32_t *sharing = g_new(uint32_t, count + 1);
+    uint32_t sharing_count = 0, next = 0;
+    GArray *overlaps = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+
+    for (uint32_t s = 0; s < count; s++)
+        if (slots[s].shares && slots[s].program == b->program)
+            sharing[sharing_count++] = s;
+    b->overlap_begin = g_renew(uint32_t, b->overlap_begin, count + 1);
+    for (uint32_t s = 0; s < count; s++) {
+        b->overlap_begin[s] = overlaps->len;
+        if (next == sharing_count || sharing[next] != s)
+            continue;
+        next++;
+        for (uint32_t i = 0; i < sharing_count; i++)
+            if (sharing[i] != s && lie_over(&slots[s], &slots[sharing[i]]))
+                g_array_append_val(overlaps, sharing[i]);
+    }
+    b->overlap_begin[count] = overlaps->len;
+    g_free(b->overlaps);
+    b->overlaps = (uint32_t *)(gpointer)g_array_free(overlaps, FALSE);
+}
+
 void
 mw_build_prepare_states(struct builder *b)
 {
+    find_overlaps(b);
     b->states = g_renew(struct slot_state, b->states, b->plan->slot_count + 1);
     memset(b->states, 0xff, (b->plan->slot_count + 1) * sizeof *b->states); /* all MW_NONE */
 }
@@ -262,8 +324,11 @@ mw_build_add_slots(struct builder *b)
         slots += b->sizing->buffers[kind].count;
     mw_plan_expect_homes(b->plan, slots, b->sizing->tensor_count, b->sizing->chunk_count);
     memset(b->offset_bytes, 0, sizeof b->offset_bytes);
-    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++)
+    for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++) {
+        if (kind == MW_BUFFER_VECTORS)
+            skip_room(b);
         b->slots[kind] = add_slots(b, kind);
+    }
     b->param_home = b->slots[MW_BUFFER_PARAMETERS].first;
     b->gradient_home = b->slots[MW_BUFFER_GRADIENTS].first;
     b->checkpoint_home = b->slots[MW_BUFFER_CHECKPOINTS].first;

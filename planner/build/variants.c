@@ -13,6 +13,8 @@ build_undelayed(const struct mw_sizing *sizing)
     struct mw_settings settings = sizing->settings;
 
     settings.dpu_start = MW_AUTO;
+    if (settings.share_slots == MW_SHARE_ALL)
+        settings.share_slots = MW_SHARE_BUFFERS; /* gradients that wait lie apart */
     struct mw_sizing *undelayed = mw_sizing_new(sizing->model, sizing->hardware, &settings, NULL);
     struct mw_plan *plan = mw_build_plan(undelayed);
     mw_sizing_free(undelayed);

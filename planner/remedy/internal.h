@@ -70,6 +70,7 @@ char *mw_remedy_chunks(const struct mw_unfit *unfit); /* of the logits */
 char *mw_remedy_smaller_chunk(const struct mw_unfit *unfit); /* of the optimizer step */
 char *mw_remedy_tiles(const struct mw_unfit *unfit);
 char *mw_remedy_usual_setting(const struct mw_unfit *unfit);
+char *mw_remedy_shared_slots(const struct mw_unfit *unfit);
 char *mw_remedy_checkpoints(const struct mw_unfit *unfit); /* in another tier */
 char *mw_remedy_smaller_batch(const struct mw_unfit *unfit);
 char *mw_remedy_strategy(const struct mw_unfit *unfit);

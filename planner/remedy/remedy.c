@@ -28,6 +28,7 @@ mw_remedy_fits(const struct mw_unfit *unfit, const struct mw_settings *settings)
 
 /* The smallest change first. */
 static char *(*const ways[])(const struct mw_unfit *) = {
+    mw_remedy_shared_slots,
     mw_remedy_chunks,
     mw_remedy_tiles,
     mw_remedy_usual_setting,

@@ -96,6 +96,19 @@ mw_remedy_usual_setting(const struct mw_unfit *unfit)
     return NULL;
 }
 
+/* It costs no time.  Frameworks place buffers by allocators of their own. */
+char *
+mw_remedy_shared_slots(const struct mw_unfit *unfit)
+{
+    struct mw_settings s = *unfit->asked;
+
+    if (s.share_slots != MW_SHARE_NONE ||
+        unfit->request->hardware->memory_use.bytes_per_logit > 0)
+        return NULL;
+    s.share_slots = MW_SHARE_ALL;
+    return mw_remedy_fits(unfit, &s) ? mw_spelled("{share-slots=on} fits") : NULL;
+}
+
 /* A strategy without offload can move only checkpoints. */
 char *
 mw_remedy_checkpoints(const struct mw_unfit *unfit)

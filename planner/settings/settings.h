@@ -76,6 +76,13 @@ enum mw_objective_kind {
     MW_OBJECTIVE_COUNT
 };
 
+/* Whether slots whose contents never meet share bytes. */
+enum mw_share {
+    MW_SHARE_NONE,
+    MW_SHARE_ALL,
+    MW_SHARE_BUFFERS /* homes lie where another variant of the step has them */
+};
+
 struct mw_settings {
     enum mw_strategy strategy;
     int64_t nodes;            /* default 1 */
@@ -124,7 +131,7 @@ struct mw_settings {
     int64_t param_loads;   /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;         /* memory-centric tiling; MW_AUTO: as few as fit */
     int64_t logits_chunks; /* parts of the tokens, for logits and loss; MW_AUTO: fewest */
-    int share_slots;       /* 1: slots whose contents never meet share bytes */
+    int share_slots;       /* enum mw_share */
     int64_t prefetch;      /* depth D of every stage, or of the deepest one; MW_AUTO: 1 */
     int64_t prefetch_stage[MW_FETCH_STAGES]; /* per stage; MW_AUTO: D */
     int64_t optimizer_chunk;                 /* parameters a chunk of the optimizer step; MW_AUTO */

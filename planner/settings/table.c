@@ -150,8 +150,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "compute logits and loss in N parts of the tokens (default auto: as few as fit)"},
     {MW_SETTINGS_MEMORY, "share-slots", MW_SETTING_CHOICE, FIELD(share_slots), 0, 0, NULL,
      overlap_choices, "on|off",
-     "logits lie where layers that are recomputed keep activations, since the two are never needed "
-     "at once (default off)"},
+     "buffers that are never needed at once share bytes: logits with what recomputed layers keep, "
+     "and with gradients of a step of one micro-batch; the update's with those of the passes "
+     "(default off)"},
     {MW_SETTINGS_SCHEDULE, "prefetch", MW_SETTING_DEPTHS, FIELD(prefetch), 0, 64, NULL, NULL,
      "D|NC:CG:GG",
      "fetch parameters D parts ahead of their use, in each transfer stage (default 1; 0: none), or "

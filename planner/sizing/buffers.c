@@ -153,25 +153,21 @@ lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
            SUM_BYTES * sizing->tokens * model->heads * rooms;
 }
 
-/* Logits exist from the end of the last layer's forward to the begin of the first recomputation,
- * and what recomputed layers keep from there to the end of their backward, or in forward while the
- * layer is computed.  So the two share bytes.  Cuts the rooms off the activations. */
+/* Recomputed layers keep nothing from the end of the last layer's forward to the begin of the first
+ * recomputation, which is when there are logits.  Cuts their rooms off the activations. */
 static void
-share_rooms(struct mw_sizing *sizing, int64_t bytes, int64_t widest)
+cut_rooms(struct mw_sizing *sizing, int64_t bytes, int64_t widest)
 {
     const struct mw_settings *settings = &sizing->settings;
-    struct mw_buffer *logits = &sizing->buffers[MW_BUFFER_LOGITS];
     int64_t rooms =
         (bytes - lasting_bytes(sizing, widest)) / MW_SLOT_ALIGNMENT_BYTES * MW_SLOT_ALIGNMENT_BYTES;
 
-    if (settings->share_slots != 1 || settings->forward_only || !logits->count ||
-        mw_sizing_activation_sets(sizing) > 1 || settings->checkpoint_interval <= 0 ||
-        mw_kept_encodings(&settings->kept_as) || rooms <= 0)
+    if (settings->share_slots == MW_SHARE_NONE || settings->forward_only ||
+        !sizing->buffers[MW_BUFFER_LOGITS].count || mw_sizing_activation_sets(sizing) > 1 ||
+        settings->checkpoint_interval <= 0 || mw_kept_encodings(&settings->kept_as) || rooms <= 0)
         return;
     set_block(sizing, MW_BUFFER_ACTIVATIONS, 1, bytes - rooms, widest);
     set_block(sizing, MW_BUFFER_ROOMS, 1, rooms, widest);
-    sizing->buffers[MW_BUFFER_ROOMS].shares = logits->shares = true;
-    logits->over = MW_BUFFER_ROOMS;
 }
 
 /* Working memory: what the backward of one group and of layers that are kept needs (ZeRO-Infinity
@@ -193,7 +189,7 @@ set_activations(struct mw_sizing *sizing)
     int64_t logits = mw_sizing_logit_bytes(sizing) * tokens * width;
     if (classes[MW_CLASS_TAIL].blocks && logits)
         set(sizing, MW_BUFFER_LOGITS, 1, logits);
-    share_rooms(sizing, bytes, widest);
+    cut_rooms(sizing, bytes, widest);
 }
 
 /* A stage gets all tokens' activations from the previous stage, and their gradients from the
@@ -683,4 +679,5 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
     set_vectors(sizing);
     set_commit_records(sizing);
     set_saves(sizing);
+    mw_sizing_share_slots(sizing);
 }

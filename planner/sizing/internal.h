@@ -130,6 +130,10 @@ int64_t mw_sizing_logit_bytes(const struct mw_sizing *sizing);
 void mw_sizing_count_homes(struct mw_sizing *sizing);
 /* Sets the table of buffers, once all homes have their tiers. */
 void mw_sizing_set_buffers(struct mw_sizing *sizing);
+/* Finds which buffers share bytes, and where they lie. */
+void mw_sizing_share_slots(struct mw_sizing *sizing);
+/* Of a buffer that shares bytes: those that none before it in the plan's order lies over. */
+int64_t mw_sizing_own_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* Sets what the software takes beside the slots, once these are summed up. */
 void mw_sizing_set_beside(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */

@@ -92,20 +92,32 @@ mw_sizing_buffer_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
     return MIN(all, FAR_TOO_LARGE);
 }
 
-/* Bytes that two buffers share count once, with the one that is there first. */
+/* Bytes that buffers share count once, with the one that comes first in the plan's order. */
 static void
 add_buffer(struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
     const struct mw_buffer *buffer = &sizing->buffers[kind];
-    int64_t below = buffer->over ? mw_sizing_buffer_bytes(sizing, buffer->over) : 0;
     int64_t *largest = &sizing->largest_bytes[buffer->tier];
 
-    if (!below) {
+    if (!buffer->shares) {
         add_slots(sizing, kind, buffer->tier, buffer->bytes, buffer->count);
         return;
     }
-    add_slots(sizing, kind, buffer->tier, MAX(0, mw_sizing_buffer_bytes(sizing, kind) - below), 1);
+    add_slots(sizing, kind, buffer->tier, mw_sizing_own_bytes(sizing, kind), 1);
     *largest = MAX(*largest, mw_round_up(buffer->bytes, MW_SLOT_ALIGNMENT_BYTES));
+}
+
+/* The room for buffers that share bytes comes behind what lies apart: what only a run's trainer
+ * places is last of all (exec/trainer/storage.c). */
+static void
+place_shared(struct mw_sizing *sizing)
+{
+    for (int t = 0; t < MW_TIER_COUNT; t++) {
+        struct mw_extent *shared = &sizing->shared[t];
+        int64_t room = shared->end - shared->begin;
+        shared->end = sizing->need_bytes[t];
+        shared->begin = shared->end - room;
+    }
 }
 
 /* A search does this thousands of times; the blocks of a class differ only in their tiers. */
@@ -156,8 +168,10 @@ sum_slots(struct mw_sizing *sizing)
         add_slots(sizing, MW_BUFFER_CHECKPOINTS, sizing->checkpoint_home[c],
                   sizing->checkpoint_bytes, alike);
     add_chunks(sizing);
-    for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_CHECKSUMS; kind++)
+    for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_VECTORS; kind++)
         add_buffer(sizing, kind);
+    place_shared(sizing);
+    add_buffer(sizing, MW_BUFFER_VECTORS);
     /* Every page read from drives is checked against the one written last. */
     checksums->bytes = mw_plan_checksum_bytes(sizing->need_bytes[MW_TIER_NVME]);
     checksums->count = checksums->bytes > 0;

@@ -140,8 +140,8 @@ enum mw_buffer_kind {
     MW_BUFFER_WIDENED,            /* a part of weights in the type that products take */
     MW_BUFFER_CAST,               /* copies of weights in fp8: of all layers, or of a part */
     MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
-    MW_BUFFER_ROOMS,              /* right behind them, of layers that are recomputed, if they share
-                                     bytes with the logits; else they are activations like others */
+    MW_BUFFER_ROOMS,              /* right behind them, of layers that are recomputed, if slots
+                                     share bytes; else they are activations like others */
     MW_BUFFER_LOGITS,             /* for one chunk of the tokens */
     /* between pipeline stages: activations forward, their gradients backward */
     MW_BUFFER_STAGE_INPUT,
@@ -170,8 +170,8 @@ struct mw_buffer {
     bool persistent;          /* its content outlives the step */
     int64_t count;            /* number of slots; 0: the step needs none */
     int64_t bytes;            /* per slot; 0 for a home */
-    bool shares;              /* its bytes are shared with another buffer's */
-    enum mw_buffer_kind over; /* its slots begin where this buffer's do; 0: behind all others */
+    bool shares;              /* it lies in its tier's room for buffers that share bytes, */
+    struct mw_extent at;      /* here; of homes, only those that end with the step */
 };
 
 /* What the software takes of a GPU's memory beside the plan's slots: it needs room too
@@ -255,6 +255,7 @@ struct mw_sizing {
     bool saves_in_step; /* it is part of every step's commit */
 
     struct mw_buffer buffers[MW_BUFFER_KIND_COUNT];  /* all slots */
+    struct mw_extent shared[MW_TIER_COUNT];          /* the room for buffers that share bytes */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
     int64_t beside[MW_BESIDE_COUNT], beside_bytes; /* of the GPU; their sum */
@@ -333,6 +334,13 @@ double mw_sizing_forward_s(const struct mw_sizing *sizing, enum mw_class class);
 int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class);
 /* Bytes of a kind's slots, in whole pages; not of homes. */
 int64_t mw_sizing_buffer_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
+/* Whether the gradient's home lies in the room for what shares bytes. */
+bool mw_sizing_shares_gradient(const struct mw_sizing *sizing, uint32_t tensor);
+/* Whether bytes of the room for what shares them belong to two buffers, of which `kind` is one. */
+bool mw_sizing_meets_others(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
+                            struct mw_extent extent);
+/* Whether any slots share bytes. */
+bool mw_sizing_shares(const struct mw_sizing *sizing);
 /* All slots of a kind in order, [buffers[kind].count], including homes; g_free it. */
 struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* The number of ops that mw_build_plan makes of it. */
