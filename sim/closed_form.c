@@ -251,10 +251,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         const struct mw_ring tp =
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
         plan[MW_TERM_SLICING] =
-            d->micro_batches * (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
-                                 (d->checkpoint_parts > 1
-                                      ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes)
-                                      : 0));
+            d->micro_batches *
+            (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
+             (d->checkpoint_parts > 1 ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0));
     }
 }
 
@@ -274,6 +273,10 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                                over(shard * d->state_bytes * d->state_streams, r->d2h);
     plan[MW_TERM_UPDATE] = shard * ((1 - host) * r->update_s_per_param[0]) +
                            (host > 0 ? shard * host * r->update_s_per_param[1] : 0);
+    plan[MW_TERM_UPDATE] +=
+        d->orthogonal_s +
+        d->orthogonal_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s +
+        (d->momentum_bytes > 0 ? mw_ring_s(&r->dp, d->momentum_bytes) : 0);
     plan[MW_TERM_RETURN] = over(d->element_bytes * shard * d->param_write, r->write) +
                            over(d->element_bytes * shard * d->param_h2d, r->h2d) +
                            over(d->element_bytes * shard * d->param_d2h, r->d2h);

@@ -90,7 +90,10 @@ struct mw_closed_dims {
                             * sum */
     double state_bytes;    /* per element: 12 of AdamW */
     double state_params;   /* elements of a rank's state, with padding */
-    double saved_bytes;    /* bytes of a rank's gradients that every step's commit writes */
+    double orthogonal_s;   /* products that make matrices orthogonal for an update, */
+    double orthogonal_bytes, momentum_bytes; /* what passes beside them move, and what ranks gather
+                                              * for them */
+    double saved_bytes; /* bytes of a rank's gradients that every step's commit writes */
 };
 
 /* Bytes/s of one rank when all ranks of the node move at once, or it alone. */

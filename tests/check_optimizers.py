@@ -15,7 +15,7 @@ from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 # Bytes of a parameter beside its 16 bits and its gradient's, by the sources that the list names:
 # an fp32 parameter, and moments; a scale of 32 bits for 2048 moments of 8 bits (arXiv 2110.02861).
 BYTES = {"adamw": 12, "adamw-16bit": 8, "adamw-8bit": 4 + 2 * (1 + 4 / 2048), "adamw-pure": 4,
-         "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8}
+         "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8, "muon": 8}
 RUNS = ("adamw", "adamw-16bit", "adamw-8bit", "sgd", "sgd-momentum", "lion", "sm3",
         "adafactor")
 # Vectors of rows and columns, and of what has one side.
@@ -26,7 +26,17 @@ MOMENTS = {"adamw": ["exp_avg", "exp_avg_sq"], "adamw-16bit": ["exp_avg", "exp_a
            "lion": ["exp_avg"], "sm3": ["exp_avg"], "adafactor": []}
 VECTOR_BYTES = {"sm3": 8, "adafactor": 56}  # of each of their numbers
 PARAMS = 8_030_261_248  # of Llama 3.1 8B
+# Rows and columns of its hidden matrices, 32 of each; Muon leaves all else to AdamW.
+HIDDEN = [(4096, 4096), (1024, 4096), (1024, 4096), (4096, 4096), (14336, 4096), (14336, 4096),
+          (4096, 14336)]
+IN_HIDDEN = 32 * sum(rows * columns for rows, columns in HIDDEN)
 ASK = "simulate -m llama-3.1-8b -H h100 --batch 1 --seq 512 --grad-accum 1 --json"
+
+
+def state_of(name):
+    """Bytes of all of it."""
+    of_others = BYTES["adamw"] if name == "muon" else BYTES[name]
+    return BYTES[name] * IN_HIDDEN + of_others * (PARAMS - IN_HIDDEN)
 
 
 def ask(box, options):
@@ -45,15 +55,15 @@ def check_list(box):
 
 
 def check_state(box, placement, tier):
-    for name, each in BYTES.items():
+    for name in BYTES:
         answer = ask(box, f"{placement} --optimizer {name}")
         if isinstance(answer, str):
             yield answer
             continue
         state = sum(row["bytes"] for row in answer["ledger"]
                     if row["purpose"] == "optimizer-state" and row["tier"] == tier)
-        if not 0 <= state - each * PARAMS <= 1e-3 * each * PARAMS:
-            yield f"{name}: {state} bytes, {each * PARAMS:.0f} by hand"
+        if not 0 <= state - state_of(name) <= 1e-3 * state_of(name):
+            yield f"{name}: {state} bytes, {state_of(name):.0f} by hand"
 
 
 def check_vectors(box):
@@ -73,21 +83,23 @@ def check_vectors(box):
 
 def check_drives(box):
     """All state is read and written once per step."""
-    for name, each in BYTES.items():
+    for name in BYTES:
         answer = ask(box, f"-s zero-infinity-nvme --optimizer-device nvme --param-device cpu "
                           f"--gradient-device cpu --commit none --optimizer {name}")
         if isinstance(answer, str):
             yield answer
             continue
         written = answer["nvme_written_bytes"]
-        if not 0 <= written - each * PARAMS <= 1e-3 * each * PARAMS:
-            yield f"{name}: {written} bytes written, {each * PARAMS:.0f} by hand"
+        if not 0 <= written - state_of(name) <= 1e-3 * state_of(name):
+            yield f"{name}: {written} bytes written, {state_of(name):.0f} by hand"
 
 
 def check_time(box):
     """An update that memory limits takes as long as its bytes: state twice, parameter, gradient."""
     times = {}
     for name, each in BYTES.items():
+        if name == "muon":  # products limit it
+            continue
         answer = ask(box, "-s zero-offload --software ideal --optimizer " + name)
         if isinstance(answer, str):
             yield answer
@@ -98,6 +110,39 @@ def check_time(box):
     for name, per_byte in times.items():
         if not 0.95 * norm < per_byte < 1.6 * norm:
             yield f"{name}: {per_byte / norm} of AdamW's time per byte"
+
+
+def check_muon(box):
+    """A Newton-Schulz iteration of m rows and n columns, m <= n: 2 (2 n m m + m m m) FLOPs
+    (K. Jordan et al., Muon, 2024).  Each rank makes all matrices orthogonal, below the GPU's
+    peak."""
+    flops = 0
+    for sides in HIDDEN:
+        m, n = sorted(sides)
+        flops += 32 * 5 * 2 * (2 * n * m * m + m ** 3)
+    for machine in ("-H h200 -s ddp", "-H dgx-h100 --gpus 8 -s zero1",
+                    "-H dgx-h100 --gpus 8 -s zero3"):
+        seconds = {}
+        for name in ("lion", "muon"):
+            answer = box.run(f"simulate -m llama-3.1-8b {machine} --batch 1 --seq 512 --grad-accum 1 --json "
+                             f"--optimizer {name}")
+            if answer.status:
+                yield answer.err
+                return
+            seconds[name] = answer_of(answer.out)["step_time_s"]
+        rate = flops / (seconds["muon"] - seconds["lion"])
+        if not 0.4 * 989e12 < rate < 989e12:
+            yield f"{machine}: {seconds}, {rate:.3g} FLOP/s"
+
+
+def check_muon_refusals(box):
+    ask_for = "simulate -m llama-3.1-8b -H dgx-h100 --optimizer muon "
+    yield from refused(box.run(ask_for + "--gpus 2 --tp 2"), ["--tp 2", "--optimizer muon"])
+    yield from refused(box.run(ask_for + "-s zero-offload --update-on host"),
+                       ["--update-on host", "--optimizer muon", "GPU"])
+    box.write("text.txt", "words " * 500)
+    yield from refused(box.run("run -m gpt2 -H h100 --data text.txt --optimizer muon"),
+                       ["--optimizer muon", "list optimizers", "memwall simulate"])
 
 
 def check_refusals(box):
@@ -282,6 +327,8 @@ def tests(box):
     yield "vectors of rows and columns", check_vectors(box)
     yield "drives", check_drives(box)
     yield "time", check_time(box)
+    yield "muon", check_muon(box)
+    yield "muon: refusals", check_muon_refusals(box)
     yield "refusals", check_refusals(box)
     for optimizer in RUNS:
         for name in ("gpt2-small", "llama-small"):

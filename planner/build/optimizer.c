@@ -282,19 +282,47 @@ all_gather_params(struct builder *b, uint32_t c)
     use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
-/* The update's uses of slots: state, gradients in, parameters out. */
+/* Uses of slots that state and gradients have come to. */
 static void
-use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
+use_incoming(struct builder *b, uint32_t c, uint32_t set, uint32_t in, enum mw_use_mode state_mode)
 {
     const struct mw_chunk *chunk = &b->chunks[c];
     bool came_with_state = gradient_tier(b, chunk) == MW_TIER_NVME ||
                            mw_sizing_chunk_moves(b->sizing, chunk).gradient_streams;
 
-    mw_build_use(b, set != MW_NONE ? set : b->state_home + c, MW_USE_MODIFY, MW_ROLE_STATE);
+    mw_build_use(b, set != MW_NONE ? set : b->state_home + c, state_mode, MW_ROLE_STATE);
     if (in != MW_NONE)
         mw_build_use(b, in, MW_USE_READ, MW_ROLE_SOURCE);
     else if (!came_with_state)
         use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+}
+
+/* The whole matrices' momentum, of gradients and of what it was, as all ranks have it (arXiv
+ * 2502.16982, Algorithm 1).  Returns where it comes to. */
+static uint32_t
+gather_momentum(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t norm)
+{
+    uint32_t slot = mw_build_ring_next(&b->slots[MW_BUFFER_MOMENTUM_GATHERED]);
+    struct mw_orthogonal orthogonal;
+
+    mw_sizing_orthogonal(b->sizing, &b->chunks[c], &orthogonal);
+    build_op(
+        b, LANE_COLLECTIVE,
+        mw_work_collective(b, MW_OP_ALL_GATHER, of_state, b->dp_comm, orthogonal.gathered_bytes),
+        c);
+    mw_build_after(b, norm);
+    use_incoming(b, c, set, in, MW_USE_READ);
+    mw_build_use(b, slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    return slot;
+}
+
+/* The update's uses of slots: state, gradients in, parameters out. */
+static void
+use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
+{
+    const struct mw_chunk *chunk = &b->chunks[c];
+
+    use_incoming(b, c, set, in, MW_USE_MODIFY);
     if (out != MW_NONE)
         mw_build_use(b, out, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     else
@@ -314,10 +342,17 @@ update_chunk(struct builder *b, uint32_t c, uint32_t norm)
         at = stream_state(b, chunk, c, set, in);
         in = MW_NONE;
     }
+    uint32_t gathered = mw_sizing_gathers_momentum(b->sizing, chunk)
+                            ? gather_momentum(b, c, at, in, norm)
+                            : MW_NONE;
     uint32_t out = outgoing_slot(b, c);
-    build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk->params, host), c);
+    build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk, host), c);
     mw_build_after(b, norm);
     use_chunk(b, c, at, in, out);
+    if (gathered != MW_NONE)
+        mw_build_use(b, gathered, MW_USE_READ, MW_ROLE_NONE);
+    if (chunk->matrix_params)
+        mw_build_use(b, b->slots[MW_BUFFER_ORTHOGONAL].first, MW_USE_DEFINE, MW_ROLE_NONE);
     if (moves.state_streams)
         return_state(b, chunk, c, at, set);
     if (set != MW_NONE)

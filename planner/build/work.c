@@ -320,18 +320,23 @@ as_adamw(const struct builder *b, int64_t bytes)
 }
 
 uint32_t
-mw_work_update(struct builder *b, int64_t params, bool host)
+mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host)
 {
     struct mw_work work = blank_work(MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE);
     struct draws draws = {0};
-    int64_t state = mw_optimizer_state_bytes(b->sizing->settings.optimizer, params);
-    int64_t bytes = 2 * state + 2 * b->sizing->element_bytes * params;
+    int64_t state = mw_sizing_state_bytes(b->sizing, chunk);
+    int64_t bytes = 2 * state + 2 * b->sizing->element_bytes * chunk->params;
+    struct mw_orthogonal orthogonal;
 
+    mw_sizing_orthogonal(b->sizing, chunk, &orthogonal);
     work.dtype = MW_DTYPE_FP32;
-    work.elements = params;
+    work.elements = chunk->params;
     work.host = host;
-    work.bytes = bytes;
-    work.launches = host ? 0 : 1;
+    work.flops = orthogonal.flops;
+    memcpy(work.products, orthogonal.products, sizeof work.products);
+    work.product_count = orthogonal.product_count;
+    work.bytes = bytes + orthogonal.bytes;
+    work.launches = host ? 0 : (uint32_t)(1 + orthogonal.launches);
     if (host)
         draw_host(b, &draws, bytes, as_adamw(b, bytes));
     else
