@@ -38,7 +38,9 @@ void
 mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                 struct mw_closed_rates *r)
 {
-    double users = d->gpus_per_node, update_bytes = 2 * d->state_bytes + 2 * d->element_bytes;
+    double users = d->gpus_per_node;
+    double update_bytes =
+        2 * d->state_bytes + 2 * d->element_bytes + d->update_passes * d->gradient_bytes;
     double adamw = update_bytes / (MW_UPDATE_STATE_BYTES + 2 * d->element_bytes);
 
     r->dram = hw->host_memory_bytes_per_s / users;
@@ -214,7 +216,7 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         over(fetched * d->state_params * d->gradient_d2h, fmin(most, r->d2h));
     /* The first micro-batch reads it and writes 4; each later one reads it and 4, and writes 4. */
     double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (times - 1) : 0;
-    double normed = d->gradients_normed ? element : 0;
+    double normed = d->norm_passes * element;
     plan[MW_TERM_GRADIENT_SUM] =
         over(shard * sum_bytes * (cpu + nvme), r->dram) + over(shard * normed * nvme, r->norm) +
         over(d->state_params * normed * d->updated_from[MW_TIER_CPU], r->norm) +

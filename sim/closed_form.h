@@ -85,7 +85,8 @@ struct mw_closed_dims {
                             * made */
     double element_bytes;  /* bytes of one element of `dtype` */
     bool gradients_summed; /* gradients are summed in fp32 */
-    bool gradients_normed; /* their norm is taken before the update */
+    double norm_passes;    /* over gradients before the update, of which one takes their norm, */
+    double update_passes;  /* and in it, beside its own */
     double gradient_bytes; /* per element at rest: the size in which it is made, or 4 for a
                             * sum */
     double state_bytes;    /* per element: 12 of AdamW */

@@ -388,6 +388,7 @@ dims_of(const struct mw_sizing *s)
     bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
     bool layers = mw_settings_layer_order(settings);
     double logits_loads = settings->logits_chunks > 1 || layers ? 1 : 2;
+    double passes = mw_optimizer_row(settings->optimizer)->gradient_passes;
     return (struct mw_closed_dims){
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
@@ -421,7 +422,8 @@ dims_of(const struct mw_sizing *s)
         .dtype = settings->dtype,
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
-        .gradients_normed = !mw_settings_update_beside(settings),
+        .norm_passes = mw_settings_update_beside(settings) ? 0 : 1 + passes,
+        .update_passes = mw_settings_update_beside(settings) ? passes : 0,
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = mw_sizing_state_element_bytes(s),
         .state_params = s->shard_params,

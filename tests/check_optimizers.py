@@ -25,6 +25,7 @@ MOMENTS = {"adamw": ["exp_avg", "exp_avg_sq"], "adamw-16bit": ["exp_avg", "exp_a
            "adamw-8bit": ["exp_avg", "exp_avg_sq"], "sgd": [], "sgd-momentum": ["exp_avg"],
            "lion": ["exp_avg"], "sm3": ["exp_avg"], "adafactor": []}
 VECTOR_BYTES = {"sm3": 8, "adafactor": 56}  # of each of their numbers
+ADAFACTOR_PASSES = 1  # over gradients: the squares of rows and columns
 PARAMS = 8_030_261_248  # of Llama 3.1 8B
 # Rows and columns of its hidden matrices, 32 of each; Muon leaves all else to AdamW.
 HIDDEN = [(4096, 4096), (1024, 4096), (1024, 4096), (4096, 4096), (14336, 4096), (14336, 4096),
@@ -112,6 +113,21 @@ def check_time(box):
             yield f"{name}: {per_byte / norm} of AdamW's time per byte"
 
 
+def check_passes(box):
+    """Adafactor reads each gradient more often than SGD, at the rate of the norm's pass."""
+    busy = {}
+    for name in ("sgd", "adafactor"):
+        answer = ask(box, "-s zero-offload --software ideal --set host.norm_gb_per_s=20 "
+                          f"--optimizer {name}")
+        if isinstance(answer, str):
+            yield answer
+            return
+        [busy[name]] = [row["busy_s"] for row in answer["lanes"] if row["name"] == "host"]
+    passes = (busy["adafactor"] - busy["sgd"]) / (2 * PARAMS / 20e9)
+    if abs(passes - ADAFACTOR_PASSES) > 0.01:
+        yield f"{busy}: {passes} passes"
+
+
 def check_muon(box):
     """A Newton-Schulz iteration of m rows and n columns, m <= n: 2 (2 n m m + m m m) FLOPs
     (K. Jordan et al., Muon, 2024).  Each rank makes all matrices orthogonal, below the GPU's
@@ -124,8 +140,8 @@ def check_muon(box):
                     "-H dgx-h100 --gpus 8 -s zero3"):
         seconds = {}
         for name in ("lion", "muon"):
-            answer = box.run(f"simulate -m llama-3.1-8b {machine} --batch 1 --seq 512 --grad-accum 1 --json "
-                             f"--optimizer {name}")
+            answer = box.run(f"simulate -m llama-3.1-8b {machine} --batch 1 --seq 512 "
+                             f"--grad-accum 1 --json --optimizer {name}")
             if answer.status:
                 yield answer.err
                 return
@@ -327,6 +343,7 @@ def tests(box):
     yield "vectors of rows and columns", check_vectors(box)
     yield "drives", check_drives(box)
     yield "time", check_time(box)
+    yield "passes over gradients", check_passes(box)
     yield "muon", check_muon(box)
     yield "muon: refusals", check_muon_refusals(box)
     yield "refusals", check_refusals(box)

@@ -319,13 +319,25 @@ as_adamw(const struct builder *b, int64_t bytes)
     return bytes / (MW_UPDATE_STATE_BYTES + 2 * b->sizing->element_bytes);
 }
 
+/* Over gradients, before the update itself: with no norm there is no earlier op to make them in. */
+static int
+update_passes(const struct mw_sizing *sizing)
+{
+    return mw_settings_update_beside(&sizing->settings)
+               ? mw_optimizer_row(sizing->settings.optimizer)->gradient_passes
+               : 0;
+}
+
 uint32_t
 mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host)
 {
     struct mw_work work = blank_work(MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE);
     struct draws draws = {0};
     int64_t state = mw_sizing_state_bytes(b->sizing, chunk);
-    int64_t bytes = 2 * state + 2 * b->sizing->element_bytes * chunk->params;
+    int passes = update_passes(b->sizing);
+    int64_t bytes =
+        2 * state +
+        (2 * b->sizing->element_bytes + passes * b->sizing->gradient_element_bytes) * chunk->params;
     struct mw_orthogonal orthogonal;
 
     mw_sizing_orthogonal(b->sizing, chunk, &orthogonal);
@@ -336,7 +348,7 @@ mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host)
     memcpy(work.products, orthogonal.products, sizeof work.products);
     work.product_count = orthogonal.product_count;
     work.bytes = bytes + orthogonal.bytes;
-    work.launches = host ? 0 : (uint32_t)(1 + orthogonal.launches);
+    work.launches = host ? 0 : (uint32_t)(1 + passes + orthogonal.launches);
     if (host)
         draw_host(b, &draws, bytes, as_adamw(b, bytes));
     else
@@ -367,11 +379,12 @@ mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements)
 {
     struct mw_work work = blank_work(MW_OP_NORM, of.object, of.operator_);
     struct draws draws = {0};
-    int64_t bytes = elements * b->sizing->gradient_element_bytes;
+    int passes = 1 + mw_optimizer_row(b->sizing->settings.optimizer)->gradient_passes;
+    int64_t bytes = passes * elements * b->sizing->gradient_element_bytes;
 
     work.host = host;
     work.elements = elements;
-    work.launches = host ? 0 : 1;
+    work.launches = host ? 0 : (uint32_t)passes;
     work.bytes = bytes;
     if (host)
         draw_host(b, &draws, bytes, 0);

@@ -12,8 +12,8 @@
 #define STEPS 5
 /* Of an element of what the iterations work on. */
 #define BF16_BYTES 2
-/* A pass for the sum of squares, one that divides by its root, and in each iteration three products,
- * which also add what they scale. */
+/* One pass for the sum of squares, one that divides by its root, and in each iteration three
+ * products, which also add what they scale. */
 #define LAUNCHES (2 + 3 * STEPS)
 /* Shapes of a chunk's matrices that its work says: two products each. */
 #define SHAPES_MAX (MW_WORK_PRODUCTS_MAX / 2)
