@@ -86,7 +86,9 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                 .vectors = {"exp_avg_sq_row.", "exp_avg_sq_col.", "exp_avg_sq."},
                                 /* means, factors of the update, sums of the step */
                                 .vector_bytes = 2 * sizeof(float) + MW_EXACT_SUM_BYTES,
-                                .gradient_passes = 1, /* the squares of rows and columns */
+                                /* the squares of rows and columns, and of the update */
+                                .gradient_passes = 2,
+                                .clips = true,
                                 .rule = MW_UPDATE_ADAFACTOR,
                                 .runs = true,
                                 BETAS,

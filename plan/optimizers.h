@@ -51,6 +51,7 @@ struct mw_optimizer_row {
     const char *vectors[3];
     int64_t vector_bytes; /* of host memory for each of their numbers; 0: it keeps none */
     int gradient_passes;  /* over each gradient, beside the norm's and the update's */
+    bool clips;           /* of them the last one follows the ranks' agreement on the norm */
     enum mw_update_rule rule;
     bool orthogonalizes; /* hidden matrices, by products on the GPU; AdamW updates all else */
     bool runs;           /* by the executor */

@@ -216,9 +216,10 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         over(fetched * d->state_params * d->gradient_d2h, fmin(most, r->d2h));
     /* The first micro-batch reads it and writes 4; each later one reads it and 4, and writes 4. */
     double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (times - 1) : 0;
-    double normed = d->norm_passes * element;
+    double normed = d->norm_passes * element, clipped = d->clip_passes * element;
     plan[MW_TERM_GRADIENT_SUM] =
-        over(shard * sum_bytes * (cpu + nvme), r->dram) + over(shard * normed * nvme, r->norm) +
+        over(shard * sum_bytes * (cpu + nvme), r->dram) +
+        over(shard * (normed - clipped) * nvme, r->norm) +
         over(d->state_params * normed * d->updated_from[MW_TIER_CPU], r->norm) +
         (shard * sum_bytes * d->gradients_in[MW_TIER_GPU] +
          d->state_params * normed * d->updated_from[MW_TIER_GPU]) /
@@ -226,7 +227,7 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     plan[MW_TERM_GRADIENT_NVME] =
         over(times * element * shard * nvme, r->write) +
         over((times - 1) * 4 * shard * nvme, r->read) +
-        over(element * d->state_params * d->updated_from[MW_TIER_NVME], r->read) +
+        over((element + clipped) * d->state_params * d->updated_from[MW_TIER_NVME], r->read) +
         over(d->saved_bytes, r->write);
 }
 

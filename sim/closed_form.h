@@ -87,6 +87,7 @@ struct mw_closed_dims {
     bool gradients_summed; /* gradients are summed in fp32 */
     double norm_passes;    /* over gradients before the update, of which one takes their norm, */
     double update_passes;  /* and in it, beside its own */
+    double clip_passes;    /* of the first those for which gradients on drives are read again */
     double gradient_bytes; /* per element at rest: the size in which it is made, or 4 for a
                             * sum */
     double state_bytes;    /* per element: 12 of AdamW */

@@ -388,7 +388,8 @@ dims_of(const struct mw_sizing *s)
     bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
     bool layers = mw_settings_layer_order(settings);
     double logits_loads = settings->logits_chunks > 1 || layers ? 1 : 2;
-    double passes = mw_optimizer_row(settings->optimizer)->gradient_passes;
+    const struct mw_optimizer_row *optimizer = mw_optimizer_row(settings->optimizer);
+    double passes = optimizer->gradient_passes;
     return (struct mw_closed_dims){
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
@@ -423,6 +424,7 @@ dims_of(const struct mw_sizing *s)
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
         .norm_passes = mw_settings_update_beside(settings) ? 0 : 1 + passes,
+        .clip_passes = !mw_settings_update_beside(settings) && optimizer->clips,
         .update_passes = mw_settings_update_beside(settings) ? passes : 0,
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = mw_sizing_state_element_bytes(s),

@@ -25,7 +25,7 @@ MOMENTS = {"adamw": ["exp_avg", "exp_avg_sq"], "adamw-16bit": ["exp_avg", "exp_a
            "adamw-8bit": ["exp_avg", "exp_avg_sq"], "sgd": [], "sgd-momentum": ["exp_avg"],
            "lion": ["exp_avg"], "sm3": ["exp_avg"], "adafactor": []}
 VECTOR_BYTES = {"sm3": 8, "adafactor": 56}  # of each of their numbers
-ADAFACTOR_PASSES = 1  # over gradients: the squares of rows and columns
+ADAFACTOR_PASSES = 2  # over gradients: the squares of rows and columns, and of the update
 PARAMS = 8_030_261_248  # of Llama 3.1 8B
 # Rows and columns of its hidden matrices, 32 of each; Muon leaves all else to AdamW.
 HIDDEN = [(4096, 4096), (1024, 4096), (1024, 4096), (4096, 4096), (14336, 4096), (14336, 4096),

@@ -67,11 +67,11 @@ struct visit {
     uint32_t first_tensor;   /* of the unit whose operators run */
     uint32_t fetched_tensor; /* the first of the unit whose parameters it needs, or MW_NONE */
     uint32_t fetched_tile;
-    uint32_t reuses;       /* earlier visit whose gathered slot serves this one, or MW_NONE */
-    bool keeps;            /* a later visit reuses the slot */
+    uint32_t reuses; /* earlier visit whose gathered slot serves this one, or MW_NONE */
+    bool keeps;      /* a later visit reuses the slot */
     enum tied_part tied;
-    uint32_t adds_to;      /* earlier visit to whose gradient this one's is added, or MW_NONE */
-    bool gradient_stays;   /* a later visit adds to it */
+    uint32_t adds_to;    /* earlier visit to whose gradient this one's is added, or MW_NONE */
+    bool gradient_stays; /* a later visit adds to it */
     /* set while the plan grows, for each of the unit's tensors; MW_NONE: there is none */
     uint32_t pinned_slot[MW_UNIT_TENSORS_MAX], shard_slot[MW_UNIT_TENSORS_MAX];
     uint32_t param_slot[MW_UNIT_TENSORS_MAX], gradient_slot[MW_UNIT_TENSORS_MAX];
@@ -102,15 +102,15 @@ struct builder {
 
     struct slot_state *states; /* [plan->slot_count] */
     uint32_t lane_last[LANES_PER_RANK];
-    uint32_t begin_op;    /* all other ops of the step come after it */
-    uint32_t newest;      /* the newest op of this rank */
-    bool chain;           /* every op waits for the newest */
-    uint32_t *final_visit; /* [chunk_count] the last visit that adds to its gradients, for
+    uint32_t begin_op;               /* all other ops of the step come after it */
+    uint32_t newest;                 /* the newest op of this rank */
+    bool chain;                      /* every op waits for the newest */
+    uint32_t *final_visit;           /* [chunk_count] the last visit that adds to its gradients, for
                               an update beside backward */
-    uint32_t chunks_left;  /* not updated yet */
-    uint32_t norm_agreed; /* norm of a delayed update, before backward; else MW_NONE */
-    uint32_t compute_wait; /* a collective that the next compute op needs */
-    GHashTable *matches;   /* match numbers, by group and place */
+    uint32_t chunks_left;            /* not updated yet */
+    uint32_t norm_agreed;            /* norm of a delayed update, before backward; else MW_NONE */
+    uint32_t compute_wait;           /* a collective that the next compute op needs */
+    GHashTable *matches;             /* match numbers, by group and place */
     uint32_t met[MW_AXIS_COUNT + 1]; /* collectives so far, by axis; of all ranks */
     int64_t offset_bytes[MW_TIER_COUNT];
 
@@ -126,11 +126,11 @@ struct builder {
     /* Layer by layer: the visits that fetch, in order, how many of them have, and how many may have
      * by each visit.  NULL: micro-batch by micro-batch. */
     uint32_t *fetching, fetching_count, fetched, *fetches_by;
-    bool *param_slot_held;                /* [slots of gathered parameters], tiled tensors' first */
-    struct part reduced;                  /* not accumulated yet; */
-    uint32_t reduced_slot;                /* MW_NONE: there is none */
+    bool *param_slot_held; /* [slots of gathered parameters], tiled tensors' first */
+    struct part reduced;   /* not accumulated yet; */
+    uint32_t reduced_slot; /* MW_NONE: there is none */
 
-    uint32_t *work_cache;             /* [class][operator][direction] */
+    uint32_t *work_cache;            /* [class][operator][direction] */
     uint32_t work_table[WORK_TABLE]; /* works by hash */
     /* First op of each visit, and of each chunk's part in the norm and of its update, and where the
      * last one ends: [visit_count + 1], [chunk_count + 1] */
@@ -184,11 +184,13 @@ uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of
                       bool alone);
 uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of,
                             uint32_t comm, int64_t bytes);
+/* All ranks agree on so many bytes, and each reads some from its drives, of what is summed. */
+uint32_t mw_work_agree(struct builder *b, struct subject of, int64_t bytes, int64_t read_bytes);
 /* From one pipeline stage to the next, or back: MW_OP_SEND or MW_OP_RECV. */
 uint32_t mw_work_hop(struct builder *b, enum mw_op_kind kind, int32_t hop, int64_t bytes);
 uint32_t mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host);
-uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host,
-                            int64_t bytes, int64_t elements);
+uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int64_t bytes,
+                            int64_t elements);
 uint32_t mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements);
 uint32_t mw_work_begin(struct builder *b);
 /* A commit record, and what every step saves before it. */

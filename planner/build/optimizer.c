@@ -11,6 +11,7 @@
  */
 #include <glib.h>
 
+#include "plan/optimizers.h"
 #include "planner/build/internal.h"
 
 /* Bytes of the sum of squares of all gradients: one fp64. */
@@ -97,6 +98,20 @@ return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_
     mw_build_after(b, after);
 }
 
+/* Gradients on drives that the pass behind the agreement reads again. */
+static int64_t
+clipped_bytes(const struct builder *b)
+{
+    int64_t bytes = 0;
+
+    if (!mw_optimizer_row(b->sizing->settings.optimizer)->clips)
+        return 0;
+    for (uint32_t c = 0; c < b->sizing->chunk_count; c++)
+        if (gradient_tier(b, &b->chunks[c]) == MW_TIER_NVME && !is_left_out(b, c))
+            bytes += b->chunks[c].params * b->sizing->gradient_element_bytes;
+    return bytes;
+}
+
 /* Each rank sums the squares of its own gradients where they live (those on NVMe, on their way
  * there); then all ranks agree on one number. */
 static uint32_t
@@ -118,11 +133,13 @@ check_norm(struct builder *b)
         use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     }
     b->norm_ops[s->chunk_count] = b->plan->op_count;
+    int64_t read_bytes = clipped_bytes(b);
     uint32_t agreed =
-        build_op(b, LANE_COLLECTIVE,
-                 mw_work_collective(b, MW_OP_AGREE, of_state, b->world_comm, AGREED_BYTES), 0);
+        build_op(b, LANE_COLLECTIVE, mw_work_agree(b, of_state, AGREED_BYTES, read_bytes), 0);
     mw_build_after(b, last[0]);
     mw_build_after(b, last[1]);
+    if (read_bytes && s->settings.dpu_start == MW_AUTO)
+        mw_build_after(b, b->lane_last[LANE_WRITE]);
     return agreed;
 }
 
