@@ -320,6 +320,70 @@ def check_ranks_alike(box, optimizer):
             yield f"{what}: other weights or state"
 
 
+def vector_in(path, prefix):
+    """The bytes of a checkpoint's longest vector of this name, and where they are in the file."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    spans = [row["data_offsets"] for key, row in header.items() if key.startswith(prefix + ".")]
+    begin, end = max(spans, key=lambda span: span[1] - span[0])
+    return 8 + size + begin, data[8 + size + begin:8 + size + end]
+
+
+def flipped(data, at):
+    return data[:at] + bytes([data[at] ^ 16]) + data[at + 1:]
+
+
+def check_damage(box, what, path, at, line, words):
+    """A bit that is not as it was, and an end that is missing: one line, and all is there again
+    once the file is."""
+    whole = path.read_bytes()
+    for damage, data in (("flipped", flipped(whole, at)), ("cut", whole[:at])):
+        path.write_bytes(data)
+        answer = box.run(line)
+        *_, said = answer.err.strip().splitlines()  # what is resumed may be said before
+        if not answer.status or any(word not in said for word in words[damage]):
+            yield f"{what} {damage}: status {answer.status}: {answer.err.strip()[-400:]}"
+        if path.read_bytes() != data:
+            yield f"{what} {damage}: the file was written to"
+    path.write_bytes(whole)
+
+
+def check_damaged_vectors(box, optimizer):
+    """In a checkpoint, and in what a commit has written."""
+    start = f"--weights {fixture('llama-small')}"
+    line = line_of("llama-small", f"{PLACEMENTS['state on drives']} --lr 2e-3 "
+                                  f"--optimizer {optimizer} --nvme drive")
+    empty(box, "drive", "other", "whole", "saved", "resumed", "rest")
+    yield from train(box, f"{line} --steps 6 --save whole")
+    empty(box, "drive")
+    yield from train(box, f"{line} --steps 3 --save saved")
+    saved, drive = (box.folder / "saved/optimizer.safetensors",
+                    box.folder / "drive/memwall-1of1.data")
+    at, vector = vector_in(saved, SIDES[optimizer][-1])
+    found = drive.read_bytes().find(vector)
+    if found < 0:
+        yield "the commit has no such vector"
+        return
+    yield from check_damage(box, "commit", drive, found,
+                            "run --resume --nvme drive --steps 6 --save resumed",
+                            {"flipped": ["memwall-1of1.data", "vectors of rows and columns",
+                                         "step 2", "--resume --at previous"],
+                             "cut": ["memwall-1of1.data", "cut off"]})
+    yield from train(box, "--resume --nvme drive --steps 6 --save resumed")
+    again = line.replace(start, "--from saved").replace("--nvme drive", "--nvme other")
+    (box.folder / "other").mkdir(exist_ok=True)
+    yield from check_damage(box, "checkpoint", saved, at, f"run {again} --steps 6 --save rest",
+                            {"flipped": ["optimizer.safetensors"],
+                             "cut": ["optimizer.safetensors"]})
+    empty(box, "other")
+    (box.folder / "other").mkdir(exist_ok=True)
+    yield from train(box, f"{again} --steps 6 --save rest")
+    for folder in ("resumed", "rest"):
+        if files(box, folder) != files(box, "whole"):
+            yield f"{folder}: other bits than of a run that did not stop"
+
+
 def check_wrong_state(box):
     """State of another optimizer, in a checkpoint and in a run."""
     line = line_of("gpt2-small", "-s zero-offload --lr 2e-3 --steps 3 --save-every 1 --nvme drive")
@@ -367,6 +431,8 @@ def tests(box):
     yield "two ranks", check_ranks(box)
     for optimizer in SIDES:
         yield f"two ranks: {optimizer}, placements", check_ranks_alike(box, optimizer)
+    for optimizer in SIDES:
+        yield f"{optimizer}: damaged vectors", check_damaged_vectors(box, optimizer)
     yield "state of another optimizer", check_wrong_state(box)
 
 
