@@ -191,6 +191,30 @@ parameter_sides(const struct mw_walk *walk, const struct mw_operator_parameter *
                       MW_SUM(width[parameter->rows], width[parameter->columns]));
 }
 
+/* Of an operator of a block: as a checkpoint's file has them. */
+static void
+add_matrix(struct mw_operator_info *info, const struct mw_walk *walk,
+           const struct mw_operator_parameter *parameter)
+{
+    int64_t rows = walk->dims.width[parameter->rows];
+    int64_t columns = walk->dims.width[parameter->columns];
+    int64_t elements = parameter_elements(walk, parameter);
+
+    if (!parameter->columns || !elements)
+        return;
+    int64_t count = elements / (rows * columns);
+    info->matrix_params = MW_SUM(info->matrix_params, elements);
+    for (int i = 0; i < info->matrix_count; i++) {
+        struct mw_matrix *like = &info->matrices[i];
+        if (like->rows == rows && like->columns == columns) {
+            like->count = MW_SUM(like->count, count);
+            return;
+        }
+    }
+    g_assert(info->matrix_count < MW_OPERATOR_MATRICES_MAX);
+    info->matrices[info->matrix_count++] = (struct mw_matrix){rows, columns, count};
+}
+
 static void
 add_params(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
@@ -200,6 +224,8 @@ add_params(struct mw_operator_info *info, const struct mw_walk *walk,
             continue;
         info->params = mw_saturating_add(info->params, parameter_elements(walk, p));
         info->sides = mw_saturating_add(info->sides, parameter_sides(walk, p));
+        if (row->place == MW_PLACE_BLOCK)
+            add_matrix(info, walk, p);
     }
 }
 

@@ -142,14 +142,23 @@ mw_model_logits(const struct mw_model *model)
 #define MW_OPERATOR_PRODUCTS_MAX (MW_WORK_PRODUCTS_MAX / 2)
 
 /* An operator of one layer, or of the model's ends. */
+/* Matrices of the same sides. */
+struct mw_matrix {
+    int64_t rows, columns, count;
+};
+#define MW_OPERATOR_MATRICES_MAX 8
+
 struct mw_operator_info {
     enum mw_operator operator_;
-    bool trained;           /* else its parameters have no gradients; true if it has none */
-    enum mw_dtype weights;  /* type of its parameters at rest; where no product takes it they are
+    bool trained;          /* else its parameters have no gradients; true if it has none */
+    enum mw_dtype weights; /* type of its parameters at rest; where no product takes it they are
                               * widened for each use: among the bytes and launches below */
-    int64_t params;         /* per rank after tensor slicing, biases and norm weights included */
-    int64_t sides;          /* of its matrices, rows and columns together; of vectors, elements: the
+    int64_t params;        /* per rank after tensor slicing, biases and norm weights included */
+    int64_t sides;         /* of its matrices, rows and columns together; of vectors, elements: the
                              * numbers that an optimizer by rows and columns keeps of them */
+    int64_t matrix_params; /* of a block's operator, those of its matrices, which are: */
+    struct mw_matrix matrices[MW_OPERATOR_MATRICES_MAX];
+    int matrix_count;
     int64_t forward_flops;  /* matrix products, for all tokens of a micro-batch, per rank */
     int64_t backward_flops; /* input and weight gradients: 2x forward, without recompute; flash
                               * attention forms the scores again: 2.5x; of frozen weights 1x */

@@ -7,6 +7,7 @@
 
 #include "plan/clock.h"
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 
 bool
 mw_plan_refuse(struct mw_plan_check *check, const char *format, ...)
@@ -180,6 +181,14 @@ products_flops(const struct mw_work *work, int64_t longer)
     return flops;
 }
 
+/* An update that makes matrices orthogonal has products on the GPU. */
+static bool
+is_orthogonal(const struct mw_plan *plan, const struct mw_work *work)
+{
+    return work->kind == MW_OP_UPDATE && !work->host &&
+           mw_optimizer_orthogonalizes(plan->shape.optimizer);
+}
+
 static bool
 check_products(struct mw_plan_check *check, uint32_t index)
 {
@@ -189,7 +198,7 @@ check_products(struct mw_plan_check *check, uint32_t index)
     if (work->product_count > MW_WORK_PRODUCTS_MAX)
         return mw_plan_refuse(check, "work %u (%s): %u products: at most %d", index, name,
                               work->product_count, MW_WORK_PRODUCTS_MAX);
-    if (work->product_count && work->kind != MW_OP_COMPUTE)
+    if (work->product_count && work->kind != MW_OP_COMPUTE && !is_orthogonal(check->plan, work))
         return mw_plan_refuse(check, "work %u (%s): has no products", index, name);
     for (uint32_t i = 0; i < work->product_count; i++) {
         const struct mw_work_product *p = &work->products[i];

@@ -10,6 +10,7 @@
 #include "plan/check_step.h"
 #include "plan/clock.h"
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 
 /* --- helpers --------------------------------------------------------------------------------- */
 
@@ -319,6 +320,17 @@ check_norm(struct mw_step_check *check, uint32_t op)
                                         : require(check, op, check->agree);
 }
 
+/* An optimizer that clips updates reads gradients from drives when ranks agree. */
+static bool
+check_written(struct mw_step_check *check, uint32_t op)
+{
+    const struct mw_work *work = mw_step_work(check, op);
+
+    return work->kind != MW_OP_NVME_WRITE || work->object != MW_OBJECT_GRADIENTS ||
+           check->delayed || !mw_optimizer_row(check->plan->shape.optimizer)->clips ||
+           require(check, op, check->agree);
+}
+
 static bool
 check_order(struct mw_step_check *check)
 {
@@ -340,6 +352,7 @@ check_order(struct mw_step_check *check)
             (work->kind == MW_OP_NORM && !check_norm(check, op)) ||
             (work->kind == MW_OP_UPDATE && !beside && !require(check, check->agree, op)) ||
             (work->kind == MW_OP_COMPUTE && beside && !require(check, op, check->agree)) ||
+            (!beside && !check_written(check, op)) ||
             (loss && !check->delayed && !require(check, op, check->agree)))
             return false;
     }

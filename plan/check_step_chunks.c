@@ -4,6 +4,7 @@
 
 #include "plan/check_step.h"
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 
 enum deed {
     NORM,
@@ -16,6 +17,7 @@ enum deed {
     UPDATED_UP,
     UPDATED_WRITE,
     UPDATED_GATHER,
+    STATE_GATHER,
     DEEDS,
 };
 #define BIT(deed) (1u << (deed))
@@ -29,7 +31,8 @@ static const char *const names[DEEDS] = {"the norm of its gradients",
                                          "its parameters' way to the host",
                                          "its parameters' way to the GPU",
                                          "its parameters' write to drives",
-                                         "the gathering of its parameters"};
+                                         "the gathering of its parameters",
+                                         "the gathering of its momentum"};
 
 static enum deed
 deed_of(const struct mw_work *work)
@@ -50,7 +53,7 @@ deed_of(const struct mw_work *work)
     case MW_OP_NVME_WRITE:
         return state ? STATE_WRITE : UPDATED_WRITE;
     case MW_OP_ALL_GATHER:
-        return state ? DEEDS : UPDATED_GATHER;
+        return state ? STATE_GATHER : UPDATED_GATHER;
     default:
         return DEEDS;
     }
@@ -65,6 +68,7 @@ struct look {
     enum mw_tier state, gradient, param;
     bool streams; /* its state rests off the GPU, and is updated there */
     uint32_t all; /* deeds */
+    bool gathers; /* the momentum of matrices, if it has some */
 };
 
 static uint32_t
@@ -89,6 +93,8 @@ look_at(struct mw_step_check *check, uint32_t c)
     bool host = off && !it.streams;
     bool down = it.param != MW_TIER_GPU && !host;
 
+    it.gathers = mw_optimizer_orthogonalizes(check->plan->shape.optimizer) && !first->state_whole &&
+                 check->dp > 1;
     it.all = BIT(UPDATE) |
              if_so(it.gradient != MW_TIER_NVME && !check->plan->shape.updates_beside, NORM) |
              if_so(drives || it.gradient == MW_TIER_NVME, STATE_READ) |
@@ -173,17 +179,24 @@ updates_with(const struct look *it)
 }
 
 static bool
+has_state(const struct look *it)
+{
+    uint32_t state = slot_of(it, MW_ROLE_STATE);
+
+    return it->streams                 ? holds(it, state, STATE_UP)
+           : it->state == MW_TIER_NVME ? holds(it, state, STATE_READ)
+                                       : state == it->chunk->slot;
+}
+
+static bool
 updates(const struct look *it)
 {
-    uint32_t state = slot_of(it, MW_ROLE_STATE), to = slot_of(it, MW_ROLE_DESTINATION);
+    uint32_t to = slot_of(it, MW_ROLE_DESTINATION);
     bool leaves = it->all & (BIT(UPDATED_DOWN) | BIT(UPDATED_UP) | BIT(UPDATED_WRITE));
 
-    if (it->streams                 ? !holds(it, state, STATE_UP)
-        : it->state == MW_TIER_NVME ? !holds(it, state, STATE_READ)
-                                    : state != it->chunk->slot)
-        return false;
-    return updates_with(it) && (leaves ? to != MW_NONE && slot_of(it, MW_ROLE_PARAMETER) == MW_NONE
-                                       : to == MW_NONE && uses_homes(it, MW_ROLE_PARAMETER));
+    return has_state(it) && updates_with(it) &&
+           (leaves ? to != MW_NONE && slot_of(it, MW_ROLE_PARAMETER) == MW_NONE
+                   : to == MW_NONE && uses_homes(it, MW_ROLE_PARAMETER));
 }
 
 static bool
@@ -267,6 +280,8 @@ does(const struct look *it, enum deed deed)
         return leaves(it, takes(it, UPDATED_DOWN) ? UPDATED_DOWN : UPDATE, true);
     case UPDATED_GATHER:
         return uses_homes(it, MW_ROLE_PARAMETER);
+    case STATE_GATHER:
+        return has_state(it) && updates_with(it);
     default:
         return false;
     }
@@ -290,6 +305,14 @@ is_gathered_early(const struct look *it, enum deed deed)
     return deed == UPDATED_GATHER && (it->check->chunk_done[it->c] & updated) != updated;
 }
 
+/* Products of an update are of whole matrices, of which each rank has a part. */
+static bool
+lacks_momentum(const struct look *it, enum deed deed, const struct mw_work *work)
+{
+    return deed == UPDATE && work->product_count && it->gathers &&
+           !(it->check->chunk_done[it->c] & BIT(STATE_GATHER));
+}
+
 bool
 mw_step_check_chunk_op(struct mw_step_check *check, uint32_t op)
 {
@@ -302,12 +325,14 @@ mw_step_check_chunk_op(struct mw_step_check *check, uint32_t op)
                               mw_step_label(check, op).text);
     struct look it = look_at(check, c);
     it.index = op;
-    if (deed == DEEDS || !takes(&it, deed))
+    if (deed == DEEDS || !(takes(&it, deed) || (deed == STATE_GATHER && it.gathers)))
         return refuse(&it, "is nothing that its chunk needs");
     if (check->chunk_done[c] >> deed & 1)
         return refuse(&it, "comes twice");
     if (is_gathered_early(&it, deed))
         return refuse(&it, "gathers parameters that are not updated yet");
+    if (lacks_momentum(&it, deed, work))
+        return refuse(&it, "makes matrices orthogonal whose momentum is not gathered");
     if ((deed == NORM || deed == UPDATE) && work->elements != it.chunk->elements)
         return refuse(&it, "is not of all elements of its chunk");
     if (!does(&it, deed))
@@ -351,7 +376,7 @@ mw_step_check_chunks(struct mw_step_check *check)
             return false;
         uint32_t all = left_out ? 0 : look_at(check, c).all, done = check->chunk_done[c];
         for (int deed = 0; deed < DEEDS; deed++)
-            if ((all ^ done) >> deed & 1)
+            if (deed != STATE_GATHER && (all ^ done) >> deed & 1)
                 return mw_plan_refuse(&check->base, "chunk %u: %s %s", c, name_of(check, c, deed),
                                       left_out ? "is there, and its layer is left out"
                                                : "is not in the step");

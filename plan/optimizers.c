@@ -86,6 +86,9 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                 .vectors = {"exp_avg_sq_row.", "exp_avg_sq_col.", "exp_avg_sq."},
                                 /* means, factors of the update, sums of the step */
                                 .vector_bytes = 2 * sizeof(float) + MW_EXACT_SUM_BYTES,
+                                /* the squares of rows and columns, and of the update */
+                                .gradient_passes = 2,
+                                .clips = true,
                                 .rule = MW_UPDATE_ADAFACTOR,
                                 .runs = true,
                                 BETAS,
@@ -102,6 +105,14 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .keeps = "fp32 parameter and momentum; of a matrix a vector for rows and "
                                    "one for columns",
                           .source = "arXiv 1901.11150, Algorithm 2 (SM3-II)"},
+    [MW_OPTIMIZER_MUON] = {.name = "muon",
+                           .dtypes = MOMENTUM,
+                           .rule = MW_UPDATE_MOMENTUM, /* before products make it orthogonal */
+                           .orthogonalizes = true,
+                           BETAS,
+                           .keeps = "fp32 parameter and momentum of hidden matrices; of all else "
+                                    "what adamw keeps",
+                           .source = "K. Jordan et al., Muon, 2024; arXiv 2502.16982, Sec. 2"},
 };
 
 const struct mw_optimizer_row *
@@ -126,6 +137,12 @@ bool
 mw_optimizer_has_vectors(int kind)
 {
     return rows[kind].vector_bytes > 0;
+}
+
+bool
+mw_optimizer_orthogonalizes(int kind)
+{
+    return kind >= 0 && kind < MW_OPTIMIZER_COUNT && rows[kind].orthogonalizes;
 }
 
 int64_t
@@ -153,6 +170,15 @@ int64_t
 mw_optimizer_state_bytes(int kind, int64_t elements)
 {
     return mw_optimizer_kept_at_bytes(kind, MW_KEPT_COUNT, elements);
+}
+
+int64_t
+mw_optimizer_mixed_bytes(int kind, int64_t elements, int64_t of_matrices)
+{
+    if (!rows[kind].orthogonalizes)
+        return mw_optimizer_state_bytes(kind, elements);
+    return mw_optimizer_state_bytes(kind, of_matrices) +
+           mw_optimizer_state_bytes(MW_OPTIMIZER_ADAMW, elements - of_matrices);
 }
 
 int64_t

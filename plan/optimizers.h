@@ -9,6 +9,9 @@
  * Beside it Adafactor and SM3 keep vectors of each tensor: a number for each row of a matrix and
  * one for each column, or one for each element of what is no matrix.  They are a thousandth of the
  * rest and are counted apart: every rank has all of them, in host memory.
+ *
+ * Muon updates hidden matrices alone: those with two sides, but the embedding's and the head's.
+ * All else that it trains has AdamW's state.
  */
 #ifndef MW_PLAN_OPTIMIZERS_H
 #define MW_PLAN_OPTIMIZERS_H
@@ -30,6 +33,7 @@ enum mw_optimizer_kind {
     MW_OPTIMIZER_LION,
     MW_OPTIMIZER_ADAFACTOR,
     MW_OPTIMIZER_SM3,
+    MW_OPTIMIZER_MUON,
     MW_OPTIMIZER_COUNT
 };
 
@@ -46,7 +50,10 @@ struct mw_optimizer_row {
      * matrix.  NULL: it keeps none, or none that runs. */
     const char *vectors[3];
     int64_t vector_bytes; /* of host memory for each of their numbers; 0: it keeps none */
+    int gradient_passes;  /* over each gradient, beside the norm's and the update's */
+    bool clips;           /* of them the last one follows the ranks' agreement on the norm */
     enum mw_update_rule rule;
+    bool orthogonalizes; /* hidden matrices, by products on the GPU; AdamW updates all else */
     bool runs;           /* by the executor */
     double beta1, beta2; /* what a run has by default */
     const char *keeps, *source;
@@ -58,6 +65,8 @@ const char *mw_optimizer_name(int kind);
 bool mw_optimizer_keeps(int kind, enum mw_kept kept);
 /* Whether it keeps vectors of rows and columns. */
 bool mw_optimizer_has_vectors(int kind);
+/* Whether it makes hidden matrices orthogonal. */
+bool mw_optimizer_orthogonalizes(int kind);
 /* Elements at whose multiples all its arrays have whole blocks. */
 int64_t mw_optimizer_block(int kind);
 /* From the start of the state of so many elements to one of its arrays. */
@@ -66,5 +75,7 @@ int64_t mw_optimizer_kept_at_bytes(int kind, enum mw_kept kept, int64_t elements
 int64_t mw_optimizer_element_at(int kind, int64_t elements, int64_t at_bytes);
 /* State of elements: whole blocks. */
 int64_t mw_optimizer_state_bytes(int kind, int64_t elements);
+/* The same of elements of which so many are of hidden matrices: the others may have other state. */
+int64_t mw_optimizer_mixed_bytes(int kind, int64_t elements, int64_t of_matrices);
 
 #endif

@@ -8,7 +8,7 @@
 #define DURABLE (BIT(RECORD) | BIT(SAVE))
 #define ADDED (BIT(GRADIENT) | BIT(SUM))
 #define SUMMED (BIT(GRADIENT) | BIT(OUTPUT))
-#define GATHERED (BIT(PARAMETER) | BIT(CHECKPOINT))
+#define GATHERED (CHUNK | BIT(CHECKPOINT))
 #define OPERATOR                                                                                   \
     (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS) |   \
      BIT(RECEIVED) | BIT(SENT) | BIT(WIDENED))

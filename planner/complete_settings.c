@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/spell.h"
 #include "base/typed.h"
+#include "plan/optimizers.h"
 #include "planner/settings/drops.h"
 #include "planner/planner.h"
 #include "planner/settings/table.h"
@@ -125,7 +126,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->update_beside == MW_AUTO)
         s->update_beside = request->hardware->updates_beside && check_update(s, NULL);
     if (s->update_on == MW_AUTO)
-        s->update_on = mw_strategy_traits(s->strategy)->updates_on_gpu;
+        s->update_on = mw_strategy_traits(s->strategy)->updates_on_gpu ||
+                       mw_optimizer_orthogonalizes(s->optimizer);
     if (s->partition == MW_PARTITION_AUTO)
         s->partition = mw_strategy_traits(s->strategy)->partition;
 }
@@ -412,6 +414,32 @@ check_matmul(const struct mw_hardware *hardware, const struct mw_settings *s, GE
                      mw_dtype_name(s->matmul_dtype), names);
 }
 
+/* An optimizer that takes matrices as a whole, by products. */
+static bool
+check_orthogonal(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    const char *name = mw_optimizer_name(s->optimizer);
+
+    if (!mw_optimizer_orthogonalizes(s->optimizer))
+        return true;
+    if (s->tp > 1)
+        return mw_refuse(error,
+                         "{tp=%" G_GINT64_FORMAT "}: cuts the matrices that {optimizer=%s} updates "
+                         "as a whole; must be 1, or another optimizer",
+                         s->tp, name);
+    if (s->update_on == 0)
+        return mw_refuse(error,
+                         "{update-on=host}: {optimizer=%s} updates matrices by products, which are "
+                         "modelled on the GPU alone; leave one out",
+                         name);
+    if (model->stack_count || model->described)
+        return mw_refuse(error,
+                         "{optimizer=%s}: model %s has layers of several shapes, of which a mean "
+                         "is planned; must be an optimizer by elements, such as adamw",
+                         name, model->name);
+    return true;
+}
+
 static bool
 check_recompute(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
@@ -457,7 +485,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          "{dtype=%s}: the profile has no rate of products in fp32; "
                          "set gpu.fp32_tflops, or give {dtype=%s}",
                          mw_dtype_name(s->dtype), request->hardware->gpu_bf16 ? "bf16" : "fp16");
-    if (!check_matmul(request->hardware, s, error) || !check_kept(request->model, s, error))
+    if (!check_matmul(request->hardware, s, error) || !check_kept(request->model, s, error) ||
+        !check_orthogonal(request->model, s, error))
         return false;
     if (s->dtype == MW_DTYPE_FP32 && s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: keeps gradients in fp32 beside those of "

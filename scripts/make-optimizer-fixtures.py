@@ -8,13 +8,12 @@ Needed only to make the fixtures anew: tests read the files alone.  The weights 
 folder, the tokens those of its lora/text.txt.  For each optimizer the losses of 50 steps in fp64,
 with the gradient clipped to 1 and a decay of 0.1 of matrices: PyTorch's SGD and AdamW; Lion as its
 paper has it (arXiv 2302.06675, Algorithm 2); SM3 likewise (arXiv 1901.11150, Algorithm 2, SM3-II)
-with its authors' momentum and AdamW's decay; transformers' Adafactor with a fixed rate, and without
-clipping of updates.  Moments in 16 bits are AdamW's, rounded to bf16 after
-each step.  Moments in 8 bits are quantized after each step in blocks of 2048 of a parameter's
-elements, to the values of arXiv 2110.02861, Sec. 2.
+with its authors' momentum and AdamW's decay; transformers' Adafactor with a fixed rate, and with
+its clipping of updates.  Moments in 16 bits are AdamW's, rounded to bf16 after each step.  Moments
+in 8 bits are quantized after each step in blocks of 2048 of a parameter's elements, to the values
+of arXiv 2110.02861, Sec. 2.
 """
 import json
-import math
 import os
 
 import torch
@@ -131,7 +130,7 @@ def make_optimizer(name, model):
     if name == "sm3":
         return SM3(groups, RATES[name])
     if name == "adafactor":
-        return Adafactor(groups, lr=RATES[name], clip_threshold=math.inf, scale_parameter=False,
+        return Adafactor(groups, lr=RATES[name], clip_threshold=1.0, scale_parameter=False,
                          relative_step=False)
     return torch.optim.SGD(groups, lr=RATES[name], momentum=0.9 if "momentum" in name else 0)
 

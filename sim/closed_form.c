@@ -38,7 +38,9 @@ void
 mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                 struct mw_closed_rates *r)
 {
-    double users = d->gpus_per_node, update_bytes = 2 * d->state_bytes + 2 * d->element_bytes;
+    double users = d->gpus_per_node;
+    double update_bytes =
+        2 * d->state_bytes + 2 * d->element_bytes + d->update_passes * d->gradient_bytes;
     double adamw = update_bytes / (MW_UPDATE_STATE_BYTES + 2 * d->element_bytes);
 
     r->dram = hw->host_memory_bytes_per_s / users;
@@ -216,16 +218,17 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (d->micro_batches - 1) : 0;
     double on_host = d->sums_passing ? 0 : cpu + nvme;
     double on_gpu = d->gradients_in[MW_TIER_GPU] + cpu + nvme - on_host;
-    double normed = d->gradients_normed ? element : 0;
+    double normed = d->norm_passes * element, clipped = d->clip_passes * element;
     plan[MW_TERM_GRADIENT_SUM] =
-        over(shard * sum_bytes * on_host, r->dram) + over(shard * normed * nvme, r->norm) +
+        over(shard * sum_bytes * on_host, r->dram) +
+        over(shard * (normed - clipped) * nvme, r->norm) +
         over(d->state_params * normed * d->updated_from[MW_TIER_CPU], r->norm) +
         (shard * sum_bytes * on_gpu + d->state_params * normed * d->updated_from[MW_TIER_GPU]) /
             hw->gpu_memory_bytes_per_s;
     plan[MW_TERM_GRADIENT_NVME] =
         over(times * element * shard * nvme, r->write) +
         over((times - 1) * 4 * shard * nvme, r->read) +
-        over(element * d->state_params * d->updated_from[MW_TIER_NVME], r->read) +
+        over((element + clipped) * d->state_params * d->updated_from[MW_TIER_NVME], r->read) +
         over(d->saved_bytes, r->write);
 }
 
@@ -274,6 +277,10 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                                over(shard * d->state_bytes * d->state_streams, r->d2h);
     plan[MW_TERM_UPDATE] = shard * ((1 - host) * r->update_s_per_param[0]) +
                            (host > 0 ? shard * host * r->update_s_per_param[1] : 0);
+    plan[MW_TERM_UPDATE] +=
+        d->orthogonal_s +
+        d->orthogonal_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s +
+        (d->momentum_bytes > 0 ? mw_ring_s(&r->dp, d->momentum_bytes) : 0);
     plan[MW_TERM_RETURN] = over(d->element_bytes * shard * d->param_write, r->write) +
                            over(d->element_bytes * shard * d->param_h2d, r->h2d) +
                            over(d->element_bytes * shard * d->param_d2h, r->d2h);

@@ -87,12 +87,17 @@ struct mw_closed_dims {
     double element_bytes;  /* bytes of one element of `dtype` */
     bool gradients_summed; /* gradients are summed in fp32, */
     bool sums_passing;     /* on the GPU wherever they live, and the sum leaves once */
-    bool gradients_normed; /* their norm is taken before the update */
+    double norm_passes;    /* over gradients before the update, of which one takes their norm, */
+    double update_passes;  /* and in it, beside its own */
+    double clip_passes;    /* of the first those for which gradients on drives are read again */
     double gradient_bytes; /* per element at rest: the size in which it is made, or 4 for a
                             * sum */
     double state_bytes;    /* per element: 12 of AdamW */
     double state_params;   /* elements of a rank's state, with padding */
-    double saved_bytes;    /* bytes of a rank's gradients that every step's commit writes */
+    double orthogonal_s;   /* products that make matrices orthogonal for an update, */
+    double orthogonal_bytes, momentum_bytes; /* what passes beside them move, and what ranks gather
+                                              * for them */
+    double saved_bytes; /* bytes of a rank's gradients that every step's commit writes */
 };
 
 /* Bytes/s of one rank when all ranks of the node move at once, or it alone. */

@@ -391,6 +391,19 @@ copy_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_h
     return hardware->pcie_latency_s + bytes / (most > 0 ? fmin(link, most) : link);
 }
 
+/* What ranks read from drives before they agree, and check on the way. */
+static double
+checked_s(const struct mw_plan *plan, const struct mw_work *work,
+          const struct mw_hardware *hardware)
+{
+    double bytes = 0;
+
+    for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
+        if (plan->channels[plan->draws[i].channel].kind == MW_CHANNEL_DRIVE)
+            bytes += (double)plan->draws[i].amount;
+    return bytes / mw_cost_check_bytes_per_s(hardware);
+}
+
 /* A work's own time, before the draws are examined. */
 static double
 own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
@@ -413,6 +426,8 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
         return 0;
     case MW_OP_COMMIT:
         return work->bytes > 0 ? hardware->nvme_latency_s : 0;
+    case MW_OP_AGREE:
+        return fmax(collective_s(plan, work, hardware), checked_s(plan, work, hardware));
     default:
         return collective_s(plan, work, hardware);
     }

@@ -103,7 +103,8 @@ add_state(const struct mw_settings *settings, const struct mw_operators *operato
           struct mw_bound *out, double *trained)
 {
     double state =
-        (double)mw_optimizer_state_bytes(settings->optimizer, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
+        (double)mw_optimizer_mixed_bytes(settings->optimizer, MW_KEPT_BLOCK, MW_KEPT_BLOCK) /
+        MW_KEPT_BLOCK;
 
     for (int i = 0; i < operators->count; i++) {
         const struct mw_operator_info *info = &operators->info[i];
@@ -143,7 +144,8 @@ set_update(const struct mw_hardware *hw, const struct mw_settings *settings, dou
 {
     double element = (double)mw_dtype_element_bytes(settings->dtype);
     double state =
-        (double)mw_optimizer_state_bytes(settings->optimizer, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
+        (double)mw_optimizer_mixed_bytes(settings->optimizer, MW_KEPT_BLOCK, MW_KEPT_BLOCK) /
+        MW_KEPT_BLOCK;
     double bytes = 2 * state + 2 * element;
     double adamw = bytes / (MW_UPDATE_STATE_BYTES + 2 * element);
 

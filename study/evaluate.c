@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "plan/optimizers.h"
 #include "planner/settings/drops.h"
 #include "sim/kernels.h"
 
@@ -325,22 +326,48 @@ add_tensors(const struct mw_sizing *s, struct mw_closed_dims *dims)
     }
 }
 
+/* What an update of the chunk does with matrices as a whole. */
 static void
-add_chunks(const struct mw_sizing *s, struct mw_closed_dims *dims)
+add_orthogonal(const struct mw_sizing *s, const struct mw_hardware *hardware,
+               const struct mw_chunk *chunk, struct mw_closed_dims *dims)
+{
+    struct mw_orthogonal work;
+
+    mw_sizing_orthogonal(s, chunk, &work);
+    if (!work.product_count)
+        return;
+    const struct mw_work_product *first = &work.products[0];
+    struct mw_kernel_work kernel = {.products = work.products,
+                                    .product_count = work.product_count,
+                                    .size = mw_kernel_size(first->m, first->n, first->k)};
+    dims->orthogonal_s += (double)work.flops / mw_kernel_flops(hardware, &kernel);
+    dims->orthogonal_bytes += (double)work.bytes;
+    if (mw_sizing_gathers_momentum(s, chunk))
+        dims->momentum_bytes += (double)work.gathered_bytes;
+}
+
+static void
+add_chunks(const struct mw_sizing *s, const struct mw_hardware *hardware,
+           struct mw_closed_dims *dims)
 {
     g_autofree struct mw_chunk *chunks = mw_sizing_chunks(s);
+    double state_bytes = mw_sizing_state_element_bytes(s) * (double)s->shard_params;
 
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, &chunks[c]);
         double share = (double)chunks[c].params / s->shard_params;
-        dims->state_in[chunks[c].tier] += share;
+        double of_state = (double)mw_optimizer_mixed_bytes(s->settings.optimizer, chunks[c].params,
+                                                           chunks[c].matrix_params) /
+                          state_bytes;
+        dims->state_in[chunks[c].tier] += of_state;
         dims->updated_from[s->gradient_home[chunks[c].first_tensor]] += share;
-        dims->state_streams += moves.state_streams ? share : 0;
+        dims->state_streams += moves.state_streams ? of_state : 0;
         dims->gradient_h2d += moves.gradient_h2d || moves.gradient_streams ? share : 0;
         dims->gradient_d2h += moves.gradient_d2h ? share : 0;
         dims->param_h2d += moves.param_h2d ? share : 0;
         dims->param_d2h += moves.param_d2h ? share : 0;
         dims->param_write += moves.param_write ? share : 0;
+        add_orthogonal(s, hardware, &chunks[c], dims);
     }
 }
 
@@ -377,6 +404,8 @@ dims_of(const struct mw_sizing *s)
     bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
     bool layers = mw_settings_layer_order(settings);
     double logits_loads = settings->logits_chunks > 1 || layers ? 1 : 2;
+    const struct mw_optimizer_row *optimizer = mw_optimizer_row(settings->optimizer);
+    double passes = optimizer->gradient_passes;
     return (struct mw_closed_dims){
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
@@ -412,7 +441,9 @@ dims_of(const struct mw_sizing *s)
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
         .sums_passing = mw_sizing_sums_passing(s),
-        .gradients_normed = !mw_settings_update_beside(settings),
+        .norm_passes = mw_settings_update_beside(settings) ? 0 : 1 + passes,
+        .clip_passes = !mw_settings_update_beside(settings) && optimizer->clips,
+        .update_passes = mw_settings_update_beside(settings) ? passes : 0,
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = mw_sizing_state_element_bytes(s),
         .state_params = s->shard_params,
@@ -450,7 +481,7 @@ closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool 
     for (int64_t c = 0; c < slots; c++)
         dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / (double)slots;
     add_tensors(s, &dims);
-    add_chunks(s, &dims);
+    add_chunks(s, hardware, &dims);
     mw_closed_form(&dims, hardware, out);
 }
 

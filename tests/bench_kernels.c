@@ -1,6 +1,6 @@
 /*
- * bench_kernels [--smoke | --adamw PARAMETERS]: rates of the kernels on this machine, each beside
- * what bounds it, in turn, medians of ROUNDS.
+ * bench_kernels [--smoke | --adamw PARAMETERS | --sides PARAMETERS]: rates of the kernels on this
+ * machine, each beside what bounds it, in turn, medians of ROUNDS.
  *
  * adamw: 28 bytes a parameter, against copying and scaling as many bytes in DRAM.
  * products: the wrapper against bare oneDNN calls, shapes of GPT-2 124M: of the same type, or in
@@ -9,6 +9,7 @@
  * Products and attention in bf16, then in fp16.
  *
  * --adamw prints the median seconds of an update, for a peer to stand beside.
+ * --sides: Adafactor's passes over gradients of bf16, 2 bytes each, beside the norm's and a copy.
  */
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -114,6 +115,55 @@ print_adamw(int64_t n)
     for (int i = 0; i < ROUNDS; i++)
         update[i] = time_adamw(&o);
     printf("%.9f\n", bench_median(update, ROUNDS));
+    optimizer_destroy(&o);
+}
+
+/* --- passes of Adafactor --- */
+
+#define COLUMNS 4096
+
+enum pass { PASS_NORM, PASS_SIDES, PASS_UPDATE, PASSES };
+
+static double
+time_pass(enum pass pass, const struct optimizer *o, struct mw_exact_sum *sums)
+{
+    const struct mw_cpu_kernels *k = mw_cpu_kernels(MW_DTYPE_BF16);
+    const struct mw_update_step step =
+        mw_update_step_of(MW_UPDATE_ADAFACTOR, 1e-3, 0.9, 0.999, 1e-8, 0.01, 10, 1.0);
+    const struct mw_exact_sides sides = {sums + COLUMNS, sums, COLUMNS, 0};
+    const struct mw_update_vectors vectors = {
+        .row = o->w + COLUMNS, .column = o->w, .columns = COLUMNS};
+    double start_s = bench_now_s();
+
+    if (pass == PASS_NORM)
+        k->square_sums((double *)(void *)o->m, o->grad, false, o->n);
+    else if (pass == PASS_SIDES)
+        k->side_sums(&sides, o->grad, false, o->n);
+    else
+        k->update_squares(&step, &vectors, o->grad, false, o->n, sums);
+    return bench_now_s() - start_s;
+}
+
+static void
+print_sides(int64_t n)
+{
+    static const char *const names[PASSES] = {"norm", "rows and columns", "update"};
+    struct optimizer o = optimizer_create(n);
+    size_t count = (size_t)(COLUMNS + n / COLUMNS + 1);
+    struct mw_exact_sum *sums = buffer(count * sizeof *sums);
+    double seconds[ROUNDS], copy[ROUNDS];
+
+    for (int i = 0; i < ROUNDS; i++)
+        copy[i] = bench_copy_s(o.w, o.m, n);
+    for (int p = 0; p < PASSES; p++) {
+        for (int i = 0; i < ROUNDS; i++)
+            seconds[i] = time_pass((enum pass)p, &o, sums);
+        double median = bench_median(seconds, ROUNDS);
+        printf("%s: %.2f ns an element, %.2f GB/s; DRAM copy %.2f GB/s\n", names[p],
+               1e9 * median / (double)n, 2e-9 * (double)n / median,
+               8e-9 * (double)n / bench_median(copy, ROUNDS));
+    }
+    free(sums);
     optimizer_destroy(&o);
 }
 
@@ -330,6 +380,10 @@ main(int argc, char **argv)
     bool smoke = argc > 1 && strcmp(argv[1], "--smoke") == 0;
     if (argc > 2 && strcmp(argv[1], "--adamw") == 0) {
         print_adamw(atoll(argv[2]));
+        return 0;
+    }
+    if (argc > 2 && strcmp(argv[1], "--sides") == 0) {
+        print_sides(atoll(argv[2]));
         return 0;
     }
     printf("%d threads, instruction set %s\n", bench_team(),

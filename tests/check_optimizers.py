@@ -15,7 +15,7 @@ from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 # Bytes of a parameter beside its 16 bits and its gradient's, by the sources that the list names:
 # an fp32 parameter, and moments; a scale of 32 bits for 2048 moments of 8 bits (arXiv 2110.02861).
 BYTES = {"adamw": 12, "adamw-16bit": 8, "adamw-8bit": 4 + 2 * (1 + 4 / 2048), "adamw-pure": 4,
-         "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8}
+         "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8, "muon": 8}
 RUNS = ("adamw", "adamw-16bit", "adamw-8bit", "sgd", "sgd-momentum", "lion", "sm3",
         "adafactor")
 # Vectors of rows and columns, and of what has one side.
@@ -25,8 +25,19 @@ MOMENTS = {"adamw": ["exp_avg", "exp_avg_sq"], "adamw-16bit": ["exp_avg", "exp_a
            "adamw-8bit": ["exp_avg", "exp_avg_sq"], "sgd": [], "sgd-momentum": ["exp_avg"],
            "lion": ["exp_avg"], "sm3": ["exp_avg"], "adafactor": []}
 VECTOR_BYTES = {"sm3": 8, "adafactor": 56}  # of each of their numbers
+ADAFACTOR_PASSES = 2  # over gradients: the squares of rows and columns, and of the update
 PARAMS = 8_030_261_248  # of Llama 3.1 8B
+# Rows and columns of its hidden matrices, 32 of each; Muon leaves all else to AdamW.
+HIDDEN = [(4096, 4096), (1024, 4096), (1024, 4096), (4096, 4096), (14336, 4096), (14336, 4096),
+          (4096, 14336)]
+IN_HIDDEN = 32 * sum(rows * columns for rows, columns in HIDDEN)
 ASK = "simulate -m llama-3.1-8b -H h100 --batch 1 --seq 512 --grad-accum 1 --json"
+
+
+def state_of(name):
+    """Bytes of all of it."""
+    of_others = BYTES["adamw"] if name == "muon" else BYTES[name]
+    return BYTES[name] * IN_HIDDEN + of_others * (PARAMS - IN_HIDDEN)
 
 
 def ask(box, options):
@@ -45,15 +56,15 @@ def check_list(box):
 
 
 def check_state(box, placement, tier):
-    for name, each in BYTES.items():
+    for name in BYTES:
         answer = ask(box, f"{placement} --optimizer {name}")
         if isinstance(answer, str):
             yield answer
             continue
         state = sum(row["bytes"] for row in answer["ledger"]
                     if row["purpose"] == "optimizer-state" and row["tier"] == tier)
-        if not 0 <= state - each * PARAMS <= 1e-3 * each * PARAMS:
-            yield f"{name}: {state} bytes, {each * PARAMS:.0f} by hand"
+        if not 0 <= state - state_of(name) <= 1e-3 * state_of(name):
+            yield f"{name}: {state} bytes, {state_of(name):.0f} by hand"
 
 
 def check_vectors(box):
@@ -73,21 +84,23 @@ def check_vectors(box):
 
 def check_drives(box):
     """All state is read and written once per step."""
-    for name, each in BYTES.items():
+    for name in BYTES:
         answer = ask(box, f"-s zero-infinity-nvme --optimizer-device nvme --param-device cpu "
                           f"--gradient-device cpu --commit none --optimizer {name}")
         if isinstance(answer, str):
             yield answer
             continue
         written = answer["nvme_written_bytes"]
-        if not 0 <= written - each * PARAMS <= 1e-3 * each * PARAMS:
-            yield f"{name}: {written} bytes written, {each * PARAMS:.0f} by hand"
+        if not 0 <= written - state_of(name) <= 1e-3 * state_of(name):
+            yield f"{name}: {written} bytes written, {state_of(name):.0f} by hand"
 
 
 def check_time(box):
     """An update that memory limits takes as long as its bytes: state twice, parameter, gradient."""
     times = {}
     for name, each in BYTES.items():
+        if name == "muon":  # products limit it
+            continue
         answer = ask(box, "-s zero-offload --software ideal --optimizer " + name)
         if isinstance(answer, str):
             yield answer
@@ -98,6 +111,54 @@ def check_time(box):
     for name, per_byte in times.items():
         if not 0.95 * norm < per_byte < 1.6 * norm:
             yield f"{name}: {per_byte / norm} of AdamW's time per byte"
+
+
+def check_passes(box):
+    """Adafactor reads each gradient more often than SGD, at the rate of the norm's pass."""
+    busy = {}
+    for name in ("sgd", "adafactor"):
+        answer = ask(box, "-s zero-offload --software ideal --set host.norm_gb_per_s=20 "
+                          f"--optimizer {name}")
+        if isinstance(answer, str):
+            yield answer
+            return
+        [busy[name]] = [row["busy_s"] for row in answer["lanes"] if row["name"] == "host"]
+    passes = (busy["adafactor"] - busy["sgd"]) / (2 * PARAMS / 20e9)
+    if abs(passes - ADAFACTOR_PASSES) > 0.01:
+        yield f"{busy}: {passes} passes"
+
+
+def check_muon(box):
+    """A Newton-Schulz iteration of m rows and n columns, m <= n: 2 (2 n m m + m m m) FLOPs
+    (K. Jordan et al., Muon, 2024).  Each rank makes all matrices orthogonal, below the GPU's
+    peak."""
+    flops = 0
+    for sides in HIDDEN:
+        m, n = sorted(sides)
+        flops += 32 * 5 * 2 * (2 * n * m * m + m ** 3)
+    for machine in ("-H h200 -s ddp", "-H dgx-h100 --gpus 8 -s zero1",
+                    "-H dgx-h100 --gpus 8 -s zero3"):
+        seconds = {}
+        for name in ("lion", "muon"):
+            answer = box.run(f"simulate -m llama-3.1-8b {machine} --batch 1 --seq 512 "
+                             f"--grad-accum 1 --json --optimizer {name}")
+            if answer.status:
+                yield answer.err
+                return
+            seconds[name] = answer_of(answer.out)["step_time_s"]
+        rate = flops / (seconds["muon"] - seconds["lion"])
+        if not 0.4 * 989e12 < rate < 989e12:
+            yield f"{machine}: {seconds}, {rate:.3g} FLOP/s"
+
+
+def check_muon_refusals(box):
+    ask_for = "simulate -m llama-3.1-8b -H dgx-h100 --optimizer muon "
+    yield from refused(box.run(ask_for + "--gpus 2 --tp 2"), ["--tp 2", "--optimizer muon"])
+    yield from refused(box.run(ask_for + "-s zero-offload --update-on host"),
+                       ["--update-on host", "--optimizer muon", "GPU"])
+    box.write("text.txt", "words " * 500)
+    yield from refused(box.run("run -m gpt2 -H h100 --data text.txt --optimizer muon"),
+                       ["--optimizer muon", "list optimizers", "memwall simulate"])
 
 
 def check_refusals(box):
@@ -259,6 +320,70 @@ def check_ranks_alike(box, optimizer):
             yield f"{what}: other weights or state"
 
 
+def vector_in(path, prefix):
+    """The bytes of a checkpoint's longest vector of this name, and where they are in the file."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    spans = [row["data_offsets"] for key, row in header.items() if key.startswith(prefix + ".")]
+    begin, end = max(spans, key=lambda span: span[1] - span[0])
+    return 8 + size + begin, data[8 + size + begin:8 + size + end]
+
+
+def flipped(data, at):
+    return data[:at] + bytes([data[at] ^ 16]) + data[at + 1:]
+
+
+def check_damage(box, what, path, at, line, words):
+    """A bit that is not as it was, and an end that is missing: one line, and all is there again
+    once the file is."""
+    whole = path.read_bytes()
+    for damage, data in (("flipped", flipped(whole, at)), ("cut", whole[:at])):
+        path.write_bytes(data)
+        answer = box.run(line)
+        *_, said = answer.err.strip().splitlines()  # what is resumed may be said before
+        if not answer.status or any(word not in said for word in words[damage]):
+            yield f"{what} {damage}: status {answer.status}: {answer.err.strip()[-400:]}"
+        if path.read_bytes() != data:
+            yield f"{what} {damage}: the file was written to"
+    path.write_bytes(whole)
+
+
+def check_damaged_vectors(box, optimizer):
+    """In a checkpoint, and in what a commit has written."""
+    start = f"--weights {fixture('llama-small')}"
+    line = line_of("llama-small", f"{PLACEMENTS['state on drives']} --lr 2e-3 "
+                                  f"--optimizer {optimizer} --nvme drive")
+    empty(box, "drive", "other", "whole", "saved", "resumed", "rest")
+    yield from train(box, f"{line} --steps 6 --save whole")
+    empty(box, "drive")
+    yield from train(box, f"{line} --steps 3 --save saved")
+    saved, drive = (box.folder / "saved/optimizer.safetensors",
+                    box.folder / "drive/memwall-1of1.data")
+    at, vector = vector_in(saved, SIDES[optimizer][-1])
+    found = drive.read_bytes().find(vector)
+    if found < 0:
+        yield "the commit has no such vector"
+        return
+    yield from check_damage(box, "commit", drive, found,
+                            "run --resume --nvme drive --steps 6 --save resumed",
+                            {"flipped": ["memwall-1of1.data", "vectors of rows and columns",
+                                         "step 2", "--resume --at previous"],
+                             "cut": ["memwall-1of1.data", "cut off"]})
+    yield from train(box, "--resume --nvme drive --steps 6 --save resumed")
+    again = line.replace(start, "--from saved").replace("--nvme drive", "--nvme other")
+    (box.folder / "other").mkdir(exist_ok=True)
+    yield from check_damage(box, "checkpoint", saved, at, f"run {again} --steps 6 --save rest",
+                            {"flipped": ["optimizer.safetensors"],
+                             "cut": ["optimizer.safetensors"]})
+    empty(box, "other")
+    (box.folder / "other").mkdir(exist_ok=True)
+    yield from train(box, f"{again} --steps 6 --save rest")
+    for folder in ("resumed", "rest"):
+        if files(box, folder) != files(box, "whole"):
+            yield f"{folder}: other bits than of a run that did not stop"
+
+
 def check_wrong_state(box):
     """State of another optimizer, in a checkpoint and in a run."""
     line = line_of("gpt2-small", "-s zero-offload --lr 2e-3 --steps 3 --save-every 1 --nvme drive")
@@ -282,6 +407,9 @@ def tests(box):
     yield "vectors of rows and columns", check_vectors(box)
     yield "drives", check_drives(box)
     yield "time", check_time(box)
+    yield "passes over gradients", check_passes(box)
+    yield "muon", check_muon(box)
+    yield "muon: refusals", check_muon_refusals(box)
     yield "refusals", check_refusals(box)
     for optimizer in RUNS:
         for name in ("gpt2-small", "llama-small"):
@@ -303,6 +431,8 @@ def tests(box):
     yield "two ranks", check_ranks(box)
     for optimizer in SIDES:
         yield f"two ranks: {optimizer}, placements", check_ranks_alike(box, optimizer)
+    for optimizer in SIDES:
+        yield f"{optimizer}: damaged vectors", check_damaged_vectors(box, optimizer)
     yield "state of another optimizer", check_wrong_state(box)
 
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "study/evaluate.h"
 #include "tests/random_request.h"
 
@@ -115,6 +116,8 @@ even_settings(GRand *random, guint32 seed)
     place_states(random, &s);
     if (s.layout == MW_LAYOUT_ZERO16 && pick(random, 0, 2) == 0)
         s.dtype = MW_DTYPE_FP32;
+    if (s.tp == 1 && s.dpu_start == MW_AUTO && pick(random, 0, 2) == 0)
+        s.optimizer = MW_OPTIMIZER_COUNT - 1 - (int)pick(random, 0, 2); /* by sides, or Muon */
     return s;
 }
 

@@ -519,6 +519,47 @@ test_side_sums(gconstpointer data)
     }
 }
 
+/* What an update takes, squared: of a whole tensor, and of its parts, to the bit. */
+static void
+check_update_squares(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
+{
+    const struct mw_update_step step =
+        mw_update_step_of(MW_UPDATE_ADAFACTOR, 3e-2, 0.9, 0.95, 1e-8, 0.1, 3, 1.0 / 1024);
+    int64_t n = MAX(rows, 1) * columns, cut = mw_random_size(n + 1) - 1;
+    g_autofree float *grad = mw_floats_random(n, 1000.0);
+    struct sides sides = sides_random(rows, columns);
+    struct mw_update_vectors v = {
+        .row = rows ? sides.row : NULL, .column = sides.column, .columns = columns};
+    struct mw_exact_sum whole = {{0}}, parts = {{0}};
+    long double expected = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        float g = grad[i] * step.grad_scale;
+        float of_row = g * (rows ? sides.row[i / columns] : 1.0f);
+        float taken = of_row * sides.column[i % columns];
+        expected += (long double)taken * (long double)taken;
+    }
+    k->update_squares(&step, &v, grad, true, n, &whole);
+    k->update_squares(&step, &v, grad, true, cut, &parts);
+    v.first = cut;
+    k->update_squares(&step, &v, grad + cut, true, n - cut, &parts);
+    g_assert_cmpmem(&whole, sizeof whole, &parts, sizeof parts);
+    expect_sum(&whole, expected, n);
+    sides_clear(&sides);
+}
+
+static void
+test_update_squares(gconstpointer data)
+{
+    if (!has_vectors(data))
+        return;
+    for (int round = 0; round < 5; round++) {
+        check_update_squares(data, mw_random_size(40), mw_random_size(3000));
+        check_update_squares(data, mw_random_size(2000), mw_random_size(40));
+        check_update_squares(data, 0, mw_random_size(5000));
+    }
+}
+
 /* The ends of what digits hold: the least square, one that loses its last bits, the largest, and
  * what is no number. */
 static void
@@ -678,6 +719,7 @@ main(int argc, char **argv)
     mw_add_kernel_test("sm3-threads", test_sm3_threads);
     mw_add_kernel_test("adafactor", test_adafactor);
     mw_add_kernel_test("side-sums", test_side_sums);
+    mw_add_kernel_test("update-squares", test_update_squares);
     mw_add_kernel_test("side-sums-ends", test_side_sums_ends);
     mw_add_kernel_test("adamw-threads", test_adamw_threads);
     mw_add_kernel_test("adamw-shards", test_adamw_shards);

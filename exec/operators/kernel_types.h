@@ -79,7 +79,7 @@ bool mw_product_same(const struct mw_product *a, const struct mw_product *b);
  *     row_next[r] = max(row_next[r], nu), column_next[c] = max(column_next[c], nu)
  *     m = beta1 * m + one_minus_beta1 * (nu > 0 ? g / sqrt(nu) : 0)
  *     w = w * decay - lr * m
- *   Adafactor (arXiv 1804.04235, Algorithms 4 and 5, without momentum and update clipping)
+ *   Adafactor (arXiv 1804.04235, Algorithms 4 and 5, without momentum)
  *     w = w * decay - lr * (g * row[r] * column[c]); of what is no matrix g * column[c]
  *     where row and column are factors: mw_adafactor_sides
  * mw_update_step_of() fills it from the usual settings. */

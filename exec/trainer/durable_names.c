@@ -68,6 +68,8 @@ mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
     char *text = found.first ? g_strdup_printf("state of %s to %s", found.first, found.last)
                  : block >= 0 && mw_plan_is_delayed(plan)
                      ? g_strdup("gradients of a delayed update")
+                 : block >= 0 && mw_optimizer_has_vectors(plan->shape.optimizer)
+                     ? g_strdup("vectors of rows and columns")
                      : NULL;
     g_free(found.first);
     g_free(found.last);

@@ -232,8 +232,19 @@ void mw_trainer_add_sides(struct mw_trainer *trainer, uint32_t tensor, int64_t t
 /* Where ranks agree: makes means and factors of all sums, which begin anew.  Not where nothing is
  * updated. */
 bool mw_trainer_take_sides(struct mw_trainer *trainer, int stream, GError **error);
+/* sums[i] = that of all ranks. */
+bool mw_trainer_add_ranks(struct mw_trainer *trainer, struct mw_exact_sum *sums, int64_t count,
+                          int stream, GError **error);
+/* A step that leaves a layer out has no gradient of it; layer -1: outside of the layers. */
+bool mw_trainer_has_gradient(const struct mw_trainer *trainer, int64_t layer);
 /* At the end of a step: what any rank's updates have made becomes current. */
 bool mw_trainer_turn_vectors(struct mw_trainer *trainer, GError **error);
+
+/* --- exec/trainer/clip_updates.c: updates that are too large --- */
+/* Whether the plan leaves gradients where the clipping finds them. */
+bool mw_trainer_check_clips(const struct mw_trainer *trainer, GError **error);
+/* Makes factors of updates smaller that would change a tensor too much. */
+bool mw_trainer_clip_updates(struct mw_trainer *trainer, int stream, GError **error);
 
 /* --- exec/trainer/moves.c: moves between tiers --- */
 bool mw_trainer_move(struct mw_trainer *trainer, const struct mw_op *op, GError **error);

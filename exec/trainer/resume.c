@@ -24,6 +24,30 @@ mw_trainer_same_extent(const struct mw_commit_extent *found, const struct mw_com
     return false;
 }
 
+/* What bytes are of that belong to no piece.  Vectors are the last of a save. */
+static const char *
+beside_pieces(const struct mw_trainer *trainer, const struct mw_commit_extent *extent)
+{
+    return trainer->vectors.places && extent->id >= trainer->plan->chunk_count
+               ? "vectors of rows and columns"
+               : "padding";
+}
+
+/* g_free it. */
+static char *
+name_range(const struct mw_trainer *trainer, const struct mw_commit_extent *extent,
+           const struct mw_piece *first, const struct mw_piece *last)
+{
+    const char *beside = beside_pieces(trainer, extent);
+    g_autofree char *from =
+        first ? mw_trainer_tensor_name(trainer, first, first->first) : g_strdup(beside);
+    g_autofree char *to =
+        last ? mw_trainer_tensor_name(trainer, last, last->first + last->elements - 1)
+             : g_strdup(beside);
+
+    return first || last ? g_strdup_printf("state of %s to %s", from, to) : g_strdup(beside);
+}
+
 bool
 mw_trainer_check_extent(const struct mw_trainer *trainer, const struct mw_commit_extent *extent,
                         const void *data, const struct mw_piece *first, const struct mw_piece *last,
@@ -36,12 +60,8 @@ mw_trainer_check_extent(const struct mw_trainer *trainer, const struct mw_commit
     }
     g_autofree char *where =
         mw_nvme_where(trainer->storage.nvme, extent->offset_bytes, extent->bytes);
-    g_autofree char *from =
-        first ? mw_trainer_tensor_name(trainer, first, first->first) : g_strdup("padding");
-    g_autofree char *to =
-        last ? mw_trainer_tensor_name(trainer, last, last->first + last->elements - 1)
-             : g_strdup("padding");
-    g_prefix_error(error, "%s: state of %s to %s: ", where, from, to);
+    g_autofree char *what = name_range(trainer, extent, first, last);
+    g_prefix_error(error, "%s: %s: ", where, what);
     return false;
 }
 

@@ -48,6 +48,8 @@ mw_trainer_reserve_vectors(struct mw_trainer *trainer, GError **error)
                          "{optimizer=%s}: the plan lets a step begin before the one before it has "
                          "ended: must be one whose steps are apart",
                          mw_optimizer_name(plan->shape.optimizer));
+    if (!mw_trainer_check_clips(trainer, error))
+        return false;
     int64_t count = mw_vectors_count(it->places);
     int64_t bytes = count * mw_optimizer_row(plan->shape.optimizer)->vector_bytes;
     if (!check_counted(plan, bytes, error) ||
@@ -176,12 +178,13 @@ mw_trainer_add_sides(struct mw_trainer *trainer, uint32_t index, int64_t tile, i
 }
 
 /* All ranks' sums, one rank's after the other. */
-static bool
-add_ranks(struct mw_trainer *trainer, int stream, GError **error)
+bool
+mw_trainer_add_ranks(struct mw_trainer *trainer, struct mw_exact_sum *sums, int64_t count,
+                     int stream, GError **error)
 {
-    int64_t digits = mw_vectors_count(trainer->vectors.places) * MW_EXACT_DIGITS;
+    int64_t digits = count * MW_EXACT_DIGITS;
     size_t bytes = (size_t)digits * sizeof(uint64_t);
-    uint64_t *all = (uint64_t *)(void *)trainer->vectors.sums;
+    uint64_t *all = (uint64_t *)(void *)sums;
     g_autofree uint64_t *own = g_memdup2(all, bytes);
     g_autofree uint64_t *told = g_malloc(bytes);
 
@@ -255,10 +258,10 @@ take_place(const struct adafactor *it, const struct mw_vectors_place *place)
 }
 
 /* A step that leaves a layer out has no gradient of it. */
-static bool
-has_gradient(const struct mw_trainer *trainer, const struct mw_vectors_place *place)
+bool
+mw_trainer_has_gradient(const struct mw_trainer *trainer, int64_t layer)
 {
-    return place->layer < 0 || trainer->variant->computes[place->layer];
+    return layer < 0 || trainer->variant->computes[layer];
 }
 
 static void
@@ -270,7 +273,7 @@ take_all(struct mw_trainer *trainer)
 
     for (int64_t i = 0; i < mw_vectors_places(trainer->vectors.places); i++) {
         struct mw_vectors_place place = mw_vectors_place(trainer->vectors.places, i);
-        if (has_gradient(trainer, &place))
+        if (mw_trainer_has_gradient(trainer, place.layer))
             take_place(&it, &place);
     }
 }
@@ -283,9 +286,12 @@ mw_trainer_take_sides(struct mw_trainer *trainer, int stream, GError **error)
     if (!it->sums)
         return true;
     if (!trainer->now.updates_nothing) {
-        if (trainer->ranks > 1 && !add_ranks(trainer, stream, error))
+        if (trainer->ranks > 1 &&
+            !mw_trainer_add_ranks(trainer, it->sums, mw_vectors_count(it->places), stream, error))
             return false;
         take_all(trainer);
+        if (!mw_trainer_clip_updates(trainer, stream, error))
+            return false;
     }
     memset(it->sums, 0, (size_t)mw_vectors_count(it->places) * sizeof *it->sums);
     return true;

@@ -143,6 +143,18 @@ mw_vectors_place(const struct mw_vectors *vectors, int64_t index)
     return g_array_index(vectors->places, struct place, index).is;
 }
 
+static int64_t
+number_of(const struct mw_vectors *vectors, const struct mw_weight *weight)
+{
+    return GPOINTER_TO_UINT(g_hash_table_lookup(vectors->by_name, weight->name)) - 1;
+}
+
+int64_t
+mw_vectors_place_of(const struct mw_vectors *vectors, const struct mw_weights_piece *piece)
+{
+    return number_of(vectors, &piece->weight);
+}
+
 /* Where the numbers of a weight's rows and columns begin, as an update has them.  Rows of what is
  * no matrix: -1. */
 struct sides {
@@ -152,8 +164,8 @@ struct sides {
 static struct sides
 sides_of(const struct mw_vectors *vectors, const struct mw_weight *weight)
 {
-    guint number = GPOINTER_TO_UINT(g_hash_table_lookup(vectors->by_name, weight->name));
-    const struct place *place = &g_array_index(vectors->places, struct place, number - 1);
+    const struct place *place =
+        &g_array_index(vectors->places, struct place, number_of(vectors, weight));
     int64_t first = place->is.at, second = first + place->is.shape[0];
 
     if (place->is.rank == 1)

@@ -9,7 +9,9 @@
  * SM3 reads those that the step before left, and raises maxima in a second set; at the end of the
  * step ranks take the largest of all, and the second set becomes the first.  Adafactor adds up the
  * squares of rows and columns where the norm sees each gradient; when ranks agree on the norm they
- * add up their sums, and make means and the factors of the update of them, in the second set.
+ * add up their sums, and make means and the factors of the update of them, in the second set.  Then
+ * they add up the squares of what the update would take of each tensor, and make its factors
+ * smaller if that is too much.
  * Maxima, and sums of integers, are the same in any order: so are the bits, wherever state lives
  * and however it is cut.
  */
@@ -49,6 +51,8 @@ struct mw_vectors_place {
 };
 int64_t mw_vectors_places(const struct mw_vectors *vectors);
 struct mw_vectors_place mw_vectors_place(const struct mw_vectors *vectors, int64_t index);
+/* Which of them a piece is of. */
+int64_t mw_vectors_place_of(const struct mw_vectors *vectors, const struct mw_weights_piece *piece);
 
 /* In a checkpoint's file, each a tensor of its own. */
 bool mw_vectors_declare(const struct mw_vectors *vectors, struct mw_safetensors_writer *writer,

@@ -191,9 +191,11 @@ uint32_t mw_work_copy(struct builder *b, enum mw_op_kind kind, struct subject of
                       bool alone);
 uint32_t mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of,
                             uint32_t comm, int64_t bytes);
+/* All ranks agree on so many bytes, and each reads some from its drives, of what is summed. */
+uint32_t mw_work_agree(struct builder *b, struct subject of, int64_t bytes, int64_t read_bytes);
 /* From one pipeline stage to the next, or back: MW_OP_SEND or MW_OP_RECV. */
 uint32_t mw_work_hop(struct builder *b, enum mw_op_kind kind, int32_t hop, int64_t bytes);
-uint32_t mw_work_update(struct builder *b, int64_t params, bool host);
+uint32_t mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host);
 uint32_t mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int64_t bytes,
                             int64_t elements);
 uint32_t mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements);

@@ -11,6 +11,7 @@
  */
 #include <glib.h>
 
+#include "plan/optimizers.h"
 #include "planner/build/internal.h"
 
 /* Bytes of the sum of squares of all gradients: one fp64. */
@@ -97,6 +98,20 @@ return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_
     mw_build_after(b, after);
 }
 
+/* Gradients on drives that the pass behind the agreement reads again. */
+static int64_t
+clipped_bytes(const struct builder *b)
+{
+    int64_t bytes = 0;
+
+    if (!mw_optimizer_row(b->sizing->settings.optimizer)->clips)
+        return 0;
+    for (uint32_t c = 0; c < b->sizing->chunk_count; c++)
+        if (gradient_tier(b, &b->chunks[c]) == MW_TIER_NVME && !is_left_out(b, c))
+            bytes += b->chunks[c].params * b->sizing->gradient_element_bytes;
+    return bytes;
+}
+
 /* Each rank sums the squares of its own gradients where they live (those on NVMe, on their way
  * there); then all ranks agree on one number. */
 static uint32_t
@@ -118,11 +133,13 @@ check_norm(struct builder *b)
         use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     }
     b->norm_ops[s->chunk_count] = b->plan->op_count;
+    int64_t read_bytes = clipped_bytes(b);
     uint32_t agreed =
-        build_op(b, LANE_COLLECTIVE,
-                 mw_work_collective(b, MW_OP_AGREE, of_state, b->world_comm, AGREED_BYTES), 0);
+        build_op(b, LANE_COLLECTIVE, mw_work_agree(b, of_state, AGREED_BYTES, read_bytes), 0);
     mw_build_after(b, last[0]);
     mw_build_after(b, last[1]);
+    if (read_bytes && s->settings.dpu_start == MW_AUTO)
+        mw_build_after(b, b->lane_last[LANE_WRITE]);
     return agreed;
 }
 
@@ -282,19 +299,47 @@ all_gather_params(struct builder *b, uint32_t c)
     use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
-/* The update's uses of slots: state, gradients in, parameters out. */
+/* Uses of slots that state and gradients have come to. */
 static void
-use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
+use_incoming(struct builder *b, uint32_t c, uint32_t set, uint32_t in, enum mw_use_mode state_mode)
 {
     const struct mw_chunk *chunk = &b->chunks[c];
     bool came_with_state = gradient_tier(b, chunk) == MW_TIER_NVME ||
                            mw_sizing_chunk_moves(b->sizing, chunk).gradient_streams;
 
-    mw_build_use(b, set != MW_NONE ? set : b->state_home + c, MW_USE_MODIFY, MW_ROLE_STATE);
+    mw_build_use(b, set != MW_NONE ? set : b->state_home + c, state_mode, MW_ROLE_STATE);
     if (in != MW_NONE)
         mw_build_use(b, in, MW_USE_READ, MW_ROLE_SOURCE);
     else if (!came_with_state)
         use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
+}
+
+/* The whole matrices' momentum, of gradients and of what it was, as all ranks have it (arXiv
+ * 2502.16982, Algorithm 1).  Returns where it comes to. */
+static uint32_t
+gather_momentum(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t norm)
+{
+    uint32_t slot = mw_build_ring_next(&b->slots[MW_BUFFER_MOMENTUM_GATHERED]);
+    struct mw_orthogonal orthogonal;
+
+    mw_sizing_orthogonal(b->sizing, &b->chunks[c], &orthogonal);
+    build_op(
+        b, LANE_COLLECTIVE,
+        mw_work_collective(b, MW_OP_ALL_GATHER, of_state, b->dp_comm, orthogonal.gathered_bytes),
+        c);
+    mw_build_after(b, norm);
+    use_incoming(b, c, set, in, MW_USE_READ);
+    mw_build_use(b, slot, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    return slot;
+}
+
+/* The update's uses of slots: state, gradients in, parameters out. */
+static void
+use_chunk(struct builder *b, uint32_t c, uint32_t set, uint32_t in, uint32_t out)
+{
+    const struct mw_chunk *chunk = &b->chunks[c];
+
+    use_incoming(b, c, set, in, MW_USE_MODIFY);
     if (out != MW_NONE)
         mw_build_use(b, out, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     else
@@ -314,10 +359,17 @@ update_chunk(struct builder *b, uint32_t c, uint32_t norm)
         at = stream_state(b, chunk, c, set, in);
         in = MW_NONE;
     }
+    uint32_t gathered = mw_sizing_gathers_momentum(b->sizing, chunk)
+                            ? gather_momentum(b, c, at, in, norm)
+                            : MW_NONE;
     uint32_t out = outgoing_slot(b, c);
-    build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk->params, host), c);
+    build_op(b, host ? LANE_HOST : LANE_COMPUTE, mw_work_update(b, chunk, host), c);
     mw_build_after(b, norm);
     use_chunk(b, c, at, in, out);
+    if (gathered != MW_NONE)
+        mw_build_use(b, gathered, MW_USE_READ, MW_ROLE_NONE);
+    if (chunk->matrix_params)
+        mw_build_use(b, b->slots[MW_BUFFER_ORTHOGONAL].first, MW_USE_DEFINE, MW_ROLE_NONE);
     if (moves.state_streams)
         return_state(b, chunk, c, at, set);
     if (set != MW_NONE)

@@ -265,24 +265,44 @@ ring_bytes(enum mw_op_kind kind, int64_t bytes, int64_t members)
     return pattern == MW_PATTERN_REDUCE ? 2 * once : once;
 }
 
-uint32_t
-mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of, uint32_t comm,
-                   int64_t bytes)
+static struct mw_work
+collective(struct builder *b, enum mw_op_kind kind, struct subject of, uint32_t comm, int64_t bytes,
+           struct draws *draws)
 {
     struct mw_comm_shape group = mw_plan_comm_shape(b->plan, comm);
     int64_t nodes = mw_divide_up(group.size, group.ranks_per_node);
     struct mw_work work = blank_work(kind, of.object, of.operator_);
-    struct draws draws = {0};
 
     work.comm = comm;
     work.bytes = bytes;
     if (group.size > 1) {
-        draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
+        draw(b, draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
         if (group.ranks_per_node > 1)
-            draw(b, &draws, MW_CHANNEL_FABRIC, ring_bytes(kind, bytes, group.size));
-        draw(b, &draws, MW_CHANNEL_NIC,
+            draw(b, draws, MW_CHANNEL_FABRIC, ring_bytes(kind, bytes, group.size));
+        draw(b, draws, MW_CHANNEL_NIC,
              ring_bytes(kind, bytes, nodes) * group.groups_per_node / b->sizing->ranks_per_node);
     }
+    return work;
+}
+
+uint32_t
+mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of, uint32_t comm,
+                   int64_t bytes)
+{
+    struct draws draws = {0};
+    struct mw_work work = collective(b, kind, of, comm, bytes, &draws);
+
+    return intern(b, &work, &draws);
+}
+
+uint32_t
+mw_work_agree(struct builder *b, struct subject of, int64_t bytes, int64_t read_bytes)
+{
+    struct draws draws = {0};
+    struct mw_work work = collective(b, MW_OP_AGREE, of, b->world_comm, bytes, &draws);
+
+    draw(b, &draws, MW_CHANNEL_DRIVE, read_bytes);
+    draw(b, &draws, MW_CHANNEL_DRAM, checked(read_bytes));
     return intern(b, &work, &draws);
 }
 
@@ -319,19 +339,36 @@ as_adamw(const struct builder *b, int64_t bytes)
     return bytes / (MW_UPDATE_STATE_BYTES + 2 * b->sizing->element_bytes);
 }
 
+/* Over gradients, before the update itself: with no norm there is no earlier op to make them in. */
+static int
+update_passes(const struct mw_sizing *sizing)
+{
+    return mw_settings_update_beside(&sizing->settings)
+               ? mw_optimizer_row(sizing->settings.optimizer)->gradient_passes
+               : 0;
+}
+
 uint32_t
-mw_work_update(struct builder *b, int64_t params, bool host)
+mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host)
 {
     struct mw_work work = blank_work(MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE);
     struct draws draws = {0};
-    int64_t state = mw_optimizer_state_bytes(b->sizing->settings.optimizer, params);
-    int64_t bytes = 2 * state + 2 * b->sizing->element_bytes * params;
+    int64_t state = mw_sizing_state_bytes(b->sizing, chunk);
+    int passes = update_passes(b->sizing);
+    int64_t bytes =
+        2 * state +
+        (2 * b->sizing->element_bytes + passes * b->sizing->gradient_element_bytes) * chunk->params;
+    struct mw_orthogonal orthogonal;
 
+    mw_sizing_orthogonal(b->sizing, chunk, &orthogonal);
     work.dtype = MW_DTYPE_FP32;
-    work.elements = params;
+    work.elements = chunk->params;
     work.host = host;
-    work.bytes = bytes;
-    work.launches = host ? 0 : 1;
+    work.flops = orthogonal.flops;
+    memcpy(work.products, orthogonal.products, sizeof work.products);
+    work.product_count = orthogonal.product_count;
+    work.bytes = bytes + orthogonal.bytes;
+    work.launches = host ? 0 : (uint32_t)(1 + passes + orthogonal.launches);
     if (host)
         draw_host(b, &draws, bytes, as_adamw(b, bytes));
     else
@@ -362,11 +399,14 @@ mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements)
 {
     struct mw_work work = blank_work(MW_OP_NORM, of.object, of.operator_);
     struct draws draws = {0};
-    int64_t bytes = elements * b->sizing->gradient_element_bytes;
+    const struct mw_optimizer_row *row = mw_optimizer_row(b->sizing->settings.optimizer);
+    bool on_its_way = of.object == MW_OBJECT_GRADIENTS; /* it comes back for the last pass */
+    int passes = 1 + row->gradient_passes - (row->clips && on_its_way);
+    int64_t bytes = passes * elements * b->sizing->gradient_element_bytes;
 
     work.host = host;
     work.elements = elements;
-    work.launches = host ? 0 : 1;
+    work.launches = host ? 0 : (uint32_t)passes;
     work.bytes = bytes;
     if (host)
         draw_host(b, &draws, bytes, 0);

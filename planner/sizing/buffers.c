@@ -76,6 +76,8 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
                                         .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
     [MW_BUFFER_UPDATED_PINNED] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
     [MW_BUFFER_UPDATED_GPU] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
+    [MW_BUFFER_MOMENTUM_GATHERED] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
+    [MW_BUFFER_ORTHOGONAL] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_OPTIMIZER_BUFFERS},
     [MW_BUFFER_VECTORS] = {.tier = MW_TIER_CPU,
                            .purpose = MW_PURPOSE_OPTIMIZER_VECTORS,
                            .persistent = true},
@@ -222,12 +224,12 @@ struct widest {                          /* maxima of tensors */
 struct survey { /* what the homes require */
     bool params[MW_TIER_COUNT], gradients[MW_TIER_COUNT], chunks[MW_TIER_COUNT];
     bool checkpoints[MW_TIER_COUNT];
-    struct mw_chunk_moves moves;            /* for any chunk */
-    bool gradient_with_state;               /* read from NVMe together */
-    struct widest tiled, small;             /* of units' tiled tensors, and of their others */
-    int64_t smalls;                         /* the most others of a unit */
-    int64_t chunk_params, group_parts;      /* maxima */
-    int64_t logits_parts, logits_gradients; /* kept over all chunks; 0 with one chunk */
+    struct mw_chunk_moves moves; /* for any chunk */
+    bool gradient_with_state;    /* read from NVMe together */
+    struct widest tiled, small;  /* of units' tiled tensors, and of their others */
+    int64_t smalls;              /* the most others of a unit */
+    int64_t chunk_params, state_bytes, group_parts; /* maxima */
+    int64_t logits_parts, logits_gradients;         /* kept over all chunks; 0 with one chunk */
 };
 
 static void
@@ -237,6 +239,7 @@ survey_chunk(const struct mw_sizing *sizing, struct survey *survey, const struct
 
     survey->chunks[chunk->tier] = true;
     survey->chunk_params = MAX(survey->chunk_params, chunk->params);
+    survey->state_bytes = MAX(survey->state_bytes, mw_sizing_state_bytes(sizing, chunk));
     survey->gradient_with_state |=
         chunk->tier == MW_TIER_NVME && sizing->gradient_home[chunk->first_tensor] == MW_TIER_NVME;
     survey->moves.state_streams |= moves.state_streams;
@@ -543,7 +546,7 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
     bool delayed = settings->dpu_start != MW_AUTO;
     int64_t ring = MIN(MAX(2, settings->buffer_sets), sizing->chunk_count);
     int64_t gradient_bytes = sizing->gradient_element_bytes * survey->chunk_params;
-    int64_t state_bytes = mw_optimizer_state_bytes(settings->optimizer, survey->chunk_params);
+    int64_t state_bytes = survey->state_bytes;
 
     if (survey->chunks[MW_TIER_NVME])
         set(sizing, MW_BUFFER_STATE_PINNED, settings->buffer_sets,
@@ -568,6 +571,25 @@ set_update(struct mw_sizing *sizing, const struct survey *survey)
     if (moves->param_d2h)
         set(sizing, MW_BUFFER_UPDATED_GPU, GPU_UPDATE_RING,
             sizing->element_bytes * survey->chunk_params);
+}
+
+static void
+set_orthogonal(struct mw_sizing *sizing)
+{
+    int64_t gathered = 0, room = 0;
+
+    for (uint32_t c = 0; sizing->shard_matrix_params && c < sizing->run_chunk_count; c++) {
+        struct mw_orthogonal work;
+        mw_sizing_orthogonal(sizing, &sizing->run_chunks[c], &work);
+        room = MAX(room, work.room_bytes);
+        if (mw_sizing_gathers_momentum(sizing, &sizing->run_chunks[c]))
+            gathered = MAX(gathered, work.gathered_bytes);
+    }
+    if (gathered)
+        set(sizing, MW_BUFFER_MOMENTUM_GATHERED, MIN(GPU_UPDATE_RING, sizing->chunk_count),
+            gathered);
+    if (room)
+        set(sizing, MW_BUFFER_ORTHOGONAL, 1, room);
 }
 
 static void
@@ -676,6 +698,7 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
     set_gradients(sizing, &survey);
     set_checkpoints(sizing, &survey);
     set_update(sizing, &survey);
+    set_orthogonal(sizing);
     set_vectors(sizing);
     set_commit_records(sizing);
     set_saves(sizing);

@@ -88,6 +88,20 @@ state_of_rank(const struct mw_sizing *sizing, const struct mw_unit_tensor *tenso
     return tensor->tiles * mw_sizing_state_stride(sizing, tensor);
 }
 
+/* Of them those that Muon updates.  What it leaves to AdamW is divided over ranks apart, so each
+ * has its share of it. */
+static int64_t
+matrices_of_rank(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor)
+{
+    int64_t others = tensor->params - tensor->matrix_params;
+
+    if (!tensor->matrix_params || !mw_optimizer_orthogonalizes(sizing->settings.optimizer))
+        return 0;
+    if (sizing->optimizer_partitioned)
+        others = mw_divide_up(others, sizing->dp);
+    return MAX(0, state_of_rank(sizing, tensor) - others);
+}
+
 /* Elements of a tensor's parameters, or of a trained one's gradients, on one rank. */
 static int64_t
 params_of_rank(const struct mw_unit_tensor *tensor, bool partitioned)
@@ -109,28 +123,36 @@ mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
 double
 mw_sizing_state_element_bytes(const struct mw_sizing *sizing)
 {
-    return (double)mw_optimizer_state_bytes(sizing->settings.optimizer, MW_KEPT_BLOCK) /
-           MW_KEPT_BLOCK;
+    int64_t elements = MW_KEPT_BLOCK, of_matrices = 0;
+
+    if (sizing->shard_matrix_params) {
+        elements = sizing->shard_params;
+        of_matrices = sizing->shard_matrix_params;
+    }
+    return (double)mw_optimizer_mixed_bytes(sizing->settings.optimizer, elements, of_matrices) /
+           (double)elements;
 }
 
 int64_t
 mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
 {
-    return mw_optimizer_state_bytes(sizing->settings.optimizer, chunk->params);
+    return mw_optimizer_mixed_bytes(sizing->settings.optimizer, chunk->params,
+                                    chunk->matrix_params);
 }
 
-int64_t
-mw_sizing_sum_shards(const struct mw_sizing *sizing)
+void
+mw_sizing_sum_shards(struct mw_sizing *sizing)
 {
-    int64_t sum = 0;
-
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
-        for (int t = 0; t < class->tensor_count; t++)
-            if (class->tensors[t].trained)
-                sum += class->blocks * state_of_rank(sizing, &class->tensors[t]);
+        for (int t = 0; t < class->tensor_count; t++) {
+            const struct mw_unit_tensor *tensor = &class->tensors[t];
+            if (!tensor->trained)
+                continue;
+            sizing->shard_params += class->blocks * state_of_rank(sizing, tensor);
+            sizing->shard_matrix_params += class->blocks * matrices_of_rank(sizing, tensor);
+        }
     }
-    return sum;
 }
 
 /* How many blocks of so many bytes go into the tier that is being filled, and takes their bytes;
@@ -323,20 +345,20 @@ end_run(struct cutter *cutter, guint end, uint32_t times, uint32_t tensor_step)
 }
 
 /* A tensor that does not join the open chunk: cuts all of both but the last piece, which may still
- * grow. */
+ * grow.  Matrices that are updated as a whole are not cut. */
 static void
-cut_tensor(struct cutter *cutter, uint32_t tensor, int64_t params)
+cut_tensor(struct cutter *cutter, uint32_t tensor, int64_t params, int64_t of_matrices)
 {
     /* Smaller pieces than a page would be examined for nothing. */
     int64_t piece_params = MAX(cutter->sizing->settings.optimizer_chunk, PAGE_PARAMS);
-    int64_t pieces = MAX(1, mw_divide_up(params, piece_params)), from = 0;
+    int64_t pieces = of_matrices ? 1 : MAX(1, mw_divide_up(params, piece_params)), from = 0;
 
     for (int64_t p = 1; p <= pieces; p++) {
         int64_t end = piece_end(params, p, pieces);
         if (end == from)
             continue;
         close_chunk(cutter);
-        cutter->open = (struct mw_chunk){tensor, 1, end - from, MW_TIER_GPU, 1};
+        cutter->open = (struct mw_chunk){tensor, 1, end - from, MW_TIER_GPU, 1, of_matrices};
         from = end;
     }
 }
@@ -349,13 +371,15 @@ cut_block(struct cutter *cutter, const struct mw_class_info *class, uint32_t fir
 
     for (int t = 0; t < class->tensor_count; t++) {
         int64_t params = state_of_rank(sizing, &class->tensors[t]);
+        int64_t of_matrices = matrices_of_rank(sizing, &class->tensors[t]);
         if (!class->tensors[t].trained)
             continue;
         if (params && !joins_chunk(sizing, &cutter->open, first + t, params)) {
-            cut_tensor(cutter, first + t, params);
+            cut_tensor(cutter, first + t, params, of_matrices);
         } else if (cutter->open.tensor_count) {
             cutter->open.tensor_count = first + t - cutter->open.first_tensor + 1;
             cutter->open.params += params;
+            cutter->open.matrix_params += of_matrices;
         }
     }
     if (sizing->settings.drop_layers) /* a layer's state is left alone without its neighbours' */

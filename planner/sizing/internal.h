@@ -71,7 +71,7 @@ void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware
                           const struct mw_settings *settings, const struct mw_settings *asked,
                           const struct mw_nearest_batches *batches, GError **error);
 
-int64_t mw_sizing_sum_shards(const struct mw_sizing *sizing); /* of one rank, in elements */
+void mw_sizing_sum_shards(struct mw_sizing *sizing); /* of one rank */
 /* Elements from one part of a tensor to the next in a home. */
 int64_t mw_sizing_part_stride(const struct mw_unit_tensor *tensor, bool partitioned);
 /* The same of a trained tensor's state: parts begin at whole blocks of every array. */

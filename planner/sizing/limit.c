@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/spell.h"
+#include "plan/optimizers.h"
 #include "planner/sizing/internal.h"
 
 /* The most that an op's identity can hold. */
@@ -42,7 +43,8 @@ mw_sizing_least_ops(const struct mw_sizing *sizing)
     }
     if (mw_model_logits(sizing->model))
         ops += 2.0 * s->logits_chunks * mw_sizing_logits_parts(sizing);
-    /* A chunk has at least an update, and ends at a whole page. */
+    /* A chunk has at least an update, and ends at a whole page; whole matrices may be larger. */
+    few |= mw_optimizer_orthogonalizes(s->optimizer);
     double chunk = (double)s->optimizer_chunk + MW_SLOT_ALIGNMENT_BYTES / 2;
     int64_t built = s->folds && !s->unfold && !mw_settings_layer_order(s)
                         ? MIN(s->grad_accum, MW_FOLDED_LEAST)

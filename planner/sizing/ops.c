@@ -266,7 +266,7 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
     ops += (chunk->tier == MW_TIER_NVME ? 2 : 0) + (moves.state_streams ? 2 : 0);
     ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
     ops += moves.param_d2h ? 1 + moves.param_write : moves.param_h2d || moves.param_write;
-    return ops + gathers;
+    return ops + gathers + mw_sizing_gathers_momentum(s, chunk);
 }
 
 static int64_t

@@ -39,6 +39,7 @@ add_to_tensor(struct mw_class_info *class, struct mw_unit *unit, int operator_)
     }
     tensor->count++;
     tensor->params += info->params;
+    tensor->matrix_params += info->matrix_params;
 }
 
 static bool
@@ -454,7 +455,7 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
         sizing->settings.optimizer_chunk =
             MAX(CLAMP(shard / 16, 1 << 20, 32 << 20), shard / CHUNKS_MOST);
     }
-    sizing->shard_params = mw_sizing_sum_shards(sizing);
+    mw_sizing_sum_shards(sizing);
     return sizing;
 }
 

@@ -30,16 +30,17 @@
 /* What of a fetch unit has one element type, and is trained or frozen as a whole.  It has homes and
  * transfers of its own. */
 struct mw_unit_tensor {
-    int64_t params;       /* elements, after tensor slicing */
-    int64_t tiles;        /* number of parts in which it is fetched: the unit's, or 1 */
-    int64_t rows;         /* rows of its largest matrix: it may be cut between them */
-    int64_t row_params;   /* elements per row, including its bias */
-    int64_t tile_params;  /* elements of the largest part */
-    int64_t shard_params; /* elements of a rank's shard of a part */
-    int64_t shard_stride; /* from one shard to the next in a home: whole pages if drives hold it */
-    int first, count;     /* its operators, in the class's list */
-    enum mw_dtype dtype;  /* of its parameters */
-    bool trained;         /* else it has no gradient, no optimizer state and no chunk */
+    int64_t params;        /* elements, after tensor slicing */
+    int64_t tiles;         /* number of parts in which it is fetched: the unit's, or 1 */
+    int64_t rows;          /* rows of its largest matrix: it may be cut between them */
+    int64_t row_params;    /* elements per row, including its bias */
+    int64_t tile_params;   /* elements of the largest part */
+    int64_t shard_params;  /* elements of a rank's shard of a part */
+    int64_t matrix_params; /* of all its elements those of matrices of a block */
+    int64_t shard_stride;  /* from one shard to the next in a home: whole pages if drives hold it */
+    int first, count;      /* its operators, in the class's list */
+    enum mw_dtype dtype;   /* of its parameters */
+    bool trained;          /* else it has no gradient, no optimizer state and no chunk */
 };
 
 struct mw_unit {
@@ -86,7 +87,20 @@ struct mw_chunk {
     uint32_t first_tensor, tensor_count; /* global numbers, in walk order */
     int64_t params;                      /* elements of this rank's shard */
     enum mw_tier tier;                   /* home of its optimizer state */
-    uint32_t times; /* in a run: how often it comes, each time in another block */
+    uint32_t times;        /* in a run: how often it comes, each time in another block */
+    int64_t matrix_params; /* elements that Muon updates; their matrices are all in this chunk */
+};
+
+/* What an update of a chunk by Muon does with its matrices, which are whole (orthogonal.c). */
+struct mw_orthogonal {
+    struct mw_work_product products[MW_WORK_PRODUCTS_MAX];
+    uint32_t product_count;
+    int64_t flops, launches;
+    int64_t bytes;          /* of passes beside the update's own and the products */
+    int64_t params;         /* elements of the whole matrices */
+    int64_t gathered_bytes; /* of their momentum, as ranks gather it */
+    int64_t room_bytes;     /* of the iterations of the largest one: X, A = X X^T, and the next of
+                             * both */
 };
 
 /* Consecutive blocks whose chunks are alike: those of the first block stand for all. */
@@ -158,6 +172,8 @@ enum mw_buffer_kind {
     MW_BUFFER_UPDATE_GRADIENTS_GPU,    /* in host memory and on the GPU */
     MW_BUFFER_UPDATED_PINNED,          /* chunks' new parameters on their way home, */
     MW_BUFFER_UPDATED_GPU,             /* in host memory and on the GPU */
+    MW_BUFFER_MOMENTUM_GATHERED,       /* whole matrices' of a chunk, */
+    MW_BUFFER_ORTHOGONAL,              /* and where one of them is made orthogonal */
     MW_BUFFER_VECTORS,                 /* of rows and columns, which an optimizer keeps */
     MW_BUFFER_CHECKSUMS,               /* of everything on drives; last in their tier */
     MW_BUFFER_KIND_COUNT
@@ -232,10 +248,11 @@ struct mw_sizing {
     int64_t gradient_element_bytes; /* while moved: as computed, or 4 of a sum */
     int64_t gradient_rest_bytes;    /* at home; paper20 keeps the 16-bit gradient too */
 
-    int64_t params;         /* of a rank after tensor slicing, unpartitioned */
-    int64_t trained_params; /* of them */
-    int64_t trained_sides;  /* of them: struct mw_operator_info */
-    int64_t shard_params;   /* sum of the shards of trained ones of one rank */
+    int64_t params;              /* of a rank after tensor slicing, unpartitioned */
+    int64_t trained_params;      /* of them */
+    int64_t trained_sides;       /* of them: struct mw_operator_info */
+    int64_t shard_params;        /* sum of the shards of trained ones of one rank */
+    int64_t shard_matrix_params; /* of them those that Muon updates */
 
     uint32_t tensor_count;    /* of the model, in walk order: head, layers, tail */
     uint8_t *param_home;      /* [tensor_count] enum mw_tier */
@@ -307,6 +324,13 @@ int64_t mw_sizing_logits_parts(const struct mw_sizing *sizing);
 int64_t mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_);
 struct mw_chunk_moves mw_sizing_chunk_moves(const struct mw_sizing *sizing,
                                             const struct mw_chunk *chunk);
+/* Nothing of a chunk without matrices, or of another optimizer. */
+void mw_sizing_orthogonal(const struct mw_sizing *sizing, const struct mw_chunk *chunk,
+                          struct mw_orthogonal *out);
+/* FLOPs that make a matrix orthogonal. */
+int64_t mw_orthogonal_flops(int64_t rows, int64_t columns);
+/* Whether ranks gather momentum for the update of the chunk. */
+bool mw_sizing_gathers_momentum(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
 /* All chunks of the step in order, [chunk_count]; g_free it. */
 struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
 /* Whether its state is written to the other of two extents (--commit step). */

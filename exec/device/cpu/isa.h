@@ -29,6 +29,9 @@ void MW_CPU(update_by_vectors)(const struct mw_update_step *step,
                                mw_element *param, const void *grad, bool grad_fp32, int64_t n);
 void MW_CPU(side_sums)(const struct mw_exact_sides *sides, const void *grad, bool grad_fp32,
                        int64_t n);
+void MW_CPU(update_squares)(const struct mw_update_step *step,
+                            const struct mw_update_vectors *vectors, const void *grad,
+                            bool grad_fp32, int64_t n, struct mw_exact_sum *sum);
 #endif
 
 extern const struct mw_cpu_kernels mw_cpu_table_generic, mw_cpu_table_generic_fp16;

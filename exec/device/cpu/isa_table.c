@@ -44,4 +44,5 @@ const struct mw_cpu_kernels MW_CPU(table) = {
     .gemm = call_gemm,
     .update_by_vectors = call_update_by_vectors,
     .side_sums = MW_CPU(side_sums),
+    .update_squares = MW_CPU(update_squares),
 };

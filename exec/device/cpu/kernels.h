@@ -48,6 +48,10 @@ struct mw_cpu_kernels {
     /* Adds the squares of n elements to the sums of their rows and columns, one call at a time. */
     void (*side_sums)(const struct mw_exact_sides *sides, const void *grad, bool grad_fp32,
                       int64_t n);
+    /* Adds the squares of what an update by Adafactor would take, before lr, to a tensor's sum. */
+    void (*update_squares)(const struct mw_update_step *step,
+                           const struct mw_update_vectors *vectors, const void *grad,
+                           bool grad_fp32, int64_t n, struct mw_exact_sum *sum);
 };
 
 /* From the slowest to the fastest; each machine runs all up to one.  Records keep the numbers. */

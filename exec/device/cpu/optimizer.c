@@ -320,13 +320,20 @@ sm3(const struct mw_update_step *s, struct state *of, struct sides_at *at, int p
     at->column_next.part[p] = largest(at->column_next.part[p], nu);
 }
 
+/* What it takes of an element, before lr. */
+MW_INLINE mw_native
+adafactor_takes(const struct sides_at *at, int p, mw_native g)
+{
+    return g * at->row * at->column.part[p];
+}
+
 MW_INLINE void
 adafactor(const struct mw_update_step *s, struct state *of, const struct sides_at *at, int p,
           mw_native g)
 {
     mw_native *w = &of->w.part[p];
 
-    *w = *w * s->decay - s->lr * (g * at->row * at->column.part[p]);
+    *w = *w * s->decay - s->lr * adafactor_takes(at, p, g);
 }
 
 /* Of a call: its rule is a constant where it is used. */
@@ -570,6 +577,65 @@ MW_CPU(side_sums)(const struct mw_exact_sides *sides, const void *grad, bool gra
             exact_strip(&v, grad, true, c, end, n);
         else
             exact_strip(&v, grad, false, c, end, n);
+    }
+}
+
+/* Columns [from, to) of a row of an update; returns the sum of what it takes of them, squared. */
+MW_INLINE struct mw_exact_sum
+squares_row(struct by_sides it, float row, int64_t i, int64_t from, int64_t to)
+{
+    struct mw_exact_sum sum = {{0}};
+
+    for (int64_t c = from; c < to; c += MW_LANES) {
+        int64_t n = to - c < MW_LANES ? to - c : MW_LANES;
+        struct sides_at at = {.row = mw_native_splat(row), .column = load(it.v->column + c, n)};
+        float lane[MW_LANES];
+        struct mw_lanes g = n == MW_LANES ? gradient_lanes(it.a->grad, it.fp32, i + c - from)
+                                          : last_gradients(it.a->grad, it.fp32, i + c - from, n);
+        MW_EACH_PART (p)
+            g.part[p] = adafactor_takes(&at, p, g.part[p] * it.s->grad_scale);
+        mw_lanes_store(lane, g);
+        for (int64_t l = 0; l < n; l++)
+            add_digits(&sum, digits_of(lane[l]));
+    }
+    return sum;
+}
+
+MW_INLINE void
+squares_strip(struct by_sides it, int64_t begin, int64_t end, int64_t n, struct mw_exact_sum *sum)
+{
+    const struct mw_update_vectors *v = it.v;
+    int64_t last = v->first + n;
+
+    for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
+        int64_t of_row = r * v->columns;
+        int64_t from = of_row + begin < v->first ? v->first - of_row : begin;
+        int64_t to = of_row + end > last ? last - of_row : end;
+        if (from >= to)
+            continue;
+        struct mw_exact_sum part =
+            squares_row(it, v->row != NULL ? v->row[r] : 1.0f, of_row + from - v->first, from, to);
+        add_to_row(sum, &part);
+    }
+}
+
+void
+MW_CPU(update_squares)(const struct mw_update_step *step, const struct mw_update_vectors *vectors,
+                       const void *grad, bool grad_fp32, int64_t n, struct mw_exact_sum *sum)
+{
+    struct mw_update_step s = *step;
+    struct mw_update_vectors v = *vectors;
+    struct arrays a = {.grad = grad};
+#pragma omp parallel for schedule(static) if (n > CHUNK)
+    for (int64_t c = 0; c < v.columns; c += STRIP) {
+        int64_t end = v.columns - c < STRIP ? v.columns : c + STRIP;
+        struct by_sides it = {.s = &s, .v = &v, .a = &a, .fp32 = true};
+        if (grad_fp32) {
+            squares_strip(it, c, end, n, sum);
+        } else {
+            it.fp32 = false;
+            squares_strip(it, c, end, n, sum);
+        }
     }
 }
 

@@ -127,6 +127,13 @@ nothing_summed(const struct mw_exact_sides *sides, const void *gradient, bool fp
     (void)sides, (void)gradient, (void)fp32, (void)n;
 }
 
+static void
+no_update_squared(const struct mw_update_step *step, const struct mw_update_vectors *vectors,
+                  const void *gradient, bool fp32, int64_t n, struct mw_exact_sum *sum)
+{
+    (void)step, (void)vectors, (void)gradient, (void)fp32, (void)n, (void)sum;
+}
+
 /* After an update the parameters are those of the state. */
 #define KEEPING(name, element_type)                                                                \
     static void narrow_##name(void *out, const float *x, int64_t n)                                \
@@ -170,6 +177,7 @@ nothing_summed(const struct mw_exact_sides *sides, const void *gradient, bool fp
         .update_by_vectors = nothing_updated_by_vectors_##name,                                    \
         .square_sums = nothing_squared,                                                            \
         .side_sums = nothing_summed,                                                               \
+        .update_squares = no_update_squared,                                                       \
     };
 
 KEEPING(bf16, MW_DTYPE_BF16)
