@@ -6,7 +6,7 @@ Bytes are those of a count by hand, times those of the same passes in answers to
 import json
 import sys
 
-from command import Box, refused
+from command import Box, refused, third
 from tap import report_in
 
 LLAMA_8B = 8_030_261_248
@@ -122,10 +122,10 @@ def check_pairs(box):
 def check_open_batch(box):
     """No batch within the default is faster by more than the worth of a simpler plan; what is asked
     for is a multiple of what all GPUs need for whole pairs."""
-    for options, batches, least in (
+    for options, batches, least in third([
             ("-m llama-3.1-8b -H rtx4090 --objective dpo --seq 512", (16, 32, 64), 1.98),
             ("-m llama-3.1-8b -H dgx-h100 --objective dpo --seq 1024", (2, 4, 6, 8), 53.5),
-            ("-m opt-1.3b -H dgx-h100 --objective ppo --seq 512", (16, 32, 64), 115)):
+            ("-m opt-1.3b -H dgx-h100 --objective ppo --seq 512", (16, 32, 64), 115)]):
         found = ask(box, options)["sequences_per_s"]
         for batch in batches:
             asked = ask(box, f"{options} --batch {batch}")["sequences_per_s"] or 0
@@ -259,8 +259,9 @@ def check_nothing_fits(box):
 
 def check_savers(box):
     """A frozen model's pass has no checkpoints, whatever the trained model's are."""
-    for how in ("--checkpoint-bits 8", "--recompute-layers 1 --kept-bits 8", "-s l2l", "-s geeps",
-                "-s streamed-update", "--activation-checkpoint-interval sqrt"):
+    for how in third(["--checkpoint-bits 8", "--recompute-layers 1 --kept-bits 8", "-s l2l",
+                      "-s geeps", "-s streamed-update",
+                      "--activation-checkpoint-interval sqrt"]):
         answer = box.run(f"simulate -m gpt2 -H h100 --gpus 1 --seq 512 --objective dpo {how}")
         if answer.status:
             yield f"{how}: status {answer.status}: {answer.err.strip()[-300:]}"

@@ -5,11 +5,12 @@ Runs are held to what PyTorch trained in fp64 from the same weights
 (scripts/make-optimizer-fixtures.py), have the same bits with every placement, and continue after a
 kill as if there had been none.
 """
+import itertools
 import json
 import shutil
 import sys
 
-from command import ROOT, Box, answer_of, kill_after, refused
+from command import ROOT, Box, answer_of, kill_after, refused, third
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 # Bytes of a parameter beside its 16 bits and its gradient's, by the sources that the list names:
@@ -288,7 +289,7 @@ def check_ranks(box):
     cases += [(optimizer, placement) for optimizer in SIDES
               for placement in (PLACEMENTS["on the GPU"],
                                 PLACEMENTS["on cores"] + " --dpu-start 2")]
-    for optimizer, placement in cases:
+    for optimizer, placement in third(cases):
         line = line_of("llama-small", f"{placement} --lr 2e-3 --optimizer {optimizer} "
                                       "--nvme drive").replace("--batch 2", "--batch 1")
         empty(box, "drive", "whole", "resumed")
@@ -411,20 +412,20 @@ def tests(box):
     yield "muon", check_muon(box)
     yield "muon: refusals", check_muon_refusals(box)
     yield "refusals", check_refusals(box)
-    for optimizer in RUNS:
+    for optimizer in third(RUNS):
         for name in ("gpt2-small", "llama-small"):
             yield f"{name}: {optimizer} as PyTorch in fp64", check_reference(
                 box, name, optimizer, "fp32", 1e-3 if optimizer != "adamw-8bit" else 0.01)
         yield f"{optimizer} in bf16", check_reference(box, "llama-small", optimizer, "bf16", 0.01)
-    for optimizer in RUNS[1:]:
+    for optimizer in third(RUNS[1:]):
         yield f"{optimizer}: placements", check_placements(box, "llama-small", optimizer)
     for optimizer in ("adamw-8bit", *SIDES):
         yield f"{optimizer}, accumulated, in tiles", check_placements(
             box, "gpt2-small", optimizer, "--grad-accum 2 --tiles 3")
     yield "checkpoints", check_state_file(box)
-    for placement in PLACEMENTS.values():
-        for optimizer in ("lion", "sgd", "adamw-8bit", "adamw-16bit", *SIDES):
-            yield f"killed: {optimizer} {placement}", check_killed(box, placement, optimizer)
+    for placement, optimizer in third(itertools.product(
+            PLACEMENTS.values(), ("lion", "sgd", "adamw-8bit", "adamw-16bit", *SIDES))):
+        yield f"killed: {optimizer} {placement}", check_killed(box, placement, optimizer)
     for optimizer in SIDES:
         yield f"killed: {optimizer}, layers left out", check_killed(
             box, PLACEMENTS["state on drives"] + " --drop-layers 1/-", optimizer)

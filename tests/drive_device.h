@@ -45,11 +45,12 @@ mw_drive_tests(const struct mw_drive_device *device)
     return device == &MW_TEST_DEVICE;
 }
 
-/* Of so many cases one is enough where each takes long: 1 where kernels are not emulated. */
+/* Of so many cases one is enough where each takes long: where kernels are emulated, and under the
+ * sanitizers; else 1. */
 static inline int64_t
 mw_drive_stride(int64_t cases)
 {
-#if defined(MW_TEST_EMULATED)
+#if defined(MW_TEST_EMULATED) || defined(__SANITIZE_ADDRESS__)
     return cases;
 #else
     return cases > 0;
