@@ -193,6 +193,33 @@ answer_asked(const struct memwall_question *question, struct memwall_answer *ans
                                             : answer_strategies(question, answer, error);
 }
 
+/* The first name of a search for machines that is set; NULL: none is. */
+static const char *
+search_name(const struct memwall_question *question)
+{
+    for (int i = 0; i < MW_LIB_LIMITS; i++)
+        if (question->limits[i])
+            return mw_lib_limits[i].name;
+    return question->machines ? "machines"
+           : question->prices ? "prices"
+           : question->region ? "region"
+           : question->pay    ? "pay"
+                              : NULL;
+}
+
+/* That search names its machines, and nothing else has limits. */
+static bool
+check_search(const struct memwall_question *question, enum memwall_depth depth, GError **error)
+{
+    const char *name = search_name(question);
+
+    if (depth == MEMWALL_ADVISE && question->hardware)
+        return mw_refuse(error, "{hardware=%s}: machines are compared, which {machines} names",
+                         question->hardware);
+    return depth == MEMWALL_ADVISE || !name ||
+           mw_refuse(error, "{%s}: is of the comparison of machines alone", name);
+}
+
 static bool
 check_depth(const struct memwall_question *question, enum memwall_depth depth, GError **error)
 {
@@ -205,7 +232,7 @@ check_depth(const struct memwall_question *question, enum memwall_depth depth, G
             (int)depth);
     if (question->plan && depth != MEMWALL_PLAN && depth != MEMWALL_SIMULATE)
         return mw_refuse(error, "{plan}: a plan that was written before can only be simulated");
-    return true;
+    return check_search(question, depth, error);
 }
 
 static struct memwall_answer *

@@ -180,6 +180,7 @@ def check_bad_input(box):
             ("advise -m gpt2 --tokens 1B --nodes 2", ["--nodes", "--max-nodes"]),
             ("advise -m gpt2 --tokens 1B --serve 100", ["--serve"]),
             ("advise -m gpt2 --tokens 1B --prices none.csv", ["none.csv"]),
+            ("sweep -m gpt2 -H a100 --over deadline=1,2", ["deadline", "cannot be swept"]),
             ("advise -m gpt2 --tokens 1B x", ["x"])):
         yield from refused(box.run(line), words)
     for text, words in list(BAD_PRICES.items())[1:]:
