@@ -36,7 +36,7 @@ leave_out(struct memwall_answer *answer, enum mw_strategy strategy, GError **ref
 static struct mw_answer *
 answer_strategy(const struct memwall_answer *answer, enum mw_strategy strategy, GError **error)
 {
-    return answer->depth >= MEMWALL_ESTIMATE
+    return answer->depth == MEMWALL_ESTIMATE || answer->depth == MEMWALL_ESTIMATE_CHECKED
                ? mw_answer_estimated(&answer->question, strategy,
                                      answer->depth == MEMWALL_ESTIMATE_CHECKED, error)
                : mw_answer_new(&answer->question, strategy, depth_of(answer), false, error);

@@ -131,7 +131,8 @@ check(const struct memwall_answer *answer, enum memwall_form form, GError **erro
     if (!answer->largest && !answer->capacity && !answer->serving && !answer->objective &&
         !answer->count && form != MEMWALL_JSON)
         return mw_refuse(error, "%s: all strategies are left out", forms[form].name);
-    if (answer->depth >= MEMWALL_ESTIMATE && form != MEMWALL_JSON && form != MEMWALL_CSV)
+    if ((answer->depth == MEMWALL_ESTIMATE || answer->depth == MEMWALL_ESTIMATE_CHECKED) &&
+        form != MEMWALL_JSON && form != MEMWALL_CSV)
         return mw_refuse(error, "%s: an estimate is answered as JSON or CSV", forms[form].name);
     if (!forms[form].needs_plan)
         return true;

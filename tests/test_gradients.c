@@ -143,13 +143,14 @@ accumulate(struct flow *flow, const struct mw_op *op)
     add_all(buffer->sum, buffer->fresh);
 }
 
-/* On the way to the drives the sum goes there, where there is one. */
+/* On the way to the drives the sum goes there, where the host has one; one of the GPU's passes. */
 static const GArray *
 bound_for_nvme(const struct flow *flow, const struct mw_op *op)
 {
     const struct content *buffer = &flow->slots[find_use(flow, op, true)->slot];
 
-    return flow->sizing->gradients_summed ? buffer->sum : buffer->fresh;
+    return flow->sizing->gradients_summed && !mw_sizing_sums_passing(flow->sizing) ? buffer->sum
+                                                                                   : buffer->fresh;
 }
 
 static void

@@ -306,6 +306,8 @@ check_delay(const struct random_request *request, const struct mw_sizing *delaye
     if (settings.dpu_start == MW_AUTO || settings.unfold)
         return false;
     settings.dpu_start = MW_AUTO;
+    if (settings.share_slots == MW_SHARE_ALL)
+        settings.share_slots = MW_SHARE_BUFFERS; /* as planner/build/variants.c does */
     struct mw_sizing *plain =
         mw_sizing_new(&request->model, &request->hardware, &settings, &error);
     g_assert_no_error(error);

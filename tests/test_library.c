@@ -450,8 +450,8 @@ test_ask_refuses(void)
     }
     struct memwall_question *question = question_of(small);
     struct memwall_error *error = NULL;
-    g_assert_null(memwall_ask(question, (enum memwall_depth)9, &error));
-    check_error(error, MEMWALL_INVALID, NULL, "depth 9");
+    g_assert_null(memwall_ask(question, (enum memwall_depth)10, &error));
+    check_error(error, MEMWALL_INVALID, NULL, "depth 10");
     memwall_question_free(question);
 }
 

@@ -328,6 +328,7 @@ check_dropped(struct question *q, const struct costly *costly)
 
     if (costly->memory == offsetof(struct mw_hardware, gpu_memory_bytes))
         hardware.host_memory_bytes = hardware.nvme_capacity_bytes = 0; /* nothing to offload to */
+    hardware.memory_use.bytes_per_logit = 1e-9; /* of software whose bytes are shared anyhow */
     remedy_follow(costly->remedy, &followed);
     int64_t with = least_memory(q, &hardware, costly, &costly->settings);
     int64_t without = least_memory(q, &hardware, costly, &followed.settings);

@@ -73,6 +73,17 @@ terms_released(const struct mw_unfit *unfit, int64_t tp, struct terms *terms)
     return any;
 }
 
+/* Fewer than so many nodes may do with those changes alone that are kept: others, such as settings
+ * that go back to their usual value, may take memory. */
+static int64_t
+nodes_with(const struct mw_unfit *unfit, const struct mw_relaxation *changes, int64_t nodes)
+{
+    const struct mw_settings s = mw_relaxation_apply(unfit->asked, changes);
+    int64_t fewest = mw_fewest_more_nodes(unfit, &s);
+
+    return fewest ? MIN(fewest, nodes) : nodes;
+}
+
 /* The offer of `nodes` nodes of a machine that have room with these terms. */
 static struct offer
 offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, const char *name,
@@ -82,15 +93,10 @@ offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, cons
     struct mw_settings asked = *unfit->asked;
     struct mw_unfit there = {&request, &asked, unfit->sizing, NULL, NULL};
     enum mw_price_kind kind = mw_price_kind(hardware);
-    double usd = (double)nodes * mw_price_usd(hardware, kind);
     g_autoptr(GString) options = g_string_new(NULL);
     struct mw_relaxation changes;
 
     asked.nodes = nodes;
-    if (name)
-        mw_spelled_append(options, "{hardware=%s} ", name);
-    if (nodes != unfit->asked->nodes)
-        mw_spelled_append(options, "{nodes=%" G_GINT64_FORMAT "} ", nodes);
     if (terms->released)
         mw_relaxation_of_all(&there, &changes);
     else
@@ -98,6 +104,13 @@ offer_new(const struct mw_unfit *unfit, const struct mw_hardware *hardware, cons
     changes.tp = terms->tp;
     if (!mw_relaxation_minimize(&there, &changes))
         return (struct offer){0};
+    if (terms->released && !name)
+        nodes = asked.nodes = nodes_with(unfit, &changes, nodes);
+    double usd = (double)nodes * mw_price_usd(hardware, kind);
+    if (name)
+        mw_spelled_append(options, "{hardware=%s} ", name);
+    if (nodes != unfit->asked->nodes)
+        mw_spelled_append(options, "{nodes=%" G_GINT64_FORMAT "} ", nodes);
     g_autofree char *price = kind || name ? mw_price_text(usd, kind) : NULL;
     there.here = unfit->here;
     return (struct offer){
