@@ -46,7 +46,7 @@ read_layer(const char *text, uint64_t *layer)
 bool
 mw_layer_set_read(const char *text, struct mw_layer_set *set)
 {
-    uint64_t first, last, next = 0;
+    uint64_t first = 0, last = 0, next = 0;
 
     *set = (struct mw_layer_set){{0}};
     for (const char *at = text;; at++) {

@@ -3,7 +3,7 @@
  *
  * It is computed from the model's operators and the machine's rates, without a batch, a placement
  * or a sizing, and is never above the engine's step: a search may leave out what it cannot save
- * (docs/MODEL.md 6.4).  Of a step of T tokens on G GPUs in N nodes:
+ * (docs/MODEL.md 9.19).  Of a step of T tokens on G GPUs in N nodes:
  *
  *   compute   every token's products at the best rate of their kind, and its bytes of memory-bound
  *             operators at theirs, spread evenly over the GPUs; nothing recomputed, no kernel late
