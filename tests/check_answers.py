@@ -15,7 +15,7 @@ import re
 import resource
 import sys
 
-from command import FLAT, PROFILE, ROOT, SANITIZED, Box, answer_of, answers_of, sample
+from command import FLAT, PROFILE, ROOT, SANITIZED, Box, answer_of, answers_of, sample, third
 from tap import report_in
 
 
@@ -868,7 +868,7 @@ def check_provenance(box):
 
 def tests(box):
     yield "tokens", check_tokens(box)
-    for options, why in NOT_DURABLE.items():
+    for options, why in third(NOT_DURABLE.items()):
         yield f"not durable: {options}", check_not_durable(box, options, why)
     yield "details", check_details(box)
     yield "plan file", check_plan_file(box)
@@ -878,7 +878,7 @@ def tests(box):
     yield "no price", check_no_price(box)
     yield "a batch over the table's", check_surplus(box)
     yield "drives that wear out", check_wear(box)
-    for options, name in BOUND:
+    for options, name in third(BOUND):
         yield f"bound: {options}", check_bound(box, options, name)
     yield "bound: many nodes", check_many_nodes(box)
     yield "the nearest that does not fit", check_nearest(box)
@@ -888,7 +888,7 @@ def tests(box):
     yield "DeepSpeed slicing", check_deepspeed_slicing(box)
     yield "batch typed", check_batch_typed(box)
     yield "DeepSpeed format", check_deepspeed_format(box)
-    for options, names in IDLE.items():
+    for options, names in third(IDLE.items()):
         yield f"idle: {options}", check_idle(box, options, names)
     yield "invariant-5: json", check_json(box)
     yield "json: unsaid", check_unsaid(box)
@@ -898,7 +898,7 @@ def tests(box):
     for line in sample(LARGE):
         yield f"large: {line}", check_large(box, line)
     yield "few tokens", check_few_tokens(box)
-    for options, words in KEYS_SET.items():
+    for options, words in third(KEYS_SET.items()):
         yield f"set: {options}", check_keys_set(box, options, words)
     yield "length", check_length(box)
     yield "verdict", check_verdict(box)
