@@ -3,54 +3,46 @@
 #include "cli/output.h"
 #include "cli/question.h"
 
-/* Texts of the verb's own options, by the library's name for each. */
+/* Texts of the verb's own options. */
 static char *machines, *prices, *region, *pay, *max_nodes, *deadline, *budget, *max_power;
 
-static const struct cli_words_group groups[] = {
-    {CLI_WORDS_OWN,
-     (const GOptionEntry[]){
-         {"machines", 0, 0, G_OPTION_ARG_STRING, &machines,
-          "compare these profiles, separated by commas; a pattern such as aws-* stands for all "
-          "that "
-          "it matches, and priced for those of --prices (default any: every profile that memwall "
-          "list hwprofiles names)",
-          "any|priced|HW,..."},
-         {"prices", 0, 0, G_OPTION_ARG_FILENAME, &prices,
-          "take prices from a CSV file with columns profile, usd_per_hour, usd_to_buy, available, "
-          "region, date and source, instead of the profiles'",
-          "FILE"},
-         {"region", 0, 0, G_OPTION_ARG_STRING, &region,
-          "of several prices of a profile, take those of this region; it may be a pattern",
-          "REGION"},
-         {"pay", 0, 0, G_OPTION_ARG_STRING, &pay,
-          "rent machines, buy them, or any (default): rent where there is one, else buy",
-          "rent|buy|any"},
-         {"max-nodes", 0, 0, G_OPTION_ARG_STRING, &max_nodes,
-          "try 1, 2, 4 and so on up to N nodes of each (default 8)", "N"},
-         {"deadline", 0, 0, G_OPTION_ARG_STRING, &deadline, "end within so many days (default 365)",
-          "DAYS"},
-         {"budget", 0, 0, G_OPTION_ARG_STRING, &budget,
-          "cost at most so much: rent, or an owner's share of the price with electricity and worn "
-          "drives",
-          "USD"},
-         {"max-power", 0, 0, G_OPTION_ARG_STRING, &max_power,
-          "take at most so much power, where the profile states a node's", "KW"},
-         G_OPTION_ENTRY_NULL}},
-    {NULL, NULL}};
+/* Each goes by the same name in the library. */
+static const GOptionEntry search[] = {
+    {"machines", 0, 0, G_OPTION_ARG_STRING, &machines,
+     "compare these profiles, separated by commas; a pattern such as aws-* stands for all "
+     "that it matches, and priced for those of --prices (default any: every profile that memwall "
+     "list hwprofiles names)",
+     "any|priced|HW,..."},
+    {"prices", 0, 0, G_OPTION_ARG_FILENAME, &prices,
+     "take prices from a CSV file with columns profile, usd_per_hour, usd_to_buy, available, "
+     "region, date and source, instead of the profiles'",
+     "FILE"},
+    {"region", 0, 0, G_OPTION_ARG_STRING, &region,
+     "of several prices of a profile, take those of this region; it may be a pattern", "REGION"},
+    {"pay", 0, 0, G_OPTION_ARG_STRING, &pay,
+     "rent machines, buy them, or any (default): rent where there is one, else buy",
+     "rent|buy|any"},
+    {"max-nodes", 0, 0, G_OPTION_ARG_STRING, &max_nodes,
+     "try 1, 2, 4 and so on up to N nodes of each (default 8)", "N"},
+    {"deadline", 0, 0, G_OPTION_ARG_STRING, &deadline, "end within so many days (default 365)",
+     "DAYS"},
+    {"budget", 0, 0, G_OPTION_ARG_STRING, &budget,
+     "cost at most so much: rent, or an owner's share of the price with electricity and worn "
+     "drives",
+     "USD"},
+    {"max-power", 0, 0, G_OPTION_ARG_STRING, &max_power,
+     "take at most so much power, where the profile states a node's", "KW"},
+    G_OPTION_ENTRY_NULL};
+static const struct cli_words_group groups[] = {{CLI_WORDS_OWN, search}, {NULL, NULL}};
 
 static bool
-ask_limits(const struct cli_request *request, GError **error)
+ask_search(const struct cli_request *request, GError **error)
 {
-    const struct {
-        const char *name, *text;
-    } limits[] = {{"machines", machines}, {"prices", prices},       {"region", region},
-                  {"pay", pay},           {"max-nodes", max_nodes}, {"deadline", deadline},
-                  {"budget", budget},     {"max-power", max_power}};
-
-    for (size_t i = 0; i < G_N_ELEMENTS(limits); i++)
-        if (limits[i].text &&
-            !cli_question_set(request->asked, limits[i].name, limits[i].text, error))
+    for (const GOptionEntry *option = search; option->long_name; option++) {
+        const char *text = *(char *const *)option->arg_data;
+        if (text && !cli_question_set(request->asked, option->long_name, text, error))
             return false;
+    }
     return true;
 }
 
@@ -59,7 +51,7 @@ answer(const struct cli_request *request)
 {
     g_autoptr(GError) error = NULL;
 
-    return ask_limits(request, &error) ? cli_ask(request, MEMWALL_ADVISE) : cli_fail(error);
+    return ask_search(request, &error) ? cli_ask(request, MEMWALL_ADVISE) : cli_fail(error);
 }
 
 static int
