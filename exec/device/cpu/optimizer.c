@@ -419,6 +419,17 @@ raise_to(float *most, float value)
         continue;
 }
 
+/* Of a row's columns [begin, end) those that elements [first, last) have; none: from >= to. */
+struct columns {
+    int64_t from, to;
+};
+
+MW_INLINE struct columns
+columns_of(int64_t first, int64_t last, int64_t begin, int64_t end)
+{
+    return (struct columns){begin < first ? first : begin, end > last ? last : end};
+}
+
 /* Columns [begin, end) of all rows of the call. */
 MW_INLINE void
 sides_strip(struct by_sides it, int64_t begin, int64_t end, int64_t n)
@@ -429,12 +440,11 @@ sides_strip(struct by_sides it, int64_t begin, int64_t end, int64_t n)
 
     for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
         int64_t of_row = r * v->columns;
-        int64_t from = of_row + begin < v->first ? v->first - of_row : begin;
-        int64_t to = of_row + end > last ? last - of_row : end;
-        if (from >= to)
+        struct columns of = columns_of(v->first - of_row, last - of_row, begin, end);
+        if (of.from >= of.to)
             continue;
-        float most =
-            sides_row(it, v->row != NULL ? v->row[r] : none, of_row + from - v->first, from, to);
+        float most = sides_row(it, v->row != NULL ? v->row[r] : none, of_row + of.from - v->first,
+                               of.from, of.to);
         if (it.raises && v->row != NULL)
             raise_to(v->row_next + r, most);
     }
@@ -555,12 +565,11 @@ exact_strip(const struct mw_exact_sides *v, const void *grad, bool fp32, int64_t
 
     for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
         int64_t of_row = r * v->columns;
-        int64_t from = of_row + begin < v->first ? v->first - of_row : begin;
-        int64_t to = of_row + end > last ? last - of_row : end;
-        if (from >= to)
+        struct columns of = columns_of(v->first - of_row, last - of_row, begin, end);
+        if (of.from >= of.to)
             continue;
         struct mw_exact_sum part =
-            exact_row(v->column, grad, fp32, of_row + from - v->first, from, to);
+            exact_row(v->column, grad, fp32, of_row + of.from - v->first, of.from, of.to);
         if (v->row != NULL)
             add_to_row(&v->row[r], &part);
     }
@@ -609,12 +618,11 @@ squares_strip(struct by_sides it, int64_t begin, int64_t end, int64_t n, struct 
 
     for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
         int64_t of_row = r * v->columns;
-        int64_t from = of_row + begin < v->first ? v->first - of_row : begin;
-        int64_t to = of_row + end > last ? last - of_row : end;
-        if (from >= to)
+        struct columns of = columns_of(v->first - of_row, last - of_row, begin, end);
+        if (of.from >= of.to)
             continue;
-        struct mw_exact_sum part =
-            squares_row(it, v->row != NULL ? v->row[r] : 1.0f, of_row + from - v->first, from, to);
+        struct mw_exact_sum part = squares_row(it, v->row != NULL ? v->row[r] : 1.0f,
+                                               of_row + of.from - v->first, of.from, of.to);
         add_to_row(sum, &part);
     }
 }
