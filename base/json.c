@@ -267,6 +267,22 @@ refuse(JsonNode *node, const char *key, const char *origin, const char *accepted
     return false;
 }
 
+/* 96.0 too: JSON has one kind of numbers, and some writers give all of them a point. */
+static bool
+is_whole(JsonNode *node, int64_t *out)
+{
+    GType type = json_node_get_value_type(node);
+    double value = type == G_TYPE_DOUBLE ? json_node_get_double(node) : NAN;
+
+    if (type == G_TYPE_INT64)
+        *out = json_node_get_int(node);
+    else if (fabs(value) <= 0x1p53 && value == floor(value))
+        *out = (int64_t)value;
+    else
+        return false;
+    return true;
+}
+
 bool
 mw_json_get_int(JsonObject *object, const char *key, int64_t min, int64_t max, const char *origin,
                 int64_t *out, GError **error)
@@ -275,12 +291,10 @@ mw_json_get_int(JsonObject *object, const char *key, int64_t min, int64_t max, c
 
     if (!node)
         return true;
-    if (json_node_get_value_type(node) == G_TYPE_INT64) {
-        int64_t value = json_node_get_int(node);
-        if (value >= min && value <= max) {
-            *out = value;
-            return true;
-        }
+    int64_t value;
+    if (is_whole(node, &value) && value >= min && value <= max) {
+        *out = value;
+        return true;
     }
     g_autofree char *accepted =
         g_strdup_printf("a whole number from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, min, max);

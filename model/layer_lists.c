@@ -62,7 +62,18 @@ check_words(const struct mw_config *config, const char *key, JsonArray *array, c
 }
 
 static bool
-check_list(const struct mw_config *config, const char *key, JsonNode *node, const char *kinds,
+refuse_count(const struct mw_config *config, const char *key, int64_t count, const char *must,
+             int64_t layers)
+{
+    return mw_refuse(config->error,
+                     "%s: key \"%s\": has %" G_GINT64_FORMAT
+                     " entries: must have %s for each of %" G_GINT64_FORMAT " layers",
+                     config->origin, key, count, must, layers);
+}
+
+/* The kind of each layer: words, or letters of one word. */
+static bool
+check_each(const struct mw_config *config, const char *key, JsonNode *node, const char *kinds,
            int64_t layers)
 {
     bool letters = json_node_get_value_type(node) == G_TYPE_STRING;
@@ -75,28 +86,81 @@ check_list(const struct mw_config *config, const char *key, JsonNode *node, cons
         return mw_refuse(config->error, "%s: key \"%s\": must be a list with an entry per layer",
                          config->origin, key);
     if (count != layers && (count || letters)) /* an empty list is as good as none */
-        return mw_refuse(config->error,
-                         "%s: key \"%s\": has %" G_GINT64_FORMAT
-                         " entries: must have one for each of %" G_GINT64_FORMAT " layers",
-                         config->origin, key, count, layers);
+        return refuse_count(config, key, count, "one", layers);
     return array ? check_words(config, key, array, kinds)
                  : check_letters(config, key, json_node_get_string(node), kinds);
 }
+
+/* Letters that layers take in turn, or a number, which formulas read. */
+static bool
+check_turn(const struct mw_config *config, const char *key, JsonNode *node, const char *kinds,
+           int64_t layers G_GNUC_UNUSED)
+{
+    return json_node_get_value_type(node) != G_TYPE_STRING ||
+           check_letters(config, key, json_node_get_string(node), kinds);
+}
+
+/* [[["global", "local"], 12]]: groups of words that layers take in turn, so many times. */
+static bool
+check_groups(const struct mw_config *config, const char *key, JsonNode *node, const char *kinds,
+             int64_t layers G_GNUC_UNUSED)
+{
+    JsonArray *groups = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+
+    for (guint i = 0; groups && i < json_array_get_length(groups); i++) {
+        JsonNode *group = json_array_get_element(groups, i);
+        JsonArray *pair = JSON_NODE_HOLDS_ARRAY(group) ? json_node_get_array(group) : NULL;
+        JsonNode *turn =
+            pair && json_array_get_length(pair) == 2 ? json_array_get_element(pair, 0) : NULL;
+        if (!turn || !JSON_NODE_HOLDS_ARRAY(turn))
+            return mw_refuse(config->error,
+                             "%s: key \"%s\": must be a list of pairs: kinds, and how many times",
+                             config->origin, key);
+        if (!check_words(config, key, json_node_get_array(turn), kinds))
+            return false;
+    }
+    return true;
+}
+
+/* Numbers of layers, which formulas read. */
+static bool
+check_numbers(const struct mw_config *config, const char *key, JsonNode *node,
+              const char *kinds G_GNUC_UNUSED, int64_t layers)
+{
+    int64_t count =
+        JSON_NODE_HOLDS_ARRAY(node) ? json_array_get_length(json_node_get_array(node)) : 0;
+
+    return count <= layers || refuse_count(config, key, count, "at most one", layers);
+}
+
+static const struct {
+    const char *key;
+    bool (*check)(const struct mw_config *, const char *, JsonNode *, const char *, int64_t);
+    const char *kinds; /* NULL: the family's */
+} lists[] = {
+    {"layer_types", check_each, NULL},
+    {"layers_block_type", check_each, NULL},
+    {"hybrid_override_pattern", check_each, NULL},
+    {"attention_layers", check_each, NULL},
+    {"attention_types", check_groups, NULL},
+    {"sliding_window_pattern", check_turn, "L G"},
+    {"attn_layer_indices", check_numbers, NULL},
+    {"mlp_only_layers", check_numbers, NULL},
+};
 
 bool
 mw_layer_lists_check(const struct mw_config *config, const struct mw_formula_scope *scope,
                      int64_t layers)
 {
-    static const char *const keys[] = {"layer_types", "layers_block_type",
-                                       "hybrid_override_pattern", "attention_layers"};
-    const char *kinds = scope->family->layer_kinds;
+    const char *of_family = scope->family->layer_kinds;
 
-    if (!kinds)
-        kinds = "full_attention sliding_attention";
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
-        JsonNode *node = scope->object ? json_object_get_member(scope->object, keys[i]) : NULL;
-        if (node && !JSON_NODE_HOLDS_NULL(node) && mw_config_is_read(scope->family, keys[i]) &&
-            !check_list(config, keys[i], node, kinds, layers))
+    if (!of_family)
+        of_family = "full_attention sliding_attention";
+    for (size_t i = 0; i < G_N_ELEMENTS(lists); i++) {
+        const char *key = lists[i].key, *kinds = lists[i].kinds ? lists[i].kinds : of_family;
+        JsonNode *node = scope->object ? json_object_get_member(scope->object, key) : NULL;
+        if (node && !JSON_NODE_HOLDS_NULL(node) && mw_config_is_read(scope->family, key) &&
+            !lists[i].check(config, key, node, kinds, layers))
             return false;
     }
     return true;

@@ -61,6 +61,17 @@ REFUSED = (
                           "num_hidden_layers": 2}, "entry X: must be one of attention, "),
     ("nemotron_h-plain", {"layers_block_type": None, "hybrid_override_pattern": "M-*",
                           "num_hidden_layers": 2}, "has 3 entries: must have one for each of 2"),
+    ("nemotron_h-plain", {"layers_block_type": None, "hybrid_override_pattern": ""},
+     '"num_hidden_layers": missing'),
+    ("bamba-plain", {"layer_types": None, "attn_layer_indices": [1] * 10**6},
+     "has 1000000 entries: must have at most one for each of"),
+    ("qwen3_moe-plain", {"mlp_only_layers": [1] * 10**6}, "must have at most one for each of"),
+    ("gpt_neo-plain", {"attention_layers": None, "attention_types": [[["foo"], 24]]},
+     '"attention_types": entry "foo": must be one of global, local'),
+    ("gpt_neo-plain", {"attention_layers": None, "attention_types": [["local", 2]]},
+     '"attention_types": must be a list of pairs'),
+    ("exaone4-plain", {"layer_types": None, "sliding_window_pattern": "LLXG"},
+     '"sliding_window_pattern": entry X: must be one of L, G'),
     ("llava-plain", {"vision_config": 5}, '"vision_config": '),
     ("gemma3-plain", {"vision_config": []}, '"vision_config": must be an object'),
     ("llava-plain", {"text_config": {"model_type": "clip"}}, '"text_config": model type clip'),
@@ -144,6 +155,17 @@ def check_long_lists(box):
         yield count(box, config)
 
 
+def check_same(box):
+    """What says the same counts the same."""
+    for name, one, other in (
+            ("llama-plain", {"hidden_size": 96.0, "vocab_size": 1.009e3}, {"vocab_size": 1009}),
+            ("nemotron_h-plain", {"layers_block_type": None, "hybrid_override_pattern": "M-*E"},
+             {"layers_block_type": ["mamba", "mlp", "attention", "moe"]})):
+        found, expected = (count(box, config_of(name, **it)) for it in (one, other))
+        if found != expected or not isinstance(found, int):
+            yield f"{name} {one}: {found}, {expected} expected"
+
+
 def check_windows(box):
     """Which layers have one, however a file says it: FLOPs of attention are the same."""
     def flops(config):
@@ -174,6 +196,7 @@ def tests(box):
     yield "terminal", check_terminal(box)
     yield "any key", check_any_key(box)
     yield "long lists", check_long_lists(box)
+    yield "same", check_same(box)
     yield "windows", check_windows(box)
 
 

@@ -89,7 +89,7 @@ test_values(void)
 {
     g_autoptr(JsonNode) node =
         parse("{\"i\": 5, \"d\": 0.25, \"b\": true, \"s\": \"x\", \"n\": null,"
-              " \"big\": 1e300}",
+              " \"big\": 1e300, \"point\": 4.0}",
               NULL);
     JsonObject *object = json_node_get_object(node);
     int64_t whole = 7;
@@ -102,6 +102,8 @@ test_values(void)
     g_assert_true(mw_json_get_int(object, "absent", 1, 9, "o", &whole, NULL));
     g_assert_true(mw_json_get_int(object, "n", 1, 9, "o", &whole, NULL));
     g_assert_cmpint(whole, ==, 5);
+    g_assert_true(mw_json_get_int(object, "point", 1, 9, "o", &whole, NULL));
+    g_assert_cmpint(whole, ==, 4);
     g_assert_true(mw_json_get_number(object, "d", 0, 1, "o", &number, NULL));
     g_assert_cmpfloat(number, ==, 0.25);
     g_assert_true(mw_json_get_number(object, "i", 0, 9, "o", &number, NULL));
