@@ -160,6 +160,33 @@ check_positive(const struct mw_config *config, const struct mw_formula_scope *sc
                      config->origin, key->name);
 }
 
+/* Not a key of files, but a name for what follows from others. */
+static bool
+is_derived(const struct mw_family *family, const char *name)
+{
+    const struct mw_family_let *let = family->lets;
+
+    while (let && let->name && strcmp(let->name, name))
+        let++;
+    return let && let->name && !g_ascii_isdigit(*let->formula);
+}
+
+/* Files leave out what transformers' class has: of the length one should know that it is not the
+ * file's.  Its row begins with its key, but for lengths that no key has. */
+static void
+note_length(const struct mw_config *config, const struct mw_formula_scope *scope, const char *row)
+{
+    g_autofree char *key = g_strndup(row, strspn(row, "abcdefghijklmnopqrstuvwxyz_"));
+
+    if (!*key || !scope->object || strchr(row, '.') || is_derived(scope->family, key))
+        return;
+    if (!json_object_has_member(scope->object, key) ||
+        json_object_get_null_member(scope->object, key))
+        mw_model_note(config->model,
+                      "no %s: sequences of at most %" G_GINT64_FORMAT " tokens, as in transformers",
+                      key, config->model->seq);
+}
+
 static bool
 read_keys(const struct mw_config *config, const struct mw_formula_scope *scope)
 {
@@ -172,6 +199,8 @@ read_keys(const struct mw_config *config, const struct mw_formula_scope *scope)
             return false;
         if (place.number && !check_positive(config, scope, key, *place.number))
             return false;
+        if (key->meaning == MW_DIMENSION_SEQ)
+            note_length(config, scope, key->name);
     }
     return true;
 }

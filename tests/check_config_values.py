@@ -100,6 +100,9 @@ def check_lengths(box):
         answer = box.run("list models config.json --json")
         if answer.status or json.loads(answer.out)["seq"] != seq:
             yield f"{name}: {answer.err or answer.out}, {seq} expected"
+        said = box.run("list models config.json").out.decode()
+        if "no max_position_embeddings: sequences of at most" not in said:
+            yield f"{name}: {said}"
 
 
 def check_padding(box):
