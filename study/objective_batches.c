@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "base/typed.h"
 #include "study/objective_internal.h"
 
@@ -37,8 +38,12 @@ refuse_micro_batch(const struct mw_settings *s, GError **error)
 {
     g_autofree char *batch = mw_typed(s->micro_batch);
 
-    return mw_refuse(error, "{batch=%s}: a pair is two sequences: must be even%s", batch,
-                     s->tp > 1 ? ", times {tp}" : "");
+    if (s->tp > 1)
+        return mw_refuse(error, "{batch=%s}: a pair is two sequences: must be even, times {tp}",
+                         batch);
+    return mw_refuse(error,
+                     "{batch=%s}: a pair is two sequences: must be even, and {batch=2} is one pair",
+                     batch);
 }
 
 bool
@@ -57,12 +62,13 @@ mw_objective_check_batch(const struct mw_question *question, GError **error)
     int64_t unit = 2 * groups_of(&all) * accum;
     if (s->global_batch % unit == 0)
         return true;
+    g_autofree char *accumulated = accum > 1 ? mw_spelled(" and {grad-accum}") : g_strdup("");
     return mw_refuse(error,
                      "{global-batch=%" G_GINT64_FORMAT
                      "}: a pair is two sequences of one micro-batch: must be a multiple of "
                      "%" G_GINT64_FORMAT ", two for each of %" G_GINT64_FORMAT
                      " data-parallel GPUs%s",
-                     s->global_batch, unit, groups_of(&all), accum > 1 ? " and {grad-accum}" : "");
+                     s->global_batch, unit, groups_of(&all), accumulated);
 }
 
 static void

@@ -83,6 +83,13 @@ CONTRADICTIONS = {
     "simulate -m gpt2 --software nosuch": ["no software profile \"nosuch\""],
     "simulate -m gpt2 -H rtx40900": ["did you mean rtx4090"],
     "simulate -m gpt2 -H h100 --lora 8": ["--lora: --train lora:16 says that here"],
+    "simulate -m gpt2 -H h100 --per-device-train-batch-size 4": ["--batch says that here"],
+    "simulate -m gpt2 -H h100 --precision bf16": ["--dtype bf16 says that here"],
+    "simulate -m gpt2 -H h100 --objective reward --batch 1":
+        ["--batch 1: a pair is two sequences: must be even, and --batch 2 is one pair"],
+    "simulate -m gpt2 -H h100 --objective reward --global-batch 7 --grad-accum 2":
+        ["data-parallel GPUs and --grad-accum"],
+    "simulate -m gpt2 -H dgx-h100 --objective reward --tp 2 --batch 0.5": ["even, times --tp"],
     "simulate -m gpt2 -H h100 --load-in-4bit": ["--weight-bits 4 says that here"],
     "simulate -m gpt2 -H h100 --lorax 8": ["see memwall simulate --help"],
     "list gpus": ["list gpus: did you mean devices or hwprofiles?"],
