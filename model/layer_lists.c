@@ -100,23 +100,36 @@ check_turn(const struct mw_config *config, const char *key, JsonNode *node, cons
            check_letters(config, key, json_node_get_string(node), kinds);
 }
 
+/* The words of a pair of them and how many times; NULL: it is none. */
+static JsonArray *
+words_of_group(JsonNode *group)
+{
+    JsonArray *pair = JSON_NODE_HOLDS_ARRAY(group) ? json_node_get_array(group) : NULL;
+    JsonNode *words =
+        pair && json_array_get_length(pair) == 2 ? json_array_get_element(pair, 0) : NULL;
+
+    if (!words || !JSON_NODE_HOLDS_ARRAY(words) ||
+        !json_array_get_length(json_node_get_array(words)) ||
+        json_node_get_value_type(json_array_get_element(pair, 1)) != G_TYPE_INT64)
+        return NULL;
+    return json_node_get_array(words);
+}
+
 /* [[["global", "local"], 12]]: groups of words that layers take in turn, so many times. */
 static bool
 check_groups(const struct mw_config *config, const char *key, JsonNode *node, const char *kinds,
              int64_t layers G_GNUC_UNUSED)
 {
     JsonArray *groups = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+    guint count = groups ? json_array_get_length(groups) : 0;
 
-    for (guint i = 0; groups && i < json_array_get_length(groups); i++) {
-        JsonNode *group = json_array_get_element(groups, i);
-        JsonArray *pair = JSON_NODE_HOLDS_ARRAY(group) ? json_node_get_array(group) : NULL;
-        JsonNode *turn =
-            pair && json_array_get_length(pair) == 2 ? json_array_get_element(pair, 0) : NULL;
-        if (!turn || !JSON_NODE_HOLDS_ARRAY(turn))
+    for (guint i = 0; i < MAX(1, count); i++) {
+        JsonArray *words = count ? words_of_group(json_array_get_element(groups, i)) : NULL;
+        if (!words)
             return mw_refuse(config->error,
                              "%s: key \"%s\": must be a list of pairs: kinds, and how many times",
                              config->origin, key);
-        if (!check_words(config, key, json_node_get_array(turn), kinds))
+        if (!check_words(config, key, words, kinds))
             return false;
     }
     return true;
