@@ -48,11 +48,17 @@ struct mw_memory_use {
     double bytes_per_update;   /* per parameter: gradients, and what the update needs for a while */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
-    double bytes_per_logit;     /* of logits, loss and their gradients; a plan may keep fewer */
-    bool logits_whole;          /* the loss is computed of all tokens at once */
-    double activations_kept;    /* without recomputation, as a multiple of those counted; 0: the
+    double
+        host_bytes_per_gradient; /* in host memory, of parameters whose state is there; a plan may
+                                     * keep fewer */
+    double host_bytes_per_partitioned_gradient; /* the same where parameters are partitioned */
+    double pinned_rounding;  /* share of pinned state that the allocator rounds up to powers of 2 */
+    double pinned_elements;  /* of a pinned buffer of state, where parameters are partitioned */
+    double bytes_per_logit;  /* of logits, loss and their gradients; a plan may keep fewer */
+    bool logits_whole;       /* the loss is computed of all tokens at once */
+    double activations_kept; /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */
-    double allocator_loss;      /* share of the allocator's memory that it cannot give */
+    double allocator_loss;   /* share of the allocator's memory that it cannot give */
 };
 
 /* How a framework makes a model before the first step (docs/MODEL.md 12.17 to 12.19).  All 0: not

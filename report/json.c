@@ -255,6 +255,7 @@ write_beside(struct mw_json_writer *json, const struct mw_result *r)
     for (size_t i = 0; i < r->beside_count; i++) {
         mw_json_begin(json, NULL, '{', true);
         mw_json_string(json, "what", r->beside[i].what);
+        mw_json_string(json, "tier", mw_tier_name(r->beside[i].tier));
         mw_json_integer(json, "bytes", r->beside[i].bytes);
         mw_json_end(json, '}');
     }

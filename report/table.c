@@ -123,16 +123,34 @@ mw_table_used_of_capacity(const struct mw_result_tier *tier)
                            tebi ? "TiB" : "GiB");
 }
 
+/* "1.25 GiB of the GPU and 70.1 GiB of host memory", or "". */
+static GString *
+taken_beside(const struct mw_result *result)
+{
+    static const char *const places[MW_TIER_COUNT] = {
+        [MW_TIER_GPU] = "of the GPU",
+        [MW_TIER_CPU] = "of host memory",
+    };
+    GString *text = g_string_new("");
+
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
+        double bytes = 0;
+        for (size_t i = 0; i < result->beside_count; i++)
+            bytes += (int)result->beside[i].tier == tier ? (double)result->beside[i].bytes : 0;
+        if (bytes > 0)
+            g_string_append_printf(text, "%s%s %s", text->len ? " and " : "", mw_format_gib(bytes),
+                                   places[tier]);
+    }
+    return text;
+}
+
 char *
 mw_table_beside(const struct mw_result *result, bool each)
 {
-    GString *text = g_string_new("");
-    double all = 0;
+    GString *text = taken_beside(result);
 
-    for (size_t i = 0; i < result->beside_count; i++)
-        all += (double)result->beside[i].bytes;
-    if (all > 0)
-        g_string_printf(text, "%s of the GPU taken by %s", mw_format_gib(all), result->software);
+    if (text->len)
+        g_string_append_printf(text, " taken by %s", result->software);
     for (size_t i = 0; i < result->beside_count && each; i++)
         g_string_append_printf(text, "%s%s %s", i ? ", " : ": ", result->beside[i].what,
                                mw_format_gib((double)result->beside[i].bytes));

@@ -125,6 +125,16 @@ static const struct mw_profile_key keys[] = {
         "offload_bytes", "bytes", bytes_per_offloaded, 0, 64,
         "per element of the largest gradient, with all copies on its way to the host; default: as "
         "planned"),
+    MEMORY("host_gradient_bytes", "bytes", host_bytes_per_gradient, 0, 16,
+           "of a gradient's element in host memory, of parameters whose optimizer state is there; "
+           "default: as planned"),
+    MEMORY("host_gradient_bytes_partitioned", "bytes", host_bytes_per_partitioned_gradient, 0, 16,
+           "the same where parameters are partitioned (ZeRO-3)"),
+    MEMORY("pinned_rounding", "", pinned_rounding, 0, 1,
+           "share of pinned parameters and gradients in host memory whose buffers are rounded up "
+           "to a power of two; default: 0"),
+    MEMORY("pinned_elements", "elements", pinned_elements, 0, 1e12,
+           "of such a buffer where parameters are partitioned; default: all are one"),
     MEMORY("logit_bytes", "bytes", bytes_per_logit, 1, 64,
            "of a logit, with the copies and gradients that the loss makes; default: 4 beside the "
            "logit"),

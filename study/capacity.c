@@ -223,14 +223,14 @@ left(double used, double limit)
     return isfinite(limit) && limit > 0 && isfinite(used) ? 1 - used / limit : 1;
 }
 
-/* Of a tier, with what the software takes of a GPU beside the plan. */
+/* Of a tier, with what the software takes beside the plan. */
 static double
 taken(const struct mw_result *r, enum mw_tier tier)
 {
     double bytes = (double)r->tiers[tier].peak_bytes;
 
-    for (size_t i = 0; i < r->beside_count && tier == MW_TIER_GPU; i++)
-        bytes += (double)r->beside[i].bytes;
+    for (size_t i = 0; i < r->beside_count; i++)
+        bytes += r->beside[i].tier == tier ? (double)r->beside[i].bytes : 0;
     return bytes;
 }
 

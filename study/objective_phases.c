@@ -107,7 +107,15 @@ mw_objective_trained_bytes(const struct mw_sizing *sizing, bool gradients,
         for (size_t i = 0; i < G_N_ELEMENTS(kept); i++)
             bytes[tier] += sizing->ledger[tier][kept[i]];
     }
-    bytes[MW_TIER_GPU] += sizing->beside[MW_BESIDE_BUCKETS];
-    if (gradients)
-        bytes[MW_TIER_GPU] += sizing->beside[MW_BESIDE_GRADIENTS];
+    static const struct {
+        enum mw_beside what;
+        bool gradients;
+    } stay[] = {{MW_BESIDE_BUCKETS, false},
+                {MW_BESIDE_GRADIENTS, true},
+                {MW_BESIDE_HOST_GRADIENTS, false},
+                {MW_BESIDE_PINNED, false}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(stay); i++)
+        if (gradients || !stay[i].gradients)
+            bytes[mw_beside_tier(stay[i].what)] += sizing->beside[stay[i].what];
 }

@@ -38,8 +38,9 @@ struct mw_result_tier { /* per rank; for CPU and NVMe the rank's share of its no
     int64_t capacity_bytes, reserve_bytes, peak_bytes, largest_request_bytes;
 };
 
-struct mw_result_beside { /* of a GPU's memory, taken by the software beside the plan */
+struct mw_result_beside { /* of memory per GPU, taken by the software beside the plan */
     const char *what;     /* borrowed */
+    enum mw_tier tier;
     int64_t bytes;
 };
 

@@ -124,8 +124,8 @@ fill_beside(const struct mw_sizing *sizing, struct mw_result *r)
     r->beside = g_new0(struct mw_result_beside, MW_BESIDE_COUNT);
     for (int what = 0; what < MW_BESIDE_COUNT; what++)
         if (sizing->beside[what] > 0 && (what != MW_BESIDE_ACTIVATIONS || says_activations))
-            r->beside[r->beside_count++] =
-                (struct mw_result_beside){mw_beside_text(what), sizing->beside[what]};
+            r->beside[r->beside_count++] = (struct mw_result_beside){
+                mw_beside_text(what), mw_beside_tier(what), sizing->beside[what]};
     qsort(r->beside, r->beside_count, sizeof *r->beside, compare_beside);
 }
 

@@ -35,7 +35,7 @@ lack_below_gpu(const struct mw_sizing *sizing, const struct mw_tier_info tiers[M
     double bytes = 0;
 
     for (int t = MW_TIER_CPU; t < MW_TIER_COUNT; t++)
-        bytes += fmax(0, (double)sizing->need_bytes[t] - (double)tiers[t].capacity_bytes);
+        bytes += fmax(0, (double)mw_sizing_whole_need(sizing, t) - (double)tiers[t].capacity_bytes);
     return bytes;
 }
 

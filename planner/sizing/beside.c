@@ -1,4 +1,4 @@
-/* What the software takes of a GPU's memory beside the plan's slots, from its profile. */
+/* What the software takes of GPU and host memory beside the plan's slots, from its profile. */
 #include <glib.h>
 #include <math.h>
 
@@ -7,20 +7,31 @@
 /* As in the ledger: so large that nothing holds it. */
 #define FAR_TOO_LARGE (INT64_MAX / 2)
 
+static const struct {
+    enum mw_tier tier;
+    const char *text;
+} kinds[MW_BESIDE_COUNT] = {
+    [MW_BESIDE_BUCKETS] = {MW_TIER_GPU, "buckets of gradients"},
+    [MW_BESIDE_GRADIENTS] = {MW_TIER_GPU, "wider gradients"},
+    [MW_BESIDE_OFFLOAD] = {MW_TIER_GPU, "gradients on their way to the host"},
+    [MW_BESIDE_UPDATE] = {MW_TIER_GPU, "the update's copies"},
+    [MW_BESIDE_LOGITS] = {MW_TIER_GPU, "copies of logits"},
+    [MW_BESIDE_ACTIVATIONS] = {MW_TIER_GPU, "more activations kept"},
+    [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
+    [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "wider gradients on the host"},
+    [MW_BESIDE_PINNED] = {MW_TIER_CPU, "pinned memory rounded up"},
+};
+
 const char *
 mw_beside_text(enum mw_beside what)
 {
-    static const char *const texts[MW_BESIDE_COUNT] = {
-        [MW_BESIDE_BUCKETS] = "buckets of gradients",
-        [MW_BESIDE_GRADIENTS] = "wider gradients",
-        [MW_BESIDE_OFFLOAD] = "gradients on their way to the host",
-        [MW_BESIDE_UPDATE] = "the update's copies",
-        [MW_BESIDE_LOGITS] = "copies of logits",
-        [MW_BESIDE_ACTIVATIONS] = "more activations kept",
-        [MW_BESIDE_ALLOCATOR] = "loss of its allocator",
-    };
+    return kinds[what].text;
+}
 
-    return texts[what];
+enum mw_tier
+mw_beside_tier(enum mw_beside what)
+{
+    return kinds[what].tier;
 }
 
 double
@@ -31,6 +42,7 @@ mw_sizing_activations_kept(const struct mw_hardware *hardware)
     return kept > 0 ? kept : MW_EAGER_ACTIVATIONS;
 }
 
+/* Of the GPU. */
 static double
 ledger(const struct mw_sizing *sizing, enum mw_purpose purpose)
 {
@@ -143,11 +155,76 @@ update_copies(const struct mw_sizing *sizing)
     return more > 0 ? fmax(0, more * params - freed_for_update(sizing)) : 0;
 }
 
+/* Elements of a rank's optimizer state that live in host memory. */
+static double
+host_elements(const struct mw_sizing *sizing)
+{
+    return (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_OPTIMIZER_STATE] /
+           mw_sizing_state_element_bytes(sizing);
+}
+
+static double
+host_gradient_bytes(const struct mw_sizing *sizing)
+{
+    const struct mw_memory_use *use = &sizing->hardware->memory_use;
+
+    return sizing->params_partitioned ? use->host_bytes_per_partitioned_gradient
+                                      : use->host_bytes_per_gradient;
+}
+
+static double
+wider_host_gradients(const struct mw_sizing *sizing)
+{
+    return fmax(0, host_gradient_bytes(sizing) * host_elements(sizing) -
+                       (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_GRADIENTS]);
+}
+
+static double
+rounded_up_by(double bytes)
+{
+    return bytes >= 1 ? exp2(ceil(log2(bytes))) - bytes : 0;
+}
+
+/* Bytes by which pinned elements in buffers of `most` of them exceed their own. */
+static double
+pinned_waste(double elements, double bytes_each, double most)
+{
+    double buffers = elements > most ? floor(elements / most) : 0;
+
+    if (buffers == 0)
+        return rounded_up_by(elements * bytes_each);
+    return buffers * rounded_up_by(most * bytes_each) +
+           rounded_up_by((elements - buffers * most) * bytes_each);
+}
+
+/* The fp32 parameters and gradients of the update are pinned, in groups where parameters are
+ * partitioned, and beside them parameters and gradients as they travel. */
+static double
+rounded_pinned(const struct mw_sizing *sizing)
+{
+    const struct mw_memory_use *use = &sizing->hardware->memory_use;
+    double n = host_elements(sizing), each = (double)sizing->element_bytes;
+    bool grouped = sizing->params_partitioned && use->pinned_elements > 0;
+    double most = grouped ? use->pinned_elements : INFINITY, whole = INFINITY;
+
+    if (!(use->pinned_rounding > 0) || !(n > 0))
+        return 0;
+    double waste = pinned_waste(n, sizeof(float), most);
+    if (!sizing->params_partitioned)
+        return use->pinned_rounding * (waste + pinned_waste(n, host_gradient_bytes(sizing), whole));
+    double params = (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS] / each;
+    return use->pinned_rounding *
+           (waste + pinned_waste(n, host_gradient_bytes(sizing) - each, most) +
+            pinned_waste(n, each, whole) + pinned_waste(params, each, whole));
+}
+
 void
 mw_sizing_set_beside(struct mw_sizing *sizing)
 {
     double loss = sizing->hardware->memory_use.allocator_loss, all = 0;
     const double parts[MW_BESIDE_COUNT] = {
+        [MW_BESIDE_HOST_GRADIENTS] = wider_host_gradients(sizing),
+        [MW_BESIDE_PINNED] = rounded_pinned(sizing),
         [MW_BESIDE_BUCKETS] = zero_buckets(sizing) + replica_buckets(sizing),
         [MW_BESIDE_GRADIENTS] = wider_gradients(sizing),
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),
@@ -157,12 +234,13 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
     };
 
     for (int what = 0; what < MW_BESIDE_COUNT; what++) {
-        double bytes = what < MW_BESIDE_ALLOCATOR
+        enum mw_tier tier = mw_beside_tier(what);
+        double bytes = what != MW_BESIDE_ALLOCATOR
                            ? parts[what]
                            : ((double)sizing->need_bytes[MW_TIER_GPU] + all) * loss / (1 - loss);
         bytes = fmin(bytes, (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
         sizing->beside[what] = (int64_t)bytes;
-        sizing->beside_bytes += sizing->beside[what];
-        all += bytes;
+        sizing->beside_bytes[tier] += sizing->beside[what];
+        all += tier == MW_TIER_GPU ? bytes : 0;
     }
 }

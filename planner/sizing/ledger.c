@@ -205,7 +205,7 @@ read_tiers(struct mw_sizing *sizing)
 int64_t
 mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier)
 {
-    return sizing->need_bytes[tier] + (tier == MW_TIER_GPU ? sizing->beside_bytes : 0);
+    return sizing->need_bytes[tier] + sizing->beside_bytes[tier];
 }
 
 static void

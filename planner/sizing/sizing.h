@@ -183,26 +183,29 @@ enum mw_buffer_kind {
 struct mw_buffer {
     enum mw_tier tier; /* MW_TIER_COUNT: a home, whose slots each have their own tier */
     enum mw_purpose purpose;
-    bool persistent;          /* its content outlives the step */
-    int64_t count;            /* number of slots; 0: the step needs none */
-    int64_t bytes;            /* per slot; 0 for a home */
-    bool shares;              /* it lies in its tier's room for buffers that share bytes, */
-    struct mw_extent at;      /* here; of homes, only those that end with the step */
+    bool persistent;     /* its content outlives the step */
+    int64_t count;       /* number of slots; 0: the step needs none */
+    int64_t bytes;       /* per slot; 0 for a home */
+    bool shares;         /* it lies in its tier's room for buffers that share bytes, */
+    struct mw_extent at; /* here; of homes, only those that end with the step */
 };
 
-/* What the software takes of a GPU's memory beside the plan's slots: it needs room too
+/* What the software takes of memory beside the plan's slots: it needs room too
  * (planner/sizing/beside.c). */
 enum mw_beside {
-    MW_BESIDE_BUCKETS,     /* gradients that wait to be reduced, or copies of them */
-    MW_BESIDE_GRADIENTS,   /* kept in more bytes than planned */
-    MW_BESIDE_OFFLOAD,     /* copies of a gradient on its way to the host */
-    MW_BESIDE_UPDATE,      /* beyond what backward leaves free for it */
-    MW_BESIDE_LOGITS,      /* in more bytes than planned */
-    MW_BESIDE_ACTIVATIONS, /* kept beyond those that a fused backward needs */
-    MW_BESIDE_ALLOCATOR,   /* fragments and cached blocks */
+    MW_BESIDE_BUCKETS,        /* gradients that wait to be reduced, or copies of them */
+    MW_BESIDE_GRADIENTS,      /* kept in more bytes than planned */
+    MW_BESIDE_OFFLOAD,        /* copies of a gradient on its way to the host */
+    MW_BESIDE_UPDATE,         /* beyond what backward leaves free for it */
+    MW_BESIDE_LOGITS,         /* in more bytes than planned */
+    MW_BESIDE_ACTIVATIONS,    /* kept beyond those that a fused backward needs */
+    MW_BESIDE_ALLOCATOR,      /* fragments and cached blocks */
+    MW_BESIDE_HOST_GRADIENTS, /* in more bytes than planned */
+    MW_BESIDE_PINNED,         /* rounded up */
     MW_BESIDE_COUNT
 };
 const char *mw_beside_text(enum mw_beside what); /* in words */
+enum mw_tier mw_beside_tier(enum mw_beside what);
 
 /* One slot of a buffer or home. */
 struct mw_sized_slot {
@@ -275,8 +278,8 @@ struct mw_sizing {
     struct mw_extent shared[MW_TIER_COUNT];          /* the room for buffers that share bytes */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
-    int64_t beside[MW_BESIDE_COUNT], beside_bytes; /* of the GPU; their sum */
-    int64_t largest_bytes[MW_TIER_COUNT];          /* largest contiguous request */
+    int64_t beside[MW_BESIDE_COUNT], beside_bytes[MW_TIER_COUNT]; /* and their sums */
+    int64_t largest_bytes[MW_TIER_COUNT];                         /* largest contiguous request */
     struct mw_tier_info tiers[MW_TIER_COUNT];
 
     bool fits;
