@@ -1,4 +1,5 @@
 /* `memwall sweep`: the same question at every point of a space, a row each. */
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -46,11 +47,18 @@ static const GOptionEntry entries[] = {
      "estimate every step by the closed form, which takes milliseconds a point; the engine checks "
      "the Pareto front and 250 rows drawn at random",
      NULL},
+    {"measure", 0, 0, G_OPTION_ARG_STRING, &wish.measure_text,
+     "run each plan that fits on this machine too, by memwall run with these options of its own "
+     "beside the point's, one run after the other; columns say what it measured",
+     "'--data FILE --steps N ...'"},
+    {"measure-limit", 0, 0, G_OPTION_ARG_STRING, &wish.measure_limit_text,
+     "end a run of --measure after so many seconds; its point's error says so", "SECONDS"},
     {"plot", 0, 0, G_OPTION_ARG_STRING_ARRAY, &wish.plots,
      "draw the rows with gnuplot as .png or .svg: lines of tokens/s over the last axis of numbers, "
      "a "
-     "heat map over the last two, or the Pareto front of step time and cost",
-     "lines:FILE|heat:FILE|pareto:FILE"},
+     "heat map over the last two, the Pareto front of step time and cost, or what --measure "
+     "measured over what was predicted",
+     "lines:FILE|heat:FILE|pareto:FILE|measured:FILE"},
     G_OPTION_ENTRY_NULL};
 
 /* --- axes ------------------------------------------------------------------------------------ */
@@ -144,6 +152,11 @@ complete(struct cli_request *request, char **strategies, GError **error)
     space = mw_space_new();
     if (!fill_space(request, strategies, error) || !check_open(request, *strategies, error))
         return false;
+    /* A run is of memwall itself. */
+    if (wish.measure_text && request->software_name)
+        return mw_refuse(error, "--measure: leave out --software: runs are memwall's own");
+    if (wish.measure_text)
+        request->software_name = g_strdup(MW_SOFTWARE_OWN);
     take_first(&request->model_name, "model");
     take_first(&request->hardware_name, "hardware");
     return true;
@@ -185,6 +198,49 @@ read_shard(GError **error)
                      mw_space_points(space));
 }
 
+/* What every run would refuse, or what would come in the way of it. */
+static bool
+check_measure(GError **error)
+{
+    char **options = wish.measure.options;
+
+    for (; *options; options++) {
+        const char *end = strpbrk(*options, "= ");
+        g_autofree char *name = end ? g_strndup(*options, (gsize)(end - *options)) : NULL;
+        const char *option = name ? name : *options;
+        static const char *const own[] = {"--json", "--resume", "--help", "-h", NULL};
+        if (g_strv_contains(own, option))
+            return mw_refuse(error, "--measure: leave out %s", option);
+    }
+    for (size_t column = 0; column < mw_space_columns(space); column++)
+        if (!cli_measure_takes(&wish.measure, mw_space_name(space, column), error))
+            return false;
+    return !wish.closed_form ||
+           mw_refuse(error, "--measure: leave out --closed-form, which makes no plans to run");
+}
+
+static bool
+read_measure(GError **error)
+{
+    const struct mw_number limit = {.name = "measure-limit", .min = 1, .max = 1e9};
+    g_autoptr(GError) failed = NULL;
+
+    g_clear_pointer(&wish.measure.options, g_strfreev);
+    wish.measure.limit_s = INFINITY;
+    if (!wish.measure_text)
+        return !wish.measure_limit_text ||
+               mw_refuse(error, "--measure-limit: is of the runs that --measure asks for");
+    if (wish.measure_limit_text &&
+        !mw_number_read(&limit, wish.measure_limit_text, &wish.measure.limit_s, error))
+        return false;
+    if (!g_shell_parse_argv(wish.measure_text, NULL, &wish.measure.options, &failed))
+        return mw_refuse(error,
+                         "--measure: must be options of memwall run, such as "
+                         "'--data tokens.bin --steps 6': %s",
+                         failed->message);
+    return check_measure(error);
+}
+
 static bool
 check_output(const struct cli_request *request, GError **error)
 {
@@ -209,7 +265,7 @@ check(const struct cli_request *request, bool measures, GError **error)
     if (wish.threads_text &&
         !read_count("threads", wish.threads_text, THREADS_MAX, &wish.threads, error))
         return false;
-    return read_shard(error) && check_output(request, error) &&
+    return read_shard(error) && read_measure(error) && check_output(request, error) &&
            mw_plot_rows_check((const char *const *)wish.plots, error);
 }
 
@@ -235,6 +291,7 @@ merge(int argc, char **argv)
                         : wish.shard_text   ? "--shard"
                         : wish.closed_form  ? "--closed-form"
                         : wish.threads_text ? "--threads"
+                        : wish.measure_text ? "--measure"
                                             : NULL;
     if (other)
         mw_refuse(&error, "--merge: takes files of shards, -o, --json and --plot; leave out %s",
@@ -256,6 +313,9 @@ clear(void)
     g_free(wish.output);
     g_free(wish.threads_text);
     g_free(wish.shard_text);
+    g_free(wish.measure_text);
+    g_free(wish.measure_limit_text);
+    g_strfreev(wish.measure.options);
     memset(&wish, 0, sizeof wish);
     g_clear_pointer(&space, mw_space_free);
 }

@@ -63,6 +63,19 @@ is_first(const struct job *job)
     return mw_ranks_index(job->ranks) == 0;
 }
 
+/* Of the question, the space, and the options of runs. */
+static char *
+digest_of(const struct job *job)
+{
+    g_autofree char *digest = mw_space_digest(job->sweep.space, job->sweep.base);
+
+    if (!job->sweep.measure)
+        return g_steal_pointer(&digest);
+    g_autofree char *options = g_strjoinv("\n", job->sweep.measure->options);
+    g_autofree char *all = g_strdup_printf("%s\n%s", digest, options);
+    return g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
+}
+
 /* The points of this shard, and in the first rank the store with the rows that are there. */
 static bool
 begin(struct job *job, GError **error)
@@ -70,7 +83,7 @@ begin(struct job *job, GError **error)
     const struct cli_sweep_wish *wish = job->wish;
     struct cli_store_title title = {
         .points = mw_space_points(job->sweep.space), .shard = wish->shard, .shards = wish->shards};
-    g_autofree char *digest = mw_space_digest(job->sweep.space, job->sweep.base);
+    g_autofree char *digest = digest_of(job);
 
     job->points = g_new(int64_t, title.points / wish->shards + 1);
     for (int64_t point = wish->shard - 1; point < title.points; point += wish->shards)
@@ -87,6 +100,14 @@ begin(struct job *job, GError **error)
                 job->count);
     job->begun_ns = mw_clock_now_ns();
     return true;
+}
+
+/* Runs of several ranks at once would measure each other. */
+static bool
+check_alone(const struct job *job, GError **error)
+{
+    return !job->sweep.measure || mw_ranks_count(job->ranks) == 1 ||
+           mw_refuse(error, "--measure: a run goes on alone: start the sweep without mpirun");
 }
 
 /* All ranks learn how many rows are there; or the status with which the first one cannot begin. */
@@ -248,7 +269,9 @@ int
 cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *base,
               const struct mw_space *space)
 {
-    struct job job = {.wish = wish, .sweep = {base, space, wish->closed_form}};
+    struct job job = {
+        .wish = wish,
+        .sweep = {base, space, wish->closed_form, wish->measure.options ? &wish->measure : NULL}};
     g_autofree char *names = cli_sweep_names(&job.sweep);
     const struct mw_rows rows = {names, rewind_store, next_row, &job};
     g_autoptr(GError) refused = NULL, error = NULL;
@@ -258,8 +281,9 @@ cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *
         mw_ranks_give_way();
         return cli_fail(error);
     }
-    job.threads = wish->threads ? wish->threads : mw_ranks_cores(job.ranks);
-    begin(&job, &refused);
+    job.threads = job.sweep.measure ? 1 : wish->threads ? wish->threads : mw_ranks_cores(job.ranks);
+    if (check_alone(&job, &refused))
+        begin(&job, &refused);
     bool good = share_begin(&job, refused, &error);
     if (good && job.refused)
         return end_refused(&job, refused);

@@ -13,7 +13,9 @@ struct cli_sweep_wish {
     char *output;              /* NULL: standard output */
     gboolean json, closed_form, merge;
     char *threads_text, *shard_text;
-    int threads; /* 0: as many as there are cores */
+    char *measure_text, *measure_limit_text; /* of the runs beside predictions */
+    struct cli_measure measure;              /* its options NULL: nothing is run */
+    int threads;                             /* 0: as many as there are cores */
     int shard, shards;
     char **plots; /* "KIND:FILE"; may be NULL */
 };
