@@ -16,6 +16,12 @@
 static struct cli_sweep_wish wish;
 static struct mw_space *space;
 
+/* A merge that asks the shards' question again. */
+static struct {
+    char **paths;              /* NULL: there is none */
+    struct cli_sweep_wish own; /* where its rows go */
+} merging;
+
 static const GOptionEntry entries[] = {
     {"over", 0, 0, G_OPTION_ARG_STRING_ARRAY, &wish.over,
      "take all these values of an option of simulate (batch, model, hardware, strategy ...) or of "
@@ -146,9 +152,25 @@ take_first(char **text, const char *name)
         *text = g_strdup(first);
 }
 
+/* The words were those of a shard: what it wrote is not written again. */
+static void
+take_wish_of_merge(void)
+{
+    struct cli_sweep_wish *own = &merging.own;
+
+    g_clear_pointer(&wish.shard_text, g_free);
+    g_clear_pointer(&wish.threads_text, g_free);
+    g_free(wish.output);
+    wish.output = g_steal_pointer(&own->output);
+    wish.plots = g_steal_pointer(&own->plots);
+    wish.json = own->json;
+}
+
 static bool
 complete(struct cli_request *request, char **strategies, GError **error)
 {
+    if (merging.paths)
+        take_wish_of_merge();
     space = mw_space_new();
     if (!fill_space(request, strategies, error) || !check_open(request, *strategies, error))
         return false;
@@ -186,13 +208,9 @@ read_shard(GError **error)
         return mw_refuse(error, "--shard %s: must be I/N, with I from 1 to N", wish.shard_text);
     if (wish.shard_text && !wish.output)
         return mw_refuse(error, "--shard: takes -o FILE, for --merge to read");
-    const char *other = wish.json          ? "--json"
-                        : wish.plots       ? "--plot"
-                        : wish.closed_form ? "--closed-form"
-                                           : NULL;
+    const char *other = wish.json ? "--json" : wish.plots ? "--plot" : NULL;
     if (wish.shard_text && other)
-        return mw_refuse(error, "--shard: leave out %s%s", other,
-                         wish.closed_form ? "" : ", which --merge takes");
+        return mw_refuse(error, "--shard: leave out %s, which --merge takes", other);
     return wish.shards <= mw_space_points(space) ||
            mw_refuse(error, "--shard %s: there are %" G_GINT64_FORMAT " points", wish.shard_text,
                      mw_space_points(space));
@@ -272,16 +290,39 @@ check(const struct cli_request *request, bool measures, GError **error)
 static int
 answer(const struct cli_request *request)
 {
-    return cli_sweep_run(&wish, request->asked, space);
+    return merging.paths ? cli_sweep_merge_checked(&wish, request->asked, space, merging.paths)
+                         : cli_sweep_run(&wish, request->asked, space);
 }
 
+static const struct cli_words_group own_words[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
+
 /* --- merging --------------------------------------------------------------------------------- */
+
+/* The engine checks rows of the whole, by the question that the shards' command asks. */
+static int
+merge_checked(char **paths, char **words)
+{
+    g_autofree char **argv = g_memdup2(words, (g_strv_length(words) + 1) * sizeof *words);
+
+    merging.paths = paths;
+    merging.own = wish;
+    memset(&wish, 0, sizeof wish);
+    return cli_request_run(&cli_verb_sweep, own_words, complete, check, (int)g_strv_length(words),
+                           argv, answer);
+}
+
+static int
+merge_files(char **paths)
+{
+    g_auto(GStrv) words = cli_sweep_merge_asks(paths);
+
+    return words ? merge_checked(paths, words) : cli_sweep_merge(&wish, paths);
+}
 
 static int
 merge(int argc, char **argv)
 {
-    const struct cli_words_group groups[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
-    const struct cli_words words = {.verb = &cli_verb_sweep, .groups = groups};
+    const struct cli_words words = {.verb = &cli_verb_sweep, .groups = own_words};
     g_autoptr(GError) error = NULL;
 
     if (!cli_words_parse(&words, &argc, &argv, &error))
@@ -300,23 +341,32 @@ merge(int argc, char **argv)
         mw_refuse(&error, "--merge: the files of the shards are missing");
     else if (mw_plot_rows_check((const char *const *)wish.plots, &error) &&
              cli_check_output(wish.output, &error))
-        return cli_sweep_merge(&wish, argv + 1);
+        return merge_files(argv + 1);
     return cli_fail(error);
+}
+
+static void
+clear_wish(struct cli_sweep_wish *of)
+{
+    g_strfreev(of->over);
+    g_strfreev(of->plots);
+    g_free(of->points_file);
+    g_free(of->output);
+    g_free(of->threads_text);
+    g_free(of->shard_text);
+    g_free(of->measure_text);
+    g_free(of->measure_limit_text);
+    g_strfreev(of->measure.options);
+    g_free(of->command);
+    memset(of, 0, sizeof *of);
 }
 
 static void
 clear(void)
 {
-    g_strfreev(wish.over);
-    g_strfreev(wish.plots);
-    g_free(wish.points_file);
-    g_free(wish.output);
-    g_free(wish.threads_text);
-    g_free(wish.shard_text);
-    g_free(wish.measure_text);
-    g_free(wish.measure_limit_text);
-    g_strfreev(wish.measure.options);
-    memset(&wish, 0, sizeof wish);
+    clear_wish(&wish);
+    clear_wish(&merging.own);
+    merging.paths = NULL;
     g_clear_pointer(&space, mw_space_free);
 }
 
@@ -329,13 +379,25 @@ asks_merge(char **argv)
     return !help && g_strv_contains((const char *const *)argv, "--merge");
 }
 
+/* As struct cli_store_title has it. */
+static char *
+command_of(char **argv)
+{
+    g_autoptr(GPtrArray) words = g_ptr_array_new_with_free_func(g_free);
+
+    for (char **word = argv; *word; word++)
+        g_ptr_array_add(words, g_strescape(*word, NULL));
+    g_ptr_array_add(words, NULL);
+    return g_strjoinv("\t", (char **)words->pdata);
+}
+
 static int
 run(int argc, char **argv)
 {
-    static const struct cli_words_group more[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
-    int status = asks_merge(argv)
-                     ? merge(argc, argv)
-                     : cli_request_run(&cli_verb_sweep, more, complete, check, argc, argv, answer);
+    wish.command = command_of(argv);
+    int status = asks_merge(argv) ? merge(argc, argv)
+                                  : cli_request_run(&cli_verb_sweep, own_words, complete, check,
+                                                    argc, argv, answer);
 
     clear();
     return status;

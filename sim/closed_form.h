@@ -139,7 +139,8 @@ struct mw_closed_form {
 
 void mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
                     struct mw_closed_form *out);
-/* Computes the times of all shapes, for closed forms on machines with the same rates of products. */
+/* Computes the times of all shapes, for closed forms on machines with the same rates of
+ * products. */
 void mw_closed_shapes_s(struct mw_closed_dims *dims, const struct mw_hardware *hardware);
 void mw_closed_rates(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
                      struct mw_closed_rates *out);

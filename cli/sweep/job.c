@@ -13,9 +13,6 @@
 #include "cli/progress_line.h"
 #include "cli/sweep/closed_form.h"
 
-#define LANES 1
-#define SCRATCH_BYTES (1 << 20)
-
 struct job {
     const struct cli_sweep_wish *wish;
     struct cli_sweep sweep;
@@ -81,8 +78,11 @@ static bool
 begin(struct job *job, GError **error)
 {
     const struct cli_sweep_wish *wish = job->wish;
-    struct cli_store_title title = {
-        .points = mw_space_points(job->sweep.space), .shard = wish->shard, .shards = wish->shards};
+    struct cli_store_title title = {.points = mw_space_points(job->sweep.space),
+                                    .shard = wish->shard,
+                                    .shards = wish->shards,
+                                    .command = wish->shard_text && wish->closed_form ? wish->command
+                                                                                     : NULL};
     g_autofree char *digest = digest_of(job);
 
     job->points = g_new(int64_t, title.points / wish->shards + 1);
@@ -153,37 +153,13 @@ next_row(void *data)
     return row && job->checks ? cli_checks_replace(job->checks, row) : row;
 }
 
-static bool
-take_check(void *data, int64_t index, char *row, GError **error)
-{
-    struct job *job = data;
-
-    (void)error;
-    cli_checks_take(job->checks, index, row);
-    return true;
-}
-
-/* The first rank chooses, and all compute. */
+/* What is checked of a shard depends on the rows of all: merging does it. */
 static bool
 check(struct job *job, const struct mw_rows *rows, GError **error)
 {
-    int64_t count = 0;
-
-    if (!job->sweep.closed_form)
-        return true;
-    if (is_first(job)) {
-        job->checks = cli_checks_new(rows);
-        count = cli_checks_count(job->checks);
-    }
-    if (!mw_ranks_broadcast(job->ranks, 0, &count, sizeof count, 0, error))
-        return false;
-    g_autofree int64_t *points = g_new(int64_t, count + 1);
-    for (int64_t i = 0; is_first(job) && i < count; i++)
-        points[i] = job->points[cli_checks_row(job->checks, i)];
-    return (!count ||
-            mw_ranks_broadcast(job->ranks, 0, points, count * (int64_t)sizeof *points, 0, error)) &&
-           cli_sweep_rows(&job->sweep, job->ranks, job->threads, points, count, true, take_check,
-                          job, error);
+    return !job->sweep.closed_form || job->wish->shard_text ||
+           cli_checks_compute(&job->sweep, job->ranks, job->threads, rows, job->points,
+                              &job->checks, error);
 }
 
 /* --- the output ------------------------------------------------------------------------------ */
@@ -276,7 +252,7 @@ cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *
     const struct mw_rows rows = {names, rewind_store, next_row, &job};
     g_autoptr(GError) refused = NULL, error = NULL;
 
-    job.ranks = mw_ranks_join(LANES, SCRATCH_BYTES, &error);
+    job.ranks = mw_ranks_join(CLI_SWEEP_LANES, CLI_SWEEP_SCRATCH_BYTES, &error);
     if (!job.ranks) {
         mw_ranks_give_way();
         return cli_fail(error);

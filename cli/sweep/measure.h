@@ -30,7 +30,8 @@ bool cli_measure_takes(const struct cli_measure *measure, const char *name, GErr
 bool cli_measure_point(const struct cli_measure *measure, const struct memwall_question *question,
                        const struct mw_result *predicted, struct cli_measured *out, GError **error);
 
-/* The names and the cells of its columns, each with a comma behind it; NULL: nothing was measured. */
+/* The names and the cells of its columns, each with a comma behind it; NULL: nothing was
+ * measured. */
 void cli_measure_names_write(FILE *out);
 void cli_measure_cells_write(FILE *out, const struct cli_measured *measured);
 

@@ -43,6 +43,10 @@ struct cli_pool *cli_pool_new(const struct cli_sweep *sweep, const int64_t *poin
 char *cli_pool_take(struct cli_pool *pool);
 void cli_pool_free(struct cli_pool *pool);
 
+/* Of mw_ranks_join. */
+#define CLI_SWEEP_LANES 1
+#define CLI_SWEEP_SCRATCH_BYTES (1 << 20)
+
 /* --- and by ranks ----------------------------------------------------------------------------- */
 
 /* Called in the first rank with every row, in the order of the points; takes the row. */
