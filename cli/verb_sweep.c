@@ -166,6 +166,18 @@ take_wish_of_merge(void)
     wish.json = own->json;
 }
 
+/* A run is of memwall itself, and of one process, which has one GPU. */
+static bool
+complete_measure(struct cli_request *request, GError **error)
+{
+    if (request->software_name)
+        return mw_refuse(error, "--measure: leave out --software: runs are memwall's own");
+    request->software_name = g_strdup(MW_SOFTWARE_OWN);
+    if (!mw_space_first(space, "gpus"))
+        cli_options_take("gpus", "1", false);
+    return true;
+}
+
 static bool
 complete(struct cli_request *request, char **strategies, GError **error)
 {
@@ -174,11 +186,8 @@ complete(struct cli_request *request, char **strategies, GError **error)
     space = mw_space_new();
     if (!fill_space(request, strategies, error) || !check_open(request, *strategies, error))
         return false;
-    /* A run is of memwall itself. */
-    if (wish.measure_text && request->software_name)
-        return mw_refuse(error, "--measure: leave out --software: runs are memwall's own");
-    if (wish.measure_text)
-        request->software_name = g_strdup(MW_SOFTWARE_OWN);
+    if (wish.measure_text && !complete_measure(request, error))
+        return false;
     take_first(&request->model_name, "model");
     take_first(&request->hardware_name, "hardware");
     return true;

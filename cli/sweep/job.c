@@ -164,13 +164,14 @@ check(struct job *job, const struct mw_rows *rows, GError **error)
 
 /* --- the output ------------------------------------------------------------------------------ */
 
-/* How many points fit, do not fit, and were refused, and what the first refusal says. */
+/* How many points fit, do not fit, and were refused, how many runs failed, and what the first of
+ * both says. */
 static void
 tell(const struct mw_rows *rows)
 {
     g_auto(GStrv) names = mw_csv_split(rows->names);
     g_autofree char *first = NULL;
-    int64_t all = 0, refused = 0, fitting = 0;
+    int64_t all = 0, refused = 0, fitting = 0, failed = 0;
     guint error = 0, feasible = 0;
 
     for (guint i = 0; names[i]; i++) {
@@ -180,14 +181,18 @@ tell(const struct mw_rows *rows)
     rows->rewind(rows->data);
     for (char *row; (row = rows->next(rows->data)); g_free(row), all++) {
         g_auto(GStrv) cells = mw_csv_split(row);
-        fitting += !strcmp(cells[feasible], "true");
-        refused += *cells[error] != '\0';
-        if (*cells[error] && !first)
+        bool fits = !strcmp(cells[feasible], "true"), has_error = *cells[error] != '\0';
+        fitting += fits;
+        failed += fits && has_error;
+        refused += !fits && has_error;
+        if (has_error && !first)
             first = g_strdup(cells[error]);
     }
-    cli_say("%" PRId64 " points: %" PRId64 " fit, %" PRId64 " do not, %" PRId64 " are refused%s%s",
-            all, fitting, all - fitting - refused, refused, first ? ", the first one with: " : "",
-            first ? first : "");
+    g_autofree char *runs = failed ? g_strdup_printf(", %" PRId64 " runs failed", failed) : NULL;
+    cli_say("%" PRId64 " points: %" PRId64 " fit, %" PRId64 " do not, %" PRId64
+            " are refused%s%s%s",
+            all, fitting, all - fitting - refused, refused, runs ? runs : "",
+            first ? ", the first one with: " : "", first ? first : "");
 }
 
 static bool
