@@ -82,7 +82,7 @@ mw_plot_rows_measured(const void *data, const char *output, bool svg)
     g_string_append_printf(
         script,
         "plot '+' using 1:($1*%g):($1*%g) with filledcurves fc rgb '#eeeeee' title 'within "
-        "%g%%%%', "
+        "%g%%', "
         "\\\n     x with lines lw 1 lc rgb '#666666' title 'as predicted', \\\n"
         "     $pairs using 1:2:3:4:5:6 with xyerrorbars pt 7 ps 0.6 lw 1 lc rgb '" COLOR
         "' title 'points'\nunset output\n",
