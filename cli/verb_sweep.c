@@ -229,18 +229,10 @@ read_shard(GError **error)
 static bool
 check_measure(GError **error)
 {
-    char **options = wish.measure.options;
-
-    for (; *options; options++) {
-        const char *end = strpbrk(*options, "= ");
-        g_autofree char *name = end ? g_strndup(*options, (gsize)(end - *options)) : NULL;
-        const char *option = name ? name : *options;
-        static const char *const own[] = {"--json", "--resume", "--help", "-h", NULL};
-        if (g_strv_contains(own, option))
-            return mw_refuse(error, "--measure: leave out %s", option);
-    }
+    if (!cli_measure_check_options(&wish.measure, error))
+        return false;
     for (size_t column = 0; column < mw_space_columns(space); column++)
-        if (!cli_measure_takes(&wish.measure, mw_space_name(space, column), error))
+        if (!cli_measure_check_axis(mw_space_name(space, column), error))
             return false;
     return !wish.closed_form ||
            mw_refuse(error, "--measure: leave out --closed-form, which makes no plans to run");

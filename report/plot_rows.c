@@ -169,7 +169,7 @@ can_draw(const struct mw_plot_rows *table, int kind, const char *path, GError **
         return mw_refuse(error, "cannot plot to %s: %s need%s %d axes of numbers; the sweep has %d",
                          path, kinds[kind].name, kind ? "s" : "", kinds[kind].axes, axes);
     if (!strcmp(kinds[kind].name, MEASURED) && !table->pairs->len)
-        return mw_refuse(error, "cannot plot to %s: no row was measured (--measure)", path);
+        return mw_refuse(error, "cannot plot to %s: no row was measured, as {measure} does", path);
     return table->front.fitting->len || mw_refuse(error, "cannot plot to %s: no point fits", path);
 }
 

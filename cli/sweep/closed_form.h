@@ -10,8 +10,8 @@
 
 struct cli_checks;
 
-/* The first rank chooses among the rows, whose points are `points`, and keeps what all ranks compute
- * in *checks, which the others leave NULL.  Rows and points are the first rank's. */
+/* The first rank chooses among the rows, whose points are `points`, and keeps in *checks what all
+ * ranks compute; the others leave it NULL.  Rows and points are the first rank's. */
 bool cli_checks_compute(const struct cli_sweep *sweep, struct mw_ranks *ranks, int threads,
                         const struct mw_rows *rows, const int64_t *points,
                         struct cli_checks **checks, GError **error);

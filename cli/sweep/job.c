@@ -106,7 +106,7 @@ begin(struct job *job, GError **error)
 static bool
 check_alone(const struct job *job, GError **error)
 {
-    return !job->sweep.measure || mw_ranks_count(job->ranks) == 1 ||
+    return !is_first(job) || !job->sweep.measure || mw_ranks_count(job->ranks) == 1 ||
            mw_refuse(error, "--measure: a run goes on alone: start the sweep without mpirun");
 }
 

@@ -29,7 +29,7 @@ add(GPtrArray *line, const char *option, const char *text)
         g_ptr_array_add(line, g_strdup_printf("--%s=%s", option, text));
 }
 
-/* The batch of the plan that was predicted: run itself would take a small one where none is given. */
+/* The batch of the predicted plan: run itself would take a small one where none is given. */
 static void
 add_batch(GPtrArray *line, const struct memwall_question *question, const struct mw_result *chosen)
 {
@@ -52,7 +52,7 @@ command_of(const struct cli_measure *measure, const struct memwall_question *que
     g_ptr_array_add(line, g_strdup("run"));
     g_ptr_array_add(line, g_strdup("--json"));
     for (char **name = names; *name; name++)
-        if (strcmp(*name, "software") && strcmp(*name, "strategy"))
+        if (strcmp(*name, "strategy") && !cli_request_refuses(&cli_verb_run, *name))
             add(line, *name, memwall_question_get(question, *name));
     add(line, "strategy", chosen->strategy);
     for (guint i = 0; i < question->keys->len; i++)
@@ -248,19 +248,39 @@ cli_measure_point(const struct cli_measure *measure, const struct memwall_questi
 
 /* --- options and columns ---------------------------------------------------------------------- */
 
-bool
-cli_measure_takes(const struct cli_measure *measure, const char *name, GError **error)
+/* Whether an option is of the question, which the sweep asks. */
+static bool
+is_of_question(const char *option)
 {
-    if (cli_request_refuses(&cli_verb_run, name))
-        return mw_refuse(error, "--measure: memwall run does not take %s: it cannot be swept",
-                         name);
+    static const char *const others[] = {"-m", "-H", "-s", "--set", "--plan", NULL};
+    g_auto(GStrv) names = memwall_names("settings");
+    g_autofree char *name = g_strndup(option, strcspn(option, "="));
+
+    return g_strv_contains(others, name) ||
+           (g_str_has_prefix(name, "--") &&
+            g_strv_contains((const char *const *)names, name + strlen("--")));
+}
+
+bool
+cli_measure_check_options(const struct cli_measure *measure, GError **error)
+{
+    static const char *const own[] = {"--json", "--resume", "--from", "--help", "-h", NULL};
+
     for (char **option = measure->options; *option; option++) {
-        const char *own = *option + strspn(*option, "-");
-        size_t length = strcspn(own, "=");
-        if (**option == '-' && strlen(name) == length && !strncmp(own, name, length))
-            return mw_refuse(error, "--measure: %s is swept, and an option of the runs", name);
+        if (is_of_question(*option))
+            return mw_refuse(error, "--measure: %s is of the sweep: give it there, or as an axis",
+                             *option);
+        if (g_strv_contains(own, *option))
+            return mw_refuse(error, "--measure: leave out %s", *option);
     }
     return true;
+}
+
+bool
+cli_measure_check_axis(const char *name, GError **error)
+{
+    return !cli_request_refuses(&cli_verb_run, name) ||
+           mw_refuse(error, "--measure: memwall run does not take %s: it cannot be swept", name);
 }
 
 /* In this order. */

@@ -24,8 +24,9 @@ struct cli_measured {
     int64_t steps;
 };
 
-/* Whether an axis may have the name: run takes it, and no run's option has it too. */
-bool cli_measure_takes(const struct cli_measure *measure, const char *name, GError **error);
+/* Whether the options are of runs alone, and whether an axis may have the name: run takes it. */
+bool cli_measure_check_options(const struct cli_measure *measure, GError **error);
+bool cli_measure_check_axis(const char *name, GError **error);
 /* False with *error, which says what the run said. */
 bool cli_measure_point(const struct cli_measure *measure, const struct memwall_question *question,
                        const struct mw_result *predicted, struct cli_measured *out, GError **error);
