@@ -8,6 +8,7 @@
 
 #define BAND 0.2   /* on both sides of that line */
 #define MARGIN 1.3 /* factor between the outermost figure and the border */
+#define FAR 4.0    /* factor between a point and what is shown of its range at least */
 #define COLOR "#0072b2"
 
 static int
@@ -32,7 +33,8 @@ median_error(const GArray *pairs)
     return (errors[(pairs->len - 1) / 2] + errors[pairs->len / 2]) / 2;
 }
 
-/* Both axes go as far, so that the line of equal times is a diagonal. */
+/* Both axes go as far, so that the line of equal times is a diagonal.  A range that goes far beyond
+ * its point is cut off there. */
 static void
 append_range(GString *script, const GArray *pairs)
 {
@@ -40,8 +42,10 @@ append_range(GString *script, const GArray *pairs)
 
     for (guint i = 0; i < pairs->len; i++) {
         const struct mw_plot_pair *pair = &g_array_index(pairs, struct mw_plot_pair, i);
-        least = fmin(least, fmin(pair->predicted_low_s, pair->measured_low_s));
-        most = fmax(most, fmax(pair->predicted_high_s, pair->measured_high_s));
+        double low_s = fmax(pair->predicted_low_s, pair->predicted_s / FAR);
+        double high_s = fmin(pair->predicted_high_s, pair->predicted_s * FAR);
+        least = fmin(least, fmin(low_s, pair->measured_low_s));
+        most = fmax(most, fmax(high_s, pair->measured_high_s));
     }
     g_autofree char *low = g_strdup(mw_format_exact(least / MARGIN));
     g_autofree char *high = g_strdup(mw_format_exact(most * MARGIN));
