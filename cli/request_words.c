@@ -39,6 +39,12 @@ refused_by(const struct cli_verb *verb)
     return none;
 }
 
+bool
+cli_request_refuses(const struct cli_verb *verb, const char *option)
+{
+    return g_strv_contains(refused_by(verb), option);
+}
+
 static void
 hide(const char *const *names, GOptionEntry *entries)
 {

@@ -1,4 +1,5 @@
 /* `memwall sweep`: the same question at every point of a space, a row each. */
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,6 +15,12 @@
 
 static struct cli_sweep_wish wish;
 static struct mw_space *space;
+
+/* A merge that asks the shards' question again. */
+static struct {
+    char **paths;              /* NULL: there is none */
+    struct cli_sweep_wish own; /* where its rows go */
+} merging;
 
 static const GOptionEntry entries[] = {
     {"over", 0, 0, G_OPTION_ARG_STRING_ARRAY, &wish.over,
@@ -46,11 +53,18 @@ static const GOptionEntry entries[] = {
      "estimate every step by the closed form, which takes milliseconds a point; the engine checks "
      "the Pareto front and 250 rows drawn at random",
      NULL},
+    {"measure", 0, 0, G_OPTION_ARG_STRING, &wish.measure_text,
+     "run each plan that fits on this machine too, by memwall run with these options of its own "
+     "beside the point's, one run after the other; columns say what it measured",
+     "'--data FILE --steps N ...'"},
+    {"measure-limit", 0, 0, G_OPTION_ARG_STRING, &wish.measure_limit_text,
+     "end a run of --measure after so many seconds; its point's error says so", "SECONDS"},
     {"plot", 0, 0, G_OPTION_ARG_STRING_ARRAY, &wish.plots,
      "draw the rows with gnuplot as .png or .svg: lines of tokens/s over the last axis of numbers, "
      "a "
-     "heat map over the last two, or the Pareto front of step time and cost",
-     "lines:FILE|heat:FILE|pareto:FILE"},
+     "heat map over the last two, the Pareto front of step time and cost, or what --measure "
+     "measured over what was predicted",
+     "lines:FILE|heat:FILE|pareto:FILE|measured:FILE"},
     G_OPTION_ENTRY_NULL};
 
 /* --- axes ------------------------------------------------------------------------------------ */
@@ -138,11 +152,41 @@ take_first(char **text, const char *name)
         *text = g_strdup(first);
 }
 
+/* The words were those of a shard: what it wrote is not written again. */
+static void
+take_wish_of_merge(void)
+{
+    struct cli_sweep_wish *own = &merging.own;
+
+    g_clear_pointer(&wish.shard_text, g_free);
+    g_clear_pointer(&wish.threads_text, g_free);
+    g_free(wish.output);
+    wish.output = g_steal_pointer(&own->output);
+    wish.plots = g_steal_pointer(&own->plots);
+    wish.json = own->json;
+}
+
+/* A run is of memwall itself, and of one process, which has one GPU. */
+static bool
+complete_measure(struct cli_request *request, GError **error)
+{
+    if (request->software_name)
+        return mw_refuse(error, "--measure: leave out --software: runs are memwall's own");
+    request->software_name = g_strdup(MW_SOFTWARE_OWN);
+    if (!mw_space_first(space, "gpus"))
+        cli_options_take("gpus", "1", false);
+    return true;
+}
+
 static bool
 complete(struct cli_request *request, char **strategies, GError **error)
 {
+    if (merging.paths)
+        take_wish_of_merge();
     space = mw_space_new();
     if (!fill_space(request, strategies, error) || !check_open(request, *strategies, error))
+        return false;
+    if (wish.measure_text && !complete_measure(request, error))
         return false;
     take_first(&request->model_name, "model");
     take_first(&request->hardware_name, "hardware");
@@ -173,16 +217,47 @@ read_shard(GError **error)
         return mw_refuse(error, "--shard %s: must be I/N, with I from 1 to N", wish.shard_text);
     if (wish.shard_text && !wish.output)
         return mw_refuse(error, "--shard: takes -o FILE, for --merge to read");
-    const char *other = wish.json          ? "--json"
-                        : wish.plots       ? "--plot"
-                        : wish.closed_form ? "--closed-form"
-                                           : NULL;
+    const char *other = wish.json ? "--json" : wish.plots ? "--plot" : NULL;
     if (wish.shard_text && other)
-        return mw_refuse(error, "--shard: leave out %s%s", other,
-                         wish.closed_form ? "" : ", which --merge takes");
+        return mw_refuse(error, "--shard: leave out %s, which --merge takes", other);
     return wish.shards <= mw_space_points(space) ||
            mw_refuse(error, "--shard %s: there are %" G_GINT64_FORMAT " points", wish.shard_text,
                      mw_space_points(space));
+}
+
+/* What every run would refuse, or what would come in the way of it. */
+static bool
+check_measure(GError **error)
+{
+    if (!cli_measure_check_options(&wish.measure, error))
+        return false;
+    for (size_t column = 0; column < mw_space_columns(space); column++)
+        if (!cli_measure_check_axis(mw_space_name(space, column), error))
+            return false;
+    return !wish.closed_form ||
+           mw_refuse(error, "--measure: leave out --closed-form, which makes no plans to run");
+}
+
+static bool
+read_measure(GError **error)
+{
+    const struct mw_number limit = {.name = "measure-limit", .min = 1, .max = 1e9};
+    g_autoptr(GError) failed = NULL;
+
+    g_clear_pointer(&wish.measure.options, g_strfreev);
+    wish.measure.limit_s = INFINITY;
+    if (!wish.measure_text)
+        return !wish.measure_limit_text ||
+               mw_refuse(error, "--measure-limit: is of the runs that --measure asks for");
+    if (wish.measure_limit_text &&
+        !mw_number_read(&limit, wish.measure_limit_text, &wish.measure.limit_s, error))
+        return false;
+    if (!g_shell_parse_argv(wish.measure_text, NULL, &wish.measure.options, &failed))
+        return mw_refuse(error,
+                         "--measure: must be options of memwall run, such as "
+                         "'--data tokens.bin --steps 6': %s",
+                         failed->message);
+    return check_measure(error);
 }
 
 static bool
@@ -209,23 +284,46 @@ check(const struct cli_request *request, bool measures, GError **error)
     if (wish.threads_text &&
         !read_count("threads", wish.threads_text, THREADS_MAX, &wish.threads, error))
         return false;
-    return read_shard(error) && check_output(request, error) &&
+    return read_shard(error) && read_measure(error) && check_output(request, error) &&
            mw_plot_rows_check((const char *const *)wish.plots, error);
 }
 
 static int
 answer(const struct cli_request *request)
 {
-    return cli_sweep_run(&wish, request->asked, space);
+    return merging.paths ? cli_sweep_merge_checked(&wish, request->asked, space, merging.paths)
+                         : cli_sweep_run(&wish, request->asked, space);
 }
 
+static const struct cli_words_group own_words[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
+
 /* --- merging --------------------------------------------------------------------------------- */
+
+/* The engine checks rows of the whole, by the question that the shards' command asks. */
+static int
+merge_checked(char **paths, char **words)
+{
+    g_autofree char **argv = g_memdup2(words, (g_strv_length(words) + 1) * sizeof *words);
+
+    merging.paths = paths;
+    merging.own = wish;
+    memset(&wish, 0, sizeof wish);
+    return cli_request_run(&cli_verb_sweep, own_words, complete, check, (int)g_strv_length(words),
+                           argv, answer);
+}
+
+static int
+merge_files(char **paths)
+{
+    g_auto(GStrv) words = cli_sweep_merge_asks(paths);
+
+    return words ? merge_checked(paths, words) : cli_sweep_merge(&wish, paths);
+}
 
 static int
 merge(int argc, char **argv)
 {
-    const struct cli_words_group groups[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
-    const struct cli_words words = {.verb = &cli_verb_sweep, .groups = groups};
+    const struct cli_words words = {.verb = &cli_verb_sweep, .groups = own_words};
     g_autoptr(GError) error = NULL;
 
     if (!cli_words_parse(&words, &argc, &argv, &error))
@@ -235,6 +333,7 @@ merge(int argc, char **argv)
                         : wish.shard_text   ? "--shard"
                         : wish.closed_form  ? "--closed-form"
                         : wish.threads_text ? "--threads"
+                        : wish.measure_text ? "--measure"
                                             : NULL;
     if (other)
         mw_refuse(&error, "--merge: takes files of shards, -o, --json and --plot; leave out %s",
@@ -243,20 +342,32 @@ merge(int argc, char **argv)
         mw_refuse(&error, "--merge: the files of the shards are missing");
     else if (mw_plot_rows_check((const char *const *)wish.plots, &error) &&
              cli_check_output(wish.output, &error))
-        return cli_sweep_merge(&wish, argv + 1);
+        return merge_files(argv + 1);
     return cli_fail(error);
+}
+
+static void
+clear_wish(struct cli_sweep_wish *of)
+{
+    g_strfreev(of->over);
+    g_strfreev(of->plots);
+    g_free(of->points_file);
+    g_free(of->output);
+    g_free(of->threads_text);
+    g_free(of->shard_text);
+    g_free(of->measure_text);
+    g_free(of->measure_limit_text);
+    g_strfreev(of->measure.options);
+    g_free(of->command);
+    memset(of, 0, sizeof *of);
 }
 
 static void
 clear(void)
 {
-    g_strfreev(wish.over);
-    g_strfreev(wish.plots);
-    g_free(wish.points_file);
-    g_free(wish.output);
-    g_free(wish.threads_text);
-    g_free(wish.shard_text);
-    memset(&wish, 0, sizeof wish);
+    clear_wish(&wish);
+    clear_wish(&merging.own);
+    merging.paths = NULL;
     g_clear_pointer(&space, mw_space_free);
 }
 
@@ -269,13 +380,25 @@ asks_merge(char **argv)
     return !help && g_strv_contains((const char *const *)argv, "--merge");
 }
 
+/* As struct cli_store_title has it. */
+static char *
+command_of(char **argv)
+{
+    g_autoptr(GPtrArray) words = g_ptr_array_new_with_free_func(g_free);
+
+    for (char **word = argv; *word; word++)
+        g_ptr_array_add(words, g_strescape(*word, NULL));
+    g_ptr_array_add(words, NULL);
+    return g_strjoinv("\t", (char **)words->pdata);
+}
+
 static int
 run(int argc, char **argv)
 {
-    static const struct cli_words_group more[] = {{CLI_WORDS_OWN, entries}, {NULL, NULL}};
-    int status = asks_merge(argv)
-                     ? merge(argc, argv)
-                     : cli_request_run(&cli_verb_sweep, more, complete, check, argc, argv, answer);
+    wish.command = command_of(argv);
+    int status = asks_merge(argv) ? merge(argc, argv)
+                                  : cli_request_run(&cli_verb_sweep, own_words, complete, check,
+                                                    argc, argv, answer);
 
     clear();
     return status;

@@ -27,13 +27,9 @@ fill_drives(struct mw_hardware *hardware)
 /* Own assumption; reports show it beside the cost. */
 #define AMORTISATION_YEARS 5
 
-static void
-fill_defaults(struct mw_hardware *hardware, const struct mw_profile *profile)
+void
+mw_hwprofile_complete(struct mw_hardware *hardware)
 {
-    hardware->matmul_points = MIN(mw_profile_list_length(profile, "gpu", "matmul_dim"),
-                                  mw_profile_list_length(profile, "gpu", "matmul_tflops"));
-    hardware->attention_points = MIN(mw_profile_list_length(profile, "gpu", "attention_dim"),
-                                     mw_profile_list_length(profile, "gpu", "attention_tflops"));
     if (!(hardware->amortisation_years > 0))
         hardware->amortisation_years = AMORTISATION_YEARS;
     if (!hardware->gpu_largest_request_bytes)
@@ -46,22 +42,24 @@ fill_defaults(struct mw_hardware *hardware, const struct mw_profile *profile)
 }
 
 struct mw_hardware
-mw_hwprofile_read(const struct mw_profile *profile, enum mw_outlook outlook)
+mw_hwprofile_given(const struct mw_profile *profile, enum mw_outlook outlook)
 {
     struct mw_hardware hardware = {0};
 
     mw_profile_store(profile, outlook, &hardware);
-    fill_defaults(&hardware, profile);
+    hardware.matmul_points = MIN(mw_profile_list_length(profile, "gpu", "matmul_dim"),
+                                 mw_profile_list_length(profile, "gpu", "matmul_tflops"));
+    hardware.attention_points = MIN(mw_profile_list_length(profile, "gpu", "attention_dim"),
+                                    mw_profile_list_length(profile, "gpu", "attention_tflops"));
     return hardware;
 }
 
 struct mw_hardware
-mw_hwprofile_read_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook)
+mw_hwprofile_read(const struct mw_profile *profile, enum mw_outlook outlook)
 {
-    struct mw_hardware hardware = {0};
+    struct mw_hardware hardware = mw_hwprofile_given(profile, outlook);
 
-    mw_profile_store_one(profile, key, outlook, &hardware);
-    fill_defaults(&hardware, profile);
+    mw_hwprofile_complete(&hardware);
     return hardware;
 }
 

@@ -221,9 +221,10 @@ const struct mw_profile_key *mw_hw_key(const char *group, const char *key); /* N
 struct mw_profile *mw_hwprofile_load(const char *name_or_path, GError **error);
 char **mw_hwprofile_list(void);
 struct mw_hardware mw_hwprofile_read(const struct mw_profile *profile, enum mw_outlook outlook);
-/* At the typical values, but one key at an outlook: mw_profile_store_one. */
-struct mw_hardware mw_hwprofile_read_one(const struct mw_profile *profile, size_t key,
-                                         enum mw_outlook outlook);
+/* The two halves of it, between which single keys may be stored anew: what the profile gives, and
+ * what follows where it gives nothing. */
+struct mw_hardware mw_hwprofile_given(const struct mw_profile *profile, enum mw_outlook outlook);
+void mw_hwprofile_complete(struct mw_hardware *hardware);
 
 /* Whether its rate of products in fp8 is known. */
 static inline bool

@@ -132,13 +132,20 @@ check_switch(const char *name, const char *value, GError **error)
            mw_refuse(error, "%s=%s: must be on or off", name, value);
 }
 
+static bool
+check_strategies(const char *value, GError **error)
+{
+    struct mw_question strategies = {.strategy_count = 0};
+
+    return mw_lib_strategies(value, &strategies, error);
+}
+
 /* Checks what can be checked of a value alone. */
 static bool
 check_value(const struct memwall_question *question, const char *name, const char *value,
             GError **error)
 {
     const struct mw_setting *setting = mw_setting_find(name);
-    struct mw_question strategies = {.strategy_count = 0};
     int outlook;
 
     if (is_key(name)) {
@@ -155,7 +162,7 @@ check_value(const struct memwall_question *question, const char *name, const cha
             return mw_number_read(&mw_lib_limits[i], value, &number, error);
     }
     if (!strcmp(name, "strategy"))
-        return mw_lib_strategies(value, &strategies, error);
+        return check_strategies(value, error);
     if (!strcmp(name, "pay"))
         return !strcmp(value, "rent") || !strcmp(value, "buy") || !strcmp(value, "any") ||
                mw_refuse(error, "{pay=%s}: must be rent, buy or any", value);

@@ -150,8 +150,8 @@ void mw_profile_store_without(const struct mw_profile *profile, const char *grou
  * key_count: there is none. */
 size_t mw_profile_next_range(const struct mw_profile *profile, size_t from,
                              enum mw_outlook outlook);
-/* As mw_profile_store at the typical values, but one key at an outlook; key_count: none. */
-void mw_profile_store_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook,
+/* Writes one key alone, which is given. */
+void mw_profile_store_key(const struct mw_profile *profile, size_t key, enum mw_outlook outlook,
                           void *out);
 /* How many numbers a list has; 0: not given. */
 int mw_profile_list_length(const struct mw_profile *profile, const char *group, const char *key);

@@ -124,14 +124,10 @@ mw_profile_next_range(const struct mw_profile *profile, size_t from, enum mw_out
 }
 
 void
-mw_profile_store_one(const struct mw_profile *profile, size_t key, enum mw_outlook outlook,
+mw_profile_store_key(const struct mw_profile *profile, size_t key, enum mw_outlook outlook,
                      void *out)
 {
-    const struct mw_profile_kind *kind = profile->kind;
-
-    mw_profile_store(profile, MW_OUTLOOK_TYPICAL, out);
-    if (key < kind->key_count)
-        store(out, &profile->value[key], &kind->keys[key], outlook);
+    store(out, &profile->value[key], &profile->kind->keys[key], outlook);
 }
 
 int

@@ -74,9 +74,10 @@ mw_profile_value_text(const struct mw_profile_value *value, const struct mw_prof
 bool
 mw_profile_value_is_set(const struct mw_profile_value *value)
 {
+    if (value->provenance != MW_PROVENANCE_USER)
+        return false;
     g_autofree char *set = mw_spelled(MW_PROFILE_SET);
-
-    return value->provenance == MW_PROVENANCE_USER && !g_strcmp0(value->source, set);
+    return !g_strcmp0(value->source, set);
 }
 
 /* Whether a unit follows a number, as in 64GB. */

@@ -10,6 +10,8 @@
 #include "report/plot_rows_data.h"
 #include "report/plot_run.h"
 
+#define MEASURED "measured" /* the kind that needs runs */
+
 static const struct {
     const char *name;
     mw_plot_script_of script;
@@ -18,6 +20,7 @@ static const struct {
     {"lines", mw_plot_rows_lines, 1},
     {"heat", mw_plot_rows_heat, 2},
     {"pareto", mw_plot_rows_pareto, 0},
+    {MEASURED, mw_plot_rows_measured, 0},
 };
 
 /* The kind of "KIND:FILE", and its file; -1: there is none. */
@@ -41,8 +44,8 @@ mw_plot_rows_check(const char *const *plots, GError **error)
         bool svg;
         if (kind_of(*plots, &path) < 0)
             return mw_refuse(error,
-                             "{plot=%s}: must be lines:FILE, heat:FILE or pareto:FILE, with a FILE "
-                             "that ends in .png or .svg",
+                             "{plot=%s}: must be lines:FILE, heat:FILE, pareto:FILE or "
+                             "measured:FILE, with a FILE that ends in .png or .svg",
                              *plots);
         if (!mw_plot_format(path, &svg, error) || !mw_file_check(path, error))
             return false;
@@ -72,6 +75,32 @@ add_row(struct mw_plot_rows *table, char **cells, guint rate)
         values[a] = g_strdup(cells[a]);
     g_ptr_array_add(table->values, values);
     g_array_append_val(table->rates, tokens_per_s);
+}
+
+/* The columns of a pair, in the order of its fields. */
+static const char *const pair_names[] = {
+    "step_time_s",
+    "step_time_s_low",
+    "step_time_s_high",
+    MW_ROWS_MEASURED "step_time_s",
+    MW_ROWS_MEASURED "step_time_s_low",
+    MW_ROWS_MEASURED "step_time_s_high",
+};
+
+static void
+add_pair(struct mw_plot_rows *table, char **cells)
+{
+    double all[G_N_ELEMENTS(pair_names)];
+    bool whole = true;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(pair_names); i++) {
+        guint column = column_of(table->names, pair_names[i]);
+        all[i] = table->names[column] ? mw_rows_number(cells[column]) : NAN;
+        whole = whole && all[i] > 0;
+    }
+    struct mw_plot_pair pair = {all[0], all[1], all[2], all[3], all[4], all[5]};
+    if (whole)
+        g_array_append_val(table->pairs, pair);
 }
 
 static bool
@@ -114,6 +143,7 @@ static void
 read_table(const struct mw_rows *rows, struct mw_plot_rows *table)
 {
     guint rate = column_of(table->names, "tokens_per_s"), count = g_strv_length(table->names);
+    bool measures = table->names[column_of(table->names, pair_names[3])] != NULL;
 
     while (g_str_has_prefix(table->names[table->axis_count], MW_ROWS_OVER))
         table->axis_count++;
@@ -122,6 +152,8 @@ read_table(const struct mw_rows *rows, struct mw_plot_rows *table)
         g_auto(GStrv) cells = mw_csv_split(row);
         if (cells && g_strv_length(cells) == count)
             add_row(table, cells, rate);
+        if (measures && cells && g_strv_length(cells) == count)
+            add_pair(table, cells);
     }
     find_axes(table);
 }
@@ -136,6 +168,8 @@ can_draw(const struct mw_plot_rows *table, int kind, const char *path, GError **
     if (axes < kinds[kind].axes)
         return mw_refuse(error, "cannot plot to %s: %s need%s %d axes of numbers; the sweep has %d",
                          path, kinds[kind].name, kind ? "s" : "", kinds[kind].axes, axes);
+    if (!strcmp(kinds[kind].name, MEASURED) && !table->pairs->len)
+        return mw_refuse(error, "cannot plot to %s: no row was measured, as {measure} does", path);
     return table->front.fitting->len || mw_refuse(error, "cannot plot to %s: no point fits", path);
 }
 
@@ -146,6 +180,7 @@ mw_plot_rows_write(const char *plot, const struct mw_rows *rows, GError **error)
                                  .values =
                                      g_ptr_array_new_with_free_func((GDestroyNotify)g_strfreev),
                                  .rates = g_array_new(FALSE, FALSE, sizeof(double)),
+                                 .pairs = g_array_new(FALSE, FALSE, sizeof(struct mw_plot_pair)),
                                  .front = mw_front_of(rows)};
     const char *path;
     int kind = kind_of(plot, &path);
@@ -156,6 +191,7 @@ mw_plot_rows_write(const char *plot, const struct mw_rows *rows, GError **error)
     g_strfreev(table.names);
     g_ptr_array_unref(table.values);
     g_array_unref(table.rates);
+    g_array_unref(table.pairs);
     g_free(table.varies);
     mw_front_clear(&table.front);
     return good;

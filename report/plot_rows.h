@@ -1,5 +1,6 @@
 /*
- * plot_rows.h - pictures of a sweep, made by gnuplot: lines, a heat map, the Pareto front.
+ * plot_rows.h - pictures of a sweep, made by gnuplot: lines, a heat map, the Pareto front,
+ * measured over predicted step times.
  */
 #ifndef MW_REPORT_PLOT_ROWS_H
 #define MW_REPORT_PLOT_ROWS_H

@@ -19,16 +19,16 @@ axis_name(const struct mw_plot_rows *table, guint axis)
     return table->names[axis] + strlen(MW_ROWS_OVER);
 }
 
-static void
-append_label(GString *script, const char *axis, const char *text)
+void
+mw_plot_rows_label(GString *script, const char *axis, const char *text)
 {
     g_string_append_printf(script, "set %slabel ", axis);
     mw_plot_append_quoted(script, text);
     g_string_append_c(script, '\n');
 }
 
-static GString *
-begin(const char *output, bool svg, const char *title)
+GString *
+mw_plot_rows_begin(const char *output, bool svg, const char *title)
 {
     GString *script = g_string_new(NULL);
 
@@ -107,12 +107,12 @@ mw_plot_rows_lines(const void *data, const char *output, bool svg)
             ? g_strdup_printf("tokens per second over %s (%u of %u lines)", axis_name(table, x),
                               series.names->len, series.names->len + series.left_out)
             : g_strdup_printf("tokens per second over %s", axis_name(table, x));
-    GString *script = begin(output, svg, title);
+    GString *script = mw_plot_rows_begin(output, svg, title);
 
     g_string_append(script, "set datafile missing '?'\nset grid lc rgb '#dddddd' lt 1\n"
                             "set yrange [0:*]\nset key outside right top\n");
-    append_label(script, "x", axis_name(table, x));
-    append_label(script, "y", "tokens per second");
+    mw_plot_rows_label(script, "x", axis_name(table, x));
+    mw_plot_rows_label(script, "y", "tokens per second");
     for (guint s = 0; s < series.names->len; s++)
         g_string_append_printf(script, "$line%u << EOD\n%sEOD\n", s,
                                ((GString *)series.points->pdata[s])->str);
@@ -205,11 +205,11 @@ mw_plot_rows_heat(const void *data, const char *output, bool svg)
     g_autofree char *title = g_strdup_printf(
         "tokens per second over %s and %s%s", axis_name(table, across), axis_name(table, up),
         table->axis_count > 2 ? ": the best of all other axes" : "");
-    GString *script = begin(output, svg, title);
+    GString *script = mw_plot_rows_begin(output, svg, title);
 
-    append_label(script, "x", axis_name(table, across));
-    append_label(script, "y", axis_name(table, up));
-    append_label(script, "cb", "tokens per second");
+    mw_plot_rows_label(script, "x", axis_name(table, across));
+    mw_plot_rows_label(script, "y", axis_name(table, up));
+    mw_plot_rows_label(script, "cb", "tokens per second");
     append_tics(script, "x", x);
     append_tics(script, "y", y);
     g_string_append(script, "set palette defined (0 '#f7fbff', 0.5 '#6baed6', 1 '#08306b')\n"
@@ -257,12 +257,12 @@ mw_plot_rows_pareto(const void *data, const char *output, bool svg)
     g_autofree char *title =
         g_strdup_printf("step time and cost: %u of %u points that fit are on the front",
                         front->rows->len, front->fitting->len);
-    GString *script = begin(output, svg, title);
+    GString *script = mw_plot_rows_begin(output, svg, title);
     guint every = front->fitting->len / DOTS_MAX + 1;
 
-    append_label(script, "x", "step time (s)");
-    append_label(script, "y",
-                 front->is_usd ? "cost of the training (USD)" : "GPU-seconds per token");
+    mw_plot_rows_label(script, "x", "step time (s)");
+    mw_plot_rows_label(script, "y",
+                       front->is_usd ? "cost of the training (USD)" : "GPU-seconds per token");
     g_string_append(script, "set grid lc rgb '#dddddd' lt 1\nset logscale xy\n"
                             "set key outside right top\n$all << EOD\n");
     for (guint i = 0; i < front->fitting->len; i += every)

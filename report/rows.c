@@ -39,11 +39,12 @@ write_cell(struct mw_json_writer *json, const char *name, bool is_text, const ch
         mw_json_number(json, name, value);
 }
 
-/* The engine's step time is a column of sweeps alone. */
+/* The engine's step time and what runs measured are columns of sweeps alone. */
 static bool
 is_text(const char *name)
 {
-    return mw_csv_is_text(name) && strcmp(name, MW_ROWS_ENGINE) != 0;
+    return mw_csv_is_text(name) && strcmp(name, MW_ROWS_ENGINE) != 0 &&
+           !g_str_has_prefix(name, MW_ROWS_MEASURED);
 }
 
 static void

@@ -20,6 +20,7 @@ struct mw_rows {
 #define MW_ROWS_OVER "over." /* before the names of its axes */
 #define MW_ROWS_ERROR "error"
 #define MW_ROWS_ENGINE "engine_step_time_s" /* of a plan that was estimated */
+#define MW_ROWS_MEASURED "measured_"        /* before the names of what a run measured */
 
 /* The number in a cell, true and false being 1 and 0; NAN: it is empty, or no number. */
 double mw_rows_number(const char *cell);

@@ -101,7 +101,7 @@ block_products_s(const struct mw_closed_block *block, double forwards, double sh
                  const struct mw_hardware *hw)
 {
     if (block->shapes)
-        return shapes_s(block, forwards, hw) / share;
+        return (block->shapes_s > 0 ? block->shapes_s : shapes_s(block, forwards, hw)) / share;
     return products_s(&block->weights, forwards,
                       share * mw_kernel_products_curve(hw, block->weights.size)) +
            products_s(&block->attention, forwards,
@@ -145,13 +145,28 @@ add_coding(const struct mw_closed_dims *d, const struct mw_hardware *hw, double 
     return passes;
 }
 
+/* Forward passes of the layers per micro-batch, as work. */
+static double
+layer_forwards(const struct mw_closed_dims *d)
+{
+    return 1 + d->recomputed_work;
+}
+
+void
+mw_closed_shapes_s(struct mw_closed_dims *dims, const struct mw_hardware *hardware)
+{
+    dims->layer_block.shapes_s = shapes_s(&dims->layer_block, layer_forwards(dims), hardware);
+    dims->head.shapes_s = shapes_s(&dims->head, 1, hardware);
+    dims->tail.shapes_s = shapes_s(&dims->tail, 1, hardware);
+}
+
 static void
 compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
 {
     double share = mw_kernel_dtype_share(hw, d->dtype);
 
     double memory = hw->gpu_memory_bytes_per_s;
-    double launches = add_block(&d->layer_block, 1 + d->recomputed_work, share, memory, hw, plan) +
+    double launches = add_block(&d->layer_block, layer_forwards(d), share, memory, hw, plan) +
                       add_block(&d->head, 1, share, memory, hw, plan) +
                       add_block(&d->tail, 1, share, mw_cost_loss_bytes_per_s(hw), hw, plan) +
                       add_coding(d, hw, plan);

@@ -41,6 +41,7 @@ struct mw_closed_block {
     const struct mw_closed_shape
         *shapes; /* of both kinds; borrowed; NULL: the two above are used */
     int shape_count;
+    double shapes_s; /* what they take in a micro-batch; 0: not computed (mw_closed_shapes_s) */
     double forward_bytes, backward_bytes;       /* bytes of memory-bound operators */
     double forward_streamed, backward_streamed; /* bytes of attention and loss: plan/operators.h */
     double forward_launches;
@@ -138,6 +139,9 @@ struct mw_closed_form {
 
 void mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
                     struct mw_closed_form *out);
+/* Computes the times of all shapes, for closed forms on machines with the same rates of
+ * products. */
+void mw_closed_shapes_s(struct mw_closed_dims *dims, const struct mw_hardware *hardware);
 void mw_closed_rates(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
                      struct mw_closed_rates *out);
 const char *mw_closed_term_name(int term);

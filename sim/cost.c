@@ -191,6 +191,16 @@ mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator ope
     return passes > 0 ? passes : 1;
 }
 
+#define SAME(field) (a->field == b->field)
+
+bool
+mw_cost_same_passes(const struct mw_hardware *a, const struct mw_hardware *b)
+{
+    return SAME(norm_passes) && SAME(position_passes) && SAME(gpu_flash_attention) &&
+           SAME(score_passes) && SAME(activation_passes) && SAME(adapter_passes) &&
+           SAME(other_passes);
+}
+
 double
 mw_cost_update_passes(const struct mw_hardware *hardware)
 {

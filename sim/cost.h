@@ -96,6 +96,8 @@ double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 /* Passes over memory of an operator's kernels as a multiple of fused ones; and of an update on the
  * GPU. */
 double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_);
+/* Whether they are the same on both machines, for all operators. */
+bool mw_cost_same_passes(const struct mw_hardware *a, const struct mw_hardware *b);
 double mw_cost_update_passes(const struct mw_hardware *hardware);
 double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
 /* The rate of the loss. */

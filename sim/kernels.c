@@ -1,6 +1,9 @@
 #include "sim/kernels.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "sim/product_times.h"
 
 /* --- curves ---------------------------------------------------------------------------------- */
 
@@ -127,8 +130,8 @@ streamed_s(const struct mw_hardware *hardware, const struct tiling *of,
 }
 
 static double
-product_s(const struct mw_hardware *hardware, const struct tiling *of,
-          const struct mw_work_product *p)
+computed_s(const struct mw_hardware *hardware, const struct tiling *of,
+           const struct mw_work_product *p)
 {
     double best = INFINITY;
 
@@ -139,6 +142,22 @@ product_s(const struct mw_hardware *hardware, const struct tiling *of,
                 best = fmin(best, tiled_s(hardware, of, &tiles[i], p, cuts));
     }
     return fmax(best, streamed_s(hardware, of, p));
+}
+
+static double
+product_s(const struct mw_hardware *hardware, const struct tiling *of,
+          const struct mw_work_product *p)
+{
+    const double *shares = of->shares;
+    const struct mw_product_key key = {
+        {of->flops, of->fill, shares[0], shares[1], shares[2], shares[3], of->operand_bytes,
+         hardware->gpu_memory_bytes_per_s, (double)hardware->gpu_multiprocessors},
+        {p->m, p->n, p->k, p->count, (int64_t)p->dtype}};
+    double *known_s = mw_product_time_of(&key);
+
+    if (!(*known_s > 0))
+        *known_s = computed_s(hardware, of, p);
+    return *known_s;
 }
 
 static double
@@ -235,6 +254,21 @@ mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work 
                                              : mw_kernel_products_curve(hardware, work->size);
     double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
     return share * attention_flops(hardware, work) * skipped(hardware, &work->attention);
+}
+
+/* Whether two fields of that name have the same bytes. */
+#define SAME(field) (!memcmp(&a->field, &b->field, sizeof a->field))
+
+bool
+mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware *b)
+{
+    return SAME(gpu_multiprocessors) && SAME(tile_flops) && SAME(sustained_share) &&
+           SAME(tile_fill) && SAME(tile_shares) && SAME(fp8_tile_flops) && SAME(fp8_tile_fill) &&
+           SAME(fp8_tile_shares) && SAME(fp8_bytes_per_operand) && SAME(gpu_memory_bytes_per_s) &&
+           SAME(gpu_achievable_flops) && SAME(matmul_points) && SAME(matmul_dim) &&
+           SAME(matmul_flops) && SAME(attention_points) && SAME(attention_dim) &&
+           SAME(attention_flops) && SAME(attention_kernel) && SAME(attention_share) &&
+           SAME(attention_skips);
 }
 
 /* --- at most ---------------------------------------------------------------------------------- */

@@ -237,41 +237,50 @@ mw_machine_read_with(const struct mw_profile *machine, const struct mw_profile *
     return hardware;
 }
 
-/* The `index`-th range of a profile; if it has fewer, *index is what is left of it, and key_count
- * is returned. */
-static size_t
-nth_range(const struct mw_profile *profile, size_t *index, enum mw_outlook outlook)
-{
-    size_t key = mw_profile_next_range(profile, 0, outlook);
+/* What has a range, in this order. */
+enum { OF_MACHINE, OF_SOFTWARE, OF_ATTENTION, OF_THIS_GPU, RANGES_END };
 
-    for (; key < mw_profile_key_count(profile) && *index; --*index)
-        key = mw_profile_next_range(profile, key + 1, outlook);
-    return key;
+void
+mw_machine_ranges_init(struct mw_machine_ranges *ranges, const struct mw_profile *machine,
+                       const struct mw_profile *software, struct mw_model_uses uses,
+                       enum mw_outlook outlook)
+{
+    *ranges = (struct mw_machine_ranges){
+        .machine = machine, .software = software, .uses = uses, .outlook = outlook};
+    ranges->given = mw_hwprofile_given(machine, MW_OUTLOOK_TYPICAL);
+    ranges->figures = mw_software_read(software, MW_OUTLOOK_TYPICAL);
 }
 
-/* What has a range beside the keys of both profiles. */
-enum { OF_ATTENTION, OF_THIS_GPU, OTHER_RANGES };
+/* Stores the next range of the profile at its end; false: it has no more. */
+static bool
+store_next(struct mw_machine_ranges *ranges, const struct mw_profile *profile, void *out)
+{
+    size_t key = mw_profile_next_range(profile, ranges->key, ranges->outlook);
+    bool found = key < mw_profile_key_count(profile);
+
+    if (found)
+        mw_profile_store_key(profile, key, ranges->outlook, out);
+    ranges->key = found ? key + 1 : 0;
+    return found;
+}
 
 bool
-mw_machine_read_one(const struct mw_profile *machine, const struct mw_profile *software,
-                    struct mw_model_uses uses, size_t index, enum mw_outlook outlook,
-                    struct mw_hardware *out)
+mw_machine_ranges_next(struct mw_machine_ranges *ranges, struct mw_hardware *out)
 {
-    struct mw_software figures = mw_software_read(software, MW_OUTLOOK_TYPICAL);
-    size_t key = nth_range(machine, &index, outlook);
-    bool of_machine = key < mw_profile_key_count(machine), of_software = false;
+    struct mw_software figures = ranges->figures;
 
-    *out = mw_hwprofile_read_one(machine, key, outlook);
-    if (!of_machine) {
-        key = nth_range(software, &index, outlook);
-        of_software = key < mw_profile_key_count(software);
-        mw_profile_store_one(software, key, outlook, &figures);
-    }
-    bool of_neither = !of_machine && !of_software;
-    if (of_neither && index == OF_ATTENTION)
-        figures.outlook = outlook;
-    mw_software_apply(&figures, uses, out);
-    if (of_neither && index == OF_THIS_GPU)
-        vary_gpu(machine, outlook, out);
-    return !of_neither || index < OTHER_RANGES;
+    *out = ranges->given;
+    if (ranges->of == OF_MACHINE && !store_next(ranges, ranges->machine, out))
+        ranges->of = OF_SOFTWARE;
+    if (ranges->of == OF_SOFTWARE && !store_next(ranges, ranges->software, &figures))
+        ranges->of = OF_ATTENTION;
+    if (ranges->of == OF_ATTENTION)
+        figures.outlook = ranges->outlook;
+    mw_hwprofile_complete(out);
+    mw_software_apply(&figures, ranges->uses, out);
+    if (ranges->of == OF_THIS_GPU)
+        vary_gpu(ranges->machine, ranges->outlook, out);
+    bool found = ranges->of < RANGES_END;
+    ranges->of += ranges->of == OF_ATTENTION || ranges->of == OF_THIS_GPU;
+    return found;
 }

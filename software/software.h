@@ -105,10 +105,21 @@ struct mw_hardware mw_machine_read_with(const struct mw_profile *machine,
                                         struct mw_model_uses uses, enum mw_outlook outlook);
 
 /* That machine at its typical values, with one of the ranges of machine and software at the
- * outlook, LOW or HIGH: the `index`-th one.  False: there are no more.  Beside those of keys there
- * are two: of the kernel of attention, and of this GPU among those of its kind. */
-bool mw_machine_read_one(const struct mw_profile *machine, const struct mw_profile *software,
-                         struct mw_model_uses uses, size_t index, enum mw_outlook outlook,
-                         struct mw_hardware *out);
+ * outlook, LOW or HIGH: one after the other, those of keys first.  Beside these there are two: of
+ * the kernel of attention, and of this GPU among those of its kind. */
+struct mw_machine_ranges {
+    const struct mw_profile *machine, *software; /* borrowed */
+    struct mw_model_uses uses;
+    enum mw_outlook outlook;
+    struct mw_hardware given; /* at its typical values, before the software uses it */
+    struct mw_software figures;
+    int of;     /* enum in software.c: what the next range is of */
+    size_t key; /* from which on it is looked for */
+};
+void mw_machine_ranges_init(struct mw_machine_ranges *ranges, const struct mw_profile *machine,
+                            const struct mw_profile *software, struct mw_model_uses uses,
+                            enum mw_outlook outlook);
+/* False: there are no more. */
+bool mw_machine_ranges_next(struct mw_machine_ranges *ranges, struct mw_hardware *out);
 
 #endif

@@ -12,16 +12,18 @@ static void
 fill_step(const struct mw_question *question, const struct mw_sizing *sizing, struct mw_result *r)
 {
     double done = mw_flops_done(sizing);
-    double typical_s = mw_estimate_s(sizing, &question->hardware[MW_OUTLOOK_TYPICAL]);
+    struct mw_estimate *estimate = mw_estimate_new(sizing, &question->hardware[MW_OUTLOOK_TYPICAL]);
+    double typical_s = mw_estimate_own_s(estimate);
 
     for (int o = 0; o < MW_OUTLOOK_COUNT; o++) {
         bool end = o != MW_OUTLOOK_TYPICAL && question->ends;
-        double all_s = end ? mw_estimate_s(sizing, &question->hardware[o]) : typical_s;
-        double part = end ? mw_independent_part(question, sizing, (enum mw_outlook)o) : 1;
+        double all_s = end ? mw_estimate_on_s(estimate, &question->hardware[o]) : typical_s;
+        double part = end ? mw_independent_part(question, estimate, (enum mw_outlook)o) : 1;
         r->step_time_s[o] = typical_s + part * (all_s - typical_s);
         r->tflops_per_gpu[o] = done / r->step_time_s[o] / 1e12;
         r->efficiency[o] = NAN;
     }
+    mw_estimate_free(estimate);
 }
 
 static void

@@ -2,10 +2,12 @@
 #include "study/evaluate.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "plan/optimizers.h"
 #include "planner/settings/drops.h"
+#include "sim/cost.h"
 #include "sim/kernels.h"
 
 #define NO_LIMIT 1e30
@@ -451,38 +453,56 @@ dims_of(const struct mw_sizing *s)
     };
 }
 
-static void
-closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool tiled,
-            struct mw_closed_form *out)
-{
-    struct mw_closed_dims dims = dims_of(s);
+/* Dimensions, and the shapes that they borrow. */
+struct dimensions {
+    struct mw_closed_dims dims;
     struct mw_closed_shape shapes[MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2];
+};
+
+/* Of the machine they take passes over memory, whether its products have shapes, and what products
+ * of the update take: may_share_dimensions. */
+static void
+dimensions_of(const struct mw_sizing *s, const struct mw_hardware *hardware, bool tiled,
+              struct dimensions *out)
+{
+    struct mw_closed_dims *dims = &out->dims;
     int shape_count = 0;
+
+    *dims = dims_of(s);
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        struct mw_closed_block *block = block_of(&dims, c);
+        struct mw_closed_block *block = block_of(dims, c);
         int before = block->shape_count;
         add_class(s, hardware, c, tiled, block);
         if (hardware->gpu_multiprocessors)
-            add_shapes(s, hardware, c, tiled, shapes + shape_count, block);
+            add_shapes(s, hardware, c, tiled, out->shapes + shape_count, block);
         shape_count += block->shape_count - before;
     }
-    finish_block(&dims.head);
-    finish_block(&dims.layer_block);
-    finish_block(&dims.tail);
+    finish_block(&dims->head);
+    finish_block(&dims->layer_block);
+    finish_block(&dims->tail);
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
         const struct mw_class_info *class = &s->classes[c];
         double kept = (double)(class->blocks - mw_sizing_recomputed_blocks(s, c));
-        dims.kept_coded_bytes += 2 * kept * (double)class->coded_bytes;
-        dims.kept_coded_passes += class->coded_bytes ? 2 * kept : 0;
+        dims->kept_coded_bytes += 2 * kept * (double)class->coded_bytes;
+        dims->kept_coded_passes += class->coded_bytes ? 2 * kept : 0;
     }
     /* Layer by layer each micro-batch has its own, which a split may put elsewhere. */
     int64_t slots =
         mw_settings_layer_order(&s->settings) ? s->checkpoint_slots : s->checkpoint_count;
     for (int64_t c = 0; c < slots; c++)
-        dims.checkpoints_in[s->checkpoint_home[c]] += 1.0 / (double)slots;
-    add_tensors(s, &dims);
-    add_chunks(s, hardware, &dims);
-    mw_closed_form(&dims, hardware, out);
+        dims->checkpoints_in[s->checkpoint_home[c]] += 1.0 / (double)slots;
+    add_tensors(s, dims);
+    add_chunks(s, hardware, dims);
+}
+
+static void
+closed_form(const struct mw_sizing *s, const struct mw_hardware *hardware, bool tiled,
+            struct mw_closed_form *out)
+{
+    struct dimensions dimensions;
+
+    dimensions_of(s, hardware, tiled, &dimensions);
+    mw_closed_form(&dimensions.dims, hardware, out);
 }
 
 void
@@ -513,15 +533,15 @@ beside_s(const struct mw_sizing *sizing, double passes_s, double update_s, doubl
     return fmax(passes_s + fmax(0, update_s - backward_s), drives_s);
 }
 
-double
-mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
+/* The terms of a closed form beside each other. */
+static double
+overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
+             const struct mw_closed_form *form)
 {
-    struct mw_closed_form form;
-    const double *t = form.plan_s;
+    const double *t = form->plan_s;
 
-    closed_form(sizing, hw, true, &form);
     if (!sizing->settings.overlap || sizing->settings.serialize)
-        return form.plan_total_s;
+        return form->plan_total_s;
     double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE];
     double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
     double copies_s = t[MW_TERM_FETCH_PCIE] + t[MW_TERM_GRADIENT_PCIE] + t[MW_TERM_CHECKPOINT_PCIE];
@@ -544,4 +564,84 @@ mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
     return sizing->settings.dpu_start == MW_AUTO
                ? passes_s + update_s
                : fmax(fmax(passes_s, update_s), compute_s + update_sm_s);
+}
+
+double
+mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hw)
+{
+    struct mw_closed_form form;
+
+    closed_form(sizing, hw, true, &form);
+    return overlapped_s(sizing, hw, &form);
+}
+
+/* --- estimates of one sizing on machines that are almost the same ----------------------------- */
+
+struct mw_estimate {
+    const struct mw_sizing *sizing;
+    struct mw_hardware machine;
+    struct dimensions dimensions;
+    double step_s;
+};
+
+struct mw_estimate *
+mw_estimate_new(const struct mw_sizing *sizing, const struct mw_hardware *machine)
+{
+    struct mw_estimate *estimate = g_new(struct mw_estimate, 1);
+    struct mw_closed_form form;
+
+    estimate->sizing = sizing;
+    memcpy(&estimate->machine, machine, sizeof *machine);
+    dimensions_of(sizing, machine, true, &estimate->dimensions);
+    mw_closed_shapes_s(&estimate->dimensions.dims, machine);
+    mw_closed_form(&estimate->dimensions.dims, machine, &form);
+    estimate->step_s = overlapped_s(sizing, machine, &form);
+    return estimate;
+}
+
+const struct mw_sizing *
+mw_estimate_sizing(const struct mw_estimate *estimate)
+{
+    return estimate->sizing;
+}
+
+double
+mw_estimate_own_s(const struct mw_estimate *estimate)
+{
+    return estimate->step_s;
+}
+
+/* Products of an update are in the dimensions as a time. */
+static bool
+may_share_dimensions(const struct mw_estimate *estimate, const struct mw_hardware *other,
+                     bool same_rates)
+{
+    const struct mw_hardware *machine = &estimate->machine;
+
+    return mw_cost_same_passes(machine, other) &&
+           machine->gpu_multiprocessors == other->gpu_multiprocessors &&
+           (same_rates || estimate->dimensions.dims.orthogonal_s <= 0);
+}
+
+double
+mw_estimate_on_s(const struct mw_estimate *estimate, const struct mw_hardware *other)
+{
+    struct mw_closed_dims dims = estimate->dimensions.dims;
+    bool same_rates = mw_kernel_same_rates(&estimate->machine, other);
+    struct mw_closed_form form;
+
+    if (!memcmp(&estimate->machine, other, sizeof *other))
+        return estimate->step_s;
+    if (!may_share_dimensions(estimate, other, same_rates))
+        return mw_estimate_s(estimate->sizing, other);
+    if (!same_rates)
+        mw_closed_shapes_s(&dims, other);
+    mw_closed_form(&dims, other, &form);
+    return overlapped_s(estimate->sizing, other, &form);
+}
+
+void
+mw_estimate_free(struct mw_estimate *estimate)
+{
+    g_free(estimate);
 }

@@ -40,4 +40,14 @@ void mw_closed_rates_of(const struct mw_sizing *sizing, const struct mw_hardware
  * It accounts for tiles, and ranks plans at no cost. */
 double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
+/* The same of a sizing on a machine and on others that differ from it in a few figures, with the
+ * bits of mw_estimate_s: what the figures do not enter is computed once.  It borrows the sizing. */
+struct mw_estimate;
+struct mw_estimate *mw_estimate_new(const struct mw_sizing *sizing,
+                                    const struct mw_hardware *machine);
+const struct mw_sizing *mw_estimate_sizing(const struct mw_estimate *estimate);
+double mw_estimate_own_s(const struct mw_estimate *estimate); /* on that machine */
+double mw_estimate_on_s(const struct mw_estimate *estimate, const struct mw_hardware *other);
+void mw_estimate_free(struct mw_estimate *estimate); /* NULL is allowed */
+
 #endif

@@ -216,15 +216,19 @@ mw_objective_set_ends(struct mw_objective_attempt *attempt)
 {
     struct mw_objective *out = &attempt->out;
 
+    const struct mw_question *question = &attempt->members[0].question;
     double typical_s = out->step_s[MW_OUTLOOK_TYPICAL];
 
-    for (int o = 0; out->fits && o < MW_OUTLOOK_COUNT; o += 2) {
-        double all_s = 0,
-               part = mw_independent_part(&attempt->members[0].question,
-                                          attempt->members[0].choice.sizing, (enum mw_outlook)o);
+    if (!out->fits)
+        return;
+    struct mw_estimate *estimate =
+        mw_estimate_new(attempt->members[0].choice.sizing, &question->hardware[MW_OUTLOOK_TYPICAL]);
+    for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
+        double all_s = 0, part = mw_independent_part(question, estimate, (enum mw_outlook)o);
         for (int p = 0; p < out->phase_count; p++)
             all_s += (double)out->phases[p].times *
                      phase_at(attempt, &out->phases[p], (enum mw_outlook)o);
         out->step_s[o] = typical_s + part * (all_s - typical_s);
     }
+    mw_estimate_free(estimate);
 }

@@ -256,20 +256,21 @@ mw_result_set_use(const struct mw_plan *plan, const struct mw_hardware *hw,
 #define RANGED_TENSORS 20000
 
 double
-mw_independent_part(const struct mw_question *question, const struct mw_sizing *sizing,
+mw_independent_part(const struct mw_question *question, const struct mw_estimate *estimate,
                     enum mw_outlook outlook)
 {
-    double typical_s = mw_estimate_s(sizing, &question->hardware[MW_OUTLOOK_TYPICAL]);
-    double all_s = mw_estimate_s(sizing, &question->hardware[outlook]) - typical_s;
+    double typical_s = mw_estimate_own_s(estimate);
+    double all_s = mw_estimate_on_s(estimate, &question->hardware[outlook]) - typical_s;
     double squares = 0;
+    struct mw_machine_ranges ranges;
     struct mw_hardware one;
 
-    if (sizing->tensor_count > RANGED_TENSORS || fabs(all_s) < 1e-9 * typical_s)
+    if (mw_estimate_sizing(estimate)->tensor_count > RANGED_TENSORS ||
+        fabs(all_s) < 1e-9 * typical_s)
         return 1;
-    for (size_t i = 0; mw_machine_read_one(question->profile, question->software, question->uses, i,
-                                           outlook, &one);
-         i++)
-        squares += pow(mw_estimate_s(sizing, &one) - typical_s, 2);
+    mw_machine_ranges_init(&ranges, question->profile, question->software, question->uses, outlook);
+    while (mw_machine_ranges_next(&ranges, &one))
+        squares += pow(mw_estimate_on_s(estimate, &one) - typical_s, 2);
     return fmin(1, sqrt(squares) / fabs(all_s));
 }
 
@@ -283,9 +284,11 @@ fill_outlooks(const struct mw_question *question, const struct mw_answer *answer
 
     if (!mw_profile_has_range(question->profile) && !mw_profile_has_range(question->software))
         return;
+    struct mw_estimate *estimate =
+        mw_estimate_new(answer->sizing, &question->hardware[MW_OUTLOOK_TYPICAL]);
     for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
         const struct mw_hardware *hw = &question->hardware[o];
-        double part = mw_independent_part(question, answer->sizing, (enum mw_outlook)o);
+        double part = mw_independent_part(question, estimate, (enum mw_outlook)o);
         double all_s = mw_cycle_s(answer->variants, hw, false);
         double flops =
             typical_flops + part * (mw_achievable_flops(answer->plan, hw) - typical_flops);
@@ -293,6 +296,7 @@ fill_outlooks(const struct mw_question *question, const struct mw_answer *answer
         r->tflops_per_gpu[o] = done / r->step_time_s[o] / 1e12;
         r->efficiency[o] = done / r->step_time_s[o] / flops;
     }
+    mw_estimate_free(estimate);
 }
 
 static void

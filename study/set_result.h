@@ -3,6 +3,7 @@
 #define MW_STUDY_SET_RESULT_H
 
 #include "sim/engine.h"
+#include "study/evaluate.h"
 #include "study/study.h"
 
 /* Sets identity, settings, ledger, notes and verdict; `strategy` is the requested one. */
@@ -17,8 +18,9 @@ void mw_result_set_simulation(const struct mw_question *question, struct mw_answ
                               enum mw_depth depth, struct mw_engine_result *engine);
 
 /* How far the figures' ranges reach together, as independent errors, of how far they reach all at
- * one end: by estimates of the step with one figure after the other at its end. */
-double mw_independent_part(const struct mw_question *question, const struct mw_sizing *sizing,
+ * one end: by estimates of the step with one figure after the other at its end.  `estimate` is of
+ * the question's typical machine. */
+double mw_independent_part(const struct mw_question *question, const struct mw_estimate *estimate,
                            enum mw_outlook outlook);
 
 /* Sets all notes, including those of the two functions below. */

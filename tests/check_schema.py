@@ -71,6 +71,8 @@ ASKED = (
     ("largest", f"plan {FLAT} --largest"),
     ("sweep", "sweep -m gpt2-xl -H flat-test --over batch=1,4096 --over seq=512,1024 --tokens 1B"),
     ("sweep", "sweep -m gpt2-xl -H flat-test --over tp=1,7 --closed-form"),
+    ("sweep", "sweep -m tiny -H flat-test -s zero3 --seq 32 --over batch=1,2 "
+              "--measure '--data text.txt --steps 3 --device-threads 1'"),
     ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
     ("verify", "verify drive"),
     ("runs", "list runs"),

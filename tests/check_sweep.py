@@ -9,6 +9,11 @@ held     what is beside the output and of another sweep, or no sweep's, stays as
 shards   files of shards that are cut, missing, named twice or of another sweep are refused.
 closed   the engine checks the front and rows drawn, of which those of the same plan as simulate's
          have its step time; the others have none.
+merged   shards of estimated rows: the engine checks the whole when they are merged, and the bytes
+         are those of one sweep; by other files than the shards' it refuses.
+measured plans are run too: what they took stands beside what was predicted; a run that fails, or
+         takes too long, is its point's error.
+ended    a run ends with its sweep, however that ends, and leaves no row.
 json     JSON has the rows of the CSV.
 plot     pictures are drawn, of what can be drawn.
 refused  bad input is one line, and nothing is written.
@@ -19,13 +24,14 @@ import csv
 import io
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
 
-from command import MEMWALL, Box, refused
+from command import MEMWALL, SANITIZED, Box, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 SWEEP = "sweep -m gpt2-xl -H dgx2 -s zero3 --over nodes=1..4 --over batch=1,2,4,4096 "
@@ -213,6 +219,128 @@ def check_closed(box):
             yield f"{row['engine_step_time_s']}: simulate has {step_s}"
 
 
+def check_merged(box):
+    box.write("own.ini", "[profile]\ninherits = dgx2\n")
+    nodes = 12 if SANITIZED else 40  # more points than are drawn
+    line = (f"sweep -m gpt3-13b -H own.ini -s zero3 --tokens 1B --over nodes=1..{nodes} "
+            "--over batch=1..8 --closed-form ")
+    whole = box.run(line + "--plot pareto:front.svg -o whole")
+    for i in (1, 2, 3):
+        box.run(line + f"--threads {i} --shard {i}/3 -o 'part {i}'")
+    if any(row["engine_step_time_s"] for row in rows_of(
+            (box.folder / "part 2").read_text().split("\n", 1)[1])):
+        yield "a shard was checked, whose rows are not all"
+    answer = box.run("sweep --merge 'part 3' 'part 1' 'part 2' -o merged --plot pareto:other.svg")
+    if (box.folder / "merged").read_text() != (box.folder / "whole").read_text():
+        yield f"merged shards make other bytes: {answer.err}"
+    if answer.err.splitlines()[-1] != whole.err.splitlines()[-1]:
+        yield f"{answer.err}\nis not {whole.err}"
+    if shutil.which("gnuplot") and not (box.folder / "other.svg").exists():
+        yield "merging draws nothing"
+    box.write("own.ini", "[profile]\ninherits = dgx2\n[network]\ngb_per_s = 1\n")
+    yield from refused(box.run("sweep --merge 'part 1' 'part 2' 'part 3' -o again"),
+                       ["part 1", "another version, or of other files"])
+    if (box.folder / "again").exists():
+        yield "a refused merge wrote its file"
+
+
+TINY = ("sweep -m layers=2,hidden=64,heads=2,vocab=512,seq=64 -H flat-test --set host.memory_gib=8 "
+        "-s zero3 ")
+RUNS = "--measure '--data text --backend cpu --steps {steps}' "
+
+
+def check_measured(box):
+    box.write("text", "All happy families are alike. " * 100)
+    draws = shutil.which("gnuplot")
+    line = TINY + "--over batch=1,2 --over seq=64,4096 --tokens 1B --threads 3 "
+    answer = box.run(line + RUNS.format(steps=4) + "-o rows" +
+                     (" --plot measured:m.svg" if draws else ""))
+    rows = rows_of((box.folder / "rows").read_text())
+    for row, again in zip(rows, rows_of(swept(box, line + "--gpus 1 --software memwall"))):
+        if {k: v for k, v in row.items() if not k.startswith("measured_")} != again:
+            yield f"another prediction than without runs: {row}, {again}"
+        if row["error"]:
+            if row["measured_steps"] or row["over.seq"] != "4096":
+                yield f"{row}"
+            continue
+        step_s = float(row["measured_step_time_s"])
+        tokens = float(row["over.batch"]) * 64
+        if not (float(row["measured_step_time_s_low"]) <= step_s
+                <= float(row["measured_step_time_s_high"]) and row["measured_steps"] == "3"):
+            yield f"{row}"
+        if abs(float(row["measured_tokens_per_s"]) * step_s / tokens - 1) > 1e-6:
+            yield f"{tokens} tokens in {step_s} s are not {row['measured_tokens_per_s']} per second"
+        if abs(float(row["measured_of_predicted"]) * step_s / float(row["step_time_s"]) - 1) > 1e-6:
+            yield f"{row['measured_of_predicted']}: of {row['step_time_s']} s"
+    if "4 points: 2 fit, 0 do not, 2 are refused" not in answer.err:
+        yield answer.err
+    if draws and "in the median of 2" not in (box.folder / "m.svg").read_text():
+        yield "the picture does not say how far the two points are apart"
+    answer = box.run(TINY + "--over batch=1 --json --measure-limit 1 " + RUNS.format(steps=10**9))
+    [row] = json.loads(answer.out)["rows"]
+    if "was ended after 1.00 s" not in row["error"] or row["measured_step_time_s"] is not None:
+        yield f"a run without an end: {row}"
+    answer = box.run(TINY + "--over batch=1 --measure '--data absent --steps 2'")
+    if "run: absent: " not in rows_of(answer.out.decode())[0]["error"]:
+        yield f"a run without data: {answer.out}"
+    for more, words in {
+            "--measure '--steps 4 --json'": ["leave out --json"],
+            "--measure \"--data 'text\"": ["--measure: must be options of memwall run"],
+            "--measure '--data text --batch 3'": ["--batch is of the sweep"],
+            "--measure '--data text' --closed-form": ["leave out --closed-form"],
+            "--measure '--data text' --software ideal": ["leave out --software"],
+            "--measure '--data text' --over software=ideal": ["does not take software"],
+            "--measure '--data text' --measure-limit 0": ["--measure-limit 0"],
+            "--measure-limit 5": ["--measure-limit"]}.items():
+        yield from refused(box.run(TINY + "--over batch=1 -o bad " + more), words)
+    if has_ranks():
+        answer = box.run(TINY + "--over batch=1 " + RUNS.format(steps=2), prefix=[*MPIRUN, "2"],
+                         **RANKS_ENVIRONMENT)
+        if answer.err.count("without mpirun") != 1 or answer.status != 2:
+            yield f"status {answer.status} of two ranks: {answer.err}"
+
+
+def children_of(process):
+    """Their numbers, of all threads."""
+    found = []
+    for task in os.listdir(f"/proc/{process}/task"):
+        with open(f"/proc/{process}/task/{task}/children", encoding="ascii") as file:
+            found += [int(number) for number in file.read().split()]
+    return found
+
+
+def is_there(process):
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def check_ended(box):
+    box.write("text", "All happy families are alike. " * 100)
+    line = TINY + "--over batch=1,2 -o rows --measure "
+    long = "'--data text --backend cpu --steps 1000000000'"
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with subprocess.Popen([str(MEMWALL), *shlex.split(line + long)], cwd=box.folder,
+                              env=box.environment, stdin=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as sweep:
+            runs, end = [], time.monotonic() + 60
+            while not runs and time.monotonic() < end:
+                runs = children_of(sweep.pid)
+                time.sleep(0.01)
+            time.sleep(0.3)  # it is in its first steps
+            sweep.send_signal(number)
+        end = time.monotonic() + 60
+        while any(is_there(run) for run in runs) and time.monotonic() < end:
+            time.sleep(0.05)
+        if not runs or any(is_there(run) for run in runs):
+            yield f"signal {number}: the run {runs} goes on"
+    rows = (box.folder / "rows.partial").read_text().count("\n") - 2
+    if rows:
+        yield f"{rows} rows of runs that did not end"
+
+
 def check_json(box):
     line = SWEEP + "--over 'param-device=gpu;cpu:1GB,gpu' "
     table = rows_of(swept(box, line))
@@ -305,8 +433,9 @@ def check_refused(box):
 def tests(box):
     for name, check in (("order", check_order), ("row", check_row), ("same", check_same),
                         ("resume", check_resume), ("held", check_held), ("shards", check_shards),
-                        ("closed", check_closed), ("json", check_json), ("plot", check_plot),
-                        ("refused", check_refused)):
+                        ("closed", check_closed), ("merged", check_merged),
+                        ("measured", check_measured), ("ended", check_ended), ("json", check_json),
+                        ("plot", check_plot), ("refused", check_refused)):
         folder = box.folder / name
         folder.mkdir()
         yield name, check(Box(folder))

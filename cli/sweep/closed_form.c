@@ -45,8 +45,9 @@ compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-struct cli_checks *
-cli_checks_new(const struct mw_rows *rows)
+/* Chooses among the rows. */
+static struct cli_checks *
+checks_new(const struct mw_rows *rows)
 {
     struct cli_checks *checks = g_new0(struct cli_checks, 1);
     g_autoptr(GHashTable) chosen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
@@ -71,23 +72,38 @@ cli_checks_new(const struct mw_rows *rows)
     return checks;
 }
 
-int64_t
-cli_checks_count(const struct cli_checks *checks)
+/* Takes the row that the engine checked. */
+static bool
+take(void *data, int64_t index, char *row, GError **error)
 {
-    return checks->chosen->len;
-}
+    struct cli_checks *checks = data;
 
-int64_t
-cli_checks_row(const struct cli_checks *checks, int64_t index)
-{
-    return g_array_index(checks->chosen, int64_t, index);
-}
-
-void
-cli_checks_take(struct cli_checks *checks, int64_t index, char *row)
-{
+    (void)error;
     g_free(checks->rows->pdata[index]);
     checks->rows->pdata[index] = row;
+    return true;
+}
+
+bool
+cli_checks_compute(const struct cli_sweep *sweep, struct mw_ranks *ranks, int threads,
+                   const struct mw_rows *rows, const int64_t *points, struct cli_checks **checks,
+                   GError **error)
+{
+    bool first = mw_ranks_index(ranks) == 0;
+    int64_t count = 0;
+
+    if (first) {
+        *checks = checks_new(rows);
+        count = (*checks)->chosen->len;
+    }
+    if (!mw_ranks_broadcast(ranks, 0, &count, sizeof count, 0, error))
+        return false;
+    g_autofree int64_t *chosen = g_new(int64_t, count + 1);
+    for (int64_t i = 0; first && i < count; i++)
+        chosen[i] = points[g_array_index((*checks)->chosen, int64_t, i)];
+    return (!count ||
+            mw_ranks_broadcast(ranks, 0, chosen, count * (int64_t)sizeof *chosen, 0, error)) &&
+           cli_sweep_rows(sweep, ranks, threads, chosen, count, true, take, *checks, error);
 }
 
 void

@@ -5,18 +5,16 @@
 #ifndef MW_CLI_SWEEP_CLOSED_FORM_H
 #define MW_CLI_SWEEP_CLOSED_FORM_H
 
+#include "cli/sweep/sweep.h"
 #include "report/rows.h"
-#include <stdint.h>
 
 struct cli_checks;
 
-/* Chooses among the rows. */
-struct cli_checks *cli_checks_new(const struct mw_rows *rows);
-int64_t cli_checks_count(const struct cli_checks *checks);
-/* Index of a checked row among all. */
-int64_t cli_checks_row(const struct cli_checks *checks, int64_t index);
-/* Takes the row that the engine checked. */
-void cli_checks_take(struct cli_checks *checks, int64_t index, char *row);
+/* The first rank chooses among the rows, whose points are `points`, and keeps in *checks what all
+ * ranks compute; the others leave it NULL.  Rows and points are the first rank's. */
+bool cli_checks_compute(const struct cli_sweep *sweep, struct mw_ranks *ranks, int threads,
+                        const struct mw_rows *rows, const int64_t *points,
+                        struct cli_checks **checks, GError **error);
 
 /* While all rows are read in order: gives the checked row in place of the next one, which it takes;
  * or that one. */

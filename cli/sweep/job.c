@@ -13,9 +13,6 @@
 #include "cli/progress_line.h"
 #include "cli/sweep/closed_form.h"
 
-#define LANES 1
-#define SCRATCH_BYTES (1 << 20)
-
 struct job {
     const struct cli_sweep_wish *wish;
     struct cli_sweep sweep;
@@ -63,14 +60,30 @@ is_first(const struct job *job)
     return mw_ranks_index(job->ranks) == 0;
 }
 
+/* Of the question, the space, and the options of runs. */
+static char *
+digest_of(const struct job *job)
+{
+    g_autofree char *digest = mw_space_digest(job->sweep.space, job->sweep.base);
+
+    if (!job->sweep.measure)
+        return g_steal_pointer(&digest);
+    g_autofree char *options = g_strjoinv("\n", job->sweep.measure->options);
+    g_autofree char *all = g_strdup_printf("%s\n%s", digest, options);
+    return g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
+}
+
 /* The points of this shard, and in the first rank the store with the rows that are there. */
 static bool
 begin(struct job *job, GError **error)
 {
     const struct cli_sweep_wish *wish = job->wish;
-    struct cli_store_title title = {
-        .points = mw_space_points(job->sweep.space), .shard = wish->shard, .shards = wish->shards};
-    g_autofree char *digest = mw_space_digest(job->sweep.space, job->sweep.base);
+    struct cli_store_title title = {.points = mw_space_points(job->sweep.space),
+                                    .shard = wish->shard,
+                                    .shards = wish->shards,
+                                    .command = wish->shard_text && wish->closed_form ? wish->command
+                                                                                     : NULL};
+    g_autofree char *digest = digest_of(job);
 
     job->points = g_new(int64_t, title.points / wish->shards + 1);
     for (int64_t point = wish->shard - 1; point < title.points; point += wish->shards)
@@ -87,6 +100,14 @@ begin(struct job *job, GError **error)
                 job->count);
     job->begun_ns = mw_clock_now_ns();
     return true;
+}
+
+/* Runs of several ranks at once would measure each other. */
+static bool
+check_alone(const struct job *job, GError **error)
+{
+    return !is_first(job) || !job->sweep.measure || mw_ranks_count(job->ranks) == 1 ||
+           mw_refuse(error, "--measure: a run goes on alone: start the sweep without mpirun");
 }
 
 /* All ranks learn how many rows are there; or the status with which the first one cannot begin. */
@@ -132,48 +153,25 @@ next_row(void *data)
     return row && job->checks ? cli_checks_replace(job->checks, row) : row;
 }
 
-static bool
-take_check(void *data, int64_t index, char *row, GError **error)
-{
-    struct job *job = data;
-
-    (void)error;
-    cli_checks_take(job->checks, index, row);
-    return true;
-}
-
-/* The first rank chooses, and all compute. */
+/* What is checked of a shard depends on the rows of all: merging does it. */
 static bool
 check(struct job *job, const struct mw_rows *rows, GError **error)
 {
-    int64_t count = 0;
-
-    if (!job->sweep.closed_form)
-        return true;
-    if (is_first(job)) {
-        job->checks = cli_checks_new(rows);
-        count = cli_checks_count(job->checks);
-    }
-    if (!mw_ranks_broadcast(job->ranks, 0, &count, sizeof count, 0, error))
-        return false;
-    g_autofree int64_t *points = g_new(int64_t, count + 1);
-    for (int64_t i = 0; is_first(job) && i < count; i++)
-        points[i] = job->points[cli_checks_row(job->checks, i)];
-    return (!count ||
-            mw_ranks_broadcast(job->ranks, 0, points, count * (int64_t)sizeof *points, 0, error)) &&
-           cli_sweep_rows(&job->sweep, job->ranks, job->threads, points, count, true, take_check,
-                          job, error);
+    return !job->sweep.closed_form || job->wish->shard_text ||
+           cli_checks_compute(&job->sweep, job->ranks, job->threads, rows, job->points,
+                              &job->checks, error);
 }
 
 /* --- the output ------------------------------------------------------------------------------ */
 
-/* How many points fit, do not fit, and were refused, and what the first refusal says. */
+/* How many points fit, do not fit, and were refused, how many runs failed, and what the first of
+ * both says. */
 static void
 tell(const struct mw_rows *rows)
 {
     g_auto(GStrv) names = mw_csv_split(rows->names);
     g_autofree char *first = NULL;
-    int64_t all = 0, refused = 0, fitting = 0;
+    int64_t all = 0, refused = 0, fitting = 0, failed = 0;
     guint error = 0, feasible = 0;
 
     for (guint i = 0; names[i]; i++) {
@@ -183,14 +181,18 @@ tell(const struct mw_rows *rows)
     rows->rewind(rows->data);
     for (char *row; (row = rows->next(rows->data)); g_free(row), all++) {
         g_auto(GStrv) cells = mw_csv_split(row);
-        fitting += !strcmp(cells[feasible], "true");
-        refused += *cells[error] != '\0';
-        if (*cells[error] && !first)
+        bool fits = !strcmp(cells[feasible], "true"), has_error = *cells[error] != '\0';
+        fitting += fits;
+        failed += fits && has_error;
+        refused += !fits && has_error;
+        if (has_error && !first)
             first = g_strdup(cells[error]);
     }
-    cli_say("%" PRId64 " points: %" PRId64 " fit, %" PRId64 " do not, %" PRId64 " are refused%s%s",
-            all, fitting, all - fitting - refused, refused, first ? ", the first one with: " : "",
-            first ? first : "");
+    g_autofree char *runs = failed ? g_strdup_printf(", %" PRId64 " runs failed", failed) : NULL;
+    cli_say("%" PRId64 " points: %" PRId64 " fit, %" PRId64 " do not, %" PRId64
+            " are refused%s%s%s",
+            all, fitting, all - fitting - refused, refused, runs ? runs : "",
+            first ? ", the first one with: " : "", first ? first : "");
 }
 
 static bool
@@ -248,18 +250,21 @@ int
 cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *base,
               const struct mw_space *space)
 {
-    struct job job = {.wish = wish, .sweep = {base, space, wish->closed_form}};
+    struct job job = {
+        .wish = wish,
+        .sweep = {base, space, wish->closed_form, wish->measure.options ? &wish->measure : NULL}};
     g_autofree char *names = cli_sweep_names(&job.sweep);
     const struct mw_rows rows = {names, rewind_store, next_row, &job};
     g_autoptr(GError) refused = NULL, error = NULL;
 
-    job.ranks = mw_ranks_join(LANES, SCRATCH_BYTES, &error);
+    job.ranks = mw_ranks_join(CLI_SWEEP_LANES, CLI_SWEEP_SCRATCH_BYTES, &error);
     if (!job.ranks) {
         mw_ranks_give_way();
         return cli_fail(error);
     }
-    job.threads = wish->threads ? wish->threads : mw_ranks_cores(job.ranks);
-    begin(&job, &refused);
+    job.threads = job.sweep.measure ? 1 : wish->threads ? wish->threads : mw_ranks_cores(job.ranks);
+    if (check_alone(&job, &refused))
+        begin(&job, &refused);
     bool good = share_begin(&job, refused, &error);
     if (good && job.refused)
         return end_refused(&job, refused);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/sweep/closed_form.h"
 #include "cli/sweep/job.h"
 
 /* The shards' files by number. */
@@ -13,7 +14,8 @@ struct shards {
     char *names;
     struct cli_store **stores; /* [title.shards] */
     const char **paths;
-    int next; /* whose row comes next */
+    int next;                  /* whose row comes next */
+    struct cli_checks *checks; /* NULL: rows are not estimated, or not checked yet */
 };
 
 static bool
@@ -89,6 +91,8 @@ rewind_shards(void *data)
     all->next = 0;
     for (int i = 0; i < all->title.shards; i++)
         cli_store_rewind(all->stores[i]);
+    if (all->checks)
+        cli_checks_rewind(all->checks);
 }
 
 static char *
@@ -98,7 +102,7 @@ next_row(void *data)
     char *row = cli_store_next(all->stores[all->next]);
 
     all->next = (all->next + 1) % all->title.shards;
-    return row;
+    return row && all->checks ? cli_checks_replace(all->checks, row) : row;
 }
 
 static void
@@ -109,6 +113,19 @@ clear(struct shards *all)
     g_free(all->stores);
     g_free(all->paths);
     g_free(all->names);
+    cli_checks_free(all->checks);
+}
+
+static bool
+open_all(struct shards *all, char **paths, GError **error)
+{
+    bool good = true;
+
+    for (char **path = paths; good && *path; path++)
+        good = open_file(all, *path, error);
+    for (int shard = 0; good && shard < all->title.shards; shard++)
+        good = check_shard(all, shard, error);
+    return good;
 }
 
 int
@@ -116,14 +133,80 @@ cli_sweep_merge(const struct cli_sweep_wish *wish, char **paths)
 {
     struct shards all = {.next = 0};
     g_autoptr(GError) error = NULL;
-    bool good = true;
-
-    for (char **path = paths; good && *path; path++)
-        good = open_file(&all, *path, &error);
-    for (int shard = 0; good && shard < all.title.shards; shard++)
-        good = check_shard(&all, shard, &error);
+    bool good = open_all(&all, paths, &error);
     const struct mw_rows rows = {all.names, rewind_shards, next_row, &all};
+
     good = good && cli_sweep_write(wish, &rows, &error);
     clear(&all);
     return good ? cli_flush() : cli_fail(error);
+}
+
+/* --- estimated rows --------------------------------------------------------------------------- */
+
+char **
+cli_sweep_merge_asks(char **paths)
+{
+    struct cli_store_title title = {.command = NULL};
+    g_autofree char *names = NULL;
+    struct cli_store *store = cli_store_read(paths[0], &title, &names, NULL);
+    char **words = store && title.command ? g_strsplit(title.command, "\t", -1) : NULL;
+
+    for (char **word = words; word && *word; word++) {
+        char *escaped = *word;
+        *word = g_strcompress(escaped);
+        g_free(escaped);
+    }
+    cli_store_close(store);
+    return words;
+}
+
+static bool
+check_digest(const struct shards *all, const struct cli_sweep *sweep, GError **error)
+{
+    g_autofree char *digest = mw_space_digest(sweep->space, sweep->base);
+
+    return !strcmp(digest, all->title.digest) ||
+           mw_refuse(error,
+                     "%s: was computed by another version, or of other files of models and "
+                     "machines than those that are here",
+                     all->first);
+}
+
+/* A row's index is its point. */
+static bool
+check_rows(struct shards *all, const struct cli_sweep *sweep, const struct cli_sweep_wish *wish,
+           struct mw_ranks *ranks, GError **error)
+{
+    const struct mw_rows rows = {all->names, rewind_shards, next_row, all};
+    g_autofree int64_t *points = g_new(int64_t, all->title.points);
+
+    for (int64_t i = 0; i < all->title.points; i++)
+        points[i] = i;
+    if (mw_ranks_count(ranks) > 1)
+        return mw_refuse(error, "--merge: one process merges: start it without mpirun");
+    if (!cli_checks_compute(sweep, ranks, wish->threads ? wish->threads : mw_ranks_cores(ranks),
+                            &rows, points, &all->checks, error))
+        return false;
+    cli_checks_tell(all->checks);
+    return cli_sweep_write(wish, &rows, error);
+}
+
+int
+cli_sweep_merge_checked(const struct cli_sweep_wish *wish, const struct memwall_question *base,
+                        const struct mw_space *space, char **paths)
+{
+    const struct cli_sweep sweep = {base, space, true, NULL};
+    struct shards all = {.next = 0};
+    g_autoptr(GError) error = NULL;
+    struct mw_ranks *ranks = mw_ranks_join(CLI_SWEEP_LANES, CLI_SWEEP_SCRATCH_BYTES, &error);
+    bool good = ranks && open_all(&all, paths, &error) && check_digest(&all, &sweep, &error) &&
+                check_rows(&all, &sweep, wish, ranks, &error);
+
+    clear(&all);
+    if (ranks && good)
+        mw_ranks_leave(ranks);
+    int status = good ? cli_flush() : cli_fail(error);
+    if (ranks && !good)
+        mw_ranks_abort(ranks, status);
+    return status;
 }

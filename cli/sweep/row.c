@@ -29,6 +29,8 @@ cli_sweep_names(const struct cli_sweep *sweep)
     for (size_t column = 0; column < mw_space_columns(sweep->space); column++)
         fprintf(out, MW_ROWS_OVER "%s,", mw_space_name(sweep->space, column));
     fputs(sweep->closed_form ? MW_ROWS_ERROR "," MW_ROWS_ENGINE "," : MW_ROWS_ERROR ",", out);
+    if (sweep->measure)
+        cli_measure_names_write(out);
     mw_csv_names_write(out);
     fclose(out);
     return text;
@@ -42,20 +44,27 @@ write_engine(FILE *out, const struct mw_result *result)
     fputc(',', out);
 }
 
-/* A point that is refused has a row too, which says why. */
+/* A point that is refused has a row too, which says why; so has one whose run failed. */
 static void
-write_answer(const struct cli_sweep *sweep, const struct memwall_answer *answer,
-             const struct memwall_error *refused, FILE *out)
+write_answer(const struct cli_sweep *sweep, const struct memwall_question *question,
+             const struct memwall_answer *answer, const struct memwall_error *refused, FILE *out)
 {
     const struct mw_result *result = answer && answer->count ? answer->answers[0]->result : NULL;
+    bool runs = sweep->measure && result && result->feasible;
+    struct cli_measured measured;
+    g_autoptr(GError) failed = NULL;
 
-    if (refused) {
-        g_autofree char *line = mw_one_line(memwall_error_message(refused));
+    runs = runs && cli_measure_point(sweep->measure, question, result, &measured, &failed);
+    if (refused || failed) {
+        g_autofree char *line =
+            mw_one_line(refused ? memwall_error_message(refused) : failed->message);
         mw_csv_cell_write(out, line);
     }
     fputc(',', out);
     if (sweep->closed_form)
         write_engine(out, result);
+    if (sweep->measure)
+        cli_measure_cells_write(out, runs ? &measured : NULL);
     mw_csv_row_write(out, result);
 }
 
@@ -76,7 +85,7 @@ cli_sweep_row(const struct cli_sweep *sweep, int64_t point, bool simulates,
     FILE *out = open_memstream(&text, &length);
 
     write_values(sweep, point, out);
-    write_answer(sweep, answer, refused, out);
+    write_answer(sweep, question, answer, refused, out);
     fclose(out);
     memwall_answer_free(answer);
     memwall_error_free(refused);

@@ -22,6 +22,7 @@ struct cli_store {
     const struct cli_sweep *sweep;
     FILE *file;
     char *path, *target; /* OUTPUT.partial and OUTPUT; NULL: it has no name */
+    char *title;         /* of a file that is read: its first line */
     long rows_at;        /* offset of the first row */
 };
 
@@ -32,6 +33,7 @@ store_free(struct cli_store *store)
         fclose(store->file);
     g_free(store->path);
     g_free(store->target);
+    g_free(store->title);
     g_free(store);
 }
 
@@ -58,14 +60,26 @@ title_text(const struct cli_store_title *title)
                            title->shard, title->shards);
 }
 
+/* The command may have been given otherwise, such as with another number of threads. */
+static bool
+is_title(const char *line, const char *text)
+{
+    size_t length = strlen(text);
+
+    return !strncmp(line, text, length) && (!line[length] || line[length] == '\t');
+}
+
 static bool
 read_title(const char *line, struct cli_store_title *title)
 {
     int end = 0;
 
-    return sscanf(line, TITLE " %64s points %" SCNd64 " shard %d/%d%n", title->digest,
-                  &title->points, &title->shard, &title->shards, &end) == 4 &&
-           !line[end] && title->shards >= 1 && title->shard >= 1 && title->shard <= title->shards;
+    if (sscanf(line, TITLE " %64s points %" SCNd64 " shard %d/%d%n", title->digest, &title->points,
+               &title->shard, &title->shards, &end) != 4 ||
+        (line[end] && line[end] != '\t'))
+        return false;
+    title->command = line[end] ? line + end + 1 : NULL;
+    return title->shards >= 1 && title->shard >= 1 && title->shard <= title->shards;
 }
 
 /* --- a file that rows are added to ------------------------------------------------------------ */
@@ -96,12 +110,13 @@ cut_here(struct cli_store *store, GError **error)
 }
 
 static bool
-begin(struct cli_store *store, const char *title, const char *names, GError **error)
+begin(struct cli_store *store, const char *title, const char *command, const char *names,
+      GError **error)
 {
     rewind(store->file);
     if (!cut_here(store, error))
         return false;
-    fprintf(store->file, "%s\n%s\n", title, names);
+    fprintf(store->file, "%s%s%s\n%s\n", title, command ? "\t" : "", command ? command : "", names);
     return !fflush(store->file) || fail(store, errno, error);
 }
 
@@ -119,13 +134,13 @@ take_up(struct cli_store *store, const struct cli_store_title *title, GError **e
                          "%s: is no file of an interrupted sweep; delete it, or give -o "
                          "another name",
                          store->path);
-    if (found && (strcmp(found, text) || (found_names && strcmp(found_names, names))))
+    if (found && (!is_title(found, text) || (found_names && strcmp(found_names, names))))
         return mw_refuse(error, "%s: %s; delete it, or give -o another name", store->path,
                          read_title(found, &other)
                              ? "is of a sweep of other points or settings, or "
                                "of another version"
                              : "is no file of an interrupted sweep");
-    if ((!found || !found_names) && !begin(store, text, names, error))
+    if ((!found || !found_names) && !begin(store, text, title->command, names, error))
         return false;
     store->rows_at = ftell(store->file);
     return true;
@@ -221,9 +236,9 @@ cli_store_read(const char *path, struct cli_store_title *title, char **names, GE
         return NULL;
     struct cli_store *store = g_new0(struct cli_store, 1);
     store->file = fdopen(descriptor, "r");
-    g_autofree char *line = read_line(store->file);
+    store->title = read_line(store->file);
     *names = read_line(store->file);
-    if (line && *names && read_title(line, title)) {
+    if (store->title && *names && read_title(store->title, title)) {
         store->rows_at = ftell(store->file);
         return store;
     }

@@ -18,6 +18,8 @@ struct cli_store_title {
     char digest[65]; /* mw_space_digest, of the question and the space */
     int64_t points;  /* of the space, of which a shard has every shards-th from shard - 1 on */
     int shard, shards;
+    const char *command; /* what merging asks again: words with tabs between, escaped; the store's
+                          * or the caller's; NULL: it asks nothing */
 };
 
 /* Opens OUTPUT.partial; NULL: a file without a name.  NULL with *error: it is of another sweep, in

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/sweep/measure.h"
 #include "exec/ranks/ranks.h"
 #include "lib/memwall.h"
 #include "lib/space.h"
@@ -19,7 +20,8 @@
 struct cli_sweep {
     const struct memwall_question *base;
     const struct mw_space *space;
-    bool closed_form; /* rows are estimated */
+    bool closed_form;                  /* rows are estimated */
+    const struct cli_measure *measure; /* plans that fit are run too; NULL: none is */
 };
 
 /* The first line, and the row of a point, without line ends; g_free them.  `question` is a copy of
@@ -40,6 +42,10 @@ struct cli_pool *cli_pool_new(const struct cli_sweep *sweep, const int64_t *poin
 /* The row of the next point, which the caller frees; at most `count` calls. */
 char *cli_pool_take(struct cli_pool *pool);
 void cli_pool_free(struct cli_pool *pool);
+
+/* Of mw_ranks_join. */
+#define CLI_SWEEP_LANES 1
+#define CLI_SWEEP_SCRATCH_BYTES (1 << 20)
 
 /* --- and by ranks ----------------------------------------------------------------------------- */
 
