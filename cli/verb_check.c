@@ -64,7 +64,6 @@ option_of_comparing(void)
            : wish.steps_min    ? "--min-steps"
            : wish.junit        ? "--junit"
            : wish.github       ? "--github"
-           : wish.json         ? "--json"
                                : NULL;
 }
 

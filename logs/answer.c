@@ -57,12 +57,11 @@ mw_log_read_answer(const struct mw_log_text *in, struct mw_log *out, GError **er
 
     for (guint i = 0; good && i < count; i++) {
         JsonObject *answer = mw_log_object_at(answers, i);
-        good = answer && isfinite(mw_log_value_number(answer, "feasible"))
-                   ? mw_log_add_case(in, case_of(answer, count > 1), out, error)
-                   : mw_fail(error, MW_ERROR_FORMAT,
-                             "%s: answers.%u: must be an answer, with "
-                             "feasible",
-                             in->path, i);
+        good = (answer && isfinite(mw_log_value_number(answer, "feasible"))) ||
+               mw_fail(error, MW_ERROR_FORMAT, "%s: answers.%u: must be an answer, with feasible",
+                       in->path, i);
+        if (good)
+            mw_log_add_case(case_of(answer, count > 1), out);
     }
     g_clear_pointer(&object, json_object_unref);
     return good;

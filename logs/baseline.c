@@ -9,7 +9,6 @@
 #include "logs/values.h"
 
 #define SCHEMA "memwall-baseline"
-#define STEPS_MAX 1e15
 
 static const char *const measures[] = {"step_time_s", "tokens_per_gpu_s", "samples_per_s"};
 
@@ -107,6 +106,7 @@ mw_log_baseline_steps_write(FILE *out, const struct mw_gate_steps *steps, const 
     mw_json_number(&json, "sequences", steps->sequences);
     mw_json_number(&json, "predicted_s", steps->predicted_s);
     mw_json_boolean(&json, "first_step_apart", steps->first_apart);
+    mw_json_integer(&json, "left_out", steps->left_out);
     mw_json_begin(&json, "steps", '[', true);
     for (uint32_t i = 0; i < steps->count; i++)
         mw_json_integer(&json, NULL, steps->step[i]);
@@ -136,7 +136,8 @@ read_question(JsonObject *object, struct mw_gate_case *one)
     one->question = g_ptr_array_new_with_free_func(g_free);
     for (GList *name = names; name; name = name->next) {
         JsonNode *node = json_object_get_member(texts, name->data);
-        if (JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING)
+        if (!strchr(name->data, '=') && JSON_NODE_HOLDS_VALUE(node) &&
+            json_node_get_value_type(node) == G_TYPE_STRING)
             g_ptr_array_add(one->question, g_strdup_printf("%s=%s", (const char *)name->data,
                                                            json_node_get_string(node)));
     }
@@ -173,10 +174,10 @@ read_cases(const struct mw_log_text *in, JsonArray *rows, struct mw_log *out, GE
 
     for (guint i = 0; good && i < json_array_get_length(rows); i++) {
         JsonObject *row = mw_log_object_at(rows, i);
-        good = row && mw_log_value_text(row, "name")
-                   ? mw_log_add_case(in, read_case(row), out, error)
-                   : mw_fail(error, MW_ERROR_FORMAT, "%s: predictions.%u: must have a name",
-                             in->path, i);
+        good = (row && mw_log_value_text(row, "name")) ||
+               mw_fail(error, MW_ERROR_FORMAT, "%s: predictions.%u: must have a name", in->path, i);
+        if (good)
+            mw_log_add_case(read_case(row), out);
     }
     return good;
 }
@@ -251,7 +252,7 @@ add_steps(struct mw_log_builder *builder, const struct mw_log_text *in, JsonObje
 
     for (guint i = 0; i < json_array_get_length(times); i++) {
         double number = number_at(numbers, i);
-        if (!(number >= 0 && number < STEPS_MAX))
+        if (!(number >= 0 && number < MW_LOG_STEP_MAX))
             return mw_fail(error, MW_ERROR_FORMAT, "%s: run.steps.%u: must be a step", in->path, i);
         if (!mw_log_add_step(builder, 0, (int64_t)number, number_at(times, i), error))
             return false;
@@ -276,6 +277,8 @@ read_steps(const struct mw_log_text *in, JsonObject *run, struct mw_log *out, GE
     steps->sequences = mw_log_value_number(run, "sequences");
     steps->predicted_s = mw_log_value_number(run, "predicted_s");
     steps->first_apart = mw_log_value_number(run, "first_step_apart") > 0;
+    double left_out = mw_log_value_number(run, "left_out");
+    steps->left_out = left_out > 0 && left_out < UINT32_MAX ? (uint32_t)left_out : 0;
     if (!add_steps(builder, in, run, error)) {
         mw_log_builder_free(builder);
         return false;

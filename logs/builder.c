@@ -107,9 +107,9 @@ fill_up(GArray *times_s, guint length)
 void
 mw_log_add_part(struct mw_log_builder *builder, const char *name, double time_s)
 {
-    int part = builder->counts && isfinite(time_s) && time_s >= 0 ? part_of(builder, name) : -1;
+    int part = builder->counts ? part_of(builder, name) : -1;
 
-    if (part < 0)
+    if (part < 0 || !isfinite(time_s) || time_s < 0)
         return;
     fill_up(builder->parts[part], builder->step->len - 1);
     if (builder->parts[part]->len < builder->step->len)

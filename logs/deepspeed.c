@@ -3,7 +3,7 @@
  *
  *   [Rank 0] time (ms) | fwd_microstep: 27.41 | bwd_microstep: 73.44 | ... | step_microstep: 72.8
  *   [Rank 0] time (ms) | optimizer_allgather: 7.96 | optimizer_gradients: 0.02 | optimizer_step: 60
- *   [Rank 0] time (ms) | fwd: 27.41 | bwd: 73.44 | bwd_inner: 50.99 | bwd_allreduce: 22.4 | step: 72
+ *   [Rank 0] time (ms) | fwd: 27.41 | bwd: 73.44 | bwd_inner: 50.99 | bwd_allreduce: 22 | step: 72
  *
  * (forward, backward, backward_inner ... before 0.11).  And every steps_per_print steps
  *

@@ -33,6 +33,20 @@ known_formats(void)
     return g_string_free(g_steal_pointer(&all), FALSE);
 }
 
+/* Cases are found by their names. */
+static bool
+check_names(const struct mw_log_text *in, const struct mw_log *log, GError **error)
+{
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+
+    for (guint i = 0; log->cases && i < log->cases->len; i++) {
+        const struct mw_gate_case *one = log->cases->pdata[i];
+        if (!g_hash_table_add(seen, one->name))
+            return mw_fail(error, MW_ERROR_FORMAT, "%s: has \"%s\" twice", in->path, one->name);
+    }
+    return true;
+}
+
 bool
 mw_log_parse(const struct mw_log_text *in, struct mw_log *out, GError **error)
 {
@@ -42,7 +56,7 @@ mw_log_parse(const struct mw_log_text *in, struct mw_log *out, GError **error)
     for (const struct mw_log_format *format = mw_log_formats; format->name; format++)
         if (format->probe(in)) {
             out->format = format->name;
-            if (format->read(in, out, error))
+            if (format->read(in, out, error) && check_names(in, out, error))
                 return true;
             mw_log_clear(out);
             return false;

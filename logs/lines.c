@@ -95,7 +95,6 @@ mw_log_whole(const char *text, int64_t *value)
         text++;
     if (!g_ascii_isdigit(*text))
         return false;
-    guint64 number = g_ascii_strtoull(text, &end, 10);
-    *value = (int64_t)MIN(number, (guint64)INT64_MAX);
-    return true;
+    *value = (int64_t)g_ascii_strtoull(text, &end, 10);
+    return *value >= 0 && *value < MW_LOG_STEP_MAX;
 }

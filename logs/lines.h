@@ -26,7 +26,7 @@ bool mw_log_has(const struct mw_log_text *in, const char *text);
 /* The number that follows the first `key` in `line`, past blanks; with commas between thousands.
  * False: there is none. */
 bool mw_log_number(const char *line, const char *key, double *value);
-/* The first whole number of a line's text, which may follow blanks. */
+/* The whole number that a text begins with, after blanks; at most MW_LOG_STEP_MAX. */
 bool mw_log_whole(const char *text, int64_t *value);
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -38,9 +38,9 @@ typedef const char *(*mw_log_parent)(const char *part);
 
 struct mw_log_builder *mw_log_builder_new(const struct mw_log_text *in, const char *format,
                                           enum mw_gate_measure measure);
-/* The time of a step, or the reciprocal of its rate.  A line of the same step again, as another rank
- * prints it, does not count; an earlier step is refused: it is of another run.  What is no time
- * above 0 is left out. */
+/* The time of a step, or the reciprocal of its rate.  A line of the same step again, as another
+ * rank prints it, does not count; an earlier step is refused: it is of another run.  What is no
+ * time above 0 is left out. */
 bool mw_log_add_step(struct mw_log_builder *builder, int64_t line, int64_t step, double time_s,
                      GError **error);
 /* Adds to a part of the step that was added last, if that counts; more than MW_GATE_PARTS_MAX are

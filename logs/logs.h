@@ -20,6 +20,7 @@
 #define MW_LOG_BYTES_MAX (256 << 20)
 #define MW_LOG_LINE_MAX 65536
 #define MW_LOG_STEPS_MAX 1000000
+#define MW_LOG_STEP_MAX 1000000000000000 /* the number of a step, which a double holds */
 
 /* What a file holds: either cases or steps. */
 struct mw_log {

@@ -37,7 +37,7 @@ read_line(struct mw_log_builder *builder, const struct mw_log_text *in,
     JsonObject *row = json_node_get_object(root);
     double step = mw_log_value_number(row, "step");
     bool stolen = mw_log_value_number(row, "stolen_s") > 0;
-    bool good = (step >= 1 && step < 1e15) ||
+    bool good = (step >= 1 && step < MW_LOG_STEP_MAX) ||
                 mw_fail(error, MW_ERROR_FORMAT, "%s: step: must be a number from 1 on", where);
     good = good &&
            mw_log_add_step(builder, lines->number, (int64_t)step,

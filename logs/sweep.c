@@ -101,8 +101,7 @@ mw_log_read_sweep_csv(const struct mw_log_text *in, struct mw_log *out, GError *
         if (have != want)
             return mw_fail(error, MW_ERROR_FORMAT, "%s:%u: has %u cells; the first line has %u",
                            in->path, i + 1, have, want);
-        if (!mw_log_add_case(in, case_of_cells(names, cells), out, error))
-            return false;
+        mw_log_add_case(case_of_cells(names, cells), out);
     }
     return true;
 }
@@ -160,8 +159,10 @@ mw_log_read_sweep_json(const struct mw_log_text *in, struct mw_log *out, GError 
 
     for (guint i = 0; good && i < count; i++) {
         JsonObject *row = mw_log_object_at(rows, i);
-        good = row ? mw_log_add_case(in, case_of_row(row), out, error)
-                   : mw_fail(error, MW_ERROR_FORMAT, "%s: rows.%u: must be an object", in->path, i);
+        good =
+            row || mw_fail(error, MW_ERROR_FORMAT, "%s: rows.%u: must be an object", in->path, i);
+        if (good)
+            mw_log_add_case(case_of_row(row), out);
     }
     g_clear_pointer(&object, json_object_unref);
     return good;

@@ -1,7 +1,7 @@
 /* Hugging Face's trainer_state.json (transformers/trainer.py, Trainer.log, and speed_metrics of
  * trainer_utils.py; 4.57).  log_history has an object for each logged step.  Where
- * include_num_input_tokens_seen is set, newer versions put train_runtime into each: the seconds since
- * training began.  Else only the last one has it, for all steps.  The time of an evaluation
+ * include_num_input_tokens_seen is set, newer versions put train_runtime into each: the seconds
+ * since training began.  Else only the last one has it, for all steps.  The time of an evaluation
  * (eval_runtime) lies between two of them and is taken away. */
 #include <math.h>
 
@@ -9,8 +9,6 @@
 #include "logs/formats.h"
 #include "logs/lines.h"
 #include "logs/values.h"
-
-#define STEPS_MAX 1e15
 
 bool
 mw_log_is_trainer_state(const struct mw_log_text *in)
@@ -31,7 +29,7 @@ read_row(struct mw_log_builder *builder, JsonObject *row, struct clock *clock, G
 
     if (isfinite(evaluated_s) && evaluated_s > 0)
         clock->evaluated_s += evaluated_s;
-    if (!(step >= 1 && step < STEPS_MAX) || !isfinite(now_s) || step == clock->step)
+    if (!(step >= 1 && step < MW_LOG_STEP_MAX) || !isfinite(now_s) || step == clock->step)
         return true;
     double steps = step - clock->step;
     double took_s = now_s - clock->runtime_s - clock->evaluated_s;

@@ -133,21 +133,10 @@ mw_log_take_lanes(JsonArray *lanes, struct mw_gate_case *one)
     }
 }
 
-bool
-mw_log_add_case(const struct mw_log_text *in, struct mw_gate_case *one, struct mw_log *out,
-                GError **error)
+void
+mw_log_add_case(struct mw_gate_case *one, struct mw_log *out)
 {
     if (!out->cases)
         out->cases = g_ptr_array_new_with_free_func(mw_gate_case_free);
-    for (guint i = 0; i < out->cases->len; i++) {
-        const struct mw_gate_case *other = out->cases->pdata[i];
-        if (strcmp(other->name, one->name))
-            continue;
-        mw_fail(error, MW_ERROR_FORMAT, "%s: has \"%s\" twice, as answers %u and %u", in->path,
-                one->name, i + 1, out->cases->len + 1);
-        mw_gate_case_free(one);
-        return false;
-    }
     g_ptr_array_add(out->cases, one);
-    return true;
 }

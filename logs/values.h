@@ -29,8 +29,7 @@ JsonObject *mw_log_object_at(JsonArray *array, guint index);
 
 /* Adds the lanes of an array of objects with name, busy_s and exposed_s. */
 void mw_log_take_lanes(JsonArray *lanes, struct mw_gate_case *one);
-/* Puts a case among those of `out`; refuses a name that is there. */
-bool mw_log_add_case(const struct mw_log_text *in, struct mw_gate_case *one, struct mw_log *out,
-                     GError **error);
+/* Puts a case, which `out` takes, behind those that are there. */
+void mw_log_add_case(struct mw_gate_case *one, struct mw_log *out);
 
 #endif

@@ -2,9 +2,9 @@
  * gate.h - whether predictions and measured runs are within tolerances of a baseline, and what
  * moved them.
  *
- * A prediction is a case: its figures, and its lanes.  Cases of two sides are paired by their names.
- * A measured run is a series of steps, each with the times of its parts, where its log has them.
- * Figures are SI; what is not known is NAN.
+ * A prediction is a case: its figures, and its lanes.  Cases of two sides are paired by their
+ * names.  A measured run is a series of steps, each with the times of its parts, where its log has
+ * them.  Figures are SI; what is not known is NAN.
  */
 #ifndef MW_STUDY_GATE_H
 #define MW_STUDY_GATE_H

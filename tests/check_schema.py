@@ -72,6 +72,11 @@ ASKED = (
     ("sweep", "sweep -m gpt2-xl -H flat-test --over batch=1,4096 --over seq=512,1024 --tokens 1B"),
     ("sweep", "sweep -m gpt2-xl -H flat-test --over tp=1,7 --closed-form"),
     ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
+    ("baseline", f"check --write-baseline /dev/stdout {FLAT} -s zero3 --over batch=1,4096"),
+    ("baseline", "check --write-baseline /dev/stdout t"),
+    ("check", "check --baseline rows.csv changed.csv --json"),
+    ("check", "check --baseline t t --warm-up 0 --min-steps 1 --json"),
+    ("check", "check log --min-of-predicted 1% --min-steps 1 --json"),
     ("verify", "verify drive"),
     ("runs", "list runs"),
     ("models", "list models"),
@@ -85,7 +90,7 @@ ASKED = (
     ("devices", "list devices"),
     ("calibration", "calibrate --quick --nvme drive"),
 )
-ENDS = {0, 3}
+ENDS = {0, 3, 4}
 
 
 def names(schema):
@@ -96,7 +101,7 @@ def names(schema):
 
 def check_named():
     written = set()
-    for folder in ("cli", "report"):
+    for folder in ("cli", "report", "logs"):
         for path in (ROOT / folder).rglob("*.c"):
             written |= set(re.findall(r'"(memwall-[a-z]+/\d+)"', path.read_text(encoding="utf-8")))
     told = set(names(SCHEMA).values())
@@ -240,6 +245,11 @@ def tests(box):
     yield "named", check_named()
     yield "itself", check_itself()
     box.write("text.txt", "the quick brown fox jumps over the lazy dog. " * 60)
+    box.write("log", '{"step": 1, "step_time_s": 1.0, "of_predicted_speed": 0.5}\n')
+    box.write("rows.csv", "model,hardware,strategy,feasible,gpu_peak_bytes,step_time_s,\n"
+                          "gpt2,flat-test,zero3,true,1,1,\ngpt2,flat-test,ddp,true,0,1,\n")
+    box.write("changed.csv", "model,hardware,strategy,feasible,gpu_peak_bytes,step_time_s,\n"
+                             "gpt2,flat-test,zero3,true,2,1,\n")
     (box.folder / "drive").mkdir()
     answers = {}
     for kind, line in ASKED:

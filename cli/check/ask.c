@@ -55,7 +55,7 @@ static struct mw_gate_case *
 ask(const struct memwall_question *question)
 {
     struct memwall_error *refused = NULL;
-    struct memwall_answer *answer = memwall_ask(question, MEMWALL_STEP, &refused);
+    struct memwall_answer *answer = memwall_ask(question, MEMWALL_SIMULATE, &refused);
     struct mw_gate_case *one = answer ? answered_case(answer) : refused_case(refused);
 
     memwall_answer_free(answer);
