@@ -193,8 +193,7 @@ const struct cli_verb cli_verb_check = {
     .name = "check",
     .summary = "fail where predictions or a run became worse than a baseline",
     .arguments = "--baseline FILE [CURRENT] | --write-baseline FILE -m MODEL | LOG",
-    .examples = "memwall check --write-baseline base.json -m llama-3.1-8b --over "
-                "hardware=rtx4090,dgx-h100\n"
+    .examples = "memwall check --write-baseline base.json -m gpt2-xl -H dgx2,rtx4090\n"
                 "memwall check --baseline base.json --either-way --max-drop 0.1%\n"
                 "memwall check --baseline old.log new.log --max-drop 3% --junit check.xml\n"
                 "memwall check train.log --predicted step.json --min-of-predicted 0.8",

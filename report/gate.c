@@ -41,9 +41,28 @@ signed_percent(double change)
                             : g_strdup("from 0");
 }
 
-char *
-mw_gate_moved_text(const struct mw_gate_moved *moved)
+static const struct mw_gate_moved *
+moved_at(const struct mw_gate_verdict *verdict, guint index)
 {
+    return &g_array_index(verdict->moved, struct mw_gate_moved, index);
+}
+
+/* Whether the same explains the figure before, of the same case. */
+static bool
+is_said(const struct mw_gate_verdict *verdict, guint index)
+{
+    const struct mw_gate_moved *last = index ? moved_at(verdict, index - 1) : NULL;
+
+    return last && last->before == moved_at(verdict, index)->before &&
+           !g_strcmp0(last->because, moved_at(verdict, index)->because);
+}
+
+char *
+mw_gate_moved_text(const struct mw_gate_verdict *verdict, guint index)
+{
+    const struct mw_gate_moved *moved = moved_at(verdict, index);
+    const char *because = is_said(verdict, index) ? NULL : moved->because;
+
     if (moved->figure < 0)
         return g_strdup(moved->because);
     g_autofree char *change = signed_percent(moved->change);
@@ -51,8 +70,7 @@ mw_gate_moved_text(const struct mw_gate_moved *moved)
                            figure_text(moved->figure, moved->before->figures[moved->figure]),
                            figure_text(moved->figure, moved->after->figures[moved->figure]),
                            moved->figure ? " (" : "", moved->figure ? change : "",
-                           moved->figure ? ")" : "", moved->because ? ": " : "",
-                           moved->because ? moved->because : "");
+                           moved->figure ? ")" : "", because ? ": " : "", because ? because : "");
 }
 
 static void
@@ -61,8 +79,8 @@ write_moved(FILE *out, const struct mw_gate_verdict *verdict)
     const struct mw_gate_case *last = NULL;
 
     for (guint i = 0; i < verdict->moved->len; i++) {
-        const struct mw_gate_moved *moved = &g_array_index(verdict->moved, struct mw_gate_moved, i);
-        g_autofree char *text = mw_gate_moved_text(moved);
+        const struct mw_gate_moved *moved = moved_at(verdict, i);
+        g_autofree char *text = mw_gate_moved_text(verdict, i);
         if (moved->before != last) {
             g_autofree char *name = mw_one_line(moved->before->name);
             mw_table_line(out, moved->worse ? "worse" : "differs", "%s", name);
@@ -79,7 +97,7 @@ cases_that_moved(const struct mw_gate_verdict *verdict)
     guint count = 0;
 
     for (guint i = 0; i < verdict->moved->len; i++) {
-        const struct mw_gate_moved *moved = &g_array_index(verdict->moved, struct mw_gate_moved, i);
+        const struct mw_gate_moved *moved = moved_at(verdict, i);
         count += moved->before != last;
         last = moved->before;
     }
@@ -220,11 +238,9 @@ finding_of_case(const struct mw_gate_report *report, const struct mw_gate_case *
     g_autoptr(GString) all = g_string_new(NULL);
 
     for (guint i = 0; i < report->cases->moved->len; i++) {
-        const struct mw_gate_moved *moved =
-            &g_array_index(report->cases->moved, struct mw_gate_moved, i);
-        if (moved->before != one)
+        if (moved_at(report->cases, i)->before != one)
             continue;
-        g_autofree char *text = mw_gate_moved_text(moved);
+        g_autofree char *text = mw_gate_moved_text(report->cases, i);
         g_string_append_printf(all, "%s%s", all->len ? "; " : "", text);
     }
     return (struct mw_gate_finding){mw_one_line(one->name), all->len ? mw_one_line(all->str) : NULL,

@@ -28,8 +28,9 @@ struct mw_gate_finding {
 /* Of struct mw_gate_finding, in the order of the baseline; g_array_unref it. */
 GArray *mw_gate_findings(const struct mw_gate_report *report);
 
-/* "step time 403 s -> 424 s (+5.2%): compute lane busy +20 s".  g_free it. */
-char *mw_gate_moved_text(const struct mw_gate_moved *moved);
+/* "step time 403 s -> 424 s (+5.2%): compute lane busy +20 s" of the figure at an index; what
+ * explains the one before it too is not said again.  g_free it. */
+char *mw_gate_moved_text(const struct mw_gate_verdict *verdict, guint index);
 /* What explains a slower run: the part that grew most, or that none is known; NULL where it is not
  * slower.  g_free it. */
 char *mw_gate_part_text(const struct mw_gate_speed *speed);
