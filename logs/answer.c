@@ -41,6 +41,7 @@ case_of(JsonObject *answer, bool several)
     one->global_batch = mw_log_value_number(answer, "settings.global_batch");
     one->tokens_per_step = mw_log_value_number(answer, "settings.tokens_per_step");
     mw_log_take_lanes(mw_log_value_array(answer, "lanes"), one);
+    mw_log_take_memory(mw_log_value_array(answer, "ledger"), one);
     return one;
 }
 

@@ -27,6 +27,36 @@ write_question(struct mw_json_writer *json, const GPtrArray *question)
 }
 
 static void
+write_lanes(struct mw_json_writer *json, const GArray *lanes)
+{
+    mw_json_begin(json, "lanes", '[', false);
+    for (guint i = 0; i < lanes->len; i++) {
+        const struct mw_gate_lane *lane = &g_array_index(lanes, struct mw_gate_lane, i);
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "name", lane->name);
+        mw_json_number(json, "busy_s", lane->busy_s);
+        mw_json_number(json, "exposed_s", lane->exposed_s);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
+write_memory(struct mw_json_writer *json, const GArray *memory)
+{
+    mw_json_begin(json, "ledger", '[', false);
+    for (guint i = 0; i < memory->len; i++) {
+        const struct mw_gate_memory *row = &g_array_index(memory, struct mw_gate_memory, i);
+        mw_json_begin(json, NULL, '{', true);
+        mw_json_string(json, "tier", row->tier);
+        mw_json_string(json, "purpose", row->purpose);
+        mw_json_integer(json, "bytes", row->bytes);
+        mw_json_end(json, '}');
+    }
+    mw_json_end(json, ']');
+}
+
+static void
 write_case(struct mw_json_writer *json, const struct mw_gate_case *one)
 {
     mw_json_begin(json, NULL, '{', false);
@@ -42,16 +72,8 @@ write_case(struct mw_json_writer *json, const struct mw_gate_case *one)
     mw_json_number(json, "gpus", one->gpus);
     mw_json_number(json, "global_batch", one->global_batch);
     mw_json_number(json, "tokens_per_step", one->tokens_per_step);
-    mw_json_begin(json, "lanes", '[', false);
-    for (guint i = 0; i < one->lanes->len; i++) {
-        const struct mw_gate_lane *lane = &g_array_index(one->lanes, struct mw_gate_lane, i);
-        mw_json_begin(json, NULL, '{', true);
-        mw_json_string(json, "name", lane->name);
-        mw_json_number(json, "busy_s", lane->busy_s);
-        mw_json_number(json, "exposed_s", lane->exposed_s);
-        mw_json_end(json, '}');
-    }
-    mw_json_end(json, ']');
+    write_lanes(json, one->lanes);
+    write_memory(json, one->memory);
     mw_json_end(json, '}');
 }
 
@@ -161,6 +183,7 @@ read_case(JsonObject *object)
     one->global_batch = mw_log_value_number(object, "global_batch");
     one->tokens_per_step = mw_log_value_number(object, "tokens_per_step");
     mw_log_take_lanes(mw_log_value_array(object, "lanes"), one);
+    mw_log_take_memory(mw_log_value_array(object, "ledger"), one);
     read_question(object, one);
     return one;
 }

@@ -133,6 +133,23 @@ mw_log_take_lanes(JsonArray *lanes, struct mw_gate_case *one)
     }
 }
 
+#define BYTES_MAX 9e18 /* an int64_t holds more */
+
+void
+mw_log_take_memory(JsonArray *rows, struct mw_gate_case *one)
+{
+    for (guint i = 0; rows && i < json_array_get_length(rows); i++) {
+        JsonObject *object = mw_log_object_at(rows, i);
+        const char *tier = object ? mw_log_value_text(object, "tier") : NULL;
+        const char *purpose = object ? mw_log_value_text(object, "purpose") : NULL;
+        double bytes = object ? mw_log_value_number(object, "bytes") : NAN;
+        if (!tier || !purpose || !(bytes >= 0 && bytes < BYTES_MAX))
+            continue;
+        struct mw_gate_memory row = {g_strdup(tier), g_strdup(purpose), (int64_t)bytes};
+        g_array_append_val(one->memory, row);
+    }
+}
+
 void
 mw_log_add_case(struct mw_gate_case *one, struct mw_log *out)
 {

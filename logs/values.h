@@ -29,6 +29,8 @@ JsonObject *mw_log_object_at(JsonArray *array, guint index);
 
 /* Adds the lanes of an array of objects with name, busy_s and exposed_s. */
 void mw_log_take_lanes(JsonArray *lanes, struct mw_gate_case *one);
+/* Adds the rows of an array of objects with tier, purpose and bytes. */
+void mw_log_take_memory(JsonArray *rows, struct mw_gate_case *one);
 /* Puts a case, which `out` takes, behind those that are there. */
 void mw_log_add_case(struct mw_gate_case *one, struct mw_log *out);
 

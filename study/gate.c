@@ -36,6 +36,13 @@ clear_lane(void *lane)
     g_free(((struct mw_gate_lane *)lane)->name);
 }
 
+static void
+clear_memory(void *memory)
+{
+    g_free(((struct mw_gate_memory *)memory)->tier);
+    g_free(((struct mw_gate_memory *)memory)->purpose);
+}
+
 struct mw_gate_case *
 mw_gate_case_new(void)
 {
@@ -46,6 +53,8 @@ mw_gate_case_new(void)
     one->gpus = one->global_batch = one->tokens_per_step = NAN;
     one->lanes = g_array_new(FALSE, TRUE, sizeof(struct mw_gate_lane));
     g_array_set_clear_func(one->lanes, clear_lane);
+    one->memory = g_array_new(FALSE, TRUE, sizeof(struct mw_gate_memory));
+    g_array_set_clear_func(one->memory, clear_memory);
     return one;
 }
 
@@ -61,6 +70,7 @@ mw_gate_case_free(void *one)
     g_free(it->strategy);
     g_free(it->bottleneck);
     g_array_unref(it->lanes);
+    g_array_unref(it->memory);
     if (it->question)
         g_ptr_array_unref(it->question);
     g_free(it);
@@ -112,6 +122,39 @@ lane_that_moved(const struct mw_gate_case *before, const struct mw_gate_case *af
                            most_s > 0 ? "+" : "-", mw_format_seconds(fabs(most_s)));
 }
 
+static int64_t
+bytes_of(const struct mw_gate_case *one, const struct mw_gate_memory *like)
+{
+    for (guint i = 0; i < one->memory->len; i++) {
+        const struct mw_gate_memory *row = &g_array_index(one->memory, struct mw_gate_memory, i);
+        if (!strcmp(row->tier, like->tier) && !strcmp(row->purpose, like->purpose))
+            return row->bytes;
+    }
+    return 0;
+}
+
+/* The purpose whose bytes in a tier changed most in the peak's direction. */
+static char *
+purpose_that_moved(const struct mw_gate_case *before, const struct mw_gate_case *after, int figure)
+{
+    bool more = after->figures[figure] > before->figures[figure];
+    const struct mw_gate_case *larger = more ? after : before, *smaller = more ? before : after;
+    const struct mw_gate_memory *most = NULL;
+    int64_t most_bytes = 0;
+
+    for (guint i = 0; i < larger->memory->len; i++) {
+        const struct mw_gate_memory *row = &g_array_index(larger->memory, struct mw_gate_memory, i);
+        int64_t bytes = row->bytes - bytes_of(smaller, row);
+        if (g_str_has_prefix(mw_gate_figures[figure].name, row->tier) && bytes > most_bytes) {
+            most = row;
+            most_bytes = bytes;
+        }
+    }
+    return most ? g_strdup_printf("%s %s%s", most->purpose, more ? "+" : "-",
+                                  mw_format_gib((double)most_bytes))
+                : NULL;
+}
+
 static char *
 renamed(const char *what, const char *before, const char *after)
 {
@@ -120,7 +163,8 @@ renamed(const char *what, const char *before, const char *after)
                : NULL;
 }
 
-/* What explains a figure: another strategy, else the lane (of times), else the bottleneck. */
+/* What explains a figure: another strategy; else the lane of times, or the purpose of bytes; else
+ * the bottleneck. */
 static char *
 because_of(const struct mw_gate_case *before, const struct mw_gate_case *after, int figure)
 {
@@ -128,8 +172,10 @@ because_of(const struct mw_gate_case *before, const struct mw_gate_case *after, 
     int step = mw_gate_figure_find("step_time_s");
     char *strategy = renamed("strategy", before->strategy, after->strategy);
 
-    if (strategy || !of_speed)
+    if (strategy)
         return strategy;
+    if (!of_speed)
+        return purpose_that_moved(before, after, figure);
     char *lane = lane_that_moved(before, after, after->figures[step] - before->figures[step]);
     return lane ? lane : renamed("bottleneck", before->bottleneck, after->bottleneck);
 }

@@ -37,12 +37,18 @@ struct mw_gate_lane {
     double busy_s, exposed_s; /* as in struct mw_result_lane */
 };
 
+struct mw_gate_memory { /* what one purpose holds in one tier */
+    char *tier, *purpose;
+    int64_t bytes;
+};
+
 struct mw_gate_case {
     char *name;
     char *error; /* why it is refused; NULL: it is answered */
     double figures[MW_GATE_FIGURES];
     char *strategy, *bottleneck; /* or NULL */
     GArray *lanes;               /* of struct mw_gate_lane; may be empty */
+    GArray *memory;              /* of struct mw_gate_memory; may be empty */
     GPtrArray *question;         /* "NAME=VALUE", by which it is asked anew; NULL: not known */
     double gpus, global_batch, tokens_per_step; /* for comparing with a run */
 };

@@ -240,6 +240,7 @@ def check_answers(box):
     for file, line in (("a.json", f"simulate {FLAT} -s zero3 --batch 1 --json"),
                        ("b.json", f"simulate {FLAT} -s zero3 --batch 1 --json "
                                   "--set gpu.matmul_tflops=50"),
+                       ("c.json", f"simulate {FLAT} -s zero3 --batch 2 --json"),
                        ("a.csv", f"sweep {FLAT} -s zero3 --over batch=1,2"),
                        ("a.rows", f"sweep {FLAT} -s zero3 --over batch=1,2 --json"),
                        ("b.csv", f"sweep {FLAT} -s zero3 --over batch=1,2 "
@@ -249,7 +250,10 @@ def check_answers(box):
             yield f"{line}: {answer.err}"
         box.write(file, answer.out)
     for line, status, words in (("a.json b.json", 4, "compute lane busy +"),
-                                ("a.json a.json", 0, "1 of 1"), ("a.csv a.rows", 0, "2 of 2"),
+                                ("a.json a.json", 0, "1 of 1"),
+                                ("a.json c.json", 4, "GiB -> "),
+                                ("a.json c.json", 4, "): activations +"),
+                                ("a.csv a.rows", 0, "2 of 2"),
                                 ("a.rows b.csv", 4, "batch=2")):
         wrong, text = judged(box, "--baseline " + line, status)
         yield from wrong
