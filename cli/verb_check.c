@@ -192,9 +192,10 @@ run(int argc, char **argv)
 const struct cli_verb cli_verb_check = {
     .name = "check",
     .summary = "fail where predictions or a run became worse than a baseline",
-    .arguments = "--baseline FILE [CURRENT] | --write-baseline FILE -m MODEL | LOG",
+    .arguments = "--baseline FILE [CURRENT]",
     .examples = "memwall check --write-baseline base.json -m gpt2-xl -H dgx2,rtx4090\n"
                 "memwall check --baseline base.json --either-way --max-drop 0.1%\n"
+                "memwall check --write-baseline run.json train.log\n"
                 "memwall check --baseline old.log new.log --max-drop 3% --junit check.xml\n"
                 "memwall check train.log --predicted step.json --min-of-predicted 0.8",
     .details =

@@ -229,18 +229,25 @@ add_parts(struct mw_log_builder *builder, JsonArray *parts, guint step)
     }
 }
 
-/* By what the file says; a part has one parent, and none is its own. */
+static int
+part_index(const struct mw_gate_steps *steps, const char *name)
+{
+    for (int i = 0; name && i < steps->part_count; i++)
+        if (!strcmp(steps->parts[i].name, name))
+            return i;
+    return -1;
+}
+
+/* By what the file says.  A circle of parts is reached from no step, and so is never gone round. */
 static void
 set_parents(struct mw_gate_steps *steps, JsonArray *parts)
 {
     for (guint i = 0; parts && i < json_array_get_length(parts); i++) {
-        JsonObject *part = mw_log_object_at(parts, i);
-        const char *name = part ? mw_log_value_text(part, "name") : NULL;
-        const char *parent = name ? mw_log_value_text(part, "parent") : NULL;
-        for (int p = 0; parent && p < steps->part_count; p++)
-            for (int q = 0; q < steps->part_count && q != p; q++)
-                if (!strcmp(steps->parts[p].name, name) && !strcmp(steps->parts[q].name, parent))
-                    steps->parts[p].parent = q;
+        JsonObject *object = mw_log_object_at(parts, i);
+        int part = object ? part_index(steps, mw_log_value_text(object, "name")) : -1;
+        int parent = object ? part_index(steps, mw_log_value_text(object, "parent")) : -1;
+        if (part >= 0)
+            steps->parts[part].parent = parent == part ? -1 : parent;
     }
 }
 

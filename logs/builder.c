@@ -83,12 +83,13 @@ mw_log_add_step(struct mw_log_builder *builder, int64_t line, int64_t step, doub
 static int
 part_of(struct mw_log_builder *builder, const char *name)
 {
-    int known = GPOINTER_TO_INT(g_hash_table_lookup(builder->names, name));
+    g_autofree char *valid = g_utf8_make_valid(name, -1);
+    int known = GPOINTER_TO_INT(g_hash_table_lookup(builder->names, valid));
     int count = builder->steps->part_count;
 
     if (known || count == MW_GATE_PARTS_MAX)
         return known - 1;
-    builder->steps->parts[count].name = g_utf8_make_valid(name, -1);
+    builder->steps->parts[count].name = g_steal_pointer(&valid);
     builder->parts[count] = g_array_new(FALSE, FALSE, sizeof(double));
     g_hash_table_insert(builder->names, builder->steps->parts[count].name,
                         GINT_TO_POINTER(count + 1));

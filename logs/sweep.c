@@ -74,7 +74,8 @@ case_of_cells(char **names, char **cells)
     if (!name->len) /* of simulate */
         g_string_printf(name, "%s on %s with %s", cell_of(names, cells, "model"),
                         cell_of(names, cells, "hardware"), cell_of(names, cells, "strategy"));
-    one->name = g_string_free(name, FALSE);
+    one->name = g_utf8_make_valid(name->str, (gssize)name->len);
+    g_string_free(name, TRUE);
     one->error = filled(cell_of(names, cells, MW_ROWS_ERROR));
     for (int i = 0; i < MW_GATE_FIGURES; i++)
         one->figures[i] = number_of(names, cells, mw_gate_figures[i].name);
