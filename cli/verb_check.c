@@ -124,7 +124,6 @@ check(const struct cli_request *request, bool measures, GError **error)
 {
     const char *other = option_of_comparing();
 
-    (void)request;
     (void)measures;
     if (other)
         return mw_refuse(error,
@@ -133,6 +132,9 @@ check(const struct cli_request *request, bool measures, GError **error)
                          other);
     if (!wish.write_baseline)
         return mw_refuse(error, "--write-baseline FILE is missing: where the predictions go");
+    if (!request->hardware_name || !strcmp(request->hardware_name, "here"))
+        return mw_refuse(error, "-H HW is missing: a baseline names its machine, as another one "
+                                "may check it");
     return cli_check_output(wish.write_baseline, error);
 }
 

@@ -67,6 +67,15 @@ read_iteration(struct mw_log_builder *builder, const struct mw_log_lines *lines,
     return mw_log_add_step(builder, lines->number, iteration, elapsed_ms * MS, error);
 }
 
+/* The line without what torchrun puts before it: "[default7]:". */
+static const char *
+without_rank(const char *line)
+{
+    const char *end = *line == '[' && !g_str_has_prefix(line, "[Rank") ? strstr(line, "]:") : NULL;
+
+    return end ? end + strlen("]:") : line;
+}
+
 /* "    forward-compute ....: (1010.20, 1015.70)", or one number. */
 static bool
 read_timer(struct mw_log_builder *builder, const char *line)
@@ -110,12 +119,12 @@ mw_log_read_megatron(const struct mw_log_text *in, struct mw_log *out, GError **
     bool good = true, timers = false;
 
     while (good && mw_log_next_line(&lines)) {
-        timers = (timers && read_timer(builder, lines.line)) ||
-                 strstr(lines.line, "time across ranks (ms):");
+        const char *line = without_rank(lines.line);
+        timers = (timers && read_timer(builder, line)) || strstr(line, "time across ranks (ms):");
         if (strstr(lines.line, ELAPSED))
             good = read_iteration(builder, &lines, error);
-        else if (g_str_has_prefix(lines.line, "time (ms) |"))
-            read_timers(builder, lines.line);
+        else if (g_str_has_prefix(line, "time (ms) |"))
+            read_timers(builder, line);
     }
     g_free(lines.line);
     mw_log_builder_steps(builder)->cut = lines.cut;

@@ -375,6 +375,8 @@ def check_refused(box):
             (f"--write-baseline unwritten.json {FLAT} --max-drop 3%", ["--max-drop"]),
             (f"--write-baseline no/new.json {FLAT}", ["no/new.json"]),
             (f"--baseline old {FLAT}", ["--baseline", "--write-baseline"]),
+            ("--write-baseline unwritten.json -m gpt2-xl -s zero3", ["-H HW is missing"]),
+            ("--write-baseline unwritten.json -m gpt2-xl -H here", ["-H HW is missing"]),
             (f"{FLAT} -s zero3", ["--write-baseline FILE is missing"]),
             (f"--write-baseline unwritten.json {FLAT} --over batch=1,1", ["batch has 1 twice"]),
             (f"--write-baseline unwritten.json {FLAT} --serve 8", ["--serve", "check"])):

@@ -157,6 +157,8 @@ FORMATS = {
     "deepspeed-means": (deepspeed_means, None),
     "megatron": (megatron, "all-grads-sync"),
     "megatron-max": (lambda steps: megatron(steps, "max"), "all-grads-sync"),
+    "megatron-torchrun": (lambda steps: (f"[default7]:{line}\n" for text in megatron(steps)
+                                         for line in text.splitlines()), "all-grads-sync"),
     "megatron-line": (lambda steps: megatron(steps, "line"), "all-grads-sync"),
     "torchtitan": (torchtitan, None),
     "torchtitan-plain": (lambda steps: torchtitan(steps, ranks=3, colour=""), None),
