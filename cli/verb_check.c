@@ -204,7 +204,7 @@ const struct cli_verb cli_verb_check = {
         "CURRENT and LOG are logs of memwall (--log, --json, --save-timeline), Hugging Face's "
         "trainer_state.json, or the logs of torchtitan, Megatron-LM and DeepSpeed; CURRENT may "
         "also be what simulate --json and sweep wrote. A run fails where the whole range of its "
-        "speed, with 99% confidence, is beyond the limit. docs/gate.md explains it. Exit status "
+        "speed, with 95% confidence, is beyond the limit. docs/gate.md explains it. Exit status "
         "4: the gate failed.",
     .run = run,
 };

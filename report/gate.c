@@ -148,7 +148,7 @@ write_side(FILE *out, const char *label, const char *path, const struct mw_gate_
         mw_table_line(out, "note", "%s: %u steps have no usable time", path, side->steps->left_out);
 }
 
-/* "96.1% (95.0% .. 97.3%, 99% confidence, of 18 blocks)". */
+/* "96.1% (95.0% .. 97.3%, 95% confidence)". */
 static char *
 interval_text(const struct mw_robust_interval *of)
 {

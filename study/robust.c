@@ -3,11 +3,12 @@
 #include <glib.h>
 #include <math.h>
 
-#define QUANTILE 2.5758293035489004 /* of the normal distribution at 0.995 */
-#define BLOCKS_MIN 5                /* fewer cannot reach the confidence */
-#define BLOCKS_MAX 200              /* bounds the differences that are sorted */
-#define MAD_TO_SIGMA 1.4826         /* of normal noise */
-#define CLIPPED_SIGMAS 3.0          /* an outlier must not hide what goes on around it */
+#define QUANTILE 1.959963984540054 /* of the normal distribution at 0.975 */
+#define BLOCKS_MIN 5               /* fewer cannot reach the confidence */
+#define BLOCKS_MAX 200             /* bounds the differences that are sorted */
+#define SERIES_MAX 10000           /* bounds what is looked at for correlation */
+#define MAD_TO_SIGMA 1.4826        /* of normal noise */
+#define CLIPPED_SIGMAS 3.0         /* an outlier must not hide what goes on around it */
 #define UNCORRELATED 0.05
 #define BLOCK_OF_MEMORY 2.0 /* a block's steps to those that know of each other */
 
@@ -87,21 +88,31 @@ memory_of(const double *values, size_t count)
     return steps;
 }
 
-/* The medians of blocks of alike length; *blocks of them.  g_free. */
+/* The medians of so many parts of alike length.  g_free. */
+static double *
+medians_of(const double *values, size_t count, size_t parts)
+{
+    double *medians = g_new(double, parts + 1);
+
+    for (size_t i = 0; i < parts; i++) {
+        size_t from = i * count / parts, to = (i + 1) * count / parts;
+        medians[i] = mw_robust_median(values + from, to - from);
+    }
+    return medians;
+}
+
+/* The medians of *blocks blocks.  g_free. */
 static double *
 block_medians(const double *values, size_t count, size_t *blocks)
 {
+    if (count > SERIES_MAX) {
+        g_autofree double *fewer = medians_of(values, count, SERIES_MAX);
+        return block_medians(fewer, SERIES_MAX, blocks);
+    }
     double memory = memory_of(values, count);
     size_t length = memory > 1 ? (size_t)ceil(BLOCK_OF_MEMORY * memory) : 1;
-
-    *blocks = MAX(count / length, MIN(count, BLOCKS_MIN));
-    *blocks = MIN(*blocks, BLOCKS_MAX);
-    double *medians = g_new(double, *blocks + 1);
-    for (size_t b = 0; b < *blocks; b++) {
-        size_t from = b * count / *blocks, to = (b + 1) * count / *blocks;
-        medians[b] = mw_robust_median(values + from, to - from);
-    }
-    return medians;
+    *blocks = MIN(MAX(count / length, MIN(count, BLOCKS_MIN)), BLOCKS_MAX);
+    return medians_of(values, count, *blocks);
 }
 
 /* --- intervals ------------------------------------------------------------------------------- */

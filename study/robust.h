@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* The confidence of the intervals below, of both sides together. */
-#define MW_ROBUST_CONFIDENCE 0.99
+#define MW_ROBUST_CONFIDENCE 0.95
 
 /* Of values that are not NAN; NAN without any. */
 double mw_robust_median(const double *values, size_t count);
