@@ -1,11 +1,11 @@
-/* DeepSpeed's log (deepspeed/utils/timer.py at 038beb63, 0.18; forms of 2020 to 2024 too).  With
+/* DeepSpeed's log (deepspeed/utils/timer.py at 038beb63, 2026; forms of 2020 on too).  With
  * wall_clock_breakdown, timers of every step, those of its micro-batches apart:
  *
  *   [Rank 0] time (ms) | fwd_microstep: 27.41 | bwd_microstep: 73.44 | ... | step_microstep: 72.8
  *   [Rank 0] time (ms) | optimizer_allgather: 7.96 | optimizer_gradients: 0.02 | optimizer_step: 60
  *   [Rank 0] time (ms) | fwd: 27.41 | bwd: 73.44 | bwd_inner: 50.99 | bwd_allreduce: 22 | step: 72
  *
- * (forward, backward, backward_inner ... before 0.11).  And every steps_per_print steps
+ * (forward, backward, backward_inner ... until 2023).  And every steps_per_print steps
  *
  *   epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=7.7, CurrSamplesPerSec=7.1, ...
  *   0/40, SamplesPerSec=83.486, ...

@@ -1,5 +1,5 @@
 /* Megatron-LM's training log (megatron/training/training.py and megatron/core/timers.py at
- * 00caa53a, core 0.15; older forms too), a line every log_interval iterations, and timers below it
+ * 00caa53a, 2026; older forms too), a line every log_interval iterations, and timers below it
  * where the timing log level is above 0:
  *
  *    [2026-01-01 00:00:00] iteration       10/     100 | consumed samples:         1280 | elapsed

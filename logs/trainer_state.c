@@ -1,5 +1,5 @@
 /* Hugging Face's trainer_state.json (transformers/trainer.py, Trainer.log, and speed_metrics of
- * trainer_utils.py; 4.57).  log_history has an object for each logged step.  Where
+ * trainer_utils.py, as of 2025 and 2026).  log_history has an object for each logged step.  Where
  * include_num_input_tokens_seen is set, newer versions put train_runtime into each: the seconds
  * since training began.  Else only the last one has it, for all steps.  The time of an evaluation
  * (eval_runtime) lies between two of them and is taken away. */
