@@ -16,7 +16,6 @@
 
 #include "logs/formats.h"
 #include "logs/lines.h"
-#include "base/number.h"
 
 #define ELAPSED "elapsed time per iteration (ms):"
 #define MS 1e-3

@@ -1,5 +1,5 @@
-/* torchtitan's metrics as it prints them (torchtitan/components/metrics.py at 00fbaafa, October
- * 2025; the issues of 2025 and 2026 show the same line), a line every log_freq steps:
+/* torchtitan's metrics as it prints them (torchtitan/components/metrics.py at 00fbaafa,
+ * 2025; issues of 2025 and 2026 show the same line), a line every log_freq steps:
  *
  *   step: 10  loss:  7.6258  grad_norm: 26.6250  memory: 66.91GiB(37.51%)  tps: 10,050  ...
  *
