@@ -19,7 +19,7 @@
  * else is repaired: disk space, a device, a rank, or what an earlier run left damaged, lost or in
  * use. An error's code says which (base/error.h); cli_as_usage_error handles those of
  * MW_ERROR_IO. */
-enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT };
+enum cli_exit { CLI_DONE, CLI_FAILED, CLI_USAGE, CLI_DOES_NOT_FIT, CLI_GATE_FAILED };
 
 /* Plus the signal's number, as shells report a program that a signal ended: 130 for Ctrl-C. */
 #define CLI_SIGNALLED 128
@@ -38,9 +38,9 @@ struct cli_verb {
 
 /* In the order of the help; ends with NULL. */
 extern const struct cli_verb *const cli_verbs[];
-extern const struct cli_verb cli_verb_advise, cli_verb_calibrate, cli_verb_compare, cli_verb_export,
-    cli_verb_list, cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate, cli_verb_sweep,
-    cli_verb_verify;
+extern const struct cli_verb cli_verb_advise, cli_verb_calibrate, cli_verb_check, cli_verb_compare,
+    cli_verb_export, cli_verb_list, cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate,
+    cli_verb_sweep, cli_verb_verify;
 
 /* All options that plan and simulate take.  Owns its strings and both questions. */
 struct cli_request {

@@ -19,7 +19,7 @@ static bool
 asks_library(const struct cli_verb *verb)
 {
     return verb == &cli_verb_plan || verb == &cli_verb_simulate || verb == &cli_verb_sweep ||
-           verb == &cli_verb_advise;
+           verb == &cli_verb_advise || verb == &cli_verb_check;
 }
 
 /* advise compares machines, and is never about this one alone. */

@@ -166,15 +166,13 @@ check_run_verb(const struct cli_request *request, GError **error)
 }
 
 static bool
-check_sweep_verb(const struct cli_request *request, GError **error)
+check_steps_verb(const struct cli_request *request, const char *verb, GError **error)
 {
     const char *other =
         memwall_question_get(request->asked, "serve") ? "--serve" : objective_option(request);
 
-    return !other || mw_refuse(error,
-                               "%s: is an option of simulate; a sweep has rows of training "
-                               "steps",
-                               other);
+    return !other ||
+           mw_refuse(error, "%s: is an option of simulate; %s is of training steps", other, verb);
 }
 
 /* Of nodes and machines it tries several; of answers it prints one. */
@@ -215,7 +213,8 @@ cli_request_check_outputs(const struct cli_request *request, const char *verb, G
         return mw_refuse(error, "--largest: is an option of plan, not of %s", verb);
     if (!plan && request->cuts)
         return mw_refuse(error, "--strategies: is an option of plan, not of %s", verb);
-    if (!strcmp(verb, "sweep") && !check_sweep_verb(request, error))
+    if ((!strcmp(verb, "sweep") || !strcmp(verb, "check")) &&
+        !check_steps_verb(request, verb, error))
         return false;
     if (!strcmp(verb, "advise") && !check_advise_verb(request, error))
         return false;

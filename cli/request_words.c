@@ -16,6 +16,8 @@ static const struct {
     {&cli_verb_simulate, {"largest", "strategies"}},
     {&cli_verb_sweep,
      {"serve", "objective", "frozen-device", "reference-logprobs", "response", "critic"}},
+    {&cli_verb_check,
+     {"serve", "objective", "frozen-device", "reference-logprobs", "response", "critic"}},
     {&cli_verb_advise,
      {"hardware", "nodes", "gpus", "deepspeed", "csv", "largest", "strategies", "details",
       "what-if", "output", "trace", "plot", "write-deepspeed", "serve", "objective",
@@ -209,7 +211,7 @@ cli_request_read_words(struct cli_request *request, struct cli_request_words *wo
     set_output(output, request);
     hide(refused_by(verb), question);
     hide(refused_by(verb), output);
-    if (verb == &cli_verb_sweep) /* its answer is rows */
+    if (verb == &cli_verb_sweep || verb == &cli_verb_check) /* their answers are others */
         groups[1] = (struct cli_words_group){NULL, NULL};
     if (verb == &cli_verb_compare) {
         keep_those_of_compare(question);

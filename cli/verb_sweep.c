@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/paths.h"
+#include "cli/sweep/axes.h"
 #include "cli/sweep/job.h"
 #include "report/plot_rows.h"
 
@@ -67,91 +68,6 @@ static const GOptionEntry entries[] = {
      "lines:FILE|heat:FILE|pareto:FILE|measured:FILE"},
     G_OPTION_ENTRY_NULL};
 
-/* --- axes ------------------------------------------------------------------------------------ */
-
-/* A list of names, or all: a text with "=" is a model's dimensions or a machine's parts. */
-static bool
-is_list(const char *text)
-{
-    return text && !strchr(text, '=') && (strchr(text, ',') || !strcmp(text, "all"));
-}
-
-/* Makes an axis of an option that names several, which is then open. */
-static bool
-take_list(const char *name, char **text, GError **error)
-{
-    if (!is_list(*text))
-        return true;
-    g_autofree char *axis = g_strdup_printf("%s=%s", name, *text);
-    g_clear_pointer(text, g_free);
-    return mw_space_add(space, axis, error);
-}
-
-static bool
-fill_space(struct cli_request *request, char **strategies, GError **error)
-{
-    struct {
-        const char *name;
-        char **text;
-    } lists[] = {{"model", &request->model_name},
-                 {"hardware", &request->hardware_name},
-                 {"software", &request->software_name},
-                 {"strategy", strategies}};
-
-    for (size_t i = 0; i < G_N_ELEMENTS(lists); i++)
-        if (!take_list(lists[i].name, lists[i].text, error))
-            return false;
-    if (wish.points_file && !mw_space_add_file(space, wish.points_file, error))
-        return false;
-    for (char **over = wish.over; over && *over; over++)
-        if (!mw_space_add(space, *over, error))
-            return false;
-    return mw_space_points(space) ||
-           mw_refuse(error, "--over KEY=VALUE,VALUE... is missing: what is swept");
-}
-
-static bool
-is_set_by_key(const struct cli_request *request, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (char **key = request->sets; key && *key; key++)
-        if (!strncmp(*key, name, length) && (*key)[length] == '=')
-            return true;
-    return false;
-}
-
-static bool
-check_open(const struct cli_request *request, const char *strategies, GError **error)
-{
-    for (size_t column = 0; column < mw_space_columns(space); column++) {
-        const char *name = mw_space_name(space, column);
-        bool given = (!strcmp(name, "model") && request->model_name) ||
-                     (!strcmp(name, "hardware") && request->hardware_name) ||
-                     (!strcmp(name, "software") && request->software_name) ||
-                     (!strcmp(name, "strategy") && strategies) ||
-                     (!strcmp(name, "deepspeed") && request->deepspeed_file) ||
-                     cli_options_is_given(name) || is_set_by_key(request, name);
-        /* An empty value of a file is what the option has. */
-        if (given && (!wish.points_file || *mw_space_first(space, name)))
-            return mw_refuse(error,
-                             "--over: %s is swept, and set by an option of its own: leave "
-                             "one of them out",
-                             name);
-    }
-    return true;
-}
-
-/* The first point's model and machine stand for all where one is needed to begin. */
-static void
-take_first(char **text, const char *name)
-{
-    const char *first = mw_space_first(space, name);
-
-    if (!*text && first && *first)
-        *text = g_strdup(first);
-}
-
 /* The words were those of a shard: what it wrote is not written again. */
 static void
 take_wish_of_merge(void)
@@ -183,14 +99,14 @@ complete(struct cli_request *request, char **strategies, GError **error)
 {
     if (merging.paths)
         take_wish_of_merge();
+    const struct cli_axes axes = {wish.over, wish.points_file};
+
     space = mw_space_new();
-    if (!fill_space(request, strategies, error) || !check_open(request, *strategies, error))
+    if (!cli_axes_fill(&axes, space, request, strategies, error))
         return false;
-    if (wish.measure_text && !complete_measure(request, error))
-        return false;
-    take_first(&request->model_name, "model");
-    take_first(&request->hardware_name, "hardware");
-    return true;
+    if (!mw_space_points(space))
+        return mw_refuse(error, "--over KEY=VALUE,VALUE... is missing: what is swept");
+    return !wish.measure_text || complete_measure(request, error);
 }
 
 /* --- other options --------------------------------------------------------------------------- */

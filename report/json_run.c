@@ -98,8 +98,21 @@ write_ops(struct mw_json_writer *json, const struct mw_compare *c)
 }
 
 static void
-write_compare(struct mw_json_writer *json, const struct mw_compare *c)
+write_steps(struct mw_json_writer *json, const struct mw_measured *measured)
 {
+    uint32_t count = 0;
+    const struct mw_measured_step *steps = mw_measured_steps(measured, &count);
+
+    mw_json_begin(json, "step_times_s", '[', true);
+    for (uint32_t i = 0; i < count; i++)
+        mw_json_number(json, NULL, (double)steps[i].time_ns * 1e-9);
+    mw_json_end(json, ']');
+}
+
+static void
+write_compare(struct mw_json_writer *json, const struct mw_run *run)
+{
+    const struct mw_compare *c = run->compare;
     struct mw_pair naive = {c->naive_s, c->step.measured_s};
 
     mw_json_begin(json, "compare", '{', false);
@@ -110,6 +123,7 @@ write_compare(struct mw_json_writer *json, const struct mw_compare *c)
     mw_json_integer(json, "typical_step", c->typical_step + 1);
     mw_json_number(json, "fastest_s", c->fastest_s);
     mw_json_number(json, "slowest_s", c->slowest_s);
+    write_steps(json, run->measured);
     write_pair(json, "step", c->step);
     write_pair(json, "first_step", c->first_step);
     mw_json_number(json, "idle_s", c->idle_s);
@@ -175,7 +189,7 @@ mw_json_run_write(FILE *out, const struct mw_run *run)
     mw_json_begin(&json, NULL, '{', false);
     mw_json_result(&json, measured);
     write_predicted(&json, run->predicted);
-    write_compare(&json, run->compare);
+    write_compare(&json, run);
     write_facts(&json, run);
     mw_json_end(&json, '}');
     mw_json_end(&json, ']');

@@ -33,7 +33,8 @@ README = ROOT / "README.md"
 README_LINES = 130
 ACCURACY = ROOT / "docs/accuracy.md"
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
-SEEN = ("models", "hwprofiles", "tests", "experiments")  # what a command's paths may begin with
+# What a command's paths may begin with.
+SEEN = ("models", "hwprofiles", "tests", "experiments", "examples")
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)")

@@ -74,6 +74,11 @@ ASKED = (
     ("sweep", "sweep -m tiny -H flat-test -s zero3 --seq 32 --over batch=1,2 "
               "--measure '--data text.txt --steps 3 --device-threads 1'"),
     ("largest", "plan -m gpt3-175b -H flat-test -s ddp --largest"),
+    ("baseline", f"check --write-baseline /dev/stdout {FLAT} -s zero3 --over batch=1,4096"),
+    ("baseline", "check --write-baseline /dev/stdout t"),
+    ("check", "check --baseline rows.csv changed.csv --json"),
+    ("check", "check --baseline t t --warm-up 0 --min-steps 1 --json"),
+    ("check", "check log --min-of-predicted 1% --min-steps 1 --json"),
     ("verify", "verify drive"),
     ("runs", "list runs"),
     ("models", "list models"),
@@ -87,7 +92,7 @@ ASKED = (
     ("devices", "list devices"),
     ("calibration", "calibrate --quick --nvme drive"),
 )
-ENDS = {0, 3}
+ENDS = {0, 3, 4}
 
 
 def names(schema):
@@ -98,7 +103,7 @@ def names(schema):
 
 def check_named():
     written = set()
-    for folder in ("cli", "report"):
+    for folder in ("cli", "report", "logs"):
         for path in (ROOT / folder).rglob("*.c"):
             written |= set(re.findall(r'"(memwall-[a-z]+/\d+)"', path.read_text(encoding="utf-8")))
     told = set(names(SCHEMA).values())
@@ -242,6 +247,11 @@ def tests(box):
     yield "named", check_named()
     yield "itself", check_itself()
     box.write("text.txt", "the quick brown fox jumps over the lazy dog. " * 60)
+    box.write("log", '{"step": 1, "step_time_s": 1.0, "of_predicted_speed": 0.5}\n')
+    box.write("rows.csv", "model,hardware,strategy,feasible,gpu_peak_bytes,step_time_s,\n"
+                          "gpt2,flat-test,zero3,true,1,1,\ngpt2,flat-test,ddp,true,0,1,\n")
+    box.write("changed.csv", "model,hardware,strategy,feasible,gpu_peak_bytes,step_time_s,\n"
+                             "gpt2,flat-test,zero3,true,2,1,\n")
     (box.folder / "drive").mkdir()
     answers = {}
     for kind, line in ASKED:

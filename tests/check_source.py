@@ -54,6 +54,7 @@ BELOW = {
     "calibrate": {"base", "plan", "hardware", "exec/host", "exec/memory", "exec/nvme",
                   "exec/ranks", "exec/data", "exec/device"},
     "report": {"base", "plan", "hardware", "study"},
+    "logs": {"base", "plan", "study", "report"},
     "lib": {"base", "plan", "hardware", "model", "planner/settings", "planner/deepspeed", "planner",
             "study", "report"},
     "cli": None,  # all

@@ -9,6 +9,7 @@ const struct cli_fact cli_exit_statuses[] = {
     {"1", "failed; or what an earlier run left is damaged, lost or in use"},
     {"2", "the command, or a file that it names, cannot be used: nothing was started"},
     {"3", "the plan does not fit"},
+    {"4", "a gate failed: check found that something became worse"},
     {"130", "Ctrl-C ended run, after a whole step; 143 SIGTERM, 129 SIGHUP; all: 128 and the "
             "signal's number"},
     {"141", "the reader of the output went away, as `memwall plan ... | head` does"},

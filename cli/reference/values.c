@@ -20,6 +20,7 @@ static const struct placeholder {
     {.word = "PATH", .paths = CLI_PATHS_FILES},
     {.word = "PLANFILE", .paths = CLI_PATHS_FILES},
     {.word = "RUNFILE", .paths = CLI_PATHS_FILES},
+    {.word = "CURRENT", .paths = CLI_PATHS_FILES},
     {.word = "DIR", .paths = CLI_PATHS_FOLDERS},
     {.word = "FOLDER", .paths = CLI_PATHS_FOLDERS},
 };

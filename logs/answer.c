@@ -1,0 +1,69 @@
+/* What simulate prints as JSON (docs/schema.json, "answer"): a case for each strategy. */
+#include <math.h>
+
+#include "base/error.h"
+#include "logs/formats.h"
+#include "logs/values.h"
+
+#define SCHEMA "memwall-answer"
+
+bool
+mw_log_is_answer(const struct mw_log_text *in)
+{
+    return mw_log_has_schema(in, SCHEMA);
+}
+
+/* Of several strategies each has a name of its own; alone, a plan may get another one. */
+static char *
+name_of(JsonObject *answer, bool several)
+{
+    const char *model = mw_log_value_text(answer, "model");
+    const char *hardware = mw_log_value_text(answer, "hardware");
+    const char *strategy = several ? mw_log_value_text(answer, "strategy") : NULL;
+
+    return g_strdup_printf("%s on %s%s%s", model ? model : "a plan",
+                           hardware ? hardware : "a machine", strategy ? " with " : "",
+                           strategy ? strategy : "");
+}
+
+static struct mw_gate_case *
+case_of(JsonObject *answer, bool several)
+{
+    struct mw_gate_case *one = mw_gate_case_new();
+
+    one->name = name_of(answer, several);
+    for (int i = 0; i < MW_GATE_FIGURES; i++)
+        one->figures[i] = mw_log_value_number(answer, mw_gate_figures[i].path);
+    one->strategy = g_strdup(mw_log_value_text(answer, "strategy"));
+    one->bottleneck = g_strdup(mw_log_value_text(answer, "bottleneck"));
+    one->gpus = mw_log_value_number(answer, "settings.nodes") *
+                mw_log_value_number(answer, "settings.gpus_per_node");
+    one->global_batch = mw_log_value_number(answer, "settings.global_batch");
+    one->tokens_per_step = mw_log_value_number(answer, "settings.tokens_per_step");
+    mw_log_take_lanes(mw_log_value_array(answer, "lanes"), one);
+    mw_log_take_memory(mw_log_value_array(answer, "ledger"), one);
+    return one;
+}
+
+bool
+mw_log_read_answer(const struct mw_log_text *in, struct mw_log *out, GError **error)
+{
+    JsonObject *object = mw_log_object(in, SCHEMA, error);
+    JsonArray *answers = object ? mw_log_value_array(object, "answers") : NULL;
+    guint count = answers ? json_array_get_length(answers) : 0;
+    bool good = object && (count || mw_fail(error, MW_ERROR_FORMAT,
+                                            "%s: answers: must have at "
+                                            "least one",
+                                            in->path));
+
+    for (guint i = 0; good && i < count; i++) {
+        JsonObject *answer = mw_log_object_at(answers, i);
+        good = (answer && isfinite(mw_log_value_number(answer, "feasible"))) ||
+               mw_fail(error, MW_ERROR_FORMAT, "%s: answers.%u: must be an answer, with feasible",
+                       in->path, i);
+        if (good)
+            mw_log_add_case(case_of(answer, count > 1), out);
+    }
+    g_clear_pointer(&object, json_object_unref);
+    return good;
+}

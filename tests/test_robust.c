@@ -1,0 +1,117 @@
+/* Medians and their intervals: exact ones, and how often they hold what they say of noise that is
+ * drawn with a fixed seed. */
+#include <glib.h>
+#include <math.h>
+
+#include "study/robust.h"
+
+#define DRAWS 300
+#define STEPS 120
+
+static double
+normal(GRand *rand)
+{
+    double sum = 0;
+
+    for (int i = 0; i < 12; i++)
+        sum += g_rand_double(rand);
+    return sum - 6;
+}
+
+/* Times of which each knows `memory` of the one before, and one in 30 is an outlier. */
+static void
+draw(GRand *rand, double level, double memory, double *times_s, size_t count)
+{
+    double apart = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        apart = memory * apart + sqrt(1 - memory * memory) * normal(rand);
+        times_s[i] = level * exp(0.03 * apart);
+        if (g_rand_int_range(rand, 0, 30) == 0)
+            times_s[i] *= g_rand_double_range(rand, 1.2, 3);
+    }
+}
+
+static void
+test_median(void)
+{
+    const double odd[] = {5, NAN, 1, 3}, even[] = {4, 1, 3, 2}, none[] = {NAN};
+
+    g_assert_cmpfloat(mw_robust_median(odd, 4), ==, 3);
+    g_assert_cmpfloat(mw_robust_median(even, 4), ==, 2.5);
+    g_assert_true(isnan(mw_robust_median(none, 1)));
+    g_assert_true(isnan(mw_robust_median(none, 0)));
+}
+
+static void
+test_exact(void)
+{
+    const double one = 2, other = 3, same[] = {2, 2, 2, 2, 2, 2}, twice[] = {4, 4, 4, 4, 4, 4};
+    struct mw_robust_interval point = mw_robust_ratio(&one, 1, &other, 1);
+    struct mw_robust_interval flat = mw_robust_ratio(same, 6, twice, 6);
+
+    g_assert_cmpfloat_with_epsilon(point.value, 1.5, 1e-12);
+    g_assert_cmpfloat(point.low, ==, point.high);
+    g_assert_cmpfloat_with_epsilon(flat.low, 2, 1e-12);
+    g_assert_cmpfloat_with_epsilon(flat.high, 2, 1e-12);
+    g_assert_cmpfloat(mw_robust_level(same, 6).low, ==, 2);
+}
+
+/* How many of the intervals miss what is true. */
+static int
+misses(double memory, double *width)
+{
+    GRand *rand = g_rand_new_with_seed(7);
+    double a[STEPS], b[STEPS];
+    int missed = 0;
+
+    *width = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        draw(rand, 1, memory, a, STEPS);
+        draw(rand, 1.05, memory, b, STEPS);
+        struct mw_robust_interval ratio = mw_robust_ratio(a, STEPS, b, STEPS);
+        missed += ratio.low > 1.05 || ratio.high < 1.05;
+        *width += (ratio.high - ratio.low) / DRAWS;
+        g_assert_true(ratio.low <= ratio.value && ratio.value <= ratio.high);
+    }
+    g_rand_free(rand);
+    return missed;
+}
+
+/* Independent steps: 95% of the intervals hold the truth.  Where what slows a step goes on, they
+ * grow wider and hold it nearly as often. */
+static void
+test_holds(void)
+{
+    double width, wider;
+
+    g_assert_cmpint(misses(0, &width), <=, DRAWS / 14);
+    g_assert_cmpfloat(width, <, 0.025);
+    g_assert_cmpint(misses(0.8, &wider), <=, DRAWS / 10);
+    g_assert_cmpfloat(wider, >, 1.5 * width);
+}
+
+/* A run of a million steps that drifts all the time is looked at in a moment. */
+static void
+test_long(void)
+{
+    size_t count = 1000000;
+    g_autofree double *times_s = g_new(double, count);
+
+    for (size_t i = 0; i < count; i++)
+        times_s[i] = 1 + (double)i / (double)count;
+    struct mw_robust_interval ratio = mw_robust_ratio(times_s, count, times_s, count);
+    g_assert_cmpfloat_with_epsilon(ratio.value, 1, 1e-9);
+    g_assert_cmpfloat(ratio.low, <, 0.8);
+}
+
+int
+main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/robust/median", test_median);
+    g_test_add_func("/robust/exact", test_exact);
+    g_test_add_func("/robust/holds", test_holds);
+    g_test_add_func("/robust/long", test_long);
+    return g_test_run();
+}
