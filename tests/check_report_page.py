@@ -91,10 +91,11 @@ def write_large(box):
     """A trace as memwall writes it, of many ops in two lanes."""
     lines = ['{"ph": "M", "name": "thread_name", "pid": 0, "tid": %d, "args": {"name": "%s"}}'
              % it for it in ((1, "compute"), (2, "host"))]
-    lines += ['{"ph": "X", "name": "mlp-up fwd L%d", "cat": "compute", "pid": 0, "tid": %d, '
-              '"ts": %d.%03d, "dur": 3.500, "args": {"op": %d, "phase": "%s"}}'
-              % (i % 97, 1 + i % 2, 4 * (i // 2), 7 * i % 500, i, ("forward", "backward")[i % 3 > 1])
-              for i in range(OPS)]
+    for i in range(OPS):
+        phase = "backward" if i % 3 > 1 else "forward"
+        lines.append('{"ph": "X", "name": "mlp-up fwd L%d", "pid": 0, "tid": %d, "ts": %d.%03d, '
+                     '"dur": 3.500, "args": {"op": %d, "phase": "%s"}}'
+                     % (i % 97, 1 + i % 2, 4 * (i // 2), 7 * i % 500, i, phase))
     box.write("large", '{\n  "schema": "memwall-trace/1",\n  "otherData": {"model": "m"},\n'
                        '  "traceEvents": [\n    ' + ",\n    ".join(lines) + "\n  ]\n}\n")
 
@@ -118,8 +119,8 @@ def write_results(box):
                  "--steps 3 -s ddp --compare --json")
     box.write("evil", evil_of(json.loads((box.folder / "several").read_text())))
     trace = (box.folder / "trace").read_text(encoding="utf-8")
-    name = re.escape(json.dumps(EVIL))
-    box.write("evil-trace", re.sub(r'"name": "(?!thread_|process_)[^"]*"', f'"name": {name}', trace))
+    box.write("evil-trace", re.sub(r'"name": "(?!thread_|process_)[^"]*"',
+                                   lambda _: f'"name": {json.dumps(EVIL)}', trace))
 
 
 # --- the file ------------------------------------------------------------------------------------
@@ -167,11 +168,17 @@ def check_kinds(box):
     cut = [page.split('<section id="inputs">')[0].split("</h3>", 1)[1] for page in (csv, rows)]
     if cut[0].replace("rows.csv", "rows.json") != cut[1]:
         yield "rows of CSV and of JSON make other pages"
-    answer = box.run("simulate -m gpt2-xl -H rtx4090 --serve --json")
-    box.write("serving", answer.out)
-    if "First token" not in made(box, "serving"):
-        yield "an answer without sections of its own is not shown"
-    if "Does not fit" not in made(box, "unfit") or "What would make it fit" not in made(box, "unfit"):
+    for line, word in (("simulate -m gpt2-xl -H rtx4090 --serve 16", "First token"),
+                       ("simulate -m gpt2-xl -H rtx4090 --objective dpo", "Global batch"),
+                       ("plan -m gpt2-xl -H rtx4090 --largest", "Layers"),
+                       ("plan -m gpt2-xl -H flat-test --strategies", "Placements")):
+        box.write("other", box.run(line + " --json").out)
+        page = made(box, "other")
+        yield from Structure(page).wrong
+        if word not in page or re.findall(r'<section id="(\w+)">', page) != ["figures", "inputs"]:
+            yield f"{line}: its figures are not shown"
+    unfit = made(box, "unfit")
+    if "Does not fit" not in unfit or "What would make it fit" not in unfit:
         yield "a plan that does not fit is not said to"
 
 
@@ -205,7 +212,8 @@ def check_figures(box):
     page = made(box, "answer trace")
     text = box.run(f"{SIMULATE} --tokens 1B").out.decode()
     step = re.search(r"^step time +([\d.]+ \w+)", text, re.MULTILINE).group(1)
-    for words in (f"<dd>{step}", answer["bottleneck"], "SHA-256", *answer["notes"], *(row["purpose"] for row in answer["ledger"])):
+    for words in (f"<dd>{step}", answer["bottleneck"], "SHA-256", *answer["notes"],
+                  *(row["purpose"] for row in answer["ledger"])):
         if words.replace("'", "&#39;") not in page:
             yield f"not on the page: {words}"
     other = json.loads((box.folder / "several").read_text())["answers"][0]
@@ -237,7 +245,8 @@ CONTRAST = """(() => {
     const fore = rgba(svg ? style.fill : style.color).slice(0, 3), back = behind(e);
     const [a, b] = [light(fore), light(back)].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) bad.add(`${e.tagName} ${e.className.baseVal ?? e.className}: ${ratio.toFixed(2)}`);
+    const name = `${e.tagName} ${e.className.baseVal ?? e.className}`;
+    if (ratio < 4.5) bad.add(`${name}: ${ratio.toFixed(2)}`);
   }
   return [...bad].slice(0, 5);
 })()"""

@@ -101,12 +101,13 @@ mw_page_changes(struct mw_page *page, GError **error)
         gsize empty = page->out->len;
         put_changes(page->out, answer->it);
         put_what_ifs(page->out, answer->it);
-        mw_html_table_at(page->out, answer->it, "needs", "What an efficiency asks for (empty: more than this alone)", needs,
-                 G_N_ELEMENTS(needs));
-        mw_html_table_at(page->out, answer->it, "software_gains", "What ideal software would gain", gains,
-                 G_N_ELEMENTS(gains));
+        mw_html_table_at(page->out, answer->it, "needs",
+                         "What an efficiency asks for (empty: more than this alone)", needs,
+                         G_N_ELEMENTS(needs));
+        mw_html_table_at(page->out, answer->it, "software_gains", "What ideal software would gain",
+                         gains, G_N_ELEMENTS(gains));
         mw_html_table_at(page->out, answer->it, "terms", "Terms of the step's closed forms", terms,
-                 G_N_ELEMENTS(terms));
+                         G_N_ELEMENTS(terms));
         if (page->out->len == empty)
             g_string_truncate(page->out, before);
     }

@@ -35,8 +35,9 @@ mw_page_comparison(struct mw_page *page, GError **error)
         const struct mw_page_answer *answer = page->answers->pdata[i];
         mw_value_rows_add(rows, "pick", answer->pick, answer->it);
     }
-    mw_html_table(page->out, "Answers compared; memory is that of one GPU, and its share of the node",
-                  columns, G_N_ELEMENTS(columns), rows);
+    mw_html_table(page->out,
+                  "Answers compared; memory is that of one GPU, and its share of the node", columns,
+                  G_N_ELEMENTS(columns), rows);
     return true;
 }
 

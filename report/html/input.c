@@ -10,8 +10,9 @@
 #include "report/report.h"
 
 #define BYTES_MAX (512 << 20) /* of a trace, or of the rows of a sweep; JSON has its own limit */
-#define WANTED "a result of memwall: JSON of simulate, plan, run, compare, advise or sweep, rows " \
-               "of a sweep as CSV, or a trace"
+#define WANTED                                                                                     \
+    "a result of memwall: JSON of simulate, plan, run, compare, advise or sweep, rows "            \
+    "of a sweep as CSV, or a trace"
 
 #define IN(section) (1U << MW_PAGE_##section)
 #define ANSWERS                                                                                    \
@@ -26,8 +27,8 @@ static const struct mw_page_kind kinds[] = {
     {MW_TRACE_SCHEMA, "trace of a step", NULL, IN(TIMELINE) | IN(INPUTS)},
     {"memwall-serving/1", "generation of tokens", "batches", IN(FIGURES) | IN(INPUTS)},
     {"memwall-objective/1", "fine-tuning from preferences", "models", IN(FIGURES) | IN(INPUTS)},
-    {"memwall-largest/1", "largest models that fit", "rows", IN(FIGURES) | IN(INPUTS)},
-    {"memwall-cuts/1", "ways to divide a step", "cuts", IN(FIGURES) | IN(INPUTS)},
+    {"memwall-largest/1", "largest models that fit", "largest", IN(FIGURES) | IN(INPUTS)},
+    {"memwall-cuts/1", "ways to divide a step", "front", IN(FIGURES) | IN(INPUTS)},
 };
 
 bool
@@ -137,8 +138,8 @@ read_file(struct mw_page_input *input, const char *path, GError **error)
     if (strlen(text) != input->bytes)
         return mw_fail(error, MW_ERROR_FORMAT, "%s: has a zero byte: must be %s", path, WANTED);
     input->name = mw_one_line(base);
-    input->digest = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text,
-                                                input->bytes);
+    input->digest =
+        g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, input->bytes);
     return read_text(input, text, input->bytes, path, error);
 }
 

@@ -32,9 +32,9 @@ struct mw_page_input {
     char *name; /* without folders, on one line */
     const struct mw_page_kind *kind;
     gsize bytes;
-    char *digest;            /* SHA-256, in hexadecimal */
-    JsonNode *root;          /* of JSON; else NULL */
-    JsonObject *it;          /* of root */
+    char *digest;                /* SHA-256, in hexadecimal */
+    JsonNode *root;              /* of JSON; else NULL */
+    JsonObject *it;              /* of root */
     struct mw_page_trace *trace; /* of a trace */
     struct mw_page_lines *lines; /* of a sweep */
 };

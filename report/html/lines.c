@@ -54,9 +54,9 @@ mw_page_lines_free(struct mw_page_lines *lines)
 static bool
 has_columns(const char *names)
 {
-    static const char *const needed[] = {"strategy",  "feasible",      "step_time_s", "tokens_per_s",
-                                         "nodes",     "gpus_per_node", "cost_usd",    "seq",
-                                         "global_batch"};
+    static const char *const needed[] = {"strategy",     "feasible", "step_time_s",
+                                         "tokens_per_s", "nodes",    "gpus_per_node",
+                                         "cost_usd",     "seq",      "global_batch"};
     g_auto(GStrv) cells = mw_csv_split(names);
     bool good = cells != NULL;
 

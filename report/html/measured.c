@@ -20,9 +20,12 @@ static const struct mw_html_column lanes[] = {
     {"exposed.measured_s", "Exposed, measured", false},
 };
 static const struct mw_html_column operators[] = {
-    {"operator", "Operator", false},  {"phase", "Phase", false},
-    {"kind", "Kind", false},          {"ops", "Ops", false},
-    {"predicted_s", "Predicted", true}, {"measured_s", "Measured", true},
+    {"operator", "Operator", false},
+    {"phase", "Phase", false},
+    {"kind", "Kind", false},
+    {"ops", "Ops", false},
+    {"predicted_s", "Predicted", true},
+    {"measured_s", "Measured", true},
     {"error", "off by", false},
 };
 static const struct mw_html_column phases[] = {
@@ -41,22 +44,19 @@ static const struct mw_html_column ops[] = {
     {"error", "off by", false},
 };
 static const struct mw_html_column facts[] = {
-    {"machine", "Machine", false},
-    {"backend", "Backend", false},
-    {"steps", "Steps", false},
-    {"skipped_steps", "Skipped steps", false},
-    {"first_loss", "First loss", false},
-    {"last_loss", "Last loss", false},
-    {"seconds", "Seconds", false},
-    {"resident_peak_bytes", "Resident memory", false},
+    {"machine", "Machine", false},       {"backend", "Backend", false},
+    {"steps", "Steps", false},           {"skipped_steps", "Skipped steps", false},
+    {"first_loss", "First loss", false}, {"last_loss", "Last loss", false},
+    {"seconds", "Seconds", false},       {"resident_peak_bytes", "Resident memory", false},
 };
 
 static void
 put_pairs(GString *page, JsonObject *compare)
 {
-    static const char *const found[][2] = {{"step", "Step, the median"},
-                                           {"first_step", "First step"},
-                                           {"flops_alone", "FLOPs over the rate of products alone"}};
+    static const char *const found[][2] = {
+        {"step", "Step, the median"},
+        {"first_step", "First step"},
+        {"flops_alone", "FLOPs over the rate of products alone"}};
     g_autoptr(GPtrArray) rows = mw_value_rows_new();
 
     for (size_t i = 0; i < G_N_ELEMENTS(found); i++) {
@@ -81,19 +81,21 @@ put_range(GString *page, JsonObject *it)
     if (!(low > 0) || !(high >= low) || !(measured > 0) || !isfinite(typical))
         return;
     bool within = measured >= low && measured <= high;
-    g_autofree char *text = g_strdup_printf(
-        "Measured %s, predicted %s (%s to %s): %s the range", mw_format_seconds(measured),
-        mw_format_seconds(typical), mw_format_seconds(low), mw_format_seconds(high),
-        within ? "within" : "outside");
-    mw_html_put(page, "<figure class=\"range\"><figcaption>%s</figcaption><svg viewBox=\"0 0 1000 10\" "
-                      "preserveAspectRatio=\"none\" role=\"img\"><title>%s</title>\n",
+    g_autofree char *text = g_strdup_printf("Measured %s, predicted %s (%s to %s): %s the range",
+                                            mw_format_seconds(measured), mw_format_seconds(typical),
+                                            mw_format_seconds(low), mw_format_seconds(high),
+                                            within ? "within" : "outside");
+    mw_html_put(page,
+                "<figure class=\"range\"><figcaption>%s</figcaption><svg viewBox=\"0 0 1000 10\" "
+                "preserveAspectRatio=\"none\" role=\"img\"><title>%s</title>\n",
                 text, text);
     mw_html_put(page, "<rect class=\"ends\" x=\"%s\" width=\"%s\" y=\"3\" height=\"4\"/>\n",
                 mw_format_fixed(1000 * low / most, 1),
                 mw_format_fixed(1000 * (high - low) / most, 1));
     mw_html_put(page, "<rect class=\"typical\" x=\"%s\" width=\"3\" y=\"3\" height=\"4\"/>\n",
                 mw_format_fixed(1000 * typical / most, 1));
-    mw_html_put(page, "<rect class=\"measured\" x=\"%s\" width=\"4\" height=\"10\"/></svg></figure>\n",
+    mw_html_put(page,
+                "<rect class=\"measured\" x=\"%s\" width=\"4\" height=\"10\"/></svg></figure>\n",
                 mw_format_fixed(1000 * measured / most, 1));
 }
 
@@ -108,14 +110,13 @@ mw_page_measured(struct mw_page *page, GError **error)
             continue;
         mw_html_put(page->out, "<h3>%s</h3>\n", subject);
         if (mw_value_object(answer->it, "run"))
-            mw_html_list(page->out, facts, G_N_ELEMENTS(facts),
-                         mw_value_object(answer->it, "run"));
+            mw_html_list(page->out, facts, G_N_ELEMENTS(facts), mw_value_object(answer->it, "run"));
         put_range(page->out, answer->it);
         put_pairs(page->out, compare);
         mw_html_table_at(page->out, compare, "lanes", "Lanes", lanes, G_N_ELEMENTS(lanes));
         mw_html_table_at(page->out, compare, "phases", "Phases", phases, G_N_ELEMENTS(phases));
         mw_html_table_at(page->out, compare, "operators", "Operators, all layers and micro-batches",
-                 operators, G_N_ELEMENTS(operators));
+                         operators, G_N_ELEMENTS(operators));
         mw_html_table_at(page->out, compare, "ops", "Ops", ops, G_N_ELEMENTS(ops));
     }
     return true;

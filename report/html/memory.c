@@ -96,11 +96,15 @@ bool
 mw_page_memory(struct mw_page *page, GError **error)
 {
     static const struct mw_html_column stages[] = {
-        {"first_layer", "From layer", false},        {"layers", "Layers", false},
-        {"gpus", "GPUs", false},                     {"params", "Parameters", false},
+        {"first_layer", "From layer", false},
+        {"layers", "Layers", false},
+        {"gpus", "GPUs", false},
+        {"params", "Parameters", false},
         {"micro_batches_in_flight", "Micro-batches in flight", false},
-        {"gpu_bytes", "GPU memory", true},           {"cpu_bytes", "Host memory", false},
-        {"nvme_bytes", "Drives", false},             {"compute_s", "Computes", true},
+        {"gpu_bytes", "GPU memory", true},
+        {"cpu_bytes", "Host memory", false},
+        {"nvme_bytes", "Drives", false},
+        {"compute_s", "Computes", true},
     };
 
     for (guint i = 0; i < page->answers->len; i++) {

@@ -189,16 +189,16 @@ title_of(const struct mw_page *page)
 {
     const struct mw_page_input *first = page->inputs->pdata[0];
     const struct mw_page_answer *answer = page->answers->len ? page->answers->pdata[0] : NULL;
-    const char *model = answer        ? mw_value_text(answer->it, "model")
-                        : first->it   ? mw_value_text(first->it, "model")
-                                      : NULL;
+    const char *model = answer      ? mw_value_text(answer->it, "model")
+                        : first->it ? mw_value_text(first->it, "model")
+                                    : NULL;
     g_autofree char *machines = answer ? mw_page_machines_of(answer->it) : NULL;
 
     if (!model)
         return g_strdup(first->name);
-    return page->answers->len > 1 || !machines ? g_strdup_printf("Training %s", model)
-                                               : g_strdup_printf("Training %s on %s", model,
-                                                                 machines);
+    return page->answers->len > 1 || !machines
+               ? g_strdup_printf("Training %s", model)
+               : g_strdup_printf("Training %s on %s", model, machines);
 }
 
 static bool

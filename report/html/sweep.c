@@ -14,16 +14,13 @@
 
 /* --- pictures --------------------------------------------------------------------------------- */
 
-/* Colours of report/plot_rows_script.c, as gnuplot writes them, and what the page's style has for
- * light and dark.  Those of a heat map stay. */
+/* Colours of report/plot_rows_script.c, as gnuplot writes them, and what page.css calls those that
+ * stand for them in light and dark.  Those of a heat map stay. */
 static const char *const colors[][2] = {
-    {"rgb( 34,  34,  34)", "var(--text)"},   {"rgb(34,34,34)", "var(--text)"},
-    {"rgb(102, 102, 102)", "var(--line)"},   {"rgb(221, 221, 221)", "var(--grid)"},
-    {"rgb(153, 153, 153)", "var(--muted)"},  {"rgb(  0, 114, 178)", "var(--c0)"},
-    {"rgb(213,  94,   0)", "var(--c1)"},     {"rgb(  0, 158, 115)", "var(--c2)"},
-    {"rgb(204, 121, 167)", "var(--c3)"},     {"rgb(230, 159,   0)", "var(--c4)"},
-    {"rgb( 86, 180, 233)", "var(--c5)"},     {"rgb( 68,  68,  68)", "var(--c6)"},
-    {"\"black\"", "\"var(--text)\""},        {"fill=\"#ffffff\"", "fill=\"none\""},
+    {"rgb( 34,  34,  34)", "text"}, {"rgb(34,34,34)", "text"},       {"rgb(102, 102, 102)", "line"},
+    {"rgb(221, 221, 221)", "grid"}, {"rgb(153, 153, 153)", "muted"}, {"rgb(  0, 114, 178)", "c0"},
+    {"rgb(213,  94,   0)", "c1"},   {"rgb(  0, 158, 115)", "c2"},    {"rgb(204, 121, 167)", "c3"},
+    {"rgb(230, 159,   0)", "c4"},   {"rgb( 86, 180, 233)", "c5"},    {"rgb( 68,  68,  68)", "c6"},
 };
 
 static void
@@ -37,7 +34,19 @@ replace(GString *text, const char *from, const char *to)
     }
 }
 
-/* gnuplot's file as an element of the page: with ids of its own, a title, and the page's colours. */
+/* gnuplot calls the parts of its picture gnuplot_plot_1, which browsers would show. */
+static void
+drop_titles(GString *text)
+{
+    for (char *at; (at = strstr(text->str, "<title>"));) {
+        char *end = strstr(at, "</title>");
+        if (!end)
+            return;
+        g_string_erase(text, at - text->str, end + strlen("</title>") - at);
+    }
+}
+
+/* The picture as an element of the page: with ids of its own, a title, and the page's colours. */
 static void
 put_picture(struct mw_page *page, const char *svg, const char *title)
 {
@@ -45,15 +54,20 @@ put_picture(struct mw_page *page, const char *svg, const char *title)
     g_autoptr(GString) text = g_string_new(begin ? begin : "");
     g_autofree char *prefix = g_strdup_printf("p%u-", ++page->pictures);
 
-    for (const char *const *id = (const char *const[]){"id=\"", "id='", "href='#", "href=\"#",
-                                                       "url(#", NULL};
+    for (const char *const *id =
+             (const char *const[]){"id=\"", "id='", "href='#", "href=\"#", "url(#", NULL};
          *id; id++) {
         g_autofree char *own = g_strconcat(*id, prefix, NULL);
         replace(text, *id, own);
     }
     replace(text, "xlink:href", "href");
-    for (size_t c = 0; c < G_N_ELEMENTS(colors); c++)
-        replace(text, colors[c][0], colors[c][1]);
+    for (size_t c = 0; c < G_N_ELEMENTS(colors); c++) {
+        g_autofree char *color = g_strdup_printf("var(--%s)", colors[c][1]);
+        replace(text, colors[c][0], color);
+    }
+    replace(text, "color=\"black\"", "color=\"currentColor\"");
+    replace(text, "fill=\"#ffffff\"", "fill=\"none\"");
+    drop_titles(text);
     if (!text->len)
         return;
     mw_html_put(page->out,
@@ -186,8 +200,8 @@ put_table(GString *page, char **names, GPtrArray *rows, const char *caption)
     g_autofree struct mw_html_column *columns =
         g_new0(struct mw_html_column, axes + G_N_ELEMENTS(figures));
     for (; count < axes; count++)
-        columns[count] = (struct mw_html_column){names[count], names[count] + strlen(MW_ROWS_OVER),
-                                                 false};
+        columns[count] =
+            (struct mw_html_column){names[count], names[count] + strlen(MW_ROWS_OVER), false};
     for (size_t f = 0; f < G_N_ELEMENTS(figures); f++)
         columns[count++] = figures[f];
     mw_html_table(page, caption, columns, count, rows);

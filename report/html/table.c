@@ -107,8 +107,9 @@ mw_html_table(GString *page, const char *caption, const struct mw_html_column *c
     mw_html_put(page, "<thead><tr>");
     for (guint c = 0; c < shown->len; c++) {
         const struct shown *head = &g_array_index(shown, struct shown, c);
-        mw_html_put(page, head->numbers ? "<th scope=\"col\" class=\"n\">%s</th>"
-                                        : "<th scope=\"col\">%s</th>",
+        mw_html_put(page,
+                    head->numbers ? "<th scope=\"col\" class=\"n\">%s</th>"
+                                  : "<th scope=\"col\">%s</th>",
                     head->column->title);
     }
     mw_html_put(page, "</tr></thead>\n<tbody>\n");
@@ -145,23 +146,22 @@ mw_html_title_of(const char *key)
     return g_strdelimit(title, "_.", ' ');
 }
 
-/* Keys of all rows in the order of their first, those of objects inside as "outer.inner". */
+/* Keys of all rows in the order of their first, those of objects inside as "outer.inner".  `seen`
+ * has the same keys, and owns none. */
 static void
 add_keys(JsonObject *it, const char *before, GHashTable *seen, GPtrArray *keys)
 {
     g_autoptr(GList) names = json_object_get_members(it);
 
     for (GList *name = names; name; name = name->next) {
-        char *key = g_strconcat(before, name->data, NULL);
+        g_autofree char *key = g_strconcat(before, name->data, NULL);
         JsonNode *node = json_object_get_member(it, name->data);
-        if (node && JSON_NODE_HOLDS_OBJECT(node) && !*before) {
+        if (JSON_NODE_HOLDS_OBJECT(node) && !*before) {
             g_autofree char *inside = g_strconcat(key, ".", NULL);
             add_keys(json_node_get_object(node), inside, seen, keys);
-            g_free(key);
-        } else if (!node || JSON_NODE_HOLDS_ARRAY(node) || !g_hash_table_add(seen, key)) {
-            g_free(key);
-        } else {
-            g_ptr_array_add(keys, g_strdup(key));
+        } else if (!JSON_NODE_HOLDS_ARRAY(node) && !g_hash_table_contains(seen, key)) {
+            g_ptr_array_add(keys, key);
+            g_hash_table_add(seen, g_steal_pointer(&key));
         }
     }
 }
@@ -169,7 +169,7 @@ add_keys(JsonObject *it, const char *before, GHashTable *seen, GPtrArray *keys)
 void
 mw_html_table_of(GString *page, const char *caption, GPtrArray *rows)
 {
-    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     g_autoptr(GPtrArray) keys = g_ptr_array_new_with_free_func(g_free);
     g_autoptr(GPtrArray) titles = g_ptr_array_new_with_free_func(g_free);
 
@@ -199,18 +199,16 @@ void
 mw_html_object(GString *page, JsonObject *it)
 {
     g_autoptr(GList) names = json_object_get_members(it);
-    g_autoptr(GPtrArray) own = g_ptr_array_new();
 
-    g_ptr_array_add(own, it);
     for (GList *name = names; name; name = name->next) {
         g_autofree char *title = mw_html_title_of(name->data);
         const struct mw_html_column column = {name->data, title, false};
         JsonNode *node = json_object_get_member(it, name->data);
         g_autoptr(GPtrArray) rows = mw_value_objects(it, name->data);
+        if (JSON_NODE_HOLDS_OBJECT(node))
+            g_ptr_array_add(rows, json_node_get_object(node));
         if (rows->len)
             mw_html_table_of(page, title, rows);
-        else if (JSON_NODE_HOLDS_OBJECT(node))
-            mw_html_table_of(page, title, (g_ptr_array_add(rows, json_node_get_object(node)), rows));
         else if (!JSON_NODE_HOLDS_NULL(node) && !JSON_NODE_HOLDS_ARRAY(node))
             mw_html_list(page, &column, 1, it);
     }

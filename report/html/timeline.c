@@ -8,8 +8,8 @@
 #include "base/json_writer.h"
 #include "report/html/internal.h"
 
-#define ROW_PX 24    /* of a lane; page.css and page.js have the same */
-#define WIDE 2000    /* the picture's units across */
+#define ROW_PX 24     /* of a lane; page.css and page.js have the same */
+#define WIDE 2000     /* the picture's units across */
 #define TICKS_MAX 1e9 /* of the script's clock in a step */
 
 /* --- the picture ------------------------------------------------------------------------------ */
@@ -86,10 +86,11 @@ write_ops(struct mw_json_writer *json, const struct mw_page_lane *lane, const ch
     for (guint i = 0; i < lane->ops->len; i++) {
         const struct mw_page_op *op = &g_array_index(lane->ops, struct mw_page_op, i);
         int64_t start = op->start_ns / tick, end = op->end_ns / tick;
-        mw_json_integer(json, NULL, *key == 'g'   ? start - before
-                                    : *key == 't' ? end - start
-                                    : *key == 'p' ? op->phase
-                                                  : (int64_t)op->name);
+        mw_json_integer(json, NULL,
+                        *key == 'g'   ? start - before
+                        : *key == 't' ? end - start
+                        : *key == 'p' ? op->phase
+                                      : (int64_t)op->name);
         before = end;
     }
     mw_json_end(json, ']');
@@ -133,8 +134,7 @@ append_compressed(GString *page, const char *text, size_t length, GError **error
 {
     g_autoptr(GZlibCompressor) zlib = g_zlib_compressor_new(G_ZLIB_COMPRESSOR_FORMAT_ZLIB, 9);
     g_autoptr(GOutputStream) memory = g_memory_output_stream_new_resizable();
-    g_autoptr(GOutputStream) stream =
-        g_converter_output_stream_new(memory, G_CONVERTER(zlib));
+    g_autoptr(GOutputStream) stream = g_converter_output_stream_new(memory, G_CONVERTER(zlib));
 
     if (!g_output_stream_write_all(stream, text, length, NULL, NULL, error) ||
         !g_output_stream_close(stream, NULL, error))
@@ -179,8 +179,8 @@ put_key(GString *page, const struct mw_page_trace *trace)
     mw_html_put(page, "<ul class=\"key\">");
     for (int phase = 0; phase < MW_PHASE_COUNT; phase++)
         if (seen[phase])
-            mw_html_put(page, "<li><span class=\"swatch %s\"></span>%s</li>",
-                        mw_phase_name(phase), mw_phase_name(phase));
+            mw_html_put(page, "<li><span class=\"swatch %s\"></span>%s</li>", mw_phase_name(phase),
+                        mw_phase_name(phase));
     mw_html_put(page, "</ul>\n");
 }
 
@@ -203,8 +203,7 @@ put_trace(struct mw_page *page, const struct mw_page_trace *trace, GError **erro
         "What runs when: %s on %s%s%s", model ? model : "a plan", machine ? machine : "a machine",
         strategy ? ", " : "", strategy ? strategy : "");
 
-    mw_html_put(page->out,
-                "<figure class=\"timeline\"><figcaption>%s</figcaption>\n", title);
+    mw_html_put(page->out, "<figure class=\"timeline\"><figcaption>%s</figcaption>\n", title);
     put_key(page->out, trace);
     mw_html_put(page->out, "<div class=\"lanes\"><ul class=\"names\">\n");
     for (guint row = 0; row < trace->lanes->len; row++)

@@ -154,8 +154,7 @@ object_of(const struct reading *reading, char *line, GError **error)
 
     if (length && line[length - 1] == ',')
         length--;
-    g_autofree char *origin = g_strdup_printf("%s: event of line %u", reading->path,
-                                              reading->line);
+    g_autofree char *origin = g_strdup_printf("%s: event of line %u", reading->path, reading->line);
     return mw_json_parse(line, (gssize)length, origin, error);
 }
 

@@ -26,10 +26,10 @@ struct mw_page_lane {
 };
 
 struct mw_page_trace {
-    JsonNode *origin;     /* an object: what the trace is of */
-    GPtrArray *lanes;     /* of struct mw_page_lane *, those that have ops */
-    GPtrArray *names;     /* of char *: of ops, each once */
-    int64_t span_ns;      /* the last end */
+    JsonNode *origin; /* an object: what the trace is of */
+    GPtrArray *lanes; /* of struct mw_page_lane *, those that have ops */
+    GPtrArray *names; /* of char *: of ops, each once */
+    int64_t span_ns;  /* the last end */
     guint op_count;
 };
 

@@ -40,8 +40,8 @@ const char *
 mw_value_text(JsonObject *it, const char *key)
 {
     JsonNode *node = mw_value_node(it, key);
-    bool is_text = node && JSON_NODE_HOLDS_VALUE(node) &&
-                   json_node_get_value_type(node) == G_TYPE_STRING;
+    bool is_text =
+        node && JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING;
 
     return is_text ? json_node_get_string(node) : NULL;
 }
@@ -130,8 +130,8 @@ days(double value)
 static char *
 usd(double value)
 {
-    return g_strdup_printf("%s USD", value > 0 && value < 0.005 ? "under 0.01"
-                                                                : mw_format_count(value));
+    return g_strdup_printf("%s USD",
+                           value > 0 && value < 0.005 ? "under 0.01" : mw_format_count(value));
 }
 
 static char *

@@ -50,12 +50,9 @@ static void
 put_figures(GString *page, JsonObject *it)
 {
     static const struct mw_html_column figures[] = {
-        {"step_time_s", "Step time", false},
-        {"tokens_per_s", "Tokens per second", false},
-        {"mfu", "Model FLOPs utilization", false},
-        {"days", "Training takes", false},
-        {"cost_usd", "Training costs", false},
-        {"energy_kwh", "Energy", false},
+        {"step_time_s", "Step time", false},       {"tokens_per_s", "Tokens per second", false},
+        {"mfu", "Model FLOPs utilization", false}, {"days", "Training takes", false},
+        {"cost_usd", "Training costs", false},     {"energy_kwh", "Energy", false},
     };
 
     mw_html_put(page, "<dl class=\"big\">\n");
@@ -139,7 +136,10 @@ put_card(GString *page, const struct mw_page_answer *answer)
     g_autofree char *subject = mw_page_subject(answer);
 
     mw_html_put(page, "<article class=\"card %s\"><h3><span class=\"badge\">%s</span> %s</h3>\n",
-                fits ? "fits" : "short", measured ? "Measured" : fits ? "Fits" : "Does not fit",
+                fits ? "fits" : "short",
+                measured ? "Measured"
+                : fits   ? "Fits"
+                         : "Does not fit",
                 subject);
     if (fits)
         put_figures(page, it);
@@ -189,8 +189,9 @@ put_best(struct mw_page *page, const struct mw_page_input *input)
     if (best)
         put_card(page->out, best);
     if (count > 1)
-        mw_html_put(page->out, "<p class=\"note\">The %s of %u strategies in %s; all are compared "
-                               "below.</p>\n",
+        mw_html_put(page->out,
+                    "<p class=\"note\">The %s of %u strategies in %s; all are compared "
+                    "below.</p>\n",
                     mw_value_is(best->it, "feasible") ? "fastest" : "nearest", count, input->name);
 }
 
@@ -200,7 +201,7 @@ static void
 put_advice(GString *page, const struct mw_page_input *input)
 {
     static const struct mw_html_column limits[] = {
-        {"tokens", "Tokens to train on", false}, {"limits.days", "At most", false},
+        {"tokens", "Tokens to train on", false},   {"limits.days", "At most", false},
         {"limits.cost_usd", "For at most", false}, {"limits.power_kw", "At most kW", false},
         {"limits.nodes", "Nodes at most", false},
     };
@@ -209,8 +210,9 @@ put_advice(GString *page, const struct mw_page_input *input)
     mw_html_put(page, "<h3>%s: where to train it</h3>\n", model ? model : input->name);
     mw_html_list(page, limits, G_N_ELEMENTS(limits), input->it);
     if (!mw_value_is(input->it, "feasible"))
-        mw_html_put(page, "<article class=\"card short\"><h3><span class=\"badge\">Nothing is within "
-                          "the limits</span></h3></article>\n");
+        mw_html_put(page,
+                    "<article class=\"card short\"><h3><span class=\"badge\">Nothing is within "
+                    "the limits</span></h3></article>\n");
 }
 
 /* "hardware=rtx5090, batch=8": where a row of a sweep lies.  g_free it. */
@@ -262,9 +264,9 @@ put_sweep(GString *page, const struct mw_page_input *input)
                 fit ? "fits" : "short", fit ? "Fit" : "None fits:", fit, all, input->name);
     put_fastest(page, input->lines);
     if (fit)
-        mw_html_put(page,
-                    "<div><dt>Not beaten in both step time and cost</dt><dd>%u point%s</dd></div>\n",
-                    front.rows->len, front.rows->len == 1 ? "" : "s");
+        mw_html_put(
+            page, "<div><dt>Not beaten in both step time and cost</dt><dd>%u point%s</dd></div>\n",
+            front.rows->len, front.rows->len == 1 ? "" : "s");
     mw_html_put(page, "</dl></article>\n");
     mw_front_clear(&front);
 }
