@@ -397,6 +397,13 @@ def check_printed(box):
         yield f"{pages} pages"
     page.call("Emulation.setEmulatedMedia", media="print", features=[
         {"name": "prefers-color-scheme", "value": "dark"}])
+    for selector, width in (("table", 660), (".wide table", 1000)):  # what A4 has room for
+        page.size(width)
+        wide = page.value(f"Math.max(...[...document.querySelectorAll('{selector}')]"
+                          ".filter((t) => innerWidth > 700 || !t.closest('.wide'))"
+                          ".map((t) => t.getBoundingClientRect().right))")
+        if not 0 < wide <= width:
+            yield f"on paper a table ends at {wide} of {width}"
     shown = page.value("[getComputedStyle(document.querySelector('nav')).display, "
                        "getComputedStyle(document.body).backgroundColor, "
                        "getComputedStyle(document.querySelector('.track svg')).visibility]")

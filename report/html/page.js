@@ -47,7 +47,7 @@ const LEAST_PX = 1; // what is narrower is drawn together
 function shownTime(seconds) {
   const size = Math.abs(seconds);
   const [factor, unit] = size >= 3600 ? [1 / 3600, "hours"] : size >= 1 || size === 0 ? [1, "s"] :
-    size >= 1e-3 ? [1e3, "ms"] : size >= 1e-6 ? [1e6, "\u00b5s"] : [1e9, "ns"];
+    size >= 1e-3 ? [1e3, "ms"] : size >= 1e-6 ? [1e6, "us"] : [1e9, "ns"];
   return `${Number((seconds * factor).toPrecision(4))} ${unit}`;
 }
 

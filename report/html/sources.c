@@ -23,7 +23,7 @@ mw_page_figures(struct mw_page *page, GError **error)
 static void
 put_files(struct mw_page *page)
 {
-    mw_html_table_begin(page->out, "Files that this page was made of");
+    mw_html_table_begin(page->out, "Files that this page was made of", 5);
     mw_html_put(page->out, "<thead><tr><th scope=\"col\">File</th><th scope=\"col\">What</th>"
                            "<th scope=\"col\">Form</th><th scope=\"col\" class=\"n\">Size</th>"
                            "<th scope=\"col\">SHA-256</th></tr></thead>\n<tbody>\n");

@@ -7,6 +7,8 @@
 #include "report/html/text.h"
 #include "report/html/value.h"
 
+#define COLUMNS_UPRIGHT 11 /* that paper has room for; tables of more lie across */
+
 /* A column that some row has. */
 struct shown {
     const struct mw_html_column *column;
@@ -69,12 +71,12 @@ put_rows(GString *page, const GArray *columns, GPtrArray *rows)
 }
 
 void
-mw_html_table_begin(GString *page, const char *caption)
+mw_html_table_begin(GString *page, const char *caption, guint columns)
 {
     mw_html_put(page,
-                "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">"
+                "<div class=\"scroll%s\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">"
                 "<table class=\"sortable\"><caption>%s</caption>\n",
-                caption, caption);
+                columns > COLUMNS_UPRIGHT ? " wide" : "", caption, caption);
 }
 
 /* Bars of one unit have one scale. */
@@ -103,7 +105,7 @@ mw_html_table(GString *page, const char *caption, const struct mw_html_column *c
     if (!shown->len)
         return;
     share_scales(shown);
-    mw_html_table_begin(page, caption);
+    mw_html_table_begin(page, caption, shown->len);
     mw_html_put(page, "<thead><tr>");
     for (guint c = 0; c < shown->len; c++) {
         const struct shown *head = &g_array_index(shown, struct shown, c);

@@ -25,8 +25,8 @@ void mw_html_table_at(GString *page, JsonObject *it, const char *key, const char
                       const struct mw_html_column *columns, size_t count);
 /* With a column for each key of the rows, named after it. */
 void mw_html_table_of(GString *page, const char *caption, GPtrArray *rows);
-/* Only the beginning, up to the caption; "</table></div>" ends it. */
-void mw_html_table_begin(GString *page, const char *caption);
+/* Only the beginning, up to the caption, of so many columns; "</table></div>" ends it. */
+void mw_html_table_begin(GString *page, const char *caption, guint columns);
 
 /* The figures of one object that it has, with their names. */
 void mw_html_list(GString *page, const struct mw_html_column *columns, size_t count,
