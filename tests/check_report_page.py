@@ -216,6 +216,12 @@ def check_figures(box):
                   *(row["purpose"] for row in answer["ledger"])):
         if words.replace("'", "&#39;") not in page:
             yield f"not on the page: {words}"
+    events = json.loads((box.folder / "trace").read_text())["traceEvents"]
+    most = max(event["args"]["bytes"] for event in events
+               if event["name"] == "gpu memory: in use") / 2**30
+    said = float(re.search(r"gpu memory<br><small>at most ([\d.]+) GiB", page).group(1))
+    if abs(said / most - 1) > 0.01:
+        yield f"at most {said} GiB of GPU memory; the trace has {most}"
     other = json.loads((box.folder / "several").read_text())["answers"][0]
     for key in ("hardware_date", "software_date", "provenance"):
         if f"<dd>{other[key]}</dd>" not in made(box, "several"):
@@ -352,6 +358,11 @@ def check_zoomed(box):
                   clickCount=1)
     if not view()[0] > zoomed[0] or abs(view()[1] - view()[0] - zoomed[1] + zoomed[0]) > 1e-9:
         yield f"dragging: {zoomed} became {view()}"
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x,
+              y=spot[1] + page.value(f"{it}.top(0)") + 30)
+    if not re.search(r"gpu memory at [\d.]+ \w+: [\d.]+ [KMG]iB in use",
+                     page.value(f"{it}.told.textContent")):
+        yield f"memory: {page.value(it + '.told.textContent')}"
     shot = page.value("document.querySelector('.track canvas').toDataURL().length")
     if shot < 500:
         yield "nothing is drawn"

@@ -4,6 +4,7 @@
 
 #include <json-glib/json-glib.h>
 
+#include "base/json_writer.h"
 #include "report/html/table.h"
 #include "report/html/text.h"
 #include "report/html/trace.h"
@@ -89,6 +90,16 @@ bool mw_page_changes(struct mw_page *page, GError **error);
 bool mw_page_measured(struct mw_page *page, GError **error);
 bool mw_page_figures(struct mw_page *page, GError **error);
 bool mw_page_inputs(struct mw_page *page, GError **error);
+
+#define MW_PAGE_LANE_PX 24  /* of a lane in a timeline; page.css and page.js have the same, */
+#define MW_PAGE_CURVE_PX 48 /* and of a curve below them */
+#define MW_PAGE_LEVELS 10000 /* a curve's levels for the script, of its most bytes */
+
+/* A curve as a path of `wide` units across, and as an object for the script. */
+void mw_page_curve_put(GString *page, const struct mw_page_curve *curve, int64_t span_ns,
+                       guint wide, guint top);
+void mw_page_curve_write(struct mw_json_writer *json, const struct mw_page_curve *curve,
+                         int64_t tick_ns);
 
 /* The texts of an array of `it`, as a list. */
 void mw_page_texts(GString *page, JsonObject *it, const char *key, const char *class_name);

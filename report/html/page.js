@@ -41,7 +41,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
 
 // --- timelines ---------------------------------------------------------------------------------
 
-const ROW = 24; // pixels of a lane; timeline.c and page.css have the same
+const ROW = 24; // pixels of a lane, and
+const TALL = 48; // of a curve of memory; internal.h and page.css have the same
+const LEVELS = 10000; // of a curve; internal.h has the same
 const LEAST_PX = 1; // what is narrower is drawn together
 
 function shownTime(seconds) {
@@ -49,6 +51,11 @@ function shownTime(seconds) {
   const [factor, unit] = size >= 3600 ? [1 / 3600, "hours"] : size >= 1 || size === 0 ? [1, "s"] :
     size >= 1e-3 ? [1e3, "ms"] : size >= 1e-6 ? [1e6, "us"] : [1e9, "ns"];
   return `${Number((seconds * factor).toPrecision(4))} ${unit}`;
+}
+
+function shownBytes(bytes) {
+  const power = bytes < 1024 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), 5);
+  return `${Number((bytes / 1024 ** power).toPrecision(3))} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][power]}`;
 }
 
 // The ops of a lane with absolute times: a Float64Array of starts and one of ends, in seconds.
@@ -63,7 +70,14 @@ function unpack(lane, tick) {
   return {name: lane.name, start, end, phase: lane.phase, op: lane.op};
 }
 
-// Index of the first op that ends after a time.
+// A curve's points: what is in use from `end` on is the level of the same index.
+function unpackCurve(curve, tick) {
+  let at = 0;
+  const end = Float64Array.from(curve.gap, (gap) => (at += gap) * tick);
+  return {name: curve.name, most: curve.most_bytes, end, level: curve.level};
+}
+
+// Index of the first op that ends after a time; of the first point after it.
 function firstAfter(lane, time) {
   let low = 0, high = lane.end.length;
   while (low < high) {
@@ -79,6 +93,7 @@ class Timeline {
     this.phases = data.phases;
     this.names = data.names;
     this.lanes = data.lanes.map((lane) => unpack(lane, data.tick_s));
+    this.curves = data.curves.map((curve) => unpackCurve(curve, data.tick_s));
     this.whole = Math.max(...this.lanes.map((lane) => lane.end[lane.end.length - 1] || 0));
     this.from = 0;
     this.to = this.whole;
@@ -161,6 +176,8 @@ class Timeline {
     pen.scale(ratio, ratio);
     this.colors = this.phases.map((phase) => style.getPropertyValue(`--${phase}`));
     this.lanes.forEach((lane, row) => this.drawLane(pen, lane, row, width));
+    pen.fillStyle = style.getPropertyValue("--c5");
+    this.curves.forEach((curve, i) => this.drawCurve(pen, curve, this.top(i), width));
     if (this.at >= 0) this.drawMark(pen, style.getPropertyValue("--text"), width);
     this.axis.forEach((tick, i) => {
       tick.textContent = shownTime(this.from + (this.to - this.from) * i / (this.axis.length - 1));
@@ -185,6 +202,29 @@ class Timeline {
       const gap = end - x > 4 ? 0.75 : 0; // so that long ones side by side are seen apart
       pen.fillRect(x, row * ROW + 3, end - x - gap, ROW - 6);
     }
+  }
+
+  top(curve) { return this.lanes.length * ROW + curve * TALL; }
+
+  // Of each pixel the most.
+  drawCurve(pen, curve, top, width) {
+    const second = (this.to - this.from) / width;
+    let i = Math.max(firstAfter(curve, this.from) - 1, 0);
+    for (let x = 0; x < width; x++) {
+      const until = this.from + (x + 1) * second;
+      let most = curve.level[i];
+      while (i + 1 < curve.end.length && curve.end[i + 1] < until)
+        most = Math.max(most, curve.level[++i]);
+      const up = (TALL - 6) * most / LEVELS;
+      pen.fillRect(x, top + TALL - 1 - up, 1, up);
+    }
+  }
+
+  tellCurve(index, time) {
+    const curve = this.curves[index];
+    const level = curve.level[Math.max(firstAfter(curve, time) - 1, 0)];
+    this.told.textContent = `${curve.name} at ${shownTime(time)}: ` +
+      `${shownBytes(curve.most * level / LEVELS)} in use`;
   }
 
   drawMark(pen, color, width) {
@@ -264,7 +304,10 @@ class Timeline {
   pointer(event) {
     const width = this.canvas.clientWidth, before = this.fingers.get(event.pointerId);
     const found = this.find(event.offsetX, event.offsetY);
+    const curve = Math.floor((event.offsetY - this.top(0)) / TALL);
     if (found) this.tell(found.row, found.index);
+    else if (this.curves[curve])
+      this.tellCurve(curve, this.from + event.offsetX / width * (this.to - this.from));
     if (before === undefined) return;
     const others = [...this.fingers].filter(([id]) => id !== event.pointerId);
     this.fingers.set(event.pointerId, event.offsetX);

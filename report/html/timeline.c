@@ -8,7 +8,6 @@
 #include "base/json_writer.h"
 #include "report/html/internal.h"
 
-#define ROW_PX 24     /* of a lane; page.css and page.js have the same */
 #define WIDE 2000     /* the picture's units across */
 #define TICKS_MAX 1e9 /* of the script's clock in a step */
 
@@ -29,8 +28,9 @@ put_phase(GString *page, const struct mw_page_trace *trace, guint row, int phase
             continue;
         int64_t x = op ? (int64_t)((double)op->start_ns * scale) : INT64_MAX;
         if (x > to && from >= 0)
-            g_string_append_printf(page, "M%d %dh%dv%dh-%dz", (int)from, (int)(row * ROW_PX + 3),
-                                   (int)(to - from), ROW_PX - 6, (int)(to - from));
+            g_string_append_printf(page, "M%d %dh%dv%dh-%dz", (int)from,
+                                   (int)(row * MW_PAGE_LANE_PX + 3), (int)(to - from),
+                                   MW_PAGE_LANE_PX - 6, (int)(to - from));
         if (x > to)
             from = x;
         if (op)
@@ -52,14 +52,21 @@ put_lane(GString *page, const struct mw_page_trace *trace, guint row)
 static void
 put_picture(GString *page, const struct mw_page_trace *trace, const char *title)
 {
-    mw_html_put(page,
-                "<svg viewBox=\"0 0 %d %u\" preserveAspectRatio=\"none\" height=\"%u\" "
-                "role=\"img\"><title>%s</title>\n<desc>A row for each lane, a bar for each op; "
-                "%u ops in %s.</desc>\n",
-                WIDE, trace->lanes->len * ROW_PX, trace->lanes->len * ROW_PX, title,
-                trace->op_count, mw_format_seconds((double)trace->span_ns / 1e9));
+    const guint lanes_px = trace->lanes->len * MW_PAGE_LANE_PX;
+    const guint height = lanes_px + trace->curves->len * MW_PAGE_CURVE_PX;
+
+    mw_html_put(
+        page,
+        "<svg viewBox=\"0 0 %d %u\" preserveAspectRatio=\"none\" height=\"%u\" "
+        "role=\"img\"><title>%s</title>\n<desc>A row for each lane, a bar for each op, and below "
+        "the memory in use of each tier; %u ops in %s.</desc>\n",
+        WIDE, height, height, title, trace->op_count,
+        mw_format_seconds((double)trace->span_ns / 1e9));
     for (guint row = 0; row < trace->lanes->len; row++)
         put_lane(page, trace, row);
+    for (guint i = 0; i < trace->curves->len; i++)
+        mw_page_curve_put(page, trace->curves->pdata[i], trace->span_ns, WIDE,
+                          lanes_px + i * MW_PAGE_CURVE_PX);
     g_string_append(page, "</svg>\n");
 }
 
@@ -97,7 +104,8 @@ write_ops(struct mw_json_writer *json, const struct mw_page_lane *lane, const ch
 }
 
 /* {"tick_s", "phases": [...], "names": [...], "lanes": [{"name", and for each op "gap" since the
- * one before and "time" in ticks, "phase", "op": which name}]} */
+ * one before and "time" in ticks, "phase", "op": which name}], "curves": [{"name",
+ * "most_bytes", and for each change "gap" since the one before and "level"}]} */
 static void
 write_trace(FILE *out, const struct mw_page_trace *trace)
 {
@@ -124,6 +132,10 @@ write_trace(FILE *out, const struct mw_page_trace *trace)
             write_ops(&json, lane, *key, tick);
         mw_json_end(&json, '}');
     }
+    mw_json_end(&json, ']');
+    mw_json_begin(&json, "curves", '[', true);
+    for (guint i = 0; i < trace->curves->len; i++)
+        mw_page_curve_write(&json, trace->curves->pdata[i], tick);
     mw_json_end(&json, ']');
     mw_json_end(&json, '}');
 }
@@ -209,6 +221,11 @@ put_trace(struct mw_page *page, const struct mw_page_trace *trace, GError **erro
     for (guint row = 0; row < trace->lanes->len; row++)
         mw_html_put(page->out, "<li>%s</li>\n",
                     ((struct mw_page_lane *)trace->lanes->pdata[row])->name);
+    for (guint i = 0; i < trace->curves->len; i++) {
+        const struct mw_page_curve *curve = trace->curves->pdata[i];
+        mw_html_put(page->out, "<li class=\"tall\">%s<br><small>at most %s</small></li>\n",
+                    curve->name, mw_format_gib(curve->most_bytes));
+    }
     mw_html_put(page->out, "</ul><div class=\"track\">\n");
     put_picture(page->out, trace, title);
     mw_html_put(page->out, "</div>\n");

@@ -11,6 +11,9 @@
 #include "report/report.h"
 
 #define TIME_MAX_US 1e15 /* thirty years */
+#define BYTES_MAX 1e18
+#define CURVES_MAX 1000
+#define IN_USE ": in use" /* ends the names of what report/trace.c writes of all memory of a tier */
 
 static const char beginning[] = "{\n  \"schema\": \"" MW_TRACE_SCHEMA "\"";
 
@@ -45,6 +48,16 @@ free_lane(void *data)
     g_free(lane->name);
     g_array_unref(lane->ops);
     g_free(lane);
+}
+
+static void
+free_curve(void *data)
+{
+    struct mw_page_curve *curve = data;
+
+    g_free(curve->name);
+    g_array_unref(curve->points);
+    g_free(curve);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -134,6 +147,53 @@ take_op(struct reading *reading, JsonObject *event, GError **error)
     return true;
 }
 
+static struct mw_page_curve *
+curve_of(struct reading *reading, int64_t pid, const char *name)
+{
+    GPtrArray *curves = reading->trace->curves;
+    struct mw_page_curve *curve = NULL;
+
+    for (guint i = 0; i < curves->len && !curve; i++) {
+        struct mw_page_curve *one = curves->pdata[i];
+        curve = one->pid == pid && !strcmp(one->name, name) ? one : NULL;
+    }
+    if (curve || curves->len == CURVES_MAX)
+        return curve;
+    curve = g_new0(struct mw_page_curve, 1);
+    curve->pid = pid;
+    curve->name = g_strdup(name);
+    curve->points = g_array_new(FALSE, FALSE, sizeof(struct mw_page_point));
+    g_ptr_array_add(curves, curve);
+    return curve;
+}
+
+/* Of the memory of each tier all that is in use is shown, not its purposes. */
+static bool
+take_memory(struct reading *reading, JsonObject *event, GError **error)
+{
+    const char *name = mw_value_text(event, "name");
+    double time = mw_value_number(event, "ts"), bytes = mw_value_number(event, "args.bytes");
+    double pid = mw_value_number(event, "pid");
+
+    if (!name || !g_str_has_suffix(name, IN_USE))
+        return true;
+    if (!(time >= 0 && time < TIME_MAX_US) || !(bytes >= 0 && bytes < BYTES_MAX) ||
+        !(pid >= 0 && pid < 1e9))
+        return refuse(reading, "memory without process, time or bytes", error);
+    g_autofree char *what = g_strndup(name, strlen(name) - strlen(IN_USE));
+    struct mw_page_curve *curve = curve_of(reading, (int64_t)pid, what);
+    if (!curve)
+        return refuse(reading, "memory of too many processes", error);
+    struct mw_page_point point = {llround(time * 1000), (int64_t)bytes};
+    guint count = curve->points->len;
+    if (count &&
+        g_array_index(curve->points, struct mw_page_point, count - 1).time_ns > point.time_ns)
+        return refuse(reading, "memory goes back in time", error);
+    g_array_append_val(curve->points, point);
+    curve->most_bytes = MAX(curve->most_bytes, point.bytes);
+    return true;
+}
+
 static bool
 take_event(struct reading *reading, JsonObject *event, GError **error)
 {
@@ -141,6 +201,8 @@ take_event(struct reading *reading, JsonObject *event, GError **error)
 
     if (!g_strcmp0(kind, "M"))
         return take_name(reading, event, error);
+    if (!g_strcmp0(kind, "C"))
+        return take_memory(reading, event, error);
     return g_strcmp0(kind, "X") || take_op(reading, event, error);
 }
 
@@ -209,22 +271,37 @@ take_lines(struct reading *reading, char *text, GError **error)
     return state == DONE || refuse(reading, "ends before its last event (cut short?)", error);
 }
 
-/* Lanes of several processes are told apart by the process's name; those without ops go. */
+/* "predicted: rank 0, compute": with the process where there are several.  Takes the name. */
+static char *
+full_name(const struct reading *reading, int64_t pid, char *name)
+{
+    g_autofree char *key = g_strdup_printf("%" G_GINT64_FORMAT, pid);
+    const char *process = g_hash_table_lookup(reading->processes, key);
+
+    if (!process || g_hash_table_size(reading->processes) == 1)
+        return name;
+    char *full = g_strdup_printf("%s, %s", process, name);
+    g_free(name);
+    return full;
+}
+
+/* Lanes without ops, and tiers without bytes, go. */
 static void
 finish(struct reading *reading)
 {
-    GPtrArray *lanes = reading->trace->lanes;
+    GPtrArray *lanes = reading->trace->lanes, *curves = reading->trace->curves;
 
     for (guint i = lanes->len; i-- > 0;) {
         struct mw_page_lane *lane = lanes->pdata[i];
-        g_autofree char *pid = g_strdup_printf("%" G_GINT64_FORMAT, lane->pid);
-        const char *process = g_hash_table_lookup(reading->processes, pid);
-        g_autofree char *name = lane->name ? lane->name : g_strdup("lane");
-        lane->name = process && g_hash_table_size(reading->processes) > 1
-                         ? g_strdup_printf("%s, %s", process, name)
-                         : g_strdup(name);
+        lane->name = full_name(reading, lane->pid, lane->name ? lane->name : g_strdup("lane"));
         if (!lane->ops->len)
             g_ptr_array_remove_index(lanes, i);
+    }
+    for (guint i = curves->len; i-- > 0;) {
+        struct mw_page_curve *curve = curves->pdata[i];
+        curve->name = full_name(reading, curve->pid, curve->name);
+        if (!(curve->most_bytes))
+            g_ptr_array_remove_index(curves, i);
     }
 }
 
@@ -242,6 +319,7 @@ mw_page_trace_read(char *text, const char *path, GError **error)
 
     trace->lanes = g_ptr_array_new_with_free_func(free_lane);
     trace->names = g_ptr_array_new_with_free_func(g_free);
+    trace->curves = g_ptr_array_new_with_free_func(free_curve);
     bool good = take_lines(&reading, text, error);
     if (good)
         finish(&reading);
@@ -265,5 +343,6 @@ mw_page_trace_free(struct mw_page_trace *trace)
         json_node_unref(trace->origin);
     g_ptr_array_unref(trace->lanes);
     g_ptr_array_unref(trace->names);
+    g_ptr_array_unref(trace->curves);
     g_free(trace);
 }

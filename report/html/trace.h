@@ -25,11 +25,24 @@ struct mw_page_lane {
     GArray *ops; /* of struct mw_page_op, in the order of their start; none overlaps another */
 };
 
+struct mw_page_point {
+    int64_t time_ns;
+    int64_t bytes; /* from then on */
+};
+
+struct mw_page_curve { /* of the memory in use of a tier */
+    int64_t pid;
+    char *name;     /* "gpu memory" */
+    GArray *points; /* of struct mw_page_point, by time */
+    int64_t most_bytes;
+};
+
 struct mw_page_trace {
-    JsonNode *origin; /* an object: what the trace is of */
-    GPtrArray *lanes; /* of struct mw_page_lane *, those that have ops */
-    GPtrArray *names; /* of char *: of ops, each once */
-    int64_t span_ns;  /* the last end */
+    JsonNode *origin;  /* an object: what the trace is of */
+    GPtrArray *lanes;  /* of struct mw_page_lane *, those that have ops */
+    GPtrArray *names;  /* of char *: of ops, each once */
+    GPtrArray *curves; /* of struct mw_page_curve *, those that are ever above 0 */
+    int64_t span_ns;   /* the last end */
     guint op_count;
 };
 
