@@ -17,7 +17,7 @@ columns_of(const struct mw_page_curve *curve, int64_t span_ns, guint wide)
         guint from = (guint)CLAMP((double)point->time_ns * scale, 0, wide - 1);
         guint to = (guint)CLAMP((double)end_ns * scale, 0, wide - 1);
         for (guint x = from; x <= to; x++)
-            columns[x] = fmax(columns[x], point->bytes);
+            columns[x] = fmax(columns[x], (double)point->bytes);
     }
     return columns;
 }
@@ -32,7 +32,7 @@ mw_page_curve_put(GString *page, const struct mw_page_curve *curve, int64_t span
 
     g_string_append_printf(page, "<path class=\"memory\" d=\"M0 %d", base);
     for (guint x = 0; x < wide; x++) {
-        int up = (int)lround(room * columns[x] / curve->most_bytes);
+        int up = (int)lround(room * columns[x] / (double)curve->most_bytes);
         if (up != last)
             g_string_append_printf(page, "H%uV%d", x, base - up);
         last = up;
@@ -47,7 +47,7 @@ mw_page_curve_write(struct mw_json_writer *json, const struct mw_page_curve *cur
 
     mw_json_begin(json, NULL, '{', true);
     mw_json_string(json, "name", curve->name);
-    mw_json_number(json, "most_bytes", curve->most_bytes);
+    mw_json_integer(json, "most_bytes", curve->most_bytes);
     mw_json_begin(json, "gap", '[', true);
     for (guint i = 0; i < curve->points->len; i++) {
         int64_t at = g_array_index(curve->points, struct mw_page_point, i).time_ns / tick_ns;
@@ -56,11 +56,11 @@ mw_page_curve_write(struct mw_json_writer *json, const struct mw_page_curve *cur
     }
     mw_json_end(json, ']');
     mw_json_begin(json, "level", '[', true);
-    for (guint i = 0; i < curve->points->len; i++)
-        mw_json_integer(
-            json, NULL,
-            llround(MW_PAGE_LEVELS * g_array_index(curve->points, struct mw_page_point, i).bytes /
-                    curve->most_bytes));
+    for (guint i = 0; i < curve->points->len; i++) {
+        int64_t bytes = g_array_index(curve->points, struct mw_page_point, i).bytes;
+        mw_json_integer(json, NULL,
+                        llround(MW_PAGE_LEVELS * (double)bytes / (double)curve->most_bytes));
+    }
     mw_json_end(json, ']');
     mw_json_end(json, '}');
 }

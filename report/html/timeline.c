@@ -224,7 +224,7 @@ put_trace(struct mw_page *page, const struct mw_page_trace *trace, GError **erro
     for (guint i = 0; i < trace->curves->len; i++) {
         const struct mw_page_curve *curve = trace->curves->pdata[i];
         mw_html_put(page->out, "<li class=\"tall\">%s<br><small>at most %s</small></li>\n",
-                    curve->name, mw_format_gib(curve->most_bytes));
+                    curve->name, mw_format_gib((double)curve->most_bytes));
     }
     mw_html_put(page->out, "</ul><div class=\"track\">\n");
     put_picture(page->out, trace, title);

@@ -300,7 +300,7 @@ finish(struct reading *reading)
     for (guint i = curves->len; i-- > 0;) {
         struct mw_page_curve *curve = curves->pdata[i];
         curve->name = full_name(reading, curve->pid, curve->name);
-        if (!(curve->most_bytes))
+        if (!curve->most_bytes)
             g_ptr_array_remove_index(curves, i);
     }
 }
