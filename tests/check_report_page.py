@@ -10,11 +10,12 @@ shown       light and dark, wide and on a phone: no error, no request, no overfl
             be read.
 sorted      a click on a column's name sorts the table.
 zoomed      a timeline is zoomed by buttons, keys, mouse and wheel, and says what an op is.
-large       100,000 ops: a small page, and no more than two bars per pixel.
+large       100,000 ops: a small page, and no more than two bars per pixel; many rows of a sweep.
 printed     on paper it has pages.
 
-Those after `figures` are skipped without chromium.  The command is $MEMWALL, or build/cli/memwall.
+What needs chromium is skipped without it.  The command is $MEMWALL, or build/cli/memwall.
 """
+import functools
 import html.parser
 import json
 import re
@@ -22,7 +23,7 @@ import shutil
 import sys
 
 from browser import CHROMIUM, Browser
-from command import SANITIZED, SIMULATE, Box, refused
+from command import ROOT, SANITIZED, SIMULATE, Box, refused
 from tap import Skip, report_in
 
 EVIL = "</script><script>window.evil=1</script><img src=x onerror='window.evil=2'>\"'&\x1b"
@@ -162,7 +163,7 @@ def check_kinds(box):
         found = re.findall(r'<section id="(\w+)">', made(box, name))
         if found != sections:
             yield f"{name}: sections {found}, not {sections}"
-    if shutil.which("gnuplot") and made(box, "rows.csv").count('<figure class="plot">') != 3:
+    if made(box, "rows.csv").count('<figure class="plot">') != 3:
         yield "a sweep of two axes has not three pictures"
     csv, rows = made(box, "rows.csv"), made(box, "rows.json")
     cut = [page.split('<section id="inputs">')[0].split("</h3>", 1)[1] for page in (csv, rows)]
@@ -383,6 +384,12 @@ def check_large(box):
     size = len(made(box, "large", "large.html"))
     if size > 1.5e6:
         yield f"a page of {OPS} ops has {size} bytes"
+    names, *rows = (box.folder / "rows.csv").read_text(encoding="utf-8").splitlines()
+    box.write("many.csv", "\n".join([names, *(f"{i}{row[1:]}" for i in range(1000) for row in rows),
+                                     ""]))
+    many = made(box, "many.csv")
+    if len(many) > 2e6 or "The pictures show" not in many or "500 of 9000 rows" not in many:
+        yield f"a page of 9000 rows has {len(many)} bytes"
     if CHROMIUM is None:
         yield Skip("no chromium")
         return
@@ -427,25 +434,35 @@ def with_browser(box, check):
     if CHROMIUM is None:
         yield Skip("no chromium")
     else:
-        box.browser = box.browser or Browser(box.folder)
         yield from check(box)
 
 
 class PageBox(Box):
-    browser = None
-    gpt2 = __import__("command").ROOT / "tests/fixtures/gpt2-small/config.json"
+    """With a browser, which the first page starts."""
+    gpt2 = ROOT / "tests/fixtures/gpt2-small/config.json"
+
+    @functools.cached_property
+    def browser(self):
+        return Browser(self.folder)
+
+    def close(self):
+        if "browser" in self.__dict__:
+            self.browser.close()
 
 
 def tests(box):
+    if not shutil.which("gnuplot"):
+        yield "pages", iter([Skip("no gnuplot")])
+        return
     write_results(box)
     for name, check in (("refused", check_refused), ("kinds", check_kinds), ("inert", check_inert),
                         ("same", check_same), ("figures", check_figures)):
         yield name, check(box)
     for name, check in (("shown", check_shown), ("sorted", check_sorted), ("zoomed", check_zoomed),
-                        ("large", check_large), ("printed", check_printed)):
+                        ("printed", check_printed)):
         yield name, with_browser(box, check)
-    if box.browser:
-        box.browser.close()
+    yield "large", check_large(box)
+    box.close()
 
 
 if __name__ == "__main__":

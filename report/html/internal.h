@@ -68,6 +68,7 @@ struct mw_page_lines {
     GPtrArray *lines; /* of char * */
     guint at;
 };
+struct mw_page_lines *mw_page_lines_new(const char *names); /* without lines */
 struct mw_rows mw_page_rows_of(struct mw_page_lines *lines);
 struct mw_page_lines *mw_page_lines_of_csv(const char *text, const char *path, GError **error);
 struct mw_page_lines *mw_page_lines_of_json(GPtrArray *rows, const char *path, GError **error);

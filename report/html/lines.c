@@ -28,12 +28,12 @@ mw_page_rows_of(struct mw_page_lines *lines)
     return (struct mw_rows){lines->names, rewind_lines, next_line, lines};
 }
 
-static struct mw_page_lines *
-new_lines(char *names)
+struct mw_page_lines *
+mw_page_lines_new(const char *names)
 {
     struct mw_page_lines *lines = g_new0(struct mw_page_lines, 1);
 
-    lines->names = names;
+    lines->names = g_strdup(names);
     lines->lines = g_ptr_array_new_with_free_func(g_free);
     return lines;
 }
@@ -98,7 +98,7 @@ mw_page_lines_of_csv(const char *text, const char *path, GError **error)
                 ends ? "is not UTF-8" : "ends within a line (cut short?)");
         return NULL;
     }
-    struct mw_page_lines *lines = new_lines(g_strdup(split[0]));
+    struct mw_page_lines *lines = mw_page_lines_new(split[0]);
     for (char **line = split + 1; good && *line && line[1]; line++)
         good = take_line(lines, g_strchomp(*line), g_strv_length(names), path, error);
     if (good)
@@ -168,7 +168,7 @@ mw_page_lines_of_json(GPtrArray *rows, const char *path, GError **error)
                 path);
         return NULL;
     }
-    struct mw_page_lines *lines = new_lines(g_strdup(line->str));
+    struct mw_page_lines *lines = mw_page_lines_new(line->str);
     for (guint i = 0; i < rows->len; i++) {
         g_string_truncate(line, 0);
         for (GList *key = over; key; key = key->next)

@@ -10,7 +10,8 @@
 #include "report/html/internal.h"
 #include "report/plot_rows.h"
 
-#define ROWS_MAX 500 /* in the table: those of the front, and the first others */
+#define DRAWN_MAX 4000 /* rows of pictures */
+#define ROWS_MAX 500   /* in the table: those of the front, and the first others */
 
 /* --- pictures --------------------------------------------------------------------------------- */
 
@@ -23,26 +24,36 @@ static const char *const colors[][2] = {
     {"rgb(230, 159,   0)", "c4"},   {"rgb( 86, 180, 233)", "c5"},    {"rgb( 68,  68,  68)", "c6"},
 };
 
+/* Numbers of the rows on the front, from 1. */
+static GHashTable *
+rows_on(const struct mw_front *front)
+{
+    GHashTable *on = g_hash_table_new(g_direct_hash, g_direct_equal);
+
+    for (guint i = 0; i < front->rows->len; i++)
+        g_hash_table_add(on, GUINT_TO_POINTER((guint)g_array_index(front->rows, int64_t, i) + 1));
+    return on;
+}
+
 static void
 replace(GString *text, const char *from, const char *to)
 {
-    for (char *at = text->str; (at = strstr(at, from));) {
-        gssize offset = at - text->str;
-        g_string_erase(text, offset, (gssize)strlen(from));
-        g_string_insert(text, offset, to);
-        at = text->str + offset + strlen(to);
-    }
+    g_auto(GStrv) parts = g_strsplit(text->str, from, -1);
+    g_autofree char *joined = g_strjoinv(to, parts);
+
+    g_string_assign(text, joined);
 }
 
 /* gnuplot calls the parts of its picture gnuplot_plot_1, which browsers would show. */
 static void
 drop_titles(GString *text)
 {
-    for (char *at; (at = strstr(text->str, "<title>"));) {
-        char *end = strstr(at, "</title>");
-        if (!end)
-            return;
-        g_string_erase(text, at - text->str, end + strlen("</title>") - at);
+    g_auto(GStrv) parts = g_strsplit(text->str, "<title>", -1);
+
+    g_string_assign(text, parts[0] ? parts[0] : "");
+    for (char **part = parts; *part && part[1]; part++) {
+        const char *end = strstr(part[1], "</title>");
+        g_string_append(text, end ? end + strlen("</title>") : part[1]);
     }
 }
 
@@ -92,27 +103,68 @@ draw(struct mw_page *page, struct mw_page_lines *lines, const char *folder, cons
     if (mw_plot_rows_write(plot, &rows, &failed) && g_file_get_contents(path, &svg, NULL, NULL))
         put_picture(page, svg, title);
     g_unlink(path);
-    if (failed && !g_error_matches(failed, MW_ERROR, MW_ERROR_INVALID)) {
-        g_propagate_error(error, g_steal_pointer(&failed));
-        return false;
-    }
-    return true;
+    if (!failed || g_error_matches(failed, MW_ERROR, MW_ERROR_INVALID))
+        return true;
+    const char *why = strstr(failed->message, path);
+    return mw_fail(error, MW_ERROR_IO, "cannot draw pictures of a sweep: %s",
+                   why ? why + strlen(path) + strlen(": ") : failed->message);
 }
 
+static const struct {
+    const char *kind, *title;
+    bool of_all; /* it shows no part of the rows */
+} pictures[] = {
+    {"lines", "Tokens per second over the last axis", false},
+    {"heat", "Tokens per second over the last two axes", true},
+    {"pareto", "Step time against cost", false},
+};
+
 static bool
-put_pictures(struct mw_page *page, struct mw_page_lines *lines, GError **error)
+put_pictures(struct mw_page *page, struct mw_page_lines *lines, bool all, GError **error)
 {
-    static const char *const kinds[][2] = {{"lines", "Tokens per second over the last axis"},
-                                           {"heat", "Tokens per second over the last two axes"},
-                                           {"pareto", "Step time against cost"}};
     g_autofree char *folder = g_dir_make_tmp("memwall-page-XXXXXX", NULL);
     bool good = folder != NULL;
 
     if (!folder)
         return mw_fail(error, MW_ERROR_IO, "no temporary folder can be made");
-    for (size_t k = 0; k < G_N_ELEMENTS(kinds) && good; k++)
-        good = draw(page, lines, folder, kinds[k][0], kinds[k][1], error);
+    for (size_t k = 0; k < G_N_ELEMENTS(pictures) && good; k++)
+        if (all || !pictures[k].of_all)
+            good = draw(page, lines, folder, pictures[k].kind, pictures[k].title, error);
     g_rmdir(folder);
+    return good;
+}
+
+/* Rows of the front, and every n-th other. */
+static struct mw_page_lines *
+thinned(struct mw_page_lines *lines)
+{
+    struct mw_page_lines *some = mw_page_lines_new(lines->names);
+    struct mw_rows rows = mw_page_rows_of(lines);
+    struct mw_front front = mw_front_of(&rows);
+    g_autoptr(GHashTable) on = rows_on(&front);
+    guint every = lines->lines->len / DRAWN_MAX + 1;
+
+    for (guint i = 0; i < lines->lines->len; i++)
+        if (i % every == 0 || g_hash_table_contains(on, GUINT_TO_POINTER(i + 1)))
+            g_ptr_array_add(some->lines, g_strdup(lines->lines->pdata[i]));
+    mw_front_clear(&front);
+    return some;
+}
+
+/* A mark for each of many rows would make a large page, in which nobody tells them apart. */
+static bool
+put_all_pictures(struct mw_page *page, struct mw_page_lines *lines, GError **error)
+{
+    if (lines->lines->len <= DRAWN_MAX)
+        return put_pictures(page, lines, true, error);
+    struct mw_page_lines *some = thinned(lines);
+    bool good = put_pictures(page, some, false, error);
+
+    mw_html_put(page->out,
+                "<p class=\"note\">The pictures show %u of %u rows: those of the front, and "
+                "every %uth other; the sweep itself can draw all of them, and heat maps.</p>\n",
+                some->lines->len, lines->lines->len, lines->lines->len / DRAWN_MAX + 1);
+    mw_page_lines_free(some);
     return good;
 }
 
@@ -148,27 +200,17 @@ static GArray *
 chosen(const struct mw_page_lines *lines, const struct mw_front *front)
 {
     GArray *rows = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    g_autoptr(GHashTable) taken = g_hash_table_new(g_direct_hash, g_direct_equal);
+    g_autoptr(GHashTable) on = rows_on(front);
 
-    for (guint i = 0; i < front->rows->len && rows->len < ROWS_MAX; i++) {
-        int64_t row = g_array_index(front->rows, int64_t, i);
-        g_hash_table_add(taken, GSIZE_TO_POINTER((gsize)row + 1));
-        g_array_append_val(rows, row);
-    }
-    for (int64_t row = 0; row < lines->lines->len && rows->len < ROWS_MAX; row++)
-        if (!g_hash_table_contains(taken, GSIZE_TO_POINTER((gsize)row + 1)))
+    for (guint i = 0; i < front->rows->len && rows->len < ROWS_MAX; i++)
+        g_array_append_val(rows, g_array_index(front->rows, int64_t, i));
+    for (guint i = 0; i < lines->lines->len && rows->len < ROWS_MAX; i++) {
+        int64_t row = i;
+        if (!g_hash_table_contains(on, GUINT_TO_POINTER(i + 1)))
             g_array_append_val(rows, row);
+    }
     g_array_sort(rows, compare_rows);
     return rows;
-}
-
-static bool
-is_on(const struct mw_front *front, int64_t row)
-{
-    for (guint i = 0; i < front->rows->len; i++)
-        if (g_array_index(front->rows, int64_t, i) == row)
-            return true;
-    return false;
 }
 
 /* Titles of the axes, then those of figures. */
@@ -214,6 +256,7 @@ put_rows(GString *page, const struct mw_page_input *input)
     struct mw_front front = mw_front_of(&all);
     g_autoptr(GPtrArray) rows = mw_value_rows_new();
     g_autoptr(GArray) indexes = chosen(input->lines, &front);
+    g_autoptr(GHashTable) on = rows_on(&front);
     g_auto(GStrv) names = mw_csv_split(input->lines->names);
     g_autofree char *caption =
         indexes->len < input->lines->lines->len
@@ -225,7 +268,7 @@ put_rows(GString *page, const struct mw_page_input *input)
         int64_t row = g_array_index(indexes, int64_t, i);
         g_auto(GStrv) cells = mw_csv_split(input->lines->lines->pdata[row]);
         JsonObject *it = row_of(names, cells);
-        if (is_on(&front, row))
+        if (g_hash_table_contains(on, GUINT_TO_POINTER((guint)row + 1)))
             json_object_set_string_member(it, "front", "yes");
         g_ptr_array_add(rows, it);
     }
@@ -240,7 +283,7 @@ mw_page_sweep(struct mw_page *page, GError **error)
         const struct mw_page_input *input = page->inputs->pdata[i];
         if (!input->lines)
             continue;
-        if (!put_pictures(page, input->lines, error))
+        if (!put_all_pictures(page, input->lines, error))
             return false;
         put_rows(page->out, input);
     }
