@@ -92,8 +92,8 @@ bool mw_page_measured(struct mw_page *page, GError **error);
 bool mw_page_figures(struct mw_page *page, GError **error);
 bool mw_page_inputs(struct mw_page *page, GError **error);
 
-#define MW_PAGE_LANE_PX 24  /* of a lane in a timeline; page.css and page.js have the same, */
-#define MW_PAGE_CURVE_PX 48 /* and of a curve below them */
+#define MW_PAGE_LANE_PX 24   /* of a lane in a timeline; page.css and page.js have the same, */
+#define MW_PAGE_CURVE_PX 48  /* and of a curve below them */
 #define MW_PAGE_LEVELS 10000 /* a curve's levels for the script, of its most bytes */
 
 /* A curve as a path of `wide` units across, and as an object for the script. */
