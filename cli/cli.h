@@ -39,8 +39,8 @@ struct cli_verb {
 /* In the order of the help; ends with NULL. */
 extern const struct cli_verb *const cli_verbs[];
 extern const struct cli_verb cli_verb_advise, cli_verb_calibrate, cli_verb_check, cli_verb_compare,
-    cli_verb_export, cli_verb_list, cli_verb_plan, cli_verb_rm, cli_verb_run, cli_verb_simulate,
-    cli_verb_sweep, cli_verb_verify;
+    cli_verb_export, cli_verb_list, cli_verb_plan, cli_verb_report, cli_verb_rm, cli_verb_run,
+    cli_verb_simulate, cli_verb_sweep, cli_verb_verify;
 
 /* All options that plan and simulate take.  Owns its strings and both questions. */
 struct cli_request {

@@ -537,10 +537,14 @@ write_question(struct mw_json_writer *json, const struct mw_result *r)
     write_known(json, r, "paper_params", r->paper_params);
     mw_json_string(json, "hardware", r->hardware);
     mw_json_string(json, "hardware_description", r->hardware_description);
+    if (r->hardware_date)
+        mw_json_string(json, "hardware_date", r->hardware_date);
     if (r->hardware_set)
         mw_json_string(json, "hardware_set", r->hardware_set);
     if (r->software)
         mw_json_string(json, "software", r->software);
+    if (r->software_date)
+        mw_json_string(json, "software_date", r->software_date);
     if (r->software_set)
         mw_json_string(json, "software_set", r->software_set);
     mw_json_string(json, "strategy", r->strategy);

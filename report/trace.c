@@ -228,6 +228,7 @@ write_origin(struct mw_json_writer *json, const struct mw_result *result)
     mw_json_string(json, "hardware", result->hardware);
     mw_json_string(json, "strategy", result->strategy);
     mw_json_string(json, "provenance", result->provenance);
+    mw_json_string(json, "plan", result->plan->title);
     mw_json_end(json, '}');
 }
 
@@ -242,7 +243,7 @@ write_parts(const char *path, const struct mw_result *result, const struct part 
     if (!mw_lane_has_timeline(result, path, error) || !(file = mw_file_open(path, error)))
         return false;
     json.out = file->stream;
-    mw_json_begin(&json, NULL, '{', false);
+    mw_json_begin_answer(&json, MW_TRACE_SCHEMA);
     mw_json_string(&json, "displayTimeUnit", "ms");
     write_origin(&json, result);
     mw_json_begin(&json, "traceEvents", '[', false);

@@ -48,15 +48,7 @@ static void
 fill_identity(const struct mw_question *question, const struct mw_plan *plan, struct mw_result *r)
 {
     r->plan = plan;
-    r->hardware = g_strdup(mw_profile_name(question->profile));
-    r->hardware_description = g_strdup(mw_profile_description(question->profile));
-    r->hardware_set = mw_profile_set_text(question->profile);
-    if (question->software) {
-        r->software = g_strdup(mw_profile_name(question->software));
-        r->software_set = mw_profile_set_text(question->software);
-    }
-    r->provenance = g_strdup(mw_provenance_name(mw_profile_worst_provenance(question->profile)));
-    r->calibrated = mw_hwprofile_calibrated(question->profile);
+    mw_result_set_profiles(question, r);
     r->gpus_per_node = plan->ranks_per_node;
     r->nodes = mw_divide_up(plan->world_ranks, plan->ranks_per_node);
     r->dpu_start = MW_AUTO;

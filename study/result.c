@@ -74,6 +74,8 @@ free_texts(struct mw_result *result)
     g_free(result->gains);
     g_free(result->beside);
     g_free(result->software_set);
+    g_free(result->hardware_date);
+    g_free(result->software_date);
     g_free(result->strategy);
     g_free(result->param_device);
     g_free(result->optimizer_device);

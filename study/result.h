@@ -119,6 +119,7 @@ struct mw_result {
      * that were set in the profile; NULL: none */
     char *model, *hardware, *hardware_description, *hardware_set, *strategy;
     char *software, *software_set; /* software_set as hardware_set */
+    char *hardware_date, *software_date; /* of their figures; NULL: the profile has none */
     int64_t params, active_params, paper_params;
 
     /* settings, as planned */

@@ -10,6 +10,22 @@
 #include "study/evaluate.h"
 #include "study/lanes.h"
 
+void
+mw_result_set_profiles(const struct mw_question *question, struct mw_result *r)
+{
+    r->hardware = g_strdup(mw_profile_name(question->profile));
+    r->hardware_description = g_strdup(mw_profile_description(question->profile));
+    r->hardware_date = mw_profile_text(question->profile, "profile", "date");
+    r->hardware_set = mw_profile_set_text(question->profile);
+    if (question->software) {
+        r->software = g_strdup(mw_profile_name(question->software));
+        r->software_date = mw_profile_text(question->software, "profile", "date");
+        r->software_set = mw_profile_set_text(question->software);
+    }
+    r->provenance = g_strdup(mw_provenance_name(mw_profile_worst_provenance(question->profile)));
+    r->calibrated = mw_hwprofile_calibrated(question->profile);
+}
+
 static void
 fill_identity(const struct mw_question *question, const struct mw_sizing *sizing,
               struct mw_result *r)
@@ -17,13 +33,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     const struct mw_settings *s = &sizing->settings;
 
     r->model = g_strdup(question->model.name);
-    r->hardware = g_strdup(mw_profile_name(question->profile));
-    r->hardware_description = g_strdup(mw_profile_description(question->profile));
-    r->hardware_set = mw_profile_set_text(question->profile);
-    if (question->software) {
-        r->software = g_strdup(mw_profile_name(question->software));
-        r->software_set = mw_profile_set_text(question->software);
-    }
+    mw_result_set_profiles(question, r);
     r->strategy = g_strdup(mw_strategy_name(s->strategy));
     r->params = mw_model_params(&question->model);
     r->active_params = mw_model_active_params(&question->model);
@@ -82,8 +92,6 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->partition =
         g_strdup(s->partition == MW_PARTITION_OWNER ? "owner-broadcast" : "bandwidth-centric");
     r->commit = g_strdup(s->commit == 1 ? "step" : "none");
-    r->provenance = g_strdup(mw_provenance_name(mw_profile_worst_provenance(question->profile)));
-    r->calibrated = mw_hwprofile_calibrated(question->profile);
     r->dtype = g_strdup(mw_dtype_name(s->dtype));
     r->state_layout = g_strdup(s->layout == MW_LAYOUT_PAPER20 ? "paper20" : "zero16");
 }

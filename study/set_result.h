@@ -6,6 +6,8 @@
 #include "study/evaluate.h"
 #include "study/study.h"
 
+/* Sets what the answer has of the machine's profile and of the software's. */
+void mw_result_set_profiles(const struct mw_question *question, struct mw_result *r);
 /* Sets identity, settings, ledger, notes and verdict; `strategy` is the requested one. */
 void mw_result_set_sizing(const struct mw_question *question, enum mw_strategy strategy,
                           const struct mw_answer *answer);

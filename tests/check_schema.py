@@ -199,7 +199,8 @@ def mutated(answer):
     for key in answer.get("answers", [{}])[0]:
         without = copy.deepcopy(answer)
         del without["answers"][0][key]
-        if key not in ("hardware_set", "software_memory", "start"):
+        if key not in ("hardware_set", "hardware_date", "software_date", "software_memory",
+                       "start"):
             yield f"an answer without {key}", without
         if isinstance(answer["answers"][0][key], dict):
             more = copy.deepcopy(answer)

@@ -1,0 +1,19 @@
+/*
+ * page.h - one HTML page of results that memwall wrote: answers, runs, advice, sweeps, traces.
+ *
+ * The page needs nothing beside itself, and its bytes depend on the files alone: it has no date of
+ * its own, and those that it shows come from the results.
+ */
+#ifndef MW_REPORT_HTML_PAGE_H
+#define MW_REPORT_HTML_PAGE_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#define MW_PAGE_FILES_MAX 64
+
+/* Reads the results and writes the page, whole or not at all.  `title` NULL: what the first result
+ * is of.  A file that is no result gives an error of one line that names it. */
+bool mw_page_write(const char *path, const char *title, const char *const *files, GError **error);
+
+#endif
