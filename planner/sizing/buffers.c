@@ -601,6 +601,16 @@ set_vectors(struct mw_sizing *sizing)
         set(sizing, MW_BUFFER_VECTORS, 1, MW_PRODUCT(each, sizing->trained_sides));
 }
 
+int64_t
+mw_sizing_agreed_sums_bytes(const struct mw_sizing *sizing)
+{
+    bool sums = mw_optimizer_row(sizing->settings.optimizer)->gradient_passes > 0;
+
+    return sums && sizing->ranks > 1 && sizing->pp == 1
+               ? MW_PRODUCT(MW_EXACT_SUM_BYTES, sizing->trained_sides)
+               : 0;
+}
+
 /* Two records take turns, so that one is whole at any time.  A record holds the extent map, with
  * one entry for each chunk that has two extents. */
 static void

@@ -183,11 +183,11 @@ enum mw_buffer_kind {
 struct mw_buffer {
     enum mw_tier tier; /* MW_TIER_COUNT: a home, whose slots each have their own tier */
     enum mw_purpose purpose;
-    bool persistent;          /* its content outlives the step */
-    int64_t count;            /* number of slots; 0: the step needs none */
-    int64_t bytes;            /* per slot; 0 for a home */
-    bool shares;              /* it lies in its tier's room for buffers that share bytes, */
-    struct mw_extent at;      /* here; of homes, only those that end with the step */
+    bool persistent;     /* its content outlives the step */
+    int64_t count;       /* number of slots; 0: the step needs none */
+    int64_t bytes;       /* per slot; 0 for a home */
+    bool shares;         /* it lies in its tier's room for buffers that share bytes, */
+    struct mw_extent at; /* here; of homes, only those that end with the step */
 };
 
 /* What the software takes of a GPU's memory beside the plan's slots: it needs room too
@@ -329,6 +329,9 @@ void mw_sizing_orthogonal(const struct mw_sizing *sizing, const struct mw_chunk 
                           struct mw_orthogonal *out);
 /* FLOPs that make a matrix orthogonal. */
 int64_t mw_orthogonal_flops(int64_t rows, int64_t columns);
+/* Exact sums of rows and columns that all ranks add up when they agree on the norm; without
+ * pipelines, whose stages would have sums of their own. */
+int64_t mw_sizing_agreed_sums_bytes(const struct mw_sizing *sizing);
 /* Whether ranks gather momentum for the update of the chunk. */
 bool mw_sizing_gathers_momentum(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
 /* All chunks of the step in order, [chunk_count]; g_free it. */

@@ -214,7 +214,7 @@ add_columns(struct strip *strip, struct mw_exact_sum *to)
 
 /* --- of a call ------------------------------------------------------------------------------- */
 
-/* Either with both sums of columns and rows, of which the latter may be NULL, or with one of all. */
+/* Either sums of columns and of rows, of which the latter may be NULL, or one of all. */
 struct sums {
     struct mw_exact_sum *column, *row, *all;
 };
