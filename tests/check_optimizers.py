@@ -338,6 +338,27 @@ def check_ranks_alike(box, optimizer):
             yield f"{what}: other weights or state"
 
 
+def check_agreed_plan(box):
+    """A plan whose ranks tell each other less than they must: refused, before anything is run."""
+    if not has_ranks():
+        yield Skip("no mpirun, or a build without MPI")
+        return
+    box.environment.update(RANKS_ENVIRONMENT)
+    folder = fixture("llama-small")
+    box.run(f"plan -m {folder}/config.json -H rtx4090 --set gpu.memory_gib=2 --set node.gpus=2 "
+            "--set fabric.gb_per_s=10 --set fabric.latency_us=5 --gpus 2 --seq 16 --batch 1 "
+            "--grad-accum 1 -s zero-offload --optimizer adafactor --software memwall "
+            "--commit none -o whole.txt")
+    plan = (box.folder / "whole.txt").read_text("utf-8")
+    box.write("less.txt", re.sub(r"(\nwork \d+ agree .* bytes )\d+", r"\g<1>8", plan))
+    for name, status in (("less", 2), ("whole", 0)):
+        answer = box.run(f"run --plan {name}.txt --backend cpu --weights {folder} --steps 1 "
+                         f"--data {folder}/lora/text.txt", prefix=[*MPIRUN, "2"])
+        said = answer.err.count("less.txt: --optimizer adafactor: in the plan ranks tell")
+        if answer.status != status or said != (status > 0):
+            yield f"{name}: status {answer.status}: {answer.err.strip()[-300:]}"
+
+
 def check_delayed(box):
     """Gradients that wait for their update on the GPU: the bits of those in host memory."""
     bits = []
@@ -466,6 +487,7 @@ def tests(box):
         yield f"two ranks: {optimizer}, placements", check_ranks_alike(box, optimizer)
     for optimizer in SIDES:
         yield f"{optimizer}: damaged vectors", check_damaged_vectors(box, optimizer)
+    yield "two ranks: a plan without their sums", check_agreed_plan(box)
     yield "adafactor: delayed, with gradients on the GPU", check_delayed(box)
     yield "state of another optimizer", check_wrong_state(box)
 
