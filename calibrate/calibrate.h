@@ -170,10 +170,11 @@ struct mw_calibration {
     struct mw_measure h2d_bytes_per_s, d2h_bytes_per_s, copy_latency_s; /* by one thread */
     struct mw_measure node_h2d_bytes_per_s, node_d2h_bytes_per_s;       /* with all ranks at once */
     struct mw_measure update_params_per_s;                              /* with all ranks at once */
-    struct mw_measure host_bytes_per_s; /* with all ranks at once; the fastest of update,
+    struct mw_measure host_bytes_per_s;  /* with all ranks at once; the fastest of update,
                                          * accumulation and norm */
-    struct mw_measure norm_bytes_per_s; /* with all ranks at once, over gradients */
-    struct mw_measure copy_duplex;      /* of devices that are apart, both ways at once; 1 to 2 */
+    struct mw_measure norm_bytes_per_s;  /* with all ranks at once, over gradients */
+    struct mw_measure exact_bytes_per_s; /* exact sums over gradients, likewise */
+    struct mw_measure copy_duplex;       /* of devices that are apart, both ways at once; 1 to 2 */
     struct mw_measure host_share, copy_share, nvme_share;   /* share of the cores, beside
                                                              * products */
     struct mw_measure fabric_bytes_per_s, fabric_latency_s; /* between several ranks, MODEL.md

@@ -35,6 +35,7 @@ static const struct {
     {AT(update_params_per_s), MEMORY, false},
     {AT(host_bytes_per_s), MEMORY, false},
     {AT(norm_bytes_per_s), MEMORY, false},
+    {AT(exact_bytes_per_s), MEMORY, false},
     {AT(h2d_bytes_per_s), NOBODY_IF_APART, false},
     {AT(d2h_bytes_per_s), NOBODY_IF_APART, false},
     {AT(node_h2d_bytes_per_s), NOBODY_IF_APART, false},

@@ -15,7 +15,12 @@ struct passes {
     int64_t at;      /* of the host's operands, which move through its arena: those of a step are
                       * not in the caches either */
     double *partial; /* sums of squares */
+    struct mw_exact_sum *sums; /* of rows and columns, and factors of an update by them */
+    float *factors;
 };
+
+/* Exact sums are made of rows of so many elements, as long as those of a large model's. */
+#define COLUMNS 4096
 
 static double
 run_operators(void *data)
@@ -79,6 +84,33 @@ run_norm(void *data)
     const uint16_t *gradient = mw_calibrate_take(&p->c->host, &p->at, 2 * p->params);
 
     p->c->passes->square_sums(p->partial, gradient, false, p->params);
+    return 2 * (double)p->params;
+}
+
+static int64_t
+rows_of(int64_t params)
+{
+    return (params + COLUMNS - 1) / COLUMNS;
+}
+
+/* Both passes of Adafactor, each over half of the gradients, which have rows of nothing but theirs:
+ * sums of rows and columns, and of what an update takes. */
+static double
+run_exact(void *data)
+{
+    struct passes *p = data;
+    int64_t half = p->params / 2;
+    const uint16_t *gradient = mw_calibrate_take(&p->c->host, &p->at, 2 * p->params);
+    const float *factors = p->factors;
+    const struct mw_exact_sides sides = {p->sums + COLUMNS, p->sums, COLUMNS, 0};
+    const struct mw_update_vectors vectors = {
+        .row = factors + COLUMNS, .column = factors, .columns = COLUMNS};
+    const struct mw_update_step step =
+        mw_update_step_of(MW_UPDATE_ADAFACTOR, 1e-4, 0.9, 0.999, 1e-8, 0.01, 10, 1);
+
+    p->c->passes->side_sums(&sides, gradient, false, half);
+    p->c->passes->update_squares(&step, &vectors, gradient + half, false, p->params - half,
+                                 p->sums);
     return 2 * (double)p->params;
 }
 
@@ -159,15 +191,29 @@ faster(struct mw_measure a, struct mw_measure b)
     return a.typical >= b.typical ? a : b;
 }
 
-/* The norm first, while all are 16-bit numbers. */
+/* The passes over gradients first, while all are 16-bit numbers. */
+static void
+measure_gradients(struct passes *p, struct mw_calibration *out)
+{
+    int64_t sides = COLUMNS + rows_of(p->params);
+    g_autofree double *partial = g_new(double, mw_norm_blocks(p->params));
+    g_autofree struct mw_exact_sum *sums = g_new0(struct mw_exact_sum, sides);
+    g_autofree float *factors = g_new(float, sides);
+
+    p->partial = partial;
+    p->sums = sums;
+    p->factors = factors;
+    for (int64_t i = 0; i < sides; i++)
+        factors[i] = 1;
+    out->norm_bytes_per_s = measure(p, run_norm);
+    out->exact_bytes_per_s = measure(p, run_exact);
+    p->at = 0;
+}
+
 static void
 measure_host(struct passes *p, struct mw_calibration *out)
 {
-    g_autofree double *partial = g_new(double, mw_norm_blocks(p->params));
-
-    p->partial = partial;
-    out->norm_bytes_per_s = measure(p, run_norm);
-    p->at = 0;
+    measure_gradients(p, out);
     out->update_params_per_s = measure(p, run_update);
     struct mw_measure accumulate = measure(p, run_accumulate);
     g_debug("accumulate %.3g, norm %.3g, update %.3g GB/s", accumulate.typical / 1e9,
@@ -239,7 +285,7 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
         return false;
     out->loss_bytes_per_s = measure_device(&p, run_loss, 0);
     if (!mw_calibrate_begin(c, MW_CALIBRATE_UPDATE, "update, accumulation and norm",
-                            c->scale->device_params ? 4 : 3, error))
+                            c->scale->device_params ? 5 : 4, error))
         return false;
     measure_host(&p, out);
     return measure_device_memory(&p, out, error);

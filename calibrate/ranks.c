@@ -262,6 +262,7 @@ static const struct {
     {AT(update_params_per_s), true},
     {AT(host_bytes_per_s), true},
     {AT(norm_bytes_per_s), true},
+    {AT(exact_bytes_per_s), true},
     {AT(copy_duplex), false},
     {AT(host_share), false},
     {AT(copy_share), false},

@@ -153,10 +153,11 @@ struct mw_hardware {
     int64_t host_memory_bytes;
     int64_t host_reserve_bytes;
     int64_t host_largest_request_bytes;
-    double host_memory_bytes_per_s;   /* achievable, reads and writes together */
-    double host_checksum_bytes_per_s; /* of one core; 0: not given */
-    double host_norm_bytes_per_s;     /* what the gradient norm reaches of it; 0: all */
-    double host_update_params_per_s;  /* fused Adam, all cores of a node */
+    double host_memory_bytes_per_s;     /* achievable, reads and writes together */
+    double host_checksum_bytes_per_s;   /* of one core; 0: not given */
+    double host_norm_bytes_per_s;       /* what the gradient norm reaches of it; 0: all */
+    double host_exact_sums_bytes_per_s; /* exact sums of squares likewise; 0: as the norm */
+    double host_update_params_per_s;    /* fused Adam, all cores of a node */
 
     /* [nvme], a node; capacity 0: no drives */
     int64_t nvme_drives;         /* alike; for what one more would gain (rates are of all) */

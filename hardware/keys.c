@@ -179,6 +179,10 @@ static const struct mw_profile_key keys[] = {
     {"host", "norm_gb_per_s", "GB/s",
      "what the gradient norm reaches of it on all cores; default: memory_gb_per_s", 1e9, 0.001, 1e5,
      false, 1, MW_VALUE_REAL, AT(host_norm_bytes_per_s), RATE(NONE, HOST)},
+    {"host", "exact_sums_gb_per_s", "GB/s",
+     "what exact sums of squares reach of it on all cores, as Adafactor's passes take them; "
+     "default: norm_gb_per_s",
+     1e9, 0.001, 1e5, false, 1, MW_VALUE_REAL, AT(host_exact_sums_bytes_per_s), RATE(NONE, HOST)},
     {"host", "checksum_gb_per_s", "GB/s",
      "what a core checks of what drives read and write; default: not a bound", 1e9, 0.001, 1e5,
      false, 1, MW_VALUE_REAL, AT(host_checksum_bytes_per_s), RATE(NONE, HOST)},

@@ -333,6 +333,14 @@ stack_has(const struct mw_formula_scope *scope, const struct mw_family_stack *st
     return holds(&at, stack->when, true, has, error);
 }
 
+/* Of a layer of the model: the number of its stack, or its kind. */
+static void
+take_turn(struct mw_model *model, int64_t layer, int64_t kind)
+{
+    if (layer < MW_TURNS_MAX && kind <= UINT8_MAX)
+        model->turns[layer] = (uint8_t)kind;
+}
+
 /* Of the family's layers those that are of this stack and of none before it. */
 static bool
 count_layers(const struct mw_config *config, const struct mw_formula_scope *scope,
@@ -349,7 +357,10 @@ count_layers(const struct mw_config *config, const struct mw_formula_scope *scop
         for (; of <= stack && !has; of++)
             if (!of->layers && !stack_has(scope, of, layer, &has, config->error))
                 return false;
-        *layers += has && of == stack + 1;
+        bool its = has && of == stack + 1;
+        *layers += its;
+        if (its)
+            take_turn(config->model, config->model->turn_count + layer, config->model->stack_count);
     }
     return true;
 }
@@ -387,6 +398,21 @@ fill_stack(const struct mw_config *config, const struct mw_formula_scope *scope,
     return true;
 }
 
+/* Behind stacks whose layers take turns. */
+static bool
+end_turns(const struct mw_config *config, const struct mw_formula_scope *scope)
+{
+    const struct mw_family_stack *stack = scope->family->stacks;
+    int64_t layers = 0;
+
+    while (stack->name && stack->layers)
+        stack++;
+    if (stack->name && !own_layers(config, scope, &layers))
+        return false;
+    config->model->turn_count += layers;
+    return true;
+}
+
 static bool
 add_stack(const struct mw_config *config, const struct mw_formula_scope *scope,
           const struct mw_family_stack *stack)
@@ -406,6 +432,8 @@ add_stack(const struct mw_config *config, const struct mw_formula_scope *scope,
     for (; stack->when && !stack->layers && !has; first.layer += !has)
         if (!stack_has(scope, stack, first.layer, &has, config->error))
             return false;
+    for (int64_t i = 0; stack->layers && i < it.layers; i++)
+        take_turn(model, model->turn_count++, model->stack_count);
     model->stacks[model->stack_count] = it;
     return add_tensors(config, &first, stack->tensors, model->stack_count++);
 }
@@ -491,11 +519,30 @@ mw_description_sort(const struct mw_config *config, const struct mw_formula_scop
         return true;
     memcpy(model->mixed_layers, counts, sizeof counts);
     model->mixed = true;
+    for (; model->turn_count < model->layers; model->turn_count++)
+        take_turn(model, model->turn_count, kinds[model->turn_count]);
     model->window_period = model->dense_layers = 0;
     return true;
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
+
+/* Layers that a plan may have one by one: of no more kinds than it has, all between the same widths
+ * and of the same tokens, each with parameters of its own. */
+static bool
+take_turns(const struct mw_model *model, int64_t kinds)
+{
+    int64_t of_stacks = 0;
+
+    for (int i = 0; i < model->stack_count; i++) {
+        const struct mw_model_stack *stack = &model->stacks[i];
+        if (stack->distinct != stack->layers || stack->hidden != model->hidden || stack->tokens)
+            return false;
+        of_stacks += stack->layers;
+    }
+    return kinds > 1 && kinds <= MW_BLOCK_KIND_COUNT && model->layers <= MW_TURNS_MAX &&
+           model->turn_count == model->layers && (!of_stacks || of_stacks == model->layers);
+}
 
 bool
 mw_description_mix(const struct mw_config *config)
@@ -519,7 +566,12 @@ mw_description_mix(const struct mw_config *config)
         layers += model->stacks[i].layers;
     model->mixed = true;
     model->layers = layers;
-    if (kinds > 1)
+    model->by_turns = take_turns(model, kinds);
+    if (model->by_turns)
+        mw_model_note(model,
+                      "layers of several kinds are planned as what they are, those of a kind "
+                      "one after the other");
+    else if (kinds > 1)
         mw_model_note(model, "layers of several kinds are planned as alike, each with the mean of "
                              "their parameters, FLOPs and bytes");
     return true;
@@ -535,6 +587,8 @@ mw_description_add(const struct mw_config *config, const struct mw_formula_scope
     for (const struct mw_family_stack *stack = family->stacks; stack && stack->name; stack++)
         if (!add_stack(config, scope, stack))
             return false;
+    if (family->stacks && !end_turns(config, scope))
+        return false;
     for (const struct mw_family_tower *tower = family->towers; tower && tower->key; tower++)
         if (!add_tower(config, scope, tower))
             return false;

@@ -1,7 +1,8 @@
 /*
  * The layers of a model that has several kinds of them, in turns that a plan does not follow:
  * hybrid decoders, encoders with decoders, towers of other widths.  Parameters are sums over the
- * layers.  A plan has as many layers, each the mean of all (docs/MODEL.md, 3).
+ * layers.  A plan has as many layers, each of its own kind where the model says which is of which,
+ * else the mean of all (docs/MODEL.md, 3).
  */
 #include "model/walk.h"
 
@@ -222,9 +223,9 @@ common_block(const struct mw_model *model, int kind, const struct mw_shape *shap
     return mw_walk_place(&walk, MW_PLACE_BLOCK, out);
 }
 
-int
-mw_mixed_block(const struct mw_model *model, const struct mw_shape *shape,
-               struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
+static int
+mean_block(const struct mw_model *model, const struct mw_shape *shape,
+           struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
     struct mean means[MW_OPERATOR_COUNT] = {0};
     struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
@@ -250,6 +251,16 @@ mw_mixed_block(const struct mw_model *model, const struct mw_shape *shape,
             out[count++] = means[i].sum;
         }
     return count;
+}
+
+int
+mw_mixed_block(const struct mw_model *model, enum mw_block_kind kind, const struct mw_shape *shape,
+               struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
+{
+    if (!model->by_turns)
+        return mean_block(model, shape, out);
+    return model->stack_count ? walk_stack(model, shape, (int)kind, out)
+                              : common_block(model, kind, shape, out);
 }
 
 /* --- parameters ------------------------------------------------------------------------------ */

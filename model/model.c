@@ -677,6 +677,19 @@ count_full(const struct mw_model *model, int64_t layers)
     return model->window_period ? layers / model->window_period : 0;
 }
 
+/* Of the first so many layers; a model of more layers begins again. */
+static int64_t
+count_turns(const struct mw_model *model, enum mw_block_kind kind, int64_t layers)
+{
+    int64_t in_all = 0, in_rest = 0, rest = layers % model->turn_count;
+
+    for (int64_t turn = 0; turn < model->turn_count; turn++) {
+        in_all += model->turns[turn] == kind;
+        in_rest += turn < rest && model->turns[turn] == kind;
+    }
+    return layers / model->turn_count * in_all + in_rest;
+}
+
 int64_t
 mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int64_t first,
                       int64_t end)
@@ -684,6 +697,8 @@ mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int
     const struct mw_block_traits *traits = mw_block_traits(kind);
     int64_t dense = model->experts ? model->dense_layers : model->layers;
 
+    if (model->by_turns)
+        return count_turns(model, kind, end) - count_turns(model, kind, first);
     if (model->mixed)
         return kind == MW_BLOCK_DENSE ? end - first : 0;
     if (traits->experts)
@@ -698,6 +713,8 @@ mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind kind, int
 enum mw_block_kind
 mw_model_block_kind(const struct mw_model *model, int64_t layer)
 {
+    if (model->by_turns)
+        return (enum mw_block_kind)model->turns[layer % model->turn_count];
     bool experts = model->experts && !model->mixed && layer >= model->dense_layers;
     bool windowed = model->window && !model->mixed &&
                     !(model->window_period && (layer + 1) % model->window_period == 0);
@@ -712,7 +729,7 @@ mw_model_block(const struct mw_model *model, enum mw_block_kind kind, const stru
                struct mw_operator_info out[MW_LAYER_OPERATORS_MAX])
 {
     if (model->mixed)
-        return mw_mixed_block(model, shape, out);
+        return mw_mixed_block(model, kind, shape, out);
     struct mw_walk walk = mw_walk_begin(model, shape, *mw_block_traits(kind));
 
     return mw_walk_place(&walk, MW_PLACE_BLOCK, out);

@@ -29,6 +29,8 @@ struct mw_model_line {
  * `met`.  `stack`: of a stack's layers, by number, or one of the constants. */
 enum { MW_STACKS_MAX = 64, MW_STACK_ENDS, MW_STACK_BLOCKS, MW_STACK_EXPERTS, MW_STACK_DENSE };
 #define MW_TENSORS_MAX 512
+/* Layers of a model with unlike ones. */
+#define MW_TURNS_MAX 512
 struct mw_model_tensor {
     int64_t rows, columns; /* columns 0: a vector */
     int32_t count, met;
@@ -107,9 +109,14 @@ struct mw_model {
     bool bare;             /* no product follows the last norm */
     int64_t classes;       /* which that product tells apart; 0: the tokens of the vocabulary */
     bool plain_norms;      /* norms have no parameters (OLMo) */
-    /* Layers of kinds that do not take turns as window and dense_layers say.  Plans have `layers`
-     * layers that are alike, each the mean of all; counts of parameters are exact. */
-    bool mixed;
+    /* Layers of kinds that do not take turns as window and dense_layers say.  Where each layer's
+     * kind is known, and they are no more kinds than a plan has (enum mw_block_kind), turns has it,
+     * for more layers again from the start: a number of a stack, or with no stacks an enum
+     * mw_block_kind.  Otherwise plans have `layers` layers that are alike, each the mean of all.
+     * Counts of parameters are exact in both cases. */
+    bool mixed, by_turns;
+    int64_t turn_count;
+    uint8_t turns[MW_TURNS_MAX];
     int64_t mixed_layers[4]; /* by enum mw_block_kind; the stacks have the rest */
     int stack_count, tensor_count;
     struct mw_model_stack stacks[MW_STACKS_MAX];
@@ -191,7 +198,8 @@ struct mw_shape {
 
 #define MW_LAYER_OPERATORS_MAX 12
 
-/* The kinds of blocks that a model may have; each layer is of one of them. */
+/* The kinds of blocks that a model may have; each layer is of one of them.  Where layers are of
+ * stacks that take turns, the number of a stack stands for a kind. */
 enum mw_block_kind {
     MW_BLOCK_DENSE,
     MW_BLOCK_DENSE_WINDOWED,

@@ -42,7 +42,7 @@ mw_model_params(const struct mw_model *model)
 {
     int64_t params = end_params(model);
 
-    if (model->mixed)
+    if (model->mixed && !model->by_turns)
         return MW_SUM(params, mw_mixed_params(model, false));
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
         struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];

@@ -49,8 +49,9 @@ bool mw_described_mixes(const struct mw_model *model, int stack);
 void mw_described_widths(struct mw_walk *walk, int stack);
 void mw_described_attend(struct mw_operator_info *info, const struct mw_walk *walk, int stack);
 
-/* Of a mixed model: the mean layer. */
-int mw_mixed_block(const struct mw_model *model, const struct mw_shape *shape,
+/* Of a mixed model: a layer of this kind where it has turns, else the mean layer. */
+int mw_mixed_block(const struct mw_model *model, enum mw_block_kind kind,
+                   const struct mw_shape *shape,
                    struct mw_operator_info out[MW_LAYER_OPERATORS_MAX]);
 /* Parameters of all layers; `met`: those that a token meets alone. */
 int64_t mw_mixed_params(const struct mw_model *model, bool met);

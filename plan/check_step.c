@@ -332,6 +332,35 @@ check_written(struct mw_step_check *check, uint32_t op)
 }
 
 static bool
+is_read_when_agreed(const struct mw_step_check *check, uint32_t slot)
+{
+    const struct mw_op *op = &check->plan->ops[check->agree];
+
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+        if (check->plan->uses[u].slot == slot)
+            return true;
+    return false;
+}
+
+/* What such an optimizer updates one step late must be there when ranks agree, though the step may
+ * have copied it before. */
+static bool
+check_clipped(struct mw_step_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+
+    if (!check->delayed || !mw_optimizer_row(plan->shape.optimizer)->clips)
+        return true;
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].program == check->program && plan->tensors[t].trainable &&
+            check->part_of[t] != MW_NONE && plan->tensors[t].elements &&
+            !is_read_when_agreed(check, plan->tensors[t].gradient_slot))
+            return mw_plan_refuse(&check->base, "%s: does not read the gradients of tensor %u",
+                                  mw_step_label(check, check->agree).text, t);
+    return true;
+}
+
+static bool
 check_order(struct mw_step_check *check)
 {
     bool beside = check->plan->shape.updates_beside;
@@ -390,7 +419,7 @@ check_program(struct mw_step_check *check)
                 find_one(check, MW_OP_COMMIT, &check->commit) && find_ranks(check) &&
                 find_chunks(check) && find_rooms(check) && find_dropped(check) &&
                 mw_step_check_homes(check) && count_parts(check) && check_order(check) &&
-                mw_step_check_compute(check) && mw_step_check_flow(check);
+                check_clipped(check) && mw_step_check_compute(check) && mw_step_check_flow(check);
 
     free(check->parts);
     check->parts = NULL;

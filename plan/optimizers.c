@@ -139,6 +139,14 @@ mw_optimizer_has_vectors(int kind)
     return rows[kind].vector_bytes > 0;
 }
 
+int
+mw_optimizer_norm_passes(int kind, bool on_its_way)
+{
+    const struct mw_optimizer_row *row = mw_optimizer_row(kind);
+
+    return row ? 1 + row->gradient_passes - (row->clips && on_its_way) : 1;
+}
+
 bool
 mw_optimizer_orthogonalizes(int kind)
 {

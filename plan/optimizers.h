@@ -65,6 +65,9 @@ const char *mw_optimizer_name(int kind);
 bool mw_optimizer_keeps(int kind, enum mw_kept kept);
 /* Whether it keeps vectors of rows and columns. */
 bool mw_optimizer_has_vectors(int kind);
+/* Passes over a gradient of an op that takes its norm: that one, and those that make exact sums.
+ * on_its_way: to drives, from where it comes back for a pass behind the ranks' agreement. */
+int mw_optimizer_norm_passes(int kind, bool on_its_way);
 /* Whether it makes hidden matrices orthogonal. */
 bool mw_optimizer_orthogonalizes(int kind);
 /* Elements at whose multiples all its arrays have whole blocks. */

@@ -23,7 +23,7 @@ static const struct mw_op_traits rows[MW_OP_KIND_COUNT] = {
     ROW(COMPUTE,        "compute",        CORES,   NOBODY, NONE,     false, OPERATOR),
     ROW(UPDATE,         "update",         CORES,   NOBODY, NONE,     false, MOVE | CHUNK),
     ROW(NORM,           "norm",           CORES,   NOBODY, NONE,     false, BIT(GRADIENT)),
-    ROW(AGREE,          "agree",          NETWORK, GROUP,  REDUCE,   false, 0),
+    ROW(AGREE,          "agree",          NETWORK, GROUP,  REDUCE,   false, BIT(GRADIENT)),
     ROW(ACCUMULATE,     "accumulate",     CORES,   NOBODY, NONE,     false, ADDED),
     ROW(NVME_READ,      "nvme-read",      DRIVES,  NOBODY, NONE,     false, MOVE | CHUNK),
     ROW(NVME_WRITE,     "nvme-write",     DRIVES,  NOBODY, NONE,     true, MOVE | CHUNK),

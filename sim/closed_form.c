@@ -44,7 +44,8 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double adamw = update_bytes / (MW_UPDATE_STATE_BYTES + 2 * d->element_bytes);
 
     r->dram = hw->host_memory_bytes_per_s / users;
-    r->norm = hw->host_norm_bytes_per_s > 0 ? hw->host_norm_bytes_per_s / users : r->dram;
+    r->norm = mw_cost_norm_bytes_per_s(hw) / users;
+    r->exact = mw_cost_exact_sums_bytes_per_s(hw) / users;
     r->h2d = min3(hw->pcie_h2d_bytes_per_s, hw->pcie_node_h2d_bytes_per_s / users, r->dram);
     r->d2h = min3(hw->pcie_d2h_bytes_per_s, hw->pcie_node_d2h_bytes_per_s / users, r->dram);
     r->h2d_alone =
@@ -55,6 +56,8 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     r->write = drive_rate(hw, true, users);
     r->read_alone = drive_rate(hw, false, 1);
     r->dp = ring_of(hw, d->dp, d->dp_per_node, fmin(d->tp, users / d->dp_per_node));
+    r->world =
+        d->agreed_bytes > 0 ? ring_of(hw, d->nodes * d->gpus_per_node, d->gpus_per_node, 1) : r->dp;
     r->update_s_per_param[0] =
         update_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
     r->update_s_per_param[1] =
@@ -204,6 +207,15 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         alone ? mw_ring_broadcast_s(&r->dp, bytes) : mw_ring_s(&r->dp, bytes);
 }
 
+/* Gradients on drives are read again for exact sums, in the op in which ranks add up others. */
+static double
+clipped_s(const struct mw_closed_dims *d, const struct mw_closed_rates *r)
+{
+    double bytes = d->clip_passes * d->gradient_bytes * d->state_params;
+
+    return over(bytes * d->updated_from[MW_TIER_NVME], fmin(r->read, r->exact));
+}
+
 /* Gradients leave after backward and wait for the update.  The update reads those on NVMe again. */
 static void
 gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
@@ -234,16 +246,19 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double on_host = d->sums_passing ? 0 : cpu + nvme;
     double on_gpu = d->gradients_in[MW_TIER_GPU] + cpu + nvme - on_host;
     double normed = d->norm_passes * element, clipped = d->clip_passes * element;
+    double summed = d->exact_passes * element;
     plan[MW_TERM_GRADIENT_SUM] =
         over(shard * sum_bytes * on_host, r->dram) +
-        over(shard * (normed - clipped) * nvme, r->norm) +
-        over(d->state_params * normed * d->updated_from[MW_TIER_CPU], r->norm) +
+        over(shard * (normed - summed) * nvme, r->norm) +
+        over(shard * (summed - clipped) * nvme, r->exact) +
+        over(d->state_params * (normed - summed) * d->updated_from[MW_TIER_CPU], r->norm) +
+        over(d->state_params * summed * d->updated_from[MW_TIER_CPU], r->exact) +
         (shard * sum_bytes * on_gpu + d->state_params * normed * d->updated_from[MW_TIER_GPU]) /
             hw->gpu_memory_bytes_per_s;
     plan[MW_TERM_GRADIENT_NVME] =
         over(times * element * shard * nvme, r->write) +
         over((times - 1) * 4 * shard * nvme, r->read) +
-        over((element + clipped) * d->state_params * d->updated_from[MW_TIER_NVME], r->read) +
+        over(element * d->state_params * d->updated_from[MW_TIER_NVME], r->read) + clipped_s(d, r) +
         over(d->saved_bytes, r->write);
 }
 
@@ -296,6 +311,9 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         d->orthogonal_s +
         d->orthogonal_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s +
         (d->momentum_bytes > 0 ? mw_ring_s(&r->dp, d->momentum_bytes) : 0);
+    if (d->agreed_bytes > 0)
+        plan[MW_TERM_UPDATE] +=
+            fmax(0, mw_ring_all_reduce_s(&r->world, d->agreed_bytes) - clipped_s(d, r));
     plan[MW_TERM_RETURN] = over(d->element_bytes * shard * d->param_write, r->write) +
                            over(d->element_bytes * shard * d->param_h2d, r->h2d) +
                            over(d->element_bytes * shard * d->param_d2h, r->d2h);

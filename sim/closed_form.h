@@ -90,7 +90,8 @@ struct mw_closed_dims {
     bool sums_passing;     /* on the GPU wherever they live, and the sum leaves once */
     double norm_passes;    /* over gradients before the update, of which one takes their norm, */
     double update_passes;  /* and in it, beside its own */
-    double clip_passes;    /* of the first those for which gradients on drives are read again */
+    double exact_passes;   /* of the first those that make exact sums, */
+    double clip_passes;    /* of these those for which gradients on drives are read again */
     double gradient_bytes; /* per element at rest: the size in which it is made, or 4 for a
                             * sum */
     double state_bytes;    /* per element: 12 of AdamW */
@@ -98,15 +99,16 @@ struct mw_closed_dims {
     double orthogonal_s;   /* products that make matrices orthogonal for an update, */
     double orthogonal_bytes, momentum_bytes; /* what passes beside them move, and what ranks gather
                                               * for them */
-    double saved_bytes; /* bytes of a rank's gradients that every step's commit writes */
+    double agreed_bytes; /* sums that all ranks add up when they agree on the norm */
+    double saved_bytes;  /* bytes of a rank's gradients that every step's commit writes */
 };
 
 /* Bytes/s of one rank when all ranks of the node move at once, or it alone. */
 struct mw_closed_rates {
-    double h2d, d2h, read, write, dram, norm;
+    double h2d, d2h, read, write, dram, norm, exact;
     double h2d_alone, d2h_alone, read_alone;
     double update_s_per_param[2]; /* GPU, host */
-    struct mw_ring dp;            /* ranks that hold the same slice of the model */
+    struct mw_ring dp, world;     /* ranks that hold the same slice of the model; all */
 };
 
 enum mw_closed_term {

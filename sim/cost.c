@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hardware/ring.h"
+#include "plan/optimizers.h"
 #include "plan/state.h"
 #include "sim/kernels.h"
 
@@ -245,24 +246,54 @@ update_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw
     return (double)work->bytes / adamw_bytes / hardware->host_update_params_per_s;
 }
 
-/* The share of the memory's rate that a host pass reaches.  The norm sums squares in fp64, which
- * cores may do more slowly than memory delivers. */
-static double
-pass_share(const struct mw_work *work, const struct mw_hardware *hardware)
+double
+mw_cost_norm_bytes_per_s(const struct mw_hardware *hardware)
 {
-    bool norm = work->kind == MW_OP_NORM && work->host;
+    return hardware->host_norm_bytes_per_s > 0 ? hardware->host_norm_bytes_per_s
+                                               : hardware->host_memory_bytes_per_s;
+}
 
-    return norm && hardware->host_norm_bytes_per_s > 0
-               ? hardware->host_norm_bytes_per_s / hardware->host_memory_bytes_per_s
-               : 1;
+double
+mw_cost_exact_sums_bytes_per_s(const struct mw_hardware *hardware)
+{
+    return hardware->host_exact_sums_bytes_per_s > 0 ? hardware->host_exact_sums_bytes_per_s
+                                                     : mw_cost_norm_bytes_per_s(hardware);
+}
+
+/* The share of the memory's rate that passes reach of which the first takes the norm. */
+static double
+norm_share(int passes, const struct mw_hardware *hardware)
+{
+    double norm = mw_cost_norm_bytes_per_s(hardware) / hardware->host_memory_bytes_per_s;
+    double sums = mw_cost_exact_sums_bytes_per_s(hardware) / hardware->host_memory_bytes_per_s;
+
+    return passes == 1 ? norm : passes / (1 / norm + (passes - 1) / sums);
+}
+
+/* The share of the memory's rate that a host pass reaches.  The norm sums squares in fp64, and
+ * exact sums their digits, which cores may do more slowly than memory delivers.  An agreement makes
+ * exact sums of what it reads from drives, whose bytes pass through memory twice. */
+static double
+pass_share(const struct mw_plan *plan, const struct mw_work *work,
+           const struct mw_hardware *hardware)
+{
+    bool on_its_way = work->object == MW_OBJECT_GRADIENTS;
+
+    if (work->kind == MW_OP_AGREE)
+        return fmin(1, 2 * mw_cost_exact_sums_bytes_per_s(hardware) /
+                           hardware->host_memory_bytes_per_s);
+    if (work->kind != MW_OP_NORM || !work->host)
+        return 1;
+    return norm_share(mw_optimizer_norm_passes(plan->shape.optimizer, on_its_way), hardware);
 }
 
 static double
-pass_s(const struct mw_work *work, const struct mw_hardware *hardware)
+pass_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {
     if (!work->host)
         return compute_s(work, hardware);
-    return (double)work->bytes / (hardware->host_memory_bytes_per_s * pass_share(work, hardware));
+    return (double)work->bytes /
+           (hardware->host_memory_bytes_per_s * pass_share(plan, work, hardware));
 }
 
 /* The time of the drives after they have answered: all drives work at once, with their queues as
@@ -425,7 +456,7 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
         return update_s(plan, work, hardware);
     case MW_OP_NORM:
     case MW_OP_ACCUMULATE:
-        return pass_s(work, hardware);
+        return pass_s(plan, work, hardware);
     case MW_OP_NVME_READ:
     case MW_OP_NVME_WRITE:
         return nvme_s(work, hardware);
@@ -510,7 +541,7 @@ rank_units(const struct mw_plan *plan, const struct mw_work *work, const struct 
                           hardware);
     case MW_CHANNEL_DRAM: /* no other channel of the op is as fast as memory */
         return (double)draw->amount * link_bytes_share(plan, work, hardware) /
-               pass_share(work, hardware);
+               pass_share(plan, work, hardware);
     default:
         return (double)draw->amount * link_bytes_share(plan, work, hardware);
     }

@@ -14,8 +14,9 @@
  *                     at which a rank checks what it reads and writes
  *   collectives       hardware/ring.h, by one ring, or by NCCL's algorithms and protocols
  *   host update       elements / host_update_params_per_s
- *   other host passes bytes / host_memory_bytes_per_s, the norm / host_norm_bytes_per_s if the
- *                     profile has it; on the GPU, updates and passes are memory-bound
+ *   other host passes bytes / host_memory_bytes_per_s, the norm / host_norm_bytes_per_s and exact
+ *                     sums / host_exact_sums_bytes_per_s if the profile has them; on the GPU,
+ *                     updates and passes are memory-bound
  *   commit            nvme_latency_s if it writes a record
  *
  * Updates, accumulations and norms run on the host where work.host says so, else on the GPU.  The
@@ -99,6 +100,9 @@ double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_opera
 /* Whether they are the same on both machines, for all operators. */
 bool mw_cost_same_passes(const struct mw_hardware *a, const struct mw_hardware *b);
 double mw_cost_update_passes(const struct mw_hardware *hardware);
+/* What a pass of the host reaches of its memory's rate that takes the norm, or makes exact sums. */
+double mw_cost_norm_bytes_per_s(const struct mw_hardware *hardware);
+double mw_cost_exact_sums_bytes_per_s(const struct mw_hardware *hardware);
 double mw_cost_operator_bytes_per_s(const struct mw_hardware *hardware);
 /* The rate of the loss. */
 double mw_cost_loss_bytes_per_s(const struct mw_hardware *hardware);

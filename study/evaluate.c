@@ -444,6 +444,8 @@ dims_of(const struct mw_sizing *s)
         .gradients_summed = s->gradients_summed,
         .sums_passing = mw_sizing_sums_passing(s),
         .norm_passes = mw_settings_update_beside(settings) ? 0 : 1 + passes,
+        .exact_passes = mw_settings_update_beside(settings) ? 0 : passes,
+        .agreed_bytes = (double)mw_sizing_agreed_sums_bytes(s),
         .clip_passes = !mw_settings_update_beside(settings) && optimizer->clips,
         .update_passes = mw_settings_update_beside(settings) ? passes : 0,
         .gradient_bytes = s->gradient_element_bytes,

@@ -72,6 +72,7 @@ reserve_gib = 16
 largest_request_gib = 100
 memory_gb_per_s = 100
 norm_gb_per_s = 80
+exact_sums_gb_per_s = 40
 checksum_gb_per_s = 4
 update_gparams_per_s = 2
 [nvme]
@@ -130,7 +131,7 @@ VALUES = {
 
 # A step that moves all states over every link; one that the update on the CPU bounds; one bound by
 # copies of a single GPU; one whose batch the memory decides; one in fp32; one of all-reduces in a
-# node.
+# node; one that makes exact sums.
 SCENARIOS = [
     "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --gradient-device nvme "
     "--activation-device cpu --nodes 2 --batch 2 --save-every 10 --what-if",
@@ -141,6 +142,7 @@ SCENARIOS = [
     "-s zero1 --batch 1 --nodes 2",
     "-s zero-offload --batch 1 --gpus 1 --dtype fp32",
     "-s zero1 --batch 1 --nodes 1 --tp 2",
+    "-s zero-offload --batch 2 --gpus 1 --optimizer adafactor",
 ]
 
 # What is set beside a key where the profile says it in another way: both rates of mixed traffic

@@ -7,6 +7,7 @@ kill as if there had been none.
 """
 import itertools
 import json
+import re
 import shutil
 import sys
 
@@ -32,6 +33,8 @@ PARAMS = 8_030_261_248  # of Llama 3.1 8B
 HIDDEN = [(4096, 4096), (1024, 4096), (1024, 4096), (4096, 4096), (14336, 4096), (14336, 4096),
           (4096, 14336)]
 IN_HIDDEN = 32 * sum(rows * columns for rows, columns in HIDDEN)
+LAYER_SIDES = 2 * (4096 + 4096) + 2 * (1024 + 4096) + 3 * (14336 + 4096) + 2 * 4096
+SIDES_OF_8B = 32 * LAYER_SIDES + 2 * (128256 + 4096) + 4096
 ASK = "simulate -m llama-3.1-8b -H h100 --batch 1 --seq 512 --grad-accum 1 --json"
 
 
@@ -70,14 +73,12 @@ def check_state(box, placement, tier):
 
 def check_vectors(box):
     """Of Llama 3.1 8B, a number for each row and column; in host memory wherever state is."""
-    layer = 2 * (4096 + 4096) + 2 * (1024 + 4096) + 3 * (14336 + 4096) + 2 * 4096
-    sides = 32 * layer + 2 * (128256 + 4096) + 4096
     for name in BYTES:
         for placement in ("-s ddp --set gpu.memory_gib=400", "-s zero-infinity-nvme"):
             answer = ask(box, f"{placement} --optimizer {name}")
             found = {row["tier"]: row["bytes"] for row in answer["ledger"]
                      if row["purpose"] == "optimizer-vectors"}
-            by_hand = {"cpu": -(-sides * VECTOR_BYTES[name] // 4096) * 4096} \
+            by_hand = {"cpu": -(-SIDES_OF_8B * VECTOR_BYTES[name] // 4096) * 4096} \
                 if name in VECTOR_BYTES else {}
             if found != by_hand:
                 yield f"{name} {placement}: {found}, {by_hand} by hand"
@@ -115,18 +116,34 @@ def check_time(box):
 
 
 def check_passes(box):
-    """Adafactor reads each gradient more often than SGD, at the rate of the norm's pass."""
-    busy = {}
-    for name in ("sgd", "adafactor"):
-        answer = ask(box, "-s zero-offload --software ideal --set host.norm_gb_per_s=20 "
-                          f"--optimizer {name}")
-        if isinstance(answer, str):
-            yield answer
-            return
-        [busy[name]] = [row["busy_s"] for row in answer["lanes"] if row["name"] == "host"]
-    passes = (busy["adafactor"] - busy["sgd"]) / (2 * PARAMS / 20e9)
-    if abs(passes - ADAFACTOR_PASSES) > 0.01:
-        yield f"{busy}: {passes} passes"
+    """Adafactor reads each gradient more often than SGD, at the rate of exact sums; where a profile
+    does not say it, at that of the norm."""
+    for keys, rate in (("", 20e9), (" --set host.exact_sums_gb_per_s=5", 5e9)):
+        busy = {}
+        for name in ("sgd", "adafactor"):
+            answer = ask(box, "-s zero-offload --software ideal --set host.norm_gb_per_s=20"
+                              f"{keys} --optimizer {name}")
+            if isinstance(answer, str):
+                yield answer
+                return
+            [busy[name]] = [row["busy_s"] for row in answer["lanes"] if row["name"] == "host"]
+        passes = (busy["adafactor"] - busy["sgd"]) / (2 * PARAMS / rate)
+        if abs(passes - ADAFACTOR_PASSES) > 0.01:
+            yield f"{keys}: {busy}: {passes} passes"
+
+
+def check_agreed(box):
+    """Ranks add up Adafactor's sums when they agree on the norm, 8 bytes: 48 of each row and
+    column."""
+    for name, gpus in itertools.product(("adafactor", "sm3"), (1, 2)):
+        answer = box.run(f"plan -m llama-3.1-8b -H dgx-h100 --gpus {gpus} -s zero-offload "
+                         "--batch 1 --seq 512 --grad-accum 1 -o plan.txt "
+                         f"--optimizer {name}")
+        plan = (box.folder / "plan.txt").read_text("utf-8")
+        found = re.findall(r"^work \d+ agree .*bytes (\d+)", plan, re.M)
+        by_hand = 8 + 48 * SIDES_OF_8B * (name == "adafactor" and gpus > 1)
+        if found != [str(by_hand)]:
+            yield f"{name}, {gpus} GPUs: {found}, {by_hand} by hand: {answer.err}"
 
 
 def check_muon(box):
@@ -321,6 +338,41 @@ def check_ranks_alike(box, optimizer):
             yield f"{what}: other weights or state"
 
 
+def check_agreed_plan(box):
+    """A plan whose ranks tell each other less than they must: refused, before anything is run."""
+    if not has_ranks():
+        yield Skip("no mpirun, or a build without MPI")
+        return
+    box.environment.update(RANKS_ENVIRONMENT)
+    folder = fixture("llama-small")
+    box.run(f"plan -m {folder}/config.json -H rtx4090 --set gpu.memory_gib=2 --set node.gpus=2 "
+            "--set fabric.gb_per_s=10 --set fabric.latency_us=5 --gpus 2 --seq 16 --batch 1 "
+            "--grad-accum 1 -s zero-offload --optimizer adafactor --software memwall "
+            "--commit none -o whole.txt")
+    plan = (box.folder / "whole.txt").read_text("utf-8")
+    box.write("less.txt", re.sub(r"(\nwork \d+ agree .* bytes )\d+", r"\g<1>8", plan))
+    for name, status in (("less", 2), ("whole", 0)):
+        answer = box.run(f"run --plan {name}.txt --backend cpu --weights {folder} --steps 1 "
+                         f"--data {folder}/lora/text.txt", prefix=[*MPIRUN, "2"])
+        said = answer.err.count("less.txt: --optimizer adafactor: in the plan ranks tell")
+        if answer.status != status or said != (status > 0):
+            yield f"{name}: status {answer.status}: {answer.err.strip()[-300:]}"
+
+
+def check_delayed(box):
+    """Gradients that wait for their update on the GPU: the bits of those in host memory."""
+    bits = []
+    for device in ("cpu", "gpu"):
+        line = line_of("llama-small", f"{PLACEMENTS['on cores']} --gradient-device {device} "
+                                      "--dpu-start 2 --lr 2e-3 --optimizer adafactor "
+                                      "--nvme drive --steps 5 --save out")
+        empty(box, "drive", "out")
+        yield from train(box, line)
+        bits.append(files(box, "out"))
+    if bits[0] != bits[1]:
+        yield "other weights or state"
+
+
 def vector_in(path, prefix):
     """The bytes of a checkpoint's longest vector of this name, and where they are in the file."""
     data = path.read_bytes()
@@ -409,6 +461,7 @@ def tests(box):
     yield "drives", check_drives(box)
     yield "time", check_time(box)
     yield "passes over gradients", check_passes(box)
+    yield "sums that ranks add up", check_agreed(box)
     yield "muon", check_muon(box)
     yield "muon: refusals", check_muon_refusals(box)
     yield "refusals", check_refusals(box)
@@ -434,6 +487,8 @@ def tests(box):
         yield f"two ranks: {optimizer}, placements", check_ranks_alike(box, optimizer)
     for optimizer in SIDES:
         yield f"{optimizer}: damaged vectors", check_damaged_vectors(box, optimizer)
+    yield "two ranks: a plan without their sums", check_agreed_plan(box)
+    yield "adafactor: delayed, with gradients on the GPU", check_delayed(box)
     yield "state of another optimizer", check_wrong_state(box)
 
 

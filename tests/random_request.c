@@ -123,6 +123,8 @@ draw_cores(GRand *random, struct mw_hardware *hw)
     hw->attention_points = 1;
     hw->attention_dim[0] = 1;
     hw->attention_flops[0] = hw->gpu_achievable_flops * g_rand_double_range(apart, 0.5, 2);
+    hw->host_exact_sums_bytes_per_s =
+        hw->host_norm_bytes_per_s * g_rand_double_range(apart, 0.1, 1);
 }
 
 /* Rates of reads and writes at once, and collectives by protocol.  Their draws are those of a copy:

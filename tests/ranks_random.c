@@ -284,6 +284,40 @@ reduce_fp64(struct round *round)
     return good;
 }
 
+static void
+add_all(void *own, const void *other, int64_t elements)
+{
+    const uint64_t *others = other;
+    uint64_t *mine = own;
+
+    for (int64_t i = 0; i < elements; i++)
+        mine[i] += others[i];
+}
+
+/* Numbers of 64 bits whose sums wrap, whatever rank's share they are in. */
+static bool
+fold(struct round *round)
+{
+    int64_t n = round->part.elements;
+    uint64_t *data = g_new(uint64_t, (gsize)n + 1);
+    GError *error = NULL;
+    bool good;
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = mw_mix(round->seed ^ (uint64_t)(i * 64 + round->index));
+    good = ok(mw_ranks_all_fold(round->ranks, round->lane, data, n, 8, add_all, &error), &error);
+    for (int64_t i = 0; good && i < n; i++) {
+        uint64_t expected = 0;
+        for (int rank = 0; rank < round->count; rank++)
+            expected += mw_mix(round->seed ^ (uint64_t)(i * 64 + rank));
+        good = data[i] == expected;
+        if (!good)
+            fprintf(stderr, "fold: element %d: %llx\n", (int)i, (unsigned long long)data[i]);
+    }
+    g_free(data);
+    return good;
+}
+
 static bool
 broadcast(struct round *round)
 {
@@ -336,7 +370,7 @@ play(struct round *round)
 
     draw_part(round);
     round->sum = (struct mw_ranks_sum){first, second, pick(round, 2), factor};
-    switch (pick(round, 7)) {
+    switch (pick(round, 8)) {
     case 0:
         return all_gather(round, first, pick(round, 2));
     case 1:
@@ -349,6 +383,8 @@ play(struct round *round)
         return reduce_fp64(round);
     case 5:
         return broadcast(round);
+    case 6:
+        return fold(round);
     default:
         return worst(round);
     }

@@ -92,7 +92,8 @@ assert_all_measured(const struct mw_calibration *m)
                                        m->h2d_bytes_per_s,         m->d2h_bytes_per_s,
                                        m->copy_latency_s,          m->host_bytes_per_s,
                                        m->norm_bytes_per_s,        m->update_params_per_s,
-                                       m->drives.read_bytes_per_s, m->drives.write_bytes_per_s};
+                                       m->exact_bytes_per_s,       m->drives.read_bytes_per_s,
+                                       m->drives.write_bytes_per_s};
 
     for (size_t i = 0; i < G_N_ELEMENTS(rates); i++)
         assert_measured(rates[i], 1e-12, 1e18);

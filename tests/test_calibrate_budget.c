@@ -151,7 +151,8 @@ assert_measured(const struct mw_calibration *m)
                                         m->h2d_bytes_per_s,         m->d2h_bytes_per_s,
                                         m->copy_latency_s,          m->host_bytes_per_s,
                                         m->norm_bytes_per_s,        m->update_params_per_s,
-                                        m->drives.read_bytes_per_s, m->drives.write_bytes_per_s};
+                                        m->exact_bytes_per_s,       m->drives.read_bytes_per_s,
+                                        m->drives.write_bytes_per_s};
 
     /* Others may have had the cores for so long that there was no time. */
     const struct mw_measure left_out[] = {m->layer_flops, m->pass_bytes_per_s[MW_CALIBRATION_SUMS],

@@ -121,6 +121,27 @@ even_settings(GRand *random, guint32 seed)
     return s;
 }
 
+/* Layers of several kinds in any order. */
+static void
+mix_layers(struct mw_model *model, guint32 seed)
+{
+    g_autoptr(GRand) random = g_rand_new_with_seed(seed + REQUESTS);
+
+    if (pick(random, 0, 2))
+        return;
+    model->mixed = model->by_turns = true;
+    model->experts = 8;
+    model->experts_per_token = 2;
+    model->expert_ffn = model->hidden;
+    model->dense_layers = 0;
+    model->window = 64;
+    model->turn_count = model->layers;
+    for (int64_t layer = 0; layer < model->layers; layer++) {
+        model->turns[layer] = (uint8_t)pick(random, 0, MW_BLOCK_KIND_COUNT - 1);
+        model->mixed_layers[model->turns[layer]]++;
+    }
+}
+
 static void
 draw_request(struct random_request *request, guint32 seed)
 {
@@ -129,6 +150,8 @@ draw_request(struct random_request *request, guint32 seed)
     random_request_init(request, seed);
     request->model = even_model(random);
     request->settings = even_settings(random, seed);
+    if (request->settings.tp == 1 && request->settings.optimizer != MW_OPTIMIZER_MUON)
+        mix_layers(&request->model, seed);
     request->hardware = test_hardware("flat-test");
     request->hardware.gpu_flash_attention = pick(random, 0, 1);
     if (pick(random, 0, 1))

@@ -462,49 +462,98 @@ test_adafactor(gconstpointer data)
     }
 }
 
+/* As the header states it: digit by digit, of one number after the other. */
 static void
-add_sides(const struct mw_cpu_kernels *k, struct mw_exact_sum *sums, int64_t rows, int64_t columns,
-          const float *grad, int64_t first, int64_t n)
+plain_square(struct mw_exact_sum *sum, float x)
 {
-    const struct mw_exact_sides sides = {
-        .row = rows ? sums : NULL, .column = sums + rows, .columns = columns, .first = first};
-    k->side_sums(&sides, grad + first, true, n);
-}
+    double rest = (double)x * (double)x;
 
-/* Of each of n squares, bits below the first digit are left off. */
-static void
-expect_sum(const struct mw_exact_sum *sum, long double expected, int64_t n)
-{
-    double slack = ldexp((double)n, MW_EXACT_FIRST_BIT) + 1e-15 * (double)expected;
-
-    g_assert_cmpfloat(fabs(mw_exact_value(sum) - (double)expected), <=, slack);
-}
-
-/* Of numbers of any size: as long double has them, which is nearly exact; and cut anywhere, from
- * behind, to the bit. */
-static void
-check_side_sums(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
-{
-    int64_t n = MAX(rows, 1) * columns, cut = mw_random_size(n + 1) - 1;
-    g_autofree float *grad = mw_floats_random(n, 1.0);
-    g_autofree struct mw_exact_sum *whole = g_new0(struct mw_exact_sum, rows + columns);
-    g_autofree struct mw_exact_sum *parts = g_new0(struct mw_exact_sum, rows + columns);
-    g_autofree long double *expected = g_new0(long double, rows + columns);
-
-    for (int64_t i = 0; i < n; i++) {
-        grad[i] = i % 11 ? ldexpf(grad[i], g_test_rand_int_range(-20, 30)) : 0.0f;
-        long double square = (long double)grad[i] * (long double)grad[i];
-        if (rows)
-            expected[i / columns] += square;
-        expected[rows + i % columns] += square;
+    if (!(rest < 0x1p68))
+        rest = ldexp(0x1p53 - 1, 15);
+    for (int d = MW_EXACT_DIGITS - 1; d >= 0; d--) {
+        double unit = ldexp(1, MW_EXACT_FIRST_BIT + d * MW_EXACT_DIGIT_BITS);
+        double digit = nearbyint(rest / unit);
+        sum->digits[d] += (uint64_t)(int64_t)digit;
+        rest -= digit * unit;
     }
-    add_sides(k, whole, rows, columns, grad, 0, n);
-    add_sides(k, parts, rows, columns, grad, cut, n - cut);
-    add_sides(k, parts, rows, columns, grad, 0, cut);
-    g_assert_cmpmem(whole, (gsize)(rows + columns) * sizeof *whole, parts,
-                    (gsize)(rows + columns) * sizeof *parts);
-    for (int64_t i = 0; i < rows + columns; i++)
-        expect_sum(&whole[i], expected[i], n);
+}
+
+/* Gradients of a matrix, or with no rows of what is none, in fp32 or in the elements' type. */
+struct summed {
+    int64_t rows, columns, n;
+    bool fp32;
+    float *full;
+    struct mw_tensor half; /* without bits: fp32 */
+};
+
+/* Of any size, some rows of small ones alone: those have fewer digits. */
+static struct summed
+summed_random(int64_t rows, int64_t columns, bool fp32)
+{
+    struct summed s = {rows, columns, MAX(rows, 1) * columns, fp32, NULL, {0}};
+
+    s.full = mw_floats_random(s.n, 1.0);
+    for (int64_t i = 0; i < s.n; i++) {
+        int64_t row = i / columns;
+        int most = row % 3 == 0 ? -12 : row % 3 == 1 ? 4 : 42;
+        s.full[i] =
+            i % 11 ? ldexpf(s.full[i], g_test_rand_int_range(MAX(most - 50, -70), most)) : 0.0f;
+    }
+    if (!fp32)
+        s.half = mw_tensor_poisoned(s.n);
+    for (int64_t i = 0; i < s.half.n; i++) {
+        s.half.bits[i] = mw_half_nearest(s.full[i]);
+        s.full[i] = mw_half_value(s.half.bits[i]);
+    }
+    return s;
+}
+
+static void
+summed_clear(struct summed *s)
+{
+    g_free(s->full);
+    mw_tensor_clear(&s->half);
+}
+
+static const void *
+gradients_from(const struct summed *s, int64_t first)
+{
+    return s->fp32 ? (const void *)(s->full + first) : (const void *)(s->half.bits + first);
+}
+
+static void
+add_sides(const struct mw_cpu_kernels *k, struct mw_exact_sum *sums, const struct summed *of,
+          int64_t first, int64_t n)
+{
+    const struct mw_exact_sides sides = {.row = of->rows ? sums : NULL,
+                                         .column = sums + of->rows,
+                                         .columns = of->columns,
+                                         .first = first};
+    k->side_sums(&sides, gradients_from(of, first), of->fp32, n);
+}
+
+/* Whole, and cut anywhere, from behind: to the bit of the plain way. */
+static void
+check_side_sums(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns, bool fp32)
+{
+    struct summed of = summed_random(rows, columns, fp32);
+    int64_t cut = mw_random_size(of.n + 1) - 1;
+    gsize bytes = (gsize)(rows + columns) * sizeof(struct mw_exact_sum);
+    g_autofree struct mw_exact_sum *whole = g_malloc0(bytes);
+    g_autofree struct mw_exact_sum *parts = g_malloc0(bytes);
+    g_autofree struct mw_exact_sum *plain = g_malloc0(bytes);
+
+    for (int64_t i = 0; i < of.n; i++) {
+        if (rows)
+            plain_square(&plain[i / columns], of.full[i]);
+        plain_square(&plain[rows + i % columns], of.full[i]);
+    }
+    add_sides(k, whole, &of, 0, of.n);
+    add_sides(k, parts, &of, cut, of.n - cut);
+    add_sides(k, parts, &of, 0, cut);
+    g_assert_cmpmem(whole, bytes, plain, bytes);
+    g_assert_cmpmem(parts, bytes, plain, bytes);
+    summed_clear(&of);
 }
 
 static void
@@ -512,40 +561,39 @@ test_side_sums(gconstpointer data)
 {
     if (!has_vectors(data))
         return;
-    for (int round = 0; round < 5; round++) {
-        check_side_sums(data, mw_random_size(40), mw_random_size(3000));
-        check_side_sums(data, mw_random_size(2000), mw_random_size(40));
-        check_side_sums(data, 0, mw_random_size(5000));
+    for (int round = 0; round < 6; round++) {
+        check_side_sums(data, mw_random_size(40), mw_random_size(3000), round % 2);
+        check_side_sums(data, mw_random_size(2000), mw_random_size(40), round % 2);
+        check_side_sums(data, 0, mw_random_size(5000), round % 2);
     }
 }
 
 /* What an update takes, squared: of a whole tensor, and of its parts, to the bit. */
 static void
-check_update_squares(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns)
+check_update_squares(const struct mw_cpu_kernels *k, int64_t rows, int64_t columns, bool fp32)
 {
     const struct mw_update_step step =
         mw_update_step_of(MW_UPDATE_ADAFACTOR, 3e-2, 0.9, 0.95, 1e-8, 0.1, 3, 1.0 / 1024);
-    int64_t n = MAX(rows, 1) * columns, cut = mw_random_size(n + 1) - 1;
-    g_autofree float *grad = mw_floats_random(n, 1000.0);
+    struct summed of = summed_random(rows, columns, fp32);
+    int64_t cut = mw_random_size(of.n + 1) - 1;
     struct sides sides = sides_random(rows, columns);
     struct mw_update_vectors v = {
         .row = rows ? sides.row : NULL, .column = sides.column, .columns = columns};
-    struct mw_exact_sum whole = {{0}}, parts = {{0}};
-    long double expected = 0;
+    struct mw_exact_sum whole = {{0}}, parts = {{0}}, plain = {{0}};
 
-    for (int64_t i = 0; i < n; i++) {
-        float g = grad[i] * step.grad_scale;
+    for (int64_t i = 0; i < of.n; i++) {
+        float g = of.full[i] * step.grad_scale;
         float of_row = g * (rows ? sides.row[i / columns] : 1.0f);
-        float taken = of_row * sides.column[i % columns];
-        expected += (long double)taken * (long double)taken;
+        plain_square(&plain, of_row * sides.column[i % columns]);
     }
-    k->update_squares(&step, &v, grad, true, n, &whole);
-    k->update_squares(&step, &v, grad, true, cut, &parts);
+    k->update_squares(&step, &v, gradients_from(&of, 0), fp32, of.n, &whole);
+    k->update_squares(&step, &v, gradients_from(&of, 0), fp32, cut, &parts);
     v.first = cut;
-    k->update_squares(&step, &v, grad + cut, true, n - cut, &parts);
-    g_assert_cmpmem(&whole, sizeof whole, &parts, sizeof parts);
-    expect_sum(&whole, expected, n);
+    k->update_squares(&step, &v, gradients_from(&of, cut), fp32, of.n - cut, &parts);
+    g_assert_cmpmem(&whole, sizeof whole, &plain, sizeof plain);
+    g_assert_cmpmem(&parts, sizeof parts, &plain, sizeof plain);
     sides_clear(&sides);
+    summed_clear(&of);
 }
 
 static void
@@ -553,11 +601,45 @@ test_update_squares(gconstpointer data)
 {
     if (!has_vectors(data))
         return;
-    for (int round = 0; round < 5; round++) {
-        check_update_squares(data, mw_random_size(40), mw_random_size(3000));
-        check_update_squares(data, mw_random_size(2000), mw_random_size(40));
-        check_update_squares(data, 0, mw_random_size(5000));
+    for (int round = 0; round < 6; round++) {
+        check_update_squares(data, mw_random_size(40), mw_random_size(3000), round % 2);
+        check_update_squares(data, mw_random_size(2000), mw_random_size(40), round % 2);
+        check_update_squares(data, 0, mw_random_size(5000), round % 2);
     }
+}
+
+/* Strips of a row meet in one sum. */
+static void
+test_side_sums_threads(gconstpointer data)
+{
+#if defined(_OPENMP)
+    int before = omp_get_max_threads();
+    for (int threads = 1; threads <= 5 && has_vectors(data); threads++) {
+        omp_set_num_threads(threads);
+        check_side_sums(data, 20, 5000, true);
+        check_update_squares(data, 20, 5000, true);
+    }
+    omp_set_num_threads(before);
+#else
+    g_test_skip("built without OpenMP");
+#endif
+}
+
+/* The value is that of the squares: bits below the first digit are left off. */
+static void
+test_side_sums_value(gconstpointer data)
+{
+    enum { COLUMNS = 3000 };
+    struct summed of = summed_random(0, COLUMNS, true);
+    struct mw_exact_sum sums[COLUMNS] = {{{0}}};
+
+    if (has_vectors(data))
+        add_sides(data, sums, &of, 0, COLUMNS);
+    for (int i = 0; i < COLUMNS && has_vectors(data); i++) {
+        double square = (double)of.full[i] * (double)of.full[i];
+        g_assert_cmpfloat(fabs(mw_exact_value(&sums[i]) - square), <=, 0x1p-113);
+    }
+    summed_clear(&of);
 }
 
 /* The ends of what digits hold: the least square, one that loses its last bits, the largest, and
@@ -574,7 +656,8 @@ test_side_sums_ends(gconstpointer data)
         return;
     for (size_t i = 0; i < G_N_ELEMENTS(values); i++) {
         struct mw_exact_sum sum = {{0}};
-        add_sides(k, &sum, 0, 1, &values[i], 0, 1);
+        const struct mw_exact_sides sides = {NULL, &sum, 1, 0};
+        k->side_sums(&sides, &values[i], true, 1);
         g_assert_cmpfloat(mw_exact_value(&sum), ==, expected[i]);
     }
 }
@@ -719,6 +802,8 @@ main(int argc, char **argv)
     mw_add_kernel_test("sm3-threads", test_sm3_threads);
     mw_add_kernel_test("adafactor", test_adafactor);
     mw_add_kernel_test("side-sums", test_side_sums);
+    mw_add_kernel_test("side-sums-threads", test_side_sums_threads);
+    mw_add_kernel_test("side-sums-value", test_side_sums_value);
     mw_add_kernel_test("update-squares", test_update_squares);
     mw_add_kernel_test("side-sums-ends", test_side_sums_ends);
     mw_add_kernel_test("adamw-threads", test_adamw_threads);

@@ -53,6 +53,8 @@ const struct cli_figure cli_figures[] = {
      "the fastest of update, accumulation and norm, by the planner's bytes"},
     {"host", "norm_gb_per_s", "gradient norm", "GB/s", 1e-9, AT(norm_bytes_per_s),
      "sums of squares of 16-bit gradients on all cores"},
+    {"host", "exact_sums_gb_per_s", "exact sums", "GB/s", 1e-9, AT(exact_bytes_per_s),
+     "exact sums of squares of 16-bit gradients by rows and columns, and of Adafactor's updates"},
     {"host", "update_gparams_per_s", "update (fused AdamW)", "10^9/s", 1e-9,
      AT(update_params_per_s), "fused AdamW on all cores"},
     {"nvme", "read_gb_per_s", "drives: read", "GB/s", 1e-9, AT(drives.read_bytes_per_s),

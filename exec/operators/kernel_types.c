@@ -48,7 +48,8 @@ mw_exact_value(const struct mw_exact_sum *sum)
     double value = 0;
 
     for (int d = MW_EXACT_DIGITS - 1; d >= 0; d--)
-        value += ldexp((double)sum->digits[d], MW_EXACT_FIRST_BIT + d * MW_EXACT_DIGIT_BITS);
+        value +=
+            ldexp((double)(int64_t)sum->digits[d], MW_EXACT_FIRST_BIT + d * MW_EXACT_DIGIT_BITS);
     return value;
 }
 

@@ -94,11 +94,11 @@ struct mw_update_step {
     float v_scale;             /* 1 / sqrt(1 - beta2^step) */
 };
 
-/* A sum of squares of fp32 numbers that has the same bits in any order: digits of 32 bits, the
- * first of them at 2^MW_EXACT_FIRST_BIT, each added up apart in 64 bits, which hold the digits of
- * 2^32 numbers.  Of a square, bits below the first are left off.  One whose three digits would go
- * beyond the last, from 2^68 on, and what is no number count as the largest square that does
- * not. */
+/* A sum of squares of fp32 numbers that has the same bits in any order: digits of 32 bits with a
+ * sign, the first of them at 2^MW_EXACT_FIRST_BIT, each added up apart in 64 bits, which hold the
+ * digits of fewer than 2^32 numbers.  From the highest on, a digit is what is left, rounded to its
+ * last bit (ties to even); what is left behind the first is left off.  A square from 2^68 on, and
+ * what is no number, count as the largest of fp64 below. */
 #define MW_EXACT_DIGIT_BITS 32
 #define MW_EXACT_FIRST_BIT (-112)
 struct mw_exact_sum {

@@ -165,7 +165,28 @@ sum_alone(char *shard, const char *whole, const struct mw_ranks_part *part, stru
                          elements, sum);
 }
 
-/* The next block is on its way while one is summed. */
+/* As large as two of them fit in the scratch from every peer. */
+static struct blocks
+cut_for_sums(const struct mw_ranks *ranks, const struct mw_ranks_part *part, int64_t element_bytes)
+{
+    int64_t block_bytes = ranks->scratch_bytes / (2 * (ranks->count - 1)) & -64;
+
+    return cut(part, element_bytes, MIN(block_bytes, MW_RANKS_MESSAGE_BYTES_MAX));
+}
+
+/* Sends block `block` and the one behind it, and waits for the former: one is on its way while
+ * another is summed. */
+static bool
+next_block(struct mw_ranks_lane *lane, const char *whole, const struct blocks *blocks,
+           int64_t block, GError **error)
+{
+    if (block == 0)
+        scatter_block(lane, whole, blocks, 0);
+    if (block + 1 < blocks->count)
+        scatter_block(lane, whole, blocks, block + 1);
+    return mw_ranks_link_finish(lane, block & 1, false, error);
+}
+
 bool
 mw_ranks_reduce_scatter(struct mw_ranks *ranks, int index, void *shard, const void *whole,
                         const struct mw_ranks_part *part, struct mw_ranks_sum sum, GError **error)
@@ -176,17 +197,11 @@ mw_ranks_reduce_scatter(struct mw_ranks *ranks, int index, void *shard, const vo
         sum_alone(shard, whole, part, sum);
         return true;
     }
-    int64_t block_bytes = ranks->scratch_bytes / (2 * (ranks->count - 1)) & -64;
-    struct blocks blocks =
-        cut(part, mw_ranks_element_bytes(sum.whole), MIN(block_bytes, MW_RANKS_MESSAGE_BYTES_MAX));
+    struct blocks blocks = cut_for_sums(ranks, part, mw_ranks_element_bytes(sum.whole));
     if (!arrive(lane, MW_RANKS_REDUCE_SCATTER, part, blocks.block_elements, error))
         return false;
-    if (blocks.count)
-        scatter_block(lane, whole, &blocks, 0);
     for (int64_t block = 0; block < blocks.count; block++) {
-        if (block + 1 < blocks.count)
-            scatter_block(lane, whole, &blocks, block + 1);
-        if (!mw_ranks_link_finish(lane, block & 1, false, error))
+        if (!next_block(lane, whole, &blocks, block, error))
             return false;
         sum_block(lane, shard, whole, &blocks, block, sum);
     }
@@ -207,6 +222,42 @@ mw_ranks_all_reduce(struct mw_ranks *ranks, int index, void *data, enum mw_dtype
     char *own = (char *)data + first * element_bytes;
     return mw_ranks_reduce_scatter(ranks, index, own, data, &part, sum, error) &&
            mw_ranks_all_gather(ranks, index, data, own, &part, element_bytes, error);
+}
+
+static void
+fold_block(const struct mw_ranks_lane *lane, char *whole, const struct blocks *blocks,
+           int64_t block, mw_ranks_fold fold)
+{
+    const struct mw_ranks *ranks = lane->ranks;
+    int64_t first, own = block_of(blocks, ranks->index, block, &first);
+
+    for (int step = 1; step < ranks->count; step++)
+        fold(whole + first * blocks->element_bytes,
+             scratch_of(lane, blocks, block, peer_at(ranks, step)), own);
+}
+
+/* Each rank folds its share of the elements, which then goes to all. */
+bool
+mw_ranks_all_fold(struct mw_ranks *ranks, int index, void *data, int64_t elements,
+                  int64_t element_bytes, mw_ranks_fold fold, GError **error)
+{
+    struct mw_ranks_lane *lane = lane_of(ranks, index);
+    struct mw_ranks_part part = {elements, (elements + ranks->count - 1) / ranks->count, 0, 0};
+
+    if (ranks->count == 1)
+        return true;
+    struct blocks blocks = cut_for_sums(ranks, &part, element_bytes);
+    if (!arrive(lane, MW_RANKS_FOLD, &part, blocks.block_elements, error))
+        return false;
+    for (int64_t block = 0; block < blocks.count; block++) {
+        if (!next_block(lane, data, &blocks, block, error))
+            return false;
+        fold_block(lane, data, &blocks, block, fold);
+    }
+    int64_t first;
+    mw_ranks_range(&part, ranks->index, &first);
+    return mw_ranks_all_gather(ranks, index, data, (char *)data + first * element_bytes, &part,
+                               element_bytes, error);
 }
 
 static bool

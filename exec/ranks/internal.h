@@ -17,6 +17,7 @@ struct mw_ranks_arrival {
 enum mw_ranks_kind {
     MW_RANKS_ALL_GATHER,
     MW_RANKS_REDUCE_SCATTER,
+    MW_RANKS_FOLD,
     MW_RANKS_ALL_REDUCE_FP64,
     MW_RANKS_BROADCAST,
     MW_RANKS_BARRIER,

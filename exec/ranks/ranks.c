@@ -238,6 +238,7 @@ kind_name(int64_t kind)
     static const char *const names[] = {
         [MW_RANKS_ALL_GATHER] = "all-gather",
         [MW_RANKS_REDUCE_SCATTER] = "reduce-scatter",
+        [MW_RANKS_FOLD] = "sum",
         [MW_RANKS_ALL_REDUCE_FP64] = "all-reduce",
         [MW_RANKS_BROADCAST] = "broadcast",
         [MW_RANKS_BARRIER] = "barrier",

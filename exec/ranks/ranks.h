@@ -107,6 +107,13 @@ bool mw_ranks_all_reduce(struct mw_ranks *ranks, int lane, void *data, enum mw_d
 bool mw_ranks_all_reduce_fp64(struct mw_ranks *ranks, int lane, double *data, int64_t elements,
                               GError **error);
 
+/* Makes one of two ranks' elements in place of `own`: what it makes of several must not depend on
+ * their order. */
+typedef void (*mw_ranks_fold)(void *own, const void *other, int64_t elements);
+/* data = all ranks' data folded, of elements of any size. */
+bool mw_ranks_all_fold(struct mw_ranks *ranks, int lane, void *data, int64_t elements,
+                       int64_t element_bytes, mw_ranks_fold fold, GError **error);
+
 bool mw_ranks_broadcast(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int root,
                         GError **error);
 

@@ -24,8 +24,8 @@ struct clipping {
     int64_t gradient_bytes;
 };
 
-/* A delayed update takes gradients whose homes the step fills again: those that are copied before
- * the agreement might be gone. */
+/* Of a delayed update the gradients' sums are made in the step before where they go to drives: a
+ * resume would have lost them. */
 bool
 mw_trainer_check_clips(const struct mw_trainer *trainer, GError **error)
 {
@@ -36,9 +36,9 @@ mw_trainer_check_clips(const struct mw_trainer *trainer, GError **error)
         return true;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         if (plan->tensors[t].trainable &&
-            plan->slots[plan->tensors[t].gradient_slot].tier != MW_TIER_CPU)
+            plan->slots[plan->tensors[t].gradient_slot].tier == MW_TIER_NVME)
             return mw_refuse(error, "{dpu-start}, {optimizer=adafactor}: gradients must be in host "
-                                    "memory; give {gradient-device=cpu}");
+                                    "or GPU memory; give {gradient-device=cpu}");
     return true;
 }
 

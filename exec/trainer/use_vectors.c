@@ -33,6 +33,25 @@ check_counted(const struct mw_plan *plan, int64_t need, GError **error)
                      mw_optimizer_name(plan->shape.optimizer), counted, need);
 }
 
+/* Ranks add up their sums when they agree on the norm. */
+static bool
+check_agreed(const struct mw_trainer *trainer, int64_t sums_bytes, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    int64_t counted = 0;
+
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        if (plan->works[w].kind == MW_OP_AGREE)
+            counted = MAX(counted, plan->works[w].bytes);
+    return trainer->ranks == 1 || counted >= sums_bytes ||
+           mw_refuse(
+               error,
+               "{optimizer=%s}: in the plan ranks tell each other %" G_GINT64_FORMAT
+               " bytes when they agree on the norm, sums of rows and columns are %" G_GINT64_FORMAT
+               ": plan it anew",
+               mw_optimizer_name(plan->shape.optimizer), counted, sums_bytes);
+}
+
 bool
 mw_trainer_reserve_vectors(struct mw_trainer *trainer, GError **error)
 {
@@ -52,10 +71,11 @@ mw_trainer_reserve_vectors(struct mw_trainer *trainer, GError **error)
         return false;
     int64_t count = mw_vectors_count(it->places);
     int64_t bytes = count * mw_optimizer_row(plan->shape.optimizer)->vector_bytes;
+    bool sums = rule_of(trainer) == MW_UPDATE_ADAFACTOR;
     if (!check_counted(plan, bytes, error) ||
+        (sums && !check_agreed(trainer, count * MW_EXACT_SUM_BYTES, error)) ||
         !mw_arena_reserve(&it->memory, "vectors of rows and columns", bytes, error))
         return false;
-    bool sums = rule_of(trainer) == MW_UPDATE_ADAFACTOR;
     it->sums = sums ? (struct mw_exact_sum *)(void *)it->memory.base : NULL;
     it->now = (float *)(void *)(it->memory.base + (sums ? count * MW_EXACT_SUM_BYTES : 0));
     it->next = it->now + count;
@@ -177,27 +197,23 @@ mw_trainer_add_sides(struct mw_trainer *trainer, uint32_t index, int64_t tile, i
     g_mutex_unlock(&trainer->vectors.one);
 }
 
-/* All ranks' sums, one rank's after the other. */
+static void
+add_digits(void *own, const void *other, int64_t digits)
+{
+    const uint64_t *added = other;
+    uint64_t *sum = own;
+
+    for (int64_t i = 0; i < digits; i++)
+        sum[i] += added[i];
+}
+
+/* All ranks' sums. */
 bool
 mw_trainer_add_ranks(struct mw_trainer *trainer, struct mw_exact_sum *sums, int64_t count,
                      int stream, GError **error)
 {
-    int64_t digits = count * MW_EXACT_DIGITS;
-    size_t bytes = (size_t)digits * sizeof(uint64_t);
-    uint64_t *all = (uint64_t *)(void *)sums;
-    g_autofree uint64_t *own = g_memdup2(all, bytes);
-    g_autofree uint64_t *told = g_malloc(bytes);
-
-    memset(all, 0, bytes);
-    for (uint32_t rank = 0; rank < trainer->ranks; rank++) {
-        memcpy(told, own, bytes);
-        if (!mw_ranks_broadcast(trainer->options.ranks, stream, told, (int64_t)bytes, (int)rank,
-                                error))
-            return false;
-        for (int64_t i = 0; i < digits; i++)
-            all[i] += told[i];
-    }
-    return true;
+    return mw_ranks_all_fold(trainer->options.ranks, stream, sums, count * MW_EXACT_DIGITS,
+                             sizeof sums->digits[0], add_digits, error);
 }
 
 /* --- Adafactor: arXiv 1804.04235, Algorithms 4 and 5 ----------------------------------------- */
@@ -299,23 +315,14 @@ mw_trainer_take_sides(struct mw_trainer *trainer, int stream, GError **error)
 
 /* --- the end of a step ----------------------------------------------------------------------- */
 
-/* next = the largest of all ranks, one after the other. */
-static bool
-merge(struct mw_trainer *trainer, GError **error)
+static void
+raise_all(void *own, const void *other, int64_t count)
 {
-    int64_t count = mw_vectors_count(trainer->vectors.places);
-    g_autofree float *told = g_new(float, count);
-    float *most = trainer->vectors.next;
+    const float *raised = other;
+    float *most = own;
 
-    for (uint32_t rank = 0; rank < trainer->ranks; rank++) {
-        memcpy(told, most, (size_t)bytes_of(trainer));
-        if (!mw_ranks_broadcast(trainer->options.ranks, 0, told, bytes_of(trainer), (int)rank,
-                                error))
-            return false;
-        for (int64_t i = 0; i < count; i++)
-            most[i] = MAX(most[i], told[i]);
-    }
-    return true;
+    for (int64_t i = 0; i < count; i++)
+        most[i] = MAX(most[i], raised[i]);
 }
 
 bool
@@ -325,7 +332,9 @@ mw_trainer_turn_vectors(struct mw_trainer *trainer, GError **error)
 
     if (!it->places || it->sums || trainer->now.updates_nothing)
         return true;
-    if (trainer->ranks > 1 && !merge(trainer, error))
+    if (trainer->ranks > 1 &&
+        !mw_ranks_all_fold(trainer->options.ranks, 0, it->next, mw_vectors_count(it->places),
+                           sizeof *it->next, raise_all, error))
         return false;
     memcpy(it->now, it->next, (size_t)bytes_of(trainer));
     return true;

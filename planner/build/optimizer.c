@@ -15,7 +15,7 @@
 #include "planner/build/internal.h"
 
 /* Bytes of the sum of squares of all gradients: one fp64. */
-#define AGREED_BYTES 8
+#define NORM_BYTES 8
 
 static const struct subject of_state = {MW_OBJECT_STATE, MW_OPERATOR_NONE};
 static const struct subject of_updated = {MW_OBJECT_UPDATED, MW_OPERATOR_NONE};
@@ -70,17 +70,23 @@ use_tensors(struct builder *b, const struct mw_chunk *chunk, enum mw_use_mode mo
     }
 }
 
-/* Chunks end with their layer where layers are left out. */
 static bool
-is_left_out(const struct builder *b, uint32_t c)
+is_of_left_out(const struct builder *b, uint32_t tensor)
 {
     int32_t layer;
     int index;
 
     if (!b->dropped)
         return false;
-    mw_sizing_locate(b->sizing, b->chunks[c].first_tensor, &layer, &index);
+    mw_sizing_locate(b->sizing, tensor, &layer, &index);
     return layer >= 0 && mw_drops_layer(b, layer);
+}
+
+/* Chunks end with their layer where layers are left out. */
+static bool
+is_left_out(const struct builder *b, uint32_t c)
+{
+    return is_of_left_out(b, b->chunks[c].first_tensor);
 }
 
 static void
@@ -98,6 +104,12 @@ return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_
     mw_build_after(b, after);
 }
 
+static int64_t
+agreed_bytes(const struct builder *b)
+{
+    return NORM_BYTES + mw_sizing_agreed_sums_bytes(b->sizing);
+}
+
 /* Gradients on drives that the pass behind the agreement reads again. */
 static int64_t
 clipped_bytes(const struct builder *b)
@@ -110,6 +122,22 @@ clipped_bytes(const struct builder *b)
         if (gradient_tier(b, &b->chunks[c]) == MW_TIER_NVME && !is_left_out(b, c))
             bytes += b->chunks[c].params * b->sizing->gradient_element_bytes;
     return bytes;
+}
+
+/* The pass behind the agreement reads gradients at home, where a delayed update's would be
+ * overwritten once the step has copied them to where the update runs. */
+static void
+use_clipped(struct builder *b)
+{
+    const struct mw_settings *settings = &b->sizing->settings;
+
+    if (!mw_optimizer_row(settings->optimizer)->clips || settings->dpu_start == MW_AUTO)
+        return;
+    for (uint32_t t = 0; t < b->sizing->tensor_count; t++) {
+        const struct mw_unit_tensor *tensor = mw_sizing_tensor(b->sizing, t);
+        if (tensor->params && tensor->trained && !is_of_left_out(b, t))
+            mw_build_use(b, b->gradient_home + t, MW_USE_READ, MW_ROLE_GRADIENT);
+    }
 }
 
 /* Each rank sums the squares of its own gradients where they live (those on NVMe, on their way
@@ -135,7 +163,8 @@ check_norm(struct builder *b)
     b->norm_ops[s->chunk_count] = b->plan->op_count;
     int64_t read_bytes = clipped_bytes(b);
     uint32_t agreed =
-        build_op(b, LANE_COLLECTIVE, mw_work_agree(b, of_state, AGREED_BYTES, read_bytes), 0);
+        build_op(b, LANE_COLLECTIVE, mw_work_agree(b, of_state, agreed_bytes(b), read_bytes), 0);
+    use_clipped(b);
     mw_build_after(b, last[0]);
     mw_build_after(b, last[1]);
     if (read_bytes && s->settings.dpu_start == MW_AUTO)
@@ -493,6 +522,6 @@ mw_optimizer_beside_end(struct builder *b)
         if (!is_left_out(b, c) && holds_up_backward(b, &b->chunks[c]))
             update_chunk(b, c, MW_NONE);
     build_op(b, LANE_COLLECTIVE,
-             mw_work_collective(b, MW_OP_AGREE, of_state, b->world_comm, AGREED_BYTES), 0);
+             mw_work_collective(b, MW_OP_AGREE, of_state, b->world_comm, agreed_bytes(b)), 0);
     mw_build_after(b, computed);
 }

@@ -399,9 +399,8 @@ mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements)
 {
     struct mw_work work = blank_work(MW_OP_NORM, of.object, of.operator_);
     struct draws draws = {0};
-    const struct mw_optimizer_row *row = mw_optimizer_row(b->sizing->settings.optimizer);
-    bool on_its_way = of.object == MW_OBJECT_GRADIENTS; /* it comes back for the last pass */
-    int passes = 1 + row->gradient_passes - (row->clips && on_its_way);
+    int passes =
+        mw_optimizer_norm_passes(b->sizing->settings.optimizer, of.object == MW_OBJECT_GRADIENTS);
     int64_t bytes = passes * elements * b->sizing->gradient_element_bytes;
 
     work.host = host;

@@ -262,6 +262,20 @@ class_parts(const struct mw_class_info *class)
     return parts;
 }
 
+/* Of layers in their turns. */
+static int64_t
+group_parts_by_layer(const struct mw_sizing *sizing, int64_t interval)
+{
+    int64_t most = 0, parts = 0;
+
+    for (int64_t layer = 0; layer < sizing->layers; layer++) {
+        parts = layer % interval ? parts : 0;
+        parts += class_parts(&sizing->classes[mw_sizing_layer_class(sizing, layer)]);
+        most = MAX(most, parts);
+    }
+    return most;
+}
+
 /* The most parts that a checkpoint group has: if all its layers are dense, all have experts, or one
  * kind follows the other. */
 static int64_t
@@ -269,6 +283,8 @@ group_parts(const struct mw_sizing *sizing)
 {
     const struct mw_class_info *classes = &sizing->classes[MW_CLASS_LAYERS];
     int64_t interval = MAX(1, sizing->settings.checkpoint_interval);
+    if (sizing->model->by_turns)
+        return group_parts_by_layer(sizing, interval);
     int64_t dense_parts =
         MAX(class_parts(&classes[MW_BLOCK_DENSE]), class_parts(&classes[MW_BLOCK_DENSE_WINDOWED]));
     int64_t expert_parts = MAX(class_parts(&classes[MW_BLOCK_EXPERTS]),
@@ -599,6 +615,16 @@ set_vectors(struct mw_sizing *sizing)
 
     if (each)
         set(sizing, MW_BUFFER_VECTORS, 1, MW_PRODUCT(each, sizing->trained_sides));
+}
+
+int64_t
+mw_sizing_agreed_sums_bytes(const struct mw_sizing *sizing)
+{
+    bool sums = mw_optimizer_row(sizing->settings.optimizer)->gradient_passes > 0;
+
+    return sums && sizing->ranks > 1 && sizing->pp == 1
+               ? MW_PRODUCT(MW_EXACT_SUM_BYTES, sizing->trained_sides)
+               : 0;
 }
 
 /* Two records take turns, so that one is whole at any time.  A record holds the extent map, with

@@ -249,9 +249,17 @@ mw_sizing_token_parts(const struct mw_sizing *sizing, enum mw_operator operator_
     return mw_operator_row(operator_)->in_token_chunks ? sizing->settings.logits_chunks : 1;
 }
 
+/* Layers of kinds that take turns, and have other units, follow each other kind by kind. */
 enum mw_class
 mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer)
 {
+    int kind = MW_CLASS_LAYERS;
+
+    if (sizing->model->by_turns) {
+        for (; layer >= sizing->classes[kind].blocks; kind++)
+            layer -= sizing->classes[kind].blocks;
+        return (enum mw_class)kind;
+    }
     return (enum mw_class)(MW_CLASS_LAYERS +
                            mw_model_block_kind(sizing->model, sizing->first_layer + layer));
 }
@@ -262,7 +270,12 @@ mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer)
     const struct mw_class_info *classes = sizing->classes;
     int64_t tensors = classes[MW_CLASS_HEAD].blocks * classes[MW_CLASS_HEAD].tensor_count;
 
-    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL && sizing->model->by_turns; c++) {
+        int64_t blocks = MIN(layer, classes[c].blocks);
+        tensors += classes[c].tensor_count * blocks;
+        layer -= blocks;
+    }
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT && !sizing->model->by_turns; kind++)
         tensors += classes[MW_CLASS_LAYERS + kind].tensor_count *
                    mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind,
                                          sizing->first_layer, sizing->first_layer + layer);

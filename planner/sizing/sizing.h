@@ -332,6 +332,9 @@ void mw_sizing_orthogonal(const struct mw_sizing *sizing, const struct mw_chunk 
                           struct mw_orthogonal *out);
 /* FLOPs that make a matrix orthogonal. */
 int64_t mw_orthogonal_flops(int64_t rows, int64_t columns);
+/* Exact sums of rows and columns that all ranks add up when they agree on the norm; without
+ * pipelines, whose stages would have sums of their own. */
+int64_t mw_sizing_agreed_sums_bytes(const struct mw_sizing *sizing);
 /* Whether ranks gather momentum for the update of the chunk. */
 bool mw_sizing_gathers_momentum(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
 /* All chunks of the step in order, [chunk_count]; g_free it. */

@@ -3,24 +3,10 @@
 
 #include "exec/device/cpu/isa.h"
 #include "exec/device/cpu/lanes.h"
+#include "exec/device/cpu/sides.h"
 
 /* Elements that one thread takes at a time; a multiple of the 32 halves that fill a cache line. */
 #define CHUNK 16384
-
-MW_INLINE struct mw_lanes
-gradient_lanes(const void *grad, bool fp32, int64_t i)
-{
-    return fp32 ? mw_lanes_load((const float *)grad + i)
-                : mw_lanes_load_half((const mw_element *)grad + i);
-}
-
-/* n < 16 */
-MW_INLINE struct mw_lanes
-last_gradients(const void *grad, bool fp32, int64_t i, int64_t n)
-{
-    return fp32 ? mw_lanes_load_some((const float *)grad + i, n)
-                : mw_lanes_load_half_some((const mw_element *)grad + i, n);
-}
 
 /* Sixteen elements. */
 struct state {
@@ -102,7 +88,7 @@ update_at(const struct mw_update_step *s, enum mw_update_rule rule, const struct
         of.m = mw_lanes_load(a->m + i);
     if (v)
         of.v = mw_lanes_load(a->v + i);
-    update(s, rule, &of, gradient_lanes(a->grad, fp32, i));
+    update(s, rule, &of, mw_gradients_at(a->grad, fp32, i, MW_LANES));
     mw_lanes_store(a->w + i, of.w);
     if (m)
         mw_lanes_store(a->m + i, of.m);
@@ -123,7 +109,7 @@ update_last(const struct mw_update_step *s, enum mw_update_rule rule, const stru
         of.m = mw_lanes_load_some(a->m + i, n);
     if (v)
         of.v = mw_lanes_load_some(a->v + i, n);
-    update(s, rule, &of, last_gradients(a->grad, fp32, i, n));
+    update(s, rule, &of, mw_gradients_at(a->grad, fp32, i, n));
     mw_lanes_store_some(a->w + i, of.w, n);
     if (m)
         mw_lanes_store_some(a->m + i, of.m, n);
@@ -320,20 +306,13 @@ sm3(const struct mw_update_step *s, struct state *of, struct sides_at *at, int p
     at->column_next.part[p] = largest(at->column_next.part[p], nu);
 }
 
-/* What it takes of an element, before lr. */
-MW_INLINE mw_native
-adafactor_takes(const struct sides_at *at, int p, mw_native g)
-{
-    return g * at->row * at->column.part[p];
-}
-
 MW_INLINE void
 adafactor(const struct mw_update_step *s, struct state *of, const struct sides_at *at, int p,
           mw_native g)
 {
     mw_native *w = &of->w.part[p];
 
-    *w = *w * s->decay - s->lr * adafactor_takes(at, p, g);
+    *w = *w * s->decay - s->lr * mw_adafactor_takes(g, at->row, at->column.part[p]);
 }
 
 /* Of a call: its rule is a constant where it is used. */
@@ -366,8 +345,7 @@ sides_lanes(struct by_sides it, mw_native row, int64_t i, int64_t c, int64_t n)
     const struct arrays *a = it.a;
     struct sides_at at = {.row = row, .column = load(it.v->column + c, n)};
     struct state of = {.w = load(a->w + i, n)};
-    struct mw_lanes g = n == MW_LANES ? gradient_lanes(a->grad, it.fp32, i)
-                                      : last_gradients(a->grad, it.fp32, i, n);
+    struct mw_lanes g = mw_gradients_at(a->grad, it.fp32, i, n);
 
     if (it.raises) {
         at.column_next = load(it.v->column_next + c, n);
@@ -419,17 +397,6 @@ raise_to(float *most, float value)
         continue;
 }
 
-/* Of a row's columns [begin, end) those that elements [first, last) have; none: from >= to. */
-struct columns {
-    int64_t from, to;
-};
-
-MW_INLINE struct columns
-columns_of(int64_t first, int64_t last, int64_t begin, int64_t end)
-{
-    return (struct columns){begin < first ? first : begin, end > last ? last : end};
-}
-
 /* Columns [begin, end) of all rows of the call. */
 MW_INLINE void
 sides_strip(struct by_sides it, int64_t begin, int64_t end, int64_t n)
@@ -440,7 +407,7 @@ sides_strip(struct by_sides it, int64_t begin, int64_t end, int64_t n)
 
     for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
         int64_t of_row = r * v->columns;
-        struct columns of = columns_of(v->first - of_row, last - of_row, begin, end);
+        struct mw_columns of = mw_columns_of(v->first - of_row, last - of_row, begin, end);
         if (of.from >= of.to)
             continue;
         float most = sides_row(it, v->row != NULL ? v->row[r] : none, of_row + of.from - v->first,
@@ -483,170 +450,6 @@ MW_CPU(update_by_vectors)(const struct mw_update_step *step,
     }
 }
 
-#define DIGIT ((UINT64_C(1) << MW_EXACT_DIGIT_BITS) - 1)
-/* The last bit of a square that has its three digits in a sum. */
-#define LAST_PLACE (MW_EXACT_DIGIT_BITS * (MW_EXACT_DIGITS - 2) - 1)
-
-/* A square's digits, from digit `first` of a sum on. */
-struct digits {
-    int first;
-    uint64_t of[3];
-};
-
-/* What of the square lies beyond the digits is left off: of each square alone, so that the sum is
- * exact of what is added. */
-MW_INLINE struct digits
-digits_of(float x)
-{
-    double square = (double)x * (double)x;
-    uint64_t bits;
-
-    memcpy(&bits, &square, sizeof bits);
-    int at = (int)(bits >> 52) - 1075 - MW_EXACT_FIRST_BIT; /* of its last bit */
-    uint64_t mantissa = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
-    if (at < 0) {
-        mantissa = at > -64 ? mantissa >> -at : 0;
-        at = 0;
-    }
-    if (at > LAST_PLACE) { /* too large, infinite or NaN: the largest there is */
-        mantissa = (UINT64_C(1) << 53) - 1;
-        at = LAST_PLACE;
-    }
-    int shift = at % MW_EXACT_DIGIT_BITS, rest = MW_EXACT_DIGIT_BITS - shift;
-    return (struct digits){
-        .first = at / MW_EXACT_DIGIT_BITS,
-        .of = {mantissa << shift & DIGIT, mantissa >> rest & DIGIT,
-               mantissa >> MW_EXACT_DIGIT_BITS >> rest},
-    };
-}
-
-MW_INLINE void
-add_digits(struct mw_exact_sum *sum, struct digits d)
-{
-    for (int i = 0; i < 3; i++)
-        sum->digits[d.first + i] += d.of[i];
-}
-
-/* Columns [from, to) of a row; returns the row's sum of them. */
-MW_INLINE struct mw_exact_sum
-exact_row(struct mw_exact_sum *column, const void *grad, bool fp32, int64_t i, int64_t from,
-          int64_t to)
-{
-    struct mw_exact_sum row = {{0}};
-
-    for (int64_t c = from; c < to; c += MW_LANES) {
-        int64_t n = to - c < MW_LANES ? to - c : MW_LANES;
-        float lane[MW_LANES];
-        struct mw_lanes g = n == MW_LANES ? gradient_lanes(grad, fp32, i + c - from)
-                                          : last_gradients(grad, fp32, i + c - from, n);
-        mw_lanes_store(lane, g);
-        for (int64_t at = 0; at < n; at++) {
-            struct digits d = digits_of(lane[at]);
-            add_digits(&row, d);
-            add_digits(&column[c + at], d);
-        }
-    }
-    return row;
-}
-
-/* Strips of a row meet here; sums of integers are the same in any order. */
-static void
-add_to_row(struct mw_exact_sum *row, const struct mw_exact_sum *part)
-{
-    for (int d = 0; d < MW_EXACT_DIGITS; d++)
-        __atomic_fetch_add(&row->digits[d], part->digits[d], __ATOMIC_RELAXED);
-}
-
-MW_INLINE void
-exact_strip(const struct mw_exact_sides *v, const void *grad, bool fp32, int64_t begin, int64_t end,
-            int64_t n)
-{
-    int64_t last = v->first + n;
-
-    for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
-        int64_t of_row = r * v->columns;
-        struct columns of = columns_of(v->first - of_row, last - of_row, begin, end);
-        if (of.from >= of.to)
-            continue;
-        struct mw_exact_sum part =
-            exact_row(v->column, grad, fp32, of_row + of.from - v->first, of.from, of.to);
-        if (v->row != NULL)
-            add_to_row(&v->row[r], &part);
-    }
-}
-
-void
-MW_CPU(side_sums)(const struct mw_exact_sides *sides, const void *grad, bool grad_fp32, int64_t n)
-{
-    struct mw_exact_sides v = *sides;
-#pragma omp parallel for schedule(static) if (n > CHUNK)
-    for (int64_t c = 0; c < v.columns; c += STRIP) {
-        int64_t end = v.columns - c < STRIP ? v.columns : c + STRIP;
-        if (grad_fp32)
-            exact_strip(&v, grad, true, c, end, n);
-        else
-            exact_strip(&v, grad, false, c, end, n);
-    }
-}
-
-/* Columns [from, to) of a row of an update; returns the sum of what it takes of them, squared. */
-MW_INLINE struct mw_exact_sum
-squares_row(struct by_sides it, float row, int64_t i, int64_t from, int64_t to)
-{
-    struct mw_exact_sum sum = {{0}};
-
-    for (int64_t c = from; c < to; c += MW_LANES) {
-        int64_t n = to - c < MW_LANES ? to - c : MW_LANES;
-        struct sides_at at = {.row = mw_native_splat(row), .column = load(it.v->column + c, n)};
-        float lane[MW_LANES];
-        struct mw_lanes g = n == MW_LANES ? gradient_lanes(it.a->grad, it.fp32, i + c - from)
-                                          : last_gradients(it.a->grad, it.fp32, i + c - from, n);
-        MW_EACH_PART (p)
-            g.part[p] = adafactor_takes(&at, p, g.part[p] * it.s->grad_scale);
-        mw_lanes_store(lane, g);
-        for (int64_t l = 0; l < n; l++)
-            add_digits(&sum, digits_of(lane[l]));
-    }
-    return sum;
-}
-
-MW_INLINE void
-squares_strip(struct by_sides it, int64_t begin, int64_t end, int64_t n, struct mw_exact_sum *sum)
-{
-    const struct mw_update_vectors *v = it.v;
-    int64_t last = v->first + n;
-
-    for (int64_t r = v->first / v->columns; r * v->columns < last; r++) {
-        int64_t of_row = r * v->columns;
-        struct columns of = columns_of(v->first - of_row, last - of_row, begin, end);
-        if (of.from >= of.to)
-            continue;
-        struct mw_exact_sum part = squares_row(it, v->row != NULL ? v->row[r] : 1.0f,
-                                               of_row + of.from - v->first, of.from, of.to);
-        add_to_row(sum, &part);
-    }
-}
-
-void
-MW_CPU(update_squares)(const struct mw_update_step *step, const struct mw_update_vectors *vectors,
-                       const void *grad, bool grad_fp32, int64_t n, struct mw_exact_sum *sum)
-{
-    struct mw_update_step s = *step;
-    struct mw_update_vectors v = *vectors;
-    struct arrays a = {.grad = grad};
-#pragma omp parallel for schedule(static) if (n > CHUNK)
-    for (int64_t c = 0; c < v.columns; c += STRIP) {
-        int64_t end = v.columns - c < STRIP ? v.columns : c + STRIP;
-        struct by_sides it = {.s = &s, .v = &v, .a = &a, .fp32 = true};
-        if (grad_fp32) {
-            squares_strip(it, c, end, n, sum);
-        } else {
-            it.fp32 = false;
-            squares_strip(it, c, end, n, sum);
-        }
-    }
-}
-
 /* --- the norm -------------------------------------------------------------------------------- */
 
 _Static_assert(MW_LANES == MW_NORM_LANES, "a vector has the norm's lanes");
@@ -673,9 +476,9 @@ span_squares(const void *grad, bool fp32, int64_t start, int64_t end)
     struct wide_lanes sum = {{{0}}};
     int64_t i = start;
     for (; i + MW_LANES <= end; i += MW_LANES)
-        add_squares(&sum, gradient_lanes(grad, fp32, i));
+        add_squares(&sum, mw_gradients_at(grad, fp32, i, MW_LANES));
     if (i < end)
-        add_squares(&sum, last_gradients(grad, fp32, i, end - i));
+        add_squares(&sum, mw_gradients_at(grad, fp32, i, end - i));
     double lane[MW_LANES], total = 0.0;
     memcpy(lane, &sum, sizeof lane);
     for (int at = 0; at < MW_LANES / 2; at++)
