@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/progress_line.h"
 #include "cli/sweep/closed_form.h"
+#include "lib/question.h"
 
 #define LANES 1
 #define SCRATCH_BYTES (1 << 20)
@@ -250,7 +251,8 @@ cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *
 {
     struct job job = {.wish = wish, .sweep = {base, space, wish->closed_form}};
     g_autofree char *names = cli_sweep_names(&job.sweep);
-    const struct mw_rows rows = {names, rewind_store, next_row, &job};
+    g_auto(GStrv) asked = mw_lib_texts(base);
+    const struct mw_rows rows = {names, rewind_store, next_row, &job, asked};
     g_autoptr(GError) refused = NULL, error = NULL;
 
     job.ranks = mw_ranks_join(LANES, SCRATCH_BYTES, &error);

@@ -122,7 +122,7 @@ cli_sweep_merge(const struct cli_sweep_wish *wish, char **paths)
         good = open_file(&all, *path, &error);
     for (int shard = 0; good && shard < all.title.shards; shard++)
         good = check_shard(&all, shard, &error);
-    const struct mw_rows rows = {all.names, rewind_shards, next_row, &all};
+    const struct mw_rows rows = {all.names, rewind_shards, next_row, &all, NULL};
     good = good && cli_sweep_write(wish, &rows, &error);
     clear(&all);
     return good ? cli_flush() : cli_fail(error);
