@@ -253,7 +253,8 @@ def jobs(command, folder, count):
     from check_launch import ENVIRONMENT, FIXED, drawn
     environment = {**ENVIRONMENT, "MEGATRON": "/megatron"}
     for model, machine, options in [*FIXED, *drawn(count)]:
-        done = subprocess.run([command, "plan", "-m", model, "-H", machine, *options.split(),
+        verb = "simulate" if "--tokens" in options else "plan"
+        done = subprocess.run([command, verb, "-m", model, "-H", machine, *options.split(),
                                "--json"], cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             (folder / "answer.json").write_text(done.stdout, encoding="utf-8")

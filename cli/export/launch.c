@@ -99,6 +99,22 @@ notes_text(const char *title, const struct mw_launch *launch)
     return g_string_free(text, FALSE);
 }
 
+/* What is there may be an export, of which a word replaces it. */
+static bool
+check_folder(const char *folder, bool replace, GError **error)
+{
+    GError *refused = NULL;
+
+    if (mw_folder_check(folder, replace ? is_ours : NULL, &refused))
+        return true;
+    if (!replace && mw_folder_check(folder, is_ours, NULL))
+        mw_refuse(error, "%s: has an export already, which --replace replaces", folder);
+    else
+        g_propagate_error(error, g_steal_pointer(&refused));
+    g_clear_error(&refused);
+    return false;
+}
+
 static bool
 write_folder(const char *folder, bool replace, const char *notes, const struct mw_launch *launch,
              GError **error)
@@ -111,16 +127,7 @@ write_folder(const char *folder, bool replace, const char *notes, const struct m
         files[i] = (struct mw_folder_file){file->name, file->text, file->runs};
     }
     files[count] = (struct mw_folder_file){NOTES, notes, false};
-    GError *failed = NULL;
-    if (mw_folder_write(folder, files, count + 1, replace ? is_ours : NULL, &failed))
-        return true;
-    if (!replace && g_error_matches(failed, MW_ERROR, MW_ERROR_INVALID) &&
-        mw_folder_check(folder, is_ours, NULL))
-        mw_refuse(error, "%s; --replace replaces an export", failed->message);
-    else
-        g_propagate_error(error, g_steal_pointer(&failed));
-    g_clear_error(&failed);
-    return false;
+    return mw_folder_write(folder, files, count + 1, replace ? is_ours : NULL, error);
 }
 
 /* The last command of launch.sh, in one line. */
@@ -171,8 +178,7 @@ cli_export_pick(const char *path, const char *pick, const char *target, const ch
     struct cli_pick picked;
     struct mw_launch launch;
 
-    if (!mw_launch_check(target, error) ||
-        !mw_folder_check(folder, replace ? is_ours : NULL, error) ||
+    if (!mw_launch_check(target, error) || !check_folder(folder, replace, error) ||
         !cli_pick_read(path, pick, &picked, error))
         return false;
     struct memwall_answer *answer = plan_again(&picked, path, error);

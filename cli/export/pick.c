@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/json.h"
+#include "base/typed.h"
 #include "cli/question.h"
 #include "report/rows.h"
 
@@ -37,6 +38,19 @@ text_of(JsonObject *object, const char *name)
 
     return node && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node)
                                                                    : NULL;
+}
+
+/* A value as it is typed; NULL: it is none.  g_free it. */
+static char *
+typed_of(JsonObject *object, const char *name)
+{
+    JsonNode *node = json_object_get_member(object, name);
+
+    if (!node || !JSON_NODE_HOLDS_VALUE(node))
+        return NULL;
+    return json_node_get_value_type(node) == G_TYPE_STRING   ? g_strdup(json_node_get_string(node))
+           : json_node_get_value_type(node) == G_TYPE_DOUBLE ? mw_typed(json_node_get_double(node))
+                                                             : json_to_string(node, FALSE);
 }
 
 static JsonObject *
@@ -155,6 +169,20 @@ ask(const char *path, JsonObject *asked, struct memwall_question *question, GErr
     return true;
 }
 
+/* The values of a sweep's axes; one that a point leaves open is null. */
+static bool
+ask_values(const char *path, JsonObject *over, struct memwall_question *question, GError **error)
+{
+    g_autoptr(GList) names = json_object_get_members(over);
+
+    for (GList *name = names; name; name = name->next) {
+        g_autofree char *text = typed_of(over, name->data);
+        if (text && !set(question, path, name->data, text, error))
+            return false;
+    }
+    return true;
+}
+
 /* What a row says of its plan: the columns, and the names that set them. */
 static bool
 ask_row(const char *path, JsonObject *row, struct memwall_question *question, GError **error)
@@ -173,17 +201,10 @@ ask_row(const char *path, JsonObject *row, struct memwall_question *question, GE
     };
     JsonObject *over = object_of(row, "over");
 
-    if (over && !ask(path, over, question, error))
+    if (over && !ask_values(path, over, question, error))
         return false;
     for (size_t i = 0; i < G_N_ELEMENTS(columns); i++) {
-        JsonNode *node = json_object_get_member(row, columns[i][0]);
-        g_autofree char *text = node && JSON_NODE_HOLDS_VALUE(node)
-                                    ? json_node_get_value_type(node) == G_TYPE_STRING
-                                          ? g_strdup(json_node_get_string(node))
-                                          : json_to_string(node, FALSE)
-                                    : NULL;
-        if (text && g_str_has_suffix(text, ".0"))
-            text[strlen(text) - 2] = '\0';
+        g_autofree char *text = typed_of(row, columns[i][0]);
         if (text && !set(question, path, columns[i][1], text, error))
             return false;
     }
