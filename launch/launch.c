@@ -1,13 +1,11 @@
 /* The table of targets, and what becomes of each setting. */
 #include "launch/internal.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/spell.h"
-#include "planner/planner.h"
 #include "planner/settings/table.h"
 
 #define SLURM "slurm"

@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "launch/internal.h"
-#include "planner/deepspeed/deepspeed.h"
-#include "planner/planner.h"
 
 const char *
 mw_launch_asked(const struct mw_launch_plan *plan, const char *name)

@@ -135,7 +135,9 @@ mw_launch_shell_model(GString *shell, const struct mw_launch_plan *plan, struct 
     } else {
         g_string_append(shell, ": \"${MODEL:?is missing: name or folder of the model at Hugging "
                                "Face}\"\n");
-        mw_launch_fill(out, "MODEL: fill in the name or the folder that %s has at Hugging Face",
+        mw_launch_fill(out,
+                       "MODEL: fill in a name, a folder or a config.json of %s, as Hugging "
+                       "Face has it",
                        model);
     }
     g_string_append(shell, ": \"${DATA:?is missing: a file of tokens, as llm.c writes them; or "

@@ -29,9 +29,9 @@ from tap import report_in
 KEYS = json.loads((ROOT / "tests/data/launch_keys.json").read_text(encoding="utf-8"))
 TARGETS = ("deepspeed", "accelerate", "fsdp2", "torchtitan", "megatron", "memwall")
 STARTED = ("deepspeed", "torchrun", "accelerate", "mpirun", "memwall")
-ENVIRONMENT = {"MODEL": "a model", "DATA": "some data.bin", "MASTER_ADDR": "first", "NODE_RANK": "1",
-               "HOSTFILE": "host file", "HF_ASSETS": "assets", "MEGATRON": "/mega tron",
-               "TOKENIZER": "tok", "NVME": "/drive 1"}
+ENVIRONMENT = {"MODEL": "a model", "DATA": "some data.bin", "MASTER_ADDR": "first",
+               "NODE_RANK": "1", "HOSTFILE": "host file", "HF_ASSETS": "assets",
+               "MEGATRON": "/mega tron", "TOKENIZER": "tok", "NVME": "/drive 1"}
 FIXED = [  # model, machine, options: what random plans may miss
     ("llama-3.1-8b", "dgx-h100", "-s zero3"),
     ("llama-3.1-8b", "dgx-h100", "-s ddp --train lora:16"),
@@ -315,7 +315,8 @@ def wrong_back(box, answer):
     asked = answer["question"]
     names = ["model", "hardware", "software", "nodes", "seq", "optimizer", "checkpoint-bits",
              "kept-bits", "share-slots", "matmul-dtype", "recompute-attention",
-             *(key for key in asked if "." in key), *(["dtype"] if asked["dtype"] == "fp32" else [])]
+             *(["dtype"] if asked["dtype"] == "fp32" else []),
+             *(key for key in asked if "." in key)]
     done = box.run(["plan", "-o", "back", "--deepspeed", "out dir/ds_config.json",
                     *options_of({name: asked[name] for name in names if name in asked})])
     if done.status:
@@ -370,8 +371,8 @@ def check_slurm(box):
 
 # --- picks ---------------------------------------------------------------------------------------
 
-ADVISE = ("advise -m gpt2-xl --tokens 1B --machines dgx-h100,dgx-a100-40gb,rtx4090-2x --max-nodes 4 "
-          "--json")
+ADVISE = ("advise -m gpt2-xl --tokens 1B --machines dgx-h100,dgx-a100-40gb,rtx4090-2x "
+          "--max-nodes 4 --json")
 
 
 def strategy_and_machine(box):
