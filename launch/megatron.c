@@ -149,15 +149,20 @@ static const struct mw_launch_rule rules[] = {
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };
 
+static bool
+uses_fsdp(const struct mw_launch_plan *plan)
+{
+    return plan->sizing->gradients_partitioned && !offloads(plan);
+}
+
 /* --- arguments -------------------------------------------------------------------------------- */
 
 static void
 add_sharding(GString *shell, const struct mw_launch_plan *plan)
 {
     const struct mw_sizing *sizing = plan->sizing;
-    bool fsdp = sizing->gradients_partitioned && !offloads(plan);
 
-    if (fsdp) {
+    if (uses_fsdp(plan)) {
         mw_launch_word(shell, "--use-megatron-fsdp");
         mw_launch_option(shell, "--data-parallel-sharding-strategy",
                          sizing->params_partitioned ? "optim_grads_params" : "optim_grads");
@@ -246,9 +251,11 @@ ask(GString *shell, const struct mw_launch_plan *plan, struct mw_launch *out)
                     ": \"${DATA:?is missing: prefix of data as tools/preprocess_data.py writes "
                     "them, or mock}\"\n"
                     "data=(--data-path \"$DATA\")\n"
-                    "[ \"$DATA\" != mock ] || data=(--mock-data)\n"
-                    /* Its collectives share the device's one queue with computation. */
-                    "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n");
+                    "[ \"$DATA\" != mock ] || data=(--mock-data)\n");
+    /* Slices want one queue of the device for computation and collectives, as its arguments.py
+     * checks, and its FSDP more than one. */
+    if (plan->sizing->tp > 1 && !uses_fsdp(plan))
+        g_string_append(shell, "export CUDA_DEVICE_MAX_CONNECTIONS=1\n");
     mw_launch_fill(out, "MEGATRON, TOKENIZER, DATA: fill in where Megatron-LM, the tokenizer and "
                         "preprocessed data are (DATA=mock: none, to measure speed)");
     mw_launch_note(out,

@@ -232,9 +232,22 @@ def check_torchtitan(job):
          "seq": job.settings["seq"], "layers": job.environment_layers})
 
 
+def validate_megatron(job, read):
+    """Its own check of arguments that go together, as on Hopper; it asserts."""
+    from megatron.training import arguments
+    text = (job.folder / "job/launch.sh").read_text(encoding="utf-8")
+    os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
+    if "CUDA_DEVICE_MAX_CONNECTIONS=1" in text:
+        os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+    arguments.get_device_arch_version = lambda: 9
+    read.rank, read.world_size = 1, job.ranks
+    arguments.validate_args(read, {})
+
+
 def check_megatron(job, folder):
     words = job.words("/megatron/pretrain_gpt.py")
     read = megatron_parser(folder).parse_args(words)
+    validate_megatron(job, read)
     pp = int(job.answer["question"].get("pp", 1))
     return job.differences(
         {"micro": read.micro_batch_size, "batch": read.global_batch_size, "seq": read.seq_length,
