@@ -41,6 +41,10 @@ add_model(GString *shell, const struct mw_model *m)
     mw_launch_option(shell, "--normalization", m->norm_bias ? "LayerNorm" : "RMSNorm");
     if (m->mlp_matrices == 3)
         mw_launch_word(shell, "--swiglu");
+    if (!m->dropout) {
+        mw_launch_option(shell, "--attention-dropout", "0");
+        mw_launch_option(shell, "--hidden-dropout", "0");
+    }
     if (m->qk_norm)
         mw_launch_word(shell, "--qk-layernorm");
     if (!m->mlp_bias)
