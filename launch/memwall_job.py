@@ -4,7 +4,7 @@ DATA is a file of tokens as llm.c and memwall write them (.bin: 256 32-bit words
 16-bit or 32-bit tokens), or "random".
 """
 import argparse
-import contextlib
+import functools
 import itertools
 import os
 import time
@@ -41,12 +41,14 @@ def device_of(rank):
 
 
 def load_model(options, dtype):
-    """With the weights of a folder or name; of a config.json alone, random ones."""
+    """With the weights of a folder or name; of a config.json alone, random ones.  Without a cache
+    of keys and values, which a layer that is computed again would fill twice."""
     torch.manual_seed(options.seed)
+    config = AutoConfig.from_pretrained(options.model)
+    config.use_cache = False
     if options.model.endswith(".json"):
-        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(options.model),
-                                                dtype=dtype)
-    return AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype)
+        return AutoModelForCausalLM.from_config(config, dtype=dtype)
+    return AutoModelForCausalLM.from_pretrained(options.model, config=config, dtype=dtype)
 
 
 def layers_of(model):
@@ -68,13 +70,15 @@ def recompute(model, options):
 
 
 def wrap(layer, options):
+    """The reentrant kind saves the layer's input where hooks see it, and so can be moved."""
     inner = layer.forward
 
     def forward(*args, **kwargs):
-        place = (torch.autograd.graph.save_on_cpu(pin_memory=torch.cuda.is_available())
-                 if options.offload_activations else contextlib.nullcontext())
-        with place:
+        if not options.offload_activations:
             return torch.utils.checkpoint.checkpoint(inner, *args, use_reentrant=False, **kwargs)
+        with torch.autograd.graph.save_on_cpu(pin_memory=torch.cuda.is_available()):
+            return torch.utils.checkpoint.checkpoint(functools.partial(inner, **kwargs), *args,
+                                                     use_reentrant=True)
 
     layer.forward = forward
 
