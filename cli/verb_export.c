@@ -54,10 +54,10 @@ run(int argc, char **argv)
          "unless it has more steps, is of another model or is unreadable",
          "FOLDER"},
         {"for", 0, 0, G_OPTION_ARG_STRING, &target,
-         "write what carries an answer's plan out with this software: its configuration, and "
-         "launch.sh, which starts it; slurm adds a batch job, of memwall or of the target that "
-         "follows",
-         "deepspeed|accelerate|fsdp2|torchtitan|megatron|memwall|slurm[:TARGET]"},
+         "write what carries an answer's plan out with deepspeed, accelerate, fsdp2, torchtitan, "
+         "megatron or memwall: its configuration, and launch.sh, which starts it; slurm adds a "
+         "batch job to memwall's files, slurm:TARGET to those of a target",
+         "TARGET"},
         {"pick", 0, 0, G_OPTION_ARG_STRING, &pick,
          "with --for: of advise, cheapest (default), fastest, least-risk or the number of a row of "
          "the front; of several strategies the name of one; of sweep the number of a row",
