@@ -161,7 +161,10 @@ read_on(const struct memwall_question *question, const struct mw_model *model, c
     struct mw_question *on = &out->question;
 
     one.hardware = name;
-    *on = (struct mw_question){.model = *model, .strategy_count = 1, .ends = true};
+    *on = (struct mw_question){.model = *model,
+                               .model_called = question->model,
+                               .strategy_count = 1,
+                               .ends = true};
     return mw_lib_profile(&one, on, error) &&
            (!prices || take_price(question, prices, out, error)) &&
            take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&

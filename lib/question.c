@@ -225,3 +225,20 @@ mw_lib_copy(const struct memwall_question *question)
         g_ptr_array_add(copy->keys, keep_text(copy, question->keys->pdata[i]));
     return copy;
 }
+
+char **
+mw_lib_texts(const struct memwall_question *question)
+{
+    g_auto(GStrv) names = memwall_names("settings");
+    GPtrArray *texts = g_ptr_array_new();
+
+    for (char **name = names; *name; name++) {
+        const char *text = memwall_question_get(question, *name);
+        if (text)
+            g_ptr_array_add(texts, g_strdup_printf("%s=%s", *name, text));
+    }
+    for (guint i = 0; i < question->keys->len; i++)
+        g_ptr_array_add(texts, g_strdup(question->keys->pdata[i]));
+    g_ptr_array_add(texts, NULL);
+    return (char **)g_ptr_array_free(texts, FALSE);
+}

@@ -43,6 +43,9 @@ extern const char *const mw_lib_names[];
  * every model and profile once. */
 struct memwall_question *mw_lib_copy(const struct memwall_question *question);
 
+/* What is set, as "NAME=TEXT"; g_strfreev it. */
+char **mw_lib_texts(const struct memwall_question *question);
+
 /* Turns `failed`, which it frees, into *error; returns false.  `setting` is the setting to name if
  * the message names none; may be NULL. */
 bool mw_lib_fail(GError *failed, const char *setting, struct memwall_error **error);

@@ -296,7 +296,8 @@ bool
 mw_lib_read(const struct memwall_question *question, struct mw_question *out, const char **blamed,
             GError **error)
 {
-    *out = (struct mw_question){.strategy_count = 1, .ends = true};
+    *out = (struct mw_question){
+        .model_called = question->model, .strategy_count = 1, .ends = true};
     *blamed = "model";
     if (!mw_lib_model(question, &out->model, error))
         return false;

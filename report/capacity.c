@@ -299,6 +299,7 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
     mw_json_boolean(json, "rented", row->result->rented);
     mw_json_number(json, "margin", row->margin);
     mw_json_string(json, "bottleneck", row->result->bottleneck);
+    mw_json_asked(json, row->result->asked);
 }
 
 static void

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "base/json_writer.h"
 #include "report/json_result.h"
@@ -71,6 +72,22 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     write_known(json, r, "prefetch", r->prefetch);
     if (r->prefetch_stages)
         mw_json_string(json, "prefetch_stages", r->prefetch_stages);
+}
+
+void
+mw_json_asked(struct mw_json_writer *json, char *const *texts)
+{
+    if (!texts) {
+        mw_json_string(json, "question", NULL);
+        return;
+    }
+    mw_json_begin(json, "question", '{', true);
+    for (; *texts; texts++) {
+        const char *equals = strchr(*texts, '=');
+        g_autofree char *name = g_strndup(*texts, (gsize)(equals - *texts));
+        mw_json_string(json, name, equals + 1);
+    }
+    mw_json_end(json, '}');
 }
 
 void
@@ -581,6 +598,7 @@ mw_json_result(struct mw_json_writer *json, const struct mw_result *result)
     write_change(json, "paid_change", &result->paid_change);
     write_cost(json, result);
     mw_json_settings(json, result);
+    mw_json_asked(json, result->asked);
     write_notes(json, result);
 }
 

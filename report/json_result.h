@@ -9,6 +9,8 @@
 void mw_json_result(struct mw_json_writer *json, const struct mw_result *result);
 /* Only "settings": what was planned. */
 void mw_json_settings(struct mw_json_writer *json, const struct mw_result *result);
+/* "question": an object with a member for each "NAME=TEXT"; null: there are none. */
+void mw_json_asked(struct mw_json_writer *json, char *const *texts);
 /* Only step time, rates, their range, lanes, channels and phases. */
 void mw_json_result_speed(struct mw_json_writer *json, const struct mw_result *result);
 

@@ -6,6 +6,7 @@
 #include "base/csv.h"
 #include "base/json_writer.h"
 #include "base/number.h"
+#include "report/json_result.h"
 #include "report/report.h"
 
 #define EXACT_BELOW 9007199254740992.0 /* 2^53: whole numbers that a double holds */
@@ -69,6 +70,7 @@ mw_json_rows_write(FILE *out, const struct mw_rows *rows)
     g_auto(GStrv) names = mw_csv_split(rows->names);
 
     mw_json_begin_answer(&json, "memwall-sweep/1");
+    mw_json_asked(&json, rows->asked);
     mw_json_begin(&json, "rows", '[', false);
     rows->rewind(rows->data);
     for (char *row; (row = rows->next(rows->data)); g_free(row)) {

@@ -14,6 +14,7 @@ struct mw_rows {
     void (*rewind)(void *data);
     char *(*next)(void *data); /* the next row, which the caller frees; NULL: there are no more */
     void *data;
+    char **asked; /* "NAME=TEXT": the question that the points set their values of; NULL: unknown */
 };
 
 /* Columns that a sweep has before those of an answer. */

@@ -70,6 +70,7 @@ free_texts(struct mw_result *result)
     g_free(result->hardware);
     g_free(result->hardware_description);
     g_free(result->hardware_set);
+    g_strfreev(result->asked);
     g_free(result->software);
     g_free(result->gains);
     g_free(result->beside);

@@ -7,6 +7,7 @@
 #include "model/paper.h"
 #include "planner/settings/table.h"
 #include "study/advice.h"
+#include "study/asked.h"
 #include "study/evaluate.h"
 #include "study/lanes.h"
 
@@ -35,6 +36,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->model = g_strdup(question->model.name);
     mw_result_set_profiles(question, r);
     r->strategy = g_strdup(mw_strategy_name(s->strategy));
+    r->asked = mw_asked_texts(question, s);
     r->params = mw_model_params(&question->model);
     r->active_params = mw_model_active_params(&question->model);
     r->paper_params = mw_model_params_paper(&question->model);

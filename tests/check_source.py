@@ -55,8 +55,9 @@ BELOW = {
                   "exec/ranks", "exec/data", "exec/device"},
     "report": {"base", "plan", "hardware", "study"},
     "logs": {"base", "plan", "study", "report"},
+    "launch": {"base", "plan", "planner/settings", "planner/sizing", "planner/deepspeed"},
     "lib": {"base", "plan", "hardware", "model", "planner/settings", "planner/deepspeed", "planner",
-            "study", "report"},
+            "study", "report", "launch"},
     "cli": None,  # all
 }
 FOLDERS = sorted({room.split("/")[0] for room in BELOW})
@@ -176,9 +177,10 @@ def check_software():
 
 
 def check_options():
-    """Only cli/ knows how a setting is spelled: others name it in braces (base/spell.h)."""
+    """Only cli/ knows how a setting is spelled: others name it in braces (base/spell.h).  launch/
+    writes the options of other programs."""
     for folder in FOLDERS:
-        if folder == "cli":
+        if folder in ("cli", "launch"):
             continue
         for path in sources(folder):
             text = COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text_of(path))

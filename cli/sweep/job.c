@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/progress_line.h"
 #include "cli/sweep/closed_form.h"
+#include "lib/question.h"
 
 struct job {
     const struct cli_sweep_wish *wish;
@@ -254,7 +255,8 @@ cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *
         .wish = wish,
         .sweep = {base, space, wish->closed_form, wish->measure.options ? &wish->measure : NULL}};
     g_autofree char *names = cli_sweep_names(&job.sweep);
-    const struct mw_rows rows = {names, rewind_store, next_row, &job};
+    g_auto(GStrv) asked = mw_lib_texts(base);
+    const struct mw_rows rows = {names, rewind_store, next_row, &job, asked};
     g_autoptr(GError) refused = NULL, error = NULL;
 
     job.ranks = mw_ranks_join(CLI_SWEEP_LANES, CLI_SWEEP_SCRATCH_BYTES, &error);

@@ -134,7 +134,7 @@ cli_sweep_merge(const struct cli_sweep_wish *wish, char **paths)
     struct shards all = {.next = 0};
     g_autoptr(GError) error = NULL;
     bool good = open_all(&all, paths, &error);
-    const struct mw_rows rows = {all.names, rewind_shards, next_row, &all};
+    const struct mw_rows rows = {all.names, rewind_shards, next_row, &all, NULL};
 
     good = good && cli_sweep_write(wish, &rows, &error);
     clear(&all);

@@ -79,6 +79,9 @@ bool mw_setting_is_usual(const struct mw_setting *setting, const struct mw_setti
 bool mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
                      struct mw_settings *settings, GError **error);
 
+/* The setting's value as mw_setting_read takes it; NULL: it has its default.  g_free it. */
+char *mw_setting_text(const struct mw_setting *setting, const struct mw_settings *settings);
+
 /* What is trained, as {train} takes it; NULL: all.  g_free it. */
 char *mw_setting_trained_text(const struct mw_trained *trained);
 

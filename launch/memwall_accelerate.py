@@ -1,0 +1,42 @@
+"""Trains a Hugging Face model with accelerate, by the configuration that memwall export wrote."""
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedType, DummyOptim
+
+import memwall_job
+
+
+def main():
+    options = memwall_job.parser().parse_args()
+    accelerator = Accelerator(gradient_accumulation_steps=options.grad_accum)
+    by_deepspeed = accelerator.distributed_type == DistributedType.DEEPSPEED
+    # Without DeepSpeed, autocast computes in 16 bits from parameters in fp32.
+    model = memwall_job.load_model(
+        options, memwall_job.TYPES[options.dtype] if by_deepspeed else torch.float32)
+    memwall_job.recompute(model, options)
+    optimizer = DummyOptim(model.parameters(), lr=memwall_job.LR) if by_deepspeed else \
+        torch.optim.AdamW(model.parameters(), lr=memwall_job.LR, betas=memwall_job.BETAS,
+                          eps=memwall_job.EPSILON, weight_decay=memwall_job.DECAY)
+    vocab = model.config.vocab_size
+    model, optimizer = accelerator.prepare(model, optimizer)
+    data = memwall_job.batches(options, vocab, accelerator.process_index,
+                               accelerator.num_processes)
+
+    def micro_step(_last):
+        ids = next(data).to(accelerator.device)
+        with accelerator.accumulate(model):
+            loss = model(input_ids=ids, labels=ids).loss
+            accelerator.backward(loss)
+            if accelerator.sync_gradients and not by_deepspeed:
+                accelerator.clip_grad_norm_(model.parameters(), memwall_job.CLIP)
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss.detach()
+
+    memwall_job.loop(options, accelerator.num_processes, accelerator.process_index, micro_step,
+                     lambda: None)
+    accelerator.end_training()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What a job of memwall export has whatever software trains it: options, model, data, the loop.
+
+DATA is a file of tokens as llm.c and memwall write them (.bin: 256 32-bit words of head, then
+16-bit or 32-bit tokens), or "random".
+"""
+import argparse
+import functools
+import itertools
+import os
+import time
+
+import torch
+import torch.utils.checkpoint
+from transformers import AutoConfig, AutoModelForCausalLM
+
+HEAD_WORDS = 256
+MAGIC = {20240520: torch.uint16, 20240801: torch.int32}  # of llm.c: GPT-2's tokens, Llama 3's
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+LR, BETAS, EPSILON, DECAY, CLIP = 3e-4, (0.9, 0.95), 1e-8, 0.1, 1.0  # as `memwall run` has them
+
+
+def parser():
+    it = argparse.ArgumentParser()
+    it.add_argument("--model", required=True, help="name or folder at Hugging Face, or config.json")
+    it.add_argument("--data", required=True, help="file of tokens, or random")
+    it.add_argument("--micro-batch", type=int, required=True, help="sequences")
+    it.add_argument("--grad-accum", type=int, default=1)
+    it.add_argument("--seq", type=int, required=True)
+    it.add_argument("--steps", type=int, default=100)
+    it.add_argument("--dtype", choices=TYPES, default="bf16")
+    it.add_argument("--tp", type=int, default=1, help="ranks that share a micro-batch")
+    it.add_argument("--recompute-layers", default="", help="all, or such as 0-3,8")
+    it.add_argument("--offload-activations", action="store_true", help="checkpoints, to the host")
+    it.add_argument("--seed", type=int, default=1)
+    it.add_argument("--local_rank", type=int, default=-1, help="set by launchers")
+    return it
+
+
+def device_of(rank):
+    return torch.device("cuda", rank) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def load_model(options, dtype):
+    """With the weights of a folder or name; of a config.json alone, random ones.  Without a cache
+    of keys and values, which a layer that is computed again would fill twice."""
+    torch.manual_seed(options.seed)
+    config = AutoConfig.from_pretrained(options.model)
+    config.use_cache = False
+    if options.model.endswith(".json"):
+        return AutoModelForCausalLM.from_config(config, dtype=dtype)
+    return AutoModelForCausalLM.from_pretrained(options.model, config=config, dtype=dtype)
+
+
+def layers_of(model):
+    """The blocks that a decoder repeats: its longest list of modules."""
+    lists = [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]
+    return max(lists, key=len)
+
+
+def recompute(model, options):
+    """Keeps the inputs of these layers and computes the rest again in backward."""
+    layers = layers_of(model)
+    chosen = set(range(len(layers))) if options.recompute_layers == "all" else set()
+    if options.recompute_layers not in ("", "all"):
+        for part in options.recompute_layers.split(","):
+            first, _, last = part.partition("-")
+            chosen.update(range(int(first), int(last or first) + 1))
+    for i in sorted(chosen):
+        wrap(layers[i], options)
+
+
+def wrap(layer, options):
+    """The reentrant kind saves the layer's input where hooks see it, and so can be moved."""
+    inner = layer.forward
+
+    def forward(*args, **kwargs):
+        if not options.offload_activations:
+            return torch.utils.checkpoint.checkpoint(inner, *args, use_reentrant=False, **kwargs)
+        with torch.autograd.graph.save_on_cpu(pin_memory=torch.cuda.is_available()):
+            return torch.utils.checkpoint.checkpoint(functools.partial(inner, **kwargs), *args,
+                                                     use_reentrant=True)
+
+    layer.forward = forward
+
+
+def read_tokens(path):
+    head = torch.from_file(path, size=HEAD_WORDS, dtype=torch.int32)
+    dtype = MAGIC.get(int(head[0]))
+    if dtype is None:
+        raise SystemExit(f"{path}: must be a file of tokens in the format of llm.c")
+    count = (os.path.getsize(path) - 4 * HEAD_WORDS) // dtype.itemsize
+    begin = 4 * HEAD_WORDS // dtype.itemsize
+    return torch.from_file(path, size=begin + count, dtype=dtype)[begin:]
+
+
+def batches(options, vocab, rank, ranks):
+    """Endless micro-batches of this rank; ranks that share a model have the same ones."""
+    rank, ranks = rank // options.tp, ranks // options.tp
+    tokens = None if options.data == "random" else read_tokens(options.data)
+    generator = torch.Generator().manual_seed(options.seed + rank)
+    sequences = 0 if tokens is None else (len(tokens) - 1) // options.seq
+    if tokens is not None and sequences < options.micro_batch * ranks:
+        raise SystemExit(f"{options.data}: must have a micro-batch for each rank: "
+                         f"{options.micro_batch * ranks} sequences of {options.seq} tokens")
+    for number in itertools.count():
+        if tokens is None:
+            yield torch.randint(vocab, (options.micro_batch, options.seq), generator=generator)
+            continue
+        first = (number * ranks + rank) * options.micro_batch
+        rows = [(first + i) % sequences * options.seq for i in range(options.micro_batch)]
+        yield torch.stack([tokens[at:at + options.seq].long() for at in rows])
+
+
+def loop(options, ranks, rank, micro_step, update):
+    """`micro_step(last)` is forward and backward of one micro-batch, and returns its loss;
+    `update()` follows the last one of a step."""
+    tokens = options.micro_batch * options.grad_accum * options.seq * ranks // options.tp
+    for step in range(options.steps):
+        begin = time.monotonic()
+        losses = [micro_step(i + 1 == options.grad_accum) for i in range(options.grad_accum)]
+        update()
+        loss = sum(float(loss) for loss in losses) / len(losses)
+        took = time.monotonic() - begin
+        if rank == 0:
+            print(f"step {step + 1} loss {loss:.4f} {took:.3f} s {tokens / took:.0f} tokens/s",
+                  flush=True)
