@@ -16,6 +16,18 @@ const struct mw_number mw_lib_limits[MW_LIB_LIMITS] = {
     [MW_LIB_BUDGET] =
         {.name = "budget", .min = 1e-2, .max = 1e12, .counts = true, .noun = "number of USD"},
     [MW_LIB_MAX_POWER] = {.name = "max-power", .min = 1e-2, .max = 1e7, .noun = "number of kW"},
+    [MW_LIB_MIN_DRIVE_LIFE] = {.name = "min-drive-life",
+                               .min = 1e-3,
+                               .max = 1e5,
+                               .noun = "number of days"},
+    [MW_LIB_INTERRUPTIONS] = {.name = "interruptions",
+                              .min = 0,
+                              .max = 1000,
+                              .noun = "number a day, of a node"},
+    [MW_LIB_CHECKPOINT_EVERY] = {.name = "checkpoint-every",
+                                 .min = 1e-2,
+                                 .max = 1e5,
+                                 .noun = "number of minutes"},
 };
 
 /* --- which machines --------------------------------------------------------------------------- */
@@ -74,9 +86,9 @@ add_priced(GPtrArray *names, const GArray *prices, const char *region, GError **
     if (!prices)
         return mw_refuse(error, "{machines=priced}: takes {prices}, a file of prices");
     for (guint i = 0; i < prices->len; i++) {
-        const char *profile = g_array_index(prices, struct mw_lib_price, i).profile;
-        if (mw_lib_price_of(prices, profile, region))
-            add_once(names, profile);
+        const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
+        if (!mw_lib_price_is_part(price) && mw_lib_price_of(prices, price->profile, region))
+            add_once(names, price->profile);
     }
     return names->len > before ||
            mw_refuse(error, "{region=%s}: the file of prices has no such region", region);
@@ -121,31 +133,46 @@ forget_price(struct mw_profile *profile, const char *key, GError **error)
     return !mw_profile_gives(profile, "node", key) || set_key(profile, key, 0, error);
 }
 
-/* A line of the file says all that is known of the price. */
+/* A line of the file says all that is known of the price; *from: who says so. */
 static bool
 take_price(const struct memwall_question *question, const GArray *prices,
-           struct mw_capacity_machine *machine, GError **error)
+           struct mw_profile *profile, char **from, GError **error)
 {
-    struct mw_profile *profile = machine->question.profile;
     const struct mw_lib_price *price =
         mw_lib_price_of(prices, mw_profile_name(profile), question->region);
 
     if (!price)
         return true;
-    machine->price_from = mw_lib_price_source(price, question->prices);
+    *from = mw_lib_price_source(price, question->prices);
     if (!forget_price(profile, "price_usd_per_hour", error) ||
+        !forget_price(profile, "price_usd_per_hour_spot", error) ||
         !forget_price(profile, "price_usd", error))
         return false;
     return (!(price->usd_per_hour > 0) ||
             set_key(profile, "price_usd_per_hour", price->usd_per_hour, error)) &&
+           (!(price->usd_per_hour_spot > 0) ||
+            set_key(profile, "price_usd_per_hour_spot", price->usd_per_hour_spot, error)) &&
            (!(price->usd_to_buy > 0) || set_key(profile, "price_usd", price->usd_to_buy, error)) &&
            (!price->available || set_key(profile, "nodes_max", (double)price->available, error));
 }
 
-/* Only one of both ways to pay. */
+/* The price of a machine that may be taken back is its rent then; without one nobody gave a price. */
+static bool
+take_spot(struct mw_profile *profile, GError **error)
+{
+    double usd = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL).price_usd_per_hour_spot;
+
+    return forget_price(profile, "price_usd", error) &&
+           (usd > 0 ? set_key(profile, "price_usd_per_hour", usd, error)
+                    : forget_price(profile, "price_usd_per_hour", error));
+}
+
+/* Only one of the ways to pay. */
 static bool
 take_pay(const char *pay, struct mw_profile *profile, GError **error)
 {
+    if (!g_strcmp0(pay, "spot"))
+        return take_spot(profile, error);
     if (!g_strcmp0(pay, "rent"))
         return forget_price(profile, "price_usd", error);
     return g_strcmp0(pay, "buy") || forget_price(profile, "price_usd_per_hour", error);
@@ -161,9 +188,10 @@ read_on(const struct memwall_question *question, const struct mw_model *model, c
     struct mw_question *on = &out->question;
 
     one.hardware = name;
+    out->spot = !g_strcmp0(question->pay, "spot");
     *on = (struct mw_question){.model = *model, .strategy_count = 1, .ends = true};
     return mw_lib_profile(&one, on, error) &&
-           (!prices || take_price(question, prices, out, error)) &&
+           (!prices || take_price(question, prices, on->profile, &out->price_from, error)) &&
            take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
            mw_lib_software(&one, on, NULL, error);
 }
@@ -199,6 +227,20 @@ limit_of(const struct memwall_question *question, enum mw_lib_limit limit, doubl
     return value;
 }
 
+/* What is said of machines that may be taken back is of no others. */
+static bool
+check_spot(const struct memwall_question *question, GError **error)
+{
+    bool spot = !g_strcmp0(question->pay, "spot");
+
+    for (int l = MW_LIB_INTERRUPTIONS; l <= MW_LIB_CHECKPOINT_EVERY && !spot; l++)
+        if (question->limits[l])
+            return mw_refuse(error,
+                             "{%s=%s}: is of machines that may be taken back: give {pay=spot} too",
+                             mw_lib_limits[l].name, question->limits[l]);
+    return true;
+}
+
 static bool
 check_settings(const struct memwall_question *question, GError **error)
 {
@@ -221,15 +263,20 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     struct mw_model model;
 
     *out = (struct mw_lib_machines){
-        .limits = {.days = limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
-                   .usd = limit_of(question, MW_LIB_BUDGET, INFINITY),
-                   .power_w = 1000 * limit_of(question, MW_LIB_MAX_POWER, INFINITY),
-                   .nodes_max = (int64_t)limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT)}};
+        .limits = {
+            .days = limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
+            .usd = limit_of(question, MW_LIB_BUDGET, INFINITY),
+            .power_w = 1000 * limit_of(question, MW_LIB_MAX_POWER, INFINITY),
+            .nodes_max = (int64_t)limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT),
+            .drive_days = limit_of(question, MW_LIB_MIN_DRIVE_LIFE, 0),
+            .interruptions = {.per_node_day =
+                                  limit_of(question, MW_LIB_INTERRUPTIONS, MW_INTERRUPTIONS_A_DAY),
+                              .every_s = 60 * limit_of(question, MW_LIB_CHECKPOINT_EVERY, 0)}}};
     *blamed = "model";
     if (!mw_lib_model(question, &model, error))
         return false;
     *blamed = NULL;
-    if (!check_settings(question, error))
+    if (!check_settings(question, error) || !check_spot(question, error))
         return false;
     *blamed = "prices";
     g_autoptr(GArray) prices =
@@ -252,4 +299,108 @@ mw_lib_machines_clear(struct mw_lib_machines *machines)
     }
     g_free(machines->all);
     *machines = (struct mw_lib_machines){0};
+}
+
+/* --- a machine that is owned ------------------------------------------------------------------ */
+
+/* The first of a name counts: the user's go before those that are known. */
+static void
+add_parts(const GArray *prices, const char *path, const char *region, struct mw_lib_owned *out)
+{
+    for (guint i = 0; i < prices->len; i++) {
+        const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
+        const char *part = price->profile + strlen(MW_PART_PREFIX);
+        bool known = !mw_lib_price_is_part(price) || !(price->usd_to_buy > 0) ||
+                     mw_lib_price_of(prices, price->profile, region) != price;
+        for (int p = 0; p < out->count && !known; p++)
+            known = !strcmp(out->prices[p].part, part);
+        if (known)
+            continue;
+        out->prices = g_renew(struct mw_part_price, out->prices, out->count + 1);
+        out->prices[out->count++] = (struct mw_part_price){
+            .part = g_strdup(part),
+            .usd = price->usd_to_buy,
+            .least = price->usd_to_buy_least > 0 ? price->usd_to_buy_least : price->usd_to_buy,
+            .most = price->usd_to_buy_most > 0 ? price->usd_to_buy_most : price->usd_to_buy,
+            .from = mw_lib_price_source(price, path)};
+    }
+}
+
+/* What compares machines has no place where one is given. */
+static bool
+check_owned(const struct memwall_question *question, GError **error)
+{
+    const char *other = question->machines                   ? "machines"
+                        : question->limits[MW_LIB_MAX_NODES] ? "max-nodes"
+                                                             : NULL;
+
+    for (int l = MW_LIB_MAX_POWER; l < MW_LIB_LIMITS && !other; l++)
+        other = question->limits[l] ? mw_lib_limits[l].name : NULL;
+
+    if (!g_strcmp0(question->pay, "spot"))
+        return mw_refuse(error,
+                         "{pay=spot}: is of the comparison of machines; with {hardware=%s} "
+                         "must be rent, buy or any",
+                         question->hardware);
+    return !other || mw_refuse(error,
+                               "{%s}: is of the comparison of machines; {hardware=%s} asks what to "
+                               "buy for that machine: leave one of them out",
+                               other, question->hardware);
+}
+
+static bool
+read_part_prices(const struct memwall_question *question, struct mw_lib_owned *out, GError **error)
+{
+    struct mw_profile *profile = out->question.profile;
+    g_autoptr(GArray) prices =
+        question->prices ? mw_lib_prices_read(question->prices, error) : NULL;
+    g_autoptr(GArray) known = mw_lib_prices_known();
+
+    if (question->prices &&
+        (!prices || !take_price(question, prices, profile, &out->price_from, error)))
+        return false;
+    if (prices)
+        add_parts(prices, question->prices, question->region, out);
+    add_parts(known, MW_LIB_PARTS_FILE, NULL, out);
+    return take_pay(question->pay, profile, error);
+}
+
+bool
+mw_lib_read_owned(const struct memwall_question *question, struct mw_lib_owned *out,
+                  const char **blamed, GError **error)
+{
+    *out = (struct mw_lib_owned){.days = limit_of(question, MW_LIB_DEADLINE, INFINITY),
+                                 .usd = limit_of(question, MW_LIB_BUDGET, INFINITY)};
+    struct mw_question *on = &out->question;
+    *on = (struct mw_question){.strategy_count = 1, .ends = true};
+    *blamed = "model";
+    if (!mw_lib_model(question, &on->model, error))
+        return false;
+    *blamed = NULL;
+    if (!check_owned(question, error) || !check_settings(question, error))
+        return false;
+    *blamed = "hardware";
+    if (!mw_lib_profile(question, on, error))
+        return false;
+    *blamed = "prices";
+    if (!read_part_prices(question, out, error))
+        return false;
+    *blamed = NULL;
+    if (!mw_lib_settings(question, on, error))
+        return false;
+    *blamed = "software";
+    return mw_lib_software(question, on, NULL, error);
+}
+
+void
+mw_lib_owned_clear(struct mw_lib_owned *owned)
+{
+    mw_lib_clear(&owned->question);
+    g_free(owned->price_from);
+    for (int i = 0; i < owned->count; i++) {
+        g_free((char *)owned->prices[i].part);
+        g_free((char *)owned->prices[i].from);
+    }
+    g_free(owned->prices);
+    *owned = (struct mw_lib_owned){0};
 }

@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "planner/settings/table.h"
 #include "study/capacity.h"
+#include "study/purchases.h"
 
 /* What a search for machines may not exceed; each is a row of mw_lib_limits. */
 enum mw_lib_limit {
@@ -19,6 +20,9 @@ enum mw_lib_limit {
     MW_LIB_DEADLINE,
     MW_LIB_BUDGET,
     MW_LIB_MAX_POWER,
+    MW_LIB_MIN_DRIVE_LIFE,
+    MW_LIB_INTERRUPTIONS,
+    MW_LIB_CHECKPOINT_EVERY,
     MW_LIB_LIMITS
 };
 
@@ -79,6 +83,19 @@ struct mw_lib_machines {
 bool mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_machines *out,
                           const char **blamed, GError **error);
 void mw_lib_machines_clear(struct mw_lib_machines *machines);
+
+/* The question on the machine that "hardware" names, which its owner may enlarge, and what parts
+ * cost by "prices" and by what is known. */
+struct mw_lib_owned {
+    struct mw_question question;
+    struct mw_part_price *prices; /* [count] */
+    int count;
+    char *price_from; /* who says what a node of it costs; NULL: its profile does */
+    double days, usd; /* limits; INFINITY: none */
+};
+bool mw_lib_read_owned(const struct memwall_question *question, struct mw_lib_owned *out,
+                       const char **blamed, GError **error);
+void mw_lib_owned_clear(struct mw_lib_owned *owned);
 /* Reads the model alone. */
 bool mw_lib_model(const struct memwall_question *question, struct mw_model *model, GError **error);
 

@@ -43,6 +43,8 @@ limits_text(const struct mw_capacity_limits *limits)
         g_string_append_printf(text, ", for %s USD", usd(limits->usd));
     if (isfinite(limits->power_w))
         g_string_append_printf(text, ", with %s kW", mw_format_significant(limits->power_w / 1000));
+    if (limits->drive_days > 0)
+        g_string_append_printf(text, ", on drives that last %s", days(limits->drive_days));
     return g_string_free(text, FALSE);
 }
 
@@ -95,6 +97,7 @@ add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *ro
     mw_grid_row(grid, what, machines, r->strategy, mw_format_seconds(r->step_time_s[1]), took,
                 at_most, cost,
                 isnan(row->typical.usd) ? ""
+                : row->machine->spot    ? "spot"
                 : r->rented             ? "rent"
                                         : "owned",
                 mw_format_percent(row->margin), mw_table_text(r->bottleneck), NULL);
@@ -169,6 +172,31 @@ print_price(FILE *out, const struct mw_capacity_row *row)
 }
 
 static void
+print_interrupted(FILE *out, const struct mw_capacity_row *row)
+{
+    const struct mw_interrupted *by = &row->interrupted;
+    g_autofree char *every = g_strdup(mw_format_seconds(by->every_s));
+    g_autofree char *save = g_strdup(mw_format_seconds(by->save_s));
+
+    if (!row->machine->spot || !(by->per_day > 0))
+        return;
+    mw_table_line(
+        out, "interrupted",
+        "%s times a day, saved every %s in %s: takes %s, %.1f%% more, and %s USD; without "
+        "the time until another node is to be had",
+        mw_format_significant(by->per_day), every, save, days(row->typical.days),
+        100 * (by->times - 1), usd(row->typical.usd));
+}
+
+static void
+print_wear(FILE *out, const struct mw_capacity_row *row)
+{
+    if (row->drive_days < row->typical.days)
+        mw_table_line(out, "wear", "the drives last %s of the %s", days(row->drive_days),
+                      days(row->typical.days));
+}
+
+static void
 print_pick(FILE *out, const struct mw_capacity *it, int pick)
 {
     const struct mw_capacity_row *row = it->picks[pick];
@@ -184,6 +212,8 @@ print_pick(FILE *out, const struct mw_capacity *it, int pick)
     mw_table_line(out, "options", "%s", options);
     mw_table_verdict_body(out, r, false);
     print_price(out, row);
+    print_interrupted(out, row);
+    print_wear(out, row);
     mw_table_last_lines(out, r);
 }
 
@@ -216,7 +246,8 @@ print_left_out(FILE *out, const struct mw_capacity *it)
 {
     struct mw_grid *grid = mw_grid_new("rl");
     int beaten = it->answered - count_of(it, MW_CAPACITY_UNFIT) - it->front_count -
-                 count_of(it, MW_CAPACITY_LATE) - count_of(it, MW_CAPACITY_COSTLY);
+                 count_of(it, MW_CAPACITY_LATE) - count_of(it, MW_CAPACITY_COSTLY) -
+                 count_of(it, MW_CAPACITY_WORN);
 
     mw_table_heading(out, "Candidates that are left out");
     for (int fate = MW_CAPACITY_LATE; fate < MW_CAPACITY_FATES; fate++) {
@@ -235,22 +266,52 @@ print_left_out(FILE *out, const struct mw_capacity *it)
 
 /* --- nothing is within the limits ------------------------------------------------------------- */
 
+/* What a row has of that which a limit counts. */
+static char *
+measure_text(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
+{
+    switch (limit) {
+    case MW_LIMIT_USD:
+        return g_strdup_printf("%s USD", usd(row->typical.usd));
+    case MW_LIMIT_DAYS:
+        return g_strdup(days(row->typical.days));
+    case MW_LIMIT_POWER:
+        return g_strdup_printf("%s kW", mw_format_significant(mw_capacity_row_power_w(row) / 1000));
+    case MW_LIMIT_NODES:
+        return g_strdup_printf("%" G_GINT64_FORMAT " nodes", row->nodes);
+    case MW_LIMIT_DRIVES:
+        return g_strdup(isinf(row->drive_days) ? "no wear" : days(row->drive_days));
+    case MW_CAPACITY_LIMITS:
+        break;
+    }
+    return g_strdup("");
+}
+
 static void
 print_nearest(FILE *out, const struct mw_capacity *it)
 {
+    static const char *const labels[MW_CAPACITY_LIMITS] = {
+        [MW_LIMIT_USD] = "budget",  [MW_LIMIT_DAYS] = "deadline",     [MW_LIMIT_POWER] = "power",
+        [MW_LIMIT_NODES] = "nodes", [MW_LIMIT_DRIVES] = "drive life",
+    };
     g_autofree char *limits = limits_text(&it->limits);
+    bool any = false;
 
     mw_table_line(out, "NONE", "no machine trains it%s", limits);
-    if (it->nearest_usd)
-        mw_table_line(
-            out, "budget", "within %s the least cost is %s USD: %s x%" G_GINT64_FORMAT ", %s",
-            days(it->limits.days), usd(it->nearest_usd->typical.usd), machine_of(it->nearest_usd),
-            it->nearest_usd->nodes, days(it->nearest_usd->typical.days));
-    if (it->nearest_days)
-        mw_table_line(
-            out, "deadline", "for %s USD the fastest takes %s: %s x%" G_GINT64_FORMAT ", %s USD",
-            usd(it->limits.usd), days(it->nearest_days->typical.days), machine_of(it->nearest_days),
-            it->nearest_days->nodes, usd(it->nearest_days->typical.usd));
+    for (int l = 0; l < MW_CAPACITY_LIMITS; l++) {
+        const struct mw_capacity_row *row = it->nearest[l];
+        if (!row)
+            continue;
+        any = true;
+        g_autofree char *measure = measure_text(row, (enum mw_capacity_limit)l);
+        g_autofree char *cost = g_strdup(usd(row->typical.usd));
+        mw_table_line(out, labels[l],
+                      "would have to be %s, all other limits kept: %s x%" G_GINT64_FORMAT
+                      ", %s, %s USD",
+                      measure, machine_of(row), row->nodes, days(row->typical.days), cost);
+    }
+    if (!any)
+        mw_table_line(out, "nearest", "no one limit alone makes room: lift two of them");
 }
 
 void
@@ -298,6 +359,16 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
     mw_json_number(json, "cost_usd_at_most", row->slow.usd);
     mw_json_boolean(json, "rented", row->result->rented);
     mw_json_number(json, "margin", row->margin);
+    mw_json_number(json, "drive_days", row->drive_days);
+    if (row->machine->spot) {
+        mw_json_begin(json, "interruptions", '{', true);
+        mw_json_number(json, "per_day", row->interrupted.per_day);
+        mw_json_number(json, "save_s", row->interrupted.save_s);
+        mw_json_number(json, "restart_s", row->interrupted.restart_s);
+        mw_json_number(json, "every_s", row->interrupted.every_s);
+        mw_json_number(json, "times", row->interrupted.times);
+        mw_json_end(json, '}');
+    }
     mw_json_string(json, "bottleneck", row->result->bottleneck);
 }
 
@@ -331,6 +402,12 @@ write_picks(struct mw_json_writer *json, const struct mw_capacity *it)
     mw_json_end(json, '}');
 }
 
+static const char *const nearest_keys[MW_CAPACITY_LIMITS] = {
+    [MW_LIMIT_USD] = "nearest_budget",        [MW_LIMIT_DAYS] = "nearest_deadline",
+    [MW_LIMIT_POWER] = "nearest_power",       [MW_LIMIT_NODES] = "nearest_nodes",
+    [MW_LIMIT_DRIVES] = "nearest_drive_life",
+};
+
 void
 mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
 {
@@ -349,11 +426,12 @@ mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
     mw_json_number(&json, "cost_usd", it->limits.usd);
     mw_json_number(&json, "power_kw", it->limits.power_w / 1000);
     mw_json_integer(&json, "nodes", it->limits.nodes_max);
+    mw_json_number(&json, "drive_days", it->limits.drive_days > 0 ? it->limits.drive_days : NAN);
     mw_json_end(&json, '}');
     write_picks(&json, it);
     write_rows(&json, "front", it->front, it->front_count);
-    write_rows(&json, "nearest_budget", &it->nearest_usd, it->nearest_usd != NULL);
-    write_rows(&json, "nearest_deadline", &it->nearest_days, it->nearest_days != NULL);
+    for (int l = 0; l < MW_CAPACITY_LIMITS; l++)
+        write_rows(&json, nearest_keys[l], &it->nearest[l], it->nearest[l] != NULL);
     write_rows(&json, "candidates", all, it->row_count);
     mw_json_end(&json, '}');
 }
