@@ -7,6 +7,7 @@
 /* Texts of the verb's own options. */
 static char *machines, *prices, *region, *pay, *max_nodes, *deadline, *budget, *max_power,
     *min_drive_life, *interruptions, *checkpoint_every;
+static char **over;
 
 /* Each goes by the same name in the library. */
 static const GOptionEntry search[] = {
@@ -27,6 +28,10 @@ static const GOptionEntry search[] = {
      "rent machines, rent those that may be taken back (spot), buy them, or any (default): rent "
      "where there is one, else buy",
      "rent|spot|buy|any"},
+    {"over", 0, 0, G_OPTION_ARG_STRING_ARRAY, &over,
+     "try these values of a setting too, on every machine and in every combination with others: "
+     "tp, pp, tiles, prefetch, grad-accum and what else plan a step",
+     "NAME=V1,V2"},
     {"max-nodes", 0, 0, G_OPTION_ARG_STRING, &max_nodes,
      "try 1, 2, 4 and so on up to N nodes of each (default 8)", "N"},
     {"deadline", 0, 0, G_OPTION_ARG_STRING, &deadline, "end within so many days (default 365)",
@@ -53,8 +58,11 @@ static const struct cli_words_group groups[] = {{CLI_WORDS_OWN, search}, {NULL, 
 static bool
 ask_search(const struct cli_request *request, GError **error)
 {
+    g_autofree char *axes = over ? g_strjoinv(" ", over) : NULL;
+
     for (const GOptionEntry *option = search; option->long_name; option++) {
-        const char *text = *(char *const *)option->arg_data;
+        bool several = option->arg == G_OPTION_ARG_STRING_ARRAY;
+        const char *text = several ? axes : *(char *const *)option->arg_data;
         if (text && !cli_question_set(request->asked, option->long_name, text, error))
             return false;
     }

@@ -223,6 +223,7 @@ search_name(const struct memwall_question *question)
            : question->prices ? "prices"
            : question->region ? "region"
            : question->pay    ? "pay"
+           : question->over   ? "over"
                               : NULL;
 }
 

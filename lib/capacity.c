@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "lib/prices.h"
 #include "lib/question.h"
+#include "lib/space.h"
 
 #define NODES_MOST 100000
 #define NODES_DEFAULT 8
@@ -167,6 +168,16 @@ take_spot(struct mw_profile *profile, GError **error)
                     : forget_price(profile, "price_usd_per_hour", error));
 }
 
+static void
+note_spot(struct mw_capacity_machine *machine)
+{
+    const char *source = NULL;
+
+    mw_profile_provenance(machine->question.profile, "node", "price_usd_per_hour_spot", &source);
+    if (machine->spot && !machine->price_from)
+        machine->price_from = g_strdup(source);
+}
+
 /* Only one of the ways to pay. */
 static bool
 take_pay(const char *pay, struct mw_profile *profile, GError **error)
@@ -190,22 +201,25 @@ read_on(const struct memwall_question *question, const struct mw_model *model, c
     one.hardware = name;
     out->spot = !g_strcmp0(question->pay, "spot");
     *on = (struct mw_question){.model = *model, .strategy_count = 1, .ends = true};
-    return mw_lib_profile(&one, on, error) &&
-           (!prices || take_price(question, prices, on->profile, &out->price_from, error)) &&
-           take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
+    if (!mw_lib_profile(&one, on, error) ||
+        (prices && !take_price(question, prices, on->profile, &out->price_from, error)))
+        return false;
+    note_spot(out);
+    return take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
            mw_lib_software(&one, on, NULL, error);
 }
 
 /* A name that is typed must be one; a machine that the settings do not suit is a row of the
  * answer. */
 static bool
-read_each(const struct memwall_question *question, const struct mw_model *model, GPtrArray *names,
-          const GArray *prices, struct mw_lib_machines *out, GError **error)
+read_each(const struct memwall_question *question, const struct mw_model *model, const char *over,
+          GPtrArray *names, const GArray *prices, struct mw_lib_machines *out, GError **error)
 {
-    out->all = g_new0(struct mw_capacity_machine, names->len);
+    out->all = g_renew(struct mw_capacity_machine, out->all, (guint)out->count + names->len);
     for (guint i = 0; i < names->len; i++) {
         g_autoptr(GError) refused = NULL;
         struct mw_capacity_machine *one = &out->all[out->count++];
+        *one = (struct mw_capacity_machine){.over = g_strdup(over)};
         if (read_on(question, model, names->pdata[i], prices, one, &refused))
             continue;
         if (!one->question.profile || !one->question.hardware[MW_OUTLOOK_TYPICAL].gpus_per_node) {
@@ -215,6 +229,99 @@ read_each(const struct memwall_question *question, const struct mw_model *model,
         one->why = g_strdup(refused->message);
     }
     return true;
+}
+
+/* --- settings that vary ----------------------------------------------------------------------- */
+
+#define POINTS_MOST 1000
+
+/* Those of a plan alone: of machines, nodes and training the search has options of its own. */
+static bool
+check_over(const struct mw_space *space, GError **error)
+{
+    static const char *const own[] = {"nodes", "gpus", "tokens", "strategy", NULL};
+
+    for (size_t c = 0; c < mw_space_columns(space); c++) {
+        const char *name = mw_space_name(space, c);
+        if (!mw_setting_find(name) || g_strv_contains(own, name))
+            return mw_refuse(error,
+                             "{over}: %s: must be a setting of the plan, such as tp, pp, tiles, "
+                             "prefetch or grad-accum",
+                             name);
+    }
+    return mw_space_points(space) <= POINTS_MOST ||
+           mw_refuse(error, "{over}: has %" G_GINT64_FORMAT " points, must have at most %d",
+                     mw_space_points(space), POINTS_MOST);
+}
+
+/* "tp=1,2 prefetch=1,8"; NULL with *error. */
+static struct mw_space *
+space_of(const char *text, GError **error)
+{
+    struct mw_space *space = mw_space_new();
+    g_auto(GStrv) axes = g_strsplit(text, " ", -1);
+    bool good = true;
+
+    for (char **axis = axes; *axis && good; axis++)
+        good = !**axis || mw_space_add(space, *axis, error);
+    if (good && check_over(space, error))
+        return space;
+    mw_space_free(space);
+    return NULL;
+}
+
+static char *
+point_text(const struct mw_space *space, int64_t point)
+{
+    GString *text = g_string_new(NULL);
+
+    for (size_t c = 0; c < mw_space_columns(space); c++)
+        g_string_append_printf(text, "%s{%s=%s}", text->len ? " " : "", mw_space_name(space, c),
+                               mw_space_value(space, point, c));
+    return g_string_free(text, FALSE);
+}
+
+static void
+free_question(gpointer question)
+{
+    memwall_question_free(question);
+}
+
+static bool
+read_point(const struct memwall_question *question, const struct mw_space *space, int64_t point,
+           const struct mw_model *model, GPtrArray *names, const GArray *prices,
+           struct mw_lib_machines *out, GError **error)
+{
+    struct memwall_question *one = mw_lib_copy(question);
+    struct memwall_error *refused = NULL;
+    g_autofree char *over = point_text(space, point);
+
+    g_ptr_array_add(out->points, one);
+    if (mw_space_set(space, point, question, one, &refused))
+        return read_each(one, model, over, names, prices, out, error);
+    mw_refuse(error, "%s", memwall_error_message(refused));
+    memwall_error_free(refused);
+    return false;
+}
+
+/* Every machine with every point. */
+static bool
+read_points(const struct memwall_question *question, const struct mw_model *model, GPtrArray *names,
+            const GArray *prices, struct mw_lib_machines *out, GError **error)
+{
+    struct mw_space *space;
+    bool good = true;
+
+    if (!question->over)
+        return read_each(question, model, NULL, names, prices, out, error);
+    space = space_of(question->over, error);
+    if (!space)
+        return false;
+    out->points = g_ptr_array_new_with_free_func(free_question);
+    for (int64_t p = 0; p < mw_space_points(space) && good; p++)
+        good = read_point(question, space, p, model, names, prices, out, error);
+    mw_space_free(space);
+    return good;
 }
 
 static double
@@ -286,7 +393,7 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     *blamed = "machines";
     g_autoptr(GPtrArray) names = machine_names(question->machines ? question->machines : "any",
                                                prices, question->region, error);
-    return names && read_each(question, &model, names, prices, out, error);
+    return names && read_points(question, &model, names, prices, out, error);
 }
 
 void
@@ -296,8 +403,11 @@ mw_lib_machines_clear(struct mw_lib_machines *machines)
         mw_lib_clear(&machines->all[i].question);
         g_free(machines->all[i].why);
         g_free(machines->all[i].price_from);
+        g_free(machines->all[i].over);
     }
     g_free(machines->all);
+    if (machines->points)
+        g_ptr_array_unref(machines->points);
     *machines = (struct mw_lib_machines){0};
 }
 
@@ -331,6 +441,7 @@ static bool
 check_owned(const struct memwall_question *question, GError **error)
 {
     const char *other = question->machines                   ? "machines"
+                        : question->over                     ? "over"
                         : question->limits[MW_LIB_MAX_NODES] ? "max-nodes"
                                                              : NULL;
 

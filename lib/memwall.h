@@ -88,6 +88,8 @@ struct memwall_question *memwall_question_new(void);
  *   max-nodes, deadline, budget, max-power, min-drive-life
  *                    of that search: the most nodes (left open: 8), days (left open: 365), USD and
  *                    kW, and the fewest days that drives must last
+ *   over             of that search too: settings that it tries in every combination, as
+ *                    "tp=1,2,4 prefetch=1,8"
  *   interruptions, checkpoint-every
  *                    with `pay` spot: how often a node is taken back a day, and minutes between two
  *                    saves (left open: 4, and the interval that loses least) */
@@ -125,7 +127,7 @@ enum memwall_depth {
                            * milliseconds.  What only a plan tells is not known, such as the
                            * bottleneck */
     MEMWALL_ESTIMATE_CHECKED = 8, /* and the step of that plan by the engine */
-    MEMWALL_ADVISE = 9    /* which of "machines" train on "tokens" the cheapest and the fastest;
+    MEMWALL_ADVISE = 9 /* which of "machines" train on "tokens" the cheapest and the fastest;
                            * with "hardware" what to buy for it */
 };
 

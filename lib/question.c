@@ -6,12 +6,27 @@
 #include "base/error.h"
 #include "base/nearest.h"
 
-const char *const mw_lib_names[] = {
-    "model",          "hardware",      "software",         "strategy",
-    "outlook",        "deepspeed",     "deepspeed-notes",  "plan",
-    "machines",       "prices",        "region",           "pay",
-    "max-nodes",      "deadline",      "budget",           "max-power",
-    "min-drive-life", "interruptions", "checkpoint-every", NULL};
+const char *const mw_lib_names[] = {"model",
+                                    "hardware",
+                                    "software",
+                                    "strategy",
+                                    "outlook",
+                                    "deepspeed",
+                                    "deepspeed-notes",
+                                    "plan",
+                                    "machines",
+                                    "prices",
+                                    "region",
+                                    "pay",
+                                    "max-nodes",
+                                    "deadline",
+                                    "budget",
+                                    "max-power",
+                                    "min-drive-life",
+                                    "interruptions",
+                                    "checkpoint-every",
+                                    "over",
+                                    NULL};
 
 struct memwall_question *
 memwall_question_new(void)
@@ -64,6 +79,7 @@ text_of(struct memwall_question *question, const char *name)
         {"prices", &question->prices},
         {"region", &question->region},
         {"pay", &question->pay},
+        {"over", &question->over},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)

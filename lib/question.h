@@ -30,7 +30,7 @@ enum mw_lib_limit {
 struct memwall_question {
     GStringChunk *texts;
     char *model, *hardware, *software, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
-    char *machines, *prices, *region, *pay, *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
+    char *machines, *prices, *region, *pay, *over, *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
     char *settings[MW_SETTINGS_COUNT];
     GPtrArray *keys;          /* "nvme.drives=2", in the order in which they were set */
     struct mw_loaded *loaded; /* NULL: files are read whenever it is asked */
@@ -74,10 +74,12 @@ struct mw_variants *mw_lib_read_plan(const struct memwall_question *question,
                                      struct mw_question *out, const char **blamed, GError **error);
 void mw_lib_clear(struct mw_question *question);
 
-/* The same question for every machine that "machines" names, and the limits. */
+/* The same question for every machine that "machines" names and every point of "over", and the
+ * limits. */
 struct mw_lib_machines {
     struct mw_capacity_machine *all; /* [count] */
     int count;
+    GPtrArray *points; /* questions whose texts the others have; NULL: none vary */
     struct mw_capacity_limits limits;
 };
 bool mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_machines *out,

@@ -86,6 +86,7 @@ static const char *const unswept[] = {"plan",
                                       "min-drive-life",
                                       "interruptions",
                                       "checkpoint-every",
+                                      "over",
                                       "budget",
                                       "max-power",
                                       NULL};

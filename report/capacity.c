@@ -1,5 +1,6 @@
 /* Which machines to train on: study/capacity.h. */
 #include <math.h>
+#include <string.h>
 
 #include "base/format.h"
 #include "base/json_writer.h"
@@ -48,13 +49,25 @@ limits_text(const struct mw_capacity_limits *limits)
     return g_string_free(text, FALSE);
 }
 
+/* Of the rows of the first settings that vary: the others have the same machines. */
 static int
 machine_count(const struct mw_capacity *it)
+{
+    const char *first = it->rows[0].machine->over;
+    int count = 0;
+
+    for (int i = 0; i < it->row_count && !g_strcmp0(it->rows[i].machine->over, first); i++)
+        count += i == 0 || it->rows[i].machine != it->rows[i - 1].machine;
+    return count;
+}
+
+static int
+settings_count(const struct mw_capacity *it)
 {
     int count = 0;
 
     for (int i = 0; i < it->row_count; i++)
-        count += i == 0 || it->rows[i].machine != it->rows[i - 1].machine;
+        count += i == 0 || g_strcmp0(it->rows[i].machine->over, it->rows[i - 1].machine->over) != 0;
     return count;
 }
 
@@ -73,17 +86,32 @@ print_asked(FILE *out, const struct mw_capacity *it)
 {
     const struct mw_question *question = &it->rows[0].machine->question;
     g_autofree char *limits = limits_text(&it->limits);
+    g_autofree char *over = it->rows[0].machine->over
+                                ? g_strdup_printf(", each with %d settings", settings_count(it))
+                                : g_strdup("");
+    g_autofree char *not_tried =
+        mw_spelled("tensor slices, pipelines, and what else the settings leave to their defaults: "
+                   "such as {over=tp=1,2,4,8} {over=pp=1,2,4} {over=prefetch=1,8}");
 
     mw_table_line(out, "training", "%s on %s tokens%s", question->model.name,
                   mw_format_count(question->settings.tokens), limits);
     mw_table_line(out, "searched",
-                  "%d machine%s of up to %" G_GINT64_FORMAT " nodes: %d candidates, of which %d "
+                  "%d machine%s of up to %" G_GINT64_FORMAT " nodes%s: %d candidates, of which %d "
                   "were simulated with the best strategy, placement and batch of each",
-                  machine_count(it), machine_count(it) == 1 ? "" : "s", it->limits.nodes_max,
+                  machine_count(it), machine_count(it) == 1 ? "" : "s", it->limits.nodes_max, over,
                   it->row_count, it->answered);
 }
 
 /* --- candidates ------------------------------------------------------------------------------- */
+
+/* " --tp 2": the settings that vary. */
+static char *
+over_text(const struct mw_capacity_row *row)
+{
+    g_autofree char *over = row->machine->over ? mw_spelled(row->machine->over) : NULL;
+
+    return over ? g_strconcat(" ", over, NULL) : g_strdup("");
+}
 
 static void
 add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *row)
@@ -93,9 +121,11 @@ add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *ro
     g_autofree char *took = g_strdup(days(row->typical.days));
     g_autofree char *at_most = g_strdup(days(row->slow.days));
     g_autofree char *cost = g_strdup(usd(row->typical.usd));
+    g_autofree char *over = over_text(row);
+    g_autofree char *how = g_strconcat(r->strategy, over, NULL);
 
-    mw_grid_row(grid, what, machines, r->strategy, mw_format_seconds(r->step_time_s[1]), took,
-                at_most, cost,
+    mw_grid_row(grid, what, machines, how, mw_format_seconds(r->step_time_s[1]), took, at_most,
+                cost,
                 isnan(row->typical.usd) ? ""
                 : row->machine->spot    ? "spot"
                 : r->rented             ? "rent"
@@ -209,7 +239,8 @@ print_pick(FILE *out, const struct mw_capacity *it, int pick)
     g_autofree char *options =
         mw_spelled_printf("{hardware=%s} {nodes=%" G_GINT64_FORMAT "} {strategy=%s}",
                           machine_of(row), row->nodes, r->strategy);
-    mw_table_line(out, "options", "%s", options);
+    g_autofree char *over = over_text(row);
+    mw_table_line(out, "options", "%s%s", options, over);
     mw_table_verdict_body(out, r, false);
     print_price(out, row);
     print_interrupted(out, row);
@@ -223,14 +254,14 @@ static char *
 some_of(const struct mw_capacity *it, enum mw_capacity_fate fate)
 {
     GString *text = g_string_new(NULL);
-    const struct mw_capacity_machine *last = NULL;
+    const struct mw_capacity_row *last = NULL;
     int named = 0;
 
     for (int i = 0; i < it->row_count && named <= LEFT_OUT_NAMED; i++) {
         const struct mw_capacity_row *row = &it->rows[i];
-        if (row->fate != fate || row->machine == last)
+        if (row->fate != fate || (last && !strcmp(machine_of(row), machine_of(last))))
             continue;
-        last = row->machine;
+        last = row;
         if (named++ < LEFT_OUT_NAMED)
             g_string_append_printf(text, "%s%s", named > 1 ? ", " : "", machine_of(row));
         else
@@ -245,9 +276,7 @@ static void
 print_left_out(FILE *out, const struct mw_capacity *it)
 {
     struct mw_grid *grid = mw_grid_new("rl");
-    int beaten = it->answered - count_of(it, MW_CAPACITY_UNFIT) - it->front_count -
-                 count_of(it, MW_CAPACITY_LATE) - count_of(it, MW_CAPACITY_COSTLY) -
-                 count_of(it, MW_CAPACITY_WORN);
+    int beaten = count_of(it, MW_CAPACITY_WITHIN) - it->front_count;
 
     mw_table_heading(out, "Candidates that are left out");
     for (int fate = MW_CAPACITY_LATE; fate < MW_CAPACITY_FATES; fate++) {
@@ -336,8 +365,11 @@ mw_table_capacity(FILE *out, const struct mw_capacity *it)
 static void
 write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
 {
+    g_autofree char *over = row->machine->over ? mw_spelled(row->machine->over) : NULL;
+
     mw_json_string(json, "machine", machine_of(row));
     mw_json_integer(json, "nodes", row->nodes);
+    mw_json_string(json, "over", over);
     mw_json_string(json, "verdict", mw_capacity_fate_text(row->fate));
     mw_json_string(json, "why", row->why);
     mw_json_string(json, "price_from", row->machine->price_from);
@@ -347,6 +379,9 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
         mw_json_begin(json, "beaten_by", '{', true);
         mw_json_string(json, "machine", machine_of(row->beaten_by));
         mw_json_integer(json, "nodes", row->beaten_by->nodes);
+        g_autofree char *of =
+            row->beaten_by->machine->over ? mw_spelled(row->beaten_by->machine->over) : NULL;
+        mw_json_string(json, "over", of);
         mw_json_end(json, '}');
     }
     if (!row->result)

@@ -42,7 +42,8 @@ per_usd_text(const struct mw_purchases *all, const struct mw_purchase *it)
 {
     if (!fits(it) || isnan(it->per_usd))
         return g_strdup("-");
-    return g_strdup_printf(all->rented ? "%.2fx" : "%.3g", it->per_usd);
+    return g_strdup(all->rented ? mw_format_count(it->per_usd)
+                                : mw_format_significant(it->per_usd));
 }
 
 /* A drive that lasts longer than this is not what decides. */
@@ -76,7 +77,8 @@ add_row(struct mw_grid *grid, const struct mw_purchases *all, const struct mw_pu
 {
     g_autofree char *usd = it == &all->now && !all->rented ? g_strdup("") : usd_text(it);
     g_autofree char *times = it == &all->now && fits(it) ? g_strdup("") : times_text(it);
-    g_autofree char *per_usd = it == &all->now ? g_strdup("") : per_usd_text(all, it);
+    g_autofree char *per_usd =
+        it == &all->now && !all->rented ? g_strdup("") : per_usd_text(all, it);
     g_autofree char *drives = drives_text(it);
     g_autofree char *within = within_text(all, it);
     g_autofree char *step =

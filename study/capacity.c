@@ -258,28 +258,58 @@ struct wave {
     int count;
 };
 
+/* How far the row is from a limit: less is nearer. */
+static double
+excess(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
+{
+    switch (limit) {
+    case MW_LIMIT_USD:
+        return row->typical.usd;
+    case MW_LIMIT_DAYS:
+        return row->typical.days;
+    case MW_LIMIT_POWER:
+        return mw_capacity_row_power_w(row);
+    case MW_LIMIT_NODES:
+        return (double)row->nodes;
+    case MW_LIMIT_DRIVES:
+        return -row->drive_days;
+    case MW_CAPACITY_LIMITS:
+        break;
+    }
+    return NAN;
+}
+
 /* Promising candidates first: their answers leave out the most. */
 static double
-promise(const struct mw_capacity_row *row)
+promise(const struct mw_capacity_row *row, enum mw_capacity_limit toward)
 {
+    if (toward == MW_LIMIT_POWER || toward == MW_LIMIT_NODES)
+        return excess(row, toward);
     return isnan(row->least.usd) ? row->least.days : row->least.days * row->least.usd;
 }
 
 static int
-by_promise(const void *a, const void *b)
+by_promise(const void *a, const void *b, void *toward)
 {
     const struct mw_capacity_row *one = *(struct mw_capacity_row *const *)a;
     const struct mw_capacity_row *other = *(struct mw_capacity_row *const *)b;
-    double difference = promise(one) - promise(other);
+    enum mw_capacity_limit limit = *(const enum mw_capacity_limit *)toward;
+    double difference = promise(one, limit) - promise(other, limit);
 
     return difference < 0 ? -1 : difference > 0 ? 1 : one < other ? -1 : 1;
 }
 
-/* Whether `row` cannot be better than `answered` in days or in cost. */
+/* Whether `row` cannot be better than `answered` in days or in cost; where one limit is lifted, not
+ * nearer to it. */
 static bool
-is_beaten(const struct mw_capacity_row *row, const struct mw_capacity_row *answered)
+is_beaten(const struct mw_capacity_row *row, const struct mw_capacity_row *answered,
+          enum mw_capacity_limit toward)
 {
-    return answered->fate == MW_CAPACITY_WITHIN && answered->typical.days <= row->least.days &&
+    if (answered->fate != MW_CAPACITY_WITHIN || toward == MW_LIMIT_DRIVES)
+        return false;
+    if (toward == MW_LIMIT_POWER || toward == MW_LIMIT_NODES)
+        return excess(row, toward) >= excess(answered, toward);
+    return answered->typical.days <= row->least.days &&
            (isnan(row->least.usd) || answered->typical.usd <= row->least.usd);
 }
 
@@ -287,7 +317,7 @@ static void
 leave_out_beaten(struct mw_capacity *it, const struct mw_capacity_row *answered)
 {
     for (int i = 0; i < it->row_count; i++)
-        if (it->rows[i].fate == MW_CAPACITY_OPEN && is_beaten(&it->rows[i], answered)) {
+        if (it->rows[i].fate == MW_CAPACITY_OPEN && is_beaten(&it->rows[i], answered, it->toward)) {
             it->rows[i].fate = MW_CAPACITY_BEATEN;
             it->rows[i].beaten_by = answered;
         }
@@ -309,9 +339,10 @@ answer_wave(struct mw_capacity *it, struct wave *wave)
         else
             wave->rows[i]->fate = MW_CAPACITY_REFUSED;
     }
-    for (int i = 0; i < wave->count; i++)
+    for (int i = 0; i < wave->count; i++) {
         leave_out_beaten(it, wave->rows[i]);
-    it->answered += wave->count;
+        it->answered += wave->rows[i]->result != NULL;
+    }
 }
 
 static void
@@ -322,7 +353,8 @@ answer_all(struct mw_capacity *it)
 
     for (int i = 0; i < it->row_count; i++)
         order[i] = &it->rows[i];
-    qsort(order, (size_t)it->row_count, sizeof(struct mw_capacity_row *), by_promise);
+    g_qsort_with_data(order, it->row_count, sizeof(struct mw_capacity_row *), by_promise,
+                      &it->toward);
     for (int next = 0; next < it->row_count;) {
         for (wave.count = 0; next < it->row_count && wave.count < WAVE; next++)
             if (order[next]->fate == MW_CAPACITY_OPEN)
@@ -453,27 +485,6 @@ search(const struct mw_capacity_limits *limits, struct mw_capacity *out)
 
 #define MORE_NODES 16 /* times as many as there may be are tried */
 
-/* How far the row is from a limit: less is nearer. */
-static double
-excess(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
-{
-    switch (limit) {
-    case MW_LIMIT_USD:
-        return row->typical.usd;
-    case MW_LIMIT_DAYS:
-        return row->typical.days;
-    case MW_LIMIT_POWER:
-        return mw_capacity_row_power_w(row);
-    case MW_LIMIT_NODES:
-        return (double)row->nodes;
-    case MW_LIMIT_DRIVES:
-        return -row->drive_days;
-    case MW_CAPACITY_LIMITS:
-        break;
-    }
-    return NAN;
-}
-
 static bool
 lift(enum mw_capacity_limit limit, struct mw_capacity_limits *limits)
 {
@@ -506,9 +517,10 @@ nearest(const struct mw_capacity *it, enum mw_capacity_limit limit)
 {
     const struct mw_capacity_row *best = NULL;
 
-    for (int i = 0; i < it->front_count; i++)
-        if (!best || excess(it->front[i], limit) < excess(best, limit))
-            best = it->front[i];
+    for (int i = 0; i < it->row_count; i++)
+        if (it->rows[i].fate == MW_CAPACITY_WITHIN &&
+            (!best || excess(&it->rows[i], limit) < excess(best, limit)))
+            best = &it->rows[i];
     return best;
 }
 
@@ -526,9 +538,11 @@ find_nearest(const struct mw_capacity_machine *machines, int count,
         lifted = *limits;
         if (!lift((enum mw_capacity_limit)l, &lifted))
             continue;
+        out->toward = (enum mw_capacity_limit)l;
         search(&lifted, out);
         out->nearest[l] = nearest(out, (enum mw_capacity_limit)l);
     }
+    out->toward = MW_CAPACITY_LIMITS;
     lifted = *limits;
     for (int l = 0; l < MW_CAPACITY_LIMITS; l++)
         if (l != MW_LIMIT_NODES)
@@ -541,7 +555,7 @@ void
 mw_capacity_find(const struct mw_capacity_machine *machines, int count,
                  const struct mw_capacity_limits *limits, struct mw_capacity *out)
 {
-    *out = (struct mw_capacity){0};
+    *out = (struct mw_capacity){.toward = MW_CAPACITY_LIMITS};
     add_machines(machines, count, limits, out);
     search(limits, out);
     if (!out->front_count) {

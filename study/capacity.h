@@ -27,7 +27,7 @@ enum mw_capacity_limit {
     MW_LIMIT_POWER,
     MW_LIMIT_NODES,
     MW_LIMIT_DRIVES,
-    MW_CAPACITY_LIMITS
+    MW_CAPACITY_LIMITS /* none */
 };
 
 enum mw_capacity_fate {
@@ -47,9 +47,10 @@ enum mw_capacity_fate {
     MW_CAPACITY_UNPRICED, /* left out where cost is compared: nobody gave a price */
     MW_CAPACITY_FATES
 };
-/* A machine of the search. */
+/* A machine of the search, with settings that it tries. */
 struct mw_capacity_machine {
     struct mw_question question; /* on it, with an open number of nodes */
+    char *over;                  /* those settings as options, to be spelled; NULL: none vary */
     char *why;                   /* the question cannot be asked on it; NULL: it can */
     bool spot;                   /* it may be taken back, and costs what such machines do */
     char *price_from;            /* who says what it costs; NULL: its profile does */
@@ -90,10 +91,12 @@ struct mw_capacity {
     const struct mw_capacity_row *picks[MW_PICKS]; /* of the front; NULL: nothing is within */
     struct mw_result *deep[MW_PICKS]; /* of each pick, with range and what would change it; those
                                        * of equal picks are one */
-    /* If nothing is within the limits: of the front that there is without one of them, the row that
-     * exceeds it least; NULL: there is none, or no such limit. */
+    /* If nothing is within the limits: the row that exceeds one of them least and no other; NULL:
+     * there is none, or no such limit. */
     const struct mw_capacity_row *nearest[MW_CAPACITY_LIMITS];
-    int answered; /* candidates for which plans were simulated */
+    enum mw_capacity_limit toward; /* while one is lifted that is known of a row before its answer:
+                                    * only rows with less of it than the best are answered */
+    int answered;                  /* candidates for which plans were simulated */
 };
 
 /* NAN: the profile does not say. */

@@ -48,6 +48,8 @@ settle(struct mw_purchase *it)
         return;
     it->days = r->days;
     it->cost_usd = r->cost_usd;
+    if (isfinite(it->usd_per_hour))
+        it->per_usd = r->tokens_per_s * 3600 / it->usd_per_hour;
     it->drive_days = r->drive_life_steps * r->step_time_s[MW_OUTLOOK_TYPICAL] / 86400;
 }
 
@@ -62,9 +64,7 @@ compare_with(const struct mw_purchase *now, struct mw_purchase *it)
     double before = fits(now) ? now->result->tokens_per_s : 0;
     double gained = it->result->tokens_per_s - before;
     it->times = it->result->tokens_per_s / before;
-    if (isfinite(now->usd_per_hour))
-        it->per_usd = it->times / (it->usd_per_hour / now->usd_per_hour);
-    else if (it->machine.usd > 0)
+    if (isnan(it->usd_per_hour) && it->machine.usd > 0)
         it->per_usd = gained / it->machine.usd * 1000;
 }
 

@@ -20,8 +20,8 @@ struct mw_purchase {
     double drive_days;     /* that its drives last; NAN: nothing is written, or no rating */
     double times;          /* tokens/s over those of the machine as it is; INFINITY: that does not
                               * fit, 0: this does not */
-    double per_usd;        /* bought: tokens/s gained per 1000 USD; rented: tokens per USD over
-                              * those of the machine as it is; NAN: no price */
+    double per_usd;        /* bought: tokens/s gained per 1000 USD; rented: tokens per USD; NAN: no
+                              * price, or it does not fit */
 };
 
 struct mw_purchases {

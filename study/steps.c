@@ -110,6 +110,14 @@ drives_of(const struct mw_hardware *hw)
     return hw->nvme_capacity_bytes > 0 ? MAX(1, hw->nvme_drives) : 0;
 }
 
+/* The word that -H takes. */
+static const char *
+machine_word(const struct mw_profile *profile)
+{
+    return mw_machine_is_composed(mw_profile_name(profile)) ? mw_profile_name(profile)
+                                                            : mw_profile_called(profile);
+}
+
 void
 mw_stepped_init(const struct mw_question *question, struct mw_stepped *out)
 {
@@ -139,7 +147,7 @@ mw_stepped_options(const struct mw_stepped *machine)
     const struct mw_question *q = &machine->question;
     GString *text = g_string_new(NULL);
 
-    mw_spelled_append(text, "{hardware=%s}", mw_profile_called(machine->profile));
+    mw_spelled_append(text, "{hardware=%s}", machine_word(machine->profile));
     if (q->settings.nodes > 1)
         mw_spelled_append(text, " {nodes=%" G_GINT64_FORMAT "}", q->settings.nodes);
     if (machine->sets->len)
@@ -306,7 +314,7 @@ without_count(const char *name)
 char *
 mw_card_of(const struct mw_question *question)
 {
-    const char *name = mw_profile_called(question->profile);
+    const char *name = machine_word(question->profile);
     g_autofree char *card = NULL;
 
     if (mw_price_kind(now(question)) == MW_PRICE_RENT || g_str_has_suffix(name, ".ini"))
@@ -343,7 +351,7 @@ composed_text(const struct mw_question *question, const char *board, const char 
               int64_t cards)
 {
     const struct mw_hardware *hw = now(question);
-    const char *name = mw_profile_called(question->profile);
+    const char *name = machine_word(question->profile);
     GString *text = g_string_new(NULL);
 
     g_string_append_printf(text, "%" G_GINT64_FORMAT "x%s", cards, card);
@@ -481,7 +489,7 @@ pay_node(struct mw_stepped *machine)
     if (kind == MW_PRICE_OWN)
         pay(machine, usd, usd, usd, source ? source : "set by the user");
     else
-        lack(machine, mw_profile_called(machine->profile));
+        lack(machine, machine_word(machine->profile));
 }
 
 static bool
