@@ -369,7 +369,7 @@ static void
 forget(struct mw_profile *machine)
 {
     static const char *const of_node[] = {"price_usd", "price_usd_per_hour",
-                                          "price_usd_per_hour_spot"};
+                                          "spot_price_usd_per_hour"};
     static const char *const of_profile[] = {"calibrated", "machine",   "backend",
                                              "disturbed",  "rate_left", "instruction_set",
                                              "inherits"};

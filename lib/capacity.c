@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lib/machines.h"
 #include "lib/prices.h"
 #include "lib/question.h"
 #include "lib/space.h"
@@ -135,9 +136,9 @@ forget_price(struct mw_profile *profile, const char *key, GError **error)
 }
 
 /* A line of the file says all that is known of the price; *from: who says so. */
-static bool
-take_price(const struct memwall_question *question, const GArray *prices,
-           struct mw_profile *profile, char **from, GError **error)
+bool
+mw_lib_take_price(const struct memwall_question *question, const GArray *prices,
+                  struct mw_profile *profile, char **from, GError **error)
 {
     const struct mw_lib_price *price =
         mw_lib_price_of(prices, mw_profile_name(profile), question->region);
@@ -146,22 +147,22 @@ take_price(const struct memwall_question *question, const GArray *prices,
         return true;
     *from = mw_lib_price_source(price, question->prices);
     if (!forget_price(profile, "price_usd_per_hour", error) ||
-        !forget_price(profile, "price_usd_per_hour_spot", error) ||
+        !forget_price(profile, "spot_price_usd_per_hour", error) ||
         !forget_price(profile, "price_usd", error))
         return false;
     return (!(price->usd_per_hour > 0) ||
             set_key(profile, "price_usd_per_hour", price->usd_per_hour, error)) &&
            (!(price->usd_per_hour_spot > 0) ||
-            set_key(profile, "price_usd_per_hour_spot", price->usd_per_hour_spot, error)) &&
+            set_key(profile, "spot_price_usd_per_hour", price->usd_per_hour_spot, error)) &&
            (!(price->usd_to_buy > 0) || set_key(profile, "price_usd", price->usd_to_buy, error)) &&
            (!price->available || set_key(profile, "nodes_max", (double)price->available, error));
 }
 
-/* The price of a machine that may be taken back is its rent then; without one nobody gave a price. */
+/* The price of a machine that may be taken back is its rent then; without one it has no price. */
 static bool
 take_spot(struct mw_profile *profile, GError **error)
 {
-    double usd = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL).price_usd_per_hour_spot;
+    double usd = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL).spot_price_usd_per_hour;
 
     return forget_price(profile, "price_usd", error) &&
            (usd > 0 ? set_key(profile, "price_usd_per_hour", usd, error)
@@ -173,14 +174,14 @@ note_spot(struct mw_capacity_machine *machine)
 {
     const char *source = NULL;
 
-    mw_profile_provenance(machine->question.profile, "node", "price_usd_per_hour_spot", &source);
+    mw_profile_provenance(machine->question.profile, "node", "spot_price_usd_per_hour", &source);
     if (machine->spot && !machine->price_from)
         machine->price_from = g_strdup(source);
 }
 
 /* Only one of the ways to pay. */
-static bool
-take_pay(const char *pay, struct mw_profile *profile, GError **error)
+bool
+mw_lib_take_pay(const char *pay, struct mw_profile *profile, GError **error)
 {
     if (!g_strcmp0(pay, "spot"))
         return take_spot(profile, error);
@@ -202,10 +203,10 @@ read_on(const struct memwall_question *question, const struct mw_model *model, c
     out->spot = !g_strcmp0(question->pay, "spot");
     *on = (struct mw_question){.model = *model, .strategy_count = 1, .ends = true};
     if (!mw_lib_profile(&one, on, error) ||
-        (prices && !take_price(question, prices, on->profile, &out->price_from, error)))
+        (prices && !mw_lib_take_price(question, prices, on->profile, &out->price_from, error)))
         return false;
     note_spot(out);
-    return take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
+    return mw_lib_take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
            mw_lib_software(&one, on, NULL, error);
 }
 
@@ -324,8 +325,8 @@ read_points(const struct memwall_question *question, const struct mw_model *mode
     return good;
 }
 
-static double
-limit_of(const struct memwall_question *question, enum mw_lib_limit limit, double otherwise)
+double
+mw_lib_limit_of(const struct memwall_question *question, enum mw_lib_limit limit, double otherwise)
 {
     double value = otherwise;
 
@@ -348,8 +349,8 @@ check_spot(const struct memwall_question *question, GError **error)
     return true;
 }
 
-static bool
-check_settings(const struct memwall_question *question, GError **error)
+bool
+mw_lib_check_training(const struct memwall_question *question, GError **error)
 {
     struct mw_question trial = {.strategy_count = 1};
     bool good = mw_lib_settings(question, &trial, error);
@@ -370,20 +371,20 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     struct mw_model model;
 
     *out = (struct mw_lib_machines){
-        .limits = {
-            .days = limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
-            .usd = limit_of(question, MW_LIB_BUDGET, INFINITY),
-            .power_w = 1000 * limit_of(question, MW_LIB_MAX_POWER, INFINITY),
-            .nodes_max = (int64_t)limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT),
-            .drive_days = limit_of(question, MW_LIB_MIN_DRIVE_LIFE, 0),
-            .interruptions = {.per_node_day =
-                                  limit_of(question, MW_LIB_INTERRUPTIONS, MW_INTERRUPTIONS_A_DAY),
-                              .every_s = 60 * limit_of(question, MW_LIB_CHECKPOINT_EVERY, 0)}}};
+        .limits = {.days = mw_lib_limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
+                   .usd = mw_lib_limit_of(question, MW_LIB_BUDGET, INFINITY),
+                   .power_w = 1000 * mw_lib_limit_of(question, MW_LIB_MAX_POWER, INFINITY),
+                   .nodes_max = (int64_t)mw_lib_limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT),
+                   .drives_last_s = 86400 * mw_lib_limit_of(question, MW_LIB_MIN_DRIVE_LIFE, 0),
+                   .interruptions = {
+                       .per_node_day =
+                           mw_lib_limit_of(question, MW_LIB_INTERRUPTIONS, MW_INTERRUPTIONS_A_DAY),
+                       .every_s = 60 * mw_lib_limit_of(question, MW_LIB_CHECKPOINT_EVERY, 0)}}};
     *blamed = "model";
     if (!mw_lib_model(question, &model, error))
         return false;
     *blamed = NULL;
-    if (!check_settings(question, error) || !check_spot(question, error))
+    if (!mw_lib_check_training(question, error) || !check_spot(question, error))
         return false;
     *blamed = "prices";
     g_autoptr(GArray) prices =
@@ -409,109 +410,4 @@ mw_lib_machines_clear(struct mw_lib_machines *machines)
     if (machines->points)
         g_ptr_array_unref(machines->points);
     *machines = (struct mw_lib_machines){0};
-}
-
-/* --- a machine that is owned ------------------------------------------------------------------ */
-
-/* The first of a name counts: the user's go before those that are known. */
-static void
-add_parts(const GArray *prices, const char *path, const char *region, struct mw_lib_owned *out)
-{
-    for (guint i = 0; i < prices->len; i++) {
-        const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
-        const char *part = price->profile + strlen(MW_PART_PREFIX);
-        bool known = !mw_lib_price_is_part(price) || !(price->usd_to_buy > 0) ||
-                     mw_lib_price_of(prices, price->profile, region) != price;
-        for (int p = 0; p < out->count && !known; p++)
-            known = !strcmp(out->prices[p].part, part);
-        if (known)
-            continue;
-        out->prices = g_renew(struct mw_part_price, out->prices, out->count + 1);
-        out->prices[out->count++] = (struct mw_part_price){
-            .part = g_strdup(part),
-            .usd = price->usd_to_buy,
-            .least = price->usd_to_buy_least > 0 ? price->usd_to_buy_least : price->usd_to_buy,
-            .most = price->usd_to_buy_most > 0 ? price->usd_to_buy_most : price->usd_to_buy,
-            .from = mw_lib_price_source(price, path)};
-    }
-}
-
-/* What compares machines has no place where one is given. */
-static bool
-check_owned(const struct memwall_question *question, GError **error)
-{
-    const char *other = question->machines                   ? "machines"
-                        : question->over                     ? "over"
-                        : question->limits[MW_LIB_MAX_NODES] ? "max-nodes"
-                                                             : NULL;
-
-    for (int l = MW_LIB_MAX_POWER; l < MW_LIB_LIMITS && !other; l++)
-        other = question->limits[l] ? mw_lib_limits[l].name : NULL;
-
-    if (!g_strcmp0(question->pay, "spot"))
-        return mw_refuse(error,
-                         "{pay=spot}: is of the comparison of machines; with {hardware=%s} "
-                         "must be rent, buy or any",
-                         question->hardware);
-    return !other || mw_refuse(error,
-                               "{%s}: is of the comparison of machines; {hardware=%s} asks what to "
-                               "buy for that machine: leave one of them out",
-                               other, question->hardware);
-}
-
-static bool
-read_part_prices(const struct memwall_question *question, struct mw_lib_owned *out, GError **error)
-{
-    struct mw_profile *profile = out->question.profile;
-    g_autoptr(GArray) prices =
-        question->prices ? mw_lib_prices_read(question->prices, error) : NULL;
-    g_autoptr(GArray) known = mw_lib_prices_known();
-
-    if (question->prices &&
-        (!prices || !take_price(question, prices, profile, &out->price_from, error)))
-        return false;
-    if (prices)
-        add_parts(prices, question->prices, question->region, out);
-    add_parts(known, MW_LIB_PARTS_FILE, NULL, out);
-    return take_pay(question->pay, profile, error);
-}
-
-bool
-mw_lib_read_owned(const struct memwall_question *question, struct mw_lib_owned *out,
-                  const char **blamed, GError **error)
-{
-    *out = (struct mw_lib_owned){.days = limit_of(question, MW_LIB_DEADLINE, INFINITY),
-                                 .usd = limit_of(question, MW_LIB_BUDGET, INFINITY)};
-    struct mw_question *on = &out->question;
-    *on = (struct mw_question){.strategy_count = 1, .ends = true};
-    *blamed = "model";
-    if (!mw_lib_model(question, &on->model, error))
-        return false;
-    *blamed = NULL;
-    if (!check_owned(question, error) || !check_settings(question, error))
-        return false;
-    *blamed = "hardware";
-    if (!mw_lib_profile(question, on, error))
-        return false;
-    *blamed = "prices";
-    if (!read_part_prices(question, out, error))
-        return false;
-    *blamed = NULL;
-    if (!mw_lib_settings(question, on, error))
-        return false;
-    *blamed = "software";
-    return mw_lib_software(question, on, NULL, error);
-}
-
-void
-mw_lib_owned_clear(struct mw_lib_owned *owned)
-{
-    mw_lib_clear(&owned->question);
-    g_free(owned->price_from);
-    for (int i = 0; i < owned->count; i++) {
-        g_free((char *)owned->prices[i].part);
-        g_free((char *)owned->prices[i].from);
-    }
-    g_free(owned->prices);
-    *owned = (struct mw_lib_owned){0};
 }

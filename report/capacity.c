@@ -44,8 +44,9 @@ limits_text(const struct mw_capacity_limits *limits)
         g_string_append_printf(text, ", for %s USD", usd(limits->usd));
     if (isfinite(limits->power_w))
         g_string_append_printf(text, ", with %s kW", mw_format_significant(limits->power_w / 1000));
-    if (limits->drive_days > 0)
-        g_string_append_printf(text, ", on drives that last %s", days(limits->drive_days));
+    if (limits->drives_last_s > 0)
+        g_string_append_printf(text, ", on drives that last %s",
+                               mw_format_duration(limits->drives_last_s));
     return g_string_free(text, FALSE);
 }
 
@@ -90,8 +91,8 @@ print_asked(FILE *out, const struct mw_capacity *it)
                                 ? g_strdup_printf(", each with %d settings", settings_count(it))
                                 : g_strdup("");
     g_autofree char *not_tried =
-        mw_spelled("tensor slices, pipelines, and what else the settings leave to their defaults: "
-                   "such as {over=tp=1,2,4,8} {over=pp=1,2,4} {over=prefetch=1,8}");
+        mw_spelled("tensor slices, pipelines and what else has a default: {over=tp=1,2,4,8}, "
+                   "{over=pp=1,2} and the like do");
 
     mw_table_line(out, "training", "%s on %s tokens%s", question->model.name,
                   mw_format_count(question->settings.tokens), limits);
@@ -100,6 +101,8 @@ print_asked(FILE *out, const struct mw_capacity *it)
                   "were simulated with the best strategy, placement and batch of each",
                   machine_count(it), machine_count(it) == 1 ? "" : "s", it->limits.nodes_max, over,
                   it->row_count, it->answered);
+    if (!it->rows[0].machine->over)
+        mw_table_line(out, "not tried", "%s", not_tried);
 }
 
 /* --- candidates ------------------------------------------------------------------------------- */
@@ -221,9 +224,10 @@ print_interrupted(FILE *out, const struct mw_capacity_row *row)
 static void
 print_wear(FILE *out, const struct mw_capacity_row *row)
 {
-    if (row->drive_days < row->typical.days)
-        mw_table_line(out, "wear", "the drives last %s of the %s", days(row->drive_days),
-                      days(row->typical.days));
+    g_autofree char *last = g_strdup(mw_format_duration(row->drives_last_s));
+
+    if (row->drives_last_s < row->typical.days * 86400)
+        mw_table_line(out, "wear", "the drives last %s of the %s", last, days(row->typical.days));
 }
 
 static void
@@ -309,7 +313,8 @@ measure_text(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
     case MW_LIMIT_NODES:
         return g_strdup_printf("%" G_GINT64_FORMAT " nodes", row->nodes);
     case MW_LIMIT_DRIVES:
-        return g_strdup(isinf(row->drive_days) ? "no wear" : days(row->drive_days));
+        return g_strdup(isinf(row->drives_last_s) ? "no wear"
+                                                  : mw_format_duration(row->drives_last_s));
     case MW_CAPACITY_LIMITS:
         break;
     }
@@ -394,7 +399,7 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
     mw_json_number(json, "cost_usd_at_most", row->slow.usd);
     mw_json_boolean(json, "rented", row->result->rented);
     mw_json_number(json, "margin", row->margin);
-    mw_json_number(json, "drive_days", row->drive_days);
+    mw_json_number(json, "drive_days", row->drives_last_s / 86400);
     if (row->machine->spot) {
         mw_json_begin(json, "interruptions", '{', true);
         mw_json_number(json, "per_day", row->interrupted.per_day);
@@ -461,7 +466,8 @@ mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
     mw_json_number(&json, "cost_usd", it->limits.usd);
     mw_json_number(&json, "power_kw", it->limits.power_w / 1000);
     mw_json_integer(&json, "nodes", it->limits.nodes_max);
-    mw_json_number(&json, "drive_days", it->limits.drive_days > 0 ? it->limits.drive_days : NAN);
+    mw_json_number(&json, "drive_days",
+                   it->limits.drives_last_s > 0 ? it->limits.drives_last_s / 86400 : NAN);
     mw_json_end(&json, '}');
     write_picks(&json, it);
     write_rows(&json, "front", it->front, it->front_count);

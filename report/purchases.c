@@ -47,13 +47,13 @@ per_usd_text(const struct mw_purchases *all, const struct mw_purchase *it)
 }
 
 /* A drive that lasts longer than this is not what decides. */
-#define LASTS_DAYS 36500
+#define LASTS_S (36500 * 86400.0)
 
 static char *
 drives_text(const struct mw_purchase *it)
 {
-    return isfinite(it->drive_days) && it->drive_days < LASTS_DAYS
-               ? g_strdup(mw_format_duration(it->drive_days * 86400))
+    return isfinite(it->drives_last_s) && it->drives_last_s < LASTS_S
+               ? g_strdup(mw_format_duration(it->drives_last_s))
                : g_strdup("-");
 }
 
@@ -171,9 +171,9 @@ print_wear(FILE *out, const struct mw_purchases *all)
 {
     const struct mw_purchase *now = &all->now;
 
-    if (!fits(now) || !(now->drive_days < now->days))
+    if (!fits(now) || !(now->drives_last_s < now->days * 86400))
         return;
-    g_autofree char *last = g_strdup(mw_format_duration(now->drive_days * 86400));
+    g_autofree char *last = g_strdup(mw_format_duration(now->drives_last_s));
     mw_table_line(out, "wear",
                   "the drives last %s of %s: each drive more shares the writing, and lasts as much "
                   "longer",
@@ -226,7 +226,7 @@ write_purchase(struct mw_json_writer *json, const struct mw_purchase *it)
     mw_json_number(json, "per_usd", it->per_usd);
     mw_json_number(json, "days", it->days);
     mw_json_number(json, "cost_usd", it->cost_usd);
-    mw_json_number(json, "drive_days", it->drive_days);
+    mw_json_number(json, "drive_days", it->drives_last_s / 86400);
     if (!fits(it))
         return;
     mw_json_string(json, "strategy", it->result->strategy);

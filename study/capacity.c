@@ -81,7 +81,7 @@ add_machine(const struct mw_capacity_machine *machine, const struct mw_capacity_
                                       .least = {NAN, NAN},
                                       .why = g_strdup(machine->why),
                                       .fate = machine->why ? MW_CAPACITY_REFUSED : MW_CAPACITY_OPEN,
-                                      .drive_days = INFINITY,
+                                      .drives_last_s = INFINITY,
                                       .typical = {NAN, NAN},
                                       .slow = {NAN, NAN},
                                       .margin = NAN};
@@ -128,7 +128,7 @@ bound_s(struct mw_capacity_row *row, double tokens, GError **error)
                 continue;
             any = true;
             mw_bound_of(&request, &complete, &bound);
-            row->state_bytes = bound.trained_bytes;
+            row->state_bytes = (int64_t)bound.trained_bytes;
             least = fmin(least,
                          mw_bound_step_s(&bound, tokens, complete.nodes, complete.gpus_per_node));
         }
@@ -208,11 +208,11 @@ taken(const struct mw_result *r, enum mw_tier tier)
 }
 
 static double
-drive_days_of(const struct mw_result *r)
+drives_last_of(const struct mw_result *r)
 {
-    double days = r->drive_life_steps * r->step_time_s[MW_OUTLOOK_TYPICAL] / 86400;
+    double seconds = r->drive_life_steps * r->step_time_s[MW_OUTLOOK_TYPICAL];
 
-    return isfinite(days) ? days : INFINITY;
+    return isfinite(seconds) ? seconds : INFINITY;
 }
 
 static double
@@ -237,7 +237,7 @@ settle(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
         row->fate = MW_CAPACITY_UNFIT;
         return;
     }
-    row->drive_days = drive_days_of(r);
+    row->drives_last_s = drives_last_of(r);
     row->interrupted = mw_interrupted_of(
         row->machine->spot ? &limits->interruptions : NULL, row->nodes, row->state_bytes,
         r->start.known && isfinite(r->start.time_s) ? r->start.time_s : 0);
@@ -247,10 +247,10 @@ settle(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
     row->slow.days = row->typical.days * fmax(1, slower);
     row->slow.usd = row->typical.usd * fmax(1, slower);
     row->margin = margin_of(row, limits);
-    row->fate = row->typical.days > limits->days       ? MW_CAPACITY_LATE
-                : row->typical.usd > limits->usd       ? MW_CAPACITY_COSTLY
-                : row->drive_days < limits->drive_days ? MW_CAPACITY_WORN
-                                                       : MW_CAPACITY_WITHIN;
+    row->fate = row->typical.days > limits->days             ? MW_CAPACITY_LATE
+                : row->typical.usd > limits->usd             ? MW_CAPACITY_COSTLY
+                : row->drives_last_s < limits->drives_last_s ? MW_CAPACITY_WORN
+                                                             : MW_CAPACITY_WITHIN;
 }
 
 struct wave {
@@ -272,7 +272,7 @@ excess(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
     case MW_LIMIT_NODES:
         return (double)row->nodes;
     case MW_LIMIT_DRIVES:
-        return -row->drive_days;
+        return -row->drives_last_s;
     case MW_CAPACITY_LIMITS:
         break;
     }
@@ -504,8 +504,8 @@ lift(enum mw_capacity_limit limit, struct mw_capacity_limits *limits)
         limits->nodes_max = MORE_NODES * before.nodes_max;
         return true;
     case MW_LIMIT_DRIVES:
-        limits->drive_days = 0;
-        return before.drive_days > 0;
+        limits->drives_last_s = 0;
+        return before.drives_last_s > 0;
     case MW_CAPACITY_LIMITS:
         break;
     }

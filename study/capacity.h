@@ -17,7 +17,7 @@
 struct mw_capacity_limits { /* INFINITY: none */
     double days, usd, power_w;
     int64_t nodes_max;
-    double drive_days;                     /* that drives must last, while they train; 0: none */
+    double drives_last_s;                  /* that drives must last, while they train; 0: none */
     struct mw_interruptions interruptions; /* of machines that may be taken back */
 };
 /* Those of which, where nothing is within them all, it is said how far each would have to give. */
@@ -72,10 +72,10 @@ struct mw_capacity_row {
     char *why;
     struct mw_result *result; /* of those that were answered; without plan and timeline */
     struct mw_capacity_bill typical, slow; /* slow: at that end of every range */
-    double state_bytes;                    /* of the model, kept once: what a save has */
+    int64_t state_bytes;                   /* of the model, kept once: what a save has */
     struct mw_interrupted interrupted;     /* by its provider; both bills have it */
-    double drive_days; /* that its drives last; INFINITY: not worn, or unknown */
-    double margin;     /* the least share that is left of memory, deadline and budget */
+    double drives_last_s; /* that its drives last; INFINITY: not worn, or unknown */
+    double margin;        /* the least share that is left of memory, deadline and budget */
 };
 
 enum mw_capacity_pick { MW_PICK_CHEAPEST, MW_PICK_FASTEST, MW_PICK_SAFEST, MW_PICKS };

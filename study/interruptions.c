@@ -10,7 +10,7 @@
  *   a second of work takes (1 + C/T) / (1 - (T/2 + R)/M), least at T = sqrt(2 C M)
  */
 struct mw_interrupted
-mw_interrupted_of(const struct mw_interruptions *asked, int64_t nodes, double state_bytes,
+mw_interrupted_of(const struct mw_interruptions *asked, int64_t nodes, int64_t state_bytes,
                   double start_s)
 {
     struct mw_interrupted out = {.times = 1};
@@ -19,7 +19,7 @@ mw_interrupted_of(const struct mw_interruptions *asked, int64_t nodes, double st
         return out;
     out.per_day = asked->per_node_day * (double)nodes;
     double between_s = DAY_S / out.per_day;
-    out.save_s = state_bytes / (double)nodes / MW_SAVE_BYTES_PER_S;
+    out.save_s = (double)state_bytes / (double)nodes / MW_SAVE_BYTES_PER_S;
     out.restart_s = out.save_s + start_s;
     out.every_s = asked->every_s > 0 ? asked->every_s : sqrt(2 * out.save_s * between_s);
     double left = 1 - (out.every_s / 2 + out.restart_s) / between_s;

@@ -27,9 +27,9 @@ struct mw_interrupted {
     double times; /* the time takes, of that without interruptions; INFINITY: it never ends */
 };
 
-/* `asked` NULL: nobody takes anything back.  `state_bytes` are saved by all nodes together; `start_s`: from a node that is there to the first
- * step, without loading. */
+/* `asked` NULL: nobody takes anything back.  `state_bytes` are saved by all nodes together;
+ * `start_s`: from a node that is there to the first step, without loading. */
 struct mw_interrupted mw_interrupted_of(const struct mw_interruptions *asked, int64_t nodes,
-                                        double state_bytes, double start_s);
+                                        int64_t state_bytes, double start_s);
 
 #endif

@@ -41,7 +41,7 @@ settle(struct mw_purchase *it)
     const struct mw_hardware *hw = &it->machine.question.hardware[MW_OUTLOOK_TYPICAL];
     const struct mw_result *r = it->result;
 
-    it->days = it->cost_usd = it->drive_days = it->per_usd = it->usd_per_hour = NAN;
+    it->days = it->cost_usd = it->drives_last_s = it->per_usd = it->usd_per_hour = NAN;
     if (mw_price_kind(hw) == MW_PRICE_RENT)
         it->usd_per_hour = hw->price_usd_per_hour * (double)it->machine.question.settings.nodes;
     if (!fits(it))
@@ -50,7 +50,7 @@ settle(struct mw_purchase *it)
     it->cost_usd = r->cost_usd;
     if (isfinite(it->usd_per_hour))
         it->per_usd = r->tokens_per_s * 3600 / it->usd_per_hour;
-    it->drive_days = r->drive_life_steps * r->step_time_s[MW_OUTLOOK_TYPICAL] / 86400;
+    it->drives_last_s = r->drive_life_steps * r->step_time_s[MW_OUTLOOK_TYPICAL];
 }
 
 static void

@@ -17,7 +17,7 @@ struct mw_purchase {
     char *why;
     double usd_per_hour;   /* of all nodes, where rented; else NAN */
     double days, cost_usd; /* of the training; NAN: it does not fit */
-    double drive_days;     /* that its drives last; NAN: nothing is written, or no rating */
+    double drives_last_s;  /* that its drives last; NAN: nothing is written, or no rating */
     double times;          /* tokens/s over those of the machine as it is; INFINITY: that does not
                               * fit, 0: this does not */
     double per_usd;        /* bought: tokens/s gained per 1000 USD; rented: tokens per USD; NAN: no
