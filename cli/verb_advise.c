@@ -85,7 +85,7 @@ run(int argc, char **argv)
 
 const struct cli_verb cli_verb_advise = {
     .name = "advise",
-    .summary = "find the machines that train a model the cheapest and the fastest, or what to buy",
+    .summary = "find the machines to train a model on, or what to buy for one",
     .arguments = "-m MODEL --tokens N [-H HW]",
     .examples = "memwall advise -m llama-3.1-8b --tokens 15B --deadline 10 --budget 5000\n"
                 "memwall advise -m gpt3-175b --tokens 300B --machines 'aws-*' --max-nodes 64\n"
