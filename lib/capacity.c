@@ -7,6 +7,7 @@
 #include "lib/prices.h"
 #include "lib/question.h"
 #include "lib/space.h"
+#include "study/set_result.h"
 
 #define NODES_MOST 100000
 #define NODES_DEFAULT 8
@@ -364,6 +365,27 @@ mw_lib_check_training(const struct memwall_question *question, GError **error)
     return good;
 }
 
+/* Who asks for one way to pay, compares costs. */
+static bool
+check_priced(const struct memwall_question *question, const struct mw_lib_machines *machines,
+             GError **error)
+{
+    const char *pay = question->pay ? question->pay : "any";
+    const char *column = !strcmp(pay, "spot")   ? "usd_per_hour_spot"
+                         : !strcmp(pay, "rent") ? "usd_per_hour"
+                                                : "usd_to_buy";
+    bool priced = !strcmp(pay, "any");
+
+    for (int i = 0; i < machines->count && !priced; i++)
+        priced = machines->all[i].why ||
+                 mw_usd_per_day(&machines->all[i].question.hardware[MW_OUTLOOK_TYPICAL], 1) > 0;
+    return priced ||
+           mw_refuse(error,
+                     "{pay=%s}: none of the machines has such a price; a line of {prices} "
+                     "gives one (%s)",
+                     pay, column);
+}
+
 bool
 mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_machines *out,
                      const char **blamed, GError **error)
@@ -394,7 +416,10 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     *blamed = "machines";
     g_autoptr(GPtrArray) names = machine_names(question->machines ? question->machines : "any",
                                                prices, question->region, error);
-    return names && read_points(question, &model, names, prices, out, error);
+    if (!names || !read_points(question, &model, names, prices, out, error))
+        return false;
+    *blamed = "pay";
+    return check_priced(question, out, error);
 }
 
 void
