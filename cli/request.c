@@ -22,11 +22,11 @@ asks_library(const struct cli_verb *verb)
            verb == &cli_verb_advise || verb == &cli_verb_check;
 }
 
-/* advise compares machines, and is never about this one alone. */
+/* advise compares machines, unless one is given that its owner may enlarge. */
 static bool
-names_machines(const struct cli_verb *verb)
+names_machines(const struct cli_request *request, const struct cli_verb *verb)
 {
-    return verb == &cli_verb_advise;
+    return verb == &cli_verb_advise && !request->hardware_name;
 }
 
 /* --- what the options ask --------------------------------------------------------------------- */
@@ -205,9 +205,9 @@ fill_request(struct cli_request *request, const struct cli_request_words *words,
         (loads && !mw_model_load(request->model_name, &request->question.model, error)) ||
         !check_plan_there(request, verb->name, error) || (check && !check(request, false, error)) ||
         !ask(request, words, verb, error) || !check_plan_machine(request, verb, error) ||
-        (!names_machines(verb) && is_to_be_measured(request) &&
+        (!names_machines(request, verb) && is_to_be_measured(request) &&
          !check_before_measuring(request, verb, check, error)) ||
-        (!names_machines(verb) && !ask_hardware(request, error)) ||
+        (!names_machines(request, verb) && !ask_hardware(request, error)) ||
         (!asks_library(verb) && !read_question(request, error)))
         return false;
     return request->plan_file || cli_request_check_outputs(request, verb->name, error);

@@ -179,20 +179,21 @@ check_steps_verb(const struct cli_request *request, const char *verb, GError **e
 static bool
 check_advise_verb(const struct cli_request *request, GError **error)
 {
-    const char *other = request->hardware_name                          ? "-H"
-                        : memwall_question_get(request->asked, "nodes") ? "--nodes"
-                        : memwall_question_get(request->asked, "gpus")  ? "--gpus"
-                        : request->deepspeed_file                       ? "--deepspeed"
-                        : request->csv                                  ? "--csv"
-                        : request->sensitivity                          ? "--what-if"
-                        : request->details                              ? "--details"
-                                                                        : file_option(request);
+    bool owned = request->hardware_name;
+    bool nodes = memwall_question_get(request->asked, "nodes") && !owned;
+    const char *other = nodes                                          ? "--nodes"
+                        : memwall_question_get(request->asked, "gpus") ? "--gpus"
+                        : request->deepspeed_file                      ? "--deepspeed"
+                        : request->csv                                 ? "--csv"
+                        : request->sensitivity                         ? "--what-if"
+                        : request->details                             ? "--details"
+                                                                       : file_option(request);
 
     if (!other)
         return true;
     return mw_refuse(error,
-                     "%s: is an option of simulate; advise compares machines: --machines, "
-                     "--max-nodes",
+                     "%s: is an option of simulate; advise compares machines (--machines, "
+                     "--max-nodes), or says what to buy for one (-H, --nodes)",
                      other);
 }
 

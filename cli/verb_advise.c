@@ -1,10 +1,13 @@
-/* `memwall advise`: which machines to train on, within a deadline and a budget. */
+/* `memwall advise`: which machines to train on, or what to buy for one, within deadline and budget.
+ */
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/question.h"
 
 /* Texts of the verb's own options. */
-static char *machines, *prices, *region, *pay, *max_nodes, *deadline, *budget, *max_power;
+static char *machines, *prices, *region, *pay, *max_nodes, *deadline, *budget, *max_power,
+    *min_drive_life, *interruptions, *checkpoint_every;
+static char **over;
 
 /* Each goes by the same name in the library. */
 static const GOptionEntry search[] = {
@@ -14,32 +17,52 @@ static const GOptionEntry search[] = {
      "list hwprofiles names)",
      "any|priced|HW,..."},
     {"prices", 0, 0, G_OPTION_ARG_FILENAME, &prices,
-     "take prices from a CSV file with columns profile, usd_per_hour, usd_to_buy, available, "
-     "region, date and source, instead of the profiles'",
+     "take prices from a CSV file with columns profile, usd_per_hour, usd_per_hour_spot, "
+     "usd_to_buy, available, region, date and source, instead of the profiles'; profiles such as "
+     "part:drive are parts, "
+     "for -H",
      "FILE"},
     {"region", 0, 0, G_OPTION_ARG_STRING, &region,
      "of several prices of a profile, take those of this region; it may be a pattern", "REGION"},
     {"pay", 0, 0, G_OPTION_ARG_STRING, &pay,
-     "rent machines, buy them, or any (default): rent where there is one, else buy",
-     "rent|buy|any"},
+     "rent machines, rent those that may be taken back (spot), buy them, or any (default): rent "
+     "where there is one, else buy",
+     "rent|spot|buy|any"},
+    {"over", 0, 0, G_OPTION_ARG_STRING_ARRAY, &over,
+     "try these values of a setting too, on every machine and in every combination with others: "
+     "tp, pp, tiles, prefetch, grad-accum and what else plan a step",
+     "NAME=V1,V2"},
     {"max-nodes", 0, 0, G_OPTION_ARG_STRING, &max_nodes,
      "try 1, 2, 4 and so on up to N nodes of each (default 8)", "N"},
     {"deadline", 0, 0, G_OPTION_ARG_STRING, &deadline, "end within so many days (default 365)",
      "DAYS"},
     {"budget", 0, 0, G_OPTION_ARG_STRING, &budget,
      "cost at most so much: rent, or an owner's share of the price with electricity and worn "
-     "drives",
+     "drives; with -H what is bought",
      "USD"},
     {"max-power", 0, 0, G_OPTION_ARG_STRING, &max_power,
      "take at most so much power, where the profile states a node's", "KW"},
+    {"min-drive-life", 0, 0, G_OPTION_ARG_STRING, &min_drive_life,
+     "leave out machines whose drives last less than so many days of this training, by their rated "
+     "endurance",
+     "DAYS"},
+    {"interruptions", 0, 0, G_OPTION_ARG_STRING, &interruptions,
+     "with --pay spot, a node is taken back so often a day (default 4, what traces of AWS have)",
+     "N"},
+    {"checkpoint-every", 0, 0, G_OPTION_ARG_STRING, &checkpoint_every,
+     "with --pay spot, save the state at this interval (default: that which loses least time)",
+     "MINUTES"},
     G_OPTION_ENTRY_NULL};
 static const struct cli_words_group groups[] = {{CLI_WORDS_OWN, search}, {NULL, NULL}};
 
 static bool
 ask_search(const struct cli_request *request, GError **error)
 {
+    g_autofree char *axes = over ? g_strjoinv(" ", over) : NULL;
+
     for (const GOptionEntry *option = search; option->long_name; option++) {
-        const char *text = *(char *const *)option->arg_data;
+        bool several = option->arg == G_OPTION_ARG_STRING_ARRAY;
+        const char *text = several ? axes : *(char *const *)option->arg_data;
         if (text && !cli_question_set(request->asked, option->long_name, text, error))
             return false;
     }
@@ -62,15 +85,19 @@ run(int argc, char **argv)
 
 const struct cli_verb cli_verb_advise = {
     .name = "advise",
-    .summary = "find the machines that train a model the cheapest and the fastest",
-    .arguments = "-m MODEL --tokens N",
+    .summary = "find the machines to train a model on, or what to buy for one",
+    .arguments = "-m MODEL --tokens N [-H HW]",
     .examples = "memwall advise -m llama-3.1-8b --tokens 15B --deadline 10 --budget 5000\n"
-                "memwall advise -m gpt3-175b --tokens 300B --machines 'aws-*' --max-nodes 64",
+                "memwall advise -m gpt3-175b --tokens 300B --machines 'aws-*' --max-nodes 64\n"
+                "memwall advise -m llama-3.1-70b --tokens 20M -H rtx4090",
     .details =
         "Each machine is tried with 1, 2, 4 and so on nodes, and with the best strategy, placement "
         "and batch that the options leave open.  What cannot be within the limits, or cannot be "
         "faster or cheaper than another, is left out by a lower bound of its step "
         "(docs/MODEL.md): the answer is that of trying all.  Exit status 3: nothing is within "
-        "the limits.",
+        "the limits.\n"
+        "With -H: what to buy for a machine that one has, each step with its price and what it "
+        "brings per USD (a drive, memory, a card, another card, a node, a network; for a rented "
+        "machine another instance of its provider), and pairs of steps where none gains alone.",
     .run = run,
 };

@@ -368,7 +368,8 @@ derive_network(struct mw_profile *machine, double gbit_per_s)
 static void
 forget(struct mw_profile *machine)
 {
-    static const char *const of_node[] = {"price_usd", "price_usd_per_hour"};
+    static const char *const of_node[] = {"price_usd", "price_usd_per_hour",
+                                          "spot_price_usd_per_hour"};
     static const char *const of_profile[] = {"calibrated", "machine",   "backend",
                                              "disturbed",  "rate_left", "instruction_set",
                                              "inherits"};

@@ -85,6 +85,7 @@ struct mw_hardware {
     int64_t gpus_per_node;
     int64_t nodes_max;              /* available nodes; 0: not stated */
     double price_usd_per_hour;      /* a node; 0: not stated */
+    double spot_price_usd_per_hour; /* the same of one that may be taken back; 0: not stated */
     double price_usd;               /* to buy a node; 0: not stated */
     double amortisation_years;      /* over which a bought node is written off */
     double electricity_usd_per_kwh; /* 0: not stated */

@@ -16,6 +16,8 @@ memwall_answer_fits(const struct memwall_answer *answer)
         return answer->cuts->fitting > 0;
     if (answer->capacity)
         return answer->capacity->front_count > 0 && answer->capacity->picks[0];
+    if (answer->purchases)
+        return mw_purchases_fit(answer->purchases);
     for (size_t i = 0; i < answer->count; i++)
         fits = fits || answer->answers[i]->result->feasible;
     for (guint i = 0; answer->largest && i < answer->largest->len; i++)

@@ -19,6 +19,8 @@ struct memwall_answer {
     struct mw_cut_placements *cuts;  /* NULL except for MEMWALL_CUTS */
     struct mw_serving *serving;      /* NULL unless {serve} is given */
     struct mw_objective *objective;  /* NULL unless {objective} is another than causal */
+    struct mw_lib_owned owned;       /* the machine that MEMWALL_ADVISE enlarges, */
+    struct mw_purchases *purchases;  /* and how; else NULL */
     GArray *largest;                 /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
     struct mw_lib_machines machines; /* asked about by MEMWALL_ADVISE, */
     struct mw_capacity *capacity;    /* and what they are worth; else NULL */

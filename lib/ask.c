@@ -175,11 +175,30 @@ answer_capacity(const struct memwall_question *question, struct memwall_answer *
 }
 
 static bool
+answer_purchases(const struct memwall_question *question, struct memwall_answer *answer,
+                 const char **blamed, GError **error)
+{
+    struct mw_lib_owned *owned = &answer->owned;
+
+    if (!mw_lib_read_owned(question, owned, blamed, error))
+        return false;
+    *blamed = NULL;
+    owned->question.settings.folds = true;
+    answer->purchases = g_new0(struct mw_purchases, 1);
+    if (!mw_purchases_find(&owned->question, owned->prices, owned->count, answer->purchases, error))
+        return false;
+    answer->purchases->days = owned->days;
+    answer->purchases->usd = owned->usd;
+    return true;
+}
+
+static bool
 answer_asked(const struct memwall_question *question, struct memwall_answer *answer,
              const char **blamed, GError **error)
 {
     if (answer->depth == MEMWALL_ADVISE)
-        return answer_capacity(question, answer, blamed, error);
+        return question->hardware ? answer_purchases(question, answer, blamed, error)
+                                  : answer_capacity(question, answer, blamed, error);
     if (!mw_lib_read(question, &answer->question, blamed, error))
         return false;
     if (!mw_objective_check_settings(&answer->question.settings, error))
@@ -204,18 +223,16 @@ search_name(const struct memwall_question *question)
            : question->prices ? "prices"
            : question->region ? "region"
            : question->pay    ? "pay"
+           : question->over   ? "over"
                               : NULL;
 }
 
-/* That search names its machines, and nothing else has limits. */
+/* Nothing else has limits. */
 static bool
 check_search(const struct memwall_question *question, enum memwall_depth depth, GError **error)
 {
     const char *name = search_name(question);
 
-    if (depth == MEMWALL_ADVISE && question->hardware)
-        return mw_refuse(error, "{hardware=%s}: machines are compared, which {machines} names",
-                         question->hardware);
     return depth == MEMWALL_ADVISE || !name ||
            mw_refuse(error, "{%s}: is of the comparison of machines alone", name);
 }
@@ -324,6 +341,10 @@ memwall_answer_free(struct memwall_answer *answer)
     if (answer->capacity)
         mw_capacity_clear(answer->capacity);
     g_free(answer->capacity);
+    if (answer->purchases)
+        mw_purchases_clear(answer->purchases);
+    g_free(answer->purchases);
+    mw_lib_owned_clear(&answer->owned);
     mw_lib_machines_clear(&answer->machines);
     mw_lib_clear(&answer->question);
     g_ptr_array_unref(answer->warnings);

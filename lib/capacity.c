@@ -3,8 +3,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lib/machines.h"
 #include "lib/prices.h"
 #include "lib/question.h"
+#include "lib/space.h"
+#include "study/set_result.h"
 
 #define NODES_MOST 100000
 #define NODES_DEFAULT 8
@@ -16,6 +19,18 @@ const struct mw_number mw_lib_limits[MW_LIB_LIMITS] = {
     [MW_LIB_BUDGET] =
         {.name = "budget", .min = 1e-2, .max = 1e12, .counts = true, .noun = "number of USD"},
     [MW_LIB_MAX_POWER] = {.name = "max-power", .min = 1e-2, .max = 1e7, .noun = "number of kW"},
+    [MW_LIB_MIN_DRIVE_LIFE] = {.name = "min-drive-life",
+                               .min = 1e-3,
+                               .max = 1e5,
+                               .noun = "number of days"},
+    [MW_LIB_INTERRUPTIONS] = {.name = "interruptions",
+                              .min = 0,
+                              .max = 1000,
+                              .noun = "number a day, of a node"},
+    [MW_LIB_CHECKPOINT_EVERY] = {.name = "checkpoint-every",
+                                 .min = 1e-2,
+                                 .max = 1e5,
+                                 .noun = "number of minutes"},
 };
 
 /* --- which machines --------------------------------------------------------------------------- */
@@ -74,9 +89,9 @@ add_priced(GPtrArray *names, const GArray *prices, const char *region, GError **
     if (!prices)
         return mw_refuse(error, "{machines=priced}: takes {prices}, a file of prices");
     for (guint i = 0; i < prices->len; i++) {
-        const char *profile = g_array_index(prices, struct mw_lib_price, i).profile;
-        if (mw_lib_price_of(prices, profile, region))
-            add_once(names, profile);
+        const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
+        if (!mw_lib_price_is_part(price) && mw_lib_price_of(prices, price->profile, region))
+            add_once(names, price->profile);
     }
     return names->len > before ||
            mw_refuse(error, "{region=%s}: the file of prices has no such region", region);
@@ -121,31 +136,56 @@ forget_price(struct mw_profile *profile, const char *key, GError **error)
     return !mw_profile_gives(profile, "node", key) || set_key(profile, key, 0, error);
 }
 
-/* A line of the file says all that is known of the price. */
-static bool
-take_price(const struct memwall_question *question, const GArray *prices,
-           struct mw_capacity_machine *machine, GError **error)
+/* A line of the file says all that is known of the price; *from: who says so. */
+bool
+mw_lib_take_price(const struct memwall_question *question, const GArray *prices,
+                  struct mw_profile *profile, char **from, GError **error)
 {
-    struct mw_profile *profile = machine->question.profile;
     const struct mw_lib_price *price =
         mw_lib_price_of(prices, mw_profile_name(profile), question->region);
 
     if (!price)
         return true;
-    machine->price_from = mw_lib_price_source(price, question->prices);
+    *from = mw_lib_price_source(price, question->prices);
     if (!forget_price(profile, "price_usd_per_hour", error) ||
+        !forget_price(profile, "spot_price_usd_per_hour", error) ||
         !forget_price(profile, "price_usd", error))
         return false;
     return (!(price->usd_per_hour > 0) ||
             set_key(profile, "price_usd_per_hour", price->usd_per_hour, error)) &&
+           (!(price->usd_per_hour_spot > 0) ||
+            set_key(profile, "spot_price_usd_per_hour", price->usd_per_hour_spot, error)) &&
            (!(price->usd_to_buy > 0) || set_key(profile, "price_usd", price->usd_to_buy, error)) &&
            (!price->available || set_key(profile, "nodes_max", (double)price->available, error));
 }
 
-/* Only one of both ways to pay. */
+/* The price of a machine that may be taken back is its rent then; without one it has no price. */
 static bool
-take_pay(const char *pay, struct mw_profile *profile, GError **error)
+take_spot(struct mw_profile *profile, GError **error)
 {
+    double usd = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL).spot_price_usd_per_hour;
+
+    return forget_price(profile, "price_usd", error) &&
+           (usd > 0 ? set_key(profile, "price_usd_per_hour", usd, error)
+                    : forget_price(profile, "price_usd_per_hour", error));
+}
+
+static void
+note_spot(struct mw_capacity_machine *machine)
+{
+    const char *source = NULL;
+
+    mw_profile_provenance(machine->question.profile, "node", "spot_price_usd_per_hour", &source);
+    if (machine->spot && !machine->price_from)
+        machine->price_from = g_strdup(source);
+}
+
+/* Only one of the ways to pay. */
+bool
+mw_lib_take_pay(const char *pay, struct mw_profile *profile, GError **error)
+{
+    if (!g_strcmp0(pay, "spot"))
+        return take_spot(profile, error);
     if (!g_strcmp0(pay, "rent"))
         return forget_price(profile, "price_usd", error);
     return g_strcmp0(pay, "buy") || forget_price(profile, "price_usd_per_hour", error);
@@ -161,26 +201,30 @@ read_on(const struct memwall_question *question, const struct mw_model *model, c
     struct mw_question *on = &out->question;
 
     one.hardware = name;
+    out->spot = !g_strcmp0(question->pay, "spot");
     *on = (struct mw_question){.model = *model,
                                .model_called = question->model,
                                .strategy_count = 1,
                                .ends = true};
-    return mw_lib_profile(&one, on, error) &&
-           (!prices || take_price(question, prices, out, error)) &&
-           take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
+    if (!mw_lib_profile(&one, on, error) ||
+        (prices && !mw_lib_take_price(question, prices, on->profile, &out->price_from, error)))
+        return false;
+    note_spot(out);
+    return mw_lib_take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
            mw_lib_software(&one, on, NULL, error);
 }
 
 /* A name that is typed must be one; a machine that the settings do not suit is a row of the
  * answer. */
 static bool
-read_each(const struct memwall_question *question, const struct mw_model *model, GPtrArray *names,
-          const GArray *prices, struct mw_lib_machines *out, GError **error)
+read_each(const struct memwall_question *question, const struct mw_model *model, const char *over,
+          GPtrArray *names, const GArray *prices, struct mw_lib_machines *out, GError **error)
 {
-    out->all = g_new0(struct mw_capacity_machine, names->len);
+    out->all = g_renew(struct mw_capacity_machine, out->all, (guint)out->count + names->len);
     for (guint i = 0; i < names->len; i++) {
         g_autoptr(GError) refused = NULL;
         struct mw_capacity_machine *one = &out->all[out->count++];
+        *one = (struct mw_capacity_machine){.over = g_strdup(over)};
         if (read_on(question, model, names->pdata[i], prices, one, &refused))
             continue;
         if (!one->question.profile || !one->question.hardware[MW_OUTLOOK_TYPICAL].gpus_per_node) {
@@ -192,8 +236,101 @@ read_each(const struct memwall_question *question, const struct mw_model *model,
     return true;
 }
 
-static double
-limit_of(const struct memwall_question *question, enum mw_lib_limit limit, double otherwise)
+/* --- settings that vary ----------------------------------------------------------------------- */
+
+#define POINTS_MOST 1000
+
+/* Those of a plan alone: of machines, nodes and training the search has options of its own. */
+static bool
+check_over(const struct mw_space *space, GError **error)
+{
+    static const char *const own[] = {"nodes", "gpus", "tokens", "strategy", NULL};
+
+    for (size_t c = 0; c < mw_space_columns(space); c++) {
+        const char *name = mw_space_name(space, c);
+        if (!mw_setting_find(name) || g_strv_contains(own, name))
+            return mw_refuse(error,
+                             "{over}: %s: must be a setting of the plan, such as tp, pp, tiles, "
+                             "prefetch or grad-accum",
+                             name);
+    }
+    return mw_space_points(space) <= POINTS_MOST ||
+           mw_refuse(error, "{over}: has %" G_GINT64_FORMAT " points, must have at most %d",
+                     mw_space_points(space), POINTS_MOST);
+}
+
+/* "tp=1,2 prefetch=1,8"; NULL with *error. */
+static struct mw_space *
+space_of(const char *text, GError **error)
+{
+    struct mw_space *space = mw_space_new();
+    g_auto(GStrv) axes = g_strsplit(text, " ", -1);
+    bool good = true;
+
+    for (char **axis = axes; *axis && good; axis++)
+        good = !**axis || mw_space_add(space, *axis, error);
+    if (good && check_over(space, error))
+        return space;
+    mw_space_free(space);
+    return NULL;
+}
+
+static char *
+point_text(const struct mw_space *space, int64_t point)
+{
+    GString *text = g_string_new(NULL);
+
+    for (size_t c = 0; c < mw_space_columns(space); c++)
+        g_string_append_printf(text, "%s{%s=%s}", text->len ? " " : "", mw_space_name(space, c),
+                               mw_space_value(space, point, c));
+    return g_string_free(text, FALSE);
+}
+
+static void
+free_question(gpointer question)
+{
+    memwall_question_free(question);
+}
+
+static bool
+read_point(const struct memwall_question *question, const struct mw_space *space, int64_t point,
+           const struct mw_model *model, GPtrArray *names, const GArray *prices,
+           struct mw_lib_machines *out, GError **error)
+{
+    struct memwall_question *one = mw_lib_copy(question);
+    struct memwall_error *refused = NULL;
+    g_autofree char *over = point_text(space, point);
+
+    g_ptr_array_add(out->points, one);
+    if (mw_space_set(space, point, question, one, &refused))
+        return read_each(one, model, over, names, prices, out, error);
+    mw_refuse(error, "%s", memwall_error_message(refused));
+    memwall_error_free(refused);
+    return false;
+}
+
+/* Every machine with every point. */
+static bool
+read_points(const struct memwall_question *question, const struct mw_model *model, GPtrArray *names,
+            const GArray *prices, struct mw_lib_machines *out, GError **error)
+{
+    struct mw_space *space;
+    bool good = true;
+
+    if (!question->over)
+        return read_each(question, model, NULL, names, prices, out, error);
+    space = space_of(question->over, error);
+    if (!space)
+        return false;
+    out->points = g_ptr_array_new_with_free_func(free_question);
+    for (int64_t p = 0; p < mw_space_points(space) && good; p++)
+        good = read_point(question, space, p, model, names, prices, out, error);
+    mw_space_free(space);
+    return good;
+}
+
+double
+mw_lib_limit_of(const struct memwall_question *question, enum mw_lib_limit limit, double otherwise)
 {
     double value = otherwise;
 
@@ -202,8 +339,22 @@ limit_of(const struct memwall_question *question, enum mw_lib_limit limit, doubl
     return value;
 }
 
+/* What is said of machines that may be taken back is of no others. */
 static bool
-check_settings(const struct memwall_question *question, GError **error)
+check_spot(const struct memwall_question *question, GError **error)
+{
+    bool spot = !g_strcmp0(question->pay, "spot");
+
+    for (int l = MW_LIB_INTERRUPTIONS; l <= MW_LIB_CHECKPOINT_EVERY && !spot; l++)
+        if (question->limits[l])
+            return mw_refuse(error,
+                             "{%s=%s}: is of machines that may be taken back: give {pay=spot} too",
+                             mw_lib_limits[l].name, question->limits[l]);
+    return true;
+}
+
+bool
+mw_lib_check_training(const struct memwall_question *question, GError **error)
 {
     struct mw_question trial = {.strategy_count = 1};
     bool good = mw_lib_settings(question, &trial, error);
@@ -217,6 +368,27 @@ check_settings(const struct memwall_question *question, GError **error)
     return good;
 }
 
+/* Who asks for one way to pay, compares costs. */
+static bool
+check_priced(const struct memwall_question *question, const struct mw_lib_machines *machines,
+             GError **error)
+{
+    const char *pay = question->pay ? question->pay : "any";
+    const char *column = !strcmp(pay, "spot")   ? "usd_per_hour_spot"
+                         : !strcmp(pay, "rent") ? "usd_per_hour"
+                                                : "usd_to_buy";
+    bool priced = !strcmp(pay, "any");
+
+    for (int i = 0; i < machines->count && !priced; i++)
+        priced = machines->all[i].why ||
+                 mw_usd_per_day(&machines->all[i].question.hardware[MW_OUTLOOK_TYPICAL], 1) > 0;
+    return priced ||
+           mw_refuse(error,
+                     "{pay=%s}: none of the machines has such a price; a line of {prices} "
+                     "gives one (%s)",
+                     pay, column);
+}
+
 bool
 mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_machines *out,
                      const char **blamed, GError **error)
@@ -224,15 +396,20 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     struct mw_model model;
 
     *out = (struct mw_lib_machines){
-        .limits = {.days = limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
-                   .usd = limit_of(question, MW_LIB_BUDGET, INFINITY),
-                   .power_w = 1000 * limit_of(question, MW_LIB_MAX_POWER, INFINITY),
-                   .nodes_max = (int64_t)limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT)}};
+        .limits = {.days = mw_lib_limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
+                   .usd = mw_lib_limit_of(question, MW_LIB_BUDGET, INFINITY),
+                   .power_w = 1000 * mw_lib_limit_of(question, MW_LIB_MAX_POWER, INFINITY),
+                   .nodes_max = (int64_t)mw_lib_limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT),
+                   .drives_last_s = 86400 * mw_lib_limit_of(question, MW_LIB_MIN_DRIVE_LIFE, 0),
+                   .interruptions = {
+                       .per_node_day =
+                           mw_lib_limit_of(question, MW_LIB_INTERRUPTIONS, MW_INTERRUPTIONS_A_DAY),
+                       .every_s = 60 * mw_lib_limit_of(question, MW_LIB_CHECKPOINT_EVERY, 0)}}};
     *blamed = "model";
     if (!mw_lib_model(question, &model, error))
         return false;
     *blamed = NULL;
-    if (!check_settings(question, error))
+    if (!mw_lib_check_training(question, error) || !check_spot(question, error))
         return false;
     *blamed = "prices";
     g_autoptr(GArray) prices =
@@ -242,7 +419,10 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     *blamed = "machines";
     g_autoptr(GPtrArray) names = machine_names(question->machines ? question->machines : "any",
                                                prices, question->region, error);
-    return names && read_each(question, &model, names, prices, out, error);
+    if (!names || !read_points(question, &model, names, prices, out, error))
+        return false;
+    *blamed = "pay";
+    return check_priced(question, out, error);
 }
 
 void
@@ -252,7 +432,10 @@ mw_lib_machines_clear(struct mw_lib_machines *machines)
         mw_lib_clear(&machines->all[i].question);
         g_free(machines->all[i].why);
         g_free(machines->all[i].price_from);
+        g_free(machines->all[i].over);
     }
     g_free(machines->all);
+    if (machines->points)
+        g_ptr_array_unref(machines->points);
     *machines = (struct mw_lib_machines){0};
 }

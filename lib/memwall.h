@@ -81,12 +81,18 @@ struct memwall_question *memwall_question_new(void);
  *                    (left open: the machine that it was made for); only keys and outlook go
  *                    with it
  *   machines         for MEMWALL_ADVISE, in place of `hardware`: profiles with commas between them,
- *                    patterns such as aws-*, any, or priced: those of `prices` (left open: any)
+ *                    patterns such as aws-*, any, or priced: those of `prices` (left open: any);
+ *                    with `hardware` that depth says what to buy for it
  *   prices, region   a CSV file of prices (lib/prices.h), and which of its regions
- *   pay              rent, buy or any
- *   max-nodes, deadline, budget, max-power
+ *   pay              rent, spot, buy or any
+ *   max-nodes, deadline, budget, max-power, min-drive-life
  *                    of that search: the most nodes (left open: 8), days (left open: 365), USD and
- *                    kW */
+ *                    kW, and the fewest days that drives must last
+ *   over             of that search too: settings that it tries in every combination, as
+ *                    "tp=1,2,4 prefetch=1,8"
+ *   interruptions, checkpoint-every
+ *                    with `pay` spot: how often a node is taken back a day, and minutes between two
+ *                    saves (left open: 4, and the interval that loses least) */
 bool memwall_question_set(struct memwall_question *question, const char *name, const char *value,
                           struct memwall_error **error);
 /* The text that the name is set to; NULL: it is not set, or no setting has this name. */
@@ -121,7 +127,8 @@ enum memwall_depth {
                            * milliseconds.  What only a plan tells is not known, such as the
                            * bottleneck */
     MEMWALL_ESTIMATE_CHECKED = 8, /* and the step of that plan by the engine */
-    MEMWALL_ADVISE = 9    /* which of "machines" train on "tokens" the cheapest and the fastest */
+    MEMWALL_ADVISE = 9 /* which of "machines" train on "tokens" the cheapest and the fastest;
+                           * with "hardware" what to buy for it */
 };
 
 /* The best plan that the planner finds, as deep as asked.  Takes from milliseconds to seconds.

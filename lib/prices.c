@@ -3,17 +3,34 @@
 #include <string.h>
 
 #include "base/csv.h"
+#include "base/datadir.h"
 #include "base/error.h"
 #include "base/input.h"
 #include "base/number.h"
+#include "study/steps.h"
 
 #define BYTES_MOST (4 << 20)
 #define USD_MOST 1e9
 #define NODES_MOST 1000000
 
-enum column { PROFILE, USD_PER_HOUR, USD_TO_BUY, AVAILABLE, REGION, DATE, SOURCE, COLUMNS };
+enum column {
+    PROFILE,
+    USD_PER_HOUR,
+    USD_PER_HOUR_SPOT,
+    USD_TO_BUY,
+    USD_TO_BUY_LEAST,
+    USD_TO_BUY_MOST,
+    AVAILABLE,
+    REGION,
+    DATE,
+    SOURCE,
+    COLUMNS
+};
 static const char *const column_names[COLUMNS] = {
-    "profile", "usd_per_hour", "usd_to_buy", "available", "region", "date", "source"};
+    "profile",    "usd_per_hour",     "usd_per_hour_spot",
+    "usd_to_buy", "usd_to_buy_least", "usd_to_buy_most",
+    "available",  "region",           "date",
+    "source"};
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
@@ -27,12 +44,14 @@ read_header(const char *path, char **cells, int place[COLUMNS], GError **error)
         for (int c = 0; c < COLUMNS; c++)
             if (!g_ascii_strcasecmp(cells[i], column_names[c]))
                 place[c] = i;
-    if (place[PROFILE] >= 0 && (place[USD_PER_HOUR] >= 0 || place[USD_TO_BUY] >= 0))
+    if (place[PROFILE] >= 0 &&
+        (place[USD_PER_HOUR] >= 0 || place[USD_PER_HOUR_SPOT] >= 0 || place[USD_TO_BUY] >= 0))
         return true;
     return mw_refuse(
         error,
-        "%s, line 1: must name the columns: profile, and usd_per_hour or usd_to_buy or "
-        "both; also read are available, region, date and source",
+        "%s, line 1: must name the columns: profile, and usd_per_hour, usd_per_hour_spot or "
+        "usd_to_buy; also read are usd_to_buy_least, usd_to_buy_most, available, region, date and "
+        "source",
         path);
 }
 
@@ -56,29 +75,64 @@ read_number(const char *path, int line, enum column column, const char *text, bo
     return !*text || mw_number_read(&number, text, value, error);
 }
 
+/* The numbers of a line; those that it does not give are 0. */
+static bool
+read_numbers(const char *path, int line, char **cells, const int place[COLUMNS],
+             struct mw_lib_price *out, GError **error)
+{
+    double available;
+    const struct {
+        enum column column;
+        double *value;
+    } rows[] = {
+        {USD_PER_HOUR, &out->usd_per_hour},       {USD_PER_HOUR_SPOT, &out->usd_per_hour_spot},
+        {USD_TO_BUY, &out->usd_to_buy},           {USD_TO_BUY_LEAST, &out->usd_to_buy_least},
+        {USD_TO_BUY_MOST, &out->usd_to_buy_most}, {AVAILABLE, &available},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+        if (!read_number(path, line, rows[i].column, cell_of(cells, place, rows[i].column),
+                         rows[i].column == AVAILABLE, rows[i].value, error))
+            return false;
+    out->available = (int64_t)available;
+    return true;
+}
+
+static bool
+check_line(const char *path, int line, const char *name, const struct mw_lib_price *price,
+           GError **error)
+{
+    if (g_str_has_prefix(name, MW_PART_PREFIX) &&
+        !mw_part_name_check(name + strlen(MW_PART_PREFIX)))
+        return mw_refuse(error, "%s, line %d: profile: %s: must be " MW_PART_NAMES_TEXT, path, line,
+                         name);
+    if (!(price->usd_per_hour > 0) && !(price->usd_per_hour_spot > 0) && !(price->usd_to_buy > 0))
+        return mw_refuse(error,
+                         "%s, line %d: gives no price of %s: usd_per_hour, usd_per_hour_spot or "
+                         "usd_to_buy must be above 0",
+                         path, line, name);
+    if ((price->usd_to_buy_least > 0 && price->usd_to_buy_least > price->usd_to_buy) ||
+        (price->usd_to_buy_most > 0 && price->usd_to_buy_most < price->usd_to_buy))
+        return mw_refuse(error,
+                         "%s, line %d: the range of %s must have usd_to_buy between "
+                         "usd_to_buy_least and usd_to_buy_most",
+                         path, line, name);
+    return true;
+}
+
 static bool
 read_line(const char *path, int line, char **cells, const int place[COLUMNS],
           struct mw_lib_price *out, GError **error)
 {
-    double available;
+    const char *name = cell_of(cells, place, PROFILE);
 
     *out = (struct mw_lib_price){.line = line};
-    if (!*cell_of(cells, place, PROFILE))
+    if (!*name)
         return mw_refuse(error, "%s, line %d: profile: is missing", path, line);
-    if (!read_number(path, line, USD_PER_HOUR, cell_of(cells, place, USD_PER_HOUR), false,
-                     &out->usd_per_hour, error) ||
-        !read_number(path, line, USD_TO_BUY, cell_of(cells, place, USD_TO_BUY), false,
-                     &out->usd_to_buy, error) ||
-        !read_number(path, line, AVAILABLE, cell_of(cells, place, AVAILABLE), true, &available,
-                     error))
+    if (!read_numbers(path, line, cells, place, out, error) ||
+        !check_line(path, line, name, out, error))
         return false;
-    if (!(out->usd_per_hour > 0) && !(out->usd_to_buy > 0))
-        return mw_refuse(error,
-                         "%s, line %d: gives no price of %s: usd_per_hour or usd_to_buy must "
-                         "be above 0",
-                         path, line, cell_of(cells, place, PROFILE));
-    out->available = (int64_t)available;
-    out->profile = g_strdup(cell_of(cells, place, PROFILE));
+    out->profile = g_strdup(name);
     out->region = g_strdup(cell_of(cells, place, REGION));
     out->date = g_strdup(cell_of(cells, place, DATE));
     out->source = g_strdup(cell_of(cells, place, SOURCE));
@@ -135,6 +189,21 @@ mw_lib_prices_read(const char *path, GError **error)
     g_autoptr(GArray) prices = g_array_new(FALSE, FALSE, sizeof(struct mw_lib_price));
     g_array_set_clear_func(prices, clear_price);
     return read_lines(path, lines, prices, error) ? g_steal_pointer(&prices) : NULL;
+}
+
+GArray *
+mw_lib_prices_known(void)
+{
+    g_autofree char *path = mw_datadir_find("hwprofiles", MW_LIB_PARTS_FILE);
+    GArray *known = path ? mw_lib_prices_read(path, NULL) : NULL;
+
+    return known ? known : g_array_new(FALSE, FALSE, sizeof(struct mw_lib_price));
+}
+
+bool
+mw_lib_price_is_part(const struct mw_lib_price *price)
+{
+    return g_str_has_prefix(price->profile, MW_PART_PREFIX);
 }
 
 /* By rent where there is one: of a price to buy alone every line is as good. */

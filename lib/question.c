@@ -6,10 +6,27 @@
 #include "base/error.h"
 #include "base/nearest.h"
 
-const char *const mw_lib_names[] = {
-    "model",           "hardware", "software", "strategy",  "outlook", "deepspeed",
-    "deepspeed-notes", "plan",     "machines", "prices",    "region",  "pay",
-    "max-nodes",       "deadline", "budget",   "max-power", NULL};
+const char *const mw_lib_names[] = {"model",
+                                    "hardware",
+                                    "software",
+                                    "strategy",
+                                    "outlook",
+                                    "deepspeed",
+                                    "deepspeed-notes",
+                                    "plan",
+                                    "machines",
+                                    "prices",
+                                    "region",
+                                    "pay",
+                                    "max-nodes",
+                                    "deadline",
+                                    "budget",
+                                    "max-power",
+                                    "min-drive-life",
+                                    "interruptions",
+                                    "checkpoint-every",
+                                    "over",
+                                    NULL};
 
 struct memwall_question *
 memwall_question_new(void)
@@ -62,6 +79,7 @@ text_of(struct memwall_question *question, const char *name)
         {"prices", &question->prices},
         {"region", &question->region},
         {"pay", &question->pay},
+        {"over", &question->over},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
@@ -164,8 +182,9 @@ check_value(const struct memwall_question *question, const char *name, const cha
     if (!strcmp(name, "strategy"))
         return check_strategies(value, error);
     if (!strcmp(name, "pay"))
-        return !strcmp(value, "rent") || !strcmp(value, "buy") || !strcmp(value, "any") ||
-               mw_refuse(error, "{pay=%s}: must be rent, buy or any", value);
+        return !strcmp(value, "rent") || !strcmp(value, "spot") || !strcmp(value, "buy") ||
+               !strcmp(value, "any") ||
+               mw_refuse(error, "{pay=%s}: must be rent, spot, buy or any", value);
     if (!strcmp(name, "deepspeed-notes"))
         return check_switch(name, value, error);
     return strcmp(name, "outlook") || mw_lib_outlook(value, &outlook, error);

@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "planner/settings/table.h"
 #include "study/capacity.h"
+#include "study/purchases.h"
 
 /* What a search for machines may not exceed; each is a row of mw_lib_limits. */
 enum mw_lib_limit {
@@ -19,6 +20,9 @@ enum mw_lib_limit {
     MW_LIB_DEADLINE,
     MW_LIB_BUDGET,
     MW_LIB_MAX_POWER,
+    MW_LIB_MIN_DRIVE_LIFE,
+    MW_LIB_INTERRUPTIONS,
+    MW_LIB_CHECKPOINT_EVERY,
     MW_LIB_LIMITS
 };
 
@@ -26,7 +30,7 @@ enum mw_lib_limit {
 struct memwall_question {
     GStringChunk *texts;
     char *model, *hardware, *software, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
-    char *machines, *prices, *region, *pay, *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
+    char *machines, *prices, *region, *pay, *over, *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
     char *settings[MW_SETTINGS_COUNT];
     GPtrArray *keys;          /* "nvme.drives=2", in the order in which they were set */
     struct mw_loaded *loaded; /* NULL: files are read whenever it is asked */
@@ -73,15 +77,30 @@ struct mw_variants *mw_lib_read_plan(const struct memwall_question *question,
                                      struct mw_question *out, const char **blamed, GError **error);
 void mw_lib_clear(struct mw_question *question);
 
-/* The same question for every machine that "machines" names, and the limits. */
+/* The same question for every machine that "machines" names and every point of "over", and the
+ * limits. */
 struct mw_lib_machines {
     struct mw_capacity_machine *all; /* [count] */
     int count;
+    GPtrArray *points; /* questions whose texts the others have; NULL: none vary */
     struct mw_capacity_limits limits;
 };
 bool mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_machines *out,
                           const char **blamed, GError **error);
 void mw_lib_machines_clear(struct mw_lib_machines *machines);
+
+/* The question on the machine that "hardware" names, which its owner may enlarge, and what parts
+ * cost by "prices" and by what is known. */
+struct mw_lib_owned {
+    struct mw_question question;
+    struct mw_part_price *prices; /* [count] */
+    int count;
+    char *price_from; /* who says what a node of it costs; NULL: its profile does */
+    double days, usd; /* limits; INFINITY: none */
+};
+bool mw_lib_read_owned(const struct memwall_question *question, struct mw_lib_owned *out,
+                       const char **blamed, GError **error);
+void mw_lib_owned_clear(struct mw_lib_owned *owned);
 /* Reads the model alone. */
 bool mw_lib_model(const struct memwall_question *question, struct mw_model *model, GError **error);
 

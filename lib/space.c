@@ -73,9 +73,23 @@ mw_space_free(struct mw_space *space)
 /* --- names ----------------------------------------------------------------------------------- */
 
 /* Names whose answers are no steps of one plan, or that have no answer of their own. */
-static const char *const unswept[] = {"plan",   "deepspeed-notes", "serve", "objective", "machines",
-                                      "prices", "region",          "pay",   "max-nodes", "deadline",
-                                      "budget", "max-power",       NULL};
+static const char *const unswept[] = {"plan",
+                                      "deepspeed-notes",
+                                      "serve",
+                                      "objective",
+                                      "machines",
+                                      "prices",
+                                      "region",
+                                      "pay",
+                                      "max-nodes",
+                                      "deadline",
+                                      "min-drive-life",
+                                      "interruptions",
+                                      "checkpoint-every",
+                                      "over",
+                                      "budget",
+                                      "max-power",
+                                      NULL};
 
 static bool
 has_name(const struct mw_space *space, const char *name)

@@ -1,5 +1,6 @@
 /* Which machines to train on: study/capacity.h. */
 #include <math.h>
+#include <string.h>
 
 #include "base/format.h"
 #include "base/json_writer.h"
@@ -43,16 +44,31 @@ limits_text(const struct mw_capacity_limits *limits)
         g_string_append_printf(text, ", for %s USD", usd(limits->usd));
     if (isfinite(limits->power_w))
         g_string_append_printf(text, ", with %s kW", mw_format_significant(limits->power_w / 1000));
+    if (limits->drives_last_s > 0)
+        g_string_append_printf(text, ", on drives that last %s",
+                               mw_format_duration(limits->drives_last_s));
     return g_string_free(text, FALSE);
 }
 
+/* Of the rows of the first settings that vary: the others have the same machines. */
 static int
 machine_count(const struct mw_capacity *it)
+{
+    const char *first = it->rows[0].machine->over;
+    int count = 0;
+
+    for (int i = 0; i < it->row_count && !g_strcmp0(it->rows[i].machine->over, first); i++)
+        count += i == 0 || it->rows[i].machine != it->rows[i - 1].machine;
+    return count;
+}
+
+static int
+settings_count(const struct mw_capacity *it)
 {
     int count = 0;
 
     for (int i = 0; i < it->row_count; i++)
-        count += i == 0 || it->rows[i].machine != it->rows[i - 1].machine;
+        count += i == 0 || g_strcmp0(it->rows[i].machine->over, it->rows[i - 1].machine->over) != 0;
     return count;
 }
 
@@ -71,17 +87,34 @@ print_asked(FILE *out, const struct mw_capacity *it)
 {
     const struct mw_question *question = &it->rows[0].machine->question;
     g_autofree char *limits = limits_text(&it->limits);
+    g_autofree char *over = it->rows[0].machine->over
+                                ? g_strdup_printf(", each with %d settings", settings_count(it))
+                                : g_strdup("");
+    g_autofree char *not_tried =
+        mw_spelled("tensor slices, pipelines and what else has a default: {over=tp=1,2,4,8}, "
+                   "{over=pp=1,2} and the like do");
 
     mw_table_line(out, "training", "%s on %s tokens%s", question->model.name,
                   mw_format_count(question->settings.tokens), limits);
     mw_table_line(out, "searched",
-                  "%d machine%s of up to %" G_GINT64_FORMAT " nodes: %d candidates, of which %d "
+                  "%d machine%s of up to %" G_GINT64_FORMAT " nodes%s: %d candidates, of which %d "
                   "were simulated with the best strategy, placement and batch of each",
-                  machine_count(it), machine_count(it) == 1 ? "" : "s", it->limits.nodes_max,
+                  machine_count(it), machine_count(it) == 1 ? "" : "s", it->limits.nodes_max, over,
                   it->row_count, it->answered);
+    if (!it->rows[0].machine->over)
+        mw_table_line(out, "not tried", "%s", not_tried);
 }
 
 /* --- candidates ------------------------------------------------------------------------------- */
+
+/* " --tp 2": the settings that vary. */
+static char *
+over_text(const struct mw_capacity_row *row)
+{
+    g_autofree char *over = row->machine->over ? mw_spelled(row->machine->over) : NULL;
+
+    return over ? g_strconcat(" ", over, NULL) : g_strdup("");
+}
 
 static void
 add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *row)
@@ -91,10 +124,13 @@ add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *ro
     g_autofree char *took = g_strdup(days(row->typical.days));
     g_autofree char *at_most = g_strdup(days(row->slow.days));
     g_autofree char *cost = g_strdup(usd(row->typical.usd));
+    g_autofree char *over = over_text(row);
+    g_autofree char *how = g_strconcat(r->strategy, over, NULL);
 
-    mw_grid_row(grid, what, machines, r->strategy, mw_format_seconds(r->step_time_s[1]), took,
-                at_most, cost,
+    mw_grid_row(grid, what, machines, how, mw_format_seconds(r->step_time_s[1]), took, at_most,
+                cost,
                 isnan(row->typical.usd) ? ""
+                : row->machine->spot    ? "spot"
                 : r->rented             ? "rent"
                                         : "owned",
                 mw_format_percent(row->margin), mw_table_text(r->bottleneck), NULL);
@@ -169,6 +205,32 @@ print_price(FILE *out, const struct mw_capacity_row *row)
 }
 
 static void
+print_interrupted(FILE *out, const struct mw_capacity_row *row)
+{
+    const struct mw_interrupted *by = &row->interrupted;
+    g_autofree char *every = g_strdup(mw_format_seconds(by->every_s));
+    g_autofree char *save = g_strdup(mw_format_seconds(by->save_s));
+
+    if (!row->machine->spot || !(by->per_day > 0))
+        return;
+    mw_table_line(
+        out, "interrupted",
+        "%s times a day, saved every %s in %s: takes %s, %.1f%% more, and %s USD; without "
+        "the time until another node is to be had",
+        mw_format_significant(by->per_day), every, save, days(row->typical.days),
+        100 * (by->times - 1), usd(row->typical.usd));
+}
+
+static void
+print_wear(FILE *out, const struct mw_capacity_row *row)
+{
+    g_autofree char *last = g_strdup(mw_format_duration(row->drives_last_s));
+
+    if (row->drives_last_s < row->typical.days * 86400)
+        mw_table_line(out, "wear", "the drives last %s of the %s", last, days(row->typical.days));
+}
+
+static void
 print_pick(FILE *out, const struct mw_capacity *it, int pick)
 {
     const struct mw_capacity_row *row = it->picks[pick];
@@ -181,9 +243,12 @@ print_pick(FILE *out, const struct mw_capacity *it, int pick)
     g_autofree char *options =
         mw_spelled_printf("{hardware=%s} {nodes=%" G_GINT64_FORMAT "} {strategy=%s}",
                           machine_of(row), row->nodes, r->strategy);
-    mw_table_line(out, "options", "%s", options);
+    g_autofree char *over = over_text(row);
+    mw_table_line(out, "options", "%s%s", options, over);
     mw_table_verdict_body(out, r, false);
     print_price(out, row);
+    print_interrupted(out, row);
+    print_wear(out, row);
     mw_table_last_lines(out, r);
 }
 
@@ -193,14 +258,14 @@ static char *
 some_of(const struct mw_capacity *it, enum mw_capacity_fate fate)
 {
     GString *text = g_string_new(NULL);
-    const struct mw_capacity_machine *last = NULL;
+    const struct mw_capacity_row *last = NULL;
     int named = 0;
 
     for (int i = 0; i < it->row_count && named <= LEFT_OUT_NAMED; i++) {
         const struct mw_capacity_row *row = &it->rows[i];
-        if (row->fate != fate || row->machine == last)
+        if (row->fate != fate || (last && !strcmp(machine_of(row), machine_of(last))))
             continue;
-        last = row->machine;
+        last = row;
         if (named++ < LEFT_OUT_NAMED)
             g_string_append_printf(text, "%s%s", named > 1 ? ", " : "", machine_of(row));
         else
@@ -215,8 +280,7 @@ static void
 print_left_out(FILE *out, const struct mw_capacity *it)
 {
     struct mw_grid *grid = mw_grid_new("rl");
-    int beaten = it->answered - count_of(it, MW_CAPACITY_UNFIT) - it->front_count -
-                 count_of(it, MW_CAPACITY_LATE) - count_of(it, MW_CAPACITY_COSTLY);
+    int beaten = count_of(it, MW_CAPACITY_WITHIN) - it->front_count;
 
     mw_table_heading(out, "Candidates that are left out");
     for (int fate = MW_CAPACITY_LATE; fate < MW_CAPACITY_FATES; fate++) {
@@ -235,22 +299,53 @@ print_left_out(FILE *out, const struct mw_capacity *it)
 
 /* --- nothing is within the limits ------------------------------------------------------------- */
 
+/* What a row has of that which a limit counts. */
+static char *
+measure_text(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
+{
+    switch (limit) {
+    case MW_LIMIT_USD:
+        return g_strdup_printf("%s USD", usd(row->typical.usd));
+    case MW_LIMIT_DAYS:
+        return g_strdup(days(row->typical.days));
+    case MW_LIMIT_POWER:
+        return g_strdup_printf("%s kW", mw_format_significant(mw_capacity_row_power_w(row) / 1000));
+    case MW_LIMIT_NODES:
+        return g_strdup_printf("%" G_GINT64_FORMAT " nodes", row->nodes);
+    case MW_LIMIT_DRIVES:
+        return g_strdup(isinf(row->drives_last_s) ? "no wear"
+                                                  : mw_format_duration(row->drives_last_s));
+    case MW_CAPACITY_LIMITS:
+        break;
+    }
+    return g_strdup("");
+}
+
 static void
 print_nearest(FILE *out, const struct mw_capacity *it)
 {
+    static const char *const labels[MW_CAPACITY_LIMITS] = {
+        [MW_LIMIT_USD] = "budget",  [MW_LIMIT_DAYS] = "deadline",     [MW_LIMIT_POWER] = "power",
+        [MW_LIMIT_NODES] = "nodes", [MW_LIMIT_DRIVES] = "drive life",
+    };
     g_autofree char *limits = limits_text(&it->limits);
+    bool any = false;
 
     mw_table_line(out, "NONE", "no machine trains it%s", limits);
-    if (it->nearest_usd)
-        mw_table_line(
-            out, "budget", "within %s the least cost is %s USD: %s x%" G_GINT64_FORMAT ", %s",
-            days(it->limits.days), usd(it->nearest_usd->typical.usd), machine_of(it->nearest_usd),
-            it->nearest_usd->nodes, days(it->nearest_usd->typical.days));
-    if (it->nearest_days)
-        mw_table_line(
-            out, "deadline", "for %s USD the fastest takes %s: %s x%" G_GINT64_FORMAT ", %s USD",
-            usd(it->limits.usd), days(it->nearest_days->typical.days), machine_of(it->nearest_days),
-            it->nearest_days->nodes, usd(it->nearest_days->typical.usd));
+    for (int l = 0; l < MW_CAPACITY_LIMITS; l++) {
+        const struct mw_capacity_row *row = it->nearest[l];
+        if (!row)
+            continue;
+        any = true;
+        g_autofree char *measure = measure_text(row, (enum mw_capacity_limit)l);
+        g_autofree char *cost = g_strdup(usd(row->typical.usd));
+        mw_table_line(out, labels[l],
+                      "would have to be %s, all other limits kept: %s x%" G_GINT64_FORMAT
+                      ", %s, %s USD",
+                      measure, machine_of(row), row->nodes, days(row->typical.days), cost);
+    }
+    if (!any)
+        mw_table_line(out, "nearest", "no one limit alone makes room: lift two of them");
 }
 
 void
@@ -275,8 +370,11 @@ mw_table_capacity(FILE *out, const struct mw_capacity *it)
 static void
 write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
 {
+    g_autofree char *over = row->machine->over ? mw_spelled(row->machine->over) : NULL;
+
     mw_json_string(json, "machine", machine_of(row));
     mw_json_integer(json, "nodes", row->nodes);
+    mw_json_string(json, "over", over);
     mw_json_string(json, "verdict", mw_capacity_fate_text(row->fate));
     mw_json_string(json, "why", row->why);
     mw_json_string(json, "price_from", row->machine->price_from);
@@ -286,6 +384,9 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
         mw_json_begin(json, "beaten_by", '{', true);
         mw_json_string(json, "machine", machine_of(row->beaten_by));
         mw_json_integer(json, "nodes", row->beaten_by->nodes);
+        g_autofree char *of =
+            row->beaten_by->machine->over ? mw_spelled(row->beaten_by->machine->over) : NULL;
+        mw_json_string(json, "over", of);
         mw_json_end(json, '}');
     }
     if (!row->result)
@@ -298,6 +399,16 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
     mw_json_number(json, "cost_usd_at_most", row->slow.usd);
     mw_json_boolean(json, "rented", row->result->rented);
     mw_json_number(json, "margin", row->margin);
+    mw_json_number(json, "drive_days", row->drives_last_s / 86400);
+    if (row->machine->spot) {
+        mw_json_begin(json, "interruptions", '{', true);
+        mw_json_number(json, "per_day", row->interrupted.per_day);
+        mw_json_number(json, "save_s", row->interrupted.save_s);
+        mw_json_number(json, "restart_s", row->interrupted.restart_s);
+        mw_json_number(json, "every_s", row->interrupted.every_s);
+        mw_json_number(json, "times", row->interrupted.times);
+        mw_json_end(json, '}');
+    }
     mw_json_string(json, "bottleneck", row->result->bottleneck);
     mw_json_asked(json, row->result->asked);
 }
@@ -332,6 +443,12 @@ write_picks(struct mw_json_writer *json, const struct mw_capacity *it)
     mw_json_end(json, '}');
 }
 
+static const char *const nearest_keys[MW_CAPACITY_LIMITS] = {
+    [MW_LIMIT_USD] = "nearest_budget",        [MW_LIMIT_DAYS] = "nearest_deadline",
+    [MW_LIMIT_POWER] = "nearest_power",       [MW_LIMIT_NODES] = "nearest_nodes",
+    [MW_LIMIT_DRIVES] = "nearest_drive_life",
+};
+
 void
 mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
 {
@@ -350,11 +467,13 @@ mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
     mw_json_number(&json, "cost_usd", it->limits.usd);
     mw_json_number(&json, "power_kw", it->limits.power_w / 1000);
     mw_json_integer(&json, "nodes", it->limits.nodes_max);
+    mw_json_number(&json, "drive_days",
+                   it->limits.drives_last_s > 0 ? it->limits.drives_last_s / 86400 : NAN);
     mw_json_end(&json, '}');
     write_picks(&json, it);
     write_rows(&json, "front", it->front, it->front_count);
-    write_rows(&json, "nearest_budget", &it->nearest_usd, it->nearest_usd != NULL);
-    write_rows(&json, "nearest_deadline", &it->nearest_days, it->nearest_days != NULL);
+    for (int l = 0; l < MW_CAPACITY_LIMITS; l++)
+        write_rows(&json, nearest_keys[l], &it->nearest[l], it->nearest[l] != NULL);
     write_rows(&json, "candidates", all, it->row_count);
     mw_json_end(&json, '}');
 }

@@ -1,9 +1,9 @@
 #include "study/capacity.h"
 
-#include <locale.h>
 #include <math.h>
 
 #include "base/progress.h"
+#include "study/answers.h"
 #include "study/bound.h"
 #include "study/set_result.h"
 
@@ -19,12 +19,14 @@ mw_capacity_fate_text(enum mw_capacity_fate fate)
         [MW_CAPACITY_WITHIN] = "within the limits",
         [MW_CAPACITY_LATE] = "end after the deadline",
         [MW_CAPACITY_COSTLY] = "cost more than the budget",
+        [MW_CAPACITY_WORN] = "wear out their drives sooner than they may",
         [MW_CAPACITY_UNFIT] = "do not fit",
         [MW_CAPACITY_REFUSED] = "cannot be planned",
         [MW_CAPACITY_NO_ROOM] = "have no room for the state, by the bound",
         [MW_CAPACITY_TOO_SLOW] = "cannot end before the deadline, by the bound",
         [MW_CAPACITY_TOO_DEAR] = "cannot keep to the budget, by the bound",
         [MW_CAPACITY_POWER] = "take more power than the limit, or state none",
+        [MW_CAPACITY_NODES] = "have more nodes than there may be",
         [MW_CAPACITY_BEATEN] = "cannot be faster or cheaper than another, by the bound",
         [MW_CAPACITY_UNPRICED] = "have no price",
     };
@@ -79,11 +81,20 @@ add_machine(const struct mw_capacity_machine *machine, const struct mw_capacity_
                                       .least = {NAN, NAN},
                                       .why = g_strdup(machine->why),
                                       .fate = machine->why ? MW_CAPACITY_REFUSED : MW_CAPACITY_OPEN,
+                                      .drives_last_s = INFINITY,
                                       .typical = {NAN, NAN},
                                       .slow = {NAN, NAN},
                                       .margin = NAN};
         g_array_append_val(rows, row);
     }
+}
+
+double
+mw_capacity_row_power_w(const struct mw_capacity_row *row)
+{
+    double each = hardware_of(row)->power_w;
+
+    return each > 0 ? each * (double)row->nodes : NAN;
 }
 
 static struct mw_question
@@ -100,7 +111,7 @@ question_of(const struct mw_capacity_row *row)
 
 /* Of all strategies that the question compares: what one saves, another may not. */
 static double
-bound_s(const struct mw_capacity_row *row, double tokens, GError **error)
+bound_s(struct mw_capacity_row *row, double tokens, GError **error)
 {
     struct mw_question question = question_of(row);
     const struct mw_request request = {&question.model, hardware_of(row)};
@@ -117,6 +128,7 @@ bound_s(const struct mw_capacity_row *row, double tokens, GError **error)
                 continue;
             any = true;
             mw_bound_of(&request, &complete, &bound);
+            row->state_bytes = (int64_t)bound.trained_bytes;
             least = fmin(least,
                          mw_bound_step_s(&bound, tokens, complete.nodes, complete.gpus_per_node));
         }
@@ -128,7 +140,7 @@ bound_s(const struct mw_capacity_row *row, double tokens, GError **error)
 
 /* Steps of one batch each, if it is given; else as if all tokens were one step. */
 static double
-run_bound_s(const struct mw_capacity_row *row, GError **error)
+run_bound_s(struct mw_capacity_row *row, GError **error)
 {
     const struct mw_settings *s = &row->machine->question.settings;
     int64_t seq =
@@ -152,8 +164,7 @@ bound_row(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
         row->fate = MW_CAPACITY_REFUSED;
     } else if (isinf(seconds)) {
         row->fate = MW_CAPACITY_NO_ROOM;
-    } else if (isfinite(limits->power_w) &&
-               !(hw->power_w > 0 && hw->power_w * (double)row->nodes <= limits->power_w)) {
+    } else if (isfinite(limits->power_w) && !(mw_capacity_row_power_w(row) <= limits->power_w)) {
         row->fate = MW_CAPACITY_POWER;
     } else if (row->least.days > limits->days) {
         row->fate = MW_CAPACITY_TOO_SLOW;
@@ -178,44 +189,6 @@ leave_out_unpriced(struct mw_capacity *it)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* The best of the strategies that the question names. */
-static struct mw_answer *
-best_answer(const struct mw_question *question, enum mw_depth depth, GError **error)
-{
-    struct mw_answer *best = NULL;
-
-    for (int i = 0; i < question->strategy_count; i++) {
-        g_autoptr(GError) refused = NULL;
-        struct mw_answer *one =
-            mw_answer_new(question, question->strategies[i], depth, false, &refused);
-        bool better = one && (!best || (one->result->feasible && !(best->result->tokens_per_s >=
-                                                                   one->result->tokens_per_s)));
-        if (better) {
-            mw_answer_free(best);
-            best = one;
-        } else {
-            mw_answer_free(one);
-        }
-        if (refused && error && !*error)
-            g_propagate_error(error, g_steal_pointer(&refused));
-    }
-    if (best)
-        g_clear_error(error);
-    return best;
-}
-
-/* Its plan and timeline go. */
-static struct mw_result *
-result_of(struct mw_answer *answer)
-{
-    struct mw_result *result = g_steal_pointer(&answer->result);
-
-    result->plan = NULL;
-    result->timeline = NULL;
-    mw_answer_free(answer);
-    return result;
-}
-
 /* The share of it that is left at the slow end of the ranges. */
 static double
 left(double used, double limit)
@@ -232,6 +205,14 @@ taken(const struct mw_result *r, enum mw_tier tier)
     for (size_t i = 0; i < r->beside_count; i++)
         bytes += r->beside[i].tier == tier ? (double)r->beside[i].bytes : 0;
     return bytes;
+}
+
+static double
+drives_last_of(const struct mw_result *r)
+{
+    double seconds = r->drive_life_steps * r->step_time_s[MW_OUTLOOK_TYPICAL];
+
+    return isfinite(seconds) ? seconds : INFINITY;
 }
 
 static double
@@ -256,64 +237,79 @@ settle(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
         row->fate = MW_CAPACITY_UNFIT;
         return;
     }
+    row->drives_last_s = drives_last_of(r);
+    row->interrupted = mw_interrupted_of(
+        row->machine->spot ? &limits->interruptions : NULL, row->nodes, row->state_bytes,
+        r->start.known && isfinite(r->start.time_s) ? r->start.time_s : 0);
     double slower = r->step_time_s[MW_OUTLOOK_LOW] / r->step_time_s[MW_OUTLOOK_TYPICAL];
-    row->typical.days = r->days;
-    row->typical.usd = r->cost_usd;
-    row->slow.days = r->days * fmax(1, slower);
-    row->slow.usd = r->cost_usd * fmax(1, slower);
+    row->typical.days = r->days * row->interrupted.times;
+    row->typical.usd = r->cost_usd * row->interrupted.times;
+    row->slow.days = row->typical.days * fmax(1, slower);
+    row->slow.usd = row->typical.usd * fmax(1, slower);
     row->margin = margin_of(row, limits);
-    row->fate = row->typical.days > limits->days ? MW_CAPACITY_LATE
-                : row->typical.usd > limits->usd ? MW_CAPACITY_COSTLY
-                                                 : MW_CAPACITY_WITHIN;
+    row->fate = row->typical.days > limits->days             ? MW_CAPACITY_LATE
+                : row->typical.usd > limits->usd             ? MW_CAPACITY_COSTLY
+                : row->drives_last_s < limits->drives_last_s ? MW_CAPACITY_WORN
+                                                             : MW_CAPACITY_WITHIN;
 }
 
 struct wave {
-    locale_t locale; /* of the thread that asks */
     struct mw_capacity_row *rows[WAVE];
     int count;
 };
 
-static void
-answer_row(gpointer data, gpointer user)
+/* How far the row is from a limit: less is nearer. */
+static double
+excess(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
 {
-    struct mw_capacity_row *row = data;
-    const struct wave *wave = user;
-    struct mw_question question = question_of(row);
-    g_autoptr(GError) refused = NULL;
-    locale_t before = uselocale(wave->locale);
-    struct mw_answer *answer = best_answer(&question, MW_DEPTH_ROW, &refused);
-
-    uselocale(before);
-    if (answer) {
-        row->result = result_of(answer);
-    } else {
-        row->why = g_strdup(refused->message);
-        row->fate = MW_CAPACITY_REFUSED;
+    switch (limit) {
+    case MW_LIMIT_USD:
+        return row->typical.usd;
+    case MW_LIMIT_DAYS:
+        return row->typical.days;
+    case MW_LIMIT_POWER:
+        return mw_capacity_row_power_w(row);
+    case MW_LIMIT_NODES:
+        return (double)row->nodes;
+    case MW_LIMIT_DRIVES:
+        return -row->drives_last_s;
+    case MW_CAPACITY_LIMITS:
+        break;
     }
+    return NAN;
 }
 
 /* Promising candidates first: their answers leave out the most. */
 static double
-promise(const struct mw_capacity_row *row)
+promise(const struct mw_capacity_row *row, enum mw_capacity_limit toward)
 {
+    if (toward == MW_LIMIT_POWER || toward == MW_LIMIT_NODES)
+        return excess(row, toward);
     return isnan(row->least.usd) ? row->least.days : row->least.days * row->least.usd;
 }
 
 static int
-by_promise(const void *a, const void *b)
+by_promise(const void *a, const void *b, void *toward)
 {
     const struct mw_capacity_row *one = *(struct mw_capacity_row *const *)a;
     const struct mw_capacity_row *other = *(struct mw_capacity_row *const *)b;
-    double difference = promise(one) - promise(other);
+    enum mw_capacity_limit limit = *(const enum mw_capacity_limit *)toward;
+    double difference = promise(one, limit) - promise(other, limit);
 
     return difference < 0 ? -1 : difference > 0 ? 1 : one < other ? -1 : 1;
 }
 
-/* Whether `row` cannot be better than `answered` in days or in cost. */
+/* Whether `row` cannot be better than `answered` in days or in cost; where one limit is lifted, not
+ * nearer to it. */
 static bool
-is_beaten(const struct mw_capacity_row *row, const struct mw_capacity_row *answered)
+is_beaten(const struct mw_capacity_row *row, const struct mw_capacity_row *answered,
+          enum mw_capacity_limit toward)
 {
-    return answered->fate == MW_CAPACITY_WITHIN && answered->typical.days <= row->least.days &&
+    if (answered->fate != MW_CAPACITY_WITHIN || toward == MW_LIMIT_DRIVES)
+        return false;
+    if (toward == MW_LIMIT_POWER || toward == MW_LIMIT_NODES)
+        return excess(row, toward) >= excess(answered, toward);
+    return answered->typical.days <= row->least.days &&
            (isnan(row->least.usd) || answered->typical.usd <= row->least.usd);
 }
 
@@ -321,43 +317,44 @@ static void
 leave_out_beaten(struct mw_capacity *it, const struct mw_capacity_row *answered)
 {
     for (int i = 0; i < it->row_count; i++)
-        if (it->rows[i].fate == MW_CAPACITY_OPEN && is_beaten(&it->rows[i], answered)) {
+        if (it->rows[i].fate == MW_CAPACITY_OPEN && is_beaten(&it->rows[i], answered, it->toward)) {
             it->rows[i].fate = MW_CAPACITY_BEATEN;
             it->rows[i].beaten_by = answered;
         }
 }
 
-static int
-threads_for(const struct wave *wave)
-{
-    return MIN((int)g_get_num_processors(), wave->count);
-}
-
 static void
 answer_wave(struct mw_capacity *it, struct wave *wave)
 {
-    GThreadPool *pool = g_thread_pool_new(answer_row, wave, threads_for(wave), TRUE, NULL);
+    struct mw_asked asked[WAVE] = {0};
 
     for (int i = 0; i < wave->count; i++)
-        g_thread_pool_push(pool, wave->rows[i], NULL);
-    g_thread_pool_free(pool, FALSE, TRUE);
-    for (int i = 0; i < wave->count; i++)
-        if (wave->rows[i]->result)
+        asked[i].question = question_of(wave->rows[i]);
+    mw_answer_each(asked, wave->count);
+    for (int i = 0; i < wave->count; i++) {
+        wave->rows[i]->result = asked[i].result;
+        wave->rows[i]->why = asked[i].why;
+        if (asked[i].result)
             settle(wave->rows[i], &it->limits);
-    for (int i = 0; i < wave->count; i++)
+        else
+            wave->rows[i]->fate = MW_CAPACITY_REFUSED;
+    }
+    for (int i = 0; i < wave->count; i++) {
         leave_out_beaten(it, wave->rows[i]);
-    it->answered += wave->count;
+        it->answered += wave->rows[i]->result != NULL;
+    }
 }
 
 static void
 answer_all(struct mw_capacity *it)
 {
     g_autofree struct mw_capacity_row **order = g_new(struct mw_capacity_row *, it->row_count);
-    struct wave wave = {.locale = uselocale((locale_t)0)};
+    struct wave wave = {.count = 0};
 
     for (int i = 0; i < it->row_count; i++)
         order[i] = &it->rows[i];
-    qsort(order, (size_t)it->row_count, sizeof(struct mw_capacity_row *), by_promise);
+    g_qsort_with_data(order, it->row_count, sizeof(struct mw_capacity_row *), by_promise,
+                      &it->toward);
     for (int next = 0; next < it->row_count;) {
         for (wave.count = 0; next < it->row_count && wave.count < WAVE; next++)
             if (order[next]->fate == MW_CAPACITY_OPEN)
@@ -391,7 +388,9 @@ find_front(struct mw_capacity *it)
     double least_usd = INFINITY;
     int within = 0;
 
+    g_free(it->front);
     it->front = g_new(const struct mw_capacity_row *, it->row_count + 1);
+    it->front_count = 0;
     for (int i = 0; i < it->row_count; i++)
         if (it->rows[i].fate == MW_CAPACITY_WITHIN)
             it->front[within++] = &it->rows[i];
@@ -430,58 +429,137 @@ deepen(struct mw_capacity *it)
             continue;
         struct mw_question question = question_of(it->picks[p]);
         question.modified = true; /* all other machines are compared already */
-        struct mw_answer *answer = best_answer(&question, MW_DEPTH_VERDICT, NULL);
-        it->deep[p] = answer ? result_of(answer) : NULL;
+        struct mw_answer *answer = mw_answer_best(&question, MW_DEPTH_VERDICT, NULL);
+        it->deep[p] = answer ? mw_answer_result(answer) : NULL;
     }
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static void
-search(const struct mw_capacity_machine *machines, int count,
-       const struct mw_capacity_limits *limits, struct mw_capacity *out)
+add_machines(const struct mw_capacity_machine *machines, int count,
+             const struct mw_capacity_limits *limits, struct mw_capacity *out)
 {
     GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct mw_capacity_row));
 
-    *out = (struct mw_capacity){.limits = *limits};
     for (int m = 0; m < count; m++)
         add_machine(&machines[m], limits, rows);
     out->row_count = (int)rows->len;
     out->rows = (struct mw_capacity_row *)g_array_free(rows, FALSE);
+}
+
+/* What an earlier search found is taken as it is. */
+static void
+judge_row(struct mw_capacity *it, struct mw_capacity_row *row)
+{
+    row->beaten_by = NULL;
+    if (row->machine->why)
+        return;
+    if (row->nodes > it->limits.nodes_max) {
+        row->fate = MW_CAPACITY_NODES;
+        return;
+    }
+    if (row->fate == MW_CAPACITY_REFUSED && row->why)
+        return;
+    row->fate = MW_CAPACITY_OPEN;
+    bound_row(row, &it->limits);
+    if (row->fate == MW_CAPACITY_OPEN && row->result)
+        settle(row, &it->limits);
+}
+
+static void
+search(const struct mw_capacity_limits *limits, struct mw_capacity *out)
+{
+    out->limits = *limits;
     for (int i = 0; i < out->row_count; i++)
-        if (out->rows[i].fate == MW_CAPACITY_OPEN)
-            bound_row(&out->rows[i], limits);
+        judge_row(out, &out->rows[i]);
     leave_out_unpriced(out);
+    for (int i = 0; i < out->row_count; i++)
+        if (out->rows[i].result)
+            leave_out_beaten(out, &out->rows[i]);
     answer_all(out);
     find_front(out);
 }
 
-/* Of the front without limits. */
-static const struct mw_capacity_row *
-nearest(const struct mw_capacity *it, const struct mw_capacity_limits *limits, bool in_time)
+/* --- nothing is within ------------------------------------------------------------------------ */
+
+#define MORE_NODES 16 /* times as many as there may be are tried */
+
+static bool
+lift(enum mw_capacity_limit limit, struct mw_capacity_limits *limits)
 {
-    for (int i = 0; i < it->front_count; i++) {
-        const struct mw_capacity_row *row = it->front[in_time ? it->front_count - 1 - i : i];
-        if (in_time ? row->typical.days <= limits->days : row->typical.usd <= limits->usd)
-            return row;
+    const struct mw_capacity_limits before = *limits;
+
+    switch (limit) {
+    case MW_LIMIT_USD:
+        limits->usd = INFINITY;
+        return isfinite(before.usd);
+    case MW_LIMIT_DAYS:
+        limits->days = INFINITY;
+        return isfinite(before.days);
+    case MW_LIMIT_POWER:
+        limits->power_w = INFINITY;
+        return isfinite(before.power_w);
+    case MW_LIMIT_NODES:
+        limits->nodes_max = MORE_NODES * before.nodes_max;
+        return true;
+    case MW_LIMIT_DRIVES:
+        limits->drives_last_s = 0;
+        return before.drives_last_s > 0;
+    case MW_CAPACITY_LIMITS:
+        break;
     }
-    return NULL;
+    return false;
+}
+
+static const struct mw_capacity_row *
+nearest(const struct mw_capacity *it, enum mw_capacity_limit limit)
+{
+    const struct mw_capacity_row *best = NULL;
+
+    for (int i = 0; i < it->row_count; i++)
+        if (it->rows[i].fate == MW_CAPACITY_WITHIN &&
+            (!best || excess(&it->rows[i], limit) < excess(best, limit)))
+            best = &it->rows[i];
+    return best;
+}
+
+/* Lifts one limit at a time, and at last those that can be without, for the front that is left. */
+static void
+find_nearest(const struct mw_capacity_machine *machines, int count,
+             const struct mw_capacity_limits *limits, struct mw_capacity *out)
+{
+    struct mw_capacity_limits lifted = *limits;
+
+    lift(MW_LIMIT_NODES, &lifted);
+    mw_capacity_clear(out);
+    add_machines(machines, count, &lifted, out);
+    for (int l = 0; l < MW_CAPACITY_LIMITS; l++) {
+        lifted = *limits;
+        if (!lift((enum mw_capacity_limit)l, &lifted))
+            continue;
+        out->toward = (enum mw_capacity_limit)l;
+        search(&lifted, out);
+        out->nearest[l] = nearest(out, (enum mw_capacity_limit)l);
+    }
+    out->toward = MW_CAPACITY_LIMITS;
+    lifted = *limits;
+    for (int l = 0; l < MW_CAPACITY_LIMITS; l++)
+        if (l != MW_LIMIT_NODES)
+            lift((enum mw_capacity_limit)l, &lifted);
+    search(&lifted, out);
+    out->limits = *limits;
 }
 
 void
 mw_capacity_find(const struct mw_capacity_machine *machines, int count,
                  const struct mw_capacity_limits *limits, struct mw_capacity *out)
 {
-    struct mw_capacity_limits none = *limits;
-
-    search(machines, count, limits, out);
-    if (!out->front_count && (isfinite(limits->days) || isfinite(limits->usd))) {
-        mw_capacity_clear(out);
-        none.days = none.usd = INFINITY;
-        search(machines, count, &none, out);
-        out->limits = *limits;
-        out->nearest_usd = nearest(out, limits, true);
-        out->nearest_days = nearest(out, limits, false);
+    *out = (struct mw_capacity){.toward = MW_CAPACITY_LIMITS};
+    add_machines(machines, count, limits, out);
+    search(limits, out);
+    if (!out->front_count) {
+        find_nearest(machines, count, limits, out);
         return;
     }
     pick(out);

@@ -11,11 +11,23 @@
 #ifndef MW_STUDY_CAPACITY_H
 #define MW_STUDY_CAPACITY_H
 
+#include "study/interruptions.h"
 #include "study/study.h"
 
 struct mw_capacity_limits { /* INFINITY: none */
     double days, usd, power_w;
     int64_t nodes_max;
+    double drives_last_s;                  /* that drives must last, while they train; 0: none */
+    struct mw_interruptions interruptions; /* of machines that may be taken back */
+};
+/* Those of which, where nothing is within them all, it is said how far each would have to give. */
+enum mw_capacity_limit {
+    MW_LIMIT_USD,
+    MW_LIMIT_DAYS,
+    MW_LIMIT_POWER,
+    MW_LIMIT_NODES,
+    MW_LIMIT_DRIVES,
+    MW_CAPACITY_LIMITS /* none */
 };
 
 enum mw_capacity_fate {
@@ -23,20 +35,24 @@ enum mw_capacity_fate {
     MW_CAPACITY_WITHIN,
     MW_CAPACITY_LATE,     /* answered: beyond the deadline, */
     MW_CAPACITY_COSTLY,   /* or beyond the budget */
+    MW_CAPACITY_WORN,     /* answered: its drives last less than they must */
     MW_CAPACITY_UNFIT,    /* answered: does not fit */
     MW_CAPACITY_REFUSED,  /* by the planner; `why` says it */
     MW_CAPACITY_NO_ROOM,  /* by the bound: no memory has room for the state */
     MW_CAPACITY_TOO_SLOW, /* by the bound: beyond the deadline, */
     MW_CAPACITY_TOO_DEAR, /* or beyond the budget */
     MW_CAPACITY_POWER,    /* takes more power than there is, or does not say */
+    MW_CAPACITY_NODES,    /* has more nodes than there may be: asked for where nothing is within */
     MW_CAPACITY_BEATEN,   /* by the bound: no better than `beaten_by` in days and in cost */
     MW_CAPACITY_UNPRICED, /* left out where cost is compared: nobody gave a price */
     MW_CAPACITY_FATES
 };
-/* A machine of the search. */
+/* A machine of the search, with settings that it tries. */
 struct mw_capacity_machine {
     struct mw_question question; /* on it, with an open number of nodes */
+    char *over;                  /* those settings as options, to be spelled; NULL: none vary */
     char *why;                   /* the question cannot be asked on it; NULL: it can */
+    bool spot;                   /* it may be taken back, and costs what such machines do */
     char *price_from;            /* who says what it costs; NULL: its profile does */
 };
 
@@ -56,7 +72,10 @@ struct mw_capacity_row {
     char *why;
     struct mw_result *result; /* of those that were answered; without plan and timeline */
     struct mw_capacity_bill typical, slow; /* slow: at that end of every range */
-    double margin; /* the least share that is left of memory, deadline and budget */
+    int64_t state_bytes;                   /* of the model, kept once: what a save has */
+    struct mw_interrupted interrupted;     /* by its provider; both bills have it */
+    double drives_last_s; /* that its drives last; INFINITY: not worn, or unknown */
+    double margin;        /* the least share that is left of memory, deadline and budget */
 };
 
 enum mw_capacity_pick { MW_PICK_CHEAPEST, MW_PICK_FASTEST, MW_PICK_SAFEST, MW_PICKS };
@@ -72,11 +91,16 @@ struct mw_capacity {
     const struct mw_capacity_row *picks[MW_PICKS]; /* of the front; NULL: nothing is within */
     struct mw_result *deep[MW_PICKS]; /* of each pick, with range and what would change it; those
                                        * of equal picks are one */
-    /* If nothing is within the limits: of the front without them the cheapest that meets the
-     * deadline, and the fastest that meets the budget; NULL: none does. */
-    const struct mw_capacity_row *nearest_usd, *nearest_days;
-    int answered; /* candidates for which plans were simulated */
+    /* If nothing is within the limits: the row that exceeds one of them least and no other; NULL:
+     * there is none, or no such limit. */
+    const struct mw_capacity_row *nearest[MW_CAPACITY_LIMITS];
+    enum mw_capacity_limit toward; /* while one is lifted that is known of a row before its answer:
+                                    * only rows with less of it than the best are answered */
+    int answered;                  /* candidates for which plans were simulated */
 };
+
+/* NAN: the profile does not say. */
+double mw_capacity_row_power_w(const struct mw_capacity_row *row);
 
 /* The questions are alike but for their machines, and have settings.tokens.  They must outlive the
  * result.  mw_capacity_clear it. */

@@ -5,10 +5,10 @@
 
 #include "base/spell.h"
 #include "hardware/priced.h"
-#include "hardware/scale.h"
 #include "planner/settings/table.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
+#include "study/steps.h"
 
 /* A smaller gain is not worth a line, or not worth the money of a purchase. */
 #define WORTH_A_LINE 1.01
@@ -411,16 +411,6 @@ static const struct {
     {"one more drive", MW_HW_PART_DRIVES, {"nvme"}, false},
 };
 
-/* One more drive; twice as much of everything else. */
-static double
-factor_of(const struct mw_question *question, size_t index)
-{
-    int64_t drives = question->hardware[MW_OUTLOOK_TYPICAL].nvme_drives;
-
-    return upgrades[index].part == MW_HW_PART_DRIVES && drives > 0 ? (double)(drives + 1) / drives
-                                                                   : 2;
-}
-
 /* Keeps the chosen batch, worded as options would request it. */
 static void
 keep_batch(const struct list *list, struct mw_settings *s, GString *flags)
@@ -445,9 +435,7 @@ add_upgrade(struct list *list, size_t index, bool same_batch)
 
     if (same_batch)
         keep_batch(list, &question.settings, flags);
-    struct mw_profile *profile =
-        mw_hwprofile_enlarge(list->question->profile, upgrades[index].part, list->question->outlook,
-                             factor_of(list->question, index), flags);
+    struct mw_profile *profile = mw_step_part(list->question, upgrades[index].part, flags);
     if (!profile)
         return;
     question.hardware[MW_OUTLOOK_TYPICAL] = mw_machine_read(

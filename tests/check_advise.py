@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """`memwall advise` is what trying every machine and number of nodes gives; prints TAP.
 
-Random small spaces are searched, and asked one by one with `simulate`.
+Random small spaces are searched, and asked one by one with `simulate`; so is every step of what
+to buy for a machine.
 """
+import itertools
 import json
 import math
 import random
@@ -31,7 +33,15 @@ def space(number):
                 f"{draw.choice(['', '--seq 512', '--train lora:8'])}")
     limits = draw.choice(["", f"--deadline {draw.choice([2, 10, 40])}",
                           f"--deadline 60 --budget {draw.choice([20, 300, 3000])}"])
-    return machines, question, limits
+    over = draw.choice([{}, {}, {"tp": [1, 2, 4]}, {"pp": [1, 2], "prefetch": [1, 6]},
+                        {"tiles": [1, 3], "grad-accum": [1, 4]}])
+    return machines, question, limits, over
+
+
+def points(over):
+    """Options of every combination."""
+    return [" ".join(f"--{name} {value}" for name, value in zip(over, values))
+            for values in itertools.product(*over.values())]
 
 
 def advised(box, machines, question, limits=""):
@@ -66,14 +76,17 @@ def front_of(rows):
 
 
 def check_space(box, number):
-    machines, question, limits = space(number)
-    advice, status = advised(box, machines, question, limits)
+    machines, question, limits, over = space(number)
+    axes = "".join(f" --over {name}={','.join(map(str, values))}" for name, values in over.items())
+    advice, status = advised(box, machines, question, limits + axes)
     deadline = advice["limits"]["days"]
     budget = advice["limits"]["cost_usd"] or math.inf
-    found = {(row["machine"], row["nodes"]): row for row in advice["candidates"]}
+    found = {(row["machine"], row["nodes"], row["over"] or ""): row for row in advice["candidates"]}
+    if {who[2] for who in found} != set(points(over)):
+        yield f"{number}: {sorted(found)} of {points(over)}"
     tried, within = {}, []
-    for machine, nodes in found:
-        tried[machine, nodes] = asked(box, machine, nodes, question)
+    for machine, nodes, setting in found:
+        tried[machine, nodes, setting] = asked(box, machine, nodes, f"{question} {setting}")
     for who, result in tried.items():
         row = found[who]
         if result and not row["least_days"] <= result[0] * (1 + 1e-9):
@@ -83,19 +96,20 @@ def check_space(box, number):
         if not result and row["verdict"] == "within the limits":
             yield f"{number} {who}: is within the limits, and cannot be simulated"
     expected = front_of(within)
-    got = [((row["machine"], row["nodes"]), row["days"], row["cost_usd"])
+    got = [((row["machine"], row["nodes"], row["over"] or ""), row["days"], row["cost_usd"])
            for row in advice["front"]]
     if status != (0 if expected else 3):
         yield f"{number}: status {status}"
     if not expected:
         return
-    if [who for who, _, _ in got] != [who for _, _, who in expected]:
+    # of settings that make no difference one is as good as another
+    if [who[:2] for who, _, _ in got] != [who[:2] for _, _, who in expected]:
         yield f"{number} {question} {limits}: front {got}, one by one {expected}"
     for (who, days, cost), (one_days, one_cost, _) in zip(got, expected):
         if not math.isclose(days, one_days) or not math.isclose(cost, one_cost):
             yield f"{number} {who}: {days} days, {cost} USD; simulate: {one_days}, {one_cost}"
     picks = {name: (pick["machine"], pick["nodes"]) for name, pick in advice["picks"].items()}
-    if picks["fastest"] != expected[0][2] or picks["cheapest"] != expected[-1][2]:
+    if picks["fastest"] != expected[0][2][:2] or picks["cheapest"] != expected[-1][2][:2]:
         yield f"{number}: picks {picks}, one by one {expected}"
     best = max(advice["front"], key=lambda row: row["margin"])
     if picks["least risk"] != (best["machine"], best["nodes"]):
@@ -123,8 +137,170 @@ def check_nothing_within(box):
     if (deadline["machine"], deadline["nodes"]) != (cheapest["machine"], cheapest["nodes"]):
         yield f"least time for the money: {deadline}"
     text = box.run(f"advise {question} --machines {','.join(machines)} {limits}").out.decode()
-    if "the least cost is" not in text or "the fastest takes" not in text:
+    if "\nbudget        would have to be" not in text or "\ndeadline      would" not in text:
         yield text
+
+
+def nearest(box, question, limits):
+    answer = box.run(f"advise {question} {limits} --json")
+    if answer.status != 3:
+        raise RuntimeError(f"{question} {limits}: status {answer.status}")
+    return {key[8:]: rows[0] if rows else None
+            for key, rows in json.loads(answer.out).items() if key.startswith("nearest_")}
+
+
+def check_nearest(box):
+    """Power, nodes, drive life, prices: what would have to give, as trying all candidates says."""
+    question = "-m gpt2-xl --tokens 20B"
+    machines = "--machines dgx-a100,rtx4090,aws-g5-12xlarge"
+    found = nearest(box, question, f"{machines} --max-power 0.5")
+    if (found["power"]["machine"], found["power"]["nodes"]) != ("rtx4090", 1):
+        yield f"power {found}"  # 0.65 kW; all others take more
+    found = nearest(box, question, "--machines dgx-a100 --max-nodes 1 --deadline 1")
+    if found["nodes"]["nodes"] != 2 or found["deadline"]["nodes"] != 1:
+        yield f"nodes {found}"
+    question = "-m llama-3.1-70b --tokens 20M --seq 1024 --batch 1 --grad-accum 1"
+    lives = {}
+    for machine in ("rtx3090", "rtx4090", "rtx4090-2x"):
+        one = json.loads(box.run(f"simulate {question} -H {machine} --json").out)["answers"][0]
+        lives[machine] = one["drive_life_steps"] * one["step_time_s"] / 86400
+    longest = max(lives, key=lives.get)
+    found = nearest(box, question, f"--machines {','.join(lives)} --max-nodes 1 "
+                                   f"--min-drive-life {lives[longest] * 1.01}")["drive_life"]
+    if found["machine"] != longest or not math.isclose(found["drive_days"], lives[longest]):
+        yield f"drive life {found}, of {lives}"
+
+
+def check_spot(box):
+    """Young's interval, the time that it leaves, and what it costs, by hand."""
+    ask = "advise -m gpt2-xl --tokens 20B --machines nebius-h100-8x,dgx-a100 --max-nodes 2 --json"
+    rows = {row["nodes"]: row for row in json.loads(box.run(f"{ask} --pay spot").out)["candidates"]
+            if row["machine"] == "nebius-h100-8x"}
+    for nodes, row in rows.items():
+        one, _ = asked(box, "nebius-h100-8x", nodes, "-m gpt2-xl --tokens 20B")
+        by = row.get("interruptions")
+        if not by:
+            continue
+        between = 86400 / (4 * nodes)
+        every = math.sqrt(2 * by["save_s"] * between)
+        times = (1 + by["save_s"] / every) / (1 - (every / 2 + by["restart_s"]) / between)
+        if not math.isclose(by["every_s"], every) or not math.isclose(by["times"], times):
+            yield f"{by}: every {every}, {times} times"
+        if not math.isclose(row["days"], one * times, rel_tol=1e-6):
+            yield f"{row['days']} days, {one} without interruptions"
+        if not math.isclose(row["cost_usd"], row["days"] * 24 * 10 * nodes, rel_tol=1e-6):
+            yield f"{row['cost_usd']} USD for {row['days']} days of 10 USD an hour"
+        other = json.loads(box.run(f"{ask} --pay spot --interruptions 1 --checkpoint-every 30").out)
+        [less] = [r for r in other["candidates"] if r["machine"] == row["machine"]
+                  and r["nodes"] == nodes]
+        if less.get("interruptions") and (less["interruptions"]["every_s"] != 1800 or
+                                          less["interruptions"]["per_day"] != nodes):
+            yield f"{less['interruptions']}"
+    if not any("interruptions" in row for row in rows.values()):
+        yield f"nothing was interrupted: {rows}"
+    advice = json.loads(box.run(f"{ask} --pay spot").out)
+    if any(r["verdict"] != "have no price" for r in advice["candidates"]
+           if r["machine"] == "dgx-a100"):
+        yield "a machine without a price of spot is compared"
+    for key, usd in (("20", 20), ("0", None)):
+        line = f"{ask} --pay spot --set node.spot_price_usd_per_hour={key}"
+        advice = json.loads(box.run(line).out)
+        paid = {r["cost_usd"] / r["days"] / 24 / r["nodes"] for r in advice["front"]
+                if r["cost_usd"]}
+        if not all(math.isclose(each, usd or 0) for each in paid) or bool(paid) != bool(usd):
+            yield f"spot at {key} USD an hour: {paid}"
+    box.write("prices.csv", "profile,usd_per_hour_spot\nnebius-h100-8x,5\n")
+    advice = json.loads(box.run(f"{ask} --pay spot --prices prices.csv").out)
+    row = advice["picks"]["cheapest"]
+    if not math.isclose(row["cost_usd"], row["days"] * 24 * 5 * row["nodes"], rel_tol=1e-6):
+        yield f"prices.csv: {row}"
+
+
+def check_step(box, question, advice, row):
+    """A step is what `simulate` says with its options."""
+    answer = box.run(f"simulate {question} {row['options']} --json")
+    if answer.status not in (0, 2, 3):
+        yield f"{row['what']}: {answer.err}"
+        return
+    one = json.loads(answer.out)["answers"][0] if answer.status == 0 else None
+    if row["fits"] != (one is not None):
+        yield f"{row['what']}: fits {row['fits']}, {row['options']}"
+        return
+    if one and not math.isclose(one["tokens_per_s"], row["tokens_per_s"], rel_tol=1e-9):
+        yield f"{row['what']}: {row['tokens_per_s']}, simulated {one['tokens_per_s']} tokens/s"
+    now = advice["now"]
+    if one and row["usd_per_hour"]:
+        if not math.isclose(row["per_usd"], one["tokens_per_s"] * 3600 / row["usd_per_hour"]):
+            yield f"{row['what']}: {row['per_usd']} tokens per USD"
+    elif one and now["fits"] and row["usd"]:
+        gained = (row["tokens_per_s"] - now["tokens_per_s"]) / row["usd"] * 1000
+        if not math.isclose(gained, row["per_usd"]):
+            yield f"{row['what']}: {row['per_usd']} per 1000 USD, {gained}"
+
+
+# One micro-batch a step: an answer takes a tenth of a second.
+QUICK = "--seq 1024 --batch 1 --grad-accum 1"
+OWNED = [(f"-m llama-3.1-70b --tokens 20M {QUICK}", "rtx4090"),
+         (f"-m llama-3.1-8b --tokens 1B {QUICK}", "2xrtx4090,ram=64,nvme=1x2TB,pcie=4x8"),
+         (f"-m llama-3.1-8b --tokens 1B {QUICK}", "runpod-l40s")]
+
+
+def check_owned(box):
+    """Each step and pair, its price and what it brings; in order."""
+    for question, machine in sample(OWNED):
+        answer = box.run(f"advise {question} -H {machine} --json")
+        advice = json.loads(answer.out)
+        if answer.status or not advice["steps"]:
+            yield f"{machine}: status {answer.status}: {advice}"
+        for row in [advice["now"], *sample(advice["steps"]), *sample(advice["pairs"])]:
+            yield from check_step(box, question, advice, row)
+        worth = [row for row in advice["steps"] if row["gains"] and row["per_usd"] is not None]
+        if worth != sorted(worth, key=lambda row: -row["per_usd"]):
+            yield f"{machine}: order {worth}"
+        whats = [row["what"] for row in advice["steps"]]
+        if machine == "rtx4090" and not all(any(part in what for what in whats) for part in (
+                "one more drive", "more host memory", "one more card", "rtx5090", "one more node")):
+            yield f"{machine}: {whats}"
+
+
+def check_part_prices(box):
+    """The file of prices goes before what is known, and gives what is not known."""
+    question = f"advise -m llama-3.1-70b --tokens 20M {QUICK} -H rtx4090 --json"
+    box.write("prices.csv", "profile,usd_to_buy,usd_to_buy_least,usd_to_buy_most,date\n"
+                            "part:drive,50,40,70,2026-11-01\npart:network:100,600,,,\n"
+                            "rtx4090,3000,,,\n")
+    known = {row["what"]: row for row in json.loads(box.run(question).out)["steps"]}
+    mine = {row["what"]: row for row in
+            json.loads(box.run(f"{question} --prices prices.csv").out)["steps"]}
+    drive, node = "one more drive of 4 TB", "one more node, 100 Gb/s between them"
+    if (mine[drive]["usd"], mine[drive]["usd_least"], mine[drive]["usd_most"]) != (200, 160, 280):
+        yield f"{mine[drive]}"
+    if "prices.csv, line 2, 2026-11-01" not in mine[drive]["price_from"]:
+        yield f"{mine[drive]['price_from']}"
+    if "parts.csv, line" not in known[drive]["price_from"] or not known[drive]["usd"] > 200:
+        yield f"{known[drive]}"
+    if known[node]["usd"] is not None or known[node]["unpriced"] != "part:network:100":
+        yield f"{known[node]}"
+    if mine[node]["usd"] != 2 * 600 + 3000:
+        yield f"{mine[node]}"
+
+
+def check_pairs(box):
+    """Where no step alone makes room, two do; and a model that nothing makes room for."""
+    question = f"advise -m llama-3.1-70b --tokens 1M {QUICK} -H 1xrtx4090,ram=32,nvme=1x1TB --json"
+    answer = box.run(question)
+    advice = json.loads(answer.out)
+    alone = [row for row in advice["steps"] if row["gains"]]
+    for pair in advice["pairs"]:
+        if not pair["gains"] or any(row["what"] in pair["what"] for row in alone):
+            yield f"{pair}"
+    if not advice["pairs"] and not alone:
+        yield f"nothing fits: {advice}"
+    answer = box.run(f"advise -m llama-3.1-405b --tokens 1M {QUICK} "
+                     "-H 1xrtx4090,ram=16,nvme=1x500GB --json")
+    advice = json.loads(answer.out)
+    if answer.status != 3 or advice["feasible"] or advice["now"]["fits"]:
+        yield f"status {answer.status}"
 
 
 def check_prices(box):
@@ -159,6 +335,8 @@ BAD_PRICES = {
     "profile,usd_per_hour\na100,0\n": ["line 2", "no price"],
     "profile,usd_per_hour\n,2\n": ["line 2", "profile"],
     'profile,usd_per_hour\n"a100,2\n': ["line 2", "quote"],
+    "profile,usd_to_buy\npart:gadget,2\n": ["line 2", "part:gadget", "part:memory"],
+    "profile,usd_to_buy,usd_to_buy_least\npart:drive,2,3\n": ["line 2", "range", "part:drive"],
     "profile,usd_per_hour\nno-such-machine,2\n": ["no-such-machine"],
 }
 
@@ -175,8 +353,24 @@ def check_bad_input(box):
             ("advise -m gpt2 --tokens 1B --budget -3", ["--budget", "USD"]),
             ("advise -m gpt2 --tokens 1B --max-nodes 1.5", ["--max-nodes", "whole"]),
             ("advise -m gpt2 --tokens 1B --max-power x", ["--max-power", "kW"]),
-            ("advise -m gpt2 --tokens 1B --pay loan", ["--pay", "rent, buy or any"]),
-            ("advise -m gpt2 --tokens 1B -H a100", ["-H", "--machines"]),
+            ("advise -m gpt2 --tokens 1B --pay loan", ["--pay", "rent, spot, buy or any"]),
+            ("advise -m gpt2 --tokens 1B -H a100 --machines dgx2", ["-H", "--machines"]),
+            ("advise -m gpt2 --tokens 1B -H a100 --max-power 2", ["-H", "--max-power"]),
+            ("advise -m gpt2 --tokens 1B -H a100 --pay spot", ["-H", "--pay"]),
+            ("advise -m gpt2 --tokens 1B -H no-such", ["no-such"]),
+            ("advise -m gpt2 -H a100", ["--tokens", "missing"]),
+            ("advise -m gpt2 --tokens 1B --gpus 2", ["--gpus"]),
+            ("advise -m gpt2 --tokens 1B --interruptions 2", ["--interruptions", "--pay spot"]),
+            ("advise -m gpt2 --tokens 1B --checkpoint-every 2", ["--pay spot"]),
+            ("advise -m gpt2 --tokens 1B --machines rtx4090 --pay spot",
+             ["--pay spot", "--prices", "usd_per_hour_spot"]),
+            ("advise -m gpt2 --tokens 1B --machines gh200 --pay buy", ["usd_to_buy"]),
+            ("advise -m gpt2 --tokens 1B --min-drive-life -1", ["--min-drive-life", "days"]),
+            ("advise -m gpt2 --tokens 1B --over nodes=1,2", ["--over", "nodes", "tp"]),
+            ("advise -m gpt2 --tokens 1B --over tp=x", ["tp", "x"]),
+            ("advise -m gpt2 --tokens 1B --over tq=1", ["tq"]),
+            ("advise -m gpt2 --tokens 1B --over seq=1..2000", ["--over", "1000"]),
+            ("simulate -m gpt2 -H a100 --over tp=1", ["--over"]),
             ("advise -m gpt2 --tokens 1B --nodes 2", ["--nodes", "--max-nodes"]),
             ("advise -m gpt2 --tokens 1B --serve 100", ["--serve"]),
             ("advise -m gpt2 --tokens 1B --prices none.csv", ["none.csv"]),
@@ -192,7 +386,12 @@ def check_bad_input(box):
 def tests(box):
     yield "spaces", check_spaces(box)
     yield "nothing-within", check_nothing_within(box)
+    yield "nearest", check_nearest(box)
     yield "prices", check_prices(box)
+    yield "spot", check_spot(box)
+    yield "owned", check_owned(box)
+    yield "part-prices", check_part_prices(box)
+    yield "pairs", check_pairs(box)
     yield "bad-input", check_bad_input(box)
 
 

@@ -25,7 +25,7 @@ next_line(void *data)
 struct mw_rows
 mw_page_rows_of(struct mw_page_lines *lines)
 {
-    return (struct mw_rows){lines->names, rewind_lines, next_line, lines};
+    return (struct mw_rows){lines->names, rewind_lines, next_line, lines, NULL};
 }
 
 struct mw_page_lines *
