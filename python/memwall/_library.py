@@ -37,7 +37,8 @@ def _open():
         found = ctypes.CDLL(name)
     except OSError as error:
         raise ImportError(f"{error}: memwall's library is installed by `meson install -C build` "
-                          "and then `ldconfig`; or MEMWALL_LIBRARY names its file") from error
+                          "and then `ldconfig`, or with the Debian package libmemwall0; "
+                          "or MEMWALL_LIBRARY names its file") from error
     for name, (returned, *taken) in FUNCTIONS.items():
         function = getattr(found, name)
         function.restype, function.argtypes = returned, taken
