@@ -151,4 +151,5 @@ def check_names():
 if __name__ == "__main__":
     sys.exit(report((name, check()) for name, check in (
         ("version", check_version), ("needed", check_needed), ("glib", check_glib),
-        ("shared out", check_shared_out), ("tests", check_tests), ("pages", check_pages), ("names", check_names))))
+        ("shared out", check_shared_out), ("tests", check_tests), ("pages", check_pages),
+        ("names", check_names))))

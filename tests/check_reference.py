@@ -26,8 +26,8 @@ from command import MEMWALL, ROOT, Box
 from tap import Skip, report_in
 
 PAGE = ROOT / "docs/reference.md"
-VERBS = ["list", "plan", "simulate", "sweep", "advise", "run", "compare", "calibrate", "export", "rm",
-         "verify"]
+VERBS = ["list", "plan", "simulate", "sweep", "advise", "run", "compare", "calibrate", "export",
+         "rm", "verify"]
 # What launchers set for the ranks that they start.
 LAUNCHERS = re.compile(r"OMPI_|PMIX_|PMI_|SLURM_")
 
