@@ -238,6 +238,7 @@ def check_refused(box):
                        "os.environ['MEMWALL_LIBRARY'] = 'nowhere.so'\n"
                        "try:\n"
                        "    import memwall\n"
+                       "    memwall.version()\n"
                        "except ImportError as error:\n"
                        "    print(error)\n")
     for word in ("nowhere.so", "meson install", "ldconfig", "MEMWALL_LIBRARY"):

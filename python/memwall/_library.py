@@ -45,4 +45,14 @@ def _open():
     return found
 
 
-library = _open()
+class _Library:
+    """Opens it when its first function is asked for: memwall.describe needs none."""
+
+    def __getattr__(self, name):
+        opened = _open()
+        for each in FUNCTIONS:
+            setattr(self, each, getattr(opened, each))
+        return getattr(opened, name)
+
+
+library = _Library()
