@@ -1,6 +1,7 @@
 /*
- * datadir.h - finds presets and profiles in $MEMWALL_DATA, the source tree that the binary was
- * built from, or the installed data folder, in this order.
+ * datadir.h - finds presets and profiles: in $MEMWALL_DATA, then in the prefix that this program or
+ * library is installed in, wherever that was moved to; without one in the source tree that it was
+ * built from, or in the folder that it was configured for.
  */
 #ifndef MW_BASE_DATADIR_H
 #define MW_BASE_DATADIR_H

@@ -23,6 +23,15 @@ mw_profile_key(const struct mw_profile_kind *kind, const char *group, const char
 }
 
 bool
+mw_profile_begins_group(const struct mw_profile_kind *kind, size_t key)
+{
+    for (size_t i = 0; i < key; i++)
+        if (!strcmp(kind->keys[i].group, kind->keys[key].group))
+            return false;
+    return true;
+}
+
+bool
 mw_profile_has_group(const struct mw_profile_kind *kind, const char *group)
 {
     for (size_t i = 0; i < kind->key_count; i++)

@@ -89,6 +89,11 @@ struct mw_profile_kind {
 const struct mw_profile_key *mw_profile_key(const struct mw_profile_kind *kind, const char *group,
                                             const char *key);
 
+/* Whether a row is the first of its group: a group's keys need not stand together. */
+bool mw_profile_begins_group(const struct mw_profile_kind *kind, size_t key);
+/* What a value of the key must be: "a number from 0.001 to 1e5 GiB"; NULL: any text.  g_free it. */
+char *mw_profile_accepted(const struct mw_profile_key *key);
+
 /* `name_or_path`: a name under the profile folders, or a path ending in .ini.
  * Returns NULL with one line naming file, key, value and what would be accepted. */
 struct mw_profile *mw_profile_load(const struct mw_profile_kind *kind, const char *name_or_path,

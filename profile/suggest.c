@@ -10,16 +10,6 @@ append_name(GString *names, const char *name)
     g_string_append_printf(names, "%s%s", names->len ? ", " : "", name);
 }
 
-/* A group's keys need not stand together. */
-static bool
-is_first_of_group(const struct mw_profile_key *keys, size_t key)
-{
-    for (size_t i = 0; i < key; i++)
-        if (!strcmp(keys[i].group, keys[key].group))
-            return false;
-    return true;
-}
-
 char *
 mw_profile_suggest_group(const struct mw_profile_kind *kind, const char *group)
 {
@@ -32,7 +22,7 @@ mw_profile_suggest_group(const struct mw_profile_kind *kind, const char *group)
     for (size_t i = 0; i < kind->key_count; i++) {
         if (mw_name_is_near(group, keys[i].group))
             return g_strdup_printf("did you mean [%s]?", keys[i].group);
-        if (is_first_of_group(keys, i))
+        if (mw_profile_begins_group(kind, i))
             append_name(names, keys[i].group);
     }
     return g_strdup_printf("known are %s", names->str);

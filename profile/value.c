@@ -239,6 +239,19 @@ parse_kind(struct mw_profile_value *value, const struct mw_profile_key *row, con
     }
 }
 
+/* The message for an empty value says it. */
+char *
+mw_profile_accepted(const struct mw_profile_key *key)
+{
+    struct mw_profile_value none = {.given = false};
+    g_autoptr(GError) error = NULL;
+
+    if (key->kind == MW_VALUE_TEXT || parse_kind(&none, key, "", &error))
+        return NULL;
+    const char *must = "must be ";
+    return g_strdup(error->message + (g_str_has_prefix(error->message, must) ? strlen(must) : 0));
+}
+
 bool
 mw_profile_value_parse(struct mw_profile_value *value, const struct mw_profile_key *row,
                        const char *text, GError **error)

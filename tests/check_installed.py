@@ -10,6 +10,8 @@ declared     the Python package declares functions as the header does.
 python       examples/batches.py runs from the wheel, and an answer is the command's.
 readme       the program of README.md runs.
 refused      what cannot be answered is an exception that names the setting.
+moved        command and library find their data in a prefix that was moved.
+uninstalled  nothing is left.
 
 check_installed.py BUILD: a build folder in which all is built.
 """
@@ -41,11 +43,10 @@ class Installed(Box):
         ran(self, "meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", self.stage)
         found = list(self.stage.rglob("memwall.pc"))
         self.libraries = found[0].parents[1] if found else self.stage
-        data = list(self.stage.rglob("share/memwall"))
         self.environment.update(
             PKG_CONFIG_PATH=str(self.libraries / "pkgconfig"),
-            PKG_CONFIG_SYSROOT_DIR=str(self.stage), LD_LIBRARY_PATH=str(self.libraries),
-            MEMWALL_DATA=str(data[0]) if data else "")
+            PKG_CONFIG_SYSROOT_DIR=str(self.stage), LD_LIBRARY_PATH=str(self.libraries))
+        self.environment.pop("MEMWALL_DATA", None)
 
     def one(self, name):
         found = list(self.stage.rglob(name))
@@ -78,9 +79,14 @@ def answer_of_command(box):
 
 
 def check_tree(box):
-    for name in ("libmemwall.so", "libmemwall.so.0", "include/memwall.h", "pkgconfig/memwall.pc"):
+    for name in ("libmemwall.so", "libmemwall.so.0", "include/memwall.h", "pkgconfig/memwall.pc",
+                 "man/man1/memwall.1", "man/man1/memwall-plan.1", "man/man5/memwall-profile.5",
+                 "bash-completion/completions/memwall", "zsh/site-functions/_memwall",
+                 "fish/vendor_completions.d/memwall.fish", "memwall/hwprofiles/rtx4090.ini",
+                 "memwall/models/presets.ini", "memwall/software/deepspeed.ini"):
         box.one(name)
-    yield from (f"{path.name} is installed" for path in box.stage.rglob("libmw*"))
+    for part in ("libmw*", "*.c", "share/**/*.h", "meson.build"):
+        yield from (f"{path} is installed" for path in box.stage.rglob(part))
 
 
 def declared(box):
@@ -232,11 +238,39 @@ def check_refused(box):
                        "os.environ['MEMWALL_LIBRARY'] = 'nowhere.so'\n"
                        "try:\n"
                        "    import memwall\n"
+                       "    memwall.version()\n"
                        "except ImportError as error:\n"
                        "    print(error)\n")
     for word in ("nowhere.so", "meson install", "ldconfig", "MEMWALL_LIBRARY"):
         if word not in said:
             yield f"without the library: {said}, and not {word}"
+
+
+def check_moved(box):
+    """A profile that only the moved prefix has."""
+    prefix, moved = box.one("bin/memwall").parents[1], box.folder / "moved"
+    shutil.copytree(prefix, moved, symlinks=True)
+    profiles = moved / "share/memwall/hwprofiles"
+    shutil.copy(profiles / "rtx4090.ini", profiles / "only-moved.ini")
+    (box.folder / "link").symlink_to(moved / "bin/memwall")
+    for command in (moved / "bin/memwall", box.folder / "link"):
+        if "only-moved" not in ran(box, command, "--names", "hwprofiles"):
+            yield f"{command.name} does not read the profiles of its prefix"
+    if "only-moved" in ran(box, prefix / "bin/memwall", "--names", "hwprofiles"):
+        yield "the command reads another prefix"
+    made_wheel(box)
+    said = ran(box, sys.executable, "-c", "import memwall; print(memwall.names('hardware'))",
+               PYTHONPATH=str(box.folder / "site"),
+               LD_LIBRARY_PATH=str(moved / box.libraries.relative_to(prefix)))
+    if "only-moved" not in said:
+        yield f"the library does not read the profiles of its prefix: {said}"
+
+
+def check_uninstalled(box):
+    """By the list of files that meson wrote as it installed them."""
+    subprocess.run(["meson", "--internal", "uninstall"], cwd=BUILD, check=True,
+                   stdin=subprocess.DEVNULL, capture_output=True)
+    yield from (f"{path} is left" for path in box.stage.rglob("*") if not path.is_dir())
 
 
 def tests(box):
@@ -249,6 +283,8 @@ def tests(box):
     yield "python", check_python(box)
     yield "readme", check_readme(box)
     yield "refused", check_refused(box)
+    yield "moved", check_moved(box)
+    yield "uninstalled", check_uninstalled(box)
 
 
 if __name__ == "__main__":

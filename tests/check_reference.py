@@ -2,14 +2,15 @@
 """What `memwall --reference` prints; prints TAP.
 
 page         docs/reference.md is what the command prints: MW_UPDATE_GOLDEN=1 writes it anew.
-complete     the man page and the scripts of all shells have every option that help has.
+complete     the man pages and the scripts of all shells have every option that help has.
 variables    every environment variable that the source reads is in the page, and each of the page
              is read: but a launcher's.
-man          groff renders the man page without a warning.
+man          groff renders all man pages without a warning, and mandoc finds nothing to lint.
+profile      the page of profiles has every key, with what it may be.
 bash, fish, zsh
              the shell itself completes verbs, options and values.
 refused      another form, another list: exit 2 and a line.
-What needs groff, or a shell that is not installed, is skipped.
+What needs groff, mandoc, or a shell that is not installed, is skipped.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
@@ -25,8 +26,8 @@ from command import MEMWALL, ROOT, Box
 from tap import Skip, report_in
 
 PAGE = ROOT / "docs/reference.md"
-VERBS = ["list", "plan", "simulate", "sweep", "run", "compare", "calibrate", "export", "rm",
-         "verify"]
+VERBS = ["list", "plan", "simulate", "sweep", "advise", "report", "run", "compare", "check",
+         "calibrate", "export", "rm", "verify"]
 # What launchers set for the ranks that they start.
 LAUNCHERS = re.compile(r"OMPI_|PMIX_|PMI_|SLURM_")
 
@@ -57,24 +58,25 @@ def options_of(box, verb):
 
 
 def check_complete(box):
-    man, page = made(box, "man"), made(box, "markdown")
+    page = made(box, "markdown")
     zsh, fish = made(box, "zsh"), made(box, "fish")
     for verb in VERBS:
-        options = options_of(box, verb)
+        options, man = options_of(box, verb), made(box, f"man {verb}")
         if "help" not in options:
             yield f"{verb}: options {options}"
         function = zsh.split(f"\n    {verb})\n")[1].split(";;")[0]
         for option in options:
             if f"\\fB--{option}\\fR".replace("-", "\\-") not in man:
-                yield f"{verb} --{option} is not in the man page"
+                yield f"{verb} --{option} is not in its man page"
             if not re.search(rf"^- (`-\w`, )?`--{option}\b", page, re.MULTILINE):
                 yield f"{verb} --{option} is not in the page"
             if not re.search(rf"--{option}[=\[}}]", function):
                 yield f"{verb} --{option} is not in zsh's script"
             if not re.search(rf"_from [a-z ]*\b{verb}\b[^;]*'.* -l {option} ", fish):
                 yield f"{verb} --{option} is not in fish's script"
+    man = made(box, "man")
     for name in VERBS:
-        if not re.search(rf'^\.SS "{name}"$', man, re.MULTILINE):
+        if f"memwall\\-{name}(1)" not in man:
             yield f"{name} is not in the man page"
 
 
@@ -101,19 +103,53 @@ def check_variables(box):
 
 # --- programs that read it ------------------------------------------------------------------------
 
+MAN_PAGES = {
+    "man": ("SYNOPSIS", "memwall-simulate(1)", "MEMWALL_NVME", "EXIT STATUS",
+            "~/.config/memwall/hwprofiles/NAME.ini"),
+    "man verify": ("memwall-verify", "memwall verify gpt2-2026-11-22-1", "EXIT STATUS"),
+    "man plan": ("--activation-checkpoint-interval", "SEE ALSO"),
+    "man profile": ("MEMWALL-PROFILE(5)", "[gpu]", "low; typical; high", "inherits = rtx4090"),
+}
+
+
+def check_rendered(box, page, words):
+    done = subprocess.run(["groff", "-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=80n", "-P-cbou"],
+                          input=made(box, page).encode(), capture_output=True, check=False)
+    if done.returncode or done.stderr:
+        yield f"{page}: status {done.returncode}: {done.stderr.decode()}"
+    text = done.stdout.decode()
+    yield from (f"{page}: {word} is not in the page" for word in words if word not in text)
+
+
+def check_linted(box, page):
+    """A page has no date: it is as old as its version."""
+    done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning"], input=made(box, page).encode(),
+                          capture_output=True, check=False)
+    yield from (f"{page}: {line}" for line in done.stdout.decode().splitlines()
+                if "missing date" not in line)
+
+
 def check_man(box):
     if not shutil.which("groff"):
         yield Skip("no groff")
         return
-    done = subprocess.run(["groff", "-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=80n", "-P-cbou"],
-                          input=made(box, "man").encode(), capture_output=True, check=False)
-    if done.returncode or done.stderr:
-        yield f"status {done.returncode}: {done.stderr.decode()}"
-    text = done.stdout.decode()
-    for words in ("SYNOPSIS", "memwall verify gpt2-2026-11-22-1", "MEMWALL_NVME", "EXIT STATUS",
-                  "--activation-checkpoint-interval", "~/.config/memwall/hwprofiles/NAME.ini"):
-        if words not in text:
-            yield f"{words} is not in the page"
+    for page in {**dict.fromkeys((f"man {verb}" for verb in VERBS), ()), **MAN_PAGES}:
+        yield from check_rendered(box, page, MAN_PAGES.get(page, ()))
+        if shutil.which("mandoc"):
+            yield from check_linted(box, page)
+
+
+def check_profile(box):
+    """As a profile that is printed has them, and as a value is refused."""
+    page = made(box, "man profile").replace("\\-", "-")
+    for line in ("list hwprofiles dgx-h100", "list software deepspeed"):
+        for key in re.findall(r"^(\w+) = ", box.run(line).out.decode(), re.MULTILINE):
+            if f"\\fB{key}\\fR\n" not in page and not key.endswith(("_low", "_high")):
+                yield f"{key} of {line} is not in the page"
+    refused = box.run("simulate -m tiny -H rtx4090 --set gpu.memory_gib=x").err
+    accepted = re.search(r"must be (.*)", refused)[1].replace("a number", "A number")
+    if accepted not in page or "A number from" not in accepted:
+        yield f"gpu.memory_gib: {accepted} is not in the page"
 
 
 # What is typed, what is offered, and whether nothing else may be.
@@ -131,6 +167,8 @@ TYPED = (
     ("memwall list models gpt2", ["gpt2", "gpt2-xl"], False),
     ("memwall plan -m llama-3.1-", ["llama-3.1-8b"], False),
     ("memwall simulate -H flat", ["flat-test"], True),
+    ("memwall plan --set gpu.memory_gib", ["gpu.memory_gib="], True),
+    ("memwall simulate --set software.offers.dr", ["software.offers.drives="], True),
     ("memwall plan -s zero-inf", ["zero-infinity-cpu", "zero-infinity-nvme"], True),
     ("memwall simulate some-", ["some-file", "some-folder/"], True),
     ("memwall run --save some-", ["some-folder/"], True),
@@ -243,6 +281,7 @@ ZSH_TYPED = (
     ("memwall plan -H flat", "memwall plan -H flat-test "),
     ("memwall plan -m llama-3.1-8", "memwall plan -m llama-3.1-8b "),
     ("memwall plan -s ddp,zero1", "memwall plan -s ddp,zero1 "),
+    ("memwall plan --set gpu.memory_gi", "memwall plan --set gpu.memory_gib="),
     ("memwall simulate some-fi", "memwall simulate some-file "),
 )
 ZSH = """PS1=; fpath=($PWD $fpath); autoload -U compinit; compinit -D -u
@@ -297,6 +336,7 @@ def check_zsh(box):
 def check_refused(box):
     for line, said in (("--reference html", "man, markdown, bash, zsh and fish"),
                        ("--reference", "man, markdown"), ("--names cities", "models, hwprofiles"),
+                       ("--reference man cities", "a verb or"),
                        ("--names models models", "models, hwprofiles")):
         answer = box.run(line)
         if answer.status != 2 or answer.out or answer.err.count("\n") != 1 or \
@@ -309,6 +349,7 @@ def tests(box):
     yield "complete", check_complete(box)
     yield "variables", check_variables(box)
     yield "man", check_man(box)
+    yield "profile", check_profile(box)
     run = own_run(box)
     yield "bash", check_bash(box, run)
     yield "bash: several", check_bash_several(box)

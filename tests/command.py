@@ -12,8 +12,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).resolve()
-SANITIZED = any(name in MEMWALL.read_bytes()  # several times slower, and in terabytes of addresses
-                for name in (b"__asan_init", b"__ubsan_handle", b"__tsan_init"))
+# Several times slower, and in terabytes of addresses.
+SANITIZED = MEMWALL.exists() and any(name in MEMWALL.read_bytes() for name in
+                                     (b"__asan_init", b"__ubsan_handle", b"__tsan_init"))
 FLAT = "-m gpt2-xl -H flat-test"
 SIMULATE = f"simulate {FLAT} -s zero3 --batch 1"
 PROFILE = (ROOT / "hwprofiles/flat-test.ini").read_text(encoding="utf-8")

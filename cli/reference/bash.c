@@ -36,6 +36,7 @@ static const char tail[] =
     "    while IFS= read -r word; do\n"
     "        [[ $word && $word == \"$cur\"* ]] && COMPREPLY+=(\"$before$word\")\n"
     "    done <<<\"$words\"\n"
+    "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null # a value follows\n"
     "    if [[ $paths ]]; then\n"
     "        while IFS= read -r word; do\n"
     "            COMPREPLY+=(\"$before$word\")\n"

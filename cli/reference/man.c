@@ -39,16 +39,34 @@ print_bold(FILE *out, const char *text)
     fprintf(out, "\\fB%s\\fR", line);
 }
 
+/* A heading is one paragraph with what is below it. */
+static bool below_heading;
+
 static void
-begin(FILE *out)
+begin_paragraph(FILE *out)
 {
+    if (!below_heading)
+        fputs(".PP\n", out);
+    below_heading = false;
+}
+
+/* Names of options and keys stay whole. */
+static void
+begin(FILE *out, const struct cli_page *page)
+{
+    g_autofree char *name = cli_form_text(page->name, "", "", escape);
+    g_autofree char *title = g_ascii_strup(page->name, -1);
+
     fprintf(out,
             ".\\\" Made from the tables of the command by `memwall --reference man`.\n"
-            ".TH MEMWALL 1 \"\" \"memwall %s\" \"User Commands\"\n"
+            ".TH %s %d \"\" \"memwall %s\" \"%s\"\n"
+            ".nh\n"
+            ".ad l\n"
             ".SH NAME\n"
-            "memwall \\- ",
-            MW_VERSION);
-    print_line(out, CLI_PURPOSE, "", "");
+            "%s \\- ",
+            title, page->chapter, MW_VERSION, page->chapter == 1 ? "User Commands" : "File Formats",
+            name);
+    print_line(out, page->purpose, "", "");
 }
 
 static void
@@ -57,12 +75,14 @@ section(FILE *out, const char *title)
     g_autofree char *upper = g_ascii_strup(title, -1);
 
     fprintf(out, ".SH \"%s\"\n", upper);
+    below_heading = true;
 }
 
 static void
 subsection(FILE *out, const char *title)
 {
     fprintf(out, ".SS \"%s\"\n", title);
+    below_heading = true;
 }
 
 static void
@@ -70,7 +90,7 @@ paragraph(FILE *out, const char *text)
 {
     if (!*text)
         return;
-    fputs(".PP\n", out);
+    begin_paragraph(out);
     print_line(out, text, "\\fB", "\\fR");
 }
 
@@ -79,7 +99,8 @@ commands(FILE *out, const char *text)
 {
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
 
-    fputs(".PP\n.RS 4\n.nf\n", out);
+    begin_paragraph(out);
+    fputs(".RS 4\n.nf\n", out);
     for (char **line = lines; *line; line++)
         print_line(out, *line, "", "");
     fputs(".fi\n.RE\n", out);
@@ -89,6 +110,7 @@ static void
 list(FILE *out)
 {
     (void)out;
+    below_heading = false; /* items begin paragraphs of their own */
 }
 
 static void

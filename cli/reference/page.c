@@ -56,16 +56,17 @@ cli_form_text(const char *text, const char *open, const char *close,
 }
 
 /* Prints the text as a sentence. */
-static void
-print_sentence(FILE *out, const struct cli_form *form, const char *text)
+void
+cli_page_sentence(FILE *out, const struct cli_form *form, const char *text)
 {
     g_autofree char *sentence = g_strdup_printf("%c%s.", g_ascii_toupper(*text), text + 1);
 
     form->paragraph(out, sentence);
 }
 
-static void
-print_facts(FILE *out, const struct cli_form *form, const char *title, const struct cli_fact *facts)
+void
+cli_page_facts(FILE *out, const struct cli_form *form, const char *title,
+               const struct cli_fact *facts)
 {
     form->section(out, title);
     form->list(out);
@@ -167,6 +168,23 @@ print_shared_groups(FILE *out, const struct cli_form *form, const GPtrArray *all
 
 /* --- verbs ----------------------------------------------------------------------------------- */
 
+char *
+cli_page_usage(const struct cli_verb *verb)
+{
+    return g_strdup_printf("memwall %s %s%s[OPTION...]", verb->name, verb->arguments,
+                           *verb->arguments ? " " : "");
+}
+
+void
+cli_page_group(FILE *out, const struct cli_form *form, const struct cli_verb_group *group)
+{
+    form->list(out);
+    for (guint i = 0; i < group->entries->len; i++) {
+        const GOptionEntry *entry = &g_array_index(group->entries, GOptionEntry, i);
+        form->option(out, entry, entry->description);
+    }
+}
+
 static void
 print_groups(FILE *out, const struct cli_form *form, const GPtrArray *all,
              const struct cli_verb_options *verb)
@@ -181,11 +199,7 @@ print_groups(FILE *out, const struct cli_form *form, const GPtrArray *all,
         }
         g_autofree char *title = g_strdup_printf("%s:", group->title);
         form->paragraph(out, title);
-        form->list(out);
-        for (guint e = 0; e < group->entries->len; e++) {
-            const GOptionEntry *entry = &g_array_index(group->entries, GOptionEntry, e);
-            form->option(out, entry, entry->description);
-        }
+        cli_page_group(out, form, group);
     }
     if (shared->len) {
         g_autofree char *text = g_strdup_printf("Options of several verbs: %s.", shared->str);
@@ -198,13 +212,12 @@ print_verb(FILE *out, const struct cli_form *form, const GPtrArray *all,
            const struct cli_verb_options *of_verb)
 {
     const struct cli_verb *verb = of_verb->verb;
-    g_autofree char *usage = g_strdup_printf("memwall %s %s%s[OPTION...]", verb->name,
-                                             verb->arguments, *verb->arguments ? " " : "");
+    g_autofree char *usage = cli_page_usage(verb);
     g_auto(GStrv) details = g_strsplit(verb->details ? verb->details : "", "\n", -1);
 
     form->subsection(out, verb->name);
     form->commands(out, usage);
-    print_sentence(out, form, verb->summary);
+    cli_page_sentence(out, form, verb->summary);
     for (char **line = details; *line; line++)
         form->paragraph(out, *line);
     print_groups(out, form, all, of_verb);
@@ -215,16 +228,16 @@ print_verb(FILE *out, const struct cli_form *form, const GPtrArray *all,
 void
 cli_page_print(FILE *out, const struct cli_form *form, const GPtrArray *all)
 {
-    form->begin(out);
+    form->begin(out, NULL);
     form->section(out, "Synopsis");
-    form->commands(out, "memwall VERB [OPTION...]\nmemwall help [VERB]\nmemwall --version");
+    form->commands(out, CLI_PAGE_SYNOPSIS);
     form->section(out, "Description");
-    print_sentence(out, form, CLI_PURPOSE);
+    cli_page_sentence(out, form, CLI_PURPOSE);
     form->section(out, "Verbs");
     for (guint i = 0; i < all->len; i++)
         print_verb(out, form, all, g_ptr_array_index(all, i));
     print_shared_groups(out, form, all);
-    print_facts(out, form, "Exit status", cli_exit_statuses);
-    print_facts(out, form, "Environment", cli_environment);
-    print_facts(out, form, "Files", cli_files);
+    cli_page_facts(out, form, "Exit status", cli_exit_statuses);
+    cli_page_facts(out, form, "Environment", cli_environment);
+    cli_page_facts(out, form, "Files", cli_files);
 }

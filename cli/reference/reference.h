@@ -1,9 +1,10 @@
 /*
- * reference.h - describes the whole command, from the tables that parse it: a man page, a page for
+ * reference.h - describes the whole command, from the tables that parse it: man pages, a page for
  * docs/, completion for shells.
  *
- * `memwall --reference FORM` prints one of them; the build runs it.  `memwall --names LIST` prints
- * values that completion offers.  Help leaves both out.
+ * `memwall --reference FORM` prints one of them, `memwall --reference man PAGE` the page of a verb
+ * or of profiles; the build runs it.  `memwall --names LIST` prints values that completion
+ * offers.  Help leaves both out.
  */
 #ifndef MW_CLI_REFERENCE_REFERENCE_H
 #define MW_CLI_REFERENCE_REFERENCE_H

@@ -15,6 +15,7 @@ static const struct placeholder {
     {.word = "SOFTWARE", .names = "software", .paths = CLI_PATHS_FILES},
     {.word = "STRATEGY", .names = "strategies", .several = true},
     {.word = "RUN", .names = "runs", .paths = CLI_PATHS_FOLDERS},
+    {.word = "SECTION.KEY=VALUE", .names = "keys"},
     {.word = "WHERE", .words = {"gpu", "cpu", "nvme"}},
     {.word = "FILE", .paths = CLI_PATHS_FILES},
     {.word = "PATH", .paths = CLI_PATHS_FILES},

@@ -37,11 +37,22 @@ def _open():
         found = ctypes.CDLL(name)
     except OSError as error:
         raise ImportError(f"{error}: memwall's library is installed by `meson install -C build` "
-                          "and then `ldconfig`; or MEMWALL_LIBRARY names its file") from error
+                          "and then `ldconfig`, or with the Debian package libmemwall0; "
+                          "or MEMWALL_LIBRARY names its file") from error
     for name, (returned, *taken) in FUNCTIONS.items():
         function = getattr(found, name)
         function.restype, function.argtypes = returned, taken
     return found
 
 
-library = _open()
+class _Library:
+    """Opens it when its first function is asked for: memwall.describe needs none."""
+
+    def __getattr__(self, name):
+        opened = _open()
+        for each in FUNCTIONS:
+            setattr(self, each, getattr(opened, each))
+        return getattr(opened, name)
+
+
+library = _Library()

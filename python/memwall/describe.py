@@ -22,9 +22,25 @@ import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+
+def parsed():
+    """The command line; --help is answered without torch too."""
+    parser = argparse.ArgumentParser(prog="memwall.describe",
+                                     description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="folder or file of a config.json, a type of transformers, or "
+                                      "package.module:function")
+    parser.add_argument("-o", metavar="FILE", help="written there, else to standard output")
+    parser.add_argument("--seq", type=int, metavar="N", help="length of the first of two runs")
+    parser.add_argument("--device", choices=("meta", "cpu"), default="meta",
+                        help="cpu: with memory, for small models whose code looks at values")
+    return parser.parse_args()
+
+
 try:
     import torch
 except ImportError as missing:
+    if __name__ == "__main__":
+        parsed()
     print(f"memwall.describe: {missing}: it walks a model of torch: pip install torch transformers",
           file=sys.stderr)
     sys.exit(2)
@@ -553,15 +569,7 @@ def text_of(description):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="memwall.describe",
-                                     description=__doc__.splitlines()[0])
-    parser.add_argument("model", help="folder or file of a config.json, a type of transformers, or "
-                                      "package.module:function")
-    parser.add_argument("-o", metavar="FILE", help="written there, else to standard output")
-    parser.add_argument("--seq", type=int, metavar="N", help="length of the first of two runs")
-    parser.add_argument("--device", choices=("meta", "cpu"), default="meta",
-                        help="cpu: with memory, for small models whose code looks at values")
-    options = parser.parse_args()
+    options = parsed()
     _inputs.DEVICE[0] = options.device
     if options.seq is not None and options.seq < 1:
         fail(f"--seq: value {options.seq}: must be a whole number from 1")
