@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/sweep/closed_form.h"
 #include "cli/sweep/job.h"
+#include "lib/question.h"
 
 /* The shards' files by number. */
 struct shards {
@@ -177,7 +178,8 @@ static bool
 check_rows(struct shards *all, const struct cli_sweep *sweep, const struct cli_sweep_wish *wish,
            struct mw_ranks *ranks, GError **error)
 {
-    const struct mw_rows rows = {all->names, rewind_shards, next_row, all};
+    g_auto(GStrv) asked = mw_lib_texts(sweep->base);
+    const struct mw_rows rows = {all->names, rewind_shards, next_row, all, asked};
     g_autofree int64_t *points = g_new(int64_t, all->title.points);
 
     for (int64_t i = 0; i < all->title.points; i++)
