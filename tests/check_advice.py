@@ -350,7 +350,7 @@ UNFIT = [
     ("-m llama-3.1-8b -H rtx4090 --seq 1000000", 
      "-H coreweave-a100-8x --tp 8 --software deepspeed fits (21.6 USD "),
     ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",
-     "-H runpod-b200 fits (5.89 USD an hour), "),
+     "-H lambda-b200 fits (6.99 USD an hour), "),
     # A drive, and no 32 times the memory that a workstation has.
     ("-m mixtral-8x22b -H rtx3090 -s zero-infinity-cpu", "-s zero-infinity-nvme --set nvme."),
 ]

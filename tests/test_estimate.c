@@ -13,7 +13,7 @@ static const struct {
     {"gpt2-xl", "dgx2", "zero3", NULL, NULL}, /* curves */
     {"llama-3.1-8b", "dgx-h100", "zero3", "matmul-dtype", "fp8"},
     {"gpt2-xl", "dgx-h100", "zero3", "optimizer", "muon"}, /* products in the update */
-    {"llama-3.1-8b", "rtx4090", "zero-infinity-cpu", NULL, NULL},
+    {"llama-3.2-3b", "rtx4090", "zero-infinity-cpu", NULL, NULL},
     {"llama-3.1-8b", "dgx-a100", "zero3", "train", "lora:16"},
     {"gpt2-xl", "dgx-h100", "zero-infinity-nvme", "dtype", "fp32"},
 };
