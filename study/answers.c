@@ -58,9 +58,15 @@ void
 mw_answer_each(struct mw_asked *asked, int count)
 {
     int threads = MAX(1, MIN((int)g_get_num_processors(), count));
-    GThreadPool *pool = g_thread_pool_new(answer_one, uselocale((locale_t)0), threads, TRUE, NULL);
+    locale_t user = uselocale((locale_t)0);
+    g_autoptr(GError) none = NULL; /* no thread: the system has no more of them */
+    GThreadPool *pool = g_thread_pool_new(answer_one, user, threads, TRUE, &none);
 
-    for (int i = 0; i < count; i++)
-        g_thread_pool_push(pool, &asked[i], NULL);
-    g_thread_pool_free(pool, FALSE, TRUE);
+    for (int i = 0; i < count; i++) {
+        if (none)
+            answer_one(&asked[i], user);
+        else
+            g_thread_pool_push(pool, &asked[i], NULL);
+    }
+    g_thread_pool_free(pool, none != NULL, !none);
 }

@@ -11,7 +11,7 @@
 
 #define BYTES_MAX (512 << 20) /* of a trace, or of the rows of a sweep; JSON has its own limit */
 #define WANTED                                                                                     \
-    "a result of memwall: JSON of simulate, plan, run, compare, advise or sweep, rows "            \
+    "a result of memwall: JSON of simulate, plan, run, compare, advise, check or sweep, rows "     \
     "of a sweep as CSV, or a trace"
 
 #define IN(section) (1U << MW_PAGE_##section)
@@ -29,6 +29,8 @@ static const struct mw_page_kind kinds[] = {
     {"memwall-objective/1", "fine-tuning from preferences", "models", IN(FIGURES) | IN(INPUTS)},
     {"memwall-largest/1", "largest models that fit", "largest", IN(FIGURES) | IN(INPUTS)},
     {"memwall-cuts/1", "ways to divide a step", "front", IN(FIGURES) | IN(INPUTS)},
+    {"memwall-purchases/1", "what to buy for a machine", "steps", IN(FIGURES) | IN(INPUTS)},
+    {"memwall-check/1", "verdict of a gate", NULL, IN(FIGURES) | IN(INPUTS)},
 };
 
 bool

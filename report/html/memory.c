@@ -11,25 +11,28 @@ struct part {
     double bytes;
 };
 
-/* What is in a tier, in the order of the ledger; then what the software takes of a GPU. */
+/* Those of a list that are of the tier. */
+static void
+add_parts(GArray *parts, JsonObject *it, const char *list, const char *named, const char *tier)
+{
+    g_autoptr(GPtrArray) rows = mw_value_objects(it, list);
+
+    for (guint i = 0; i < rows->len; i++)
+        if (!g_strcmp0(mw_value_text(rows->pdata[i], "tier"), tier)) {
+            struct part part = {mw_value_text(rows->pdata[i], named),
+                                mw_value_number(rows->pdata[i], "bytes")};
+            g_array_append_val(parts, part);
+        }
+}
+
+/* What is in a tier, in the order of the ledger; then what the software takes of it. */
 static GArray *
 parts_of(JsonObject *it, const char *tier)
 {
     GArray *parts = g_array_new(FALSE, FALSE, sizeof(struct part));
-    g_autoptr(GPtrArray) ledger = mw_value_objects(it, "ledger");
-    g_autoptr(GPtrArray) beside = mw_value_objects(it, "software_memory");
 
-    for (guint i = 0; i < ledger->len; i++)
-        if (!g_strcmp0(mw_value_text(ledger->pdata[i], "tier"), tier)) {
-            struct part part = {mw_value_text(ledger->pdata[i], "purpose"),
-                                mw_value_number(ledger->pdata[i], "bytes")};
-            g_array_append_val(parts, part);
-        }
-    for (guint i = 0; i < beside->len && !g_strcmp0(tier, "gpu"); i++) {
-        struct part part = {mw_value_text(beside->pdata[i], "what"),
-                            mw_value_number(beside->pdata[i], "bytes")};
-        g_array_append_val(parts, part);
-    }
+    add_parts(parts, it, "ledger", "purpose", tier);
+    add_parts(parts, it, "software_memory", "what", tier);
     return parts;
 }
 
