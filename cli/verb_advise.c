@@ -14,7 +14,7 @@ static const GOptionEntry search[] = {
     {"machines", 0, 0, G_OPTION_ARG_STRING, &machines,
      "compare these profiles, separated by commas; a pattern such as aws-* stands for all "
      "that it matches, and priced for those of --prices (default any: every profile that memwall "
-     "list hwprofiles names)",
+     "list hwprofiles names, but machines that are only simulated)",
      "any|priced|HW,..."},
     {"prices", 0, 0, G_OPTION_ARG_FILENAME, &prices,
      "take prices from a CSV file with columns profile, usd_per_hour, usd_per_hour_spot, "

@@ -49,8 +49,7 @@ const struct mw_launch_rule mw_launch_deepspeed_rules[] = {
     {"micro-batch-order", MW_LAUNCH_CARRIED, NULL, NULL},
     {"checkpoints", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dpu-start", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"logits-chunks", MW_LAUNCH_LEFT, NULL,
-     "the script's loss takes all tokens at once; a fused one, such as Liger Kernel's, does not"},
+    {"logits-chunks", MW_LAUNCH_CARRIED, NULL, NULL}, /* by Liger Kernel's loss */
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };
 

@@ -60,8 +60,7 @@ static const struct mw_launch_rule rules[] = {
     {"recompute-layers", MW_LAUNCH_CARRIED, NULL, NULL},
     {"recompute-list", MW_LAUNCH_CARRIED, NULL, NULL},
     {"prefetch", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"logits-chunks", MW_LAUNCH_LEFT, NULL,
-     "the script's loss takes all tokens at once; a fused one, such as Liger Kernel's, does not"},
+    {"logits-chunks", MW_LAUNCH_CARRIED, NULL, NULL}, /* by Liger Kernel's loss */
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };
 

@@ -34,7 +34,7 @@ def main():
         return loss.detach()
 
     memwall_job.loop(options, accelerator.num_processes, accelerator.process_index, micro_step,
-                     lambda: None)
+                     lambda: None, accelerator.save_state, accelerator.load_state)
     accelerator.end_training()
 
 

@@ -1,5 +1,6 @@
 """Trains a Hugging Face model with DeepSpeed, by the ds_config.json that memwall export wrote."""
 import json
+import os
 
 import deepspeed
 import torch
@@ -31,7 +32,13 @@ def main():
         engine.step()  # updates behind the last micro-batch
         return loss.detach()
 
-    memwall_job.loop(options, ranks, rank, micro_step, lambda: None)
+    def save(path):
+        engine.save_checkpoint(*os.path.split(path))
+
+    def load(path):
+        engine.load_checkpoint(*os.path.split(path))
+
+    memwall_job.loop(options, ranks, rank, micro_step, lambda: None, save, load)
     del sharded
     torch.distributed.destroy_process_group()
 

@@ -5,6 +5,8 @@ import os
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as checkpoint
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, \
     fully_shard
@@ -71,7 +73,16 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
 
-    memwall_job.loop(options, ranks, rank, micro_step, update)
+    def save(path):
+        model_state, state = get_state_dict(model, optimizer)
+        checkpoint.save({"model": model_state, "optimizer": state}, checkpoint_id=path)
+
+    def load(path):
+        model_state, state = get_state_dict(model, optimizer)
+        checkpoint.load({"model": model_state, "optimizer": state}, checkpoint_id=path)
+        set_state_dict(model, optimizer, model_state_dict=model_state, optim_state_dict=state)
+
+    memwall_job.loop(options, ranks, rank, micro_step, update, save, load)
     dist.destroy_process_group()
 
 

@@ -31,6 +31,11 @@ def parser():
     it.add_argument("--tp", type=int, default=1, help="ranks that share a micro-batch")
     it.add_argument("--recompute-layers", default="", help="all, or such as 0-3,8")
     it.add_argument("--offload-activations", action="store_true", help="checkpoints, to the host")
+    it.add_argument("--logits-chunks", type=int, default=1,
+                    help="if over 1, the loss takes the tokens in parts, by Liger Kernel")
+    it.add_argument("--save", metavar="FOLDER", help="keep checkpoints there; default: none")
+    it.add_argument("--save-every", type=int, default=1000, help="steps; the last one too")
+    it.add_argument("--resume", action="store_true", help="from the newest checkpoint of --save")
     it.add_argument("--seed", type=int, default=1)
     it.add_argument("--local_rank", type=int, default=-1, help="set by launchers")
     return it
@@ -47,8 +52,22 @@ def load_model(options, dtype):
     config = AutoConfig.from_pretrained(options.model)
     config.use_cache = False
     if options.model.endswith(".json"):
-        return AutoModelForCausalLM.from_config(config, dtype=dtype)
-    return AutoModelForCausalLM.from_pretrained(options.model, config=config, dtype=dtype)
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    else:
+        model = AutoModelForCausalLM.from_pretrained(options.model, config=config, dtype=dtype)
+    if options.logits_chunks > 1 and torch.cuda.is_available():
+        take_loss_in_parts(model)
+    return model
+
+
+def take_loss_in_parts(model):
+    """The logits of all tokens at once do not fit where the plan has them in parts."""
+    try:
+        from liger_kernel.transformers import _apply_liger_kernel_to_instance
+    except ImportError as error:
+        raise SystemExit("the plan has a loss in parts, which Liger Kernel computes: install "
+                         "liger-kernel, or export a plan made with --logits-chunks 1") from error
+    _apply_liger_kernel_to_instance(model=model)
 
 
 def layers_of(model):
@@ -97,25 +116,52 @@ def batches(options, vocab, rank, ranks):
     """Endless micro-batches of this rank; ranks that share a model have the same ones."""
     rank, ranks = rank // options.tp, ranks // options.tp
     tokens = None if options.data == "random" else read_tokens(options.data)
-    generator = torch.Generator().manual_seed(options.seed + rank)
     sequences = 0 if tokens is None else (len(tokens) - 1) // options.seq
     if tokens is not None and sequences < options.micro_batch * ranks:
         raise SystemExit(f"{options.data}: must have a micro-batch for each rank: "
                          f"{options.micro_batch * ranks} sequences of {options.seq} tokens")
-    for number in itertools.count():
+    for number in itertools.count(first_step(options) * options.grad_accum):
         if tokens is None:
-            yield torch.randint(vocab, (options.micro_batch, options.seq), generator=generator)
+            dice = torch.Generator().manual_seed(options.seed + number * ranks + rank)
+            yield torch.randint(vocab, (options.micro_batch, options.seq), generator=dice)
             continue
         first = (number * ranks + rank) * options.micro_batch
         rows = [(first + i) % sequences * options.seq for i in range(options.micro_batch)]
         yield torch.stack([tokens[at:at + options.seq].long() for at in rows])
 
 
-def loop(options, ranks, rank, micro_step, update):
+def first_step(options):
+    """Steps that the newest checkpoint has; a name is there once the checkpoint is whole."""
+    newest = os.path.join(options.save or "", "newest")
+    if not options.resume or not options.save or not os.path.exists(newest):
+        return 0
+    with open(newest, encoding="utf-8") as file:
+        return int(file.read())
+
+
+def checkpoint_of(options, step):
+    return os.path.join(options.save, f"step-{step}")
+
+
+def keep(options, rank, step, save):
+    """All ranks save; then the first one names the checkpoint."""
+    save(checkpoint_of(options, step))
+    torch.distributed.barrier()
+    if rank == 0:
+        name = os.path.join(options.save, "newest")
+        with open(name + ".new", "w", encoding="utf-8") as file:
+            file.write(str(step))
+        os.replace(name + ".new", name)
+
+
+def loop(options, ranks, rank, micro_step, update, save, load):
     """`micro_step(last)` is forward and backward of one micro-batch, and returns its loss;
-    `update()` follows the last one of a step."""
+    `update()` follows the last one of a step; `save(path)` and `load(path)` are of a checkpoint."""
     tokens = options.micro_batch * options.grad_accum * options.seq * ranks // options.tp
-    for step in range(options.steps):
+    begun = first_step(options)
+    if begun:
+        load(checkpoint_of(options, begun))
+    for step in range(begun, options.steps):
         begin = time.monotonic()
         losses = [micro_step(i + 1 == options.grad_accum) for i in range(options.grad_accum)]
         update()
@@ -124,3 +170,6 @@ def loop(options, ranks, rank, micro_step, update):
         if rank == 0:
             print(f"step {step + 1} loss {loss:.4f} {took:.3f} s {tokens / took:.0f} tokens/s",
                   flush=True)
+        last = step + 1 == options.steps
+        if options.save and (last or (step + 1) % options.save_every == 0):
+            keep(options, rank, step + 1, save)

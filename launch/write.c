@@ -207,10 +207,12 @@ mw_launch_shell_job(GString *shell, const struct mw_launch_plan *plan)
     mw_launch_option(shell, "--dtype", mw_dtype_name(s->dtype));
     if (s->tp > 1)
         mw_launch_option_number(shell, "--tp", s->tp);
+    if (s->logits_chunks > 1)
+        mw_launch_option_number(shell, "--logits-chunks", s->logits_chunks);
     g_autofree char *layers = recomputed_text(s);
     if (layers)
         mw_launch_option(shell, "--recompute-layers", layers);
     if (layers && mw_launch_is_off_gpu(plan, MW_STATE_ACTIVATIONS))
         mw_launch_word(shell, "--offload-activations");
-    g_string_append(shell, " \\\n    \"$@\"\n");
+    g_string_append(shell, " \\\n    --save \"${SAVE:-checkpoints}\" \\\n    \"$@\"\n");
 }

@@ -68,15 +68,17 @@ add_matching(GPtrArray *names, const char *pattern, GError **error)
                             pattern);
 }
 
-/* Those that nobody rents or sells, such as papers' and tests', have no price, and so no place
- * where cost is compared. */
+/* All but those that only simulations are of.  Those that nobody rents or sells, such as papers'
+ * and tests', have no price, and so no place where cost is compared. */
 static bool
 add_any(GPtrArray *names)
 {
     g_auto(GStrv) all = mw_hwprofile_list();
+    g_autoptr(GPtrArray) profiles = mw_profile_load_all(&mw_hwprofile_kind, all);
 
-    for (char **name = all; *name; name++)
-        add_once(names, *name);
+    for (guint i = 0; i < profiles->len; i++)
+        if (!mw_profile_gives(profiles->pdata[i], "profile", "only_simulated"))
+            add_once(names, mw_profile_name(profiles->pdata[i]));
     return true;
 }
 
@@ -204,6 +206,7 @@ read_on(const struct memwall_question *question, const struct mw_model *model, c
     out->spot = !g_strcmp0(question->pay, "spot");
     *on = (struct mw_question){.model = *model,
                                .model_called = question->model,
+                               .hardware_called = g_intern_string(name),
                                .strategy_count = 1,
                                .ends = true};
     if (!mw_lib_profile(&one, on, error) ||

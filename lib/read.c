@@ -297,7 +297,10 @@ mw_lib_read(const struct memwall_question *question, struct mw_question *out, co
             GError **error)
 {
     *out = (struct mw_question){
-        .model_called = question->model, .strategy_count = 1, .ends = true};
+        .model_called = question->model,
+        .hardware_called = question->hardware,
+        .strategy_count = 1,
+        .ends = true};
     *blamed = "model";
     if (!mw_lib_model(question, &out->model, error))
         return false;

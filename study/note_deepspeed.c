@@ -206,7 +206,8 @@ note_written(const struct mw_sizing *sizing, GPtrArray *notes)
     note_update(&sizing->settings, notes);
     note_buffers(sizing, notes);
     g_autofree char *written = mw_spelled("{write-deepspeed}");
-    note_sums(written, sizing, stage, stage ? sizing->gradient_element_bytes : 2, notes);
+    bool narrow = !stage || mw_deepspeed_sums_leave(sizing);
+    note_sums(written, sizing, stage, narrow ? 2 : sizing->gradient_element_bytes, notes);
 }
 
 void

@@ -25,6 +25,8 @@ struct mw_question {
     struct mw_model model;
     const char *model_called; /* the name or path by which it was loaded; NULL: model.name.
                                * Borrowed, and read only while it is asked */
+    const char *hardware_called; /* likewise, with the parts of a composed machine; NULL: as its
+                                  * profile is called */
     struct mw_model_uses uses;   /* of the model, or of all models' where a plan is given */
     struct mw_profile *profile;  /* borrowed */
     struct mw_profile *software; /* borrowed; NULL: none, as ideal */

@@ -327,10 +327,11 @@ def wrong_back(box, answer):
 
 def left_out(box, answer):
     """Each setting that is no default stands in a file, or is said."""
+    said = text_of(box, "notes.txt") + text_of(box, "launch.sh")
     for name in ("tiles", "logits-chunks", "commit", "dpu-start", "drop-layers", "save-every"):
         text = answer["question"].get(name)
-        if text and text not in ("1", "none") and f"--{name} {text}" not in text_of(
-                box, "notes.txt") and f"--{name}={text}" not in text_of(box, "notes.txt"):
+        if text and text not in ("1", "none") and f"--{name} {text}" not in said and \
+                f"--{name}={text}" not in said:
             yield f"fsdp2: --{name} {text} is not said"
 
 

@@ -101,7 +101,7 @@ def on_terminal(box, line, columns):
     return shown.decode().splitlines()
 
 
-ASK = "-m llama-3-8b -H rtx4090 -s zero-offload"
+ASK = "-m llama-3.2-3b -H rtx4090 -s zero-offload"
 
 
 def words(text):

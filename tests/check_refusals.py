@@ -67,7 +67,7 @@ def wrong_options():
 # Command line: words that the message must have.
 CONTRADICTIONS = {
     "": [],
-    "nonsense": ["nonsense", "list, plan, simulate, sweep, advise, run, compare, check, "
+    "nonsense": ["nonsense", "list, plan, simulate, sweep, advise, report, run, compare, check, "
                  "calibrate, export, rm"],
     "--json simulate": ["--json: a verb goes first", "simulate"],
     "list": ["models, types, hwprofiles, software, strategies, optimizers, encodings, devices and"

@@ -72,6 +72,10 @@ struct mw_deepspeed_said {
 
 /* The strategy's stage, or the lowest one at which DeepSpeed can place the states in this way. */
 int mw_deepspeed_stage(const struct mw_settings *settings);
+/* Whether fp32 sums of micro-batches, planned in host memory, would be on the GPU: DeepSpeed has
+ * those of stage 2 there (stage_1_and_2.py, _build_compact_grad_partition_buffer).  A written file
+ * then leaves them in 16 bits, which stay in host memory (accumulated_grads_in_cpu). */
+bool mw_deepspeed_sums_leave(const struct mw_sizing *sizing);
 
 void mw_deepspeed_said_clear(struct mw_deepspeed_said *said);
 
@@ -103,6 +107,7 @@ struct mw_deepspeed_buffers mw_deepspeed_buffers(const struct mw_sizing *sizing)
 struct mw_deepspeed_facts {
     double micro_batch;
     int64_t grad_accum;
+    bool sums_leave; /* mw_deepspeed_sums_leave */
     double train_batch;
     int64_t prefetch_elements;     /* parameters fetched ahead */
     int64_t live_elements;         /* most parameters held on a GPU at a time */

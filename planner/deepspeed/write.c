@@ -268,15 +268,23 @@ add_aio(JsonBuilder *json, const struct mw_deepspeed_facts *facts)
     json_builder_end_object(json);
 }
 
+bool
+mw_deepspeed_sums_leave(const struct mw_sizing *sizing)
+{
+    return mw_deepspeed_stage(&sizing->settings) == 2 &&
+           !sizing->ledger[MW_TIER_GPU][MW_PURPOSE_GRADIENTS];
+}
+
 /* A plan sums micro-batches in fp32.  DeepSpeed does so at stages 1 to 3 if the file asks for it;
- * at stage 0 it would refuse the file. */
+ * at stage 0 it would refuse the file.  At stage 2 its sums would be on the GPU then, where the
+ * plan has no room for them. */
 static void
 add_sums(JsonBuilder *json, const struct mw_settings *settings,
          const struct mw_deepspeed_facts *facts)
 {
     bool sums = facts->grad_accum > 1 || settings->layout == MW_LAYOUT_PAPER20;
 
-    if (!sums || mw_deepspeed_stage(settings) == 0)
+    if (!sums || facts->sums_leave || mw_deepspeed_stage(settings) == 0)
         return;
     begin(json, "data_types");
     add_text(json, "grad_accum_dtype", "fp32");
@@ -342,6 +350,7 @@ mw_deepspeed_text_of(const struct mw_sizing *sizing)
     const struct mw_deepspeed_facts facts = {
         .micro_batch = s->micro_batch,
         .grad_accum = s->grad_accum,
+        .sums_leave = mw_deepspeed_sums_leave(sizing),
         .train_batch = s->micro_batch * mw_settings_batch_gpus(s) * s->grad_accum,
         .prefetch_elements = part * s->prefetch,
         .live_elements = part * (s->prefetch + 1),
