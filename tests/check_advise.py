@@ -205,13 +205,12 @@ def check_spot(box):
     if any(r["verdict"] != "have no price" for r in advice["candidates"]
            if r["machine"] == "dgx-a100"):
         yield "a machine without a price of spot is compared"
-    for key, usd in (("20", 20), ("0", None)):
-        line = f"{ask} --pay spot --set node.spot_price_usd_per_hour={key}"
-        advice = json.loads(box.run(line).out)
-        paid = {r["cost_usd"] / r["days"] / 24 / r["nodes"] for r in advice["front"]
-                if r["cost_usd"]}
-        if not all(math.isclose(each, usd or 0) for each in paid) or bool(paid) != bool(usd):
-            yield f"spot at {key} USD an hour: {paid}"
+    line = f"{ask} --pay spot --set node.spot_price_usd_per_hour="
+    advice = json.loads(box.run(f"{line}20").out)
+    paid = {r["cost_usd"] / r["days"] / 24 / r["nodes"] for r in advice["front"]}
+    if not paid or not all(math.isclose(each, 20) for each in paid):
+        yield f"spot at 20 USD an hour: {paid}"
+    yield from refused(box.run(f"{line}0"), ["--pay spot", "usd_per_hour_spot"])
     box.write("prices.csv", "profile,usd_per_hour_spot\nnebius-h100-8x,5\n")
     advice = json.loads(box.run(f"{ask} --pay spot --prices prices.csv").out)
     row = advice["picks"]["cheapest"]
