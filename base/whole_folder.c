@@ -16,8 +16,12 @@ mw_folder_check(const char *path, bool (*replaces)(const char *name), GError **e
 {
     struct stat info;
 
-    if (lstat(path, &info) && errno == ENOENT)
-        return true;
+    if (lstat(path, &info)) {
+        if (errno == ENOENT)
+            return true;
+        mw_file_set_error(error, path, errno);
+        return false;
+    }
     if (!S_ISDIR(info.st_mode))
         return mw_refuse(error, "%s: must be a new or empty folder, and is no folder", path);
     g_autoptr(GDir) folder = g_dir_open(path, 0, NULL);
@@ -79,13 +83,14 @@ sync_folder(const char *path)
     return good;
 }
 
-/* The new folder under the path, and under its temporary name what was there, if anything. */
+/* The new folder under the path, and under its temporary name what was there, if anything. What
+ * another process put there since the check is replaced only by who replaces. */
 static bool
-take_place(const char *temporary, const char *path)
+take_place(const char *temporary, const char *path, bool replaces)
 {
     if (!chmod(temporary, allowed(0777)) && sync_folder(temporary))
         return !rename(temporary, path) ||
-               ((errno == ENOTEMPTY || errno == EEXIST) &&
+               (replaces && (errno == ENOTEMPTY || errno == EEXIST) &&
                 !renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE));
     return false;
 }
@@ -106,7 +111,7 @@ mw_folder_write(const char *path, const struct mw_folder_file *files, size_t cou
     }
     for (size_t i = 0; good && i < count; i++)
         good = write_file(temporary, &files[i], error);
-    if (good && !take_place(temporary, whole)) {
+    if (good && !take_place(temporary, whole, replaces != NULL)) {
         mw_file_set_error(error, path, errno);
         good = false;
     }

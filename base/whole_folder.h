@@ -16,7 +16,8 @@ struct mw_folder_file {
 
 /* Writes a folder that does not exist, or is empty.  `replaces` says of each file of one that is
  * there whether it may go (NULL: none may): else the folder is refused, and names the file.  The
- * exchange is one step: there is always the old folder or the new one. */
+ * exchange is one step: there is always the old folder or the new one.  Where none may go, what
+ * another process puts into an empty folder meanwhile stays, and the writing fails. */
 bool mw_folder_write(const char *path, const struct mw_folder_file *files, size_t count,
                      bool (*replaces)(const char *name), GError **error);
 

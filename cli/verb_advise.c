@@ -38,7 +38,7 @@ static const GOptionEntry search[] = {
      "DAYS"},
     {"budget", 0, 0, G_OPTION_ARG_STRING, &budget,
      "cost at most so much: rent, or an owner's share of the price with electricity and worn "
-     "drives; with -H what is bought",
+     "drives; with -H what is bought, or what the training costs on a rented machine",
      "USD"},
     {"max-power", 0, 0, G_OPTION_ARG_STRING, &max_power,
      "take at most so much power, where the profile states a node's", "KW"},

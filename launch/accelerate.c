@@ -62,7 +62,7 @@ launch(const struct mw_launch_plan *plan, struct mw_launch *out)
     }
     mw_launch_word(shell, "memwall_accelerate.py");
     mw_launch_shell_job(shell, plan);
-    mw_launch_add(out, "launch.sh", g_string_free(shell, FALSE), true);
+    mw_launch_add(out, MW_LAUNCH_START, g_string_free(shell, FALSE), true);
 }
 
 static bool
@@ -76,10 +76,14 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
            mw_launch_add_script(out, "memwall_job.py", error);
 }
 
+static const char *const files[] = {"accelerate.yaml", "ds_config.json", "memwall_accelerate.py",
+                                    "memwall_job.py", NULL};
+
 const struct mw_launch_target mw_launch_accelerate = {
     .name = "accelerate",
     .title = "accelerate",
     .rules = rules,
     .more = mw_launch_deepspeed_rules,
     .write = write_files,
+    .files = files,
 };

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "launch/internal.h"
-#include "plan/optimizers.h"
 #include "planner/deepspeed/deepspeed.h"
 
 static bool
@@ -14,18 +13,13 @@ has_no_file(const struct mw_launch_plan *plan)
     return traits->offload == MW_TIER_COUNT && !traits->partly;
 }
 
-static bool
-trains_else(const struct mw_launch_plan *plan)
-{
-    return plan->sizing->settings.optimizer != MW_OPTIMIZER_ADAMW;
-}
-
 /* Of what DeepSpeed cannot do with a plan study/note_deepspeed.c knows most: `notes`. */
 const struct mw_launch_rule mw_launch_deepspeed_rules[] = {
     {"strategy", MW_LAUNCH_REFUSED, has_no_file, "it has no such strategy"},
     {"pp", MW_LAUNCH_REFUSED, NULL,
      "a training script has to divide the model into its PipelineModule"},
-    {"optimizer", MW_LAUNCH_LEFT, trains_else, "ds_config.json has AdamW; set its optimizer"},
+    {"optimizer", MW_LAUNCH_LEFT, mw_launch_trains_else,
+     "ds_config.json has AdamW; set its optimizer"},
     {"train", MW_LAUNCH_REFUSED, NULL, "the script trains all parameters, without adapters"},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -89,7 +83,7 @@ launch(const struct mw_launch_plan *plan, struct mw_launch *out)
     mw_launch_word(shell, "memwall_deepspeed.py");
     mw_launch_option(shell, "--deepspeed_config", "ds_config.json");
     mw_launch_shell_job(shell, plan);
-    mw_launch_add(out, "launch.sh", g_string_free(shell, FALSE), true);
+    mw_launch_add(out, MW_LAUNCH_START, g_string_free(shell, FALSE), true);
 }
 
 void
@@ -111,9 +105,13 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
            mw_launch_add_script(out, "memwall_job.py", error);
 }
 
+static const char *const files[] = {"ds_config.json", "memwall_deepspeed.py", "memwall_job.py",
+                                    NULL};
+
 const struct mw_launch_target mw_launch_deepspeed = {
     .name = "deepspeed",
     .title = "DeepSpeed",
     .rules = mw_launch_deepspeed_rules,
     .write = write_files,
+    .files = files,
 };

@@ -1,6 +1,5 @@
 /* PyTorch's fully_shard (FSDP2): a script that shards a Hugging Face model with it. */
 #include "launch/internal.h"
-#include "plan/optimizers.h"
 #include "planner/deepspeed/deepspeed.h"
 
 static bool
@@ -11,48 +10,26 @@ shards_less(const struct mw_launch_plan *plan)
     return !traits->state[MW_STATE_GRADIENTS].partitioned;
 }
 
-static bool
-is_by_name(const struct mw_launch_plan *plan)
-{
-    return mw_strategy_traits(plan->sizing->settings.strategy)->by_name;
-}
-
-static bool
-on_nvme(const struct mw_launch_plan *plan)
-{
-    return mw_launch_uses_nvme(plan);
-}
-
-static bool
-offloads(const struct mw_launch_plan *plan)
-{
-    return mw_launch_is_off_gpu(plan, MW_STATE_PARAMETERS) ||
-           mw_launch_is_off_gpu(plan, MW_STATE_OPTIMIZER);
-}
-
-static bool
-is_else(const struct mw_launch_plan *plan)
-{
-    return plan->sizing->settings.optimizer != MW_OPTIMIZER_ADAMW;
-}
-
-#define NO_DRIVES "it reaches no drives"
 #define TOGETHER                                                                                   \
     "its CPUOffloadPolicy moves parameters, gradients and optimizer state together, whole"
 
 static const struct mw_launch_rule rules[] = {
-    {"strategy", MW_LAUNCH_REFUSED, is_by_name, "it has no such strategy"},
+    {"strategy", MW_LAUNCH_REFUSED, mw_launch_is_by_name, "it has no such strategy"},
     {"strategy", MW_LAUNCH_REFUSED, shards_less, "it shards gradients and parameters too"},
-    {"param-device", MW_LAUNCH_REFUSED, on_nvme, NO_DRIVES},
-    {"param-device", MW_LAUNCH_REFUSED, mw_launch_offloads_a_part, TOGETHER},
+    {"param-device", MW_LAUNCH_REFUSED, mw_launch_has_params_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"param-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_has_optimizer_on_nvme, MW_LAUNCH_NO_DRIVES},
+    {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_offloads_a_part, TOGETHER},
     {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"gradient-device", MW_LAUNCH_REFUSED, mw_launch_has_gradients_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"activation-device", MW_LAUNCH_REFUSED, mw_launch_has_activations_on_nvme,
+     MW_LAUNCH_NO_DRIVES},
     {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_REFUSED, NULL, "it slices no tensors"},
     {"pp", MW_LAUNCH_REFUSED, NULL, "it has no stages"},
     {"train", MW_LAUNCH_REFUSED, NULL, "the script trains all parameters, without adapters"},
-    {"optimizer", MW_LAUNCH_LEFT, is_else, "the script has AdamW"},
+    {"optimizer", MW_LAUNCH_LEFT, mw_launch_trains_else, "the script has AdamW"},
     {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
     {"activation-checkpoint-interval", MW_LAUNCH_LEFT, mw_launch_groups_layers,
      "the script keeps a checkpoint for every layer"},
@@ -93,19 +70,22 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     mw_launch_word(shell, "memwall_fsdp2.py");
     mw_launch_word(shell, keeps_parameters(plan) ? "--no-reshard-after-forward"
                                                  : "--reshard-after-forward");
-    if (offloads(plan))
+    if (mw_launch_offloads(plan))
         mw_launch_word(shell, "--cpu-offload");
     mw_launch_option_number(shell, "--prefetch", plan->sizing->settings.prefetch);
     mw_launch_shell_job(shell, plan);
-    mw_launch_add(out, "launch.sh", g_string_free(shell, FALSE), true);
+    mw_launch_add(out, MW_LAUNCH_START, g_string_free(shell, FALSE), true);
     say(plan, out);
     return mw_launch_add_script(out, "memwall_fsdp2.py", error) &&
            mw_launch_add_script(out, "memwall_job.py", error);
 }
+
+static const char *const files[] = {"memwall_fsdp2.py", "memwall_job.py", NULL};
 
 const struct mw_launch_target mw_launch_fsdp2 = {
     .name = "fsdp2",
     .title = "FSDP2",
     .rules = rules,
     .write = write_files,
+    .files = files,
 };

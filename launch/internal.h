@@ -28,14 +28,14 @@ struct mw_launch_target {
     /* Why the model is none that it trains; NULL: it does, or any.  g_free it. */
     char *(*why_not)(const struct mw_launch_plan *plan);
     bool (*write)(const struct mw_launch_plan *plan, struct mw_launch *out, GError **error);
+    /* Names beside launch.sh, of any plan, and NULL behind them; NULL: none. */
+    const char *const *files;
     bool carries_all; /* settings without a rule: they are its own */
 };
 
 extern const struct mw_launch_target mw_launch_deepspeed, mw_launch_accelerate, mw_launch_fsdp2,
     mw_launch_torchtitan, mw_launch_megatron, mw_launch_memwall;
 
-/* The text of a name of the question; NULL: the plan has its default. */
-const char *mw_launch_asked(const struct mw_launch_plan *plan, const char *name);
 /* Updates for the tokens that are asked for; 0: nobody says how many. */
 int64_t mw_launch_steps(const struct mw_launch_plan *plan);
 /* Sequences of a micro-batch of the GPUs that share a model. */
@@ -43,6 +43,16 @@ int64_t mw_launch_micro_batch(const struct mw_launch_plan *plan);
 int64_t mw_launch_global_batch(const struct mw_launch_plan *plan);
 
 /* Conditions of rules. */
+bool mw_launch_is_by_name(const struct mw_launch_plan *plan);  /* the strategy: others lack it */
+bool mw_launch_trains_else(const struct mw_launch_plan *plan); /* than by AdamW */
+bool mw_launch_offloads(const struct mw_launch_plan *plan);    /* optimizer state */
+bool mw_launch_offloads_activations(const struct mw_launch_plan *plan);
+/* State that is on drives: a refusal names the setting that puts it there. */
+#define MW_LAUNCH_NO_DRIVES "it reaches no drives"
+bool mw_launch_has_params_on_nvme(const struct mw_launch_plan *plan);
+bool mw_launch_has_optimizer_on_nvme(const struct mw_launch_plan *plan);
+bool mw_launch_has_gradients_on_nvme(const struct mw_launch_plan *plan);
+bool mw_launch_has_activations_on_nvme(const struct mw_launch_plan *plan);
 /* State that leaves the GPU, and not all of it together. */
 bool mw_launch_offloads_a_part(const struct mw_launch_plan *plan);
 bool mw_launch_is_split(const struct mw_launch_plan *plan, enum mw_state state);

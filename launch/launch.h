@@ -23,6 +23,9 @@ struct mw_launch_plan {
     bool is_path;       /* the model is the path of a config.json */
 };
 
+#define MW_LAUNCH_START "launch.sh" /* of every target: starts it */
+#define MW_LAUNCH_JOB "job.sbatch"  /* of a batch job: starts launch.sh */
+
 struct mw_launch_file {
     char *name, *text;
     bool runs; /* is started */
@@ -44,6 +47,11 @@ void mw_launch_clear(struct mw_launch *launch);
 /* As a word of a shell, in quotes where it needs them; g_free it. */
 char *mw_launch_quoted(const char *word);
 
+/* The text of a name of the question; NULL: the plan has its default. */
+const char *mw_launch_asked(const struct mw_launch_plan *plan, const char *name);
+
+/* Whether a launch, of any target, may have a file of this name. */
+bool mw_launch_is_file(const char *name);
 /* Whether there is such a target. */
 bool mw_launch_check(const char *target, GError **error);
 /* "deepspeed|accelerate|...": all names, for help.  g_free it. */

@@ -58,40 +58,16 @@ add_model(GString *shell, const struct mw_model *m)
 /* --- what it can ------------------------------------------------------------------------------ */
 
 static bool
-is_by_name(const struct mw_launch_plan *plan)
-{
-    return mw_strategy_traits(plan->sizing->settings.strategy)->by_name;
-}
-
-static bool
-on_nvme(const struct mw_launch_plan *plan)
-{
-    return mw_launch_uses_nvme(plan);
-}
-
-static bool
 off_gpu(const struct mw_launch_plan *plan)
 {
     return mw_launch_is_off_gpu(plan, MW_STATE_PARAMETERS);
-}
-
-static bool
-offloads(const struct mw_launch_plan *plan)
-{
-    return mw_launch_is_off_gpu(plan, MW_STATE_OPTIMIZER);
 }
 
 /* Megatron-FSDP has the shards of gradients and parameters; it does not offload. */
 static bool
 shards_and_offloads(const struct mw_launch_plan *plan)
 {
-    return offloads(plan) && plan->sizing->params_partitioned;
-}
-
-static bool
-has_activations_off(const struct mw_launch_plan *plan)
-{
-    return mw_launch_is_off_gpu(plan, MW_STATE_ACTIVATIONS);
+    return mw_launch_offloads(plan) && plan->sizing->params_partitioned;
 }
 
 static bool
@@ -123,18 +99,21 @@ has_no_optimizer(const struct mw_launch_plan *plan)
 }
 
 static const struct mw_launch_rule rules[] = {
-    {"strategy", MW_LAUNCH_REFUSED, is_by_name, "it has no such strategy"},
+    {"strategy", MW_LAUNCH_REFUSED, mw_launch_is_by_name, "it has no such strategy"},
     {"strategy", MW_LAUNCH_REFUSED, shards_and_offloads,
      "its optimizer on the host goes with parameters that each GPU keeps whole"},
-    {"param-device", MW_LAUNCH_REFUSED, on_nvme, "it reaches no drives"},
+    {"param-device", MW_LAUNCH_REFUSED, mw_launch_has_params_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"param-device", MW_LAUNCH_REFUSED, off_gpu, "it keeps parameters on the GPU"},
     {"param-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"optimizer-device", MW_LAUNCH_REFUSED, on_nvme, "it reaches no drives"},
+    {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_has_optimizer_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"gradient-device", MW_LAUNCH_REFUSED, mw_launch_has_gradients_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"gradient-device", MW_LAUNCH_LEFT, has_gradients_off,
      "gradients stay on the GPU until the update"},
     {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"activation-device", MW_LAUNCH_LEFT, has_activations_off,
+    {"activation-device", MW_LAUNCH_REFUSED, mw_launch_has_activations_on_nvme,
+     MW_LAUNCH_NO_DRIVES},
+    {"activation-device", MW_LAUNCH_LEFT, mw_launch_offloads_activations,
      "it keeps activation checkpoints on the GPU"},
     {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"train", MW_LAUNCH_REFUSED, NULL, "pretrain_gpt.py trains all parameters"},
@@ -156,7 +135,7 @@ static const struct mw_launch_rule rules[] = {
 static bool
 uses_fsdp(const struct mw_launch_plan *plan)
 {
-    return plan->sizing->gradients_partitioned && !offloads(plan);
+    return plan->sizing->gradients_partitioned && !mw_launch_offloads(plan);
 }
 
 /* --- arguments -------------------------------------------------------------------------------- */
@@ -174,7 +153,7 @@ add_sharding(GString *shell, const struct mw_launch_plan *plan)
     }
     if (sizing->optimizer_partitioned)
         mw_launch_word(shell, "--use-distributed-optimizer");
-    if (offloads(plan)) {
+    if (mw_launch_offloads(plan)) {
         mw_launch_word(shell, "--optimizer-cpu-offload");
         mw_launch_word(shell, "--use-precision-aware-optimizer");
     }
@@ -288,7 +267,7 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     mw_launch_option(shell, "--tokenizer-type", "HuggingFaceTokenizer");
     mw_launch_variable(shell, "--tokenizer-model", "TOKENIZER");
     g_string_append(shell, " \\\n    \"${data[@]}\" \\\n    \"$@\"\n");
-    mw_launch_add(out, "launch.sh", g_string_free(shell, FALSE), true);
+    mw_launch_add(out, MW_LAUNCH_START, g_string_free(shell, FALSE), true);
     return true;
 }
 

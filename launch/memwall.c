@@ -111,7 +111,7 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     if (steps)
         mw_launch_option_number(shell, "--steps", steps);
     g_string_append(shell, " \\\n    \"$@\"\n");
-    mw_launch_add(out, "launch.sh", g_string_free(shell, FALSE), true);
+    mw_launch_add(out, MW_LAUNCH_START, g_string_free(shell, FALSE), true);
     return true;
 }
 

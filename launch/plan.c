@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "launch/internal.h"
+#include "plan/optimizers.h"
 
 const char *
 mw_launch_asked(const struct mw_launch_plan *plan, const char *name)
@@ -47,6 +48,18 @@ mw_launch_is_off_gpu(const struct mw_launch_plan *plan, enum mw_state state)
 }
 
 bool
+mw_launch_offloads(const struct mw_launch_plan *plan)
+{
+    return mw_launch_is_off_gpu(plan, MW_STATE_OPTIMIZER);
+}
+
+bool
+mw_launch_offloads_activations(const struct mw_launch_plan *plan)
+{
+    return mw_launch_is_off_gpu(plan, MW_STATE_ACTIVATIONS);
+}
+
+bool
 mw_launch_is_split(const struct mw_launch_plan *plan, enum mw_state state)
 {
     return plan->sizing->settings.placement[state].count > 1;
@@ -61,13 +74,55 @@ mw_launch_offloads_a_part(const struct mw_launch_plan *plan)
            mw_launch_is_split(plan, MW_STATE_OPTIMIZER);
 }
 
+static bool
+is_on_nvme(const struct mw_launch_plan *plan, enum mw_state state)
+{
+    return mw_placement_has(&plan->sizing->settings.placement[state], MW_TIER_NVME);
+}
+
+bool
+mw_launch_has_params_on_nvme(const struct mw_launch_plan *plan)
+{
+    return is_on_nvme(plan, MW_STATE_PARAMETERS);
+}
+
+bool
+mw_launch_has_optimizer_on_nvme(const struct mw_launch_plan *plan)
+{
+    return is_on_nvme(plan, MW_STATE_OPTIMIZER);
+}
+
+bool
+mw_launch_has_gradients_on_nvme(const struct mw_launch_plan *plan)
+{
+    return is_on_nvme(plan, MW_STATE_GRADIENTS);
+}
+
+bool
+mw_launch_has_activations_on_nvme(const struct mw_launch_plan *plan)
+{
+    return is_on_nvme(plan, MW_STATE_ACTIVATIONS);
+}
+
 bool
 mw_launch_uses_nvme(const struct mw_launch_plan *plan)
 {
     for (int state = 0; state < MW_STATE_COUNT; state++)
-        if (mw_placement_has(&plan->sizing->settings.placement[state], MW_TIER_NVME))
+        if (is_on_nvme(plan, (enum mw_state)state))
             return true;
     return false;
+}
+
+bool
+mw_launch_is_by_name(const struct mw_launch_plan *plan)
+{
+    return mw_strategy_traits(plan->sizing->settings.strategy)->by_name;
+}
+
+bool
+mw_launch_trains_else(const struct mw_launch_plan *plan)
+{
+    return plan->sizing->settings.optimizer != MW_OPTIMIZER_ADAMW;
 }
 
 bool

@@ -52,7 +52,7 @@ mw_launch_slurm(const struct mw_launch_plan *plan, const struct mw_launch_target
         add_hostfile(job, s);
     forget(out->fill);
     g_string_append(job, ranks ? by_rank : by_node);
-    mw_launch_add(out, "job.sbatch", g_string_free(job, FALSE), true);
+    mw_launch_add(out, MW_LAUNCH_JOB, g_string_free(job, FALSE), true);
     mw_launch_fill(out, "job.sbatch: sbatch it in its folder, with --account, --partition, --time "
                         "and the environment that your site has");
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "launch/internal.h"
-#include "plan/optimizers.h"
 
 /* The sizes of Llama 3 that torchtitan has (torchtitan/models/llama3/__init__.py). */
 static const struct {
@@ -34,12 +33,6 @@ why_not(const struct mw_launch_plan *plan)
 
 /* --- what it can ------------------------------------------------------------------------------ */
 
-static bool
-is_by_name(const struct mw_launch_plan *plan)
-{
-    return mw_strategy_traits(plan->sizing->settings.strategy)->by_name;
-}
-
 /* Optimizer state in shards, and gradients or parameters whole. */
 static bool
 shards_state_alone(const struct mw_launch_plan *plan)
@@ -48,40 +41,26 @@ shards_state_alone(const struct mw_launch_plan *plan)
 }
 
 static bool
-on_nvme(const struct mw_launch_plan *plan)
-{
-    return mw_launch_uses_nvme(plan);
-}
-
-static bool
 is_fp16(const struct mw_launch_plan *plan)
 {
     return plan->sizing->settings.dtype == MW_DTYPE_FP16;
 }
 
-static bool
-is_else(const struct mw_launch_plan *plan)
-{
-    return plan->sizing->settings.optimizer != MW_OPTIMIZER_ADAMW;
-}
-
-static bool
-offloads_activations(const struct mw_launch_plan *plan)
-{
-    return mw_launch_is_off_gpu(plan, MW_STATE_ACTIVATIONS);
-}
-
 #define TOGETHER "its enable_cpu_offload moves parameters, gradients and optimizer state together"
 
 static const struct mw_launch_rule rules[] = {
-    {"strategy", MW_LAUNCH_REFUSED, is_by_name, "it has no such strategy"},
+    {"strategy", MW_LAUNCH_REFUSED, mw_launch_is_by_name, "it has no such strategy"},
     {"strategy", MW_LAUNCH_REFUSED, shards_state_alone, "it shards gradients too, or nothing"},
-    {"param-device", MW_LAUNCH_REFUSED, on_nvme, "it reaches no drives"},
-    {"param-device", MW_LAUNCH_REFUSED, mw_launch_offloads_a_part, TOGETHER},
+    {"param-device", MW_LAUNCH_REFUSED, mw_launch_has_params_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"param-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_has_optimizer_on_nvme, MW_LAUNCH_NO_DRIVES},
+    {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_offloads_a_part, TOGETHER},
     {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"gradient-device", MW_LAUNCH_REFUSED, mw_launch_has_gradients_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"activation-device", MW_LAUNCH_LEFT, offloads_activations,
+    {"activation-device", MW_LAUNCH_REFUSED, mw_launch_has_activations_on_nvme,
+     MW_LAUNCH_NO_DRIVES},
+    {"activation-device", MW_LAUNCH_LEFT, mw_launch_offloads_activations,
      "it keeps activation checkpoints on the GPU"},
     {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -89,7 +68,7 @@ static const struct mw_launch_rule rules[] = {
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},
     {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
     {"train", MW_LAUNCH_REFUSED, NULL, "the configuration trains all parameters"},
-    {"optimizer", MW_LAUNCH_LEFT, is_else, "the configuration has AdamW"},
+    {"optimizer", MW_LAUNCH_LEFT, mw_launch_trains_else, "the configuration has AdamW"},
     {"activation-checkpoint-interval", MW_LAUNCH_LEFT, mw_launch_groups_layers,
      "FullAC keeps a checkpoint for every layer"},
     {"activation-checkpoint-interval", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -127,7 +106,7 @@ add_training(GString *text, const struct mw_launch_plan *plan)
     word(text, "training.mixed_precision_param",
          s->dtype == MW_DTYPE_FP32 ? "float32" : "bfloat16");
     g_string_append_printf(text, "    config.training.enable_cpu_offload = %s\n",
-                           mw_launch_is_off_gpu(plan, MW_STATE_OPTIMIZER) ? "True" : "False");
+                           mw_launch_offloads(plan) ? "True" : "False");
 }
 
 static void
@@ -187,10 +166,12 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     mw_launch_option(shell, "--config", "planned");
     mw_launch_variable(shell, "--hf_assets_path", "HF_ASSETS");
     g_string_append(shell, " \\\n    \"$@\"\n");
-    mw_launch_add(out, "launch.sh", g_string_free(shell, FALSE), true);
+    mw_launch_add(out, MW_LAUNCH_START, g_string_free(shell, FALSE), true);
     configure(plan, out);
     return true;
 }
+
+static const char *const files[] = {"memwall_titan.py", NULL};
 
 const struct mw_launch_target mw_launch_torchtitan = {
     .name = "torchtitan",
@@ -198,4 +179,5 @@ const struct mw_launch_target mw_launch_torchtitan = {
     .rules = rules,
     .why_not = why_not,
     .write = write_files,
+    .files = files,
 };

@@ -92,7 +92,7 @@ add_priced(GPtrArray *names, const GArray *prices, const char *region, GError **
         return mw_refuse(error, "{machines=priced}: takes {prices}, a file of prices");
     for (guint i = 0; i < prices->len; i++) {
         const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
-        if (!mw_lib_price_is_part(price) && mw_lib_price_of(prices, price->profile, region))
+        if (!mw_lib_price_is_part(price) && mw_lib_price_of(prices, price->profile, region, NULL))
             add_once(names, price->profile);
     }
     return names->len > before ||
@@ -144,7 +144,7 @@ mw_lib_take_price(const struct memwall_question *question, const GArray *prices,
                   struct mw_profile *profile, char **from, GError **error)
 {
     const struct mw_lib_price *price =
-        mw_lib_price_of(prices, mw_profile_name(profile), question->region);
+        mw_lib_price_of(prices, mw_profile_name(profile), question->region, question->pay);
 
     if (!price)
         return true;

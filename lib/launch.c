@@ -32,7 +32,7 @@ mw_lib_launch(const struct memwall_answer *answer, const char *target, struct mw
     g_auto(GStrv) notes = deepspeed_notes(one->result->notes);
     struct mw_launch_plan plan = {
         .sizing = one->sizing, .asked = one->result->asked, .notes = notes};
-    const char *model = strchr(plan.asked[0], '=') + 1;
+    const char *model = mw_launch_asked(&plan, "model");
     plan.is_path = g_file_test(model, G_FILE_TEST_EXISTS) &&
                    (strchr(model, '/') || g_str_has_suffix(model, ".json"));
     return mw_launch_make(target, &plan, out, error);

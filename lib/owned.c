@@ -14,7 +14,7 @@ add_parts(const GArray *prices, const char *path, const char *region, struct mw_
         const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
         const char *part = price->profile + strlen(MW_PART_PREFIX);
         bool known = !mw_lib_price_is_part(price) || !(price->usd_to_buy > 0) ||
-                     mw_lib_price_of(prices, price->profile, region) != price;
+                     mw_lib_price_of(prices, price->profile, region, "buy") != price;
         for (int p = 0; p < out->count && !known; p++)
             known = !strcmp(out->prices[p].part, part);
         if (known)
@@ -33,13 +33,11 @@ add_parts(const GArray *prices, const char *path, const char *region, struct mw_
 static bool
 check_owned(const struct memwall_question *question, GError **error)
 {
-    const char *other = question->machines                   ? "machines"
-                        : question->over                     ? "over"
-                        : question->limits[MW_LIB_MAX_NODES] ? "max-nodes"
-                                                             : NULL;
+    const char *other = question->machines ? "machines" : question->over ? "over" : NULL;
 
-    for (int l = MW_LIB_MAX_POWER; l < MW_LIB_LIMITS && !other; l++)
-        other = question->limits[l] ? mw_lib_limits[l].name : NULL;
+    for (int l = 0; l < MW_LIB_LIMITS && !other; l++)
+        if (l != MW_LIB_DEADLINE && l != MW_LIB_BUDGET && question->limits[l])
+            other = mw_lib_limits[l].name;
 
     if (!g_strcmp0(question->pay, "spot"))
         return mw_refuse(error,
@@ -58,10 +56,10 @@ read_part_prices(const struct memwall_question *question, struct mw_lib_owned *o
     struct mw_profile *profile = out->question.profile;
     g_autoptr(GArray) prices =
         question->prices ? mw_lib_prices_read(question->prices, error) : NULL;
-    g_autoptr(GArray) known = mw_lib_prices_known();
+    g_autoptr(GArray) known = question->prices && !prices ? NULL : mw_lib_prices_known(error);
 
-    if (question->prices &&
-        (!prices || !mw_lib_take_price(question, prices, profile, &out->price_from, error)))
+    if (!known ||
+        (prices && !mw_lib_take_price(question, prices, profile, &out->price_from, error)))
         return false;
     if (prices)
         add_parts(prices, question->prices, question->region, out);
@@ -102,8 +100,8 @@ mw_lib_owned_clear(struct mw_lib_owned *owned)
     mw_lib_clear(&owned->question);
     g_free(owned->price_from);
     for (int i = 0; i < owned->count; i++) {
-        g_free((char *)owned->prices[i].part);
-        g_free((char *)owned->prices[i].from);
+        g_free(owned->prices[i].part);
+        g_free(owned->prices[i].from);
     }
     g_free(owned->prices);
     *owned = (struct mw_lib_owned){0};

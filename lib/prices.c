@@ -192,12 +192,12 @@ mw_lib_prices_read(const char *path, GError **error)
 }
 
 GArray *
-mw_lib_prices_known(void)
+mw_lib_prices_known(GError **error)
 {
     g_autofree char *path = mw_datadir_find("hwprofiles", MW_LIB_PARTS_FILE);
-    GArray *known = path ? mw_lib_prices_read(path, NULL) : NULL;
 
-    return known ? known : g_array_new(FALSE, FALSE, sizeof(struct mw_lib_price));
+    return path ? mw_lib_prices_read(path, error)
+                : g_array_new(FALSE, FALSE, sizeof(struct mw_lib_price));
 }
 
 bool
@@ -206,17 +206,27 @@ mw_lib_price_is_part(const struct mw_lib_price *price)
     return g_str_has_prefix(price->profile, MW_PART_PREFIX);
 }
 
-/* By rent where there is one: of a price to buy alone every line is as good. */
+/* A line without a price, which is 0, is the dearest. */
 static bool
-is_cheaper(const struct mw_lib_price *one, const struct mw_lib_price *other)
+is_less(double usd, double other)
 {
-    if (one->usd_per_hour > 0 && other->usd_per_hour > 0)
-        return one->usd_per_hour < other->usd_per_hour;
-    return one->usd_to_buy > 0 && other->usd_to_buy > 0 && one->usd_to_buy < other->usd_to_buy;
+    return usd > 0 && (!(other > 0) || usd < other);
+}
+
+static bool
+is_cheaper(const struct mw_lib_price *one, const struct mw_lib_price *other, const char *pay)
+{
+    if (!g_strcmp0(pay, "spot"))
+        return is_less(one->usd_per_hour_spot, other->usd_per_hour_spot);
+    if (!g_strcmp0(pay, "buy"))
+        return is_less(one->usd_to_buy, other->usd_to_buy);
+    if (!g_strcmp0(pay, "rent") || one->usd_per_hour > 0 || other->usd_per_hour > 0)
+        return is_less(one->usd_per_hour, other->usd_per_hour);
+    return is_less(one->usd_to_buy, other->usd_to_buy);
 }
 
 const struct mw_lib_price *
-mw_lib_price_of(const GArray *prices, const char *profile, const char *region)
+mw_lib_price_of(const GArray *prices, const char *profile, const char *region, const char *pay)
 {
     const struct mw_lib_price *best = NULL;
 
@@ -224,7 +234,7 @@ mw_lib_price_of(const GArray *prices, const char *profile, const char *region)
         const struct mw_lib_price *one = &g_array_index(prices, struct mw_lib_price, i);
         if (!strcmp(one->profile, profile) &&
             (!region || g_pattern_match_simple(region, one->region)) &&
-            (!best || is_cheaper(one, best)))
+            (!best || is_cheaper(one, best, pay)))
             best = one;
     }
     return best;

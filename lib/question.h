@@ -93,7 +93,7 @@ void mw_lib_machines_clear(struct mw_lib_machines *machines);
  * cost by "prices" and by what is known. */
 struct mw_lib_owned {
     struct mw_question question;
-    struct mw_part_price *prices; /* [count] */
+    struct mw_part_price *prices; /* [count], with their texts owned */
     int count;
     char *price_from; /* who says what a node of it costs; NULL: its profile does */
     double days, usd; /* limits; INFINITY: none */

@@ -40,10 +40,11 @@ times_text(const struct mw_purchase *it)
 static char *
 per_usd_text(const struct mw_purchases *all, const struct mw_purchase *it)
 {
-    if (!fits(it) || isnan(it->per_usd))
+    double worth = mw_purchase_worth(it);
+
+    if (!fits(it) || isnan(worth))
         return g_strdup("-");
-    return g_strdup(all->rented ? mw_format_count(it->per_usd)
-                                : mw_format_significant(it->per_usd));
+    return g_strdup(all->rented ? mw_format_count(worth) : mw_format_significant(worth));
 }
 
 /* A drive that lasts longer than this is not what decides. */
@@ -57,6 +58,13 @@ drives_text(const struct mw_purchase *it)
                : g_strdup("-");
 }
 
+/* Of the budget: what is bought, or the rent of the training; NAN: not known. */
+static double
+spent(const struct mw_purchases *all, const struct mw_purchase *it)
+{
+    return all->rented ? it->cost_usd : it->machine.usd;
+}
+
 static char *
 within_text(const struct mw_purchases *all, const struct mw_purchase *it)
 {
@@ -66,7 +74,7 @@ within_text(const struct mw_purchases *all, const struct mw_purchase *it)
         g_string_append(text, it->why);
     if (fits(it) && it->days > all->days)
         g_string_append(text, "late");
-    if (!isnan(it->machine.usd) && it->machine.usd > all->usd)
+    if (spent(all, it) > all->usd)
         g_string_append_printf(text, "%sover the budget", text->len ? ", " : "");
     return g_string_free(text, FALSE);
 }
@@ -111,7 +119,7 @@ print_rows(FILE *out, const struct mw_purchases *all, const char *heading,
 static bool
 is_within(const struct mw_purchases *all, const struct mw_purchase *it)
 {
-    return !(it->machine.usd > all->usd) && !(it->days > all->days);
+    return !(spent(all, it) > all->usd) && !(it->days > all->days);
 }
 
 /* The first that gains within the limits: a step, else a pair; NULL: none does. */
@@ -223,7 +231,8 @@ write_purchase(struct mw_json_writer *json, const struct mw_purchase *it)
     mw_json_string(json, "unpriced", m->unpriced->len ? m->unpriced->str : NULL);
     mw_json_boolean(json, "gains", mw_purchase_gains(it));
     mw_json_number(json, "times_tokens_per_s", it->times);
-    mw_json_number(json, "per_usd", it->per_usd);
+    mw_json_number(json, "tokens_per_s_per_1000_usd", it->tokens_per_s_per_1000_usd);
+    mw_json_number(json, "tokens_per_usd", it->tokens_per_usd);
     mw_json_number(json, "days", it->days);
     mw_json_number(json, "cost_usd", it->cost_usd);
     mw_json_number(json, "drive_days", it->drives_last_s / 86400);

@@ -5,6 +5,7 @@
 #include "base/progress.h"
 #include "study/answers.h"
 #include "study/bound.h"
+#include "study/capacity_internal.h"
 #include "study/set_result.h"
 
 /* Candidates that are answered at once, whatever the number of cores: what an answer leaves out of
@@ -258,45 +259,27 @@ struct wave {
     int count;
 };
 
-/* How far the row is from a limit: less is nearer. */
-static double
-excess(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
-{
-    switch (limit) {
-    case MW_LIMIT_USD:
-        return row->typical.usd;
-    case MW_LIMIT_DAYS:
-        return row->typical.days;
-    case MW_LIMIT_POWER:
-        return mw_capacity_row_power_w(row);
-    case MW_LIMIT_NODES:
-        return (double)row->nodes;
-    case MW_LIMIT_DRIVES:
-        return -row->drives_last_s;
-    case MW_CAPACITY_LIMITS:
-        break;
-    }
-    return NAN;
-}
-
 /* Promising candidates first: their answers leave out the most. */
 static double
 promise(const struct mw_capacity_row *row, enum mw_capacity_limit toward)
 {
     if (toward == MW_LIMIT_POWER || toward == MW_LIMIT_NODES)
-        return excess(row, toward);
+        return mw_capacity_excess(row, toward);
     return isnan(row->least.usd) ? row->least.days : row->least.days * row->least.usd;
 }
 
+/* Those of which nothing is known last. */
 static int
 by_promise(const void *a, const void *b, void *toward)
 {
     const struct mw_capacity_row *one = *(struct mw_capacity_row *const *)a;
     const struct mw_capacity_row *other = *(struct mw_capacity_row *const *)b;
     enum mw_capacity_limit limit = *(const enum mw_capacity_limit *)toward;
-    double difference = promise(one, limit) - promise(other, limit);
+    double x = promise(one, limit), y = promise(other, limit);
 
-    return difference < 0 ? -1 : difference > 0 ? 1 : one < other ? -1 : 1;
+    if (isnan(x) != isnan(y))
+        return isnan(x) ? 1 : -1;
+    return x < y ? -1 : x > y ? 1 : one < other ? -1 : one > other;
 }
 
 /* Whether `row` cannot be better than `answered` in days or in cost; where one limit is lifted, not
@@ -308,7 +291,7 @@ is_beaten(const struct mw_capacity_row *row, const struct mw_capacity_row *answe
     if (answered->fate != MW_CAPACITY_WITHIN || toward == MW_LIMIT_DRIVES)
         return false;
     if (toward == MW_LIMIT_POWER || toward == MW_LIMIT_NODES)
-        return excess(row, toward) >= excess(answered, toward);
+        return mw_capacity_excess(row, toward) >= mw_capacity_excess(answered, toward);
     return answered->typical.days <= row->least.days &&
            (isnan(row->least.usd) || answered->typical.usd <= row->least.usd);
 }
@@ -436,9 +419,9 @@ deepen(struct mw_capacity *it)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static void
-add_machines(const struct mw_capacity_machine *machines, int count,
-             const struct mw_capacity_limits *limits, struct mw_capacity *out)
+void
+mw_capacity_add_machines(const struct mw_capacity_machine *machines, int count,
+                         const struct mw_capacity_limits *limits, struct mw_capacity *out)
 {
     GArray *rows = g_array_new(FALSE, FALSE, sizeof(struct mw_capacity_row));
 
@@ -467,8 +450,8 @@ judge_row(struct mw_capacity *it, struct mw_capacity_row *row)
         settle(row, &it->limits);
 }
 
-static void
-search(const struct mw_capacity_limits *limits, struct mw_capacity *out)
+void
+mw_capacity_search(const struct mw_capacity_limits *limits, struct mw_capacity *out)
 {
     out->limits = *limits;
     for (int i = 0; i < out->row_count; i++)
@@ -481,85 +464,15 @@ search(const struct mw_capacity_limits *limits, struct mw_capacity *out)
     find_front(out);
 }
 
-/* --- nothing is within ------------------------------------------------------------------------ */
-
-#define MORE_NODES 16 /* times as many as there may be are tried */
-
-static bool
-lift(enum mw_capacity_limit limit, struct mw_capacity_limits *limits)
-{
-    const struct mw_capacity_limits before = *limits;
-
-    switch (limit) {
-    case MW_LIMIT_USD:
-        limits->usd = INFINITY;
-        return isfinite(before.usd);
-    case MW_LIMIT_DAYS:
-        limits->days = INFINITY;
-        return isfinite(before.days);
-    case MW_LIMIT_POWER:
-        limits->power_w = INFINITY;
-        return isfinite(before.power_w);
-    case MW_LIMIT_NODES:
-        limits->nodes_max = MORE_NODES * before.nodes_max;
-        return true;
-    case MW_LIMIT_DRIVES:
-        limits->drives_last_s = 0;
-        return before.drives_last_s > 0;
-    case MW_CAPACITY_LIMITS:
-        break;
-    }
-    return false;
-}
-
-static const struct mw_capacity_row *
-nearest(const struct mw_capacity *it, enum mw_capacity_limit limit)
-{
-    const struct mw_capacity_row *best = NULL;
-
-    for (int i = 0; i < it->row_count; i++)
-        if (it->rows[i].fate == MW_CAPACITY_WITHIN &&
-            (!best || excess(&it->rows[i], limit) < excess(best, limit)))
-            best = &it->rows[i];
-    return best;
-}
-
-/* Lifts one limit at a time, and at last those that can be without, for the front that is left. */
-static void
-find_nearest(const struct mw_capacity_machine *machines, int count,
-             const struct mw_capacity_limits *limits, struct mw_capacity *out)
-{
-    struct mw_capacity_limits lifted = *limits;
-
-    lift(MW_LIMIT_NODES, &lifted);
-    mw_capacity_clear(out);
-    add_machines(machines, count, &lifted, out);
-    for (int l = 0; l < MW_CAPACITY_LIMITS; l++) {
-        lifted = *limits;
-        if (!lift((enum mw_capacity_limit)l, &lifted))
-            continue;
-        out->toward = (enum mw_capacity_limit)l;
-        search(&lifted, out);
-        out->nearest[l] = nearest(out, (enum mw_capacity_limit)l);
-    }
-    out->toward = MW_CAPACITY_LIMITS;
-    lifted = *limits;
-    for (int l = 0; l < MW_CAPACITY_LIMITS; l++)
-        if (l != MW_LIMIT_NODES)
-            lift((enum mw_capacity_limit)l, &lifted);
-    search(&lifted, out);
-    out->limits = *limits;
-}
-
 void
 mw_capacity_find(const struct mw_capacity_machine *machines, int count,
                  const struct mw_capacity_limits *limits, struct mw_capacity *out)
 {
     *out = (struct mw_capacity){.toward = MW_CAPACITY_LIMITS};
-    add_machines(machines, count, limits, out);
-    search(limits, out);
+    mw_capacity_add_machines(machines, count, limits, out);
+    mw_capacity_search(limits, out);
     if (!out->front_count) {
-        find_nearest(machines, count, limits, out);
+        mw_capacity_find_nearest(machines, count, limits, out);
         return;
     }
     pick(out);

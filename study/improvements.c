@@ -12,7 +12,6 @@
 
 /* A smaller gain is not worth a line, or not worth the money of a purchase. */
 #define WORTH_A_LINE 1.01
-#define WORTH_MONEY 1.05
 /* The speed must grow by at least this fraction of the growth in price. */
 #define SHARE_OF_PRICE 0.5
 /* Number of steps before the delayed update begins in ZeRO-Offload's own runs (Sec. 5.2). */
@@ -124,7 +123,7 @@ mw_improvement_is_worth(const struct mw_improvement *change, double gain)
         return gain > WORTH_A_LINE;
     if (change->times_dearer < 1)
         return gain * WORTH_A_LINE >= 1;
-    return gain > WORTH_MONEY && gain - 1 >= SHARE_OF_PRICE * (change->times_dearer - 1);
+    return gain > MW_WORTH_MONEY && gain - 1 >= SHARE_OF_PRICE * (change->times_dearer - 1);
 }
 
 double

@@ -27,6 +27,8 @@ struct mw_improvement {
     bool priced;         /* whether that price is known */
 };
 
+#define MW_WORTH_MONEY 1.05 /* a purchase must be faster by more */
+
 /* Whether such a factor on tokens/s is worth a line.  A setting must gain over 1%.  A purchase must
  * gain over 5%, and at least half of the growth in price: 1.5 times the tokens/s for twice the
  * nodes, 2.5 times for a machine of four times the price.  A cheaper machine need only be as fast,

@@ -7,9 +7,8 @@
 #include "base/progress.h"
 #include "hardware/priced.h"
 #include "study/answers.h"
+#include "study/improvements.h"
 #include "study/set_result.h"
-
-#define WORTH_MONEY 1.05 /* as study/improvements.c asks of a purchase */
 
 static bool
 fits(const struct mw_purchase *purchase)
@@ -20,7 +19,7 @@ fits(const struct mw_purchase *purchase)
 bool
 mw_purchase_gains(const struct mw_purchase *purchase)
 {
-    return fits(purchase) && purchase->times > WORTH_MONEY;
+    return fits(purchase) && purchase->times > MW_WORTH_MONEY;
 }
 
 bool
@@ -41,7 +40,8 @@ settle(struct mw_purchase *it)
     const struct mw_hardware *hw = &it->machine.question.hardware[MW_OUTLOOK_TYPICAL];
     const struct mw_result *r = it->result;
 
-    it->days = it->cost_usd = it->drives_last_s = it->per_usd = it->usd_per_hour = NAN;
+    it->days = it->cost_usd = it->drives_last_s = it->usd_per_hour = NAN;
+    it->tokens_per_s_per_1000_usd = it->tokens_per_usd = NAN;
     if (mw_price_kind(hw) == MW_PRICE_RENT)
         it->usd_per_hour = hw->price_usd_per_hour * (double)it->machine.question.settings.nodes;
     if (!fits(it))
@@ -49,7 +49,7 @@ settle(struct mw_purchase *it)
     it->days = r->days;
     it->cost_usd = r->cost_usd;
     if (isfinite(it->usd_per_hour))
-        it->per_usd = r->tokens_per_s * 3600 / it->usd_per_hour;
+        it->tokens_per_usd = r->tokens_per_s * 3600 / it->usd_per_hour;
     it->drives_last_s = r->drive_life_steps * r->step_time_s[MW_OUTLOOK_TYPICAL];
 }
 
@@ -65,7 +65,13 @@ compare_with(const struct mw_purchase *now, struct mw_purchase *it)
     double gained = it->result->tokens_per_s - before;
     it->times = it->result->tokens_per_s / before;
     if (isnan(it->usd_per_hour) && it->machine.usd > 0)
-        it->per_usd = gained / it->machine.usd * 1000;
+        it->tokens_per_s_per_1000_usd = gained / it->machine.usd * 1000;
+}
+
+double
+mw_purchase_worth(const struct mw_purchase *it)
+{
+    return isnan(it->tokens_per_usd) ? it->tokens_per_s_per_1000_usd : it->tokens_per_usd;
 }
 
 /* What gains before what does not; what has a price before what has none. */
@@ -73,14 +79,14 @@ static int
 by_worth(const void *a, const void *b)
 {
     const struct mw_purchase *x = a, *y = b;
-    double p, q;
+    double p = mw_purchase_worth(x), q = mw_purchase_worth(y);
 
     if (mw_purchase_gains(x) != mw_purchase_gains(y))
         return mw_purchase_gains(x) ? -1 : 1;
-    if (isnan(x->per_usd) != isnan(y->per_usd))
-        return isnan(x->per_usd) ? 1 : -1;
-    p = isnan(x->per_usd) ? x->times : x->per_usd;
-    q = isnan(y->per_usd) ? y->times : y->per_usd;
+    if (isnan(p) != isnan(q))
+        return isnan(p) ? 1 : -1;
+    p = isnan(p) ? x->times : p;
+    q = isnan(q) ? y->times : q;
     return p > q ? -1 : p < q ? 1 : strcmp(x->machine.what->str, y->machine.what->str);
 }
 

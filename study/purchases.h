@@ -20,8 +20,10 @@ struct mw_purchase {
     double drives_last_s;  /* that its drives last; NAN: nothing is written, or no rating */
     double times;          /* tokens/s over those of the machine as it is; INFINITY: that does not
                               * fit, 0: this does not */
-    double per_usd;        /* bought: tokens/s gained per 1000 USD; rented: tokens per USD; NAN: no
-                              * price, or it does not fit */
+    /* What it brings: the first where something is bought, the second where the machine is rented.
+     * The other is NAN; both are, where there is no price, or it does not fit. */
+    double tokens_per_s_per_1000_usd; /* gained */
+    double tokens_per_usd;
 };
 
 struct mw_purchases {
@@ -37,10 +39,12 @@ struct mw_purchases {
     bool rented;
 };
 
+/* What it brings per USD, of a purchase or of a rent; NAN: not known. */
+double mw_purchase_worth(const struct mw_purchase *purchase);
 /* Whether the machine trains the model as it is, or with some step. */
 bool mw_purchases_fit(const struct mw_purchases *purchases);
-/* Whether it fits and is faster by enough to be worth a line (mw_improvement_is_worth), or fits
- * where the machine as it is does not. */
+/* Whether it fits and is faster by more than MW_WORTH_MONEY (study/improvements.h), or fits where
+ * the machine as it is does not. */
 bool mw_purchase_gains(const struct mw_purchase *purchase);
 
 /* The question has settings.tokens and outlives the result.  mw_purchases_clear it. */

@@ -57,14 +57,27 @@ lack(struct mw_stepped *machine, const char *what)
     machine->usd = machine->least = machine->most = NAN;
 }
 
+#define SOURCES_BETWEEN "; "
+
+/* Each source once. */
+static void
+note_source(GString *sources, const char *from)
+{
+    g_autofree char *all = g_strconcat(SOURCES_BETWEEN, sources->str, SOURCES_BETWEEN, NULL);
+    g_autofree char *one = g_strconcat(SOURCES_BETWEEN, from, SOURCES_BETWEEN, NULL);
+
+    if (!strstr(all, one))
+        mw_stepped_append(sources, SOURCES_BETWEEN, from);
+}
+
 static void
 pay(struct mw_stepped *machine, double usd, double least, double most, const char *from)
 {
     machine->usd += usd;
     machine->least += least;
     machine->most += most;
-    if (from && !strstr(machine->price_from->str, from))
-        mw_stepped_append(machine->price_from, "; ", from);
+    if (from)
+        note_source(machine->price_from, from);
 }
 
 /* So many of a part for each of `nodes`. */

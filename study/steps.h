@@ -21,10 +21,11 @@
     "part:memory (a GiB), part:drive or part:drive:datacenter (a TB), part:card:PROFILE or "       \
     "part:network:GBITS"
 
+/* Both texts belong to who made the list (lib/owned.c); a step borrows them. */
 struct mw_part_price {
-    const char *part;        /* without the prefix */
+    char *part;              /* without the prefix */
     double usd, least, most; /* of its unit; the range is usd itself where none is known */
-    const char *from;        /* who says so, and when */
+    char *from;              /* who says so, and when */
 };
 
 /* In the order in which two steps are made: what is bought for every node comes after the nodes. */

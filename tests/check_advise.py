@@ -152,10 +152,13 @@ def nearest(box, question, limits):
 def check_nearest(box):
     """Power, nodes, drive life, prices: what would have to give, as trying all candidates says."""
     question = "-m gpt2-xl --tokens 20B"
-    machines = "--machines dgx-a100,rtx4090,aws-g5-12xlarge"
+    machines = "--machines gcp-tpu-v5p-8,dgx-a100,rtx4090,aws-g5-12xlarge"
     found = nearest(box, question, f"{machines} --max-power 0.5")
     if (found["power"]["machine"], found["power"]["nodes"]) != ("rtx4090", 1):
-        yield f"power {found}"  # 0.65 kW; all others take more
+        yield f"power {found}"  # 0.65 kW; all others take more, or do not say
+    found = nearest(box, question, "--machines gcp-tpu-v5p-8 --max-power 0.5")
+    if found["power"]:
+        yield f"power of a machine that states none: {found['power']}"
     found = nearest(box, question, "--machines dgx-a100 --max-nodes 1 --deadline 1")
     if found["nodes"]["nodes"] != 2 or found["deadline"]["nodes"] != 1:
         yield f"nodes {found}"
@@ -202,12 +205,12 @@ def check_spot(box):
     if any(r["verdict"] != "have no price" for r in advice["candidates"]
            if r["machine"] == "dgx-a100"):
         yield "a machine without a price of spot is compared"
-    advice = json.loads(box.run(f"{ask} --pay spot --set node.spot_price_usd_per_hour=20").out)
-    paid = {r["cost_usd"] / r["days"] / 24 / r["nodes"] for r in advice["front"] if r["cost_usd"]}
+    line = f"{ask} --pay spot --set node.spot_price_usd_per_hour="
+    advice = json.loads(box.run(f"{line}20").out)
+    paid = {r["cost_usd"] / r["days"] / 24 / r["nodes"] for r in advice["front"]}
     if not paid or not all(math.isclose(each, 20) for each in paid):
-        yield f"USD per hour and node: {paid}"
-    yield from refused(box.run(f"{ask} --pay spot --set node.spot_price_usd_per_hour=0"),
-                       ["--pay spot"])
+        yield f"spot at 20 USD an hour: {paid}"
+    yield from refused(box.run(f"{line}0"), ["--pay spot", "usd_per_hour_spot"])
     box.write("prices.csv", "profile,usd_per_hour_spot\nnebius-h100-8x,5\n")
     advice = json.loads(box.run(f"{ask} --pay spot --prices prices.csv").out)
     row = advice["picks"]["cheapest"]
@@ -229,12 +232,17 @@ def check_step(box, question, advice, row):
         yield f"{row['what']}: {row['tokens_per_s']}, simulated {one['tokens_per_s']} tokens/s"
     now = advice["now"]
     if one and row["usd_per_hour"]:
-        if not math.isclose(row["per_usd"], one["tokens_per_s"] * 3600 / row["usd_per_hour"]):
-            yield f"{row['what']}: {row['per_usd']} tokens per USD"
+        per_usd = one["tokens_per_s"] * 3600 / row["usd_per_hour"]
+        if not math.isclose(row["tokens_per_usd"], per_usd):
+            yield f"{row['what']}: {row['tokens_per_usd']} tokens per USD"
+        if row["tokens_per_s_per_1000_usd"] is not None:
+            yield f"{row['what']}: is rented, and is bought"
     elif one and now["fits"] and row["usd"]:
         gained = (row["tokens_per_s"] - now["tokens_per_s"]) / row["usd"] * 1000
-        if not math.isclose(gained, row["per_usd"]):
-            yield f"{row['what']}: {row['per_usd']} per 1000 USD, {gained}"
+        if not math.isclose(gained, row["tokens_per_s_per_1000_usd"]):
+            yield f"{row['what']}: {row['tokens_per_s_per_1000_usd']} per 1000 USD, {gained}"
+        if row["tokens_per_usd"] is not None:
+            yield f"{row['what']}: is bought, and is rented"
 
 
 # One micro-batch a step: an answer takes a tenth of a second.
@@ -253,13 +261,35 @@ def check_owned(box):
             yield f"{machine}: status {answer.status}: {advice}"
         for row in [advice["now"], *sample(advice["steps"]), *sample(advice["pairs"])]:
             yield from check_step(box, question, advice, row)
-        worth = [row for row in advice["steps"] if row["gains"] and row["per_usd"] is not None]
-        if worth != sorted(worth, key=lambda row: -row["per_usd"]):
+        key = "tokens_per_usd" if advice["rented"] else "tokens_per_s_per_1000_usd"
+        worth = [row for row in advice["steps"] if row["gains"] and row[key] is not None]
+        if worth != sorted(worth, key=lambda row: -row[key]):
             yield f"{machine}: order {worth}"
         whats = [row["what"] for row in advice["steps"]]
         if machine == "rtx4090" and not all(any(part in what for what in whats) for part in (
                 "one more drive", "more host memory", "one more card", "rtx5090", "one more node")):
             yield f"{machine}: {whats}"
+
+
+def check_rented_budget(box):
+    """The budget of a rented machine is what its training costs, of all steps."""
+    question = f"advise -m llama-3.1-8b --tokens 1B {QUICK} -H nebius-h100"
+    advice = json.loads(box.run(f"{question} --json").out)
+    costs = sorted(row["cost_usd"] for row in advice["steps"] if row["gains"])
+    within = box.run(f"{question} --budget {costs[0] * 1.01}").out.decode()
+    beyond = box.run(f"{question} --budget {costs[0] * 0.99}").out.decode()
+    if "\nrent  " not in within or within.count("over the budget") < len(costs) - 1:
+        yield f"{costs}: {within}"
+    if "no step gains within the limits" not in beyond:
+        yield f"{costs}: {beyond}"
+
+
+def check_damaged_parts(box):
+    """What memwall knows of parts is damaged: said, not passed over."""
+    box.write("data/hwprofiles/parts.csv", "profile,usd_to_buy\npart:drive,two\n")
+    answer = box.run(f"advise -m gpt2 --tokens 1M {QUICK} -H rtx4090",
+                     MEMWALL_DATA=str(box.folder / "data"))
+    yield from refused(answer, ["parts.csv, line 2", "usd_to_buy", "two"])
 
 
 def check_part_prices(box):
@@ -318,6 +348,13 @@ def check_prices(box):
             yield f"{region}: {row['price_from']}"
         if row.get("days") and not math.isclose(row["cost_usd"], row["days"] * 24 * price):
             yield f"{region}: {row['cost_usd']} USD for {row['days']} days"
+    box.write("prices.csv", "profile,usd_per_hour,usd_per_hour_spot,usd_to_buy,region\n"
+                            "dgx-a100,30,5,300000,a\ndgx-a100,20,8,250000,b\n"
+                            "dgx-a100,40,9,200000,c\ndgx-a100,,7,900000,d\n")
+    for pay, line in (("spot", 2), ("rent", 3), ("any", 3), ("buy", 4)):
+        [row, *_] = json.loads(box.run(f"{ask} --pay {pay}").out)["candidates"]
+        if not row["price_from"].startswith(f"prices.csv, line {line}, "):
+            yield f"--pay {pay}: {row['price_from']}"
     for pay, word in (("rent", True), ("buy", False)):
         advice = json.loads(box.run(f"advise -m gpt2 --tokens 1B --machines rtx4090,dgx-a100,a100 "
                                     f"--pay {pay} --json").out)
@@ -389,7 +426,9 @@ def tests(box):
     yield "prices", check_prices(box)
     yield "spot", check_spot(box)
     yield "owned", check_owned(box)
+    yield "rented-budget", check_rented_budget(box)
     yield "part-prices", check_part_prices(box)
+    yield "damaged-parts", check_damaged_parts(box)
     yield "pairs", check_pairs(box)
     yield "bad-input", check_bad_input(box)
 

@@ -437,6 +437,8 @@ def files_for_refusals(box):
     box.write("unfit.json", unfit)
     box.write("nvme.json", box.run("plan -m gpt2-xl -H dgx2 -s zero-infinity-nvme "
                                    "--optimizer-device nvme --batch 1 --json").out)
+    box.write("kept.json", box.run("plan -m gpt2-xl -H dgx2 -s zero3 --activation-device nvme "
+                                   "--batch 1 --json").out)
     box.write("full/mine.txt", "mine")
 
 
@@ -451,7 +453,9 @@ REFUSED = [  # file, options, words of the line
     ("answer.json", "--for fsdp3", ["fsdp3", "deepspeed|accelerate|fsdp2"]),
     ("answer.json", "--for slurm:x", ["slurm:x", "slurm[:TARGET]"]),
     ("answer.json", "--for fsdp2 --pick zero1", ["--pick zero1", "zero3"]),
-    ("nvme.json", "--for fsdp2", ["FSDP2", "drives", "deepspeed"]),
+    ("nvme.json", "--for fsdp2", ["FSDP2", "--optimizer-device nvme", "drives", "deepspeed"]),
+    ("kept.json", "--for fsdp2", ["FSDP2", "--activation-device nvme", "drives", "deepspeed"]),
+    ("kept.json", "--for megatron", ["--activation-device nvme", "drives"]),
     ("gone.json", "--for fsdp2", ["gone.json"]),
     ("answer.json", "--for fsdp2 -o full", ["full", "mine.txt"]),
     ("answer.json", "--for fsdp2 -o full --replace", ["full", "mine.txt"]),
@@ -476,6 +480,7 @@ def check_refused(box):
 
 def check_folder(box):
     files_for_refusals(box)
+    box.write("llama.json", box.run("plan -m llama-3.1-8b -H dgx-h100 -s zero3 --json").out)
     box.run("export answer.json --for deepspeed -o job")
     names = {path.name for path in (box.folder / "job").iterdir()}
     again = box.run("export answer.json --for fsdp2 -o job")
@@ -486,9 +491,16 @@ def check_folder(box):
     now = {path.name for path in (box.folder / "job").iterdir()}
     if done.status or "memwall_fsdp2.py" not in now or "ds_config.json" in now:
         yield f"--replace: {done.err} {now}"
+    for target in (*TARGETS, "slurm:torchtitan", "slurm:deepspeed"):
+        done = box.run(f"export llama.json --for {target} -o job --replace")
+        if done.status:
+            yield f"--replace by {target}: {done.err}"
     left = [path.name for path in box.folder.iterdir() if path.name.startswith("job.")]
     if left:
         yield f"left behind: {left}"
+    done = box.run("export answer.json --for fsdp2 -o answer.json/job")
+    if done.status != 1 or done.err != "memwall: cannot write answer.json/job: Not a directory\n":
+        yield f"below a file: status {done.status}: {done.err}"
     (box.folder / "empty").mkdir()
     if box.run("export answer.json --for fsdp2 -o empty").status:
         yield "an empty folder is refused"

@@ -19,23 +19,7 @@
 static bool
 is_ours(const char *name)
 {
-    static const char *const names[] = {
-        "launch.sh",
-        "job.sbatch",
-        "ds_config.json",
-        "accelerate.yaml",
-        "memwall_titan.py",
-        "memwall_job.py",
-        "memwall_fsdp2.py",
-        "memwall_deepspeed.py",
-        "memwall_accelerate.py",
-        NOTES,
-    };
-
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
-        if (!strcmp(names[i], name))
-            return true;
-    return false;
+    return !strcmp(name, NOTES) || mw_launch_is_file(name);
 }
 
 /* --- planned again ---------------------------------------------------------------------------- */
@@ -136,7 +120,8 @@ command_of(const struct mw_launch *launch)
 {
     for (guint i = 0; i < launch->files->len; i++) {
         const struct mw_launch_file *file = launch->files->pdata[i];
-        const char *exec = strcmp(file->name, "launch.sh") ? NULL : strstr(file->text, "\nexec ");
+        const char *exec =
+            strcmp(file->name, MW_LAUNCH_START) ? NULL : strstr(file->text, "\nexec ");
         if (!exec)
             continue;
         g_autoptr(GRegex) joined = g_regex_new(" \\\\\\n *", 0, 0, NULL);
@@ -156,7 +141,7 @@ tell(const char *folder, const char *title, const struct mw_launch *launch)
     for (guint i = 0; i < launch->files->len; i++) {
         const struct mw_launch_file *file = launch->files->pdata[i];
         g_string_append_printf(names, "%s, ", file->name);
-        batch = batch || !strcmp(file->name, "job.sbatch");
+        batch = batch || !strcmp(file->name, MW_LAUNCH_JOB);
     }
     mw_table_line(stdout, "plan", "%s", title);
     mw_table_line(stdout, "written", "%s: %s" NOTES, folder, names->str);
