@@ -139,6 +139,10 @@ def check_refused(box):
            "no-rows": ('{"schema": "memwall-sweep/1", "rows": [{"over": {}}]}', "rows of a sweep"),
            "cut-trace": (trace[:len(trace) // 2], "line"), "half-trace": (
                trace[:trace.index("},\n", len(trace) // 2) + 2], "cut short?"),
+           "flat-trace": (trace.replace("\n", " "), "an event per line"),
+           "longer-trace": (trace + "x", "the events' end"),
+           "double-trace": (trace + trace, "the events' end"),
+           "open-trace": (trace.rstrip()[:-1], "the events' end"),
            "cut-rows": (rows[:-9], "cut short?"), "short-row": (rows + "1,2\n", "cells"),
            "zero": ("{\0}", "zero byte"), "latin": (b'{"schema": "\xff"}', "UTF-8")}
     for name, (content, word) in bad.items():
@@ -190,6 +194,12 @@ def check_inert(box):
     if "&lt;/script&gt;&lt;script&gt;window.evil=1" not in page:
         yield "the name is not shown as text"
     yield from Structure(page).wrong
+    name = "'; system('touch ran'); print `touch ran` @a '"
+    rows = (box.folder / "rows.csv").read_text(encoding="utf-8")
+    box.write("quoted.csv", rows.replace("over.batch", "over." + name))
+    page = made(box, "quoted.csv")
+    if page.count('<figure class="plot">') != 3 or (box.folder / "ran").exists():
+        yield "gnuplot takes an axis's name for a part of its script"
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
     if "default-src 'none'" not in policy or "unsafe" in policy:
         yield f"policy: {policy}"
