@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/words.h"
+#include "exec/host/signals.h"
 #include "report/html/page.h"
 
 static bool
@@ -33,11 +34,23 @@ check(char **files, int count, const char *output, GError **error)
     return cli_as_usage_error(cli_check_output(output, error), error);
 }
 
+static struct mw_signals *signals;
+
+/* Listens from the first question on: until then a signal ends the process, which has made no files
+ * and may wait for a pipe. */
+static bool
+stops(void)
+{
+    if (!signals)
+        signals = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP);
+    return mw_signals_heard(signals) != 0;
+}
+
 static bool
 write_page(char **files, int count, const char *output, const char *title, GError **error)
 {
     return check(files, count, output, error) &&
-           mw_page_write(output, title, (const char *const *)files, error);
+           mw_page_write(output, title, (const char *const *)files, stops, error);
 }
 
 static int
@@ -61,7 +74,11 @@ run(int argc, char **argv)
         cli_words_help(&words, stdout);
         return cli_flush();
     }
-    return write_page(argv + 1, argc - 1, output, title, &error) ? cli_flush() : cli_fail(error);
+    bool good = write_page(argv + 1, argc - 1, output, title, &error);
+    int stopped = good ? 0 : mw_signals_heard(signals);
+    mw_signals_end(g_steal_pointer(&signals));
+    int status = good ? cli_flush() : cli_fail(error);
+    return stopped ? CLI_SIGNALLED + stopped : status;
 }
 
 const struct cli_verb cli_verb_report = {

@@ -6,8 +6,8 @@
 #include "base/number.h"
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "cli/paths.h"
 #include "cli/sweep/axes.h"
+#include "cli/sweep/files.h"
 #include "cli/sweep/job.h"
 #include "report/plot_rows.h"
 
@@ -176,21 +176,15 @@ read_measure(GError **error)
     return check_measure(error);
 }
 
+/* The pictures, as far as it is known before there are rows. */
 static bool
-check_output(const struct cli_request *request, GError **error)
+check_plots(GError **error)
 {
-    const struct cli_path files[] = {
-        {CLI_PATH_WRITES, "-o", wish.output},
-        {CLI_PATH_READS, "--points", wish.points_file},
-        {CLI_PATH_READS_MODEL, "-m", request->model_name},
-        {CLI_PATH_READS_PROFILE, "-H", request->hardware_name},
-        {CLI_PATH_READS, "--deepspeed", request->deepspeed_file},
-    };
+    const char *const *plots = (const char *const *)wish.plots;
 
-    if (wish.output && !*wish.output)
-        return mw_refuse(error, "-o: a file's name is missing");
-    return cli_paths_check(files, G_N_ELEMENTS(files), error) &&
-           cli_check_output(wish.output, error);
+    return cli_as_usage_error(mw_plot_rows_check(plots, error), error) &&
+           (!space || mw_plot_rows_check_axes(plots, cli_axes_of_numbers(space),
+                                              wish.measure_text != NULL, error));
 }
 
 static bool
@@ -200,8 +194,8 @@ check(const struct cli_request *request, bool measures, GError **error)
     if (wish.threads_text &&
         !read_count("threads", wish.threads_text, THREADS_MAX, &wish.threads, error))
         return false;
-    return read_shard(error) && read_measure(error) && check_output(request, error) &&
-           mw_plot_rows_check((const char *const *)wish.plots, error);
+    return read_shard(error) && read_measure(error) && check_plots(error) &&
+           cli_sweep_check_files(&wish, request, space, error);
 }
 
 static int
@@ -256,8 +250,7 @@ merge(int argc, char **argv)
                   other);
     else if (argc < 2)
         mw_refuse(&error, "--merge: the files of the shards are missing");
-    else if (mw_plot_rows_check((const char *const *)wish.plots, &error) &&
-             cli_check_output(wish.output, &error))
+    else if (check_plots(&error) && cli_sweep_check_merge(&wish, argv + 1, &error))
         return merge_files(argv + 1);
     return cli_fail(error);
 }

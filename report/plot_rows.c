@@ -53,6 +53,29 @@ mw_plot_rows_check(const char *const *plots, GError **error)
     return true;
 }
 
+static bool
+check_kind(int kind, const char *path, int axes, bool measured, GError **error)
+{
+    if (axes < kinds[kind].axes)
+        return mw_refuse(error, "cannot plot to %s: %s need%s %d axes of numbers; the sweep has %d",
+                         path, kinds[kind].name, kind ? "s" : "", kinds[kind].axes, axes);
+    return measured || strcmp(kinds[kind].name, MEASURED) != 0 ||
+           mw_refuse(error, "cannot plot to %s: no row was measured, as {measure} does", path);
+}
+
+bool
+mw_plot_rows_check_axes(const char *const *plots, int axes, bool measures, GError **error)
+{
+    bool good = true;
+
+    for (; good && plots && *plots; plots++) {
+        const char *path;
+        int kind = kind_of(*plots, &path);
+        good = check_kind(kind, path, axes, measures, error);
+    }
+    return good;
+}
+
 /* --- the table ------------------------------------------------------------------------------- */
 
 static guint
@@ -165,16 +188,14 @@ can_draw(const struct mw_plot_rows *table, int kind, const char *path, GError **
 
     while (axes < MW_PLOT_ROWS_AXES && table->axes[axes] >= 0)
         axes++;
-    if (axes < kinds[kind].axes)
-        return mw_refuse(error, "cannot plot to %s: %s need%s %d axes of numbers; the sweep has %d",
-                         path, kinds[kind].name, kind ? "s" : "", kinds[kind].axes, axes);
-    if (!strcmp(kinds[kind].name, MEASURED) && !table->pairs->len)
-        return mw_refuse(error, "cannot plot to %s: no row was measured, as {measure} does", path);
-    return table->front.fitting->len || mw_refuse(error, "cannot plot to %s: no point fits", path);
+    return check_kind(kind, path, axes, table->pairs->len > 0, error) &&
+           (table->front.fitting->len ||
+            mw_refuse(error, "cannot plot to %s: no point fits", path));
 }
 
-bool
-mw_plot_rows_write(const char *plot, const struct mw_rows *rows, GError **error)
+/* Draws, or says only whether it could. */
+static bool
+draw(const char *plot, const struct mw_rows *rows, bool draws, GError **error)
 {
     struct mw_plot_rows table = {.names = mw_csv_split(rows->names),
                                  .values =
@@ -187,7 +208,7 @@ mw_plot_rows_write(const char *plot, const struct mw_rows *rows, GError **error)
 
     read_table(rows, &table);
     bool good = can_draw(&table, kind, path, error) &&
-                mw_plot_draw(path, kinds[kind].script, &table, error);
+                (!draws || mw_plot_draw(path, kinds[kind].script, &table, error));
     g_strfreev(table.names);
     g_ptr_array_unref(table.values);
     g_array_unref(table.rates);
@@ -195,4 +216,16 @@ mw_plot_rows_write(const char *plot, const struct mw_rows *rows, GError **error)
     g_free(table.varies);
     mw_front_clear(&table.front);
     return good;
+}
+
+bool
+mw_plot_rows_check_rows(const char *plot, const struct mw_rows *rows, GError **error)
+{
+    return draw(plot, rows, false, error);
+}
+
+bool
+mw_plot_rows_write(const char *plot, const struct mw_rows *rows, GError **error)
+{
+    return draw(plot, rows, true, error);
 }

@@ -1,6 +1,7 @@
 #include "report/plot_script.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/format.h"
 #include "report/report.h"
@@ -18,19 +19,24 @@ static const char *const tier_colors[MW_TIER_COUNT] = {
     [MW_TIER_NVME] = "#444444",
 };
 
-/* A single-quoted string: gnuplot's only escape in it is the doubled quote. */
+/* gnuplot takes a single-quoted string as it is, but reads a doubled quote at its beginning as its
+ * end.  A text with a quote is double-quoted instead, with a code for all that could mean more. */
 void
 mw_plot_append_quoted(GString *script, const char *text)
 {
     g_autofree char *valid = g_utf8_make_valid(text, -1);
+    bool coded = strchr(valid, '\'') != NULL;
+    char mark = coded ? '"' : '\'';
 
-    g_string_append_c(script, '\'');
-    for (const char *c = valid; *c; c++) {
-        if (*c == '\'')
-            g_string_append_c(script, '\'');
-        g_string_append_c(script, (unsigned char)*c < 0x20 ? ' ' : *c);
-    }
-    g_string_append_c(script, '\'');
+    g_string_append_c(script, mark);
+    for (const char *c = valid; *c; c++)
+        if ((unsigned char)*c < 0x20)
+            g_string_append_c(script, ' ');
+        else if (coded && g_ascii_ispunct(*c))
+            g_string_append_printf(script, "\\%03o", (unsigned)*c);
+        else
+            g_string_append_c(script, *c);
+    g_string_append_c(script, mark);
 }
 
 void

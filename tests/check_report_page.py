@@ -4,6 +4,7 @@
 refused     input that is no result, cut off, or of another version: one line, and no page.
 kinds       each kind of result has its sections.
 inert       markup in names and notes is text; what the page may load is nothing.
+ended       a signal ends it with the status of that, and no file is left.
 same        the same bytes from the same files, whatever their folder; a page is well-formed.
 figures     figures and dates of the page are those of the results.
 shown       light and dark, wide and on a phone: no error, no request, no overflow, text that can
@@ -18,6 +19,7 @@ What needs chromium is skipped without it.  The command is $MEMWALL, or build/cl
 import functools
 import html.parser
 import json
+import os
 import re
 import shutil
 import sys
@@ -139,6 +141,10 @@ def check_refused(box):
            "no-rows": ('{"schema": "memwall-sweep/1", "rows": [{"over": {}}]}', "rows of a sweep"),
            "cut-trace": (trace[:len(trace) // 2], "line"), "half-trace": (
                trace[:trace.index("},\n", len(trace) // 2) + 2], "cut short?"),
+           "flat-trace": (trace.replace("\n", " "), "an event per line"),
+           "longer-trace": (trace + "x", "the events' end"),
+           "double-trace": (trace + trace, "the events' end"),
+           "open-trace": (trace.rstrip()[:-1], "the events' end"),
            "cut-rows": (rows[:-9], "cut short?"), "short-row": (rows + "1,2\n", "cells"),
            "zero": ("{\0}", "zero byte"), "latin": (b'{"schema": "\xff"}', "UTF-8")}
     for name, (content, word) in bad.items():
@@ -190,9 +196,31 @@ def check_inert(box):
     if "&lt;/script&gt;&lt;script&gt;window.evil=1" not in page:
         yield "the name is not shown as text"
     yield from Structure(page).wrong
+    name = "'; system('touch ran'); print `touch ran` @a '"
+    rows = (box.folder / "rows.csv").read_text(encoding="utf-8")
+    box.write("quoted.csv", rows.replace("over.batch", "over." + name))
+    page = made(box, "quoted.csv")
+    if page.count('<figure class="plot">') != 3 or (box.folder / "ran").exists():
+        yield "gnuplot takes an axis's name for a part of its script"
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
     if "default-src 'none'" not in policy or "unsafe" in policy:
         yield f"policy: {policy}"
+
+
+def check_ended(box):
+    for folder in ("path", "temporary", "pages"):
+        (box.folder / folder).mkdir()
+    fake = box.folder / "path" / "gnuplot"
+    for name, number in (("INT", 2), ("TERM", 15), ("HUP", 1)):
+        fake.write_text(f"#!/bin/sh\nkill -{name} $PPID\nexit 1\n", encoding="utf-8")
+        fake.chmod(0o755)
+        answer = box.run("report rows.csv -o pages/p.html",
+                         PATH=f"{box.folder / 'path'}:{os.environ['PATH']}",
+                         TMPDIR=str(box.folder / "temporary"))
+        left = [*(box.folder / "temporary").iterdir(), *(box.folder / "pages").iterdir()]
+        said = answer.err == "memwall: stopped; no page was written\n"
+        if answer.status != 128 + number or not said or left:
+            yield f"SIG{name}: status {answer.status}, {left} are left: {answer.err}"
 
 
 def check_same(box):
@@ -456,7 +484,7 @@ def tests(box):
         return
     write_results(box)
     for name, check in (("refused", check_refused), ("kinds", check_kinds), ("inert", check_inert),
-                        ("same", check_same), ("figures", check_figures)):
+                        ("ended", check_ended), ("same", check_same), ("figures", check_figures)):
         yield name, check(box)
     for name, check in (("shown", check_shown), ("sorted", check_sorted), ("zoomed", check_zoomed),
                         ("printed", check_printed)):

@@ -6,7 +6,9 @@ row      a row has the figures that simulate has for the point; one that is refu
 same     any number of threads and of ranks, and the files of shards together: the same bytes.
 resume   killed half-way, cut within a row and continued: the same bytes.
 held     what is beside the output and of another sweep, or no sweep's, stays as it is.
-shards   files of shards that are cut, missing, named twice or of another sweep are refused.
+files    nothing that is read or written is replaced by another output.
+shards   files of shards that are cut, changed, missing, named twice or of another sweep are
+         refused.
 closed   the engine checks the front and rows drawn, of which those of the same plan as simulate's
          have its step time; the others have none.
 merged   shards of estimated rows: the engine checks the whole when they are merged, and the bytes
@@ -174,18 +176,65 @@ def check_held(box):
         yield "another file was overwritten"
 
 
+    (box.folder / "mine.partial").unlink()
+    for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("absent", path)):
+        make(box.folder / "mine.partial")
+        yield from refused(box.run(SWEEP + "-o mine"), ["mine.partial", "no plain file"])
+        if os.path.isdir(box.folder / "mine.partial"):
+            os.rmdir(box.folder / "mine.partial")
+        else:
+            os.unlink(box.folder / "mine.partial")
+
+
+def check_files(box):
+    """No output, nor a picture, replaces what the sweep reads, or another of its outputs."""
+    swept(box, SWEEP + "--shard 1/2 -o s1.svg")
+    swept(box, SWEEP + "--shard 2/2 -o s2")
+    box.write("text.txt", "All happy families are alike. ")
+    box.write("points.svg", "batch\n1\n2\n")
+    box.write("own.ini", "[profile]\ninherits = dgx2\n")
+    os.link(box.folder / "text.txt", box.folder / "same.svg")
+    before = {path.name: path.read_bytes() for path in box.folder.iterdir()}
+    one = "sweep -m gpt2-xl -s zero3 "
+    for line, words in {
+            "sweep --merge s1.svg s2 -o s2": ["-o s2", "--merge reads"],
+            "sweep --merge s1.svg s2 --plot lines:s1.svg": ["s1.svg", "--merge reads"],
+            one + "-H dgx2 --points points.svg --plot lines:points.svg": ["--points reads"],
+            one + "-H dgx2,own.ini -o own.ini": ["own.ini", "reads that file"],
+            TINY + "--over batch=1 -o text.txt --measure '--data text.txt'": ["--measure reads"],
+            TINY + "--over batch=1,2 --measure --data=text.txt --plot lines:same.svg":
+                ["same.svg", "--measure reads"],
+            SWEEP + "-o x.svg --plot lines:x.svg": ["x.svg", "-o writes"],
+            SWEEP + "--plot lines:x.svg --plot heat:./x.svg": ["x.svg", "--plot writes"],
+            SWEEP + "--plot pareto:nodir/a.svg": ["nodir"]}.items():
+        yield from refused(box.run(line), words)
+    if {path.name: path.read_bytes() for path in box.folder.iterdir()} != before:
+        yield f"files were written: {sorted(os.listdir(box.folder))}"
+
+
 def check_shards(box):
     for i in (1, 2):
         swept(box, SWEEP + f"--shard {i}/2 -o s{i}")
     swept(box, SWEEP + "--seq 512 --shard 2/2 -o other")
     box.write("cut", (box.folder / "s2").read_bytes()[:-100])
     box.write("text", "over.batch,error\n1,\n")
+    lines = (box.folder / "s2").read_bytes().splitlines(keepends=True)
+    box.write("swapped", b"".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
+    box.write("twice", b"".join([*lines[:3], lines[2], *lines[4:]]))
+    box.write("cells", b"".join([*lines[:3], lines[3].replace(b",", b",,", 1), *lines[4:]]))
+    box.write("escape", b"".join([*lines[:3], b"\x1b\xff" + lines[3], *lines[4:]]))
+    box.write("endless", b"".join(lines[:-1]))
+    swept(box, SWEEP + "--closed-form --shard 1/2 -o closed")
     for line, words in {"s1": ["shard 2/2", "missing"],
                         "s1 s1": ["shard 1/2", "s1"],
                         "s1 other": ["other", "another sweep"],
                         "s1 cut": ["cut", "7 of 8 rows"],
                         "text": ["text", "rows of a shard"],
                         "s1 absent": ["absent"],
+                        "closed s2": ["s2", "another sweep than closed"],
+                        "s2 closed": ["closed", "another sweep than s2"],
+                        **{f"s1 {it}": [it, "changed or cut"]
+                           for it in ("swapped", "twice", "cells", "escape", "endless")},
                         "": ["files of the shards"]}.items():
         yield from refused(box.run(f"sweep --merge {line} -o merged"), words)
     if (box.folder / "merged").exists():
@@ -280,9 +329,10 @@ def check_measured(box):
     [row] = json.loads(answer.out)["rows"]
     if "was ended after 1.00 s" not in row["error"] or row["measured_step_time_s"] is not None:
         yield f"a run without an end: {row}"
-    answer = box.run(TINY + "--over batch=1 --measure '--data absent --steps 2'")
-    if "run: absent: " not in rows_of(answer.out.decode())[0]["error"]:
-        yield f"a run without data: {answer.out}"
+    for options, word in {"--data absent --steps 2": "run: absent: ",
+                          "--data text --closed": "--closed"}.items():
+        yield from refused(box.run(TINY + f"--over batch=4096,1 -o bad --measure '{options}'"),
+                           [word])
     for more, words in {
             "--measure '--steps 4 --json'": ["leave out --json"],
             "--measure \"--data 'text\"": ["--measure: must be options of memwall run"],
@@ -293,6 +343,8 @@ def check_measured(box):
             "--measure '--data text' --measure-limit 0": ["--measure-limit 0"],
             "--measure-limit 5": ["--measure-limit"]}.items():
         yield from refused(box.run(TINY + "--over batch=1 -o bad " + more), words)
+    if list(box.folder.glob("bad*")):
+        yield f"written: {sorted(os.listdir(box.folder))}"
     if has_ranks():
         answer = box.run(TINY + "--over batch=1 " + RUNS.format(steps=2), prefix=[*MPIRUN, "2"],
                          **RANKS_ENVIRONMENT)
@@ -369,8 +421,15 @@ def check_plot(box):
         yield "the heat map lacks its axes"
     if not (box.folder / "p.png").read_bytes().startswith(b"\x89PNG"):
         yield "the front is no PNG"
-    answer = box.run("sweep -m gpt2-xl -H flat-test -s zero3,ddp -o one --plot lines:x.svg")
-    yield from refused_later(answer, ["x.svg", "axes of numbers"])
+    for plots in ("lines", "heat", "measured"):
+        yield from refused(box.run(f"sweep -m gpt2-xl -H dgx2 -s zero3,ddp -o early "
+                                   f"--plot {plots}:x.svg"),
+                           ["x.svg", "measured" if plots == "measured" else "axes of numbers"])
+    if list(box.folder.glob("early*")):
+        yield "a picture that cannot be drawn is refused only after the rows"
+    answer = box.run("sweep -m gpt2-xl -H dgx2 -s zero3 --over batch=4096 -o one "
+                     "--plot pareto:x.svg")
+    yield from refused_later(answer, ["x.svg", "no point fits"])
     if not (box.folder / "one").exists():
         yield "rows are lost because they cannot be drawn"
 
@@ -432,7 +491,8 @@ def check_refused(box):
 
 def tests(box):
     for name, check in (("order", check_order), ("row", check_row), ("same", check_same),
-                        ("resume", check_resume), ("held", check_held), ("shards", check_shards),
+                        ("resume", check_resume), ("held", check_held),
+                        ("files", check_files), ("shards", check_shards),
                         ("closed", check_closed), ("merged", check_merged),
                         ("measured", check_measured), ("ended", check_ended), ("json", check_json),
                         ("plot", check_plot), ("refused", check_refused)):

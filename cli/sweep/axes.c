@@ -1,9 +1,11 @@
 #include "cli/sweep/axes.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "report/rows.h"
 
 /* A list of names, or all: a text with "=" is a model's dimensions or a machine's parts. */
 static bool
@@ -87,6 +89,30 @@ take_first(const struct mw_space *space, char **text, const char *name)
 
     if (!*text && first && *first)
         *text = g_strdup(first);
+}
+
+static bool
+is_of_numbers(const struct mw_space *space, size_t column)
+{
+    const char *first = mw_space_value(space, 0, column);
+    bool differs = false, numbers = true;
+
+    for (int64_t point = 0; numbers && point < mw_space_points(space); point++) {
+        const char *value = mw_space_value(space, point, column);
+        differs = differs || strcmp(value, first) != 0;
+        numbers = isfinite(mw_rows_number(value));
+    }
+    return differs && numbers;
+}
+
+int
+cli_axes_of_numbers(const struct mw_space *space)
+{
+    int count = 0;
+
+    for (size_t column = 0; column < mw_space_columns(space); column++)
+        count += is_of_numbers(space, column);
+    return count;
 }
 
 bool

@@ -16,5 +16,7 @@ struct cli_axes {
  * cli_complete. */
 bool cli_axes_fill(const struct cli_axes *axes, struct mw_space *space, struct cli_request *request,
                    char **strategies, GError **error);
+/* How many have numbers alone, and not the same one everywhere. */
+int cli_axes_of_numbers(const struct mw_space *space);
 
 #endif

@@ -29,6 +29,8 @@ struct job {
     struct cli_store *store;
     struct cli_checks *checks; /* NULL: rows are not estimated */
     int64_t begun_ns;
+    struct cli_measure measure;
+    struct cli_measure_first first_run;
 };
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -48,7 +50,9 @@ static bool
 take_row(void *data, int64_t index, char *row, GError **error)
 {
     struct job *job = data;
-    bool good = cli_store_add(job->store, row, error);
+    const GError *refused = g_atomic_pointer_get(&job->first_run.refused);
+    bool good =
+        refused ? mw_refuse(error, "%s", refused->message) : cli_store_add(job->store, row, error);
 
     g_free(row);
     cli_sweep_progress(job->kept + index + 1, job->count, job->begun_ns, job->kept);
@@ -96,6 +100,7 @@ begin(struct job *job, GError **error)
     if (!job->store)
         return false;
     job->kept = cli_store_kept(job->store, job->points, job->count);
+    job->first_run.is_over = job->kept > 0;
     if (job->kept)
         cli_say("%s: continues behind %" PRId64 " of %" PRId64 " points", wish->output, job->kept,
                 job->count);
@@ -216,6 +221,7 @@ clear(struct job *job)
     cli_store_close(job->store);
     cli_checks_free(job->checks);
     g_free(job->points);
+    g_clear_error(&job->first_run.refused);
 }
 
 /* Nothing was begun: one rank says why, and all leave in order. */
@@ -235,6 +241,8 @@ end(struct job *job, bool good, const GError *error)
     int status = CLI_DONE;
 
     cli_progress_line_clear();
+    if (job->first_run.refused) /* the options must change, with which the file would go on */
+        cli_store_remove(g_steal_pointer(&job->store));
     if (good)
         status = is_first(job) ? cli_flush() : CLI_DONE;
     else
@@ -253,7 +261,8 @@ cli_sweep_run(const struct cli_sweep_wish *wish, const struct memwall_question *
 {
     struct job job = {
         .wish = wish,
-        .sweep = {base, space, wish->closed_form, wish->measure.options ? &wish->measure : NULL}};
+        .sweep = {base, space, wish->closed_form, wish->measure.options ? &job.measure : NULL},
+        .measure = {wish->measure.options, wish->measure.limit_s, &job.first_run}};
     g_autofree char *names = cli_sweep_names(&job.sweep);
     g_auto(GStrv) asked = mw_lib_texts(base);
     const struct mw_rows rows = {names, rewind_store, next_row, &job, asked};

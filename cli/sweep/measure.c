@@ -223,10 +223,23 @@ read_answer(const struct child *child, const struct mw_result *predicted, struct
     return good;
 }
 
+/* The first run was refused as a command line: so will the others be. */
+static void
+note_first(struct cli_measure_first *first, int status, const GError *error)
+{
+    bool refused = WIFEXITED(status) && WEXITSTATUS(status) == CLI_USAGE;
+
+    if (refused && error && !first->is_over)
+        g_atomic_pointer_set(&first->refused, g_error_copy(error));
+    first->is_over = true;
+}
+
 bool
 cli_measure_point(const struct cli_measure *measure, const struct memwall_question *question,
                   const struct mw_result *predicted, struct cli_measured *out, GError **error)
 {
+    if (measure->first->refused)
+        return mw_refuse(error, "%s", measure->first->refused->message);
     g_autoptr(GPtrArray) line = command_of(measure, question, predicted);
     struct child child = {0};
     int status = 0;
@@ -239,6 +252,7 @@ cli_measure_point(const struct cli_measure *measure, const struct memwall_questi
         good = WIFEXITED(status) && WEXITSTATUS(status) == CLI_DONE
                    ? read_answer(&child, predicted, out, error)
                    : refuse_as_it_said(&child, status, error);
+    note_first(measure->first, status, good ? NULL : *error);
     if (child.out)
         fclose(child.out);
     if (child.err)

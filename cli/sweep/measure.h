@@ -7,14 +7,24 @@
 #ifndef MW_CLI_SWEEP_MEASURE_H
 #define MW_CLI_SWEEP_MEASURE_H
 
+#include <glib.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "lib/memwall.h"
 #include "study/study.h"
 
+/* What a run's options are worth shows in the first run.  One thread at a time makes runs; others
+ * may read `refused` by g_atomic_pointer_get. */
+struct cli_measure_first {
+    bool is_over;    /* a run was not refused for its options, or may have been */
+    GError *refused; /* what the first one said of them; NULL: nothing */
+};
+
 struct cli_measure {
     char **options; /* of run, as it takes them; they have no value of a question */
     double limit_s; /* after which a run is ended; INFINITY: none is */
+    struct cli_measure_first *first; /* the caller's */
 };
 
 struct cli_measured {

@@ -7,6 +7,7 @@
 #include "cli/sweep/closed_form.h"
 #include "cli/sweep/job.h"
 #include "lib/question.h"
+#include "report/plot_rows.h"
 
 /* The shards' files by number. */
 struct shards {
@@ -21,12 +22,12 @@ struct shards {
 
 static bool
 take(struct shards *all, const char *path, struct cli_store *store,
-     const struct cli_store_title *title, GError **error)
+     const struct cli_store_title *title, const char *names, GError **error)
 {
     struct cli_store **place = &all->stores[title->shard - 1];
 
     if (strcmp(title->digest, all->title.digest) || title->points != all->title.points ||
-        title->shards != all->title.shards)
+        title->shards != all->title.shards || strcmp(names, all->names) != 0)
         return mw_refuse(error, "%s: is of another sweep than %s", path, all->first);
     if (*place)
         return mw_refuse(error, "%s: shard %d/%d is that of %s too", path, title->shard,
@@ -48,11 +49,11 @@ open_file(struct shards *all, const char *path, GError **error)
     if (!all->stores) {
         all->title = title;
         all->first = path;
-        all->names = g_steal_pointer(&names);
+        all->names = g_strdup(names);
         all->stores = g_new0(struct cli_store *, title.shards);
         all->paths = g_new0(const char *, title.shards);
     }
-    if (take(all, path, store, &title, error))
+    if (take(all, path, store, &title, names, error))
         return true;
     cli_store_close(store);
     return false;
@@ -77,11 +78,17 @@ check_shard(const struct shards *all, int shard, GError **error)
     cli_store_rewind(store);
     for (char *row; (row = cli_store_next(store)); g_free(row))
         rows++;
-    return rows == expected(all, shard) ||
+    if (rows != expected(all, shard))
+        return mw_refuse(error,
+                         "%s: has %" PRId64 " of %" PRId64 " rows: it was cut; compute shard %d/%d "
+                         "again",
+                         all->paths[shard], rows, expected(all, shard), shard + 1,
+                         all->title.shards);
+    return cli_store_is_as_written(store) ||
            mw_refuse(error,
-                     "%s: has %" PRId64 " of %" PRId64 " rows: it was cut; compute shard %d/%d "
-                     "again",
-                     all->paths[shard], rows, expected(all, shard), shard + 1, all->title.shards);
+                     "%s: its lines are not those that were written: it was changed or cut; "
+                     "compute shard %d/%d again",
+                     all->paths[shard], shard + 1, all->title.shards);
 }
 
 static void
@@ -137,6 +144,8 @@ cli_sweep_merge(const struct cli_sweep_wish *wish, char **paths)
     bool good = open_all(&all, paths, &error);
     const struct mw_rows rows = {all.names, rewind_shards, next_row, &all, NULL};
 
+    for (char **plot = wish->plots; good && plot && *plot; plot++)
+        good = mw_plot_rows_check_rows(*plot, &rows, &error);
     good = good && cli_sweep_write(wish, &rows, &error);
     clear(&all);
     return good ? cli_flush() : cli_fail(error);

@@ -16,6 +16,7 @@
 #include "base/whole_file.h"
 
 #define TITLE "memwall-sweep"
+#define END "memwall-sweep ends "
 #define WANTED "the rows of a shard, which memwall sweep with a shard wrote"
 
 struct cli_store {
@@ -49,6 +50,37 @@ read_line(FILE *file)
 
     free(line);
     return text;
+}
+
+/* --- the end of a shard's file ---------------------------------------------------------------- */
+
+/* A digest of all lines before the end. */
+static char *
+digest_of(FILE *file)
+{
+    g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+    char *line;
+
+    rewind(file);
+    for (; (line = read_line(file)) && !g_str_has_prefix(line, END); g_free(line)) {
+        g_checksum_update(sum, (const guchar *)line, -1);
+        g_checksum_update(sum, (const guchar *)"\n", 1);
+    }
+    g_free(line);
+    return g_strdup(g_checksum_get_string(sum));
+}
+
+bool
+cli_store_is_as_written(struct cli_store *store)
+{
+    g_autofree char *digest = digest_of(store->file);
+    g_autofree char *found = NULL, *more = NULL;
+
+    cli_store_rewind(store);
+    while ((found = read_line(store->file)) && !g_str_has_prefix(found, END))
+        g_free(found);
+    more = read_line(store->file);
+    return found && !strcmp(found + strlen(END), digest) && !more && feof(store->file);
 }
 
 /* --- the title ------------------------------------------------------------------------------- */
@@ -146,10 +178,20 @@ take_up(struct cli_store *store, const struct cli_store_title *title, GError **e
     return true;
 }
 
+/* A pipe would hang, and a folder or a link is nothing of a sweep's. */
+static bool
+check_plain(const char *path, GError **error)
+{
+    struct stat info;
+
+    return lstat(path, &info) || S_ISREG(info.st_mode) ||
+           mw_refuse(error, "%s: is no plain file; remove it, or give -o another name", path);
+}
+
 static FILE *
 open_named(const char *path)
 {
-    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "r+");
 
     if (descriptor >= 0 && !file)
@@ -178,9 +220,12 @@ cli_store_open(const char *output, const struct cli_sweep *sweep,
         store->target = g_strdup(end ? end : output);
         store->path = g_strconcat(store->target, ".partial", NULL);
     }
-    store->file = store->path ? open_named(store->path) : tmpfile();
-    bool good = store->file ? lock(store, error) && take_up(store, title, error)
-                            : fail(store, errno, error);
+    bool good = !store->path || check_plain(store->path, error);
+    if (good) {
+        store->file = store->path ? open_named(store->path) : tmpfile();
+        good = store->file ? lock(store, error) && take_up(store, title, error)
+                           : fail(store, errno, error);
+    }
     if (good)
         return store;
     store_free(store);
@@ -224,7 +269,11 @@ cli_store_rewind(struct cli_store *store)
 char *
 cli_store_next(struct cli_store *store)
 {
-    return read_line(store->file);
+    char *row = read_line(store->file);
+
+    if (row && g_str_has_prefix(row, END))
+        g_clear_pointer(&row, g_free);
+    return row;
 }
 
 struct cli_store *
@@ -253,7 +302,10 @@ cli_store_read(const char *path, struct cli_store_title *title, char **names, GE
 bool
 cli_store_finish(struct cli_store *store, GError **error)
 {
-    bool good = (!fsync(fileno(store->file)) && !rename(store->path, store->target)) ||
+    g_autofree char *digest = digest_of(store->file);
+    bool good = (!fseek(store->file, 0, SEEK_END) && fprintf(store->file, END "%s\n", digest) > 0 &&
+                 !fflush(store->file) && !fsync(fileno(store->file)) &&
+                 !rename(store->path, store->target)) ||
                 fail(store, errno, error);
 
     store_free(store);

@@ -35,7 +35,8 @@ void cli_store_rewind(struct cli_store *store);
 /* The next row, g_free it; NULL: there are no more. */
 char *cli_store_next(struct cli_store *store);
 
-/* Makes the file the output, whole; then, as cli_store_remove does, frees the store. */
+/* Makes the file a shard's output, whole, with a last line that has its digest; then, as
+ * cli_store_remove does, frees the store. */
 bool cli_store_finish(struct cli_store *store, GError **error);
 /* Frees the store and removes its file. */
 void cli_store_remove(struct cli_store *store);
@@ -47,5 +48,7 @@ void cli_store_close(struct cli_store *store);
 /* Opens such a file for reading; *names: its line of names, g_free it. */
 struct cli_store *cli_store_read(const char *path, struct cli_store_title *title, char **names,
                                  GError **error);
+/* Whether all lines are those that cli_store_finish left. */
+bool cli_store_is_as_written(struct cli_store *store);
 
 #endif

@@ -99,6 +99,9 @@ read_json(struct mw_page_input *input, const char *text, gsize length, const cha
     input->it = json_node_get_object(input->root);
     if (!find_kind(input, path, error) || !check_rows(input, path, error))
         return false;
+    if (input->kind == kind_of(MW_TRACE_SCHEMA))
+        return mw_fail(error, MW_ERROR_FORMAT,
+                       "%s: must be a trace as memwall wrote it, an event per line", path);
     if (!mw_page_input_yields(input, MW_PAGE_SWEEP))
         return true;
     g_autoptr(GPtrArray) rows = mw_value_objects(input->it, "rows");

@@ -52,7 +52,11 @@ struct mw_page {
     GPtrArray *inputs;  /* of struct mw_page_input * */
     GPtrArray *answers; /* of struct mw_page_answer * */
     guint pictures;     /* so far: the number of one is part of its ids */
+    bool (*stops)(void);
 };
+
+/* With *error: the page is not wanted any more. */
+bool mw_page_stops(const struct mw_page *page, GError **error);
 
 /* A row of the table of kinds. */
 struct mw_page_kind {

@@ -159,6 +159,12 @@ is_yielded(const struct mw_page *page, enum mw_page_section section)
     return found && (section != MW_PAGE_COMPARISON || page->answers->len > 1);
 }
 
+bool
+mw_page_stops(const struct mw_page *page, GError **error)
+{
+    return page->stops() && !mw_fail(error, MW_ERROR_IO, "stopped; no page was written");
+}
+
 /* A section of which nothing comes is left out. */
 static bool
 put_sections(struct mw_page *page, GString *links, GError **error)
@@ -172,7 +178,7 @@ put_sections(struct mw_page *page, GString *links, GError **error)
         mw_html_put(page->out, "<section id=\"%s\"><h2>%s</h2>\n", sections[s].id,
                     sections[s].title);
         gsize empty = page->out->len;
-        good = sections[s].put(page, error);
+        good = !mw_page_stops(page, error) && sections[s].put(page, error);
         if (page->out->len == empty) {
             g_string_truncate(page->out, before);
             continue;
@@ -224,15 +230,16 @@ put_page(struct mw_page *page, const char *title, GError **error)
 }
 
 bool
-mw_page_write(const char *path, const char *title, const char *const *files, GError **error)
+mw_page_write(const char *path, const char *title, const char *const *files, bool (*stops)(void),
+              GError **error)
 {
     struct mw_page page = {g_string_new(NULL), g_ptr_array_new_with_free_func(free_input),
-                           g_ptr_array_new_with_free_func(free_answer), 0};
+                           g_ptr_array_new_with_free_func(free_answer), 0, stops};
     bool good = true;
 
     for (; good && *files; files++)
         good = add_file(&page, *files, error);
-    good = good && put_page(&page, title, error) &&
+    good = good && put_page(&page, title, error) && !mw_page_stops(&page, error) &&
            mw_file_write(path, page.out->str, page.out->len, error);
     g_ptr_array_unref(page.answers);
     g_ptr_array_unref(page.inputs);

@@ -105,6 +105,8 @@ draw(struct mw_page *page, struct mw_page_lines *lines, const char *folder, cons
     g_unlink(path);
     if (!failed || g_error_matches(failed, MW_ERROR, MW_ERROR_INVALID))
         return true;
+    if (mw_page_stops(page, error)) /* Ctrl-C ends gnuplot too */
+        return false;
     const char *why = strstr(failed->message, path);
     return mw_fail(error, MW_ERROR_IO, "cannot draw pictures of a sweep: %s",
                    why ? why + strlen(path) + strlen(": ") : failed->message);
@@ -129,7 +131,8 @@ put_pictures(struct mw_page *page, struct mw_page_lines *lines, bool all, GError
         return mw_fail(error, MW_ERROR_IO, "no temporary folder can be made");
     for (size_t k = 0; k < G_N_ELEMENTS(pictures) && good; k++)
         if (all || !pictures[k].of_all)
-            good = draw(page, lines, folder, pictures[k].kind, pictures[k].title, error);
+            good = !mw_page_stops(page, error) &&
+                   draw(page, lines, folder, pictures[k].kind, pictures[k].title, error);
     g_rmdir(folder);
     return good;
 }

@@ -246,12 +246,23 @@ take_line(struct reading *reading, char *line, bool head, GError **error)
     return good;
 }
 
+/* Of what is behind the events: the end of the object, and nothing else. */
+static bool
+is_end(const char *text)
+{
+    static const char space[] = " \t\r\n";
+    const char *at = text + strspn(text, space);
+
+    return *at == '}' && !at[1 + strspn(at + 1, space)];
+}
+
 static bool
 take_lines(struct reading *reading, char *text, GError **error)
 {
     enum { HEAD, EVENTS, DONE } state = HEAD;
+    char *line = text;
 
-    for (char *line = text; *line && state != DONE;) {
+    while (*line && state != DONE) {
         char *end = strchrnul(line, '\n'), was = *end;
         reading->line++;
         *end = '\0';
@@ -268,7 +279,10 @@ take_lines(struct reading *reading, char *text, GError **error)
         if (!good)
             return false;
     }
-    return state == DONE || refuse(reading, "ends before its last event (cut short?)", error);
+    if (state != DONE)
+        return refuse(reading, "ends before its last event (cut short?)", error);
+    reading->line++;
+    return is_end(line) || refuse(reading, "the events' end is not that of the file", error);
 }
 
 /* "predicted: rank 0, compute": with the process where there are several.  Takes the name. */
