@@ -259,8 +259,7 @@ const struct cli_verb cli_verb_check = {
         "CURRENT and LOG are logs of memwall (--log, --json, --save-timeline), Hugging Face's "
         "trainer_state.json, or the logs of torchtitan, Megatron-LM, DeepSpeed and jobs of export; "
         "CURRENT may also be what simulate --json and sweep wrote. A run fails where the whole "
-        "range of its "
-        "speed, with 95% confidence, is beyond the limit. docs/gate.md explains it. Exit status "
-        "4: the gate failed.",
+        "range of its speed, with 95% confidence, is beyond the limit. docs/gate.md explains it. "
+        "Exit status 4: the gate failed.",
     .run = run,
 };
