@@ -193,7 +193,9 @@ is_shown(gunichar c)
     bool turns =
         c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 
-    return !g_unichar_iscntrl(c) && !turns;
+    bool is_character = (c & 0xfffe) != 0xfffe; /* XML has none of the others */
+
+    return is_character && !g_unichar_iscntrl(c) && !turns;
 }
 
 char *

@@ -12,6 +12,7 @@
 #include "base/error.h"
 
 #define BLOCK_BYTES 65536
+#define MARK "\xef\xbb\xbf" /* of UTF-8; some editors begin a file with it */
 
 /* Whether the reason means that no file of that name exists or can exist, or that this user may not
  * read it. */
@@ -25,6 +26,8 @@ is_wrong_name(int reason)
 static bool
 fail(const char *path, const char *wanted, int reason, GError **error)
 {
+    if (!*path)
+        return mw_refuse(error, "\"\": a file's name is missing: must be %s", wanted);
     if (is_wrong_name(reason))
         return mw_refuse(error, "%s: %s: must be %s", path, g_strerror(reason), wanted);
     g_set_error(error, MW_ERROR, MW_ERROR_IO, "%s: %s", path, g_strerror(reason));
@@ -147,14 +150,21 @@ refuse_size(const struct text *text, int64_t bytes, GError **error)
     return false;
 }
 
+static gsize
+mark_bytes(const GString *bytes)
+{
+    return g_str_has_prefix(bytes->str, MARK) ? strlen(MARK) : 0;
+}
+
 /* Checks the begin of the text, as far as it has been read. */
 static bool
 check_begin(const struct text *text, GError **error)
 {
     const char *begin = text->kind->begin;
-    gsize seen = begin ? MIN(text->bytes->len, strlen(begin)) : 0;
+    gsize mark = mark_bytes(text->bytes);
+    gsize seen = begin ? MIN(text->bytes->len - mark, strlen(begin)) : 0;
 
-    if (!seen || !memcmp(text->bytes->str, begin, seen))
+    if (!seen || !memcmp(text->bytes->str + mark, begin, seen))
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: line 1 does not begin with '%s': must be %s",
                 text->path, begin, text->kind->wanted);
@@ -267,8 +277,8 @@ read_pipe(const struct text *text, const struct stat *status, int fd, int patien
 }
 
 char *
-mw_input_read_patiently(const char *path, const struct mw_input_kind *kind, int patience_ms,
-                        gsize *length, GError **error)
+mw_input_read_marked(const char *path, const struct mw_input_kind *kind, int patience_ms,
+                     gsize *length, GError **error)
 {
     struct stat status;
     int fd = open_at_once(path, kind->wanted, false, &status, error);
@@ -286,6 +296,19 @@ mw_input_read_patiently(const char *path, const struct mw_input_kind *kind, int 
         return NULL;
     *length = bytes->len;
     return g_string_free(g_steal_pointer(&bytes), FALSE);
+}
+
+char *
+mw_input_read_patiently(const char *path, const struct mw_input_kind *kind, int patience_ms,
+                        gsize *length, GError **error)
+{
+    char *text = mw_input_read_marked(path, kind, patience_ms, length, error);
+    gsize mark = text && g_str_has_prefix(text, MARK) ? strlen(MARK) : 0;
+
+    if (!mark)
+        return text;
+    *length -= mark;
+    return memmove(text, text + mark, *length + 1);
 }
 
 char *

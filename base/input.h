@@ -33,12 +33,15 @@ struct mw_input_kind {
 
 /* Reads the whole file, NUL-terminated; g_free it.  A pipe is read to its end if a process writes
  * to it; if none does, the call does not wait.  If the pipe is named again, it has the same
- * text. */
+ * text.  A byte order mark of UTF-8 is left out. */
 char *mw_input_read(const char *path, const struct mw_input_kind *kind, gsize *length,
                     GError **error);
 /* The same with another patience. */
 char *mw_input_read_patiently(const char *path, const struct mw_input_kind *kind, int patience_ms,
                               gsize *length, GError **error);
+/* The same with the mark, as a checksum of the file counts it. */
+char *mw_input_read_marked(const char *path, const struct mw_input_kind *kind, int patience_ms,
+                           gsize *length, GError **error);
 
 /* Whether the path is an existing file or pipe; its contents are not read. */
 bool mw_input_is_there(const char *path, const char *wanted, GError **error);

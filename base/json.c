@@ -220,6 +220,36 @@ mw_json_parse(const char *text, gssize length, const char *origin, GError **erro
     return json_node_ref(root);
 }
 
+char *
+mw_json_from_python(const char *text, gsize length, const char **nan)
+{
+    static const char *const names[][2] = {
+        {"-Infinity", "null     "}, {"Infinity", "null    "}, {"NaN", "\"\" "}};
+    char *copy = g_malloc0(length + 1);
+    bool quoted = false;
+
+    if (nan)
+        *nan = NULL;
+    memcpy(copy, text, length);
+    for (gsize at = 0; at < length; at++) {
+        if (copy[at] == '\\' && quoted && at + 1 < length)
+            at++;
+        else if (copy[at] == '"')
+            quoted = !quoted;
+        for (size_t i = 0; i < G_N_ELEMENTS(names) && !quoted; i++) {
+            size_t bytes = strlen(names[i][0]);
+            if (strncmp(copy + at, names[i][0], bytes) != 0)
+                continue;
+            if (copy[at] == 'N' && nan && !*nan)
+                *nan = text + at;
+            memcpy(copy + at, names[i][1], bytes);
+            at += bytes - 1;
+            break;
+        }
+    }
+    return copy;
+}
+
 /* The number as a user would write it: json-glib makes -1.0000000000000001e+300 of -1e300. */
 static char *
 real_text(double value)

@@ -18,6 +18,12 @@
  * (json_node_unref).  Otherwise returns NULL with `error` set. */
 JsonNode *mw_json_parse(const char *text, gssize length, const char *origin, GError **error);
 
+/* A copy of JSON as Python writes it, for mw_json_parse; g_free it.  Python writes numbers that are
+ * none by name: Infinity and -Infinity become null, NaN a string, which no number is read from.
+ * The text keeps its length, and errors their place.  `nan` may be NULL; *nan: where in `text` the
+ * first NaN is, or NULL. */
+char *mw_json_from_python(const char *text, gsize length, const char **nan);
+
 /* A value for a message: JSON on one line, cut to a few words; g_free it. */
 char *mw_json_text(JsonNode *node);
 

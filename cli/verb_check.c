@@ -4,7 +4,10 @@
 #include "base/error.h"
 #include "cli/check/check.h"
 #include "cli/cli.h"
+#include "cli/paths.h"
 #include "cli/sweep/axes.h"
+#include "hardware/hwprofile.h"
+#include "model/model.h"
 
 static struct cli_check_wish wish;
 static struct mw_space *space;
@@ -26,7 +29,9 @@ static const GOptionEntry entries[] = {
      "fail where the speed of a run, or a figure of a prediction, is worse by more (default 3%)",
      "SHARE"},
     {"tolerance", 0, 0, G_OPTION_ARG_STRING_ARRAY, &wish.tolerances,
-     "the same for one figure of predictions, such as gpu_peak_bytes=0 or cost_usd=10%",
+     "the same for one figure of predictions, such as gpu_peak_bytes=0 or cost_usd=10%: feasible, "
+     "step_time_s, first_step_time_s, tokens_per_s, gpu_peak_bytes, cpu_peak_bytes, "
+     "nvme_peak_bytes, nvme_written_bytes, days, cost_usd, energy_kwh",
      "FIGURE=SHARE"},
     {"either-way", 0, 0, G_OPTION_ARG_NONE, &wish.either_way,
      "fail where it is better by more, too: a prediction that changed is seen", NULL},
@@ -64,6 +69,7 @@ option_of_comparing(void)
            : wish.steps_min    ? "--min-steps"
            : wish.junit        ? "--junit"
            : wish.github       ? "--github"
+           : wish.json         ? "--json"
                                : NULL;
 }
 
@@ -120,11 +126,29 @@ complete(struct cli_request *request, char **strategies, GError **error)
 }
 
 static bool
+check_output(const struct cli_request *request, GError **error)
+{
+    const struct cli_path files[] = {
+        {CLI_PATH_WRITES, "--write-baseline", wish.write_baseline},
+        {CLI_PATH_READS, "--points", wish.points_file},
+        {CLI_PATH_READS_MODEL, "-m", request->model_name},
+        {CLI_PATH_READS_PROFILE, "-H", request->hardware_name},
+        {CLI_PATH_READS, "--deepspeed", request->deepspeed_file},
+    };
+
+    return cli_check_named("--write-baseline", wish.write_baseline, error) &&
+           cli_paths_check(files, G_N_ELEMENTS(files), error) &&
+           cli_check_output(wish.write_baseline, error);
+}
+
+static bool
 check(const struct cli_request *request, bool measures, GError **error)
 {
     const char *other = option_of_comparing();
 
     (void)measures;
+    if (other && wish.write_baseline)
+        return mw_refuse(error, "%s: --write-baseline compares nothing; leave one out", other);
     if (other)
         return mw_refuse(error,
                          "%s: a baseline has its questions; -m and other options of "
@@ -135,16 +159,47 @@ check(const struct cli_request *request, bool measures, GError **error)
     if (!request->hardware_name || !strcmp(request->hardware_name, "here"))
         return mw_refuse(error, "-H HW is missing: a baseline names its machine, as another one "
                                 "may check it");
-    return cli_check_output(wish.write_baseline, error);
+    return check_output(request, error);
+}
+
+/* A name that nothing has is no question, whatever its points; names of axes are checked there. */
+static bool
+check_names(const struct memwall_question *asked, GError **error)
+{
+    const char *model = memwall_question_get(asked, "model");
+    const char *hardware = memwall_question_get(asked, "hardware");
+    struct mw_model read;
+
+    if (model && !mw_model_load(model, &read, error))
+        return false;
+    struct mw_profile *profile = hardware ? mw_hwprofile_load(hardware, error) : NULL;
+    bool good = profile || !hardware;
+    mw_profile_free(profile);
+    return good;
+}
+
+/* A point that is refused may be kept; a baseline without any answer guards nothing. */
+static bool
+check_answered(const GPtrArray *cases, GError **error)
+{
+    for (guint i = 0; i < cases->len; i++)
+        if (!((const struct mw_gate_case *)cases->pdata[i])->error)
+            return true;
+    const struct mw_gate_case *first = cases->pdata[0];
+    return cases->len == 1 ? mw_refuse(error, "%s", first->error)
+                           : mw_refuse(error, "all %u points are refused; the first, %s: %s",
+                                       cases->len, first->name, first->error);
 }
 
 static int
 answer(const struct cli_request *request)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(GPtrArray) cases = cli_check_ask(request->asked, space, &error);
+    g_autoptr(GPtrArray) cases =
+        check_names(request->asked, &error) ? cli_check_ask(request->asked, space, &error) : NULL;
 
-    return cases ? cli_check_keep_cases(&wish, cases) : cli_fail(error);
+    return cases && check_answered(cases, &error) ? cli_check_keep_cases(&wish, cases)
+                                                  : cli_fail(error);
 }
 
 /* --- the verb -------------------------------------------------------------------------------- */
@@ -202,9 +257,9 @@ const struct cli_verb cli_verb_check = {
                 "memwall check train.log --predicted step.json --min-of-predicted 0.8",
     .details =
         "CURRENT and LOG are logs of memwall (--log, --json, --save-timeline), Hugging Face's "
-        "trainer_state.json, or the logs of torchtitan, Megatron-LM and DeepSpeed; CURRENT may "
-        "also be what simulate --json and sweep wrote. A run fails where the whole range of its "
-        "speed, with 95% confidence, is beyond the limit. docs/gate.md explains it. Exit status "
-        "4: the gate failed.",
+        "trainer_state.json, or the logs of torchtitan, Megatron-LM, DeepSpeed and jobs of export; "
+        "CURRENT may also be what simulate --json and sweep wrote. A run fails where the whole "
+        "range of its speed, with 95% confidence, is beyond the limit. docs/gate.md explains it. "
+        "Exit status 4: the gate failed.",
     .run = run,
 };

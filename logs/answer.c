@@ -33,7 +33,7 @@ case_of(JsonObject *answer, bool several)
 
     one->name = name_of(answer, several);
     for (int i = 0; i < MW_GATE_FIGURES; i++)
-        one->figures[i] = mw_log_value_number(answer, mw_gate_figures[i].path);
+        one->figures[i] = mw_log_figure(answer, mw_gate_figures[i].path);
     one->strategy = g_strdup(mw_log_value_text(answer, "strategy"));
     one->bottleneck = g_strdup(mw_log_value_text(answer, "bottleneck"));
     one->gpus = mw_log_value_number(answer, "settings.nodes") *

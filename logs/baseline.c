@@ -177,7 +177,7 @@ read_case(JsonObject *object)
     one->bottleneck = g_strdup(mw_log_value_text(object, "bottleneck"));
     for (int i = 0; i < MW_GATE_FIGURES; i++) {
         g_autofree char *path = g_strconcat("figures.", mw_gate_figures[i].name, NULL);
-        one->figures[i] = mw_log_value_number(object, path);
+        one->figures[i] = mw_log_figure(object, path);
     }
     one->gpus = mw_log_value_number(object, "gpus");
     one->global_batch = mw_log_value_number(object, "global_batch");

@@ -1,5 +1,6 @@
 #include "logs/formats.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@ const struct mw_log_format mw_log_formats[] = {
     {"memwall-log", "run's log", mw_log_is_lines, mw_log_read_lines},
     {"trainer_state", "Hugging Face's trainer_state.json", mw_log_is_trainer_state,
      mw_log_read_trainer_state},
+    {"exported", "a job of memwall export", mw_log_is_exported, mw_log_read_exported},
     {"torchtitan", "torchtitan's log", mw_log_is_torchtitan, mw_log_read_torchtitan},
     {"megatron", "Megatron-LM's log", mw_log_is_megatron, mw_log_read_megatron},
     {"deepspeed", "DeepSpeed's log", mw_log_is_deepspeed, mw_log_read_deepspeed},
@@ -31,6 +33,38 @@ known_formats(void)
     for (const struct mw_log_format *format = mw_log_formats; format->name; format++)
         g_string_append_printf(all, "%s%s", all->len ? ", " : "", format->wrote);
     return g_string_free(g_steal_pointer(&all), FALSE);
+}
+
+/* What an answer always has: whether it fits, and if it does the time of a step. */
+static bool
+check_figure(const struct mw_log_text *in, const struct mw_gate_case *one, int figure,
+             GError **error)
+{
+    const double value = one->figures[figure];
+    const bool fits = one->figures[mw_gate_figure_find("feasible")] > 0;
+    const char *name = mw_gate_figures[figure].name;
+    const char *wants = NULL;
+
+    if (!strcmp(name, "feasible"))
+        wants = value == 0 || value == 1 ? NULL : "true or false";
+    else if (fits && !strcmp(name, "step_time_s"))
+        wants = value > 0 && isfinite(value) ? NULL : "a number above 0";
+    else if (!isnan(value) && !(value >= 0 && isfinite(value)))
+        wants = "a number from 0 on, or null";
+    return !wants || mw_fail(error, MW_ERROR_FORMAT, "%s: \"%s\": %s: must be %s", in->path,
+                             one->name, name, wants);
+}
+
+static bool
+check_figures(const struct mw_log_text *in, const struct mw_log *log, GError **error)
+{
+    for (guint i = 0; log->cases && i < log->cases->len; i++) {
+        const struct mw_gate_case *one = log->cases->pdata[i];
+        for (int figure = 0; !one->error && figure < MW_GATE_FIGURES; figure++)
+            if (!check_figure(in, one, figure, error))
+                return false;
+    }
+    return true;
 }
 
 /* Cases are found by their names. */
@@ -56,7 +90,8 @@ mw_log_parse(const struct mw_log_text *in, struct mw_log *out, GError **error)
     for (const struct mw_log_format *format = mw_log_formats; format->name; format++)
         if (format->probe(in)) {
             out->format = format->name;
-            if (format->read(in, out, error) && check_names(in, out, error))
+            if (format->read(in, out, error) && check_names(in, out, error) &&
+                check_figures(in, out, error))
                 return true;
             mw_log_clear(out);
             return false;

@@ -11,6 +11,7 @@
 MW_LOG_FORMAT(answer);        /* simulate as JSON */
 MW_LOG_FORMAT(baseline);      /* check's own */
 MW_LOG_FORMAT(deepspeed);     /* timers and throughput */
+MW_LOG_FORMAT(exported);      /* a job that export has written */
 MW_LOG_FORMAT(lines);         /* memwall's own log */
 MW_LOG_FORMAT(megatron);      /* iterations and timers */
 MW_LOG_FORMAT(run);           /* run as JSON */

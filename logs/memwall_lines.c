@@ -26,12 +26,32 @@ predicted_of(JsonObject *row)
     return mw_log_value_number(row, "of_predicted_speed") * mw_log_value_number(row, "step_time_s");
 }
 
+/* A line is a text of its own, whose only line is not worth naming beside its number. */
+static JsonNode *
+parse(const char *line, const char *where, GError **error)
+{
+    g_autofree char *text = mw_json_from_python(line, strlen(line), NULL);
+    g_autofree char *again = g_strconcat(where, ": line 1", NULL);
+    g_autoptr(GError) wrong = NULL;
+    JsonNode *root = mw_json_parse(text, -1, where, &wrong);
+
+    if (root)
+        return root;
+    if (g_str_has_prefix(wrong->message, again)) {
+        const char *rest = wrong->message + strlen(again);
+        mw_fail(error, MW_ERROR_FORMAT, "%s: %s", where, rest + strspn(rest, ",: "));
+    } else {
+        g_propagate_error(error, g_steal_pointer(&wrong));
+    }
+    return NULL;
+}
+
 static bool
 read_line(struct mw_log_builder *builder, const struct mw_log_text *in,
           const struct mw_log_lines *lines, bool with_stolen, GError **error)
 {
     g_autofree char *where = g_strdup_printf("%s:%" G_GINT64_FORMAT, in->path, lines->number);
-    JsonNode *root = mw_json_parse(lines->line, -1, where, error);
+    JsonNode *root = parse(lines->line, where, error);
     if (!root)
         return false;
     JsonObject *row = json_node_get_object(root);
@@ -58,7 +78,8 @@ read_all(const struct mw_log_text *in, const char *format, bool with_stolen, GEr
     bool good = true;
 
     while (good && mw_log_next_line(&lines))
-        good = read_line(builder, in, &lines, with_stolen, error);
+        good =
+            !*lines.line || read_line(builder, in, &lines, with_stolen, error); /* \r\n ends two */
     g_free(lines.line);
     mw_log_builder_steps(builder)->cut = lines.cut;
     if (good)

@@ -62,6 +62,16 @@ number_of(char **names, char **cells, const char *name)
     return cell ? mw_rows_number(cell) : NAN;
 }
 
+/* As mw_log_figure. */
+static double
+figure_of(char **names, char **cells, const char *name)
+{
+    const char *cell = cell_of(names, cells, name);
+    double value = number_of(names, cells, name);
+
+    return cell && *cell && isnan(value) ? INFINITY : value;
+}
+
 static struct mw_gate_case *
 case_of_cells(char **names, char **cells)
 {
@@ -78,7 +88,7 @@ case_of_cells(char **names, char **cells)
     g_string_free(name, TRUE);
     one->error = filled(cell_of(names, cells, MW_ROWS_ERROR));
     for (int i = 0; i < MW_GATE_FIGURES; i++)
-        one->figures[i] = number_of(names, cells, mw_gate_figures[i].name);
+        one->figures[i] = figure_of(names, cells, mw_gate_figures[i].name);
     one->strategy = filled(cell_of(names, cells, "strategy"));
     one->bottleneck = filled(cell_of(names, cells, "bottleneck"));
     set_size(one, number_of(names, cells, "nodes"), number_of(names, cells, "gpus_per_node"),
@@ -141,7 +151,7 @@ case_of_row(JsonObject *row)
     one->name = name_of_values(row);
     one->error = filled(mw_log_value_text(row, MW_ROWS_ERROR));
     for (int i = 0; i < MW_GATE_FIGURES; i++)
-        one->figures[i] = mw_log_value_number(row, mw_gate_figures[i].name);
+        one->figures[i] = mw_log_figure(row, mw_gate_figures[i].name);
     one->strategy = filled(mw_log_value_text(row, "strategy"));
     one->bottleneck = filled(mw_log_value_text(row, "bottleneck"));
     set_size(one, mw_log_value_number(row, "nodes"), mw_log_value_number(row, "gpus_per_node"),

@@ -44,6 +44,8 @@ mw_log_read_trainer_state(const struct mw_log_text *in, struct mw_log *out, GErr
     JsonArray *rows = object ? mw_log_value_array(object, "log_history") : NULL;
     struct mw_log_builder *builder = mw_log_builder_new(in, out->format, MW_GATE_STEP_TIME);
     struct clock clock = {0};
+    mw_log_builder_steps(builder)->rare =
+        "only with include_num_input_tokens_seen each row has its time";
     bool good = object && (rows || mw_fail(error, MW_ERROR_FORMAT,
                                            "%s: log_history: must be an array", in->path));
 

@@ -37,7 +37,8 @@ mw_log_object(const struct mw_log_text *in, const char *schema, GError **error)
                 in->path, in->length, MW_JSON_BYTES_MAX);
         return NULL;
     }
-    JsonNode *root = mw_json_parse(in->text, (gssize)in->length, in->path, error);
+    g_autofree char *text = mw_json_from_python(in->text, in->length, NULL);
+    JsonNode *root = mw_json_parse(text, (gssize)in->length, in->path, error);
     if (!root)
         return NULL;
     JsonObject *object = json_object_ref(json_node_get_object(root));
@@ -79,6 +80,21 @@ mw_log_value_number(JsonObject *object, const char *path)
     if (type == G_TYPE_BOOLEAN)
         return json_node_get_boolean(node);
     return type == G_TYPE_DOUBLE || type == G_TYPE_INT64 ? json_node_get_double(node) : NAN;
+}
+
+/* Whether it fits is the only figure that may be true or false. */
+double
+mw_log_figure(JsonObject *object, const char *path)
+{
+    JsonNode *node = mw_log_value(object, path);
+    double value = mw_log_value_number(object, path);
+
+    if (!node || JSON_NODE_HOLDS_NULL(node))
+        return NAN;
+    if (JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_BOOLEAN &&
+        !g_str_has_suffix(path, "feasible"))
+        return INFINITY;
+    return isnan(value) ? INFINITY : value;
 }
 
 const char *

@@ -18,6 +18,8 @@ JsonObject *mw_log_object(const struct mw_log_text *in, const char *schema, GErr
 JsonNode *mw_log_value(JsonObject *object, const char *path);
 /* A number, true being 1; NAN: there is none. */
 double mw_log_value_number(JsonObject *object, const char *path);
+/* A figure of a prediction; NAN: it is absent or null, INFINITY: it is no number. */
+double mw_log_figure(JsonObject *object, const char *path);
 /* NULL: there is none.  The object's. */
 const char *mw_log_value_text(JsonObject *object, const char *path);
 /* A value as its text: "2", "true", "gpu".  g_free it. */

@@ -509,44 +509,18 @@ key_before(const char *text, gsize at)
     return g_strescape(key, NULL);
 }
 
-/* Python writes infinite numbers by name, such as Mamba's limit of time steps; no number that is
- * read can be one.  The text keeps its length, and errors their place.  NULL with *error: a value
- * that is no number, which means nothing. */
-static char *
-without_infinite(const char *text, gsize length, const char *origin, GError **error)
-{
-    static const char *const names[][2] = {{"-Infinity", "null     "}, {"Infinity", "null    "}};
-    char *copy = g_malloc(length + 1);
-    bool quoted = false;
-
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    for (gsize at = 0; at < length; at++) {
-        if (copy[at] == '\\' && quoted && at + 1 < length)
-            at++;
-        else if (copy[at] == '"')
-            quoted = !quoted;
-        if (!quoted && g_str_has_prefix(copy + at, "NaN")) {
-            g_autofree char *key = key_before(copy, at);
-            g_free(copy);
-            mw_refuse(error, "%s: key \"%.48s\": value NaN: must be a number", origin, key);
-            return NULL;
-        }
-        for (size_t i = 0; i < G_N_ELEMENTS(names) && !quoted; i++)
-            if (g_str_has_prefix(copy + at, names[i][0]))
-                memcpy(copy + at, names[i][1], strlen(names[i][1]));
-    }
-    return copy;
-}
-
 bool
 mw_model_parse_config(const char *text, gssize length, const char *origin, struct mw_model *model,
                       GError **error)
 {
     gsize bytes = length < 0 ? strlen(text) : (gsize)length;
-    g_autofree char *finite = without_infinite(text, bytes, origin, error);
-    if (!finite)
-        return false;
+    const char *nan;
+    /* Mamba's limit of time steps is infinite; no number that is read can be. */
+    g_autofree char *finite = mw_json_from_python(text, bytes, &nan);
+    if (nan) {
+        g_autofree char *key = key_before(text, (gsize)(nan - text));
+        return mw_refuse(error, "%s: key \"%.48s\": value NaN: must be a number", origin, key);
+    }
     g_autoptr(JsonNode) root = mw_json_parse(finite, (gssize)bytes, origin, error);
     struct mw_model read = {0};
 

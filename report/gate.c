@@ -28,7 +28,7 @@ figure_text(int figure, double value)
     case MW_GATE_BYTES:
         return mw_format_gib(value);
     case MW_GATE_USD:
-    case MW_GATE_COUNT:
+    case MW_GATE_COUNT: /* the title has its unit */
         break;
     }
     return mw_format_significant(value);
@@ -65,6 +65,9 @@ mw_gate_moved_text(const struct mw_gate_verdict *verdict, guint index)
 
     if (moved->figure < 0)
         return g_strdup(moved->because);
+    if (isnan(moved->after->figures[moved->figure]))
+        return g_strdup_printf("%s %s -> missing", mw_gate_figures[moved->figure].title,
+                               figure_text(moved->figure, moved->before->figures[moved->figure]));
     g_autofree char *change = signed_percent(moved->change);
     return g_strdup_printf("%s %s -> %s%s%s%s%s%s", mw_gate_figures[moved->figure].title,
                            figure_text(moved->figure, moved->before->figures[moved->figure]),
@@ -182,10 +185,28 @@ outcome(const struct mw_gate_speed *speed)
     return speed->slower            ? "failed: slower than the baseline"
            : speed->below_predicted ? "failed: below the share of the predicted speed"
            : speed->failed          ? "failed: faster than the baseline"
-           : speed->undecided       ? "passed, though the range reaches beyond the limit: more "
-                                      "steps would decide"
-                                    : "passed";
+           : speed->undecided ? "undecided, and so not failed: the range reaches beyond the limit"
+                              : "passed";
 }
+
+/* What would have failed, had the range been as wide about it. */
+static void
+write_shown(FILE *out, const struct mw_gate_report *report)
+{
+    const struct mw_robust_interval *speed = &report->runs->speed,
+                                    *of = &report->runs->of_predicted;
+    const double least = 1 - report->limits->drop, share = report->limits->of_predicted;
+
+    if (isfinite(speed->value) && speed->low < least)
+        mw_table_line(out, "",
+                      "the smallest drop that these logs could show is %s; more steps show less",
+                      mw_format_percent(1 - least * speed->value / speed->high));
+    if (isfinite(of->value) && of->low < share)
+        mw_table_line(out, "", "these logs could show a share below %s of the predicted speed",
+                      mw_format_percent(share * of->value / of->high));
+}
+
+#define FAST 1.2 /* of the predicted speed: more is no merit of the run, but another question */
 
 static void
 write_runs(FILE *out, const struct mw_gate_report *report)
@@ -207,8 +228,14 @@ write_runs(FILE *out, const struct mw_gate_report *report)
         g_autofree char *text = interval_text(&speed->of_predicted);
         mw_table_line(out, "predicted", "%s of the predicted speed; at least %s is wanted", text,
                       mw_format_percent(report->limits->of_predicted));
+        if (speed->of_predicted.value > FAST)
+            mw_table_line(out, "warning",
+                          "more than %s of the predicted speed: is the prediction of this run?",
+                          mw_format_percent(FAST));
     }
     mw_table_line(out, "verdict", "%s", outcome(speed));
+    if (speed->undecided)
+        write_shown(out, report);
 }
 
 void

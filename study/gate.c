@@ -17,7 +17,7 @@ const struct mw_gate_figure mw_gate_figures[MW_GATE_FIGURES] = {
     {"nvme_peak_bytes", "peak_bytes.nvme", "nvme peak", MW_GATE_BYTES, true},
     {"nvme_written_bytes", "nvme_written_bytes", "written", MW_GATE_BYTES, true},
     {"days", "days", "days", MW_GATE_COUNT, true},
-    {"cost_usd", "cost_usd", "cost", MW_GATE_USD, true},
+    {"cost_usd", "cost_usd", "cost in USD", MW_GATE_USD, true},
     {"energy_kwh", "energy_kwh", "energy in kWh", MW_GATE_COUNT, true},
 };
 
@@ -202,7 +202,8 @@ growth(double before, double after)
     return before == after ? 0 : before > 0 ? after / before - 1 : INFINITY;
 }
 
-/* A figure that one side alone knows is a difference that is neither better nor worse. */
+/* A figure that the baseline alone has is missing, unless the plan does not fit and so has none;
+ * one that it does not have is not compared. */
 static void
 compare_figure(struct mw_gate_verdict *verdict, const struct mw_gate_case *before,
                const struct mw_gate_case *after, int figure, const struct mw_gate_limits *limits)
@@ -210,6 +211,11 @@ compare_figure(struct mw_gate_verdict *verdict, const struct mw_gate_case *befor
     double was = before->figures[figure], is = after->figures[figure];
     struct mw_gate_moved moved = {before, after, figure, NAN, false, NULL};
 
+    if (isnan(is) && !isnan(was) && after->figures[mw_gate_figure_find("feasible")] > 0) {
+        moved.worse = true;
+        moved.because = g_strdup("missing now");
+        add_moved(verdict, moved, false);
+    }
     if (isnan(was) || isnan(is))
         return;
     moved.change = growth(was, is);

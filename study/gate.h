@@ -79,6 +79,7 @@ struct mw_gate_steps {
     int part_count;
     double sequences;   /* per step; NAN: not known */
     double predicted_s; /* that the run itself had; NAN: none */
+    const char *rare;   /* why a log may have few steps; static, or NULL */
     uint32_t left_out;  /* lines without a usable time */
     bool cut;           /* the last line was not whole, and is left out */
     bool first_apart;   /* the first step is not among them */

@@ -48,8 +48,9 @@ take_side(const struct mw_gate_steps *steps, const char *which, const struct mw_
     return side->used >= limits->steps_min ||
            mw_refuse(error,
                      "%s: %" PRIu32 " steps with a time, after %" PRIu32
-                     " of warm-up: too few for a verdict, which takes %" PRId64 " {min-steps}",
-                     which, side->used, side->warm_up, limits->steps_min);
+                     " of warm-up: too few for a verdict, which takes %" PRId64 " {min-steps}%s%s",
+                     which, side->used, side->warm_up, limits->steps_min, steps->rare ? "; " : "",
+                     steps->rare ? steps->rare : "");
 }
 
 static bool

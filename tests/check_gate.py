@@ -9,13 +9,17 @@ kept         the baseline that is kept of a log decides as the log does.
 predicted    the share of a predicted speed, by each measure that logs have.
 limits       larger and smaller tolerances, warm-up, few steps, faster runs.
 answers      predictions are made anew, or read from simulate and sweep; what moved is said.
+figures      a figure that is missing now fails; what is no number is refused.
+texts        logs with a byte order mark, with \\r\\n, or with Python's NaN are read as others.
 forms        JUnit and annotations, whatever stands in names.
 cut          a text log without the end of its last line is read without it.
+files        no baseline of what is refused, none over what is read.
 refused      bad input is one line.
 project      the predictions of tests/predictions.json are those of today.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
+import copy
 import json
 import os
 import re
@@ -214,7 +218,7 @@ def check_answers(box):
     first["figures"]["step_time_s"] /= 1.05
     next(lane for lane in first["lanes"] if lane["name"] == "compute")["busy_s"] *= 0.9
     second["figures"]["gpu_peak_bytes"] *= 2  # was worse
-    third_["figures"]["feasible"] = 1
+    third_["figures"].update(feasible=1, step_time_s=1.0)
     base["predictions"].append(dict(first, name="another", question=dict(first["question"], tp=7)))
     base["predictions"][-1]["question"]["tp"] = "7"
     box.write("moved.json", base)
@@ -261,12 +265,72 @@ def check_answers(box):
             yield f"{line}: {words!r} is not in {text}"
 
 
+def check_figures(box):
+    yield from judged(box, f"--write-baseline kept.json {FLAT} -s zero3 --tokens 1B --batch 1",
+                      0)[0]
+    base = json.loads((box.folder / "kept.json").read_text())
+
+    def with_figures(change):
+        other = copy.deepcopy(base)
+        other["predictions"][0].update(change(other["predictions"][0]["figures"]))
+        box.write("other.json", other)
+
+    for name in ("days", "gpu_peak_bytes"):
+        with_figures(lambda figures: {"figures": dict(figures, **{name: None})})
+        wrong, text = judged(box, "--baseline kept.json other.json --max-drop 99%", 4)
+        yield from wrong
+        if "-> missing" not in text:
+            yield f"{name}: {text}"
+    for figures in ({}, "", None):
+        with_figures(lambda _: {"figures": figures})
+        yield from refused(box.run("check --baseline other.json"), ["other.json", "feasible"])
+    for name, value in (("feasible", 7), ("step_time_s", None), ("step_time_s", "9999"),
+                        ("step_time_s", True), ("days", "x"), ("cost_usd", -1)):
+        with_figures(lambda figures: {"figures": dict(figures, **{name: value})})
+        for line in third(("other.json", "kept.json other.json")):
+            yield from refused(box.run("check --baseline " + line), ["other.json", name])
+    rows = box.run(f"sweep {FLAT} -s zero3 --over batch=1").out.decode()
+    box.write("rows.csv", rows)
+    names, cells = (line.split(",") for line in rows.splitlines())
+    for value in third(("nan", "inf", "x", "")):
+        cells[names.index("step_time_s")] = value
+        box.write("cells.csv", ",".join(names) + "\n" + ",".join(cells) + "\n")
+        yield from refused(box.run("check --baseline rows.csv cells.csv"), ["cells.csv", "step"])
+
+
+def check_texts(box):
+    for name in ("memwall", "trainer-state"):
+        text = text_of(name, 1)
+        box.write("old", text)
+        for other in ("\ufeff" + text, text.replace("\n", "\r\n"),
+                      re.sub(r'"(grad_norm|gradient_norm)": [0-9.]+', r'"\1": NaN', text)):
+            (box.folder / "new").write_bytes(other.encode())
+            wrong, said = judged(box, "--baseline old new --json", 0)
+            yield from wrong
+            if not wrong and json.loads(said)["runs"]["after"]["steps"] != 180:
+                yield f"{name}: {said}"
+    box.write("few.json", {"log_history": [{"step": 100, "train_runtime": 100.0}]})
+    yield from refused(box.run("check --baseline few.json few.json"),
+                       ["1 steps", "include_num_input_tokens_seen"])
+    # What the noise hides is said; and so is a prediction that is far off.
+    box.write("old", text_of("memwall", 1))
+    box.write("new", text_of("memwall", 2, slower=0.03))
+    for line, words in (("--baseline old new", ["undecided", "smallest drop"]),
+                        ("old --min-of-predicted 0.01", ["passed"])):
+        wrong, said = judged(box, line, 0)
+        yield from wrong
+        yield from (f"{line}: {word!r} is not in {said}" for word in words if word not in said)
+    box.write("fast", "".join(FORMATS["memwall"][0](steps_of(1), 1.5)))
+    if "more than 120%" not in judged(box, "fast --min-of-predicted 0.8", 0)[1]:
+        yield "150% of the predicted speed pass without a word"
+
+
 def check_forms(box):
     axis = "--over 'param-device=cpu:1GB,gpu;gpu'"
     yield from judged(box, f"--write-baseline base.json {FLAT} -s zero-infinity-cpu --batch 1 "
                            f"{axis}", 0)[0]
     base = json.loads((box.folder / "base.json").read_text())
-    base["predictions"][0]["name"] = 'a, "b": 100% <of> all\n::error::'
+    base["predictions"][0]["name"] = 'a, "b": 100% <of> all\n::error::\ufffe\uffff'
     base["predictions"][0]["figures"]["step_time_s"] /= 2
     box.write("base.json", base)
     wrong, text = judged(box, "--baseline base.json --github --junit out.xml", 4)
@@ -331,6 +395,42 @@ def cut_files(box):
     for name, (text, words) in files.items():
         box.write(name, text)
         yield name, words
+
+
+def check_kept_files(box):
+    """A baseline of no answer is not written, and no file that the question reads is replaced."""
+    for line, words in (
+            ("-m gpt2-xxl -H rtx4090", ["gpt2-xxl", "did you mean"]),
+            ("-m gpt2-xl -H rtx409O", ["rtx409O"]), (["-m", "", "-H", "rtx4090"], ["no such"]),
+            ("-m gpt2-xl -H rtx4090 --tp 7", ["--tp 7"]),
+            ("-m gpt2-xl -H rtx4090 --over tp=3,7", ["all 2 points", "--tp 3"]),
+            ("-m gpt2-xl -H rtx4090 --json", ["--json", "compares nothing"])):
+        words_of = line.split() if isinstance(line, str) else line
+        yield from refused(box.run(["check", "--write-baseline", "none.json"] + words_of), words)
+    if (box.folder / "none.json").exists():
+        yield "a baseline is written of a question that is refused"
+    ini = (ROOT / "hwprofiles/rtx4090.ini").read_text()
+    box.write("hw.ini", ini)
+    (box.folder / "points.csv").write_bytes("\ufeffbatch\n1\n".encode())
+    question = "-m gpt2-xl -H ./hw.ini -s zero-offload --points points.csv"
+    answer = box.run(f"check --write-baseline kept.json {question}")
+    if answer.status or "1 prediction" not in answer.err:
+        yield f"{answer.status}: {answer.err}"
+    for line, words in ((f"--write-baseline hw.ini {question}", ["hw.ini", "-H"]),
+                        (f"--write-baseline points.csv {question}", ["points.csv", "--points"]),
+                        ("--baseline kept.json --junit hw.ini", ["hw.ini", "--junit"])):
+        yield from refused(box.run("check " + line), words)
+    for line in (["--baseline", "kept.json", "--junit", ""],
+                 ["--write-baseline", "", "-m", "gpt2-xl", "-H", "rtx4090"]):
+        yield from refused(box.run(["check"] + line), ["name is missing"])
+    if (box.folder / "hw.ini").read_text() != ini or \
+            (box.folder / "points.csv").read_bytes() != "\ufeffbatch\n1\n".encode():
+        yield "a file that the question reads was replaced"
+    # The help lists the figures that an unknown one is told of.
+    told = box.run("check --baseline kept.json --tolerance x=1%").err.split("figures are ")[-1]
+    listed = " ".join(box.run("check --help").out.decode().split())
+    if told.strip() not in listed:
+        yield f"--help does not list {told}"
 
 
 def check_refused(box):
@@ -402,6 +502,7 @@ def main():
     return report_in(Box, lambda box: [(name, check(box)) for name, check in (
         ("found", check_found), ("quiet", check_quiet), ("run", check_run), ("kept", check_kept),
         ("predicted", check_predicted), ("limits", check_limits), ("answers", check_answers),
+        ("figures", check_figures), ("texts", check_texts), ("files", check_kept_files),
         ("forms", check_forms), ("cut", check_cut), ("refused", check_refused),
         ("project", check_project))])
 

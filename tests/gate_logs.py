@@ -140,6 +140,12 @@ def trainer_state(steps):
     yield json.dumps({"best_metric": None, "global_step": len(rows), "log_history": rows})
 
 
+def exported(steps, tokens=8192):
+    for i, s in enumerate(steps, 1):
+        seconds = sum(s.values())
+        yield f"step {i} loss 3.1000 {seconds:.3f} s {tokens / seconds:.0f} tokens/s\n"
+
+
 def memwall(steps, predicted=1.0):
     for i, s in enumerate(steps, 1):
         seconds = sum(s.values())
@@ -164,6 +170,7 @@ FORMATS = {
     "torchtitan-plain": (lambda steps: torchtitan(steps, ranks=3, colour=""), None),
     "trainer-state": (trainer_state, None),
     "memwall": (memwall, None),
+    "exported": (exported, None),
 }
 
 

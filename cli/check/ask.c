@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/check/check.h"
+#include "cli/paths.h"
 #include "cli/question.h"
 #include "lib/question.h"
 
@@ -145,8 +146,24 @@ set_texts(struct memwall_question *question, const char *path, const struct mw_g
                      path, one->name);
 }
 
+/* --junit must not replace what the question reads. */
+static bool
+check_files(const struct memwall_question *question, const struct cli_check_wish *wish,
+            GError **error)
+{
+    const struct cli_path files[] = {
+        {CLI_PATH_WRITES, "--junit", wish->junit},
+        {CLI_PATH_READS_MODEL, "the baseline's model", memwall_question_get(question, "model")},
+        {CLI_PATH_READS_PROFILE, "the baseline's hardware",
+         memwall_question_get(question, "hardware")},
+        {CLI_PATH_READS, "the baseline's deepspeed", memwall_question_get(question, "deepspeed")},
+    };
+
+    return cli_paths_check(files, G_N_ELEMENTS(files), error);
+}
+
 GPtrArray *
-cli_check_ask_again(const char *path, const GPtrArray *cases, GError **error)
+cli_check_ask_again(const struct cli_check_wish *wish, const GPtrArray *cases, GError **error)
 {
     GPtrArray *again = g_ptr_array_new_with_free_func(mw_gate_case_free);
     bool good = true;
@@ -154,7 +171,8 @@ cli_check_ask_again(const char *path, const GPtrArray *cases, GError **error)
     for (guint i = 0; good && i < cases->len; i++) {
         const struct mw_gate_case *before = cases->pdata[i];
         struct memwall_question *question = memwall_question_new();
-        good = set_texts(question, path, before, error) &&
+        good = set_texts(question, wish->baseline, before, error) &&
+               check_files(question, wish, error) &&
                add(again, question, g_strdup(before->name), error);
         memwall_question_free(question);
     }

@@ -29,8 +29,12 @@ bool cli_check_limits(const struct cli_check_wish *wish, struct mw_gate_limits *
  * struct mw_gate_case; NULL with *error. */
 GPtrArray *cli_check_ask(const struct memwall_question *base, const struct mw_space *space,
                          GError **error);
-/* Asks the questions of a baseline's cases again. */
-GPtrArray *cli_check_ask_again(const char *path, const GPtrArray *cases, GError **error);
+/* Asks the questions of the baseline's cases again; refuses to write a file that one of them
+ * reads. */
+GPtrArray *cli_check_ask_again(const struct cli_check_wish *wish, const GPtrArray *cases,
+                               GError **error);
+/* Refuses an option whose file's name is empty. */
+bool cli_check_named(const char *option, const char *path, GError **error);
 
 /* The verbs' parts; each returns the exit status.  `current` may be NULL. */
 int cli_check_run(const struct cli_check_wish *wish, const char *current);

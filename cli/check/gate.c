@@ -52,8 +52,7 @@ compare_cases(const struct cli_check_wish *wish, const char *current,
         return mw_refuse(error,
                          "%s has predictions, %s a run; --predicted compares a run with them",
                          wish->baseline, current);
-    if (!current &&
-        !(sides->again = cli_check_ask_again(wish->baseline, sides->baseline.cases, error)))
+    if (!current && !(sides->again = cli_check_ask_again(wish, sides->baseline.cases, error)))
         return false;
     sides->verdict = mw_gate_cases(sides->baseline.cases,
                                    current ? sides->current.cases : sides->again, limits, error);
@@ -107,6 +106,12 @@ compare_runs(const struct cli_check_wish *wish, const char *current,
 
 /* --- both ------------------------------------------------------------------------------------ */
 
+bool
+cli_check_named(const char *option, const char *path, GError **error)
+{
+    return !path || *path || mw_refuse(error, "%s: a file's name is missing", option);
+}
+
 static bool
 check_files(const struct cli_check_wish *wish, const char *current, GError **error)
 {
@@ -118,6 +123,9 @@ check_files(const struct cli_check_wish *wish, const char *current, GError **err
         {CLI_PATH_WRITES, "--write-baseline", wish->write_baseline},
     };
 
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++)
+        if (!cli_check_named(files[i].option, files[i].path, error))
+            return false;
     return cli_paths_check(files, G_N_ELEMENTS(files), error) &&
            cli_check_output(wish->junit, error) && cli_check_output(wish->write_baseline, error);
 }
@@ -195,7 +203,14 @@ keep(const struct cli_check_wish *wish, GPtrArray *cases, const struct mw_gate_s
         mw_log_baseline_cases_write(file->stream, cases, memwall_version());
     else
         mw_log_baseline_steps_write(file->stream, steps, memwall_version());
-    return mw_file_commit(file, &error) ? CLI_DONE : cli_fail(error);
+    if (!mw_file_commit(file, &error))
+        return cli_fail(error);
+    if (cases)
+        cli_say("%s: written, with %u prediction%s", wish->write_baseline, cases->len,
+                cases->len == 1 ? "" : "s");
+    else
+        cli_say("%s: written, with %u steps", wish->write_baseline, steps->count);
+    return CLI_DONE;
 }
 
 int

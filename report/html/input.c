@@ -136,7 +136,8 @@ read_file(struct mw_page_input *input, const char *path, GError **error)
 {
     static const struct mw_input_kind kind = {WANTED, BYTES_MAX, NULL};
     g_autofree char *base = g_path_get_basename(path);
-    g_autofree char *text = mw_input_read(path, &kind, &input->bytes, error);
+    g_autofree char *text =
+        mw_input_read_marked(path, &kind, MW_INPUT_PATIENCE_MS, &input->bytes, error);
 
     if (!text)
         return false;
