@@ -12,7 +12,6 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/request_internal.h"
 #include "lib/question.h"
 #include "report/rows.h"
 
@@ -229,7 +228,7 @@ cli_measure_point(const struct cli_measure *measure, const struct memwall_questi
 {
     g_autoptr(GPtrArray) line = command_of(measure, question, predicted);
     struct child child = {0};
-    int status = 0;
+    int status = W_EXITCODE(CLI_FAILED, 0); /* where its own cannot be learnt */
     bool good = start((char **)line->pdata, &child, error);
 
     if (good && !wait_for(&child, measure->limit_s, &status))
