@@ -229,23 +229,14 @@ add_parts(struct mw_log_builder *builder, JsonArray *parts, guint step)
     }
 }
 
-static int
-part_index(const struct mw_gate_steps *steps, const char *name)
-{
-    for (int i = 0; name && i < steps->part_count; i++)
-        if (!strcmp(steps->parts[i].name, name))
-            return i;
-    return -1;
-}
-
 /* By what the file says.  A circle of parts is reached from no step, and so is never gone round. */
 static void
 set_parents(struct mw_gate_steps *steps, JsonArray *parts)
 {
     for (guint i = 0; parts && i < json_array_get_length(parts); i++) {
         JsonObject *object = mw_log_object_at(parts, i);
-        int part = object ? part_index(steps, mw_log_value_text(object, "name")) : -1;
-        int parent = object ? part_index(steps, mw_log_value_text(object, "parent")) : -1;
+        int part = object ? mw_log_find_part(steps, mw_log_value_text(object, "name")) : -1;
+        int parent = object ? mw_log_find_part(steps, mw_log_value_text(object, "parent")) : -1;
         if (part >= 0)
             steps->parts[part].parent = parent == part ? -1 : parent;
     }

@@ -16,20 +16,15 @@ mw_log_is_run(const struct mw_log_text *in)
     return mw_log_has_schema(in, SCHEMA);
 }
 
-/* Compute while it runs, others while compute waits for them: parts of the step. */
 static void
 add_lanes(struct mw_log_builder *builder, JsonArray *lanes)
 {
     for (guint i = 0; lanes && i < json_array_get_length(lanes); i++) {
         JsonObject *lane = mw_log_object_at(lanes, i);
         const char *name = lane ? mw_log_value_text(lane, "name") : NULL;
-        if (!name)
-            continue;
-        bool computes = g_str_has_prefix(name, "compute");
-        g_autofree char *part = g_strdup_printf("%s lane%s", name, computes ? "" : " waited for");
-        mw_log_add_part(
-            builder, part,
-            mw_log_value_number(lane, computes ? "busy.measured_s" : "exposed.measured_s"));
+        if (name)
+            mw_log_add_lane(builder, name, mw_log_value_number(lane, "busy.measured_s"),
+                            mw_log_value_number(lane, "exposed.measured_s"));
     }
 }
 

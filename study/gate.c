@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "study/lanes.h"
 
 const struct mw_gate_figure mw_gate_figures[MW_GATE_FIGURES] = {
     {"feasible", "feasible", "fits", MW_GATE_FITS, false},
@@ -93,7 +94,7 @@ lane_of(const struct mw_gate_case *one, const char *name)
 static double
 part_of_step(const struct mw_gate_lane *lane)
 {
-    return !lane ? 0 : g_str_has_prefix(lane->name, "compute") ? lane->busy_s : lane->exposed_s;
+    return !lane ? 0 : mw_lane_computes(lane->name) ? lane->busy_s : lane->exposed_s;
 }
 
 /* The lane whose part of the step changed most in the step's direction. */
@@ -118,7 +119,7 @@ lane_that_moved(const struct mw_gate_case *before, const struct mw_gate_case *af
     if (!most)
         return NULL;
     return g_strdup_printf("%s lane %s %s%s", most->name,
-                           g_str_has_prefix(most->name, "compute") ? "busy" : "waited for",
+                           mw_lane_computes(most->name) ? "busy" : "waited for",
                            most_s > 0 ? "+" : "-", mw_format_seconds(fabs(most_s)));
 }
 
