@@ -15,12 +15,12 @@ static const char *const measures[] = {"step_time_s", "tokens_per_gpu_s", "sampl
 /* --- writing --------------------------------------------------------------------------------- */
 
 static void
-write_question(struct mw_json_writer *json, const GPtrArray *question)
+write_question(struct mw_json_writer *json, char **question)
 {
     mw_json_begin(json, "question", '{', true);
-    for (guint i = 0; question && i < question->len; i++) {
-        const char *text = question->pdata[i], *value = strchr(text, '=');
-        g_autofree char *name = g_strndup(text, (gsize)(value - text));
+    for (char **text = question; text && *text; text++) {
+        const char *value = strchr(*text, '=');
+        g_autofree char *name = g_strndup(*text, (gsize)(value - *text));
         mw_json_string(json, name, value + 1);
     }
     mw_json_end(json, '}');
@@ -154,15 +154,17 @@ read_question(JsonObject *object, struct mw_gate_case *one)
     JsonObject *texts =
         question && JSON_NODE_HOLDS_OBJECT(question) ? json_node_get_object(question) : NULL;
     GList *names = texts ? json_object_get_members(texts) : NULL;
+    GPtrArray *all = g_ptr_array_new();
 
-    one->question = g_ptr_array_new_with_free_func(g_free);
     for (GList *name = names; name; name = name->next) {
         JsonNode *node = json_object_get_member(texts, name->data);
         if (!strchr(name->data, '=') && JSON_NODE_HOLDS_VALUE(node) &&
             json_node_get_value_type(node) == G_TYPE_STRING)
-            g_ptr_array_add(one->question, g_strdup_printf("%s=%s", (const char *)name->data,
-                                                           json_node_get_string(node)));
+            g_ptr_array_add(all, g_strdup_printf("%s=%s", (const char *)name->data,
+                                                 json_node_get_string(node)));
     }
+    g_ptr_array_add(all, NULL);
+    one->question = (char **)g_ptr_array_free(all, FALSE);
     g_list_free(names);
 }
 

@@ -72,8 +72,7 @@ mw_gate_case_free(void *one)
     g_free(it->bottleneck);
     g_array_unref(it->lanes);
     g_array_unref(it->memory);
-    if (it->question)
-        g_ptr_array_unref(it->question);
+    g_strfreev(it->question);
     g_free(it);
 }
 

@@ -49,7 +49,7 @@ struct mw_gate_case {
     char *strategy, *bottleneck; /* or NULL */
     GArray *lanes;               /* of struct mw_gate_lane; may be empty */
     GArray *memory;              /* of struct mw_gate_memory; may be empty */
-    GPtrArray *question;         /* "NAME=VALUE", by which it is asked anew; NULL: not known */
+    char **question;             /* "NAME=VALUE", by which it is asked anew; NULL: not known */
     double gpus, global_batch, tokens_per_step; /* for comparing with a run */
 };
 
