@@ -26,6 +26,15 @@ name_of(JsonObject *answer, bool several)
                            strategy ? strategy : "");
 }
 
+/* A row has all figures side by side; an answer has the peaks by tier. */
+static double
+figure_of(JsonObject *answer, const struct mw_gate_figure *figure)
+{
+    g_autofree char *peak = figure->tier ? g_strconcat("peak_bytes.", figure->tier, NULL) : NULL;
+
+    return mw_log_value_number(answer, peak ? peak : figure->name);
+}
+
 static struct mw_gate_case *
 case_of(JsonObject *answer, bool several)
 {
@@ -33,7 +42,7 @@ case_of(JsonObject *answer, bool several)
 
     one->name = name_of(answer, several);
     for (int i = 0; i < MW_GATE_FIGURES; i++)
-        one->figures[i] = mw_log_value_number(answer, mw_gate_figures[i].path);
+        one->figures[i] = figure_of(answer, &mw_gate_figures[i]);
     one->strategy = g_strdup(mw_log_value_text(answer, "strategy"));
     one->bottleneck = g_strdup(mw_log_value_text(answer, "bottleneck"));
     one->gpus = mw_log_value_number(answer, "settings.nodes") *

@@ -152,9 +152,12 @@ write_side(FILE *out, const char *label, const char *path, const struct mw_gate_
 static char *
 interval_text(const struct mw_robust_interval *of)
 {
-    return g_strdup_printf("%s (%s .. %s, %.0f%% confidence)", mw_format_percent(of->value),
-                           mw_format_percent(of->low), mw_format_percent(of->high),
-                           100 * MW_ROBUST_CONFIDENCE);
+    g_autofree char *sure = isnan(of->confidence)
+                                ? g_strdup("of too few steps to say how sure")
+                                : g_strdup_printf("%.0f%% confidence", 100 * of->confidence);
+
+    return g_strdup_printf("%s (%s .. %s, %s)", mw_format_percent(of->value),
+                           mw_format_percent(of->low), mw_format_percent(of->high), sure);
 }
 
 char *
@@ -181,7 +184,7 @@ outcome(const struct mw_gate_speed *speed)
 {
     return speed->slower            ? "failed: slower than the baseline"
            : speed->below_predicted ? "failed: below the share of the predicted speed"
-           : speed->failed          ? "failed: faster than the baseline"
+           : speed->faster          ? "failed: faster than the baseline"
            : speed->undecided       ? "passed, though the range reaches beyond the limit: more "
                                       "steps would decide"
                                     : "passed";
@@ -276,7 +279,7 @@ mw_gate_findings(const struct mw_gate_report *report)
     if (speed && isfinite(speed->speed.value)) {
         g_autofree char *part = mw_gate_part_text(speed);
         add_run(findings, "speed of the baseline", &speed->speed, 1 - report->limits->drop,
-                speed->failed && !speed->below_predicted ? true : speed->slower, part);
+                speed->slower || speed->faster, part);
     }
     if (speed && isfinite(speed->of_predicted.value))
         add_run(findings, "share of the predicted speed", &speed->of_predicted,
