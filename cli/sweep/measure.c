@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/json_value.h"
 #include "cli/cli.h"
 #include "lib/question.h"
 #include "report/rows.h"
@@ -163,30 +164,15 @@ refuse_as_it_said(const struct child *child, int status, GError **error)
 
 /* --- what it measured ------------------------------------------------------------------------- */
 
-static JsonObject *
-member(JsonObject *object, const char *name)
-{
-    JsonNode *node = object ? json_object_get_member(object, name) : NULL;
-
-    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-}
-
-static JsonObject *
-answer_of(JsonNode *root)
-{
-    JsonNode *node = json_object_get_member(json_node_get_object(root), "answers");
-    JsonArray *all = node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
-
-    return all && json_array_get_length(all) ? json_array_get_object_element(all, 0) : NULL;
-}
-
 static bool
 read_figures(JsonNode *root, const struct mw_result *predicted, struct cli_measured *out,
              GError **error)
 {
     static const char origin[] = "memwall run --json";
-    JsonObject *answer = answer_of(root), *compare = member(answer, "compare");
-    JsonObject *step = member(compare, "step");
+    JsonArray *answers = mw_value_array(json_node_get_object(root), "answers");
+    JsonObject *answer = mw_value_element(answers, 0);
+    JsonObject *compare = mw_value_object(answer, "compare");
+    JsonObject *step = mw_value_object(compare, "step");
     double planned_s = NAN;
     const char *plan = NULL;
 
