@@ -107,6 +107,7 @@ start(char **line, struct child *child, GError **error)
     child->err = tmpfile();
     if (!child->out || !child->err)
         return mw_refuse(error, "no temporary file for what memwall run prints");
+    signal(SIGCHLD, SIG_DFL); /* who started this process may have it ignored: no status then */
     return g_spawn_async_with_fds(NULL, line, environment, G_SPAWN_DO_NOT_REAP_CHILD, follow_parent,
                                   &parent, &child->pid, -1, fileno(child->out), fileno(child->err),
                                   error);
