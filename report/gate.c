@@ -250,18 +250,19 @@ finding_of_case(const struct mw_gate_report *report, const struct mw_gate_case *
                                     all->len > 0};
 }
 
+/* `bound` is the least that is wanted, or the most where all of the interval is above it. */
 static void
-add_run(GArray *findings, const char *name, const struct mw_robust_interval *of, double least,
+add_run(GArray *findings, const char *name, const struct mw_robust_interval *of, double bound,
         bool failed, const char *because)
 {
     g_autofree char *text = interval_text(of);
-    bool doubtful = !failed && of->low < least;
+    bool doubtful = !failed && of->low < bound;
     struct mw_gate_finding finding = {g_strdup(name), NULL, failed};
 
     if (failed || doubtful)
-        finding.message =
-            g_strdup_printf("%s, at least %s is wanted%s%s", text, mw_format_percent(least),
-                            because ? ": " : "", because ? because : "");
+        finding.message = g_strdup_printf(
+            "%s, at %s %s is wanted%s%s", text, failed && of->low > bound ? "most" : "least",
+            mw_format_percent(bound), because ? ": " : "", because ? because : "");
     g_array_append_val(findings, finding);
 }
 
@@ -278,8 +279,9 @@ mw_gate_findings(const struct mw_gate_report *report)
     }
     if (speed && isfinite(speed->speed.value)) {
         g_autofree char *part = mw_gate_part_text(speed);
-        add_run(findings, "speed of the baseline", &speed->speed, 1 - report->limits->drop,
-                speed->slower || speed->faster, part);
+        double drop = report->limits->drop;
+        add_run(findings, "speed of the baseline", &speed->speed,
+                speed->faster ? 1 + drop : 1 - drop, speed->slower || speed->faster, part);
     }
     if (speed && isfinite(speed->of_predicted.value))
         add_run(findings, "share of the predicted speed", &speed->of_predicted,
