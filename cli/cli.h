@@ -71,6 +71,9 @@ int cli_request_run(const struct cli_verb *verb, const struct cli_words_group *m
                     cli_complete complete, cli_check check, int argc, char **argv,
                     int (*answer)(const struct cli_request *request));
 
+/* Whether the verb refuses an option that others take. */
+bool cli_request_refuses(const struct cli_verb *verb, const char *option);
+
 /* Whether a file that will be written at the end can be written; true for NULL. */
 bool cli_check_output(const char *path, GError **error);
 

@@ -19,9 +19,6 @@ bool cli_request_read_words(struct cli_request *request, struct cli_request_word
                             int argc, char **argv, GError **error);
 void cli_request_words_clear(struct cli_request_words *words);
 
-/* Whether the verb refuses an option that others take. */
-bool cli_request_refuses(const struct cli_verb *verb, const char *option);
-
 /* Checks the options for the answer and its files: some exclude each other, some belong to other
  * verbs. */
 bool cli_request_check_outputs(const struct cli_request *request, const char *verb, GError **error);

@@ -76,8 +76,7 @@ option_of_comparing(void)
 static bool
 check_words(int argc, char **argv, GError **error)
 {
-    const char *axis = wish.over ? "--over" : wish.points_file ? "--points" : NULL;
-    const char *other = wish.write_baseline ? option_of_comparing() : axis;
+    const char *other = wish.write_baseline ? option_of_comparing() : NULL;
 
     if (argc > 2)
         return mw_refuse(error,
@@ -85,9 +84,7 @@ check_words(int argc, char **argv, GError **error)
                          "\"%s\"",
                          argv[2]);
     if (other)
-        return mw_refuse(error, "%s: %s", other,
-                         wish.write_baseline ? "--write-baseline compares nothing; leave one out"
-                                             : "goes with --write-baseline and -m MODEL");
+        return mw_refuse(error, "%s: --write-baseline compares nothing; leave one out", other);
     if (wish.write_baseline && argc < 2)
         return mw_refuse(error, "--write-baseline: takes -m MODEL, or the LOG of a run");
     if (wish.github && wish.json)
@@ -204,7 +201,7 @@ answer(const struct cli_request *request)
 
 /* --- the verb -------------------------------------------------------------------------------- */
 
-/* A question is asked where a model is named; its options are those of simulate. */
+/* A question is asked where a model or a point is named; its options are those of simulate. */
 static bool
 asks(char **argv)
 {
@@ -213,7 +210,7 @@ asks(char **argv)
     for (; *argv; argv++)
         for (size_t i = 0; i < G_N_ELEMENTS(begin); i++)
             if (g_str_has_prefix(*argv, begin[i]) || !strcmp(*argv, "-h"))
-                return strcmp(*argv, "--max-drop") != 0;
+                return true;
     return false;
 }
 

@@ -4,23 +4,22 @@
 
 #include "base/error.h"
 #include "base/json_writer.h"
+#include "base/schemas.h"
 #include "logs/formats.h"
 #include "logs/lines.h"
 #include "logs/values.h"
-
-#define SCHEMA "memwall-baseline"
 
 static const char *const measures[] = {"step_time_s", "tokens_per_gpu_s", "samples_per_s"};
 
 /* --- writing --------------------------------------------------------------------------------- */
 
 static void
-write_question(struct mw_json_writer *json, const GPtrArray *question)
+write_question(struct mw_json_writer *json, char **question)
 {
     mw_json_begin(json, "question", '{', true);
-    for (guint i = 0; question && i < question->len; i++) {
-        const char *text = question->pdata[i], *value = strchr(text, '=');
-        g_autofree char *name = g_strndup(text, (gsize)(value - text));
+    for (char **text = question; text && *text; text++) {
+        const char *value = strchr(*text, '=');
+        g_autofree char *name = g_strndup(*text, (gsize)(value - *text));
         mw_json_string(json, name, value + 1);
     }
     mw_json_end(json, '}');
@@ -82,7 +81,7 @@ mw_log_baseline_cases_write(FILE *out, GPtrArray *cases, const char *version)
 {
     struct mw_json_writer json = {.out = out};
 
-    mw_json_begin_answer(&json, "memwall-baseline/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_BASELINE);
     mw_json_string(&json, "version", version);
     mw_json_begin(&json, "predictions", '[', false);
     for (guint i = 0; i < cases->len; i++)
@@ -120,7 +119,7 @@ mw_log_baseline_steps_write(FILE *out, const struct mw_gate_steps *steps, const 
 {
     struct mw_json_writer json = {.out = out};
 
-    mw_json_begin_answer(&json, "memwall-baseline/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_BASELINE);
     mw_json_string(&json, "version", version);
     mw_json_begin(&json, "run", '{', false);
     mw_json_string(&json, "format", steps->format);
@@ -144,25 +143,25 @@ mw_log_baseline_steps_write(FILE *out, const struct mw_gate_steps *steps, const 
 bool
 mw_log_is_baseline(const struct mw_log_text *in)
 {
-    return mw_log_has_schema(in, SCHEMA);
+    return mw_log_has_schema(in, MW_SCHEMA_BASELINE);
 }
 
 static void
 read_question(JsonObject *object, struct mw_gate_case *one)
 {
-    JsonNode *question = mw_log_value(object, "question");
-    JsonObject *texts =
-        question && JSON_NODE_HOLDS_OBJECT(question) ? json_node_get_object(question) : NULL;
+    JsonObject *texts = mw_value_object(object, "question");
     GList *names = texts ? json_object_get_members(texts) : NULL;
+    GPtrArray *all = g_ptr_array_new();
 
-    one->question = g_ptr_array_new_with_free_func(g_free);
     for (GList *name = names; name; name = name->next) {
         JsonNode *node = json_object_get_member(texts, name->data);
         if (!strchr(name->data, '=') && JSON_NODE_HOLDS_VALUE(node) &&
             json_node_get_value_type(node) == G_TYPE_STRING)
-            g_ptr_array_add(one->question, g_strdup_printf("%s=%s", (const char *)name->data,
-                                                           json_node_get_string(node)));
+            g_ptr_array_add(all, g_strdup_printf("%s=%s", (const char *)name->data,
+                                                 json_node_get_string(node)));
     }
+    g_ptr_array_add(all, NULL);
+    one->question = (char **)g_ptr_array_free(all, FALSE);
     g_list_free(names);
 }
 
@@ -171,19 +170,19 @@ read_case(JsonObject *object)
 {
     struct mw_gate_case *one = mw_gate_case_new();
 
-    one->name = g_strdup(mw_log_value_text(object, "name"));
-    one->error = g_strdup(mw_log_value_text(object, "error"));
-    one->strategy = g_strdup(mw_log_value_text(object, "strategy"));
-    one->bottleneck = g_strdup(mw_log_value_text(object, "bottleneck"));
+    one->name = g_strdup(mw_value_text(object, "name"));
+    one->error = g_strdup(mw_value_text(object, "error"));
+    one->strategy = g_strdup(mw_value_text(object, "strategy"));
+    one->bottleneck = g_strdup(mw_value_text(object, "bottleneck"));
     for (int i = 0; i < MW_GATE_FIGURES; i++) {
         g_autofree char *path = g_strconcat("figures.", mw_gate_figures[i].name, NULL);
         one->figures[i] = mw_log_figure(object, path);
     }
-    one->gpus = mw_log_value_number(object, "gpus");
-    one->global_batch = mw_log_value_number(object, "global_batch");
-    one->tokens_per_step = mw_log_value_number(object, "tokens_per_step");
-    mw_log_take_lanes(mw_log_value_array(object, "lanes"), one);
-    mw_log_take_memory(mw_log_value_array(object, "ledger"), one);
+    one->gpus = mw_value_number(object, "gpus");
+    one->global_batch = mw_value_number(object, "global_batch");
+    one->tokens_per_step = mw_value_number(object, "tokens_per_step");
+    mw_log_take_lanes(mw_value_array(object, "lanes"), one);
+    mw_log_take_memory(mw_value_array(object, "ledger"), one);
     read_question(object, one);
     return one;
 }
@@ -196,8 +195,8 @@ read_cases(const struct mw_log_text *in, JsonArray *rows, struct mw_log *out, GE
         mw_fail(error, MW_ERROR_FORMAT, "%s: predictions: must have at least one", in->path);
 
     for (guint i = 0; good && i < json_array_get_length(rows); i++) {
-        JsonObject *row = mw_log_object_at(rows, i);
-        good = (row && mw_log_value_text(row, "name")) ||
+        JsonObject *row = mw_value_element(rows, i);
+        good = (row && mw_value_text(row, "name")) ||
                mw_fail(error, MW_ERROR_FORMAT, "%s: predictions.%u: must have a name", in->path, i);
         if (good)
             mw_log_add_case(read_case(row), out);
@@ -222,20 +221,11 @@ static void
 add_parts(struct mw_log_builder *builder, JsonArray *parts, guint step)
 {
     for (guint i = 0; parts && i < json_array_get_length(parts) && i < MW_GATE_PARTS_MAX; i++) {
-        JsonObject *part = mw_log_object_at(parts, i);
-        const char *name = part ? mw_log_value_text(part, "name") : NULL;
+        JsonObject *part = mw_value_element(parts, i);
+        const char *name = part ? mw_value_text(part, "name") : NULL;
         if (name)
-            mw_log_add_part(builder, name, number_at(mw_log_value_array(part, "times_s"), step));
+            mw_log_add_part(builder, name, number_at(mw_value_array(part, "times_s"), step));
     }
-}
-
-static int
-part_index(const struct mw_gate_steps *steps, const char *name)
-{
-    for (int i = 0; name && i < steps->part_count; i++)
-        if (!strcmp(steps->parts[i].name, name))
-            return i;
-    return -1;
 }
 
 /* By what the file says.  A circle of parts is reached from no step, and so is never gone round. */
@@ -243,9 +233,9 @@ static void
 set_parents(struct mw_gate_steps *steps, JsonArray *parts)
 {
     for (guint i = 0; parts && i < json_array_get_length(parts); i++) {
-        JsonObject *object = mw_log_object_at(parts, i);
-        int part = object ? part_index(steps, mw_log_value_text(object, "name")) : -1;
-        int parent = object ? part_index(steps, mw_log_value_text(object, "parent")) : -1;
+        JsonObject *object = mw_value_element(parts, i);
+        int part = object ? mw_log_find_part(steps, mw_value_text(object, "name")) : -1;
+        int parent = object ? mw_log_find_part(steps, mw_value_text(object, "parent")) : -1;
         if (part >= 0)
             steps->parts[part].parent = parent == part ? -1 : parent;
     }
@@ -264,7 +254,7 @@ measure_of(const char *name)
 static const char *
 format_of(JsonObject *run, const char *otherwise)
 {
-    const char *name = mw_log_value_text(run, "format");
+    const char *name = mw_value_text(run, "format");
 
     for (const struct mw_log_format *format = mw_log_formats; name && format->name; format++)
         if (!strcmp(format->name, name))
@@ -276,9 +266,9 @@ static bool
 add_steps(struct mw_log_builder *builder, const struct mw_log_text *in, JsonObject *run,
           GError **error)
 {
-    JsonArray *numbers = mw_log_value_array(run, "steps");
-    JsonArray *times = mw_log_value_array(run, "times_s");
-    JsonArray *parts = mw_log_value_array(run, "parts");
+    JsonArray *numbers = mw_value_array(run, "steps");
+    JsonArray *times = mw_value_array(run, "times_s");
+    JsonArray *parts = mw_value_array(run, "parts");
 
     for (guint i = 0; i < json_array_get_length(times); i++) {
         double number = number_at(numbers, i);
@@ -294,9 +284,9 @@ add_steps(struct mw_log_builder *builder, const struct mw_log_text *in, JsonObje
 static bool
 read_steps(const struct mw_log_text *in, JsonObject *run, struct mw_log *out, GError **error)
 {
-    int measure = measure_of(mw_log_value_text(run, "measure"));
-    JsonArray *numbers = mw_log_value_array(run, "steps");
-    JsonArray *times = mw_log_value_array(run, "times_s");
+    int measure = measure_of(mw_value_text(run, "measure"));
+    JsonArray *numbers = mw_value_array(run, "steps");
+    JsonArray *times = mw_value_array(run, "times_s");
     if (measure < 0 || !numbers || !times ||
         json_array_get_length(numbers) != json_array_get_length(times))
         return mw_fail(error, MW_ERROR_FORMAT,
@@ -304,10 +294,10 @@ read_steps(const struct mw_log_text *in, JsonObject *run, struct mw_log *out, GE
     struct mw_log_builder *builder =
         mw_log_builder_new(in, format_of(run, out->format), (enum mw_gate_measure)measure);
     struct mw_gate_steps *steps = mw_log_builder_steps(builder);
-    steps->sequences = mw_log_value_number(run, "sequences");
-    steps->predicted_s = mw_log_value_number(run, "predicted_s");
-    steps->first_apart = mw_log_value_number(run, "first_step_apart") > 0;
-    double left_out = mw_log_value_number(run, "left_out");
+    steps->sequences = mw_value_number(run, "sequences");
+    steps->predicted_s = mw_value_number(run, "predicted_s");
+    steps->first_apart = mw_value_is(run, "first_step_apart");
+    double left_out = mw_value_number(run, "left_out");
     steps->left_out = left_out > 0 && left_out < UINT32_MAX ? (uint32_t)left_out : 0;
     if (!add_steps(builder, in, run, error)) {
         mw_log_builder_free(builder);
@@ -315,24 +305,24 @@ read_steps(const struct mw_log_text *in, JsonObject *run, struct mw_log *out, GE
     }
     if (!mw_log_builder_end(builder, NULL, "run.times_s has them", out, error))
         return false;
-    set_parents(out->steps, mw_log_value_array(run, "parts"));
+    set_parents(out->steps, mw_value_array(run, "parts"));
     return true;
 }
 
 bool
 mw_log_read_baseline(const struct mw_log_text *in, struct mw_log *out, GError **error)
 {
-    JsonObject *object = mw_log_object(in, SCHEMA, error);
+    JsonObject *object = mw_log_object(in, MW_SCHEMA_BASELINE, error);
     if (!object)
         return false;
-    JsonArray *rows = mw_log_value_array(object, "predictions");
-    JsonNode *run = mw_log_value(object, "run");
+    JsonArray *rows = mw_value_array(object, "predictions");
+    JsonObject *run = mw_value_object(object, "run");
     bool good = rows ? read_cases(in, rows, out, error)
-                : run && JSON_NODE_HOLDS_OBJECT(run)
-                    ? read_steps(in, json_node_get_object(run), out, error)
+                : run
+                    ? read_steps(in, run, out, error)
                     : mw_fail(error, MW_ERROR_FORMAT, "%s: must have predictions or run", in->path);
 
-    out->version = g_strdup(mw_log_value_text(object, "version"));
+    out->version = g_strdup(mw_value_text(object, "version"));
     json_object_unref(object);
     return good;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "logs/lines.h"
+#include "study/lanes.h"
 
 struct mw_log_builder {
     const char *path;
@@ -119,8 +120,17 @@ mw_log_add_part(struct mw_log_builder *builder, const char *name, double time_s)
         g_array_index(builder->parts[part], double, builder->step->len - 1) += time_s;
 }
 
-static int
-parent_index(const struct mw_gate_steps *steps, const char *name)
+void
+mw_log_add_lane(struct mw_log_builder *builder, const char *name, double busy_s, double exposed_s)
+{
+    bool computes = mw_lane_computes(name);
+    g_autofree char *part = g_strdup_printf("%s lane%s", name, computes ? "" : " waited for");
+
+    mw_log_add_part(builder, part, computes ? busy_s : exposed_s);
+}
+
+int
+mw_log_find_part(const struct mw_gate_steps *steps, const char *name)
 {
     for (int i = 0; name && i < steps->part_count; i++)
         if (!strcmp(steps->parts[i].name, name))
@@ -144,7 +154,7 @@ mw_log_builder_end(struct mw_log_builder *builder, mw_log_parent parent, const c
         struct mw_gate_part *part = &steps->parts[i];
         fill_up(builder->parts[i], steps->count);
         part->time_s = (double *)(void *)g_array_free(g_steal_pointer(&builder->parts[i]), FALSE);
-        part->parent = parent ? parent_index(steps, parent(part->name)) : -1;
+        part->parent = parent ? mw_log_find_part(steps, parent(part->name)) : -1;
     }
     steps->step = (int64_t *)(void *)g_array_steal(builder->step, NULL);
     steps->time_s = (double *)(void *)g_array_steal(builder->time_s, NULL);

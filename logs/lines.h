@@ -46,6 +46,11 @@ bool mw_log_add_step(struct mw_log_builder *builder, int64_t line, int64_t step,
 /* Adds to a part of the step that was added last, if that counts; more than MW_GATE_PARTS_MAX are
  * not kept. */
 void mw_log_add_part(struct mw_log_builder *builder, const char *name, double time_s);
+/* The same of a lane: of compute the time that it runs, of others the time that compute waits. */
+void mw_log_add_lane(struct mw_log_builder *builder, const char *name, double busy_s,
+                     double exposed_s);
+/* Index of a part; -1: there is none of this name. */
+int mw_log_find_part(const struct mw_gate_steps *steps, const char *name);
 /* The steps so far: for facts about all of them. */
 struct mw_gate_steps *mw_log_builder_steps(struct mw_log_builder *builder);
 /* Moves the steps into `out` and frees the builder; false with *error if there are none: `wants`

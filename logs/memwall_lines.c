@@ -23,7 +23,7 @@ mw_log_is_lines(const struct mw_log_text *in)
 static double
 predicted_of(JsonObject *row)
 {
-    return mw_log_value_number(row, "of_predicted_speed") * mw_log_value_number(row, "step_time_s");
+    return mw_value_number(row, "of_predicted_speed") * mw_value_number(row, "step_time_s");
 }
 
 /* A line is a text of its own, whose only line is not worth naming beside its number. */
@@ -55,14 +55,13 @@ read_line(struct mw_log_builder *builder, const struct mw_log_text *in,
     if (!root)
         return false;
     JsonObject *row = json_node_get_object(root);
-    double step = mw_log_value_number(row, "step");
-    bool stolen = mw_log_value_number(row, "stolen_s") > 0;
+    double step = mw_value_number(row, "step");
+    bool stolen = mw_value_number(row, "stolen_s") > 0;
     bool good = (step >= 1 && step < MW_LOG_STEP_MAX) ||
                 mw_fail(error, MW_ERROR_FORMAT, "%s: step: must be a number from 1 on", where);
-    good = good &&
-           mw_log_add_step(builder, lines->number, (int64_t)step,
-                           stolen && !with_stolen ? NAN : mw_log_value_number(row, "step_time_s"),
-                           error);
+    good = good && mw_log_add_step(
+                       builder, lines->number, (int64_t)step,
+                       stolen && !with_stolen ? NAN : mw_value_number(row, "step_time_s"), error);
     double predicted_s = predicted_of(row);
     if (good && predicted_s > 0)
         mw_log_builder_steps(builder)->predicted_s = predicted_s;

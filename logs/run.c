@@ -4,46 +4,40 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/schemas.h"
 #include "logs/formats.h"
 #include "logs/lines.h"
 #include "logs/values.h"
 
-#define SCHEMA "memwall-run"
-
 bool
 mw_log_is_run(const struct mw_log_text *in)
 {
-    return mw_log_has_schema(in, SCHEMA);
+    return mw_log_has_schema(in, MW_SCHEMA_RUN);
 }
 
-/* Compute while it runs, others while compute waits for them: parts of the step. */
 static void
 add_lanes(struct mw_log_builder *builder, JsonArray *lanes)
 {
     for (guint i = 0; lanes && i < json_array_get_length(lanes); i++) {
-        JsonObject *lane = mw_log_object_at(lanes, i);
-        const char *name = lane ? mw_log_value_text(lane, "name") : NULL;
-        if (!name)
-            continue;
-        bool computes = g_str_has_prefix(name, "compute");
-        g_autofree char *part = g_strdup_printf("%s lane%s", name, computes ? "" : " waited for");
-        mw_log_add_part(
-            builder, part,
-            mw_log_value_number(lane, computes ? "busy.measured_s" : "exposed.measured_s"));
+        JsonObject *lane = mw_value_element(lanes, i);
+        const char *name = lane ? mw_value_text(lane, "name") : NULL;
+        if (name)
+            mw_log_add_lane(builder, name, mw_value_number(lane, "busy.measured_s"),
+                            mw_value_number(lane, "exposed.measured_s"));
     }
 }
 
 static bool
 read_compare(const struct mw_log_text *in, JsonObject *answer, struct mw_log *out, GError **error)
 {
-    JsonArray *times = mw_log_value_array(answer, "compare.step_times_s");
-    JsonArray *lanes = mw_log_value_array(answer, "compare.lanes");
+    JsonArray *times = mw_value_array(answer, "compare.step_times_s");
+    JsonArray *lanes = mw_value_array(answer, "compare.lanes");
     struct mw_log_builder *builder = mw_log_builder_new(in, out->format, MW_GATE_STEP_TIME);
     struct mw_gate_steps *steps = mw_log_builder_steps(builder);
 
     steps->first_apart = true;
-    steps->sequences = mw_log_value_number(answer, "settings.global_batch");
-    steps->predicted_s = mw_log_value_number(answer, "compare.step.predicted_s");
+    steps->sequences = mw_value_number(answer, "settings.global_batch");
+    steps->predicted_s = mw_value_number(answer, "compare.step.predicted_s");
     for (guint i = 0; times && i < json_array_get_length(times); i++) {
         JsonNode *node = json_array_get_element(times, i);
         double time_s = JSON_NODE_HOLDS_VALUE(node) ? json_node_get_double(node) : NAN;
@@ -59,10 +53,10 @@ read_compare(const struct mw_log_text *in, JsonObject *answer, struct mw_log *ou
 bool
 mw_log_read_run(const struct mw_log_text *in, struct mw_log *out, GError **error)
 {
-    JsonObject *object = mw_log_object(in, SCHEMA, error);
-    JsonArray *answers = object ? mw_log_value_array(object, "answers") : NULL;
+    JsonObject *object = mw_log_object(in, MW_SCHEMA_RUN, error);
+    JsonArray *answers = object ? mw_value_array(object, "answers") : NULL;
     JsonObject *answer =
-        answers && json_array_get_length(answers) == 1 ? mw_log_object_at(answers, 0) : NULL;
+        answers && json_array_get_length(answers) == 1 ? mw_value_element(answers, 0) : NULL;
     bool good = object &&
                 (answer ? read_compare(in, answer, out, error)
                         : mw_fail(error, MW_ERROR_FORMAT, "%s: answers: must have one", in->path));

@@ -4,11 +4,10 @@
 
 #include "base/csv.h"
 #include "base/error.h"
+#include "base/schemas.h"
 #include "logs/formats.h"
 #include "logs/values.h"
 #include "report/rows.h"
-
-#define SCHEMA "memwall-sweep"
 
 /* " batch=2" behind what there is. */
 static void
@@ -122,20 +121,18 @@ mw_log_read_sweep_csv(const struct mw_log_text *in, struct mw_log *out, GError *
 bool
 mw_log_is_sweep_json(const struct mw_log_text *in)
 {
-    return mw_log_has_schema(in, SCHEMA);
+    return mw_log_has_schema(in, MW_SCHEMA_SWEEP);
 }
 
 static char *
 name_of_values(JsonObject *row)
 {
     GString *name = g_string_new(NULL);
-    JsonNode *over = mw_log_value(row, "over");
-    GList *axes = over && JSON_NODE_HOLDS_OBJECT(over)
-                      ? json_object_get_members(json_node_get_object(over))
-                      : NULL;
+    JsonObject *over = mw_value_object(row, "over");
+    GList *axes = over ? json_object_get_members(over) : NULL;
 
     for (GList *axis = axes; axis; axis = axis->next) {
-        JsonNode *node = json_object_get_member(json_node_get_object(over), axis->data);
+        JsonNode *node = json_object_get_member(over, axis->data);
         g_autofree char *text = JSON_NODE_HOLDS_NULL(node) ? g_strdup("") : mw_log_text_of(node);
         append_value(name, axis->data, text);
     }
@@ -149,27 +146,27 @@ case_of_row(JsonObject *row)
     struct mw_gate_case *one = mw_gate_case_new();
 
     one->name = name_of_values(row);
-    one->error = filled(mw_log_value_text(row, MW_ROWS_ERROR));
+    one->error = filled(mw_value_text(row, MW_ROWS_ERROR));
     for (int i = 0; i < MW_GATE_FIGURES; i++)
         one->figures[i] = mw_log_figure(row, mw_gate_figures[i].name);
-    one->strategy = filled(mw_log_value_text(row, "strategy"));
-    one->bottleneck = filled(mw_log_value_text(row, "bottleneck"));
-    set_size(one, mw_log_value_number(row, "nodes"), mw_log_value_number(row, "gpus_per_node"),
-             mw_log_value_number(row, "global_batch"), mw_log_value_number(row, "seq"));
+    one->strategy = filled(mw_value_text(row, "strategy"));
+    one->bottleneck = filled(mw_value_text(row, "bottleneck"));
+    set_size(one, mw_value_number(row, "nodes"), mw_value_number(row, "gpus_per_node"),
+             mw_value_number(row, "global_batch"), mw_value_number(row, "seq"));
     return one;
 }
 
 bool
 mw_log_read_sweep_json(const struct mw_log_text *in, struct mw_log *out, GError **error)
 {
-    JsonObject *object = mw_log_object(in, SCHEMA, error);
-    JsonArray *rows = object ? mw_log_value_array(object, "rows") : NULL;
+    JsonObject *object = mw_log_object(in, MW_SCHEMA_SWEEP, error);
+    JsonArray *rows = object ? mw_value_array(object, "rows") : NULL;
     guint count = rows ? json_array_get_length(rows) : 0;
     bool good = object && (count || mw_fail(error, MW_ERROR_FORMAT,
                                             "%s: rows: must have at least one", in->path));
 
     for (guint i = 0; good && i < count; i++) {
-        JsonObject *row = mw_log_object_at(rows, i);
+        JsonObject *row = mw_value_element(rows, i);
         good =
             row || mw_fail(error, MW_ERROR_FORMAT, "%s: rows.%u: must be an object", in->path, i);
         if (good)

@@ -22,10 +22,7 @@ add_lanes(struct mw_log_builder *builder, const struct mw_plan *plan,
     mw_summary_lanes(plan, timeline, uses);
     for (size_t i = 0; i < uses->lane_count; i++) {
         const struct mw_result_lane *lane = &uses->lanes[i];
-        bool computes = g_str_has_prefix(lane->name, "compute");
-        g_autofree char *part =
-            g_strdup_printf("%s lane%s", lane->name, computes ? "" : " waited for");
-        mw_log_add_part(builder, part, computes ? lane->busy_s : lane->exposed_s);
+        mw_log_add_lane(builder, lane->name, lane->busy_s, lane->exposed_s);
     }
     mw_result_free(uses);
 }

@@ -23,9 +23,8 @@ struct clock { /* at the last row with a time */
 static bool
 read_row(struct mw_log_builder *builder, JsonObject *row, struct clock *clock, GError **error)
 {
-    double step = mw_log_value_number(row, "step"),
-           now_s = mw_log_value_number(row, "train_runtime");
-    double evaluated_s = mw_log_value_number(row, "eval_runtime");
+    double step = mw_value_number(row, "step"), now_s = mw_value_number(row, "train_runtime");
+    double evaluated_s = mw_value_number(row, "eval_runtime");
 
     if (isfinite(evaluated_s) && evaluated_s > 0)
         clock->evaluated_s += evaluated_s;
@@ -41,7 +40,7 @@ bool
 mw_log_read_trainer_state(const struct mw_log_text *in, struct mw_log *out, GError **error)
 {
     JsonObject *object = mw_log_object(in, NULL, error);
-    JsonArray *rows = object ? mw_log_value_array(object, "log_history") : NULL;
+    JsonArray *rows = object ? mw_value_array(object, "log_history") : NULL;
     struct mw_log_builder *builder = mw_log_builder_new(in, out->format, MW_GATE_STEP_TIME);
     struct clock clock = {0};
     mw_log_builder_steps(builder)->rare =
@@ -50,7 +49,7 @@ mw_log_read_trainer_state(const struct mw_log_text *in, struct mw_log *out, GErr
                                            "%s: log_history: must be an array", in->path));
 
     for (guint i = 0; good && i < json_array_get_length(rows); i++) {
-        JsonObject *row = mw_log_object_at(rows, i);
+        JsonObject *row = mw_value_element(rows, i);
         good = row ? read_row(builder, row, &clock, error)
                    : mw_fail(error, MW_ERROR_FORMAT, "%s: log_history.%u: must be an object",
                              in->path, i);

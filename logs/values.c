@@ -24,7 +24,7 @@ mw_log_has_schema(const struct mw_log_text *in, const char *schema)
     at = at ? after(at, "\"schema\"") : NULL;
     at = at ? after(at, ":") : NULL;
     at = at ? after(at, "\"") : NULL;
-    return at && g_str_has_prefix(at, schema) && at[strlen(schema)] == '/';
+    return at && !strncmp(at, schema, strcspn(schema, "/") + 1);
 }
 
 JsonObject *
@@ -43,11 +43,10 @@ mw_log_object(const struct mw_log_text *in, const char *schema, GError **error)
         return NULL;
     JsonObject *object = json_object_ref(json_node_get_object(root));
     json_node_unref(root);
-    const char *has = schema ? mw_log_value_text(object, "schema") : NULL;
-    const char *version = has ? strchr(has, '/') : NULL;
-    if (!schema || (version && !strcmp(version, "/1")))
+    const char *has = schema ? mw_value_text(object, "schema") : NULL;
+    if (!schema || !g_strcmp0(has, schema))
         return object;
-    mw_fail(error, MW_ERROR_FORMAT, "%s: schema is %s; this memwall reads %s/1", in->path,
+    mw_fail(error, MW_ERROR_FORMAT, "%s: schema is %s; this memwall reads %s", in->path,
             has ? has : "missing", schema);
     json_object_unref(object);
     return NULL;
@@ -55,56 +54,18 @@ mw_log_object(const struct mw_log_text *in, const char *schema, GError **error)
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-JsonNode *
-mw_log_value(JsonObject *object, const char *path)
-{
-    g_auto(GStrv) names = g_strsplit(path, ".", -1);
-    JsonNode *node = NULL;
-
-    for (char **name = names; *name; name++) {
-        if (!object || !json_object_has_member(object, *name))
-            return NULL;
-        node = json_object_get_member(object, *name);
-        object = JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-    }
-    return node;
-}
-
-double
-mw_log_value_number(JsonObject *object, const char *path)
-{
-    JsonNode *node = mw_log_value(object, path);
-    GType type =
-        node && JSON_NODE_HOLDS_VALUE(node) ? json_node_get_value_type(node) : G_TYPE_INVALID;
-
-    if (type == G_TYPE_BOOLEAN)
-        return json_node_get_boolean(node);
-    return type == G_TYPE_DOUBLE || type == G_TYPE_INT64 ? json_node_get_double(node) : NAN;
-}
-
 /* Whether it fits is the only figure that may be true or false. */
 double
 mw_log_figure(JsonObject *object, const char *path)
 {
-    JsonNode *node = mw_log_value(object, path);
-    double value = mw_log_value_number(object, path);
+    JsonNode *node = mw_value_node(object, path);
+    double value = mw_value_number(object, path);
 
     if (!node || JSON_NODE_HOLDS_NULL(node))
         return NAN;
-    if (JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_BOOLEAN &&
-        !g_str_has_suffix(path, "feasible"))
-        return INFINITY;
+    if (JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_BOOLEAN)
+        return g_str_has_suffix(path, "feasible") ? json_node_get_boolean(node) : INFINITY;
     return isnan(value) ? INFINITY : value;
-}
-
-const char *
-mw_log_value_text(JsonObject *object, const char *path)
-{
-    JsonNode *node = mw_log_value(object, path);
-
-    return node && JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING
-               ? json_node_get_string(node)
-               : NULL;
 }
 
 char *
@@ -115,34 +76,18 @@ mw_log_text_of(JsonNode *node)
     return json_to_string(node, FALSE);
 }
 
-JsonArray *
-mw_log_value_array(JsonObject *object, const char *path)
-{
-    JsonNode *node = mw_log_value(object, path);
-
-    return node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
-}
-
-JsonObject *
-mw_log_object_at(JsonArray *array, guint index)
-{
-    JsonNode *node = json_array_get_element(array, index);
-
-    return JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-}
-
 /* --- cases ----------------------------------------------------------------------------------- */
 
 void
 mw_log_take_lanes(JsonArray *lanes, struct mw_gate_case *one)
 {
     for (guint i = 0; lanes && i < json_array_get_length(lanes); i++) {
-        JsonObject *object = mw_log_object_at(lanes, i);
-        const char *name = object ? mw_log_value_text(object, "name") : NULL;
+        JsonObject *object = mw_value_element(lanes, i);
+        const char *name = object ? mw_value_text(object, "name") : NULL;
         struct mw_gate_lane lane = {
             .name = g_strdup(name),
-            .busy_s = name ? mw_log_value_number(object, "busy_s") : NAN,
-            .exposed_s = name ? mw_log_value_number(object, "exposed_s") : NAN,
+            .busy_s = name ? mw_value_number(object, "busy_s") : NAN,
+            .exposed_s = name ? mw_value_number(object, "exposed_s") : NAN,
         };
         if (name)
             g_array_append_val(one->lanes, lane);
@@ -155,10 +100,10 @@ void
 mw_log_take_memory(JsonArray *rows, struct mw_gate_case *one)
 {
     for (guint i = 0; rows && i < json_array_get_length(rows); i++) {
-        JsonObject *object = mw_log_object_at(rows, i);
-        const char *tier = object ? mw_log_value_text(object, "tier") : NULL;
-        const char *purpose = object ? mw_log_value_text(object, "purpose") : NULL;
-        double bytes = object ? mw_log_value_number(object, "bytes") : NAN;
+        JsonObject *object = mw_value_element(rows, i);
+        const char *tier = object ? mw_value_text(object, "tier") : NULL;
+        const char *purpose = object ? mw_value_text(object, "purpose") : NULL;
+        double bytes = object ? mw_value_number(object, "bytes") : NAN;
         if (!tier || !purpose || !(bytes >= 0 && bytes < BYTES_MAX))
             continue;
         struct mw_gate_memory row = {g_strdup(tier), g_strdup(purpose), (int64_t)bytes};

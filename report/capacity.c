@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/schemas.h"
 #include "base/spell.h"
 #include "report/grid.h"
 #include "report/json_result.h"
@@ -458,7 +459,7 @@ mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
 
     for (int i = 0; i < it->row_count; i++)
         all[i] = &it->rows[i];
-    mw_json_begin_answer(&json, "memwall-advice/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_ADVICE);
     mw_json_string(&json, "model", it->rows[0].machine->question.model.name);
     mw_json_number(&json, "tokens", it->rows[0].machine->question.settings.tokens);
     mw_json_boolean(&json, "feasible", it->picks[0] != NULL);

@@ -1,6 +1,7 @@
 /* ZeRO-Offload's cuts, and placements over three tiers: study/cuts.h. */
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/schemas.h"
 #include "report/grid.h"
 #include "report/report.h"
 #include "report/wrap.h"
@@ -196,7 +197,7 @@ mw_json_cuts_write(FILE *out, const struct mw_cut_placements *placements,
     const struct mw_cuts cuts = mw_cuts_count();
     struct mw_json_writer json = {.out = out};
 
-    mw_json_begin_answer(&json, "memwall-cuts/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_CUTS);
     mw_json_string(&json, "model", result->model);
     mw_json_string(&json, "hardware", result->hardware);
     mw_json_integer(&json, "cuts", cuts.all);

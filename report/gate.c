@@ -155,9 +155,12 @@ write_side(FILE *out, const char *label, const char *path, const struct mw_gate_
 static char *
 interval_text(const struct mw_robust_interval *of)
 {
-    return g_strdup_printf("%s (%s .. %s, %.0f%% confidence)", mw_format_percent(of->value),
-                           mw_format_percent(of->low), mw_format_percent(of->high),
-                           100 * MW_ROBUST_CONFIDENCE);
+    g_autofree char *sure = isnan(of->confidence)
+                                ? g_strdup("of too few steps to say how sure")
+                                : g_strdup_printf("%.0f%% confidence", 100 * of->confidence);
+
+    return g_strdup_printf("%s (%s .. %s, %s)", mw_format_percent(of->value),
+                           mw_format_percent(of->low), mw_format_percent(of->high), sure);
 }
 
 char *
@@ -184,7 +187,7 @@ outcome(const struct mw_gate_speed *speed)
 {
     return speed->slower            ? "failed: slower than the baseline"
            : speed->below_predicted ? "failed: below the share of the predicted speed"
-           : speed->failed          ? "failed: faster than the baseline"
+           : speed->faster          ? "failed: faster than the baseline"
            : speed->undecided ? "undecided, and so not failed: the range reaches beyond the limit"
                               : "passed";
 }
@@ -274,18 +277,19 @@ finding_of_case(const struct mw_gate_report *report, const struct mw_gate_case *
                                     all->len > 0};
 }
 
+/* `bound` is the least that is wanted, or the most where all of the interval is above it. */
 static void
-add_run(GArray *findings, const char *name, const struct mw_robust_interval *of, double least,
+add_run(GArray *findings, const char *name, const struct mw_robust_interval *of, double bound,
         bool failed, const char *because)
 {
     g_autofree char *text = interval_text(of);
-    bool doubtful = !failed && of->low < least;
+    bool doubtful = !failed && of->low < bound;
     struct mw_gate_finding finding = {g_strdup(name), NULL, failed};
 
     if (failed || doubtful)
-        finding.message =
-            g_strdup_printf("%s, at least %s is wanted%s%s", text, mw_format_percent(least),
-                            because ? ": " : "", because ? because : "");
+        finding.message = g_strdup_printf(
+            "%s, at %s %s is wanted%s%s", text, failed && of->low > bound ? "most" : "least",
+            mw_format_percent(bound), because ? ": " : "", because ? because : "");
     g_array_append_val(findings, finding);
 }
 
@@ -302,8 +306,9 @@ mw_gate_findings(const struct mw_gate_report *report)
     }
     if (speed && isfinite(speed->speed.value)) {
         g_autofree char *part = mw_gate_part_text(speed);
-        add_run(findings, "speed of the baseline", &speed->speed, 1 - report->limits->drop,
-                speed->failed && !speed->below_predicted ? true : speed->slower, part);
+        double drop = report->limits->drop;
+        add_run(findings, "speed of the baseline", &speed->speed,
+                speed->faster ? 1 + drop : 1 - drop, speed->slower || speed->faster, part);
     }
     if (speed && isfinite(speed->of_predicted.value))
         add_run(findings, "share of the predicted speed", &speed->of_predicted,

@@ -84,7 +84,7 @@ write_interval(struct mw_json_writer *json, const char *key, const struct mw_rob
     mw_json_number(json, "value", of->value);
     mw_json_number(json, "low", of->low);
     mw_json_number(json, "high", of->high);
-    mw_json_number(json, "confidence", MW_ROBUST_CONFIDENCE);
+    mw_json_number(json, "confidence", of->confidence);
     mw_json_integer(json, "blocks", (int64_t)of->blocks);
     mw_json_end(json, '}');
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/json_writer.h"
+#include "base/schemas.h"
 #include "report/json_result.h"
 #include "report/memory_ledger.h"
 #include "report/report.h"
@@ -616,7 +617,7 @@ mw_json_write(FILE *out, struct mw_result *const *results, size_t count)
 {
     struct mw_json_writer json = {.out = out};
 
-    mw_json_begin_answer(&json, "memwall-answer/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_ANSWER);
     mw_json_begin(&json, "answers", '[', false);
     for (size_t i = 0; i < count; i++) {
         mw_json_begin(&json, NULL, '{', false);

@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "report/json_result.h"
+#include "base/schemas.h"
 #include "report/run.h"
 #include "study/lanes.h"
 
@@ -184,7 +185,7 @@ mw_json_run_write(FILE *out, const struct mw_run *run)
     struct mw_json_writer json = {.out = out};
     struct mw_result *measured = mw_run_result(run);
 
-    mw_json_begin_answer(&json, "memwall-run/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_RUN);
     mw_json_begin(&json, "answers", '[', false);
     mw_json_begin(&json, NULL, '{', false);
     mw_json_result(&json, measured);

@@ -1,6 +1,7 @@
 /* The most layers that fit, for each strategy. */
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/schemas.h"
 #include "report/report.h"
 
 static void
@@ -45,7 +46,7 @@ mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count)
 {
     struct mw_json_writer json = {.out = out};
 
-    mw_json_begin_answer(&json, "memwall-largest/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_LARGEST);
     mw_json_begin(&json, "largest", '[', false);
     for (size_t i = 0; i < count; i++)
         write_row(&json, &rows[i]);

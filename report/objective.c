@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/schemas.h"
 #include "base/spell.h"
 #include "report/grid.h"
 #include "report/json_result.h"
@@ -304,7 +305,7 @@ mw_json_objective_write(FILE *out, const struct mw_objective *it, const char *mo
 {
     struct mw_json_writer json = {.out = out};
 
-    mw_json_begin_answer(&json, "memwall-objective/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_OBJECTIVE);
     mw_json_string(&json, "objective", mw_objective_name(it->kind));
     mw_json_string(&json, "model", model);
     mw_json_string(&json, "hardware", hardware);

@@ -61,9 +61,6 @@ void mw_json_objective_write(FILE *out, const struct mw_objective *it, const cha
 void mw_json_cuts_write(FILE *out, const struct mw_cut_placements *placements,
                         const struct mw_result *result);
 
-/* The first key of a trace is "schema". */
-#define MW_TRACE_SCHEMA "memwall-trace/1"
-
 /* Chrome trace (opens in Perfetto): one process per rank, one track per lane, operators by name,
  * memory of each tier as counters. */
 bool mw_trace_write(const char *path, const struct mw_result *result, GError **error);

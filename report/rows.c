@@ -6,6 +6,7 @@
 #include "base/csv.h"
 #include "base/json_writer.h"
 #include "base/number.h"
+#include "base/schemas.h"
 #include "report/json_result.h"
 #include "report/report.h"
 
@@ -69,7 +70,7 @@ mw_json_rows_write(FILE *out, const struct mw_rows *rows)
     struct mw_json_writer json = {.out = out};
     g_auto(GStrv) names = mw_csv_split(rows->names);
 
-    mw_json_begin_answer(&json, "memwall-sweep/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_SWEEP);
     mw_json_asked(&json, rows->asked);
     mw_json_begin(&json, "rows", '[', false);
     rows->rewind(rows->data);

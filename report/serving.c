@@ -1,6 +1,7 @@
 /* Generation of tokens: study/serving.h. */
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/schemas.h"
 #include "report/grid.h"
 #include "report/report.h"
 #include "report/wrap.h"
@@ -67,7 +68,7 @@ mw_json_serving_write(FILE *out, const struct mw_serving *it, const char *model,
 {
     struct mw_json_writer json = {.out = out};
 
-    mw_json_begin_answer(&json, "memwall-serving/1");
+    mw_json_begin_answer(&json, MW_SCHEMA_SERVING);
     mw_json_string(&json, "model", model);
     mw_json_string(&json, "hardware", hardware);
     mw_json_boolean(&json, "feasible", it->best >= 0);

@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "base/json_writer.h"
+#include "base/schemas.h"
 #include "base/whole_file.h"
 #include "report/memory_curve.h"
 #include "report/report.h"
@@ -243,7 +244,7 @@ write_parts(const char *path, const struct mw_result *result, const struct part 
     if (!mw_lane_has_timeline(result, path, error) || !(file = mw_file_open(path, error)))
         return false;
     json.out = file->stream;
-    mw_json_begin_answer(&json, MW_TRACE_SCHEMA);
+    mw_json_begin_answer(&json, MW_SCHEMA_TRACE);
     mw_json_string(&json, "displayTimeUnit", "ms");
     write_origin(&json, result);
     mw_json_begin(&json, "traceEvents", '[', false);

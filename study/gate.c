@@ -6,19 +6,20 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "study/lanes.h"
 
 const struct mw_gate_figure mw_gate_figures[MW_GATE_FIGURES] = {
-    {"feasible", "feasible", "fits", MW_GATE_FITS, false},
-    {"step_time_s", "step_time_s", "step time", MW_GATE_SECONDS, true},
-    {"first_step_time_s", "first_step_time_s", "first step", MW_GATE_SECONDS, true},
-    {"tokens_per_s", "tokens_per_s", "tokens/s", MW_GATE_COUNT, false},
-    {"gpu_peak_bytes", "peak_bytes.gpu", "gpu peak", MW_GATE_BYTES, true},
-    {"cpu_peak_bytes", "peak_bytes.cpu", "cpu peak", MW_GATE_BYTES, true},
-    {"nvme_peak_bytes", "peak_bytes.nvme", "nvme peak", MW_GATE_BYTES, true},
-    {"nvme_written_bytes", "nvme_written_bytes", "written", MW_GATE_BYTES, true},
-    {"days", "days", "days", MW_GATE_COUNT, true},
-    {"cost_usd", "cost_usd", "cost in USD", MW_GATE_USD, true},
-    {"energy_kwh", "energy_kwh", "energy in kWh", MW_GATE_COUNT, true},
+    {"feasible", "fits", MW_GATE_FITS, false, NULL},
+    {"step_time_s", "step time", MW_GATE_SECONDS, true, NULL},
+    {"first_step_time_s", "first step", MW_GATE_SECONDS, true, NULL},
+    {"tokens_per_s", "tokens/s", MW_GATE_COUNT, false, NULL},
+    {"gpu_peak_bytes", "gpu peak", MW_GATE_BYTES, true, "gpu"},
+    {"cpu_peak_bytes", "cpu peak", MW_GATE_BYTES, true, "cpu"},
+    {"nvme_peak_bytes", "nvme peak", MW_GATE_BYTES, true, "nvme"},
+    {"nvme_written_bytes", "written", MW_GATE_BYTES, true, NULL},
+    {"days", "days", MW_GATE_COUNT, true, NULL},
+    {"cost_usd", "cost in USD", MW_GATE_USD, true, NULL},
+    {"energy_kwh", "energy in kWh", MW_GATE_COUNT, true, NULL},
 };
 
 int
@@ -71,8 +72,7 @@ mw_gate_case_free(void *one)
     g_free(it->bottleneck);
     g_array_unref(it->lanes);
     g_array_unref(it->memory);
-    if (it->question)
-        g_ptr_array_unref(it->question);
+    g_strfreev(it->question);
     g_free(it);
 }
 
@@ -93,7 +93,7 @@ lane_of(const struct mw_gate_case *one, const char *name)
 static double
 part_of_step(const struct mw_gate_lane *lane)
 {
-    return !lane ? 0 : g_str_has_prefix(lane->name, "compute") ? lane->busy_s : lane->exposed_s;
+    return !lane ? 0 : mw_lane_computes(lane->name) ? lane->busy_s : lane->exposed_s;
 }
 
 /* The lane whose part of the step changed most in the step's direction. */
@@ -118,7 +118,7 @@ lane_that_moved(const struct mw_gate_case *before, const struct mw_gate_case *af
     if (!most)
         return NULL;
     return g_strdup_printf("%s lane %s %s%s", most->name,
-                           g_str_has_prefix(most->name, "compute") ? "busy" : "waited for",
+                           mw_lane_computes(most->name) ? "busy" : "waited for",
                            most_s > 0 ? "+" : "-", mw_format_seconds(fabs(most_s)));
 }
 
@@ -133,7 +133,7 @@ bytes_of(const struct mw_gate_case *one, const struct mw_gate_memory *like)
     return 0;
 }
 
-/* The purpose whose bytes in a tier changed most in the peak's direction. */
+/* The purpose whose bytes in the tier of a peak changed most in the peak's direction. */
 static char *
 purpose_that_moved(const struct mw_gate_case *before, const struct mw_gate_case *after, int figure)
 {
@@ -145,7 +145,7 @@ purpose_that_moved(const struct mw_gate_case *before, const struct mw_gate_case 
     for (guint i = 0; i < larger->memory->len; i++) {
         const struct mw_gate_memory *row = &g_array_index(larger->memory, struct mw_gate_memory, i);
         int64_t bytes = row->bytes - bytes_of(smaller, row);
-        if (g_str_has_prefix(mw_gate_figures[figure].name, row->tier) && bytes > most_bytes) {
+        if (!g_strcmp0(mw_gate_figures[figure].tier, row->tier) && bytes > most_bytes) {
             most = row;
             most_bytes = bytes;
         }

@@ -21,10 +21,10 @@ enum mw_gate_unit { MW_GATE_FITS, MW_GATE_SECONDS, MW_GATE_BYTES, MW_GATE_COUNT,
 
 struct mw_gate_figure {
     const char *name;  /* in a row of a sweep, in a baseline, and where a tolerance is set */
-    const char *path;  /* in an answer's JSON */
     const char *title; /* in tables */
     enum mw_gate_unit unit;
     bool more_is_worse;
+    const char *tier; /* whose peak it is; NULL: no peak */
 };
 
 #define MW_GATE_FIGURES 11
@@ -49,7 +49,7 @@ struct mw_gate_case {
     char *strategy, *bottleneck; /* or NULL */
     GArray *lanes;               /* of struct mw_gate_lane; may be empty */
     GArray *memory;              /* of struct mw_gate_memory; may be empty */
-    GPtrArray *question;         /* "NAME=VALUE", by which it is asked anew; NULL: not known */
+    char **question;             /* "NAME=VALUE", by which it is asked anew; NULL: not known */
     double gpus, global_batch, tokens_per_step; /* for comparing with a run */
 };
 
@@ -106,7 +106,7 @@ struct mw_gate_limits {
 struct mw_gate_moved { /* a figure beyond its tolerance, or a case that is gone or is refused now */
     const struct mw_gate_case *before, *after; /* NULL: there is none */
     int figure;                                /* -1: the case as a whole */
-    double change;                             /* +0.05: 5% more; NAN: of the whole, or from 0 */
+    double change; /* +0.05: 5% more; INFINITY: from 0; NAN: of the whole */
     bool worse;
     char *because; /* the lane, or what else moved it; NULL: not known */
 };
@@ -132,7 +132,7 @@ struct mw_gate_speed {
     bool failed, undecided;            /* undecided: the limit is within the interval */
     struct mw_gate_side before, after; /* before.steps NULL: there is no baseline */
     struct mw_robust_interval speed;   /* after / before */
-    bool slower;                       /* beyond the tolerance */
+    bool slower, faster;               /* beyond the tolerance; faster: with either_way */
     int part;                          /* index in after->parts of what grew most; -1: not known */
     double part_before_s, part_after_s, part_share; /* of the growth of the step */
     struct mw_robust_interval of_predicted;         /* value NAN: not asked for */

@@ -7,7 +7,7 @@
 #include "study/gate.h"
 
 #define WARM_UP_SHARE 10 /* a tenth of the steps is left out, */
-#define WARM_UP_MAX 50   /* at most so many */
+#define WARM_UP_MAX 50   /* at most so many, and no step that the verdict needs */
 #define INNER_SHARE 0.5  /* of what a part grew, for the part in it to be named instead */
 #define TOLD_SHARE 0.2   /* of what the step grew: less does not explain it */
 
@@ -34,7 +34,8 @@ warm_up_of(const struct mw_gate_steps *steps, const struct mw_gate_limits *limit
         return (uint32_t)MIN(limits->warm_up, steps->count);
     if (steps->count <= limits->steps_min)
         return 0;
-    return CLAMP(steps->count / WARM_UP_SHARE, steps->first_apart ? 0 : 1, WARM_UP_MAX);
+    uint32_t share = CLAMP(steps->count / WARM_UP_SHARE, steps->first_apart ? 0 : 1, WARM_UP_MAX);
+    return (uint32_t)MIN(share, steps->count - limits->steps_min);
 }
 
 static bool
@@ -135,7 +136,8 @@ name_part(struct mw_gate_speed *speed)
 static struct mw_robust_interval
 inverse(struct mw_robust_interval of)
 {
-    return (struct mw_robust_interval){1 / of.value, 1 / of.high, 1 / of.low, of.blocks};
+    return (struct mw_robust_interval){1 / of.value, 1 / of.high, 1 / of.low, of.confidence,
+                                       of.blocks};
 }
 
 static void
@@ -146,9 +148,9 @@ compare_baseline(struct mw_gate_speed *speed, const struct mw_gate_limits *limit
 
     speed->speed = inverse(mw_robust_ratio(before->steps->time_s + before->warm_up, before->used,
                                            after->steps->time_s + after->warm_up, after->used));
-    bool faster = limits->either_way && speed->speed.low > most;
+    speed->faster = limits->either_way && speed->speed.low > most;
     speed->slower = speed->speed.high < least;
-    speed->failed = speed->slower || faster;
+    speed->failed = speed->slower || speed->faster;
     speed->undecided = !speed->failed && speed->speed.low < least;
     if (after->median_s > before->median_s)
         name_part(speed);
@@ -162,8 +164,9 @@ compare_predicted(struct mw_gate_speed *speed, double predicted_s,
     struct mw_robust_interval level =
         mw_robust_level(after->steps->time_s + after->warm_up, after->used);
 
-    speed->of_predicted = (struct mw_robust_interval){
-        predicted_s / level.value, predicted_s / level.high, predicted_s / level.low, level.blocks};
+    speed->of_predicted =
+        (struct mw_robust_interval){predicted_s / level.value, predicted_s / level.high,
+                                    predicted_s / level.low, level.confidence, level.blocks};
     speed->below_predicted = speed->of_predicted.high < limits->of_predicted;
     speed->failed = speed->failed || speed->below_predicted;
     speed->undecided =

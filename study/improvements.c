@@ -8,6 +8,7 @@
 #include "planner/settings/table.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
+#include "study/lanes.h"
 #include "study/steps.h"
 
 /* A smaller gain is not worth a line, or not worth the money of a purchase. */
@@ -58,7 +59,7 @@ gain_of_passes(const struct list *list)
         if (strcmp(result->phases[p].name, "optimizer"))
             idle_s = result->phases[p].end_s;
     for (size_t l = 0; l < result->lane_count; l++)
-        if (g_str_has_prefix(result->lanes[l].name, "compute"))
+        if (mw_lane_computes(result->lanes[l].name))
             idle_s -= result->lanes[l].busy_s;
     return step_s / (step_s - fmax(0, idle_s) / 2);
 }

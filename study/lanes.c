@@ -116,6 +116,12 @@ mw_lane_title(const struct mw_lane *lane)
     return lane->index ? g_strdup_printf("%s-%d", kind, lane->index) : g_strdup(kind);
 }
 
+bool
+mw_lane_computes(const char *title)
+{
+    return g_str_has_prefix(title, mw_lane_kind_name(MW_LANE_COMPUTE));
+}
+
 char *
 mw_op_title(const struct mw_plan *plan, const struct mw_op *op)
 {

@@ -35,6 +35,8 @@ const struct mw_span *mw_lane_spans_of(const struct mw_spans *spans, uint32_t la
 
 /* "nvme-read"; "compute-1" for a lane that is not the first of its kind.  g_free it. */
 char *mw_lane_title(const struct mw_lane *lane);
+/* Whether a title is that of a lane that computes. */
+bool mw_lane_computes(const char *title);
 
 /* "mlp-up fwd L12 mb1 t3 s2": numbers that are 0, or do not apply, are left out.  g_free it. */
 char *mw_op_title(const struct mw_plan *plan, const struct mw_op *op);

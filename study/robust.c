@@ -4,11 +4,15 @@
 #include <math.h>
 
 #define QUANTILE 1.959963984540054 /* of the normal distribution at 0.975 */
-#define BLOCKS_MIN 5               /* fewer cannot reach the confidence */
-#define BLOCKS_MAX 200             /* bounds the differences that are sorted */
-#define SERIES_MAX 10000           /* bounds what is looked at for correlation */
-#define MAD_TO_SIGMA 1.4826        /* of normal noise */
-#define CLIPPED_SIGMAS 3.0         /* an outlier must not hide what goes on around it */
+/* All of n blocks hold a median with 1 - 2 / 2^n, a ratio of n to n with 1 - 2 / C(2n, n): of fewer
+ * no confidence is stated. */
+#define LEVEL_BLOCKS_MIN 6
+#define RATIO_BLOCKS_MIN 5
+#define BLOCKS_MAX 200      /* bounds the differences that are sorted */
+#define LAGS_SHARE 5        /* correlation is looked at over a fifth of the steps */
+#define SERIES_MAX 10000    /* bounds what is looked at for correlation */
+#define MAD_TO_SIGMA 1.4826 /* of normal noise */
+#define CLIPPED_SIGMAS 3.0  /* an outlier must not hide what goes on around it */
 #define UNCORRELATED 0.05
 #define BLOCK_OF_MEMORY 2.0 /* a block's steps to those that know of each other */
 
@@ -79,7 +83,7 @@ memory_of(const double *values, size_t count)
     g_autofree double *apart = centred(values, count);
     double steps = 1;
 
-    for (size_t lag = 1; lag <= count / BLOCKS_MIN; lag++) {
+    for (size_t lag = 1; lag <= count / LAGS_SHARE; lag++) {
         double r = correlation(apart, count, lag);
         if (r < UNCORRELATED)
             break;
@@ -101,17 +105,18 @@ medians_of(const double *values, size_t count, size_t parts)
     return medians;
 }
 
-/* The medians of *blocks blocks.  g_free. */
+/* The medians of *blocks blocks, which are at least so many where there are as many values.
+ * g_free. */
 static double *
-block_medians(const double *values, size_t count, size_t *blocks)
+block_medians(const double *values, size_t count, size_t least, size_t *blocks)
 {
     if (count > SERIES_MAX) {
         g_autofree double *fewer = medians_of(values, count, SERIES_MAX);
-        return block_medians(fewer, SERIES_MAX, blocks);
+        return block_medians(fewer, SERIES_MAX, least, blocks);
     }
     double memory = memory_of(values, count);
     size_t length = memory > 1 ? (size_t)ceil(BLOCK_OF_MEMORY * memory) : 1;
-    *blocks = MIN(MAX(count / length, MIN(count, BLOCKS_MIN)), BLOCKS_MAX);
+    *blocks = MIN(MAX(count / length, MIN(count, least)), BLOCKS_MAX);
     return medians_of(values, count, *blocks);
 }
 
@@ -124,6 +129,12 @@ lower_end(double mean, double deviation)
     double rank = floor(mean - QUANTILE * deviation);
 
     return rank > 1 ? (size_t)rank - 1 : 0;
+}
+
+static double
+confidence_of(size_t blocks, size_t least)
+{
+    return blocks < least ? NAN : MW_ROBUST_CONFIDENCE;
 }
 
 static double *
@@ -142,8 +153,8 @@ mw_robust_ratio(const double *a, size_t a_count, const double *b, size_t b_count
 {
     g_autofree double *log_a = logarithms(a, a_count), *log_b = logarithms(b, b_count);
     size_t n, m;
-    g_autofree double *x = block_medians(log_a, a_count, &n);
-    g_autofree double *y = block_medians(log_b, b_count, &m);
+    g_autofree double *x = block_medians(log_a, a_count, RATIO_BLOCKS_MIN, &n);
+    g_autofree double *y = block_medians(log_b, b_count, RATIO_BLOCKS_MIN, &m);
     size_t pairs = n * m;
     g_autofree double *shifts = g_new(double, pairs);
 
@@ -154,7 +165,7 @@ mw_robust_ratio(const double *a, size_t a_count, const double *b, size_t b_count
     double deviation = sqrt((double)pairs * (double)(n + m + 1) / 12);
     size_t low = lower_end((double)pairs / 2, deviation);
     return (struct mw_robust_interval){exp(shift), exp(shifts[low]), exp(shifts[pairs - 1 - low]),
-                                       MIN(n, m)};
+                                       confidence_of(MIN(n, m), RATIO_BLOCKS_MIN), MIN(n, m)};
 }
 
 /* Order statistics: the interval that inverts the sign test. */
@@ -162,9 +173,10 @@ struct mw_robust_interval
 mw_robust_level(const double *values, size_t count)
 {
     size_t n;
-    g_autofree double *x = block_medians(values, count, &n);
+    g_autofree double *x = block_medians(values, count, LEVEL_BLOCKS_MIN, &n);
     double middle = median_of(x, n);
     size_t low = lower_end((double)n / 2, sqrt((double)n) / 2);
 
-    return (struct mw_robust_interval){middle, x[low], x[n - 1 - low], n};
+    return (struct mw_robust_interval){middle, x[low], x[n - 1 - low],
+                                       confidence_of(n, LEVEL_BLOCKS_MIN), n};
 }

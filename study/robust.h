@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/* The confidence of the intervals below, of both sides together. */
+/* The confidence of the intervals below, of both ends together. */
 #define MW_ROBUST_CONFIDENCE 0.95
 
 /* Of values that are not NAN; NAN without any. */
@@ -18,7 +18,8 @@ double mw_robust_median(const double *values, size_t count);
 
 struct mw_robust_interval {
     double value, low, high;
-    size_t blocks; /* of the series that has fewer */
+    double confidence; /* NAN: too few blocks for MW_ROBUST_CONFIDENCE */
+    size_t blocks;     /* of the series that has fewer */
 };
 
 /* How many times larger the values of `b` are than those of `a`; all are positive, and there is at

@@ -11,6 +11,7 @@ limits       larger and smaller tolerances, warm-up, few steps, faster runs.
 answers      predictions are made anew, or read from simulate and sweep; what moved is said.
 figures      a figure that is missing now fails; what is no number is refused.
 texts        logs with a byte order mark, with \\r\\n, or with Python's NaN are read as others.
+written      what is written has no purpose that holds it.
 forms        JUnit and annotations, whatever stands in names.
 cut          a text log without the end of its last line is read without it.
 files        no baseline of what is refused, none over what is read.
@@ -194,14 +195,34 @@ def check_limits(box):
     yield from wrong
     if "faster than the baseline" not in text:
         yield text
-    yield from refused(box.run("check --baseline old new --min-steps 181"),
+    yield from refused(box.run("check --baseline old new --warm-up 20 --min-steps 181"),
                        ["180 steps", "20 of warm-up", "--min-steps"])
+    # The default warm-up leaves as many steps as a verdict takes.
+    wrong, text = judged(box, "--baseline old new --min-steps 195 --json", 4)
+    yield from wrong
+    if json.loads(text)["runs"]["after"]["warm_up_steps"] != 5:
+        yield text
     # One mean of a whole run is a verdict without a range, for who asks for it.
     state = {"log_history": [{"step": 100, "train_runtime": 100.0}]}
     box.write("whole.json", state)
     state["log_history"][0]["train_runtime"] = 110.0
     box.write("slow.json", state)
-    yield from judged(box, "--baseline whole.json slow.json --min-steps 1", 4)[0]
+    wrong, text = judged(box, "--baseline whole.json slow.json --min-steps 1 --json", 4)
+    yield from wrong
+    if json.loads(text)["runs"]["speed"]["confidence"] is not None:
+        yield f"a confidence of one value: {text}"
+    text = box.run("check --baseline whole.json slow.json --min-steps 1").out.decode()
+    if "confidence" in text or "too few steps" not in text:
+        yield text
+    # Faster than the baseline and slower than predicted: both have failed.
+    box.write("old.log", "".join(FORMATS["memwall"][0](steps_of(1, scale=1.2), 0.5)))
+    box.write("new.log", "".join(FORMATS["memwall"][0](steps_of(2, scale=1), 0.5)))
+    yield from judged(box, "--baseline old.log new.log --either-way --min-of-predicted 90% "
+                           "--junit both.xml", 4)[0]
+    suites = xml.etree.ElementTree.parse(box.folder / "both.xml").getroot()
+    if suites.get("failures") != "2" or \
+            "at most 103% is wanted" not in suites.find(".//failure").get("message"):
+        yield f"JUnit: {xml.etree.ElementTree.tostring(suites)}"
     yield from refused(box.run("check --baseline whole.json slow.json"), ["1 steps", "too few"])
 
 
@@ -233,6 +254,10 @@ def check_answers(box):
     wrong, text = judged(box, "--baseline moved.json --either-way", 4)
     if "gpu peak" not in text or "failed: 4 of 4" not in text:
         yield f"either way: {text}"
+    for name, value in (("serve", "8"), ("objective", "dpo"), ("strategy", "zero1,zero2")):
+        base["predictions"] = [dict(first, question=dict(first["question"], **{name: value}))]
+        box.write("other.json", base)
+        yield from refused(box.run("check --baseline other.json"), ["other.json", "batch=1", name])
     base["predictions"] = [first]
     box.write("first.json", base)
     for line, status in (("--max-drop 6%", 0), ("--tolerance step_time_s=6%", 0),
@@ -323,6 +348,23 @@ def check_texts(box):
     box.write("fast", "".join(FORMATS["memwall"][0](steps_of(1), 1.5)))
     if "more than 120%" not in judged(box, "fast --min-of-predicted 0.8", 0)[1]:
         yield "150% of the predicted speed pass without a word"
+
+
+def check_written(box):
+    """Bytes that were written are no peak: no purpose is blamed for them."""
+    for name, size in (("old", 1 << 30), ("new", 2 << 30)):
+        box.write(name, {"schema": "memwall-baseline/1", "version": "1", "predictions": [{
+            "name": "one", "question": {}, "lanes": [],
+            "figures": {"feasible": 1, "step_time_s": 1, "nvme_peak_bytes": size,
+                        "nvme_written_bytes": size},
+            "ledger": [{"tier": "nvme", "purpose": "optimizer", "bytes": size}]}]})
+    wrong, text = judged(box, "--baseline old new --json", 4)
+    yield from wrong
+    because = {row["figure"]: row["because"]
+               for row in json.loads(text)["predictions"]["moved"]}
+    if because.get("nvme_written_bytes", "") is not None or \
+            "optimizer +" not in because["nvme_peak_bytes"]:
+        yield f"because: {because}"
 
 
 def check_forms(box):
@@ -479,6 +521,8 @@ def check_refused(box):
             ("--write-baseline unwritten.json -m gpt2-xl -H here", ["-H HW is missing"]),
             (f"{FLAT} -s zero3", ["--write-baseline FILE is missing"]),
             (f"--write-baseline unwritten.json {FLAT} --over batch=1,1", ["batch has 1 twice"]),
+            (f"--write-baseline unwritten.json {FLAT} --over seq=1..5000",
+             ["--over", "5000", "4000"]),
             (f"--write-baseline unwritten.json {FLAT} --serve 8", ["--serve", "check"])):
         yield from refused(box.run("check " + line), words)
     if (box.folder / "unwritten.json").exists():
@@ -503,6 +547,7 @@ def main():
         ("found", check_found), ("quiet", check_quiet), ("run", check_run), ("kept", check_kept),
         ("predicted", check_predicted), ("limits", check_limits), ("answers", check_answers),
         ("figures", check_figures), ("texts", check_texts), ("files", check_kept_files),
+        ("written", check_written),
         ("forms", check_forms), ("cut", check_cut), ("refused", check_refused),
         ("project", check_project))])
 

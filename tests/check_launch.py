@@ -400,6 +400,13 @@ def check_picks(box):
     export(box, "deepspeed", "--pick", "zero2", file="several.json")
     if strategy_and_machine(box)[2] != "zero2":
         yield f"of several strategies: {strategy_and_machine(box)}"
+    several = json.loads((box.folder / "several.json").read_text(encoding="utf-8"))
+    for answer in several["answers"]:
+        answer["peak_bytes"]["gpu"] = [1]
+    box.write("typed.json", several)
+    done = export(box, "deepspeed", "--pick", "zero3", file="typed.json")
+    if done.status or "CRITICAL" in done.err:
+        yield f"of a peak that is no number: {done.err}"
     box.write("rows.json", box.run("sweep -m gpt2-xl -H dgx-h100 -s zero3 --json "
                                    "--over batch=1,2 --over nodes=1,2").out)
     done = export(box, "deepspeed", "--pick", "4", file="rows.json")
@@ -433,6 +440,9 @@ def files_for_refusals(box):
     box.write("odd.json", odd)
     odd["answers"][0]["question"]["batch"] = 3
     box.write("number.json", odd)
+    odd = json.loads(answer)
+    odd["answers"][0]["feasible"] = {"yes": 1}
+    box.write("typed.json", odd)
     unfit = box.run("simulate -m gpt3-175b -H rtx4090 -s ddp --json").out
     box.write("unfit.json", unfit)
     box.write("nvme.json", box.run("plan -m gpt2-xl -H dgx2 -s zero-infinity-nvme "
@@ -450,6 +460,7 @@ REFUSED = [  # file, options, words of the line
     ("odd.json", "--for fsdp2", ["odd.json", "batch", "-3"]),
     ("number.json", "--for fsdp2", ["question.batch", "text"]),
     ("unfit.json", "--for fsdp2", ["does not fit"]),
+    ("typed.json", "--for fsdp2", ["does not fit"]),
     ("answer.json", "--for fsdp3", ["fsdp3", "deepspeed|accelerate|fsdp2"]),
     ("answer.json", "--for slurm:x", ["slurm:x", "slurm[:TARGET]"]),
     ("answer.json", "--for fsdp2 --pick zero1", ["--pick zero1", "zero3"]),

@@ -29,7 +29,8 @@ LARGE = (f"{GPT2} {MACHINE} -s ddp --batch 3 --activation-checkpoint-interval 1 
          "--software memwall")
 # Model, machine, sequences: of each with a checkpoint for each layer.
 LEDGERS = (("gpt2-xl", "rtx4090", 40), ("gpt2-xl", "a100", 40), ("llama-3.1-8b", "rtx4090", 2),
-           ("llama-3.1-8b", "a100", 8), ("gpt3-13b", "rtx4090", 16), ("gpt3-13b", "a100 --set host.memory_gib=512", 36))
+           ("llama-3.1-8b", "a100", 8), ("gpt3-13b", "rtx4090", 16),
+           ("gpt3-13b", "a100 --set host.memory_gib=512", 36))
 # Of the GPU's memory, or of the host's: more than logits and activations alone would save.
 SAVED = (("gradients", "-m gpt2-xl -H a100 -s ddp --batch 16", "gpu", 0.09),
          ("gradients/ranks", "-m llama-3.1-8b -H dgx-a100 -s zero3 --batch 2", "gpu", 0.09),

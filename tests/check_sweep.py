@@ -333,6 +333,11 @@ def check_measured(box):
                           "--data text --closed": "--closed"}.items():
         yield from refused(box.run(TINY + f"--over batch=4096,1 -o bad --measure '{options}'"),
                            [word])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # which the command is started with
+    answer = box.run(TINY + "--over batch=4096,1 -o bad --measure '--data absent --steps 2'")
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if "run: absent: " not in answer.err:  # the status is lost to this process too
+        yield f"a run without data: {answer.err}"
     for more, words in {
             "--measure '--steps 4 --json'": ["leave out --json"],
             "--measure \"--data 'text\"": ["--measure: must be options of memwall run"],

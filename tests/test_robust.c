@@ -57,6 +57,18 @@ test_exact(void)
     g_assert_cmpfloat(mw_robust_level(same, 6).low, ==, 2);
 }
 
+/* 5 values hold a median with 1 - 2 / 2^5 = 94%, which is too little; a ratio they do hold. */
+static void
+test_confidence(void)
+{
+    const double times_s[] = {1, 4, 2, 6, 3, 5};
+
+    g_assert_true(isnan(mw_robust_level(times_s, 5).confidence));
+    g_assert_cmpfloat(mw_robust_level(times_s, 6).confidence, ==, MW_ROBUST_CONFIDENCE);
+    g_assert_true(isnan(mw_robust_ratio(times_s, 1, times_s, 6).confidence));
+    g_assert_cmpfloat(mw_robust_ratio(times_s, 5, times_s, 5).confidence, ==, MW_ROBUST_CONFIDENCE);
+}
+
 /* How many of the intervals miss what is true. */
 static int
 misses(double memory, double *width)
@@ -111,6 +123,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/robust/median", test_median);
     g_test_add_func("/robust/exact", test_exact);
+    g_test_add_func("/robust/confidence", test_confidence);
     g_test_add_func("/robust/holds", test_holds);
     g_test_add_func("/robust/long", test_long);
     return g_test_run();

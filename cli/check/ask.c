@@ -1,41 +1,32 @@
 /* Questions of a baseline, and their answers as cases. */
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/check/check.h"
+#include "cli/cli.h"
 #include "cli/paths.h"
+#include "cli/progress_line.h"
 #include "cli/question.h"
+#include "cli/sweep/job.h"
 #include "lib/question.h"
 
-/* All that is set, as "NAME=VALUE". */
-static GPtrArray *
-texts_of(const struct memwall_question *question)
-{
-    GPtrArray *texts = g_ptr_array_new_with_free_func(g_free);
-    char **names = memwall_names("settings");
+#define PREDICTIONS_MAX 4000 /* of a few KB each, so that check reads the baseline back */
 
-    for (char **name = names; *name; name++) {
-        const char *text = memwall_question_get(question, *name);
-        if (text)
-            g_ptr_array_add(texts, g_strdup_printf("%s=%s", *name, text));
-    }
-    for (guint i = 0; i < question->keys->len; i++)
-        g_ptr_array_add(texts, g_strdup(question->keys->pdata[i]));
-    memwall_names_free(names);
-    return texts;
-}
+/* --- one question ---------------------------------------------------------------------------- */
 
 static struct mw_gate_case *
-refused_case(struct memwall_error *refused)
+refused_case(const char *why)
 {
     struct mw_gate_case *one = mw_gate_case_new();
 
-    one->error = g_strdup(memwall_error_message(refused));
-    memwall_error_free(refused);
+    one->error = g_strdup(why);
     return one;
 }
 
-/* The only answer, as a reader of its JSON takes it. */
+/* The only answer, as a reader of its JSON takes it; one that cannot be read is as good as
+ * refused. */
 static struct mw_gate_case *
 answered_case(const struct memwall_answer *answer)
 {
@@ -45,8 +36,10 @@ answered_case(const struct memwall_answer *answer)
     struct mw_log log;
 
     if (!mw_log_parse(&in, &log, &error))
-        g_error("%s", error->message);
-    struct mw_gate_case *one = g_ptr_array_steal_index(log.cases, 0);
+        return refused_case(error->message);
+    struct mw_gate_case *one = log.cases && log.cases->len == 1
+                                   ? g_ptr_array_steal_index(log.cases, 0)
+                                   : refused_case("strategy: must be one for each prediction");
     mw_log_clear(&log);
     return one;
 }
@@ -57,11 +50,62 @@ ask(const struct memwall_question *question)
 {
     struct memwall_error *refused = NULL;
     struct memwall_answer *answer = memwall_ask(question, MEMWALL_SIMULATE, &refused);
-    struct mw_gate_case *one = answer ? answered_case(answer) : refused_case(refused);
+    struct mw_gate_case *one =
+        answer ? answered_case(answer) : refused_case(memwall_error_message(refused));
 
+    memwall_error_free(refused);
     memwall_answer_free(answer);
-    one->question = texts_of(question);
+    one->question = mw_lib_texts(question);
     return one;
+}
+
+/* --- one after the other --------------------------------------------------------------------- */
+
+struct asking {
+    GPtrArray *cases;  /* of struct mw_gate_case */
+    GHashTable *names; /* theirs; borrowed */
+    int64_t count;     /* that there will be */
+    int64_t begun_ns;
+};
+
+static bool
+begin(struct asking *asking, const char *from, int64_t count, GError **error)
+{
+    *asking = (struct asking){.count = count, .begun_ns = mw_clock_now_ns()};
+    if (count > PREDICTIONS_MAX)
+        return mw_refuse(error, "%s: %" PRId64 " predictions; a baseline has at most %d", from,
+                         count, PREDICTIONS_MAX);
+    asking->cases = g_ptr_array_new_with_free_func(mw_gate_case_free);
+    asking->names = g_hash_table_new(g_str_hash, g_str_equal);
+    return true;
+}
+
+/* Takes the name. */
+static bool
+add(struct asking *asking, const struct memwall_question *question, char *name, GError **error)
+{
+    if (g_hash_table_contains(asking->names, name)) {
+        mw_refuse(error, "--over, --points: %s is there twice", name);
+        g_free(name);
+        return false;
+    }
+    struct mw_gate_case *one = ask(question);
+    g_free(one->name);
+    one->name = name;
+    g_hash_table_add(asking->names, name);
+    g_ptr_array_add(asking->cases, one);
+    cli_sweep_progress(asking->cases->len, asking->count, asking->begun_ns, 0);
+    return true;
+}
+
+static GPtrArray *
+end(struct asking *asking, bool good)
+{
+    cli_progress_line_clear();
+    g_clear_pointer(&asking->names, g_hash_table_unref);
+    if (!good)
+        g_clear_pointer(&asking->cases, g_ptr_array_unref);
+    return asking->cases;
 }
 
 /* --- the first time -------------------------------------------------------------------------- */
@@ -84,61 +128,51 @@ name_of(const struct memwall_question *question, const struct mw_space *space, i
     return g_string_free(name, FALSE);
 }
 
-static bool
-add(GPtrArray *cases, const struct memwall_question *question, char *name, GError **error)
-{
-    struct mw_gate_case *one = ask(question);
-
-    one->name = (g_free(one->name), name);
-    for (guint i = 0; i < cases->len; i++) {
-        const struct mw_gate_case *other = cases->pdata[i];
-        if (strcmp(other->name, name))
-            continue;
-        mw_refuse(error, "--over, --points: %s is there twice", name);
-        mw_gate_case_free(one);
-        return false;
-    }
-    g_ptr_array_add(cases, one);
-    return true;
-}
-
 GPtrArray *
 cli_check_ask(const struct memwall_question *base, const struct mw_space *space, GError **error)
 {
-    GPtrArray *cases = g_ptr_array_new_with_free_func(mw_gate_case_free);
-    struct memwall_question *question = mw_lib_copy(base);
     int64_t points = mw_space_points(space);
-    bool good = true;
+    struct asking asking;
+    bool good = begin(&asking, "--over, --points", MAX(points, 1), error);
+    struct memwall_question *question = mw_lib_copy(base);
 
-    if (!points)
-        good = add(cases, question, name_of(question, space, 0), error);
+    if (good && !points)
+        good = add(&asking, question, name_of(question, space, 0), error);
     for (int64_t point = 0; good && point < points; point++) {
         struct memwall_error *refused = NULL;
         good = mw_space_set(space, point, base, question, &refused)
-                   ? add(cases, question, name_of(question, space, point), error)
+                   ? add(&asking, question, name_of(question, space, point), error)
                    : cli_take_error(refused, error);
     }
     memwall_question_free(question);
-    if (good)
-        return cases;
-    g_ptr_array_unref(cases);
-    return NULL;
+    return end(&asking, good);
 }
 
 /* --- and again ------------------------------------------------------------------------------- */
+
+/* "NAME=VALUE", as simulate takes it where check does. */
+static bool
+set_text(struct memwall_question *question, const char *text, GError **error)
+{
+    const char *value = strchr(text, '=');
+    g_autofree char *name = g_strndup(text, (gsize)(value - text));
+
+    if (cli_request_refuses(&cli_verb_check, name))
+        return mw_refuse(error, "%s: check does not take it: its answers are not steps", name);
+    if (!strcmp(name, "strategy") && strchr(value, ','))
+        return mw_refuse(error, "%s: must be one strategy", text);
+    return cli_question_set(question, name, value + 1, error);
+}
 
 static bool
 set_texts(struct memwall_question *question, const char *path, const struct mw_gate_case *one,
           GError **error)
 {
-    for (guint i = 0; one->question && i < one->question->len; i++) {
-        const char *text = one->question->pdata[i], *value = strchr(text, '=');
-        g_autofree char *name = g_strndup(text, (gsize)(value - text));
-        if (cli_question_set(question, name, value + 1, error))
-            continue;
-        g_prefix_error(error, "%s: \"%s\": ", path, one->name);
-        return false;
-    }
+    for (char **text = one->question; text && *text; text++)
+        if (!set_text(question, *text, error)) {
+            g_prefix_error(error, "%s: \"%s\": ", path, one->name);
+            return false;
+        }
     return memwall_question_get(question, "model") ||
            mw_refuse(error,
                      "%s: \"%s\": does not have its question; name a second file to compare it "
@@ -165,19 +199,16 @@ check_files(const struct memwall_question *question, const struct cli_check_wish
 GPtrArray *
 cli_check_ask_again(const struct cli_check_wish *wish, const GPtrArray *cases, GError **error)
 {
-    GPtrArray *again = g_ptr_array_new_with_free_func(mw_gate_case_free);
-    bool good = true;
+    struct asking asking;
+    bool good = begin(&asking, wish->baseline, cases->len, error);
 
     for (guint i = 0; good && i < cases->len; i++) {
         const struct mw_gate_case *before = cases->pdata[i];
         struct memwall_question *question = memwall_question_new();
         good = set_texts(question, wish->baseline, before, error) &&
                check_files(question, wish, error) &&
-               add(again, question, g_strdup(before->name), error);
+               add(&asking, question, g_strdup(before->name), error);
         memwall_question_free(question);
     }
-    if (good)
-        return again;
-    g_ptr_array_unref(again);
-    return NULL;
+    return end(&asking, good);
 }

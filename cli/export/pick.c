@@ -1,64 +1,33 @@
 #include "cli/export/pick.h"
 
-#include <json-glib/json-glib.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/input.h"
 #include "base/json.h"
+#include "base/json_value.h"
+#include "base/schemas.h"
 #include "base/typed.h"
 #include "cli/question.h"
 #include "report/rows.h"
 
 #define WANTED "what simulate, plan, run, advise or sweep print with --json"
+#define BYTES_MAX 9e18 /* an int64_t holds more */
 
 /* --- objects of the file ---------------------------------------------------------------------- */
-
-static JsonObject *
-object_of(JsonObject *object, const char *name)
-{
-    JsonNode *node = json_object_get_member(object, name);
-
-    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-}
-
-static JsonArray *
-array_of(JsonObject *object, const char *name)
-{
-    JsonNode *node = json_object_get_member(object, name);
-
-    return node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
-}
-
-static const char *
-text_of(JsonObject *object, const char *name)
-{
-    JsonNode *node = json_object_get_member(object, name);
-
-    return node && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node)
-                                                                   : NULL;
-}
 
 /* A value as it is typed; NULL: it is none.  g_free it. */
 static char *
 typed_of(JsonObject *object, const char *name)
 {
-    JsonNode *node = json_object_get_member(object, name);
+    JsonNode *node = mw_value_node(object, name);
 
     if (!node || !JSON_NODE_HOLDS_VALUE(node))
         return NULL;
     return json_node_get_value_type(node) == G_TYPE_STRING   ? g_strdup(json_node_get_string(node))
            : json_node_get_value_type(node) == G_TYPE_DOUBLE ? mw_typed(json_node_get_double(node))
                                                              : json_to_string(node, FALSE);
-}
-
-static JsonObject *
-element(JsonArray *array, guint index)
-{
-    JsonNode *node = json_array_get_element(array, index);
-
-    return JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
 }
 
 /* A number from 1 on; 0: it is none. */
@@ -76,7 +45,7 @@ static JsonObject *
 numbered(const char *path, JsonArray *array, const char *pick, const char *what, GError **error)
 {
     guint count = array ? json_array_get_length(array) : 0, number = number_of(pick);
-    JsonObject *found = number && number <= count ? element(array, number - 1) : NULL;
+    JsonObject *found = number && number <= count ? mw_value_element(array, number - 1) : NULL;
 
     if (!found)
         mw_refuse(error, "%s: --pick %s: must be the number of a %s, from 1 to %u", path,
@@ -95,13 +64,13 @@ is_named(const char *strategy, const char *pick)
 static JsonObject *
 of_answers(const char *path, JsonObject *root, const char *pick, GError **error)
 {
-    JsonArray *answers = array_of(root, "answers");
+    JsonArray *answers = mw_value_array(root, "answers");
     guint count = answers ? json_array_get_length(answers) : 0;
     g_autoptr(GString) names = g_string_new(NULL);
 
     for (guint i = 0; i < count; i++) {
-        JsonObject *one = element(answers, i);
-        const char *strategy = one ? text_of(one, "strategy") : NULL;
+        JsonObject *one = mw_value_element(answers, i);
+        const char *strategy = one ? mw_value_text(one, "strategy") : NULL;
         if (one && (pick ? is_named(strategy, pick) : count == 1))
             return one;
         g_string_append_printf(names, "%s%s", i ? ", " : "", strategy ? strategy : "?");
@@ -121,10 +90,10 @@ spaced(const char *name)
 static JsonObject *
 of_advice(const char *path, JsonObject *root, const char *pick, GError **error)
 {
-    JsonObject *picks = object_of(root, "picks");
+    JsonObject *picks = mw_value_object(root, "picks");
     g_autofree char *name = spaced(pick ? pick : "cheapest");
-    JsonObject *found = picks ? object_of(picks, name) : NULL;
-    JsonArray *front = array_of(root, "front");
+    JsonObject *found = picks ? mw_value_object(picks, name) : NULL;
+    JsonArray *front = mw_value_array(root, "front");
 
     if (!picks || !json_object_get_size(picks)) {
         mw_refuse(error, "%s: has no picks, as nothing is within its limits", path);
@@ -160,7 +129,7 @@ ask(const char *path, JsonObject *asked, struct memwall_question *question, GErr
     g_autoptr(GList) names = json_object_get_members(asked);
 
     for (GList *name = names; name; name = name->next) {
-        const char *text = text_of(asked, name->data);
+        const char *text = mw_value_text(asked, name->data);
         if (!text)
             return mw_refuse(error, "%s: question.%s: must be a text", path, (char *)name->data);
         if (!set(question, path, name->data, text, error))
@@ -199,7 +168,7 @@ ask_row(const char *path, JsonObject *row, struct memwall_question *question, GE
         {"gradient_device", "gradient-device"},
         {"activation_device", "activation-device"},
     };
-    JsonObject *over = object_of(row, "over");
+    JsonObject *over = mw_value_object(row, "over");
 
     if (over && !ask_values(path, over, question, error))
         return false;
@@ -214,9 +183,8 @@ ask_row(const char *path, JsonObject *row, struct memwall_question *question, GE
 static bool
 check_fits(const char *path, JsonObject *found, GError **error)
 {
-    const char *tier = text_of(found, "limiting_tier"), *why = text_of(found, "error");
-    bool unfit = json_object_has_member(found, "feasible") &&
-                 !json_object_get_boolean_member_with_default(found, "feasible", false);
+    const char *tier = mw_value_text(found, "limiting_tier"), *why = mw_value_text(found, "error");
+    bool unfit = json_object_has_member(found, "feasible") && !mw_value_is(found, "feasible");
 
     if (why)
         return mw_refuse(error, "%s: the pick was refused: %s", path, why);
@@ -227,10 +195,10 @@ check_fits(const char *path, JsonObject *found, GError **error)
 static int64_t
 peak_of(JsonObject *found)
 {
-    JsonObject *peaks = object_of(found, "peak_bytes");
+    JsonObject *peaks = mw_value_object(found, "peak_bytes");
+    double bytes = peaks ? mw_value_number(peaks, "gpu") : mw_value_number(found, "gpu_peak_bytes");
 
-    return peaks ? json_object_get_int_member_with_default(peaks, "gpu", -1)
-                 : json_object_get_int_member_with_default(found, "gpu_peak_bytes", -1);
+    return bytes >= 0 && bytes < BYTES_MAX ? (int64_t)bytes : -1;
 }
 
 /* Of a row of a sweep the question is that of all rows. */
@@ -238,7 +206,7 @@ static bool
 take(const char *path, JsonObject *all, JsonObject *found, struct cli_pick *out, GError **error)
 {
     bool is_row = all != NULL;
-    JsonObject *asked = object_of(is_row ? all : found, "question");
+    JsonObject *asked = mw_value_object(is_row ? all : found, "question");
 
     if (!check_fits(path, found, error))
         return false;
@@ -270,18 +238,18 @@ cli_pick_read(const char *path, const char *pick, struct cli_pick *out, GError *
 
     if (!root)
         return false;
-    const char *schema = text_of(root, "schema");
-    bool is_sweep = !g_strcmp0(schema, "memwall-sweep/1");
+    const char *schema = mw_value_text(root, "schema");
+    bool is_sweep = !g_strcmp0(schema, MW_SCHEMA_SWEEP);
     if (is_sweep)
-        found = numbered(called, array_of(root, "rows"), pick, "row", error);
-    else if (!g_strcmp0(schema, "memwall-advice/1"))
+        found = numbered(called, mw_value_array(root, "rows"), pick, "row", error);
+    else if (!g_strcmp0(schema, MW_SCHEMA_ADVICE))
         found = of_advice(called, root, pick, error);
-    else if (!g_strcmp0(schema, "memwall-answer/1") || !g_strcmp0(schema, "memwall-run/1"))
+    else if (!g_strcmp0(schema, MW_SCHEMA_ANSWER) || !g_strcmp0(schema, MW_SCHEMA_RUN))
         found = of_answers(called, root, pick, error);
     else
         return mw_refuse(error, "%s: schema %s: must be " WANTED, called,
                          schema ? schema : "is missing");
     /* A pick of advice has its answer inside; a row of the front is one itself. */
-    JsonObject *answer = found ? object_of(found, "answer") : NULL;
+    JsonObject *answer = found ? mw_value_object(found, "answer") : NULL;
     return found && take(called, is_sweep ? root : NULL, answer ? answer : found, out, error);
 }

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/json_value.h"
 #include "cli/cli.h"
-#include "cli/request_internal.h"
 #include "lib/question.h"
 #include "report/rows.h"
 
@@ -107,6 +107,7 @@ start(char **line, struct child *child, GError **error)
     child->err = tmpfile();
     if (!child->out || !child->err)
         return mw_refuse(error, "no temporary file for what memwall run prints");
+    signal(SIGCHLD, SIG_DFL); /* who started this process may have it ignored: no status then */
     return g_spawn_async_with_fds(NULL, line, environment, G_SPAWN_DO_NOT_REAP_CHILD, follow_parent,
                                   &parent, &child->pid, -1, fileno(child->out), fileno(child->err),
                                   error);
@@ -164,30 +165,15 @@ refuse_as_it_said(const struct child *child, int status, GError **error)
 
 /* --- what it measured ------------------------------------------------------------------------- */
 
-static JsonObject *
-member(JsonObject *object, const char *name)
-{
-    JsonNode *node = object ? json_object_get_member(object, name) : NULL;
-
-    return node && JSON_NODE_HOLDS_OBJECT(node) ? json_node_get_object(node) : NULL;
-}
-
-static JsonObject *
-answer_of(JsonNode *root)
-{
-    JsonNode *node = json_object_get_member(json_node_get_object(root), "answers");
-    JsonArray *all = node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
-
-    return all && json_array_get_length(all) ? json_array_get_object_element(all, 0) : NULL;
-}
-
 static bool
 read_figures(JsonNode *root, const struct mw_result *predicted, struct cli_measured *out,
              GError **error)
 {
     static const char origin[] = "memwall run --json";
-    JsonObject *answer = answer_of(root), *compare = member(answer, "compare");
-    JsonObject *step = member(compare, "step");
+    JsonArray *answers = mw_value_array(json_node_get_object(root), "answers");
+    JsonObject *answer = mw_value_element(answers, 0);
+    JsonObject *compare = mw_value_object(answer, "compare");
+    JsonObject *step = mw_value_object(compare, "step");
     double planned_s = NAN;
     const char *plan = NULL;
 
@@ -242,7 +228,7 @@ cli_measure_point(const struct cli_measure *measure, const struct memwall_questi
         return mw_refuse(error, "%s", measure->first->refused->message);
     g_autoptr(GPtrArray) line = command_of(measure, question, predicted);
     struct child child = {0};
-    int status = 0;
+    int status = W_EXITCODE(CLI_FAILED, 0); /* where its own cannot be learnt */
     bool good = start((char **)line->pdata, &child, error);
 
     if (good && !wait_for(&child, measure->limit_s, &status))

@@ -214,6 +214,8 @@ cli_sweep_merge_checked(const struct cli_sweep_wish *wish, const struct memwall_
                 check_rows(&all, &sweep, wish, ranks, &error);
 
     clear(&all);
+    if (!ranks)
+        mw_ranks_give_way();
     if (ranks && good)
         mw_ranks_leave(ranks);
     int status = good ? cli_flush() : cli_fail(error);

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/input.h"
 #include "base/json.h"
+#include "base/schemas.h"
 #include "report/html/internal.h"
 #include "report/report.h"
 
@@ -20,15 +21,15 @@
 
 /* What results there are, and the sections that each yields. */
 static const struct mw_page_kind kinds[] = {
-    {"memwall-answer/1", "answer of plan or simulate", "answers", ANSWERS},
-    {"memwall-run/1", "run beside its prediction", "answers", ANSWERS | IN(MEASURED)},
-    {"memwall-advice/1", "advice on machines", "candidates", ANSWERS | IN(MACHINES)},
-    {"memwall-sweep/1", "rows of a sweep", "rows", IN(VERDICT) | IN(SWEEP) | IN(INPUTS)},
-    {MW_TRACE_SCHEMA, "trace of a step", NULL, IN(TIMELINE) | IN(INPUTS)},
-    {"memwall-serving/1", "generation of tokens", "batches", IN(FIGURES) | IN(INPUTS)},
-    {"memwall-objective/1", "fine-tuning from preferences", "models", IN(FIGURES) | IN(INPUTS)},
-    {"memwall-largest/1", "largest models that fit", "largest", IN(FIGURES) | IN(INPUTS)},
-    {"memwall-cuts/1", "ways to divide a step", "front", IN(FIGURES) | IN(INPUTS)},
+    {MW_SCHEMA_ANSWER, "answer of plan or simulate", "answers", ANSWERS},
+    {MW_SCHEMA_RUN, "run beside its prediction", "answers", ANSWERS | IN(MEASURED)},
+    {MW_SCHEMA_ADVICE, "advice on machines", "candidates", ANSWERS | IN(MACHINES)},
+    {MW_SCHEMA_SWEEP, "rows of a sweep", "rows", IN(VERDICT) | IN(SWEEP) | IN(INPUTS)},
+    {MW_SCHEMA_TRACE, "trace of a step", NULL, IN(TIMELINE) | IN(INPUTS)},
+    {MW_SCHEMA_SERVING, "generation of tokens", "batches", IN(FIGURES) | IN(INPUTS)},
+    {MW_SCHEMA_OBJECTIVE, "fine-tuning from preferences", "models", IN(FIGURES) | IN(INPUTS)},
+    {MW_SCHEMA_LARGEST, "largest models that fit", "largest", IN(FIGURES) | IN(INPUTS)},
+    {MW_SCHEMA_CUTS, "ways to divide a step", "front", IN(FIGURES) | IN(INPUTS)},
     {"memwall-purchases/1", "what to buy for a machine", "steps", IN(FIGURES) | IN(INPUTS)},
     {"memwall-check/1", "verdict of a gate", NULL, IN(FIGURES) | IN(INPUTS)},
 };
@@ -99,7 +100,7 @@ read_json(struct mw_page_input *input, const char *text, gsize length, const cha
     input->it = json_node_get_object(input->root);
     if (!find_kind(input, path, error) || !check_rows(input, path, error))
         return false;
-    if (input->kind == kind_of(MW_TRACE_SCHEMA))
+    if (input->kind == kind_of(MW_SCHEMA_TRACE))
         return mw_fail(error, MW_ERROR_FORMAT,
                        "%s: must be a trace as memwall wrote it, an event per line", path);
     if (!mw_page_input_yields(input, MW_PAGE_SWEEP))
@@ -117,12 +118,12 @@ read_text(struct mw_page_input *input, char *text, gsize length, const char *pat
     if (!*begin)
         return mw_fail(error, MW_ERROR_FORMAT, "%s: is empty: must be %s", path, WANTED);
     if (mw_page_is_trace(text)) {
-        input->kind = kind_of(MW_TRACE_SCHEMA);
+        input->kind = kind_of(MW_SCHEMA_TRACE);
         input->trace = mw_page_trace_read(text, path, error);
         return input->trace != NULL;
     }
     if (mw_page_is_csv(text)) {
-        input->kind = kind_of("memwall-sweep/1");
+        input->kind = kind_of(MW_SCHEMA_SWEEP);
         input->lines = mw_page_lines_of_csv(text, path, error);
         return input->lines != NULL;
     }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/schemas.h"
 #include "report/html/value.h"
 #include "report/report.h"
 
@@ -15,7 +16,7 @@
 #define CURVES_MAX 1000
 #define IN_USE ": in use" /* ends the names of what report/trace.c writes of all memory of a tier */
 
-static const char beginning[] = "{\n  \"schema\": \"" MW_TRACE_SCHEMA "\"";
+static const char beginning[] = "{\n  \"schema\": \"" MW_SCHEMA_TRACE "\"";
 
 struct reading {
     struct mw_page_trace *trace;

@@ -1,21 +1,11 @@
 /*
- * value.h - what a result says under a name, and how a reader sees it.
- *
- * Results are files: any key may be missing or of another type.  Then a number is NAN, and anything
- * else NULL or false.  `key` is a name, or several with dots: "settings.seq".
+ * value.h - what a result says under a name (base/json_value.h), and how a reader sees it.
  */
 #ifndef MW_REPORT_HTML_VALUE_H
 #define MW_REPORT_HTML_VALUE_H
 
-#include <glib.h>
-#include <json-glib/json-glib.h>
-#include <stdbool.h>
+#include "base/json_value.h"
 
-JsonNode *mw_value_node(JsonObject *it, const char *key);
-double mw_value_number(JsonObject *it, const char *key);
-const char *mw_value_text(JsonObject *it, const char *key);
-bool mw_value_is(JsonObject *it, const char *key); /* true or false */
-JsonObject *mw_value_object(JsonObject *it, const char *key);
 /* The objects of an array, in its order, also if there is none; g_ptr_array_unref it. */
 GPtrArray *mw_value_objects(JsonObject *it, const char *key);
 
