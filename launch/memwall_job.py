@@ -146,7 +146,8 @@ def checkpoint_of(options, step):
 def keep(options, rank, step, save):
     """All ranks save; then the first one names the checkpoint."""
     save(checkpoint_of(options, step))
-    torch.distributed.barrier()
+    if torch.distributed.is_initialized():  # accelerate does not for a single process
+        torch.distributed.barrier()
     if rank == 0:
         name = os.path.join(options.save, "newest")
         with open(name + ".new", "w", encoding="utf-8") as file:
