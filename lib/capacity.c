@@ -116,6 +116,8 @@ machine_names(const char *text, const GArray *prices, const char *region, GError
         else
             add_once(names, *word);
     }
+    if (good && !names->len)
+        good = mw_refuse(error, "{machines=%s}: must name at least one machine", text);
     return good ? g_steal_pointer(&names) : NULL;
 }
 
@@ -272,6 +274,8 @@ space_of(const char *text, GError **error)
 
     for (char **axis = axes; *axis && good; axis++)
         good = !**axis || mw_space_add(space, *axis, error);
+    if (good && !mw_space_points(space))
+        good = mw_refuse(error, "{over}: must be KEY=VALUE,VALUE... or KEY=LO..HI:STEP");
     if (good && check_over(space, error))
         return space;
     mw_space_free(space);

@@ -69,6 +69,8 @@ CONTRADICTIONS = {
     "": [],
     "nonsense": ["nonsense", "list, plan, simulate, sweep, advise, report, run, compare, check, "
                  "calibrate, export, rm"],
+    "advise -m gpt2 --tokens 1B --machines=": ["--machines", "at least one machine"],
+    "advise -m gpt2 --tokens 1B --machines rtx4090 --over=": ["--over", "KEY=VALUE"],
     "--json simulate": ["--json: a verb goes first", "simulate"],
     "list": ["models, types, hwprofiles, software, strategies, optimizers, encodings, devices and"
              " runs"],
