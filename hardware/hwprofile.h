@@ -138,6 +138,11 @@ struct mw_hardware {
     bool checkpoints_block;             /* the software computes nothing while it copies one */
     double gpu_launch_s;                /* per kernel, not hidden */
     double host_launch_s; /* of the host's time per kernel of a plan; 0: it is never late */
+    double gpus_differ;   /* standard deviation of the time that GPUs of this kind take, as a share
+                             of it; 0: all are alike */
+    double gather_passes; /* bytes of GPU memory that the software moves around a gather of
+                             parameters, per byte gathered; 0: none */
+    double reduce_passes; /* the same around a reduction of gradients */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */
     double gpu_copy_sm_share; /* by each copy between host and device */

@@ -166,8 +166,8 @@ mw_closed_shapes_s(struct mw_closed_dims *dims, const struct mw_hardware *hardwa
 static void
 compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, double *plan)
 {
-    double share = mw_kernel_dtype_share(hw, d->dtype);
-
+    double share = mw_kernel_dtype_share(hw, d->dtype) *
+                   mw_kernel_slowest_share(hw, d->nodes * d->gpus_per_node);
     double memory = hw->gpu_memory_bytes_per_s;
     double launches = add_block(&d->layer_block, layer_forwards(d), share, memory, hw, plan) +
                       add_block(&d->head, 1, share, memory, hw, plan) +
@@ -181,6 +181,13 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
 }
 
 /* --- parameters and gradients ---------------------------------------------------------------- */
+
+/* Passes over GPU memory around collectives (sim/cost.c:around_s). */
+static double
+around_s(const struct mw_closed_dims *d, double bytes, const struct mw_hardware *hw)
+{
+    return d->dp > 1 ? bytes / hw->gpu_memory_bytes_per_s : 0;
+}
 
 static void
 fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
@@ -204,7 +211,8 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     plan[MW_TERM_FETCH_NVME] = over(nvme_bytes / sharers, alone ? r->read_alone : r->read);
     plan[MW_TERM_FETCH_PCIE] = over(off_gpu_bytes / sharers, alone ? r->h2d_alone : r->h2d);
     plan[MW_TERM_FETCH_GATHER] =
-        alone ? mw_ring_broadcast_s(&r->dp, bytes) : mw_ring_s(&r->dp, bytes);
+        around_s(d, hw->gather_passes * bytes, hw) +
+        (alone ? mw_ring_broadcast_s(&r->dp, bytes) : mw_ring_s(&r->dp, bytes));
 }
 
 /* Gradients on drives are read again for exact sums, in the op in which ranks add up others. */
@@ -231,8 +239,9 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 
     double reduced_bytes = (d->gradients_partitioned ? made : element) * params;
     plan[MW_TERM_GRADIENT_REDUCE] =
-        reduces * (d->optimizer_partitioned ? mw_ring_s(&r->dp, reduced_bytes)
-                                            : mw_ring_all_reduce_s(&r->dp, reduced_bytes));
+        reduces * (around_s(d, hw->reduce_passes * reduced_bytes, hw) +
+                   (d->optimizer_partitioned ? mw_ring_s(&r->dp, reduced_bytes)
+                                             : mw_ring_all_reduce_s(&r->dp, reduced_bytes)));
     double sent = fmax(d->sums_passing ? element : made, (double)hw->gradient_link_bytes);
     double most = hw->gradient_copy_bytes_per_s > 0 ? hw->gradient_copy_bytes_per_s : INFINITY;
     double fetched = fmax(element, (double)hw->gradient_link_bytes);

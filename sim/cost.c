@@ -138,9 +138,10 @@ pass_bytes_per_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return hardware->gpu_memory_bytes_per_s;
 }
 
-/* The rate of a work's products, FLOP/s. */
+/* The rate of a work's products, FLOP/s, on the slowest GPU: ranks wait for each other. */
 static double
-products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
+products_flops(const struct mw_plan *plan, const struct mw_work *work,
+               const struct mw_hardware *hardware)
 {
     const struct mw_work_product *first = &work->products[0];
     struct mw_kernel_work kernel = {
@@ -154,6 +155,7 @@ products_flops(const struct mw_work *work, const struct mw_hardware *hardware)
     };
 
     return mw_kernel_dtype_share(hardware, (enum mw_dtype)first->dtype) *
+           mw_kernel_slowest_share(hardware, plan->world_ranks) *
            mw_kernel_flops(hardware, &kernel);
 }
 
@@ -222,7 +224,8 @@ work_passes(const struct mw_work *work, const struct mw_hardware *hardware)
 }
 
 static double
-compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
+compute_s(const struct mw_plan *plan, const struct mw_work *work,
+          const struct mw_hardware *hardware)
 {
     double rate = pass_bytes_per_s(work, hardware);
     double seconds = (double)work->bytes * work_passes(work, hardware) / rate +
@@ -230,7 +233,7 @@ compute_s(const struct mw_work *work, const struct mw_hardware *hardware)
                      (double)work->launches * hardware->gpu_launch_s;
 
     return seconds +
-           (work->product_count ? (double)work->flops / products_flops(work, hardware) : 0);
+           (work->product_count ? (double)work->flops / products_flops(plan, work, hardware) : 0);
 }
 
 /* The time of an update.  On the host it uses all cores, or all of the memory's rate, until others
@@ -242,7 +245,7 @@ update_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw
     double adamw_bytes = MW_UPDATE_STATE_BYTES + 2.0 * (double)mw_dtype_element_bytes(dtype);
 
     if (!work->host)
-        return compute_s(work, hardware);
+        return compute_s(plan, work, hardware);
     return (double)work->bytes / adamw_bytes / hardware->host_update_params_per_s;
 }
 
@@ -291,7 +294,7 @@ static double
 pass_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
 {
     if (!work->host)
-        return compute_s(work, hardware);
+        return compute_s(plan, work, hardware);
     return (double)work->bytes /
            (hardware->host_memory_bytes_per_s * pass_share(plan, work, hardware));
 }
@@ -354,6 +357,17 @@ ring_kind(const struct mw_work *work)
     return patterns[mw_op_traits(work->kind)->pattern].kind;
 }
 
+/* What software clears, flattens and copies in GPU memory before a collective and after it. */
+static double
+around_s(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double passes = work->object == MW_OBJECT_PARAMETERS  ? hardware->gather_passes
+                    : work->object == MW_OBJECT_GRADIENTS ? hardware->reduce_passes
+                                                          : 0;
+
+    return passes * (double)work->bytes / hardware->gpu_memory_bytes_per_s;
+}
+
 static double
 collective_s(const struct mw_plan *plan, const struct mw_work *work,
              const struct mw_hardware *hardware)
@@ -361,7 +375,9 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
     const struct mw_ring ring = ring_of(plan, work, hardware);
     double bytes = (double)work->bytes;
 
-    return ring.ranks > 1 ? patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes) : 0;
+    return ring.ranks > 1 ? around_s(work, hardware) +
+                                patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes)
+                          : 0;
 }
 
 double
@@ -451,7 +467,7 @@ own_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_ha
 {
     switch ((enum mw_op_kind)work->kind) {
     case MW_OP_COMPUTE:
-        return compute_s(work, hardware);
+        return compute_s(plan, work, hardware);
     case MW_OP_UPDATE:
         return update_s(plan, work, hardware);
     case MW_OP_NORM:
@@ -651,7 +667,7 @@ mw_cost_lateness(const struct mw_plan *plan, const struct mw_hardware *hardware)
         double times = (double)mw_plan_op_rounds(plan, i);
         if (work->kind != MW_OP_COMPUTE)
             continue;
-        gpu_s += times * compute_s(work, hardware);
+        gpu_s += times * compute_s(plan, work, hardware);
         host_s += times * (double)work->launches * hardware->host_launch_s;
     }
     return host_s > gpu_s && gpu_s > 0 ? host_s / gpu_s : 1;

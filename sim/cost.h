@@ -12,7 +12,8 @@
  *   NVMe              the longer of nvme_latency_s + bytes / all drives of the node, and the time
  *                     of a full queue of blocks: mw_cost_drive_bytes_per_s; at most at the rate
  *                     at which a rank checks what it reads and writes
- *   collectives       hardware/ring.h, by one ring, or by NCCL's algorithms and protocols
+ *   collectives       hardware/ring.h, by one ring, or by NCCL's algorithms and protocols, with the
+ *                     software's passes over GPU memory around them
  *   host update       elements / host_update_params_per_s
  *   other host passes bytes / host_memory_bytes_per_s, the norm / host_norm_bytes_per_s and exact
  *                     sums / host_exact_sums_bytes_per_s if the profile has them; on the GPU,

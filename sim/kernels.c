@@ -52,6 +52,26 @@ mw_kernel_dtype_share(const struct mw_hardware *hardware, enum mw_dtype dtype)
                : 1;
 }
 
+/* The mean of the largest of 2^i independent standard normals (L. H. C. Tippett, Biometrika 17,
+ * 1925, has it up to 1000), by integration. */
+static const double largest_of[] = {0,     0.564, 1.029, 1.424, 1.766, 2.07,  2.344, 2.595,
+                                    2.827, 3.044, 3.248, 3.442, 3.626, 3.802, 3.971, 4.134,
+                                    4.291, 4.443, 4.59,  4.733, 4.872, 5.008, 5.14};
+
+double
+mw_kernel_slowest_share(const struct mw_hardware *hardware, double gpus)
+{
+    const int last = G_N_ELEMENTS(largest_of) - 1;
+
+    if (!(gpus > 1 && hardware->gpus_differ > 0))
+        return 1;
+    double power = fmin(log2(gpus), last);
+    int below = MIN((int)power, last - 1);
+    double largest =
+        largest_of[below] + (power - below) * (largest_of[below + 1] - largest_of[below]);
+    return 1 / (1 + hardware->gpus_differ * largest);
+}
+
 /* --- products by tiles ----------------------------------------------------------------------- */
 
 /* The tiles that libraries' kernels have; `share` is the place of their rate in tile_shares, whose

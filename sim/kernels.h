@@ -55,4 +55,8 @@ double mw_kernel_attention_curve(const struct mw_hardware *hardware, double size
  * no curve, so fp32 products are assumed to reach the same share of their peak. */
 double mw_kernel_dtype_share(const struct mw_hardware *hardware, enum mw_dtype dtype);
 
+/* The rate of the slowest of so many GPUs, for which all others wait, as a share of that of one: 1
+ * over 1 + gpus_differ times the mean of the largest of so many standard normals. */
+double mw_kernel_slowest_share(const struct mw_hardware *hardware, double gpus);
+
 #endif

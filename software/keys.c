@@ -79,6 +79,13 @@ static const struct mw_profile_key keys[] = {
           "share of the rates of links between GPUs and between nodes"),
     {"collectives", "hop_us", "us", "added to the latency of a hop", 1e-6, 0, 1e6, true, -1,
      MW_VALUE_REAL, AT(collective_hop_s), 0, 0, NULL},
+    {"collectives", "gather_passes", "",
+     "bytes of GPU memory that clearing and copying moves around an all-gather of parameters, per "
+     "byte gathered; default: none",
+     1, 0, 20, false, -1, MW_VALUE_REAL, AT(gather_passes), 0, 0, NULL},
+    {"collectives", "reduce_passes", "",
+     "the same around a reduction of gradients, per byte reduced; default: none", 1, 0, 20, false,
+     -1, MW_VALUE_REAL, AT(reduce_passes), 0, 0, NULL},
     SHARE("offload", "copy_share", copy_share,
           "share of the host links' rates; 1 where memory is pinned"),
     {"offload", "gradient_link_bytes", "bytes",

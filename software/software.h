@@ -39,6 +39,8 @@ struct mw_software {
     double operator_share;              /* of the rate that such kernels reach at best */
     double collective_share;            /* of the links' rates */
     double collective_hop_s;            /* added to a hop's latency */
+    double gather_passes;               /* of GPU memory, that a gather of parameters adds to... */
+    double reduce_passes;               /* ...and a reduction of gradients: bytes per byte */
     double copy_share;                  /* of the host links' rates: 1 with pinned memory */
     int64_t gradient_link_bytes;        /* of an element on its way to the host; 0: as it is made */
     double gradient_copy_bytes_per_s;   /* to the host at most, of a GPU; 0: no bound */

@@ -43,6 +43,8 @@ KEYS = {
     "collectives.share": ("0.02", IDEAL, 1),
     "collectives.blocking": ("true", IDEAL, 1),
     "collectives.hop_us": ("500", IDEAL, 1),
+    "collectives.gather_passes": ("20", IDEAL, 1),
+    "collectives.reduce_passes": ("20", IDEAL, 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),
     "offload.gradient_link_bytes": ("4", f"{OFFLOADED} --set pcie.d2h_gb_per_s=0.5", 1),

@@ -285,6 +285,71 @@ test_collectives_in_a_node(void)
     mw_plan_free(b.plan);
 }
 
+/* Software may clear and copy in the GPU's memory what it gathers and reduces, but for others. */
+static void
+test_passes_around_collectives(void)
+{
+    struct bench b = bench_new(MW_OP_ALL_GATHER, 8);
+    struct mw_comm eight = sized(&b, 8, 8, 1);
+
+    b.work.bytes = 80 * GB;
+    b.hardware.gather_passes = 3;
+    b.hardware.reduce_passes = 5;
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, eight), 0.707);
+    b.work.object = MW_OBJECT_PARAMETERS;
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, eight), 0.707 + 2.4);
+    assert_s(price_collective(&b, MW_OP_ALL_GATHER, sized(&b, 1, 8, 1)), 0);
+    b.work.object = MW_OBJECT_GRADIENTS;
+    assert_s(price_collective(&b, MW_OP_REDUCE_SCATTER, eight), 0.707 + 4);
+    assert_s(price_collective(&b, MW_OP_ALL_REDUCE, eight), 1.414 + 4);
+    mw_plan_free(b.plan);
+}
+
+/* Ranks wait for the slowest GPU: the mean of the largest of many draws says how slow it is. */
+static void
+test_slowest(void)
+{
+    static const int gpus[] = {1, 2, 3, 8, 100, 512};
+    const int rounds = 4000;
+    struct mw_hardware hardware = machine();
+    g_autoptr(GRand) draws = g_rand_new_with_seed(1);
+
+    assert_s(mw_kernel_slowest_share(&hardware, 512), 1);
+    hardware.gpus_differ = 0.02;
+    assert_s(mw_kernel_slowest_share(&hardware, 1), 1);
+    for (size_t i = 0; i < G_N_ELEMENTS(gpus); i++) {
+        double sum = 0;
+        for (int round = 0; round < rounds; round++) {
+            double largest = -INFINITY;
+            for (int g = 0; g < gpus[i]; g++) {
+                double around = sqrt(-2 * log(1 - g_rand_double(draws)));
+                largest = fmax(largest, around * cos(2 * G_PI * g_rand_double(draws)));
+            }
+            sum += 1 + hardware.gpus_differ * largest;
+        }
+        g_assert_cmpfloat_with_epsilon(1 / mw_kernel_slowest_share(&hardware, gpus[i]),
+                                       sum / rounds, 0.0015);
+    }
+    g_assert_cmpfloat(mw_kernel_slowest_share(&hardware, 1e9), >, 0.9);
+}
+
+/* It slows products alone, in every plan whose world has more than one rank. */
+static void
+test_slowest_computes(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+
+    b.work.flops = INT64_C(20000000000000);
+    b.work.products[0] = (struct mw_work_product){5000, 10, 20, 10000000, MW_DTYPE_BF16};
+    b.work.product_count = 1;
+    b.work.bytes = 50 * GB;
+    b.hardware.gpus_differ = 0.02;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2.5);
+    mw_plan_set_world(b.plan, 8, 8, true);
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2 / mw_kernel_slowest_share(&b.hardware, 8) + 0.5);
+    mw_plan_free(b.plan);
+}
+
 static void
 test_collectives_between_nodes(void)
 {
@@ -568,6 +633,9 @@ main(int argc, char **argv)
     g_test_add_func("/cost/checked", test_checked);
     g_test_add_func("/cost/host", test_host);
     g_test_add_func("/cost/collectives-in-a-node", test_collectives_in_a_node);
+    g_test_add_func("/cost/passes-around-collectives", test_passes_around_collectives);
+    g_test_add_func("/cost/slowest", test_slowest);
+    g_test_add_func("/cost/slowest-computes", test_slowest_computes);
     g_test_add_func("/cost/collectives-between-nodes", test_collectives_between_nodes);
     g_test_add_func("/cost/nic-is-counted-once", test_nic_is_counted_once);
     g_test_add_func("/cost/draws-by-protocol", test_draws_by_protocol);
