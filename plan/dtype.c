@@ -48,6 +48,8 @@ mw_dtype_bytes(int dtype, int64_t elements)
 {
     int64_t block = rows[dtype].block_elements;
 
+    if (block == 1)
+        return elements * rows[dtype].block_bytes;
     return (elements / block + (elements % block > 0)) * rows[dtype].block_bytes;
 }
 

@@ -662,13 +662,15 @@ mw_cost_lateness(const struct mw_plan *plan, const struct mw_hardware *hardware)
 
     if (!(hardware->host_launch_s > 0))
         return 1;
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct mw_work *work = &plan->works[plan->ops[i].work];
-        double times = (double)mw_plan_op_rounds(plan, i);
-        if (work->kind != MW_OP_COMPUTE)
+    g_autofree int64_t *times = g_new0(int64_t, plan->work_count); /* works are far fewer than ops */
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        times[plan->ops[i].work] += (int64_t)mw_plan_op_rounds(plan, i);
+    for (uint32_t w = 0; w < plan->work_count; w++) {
+        const struct mw_work *work = &plan->works[w];
+        if (work->kind != MW_OP_COMPUTE || !times[w])
             continue;
-        gpu_s += times * compute_s(plan, work, hardware);
-        host_s += times * (double)work->launches * hardware->host_launch_s;
+        gpu_s += (double)times[w] * compute_s(plan, work, hardware);
+        host_s += (double)times[w] * (double)work->launches * hardware->host_launch_s;
     }
     return host_s > gpu_s && gpu_s > 0 ? host_s / gpu_s : 1;
 }

@@ -311,11 +311,10 @@ mw_sizing_folds_layers(const struct mw_sizing *sizing)
 
 /* With few micro-batches, where they are said once. */
 static int64_t
-count_few(const struct mw_sizing *sizing, bool micro_batches)
+count_few(const struct mw_sizing *sizing)
 {
-    if (!micro_batches)
-        return mw_sizing_op_count(sizing); /* a sizing is large to copy, and a search counts many */
     struct mw_sizing few = *sizing;
+
     few.settings.grad_accum = MW_FOLDED_LEAST;
     return mw_sizing_op_count(&few);
 }
@@ -333,22 +332,34 @@ mw_sizing_most_folds(const struct mw_sizing *sizing)
     };
 }
 
-struct mw_folds
-mw_sizing_folds(const struct mw_sizing *sizing)
+/* What is folded, and how many ops that leaves, layers unfolded. */
+static struct mw_folds
+fold_and_count(const struct mw_sizing *sizing, int64_t *ops)
 {
     struct mw_folds folds = mw_sizing_most_folds(sizing);
     int64_t most = sizing->settings.ops_max;
 
-    folds.micro_batches = folds.micro_batches && mw_sizing_op_count(sizing) > most;
-    folds.layers = folds.layers && count_few(sizing, folds.micro_batches) > most;
+    *ops = mw_sizing_op_count(sizing);
+    folds.micro_batches = folds.micro_batches && *ops > most;
+    if (folds.micro_batches)
+        *ops = count_few(sizing);
+    folds.layers = folds.layers && *ops > most;
     return folds;
+}
+
+struct mw_folds
+mw_sizing_folds(const struct mw_sizing *sizing)
+{
+    int64_t ops;
+
+    return fold_and_count(sizing, &ops);
 }
 
 int64_t
 mw_sizing_built_ops(const struct mw_sizing *sizing)
 {
-    struct mw_folds folds = mw_sizing_folds(sizing);
-    int64_t ops = count_few(sizing, folds.micro_batches);
+    int64_t ops;
+    struct mw_folds folds = fold_and_count(sizing, &ops);
     int64_t built = MW_FOLDED_LAYERS * MAX(1, sizing->settings.checkpoint_interval);
 
     return folds.layers && built < sizing->layers ? ops / sizing->layers * built : ops;
