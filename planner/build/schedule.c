@@ -569,7 +569,9 @@ schedule_layer_by_layer(struct builder *b)
         b->fetches_by[v] = b->fetching_count;
 }
 
-/* As many forward passes as may be in flight, then one backward and one forward in turn. */
+/* As many forward passes as may be in flight, then one backward and one forward in turn.  Micro-
+ * batches go back in the order in which they came, with any schedule: so gradients are summed in one
+ * order. */
 void
 mw_schedule_visits(struct builder *b)
 {
