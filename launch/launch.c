@@ -28,6 +28,7 @@ static const struct {
     {"update-on", "host"},
     {"micro-batch-order", "depth"},
     {"checkpoints", "inputs"},
+    {"schedule", "1f1b"},
     {"overlap", "on"},
     {"partition", "bandwidth"},
     {"pp", "1"},

@@ -121,6 +121,7 @@ static const struct mw_launch_rule rules[] = {
     {"optimizer", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"schedule", MW_LAUNCH_REFUSED, NULL, "its stages do one forward and one backward in turn"},
     {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},
     {"state-layout", MW_LAUNCH_CARRIED, NULL, NULL},

@@ -65,6 +65,7 @@ static const struct mw_launch_rule rules[] = {
     {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},
     {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
     {"train", MW_LAUNCH_REFUSED, NULL, "the configuration trains all parameters"},
@@ -122,7 +123,8 @@ add_parallelism(GString *text, const struct mw_launch_plan *plan)
     line(text, "parallelism.tensor_parallel_degree", s->tp);
     line(text, "parallelism.pipeline_parallel_degree", s->pp);
     if (s->pp > 1) {
-        word(text, "parallelism.pipeline_parallel_schedule", "1F1B");
+        word(text, "parallelism.pipeline_parallel_schedule",
+             s->schedule == MW_SCHEDULE_GPIPE ? "GPipe" : "1F1B");
         line(text, "parallelism.pipeline_parallel_microbatch_size", mw_launch_micro_batch(plan));
     }
 }

@@ -253,6 +253,20 @@ mark_stops(struct row *row)
     }
 }
 
+/* Micro-batches that go forward before this one's logits are computed would overwrite its last
+ * layer's output, where all that layers share is one room: it waits elsewhere. */
+static bool
+waits_for_logits(const struct mw_step_check *check)
+{
+    const struct mw_step_shape *shape = &check->plan->shape;
+    const struct mw_recomputed recomputed = recomputed_of(check);
+    bool all = shape->checkpoint_interval && !shape->whole_checkpoints && !shape->layer_order;
+
+    for (int64_t l = check->layer_first; l < check->layer_behind; l++)
+        all = all && mw_recomputed_has(&recomputed, l);
+    return all && check->plan->programs[check->program].in_flight > 1;
+}
+
 static void
 make_row(struct row *row)
 {
@@ -280,6 +294,8 @@ make_row(struct row *row)
     size_t turn = row->count;
     if (last)
         put_tail(row);
+    if (last && turn && waits_for_logits(check))
+        row->all[turn - 1].sent = row->all[turn].received = true;
     put_back(row);
     uint32_t embedding = check->tensor_of[MW_OPERATOR_EMBEDDING];
     if (first && embedding != MW_NONE && plan->tensors[embedding].trainable)

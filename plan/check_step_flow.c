@@ -538,7 +538,16 @@ is_handed(const struct mw_step_check *check, uint32_t index, uint32_t slot, enum
            (check->plan->ops[by].phase == MW_PHASE_BACKWARD) == (op->phase == MW_PHASE_BACKWARD);
 }
 
-/* Layer by layer: what the last op of its micro-batch that left something has left there. */
+/* Layer by layer, and between the last layer and the logits, a micro-batch waits in its rank. */
+static bool
+waited_here(const struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+
+    return check->plan->shape.layer_order || (op->layer < 0 && op->phase == MW_PHASE_FORWARD);
+}
+
+/* What the last op of its micro-batch that left something has left there. */
 static bool
 is_left(const struct mw_step_check *check, uint32_t index, uint32_t slot)
 {
@@ -553,9 +562,9 @@ check_hop(struct mw_step_check *check, uint32_t index)
     uint32_t sent = mw_step_slot(check, index, MW_ROLE_SOURCE);
     bool sends = mw_step_work(check, index)->kind == MW_OP_SEND;
 
-    if (received != MW_NONE && check->plan->shape.layer_order
-            ? !is_left(check, index, received)
-            : received != MW_NONE && !is_handed(check, index, received, MW_OP_RECV))
+    if (received != MW_NONE &&
+        !(waited_here(check, index) ? is_left(check, index, received)
+                                    : is_handed(check, index, received, MW_OP_RECV)))
         return refuse(check, index, "takes what its micro-batch has not received");
     if (sends && (sent == MW_NONE || !is_handed(check, index, sent, MW_OP_COMPUTE) ||
                   mw_step_slot(check, check->slots[sent].definer, MW_ROLE_SENT) != sent))

@@ -511,6 +511,9 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
     }
     if (s->layer_order == 1 && !check_order(s, error))
         return false;
+    if (s->schedule != MW_SCHEDULE_1F1B && s->pp == 1)
+        return mw_refuse(error, "{schedule=gpipe}: is of a pipeline's stages; give {pp} of 2 or "
+                                "more, or leave it out");
     if (mw_settings_keeps_whole(s) && !check_whole(s, error))
         return false;
     if (s->dpu_start != MW_AUTO && mw_settings_updates_on_gpu(s))

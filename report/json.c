@@ -116,6 +116,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_string(json, "overlap", "off");
     if (r->whole_checkpoints)
         mw_json_string(json, "checkpoints", "activations");
+    if (r->schedule)
+        mw_json_string(json, "schedule", r->schedule);
     if (r->layer_order)
         mw_json_string(json, "micro_batch_order", "layer");
     if (r->update_on_gpu)

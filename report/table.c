@@ -217,6 +217,8 @@ print_ways(FILE *out, const struct mw_result *r)
         g_ptr_array_add(ways, g_strdup("attention's scores formed again"));
     if (r->matmul_dtype)
         g_ptr_array_add(ways, g_strdup_printf("products in %s", r->matmul_dtype));
+    if (r->schedule)
+        g_ptr_array_add(ways, g_strdup("all micro-batches forward before any goes back"));
     if (r->layer_order)
         g_ptr_array_add(ways, g_strdup("all micro-batches pass a layer before the next"));
     if (r->update_on_gpu)

@@ -145,6 +145,7 @@ struct mw_result {
     bool serial;             /* transfers and collectives do not run beside compute */
     int64_t dpu_start;       /* -1: no delayed parameter update */
     bool update_on_gpu;      /* of state that rests elsewhere */
+    const char *schedule;    /* of a pipeline's micro-batches; NULL: one forward, one backward */
     bool layer_order;        /* micro-batches pass a layer one after the other */
     bool whole_checkpoints;  /* of all activations of a layer */
     bool update_beside;      /* of a chunk, beside backward */

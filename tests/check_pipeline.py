@@ -40,15 +40,25 @@ def ranks(box, count, options):
     return box.run(options, prefix=[*MPIRUN, str(count)], **RANKS_ENVIRONMENT)
 
 
-def check_places(box, places):
+# Orders of micro-batches in a stage; one rank has none.
+GPIPE = "--schedule gpipe"
+SCHEDULES = {
+    "gpipe": "-s ddp",
+    "gpipe, recomputed": "-s ddp --activation-checkpoint-interval 1",
+    "gpipe, zero3": "-s zero3",
+}
+
+
+def check_places(box, places, schedule=""):
     """One rank, then a stage for each of two: planned by the run, and read from a file."""
     alone = box.run(f"run {model()} {places} {BATCH} {MACHINE} {TRAINING}")
     if len(losses(alone)) != 4:
         yield f"alone: {alone.err[-300:]}"
-    written = box.run(f"plan {model()} {places} {BATCH} {MACHINE} --gpus 2 --pp 2 -o stages.plan")
+    written = box.run(f"plan {model()} {places} {BATCH} {MACHINE} --gpus 2 --pp 2 {schedule} "
+                      "-o stages.plan")
     if written.status:
         yield f"plan: {written.err[-300:]}"
-    for what in (f"{model()} {places} {BATCH} --pp 2", "--plan stages.plan"):
+    for what in (f"{model()} {places} {BATCH} --pp 2 {schedule}", "--plan stages.plan"):
         two = ranks(box, 2, f"run {what} {MACHINE} {TRAINING}")
         if losses(two) != losses(alone):
             yield f"{what}: {losses(two)}, alone {losses(alone)}: {two.err[-300:]}"
@@ -66,6 +76,21 @@ def check_simulated(box):
         yield f"stages: {stages}"
     if (box.folder / "stages.plan").read_text().count("\nprogram ") != 2:
         yield "the plan has not two programs"
+
+
+def check_in_flight(box):
+    """GPipe keeps the activations of all micro-batches in every stage, the other order those of as
+    many as there are stages behind; both take equally long."""
+    asked = f"simulate {model()} -s ddp {BATCH} {MACHINE} --gpus 2 --pp 2 --json " \
+            "--activation-checkpoint-interval 0"
+    turns, all_first = (json.loads(box.run(f"{asked} --schedule {name}").out)["answers"][0]
+                        for name in ("1f1b", "gpipe"))
+    if not turns["peak_bytes"]["gpu"] < all_first["peak_bytes"]["gpu"]:
+        yield f"memory: {turns['peak_bytes']}, {all_first['peak_bytes']}"
+    if all_first["settings"].get("schedule") != "gpipe" or "schedule" in turns["settings"]:
+        yield f"settings: {all_first['settings']}"
+    if abs(all_first["step_time_s"] / turns["step_time_s"] - 1) > 0.1:
+        yield f"steps: {turns['step_time_s']}, {all_first['step_time_s']}"
 
 
 def check_batch(box):
@@ -109,6 +134,8 @@ def check_refusals(box):
     yield from check_refused(box, f"{asked} --gpus 3 --pp 2", ["--pp 2", "which is 3"])
     yield from check_refused(box, f"plan {gpt2} -s ddp {MACHINE} --gpus 2 --pp 2", ["embedding"])
     yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --overlap off", ["--overlap on"])
+    yield from check_refused(box, f"{asked} --schedule gpipe", ["--schedule gpipe", "--pp"])
+    yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --schedule 1f2b", ["1f1b", "gpipe"])
     if has_ranks():
         run = f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --pp 2"
         yield from check_refused(box, f"{run} --save here", ["no --save"], 2)
@@ -139,11 +166,14 @@ def tests(box):
     rng = random.Random(5)
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
     yield "simulated", check_simulated(box)
+    yield "in flight", check_in_flight(box)
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
     yield "unmatched", check_unmatched(box)
     for name, places in PLACES.items() if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places)
+    for name, places in SCHEDULES.items() if has_ranks() else ():
+        yield f"losses/{name}", check_places(box, places, GPIPE)
 
 
 def main():

@@ -19,6 +19,7 @@ ask_for_stages(struct random_request *request)
     s->grad_accum = 1 + request->seed % 5;
     s->global_batch = MW_AUTO;
     s->partition = MW_PARTITION_BANDWIDTH;
+    s->schedule = request->seed % 2 ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
     s->dpu_start = MW_AUTO;
     s->update_beside = false;
     s->overlap = true;
@@ -164,7 +165,7 @@ end_of_passes_ns(const struct mw_plan *plan, const struct mw_timeline *timeline)
 /* Equal stages whose links take no time: m micro-batches through p stages take as long as m + p - 1
  * through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2). */
 static void
-check_bubble(int64_t stages, int64_t micro_batches)
+check_bubble(enum mw_schedule schedule, int64_t stages, int64_t micro_batches)
 {
     struct mw_model model = {.name = "layers alone",
                              .layers = 12,
@@ -191,6 +192,7 @@ check_bubble(int64_t stages, int64_t micro_batches)
     settings.gpus_per_node = settings.pp = stages;
     settings.micro_batch = 1;
     settings.grad_accum = micro_batches;
+    settings.schedule = schedule;
     settings.seq = 1024;
     settings.checkpoint_interval = 0; /* recomputation would begin before its gradients come */
     struct mw_settings resolved;
@@ -219,8 +221,10 @@ static void
 test_bubble(void)
 {
     for (int64_t stages = 2; stages <= 4; stages++)
-        for (int64_t micro_batches = 1; micro_batches <= 9; micro_batches++)
-            check_bubble(stages, micro_batches);
+        for (int64_t micro_batches = 1; micro_batches <= 9; micro_batches++) {
+            check_bubble(MW_SCHEDULE_1F1B, stages, micro_batches);
+            check_bubble(MW_SCHEDULE_GPIPE, stages, micro_batches);
+        }
 }
 
 int

@@ -205,11 +205,16 @@ hop_bytes(const struct look *look)
            look->trainer->plan->shape.decoder.hidden;
 }
 
+/* The ends of a model take from other ops, and leave to them, where micro-batches wait layer by
+ * layer, or for their logits. */
 static bool
 hop_fits(const struct look *look, enum mw_role role)
 {
-    return !uses(look, role) || ((look->op->layer >= 0 || look->trainer->plan->shape.layer_order) &&
-                                 slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
+    bool for_logits = role == MW_ROLE_RECEIVED && look->op->phase == MW_PHASE_FORWARD &&
+                      look->work->operator_ == MW_OPERATOR_FINAL_NORM;
+    bool hops = look->op->layer >= 0 || look->trainer->plan->shape.layer_order || for_logits;
+
+    return !uses(look, role) || (hops && slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
 }
 
 static int64_t

@@ -405,7 +405,8 @@ add_forward(struct builder *b, uint16_t mb)
             b->visits[b->visit_count - 1].keeps_layer = whole;
         }
     b->visits[first].enters = b->sizing->stage > 0;
-    b->visits[b->visit_count - 1].leaves = b->sizing->next_stage != NULL;
+    b->visits[b->visit_count - 1].leaves =
+        b->sizing->next_stage != NULL || mw_sizing_waits_for_logits(b->sizing);
 }
 
 /* Backward from the logits to where the micro-batch entered the stage. */
@@ -415,6 +416,8 @@ add_return(struct builder *b, uint16_t mb)
     uint32_t first = b->visit_count;
 
     add_tail(b, mb);
+    if (mw_sizing_waits_for_logits(b->sizing))
+        b->visits[first].enters = true;
     if (b->sizing->settings.forward_only)
         return;
     add_backward(b, mb);
@@ -569,7 +572,9 @@ schedule_layer_by_layer(struct builder *b)
         b->fetches_by[v] = b->fetching_count;
 }
 
-/* As many forward passes as may be in flight, then one backward and one forward in turn. */
+/* As many forward passes as may be in flight, then one backward and one forward in turn.
+ * Micro-batches go back in the order in which they came, with any schedule: so gradients are summed
+ * in one order. */
 void
 mw_schedule_visits(struct builder *b)
 {

@@ -36,24 +36,36 @@ hop(struct builder *b, const struct visit *v, bool sends, uint32_t slot)
                  sends ? MW_ROLE_SOURCE : MW_ROLE_DESTINATION);
 }
 
+/* Whether it comes from the same stage: from the group of layers before, or to the logits from the
+ * last layer. */
+static bool
+comes_from_here(const struct builder *b, const struct visit *v)
+{
+    return b->fetching || (v->phase == MW_PHASE_FORWARD && v->class_ == MW_CLASS_TAIL);
+}
+
+static bool
+stays_here(const struct builder *b, const struct visit *v)
+{
+    return b->fetching || (v->phase == MW_PHASE_FORWARD && !b->sizing->next_stage);
+}
+
 void
 mw_stage_receive(struct builder *b, uint32_t visit)
 {
     const struct visit *v = &b->visits[visit];
+    uint32_t waiting = b->slots[MW_BUFFER_BOUNDARIES].first + v->micro_batch;
 
     b->stage_input = b->stage_output = MW_NONE;
-    if (b->fetching) { /* from the group of layers before, to the next one */
-        uint32_t slot = b->slots[MW_BUFFER_BOUNDARIES].first + v->micro_batch;
-        b->stage_input = v->enters ? slot : MW_NONE;
-        b->stage_output = v->leaves ? slot : MW_NONE;
-        return;
-    }
-    if (v->enters) {
+    if (v->enters && comes_from_here(b, v)) {
+        b->stage_input = waiting;
+    } else if (v->enters) {
         b->stage_input = mw_build_ring_next(&b->slots[way_of(v)->input]);
         hop(b, v, false, b->stage_input);
     }
     if (v->leaves)
-        b->stage_output = mw_build_ring_next(&b->slots[way_of(v)->output]);
+        b->stage_output =
+            stays_here(b, v) ? waiting : mw_build_ring_next(&b->slots[way_of(v)->output]);
 }
 
 void
@@ -68,6 +80,6 @@ mw_stage_use(struct builder *b, bool first, bool last)
 void
 mw_stage_send(struct builder *b, uint32_t visit)
 {
-    if (b->stage_output != MW_NONE && !b->fetching)
+    if (b->stage_output != MW_NONE && !stays_here(b, &b->visits[visit]))
         hop(b, &b->visits[visit], true, b->stage_output);
 }

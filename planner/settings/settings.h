@@ -83,6 +83,12 @@ enum mw_share {
     MW_SHARE_BUFFERS /* homes lie where another variant of the step has them */
 };
 
+/* The order of micro-batches in each stage of a pipeline. */
+enum mw_schedule {
+    MW_SCHEDULE_1F1B,  /* one forward, one backward */
+    MW_SCHEDULE_GPIPE, /* all forward before any goes back */
+};
+
 struct mw_settings {
     enum mw_strategy strategy;
     int64_t nodes;            /* default 1 */
@@ -146,6 +152,7 @@ struct mw_settings {
                                     are final; 0: after backward; MW_AUTO: as the software does */
     int update_on;           /* 1: state is updated on the GPU wherever it rests; 0: on the host
                                     where it rests off the GPU; MW_AUTO: as the strategy does */
+    int schedule;            /* enum mw_schedule, of a pipeline's micro-batches */
     int layer_order;         /* 1: all micro-batches pass a group of layers before the next group;
                                     0: each passes all layers; MW_AUTO: as the strategy does */
     int whole_checkpoints;   /* 1: a checkpoint is all activations of a layer, and nothing is

@@ -51,6 +51,8 @@ static const struct mw_setting_choice update_on_choices[] = {{"host", 0}, {"gpu"
 static const struct mw_setting_choice content_choices[] = {
     {"inputs", 0}, {"activations", 1}, {NULL, 0}};
 static const struct mw_setting_choice order_choices[] = {{"depth", 0}, {"layer", 1}, {NULL, 0}};
+static const struct mw_setting_choice schedule_choices[] = {
+    {"1f1b", MW_SCHEDULE_1F1B}, {"gpipe", MW_SCHEDULE_GPIPE}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -81,8 +83,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "tp", MW_SETTING_INTEGER, FIELD(tp), 1, 1024, NULL, NULL, "N",
      "slice tensors over N GPUs (default 1: no slicing)"},
     {MW_SETTINGS_BATCH, "pp", MW_SETTING_INTEGER, FIELD(pp), 1, 1024, NULL, NULL, "N",
-     "divide the layers into a pipeline of N stages, each on its own GPUs, one micro-batch forward "
-     "and one backward in turn (default 1: no pipeline)"},
+     "divide the layers into a pipeline of N stages, each on its own GPUs, which {grad-accum} "
+     "micro-batches pass (default 1: no pipeline)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
@@ -216,6 +218,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "update at the end of the step, when the norm of all gradients is known, or beside backward, "
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
+    {MW_SETTINGS_SCHEDULE, "schedule", MW_SETTING_CHOICE, FIELD(schedule), 0, 0, NULL,
+     schedule_choices, "1f1b|gpipe",
+     "order of micro-batches in each stage of a pipeline ({pp}): one forward and one backward in "
+     "turn, so that a stage keeps the activations of no more than there are stages (1f1b, the "
+     "default), or all forward before any goes back (gpipe)"},
     {MW_SETTINGS_SCHEDULE, "micro-batch-order", MW_SETTING_CHOICE, FIELD(layer_order), 0, 0, NULL,
      order_choices, "depth|layer",
      "take one micro-batch after the other through all layers, or all of them through a layer "

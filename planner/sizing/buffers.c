@@ -205,6 +205,8 @@ set_stage(struct mw_sizing *sizing)
 
     if (mw_settings_layer_order(&sizing->settings) && (ends || sizing->checkpoint_count > 1))
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->settings.grad_accum, bytes);
+    if (mw_sizing_waits_for_logits(sizing))
+        set(sizing, MW_BUFFER_BOUNDARIES, sizing->micro_batches_in_flight, bytes);
     if (sizing->stage > 0) {
         set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING, bytes);
         set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING, bytes);

@@ -113,6 +113,13 @@ mw_sizing_activation_sets(const struct mw_sizing *sizing)
     return all ? 1 : sizing->micro_batches_in_flight;
 }
 
+bool
+mw_sizing_waits_for_logits(const struct mw_sizing *sizing)
+{
+    return sizing->classes[MW_CLASS_TAIL].blocks && sizing->micro_batches_in_flight > 1 &&
+           mw_sizing_activation_sets(sizing) == 1 && !mw_settings_layer_order(&sizing->settings);
+}
+
 /* Where all layers are alike, or each is a group, any group of the most layers is the largest, or
  * has the largest layer. */
 int64_t

@@ -388,8 +388,20 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tokens = sizing->sequences * settings->seq;
 }
 
-/* The layers of two stages differ by at most one.  One forward, one backward: a stage is ahead by
- * the number of stages after it (PipeDream-flush; Narayanan et al. 2021, Sec. 2.2.1). */
+/* One forward, one backward: a stage is ahead by the number of stages after it (PipeDream-flush;
+ * Narayanan et al. 2021, arXiv 2104.04473, Sec. 2.2.1); all forward before any goes back (GPipe,
+ * arXiv 1811.06965, Sec. 2.3). */
+static int64_t
+in_flight(const struct mw_sizing *sizing, int64_t stage)
+{
+    int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
+    bool all = mw_settings_layer_order(&sizing->settings) ||
+               sizing->settings.schedule == MW_SCHEDULE_GPIPE;
+
+    return all ? micro_batches : CLAMP(sizing->pp - stage, 1, micro_batches);
+}
+
+/* The layers of two stages differ by at most one. */
 static void
 set_stage(struct mw_sizing *sizing, int64_t stage)
 {
@@ -398,10 +410,7 @@ set_stage(struct mw_sizing *sizing, int64_t stage)
     sizing->stage = stage;
     sizing->first_layer = layers * stage / pp;
     sizing->layers = layers * (stage + 1) / pp - sizing->first_layer;
-    sizing->micro_batches_in_flight =
-        mw_settings_layer_order(&sizing->settings)
-            ? sizing->settings.grad_accum
-            : CLAMP(pp - stage, 1, MAX(1, sizing->settings.grad_accum));
+    sizing->micro_batches_in_flight = in_flight(sizing, stage);
 }
 
 /* A run that ends before the delay begins has none. */

@@ -357,6 +357,9 @@ int64_t mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer
 /* Of working memory: one for each micro-batch whose activations are kept at a time, or a single
  * one. */
 int64_t mw_sizing_activation_sets(const struct mw_sizing *sizing);
+/* Whether micro-batches wait between the last layer and the logits, each in a slot of its own:
+ * others go forward through the room of activations before its logits are computed. */
+bool mw_sizing_waits_for_logits(const struct mw_sizing *sizing);
 /* About how long forward of a block takes, to rank kinds of layers by: products at the rate of
  * whole layers, the rest at that of memory. */
 double mw_sizing_forward_s(const struct mw_sizing *sizing, enum mw_class class);
