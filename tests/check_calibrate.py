@@ -97,8 +97,9 @@ def check_busy(box):
     (box.folder / "text.txt").write_text("a text to train on\n" * 2000, encoding="utf-8")
     for words in (["plan", "-m", "gpt2"], ["simulate", "-m", "gpt2", "--batch", "1"],
                   ["plan", "-m", "gpt2", "-o", "busy.plan"], ["simulate", "busy.plan"],
-                  ["run", "-m", "gpt2", "--data", "text.txt", "--steps", "1", "--backend", "null",
-                   "--batch", "1", "--seq", "64", "--nvme", str(box.drive)]):
+                  ["run", "-m", str(ROOT / "tests/fixtures/gpt2-small"), "--data", "text.txt",
+                   "--steps", "1", "--backend", "null", "--batch", "1", "--seq", "24",
+                   "--nvme", str(box.drive)]):
         done = box.run(*words, "-H", "./busy.ini")
         yield from check_done(done)
         told = [line for line in done.said.splitlines() if busy in line]

@@ -12,10 +12,10 @@ import shutil
 import subprocess
 import sys
 
-from command import MEMWALL, ROOT, SANITIZED, Box, refused
+from command import FEW, MEMWALL, ROOT, Box, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
-SEED, CHANGES = 13, 40 if SANITIZED else 120
+SEED, CHANGES = 13, 40 if FEW else 120
 MACHINE = "-H rtx4090 --set gpu.memory_gib=2"
 TRAINING = "--data text.txt --backend cpu --lr 2e-3"
 DRIVES = "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme"

@@ -25,7 +25,7 @@ import shutil
 import sys
 
 from browser import CHROMIUM, Browser
-from command import ROOT, SANITIZED, SIMULATE, Box, refused
+from command import FEW, ROOT, SIMULATE, Box, refused
 from tap import Skip, report_in
 
 EVIL = "</script><script>window.evil=1</script><img src=x onerror='window.evil=2'>\"'&\x1b"
@@ -36,7 +36,7 @@ NAMES = {"answer": ["verdict", "timeline", "memory", "changes", "inputs"],
          "rows.csv": ["verdict", "sweep", "inputs"],
          "trace": ["timeline", "inputs"]}
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
-OPS = 1000 if SANITIZED else 100000
+OPS = 1000 if FEW else 100000
 
 
 class Structure(html.parser.HTMLParser):

@@ -33,7 +33,7 @@ import subprocess
 import sys
 import time
 
-from command import MEMWALL, SANITIZED, Box, refused
+from command import FEW, MEMWALL, Box, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 SWEEP = "sweep -m gpt2-xl -H dgx2 -s zero3 --over nodes=1..4 --over batch=1,2,4,4096 "
@@ -270,7 +270,7 @@ def check_closed(box):
 
 def check_merged(box):
     box.write("own.ini", "[profile]\ninherits = dgx2\n")
-    nodes = 12 if SANITIZED else 40  # more points than are drawn
+    nodes = 12 if FEW else 40  # more points than are drawn
     line = (f"sweep -m gpt3-13b -H own.ini -s zero3 --tokens 1B --over nodes=1..{nodes} "
             "--over batch=1..8 --closed-form ")
     whole = box.run(line + "--plot pareto:front.svg -o whole")

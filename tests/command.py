@@ -15,20 +15,30 @@ MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).re
 # Several times slower, and in terabytes of addresses.
 SANITIZED = MEMWALL.exists() and any(name in MEMWALL.read_bytes() for name in
                                      (b"__asan_init", b"__ubsan_handle", b"__tsan_init"))
+# Whether few of the cases do that differ in their figures alone.
+FEW = os.environ.get("MW_FEW_CASES", "1" if SANITIZED else "0") == "1"
 FLAT = "-m gpt2-xl -H flat-test"
 SIMULATE = f"simulate {FLAT} -s zero3 --batch 1"
 PROFILE = (ROOT / "hwprofiles/flat-test.ini").read_text(encoding="utf-8")
 
 
+def of_rows(rows, share):
+    rows = list(rows)
+    if not FEW or len(rows) < 2:
+        return rows
+    few = rows[::share]
+    print(f"# {len(few)} of {len(rows)} cases; all: -Dcases=all, or MW_FEW_CASES=0")
+    return few
+
+
 def sample(rows):
-    """Under the sanitizers a ninth of a sweep over models and machines: the code is the same."""
-    return rows[::9] if SANITIZED else rows
+    """Of a sweep over models and machines a ninth where few cases do: the code is the same."""
+    return of_rows(rows, 9)
 
 
 def third(rows):
-    """Under the sanitizers a third of cases that differ in their figures."""
-    rows = list(rows)
-    return rows[::3] if SANITIZED else rows
+    """A third of cases that differ in their figures, where few do."""
+    return of_rows(rows, 3)
 
 
 def kill_after(box, line, step):

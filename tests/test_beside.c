@@ -2,10 +2,11 @@
  * what a step takes grows by no more than what the two then share. */
 #include <glib.h>
 
+#include "tests/cases.h"
 #include "tests/random_request.h"
 #include "tests/simulated.h"
 
-#define REQUESTS 2000
+#define REQUESTS MW_CASES(2000)
 
 static int64_t
 step_ns(const struct mw_sizing *sizing)

@@ -4,9 +4,10 @@
 
 #include "study/bound.h"
 #include "study/evaluate.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 1500
+#define PLANS MW_CASES(1500)
 
 struct tightness { /* how near the bound comes */
     double most, sum;

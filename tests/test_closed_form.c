@@ -5,9 +5,10 @@
 
 #include "plan/optimizers.h"
 #include "study/evaluate.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define REQUESTS 4000
+#define REQUESTS MW_CASES(4000)
 #define OVERLAPPING 500
 
 static int64_t
@@ -125,7 +126,7 @@ even_settings(GRand *random, guint32 seed)
 static void
 mix_layers(struct mw_model *model, guint32 seed)
 {
-    g_autoptr(GRand) random = g_rand_new_with_seed(seed + REQUESTS);
+    g_autoptr(GRand) random = g_rand_new_with_seed(seed + 4000);
 
     if (pick(random, 0, 2))
         return;

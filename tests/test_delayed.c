@@ -2,10 +2,11 @@
  * never slower than one without. */
 #include <glib.h>
 
+#include "tests/cases.h"
 #include "tests/random_request.h"
 #include "tests/simulated.h"
 
-#define REQUESTS 3000
+#define REQUESTS MW_CASES(3000)
 
 static double
 run_s(const struct mw_sizing *sizing)

@@ -3,9 +3,10 @@
 #include <math.h>
 
 #include "sim/engine.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 1500
+#define PLANS MW_CASES(1500)
 
 /* Rounding: a nanosecond an op. */
 struct bounds {

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "sim/engine.h"
+#include "tests/cases.h"
 #include "tests/random_plan.h"
 
-#define PLANS 10000
+#define PLANS MW_CASES(10000)
 #define SEED 20251123
 #define RANKS_MAX 4 /* of a program */
 

@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "sim/engine.h"
+#include "tests/cases.h"
 #include "tests/nvme_plan.h"
 #include "tests/random_plan.h"
 #include "tests/reference_engine.h"
 
-#define PLANS 10000
+#define PLANS MW_CASES(10000)
 #define SEED 20240611
 
 /* Rounding of progress may move a completion by 1 ns, and what waits for it in turn. */

@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/cases.h"
 #include "tests/random_request.h"
 #include "tests/remedy_text.h"
 
-#define ANSWERS 600
+#define ANSWERS MW_CASES(600)
 
 /* Gives every rank `bytes` more of a tier, in one piece. */
 static void
@@ -193,7 +194,7 @@ test_random_requests(void)
     }
     for (int i = 0; i < REMEDY_KINDS; i++) {
         g_test_message("remedies of kind %d: %d", i, kinds[i]);
-        g_assert_true(kinds[i] > 0 || elsewhere[i]);
+        g_assert_true(kinds[i] > 0 || elsewhere[i] || MW_FEW_CASES);
     }
 }
 

@@ -1,10 +1,11 @@
 /* Invariant 9: one program that stands for all ranks, with its part of each shared channel, gives
  * the step of a program for every rank.  On random requests of 2 to 16 ranks. */
+#include "tests/cases.h"
 #include "tests/random_request.h"
 #include "tests/says.h"
 #include "tests/simulated.h"
 
-#define REQUESTS 1000
+#define REQUESTS MW_CASES(1000)
 
 /* Owners of parameters are not alike. */
 static bool

@@ -1,9 +1,10 @@
 /* Every gradient that backward makes reaches its home once, and is counted in the norm once:
  * follows the ops of random plans with lists of contributions in place of numbers. */
 #include "planner/sizing/internal.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 4000
+#define PLANS MW_CASES(4000)
 
 /* Backward ops whose gradients are in there, each as often as they were added. */
 struct content {

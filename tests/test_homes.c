@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/cases.h"
 #include "tests/planned.h"
 #include "tests/random_request.h"
 
-#define PLANS 500
+#define PLANS MW_CASES(500)
 #define PROBES 16
 #define DELAYED 300
 
@@ -308,8 +309,7 @@ check_delay(const struct random_request *request, const struct mw_sizing *delaye
     settings.dpu_start = MW_AUTO;
     if (settings.share_slots == MW_SHARE_ALL)
         settings.share_slots = MW_SHARE_BUFFERS; /* as planner/build/variants.c does */
-    struct mw_sizing *plain =
-        mw_sizing_new(&request->model, &request->hardware, &settings, &error);
+    struct mw_sizing *plain = mw_sizing_new(&request->model, &request->hardware, &settings, &error);
     g_assert_no_error(error);
     g_assert_true(plain->fits);
     struct mw_plan *plans[] = {mw_build_plan(delayed), mw_build_plan(plain)};

@@ -1,9 +1,10 @@
 /* Pipelines: plans of several programs, planned from random requests, checked, folded and unfolded,
  * simulated, and cut into what each rank runs. */
+#include "tests/cases.h"
 #include "tests/random_request.h"
 #include "tests/simulated.h"
 
-#define REQUESTS 300
+#define REQUESTS MW_CASES(300)
 
 /* Asks for stages where the request had none, and for nothing that they do not do. */
 static void

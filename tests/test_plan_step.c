@@ -6,9 +6,10 @@
 #include "plan/internal.h"
 #include "planner/build/build.h"
 #include "planner/sizing/sizing.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 1500
+#define PLANS MW_CASES(1500)
 
 /* --- plans of the planner -------------------------------------------------------------------- */
 
@@ -107,7 +108,7 @@ check_planned(gconstpointer data)
 /* --- plans that were changed ----------------------------------------------------------------- */
 
 #define SMALL_OPS 400
-#define SMALL_PLANS 40
+#define SMALL_PLANS MW_CASES(40)
 
 /* What a copy lacks; MW_NONE: nothing. */
 struct lack {

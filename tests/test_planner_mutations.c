@@ -2,9 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 300
+#define PLANS MW_CASES(300)
 
 /* Spoils an unchecked plan; false where it has nothing to spoil in this way. */
 typedef bool spoil_fn(struct mw_plan *plan, GRand *random);

@@ -5,9 +5,10 @@
 
 #include "plan/optimizers.h"
 #include "planner/sizing/internal.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 10000
+#define PLANS MW_CASES(10000)
 #define TEXT_EVERY 8
 
 struct tally {

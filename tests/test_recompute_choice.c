@@ -7,9 +7,10 @@
 #include "planner/planner.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
+#include "tests/cases.h"
 #include "tests/hwprofile_helpers.h"
 
-#define CHAINS 200
+#define CHAINS MW_CASES(200)
 #define SEED 20021
 
 /* A mixture whose first layers are dense, or with a window in some layers, or both. */

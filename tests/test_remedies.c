@@ -7,13 +7,10 @@
 
 #include "hardware/priced.h"
 #include "planner/planner.h"
+#include "tests/cases.h"
 #include "tests/remedy_text.h"
 
-#if defined(__SANITIZE_ADDRESS__) /* several times slower */
-#define QUESTIONS 40
-#else
-#define QUESTIONS 200
-#endif
+#define QUESTIONS MW_CASES_ONE_IN(16, 200)
 #define FAR 2.02 /* of two prices, each to three figures */
 
 struct question {
@@ -263,7 +260,7 @@ test_followed(void)
         g_test_message("ways of kind %d: %d", i, kinds[i]);
     g_test_message("%d prices compared", prices);
     g_assert_cmpint(prices, >, QUESTIONS / 10);
-    if (QUESTIONS < 200) /* need not meet every kind */
+    if (MW_FEW_CASES) /* need not meet every kind */
         return;
     g_assert_cmpint(kinds[REMEDY_MACHINE], >, 0);
     g_assert_cmpint(kinds[REMEDY_SEVERAL], >, 0);

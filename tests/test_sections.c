@@ -5,13 +5,10 @@
 #include <string.h>
 
 #include "sim/engine.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#if defined(__SANITIZE_ADDRESS__) /* several times slower */
-#define REQUESTS 160
-#else
-#define REQUESTS 400
-#endif
+#define REQUESTS MW_CASES(400)
 #define OPS_MAX 60000
 
 /* --- the same plan --------------------------------------------------------------------------- */
@@ -285,7 +282,7 @@ test_random_layers(void)
 
 /* --- the same verdict ------------------------------------------------------------------------ */
 
-#define MUTATIONS 4000
+#define MUTATIONS MW_CASES(4000)
 
 static uint32_t
 below(GRand *random, uint32_t end)

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 #include "sim/engine.h"
+#include "tests/cases.h"
 #include "tests/random_plan.h"
 
-#define PLANS 600
+#define PLANS MW_CASES(600)
 #define LANES 4
 #define CHANNELS 3
 #define WORKS 6

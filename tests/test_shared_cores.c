@@ -1,8 +1,9 @@
 /* A device that is the host's own cores: what runs on them takes turns. */
 #include "sim/engine.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 300
+#define PLANS MW_CASES(300)
 
 static bool
 on_cores(const struct mw_work *work)
@@ -22,8 +23,8 @@ check_turns(const struct mw_plan *plan, const struct mw_hardware *hardware)
     char why[256] = "";
 
     mw_costs_init(&costs, plan, hardware);
-    g_assert_true(mw_engine_run(plan, &costs, (struct mw_engine_options){0}, &result, why,
-                                sizeof why));
+    g_assert_true(
+        mw_engine_run(plan, &costs, (struct mw_engine_options){0}, &result, why, sizeof why));
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
         if (on_cores(&plan->works[op->work]))

@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/cases.h"
 #include "tests/random_request.h"
 #include "tests/simulated.h"
 
-#define REQUESTS 3000
+#define REQUESTS MW_CASES(3000)
 #define SPOILED 200
 #define PAGE MW_SLOT_ALIGNMENT_BYTES
 
@@ -120,7 +121,7 @@ test_memory_and_time(void)
     g_assert_cmpint(compared, >, REQUESTS / 20);
     for (size_t p = 0; p < G_N_ELEMENTS(pairs); p++) {
         g_test_message("pair %zu: %d", p, found[p]);
-        g_assert_cmpint(found[p], >, 0);
+        g_assert_true(found[p] > 0 || MW_FEW_CASES);
     }
 }
 

@@ -2,9 +2,10 @@
  * norm has parameters of its own. */
 #include <string.h>
 
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 400
+#define PLANS MW_CASES(400)
 
 struct walk {
     const struct mw_plan *plan;

@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "plan/optimizers.h"
+#include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define PLANS 4000
+#define PLANS MW_CASES(4000)
 
 /* What a buffer holds of a chunk. */
 struct content {

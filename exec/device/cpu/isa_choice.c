@@ -7,7 +7,7 @@
 
 #include "exec/device/cpu/kernels.h"
 
-#if defined(__x86_64__)
+#if MW_CPU_X86
 #include <cpuid.h>
 #endif
 
@@ -31,7 +31,7 @@ mw_cpu_isa_name(enum mw_cpu_isa isa)
     return isa_names[isa];
 }
 
-#if defined(__x86_64__)
+#if MW_CPU_X86
 static bool
 runs_avx2(void)
 {

@@ -8,7 +8,7 @@ static const struct mw_cpu_kernels *const tables[MW_CPU_ISAS][MW_DTYPE_COUNT] = 
     [MW_CPU_ISA_GENERIC] = {[MW_DTYPE_BF16] = &mw_cpu_table_generic,
                             [MW_DTYPE_FP16] = &mw_cpu_table_generic_fp16,
                             [MW_DTYPE_FP32] = &mw_cpu_table_generic_fp32},
-#if defined(__x86_64__)
+#if MW_CPU_X86
     [MW_CPU_ISA_AVX2] = {[MW_DTYPE_BF16] = &mw_cpu_table_avx2,
                          [MW_DTYPE_FP16] = &mw_cpu_table_avx2_fp16,
                          [MW_DTYPE_FP32] = &mw_cpu_table_avx2_fp32},

@@ -42,9 +42,9 @@ typedef uint16_t mw_native_u16 __attribute__((vector_size(2 * MW_WIDTH)));
 
 typedef float mw_native_half __attribute__((vector_size(2 * MW_WIDTH))); /* of the lanes */
 typedef double mw_native_f64 __attribute__((vector_size(4 * MW_WIDTH)));
-
+#ifndef MW_INLINE
 #define MW_INLINE static inline __attribute__((always_inline, unused))
-
+#endif
 MW_INLINE mw_native
 mw_native_splat(float x)
 {
