@@ -396,7 +396,7 @@ add_profile(struct writer *w)
     if (disturbed)
         g_string_append_printf(w->text, "disturbed = %s\n", disturbed);
     if (cli_calibrate_rate_left(m) < 1)
-        g_string_append_printf(w->text, "rate_left = %.2f\n", cli_calibrate_rate_left(m));
+        g_string_append_printf(w->text, "rate_left = %.2g\n", cli_calibrate_rate_left(m));
 }
 
 /* In the canonical form, which reads back to the same profile. */
