@@ -76,14 +76,10 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
            mw_launch_add_script(out, "memwall_job.py", error);
 }
 
-static const char *const files[] = {"accelerate.yaml", "ds_config.json", "memwall_accelerate.py",
-                                    "memwall_job.py", NULL};
-
 const struct mw_launch_target mw_launch_accelerate = {
     .name = "accelerate",
     .title = "accelerate",
     .rules = rules,
     .more = mw_launch_deepspeed_rules,
     .write = write_files,
-    .files = files,
 };

@@ -105,13 +105,9 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
            mw_launch_add_script(out, "memwall_job.py", error);
 }
 
-static const char *const files[] = {"ds_config.json", "memwall_deepspeed.py", "memwall_job.py",
-                                    NULL};
-
 const struct mw_launch_target mw_launch_deepspeed = {
     .name = "deepspeed",
     .title = "DeepSpeed",
     .rules = mw_launch_deepspeed_rules,
     .write = write_files,
-    .files = files,
 };

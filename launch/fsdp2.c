@@ -80,12 +80,9 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
            mw_launch_add_script(out, "memwall_job.py", error);
 }
 
-static const char *const files[] = {"memwall_fsdp2.py", "memwall_job.py", NULL};
-
 const struct mw_launch_target mw_launch_fsdp2 = {
     .name = "fsdp2",
     .title = "FSDP2",
     .rules = rules,
     .write = write_files,
-    .files = files,
 };

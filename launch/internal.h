@@ -28,8 +28,6 @@ struct mw_launch_target {
     /* Why the model is none that it trains; NULL: it does, or any.  g_free it. */
     char *(*why_not)(const struct mw_launch_plan *plan);
     bool (*write)(const struct mw_launch_plan *plan, struct mw_launch *out, GError **error);
-    /* Names beside launch.sh, of any plan, and NULL behind them; NULL: none. */
-    const char *const *files;
     bool carries_all; /* settings without a rule: they are its own */
 };
 

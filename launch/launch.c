@@ -192,16 +192,6 @@ mw_launch_check(const char *target, GError **error)
     return find(target, &batch, error) != NULL;
 }
 
-bool
-mw_launch_is_file(const char *name)
-{
-    bool any = !strcmp(name, MW_LAUNCH_START) || !strcmp(name, MW_LAUNCH_JOB);
-
-    for (size_t i = 0; i < G_N_ELEMENTS(targets); i++)
-        any = any || (targets[i]->files && g_strv_contains(targets[i]->files, name));
-    return any;
-}
-
 /* --- a launch --------------------------------------------------------------------------------- */
 
 static void

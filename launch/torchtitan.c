@@ -171,13 +171,10 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     return true;
 }
 
-static const char *const files[] = {"memwall_titan.py", NULL};
-
 const struct mw_launch_target mw_launch_torchtitan = {
     .name = "torchtitan",
     .title = "torchtitan",
     .rules = rules,
     .why_not = why_not,
     .write = write_files,
-    .files = files,
 };

@@ -120,7 +120,7 @@ mw_launch_shell_go(GString *shell)
                            "    [ ! -e \"${!name:-}\" ] ||\n"
                            "        printf -v \"$name\" %s \"$(realpath -- \"${!name}\")\"\n"
                            "done\n"
-                           "cd \"$(dirname \"${BASH_SOURCE[0]}\")\"\n");
+                           "cd -- \"$(dirname -- \"${BASH_SOURCE[0]}\")\"\n");
 }
 
 void

@@ -189,7 +189,7 @@ def wrong_files(box):
             ast.parse(path.read_text(encoding="utf-8"))
         elif path.suffix in (".sh", ".sbatch"):
             yield from wrong_shell(box, path.name)
-        elif path.name != "notes.txt":
+        elif path.name not in ("notes.txt", "memwall.sha256"):
             yield f"{path.name}: a file that nobody knows"
 
 
@@ -198,12 +198,12 @@ def wrong_files(box):
 STAND_IN = '#!/bin/bash\nprintf "%s\\0" "${0##*/}" "$@"\n'
 
 
-def started(box):
+def started(box, path="out dir/launch.sh", *before):
     """The words with which launch.sh starts what carries the plan out."""
     for name in STARTED:
         box.write(f"bin/{name}", STAND_IN)
         (box.folder / "bin" / name).chmod(0o755)
-    done = subprocess.run(["bash", "out dir/launch.sh", "--more", "two words"], cwd=box.folder,
+    done = subprocess.run(["bash", *before, path, "--more", "two words"], cwd=box.folder,
                           env={**os.environ, **ENVIRONMENT,
                                "PATH": f"{box.folder / 'bin'}:{os.environ['PATH']}"},
                           capture_output=True, text=True, check=False)
@@ -489,6 +489,59 @@ def check_refused(box):
             yield f"{files} {options}: files were left: {set(box.files()) - set(before)}"
 
 
+def wrong_list(box):
+    done = subprocess.run(["sha256sum", "--strict", "-c", "memwall.sha256"], cwd=box.folder / "job",
+                          capture_output=True, text=True, check=False)
+    names = {path.name for path in (box.folder / "job").iterdir()} - {"memwall.sha256"}
+    if done.returncode or set(re.findall(r"^(.*): OK$", done.stdout, re.MULTILINE)) != names:
+        yield f"memwall.sha256: {done.stdout} {done.stderr}"
+
+
+def check_kept(box):
+    """What is not as memwall wrote it stays, whatever its name is."""
+    cases = {"launch.sh": lambda path: path.write_text("mine", encoding="utf-8"),
+             "ds_config.json": lambda path: path.write_text("{}", encoding="utf-8"),
+             "notes.txt": lambda path: (path.unlink(), path.symlink_to("launch.sh")),
+             "memwall.sha256": lambda path: path.write_text("mine", encoding="utf-8"),
+             "checkpoints": lambda path: path.mkdir()}
+    for name, change in cases.items():
+        box.run("export answer.json --for deepspeed -o kept")
+        change(box.folder / "kept" / name)
+        before = box.files()
+        done = box.run("export answer.json --for fsdp2 -o kept --replace")
+        named = "" if name == "memwall.sha256" else name
+        yield from refused(done, ["kept", named, "is not"])
+        if box.files() != before:
+            yield f"{name}: a refused export changed the folder"
+        shutil.rmtree(box.folder / "kept")
+    for name in ("own", "-x"):
+        box.write(f"{name}/launch.sh", "mine")
+        yield from refused(box.run(["export", "answer.json", "--for", "fsdp2", "-o", name,
+                                    "--replace"]), [name, "launch.sh"])
+        shutil.rmtree(box.folder / name)
+    done = box.run(["export", "answer.json", "--for", "slurm:fsdp2", "-o", "-x"])
+    if b"cd ./-x &&" not in done.out:
+        yield f"-o -x: {done.out.decode()[-80:]}"
+    _, failed = started(box, "-x/launch.sh", "--")
+    if failed:
+        yield f"-x/launch.sh: {failed}"
+    shutil.rmtree(box.folder / "-x")
+
+
+def check_at_once(box):
+    """Of several exports to one folder one is there, whole."""
+    for more in ([], ["--replace"]):
+        shutil.rmtree(box.folder / "job", ignore_errors=True)
+        running = [subprocess.Popen([str(MEMWALL), "export", "answer.json", "--for", target, "-o",
+                                     "job", *more], cwd=box.folder, env=box.environment,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                   for target in ("deepspeed", "fsdp2", "memwall", "accelerate")]
+        done = [one.wait() for one in running]
+        if (any(done) if more else done.count(0) != 1):
+            yield f"exports at once {more}: {done}"
+        yield from wrong_list(box)
+
+
 def check_folder(box):
     files_for_refusals(box)
     box.write("llama.json", box.run("plan -m llama-3.1-8b -H dgx-h100 -s zero3 --json").out)
@@ -506,6 +559,9 @@ def check_folder(box):
         done = box.run(f"export llama.json --for {target} -o job --replace")
         if done.status:
             yield f"--replace by {target}: {done.err}"
+    yield from wrong_list(box)
+    yield from check_kept(box)
+    yield from check_at_once(box)
     left = [path.name for path in box.folder.iterdir() if path.name.startswith("job.")]
     if left:
         yield f"left behind: {left}"
