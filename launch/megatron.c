@@ -99,29 +99,18 @@ has_no_optimizer(const struct mw_launch_plan *plan)
 }
 
 static const struct mw_launch_rule rules[] = {
-    {"strategy", MW_LAUNCH_REFUSED, mw_launch_is_by_name, "it has no such strategy"},
     {"strategy", MW_LAUNCH_REFUSED, shards_and_offloads,
      "its optimizer on the host goes with parameters that each GPU keeps whole"},
-    {"param-device", MW_LAUNCH_REFUSED, mw_launch_has_params_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"param-device", MW_LAUNCH_REFUSED, off_gpu, "it keeps parameters on the GPU"},
-    {"param-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_has_optimizer_on_nvme, MW_LAUNCH_NO_DRIVES},
-    {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"gradient-device", MW_LAUNCH_REFUSED, mw_launch_has_gradients_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"gradient-device", MW_LAUNCH_LEFT, has_gradients_off,
      "gradients stay on the GPU until the update"},
-    {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"activation-device", MW_LAUNCH_REFUSED, mw_launch_has_activations_on_nvme,
-     MW_LAUNCH_NO_DRIVES},
     {"activation-device", MW_LAUNCH_LEFT, mw_launch_offloads_activations,
      "it keeps activation checkpoints on the GPU"},
-    {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"train", MW_LAUNCH_REFUSED, NULL, "pretrain_gpt.py trains all parameters"},
     {"optimizer", MW_LAUNCH_REFUSED, has_no_optimizer, "it has adam, sgd and muon"},
     {"optimizer", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},
     {"state-layout", MW_LAUNCH_CARRIED, NULL, NULL},
     {"activation-checkpoint-interval", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -274,7 +263,7 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
 const struct mw_launch_target mw_launch_megatron = {
     .name = "megatron",
     .title = "Megatron-LM",
-    .rules = rules,
+    .rules = {mw_launch_no_drives_rules, rules},
     .why_not = why_not,
     .write = write_files,
 };

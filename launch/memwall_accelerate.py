@@ -10,12 +10,13 @@ def main():
     options = memwall_job.parser().parse_args()
     accelerator = Accelerator(gradient_accumulation_steps=options.grad_accum)
     by_deepspeed = accelerator.distributed_type == DistributedType.DEEPSPEED
-    # Without DeepSpeed, autocast computes in 16 bits from parameters in fp32.
+    # Without DeepSpeed, autocast computes in 16 bits from trained parameters in fp32.
+    whole = not by_deepspeed and not options.lora
     model = memwall_job.load_model(
-        options, memwall_job.TYPES[options.dtype] if by_deepspeed else torch.float32)
+        options, torch.float32 if whole else memwall_job.TYPES[options.dtype], accelerator.device)
     memwall_job.recompute(model, options)
-    optimizer = DummyOptim(model.parameters(), lr=memwall_job.LR) if by_deepspeed else \
-        torch.optim.AdamW(model.parameters(), lr=memwall_job.LR, betas=memwall_job.BETAS,
+    optimizer = DummyOptim(memwall_job.trained(model), lr=memwall_job.LR) if by_deepspeed else \
+        torch.optim.AdamW(memwall_job.trained(model), lr=memwall_job.LR, betas=memwall_job.BETAS,
                           eps=memwall_job.EPSILON, weight_decay=memwall_job.DECAY)
     vocab = model.config.vocab_size
     model, optimizer = accelerator.prepare(model, optimizer)

@@ -162,7 +162,7 @@ tell(const char *folder, const char *title, const struct mw_launch *launch)
         batch = batch || !strcmp(file->name, MW_LAUNCH_JOB);
     }
     mw_table_line(stdout, "plan", "%s", title);
-    mw_table_line(stdout, "written", "%s: %s" NOTES, folder, names->str);
+    mw_table_line(stdout, "written", "%s: %s" NOTES ", " MW_FOLDER_LIST, folder, names->str);
     for (guint i = 0; i < launch->left->len; i++)
         mw_table_line(stdout, "differs", "%s", (const char *)launch->left->pdata[i]);
     for (guint i = 0; i < launch->fill->len; i++)
