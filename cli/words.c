@@ -241,12 +241,14 @@ cli_words_help(const struct cli_words *words, FILE *out)
     cli_words_wrap(out, verb->summary, 0);
     print_examples(out, verb->examples);
     for (const struct cli_words_group *group = words->groups; group->title; group++) {
-        if (!shows_any(group))
+        if (!shows_any(group) || (verb->borrows && strcmp(group->title, CLI_WORDS_OWN)))
             continue;
         fprintf(out, "\n%s:\n", group->title);
         for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
             print_entry(out, entry);
     }
+    if (verb->borrows)
+        print_details(out, verb->borrows);
     if (verb->details)
         print_details(out, verb->details);
 }

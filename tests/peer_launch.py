@@ -353,13 +353,15 @@ class Training:
         done = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=False,
                               timeout=900, env={**os.environ, **environment})
         if done.returncode:
+            said = done.stderr + done.stdout
+            fault = re.search(r"^.*?Traceback.*?\n.*?Error.*?$", said, re.MULTILINE | re.DOTALL)
             raise RuntimeError(f"status {done.returncode}: "
-                               f"{(done.stderr or done.stdout).strip()[-1500:]}")
+                               f"{(fault[0] if fault else said).strip()[-1500:]}")
         return done.stdout
 
     def on_cores(self, ranks):
-        """As many processes as GPUs are planned; accelerate's launcher starts one process where it
-        is told to use cores, and leaves DeepSpeed out."""
+        """So many processes; accelerate's launcher starts one where it is told to use cores, and
+        leaves DeepSpeed out."""
         text = self.text
         if self.target == "accelerate":
             text = text.replace("accelerate launch \\\n    --config_file accelerate.yaml",
@@ -396,12 +398,15 @@ def apart(one, other):
 def train(command, folder, target, options):
     """Two ranks train as one with their batch; what was saved goes on as if it had not ended."""
     job = Training(command, folder, target, options)
-    whole = job.losses(2, "whole", "--steps", str(STEPS), "--save-every", "100")
-    begun = job.losses(2, "parts", "--steps", str(RESUMED_AT))
-    resumed = job.losses(2, "parts", "--steps", str(STEPS), "--resume")
-    alone = job.losses(1, "alone", "--steps", str(STEPS))
+    # Without GPUs accelerate joins no processes that DeepSpeed trains with.
+    ranks = 1 if target == "accelerate" and job.config.exists() else 2
+    whole = job.losses(ranks, "whole", "--steps", str(STEPS), "--save-every", "100")
+    begun = job.losses(ranks, "parts", "--steps", str(RESUMED_AT))
+    resumed = job.losses(ranks, "parts", "--steps", str(STEPS), "--resume")
+    alone = job.losses(1, "alone", "--steps", str(STEPS)) if ranks > 1 else whole
     print(f"{target} {options}: losses {whole[0]} .. {whole[-1]}; resumed "
-          f"{apart(whole, begun + resumed):.4f} apart, one rank {apart(whole, alone):.4f}",
+          f"{apart(whole, begun + resumed):.4f} apart, {ranks} ranks from one "
+          f"{apart(whole, alone):.4f}",
           flush=True)
     if len(whole) != STEPS or apart(whole, begun + resumed) > 1e-4 or \
             apart(whole, alone) > NEAR[job.dtype]:
