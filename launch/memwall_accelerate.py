@@ -1,9 +1,30 @@
 """Trains a Hugging Face model with accelerate, by the configuration that memwall export wrote."""
+import os
+
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, DummyOptim
 
 import memwall_job
+
+
+def keep_adapters(accelerator, model):
+    """Checkpoints have them as PEFT reads them; what is below them is as it was loaded."""
+    from peft import set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    def save(_models, weights, folder):
+        weights.clear()
+        if accelerator.is_main_process:
+            accelerator.unwrap_model(model).save_pretrained(folder)
+
+    def load(models, folder):
+        models.clear()
+        set_peft_model_state_dict(accelerator.unwrap_model(model),
+                                  load_file(os.path.join(folder, "adapter_model.safetensors")))
+
+    accelerator.register_save_state_pre_hook(save)
+    accelerator.register_load_state_pre_hook(load)
 
 
 def main():
@@ -20,6 +41,8 @@ def main():
                           eps=memwall_job.EPSILON, weight_decay=memwall_job.DECAY)
     vocab = model.config.vocab_size
     model, optimizer = accelerator.prepare(model, optimizer)
+    if options.lora and not by_deepspeed:
+        keep_adapters(accelerator, model)
     data = memwall_job.batches(options, vocab, accelerator.process_index,
                                accelerator.num_processes)
 
