@@ -211,6 +211,16 @@ shows_any(const struct cli_words_group *group)
     return false;
 }
 
+static void
+print_borrowed(const struct cli_words *words, FILE *out)
+{
+    for (const struct cli_words_group *group = words->groups; group->title; group++)
+        for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
+            if (strcmp(group->title, CLI_WORDS_OWN) && !strcmp(entry->long_name, "help"))
+                print_entry(out, entry);
+    print_details(out, words->verb->borrows);
+}
+
 static struct {
     void (*take)(const struct cli_words *words, void *data);
     void *data;
@@ -248,7 +258,7 @@ cli_words_help(const struct cli_words *words, FILE *out)
             print_entry(out, entry);
     }
     if (verb->borrows)
-        print_details(out, verb->borrows);
+        print_borrowed(words, out);
     if (verb->details)
         print_details(out, verb->details);
 }
