@@ -68,11 +68,9 @@ def load_model(options, dtype, device=None):
     else:
         model = AutoModelForCausalLM.from_pretrained(options.model, config=config, dtype=dtype,
                                                      **quantized(options, dtype, device))
-    if options.lora:
-        model = adapted(model, options)
     if options.logits_chunks > 1 and torch.cuda.is_available():
         take_loss_in_parts(model)
-    return model
+    return adapted(model, options) if options.lora else model
 
 
 def quantized(options, dtype, device):

@@ -8,6 +8,7 @@ written      of plans drawn at random every target is written or refused in one 
 keys         has no key and no option that the target does not have: KEYS, with their source.
 numbers      launch.sh, run with stand-ins for what it starts, passes the plan's numbers on.
 back         ds_config.json, read by --deepspeed, makes the same plan.
+adapters     LoRA and QLoRA, by PEFT and bitsandbytes, and what is refused of them.
 picks        of advise by name and by row, of strategies by name, of sweep by row.
 refused      one line, status 2, and nothing is written.
 
@@ -168,8 +169,14 @@ def wrong_titan(text):
             yield f"memwall_titan.py: {key} is none of torchtitan's keys"
 
 
+def wrong_adapters(text):
+    config = json.loads(text)
+    if config["peft_type"] != "LORA" or not config["target_modules"]:
+        yield f"adapter_config.json: {config}"
+
+
 READ = {"ds_config.json": wrong_json, "accelerate.yaml": wrong_yaml,
-        "memwall_titan.py": wrong_titan}
+        "memwall_titan.py": wrong_titan, "adapter_config.json": wrong_adapters}
 
 
 def wrong_shell(box, name):
@@ -314,7 +321,7 @@ def wrong_back(box, answer):
     """Of a file without a type DeepSpeed makes fp32, and memwall 16 bits, as its note says."""
     asked = answer["question"]
     names = ["model", "hardware", "software", "nodes", "seq", "optimizer", "checkpoint-bits",
-             "kept-bits", "share-slots", "matmul-dtype", "recompute-attention",
+             "kept-bits", "share-slots", "train", "lora-alpha", "weight-bits", "matmul-dtype", "recompute-attention",
              *(["dtype"] if asked["dtype"] == "fp32" else []),
              *(key for key in asked if "." in key)]
     done = box.run(["plan", "-o", "back", "--deepspeed", "out dir/ds_config.json",
@@ -368,6 +375,40 @@ def check_slurm(box):
         for option in re.findall(r"^#SBATCH (--[a-z-]+)", job, re.MULTILINE):
             if option not in KEYS["slurm"]["keys"]:
                 yield f"{target}: {option} is none of sbatch's options"
+
+
+# --- adapters ------------------------------------------------------------------------------------
+
+LORA = "plan -m llama-3.1-8b -H dgx-h100 --batch 1 --seq 1024 --json --train "
+
+
+def check_adapters(box):
+    box.write("answer.json", box.run(LORA + "lora:16@qkv+mlp-up --lora-alpha 32 -s zero2 "
+                                     "--weight-bits 4-double").out)
+    for target in ("deepspeed", "accelerate"):
+        done = export(box, target)
+        if done.status:
+            yield f"{target}: {done.err}"
+            continue
+        config = json.loads(text_of(box, "adapter_config.json"))
+        said = [config[key] for key in ("r", "lora_alpha", "target_modules")]
+        if said != [16, 32, ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"]]:
+            yield f"{target}: adapter_config.json: {said}"
+        words, failed = started(box)
+        if failed or value(words, "--lora") != "adapter_config.json" or \
+                value(words, "--weight-bits") != "4-double":
+            yield f"{target}: {failed} {words}"
+    for model, options, target, said in (
+            ("llama-3.1-8b", "lora:16 -s zero3 --weight-bits 4", "deepspeed",
+             ["--weight-bits 4", "whole on each GPU", "memwall does"]),
+            ("llama-3.1-8b", "lora:16 -s zero3", "fsdp2", ["--train lora:16", "deepspeed"]),
+            ("llama-3.1-8b", "norm1,lora:16 -s zero3", "accelerate", ["adapters alone"]),
+            ("mixtral-8x7b", "lora:16 -s zero3", "accelerate", ["PEFT", "not known"])):
+        box.write("answer.json", box.run(LORA.replace("llama-3.1-8b", model) + options).out)
+        yield from refused(export(box, target), ["cannot", *said])
+    box.write("answer.json", box.run(LORA + "lora:16 -s zero2 --weight-bits 8").out)
+    if b"LLM.int8" not in export(box, "deepspeed").out:
+        yield "weights in 8 bits: what differs is not said"
 
 
 # --- picks ---------------------------------------------------------------------------------------
@@ -576,6 +617,7 @@ def check_folder(box):
 def tests(box):
     yield "plans at random, for every target", check_written(box)
     yield "batch jobs", check_slurm(box)
+    yield "adapters", check_adapters(box)
     yield "picks by name and number", check_picks(box)
     yield "what is refused", check_refused(box)
     yield "folders are written whole", check_folder(box)
