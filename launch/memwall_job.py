@@ -31,7 +31,7 @@ def parser():
     it.add_argument("--tp", type=int, default=1, help="ranks that share a micro-batch")
     it.add_argument("--recompute-layers", default="", help="all, or such as 0-3,8")
     it.add_argument("--offload-activations", action="store_true", help="checkpoints, to the host")
-    it.add_argument("--lora", metavar="FILE", help="train PEFT's adapters of an adapter_config.json")
+    it.add_argument("--lora", metavar="FILE", help="adapter_config.json of adapters to train")
     it.add_argument("--weight-bits", choices=("16", "8", "4", "4-double"), default="16",
                     help="of the layers' weights under adapters, by bitsandbytes")
     it.add_argument("--logits-chunks", type=int, default=1,

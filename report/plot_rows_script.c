@@ -278,7 +278,7 @@ place_of(const struct mw_front *front, int64_t row)
     return low;
 }
 
-/* 1, 2 and 5 of each power of ten; gnuplot itself numbers powers alone, of which there may be none. */
+/* 1, 2 and 5 of each power of ten; gnuplot itself numbers powers alone, and may have none. */
 static void
 append_steps(GString *script, double least, double most)
 {

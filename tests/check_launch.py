@@ -321,7 +321,8 @@ def wrong_back(box, answer):
     """Of a file without a type DeepSpeed makes fp32, and memwall 16 bits, as its note says."""
     asked = answer["question"]
     names = ["model", "hardware", "software", "nodes", "seq", "optimizer", "checkpoint-bits",
-             "kept-bits", "share-slots", "train", "lora-alpha", "weight-bits", "matmul-dtype", "recompute-attention",
+             "kept-bits", "share-slots", "train", "lora-alpha", "weight-bits",
+             "matmul-dtype", "recompute-attention",
              *(["dtype"] if asked["dtype"] == "fp32" else []),
              *(key for key in asked if "." in key)]
     done = box.run(["plan", "-o", "back", "--deepspeed", "out dir/ds_config.json",

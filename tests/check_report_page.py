@@ -496,7 +496,8 @@ def tests(box):
         yield "pages", iter([Skip("no gnuplot")])
         return
     write_results(box)
-    for name, check in (("refused", check_refused), ("kinds", check_kinds), ("inert", check_inert), ("no gnuplot", check_no_gnuplot),
+    for name, check in (("refused", check_refused), ("kinds", check_kinds), ("inert", check_inert),
+                        ("no gnuplot", check_no_gnuplot),
                         ("ended", check_ended), ("same", check_same), ("figures", check_figures)):
         yield name, check(box)
     for name, check in (("shown", check_shown), ("sorted", check_sorted), ("zoomed", check_zoomed),

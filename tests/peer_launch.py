@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `memwall export --for TARGET` writes, beside the targets' own parsers.
 
-    PYTHON tests/peer_launch.py build/cli/memwall [--megatron FOLDER] [--plans N] [--run [TARGET...]]
+    PYTHON tests/peer_launch.py build/cli/memwall [--megatron FOLDER] [--plans N] [--run [TARGET..]]
     PYTHON tests/peer_launch.py --keys [--megatron FOLDER] > tests/data/launch_keys.json
 
 PYTHON has DeepSpeed, accelerate, torchtitan, transformers and PyTorch from PyPI; FOLDER is a
@@ -9,7 +9,8 @@ checkout of Megatron-LM, whose parser is not in its package.  No part of the tes
 at random every target's files go to the real parser: DeepSpeedConfig, accelerate's launch command,
 torchtitan's ConfigManager, Megatron-LM's arguments; what it reads is the plan's.  With --run,
 memwall_fsdp2.py, memwall_accelerate.py and memwall_deepspeed.py train a tiny model on two ranks of
-cores, which share a batch as one rank would have it, and go on from what they saved.  Prints a line for each difference and a count for each target; status 1 if there is one.
+cores, which share a batch as one rank would have it, and go on from what they saved.  Prints a
+line for each difference and a count for each target; status 1 if there is one.
 
 --keys prints the keys that the parsers know, which the ordinary test compares with.
 """

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/reference/verb_options.h"
-#include "launch/launch.h"
+#include "lib/launch.h"
 
 /* What an upper-case word stands for, if completion can offer values for it. */
 static const struct placeholder {

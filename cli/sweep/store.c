@@ -52,10 +52,10 @@ read_line(FILE *file)
     return text;
 }
 
-/* --- rows of the file --------------------------------------------------------------------------- */
+/* --- rows of the file ------------------------------------------------------------------------- */
 
-/* A row has a digest of its own behind it, as a changed one must not be taken for what was computed:
- * ROW, a tab, DIGEST_LENGTH digits. */
+/* A row has a digest of its own behind it, as a changed one must not be taken for what was
+ * computed: ROW, a tab, DIGEST_LENGTH digits. */
 #define DIGEST_LENGTH 16
 
 static char *
