@@ -491,6 +491,8 @@ def files_for_refusals(box):
                                    "--optimizer-device nvme --batch 1 --json").out)
     box.write("kept.json", box.run("plan -m gpt2-xl -H dgx2 -s zero3 --activation-device nvme "
                                    "--batch 1 --json").out)
+    box.write("columns.json", box.run("sweep -m gpt2-xl -H dgx-h100 -s zero3 --over batch=1,2 "
+                                      "--columns over,step_time_s --json").out)
     box.write("full/mine.txt", "mine")
 
 
@@ -510,6 +512,7 @@ REFUSED = [  # file, options, words of the line
     ("kept.json", "--for fsdp2", ["FSDP2", "--activation-device nvme", "drives", "deepspeed"]),
     ("kept.json", "--for megatron", ["--activation-device nvme", "drives"]),
     ("gone.json", "--for fsdp2", ["gone.json"]),
+    ("columns.json", "--for fsdp2 --pick 1", ["strategy", "--columns"]),
     ("answer.json", "--for fsdp2 -o full", ["full", "mine.txt"]),
     ("answer.json", "--for fsdp2 -o full --replace", ["full", "mine.txt"]),
     ("answer.json", "--for fsdp2 -o answer.json", ["answer.json", "folder"]),
