@@ -5,14 +5,97 @@
 #include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/whole_file.h"
 
+#define TEMPORARY ".memwall-"
+#define TEMPLATE TEMPORARY "XXXXXX"
+#define TITLE                                                                                      \
+    "# What memwall wrote: `sha256sum -c " MW_FOLDER_LIST "` shows what has changed since.\n"
+#define FILE_BYTES_MAX (16 << 20) /* what is larger, nobody wrote so */
+
+/* --- what was written ------------------------------------------------------------------------- */
+
+static char *
+digest_of(const char *text, size_t length)
+{
+    return g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, length);
+}
+
+static char *
+list_of(const struct mw_folder_file *files, size_t count)
+{
+    GString *list = g_string_new(TITLE);
+
+    for (size_t i = 0; i < count; i++) {
+        g_autofree char *digest = digest_of(files[i].text, strlen(files[i].text));
+        g_string_append_printf(list, "%s  %s\n", digest, files[i].name);
+    }
+    return g_string_free(list, FALSE);
+}
+
+/* A plain file of that folder; NULL: there is none.  g_free it. */
+static char *
+read_plain(const char *folder, const char *name, gsize *length)
+{
+    g_autofree char *path = g_build_filename(folder, name, NULL);
+    struct stat info;
+    char *text = NULL;
+
+    if (!lstat(path, &info) && S_ISREG(info.st_mode) && info.st_size <= FILE_BYTES_MAX)
+        g_file_get_contents(path, &text, length, NULL);
+    return text;
+}
+
+/* NULL: the folder has no list.  g_free it. */
+static char *
+read_list(const char *folder)
+{
+    gsize length;
+    char *list = read_plain(folder, MW_FOLDER_LIST, &length);
+
+    if (list && g_str_has_prefix(list, TITLE))
+        return list;
+    g_free(list);
+    return NULL;
+}
+
+/* Whether a file is as the list has it; the list itself is not in it. */
+static bool
+is_as_written(const char *folder, const char *name, const char *list)
+{
+    gsize length;
+    g_autofree char *text = list ? read_plain(folder, name, &length) : NULL;
+    g_autofree char *digest = text ? digest_of(text, length) : NULL;
+    g_autofree char *line = digest ? g_strdup_printf("\n%s  %s\n", digest, name) : NULL;
+
+    return line && !strchr(name, '\n') && strstr(list, line);
+}
+
+static bool
+is_list(const char *name)
+{
+    return !strcmp(name, MW_FOLDER_LIST);
+}
+
+/* The first name that may not be replaced, g_free it; NULL: there is none. */
+static char *
+kept_name(const char *path, bool replace, GDir *folder)
+{
+    g_autofree char *list = replace ? read_list(path) : NULL;
+
+    for (const char *name; (name = g_dir_read_name(folder));)
+        if (!(list && is_list(name)) && !is_as_written(path, name, list))
+            return g_strdup(name);
+    return NULL;
+}
+
 bool
-mw_folder_check(const char *path, bool (*replaces)(const char *name), GError **error)
+mw_folder_check(const char *path, bool replace, GError **error)
 {
     struct stat info;
 
@@ -29,25 +112,101 @@ mw_folder_check(const char *path, bool (*replaces)(const char *name), GError **e
         mw_file_set_error(error, path, errno);
         return false;
     }
-    for (const char *name; (name = g_dir_read_name(folder));)
-        if (!replaces || !replaces(name))
-            return mw_refuse(error, "%s: must be a new or empty folder, and has %s", path, name);
-    return true;
+    g_autofree char *kept = kept_name(path, replace, folder);
+    if (!kept)
+        return true;
+    return replace
+               ? mw_refuse(error,
+                           "%s: must be a new or empty folder, or as memwall wrote it, and %s in "
+                           "it is not; move what you want to keep",
+                           path, kept)
+               : mw_refuse(error, "%s: must be a new or empty folder, and has %s", path, kept);
 }
 
-/* Only files that may go: what another process put there since stays, with the folder. */
+/* --- temporary folders ------------------------------------------------------------------------ */
+
+/* Only what was written so: what another process put there since stays, with the folder.  Of a
+ * folder whose list is not yet written nobody else knows. */
 static void
-remove_folder(const char *path, bool (*goes)(const char *name))
+remove_folder(const char *path)
 {
+    g_autofree char *list = read_list(path);
+    g_autofree char *last = list ? g_build_filename(path, MW_FOLDER_LIST, NULL) : NULL;
     g_autoptr(GDir) folder = g_dir_open(path, 0, NULL);
+    bool empty = true;
 
     for (const char *name; folder && (name = g_dir_read_name(folder));) {
         g_autofree char *file = g_build_filename(path, name, NULL);
-        if (!goes || goes(name))
-            unlink(file);
+        if (!(list && is_list(name)))
+            empty = (!list || is_as_written(path, name, list)) && !unlink(file) && empty;
     }
+    if (empty && last)
+        unlink(last);
     rmdir(path);
 }
+
+/* A lock that ends with the process; -1: there is none to have.  close() it. */
+static int
+lock_folder(const char *path, int how)
+{
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (descriptor < 0 || !flock(descriptor, how))
+        return descriptor;
+    close(descriptor);
+    return -1;
+}
+
+static void
+unlock(int descriptor)
+{
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+static bool
+is_temporary_of(const char *name, const char *base)
+{
+    size_t length = strlen(base);
+
+    return !strncmp(name, base, length) && g_str_has_prefix(name + length, TEMPORARY) &&
+           strlen(name + length) == strlen(TEMPLATE);
+}
+
+/* Those of writers that were killed. */
+static void
+remove_left(const char *parent, const char *base)
+{
+    g_autoptr(GDir) folder = g_dir_open(parent, 0, NULL);
+
+    for (const char *name; folder && (name = g_dir_read_name(folder));) {
+        g_autofree char *path = g_build_filename(parent, name, NULL);
+        int lock = is_temporary_of(name, base) ? lock_folder(path, LOCK_EX | LOCK_NB) : -1;
+        if (lock >= 0)
+            remove_folder(path);
+        unlock(lock);
+    }
+}
+
+/* A new one beside `path`, and the lock on it.  Who makes or removes one holds its parent. */
+static char *
+make_temporary(const char *path, int *lock)
+{
+    g_autofree char *parent = g_path_get_dirname(path), *base = g_path_get_basename(path);
+    g_autofree char *temporary = g_strconcat(path, TEMPLATE, NULL);
+    int held = lock_folder(parent, LOCK_EX);
+
+    if (held >= 0)
+        remove_left(parent, base);
+    bool good = g_mkdtemp(temporary);
+    int reason = errno;
+    *lock = good ? lock_folder(temporary, LOCK_EX | LOCK_NB) : -1;
+    unlock(held);
+    errno = reason;
+    return good ? g_steal_pointer(&temporary) : NULL;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static mode_t
 allowed(mode_t mode)
@@ -95,26 +254,41 @@ take_place(const char *temporary, const char *path, bool replaces)
     return false;
 }
 
-bool
-mw_folder_write(const char *path, const struct mw_folder_file *files, size_t count,
-                bool (*replaces)(const char *name), GError **error)
+static bool
+write_files(const char *folder, const struct mw_folder_file *files, size_t count,
+            bool (*stops)(void), GError **error)
 {
-    g_autofree char *whole = g_canonicalize_filename(path, NULL);
-    g_autofree char *temporary = g_strconcat(whole, ".XXXXXX", NULL);
+    g_autofree char *list = list_of(files, count);
+    const struct mw_folder_file last = {MW_FOLDER_LIST, list, false};
     bool good = true;
 
-    if (!mw_folder_check(whole, replaces, error))
+    for (size_t i = 0; good && i <= count; i++)
+        good =
+            ((!stops || !stops()) || mw_fail(error, MW_ERROR_IO, "stopped; nothing is written")) &&
+            write_file(folder, i < count ? &files[i] : &last, error);
+    return good;
+}
+
+bool
+mw_folder_write(const char *path, const struct mw_folder_file *files, size_t count, bool replace,
+                bool (*stops)(void), GError **error)
+{
+    g_autofree char *whole = g_canonicalize_filename(path, NULL);
+    int lock = -1;
+
+    if (!mw_folder_check(whole, replace, error))
         return false;
-    if (!g_mkdtemp(temporary)) {
+    g_autofree char *temporary = make_temporary(whole, &lock);
+    if (!temporary) {
         mw_file_set_error(error, path, errno);
         return false;
     }
-    for (size_t i = 0; good && i < count; i++)
-        good = write_file(temporary, &files[i], error);
-    if (good && !take_place(temporary, whole, replaces != NULL)) {
+    bool good = write_files(temporary, files, count, stops, error);
+    if (good && !take_place(temporary, whole, replace)) {
         mw_file_set_error(error, path, errno);
         good = false;
     }
-    remove_folder(temporary, good ? replaces : NULL);
+    remove_folder(temporary);
+    unlock(lock);
     return good;
 }

@@ -30,6 +30,7 @@ struct cli_verb {
     const char *arguments; /* what usage shows before the options; "" for nothing */
     const char *examples;  /* one command per line */
     const char *details;   /* help text below the options, in lines of any length; or NULL */
+    const char *borrows;   /* where help has the options that are not its own; NULL: it has all */
     int (*run)(int argc, char **argv);
 };
 

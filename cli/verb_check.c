@@ -252,6 +252,8 @@ const struct cli_verb cli_verb_check = {
                 "memwall check --write-baseline run.json train.log\n"
                 "memwall check --baseline old.log new.log --max-drop 3% --junit check.xml\n"
                 "memwall check train.log --predicted step.json --min-of-predicted 0.8",
+    .borrows = "-m, -H, -s, --set and all other options of simulate that describe training go with "
+               "--write-baseline: `memwall help simulate` and `man memwall-check` list them.",
     .details =
         "CURRENT and LOG are logs of memwall (--log, --json, --save-timeline), Hugging Face's "
         "trainer_state.json, or the logs of torchtitan, Megatron-LM, DeepSpeed and jobs of export; "

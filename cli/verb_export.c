@@ -63,7 +63,9 @@ run(int argc, char **argv)
          "the front; of several strategies the name of one; of sweep the number of a row",
          "PICK"},
         {"replace", 0, 0, G_OPTION_ARG_NONE, &replace,
-         "with --for: replace a FOLDER that an export wrote", NULL},
+         "with --for: replace a FOLDER that an export wrote, unless something in it was changed or "
+         "added since",
+         NULL},
         {"at", 0, 0, G_OPTION_ARG_STRING, &at,
          "export the newest durable step (default) or the previous one", "newest|previous"},
         {"help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this help", NULL},

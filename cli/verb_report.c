@@ -49,8 +49,13 @@ stops(void)
 static bool
 write_page(char **files, int count, const char *output, const char *title, GError **error)
 {
-    return check(files, count, output, error) &&
-           mw_page_write(output, title, (const char *const *)files, stops, error);
+    const char *lacks = NULL;
+    bool good = check(files, count, output, error) &&
+                mw_page_write(output, title, (const char *const *)files, stops, &lacks, error);
+
+    if (good && lacks)
+        cli_say("%s: has %s", output, lacks);
+    return good;
 }
 
 static int

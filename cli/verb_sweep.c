@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/sweep/axes.h"
+#include "cli/sweep/columns.h"
 #include "cli/sweep/files.h"
 #include "cli/sweep/job.h"
 #include "report/plot_rows.h"
@@ -39,6 +40,10 @@ static const GOptionEntry entries[] = {
      "command continues after an interruption",
      "FILE"},
     {"json", 0, 0, G_OPTION_ARG_NONE, &wish.json, "write JSON instead of CSV", NULL},
+    {"columns", 0, 0, G_OPTION_ARG_STRING, &wish.columns,
+     "write these columns alone, in this order, such as over,strategy,step_time_s: names of the "
+     "first line, or of axes; over: all axes",
+     "NAME,NAME..."},
     {"threads", 0, 0, G_OPTION_ARG_STRING, &wish.threads_text,
      "compute with N threads (default: all cores that the process may use, shared with the other "
      "ranks of the machine)",
@@ -79,6 +84,8 @@ take_wish_of_merge(void)
     g_free(wish.output);
     wish.output = g_steal_pointer(&own->output);
     wish.plots = g_steal_pointer(&own->plots);
+    g_free(wish.columns);
+    wish.columns = g_steal_pointer(&own->columns);
     wish.json = own->json;
 }
 
@@ -133,7 +140,10 @@ read_shard(GError **error)
         return mw_refuse(error, "--shard %s: must be I/N, with I from 1 to N", wish.shard_text);
     if (wish.shard_text && !wish.output)
         return mw_refuse(error, "--shard: takes -o FILE, for --merge to read");
-    const char *other = wish.json ? "--json" : wish.plots ? "--plot" : NULL;
+    const char *other = wish.json      ? "--json"
+                        : wish.plots   ? "--plot"
+                        : wish.columns ? "--columns"
+                                       : NULL;
     if (wish.shard_text && other)
         return mw_refuse(error, "--shard: leave out %s, which --merge takes", other);
     return wish.shards <= mw_space_points(space) ||
@@ -188,13 +198,23 @@ check_plots(GError **error)
 }
 
 static bool
+check_columns(GError **error)
+{
+    const struct cli_measure *runs = wish.measure.options ? &wish.measure : NULL;
+    const struct cli_sweep sweep = {NULL, space, wish.closed_form, runs};
+    g_autofree char *names = wish.columns ? cli_sweep_names(&sweep) : NULL;
+
+    return !names || cli_columns_check(wish.columns, names, error);
+}
+
+static bool
 check(const struct cli_request *request, bool measures, GError **error)
 {
     (void)measures;
     if (wish.threads_text &&
         !read_count("threads", wish.threads_text, THREADS_MAX, &wish.threads, error))
         return false;
-    return read_shard(error) && read_measure(error) && check_plots(error) &&
+    return read_shard(error) && read_measure(error) && check_columns(error) && check_plots(error) &&
            cli_sweep_check_files(&wish, request, space, error);
 }
 
@@ -246,7 +266,8 @@ merge(int argc, char **argv)
                         : wish.measure_text ? "--measure"
                                             : NULL;
     if (other)
-        mw_refuse(&error, "--merge: takes files of shards, -o, --json and --plot; leave out %s",
+        mw_refuse(&error,
+                  "--merge: takes files of shards, -o, --json, --columns and --plot; leave out %s",
                   other);
     else if (argc < 2)
         mw_refuse(&error, "--merge: the files of the shards are missing");
@@ -261,6 +282,7 @@ clear_wish(struct cli_sweep_wish *of)
     g_strfreev(of->over);
     g_strfreev(of->plots);
     g_free(of->points_file);
+    g_free(of->columns);
     g_free(of->output);
     g_free(of->threads_text);
     g_free(of->shard_text);

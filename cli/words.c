@@ -211,6 +211,16 @@ shows_any(const struct cli_words_group *group)
     return false;
 }
 
+static void
+print_borrowed(const struct cli_words *words, FILE *out)
+{
+    for (const struct cli_words_group *group = words->groups; group->title; group++)
+        for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
+            if (strcmp(group->title, CLI_WORDS_OWN) && !strcmp(entry->long_name, "help"))
+                print_entry(out, entry);
+    print_details(out, words->verb->borrows);
+}
+
 static struct {
     void (*take)(const struct cli_words *words, void *data);
     void *data;
@@ -241,12 +251,14 @@ cli_words_help(const struct cli_words *words, FILE *out)
     cli_words_wrap(out, verb->summary, 0);
     print_examples(out, verb->examples);
     for (const struct cli_words_group *group = words->groups; group->title; group++) {
-        if (!shows_any(group))
+        if (!shows_any(group) || (verb->borrows && strcmp(group->title, CLI_WORDS_OWN)))
             continue;
         fprintf(out, "\n%s:\n", group->title);
         for (const GOptionEntry *entry = group->entries; entry->long_name; entry++)
             print_entry(out, entry);
     }
+    if (verb->borrows)
+        print_borrowed(words, out);
     if (verb->details)
         print_details(out, verb->details);
 }

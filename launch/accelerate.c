@@ -65,25 +65,35 @@ launch(const struct mw_launch_plan *plan, struct mw_launch *out)
     mw_launch_add(out, MW_LAUNCH_START, g_string_free(shell, FALSE), true);
 }
 
+/* Under PyTorch's autocast; of adapters PEFT makes them so. */
+static void
+say(const struct mw_launch_plan *plan, struct mw_launch *out)
+{
+    mw_launch_note_fp32(plan, out,
+                        mw_launch_trains_lora(plan)
+                            ? "adapters and their gradients are in fp32, as PEFT makes them, and "
+                              "autocast casts them for each use"
+                            : "parameters and gradients are in fp32, and autocast casts parameters "
+                              "to 16 bits for each use");
+}
+
 static bool
 write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **error)
 {
     launch(plan, out);
     configure(plan, out);
+    mw_launch_add_adapters(plan, out);
     if (needs_deepspeed(plan))
         mw_launch_add_ds_config(plan, out);
+    else
+        say(plan, out);
     return mw_launch_add_script(out, "memwall_accelerate.py", error) &&
            mw_launch_add_script(out, "memwall_job.py", error);
 }
 
-static const char *const files[] = {"accelerate.yaml", "ds_config.json", "memwall_accelerate.py",
-                                    "memwall_job.py", NULL};
-
 const struct mw_launch_target mw_launch_accelerate = {
     .name = "accelerate",
     .title = "accelerate",
-    .rules = rules,
-    .more = mw_launch_deepspeed_rules,
+    .rules = {rules, mw_launch_deepspeed_rules, mw_launch_script_rules, mw_launch_adapter_rules},
     .write = write_files,
-    .files = files,
 };

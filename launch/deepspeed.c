@@ -20,18 +20,7 @@ const struct mw_launch_rule mw_launch_deepspeed_rules[] = {
      "a training script has to divide the model into its PipelineModule"},
     {"optimizer", MW_LAUNCH_LEFT, mw_launch_trains_else,
      "ds_config.json has AdamW; set its optimizer"},
-    {"train", MW_LAUNCH_REFUSED, NULL, "the script trains all parameters, without adapters"},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"param-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"activation-checkpoint-interval", MW_LAUNCH_LEFT, mw_launch_groups_layers,
-     "the script keeps a checkpoint for every layer"},
-    {"activation-checkpoint-interval", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"recompute-layers", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"recompute-list", MW_LAUNCH_CARRIED, NULL, NULL},
     {"prefetch", MW_LAUNCH_CARRIED, NULL, NULL},
     {"optimizer-chunk", MW_LAUNCH_CARRIED, NULL, NULL},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -43,7 +32,6 @@ const struct mw_launch_rule mw_launch_deepspeed_rules[] = {
     {"micro-batch-order", MW_LAUNCH_CARRIED, NULL, NULL},
     {"checkpoints", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dpu-start", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"logits-chunks", MW_LAUNCH_CARRIED, NULL, NULL}, /* by Liger Kernel's loss */
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };
 
@@ -101,17 +89,14 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
 {
     launch(plan, out);
     mw_launch_add_ds_config(plan, out);
+    mw_launch_add_adapters(plan, out);
     return mw_launch_add_script(out, "memwall_deepspeed.py", error) &&
            mw_launch_add_script(out, "memwall_job.py", error);
 }
 
-static const char *const files[] = {"ds_config.json", "memwall_deepspeed.py", "memwall_job.py",
-                                    NULL};
-
 const struct mw_launch_target mw_launch_deepspeed = {
     .name = "deepspeed",
     .title = "DeepSpeed",
-    .rules = mw_launch_deepspeed_rules,
+    .rules = {mw_launch_deepspeed_rules, mw_launch_script_rules, mw_launch_adapter_rules},
     .write = write_files,
-    .files = files,
 };

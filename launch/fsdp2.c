@@ -14,30 +14,12 @@ shards_less(const struct mw_launch_plan *plan)
     "its CPUOffloadPolicy moves parameters, gradients and optimizer state together, whole"
 
 static const struct mw_launch_rule rules[] = {
-    {"strategy", MW_LAUNCH_REFUSED, mw_launch_is_by_name, "it has no such strategy"},
     {"strategy", MW_LAUNCH_REFUSED, shards_less, "it shards gradients and parameters too"},
-    {"param-device", MW_LAUNCH_REFUSED, mw_launch_has_params_on_nvme, MW_LAUNCH_NO_DRIVES},
-    {"param-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_has_optimizer_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_offloads_a_part, TOGETHER},
-    {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"gradient-device", MW_LAUNCH_REFUSED, mw_launch_has_gradients_on_nvme, MW_LAUNCH_NO_DRIVES},
-    {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"activation-device", MW_LAUNCH_REFUSED, mw_launch_has_activations_on_nvme,
-     MW_LAUNCH_NO_DRIVES},
-    {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_REFUSED, NULL, "it slices no tensors"},
     {"pp", MW_LAUNCH_REFUSED, NULL, "it has no stages"},
     {"train", MW_LAUNCH_REFUSED, NULL, "the script trains all parameters, without adapters"},
-    {"optimizer", MW_LAUNCH_LEFT, mw_launch_trains_else, "the script has AdamW"},
-    {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"activation-checkpoint-interval", MW_LAUNCH_LEFT, mw_launch_groups_layers,
-     "the script keeps a checkpoint for every layer"},
-    {"activation-checkpoint-interval", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"recompute-layers", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"recompute-list", MW_LAUNCH_CARRIED, NULL, NULL},
     {"prefetch", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"logits-chunks", MW_LAUNCH_CARRIED, NULL, NULL}, /* by Liger Kernel's loss */
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };
 
@@ -55,7 +37,8 @@ say(const struct mw_launch_plan *plan, struct mw_launch *out)
                        "strategy %s: parameters stay whole from forward to backward, and rest "
                        "in shards between steps",
                        mw_strategy_name((int)plan->sizing->settings.strategy));
-    mw_launch_note(out, "gradients are reduced and kept in fp32, and parameters rest in fp32, as "
+    mw_launch_note_fp32(plan, out,
+                        "gradients are reduced and kept in fp32, and parameters rest in fp32, as "
                         "fully_shard does with a MixedPrecisionPolicy");
 }
 
@@ -80,12 +63,9 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
            mw_launch_add_script(out, "memwall_job.py", error);
 }
 
-static const char *const files[] = {"memwall_fsdp2.py", "memwall_job.py", NULL};
-
 const struct mw_launch_target mw_launch_fsdp2 = {
     .name = "fsdp2",
     .title = "FSDP2",
-    .rules = rules,
+    .rules = {mw_launch_no_drives_rules, rules, mw_launch_script_rules},
     .write = write_files,
-    .files = files,
 };

@@ -20,16 +20,16 @@ struct mw_launch_rule {
     const char *why; /* of LEFT and REFUSED, behind the setting's name and a colon */
 };
 
+#define MW_LAUNCH_LISTS 4
+
 struct mw_launch_target {
     const char *name;
-    const char *title;                  /* as a sentence has it */
-    const struct mw_launch_rule *rules; /* ended by a NULL setting */
-    const struct mw_launch_rule *more;  /* behind them; NULL: none */
+    const char *title; /* as a sentence has it */
+    /* One behind the other, each ended by a NULL setting; NULL: no more. */
+    const struct mw_launch_rule *rules[MW_LAUNCH_LISTS];
     /* Why the model is none that it trains; NULL: it does, or any.  g_free it. */
     char *(*why_not)(const struct mw_launch_plan *plan);
     bool (*write)(const struct mw_launch_plan *plan, struct mw_launch *out, GError **error);
-    /* Names beside launch.sh, of any plan, and NULL behind them; NULL: none. */
-    const char *const *files;
     bool carries_all; /* settings without a rule: they are its own */
 };
 
@@ -47,12 +47,6 @@ bool mw_launch_is_by_name(const struct mw_launch_plan *plan);  /* the strategy: 
 bool mw_launch_trains_else(const struct mw_launch_plan *plan); /* than by AdamW */
 bool mw_launch_offloads(const struct mw_launch_plan *plan);    /* optimizer state */
 bool mw_launch_offloads_activations(const struct mw_launch_plan *plan);
-/* State that is on drives: a refusal names the setting that puts it there. */
-#define MW_LAUNCH_NO_DRIVES "it reaches no drives"
-bool mw_launch_has_params_on_nvme(const struct mw_launch_plan *plan);
-bool mw_launch_has_optimizer_on_nvme(const struct mw_launch_plan *plan);
-bool mw_launch_has_gradients_on_nvme(const struct mw_launch_plan *plan);
-bool mw_launch_has_activations_on_nvme(const struct mw_launch_plan *plan);
 /* State that leaves the GPU, and not all of it together. */
 bool mw_launch_offloads_a_part(const struct mw_launch_plan *plan);
 bool mw_launch_is_split(const struct mw_launch_plan *plan, enum mw_state state);
@@ -60,6 +54,12 @@ bool mw_launch_is_off_gpu(const struct mw_launch_plan *plan, enum mw_state state
 bool mw_launch_uses_nvme(const struct mw_launch_plan *plan);
 /* A checkpoint for several layers together. */
 bool mw_launch_groups_layers(const struct mw_launch_plan *plan);
+bool mw_launch_trains_lora(const struct mw_launch_plan *plan);
+
+/* Rules of several targets (rules.c): of software that has the usual strategies and reaches no
+ * drives; of what memwall_job.py does for every script; of adapters (adapters.c). */
+extern const struct mw_launch_rule mw_launch_no_drives_rules[], mw_launch_script_rules[],
+    mw_launch_adapter_rules[];
 
 /* --- what is written -------------------------------------------------------------------------- */
 
@@ -91,6 +91,12 @@ void mw_launch_variable(GString *shell, const char *name, const char *variable);
 void mw_launch_option_number(GString *shell, const char *name, int64_t value);
 /* The options of the scripts: model, data, batch, length, number of steps, type, recomputation. */
 void mw_launch_shell_job(GString *shell, const struct mw_launch_plan *plan);
+
+/* Parameters and gradients in fp32 where the plan has 16 bits: `by` says so. */
+void mw_launch_note_fp32(const struct mw_launch_plan *plan, struct mw_launch *out, const char *by);
+/* PEFT's file of a plan that trains adapters, and what of them differs. */
+#define MW_LAUNCH_ADAPTERS "adapter_config.json"
+void mw_launch_add_adapters(const struct mw_launch_plan *plan, struct mw_launch *out);
 
 /* DeepSpeed's rules and its file, which accelerate reads too. */
 extern const struct mw_launch_rule mw_launch_deepspeed_rules[];

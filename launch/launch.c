@@ -49,7 +49,7 @@ is_usual(const char *setting, const char *text)
     return false;
 }
 
-/* What every target says. */
+/* What every target says, unless a rule of its own comes first. */
 static const struct mw_launch_rule common[] = {
     {"strategy", MW_LAUNCH_CARRIED, NULL, NULL},
     {"nodes", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -57,21 +57,33 @@ static const struct mw_launch_rule common[] = {
     {"batch", MW_LAUNCH_CARRIED, NULL, NULL},
     {"grad-accum", MW_LAUNCH_CARRIED, NULL, NULL},
     {"seq", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"param-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };
+
+static const struct mw_launch_rule *
+rule_in(const struct mw_launch_rule *rule, const struct mw_launch_plan *plan, const char *setting)
+{
+    for (; rule && rule->setting; rule++)
+        if (!strcmp(rule->setting, setting) && (!rule->when || rule->when(plan)))
+            return rule;
+    return NULL;
+}
 
 /* NULL: no rule knows it. */
 static const struct mw_launch_rule *
 rule_of(const struct mw_launch_target *target, const struct mw_launch_plan *plan,
         const char *setting)
 {
-    const struct mw_launch_rule *const lists[] = {target->rules, target->more, common};
+    const struct mw_launch_rule *found = NULL;
 
-    for (size_t i = 0; i < G_N_ELEMENTS(lists); i++)
-        for (const struct mw_launch_rule *rule = lists[i]; rule && rule->setting; rule++)
-            if (!strcmp(rule->setting, setting) && (!rule->when || rule->when(plan)))
-                return rule;
-    return NULL;
+    for (int i = 0; !found && i < MW_LAUNCH_LISTS; i++)
+        found = rule_in(target->rules[i], plan, setting);
+    return found ? found : rule_in(common, plan, setting);
 }
 
 /* The first rule that refuses a setting of the plan, and that setting's text. */
@@ -191,16 +203,6 @@ mw_launch_check(const char *target, GError **error)
     bool batch;
 
     return find(target, &batch, error) != NULL;
-}
-
-bool
-mw_launch_is_file(const char *name)
-{
-    bool any = !strcmp(name, MW_LAUNCH_START) || !strcmp(name, MW_LAUNCH_JOB);
-
-    for (size_t i = 0; i < G_N_ELEMENTS(targets); i++)
-        any = any || (targets[i]->files && g_strv_contains(targets[i]->files, name));
-    return any;
 }
 
 /* --- a launch --------------------------------------------------------------------------------- */

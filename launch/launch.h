@@ -50,8 +50,6 @@ char *mw_launch_quoted(const char *word);
 /* The text of a name of the question; NULL: the plan has its default. */
 const char *mw_launch_asked(const struct mw_launch_plan *plan, const char *name);
 
-/* Whether a launch, of any target, may have a file of this name. */
-bool mw_launch_is_file(const char *name);
 /* Whether there is such a target. */
 bool mw_launch_check(const char *target, GError **error);
 /* "deepspeed|accelerate|...": all names, for help.  g_free it. */

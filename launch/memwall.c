@@ -118,7 +118,7 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
 const struct mw_launch_target mw_launch_memwall = {
     .name = "memwall",
     .title = "memwall",
-    .rules = rules,
+    .rules = {rules},
     .carries_all = true,
     .why_not = why_not,
     .write = write_files,

@@ -19,9 +19,10 @@ def main():
     rank, ranks = deepspeed.comm.get_rank(), deepspeed.comm.get_world_size()
     # While it is there, transformers makes models in shards at stage 3.
     sharded = HfDeepSpeedConfig(config)
-    model = memwall_job.load_model(options, memwall_job.TYPES[options.dtype])
+    model = memwall_job.load_model(options, memwall_job.TYPES[options.dtype],
+                                   memwall_job.device_of(int(os.environ["LOCAL_RANK"])))
     memwall_job.recompute(model, options)
-    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(),
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=memwall_job.trained(model),
                                       config=config)
     data = memwall_job.batches(options, model.config.vocab_size, rank, ranks)
 
@@ -33,10 +34,10 @@ def main():
         return loss.detach()
 
     def save(path):
-        engine.save_checkpoint(*os.path.split(path))
+        engine.save_checkpoint(*os.path.split(path), exclude_frozen_parameters=bool(options.lora))
 
     def load(path):
-        engine.load_checkpoint(*os.path.split(path))
+        engine.load_checkpoint(*os.path.split(path), load_module_strict=not options.lora)
 
     memwall_job.loop(options, ranks, rank, micro_step, lambda: None, save, load)
     del sharded

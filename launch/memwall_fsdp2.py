@@ -6,7 +6,8 @@ import os
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, \
+    set_model_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, \
     fully_shard
@@ -44,6 +45,22 @@ def shard(model, mesh, options):
             list(layers[max(0, i - options.prefetch):i])[::-1])
 
 
+def fill(model, options, device, rank):
+    """The first rank alone has the whole model in its host memory, as it is stored; each gets its
+    shards of it."""
+    buffers = [(module, name, buffer) for module in model.modules()
+               for name, buffer in module._buffers.items() if buffer is not None]
+    model.to_empty(device="cpu" if options.cpu_offload else device)
+    whole = {}
+    if rank == 0:
+        random = options.model.endswith(".json")
+        whole = memwall_job.load_model(options, torch.float32 if random else "auto").state_dict()
+    set_model_state_dict(model, whole, options=StateDictOptions(full_state_dict=True,
+                                                                broadcast_from_rank0=True))
+    for module, name, buffer in buffers:
+        module._buffers[name] = buffer.to(device)
+
+
 def main():
     options = parse()
     device = memwall_job.device_of(int(os.environ["LOCAL_RANK"]))
@@ -52,11 +69,10 @@ def main():
     # Norms of state in host memory are reduced by gloo.
     dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    model = memwall_job.load_model(options, torch.float32)
+    model = memwall_job.empty_model(options, torch.float32)
     memwall_job.recompute(model, options)
     shard(model, init_device_mesh(device.type, (ranks,)), options)
-    if not options.cpu_offload:
-        model.to(device)
+    fill(model, options, device, rank)
     optimizer = torch.optim.AdamW(model.parameters(), lr=memwall_job.LR, betas=memwall_job.BETAS,
                                   eps=memwall_job.EPSILON, weight_decay=memwall_job.DECAY)
     data = memwall_job.batches(options, model.config.vocab_size, rank, ranks)

@@ -31,6 +31,9 @@ def parser():
     it.add_argument("--tp", type=int, default=1, help="ranks that share a micro-batch")
     it.add_argument("--recompute-layers", default="", help="all, or such as 0-3,8")
     it.add_argument("--offload-activations", action="store_true", help="checkpoints, to the host")
+    it.add_argument("--lora", metavar="FILE", help="adapter_config.json of adapters to train")
+    it.add_argument("--weight-bits", choices=("16", "8", "4", "4-double"), default="16",
+                    help="of the layers' weights under adapters, by bitsandbytes")
     it.add_argument("--logits-chunks", type=int, default=1,
                     help="if over 1, the loss takes the tokens in parts, by Liger Kernel")
     it.add_argument("--save", metavar="FOLDER", help="keep checkpoints there; default: none")
@@ -45,16 +48,84 @@ def device_of(rank):
     return torch.device("cuda", rank) if torch.cuda.is_available() else torch.device("cpu")
 
 
-def load_model(options, dtype):
-    """With the weights of a folder or name; of a config.json alone, random ones.  Without a cache
-    of keys and values, which a layer that is computed again would fill twice."""
-    torch.manual_seed(options.seed)
+def config_of(options):
+    """Without a cache of keys and values, which a layer that is computed again would fill twice."""
     config = AutoConfig.from_pretrained(options.model)
     config.use_cache = False
+    return config
+
+
+def load_model(options, dtype, device=None):
+    """With the weights of a folder or name; of a config.json alone, random ones.  Weights in fewer
+    bits are made on the device."""
+    torch.manual_seed(options.seed)
+    config = config_of(options)
     if options.model.endswith(".json"):
+        if options.weight_bits != "16":
+            raise SystemExit(f"--weight-bits {options.weight_bits}: is of weights that are there: "
+                             f"a folder or a name, and {options.model} has none")
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     else:
-        model = AutoModelForCausalLM.from_pretrained(options.model, config=config, dtype=dtype)
+        model = AutoModelForCausalLM.from_pretrained(options.model, config=config, dtype=dtype,
+                                                     **quantized(options, dtype, device))
+    if options.logits_chunks > 1 and torch.cuda.is_available():
+        take_loss_in_parts(model)
+    return adapted(model, options) if options.lora else model
+
+
+def quantized(options, dtype, device):
+    if options.weight_bits == "16":
+        return {}
+    from transformers import BitsAndBytesConfig
+    if options.weight_bits == "8":
+        how = BitsAndBytesConfig(load_in_8bit=True)
+    else:
+        how = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4",
+                                 bnb_4bit_use_double_quant=options.weight_bits == "4-double",
+                                 bnb_4bit_compute_dtype=dtype)
+    return {"quantization_config": how, "device_map": {"": device}}
+
+
+def adapted(model, options):
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as error:
+        raise SystemExit("the plan trains adapters, which PEFT makes: install peft") from error
+    config = LoraConfig.from_pretrained(os.path.dirname(options.lora) or ".")
+    config.inference_mode = False
+    if options.offload_activations:  # the reentrant kind of checkpoint follows what needs gradients
+        model.enable_input_require_grads()
+    return get_peft_model(model, config)
+
+
+def trained(model):
+    """Parameters that are not frozen."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+class NoMemory:
+    """While it is there, modules are made without memory for their parameters; buffers, such as
+    frequencies of rotary positions, are as always."""
+
+    def __enter__(self):
+        self.register = register = torch.nn.Module.register_parameter
+
+        def without(module, name, parameter):
+            register(module, name, parameter)
+            if parameter is not None and not parameter.is_meta:  # one that two modules share is
+                module._parameters[name] = torch.nn.Parameter(parameter.to("meta"),
+                                                              parameter.requires_grad)
+
+        torch.nn.Module.register_parameter = without
+
+    def __exit__(self, *_):
+        torch.nn.Module.register_parameter = self.register
+
+
+def empty_model(options, dtype):
+    """Its parameters have shapes alone."""
+    with NoMemory():
+        model = AutoModelForCausalLM.from_config(config_of(options), dtype=dtype)
     if options.logits_chunks > 1 and torch.cuda.is_available():
         take_loss_in_parts(model)
     return model
@@ -155,6 +226,15 @@ def keep(options, rank, step, save):
         os.replace(name + ".new", name)
 
 
+def mean_of(losses):
+    """Of all micro-batches of a step, on all ranks."""
+    loss = torch.stack([loss.float() for loss in losses]).mean()
+    if torch.distributed.is_initialized():
+        torch.distributed.all_reduce(loss)
+        loss /= torch.distributed.get_world_size()
+    return float(loss)
+
+
 def loop(options, ranks, rank, micro_step, update, save, load):
     """`micro_step(last)` is forward and backward of one micro-batch, and returns its loss;
     `update()` follows the last one of a step; `save(path)` and `load(path)` are of a checkpoint."""
@@ -166,7 +246,7 @@ def loop(options, ranks, rank, micro_step, update, save, load):
         begin = time.monotonic()
         losses = [micro_step(i + 1 == options.grad_accum) for i in range(options.grad_accum)]
         update()
-        loss = sum(float(loss) for loss in losses) / len(losses)
+        loss = mean_of(losses)
         took = time.monotonic() - begin
         if rank == 0:
             print(f"step {step + 1} loss {loss:.4f} {took:.3f} s {tokens / took:.0f} tokens/s",

@@ -81,30 +81,6 @@ is_on_nvme(const struct mw_launch_plan *plan, enum mw_state state)
 }
 
 bool
-mw_launch_has_params_on_nvme(const struct mw_launch_plan *plan)
-{
-    return is_on_nvme(plan, MW_STATE_PARAMETERS);
-}
-
-bool
-mw_launch_has_optimizer_on_nvme(const struct mw_launch_plan *plan)
-{
-    return is_on_nvme(plan, MW_STATE_OPTIMIZER);
-}
-
-bool
-mw_launch_has_gradients_on_nvme(const struct mw_launch_plan *plan)
-{
-    return is_on_nvme(plan, MW_STATE_GRADIENTS);
-}
-
-bool
-mw_launch_has_activations_on_nvme(const struct mw_launch_plan *plan)
-{
-    return is_on_nvme(plan, MW_STATE_ACTIVATIONS);
-}
-
-bool
 mw_launch_uses_nvme(const struct mw_launch_plan *plan)
 {
     for (int state = 0; state < MW_STATE_COUNT; state++)
@@ -123,6 +99,12 @@ bool
 mw_launch_trains_else(const struct mw_launch_plan *plan)
 {
     return plan->sizing->settings.optimizer != MW_OPTIMIZER_ADAMW;
+}
+
+bool
+mw_launch_trains_lora(const struct mw_launch_plan *plan)
+{
+    return plan->sizing->settings.trained.rank > 0;
 }
 
 bool

@@ -49,25 +49,14 @@ is_fp16(const struct mw_launch_plan *plan)
 #define TOGETHER "its enable_cpu_offload moves parameters, gradients and optimizer state together"
 
 static const struct mw_launch_rule rules[] = {
-    {"strategy", MW_LAUNCH_REFUSED, mw_launch_is_by_name, "it has no such strategy"},
     {"strategy", MW_LAUNCH_REFUSED, shards_state_alone, "it shards gradients too, or nothing"},
-    {"param-device", MW_LAUNCH_REFUSED, mw_launch_has_params_on_nvme, MW_LAUNCH_NO_DRIVES},
-    {"param-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_has_optimizer_on_nvme, MW_LAUNCH_NO_DRIVES},
     {"optimizer-device", MW_LAUNCH_REFUSED, mw_launch_offloads_a_part, TOGETHER},
-    {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"gradient-device", MW_LAUNCH_REFUSED, mw_launch_has_gradients_on_nvme, MW_LAUNCH_NO_DRIVES},
-    {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"activation-device", MW_LAUNCH_REFUSED, mw_launch_has_activations_on_nvme,
-     MW_LAUNCH_NO_DRIVES},
     {"activation-device", MW_LAUNCH_LEFT, mw_launch_offloads_activations,
      "it keeps activation checkpoints on the GPU"},
-    {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},
-    {"dtype", MW_LAUNCH_CARRIED, NULL, NULL},
     {"train", MW_LAUNCH_REFUSED, NULL, "the configuration trains all parameters"},
     {"optimizer", MW_LAUNCH_LEFT, mw_launch_trains_else, "the configuration has AdamW"},
     {"activation-checkpoint-interval", MW_LAUNCH_LEFT, mw_launch_groups_layers,
@@ -170,16 +159,16 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     g_string_append(shell, " \\\n    \"$@\"\n");
     mw_launch_add(out, MW_LAUNCH_START, g_string_free(shell, FALSE), true);
     configure(plan, out);
+    mw_launch_note_fp32(plan, out,
+                        "parameters rest in fp32 and gradients are reduced in fp32; its "
+                        "mixed_precision_param is the type that layers compute in");
     return true;
 }
-
-static const char *const files[] = {"memwall_titan.py", NULL};
 
 const struct mw_launch_target mw_launch_torchtitan = {
     .name = "torchtitan",
     .title = "torchtitan",
-    .rules = rules,
+    .rules = {mw_launch_no_drives_rules, rules},
     .why_not = why_not,
     .write = write_files,
-    .files = files,
 };

@@ -35,6 +35,13 @@ mw_launch_fill(struct mw_launch *out, const char *format, ...)
     va_end(arguments);
 }
 
+void
+mw_launch_note_fp32(const struct mw_launch_plan *plan, struct mw_launch *out, const char *by)
+{
+    if (plan->sizing->settings.dtype != MW_DTYPE_FP32)
+        mw_launch_note(out, "%s", by);
+}
+
 bool
 mw_launch_add_script(struct mw_launch *out, const char *name, GError **error)
 {
@@ -120,7 +127,7 @@ mw_launch_shell_go(GString *shell)
                            "    [ ! -e \"${!name:-}\" ] ||\n"
                            "        printf -v \"$name\" %s \"$(realpath -- \"${!name}\")\"\n"
                            "done\n"
-                           "cd \"$(dirname \"${BASH_SOURCE[0]}\")\"\n");
+                           "cd -- \"$(dirname -- \"${BASH_SOURCE[0]}\")\"\n");
 }
 
 void
@@ -209,6 +216,10 @@ mw_launch_shell_job(GString *shell, const struct mw_launch_plan *plan)
         mw_launch_option_number(shell, "--tp", s->tp);
     if (s->logits_chunks > 1)
         mw_launch_option_number(shell, "--logits-chunks", s->logits_chunks);
+    if (mw_launch_trains_lora(plan))
+        mw_launch_option(shell, "--lora", MW_LAUNCH_ADAPTERS);
+    if (s->frozen_dtype != MW_DTYPE_NONE)
+        mw_launch_option(shell, "--weight-bits", mw_launch_asked(plan, "weight-bits"));
     g_autofree char *layers = recomputed_text(s);
     if (layers)
         mw_launch_option(shell, "--recompute-layers", layers);

@@ -155,7 +155,8 @@ write_side(FILE *out, const char *label, const char *path, const struct mw_gate_
 static char *
 interval_text(const struct mw_robust_interval *of)
 {
-    g_autofree char *sure = isnan(of->confidence)
+    g_autofree char *sure = of->slow ? g_strdup("noise lasts too long to say how sure")
+                            : isnan(of->confidence)
                                 ? g_strdup("of too few steps to say how sure")
                                 : g_strdup_printf("%.0f%% confidence", 100 * of->confidence);
 
@@ -201,9 +202,10 @@ write_shown(FILE *out, const struct mw_gate_report *report)
     const double least = 1 - report->limits->drop, share = report->limits->of_predicted;
 
     if (isfinite(speed->value) && speed->low < least)
-        mw_table_line(out, "",
-                      "the smallest drop that these logs could show is %s; more steps show less",
-                      mw_format_percent(1 - least * speed->value / speed->high));
+        mw_table_line(out, "", "the smallest drop that these logs could show is %s; %s",
+                      mw_format_percent(1 - least * speed->value / speed->high),
+                      speed->slow ? "logs of a quiet machine show less, or longer ones"
+                                  : "more steps show less");
     if (isfinite(of->value) && of->low < share)
         mw_table_line(out, "", "these logs could show a share below %s of the predicted speed",
                       mw_format_percent(share * of->value / of->high));

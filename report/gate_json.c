@@ -86,6 +86,7 @@ write_interval(struct mw_json_writer *json, const char *key, const struct mw_rob
     mw_json_number(json, "high", of->high);
     mw_json_number(json, "confidence", of->confidence);
     mw_json_integer(json, "blocks", (int64_t)of->blocks);
+    mw_json_boolean(json, "slow_noise", of->slow);
     mw_json_end(json, '}');
 }
 

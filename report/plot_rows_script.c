@@ -8,6 +8,8 @@
 #define LINES_MAX 12
 #define TICS_MAX 24    /* of an axis of a heat map */
 #define DOTS_MAX 20000 /* of rows that are not on the front */
+#define NUMBERS_MAX 12 /* cells of a heat map side by side that have their numbers in them */
+#define NAMED_MAX 12   /* points of a front that have their names beside them */
 
 /* Colours that differ in lightness too (after Okabe and Ito, for colour-blind readers). */
 static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -195,6 +197,30 @@ cells_of(const struct mw_plot_rows *table, const GPtrArray *x, const GPtrArray *
     return cells;
 }
 
+/* Each cell's number, where there is room for them: light on dark cells, dark on light ones. */
+static void
+append_numbers(GString *script, const double *cells, guint across, guint up)
+{
+    static const struct {
+        const char *color, *sign;
+    } kinds[] = {{"#08306b", "<="}, {"#ffffff", ">"}};
+    double least = INFINITY, most = -INFINITY;
+
+    if (across > NUMBERS_MAX || up > NUMBERS_MAX)
+        return;
+    for (guint c = 0; c < across * up; c++) {
+        least = isfinite(cells[c]) ? fmin(least, cells[c]) : least;
+        most = isfinite(cells[c]) ? fmax(most, cells[c]) : most;
+    }
+    for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++)
+        g_string_append_printf(script,
+                               ", \\\n     $heat using ($3 %s %s ? $1 : 1/0):2:"
+                               "(gprintf('%%.1s%%c', $3)) with labels font ',%d' textcolor rgb "
+                               "'%s' notitle",
+                               kinds[k].sign, mw_format_exact((least + most) / 2),
+                               across > NUMBERS_MAX / 2 ? 10 : 13, kinds[k].color);
+}
+
 char *
 mw_plot_rows_heat(const void *data, const char *output, bool svg)
 {
@@ -213,14 +239,16 @@ mw_plot_rows_heat(const void *data, const char *output, bool svg)
     append_tics(script, "x", x);
     append_tics(script, "y", y);
     g_string_append(script, "set palette defined (0 '#f7fbff', 0.5 '#6baed6', 1 '#08306b')\n"
-                            "set format cb '%.2s%c'\n$heat << EOD\n");
+                            "set format cb '%.1s%c'\nset cblabel offset 1,0\n$heat << EOD\n");
     for (guint c = 0; c < x->len * y->len; c++)
         if (isfinite(cells[c]))
             g_string_append_printf(script, "%u %u %s\n", c % x->len, c / x->len,
                                    mw_format_exact(cells[c]));
     g_string_append(script, "EOD\nset style fill solid 1 noborder\n"
                             "plot $heat using 1:2:(0.5):(0.5):3 with boxxyerror lc palette "
-                            "notitle\nunset output\n");
+                            "notitle");
+    append_numbers(script, cells, x->len, y->len);
+    g_string_append(script, "\nunset output\n");
     return g_string_free(script, FALSE);
 }
 
@@ -250,6 +278,83 @@ place_of(const struct mw_front *front, int64_t row)
     return low;
 }
 
+/* 1, 2 and 5 of each power of ten; gnuplot itself numbers powers alone, and may have none. */
+static void
+append_steps(GString *script, double least, double most)
+{
+    static const int steps[] = {1, 2, 5};
+    const char *between = "";
+
+    for (int power = (int)floor(log10(least)); power <= (int)ceil(log10(most)); power++)
+        for (size_t s = 0; s < G_N_ELEMENTS(steps); s++) {
+            double value = steps[s] * pow(10, power);
+            if (value < least || value > most)
+                continue;
+            g_string_append_printf(script, "%s'%.*f' %s", between, MAX(-power, 0), value,
+                                   mw_format_exact(value));
+            between = ", ";
+        }
+}
+
+/* A logarithmic axis that ends near its values: by these shares of their span below and above. */
+static void
+append_range(GString *script, const char *axis, const GArray *values, double below, double above)
+{
+    double least = INFINITY, most = 0;
+
+    for (guint i = 0; i < values->len; i++) {
+        least = fmin(least, g_array_index(values, double, i));
+        most = fmax(most, g_array_index(values, double, i));
+    }
+    if (!(least > 0 && isfinite(most)))
+        return;
+    double span = fmax(log(most / least), log(2));
+    least *= exp(-below * span);
+    most *= exp(above * span);
+    g_autofree char *from = g_strdup(mw_format_exact(least));
+    g_string_append_printf(script, "set %srange [%s:%s]\nset %stics (", axis, from,
+                           mw_format_exact(most), axis);
+    append_steps(script, least, most);
+    g_string_append(script, ")\n");
+}
+
+/* "rtx4090, batch=2": names say themselves what they are of. */
+static char *
+name_of(const struct mw_plot_rows *table, guint row)
+{
+    GString *name = g_string_new(NULL);
+
+    for (guint a = 0; a < table->axis_count; a++) {
+        const char *value = mw_plot_rows_value(table, row, a);
+        bool is_name = isnan(mw_rows_number(value));
+        if (table->varies[a])
+            g_string_append_printf(name, "%s%s%s%s", name->len ? ", " : "",
+                                   is_name ? "" : axis_name(table, a), is_name ? "" : "=", value);
+    }
+    return g_string_free(name, FALSE);
+}
+
+/* What the points of a short front are, on its side: nothing is there, as it would beat them. */
+static void
+append_names(GString *script, const struct mw_plot_rows *table)
+{
+    const struct mw_front *front = &table->front;
+
+    for (guint i = 0; front->rows->len <= NAMED_MAX && i < front->rows->len; i++) {
+        int64_t row = g_array_index(front->rows, int64_t, i);
+        guint place = place_of(front, row);
+        g_autofree char *name = name_of(table, (guint)row);
+        g_autofree char *x = g_strdup(mw_format_exact(g_array_index(front->step_s, double, place)));
+        g_string_append(script, "set label ");
+        mw_plot_append_quoted(script, name);
+        g_string_append_printf(
+            script,
+            " at %s,%s right offset -0.8,-0.7 noenhanced font ',11' textcolor rgb "
+            "'#222222'\n",
+            x, mw_format_exact(g_array_index(front->cost, double, place)));
+    }
+}
+
 char *
 mw_plot_rows_pareto(const void *data, const char *output, bool svg)
 {
@@ -264,7 +369,11 @@ mw_plot_rows_pareto(const void *data, const char *output, bool svg)
     mw_plot_rows_label(script, "y",
                        front->is_usd ? "cost of the training (USD)" : "GPU-seconds per token");
     g_string_append(script, "set grid lc rgb '#dddddd' lt 1\nset logscale xy\n"
-                            "set key outside right top\n$all << EOD\n");
+                            "set key outside right top\n");
+    append_range(script, "x", front->step_s, front->rows->len > NAMED_MAX ? 0.05 : 0.6, 0.05);
+    append_range(script, "y", front->cost, 0.15, 0.05);
+    append_names(script, data);
+    g_string_append(script, "$all << EOD\n");
     for (guint i = 0; i < front->fitting->len; i += every)
         append_point(script, front, i);
     g_string_append(script, "EOD\n$front << EOD\n");

@@ -32,7 +32,7 @@ mw_plot_append_quoted(GString *script, const char *text)
     for (const char *c = valid; *c; c++)
         if ((unsigned char)*c < 0x20)
             g_string_append_c(script, ' ');
-        else if (coded && g_ascii_ispunct(*c))
+        else if (coded && (g_ascii_ispunct(*c) || g_ascii_isdigit(*c))) /* \0751 is one code */
             g_string_append_printf(script, "\\%03o", (unsigned)*c);
         else
             g_string_append_c(script, *c);

@@ -136,8 +136,8 @@ name_part(struct mw_gate_speed *speed)
 static struct mw_robust_interval
 inverse(struct mw_robust_interval of)
 {
-    return (struct mw_robust_interval){1 / of.value, 1 / of.high, 1 / of.low, of.confidence,
-                                       of.blocks};
+    return (struct mw_robust_interval){1 / of.value,  1 / of.high, 1 / of.low,
+                                       of.confidence, of.blocks,   of.slow};
 }
 
 static void
@@ -164,9 +164,12 @@ compare_predicted(struct mw_gate_speed *speed, double predicted_s,
     struct mw_robust_interval level =
         mw_robust_level(after->steps->time_s + after->warm_up, after->used);
 
-    speed->of_predicted =
-        (struct mw_robust_interval){predicted_s / level.value, predicted_s / level.high,
-                                    predicted_s / level.low, level.confidence, level.blocks};
+    speed->of_predicted = (struct mw_robust_interval){predicted_s / level.value,
+                                                      predicted_s / level.high,
+                                                      predicted_s / level.low,
+                                                      level.confidence,
+                                                      level.blocks,
+                                                      level.slow};
     speed->below_predicted = speed->of_predicted.high < limits->of_predicted;
     speed->failed = speed->failed || speed->below_predicted;
     speed->undecided =

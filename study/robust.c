@@ -2,6 +2,7 @@
 
 #include <glib.h>
 #include <math.h>
+#include <stdbool.h>
 
 #define QUANTILE 1.959963984540054 /* of the normal distribution at 0.975 */
 /* All of n blocks hold a median with 1 - 2 / 2^n, a ratio of n to n with 1 - 2 / C(2n, n): of fewer
@@ -15,6 +16,11 @@
 #define CLIPPED_SIGMAS 3.0  /* an outlier must not hide what goes on around it */
 #define UNCORRELATED 0.05
 #define BLOCK_OF_MEMORY 2.0 /* a block's steps to those that know of each other */
+/* Noise that lasts longer than such a part of a series shows in the parts' means, which differ more
+ * than their steps and memory explain: by more than chi squared of 9 at 99% over 9. */
+#define PARTS 10
+#define PARTS_STEPS_MIN 20
+#define SLOW_VARIANCE (21.666 / (PARTS - 1))
 
 static int
 compare(const void *a, const void *b)
@@ -76,19 +82,20 @@ correlation(const double *values, size_t count, size_t lag)
     return square > 0 ? product / square : 0;
 }
 
-/* Over how many steps what slows one of them goes on: the integrated autocorrelation time. */
+/* Over how many steps what slows one of them goes on, of what is centred: the integrated
+ * autocorrelation time.  *ends: it does so within `lags` steps, as far as so many values tell. */
 static double
-memory_of(const double *values, size_t count)
+memory_of(const double *apart, size_t count, size_t lags, bool *ends)
 {
-    g_autofree double *apart = centred(values, count);
-    double steps = 1;
+    double steps = 1, r = 0;
 
-    for (size_t lag = 1; lag <= count / LAGS_SHARE; lag++) {
-        double r = correlation(apart, count, lag);
+    for (size_t lag = 1; lag <= lags; lag++) {
+        r = correlation(apart, count, lag);
         if (r < UNCORRELATED)
             break;
         steps += 2 * r;
     }
+    *ends = r < fmax(UNCORRELATED, 2 / sqrt((double)count));
     return steps;
 }
 
@@ -105,19 +112,66 @@ medians_of(const double *values, size_t count, size_t parts)
     return medians;
 }
 
-/* The medians of *blocks blocks, which are at least so many where there are as many values.
- * g_free. */
-static double *
-block_medians(const double *values, size_t count, size_t least, size_t *blocks)
+static double
+variance(const double *values, size_t count)
+{
+    double sum = 0, square = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += values[i] / (double)count;
+    for (size_t i = 0; i < count; i++)
+        square += (values[i] - sum) * (values[i] - sum) / (double)(count - 1);
+    return square;
+}
+
+/* Whether noise goes on for longer than half a part of the series: then steps know of each other
+ * beyond that, or the parts' means differ by more than steps of so short a memory explain. */
+static bool
+is_slow(const double *apart, size_t count)
+{
+    double means[PARTS] = {0};
+    bool ends;
+
+    if (count < PARTS_STEPS_MIN)
+        return false;
+    double memory = memory_of(apart, count, count / PARTS / 2, &ends);
+    for (size_t p = 0; p < PARTS; p++) {
+        size_t from = p * count / PARTS, to = (p + 1) * count / PARTS;
+        for (size_t i = from; i < to; i++)
+            means[p] += apart[i] / (double)(to - from);
+    }
+    double expected = variance(apart, count) * memory * PARTS / (double)count;
+    return !ends || variance(means, PARTS) > SLOW_VARIANCE * expected;
+}
+
+/* A series as its blocks. */
+struct blocks {
+    double *medians; /* sorted where the caller does */
+    size_t count;
+    bool slow;        /* noise lasts too long for them: */
+    double low, high; /* ends of the medians of long parts; else both are the series' level */
+};
+
+static void
+take_blocks(struct blocks *out, const double *values, size_t count, size_t least)
 {
     if (count > SERIES_MAX) {
         g_autofree double *fewer = medians_of(values, count, SERIES_MAX);
-        return block_medians(fewer, SERIES_MAX, least, blocks);
+        take_blocks(out, fewer, SERIES_MAX, least);
+        return;
     }
-    double memory = memory_of(values, count);
+    g_autofree double *apart = centred(values, count);
+    bool ends;
+    double memory = memory_of(apart, count, count / LAGS_SHARE, &ends);
     size_t length = memory > 1 ? (size_t)ceil(BLOCK_OF_MEMORY * memory) : 1;
-    *blocks = MIN(MAX(count / length, MIN(count, least)), BLOCKS_MAX);
-    return medians_of(values, count, *blocks);
+    size_t wanted = MIN(count, least), parts = MIN(count, PARTS);
+    g_autofree double *levels = medians_of(values, count, parts);
+    out->slow = is_slow(apart, count);
+    out->count = MIN(MAX(count / length, wanted), BLOCKS_MAX);
+    out->medians = medians_of(values, count, out->count);
+    double middle = median_of(levels, parts);
+    out->low = out->slow ? levels[0] : middle;
+    out->high = out->slow ? levels[parts - 1] : middle;
 }
 
 /* --- intervals ------------------------------------------------------------------------------- */
@@ -132,9 +186,9 @@ lower_end(double mean, double deviation)
 }
 
 static double
-confidence_of(size_t blocks, size_t least)
+confidence_of(size_t blocks, size_t least, bool slow)
 {
-    return blocks < least ? NAN : MW_ROBUST_CONFIDENCE;
+    return blocks < least || slow ? NAN : MW_ROBUST_CONFIDENCE;
 }
 
 static double *
@@ -152,31 +206,45 @@ struct mw_robust_interval
 mw_robust_ratio(const double *a, size_t a_count, const double *b, size_t b_count)
 {
     g_autofree double *log_a = logarithms(a, a_count), *log_b = logarithms(b, b_count);
-    size_t n, m;
-    g_autofree double *x = block_medians(log_a, a_count, RATIO_BLOCKS_MIN, &n);
-    g_autofree double *y = block_medians(log_b, b_count, RATIO_BLOCKS_MIN, &m);
-    size_t pairs = n * m;
-    g_autofree double *shifts = g_new(double, pairs);
+    struct blocks x, y;
 
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < m; j++)
-            shifts[i * m + j] = y[j] - x[i];
+    take_blocks(&x, log_a, a_count, RATIO_BLOCKS_MIN);
+    take_blocks(&y, log_b, b_count, RATIO_BLOCKS_MIN);
+    size_t pairs = x.count * y.count, blocks = MIN(x.count, y.count);
+    bool slow = x.slow || y.slow;
+    g_autofree double *shifts = g_new(double, pairs);
+    for (size_t i = 0; i < x.count; i++)
+        for (size_t j = 0; j < y.count; j++)
+            shifts[i * y.count + j] = y.medians[j] - x.medians[i];
     double shift = median_of(shifts, pairs);
-    double deviation = sqrt((double)pairs * (double)(n + m + 1) / 12);
-    size_t low = lower_end((double)pairs / 2, deviation);
-    return (struct mw_robust_interval){exp(shift), exp(shifts[low]), exp(shifts[pairs - 1 - low]),
-                                       confidence_of(MIN(n, m), RATIO_BLOCKS_MIN), MIN(n, m)};
+    double deviation = sqrt((double)pairs * (double)(x.count + y.count + 1) / 12);
+    size_t end = lower_end((double)pairs / 2, deviation);
+    double low = shifts[end], high = shifts[pairs - 1 - end];
+    g_free(x.medians);
+    g_free(y.medians);
+    return (struct mw_robust_interval){exp(shift),
+                                       exp(slow ? MIN(low, y.low - x.high) : low),
+                                       exp(slow ? MAX(high, y.high - x.low) : high),
+                                       confidence_of(blocks, RATIO_BLOCKS_MIN, slow),
+                                       blocks,
+                                       slow};
 }
 
 /* Order statistics: the interval that inverts the sign test. */
 struct mw_robust_interval
 mw_robust_level(const double *values, size_t count)
 {
-    size_t n;
-    g_autofree double *x = block_medians(values, count, LEVEL_BLOCKS_MIN, &n);
-    double middle = median_of(x, n);
-    size_t low = lower_end((double)n / 2, sqrt((double)n) / 2);
+    struct blocks x;
 
-    return (struct mw_robust_interval){middle, x[low], x[n - 1 - low],
-                                       confidence_of(n, LEVEL_BLOCKS_MIN), n};
+    take_blocks(&x, values, count, LEVEL_BLOCKS_MIN);
+    double middle = median_of(x.medians, x.count);
+    size_t end = lower_end((double)x.count / 2, sqrt((double)x.count) / 2);
+    double low = x.medians[end], high = x.medians[x.count - 1 - end];
+    g_free(x.medians);
+    return (struct mw_robust_interval){middle,
+                                       x.slow ? MIN(low, x.low) : low,
+                                       x.slow ? MAX(high, x.high) : high,
+                                       confidence_of(x.count, LEVEL_BLOCKS_MIN, x.slow),
+                                       x.count,
+                                       x.slow};
 }

@@ -8,6 +8,7 @@
 #ifndef MW_STUDY_ROBUST_H
 #define MW_STUDY_ROBUST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The confidence of the intervals below, of both ends together. */
@@ -18,8 +19,9 @@ double mw_robust_median(const double *values, size_t count);
 
 struct mw_robust_interval {
     double value, low, high;
-    double confidence; /* NAN: too few blocks for MW_ROBUST_CONFIDENCE */
+    double confidence; /* NAN: too few blocks for MW_ROBUST_CONFIDENCE, or slow noise */
     size_t blocks;     /* of the series that has fewer */
+    bool slow;         /* noise lasts too long for blocks: the range has every level of the logs */
 };
 
 /* How many times larger the values of `b` are than those of `a`; all are positive, and there is at

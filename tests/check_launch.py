@@ -8,6 +8,7 @@ written      of plans drawn at random every target is written or refused in one 
 keys         has no key and no option that the target does not have: KEYS, with their source.
 numbers      launch.sh, run with stand-ins for what it starts, passes the plan's numbers on.
 back         ds_config.json, read by --deepspeed, makes the same plan.
+adapters     LoRA and QLoRA, by PEFT and bitsandbytes, and what is refused of them.
 picks        of advise by name and by row, of strategies by name, of sweep by row.
 refused      one line, status 2, and nothing is written.
 
@@ -168,8 +169,14 @@ def wrong_titan(text):
             yield f"memwall_titan.py: {key} is none of torchtitan's keys"
 
 
+def wrong_adapters(text):
+    config = json.loads(text)
+    if config["peft_type"] != "LORA" or not config["target_modules"]:
+        yield f"adapter_config.json: {config}"
+
+
 READ = {"ds_config.json": wrong_json, "accelerate.yaml": wrong_yaml,
-        "memwall_titan.py": wrong_titan}
+        "memwall_titan.py": wrong_titan, "adapter_config.json": wrong_adapters}
 
 
 def wrong_shell(box, name):
@@ -189,7 +196,7 @@ def wrong_files(box):
             ast.parse(path.read_text(encoding="utf-8"))
         elif path.suffix in (".sh", ".sbatch"):
             yield from wrong_shell(box, path.name)
-        elif path.name != "notes.txt":
+        elif path.name not in ("notes.txt", "memwall.sha256"):
             yield f"{path.name}: a file that nobody knows"
 
 
@@ -198,12 +205,12 @@ def wrong_files(box):
 STAND_IN = '#!/bin/bash\nprintf "%s\\0" "${0##*/}" "$@"\n'
 
 
-def started(box):
+def started(box, path="out dir/launch.sh", *before):
     """The words with which launch.sh starts what carries the plan out."""
     for name in STARTED:
         box.write(f"bin/{name}", STAND_IN)
         (box.folder / "bin" / name).chmod(0o755)
-    done = subprocess.run(["bash", "out dir/launch.sh", "--more", "two words"], cwd=box.folder,
+    done = subprocess.run(["bash", *before, path, "--more", "two words"], cwd=box.folder,
                           env={**os.environ, **ENVIRONMENT,
                                "PATH": f"{box.folder / 'bin'}:{os.environ['PATH']}"},
                           capture_output=True, text=True, check=False)
@@ -314,7 +321,8 @@ def wrong_back(box, answer):
     """Of a file without a type DeepSpeed makes fp32, and memwall 16 bits, as its note says."""
     asked = answer["question"]
     names = ["model", "hardware", "software", "nodes", "seq", "optimizer", "checkpoint-bits",
-             "kept-bits", "share-slots", "matmul-dtype", "recompute-attention",
+             "kept-bits", "share-slots", "train", "lora-alpha", "weight-bits",
+             "matmul-dtype", "recompute-attention",
              *(["dtype"] if asked["dtype"] == "fp32" else []),
              *(key for key in asked if "." in key)]
     done = box.run(["plan", "-o", "back", "--deepspeed", "out dir/ds_config.json",
@@ -368,6 +376,40 @@ def check_slurm(box):
         for option in re.findall(r"^#SBATCH (--[a-z-]+)", job, re.MULTILINE):
             if option not in KEYS["slurm"]["keys"]:
                 yield f"{target}: {option} is none of sbatch's options"
+
+
+# --- adapters ------------------------------------------------------------------------------------
+
+LORA = "plan -m llama-3.1-8b -H dgx-h100 --batch 1 --seq 1024 --json --train "
+
+
+def check_adapters(box):
+    box.write("answer.json", box.run(LORA + "lora:16@qkv+mlp-up --lora-alpha 32 -s zero2 "
+                                     "--weight-bits 4-double").out)
+    for target in ("deepspeed", "accelerate"):
+        done = export(box, target)
+        if done.status:
+            yield f"{target}: {done.err}"
+            continue
+        config = json.loads(text_of(box, "adapter_config.json"))
+        said = [config[key] for key in ("r", "lora_alpha", "target_modules")]
+        if said != [16, 32, ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"]]:
+            yield f"{target}: adapter_config.json: {said}"
+        words, failed = started(box)
+        if failed or value(words, "--lora") != "adapter_config.json" or \
+                value(words, "--weight-bits") != "4-double":
+            yield f"{target}: {failed} {words}"
+    for model, options, target, said in (
+            ("llama-3.1-8b", "lora:16 -s zero3 --weight-bits 4", "deepspeed",
+             ["--weight-bits 4", "whole on each GPU", "memwall does"]),
+            ("llama-3.1-8b", "lora:16 -s zero3", "fsdp2", ["--train lora:16", "deepspeed"]),
+            ("llama-3.1-8b", "norm1,lora:16 -s zero3", "accelerate", ["adapters alone"]),
+            ("mixtral-8x7b", "lora:16 -s zero3", "accelerate", ["PEFT", "not known"])):
+        box.write("answer.json", box.run(LORA.replace("llama-3.1-8b", model) + options).out)
+        yield from refused(export(box, target), ["cannot", *said])
+    box.write("answer.json", box.run(LORA + "lora:16 -s zero2 --weight-bits 8").out)
+    if b"LLM.int8" not in export(box, "deepspeed").out:
+        yield "weights in 8 bits: what differs is not said"
 
 
 # --- picks ---------------------------------------------------------------------------------------
@@ -449,6 +491,8 @@ def files_for_refusals(box):
                                    "--optimizer-device nvme --batch 1 --json").out)
     box.write("kept.json", box.run("plan -m gpt2-xl -H dgx2 -s zero3 --activation-device nvme "
                                    "--batch 1 --json").out)
+    box.write("columns.json", box.run("sweep -m gpt2-xl -H dgx-h100 -s zero3 --over batch=1,2 "
+                                      "--columns over,step_time_s --json").out)
     box.write("full/mine.txt", "mine")
 
 
@@ -468,6 +512,7 @@ REFUSED = [  # file, options, words of the line
     ("kept.json", "--for fsdp2", ["FSDP2", "--activation-device nvme", "drives", "deepspeed"]),
     ("kept.json", "--for megatron", ["--activation-device nvme", "drives"]),
     ("gone.json", "--for fsdp2", ["gone.json"]),
+    ("columns.json", "--for fsdp2 --pick 1", ["strategy", "--columns"]),
     ("answer.json", "--for fsdp2 -o full", ["full", "mine.txt"]),
     ("answer.json", "--for fsdp2 -o full --replace", ["full", "mine.txt"]),
     ("answer.json", "--for fsdp2 -o answer.json", ["answer.json", "folder"]),
@@ -489,6 +534,59 @@ def check_refused(box):
             yield f"{files} {options}: files were left: {set(box.files()) - set(before)}"
 
 
+def wrong_list(box):
+    done = subprocess.run(["sha256sum", "--strict", "-c", "memwall.sha256"], cwd=box.folder / "job",
+                          capture_output=True, text=True, check=False)
+    names = {path.name for path in (box.folder / "job").iterdir()} - {"memwall.sha256"}
+    if done.returncode or set(re.findall(r"^(.*): OK$", done.stdout, re.MULTILINE)) != names:
+        yield f"memwall.sha256: {done.stdout} {done.stderr}"
+
+
+def check_kept(box):
+    """What is not as memwall wrote it stays, whatever its name is."""
+    cases = {"launch.sh": lambda path: path.write_text("mine", encoding="utf-8"),
+             "ds_config.json": lambda path: path.write_text("{}", encoding="utf-8"),
+             "notes.txt": lambda path: (path.unlink(), path.symlink_to("launch.sh")),
+             "memwall.sha256": lambda path: path.write_text("mine", encoding="utf-8"),
+             "checkpoints": lambda path: path.mkdir()}
+    for name, change in cases.items():
+        box.run("export answer.json --for deepspeed -o kept")
+        change(box.folder / "kept" / name)
+        before = box.files()
+        done = box.run("export answer.json --for fsdp2 -o kept --replace")
+        named = "" if name == "memwall.sha256" else name
+        yield from refused(done, ["kept", named, "is not"])
+        if box.files() != before:
+            yield f"{name}: a refused export changed the folder"
+        shutil.rmtree(box.folder / "kept")
+    for name in ("own", "-x"):
+        box.write(f"{name}/launch.sh", "mine")
+        yield from refused(box.run(["export", "answer.json", "--for", "fsdp2", "-o", name,
+                                    "--replace"]), [name, "launch.sh"])
+        shutil.rmtree(box.folder / name)
+    done = box.run(["export", "answer.json", "--for", "slurm:fsdp2", "-o", "-x"])
+    if b"cd ./-x &&" not in done.out:
+        yield f"-o -x: {done.out.decode()[-80:]}"
+    _, failed = started(box, "-x/launch.sh", "--")
+    if failed:
+        yield f"-x/launch.sh: {failed}"
+    shutil.rmtree(box.folder / "-x")
+
+
+def check_at_once(box):
+    """Of several exports to one folder one is there, whole."""
+    for more in ([], ["--replace"]):
+        shutil.rmtree(box.folder / "job", ignore_errors=True)
+        running = [subprocess.Popen([str(MEMWALL), "export", "answer.json", "--for", target, "-o",
+                                     "job", *more], cwd=box.folder, env=box.environment,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                   for target in ("deepspeed", "fsdp2", "memwall", "accelerate")]
+        done = [one.wait() for one in running]
+        if (any(done) if more else done.count(0) != 1):
+            yield f"exports at once {more}: {done}"
+        yield from wrong_list(box)
+
+
 def check_folder(box):
     files_for_refusals(box)
     box.write("llama.json", box.run("plan -m llama-3.1-8b -H dgx-h100 -s zero3 --json").out)
@@ -506,6 +604,9 @@ def check_folder(box):
         done = box.run(f"export llama.json --for {target} -o job --replace")
         if done.status:
             yield f"--replace by {target}: {done.err}"
+    yield from wrong_list(box)
+    yield from check_kept(box)
+    yield from check_at_once(box)
     left = [path.name for path in box.folder.iterdir() if path.name.startswith("job.")]
     if left:
         yield f"left behind: {left}"
@@ -520,6 +621,7 @@ def check_folder(box):
 def tests(box):
     yield "plans at random, for every target", check_written(box)
     yield "batch jobs", check_slurm(box)
+    yield "adapters", check_adapters(box)
     yield "picks by name and number", check_picks(box)
     yield "what is refused", check_refused(box)
     yield "folders are written whole", check_folder(box)

@@ -74,6 +74,12 @@ def check_complete(box):
                 yield f"{verb} --{option} is not in zsh's script"
             if not re.search(rf"_from [a-z ]*\b{verb}\b[^;]*'.* -l {option} ", fish):
                 yield f"{verb} --{option} is not in fish's script"
+        others = man.split("SEE ALSO")[1].replace("\\-", "-")
+        named = re.findall(r"memwall-(\w+)\(1\)", others)
+        if not named or not set(named) <= set(VERBS) - {verb}:
+            yield f"{verb}: see also {named}"
+    if len(box.run("help check").out.splitlines()) > 90:
+        yield "help check is long"
     man = made(box, "man")
     for name in VERBS:
         if f"memwall\\-{name}(1)" not in man:
@@ -173,6 +179,9 @@ TYPED = (
     ("memwall simulate some-", ["some-file", "some-folder/"], True),
     ("memwall run --save some-", ["some-folder/"], True),
     ("memwall verify own-", ["own-run"], True),
+    ("memwall export --for ", ["deepspeed", "accelerate", "fsdp2", "torchtitan", "megatron",
+                               "memwall", "slurm"], True),
+    ("memwall export --pick fa", ["fastest"], True),
 )
 BASH = r"""
 source "$1"

@@ -207,6 +207,19 @@ def check_inert(box):
         yield f"policy: {policy}"
 
 
+def check_no_gnuplot(box):
+    (box.folder / "nothing").mkdir()
+    answer = box.run("report rows.csv -o plain.html", PATH=str(box.folder / "nothing"))
+    if answer.status or not re.fullmatch(r"memwall: plain.html: .*gnuplot.*\n", answer.err):
+        yield f"status {answer.status}: {answer.err}"
+        return
+    page = (box.folder / "plain.html").read_text(encoding="utf-8")
+    if "gnuplot was not found" not in page or "<figure" in page or "over.batch" in page or \
+            "Rows of rows.csv" not in page:
+        yield "without gnuplot the page has no rows, or no word of it"
+    yield from Structure(page).wrong
+
+
 def check_ended(box):
     for folder in ("path", "temporary", "pages"):
         (box.folder / folder).mkdir()
@@ -484,6 +497,7 @@ def tests(box):
         return
     write_results(box)
     for name, check in (("refused", check_refused), ("kinds", check_kinds), ("inert", check_inert),
+                        ("no gnuplot", check_no_gnuplot),
                         ("ended", check_ended), ("same", check_same), ("figures", check_figures)):
         yield name, check(box)
     for name, check in (("shown", check_shown), ("sorted", check_sorted), ("zoomed", check_zoomed),

@@ -17,6 +17,7 @@ measured plans are run too: what they took stands beside what was predicted; a r
          takes too long, is its point's error.
 ended    a run ends with its sweep, however that ends, and leaves no row.
 json     JSON has the rows of the CSV.
+columns  those that are named, in that order.
 plot     pictures are drawn, of what can be drawn.
 refused  bad input is one line, and nothing is written.
 
@@ -130,6 +131,42 @@ def interrupt(box, line, rows):
     return partial
 
 
+def check_changed(box, whole):
+    """A row that is not as it was written is computed again, and those behind it."""
+    partial = interrupt(box, LONG, 9)
+    lines = partial.read_bytes().split(b"\n")
+    digit = lines[6].index(b"e+") - 1 if b"e+" in lines[6] else lines[6].rindex(b",") - 1
+    lines[6] = lines[6][:digit] + b"7" + lines[6][digit + 1:]
+    partial.write_bytes(b"\n".join(lines))
+    answer = box.run(LONG + "-o rows")
+    if "continues behind 4 of" not in answer.err:
+        yield f"a changed row: {answer.err}"
+    if answer.status or (box.folder / "rows").read_text() != whole:
+        yield "a changed row is kept"
+
+
+def check_columns(box):
+    rows = rows_of(swept(box, SWEEP))
+    for more in ("", "--shard 1/1 -o shard"):
+        line = "--columns step_time_s,batch,over,strategy"
+        if more:
+            swept(box, SWEEP + more)
+        text = swept(box, f"sweep --merge shard {line}" if more else SWEEP + line)
+        chosen = rows_of(text)
+        if text.splitlines()[0] != "step_time_s,over.batch,over.nodes,strategy" or \
+                len(chosen) != len(rows) or \
+                any(row[name] != one[name] for one, row in zip(chosen, rows) for name in one):
+            yield f"{more}: {text[:200]}"
+    answer = json.loads(swept(box, SWEEP + "--columns over,error --json"))
+    if [set(row) for row in answer["rows"]] != [{"over", "error"}] * len(rows):
+        yield f"JSON: {answer['rows'][:1]}"
+    for line, words in ((SWEEP + "--columns step_tim_s", ["step_tim_s", "step_time_s"]),
+                        (SWEEP + "--columns ''", ["--columns"]),
+                        ("sweep --merge shard --columns x1", ["x1"]),
+                        (SWEEP + "--shard 1/2 -o part --columns error", ["--columns", "--merge"])):
+        yield from refused(box.run(shlex.split(line)), words)
+
+
 def check_resume(box):
     whole = swept(box, LONG)
     partial = interrupt(box, LONG, 20)
@@ -144,6 +181,7 @@ def check_resume(box):
         yield "other bytes than without interruption"
     if partial.exists():
         yield "the partial file stays"
+    yield from check_changed(box, whole)
     box.write("points.csv", 'param-device,batch\n"cpu:1GB,gpu",1\n gpu ,"2"\r\n"gpu:1GB,cpu",\n')
     line = "sweep -m gpt2-xl -H dgx2 -s zero-infinity-cpu --points points.csv --over seq=512,1024 "
     swept(box, line + "--shard 1/1 -o quoted.partial")  # the same file
@@ -500,6 +538,7 @@ def tests(box):
                         ("files", check_files), ("shards", check_shards),
                         ("closed", check_closed), ("merged", check_merged),
                         ("measured", check_measured), ("ended", check_ended), ("json", check_json),
+                        ("columns", check_columns),
                         ("plot", check_plot), ("refused", check_refused)):
         folder = box.folder / name
         folder.mkdir()

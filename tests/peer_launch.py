@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `memwall export --for TARGET` writes, beside the targets' own parsers.
 
-    PYTHON tests/peer_launch.py build/cli/memwall [--megatron FOLDER] [--plans N] [--run]
+    PYTHON tests/peer_launch.py build/cli/memwall [--megatron FOLDER] [--plans N] [--run [TARGET..]]
     PYTHON tests/peer_launch.py --keys [--megatron FOLDER] > tests/data/launch_keys.json
 
 PYTHON has DeepSpeed, accelerate, torchtitan, transformers and PyTorch from PyPI; FOLDER is a
@@ -9,7 +9,8 @@ checkout of Megatron-LM, whose parser is not in its package.  No part of the tes
 at random every target's files go to the real parser: DeepSpeedConfig, accelerate's launch command,
 torchtitan's ConfigManager, Megatron-LM's arguments; what it reads is the plan's.  With --run,
 memwall_fsdp2.py, memwall_accelerate.py and memwall_deepspeed.py train a tiny model on two ranks of
-cores.  Prints a line for each difference and a count for each target; status 1 if there is one.
+cores, which share a batch as one rank would have it, and go on from what they saved.  Prints a
+line for each difference and a count for each target; status 1 if there is one.
 
 --keys prints the keys that the parsers know, which the ordinary test compares with.
 """
@@ -20,9 +21,14 @@ import importlib.metadata
 import io
 import json
 import logging
+import math
 import os
 import pathlib
+import random
+import re
 import shlex
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -307,49 +313,105 @@ def check_parsers(command, megatron, count):
 
 # --- trained -------------------------------------------------------------------------------------
 
-TRAINED = {  # on two ranks of cores; what is trained in fp32 or in 16 bits as planned
+TRAINED = {  # on two ranks of cores; in fp32, so that sums in another order change little
     "fsdp2": ["-s zero3", "-s zero2 --grad-accum 2", "-s zero3 --prefetch 2",
               "-s zero3 --activation-checkpoint-interval 0",
               "-s zero3 --activation-checkpoint-interval 1 --activation-device cpu",
-              "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu"],
-    "accelerate": ["-s ddp --grad-accum 2", "-s zero2"],
-    "deepspeed": ["-s zero2 --grad-accum 2", "-s zero3"],
+              "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
+              "-s zero3 --dtype bf16"],
+    "accelerate": ["-s ddp --grad-accum 2", "-s ddp --dtype bf16", "-s zero2", "-s zero3",
+                   "-s ddp --train lora:4 --dtype bf16", "-s zero3 --train lora:4",
+                   "-s ddp --train lora:4 --weight-bits 4-double --dtype bf16",
+                   "-s ddp --train lora:4 --weight-bits 8 --dtype bf16"],
+    "deepspeed": ["-s zero2 --grad-accum 2", "-s zero3", "-s zero3 --dtype bf16",
+                  "-s zero2 --train lora:4@qkv --dtype bf16", "-s zero3 --train lora:4",
+                  "-s zero2 --train lora:4 --weight-bits 4 --dtype bf16"],
 }
+STEPS, RESUMED_AT = 6, 3
+NEAR = {"fp32": 2e-4, "bf16": 5e-2}  # of losses about 5.5
 
 
-def on_cores(target, text):
-    """launch.sh for cores: two processes, gloo; accelerate leaves DeepSpeed out then."""
-    if target == "accelerate":
-        text = text.replace("accelerate launch", "accelerate launch --cpu")
-    return text
+class Training:
+    """A folder of an export, and what it trains on cores: gloo, processes without GPUs."""
+
+    def __init__(self, command, folder, target, options):
+        self.folder, self.target, self.options = folder, target, shlex.split(options)
+        if "--dtype" not in self.options:
+            self.options += ["--dtype", "fp32"]
+        self.dtype = self.options[self.options.index("--dtype") + 1]
+        shutil.rmtree(folder / "job", ignore_errors=True)
+        question = [command, "plan", "-m", "tiny/config.json", "-H", "flat-test", "--set",
+                    "node.gpus=2", "--set", "gpu.memory_gib=8", "--batch", "1", "--seq", "32",
+                    "--json", *self.options]
+        answer = self.do(question)
+        (folder / "answer.json").write_text(answer, encoding="utf-8")
+        self.do([command, "export", "answer.json", "--for", target, "-o", "job"])
+        shell = folder / "job/launch.sh"
+        self.text = shell.read_text(encoding="utf-8")
+        self.config = folder / "job/ds_config.json"
+
+    def do(self, words, **environment):
+        done = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=False,
+                              timeout=900, env={**os.environ, **environment})
+        if done.returncode:
+            said = done.stderr + done.stdout
+            fault = re.search(r"^.*?Traceback.*?\n.*?Error.*?$", said, re.MULTILINE | re.DOTALL)
+            raise RuntimeError(f"status {done.returncode}: "
+                               f"{(fault[0] if fault else said).strip()[-1500:]}")
+        return done.stdout
+
+    def on_cores(self, ranks):
+        """So many processes; accelerate's launcher starts one where it is told to use cores, and
+        leaves DeepSpeed out."""
+        text = self.text
+        if self.target == "accelerate":
+            text = text.replace("accelerate launch \\\n    --config_file accelerate.yaml",
+                                f"torchrun --standalone --nproc-per-node {ranks}")
+        for option in ("--nproc-per-node", "--num_gpus"):
+            text = text.replace(f"{option} 2", f"{option} {ranks}")
+        (self.folder / "job/launch.sh").write_text(text, encoding="utf-8")
+        if self.config.exists():
+            config = json.loads(self.config.read_text(encoding="utf-8"))
+            config["train_micro_batch_size_per_gpu"] = 2 // ranks
+            self.config.write_text(json.dumps(config), encoding="utf-8")
+
+    def losses(self, ranks, save, *options):
+        """Of each step."""
+        self.on_cores(ranks)
+        environment = {"DATA": "tokens.bin", "SAVE": save, "OMP_NUM_THREADS": "1",
+                       "MODEL": "tiny/weights", "PYTHONDONTWRITEBYTECODE": "1",
+                       "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+        if self.target == "accelerate":
+            environment["ACCELERATE_MIXED_PRECISION"] = self.dtype.replace("fp32", "no")
+            environment |= {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_CONFIG_FILE":
+                            "ds_config.json"} if self.config.exists() else \
+                           {"ACCELERATE_USE_CPU": "true"}
+        out = self.do(["bash", "job/launch.sh", "--micro-batch", str(2 // ranks), *options],
+                      **environment)
+        return [float(loss) for loss in re.findall(r"^step \d+ loss (\S+)", out, re.MULTILINE)]
+
+
+def apart(one, other):
+    return max((abs(a - b) for a, b in zip(one, other)), default=math.inf) \
+        if len(one) == len(other) else math.inf
 
 
 def train(command, folder, target, options):
-    base = [command, "plan", "-m", "tiny/config.json", "-H", "flat-test", "--set", "node.gpus=2",
-            "--set", "gpu.memory_gib=8", "--batch", "1", "--seq", "32", "--dtype", "bf16", "--json"]
-    done = subprocess.run([*base, *shlex.split(options)], cwd=folder, capture_output=True,
-                          text=True, check=False)
-    if done.returncode:
-        return f"not planned: {done.stderr.strip()}"
-    (folder / "answer.json").write_text(done.stdout, encoding="utf-8")
-    done = subprocess.run([command, "export", "answer.json", "--for", target, "-o", "job",
-                           "--replace"], cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return f"not written: {done.stderr.strip()}"
-    shell = folder / "job/launch.sh"
-    text = shell.read_text(encoding="utf-8")
-    by_deepspeed = target == "accelerate" and (folder / "job/ds_config.json").exists()
-    shell.write_text(text if by_deepspeed else on_cores(target, text), encoding="utf-8")
-    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(["bash", "job/launch.sh", "--steps", "3"], cwd=folder, text=True,
-                          capture_output=True, check=False, timeout=600,
-                          env={**os.environ, "DATA": "random", "ACCELERATE_USE_CPU": "true",
-                               "PATH": path, "OMP_NUM_THREADS": "1",
-                               "PYTHONDONTWRITEBYTECODE": "1"})
-    steps = [line for line in done.stdout.splitlines() if "step " in line and "loss" in line]
-    if done.returncode or len(steps) != 3:
-        return f"status {done.returncode}: {(done.stderr or done.stdout).strip()[-1500:]}"
-    print(f"{target} {options}: {steps[-1]}", flush=True)
+    """Two ranks train as one with their batch; what was saved goes on as if it had not ended."""
+    job = Training(command, folder, target, options)
+    # Without GPUs accelerate joins no processes that DeepSpeed trains with.
+    ranks = 1 if target == "accelerate" and job.config.exists() else 2
+    whole = job.losses(ranks, "whole", "--steps", str(STEPS), "--save-every", "100")
+    begun = job.losses(ranks, "parts", "--steps", str(RESUMED_AT))
+    resumed = job.losses(ranks, "parts", "--steps", str(STEPS), "--resume")
+    alone = job.losses(1, "alone", "--steps", str(STEPS)) if ranks > 1 else whole
+    print(f"{target} {options}: losses {whole[0]} .. {whole[-1]}; resumed "
+          f"{apart(whole, begun + resumed):.4f} apart, {ranks} ranks from one "
+          f"{apart(whole, alone):.4f}",
+          flush=True)
+    if len(whole) != STEPS or apart(whole, begun + resumed) > 1e-4 or \
+            apart(whole, alone) > NEAR[job.dtype]:
+        return f"{whole}, resumed {begun} {resumed}, one rank {alone}"
     return None
 
 
@@ -378,19 +440,35 @@ def check_recomputed(config):
     return wrong
 
 
-def check_trained(command):
+def make_tiny(folder):
+    """A model with weights, and tokens that no sequence of a step has twice."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+    (folder / "tiny").mkdir()
+    (folder / "tiny/config.json").write_text(json.dumps(TINY), encoding="utf-8")
+    torch.manual_seed(1)
+    config = AutoConfig.from_pretrained(folder / "tiny/config.json")
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder / "tiny/weights")
+    tokens = random.Random(1).choices(range(TINY["vocab_size"]), k=8192)
+    (folder / "tokens.bin").write_bytes(struct.pack("256i", 20240520, 1, len(tokens), *[0] * 253) +
+                                        struct.pack(f"{len(tokens)}H", *tokens))
+
+
+def check_trained(command, only):
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "tiny").mkdir()
-        (folder / "tiny/config.json").write_text(json.dumps(TINY), encoding="utf-8")
+        make_tiny(folder)
         wrong += check_recomputed(folder / "tiny/config.json")
-        for target, cases in TRAINED.items():
-            for options in cases:
+        for target, options in ((target, options) for target, cases in TRAINED.items()
+                                for options in cases if target in only):
+            try:
                 fault = train(command, folder, target, options)
-                if fault:
-                    wrong += 1
-                    print(f"{target} {options}: {fault}", flush=True)
+            except (RuntimeError, subprocess.TimeoutExpired) as failed:
+                fault = str(failed)
+            if fault:
+                wrong += 1
+                print(f"{target} {options}: {fault}", flush=True)
     return wrong
 
 
@@ -399,14 +477,14 @@ def main():
     parser.add_argument("command", nargs="?")
     parser.add_argument("--megatron", type=pathlib.Path)
     parser.add_argument("--plans", type=int, default=60)
-    parser.add_argument("--run", action="store_true")
+    parser.add_argument("--run", nargs="*", choices=TRAINED, metavar="TARGET")
     parser.add_argument("--keys", action="store_true")
     options = parser.parse_args()
     if options.keys:
         return print_keys(options.megatron)
     command = str(pathlib.Path(options.command).resolve())
     wrong = check_parsers(command, options.megatron, options.plans)
-    wrong += check_trained(command) if options.run else 0
+    wrong += check_trained(command, options.run or TRAINED) if options.run is not None else 0
     print(f"{wrong} differences")
     return 1 if wrong else 0
 

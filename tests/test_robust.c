@@ -2,11 +2,13 @@
  * drawn with a fixed seed. */
 #include <glib.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "study/robust.h"
 
 #define DRAWS 300
 #define STEPS 120
+#define SLOW_STEPS 200
 
 static double
 normal(GRand *rand)
@@ -103,6 +105,82 @@ test_holds(void)
     g_assert_cmpfloat(wider, >, 1.5 * width);
 }
 
+/* Noise that lasts longer than a part of the series: `length` of it by 10%, or with that memory a
+ * wander of 5%. */
+static void
+draw_slow(GRand *rand, double length, bool wanders, double *times_s, size_t count)
+{
+    double memory = exp(-1 / (length * (double)count)), apart = normal(rand);
+    size_t begin = (size_t)(g_rand_double(rand) * (1 - length) * (double)count);
+
+    draw(rand, 1, 0, times_s, count);
+    for (size_t i = 0; i < count; i++) {
+        apart = memory * apart + sqrt(1 - memory * memory) * normal(rand);
+        bool slow = i >= begin && i < begin + (size_t)(length * (double)count);
+        times_s[i] *= wanders ? exp(0.05 * apart) : slow ? 1.1 : 1;
+    }
+}
+
+/* How many ranges of equal runs are beyond 3%; *slow: how many say that noise lasts too long. */
+static int
+alarms(double length, bool wanders, bool both, int *slow)
+{
+    GRand *rand = g_rand_new_with_seed(11);
+    double a[SLOW_STEPS], b[SLOW_STEPS];
+    int wrong = 0;
+
+    *slow = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        if (both)
+            draw_slow(rand, length, wanders, a, SLOW_STEPS);
+        else
+            draw(rand, 1, 0, a, SLOW_STEPS);
+        draw_slow(rand, length, wanders, b, SLOW_STEPS);
+        struct mw_robust_interval ratio = mw_robust_ratio(a, SLOW_STEPS, b, SLOW_STEPS);
+        wrong += 1 / ratio.low < 0.97;
+        *slow += ratio.slow;
+        g_assert_true(ratio.slow == isnan(ratio.confidence));
+    }
+    g_rand_free(rand);
+    return wrong;
+}
+
+/* A machine that is slower for a third or more of one log makes no regression; nor does a wander
+ * in both. */
+static void
+test_slow(void)
+{
+    static const double lengths[] = {0.3, 0.45, 0.6};
+    int slow;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(lengths); i++) {
+        g_assert_cmpint(alarms(lengths[i], false, false, &slow), <=, DRAWS / 50);
+        g_assert_cmpint(slow, >=, DRAWS * 9 / 10);
+    }
+    g_assert_cmpint(alarms(0.2, true, true, &slow), <=, DRAWS / 50);
+    g_assert_cmpint(alarms(0.3, true, true, &slow), <=, DRAWS / 30);
+}
+
+/* Where noise is short, 5% are found, and it is seldom called slow. */
+static void
+test_short(void)
+{
+    GRand *rand = g_rand_new_with_seed(13);
+    double a[SLOW_STEPS], b[SLOW_STEPS];
+    int found = 0, slow = 0;
+
+    for (int i = 0; i < DRAWS; i++) {
+        draw(rand, 1, 0.3, a, SLOW_STEPS);
+        draw(rand, 1.0526, 0.3, b, SLOW_STEPS);
+        struct mw_robust_interval ratio = mw_robust_ratio(a, SLOW_STEPS, b, SLOW_STEPS);
+        found += 1 / ratio.low < 0.97;
+        slow += ratio.slow;
+    }
+    g_rand_free(rand);
+    g_assert_cmpint(found, >=, DRAWS * 9 / 10);
+    g_assert_cmpint(slow, <=, DRAWS / 15);
+}
+
 /* A run of a million steps that drifts all the time is looked at in a moment. */
 static void
 test_long(void)
@@ -125,6 +203,8 @@ main(int argc, char **argv)
     g_test_add_func("/robust/exact", test_exact);
     g_test_add_func("/robust/confidence", test_confidence);
     g_test_add_func("/robust/holds", test_holds);
+    g_test_add_func("/robust/slow", test_slow);
+    g_test_add_func("/robust/short", test_short);
     g_test_add_func("/robust/long", test_long);
     return g_test_run();
 }

@@ -1,5 +1,6 @@
 #include "cli/export/launch.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,17 +11,11 @@
 #include "cli/export/pick.h"
 #include "cli/progress_line.h"
 #include "cli/question.h"
+#include "exec/host/signals.h"
 #include "lib/launch.h"
 #include "report/table.h"
 
 #define NOTES "notes.txt"
-
-/* All names that an export has, of any target. */
-static bool
-is_ours(const char *name)
-{
-    return !strcmp(name, NOTES) || mw_launch_is_file(name);
-}
 
 /* --- planned again ---------------------------------------------------------------------------- */
 
@@ -89,9 +84,9 @@ check_folder(const char *folder, bool replace, GError **error)
 {
     GError *refused = NULL;
 
-    if (mw_folder_check(folder, replace ? is_ours : NULL, &refused))
+    if (mw_folder_check(folder, replace, &refused))
         return true;
-    if (!replace && mw_folder_check(folder, is_ours, NULL))
+    if (!replace && mw_folder_check(folder, true, NULL))
         mw_refuse(error, "%s: has an export already, which --replace replaces", folder);
     else
         g_propagate_error(error, g_steal_pointer(&refused));
@@ -99,6 +94,15 @@ check_folder(const char *folder, bool replace, GError **error)
     return false;
 }
 
+static struct mw_signals *signals;
+
+static bool
+stops(void)
+{
+    return mw_signals_heard(signals) != 0;
+}
+
+/* A signal ends the process when there is no temporary folder any more. */
 static bool
 write_folder(const char *folder, bool replace, const char *notes, const struct mw_launch *launch,
              GError **error)
@@ -111,7 +115,13 @@ write_folder(const char *folder, bool replace, const char *notes, const struct m
         files[i] = (struct mw_folder_file){file->name, file->text, file->runs};
     }
     files[count] = (struct mw_folder_file){NOTES, notes, false};
-    return mw_folder_write(folder, files, count + 1, replace ? is_ours : NULL, error);
+    signals = mw_signals_begin(MW_SIGNALS_INT | MW_SIGNALS_TERM | MW_SIGNALS_HUP);
+    bool good = mw_folder_write(folder, files, count + 1, replace, stops, error);
+    int heard = mw_signals_heard(signals);
+    mw_signals_end(g_steal_pointer(&signals));
+    if (heard)
+        raise(heard);
+    return good;
 }
 
 /* The last command of launch.sh, in one line. */
@@ -131,11 +141,19 @@ command_of(const struct mw_launch *launch)
     return NULL;
 }
 
+/* A path that no command takes for an option. */
+static char *
+plain_path(const char *folder)
+{
+    return g_strconcat(*folder == '-' ? "./" : "", folder, NULL);
+}
+
 static void
 tell(const char *folder, const char *title, const struct mw_launch *launch)
 {
     g_autoptr(GString) names = g_string_new(NULL);
-    g_autofree char *line = command_of(launch), *quoted = mw_launch_quoted(folder);
+    g_autofree char *line = command_of(launch), *path = plain_path(folder);
+    g_autofree char *quoted = mw_launch_quoted(path);
     bool batch = false;
 
     for (guint i = 0; i < launch->files->len; i++) {
@@ -144,7 +162,7 @@ tell(const char *folder, const char *title, const struct mw_launch *launch)
         batch = batch || !strcmp(file->name, MW_LAUNCH_JOB);
     }
     mw_table_line(stdout, "plan", "%s", title);
-    mw_table_line(stdout, "written", "%s: %s" NOTES, folder, names->str);
+    mw_table_line(stdout, "written", "%s: %s" NOTES ", " MW_FOLDER_LIST, folder, names->str);
     for (guint i = 0; i < launch->left->len; i++)
         mw_table_line(stdout, "differs", "%s", (const char *)launch->left->pdata[i]);
     for (guint i = 0; i < launch->fill->len; i++)

@@ -173,6 +173,11 @@ ask_row(const char *path, JsonObject *row, struct memwall_question *question, GE
     if (over && !ask_values(path, over, question, error))
         return false;
     for (size_t i = 0; i < G_N_ELEMENTS(columns); i++) {
+        if (!json_object_has_member(row, columns[i][0]))
+            return mw_refuse(error,
+                             "%s: rows have no %s, of which a plan is made: sweep without "
+                             "--columns",
+                             path, columns[i][0]);
         g_autofree char *text = typed_of(row, columns[i][0]);
         if (text && !set(question, path, columns[i][1], text, error))
             return false;

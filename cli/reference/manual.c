@@ -38,13 +38,43 @@ cli_manual_command(FILE *out, const struct cli_form *form, const GPtrArray *all)
     form->paragraph(out, others->str);
 }
 
+/* Verbs that write what this one reads, or read what it writes, and that say more of it. */
+static const char *const beside[][6] = {
+    {"list", "plan", "simulate"},
+    {"plan", "simulate", "run", "list", "export"},
+    {"simulate", "plan", "sweep", "advise", "report", "export"},
+    {"sweep", "simulate", "advise", "report", "check"},
+    {"advise", "simulate", "sweep", "export", "report"},
+    {"report", "simulate", "sweep", "compare"},
+    {"run", "plan", "calibrate", "compare", "verify", "export"},
+    {"compare", "run", "simulate", "report"},
+    {"check", "simulate", "sweep", "run"},
+    {"calibrate", "run", "list"},
+    {"export", "simulate", "advise", "run", "verify"},
+    {"rm", "list", "verify"},
+    {"verify", "run", "export", "rm"},
+};
+
+static char *
+others_of(const struct cli_verb *verb)
+{
+    GString *text = g_string_new("memwall(1), ");
+
+    for (size_t i = 0; i < G_N_ELEMENTS(beside); i++)
+        for (size_t n = 1; !strcmp(beside[i][0], verb->name) && n < G_N_ELEMENTS(beside[i]); n++)
+            if (beside[i][n])
+                g_string_append_printf(text, "memwall-%s(1), ", beside[i][n]);
+    g_string_append(text, profile_page);
+    return g_string_free(text, FALSE);
+}
+
 void
 cli_manual_verb(FILE *out, const struct cli_form *form, const struct cli_verb_options *of_verb)
 {
     const struct cli_verb *verb = of_verb->verb;
     g_autofree char *name = g_strdup_printf("memwall-%s", verb->name);
     g_autofree char *usage = cli_page_usage(verb);
-    g_autofree char *others = g_strdup_printf("memwall(1), %s", profile_page);
+    g_autofree char *others = others_of(verb);
     g_auto(GStrv) details = g_strsplit(verb->details ? verb->details : "", "\n", -1);
     const struct cli_page page = {name, verb->summary, 1};
 

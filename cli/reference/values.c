@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "cli/reference/verb_options.h"
+#include "lib/launch.h"
 
 /* What an upper-case word stands for, if completion can offer values for it. */
 static const struct placeholder {
     const char *word, *names, *words[4];
+    char *(*list)(void); /* "A|B"; what is in brackets stays open */
     enum cli_paths_kind paths;
     bool several;
 } placeholders[] = {
@@ -22,9 +24,20 @@ static const struct placeholder {
     {.word = "PLANFILE", .paths = CLI_PATHS_FILES},
     {.word = "RUNFILE", .paths = CLI_PATHS_FILES},
     {.word = "CURRENT", .paths = CLI_PATHS_FILES},
+    {.word = "TARGET", .list = mw_launch_names},
+    {.word = "PICK", .words = {"cheapest", "fastest", "least-risk"}},
     {.word = "DIR", .paths = CLI_PATHS_FOLDERS},
     {.word = "FOLDER", .paths = CLI_PATHS_FOLDERS},
 };
+
+static void
+take_list(struct cli_values *values, const char *list)
+{
+    g_auto(GStrv) words = g_strsplit(list, "|", -1);
+
+    for (char **word = words; *word; word++)
+        g_ptr_array_add(values->words, g_strndup(*word, strcspn(*word, "[")));
+}
 
 static void
 take_word(struct cli_values *values, const char *word)
@@ -39,6 +52,9 @@ take_word(struct cli_values *values, const char *word)
             g_ptr_array_add(values->words, g_strdup(word));
         return;
     }
+    g_autofree char *list = row->list ? row->list() : NULL;
+    if (list)
+        take_list(values, list);
     for (const char *const *known = row->words; *known; known++)
         g_ptr_array_add(values->words, g_strdup(*known));
     values->names = row->names ? row->names : values->names;

@@ -18,6 +18,7 @@ struct cli_sweep_wish {
     int threads;                             /* 0: as many as there are cores */
     int shard, shards;
     char **plots;  /* "KIND:FILE"; may be NULL */
+    char *columns; /* that are written; NULL: all */
     char *command; /* its words, as struct cli_store_title has them */
 };
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/sweep/closed_form.h"
+#include "cli/sweep/columns.h"
 #include "cli/sweep/job.h"
 #include "lib/question.h"
 #include "report/plot_rows.h"
@@ -144,6 +145,7 @@ cli_sweep_merge(const struct cli_sweep_wish *wish, char **paths)
     bool good = open_all(&all, paths, &error);
     const struct mw_rows rows = {all.names, rewind_shards, next_row, &all, NULL};
 
+    good = good && (!wish->columns || cli_columns_check(wish->columns, all.names, &error));
     for (char **plot = wish->plots; good && plot && *plot; plot++)
         good = mw_plot_rows_check_rows(*plot, &rows, &error);
     good = good && cli_sweep_write(wish, &rows, &error);

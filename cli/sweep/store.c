@@ -52,6 +52,35 @@ read_line(FILE *file)
     return text;
 }
 
+/* --- rows of the file ------------------------------------------------------------------------- */
+
+/* A row has a digest of its own behind it, as a changed one must not be taken for what was
+ * computed: ROW, a tab, DIGEST_LENGTH digits. */
+#define DIGEST_LENGTH 16
+
+static char *
+row_digest(const char *row)
+{
+    char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, row, -1);
+
+    digest[DIGEST_LENGTH] = '\0';
+    return digest;
+}
+
+/* Cuts the digest off a line.  Whether it is the row's. */
+static bool
+cut_digest(char *line)
+{
+    size_t length = strlen(line);
+    char *at = length > DIGEST_LENGTH ? line + length - DIGEST_LENGTH - 1 : NULL;
+
+    if (!at || *at != '\t')
+        return false;
+    *at = '\0';
+    g_autofree char *digest = row_digest(line);
+    return !strcmp(at + 1, digest);
+}
+
 /* --- the end of a shard's file ---------------------------------------------------------------- */
 
 /* A digest of all lines before the end. */
@@ -241,7 +270,7 @@ cli_store_kept(struct cli_store *store, const int64_t *points, int64_t count)
     cli_store_rewind(store);
     while (kept < count) {
         g_autofree char *row = read_line(store->file);
-        if (!row || !cli_sweep_is_row(store->sweep, points[kept], row))
+        if (!row || !cut_digest(row) || !cli_sweep_is_row(store->sweep, points[kept], row))
             break;
         end = ftell(store->file);
         kept++;
@@ -254,7 +283,9 @@ cli_store_kept(struct cli_store *store, const int64_t *points, int64_t count)
 bool
 cli_store_add(struct cli_store *store, const char *row, GError **error)
 {
-    return (fprintf(store->file, "%s\n", row) > 0 && !fflush(store->file)) ||
+    g_autofree char *digest = row_digest(row);
+
+    return (fprintf(store->file, "%s\t%s\n", row, digest) > 0 && !fflush(store->file)) ||
            fail(store, errno, error);
 }
 
@@ -273,6 +304,8 @@ cli_store_next(struct cli_store *store)
 
     if (row && g_str_has_prefix(row, END))
         g_clear_pointer(&row, g_free);
+    if (row)
+        cut_digest(row); /* a shard's are checked with the digest of all */
     return row;
 }
 

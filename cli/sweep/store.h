@@ -2,8 +2,9 @@
  * store.h - the rows of a sweep while it goes on, in a file beside the output (OUTPUT.partial), or
  * in none that has a name.
  *
- * The file is a line that names the sweep, the line of names, and the rows in order.  An
- * interrupted sweep continues behind the last row that is whole.  One process at a time has the
+ * The file is a line that names the sweep, the line of names, and the rows in order, each
+ * with a digest.  An interrupted sweep continues behind the last row that is as it was written, and
+ * computes all behind it again.  One process at a time has the
  * file.
  */
 #ifndef MW_CLI_SWEEP_STORE_H

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/whole_file.h"
 #include "cli/cli.h"
+#include "cli/sweep/columns.h"
 #include "cli/sweep/job.h"
 #include "report/plot_rows.h"
 
@@ -21,6 +22,14 @@ print(const struct mw_rows *rows, bool json, FILE *out)
 static bool
 write_rows(const struct cli_sweep_wish *wish, const struct mw_rows *rows, GError **error)
 {
+    if (wish->columns) {
+        const struct cli_sweep_wish all = {.output = wish->output, .json = wish->json};
+        struct cli_columns *columns = cli_columns_new(wish->columns, rows);
+        const struct mw_rows chosen = cli_columns_rows(columns);
+        bool good = write_rows(&all, &chosen, error);
+        cli_columns_free(columns);
+        return good;
+    }
     if (!wish->output) {
         print(rows, wish->json, stdout);
         return true;

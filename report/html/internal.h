@@ -53,6 +53,7 @@ struct mw_page {
     GPtrArray *answers; /* of struct mw_page_answer * */
     guint pictures;     /* so far: the number of one is part of its ids */
     bool (*stops)(void);
+    const char *lacks; /* static: what cannot be shown here; NULL: nothing */
 };
 
 /* With *error: the page is not wanted any more. */

@@ -231,16 +231,21 @@ put_page(struct mw_page *page, const char *title, GError **error)
 
 bool
 mw_page_write(const char *path, const char *title, const char *const *files, bool (*stops)(void),
-              GError **error)
+              const char **lacks, GError **error)
 {
-    struct mw_page page = {g_string_new(NULL), g_ptr_array_new_with_free_func(free_input),
-                           g_ptr_array_new_with_free_func(free_answer), 0, stops};
+    struct mw_page page = {g_string_new(NULL),
+                           g_ptr_array_new_with_free_func(free_input),
+                           g_ptr_array_new_with_free_func(free_answer),
+                           0,
+                           stops,
+                           NULL};
     bool good = true;
 
     for (; good && *files; files++)
         good = add_file(&page, *files, error);
     good = good && put_page(&page, title, error) && !mw_page_stops(&page, error) &&
            mw_file_write(path, page.out->str, page.out->len, error);
+    *lacks = page.lacks;
     g_ptr_array_unref(page.answers);
     g_ptr_array_unref(page.inputs);
     g_string_free(page.out, TRUE);

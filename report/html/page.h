@@ -15,8 +15,8 @@
 /* Reads the results and writes the page, whole or not at all.  `title` NULL: what the first result
  * is of.  A file that is no result gives an error of one line that names it.  Once the files are
  * read, pictures make temporary files: from then on `stops` is asked again and again, and true ends
- * it with an error. */
+ * it with an error.  *lacks: what the page has to go without, static; NULL: nothing. */
 bool mw_page_write(const char *path, const char *title, const char *const *files,
-                   bool (*stops)(void), GError **error);
+                   bool (*stops)(void), const char **lacks, GError **error);
 
 #endif

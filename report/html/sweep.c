@@ -279,6 +279,20 @@ put_rows(GString *page, const struct mw_page_input *input)
     mw_front_clear(&front);
 }
 
+/* A page without pictures is better than none. */
+static bool
+draws(struct mw_page *page)
+{
+    g_autofree char *program = g_find_program_in_path("gnuplot");
+
+    if (program)
+        return true;
+    page->lacks = "no pictures of the sweep: gnuplot was not found; it is in the package "
+                  "gnuplot-nox";
+    mw_html_put(page->out, "<p class=\"note\">There are %s.</p>\n", page->lacks);
+    return false;
+}
+
 bool
 mw_page_sweep(struct mw_page *page, GError **error)
 {
@@ -286,7 +300,7 @@ mw_page_sweep(struct mw_page *page, GError **error)
         const struct mw_page_input *input = page->inputs->pdata[i];
         if (!input->lines)
             continue;
-        if (!put_all_pictures(page, input->lines, error))
+        if (draws(page) && !put_all_pictures(page, input->lines, error))
             return false;
         put_rows(page->out, input);
     }
