@@ -381,9 +381,11 @@ def prices():
 
 
 def is_offered(name):
-    """Not a machine that is only simulated, nor one whose rent is derived from that of its GPUs."""
+    """Not a machine that is only simulated, nor one that nobody sells any more, nor one whose rent is
+    derived from that of its GPUs."""
     text = (ROOT / "hwprofiles" / f"{name}.ini").read_text(encoding="utf-8")
-    return not re.search("^only_simulated = |^price_usd_per_hour.source = derived", text, re.M)
+    return not re.search("^only_simulated = |^discontinued = |^price_usd_per_hour.source = derived",
+                         text, re.M)
 
 
 def check_worth(words, answer, change):
