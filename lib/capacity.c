@@ -216,8 +216,8 @@ mw_lib_take_pay(const char *pay, struct mw_profile *profile, GError **error)
     return g_strcmp0(pay, "buy") || forget_price(profile, "price_usd_per_hour", error);
 }
 
-/* Whether the price to buy it is one at which nobody sells it any more.  A price that the user gives
- * is one at which it can be had, unless the user says otherwise. */
+/* Whether the price to buy it is one at which nobody sells it any more.  A price that the user
+ * gives is one at which it can be had, unless the user says otherwise. */
 static bool
 is_gone(const struct memwall_question *question, const GArray *prices,
         const struct mw_profile *profile)

@@ -357,7 +357,7 @@ take_drive_prices(const GArray *prices, const char *path, const char *region,
         g_autofree char *from =
             g_strdup_printf("%g USD a TB: %s, line %d%s%s", price->usd_to_buy, path, price->line,
                             *price->date ? ", " : "", price->date);
-        out[k] = (struct mw_drive_price){price->usd_to_buy, g_intern_string(from)};
+        out[k] = (struct mw_drive_price){price->usd_to_buy / 1e12, g_intern_string(from)};
     }
 }
 

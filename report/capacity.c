@@ -6,7 +6,6 @@
 #include "base/json_writer.h"
 #include "base/schemas.h"
 #include "base/spell.h"
-#include "hardware/priced.h"
 #include "report/grid.h"
 #include "report/json_result.h"
 #include "report/report.h"
@@ -84,17 +83,6 @@ count_of(const struct mw_capacity *it, enum mw_capacity_fate fate)
     return count;
 }
 
-static bool
-may_buy(const struct mw_capacity *it)
-{
-    bool any = false;
-
-    for (int i = 0; i < it->row_count; i++)
-        any = any || mw_price_kind(&it->rows[i].machine->question.hardware[MW_OUTLOOK_TYPICAL]) ==
-                         MW_PRICE_OWN;
-    return any;
-}
-
 /* What the limit of USD bounds. */
 static void
 print_budget(FILE *out, const struct mw_capacity *it)
@@ -103,7 +91,7 @@ print_budget(FILE *out, const struct mw_capacity *it)
         "{budget-of=%s}",
         mw_budget_name(it->limits.budget == MW_BUDGET_CASH ? MW_BUDGET_SHARE : MW_BUDGET_CASH));
 
-    if (!isfinite(it->limits.usd) || !may_buy(it))
+    if (!isfinite(it->limits.usd) || !mw_capacity_may_buy(it))
         return;
     if (it->limits.budget == MW_BUDGET_CASH)
         mw_table_line(
@@ -282,7 +270,7 @@ print_price(FILE *out, const struct mw_capacity_row *row)
                       row->result->rented ? " per hour" : "", source ? source : "set by the user");
 }
 
-/* An owner's cost is a share; this is what the purse must have. */
+/* An owner's cost is a share; this is the whole sum. */
 static void
 print_pay(FILE *out, const struct mw_capacity_row *row)
 {

@@ -194,6 +194,16 @@ bound_row(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
     }
 }
 
+bool
+mw_capacity_may_buy(const struct mw_capacity *it)
+{
+    bool any = false;
+
+    for (int i = 0; i < it->row_count; i++)
+        any = any || mw_price_kind(hardware_of(&it->rows[i])) == MW_PRICE_OWN;
+    return any;
+}
+
 /* What is rented need not be for sale. */
 static bool
 is_gone(const struct mw_capacity_row *row)

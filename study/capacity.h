@@ -116,6 +116,8 @@ struct mw_capacity {
 /* What the budget bounds of a bill; NAN: not known. */
 double mw_capacity_spent(const struct mw_capacity_bill *bill,
                          const struct mw_capacity_limits *limits);
+/* Whether some candidate would be bought. */
+bool mw_capacity_may_buy(const struct mw_capacity *capacity);
 /* NAN: the profile does not say. */
 double mw_capacity_row_power_w(const struct mw_capacity_row *row);
 

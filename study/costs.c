@@ -49,7 +49,8 @@ given_by(const struct mw_profile *profile, const char *key)
 /* What electricity costs where nobody says; USD per kWh, with taxes.  Least: the state of the USA
  * with the lowest average of all customers, North Dakota in April 2024 (EIA, Electricity Monthly
  * Update of 2024-06-26).  Typical: households of the USA in 2023 (EIA, 2024-09-11).  Most:
- * households of the EU in the second half of 2024, 0.2872 EUR (Eurostat, 2025-05-06), at 1.08 USD. */
+ * households of the EU in the second half of 2024, 0.2872 EUR (Eurostat, 2025-05-06), a EUR at
+ * 1.08 USD. */
 static const struct mw_electricity any_electricity = {0.16, 0.078, 0.31, "default"};
 
 struct mw_electricity
@@ -70,9 +71,9 @@ drives_price(const struct mw_question *question, const char **from)
     const struct mw_drive_price *of_kind = &question->drives[mw_drive_kind_of(hw)];
 
     *from = hw->nvme_price_usd > 0 ? "the profile" : of_kind->from;
-    return hw->nvme_price_usd > 0    ? hw->nvme_price_usd
-           : of_kind->usd_per_tb > 0 ? of_kind->usd_per_tb * (double)hw->nvme_capacity_bytes / 1e12
-                                     : NAN;
+    return hw->nvme_price_usd > 0      ? hw->nvme_price_usd
+           : of_kind->usd_per_byte > 0 ? of_kind->usd_per_byte * (double)hw->nvme_capacity_bytes
+                                       : NAN;
 }
 
 /* Drives are in the machine's price, of which a share is counted for the time; what a run wears out

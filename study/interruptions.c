@@ -22,8 +22,8 @@ least_loss(double d)
     return (low + high) / 2;
 }
 
-/* With M between two interruptions, that come at any moment alike, saves of C after every T of work,
- * and a restart of R, all of which may be interrupted too, a second of work takes
+/* With M between two interruptions, that come at any moment alike, saves of C after every T of
+ * work, and a restart of R, all of which may be interrupted too, a second of work takes
  *
  *   M e^(R/M) (e^((T + C)/M) - 1) / T
  *

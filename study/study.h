@@ -24,8 +24,8 @@
 /* Drives differ in how often they may be written, and in their price (study/steps.h). */
 enum mw_drive_kind { MW_DRIVE_CONSUMER, MW_DRIVE_DATACENTER, MW_DRIVE_KINDS };
 struct mw_drive_price {
-    double usd_per_tb; /* 0: not known */
-    const char *from;  /* who says so; interned */
+    double usd_per_byte; /* 0: not known */
+    const char *from;    /* who says so; interned */
 };
 
 struct mw_question {

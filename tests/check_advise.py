@@ -193,8 +193,8 @@ def check_cash(box):
 
 def check_margin(box):
     """The least share left of each memory, of the deadline and of the budget, by hand."""
-    advice = json.loads(box.run("advise -m gpt2-xl --tokens 20B --machines dgx-a100,rtx4090,dgx-h100 "
-                                "--deadline 60 --budget 5000 --json").out)
+    advice = json.loads(box.run("advise -m gpt2-xl --tokens 20B --deadline 60 --budget 5000 --json "
+                                "--machines dgx-a100,rtx4090,dgx-h100").out)
     for name, pick in advice["picks"].items():
         left = [1 - pick["days_at_most"] / 60, 1 - pick["pay_usd_at_most"] / 5000]
         beside = pick["answer"].get("software_memory", [])

@@ -699,7 +699,7 @@ def check_wear(box):
     """Drives that wear out before the training ends are counted, and paid for by who owns them."""
     line = (f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --nodes 2 "
             "--tokens 1e9 --set node.price_usd_per_hour=0 --set nvme.capacity_tb=0.09 "
-            "--set nvme.endurance_tbw=")  # written over 1000 times: nobody has a price of such drives
+            "--set nvme.endurance_tbw=")  # over 1000 times the capacity: of no known price
 
     def ask(options):
         answer = answer_of(box.run(f"{line}{options} --json").out)
@@ -742,7 +742,8 @@ def check_wear(box):
         2 * 3000 * (used - share * times)
     if abs(end / slow - 1) > 1e-9 or "drive wear" not in text:
         yield f"range {priced['range']}, expected {slow}; {text}"
-    if abs(owned["pay_usd"] / (2 * 100000 + owned["energy_usd"] + 2 * (sets - 1) * 3000) - 1) > 1e-9:
+    paid = 2 * 100000 + owned["energy_usd"] + 2 * (sets - 1) * 3000
+    if abs(owned["pay_usd"] / paid - 1) > 1e-9:
         yield f"to pay {owned}"
     yield from check_little_wear(box)
 
@@ -756,7 +757,8 @@ def check_little_wear(box):
     used = 10e9 / answer["settings"]["tokens_per_step"] / answer["drive_life_steps"]
     wear = 4 * 110 * (used - answer["days"] / 365.25 / 5)
     if not 0.1 < used < 1 or abs(owned["drives_worn"] / used - 1) > 1e-9 or \
-            abs(owned["drives_usd"] / wear - 1) > 1e-9 or "parts.csv" not in owned["drives_price_from"]:
+            abs(owned["drives_usd"] / wear - 1) > 1e-9 or \
+            "parts.csv" not in owned["drives_price_from"]:
         yield f"{used} of the drive, {wear} USD: {owned}"
     if abs(owned["usd"] / (owned["machine_usd"] + owned["energy_usd"] + wear) - 1) > 1e-9:
         yield f"{owned}"
