@@ -272,7 +272,7 @@ SMALLER = [
 # Requests, and what each is advised to.
 BOUGHT = [
     ("-m gpt3-1.3b -H rtx3090", "-H rtx4090-2x"),
-    ("-m llama-3.1-8b -H dgx2", "--nodes 2"), # its successors have no price, or are not sold any more
+    ("-m llama-3.1-8b -H dgx2", "--nodes 2"), # its successors have no price to buy
     ("-m llama-3.1-70b -H dgx-h100 -s zero-infinity-nvme --param-device nvme", "--nodes 2"),
     ("-m gpt2-xl -H rtx5090", "-H rtx4090-2x"),
     ("-m gpt2 -H mi325x-8x", "--nodes 2"), # the cheapest per token of all that are rented
