@@ -429,8 +429,8 @@ check_priced(const struct memwall_question *question, const struct mw_lib_machin
         priced = machines->all[i].why || mw_usd_per_day(&machines->all[i].question, 1) > 0;
     return priced ||
            mw_refuse(error,
-                     "{pay=%s}: none of the machines has such a price; a line of {prices} "
-                     "gives one (%s)",
+                     "{pay=%s}: none of the machines has such a price; a line of a file of prices, "
+                     "which {prices} names, gives one (%s)",
                      pay, column);
 }
 
