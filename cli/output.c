@@ -62,14 +62,16 @@ print(const struct cli_request *request, const struct memwall_answer *answer, GE
 }
 
 static int
-show(const struct cli_request *request, const struct memwall_answer *answer)
+show(const struct cli_request *request, const struct memwall_answer *answer,
+     enum memwall_depth depth)
 {
     g_autoptr(GError) error = NULL;
     size_t left_out = 0;
 
     for (; memwall_answer_warning(answer, left_out); left_out++)
         cli_say("%s", memwall_answer_warning(answer, left_out));
-    if (left_out && !request->plan_file && !memwall_answer_string(answer, "strategy"))
+    if (left_out && !request->plan_file && depth != MEMWALL_ADVISE &&
+        !memwall_answer_string(answer, "strategy"))
         return CLI_USAGE; /* every strategy is left out */
     cli_doubts_tell_of(answer);
     if (!print(request, answer, &error))
@@ -92,7 +94,7 @@ cli_ask(const struct cli_request *request, enum memwall_depth depth)
         cli_take_error(failed, &error);
         return cli_fail(error);
     }
-    int status = show(request, answer);
+    int status = show(request, answer, depth);
     memwall_answer_free(answer);
     return status;
 }

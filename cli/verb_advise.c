@@ -6,7 +6,7 @@
 
 /* Texts of the verb's own options. */
 static char *machines, *prices, *region, *pay, *max_nodes, *deadline, *budget, *max_power,
-    *min_drive_life, *interruptions, *checkpoint_every;
+    *min_drive_life, *interruptions, *checkpoint_every, *budget_of, *include;
 static char **over;
 
 /* Each goes by the same name in the library. */
@@ -18,9 +18,8 @@ static const GOptionEntry search[] = {
      "any|priced|HW,..."},
     {"prices", 0, 0, G_OPTION_ARG_FILENAME, &prices,
      "take prices from a CSV file with columns profile, usd_per_hour, usd_per_hour_spot, "
-     "usd_to_buy, available, region, date and source, instead of the profiles'; profiles such as "
-     "part:drive are parts, "
-     "for -H",
+     "usd_to_buy, available, condition (new, used or discontinued), region, date and source, "
+     "instead of the profiles'; profiles such as part:drive are parts, for -H",
      "FILE"},
     {"region", 0, 0, G_OPTION_ARG_STRING, &region,
      "of several prices of a profile, take those of this region; it may be a pattern", "REGION"},
@@ -37,9 +36,17 @@ static const GOptionEntry search[] = {
     {"deadline", 0, 0, G_OPTION_ARG_STRING, &deadline, "end within so many days (default 365)",
      "DAYS"},
     {"budget", 0, 0, G_OPTION_ARG_STRING, &budget,
-     "cost at most so much: rent, or an owner's share of the price with electricity and worn "
-     "drives; with -H what is bought, or what the training costs on a rented machine",
+     "pay at most so much: rent, or the price of all nodes with electricity and replaced drives; "
+     "with -H what is bought, or what the training costs on a rented machine",
      "USD"},
+    {"budget-of", 0, 0, G_OPTION_ARG_STRING, &budget_of,
+     "what --budget bounds of machines that are bought: what has to be paid (cash, the default), "
+     "or "
+     "an owner's share of the price over node.amortisation_years, with electricity and wear of "
+     "drives (share)",
+     "cash|share"},
+    {"include", 0, 0, G_OPTION_ARG_STRING, &include,
+     "rank what is no longer sold at the price that is known too", "discontinued"},
     {"max-power", 0, 0, G_OPTION_ARG_STRING, &max_power,
      "take at most so much power, where the profile states a node's", "KW"},
     {"min-drive-life", 0, 0, G_OPTION_ARG_STRING, &min_drive_life,
@@ -96,6 +103,12 @@ const struct cli_verb cli_verb_advise = {
         "faster or cheaper than another, is left out by a lower bound of its step "
         "(docs/MODEL.md): the answer is that of trying all.  Exit status 3: nothing is within "
         "the limits.\n"
+        "USD is the rent, or an owner's share of the price for the time of the training, with "
+        "electricity and wear of drives; to pay is the whole sum that has to be there.  The "
+        "headroom of a candidate is the share that is left of each memory that it uses (with what "
+        "the software takes of it), and, at the slow end of its range (at most), of the deadline "
+        "and of the budget; its margin is the least of these.  The least risk is the candidate of "
+        "the front with the largest margin.\n"
         "With -H: what to buy for a machine that one has, each step with its price and what it "
         "brings per USD (a drive, memory, a card, another card, a node, a network; for a rented "
         "machine another instance of its provider), and pairs of steps where none gains alone.",

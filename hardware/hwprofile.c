@@ -118,6 +118,14 @@ mw_hwprofile_calibrated(const struct mw_profile *profile)
            mw_profile_worst_provenance(profile) == MW_PROVENANCE_MEASURED;
 }
 
+/* A price that was set, or that a profile which inherits states anew, is another one. */
+bool
+mw_hwprofile_is_discontinued(const struct mw_profile *profile)
+{
+    return mw_profile_gives(profile, "profile", "discontinued") &&
+           mw_profile_provenance(profile, "node", "price_usd", NULL) != MW_PROVENANCE_USER;
+}
+
 double
 mw_hwprofile_rate_left(const struct mw_profile *profile)
 {

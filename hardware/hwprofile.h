@@ -244,6 +244,9 @@ char *mw_hwprofiles_with_fp8(void);
 
 /* The machine's last rate as a part of its first rate; 1: unchanged, or not stated. */
 double mw_hwprofile_rate_left(const struct mw_profile *profile);
+/* Whether nobody sells it at the price to buy it that the profile states (`[profile] discontinued`
+ * says why); a price that the user sets is another one. */
+bool mw_hwprofile_is_discontinued(const struct mw_profile *profile);
 /* Whether the whole profile was measured: `[profile] calibrated` says when, and every figure that
  * carries time is measured.  A profile that inherits or changes such a profile does not count. */
 bool mw_hwprofile_calibrated(const struct mw_profile *profile);

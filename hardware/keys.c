@@ -38,6 +38,7 @@ static const struct mw_profile_key keys[] = {
     TEXT("disturbed", "what else its machine did while it was measured; commands repeat it"),
     TEXT("only_simulated",
          "why nothing of memwall runs there; such a machine is advised to nobody"),
+    TEXT("discontinued", "why nobody can buy it at `node.price_usd` any more"),
     TEXT("rate_left", "of its first rate, the part at which it ended; left out: it kept its speed"),
     TEXT("calibrated", "day on which its machine was measured, YYYY-MM-DD"),
 
@@ -54,8 +55,9 @@ static const struct mw_profile_key keys[] = {
      MW_VALUE_REAL, AT(price_usd), FIXED},
     {"node", "amortisation_years", "years", "in which a bought node is written off; default 5", 1,
      0.1, 100, false, 0, MW_VALUE_REAL, AT(amortisation_years), FIXED},
-    {"node", "electricity_usd_per_kwh", "USD/kWh", "price of electricity; 0: not stated", 1, 0,
-     1000, false, 0, MW_VALUE_REAL, AT(electricity_usd_per_kwh), FIXED},
+    {"node", "electricity_usd_per_kwh", "USD/kWh",
+     "price of electricity; default 0.16 (0.078 to 0.31)", 1, 0, 1000, false, 0, MW_VALUE_REAL,
+     AT(electricity_usd_per_kwh), FIXED},
     {"node", "power_w", "W", "a node under load; 0: not stated", 1, 0, 1e7, false, 0, MW_VALUE_REAL,
      AT(power_w), FIXED},
 

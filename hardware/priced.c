@@ -51,7 +51,9 @@ is_offered(const struct mw_profile *profile, enum mw_price_kind kind)
     enum mw_provenance provenance = mw_profile_provenance(
         profile, "node", kind == MW_PRICE_RENT ? "price_usd_per_hour" : "price_usd", &source);
 
-    return source && *source && (kind != MW_PRICE_RENT || provenance >= MW_PROVENANCE_PUBLISHED);
+    return source && *source &&
+           (kind == MW_PRICE_RENT ? provenance >= MW_PROVENANCE_PUBLISHED
+                                  : !mw_hwprofile_is_discontinued(profile));
 }
 
 static int

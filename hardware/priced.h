@@ -1,7 +1,7 @@
 /*
  * priced.h - machines that can be bought or rented: the profiles that state a price and its source.
- * Made-up machines state none, those that are only simulated are none of them,
- * and neither are those whose rent is derived from that of their GPUs.
+ * Made-up machines state none, those that are only simulated are none of them, and neither are
+ * those whose rent is derived from that of their GPUs, or that nobody sells any more.
  */
 #ifndef MW_HARDWARE_PRICED_H
 #define MW_HARDWARE_PRICED_H

@@ -167,6 +167,7 @@ answer_capacity(const struct memwall_question *question, struct memwall_answer *
 
     if (!mw_lib_read_machines(question, machines, blamed, error))
         return false;
+    warn(answer, g_strdup(machines->note));
     for (int i = 0; i < machines->count; i++)
         machines->all[i].question.settings.folds = true;
     answer->capacity = g_new0(struct mw_capacity, 1);
@@ -183,6 +184,7 @@ answer_purchases(const struct memwall_question *question, struct memwall_answer 
     if (!mw_lib_read_owned(question, owned, blamed, error))
         return false;
     *blamed = NULL;
+    warn(answer, g_strdup(owned->note));
     owned->question.settings.folds = true;
     answer->purchases = g_new0(struct mw_purchases, 1);
     if (!mw_purchases_find(&owned->question, owned->prices, owned->count, answer->purchases, error))
@@ -219,12 +221,14 @@ search_name(const struct memwall_question *question)
     for (int i = 0; i < MW_LIB_LIMITS; i++)
         if (question->limits[i])
             return mw_lib_limits[i].name;
-    return question->machines ? "machines"
-           : question->prices ? "prices"
-           : question->region ? "region"
-           : question->pay    ? "pay"
-           : question->over   ? "over"
-                              : NULL;
+    return question->machines    ? "machines"
+           : question->prices    ? "prices"
+           : question->region    ? "region"
+           : question->pay       ? "pay"
+           : question->over      ? "over"
+           : question->budget_of ? "budget-of"
+           : question->include   ? "include"
+                                 : NULL;
 }
 
 /* Nothing else has limits. */

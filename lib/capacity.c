@@ -82,21 +82,33 @@ add_any(GPtrArray *names)
     return true;
 }
 
-/* Those that the file of prices has in this region. */
+/* Those that the file of prices has in this region, and that are known here. */
 static bool
 add_priced(GPtrArray *names, const GArray *prices, const char *region, GError **error)
 {
     guint before = names->len;
+    const char *unknown = NULL;
 
     if (!prices)
-        return mw_refuse(error, "{machines=priced}: takes {prices}, a file of prices");
+        return mw_refuse(error, "{machines=priced}: needs a file of prices, which {prices} names");
     for (guint i = 0; i < prices->len; i++) {
         const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
-        if (!mw_lib_price_is_part(price) && mw_lib_price_of(prices, price->profile, region, NULL))
+        if (mw_lib_price_is_part(price) || !mw_lib_price_of(prices, price->profile, region, NULL))
+            continue;
+        if (mw_lib_price_is_known(price))
             add_once(names, price->profile);
+        else
+            unknown = price->profile;
     }
-    return names->len > before ||
-           mw_refuse(error, "{region=%s}: the file of prices has no such region", region);
+    if (names->len > before)
+        return true;
+    return unknown ? mw_refuse(error,
+                               "{machines=priced}: the file of prices has no machine that is known "
+                               "here: %s: no such profile; `memwall list hwprofiles` names them",
+                               unknown)
+           : region
+               ? mw_refuse(error, "{region=%s}: the file of prices has no machine in it", region)
+               : mw_refuse(error, "{machines=priced}: the file of prices has parts alone");
 }
 
 static GPtrArray *
@@ -140,13 +152,22 @@ forget_price(struct mw_profile *profile, const char *key, GError **error)
     return !mw_profile_gives(profile, "node", key) || set_key(profile, key, 0, error);
 }
 
+/* The line of the file that counts for a machine; NULL: it has none. */
+static const struct mw_lib_price *
+price_of(const struct memwall_question *question, const GArray *prices,
+         const struct mw_profile *profile)
+{
+    return prices
+               ? mw_lib_price_of(prices, mw_profile_name(profile), question->region, question->pay)
+               : NULL;
+}
+
 /* A line of the file says all that is known of the price; *from: who says so. */
 bool
 mw_lib_take_price(const struct memwall_question *question, const GArray *prices,
                   struct mw_profile *profile, char **from, GError **error)
 {
-    const struct mw_lib_price *price =
-        mw_lib_price_of(prices, mw_profile_name(profile), question->region, question->pay);
+    const struct mw_lib_price *price = price_of(question, prices, profile);
 
     if (!price)
         return true;
@@ -195,6 +216,20 @@ mw_lib_take_pay(const char *pay, struct mw_profile *profile, GError **error)
     return g_strcmp0(pay, "buy") || forget_price(profile, "price_usd_per_hour", error);
 }
 
+/* Whether the price to buy it is one at which nobody sells it any more.  A price that the user
+ * gives is one at which it can be had, unless the user says otherwise. */
+static bool
+is_gone(const struct memwall_question *question, const GArray *prices,
+        const struct mw_profile *profile)
+{
+    const struct mw_lib_price *price = price_of(question, prices, profile);
+
+    if (question->include)
+        return false;
+    return price ? price->condition == MW_CONDITION_DISCONTINUED
+                 : mw_hwprofile_is_discontinued(profile);
+}
+
 /* --- the question on each of them ------------------------------------------------------------- */
 
 static bool
@@ -211,10 +246,14 @@ read_on(const struct memwall_question *question, const struct mw_model *model, c
                                .hardware_called = g_intern_string(name),
                                .strategy_count = 1,
                                .ends = true};
-    if (!mw_lib_profile(&one, on, error) ||
-        (prices && !mw_lib_take_price(question, prices, on->profile, &out->price_from, error)))
+    if (!mw_lib_profile(&one, on, error))
+        return false;
+    out->gone = is_gone(question, prices, on->profile);
+    if (!mw_lib_take_price(question, prices, on->profile, &out->price_from, error))
         return false;
     note_spot(out);
+    if (!mw_lib_drive_prices(prices, question->prices, question->region, on, error))
+        return false;
     return mw_lib_take_pay(question->pay, on->profile, error) && mw_lib_settings(&one, on, error) &&
            mw_lib_software(&one, on, NULL, error);
 }
@@ -387,12 +426,11 @@ check_priced(const struct memwall_question *question, const struct mw_lib_machin
     bool priced = !strcmp(pay, "any");
 
     for (int i = 0; i < machines->count && !priced; i++)
-        priced = machines->all[i].why ||
-                 mw_usd_per_day(&machines->all[i].question.hardware[MW_OUTLOOK_TYPICAL], 1) > 0;
+        priced = machines->all[i].why || mw_usd_per_day(&machines->all[i].question, 1) > 0;
     return priced ||
            mw_refuse(error,
-                     "{pay=%s}: none of the machines has such a price; a line of {prices} "
-                     "gives one (%s)",
+                     "{pay=%s}: none of the machines has such a price; a line of a file of prices, "
+                     "which {prices} names, gives one (%s)",
                      pay, column);
 }
 
@@ -405,6 +443,8 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
     *out = (struct mw_lib_machines){
         .limits = {.days = mw_lib_limit_of(question, MW_LIB_DEADLINE, DAYS_DEFAULT),
                    .usd = mw_lib_limit_of(question, MW_LIB_BUDGET, INFINITY),
+                   .budget =
+                       g_strcmp0(question->budget_of, "share") ? MW_BUDGET_CASH : MW_BUDGET_SHARE,
                    .power_w = 1000 * mw_lib_limit_of(question, MW_LIB_MAX_POWER, INFINITY),
                    .nodes_max = (int64_t)mw_lib_limit_of(question, MW_LIB_MAX_NODES, NODES_DEFAULT),
                    .drives_last_s = 86400 * mw_lib_limit_of(question, MW_LIB_MIN_DRIVE_LIFE, 0),
@@ -423,6 +463,7 @@ mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_mach
         question->prices ? mw_lib_prices_read(question->prices, error) : NULL;
     if (question->prices && !prices)
         return false;
+    out->note = prices ? mw_lib_prices_unknown(prices, question->prices) : NULL;
     *blamed = "machines";
     g_autoptr(GPtrArray) names = machine_names(question->machines ? question->machines : "any",
                                                prices, question->region, error);
@@ -442,6 +483,7 @@ mw_lib_machines_clear(struct mw_lib_machines *machines)
         g_free(machines->all[i].over);
     }
     g_free(machines->all);
+    g_free(machines->note);
     if (machines->points)
         g_ptr_array_unref(machines->points);
     *machines = (struct mw_lib_machines){0};

@@ -8,13 +8,16 @@
 
 /* The first of a name counts: the user's go before those that are known. */
 static void
-add_parts(const GArray *prices, const char *path, const char *region, struct mw_lib_owned *out)
+add_parts(const struct memwall_question *question, const GArray *prices, const char *path,
+          const char *region, struct mw_lib_owned *out)
 {
     for (guint i = 0; i < prices->len; i++) {
         const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
         const char *part = price->profile + strlen(MW_PART_PREFIX);
         bool known = !mw_lib_price_is_part(price) || !(price->usd_to_buy > 0) ||
-                     mw_lib_price_of(prices, price->profile, region, "buy") != price;
+                     mw_lib_price_of(prices, price->profile, region, "buy") != price ||
+                     (price->condition == MW_CONDITION_DISCONTINUED && !question->include) ||
+                     !mw_lib_price_is_known(price);
         for (int p = 0; p < out->count && !known; p++)
             known = !strcmp(out->prices[p].part, part);
         if (known)
@@ -33,7 +36,10 @@ add_parts(const GArray *prices, const char *path, const char *region, struct mw_
 static bool
 check_owned(const struct memwall_question *question, GError **error)
 {
-    const char *other = question->machines ? "machines" : question->over ? "over" : NULL;
+    const char *other = question->machines    ? "machines"
+                        : question->over      ? "over"
+                        : question->budget_of ? "budget-of"
+                                              : NULL;
 
     for (int l = 0; l < MW_LIB_LIMITS && !other; l++)
         if (l != MW_LIB_DEADLINE && l != MW_LIB_BUDGET && question->limits[l])
@@ -58,12 +64,14 @@ read_part_prices(const struct memwall_question *question, struct mw_lib_owned *o
         question->prices ? mw_lib_prices_read(question->prices, error) : NULL;
     g_autoptr(GArray) known = question->prices && !prices ? NULL : mw_lib_prices_known(error);
 
-    if (!known ||
-        (prices && !mw_lib_take_price(question, prices, profile, &out->price_from, error)))
+    if (!known || !mw_lib_take_price(question, prices, profile, &out->price_from, error))
+        return false;
+    out->note = prices ? mw_lib_prices_unknown(prices, question->prices) : NULL;
+    if (!mw_lib_drive_prices(prices, question->prices, question->region, &out->question, error))
         return false;
     if (prices)
-        add_parts(prices, question->prices, question->region, out);
-    add_parts(known, MW_LIB_PARTS_FILE, NULL, out);
+        add_parts(question, prices, question->prices, question->region, out);
+    add_parts(question, known, MW_LIB_PARTS_FILE, NULL, out);
     return mw_lib_take_pay(question->pay, profile, error);
 }
 
@@ -99,6 +107,7 @@ mw_lib_owned_clear(struct mw_lib_owned *owned)
 {
     mw_lib_clear(&owned->question);
     g_free(owned->price_from);
+    g_free(owned->note);
     for (int i = 0; i < owned->count; i++) {
         g_free(owned->prices[i].part);
         g_free(owned->prices[i].from);

@@ -21,18 +21,33 @@ enum column {
     USD_TO_BUY_LEAST,
     USD_TO_BUY_MOST,
     AVAILABLE,
+    CONDITION,
     REGION,
     DATE,
     SOURCE,
     COLUMNS
 };
 static const char *const column_names[COLUMNS] = {
-    "profile",    "usd_per_hour",     "usd_per_hour_spot",
-    "usd_to_buy", "usd_to_buy_least", "usd_to_buy_most",
-    "available",  "region",           "date",
+    "profile",         "usd_per_hour", "usd_per_hour_spot", "usd_to_buy", "usd_to_buy_least",
+    "usd_to_buy_most", "available",    "condition",         "region",     "date",
     "source"};
+static const char *const condition_names[MW_CONDITIONS] = {"new", "used", "discontinued"};
 
 /* --- lines ------------------------------------------------------------------------------------ */
+
+static bool
+read_column(const char *path, const char *cell, int i, int place[COLUMNS], GError **error)
+{
+    for (int c = 0; c < COLUMNS; c++) {
+        if (g_ascii_strcasecmp(cell, column_names[c]))
+            continue;
+        if (place[c] >= 0)
+            return mw_refuse(error, "%s, line 1: names column %s twice, must name it once", path,
+                             column_names[c]);
+        place[c] = i;
+    }
+    return true;
+}
 
 /* The place of each column; -1: it is not there. */
 static bool
@@ -41,17 +56,17 @@ read_header(const char *path, char **cells, int place[COLUMNS], GError **error)
     for (int c = 0; c < COLUMNS; c++)
         place[c] = -1;
     for (int i = 0; cells && cells[i]; i++)
-        for (int c = 0; c < COLUMNS; c++)
-            if (!g_ascii_strcasecmp(cells[i], column_names[c]))
-                place[c] = i;
+        if (!read_column(path, cells[i], i, place, error))
+            return false;
     if (place[PROFILE] >= 0 &&
         (place[USD_PER_HOUR] >= 0 || place[USD_PER_HOUR_SPOT] >= 0 || place[USD_TO_BUY] >= 0))
         return true;
     return mw_refuse(
         error,
         "%s, line 1: must name the columns: profile, and usd_per_hour, usd_per_hour_spot or "
-        "usd_to_buy; also read are usd_to_buy_least, usd_to_buy_most, available, region, date and "
-        "source",
+        "usd_to_buy; also read are usd_to_buy_least, usd_to_buy_most, available, condition, "
+        "region, "
+        "date and source",
         path);
 }
 
@@ -98,6 +113,46 @@ read_numbers(const char *path, int line, char **cells, const int place[COLUMNS],
     return true;
 }
 
+/* Empty cells at its end are what spreadsheets write. */
+static bool
+check_cells(const char *path, int line, char **cells, guint columns, GError **error)
+{
+    for (guint i = columns; i < g_strv_length(cells); i++)
+        if (*cells[i])
+            return mw_refuse(error,
+                             "%s, line %d, column %u: %s: must not be there, as line 1 names %u "
+                             "columns; a cell that has a comma must be in quotes",
+                             path, line, i + 1, cells[i], columns);
+    return true;
+}
+
+static bool
+read_condition(const char *path, int line, const char *text, enum mw_condition *out, GError **error)
+{
+    for (int c = 0; c < MW_CONDITIONS; c++)
+        if (!*text || !g_ascii_strcasecmp(text, condition_names[c])) {
+            *out = (enum mw_condition)c;
+            return true;
+        }
+    return mw_refuse(error, "%s, line %d: condition: %s: must be new, used or discontinued", path,
+                     line, text);
+}
+
+/* Of two prices of the same nobody knows which counts.  `lines`: by what they are of. */
+static bool
+check_once(const char *path, GHashTable *lines, const struct mw_lib_price *price, GError **error)
+{
+    char *of = g_strjoin("\n", price->profile, price->region, price->source,
+                         condition_names[price->condition], NULL);
+    int other = GPOINTER_TO_INT(g_hash_table_lookup(lines, of));
+
+    g_hash_table_insert(lines, of, GINT_TO_POINTER(price->line));
+    return !other || mw_refuse(error,
+                               "%s, line %d: profile: %s: line %d has a price of it already; lines "
+                               "of one profile must differ in region, condition or source",
+                               path, price->line, price->profile, other);
+}
+
 static bool
 check_line(const char *path, int line, const char *name, const struct mw_lib_price *price,
            GError **error)
@@ -130,6 +185,7 @@ read_line(const char *path, int line, char **cells, const int place[COLUMNS],
     if (!*name)
         return mw_refuse(error, "%s, line %d: profile: is missing", path, line);
     if (!read_numbers(path, line, cells, place, out, error) ||
+        !read_condition(path, line, cell_of(cells, place, CONDITION), &out->condition, error) ||
         !check_line(path, line, name, out, error))
         return false;
     out->profile = g_strdup(name);
@@ -155,6 +211,7 @@ read_lines(const char *path, char **lines, GArray *prices, GError **error)
 {
     int place[COLUMNS];
     g_auto(GStrv) header = mw_csv_split(lines[0] ? lines[0] : "");
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 
     if (!read_header(path, header, place, error))
         return false;
@@ -165,9 +222,13 @@ read_lines(const char *path, char **lines, GArray *prices, GError **error)
             return mw_refuse(error, "%s, line %d: a quote has no end", path, i + 1);
         if (!*lines[i] || *lines[i] == '#')
             continue;
-        if (!read_line(path, i + 1, cells, place, &price, error))
+        if (!check_cells(path, i + 1, cells, g_strv_length(header), error) ||
+            !read_line(path, i + 1, cells, place, &price, error))
             return false;
+        bool once = check_once(path, seen, &price, error);
         g_array_append_val(prices, price);
+        if (!once)
+            return false;
     }
     return prices->len || mw_refuse(error, "%s: has no line with a price", path);
 }
@@ -200,6 +261,43 @@ mw_lib_prices_known(GError **error)
                 : g_array_new(FALSE, FALSE, sizeof(struct mw_lib_price));
 }
 
+/* --- names that are not known ----------------------------------------------------------------- */
+
+#define CARD_PREFIX MW_PART_PREFIX "card:"
+
+bool
+mw_lib_price_is_known(const struct mw_lib_price *price)
+{
+    const char *name = price->profile;
+
+    if (g_str_has_prefix(name, CARD_PREFIX))
+        name += strlen(CARD_PREFIX);
+    else if (mw_lib_price_is_part(price))
+        return true;
+    struct mw_profile *profile = mw_hwprofile_load(name, NULL);
+    mw_profile_free(profile);
+    return profile != NULL;
+}
+
+/* A price list may be older or newer than the machines here. */
+char *
+mw_lib_prices_unknown(const GArray *prices, const char *path)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (guint i = 0; i < prices->len; i++) {
+        const struct mw_lib_price *price = &g_array_index(prices, struct mw_lib_price, i);
+        if (!mw_lib_price_is_known(price))
+            g_string_append_printf(names, "%s%s (line %d)", names->len ? ", " : "", price->profile,
+                                   price->line);
+    }
+    return names->len
+               ? g_strdup_printf("%s: prices of what is no machine here are passed over: %s; "
+                                 "`memwall list hwprofiles` names machines",
+                                 path, names->str)
+               : NULL;
+}
+
 bool
 mw_lib_price_is_part(const struct mw_lib_price *price)
 {
@@ -213,9 +311,14 @@ is_less(double usd, double other)
     return usd > 0 && (!(other > 0) || usd < other);
 }
 
+/* What can be had goes before what cannot. */
 static bool
 is_cheaper(const struct mw_lib_price *one, const struct mw_lib_price *other, const char *pay)
 {
+    bool gone = one->condition == MW_CONDITION_DISCONTINUED;
+
+    if (gone != (other->condition == MW_CONDITION_DISCONTINUED))
+        return !gone;
     if (!g_strcmp0(pay, "spot"))
         return is_less(one->usd_per_hour_spot, other->usd_per_hour_spot);
     if (!g_strcmp0(pay, "buy"))
@@ -240,11 +343,63 @@ mw_lib_price_of(const GArray *prices, const char *profile, const char *region, c
     return best;
 }
 
+/* --- drives ----------------------------------------------------------------------------------- */
+
+static void
+take_drive_prices(const GArray *prices, const char *path, const char *region,
+                  struct mw_drive_price out[MW_DRIVE_KINDS])
+{
+    for (int k = 0; k < MW_DRIVE_KINDS; k++) {
+        g_autofree char *name = g_strconcat(MW_PART_PREFIX, mw_drive_part(k), NULL);
+        const struct mw_lib_price *price = mw_lib_price_of(prices, name, region, "buy");
+        if (!price || !(price->usd_to_buy > 0))
+            continue;
+        g_autofree char *from =
+            g_strdup_printf("%g USD a TB: %s, line %d%s%s", price->usd_to_buy, path, price->line,
+                            *price->date ? ", " : "", price->date);
+        out[k] = (struct mw_drive_price){price->usd_to_buy / 1e12, g_intern_string(from)};
+    }
+}
+
+/* What is known is read once: a sweep asks for it at every point. */
+static bool
+known_drive_prices(struct mw_drive_price out[MW_DRIVE_KINDS], GError **error)
+{
+    static struct mw_drive_price known[MW_DRIVE_KINDS];
+    static GMutex lock;
+    static bool is_read;
+
+    g_mutex_lock(&lock);
+    if (!is_read) {
+        g_autoptr(GArray) prices = mw_lib_prices_known(error);
+        if (prices)
+            take_drive_prices(prices, MW_LIB_PARTS_FILE, NULL, known);
+        is_read = prices != NULL;
+    }
+    memcpy(out, known, sizeof known);
+    bool good = is_read;
+    g_mutex_unlock(&lock);
+    return good;
+}
+
+bool
+mw_lib_drive_prices(const GArray *prices, const char *path, const char *region,
+                    struct mw_question *out, GError **error)
+{
+    if (!known_drive_prices(out->drives, error))
+        return false;
+    if (prices)
+        take_drive_prices(prices, path, region, out->drives);
+    return true;
+}
+
 char *
 mw_lib_price_source(const struct mw_lib_price *price, const char *path)
 {
     GString *text = g_string_new(NULL);
-    const char *const parts[] = {price->region, price->date, price->source};
+    const char *const parts[] = {price->region,
+                                 price->condition ? condition_names[price->condition] : "",
+                                 price->date, price->source};
 
     g_string_append_printf(text, "%s, line %d", path, price->line);
     for (size_t i = 0; i < G_N_ELEMENTS(parts); i++)

@@ -26,6 +26,8 @@ const char *const mw_lib_names[] = {"model",
                                     "interruptions",
                                     "checkpoint-every",
                                     "over",
+                                    "budget-of",
+                                    "include",
                                     NULL};
 
 struct memwall_question *
@@ -80,6 +82,8 @@ text_of(struct memwall_question *question, const char *name)
         {"region", &question->region},
         {"pay", &question->pay},
         {"over", &question->over},
+        {"budget-of", &question->budget_of},
+        {"include", &question->include},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
@@ -185,6 +189,12 @@ check_value(const struct memwall_question *question, const char *name, const cha
         return !strcmp(value, "rent") || !strcmp(value, "spot") || !strcmp(value, "buy") ||
                !strcmp(value, "any") ||
                mw_refuse(error, "{pay=%s}: must be rent, spot, buy or any", value);
+    if (!strcmp(name, "budget-of"))
+        return !strcmp(value, "cash") || !strcmp(value, "share") ||
+               mw_refuse(error, "{budget-of=%s}: must be cash or share", value);
+    if (!strcmp(name, "include"))
+        return !strcmp(value, "discontinued") ||
+               mw_refuse(error, "{include=%s}: must be discontinued", value);
     if (!strcmp(name, "deepspeed-notes"))
         return check_switch(name, value, error);
     return strcmp(name, "outlook") || mw_lib_outlook(value, &outlook, error);

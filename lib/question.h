@@ -30,7 +30,8 @@ enum mw_lib_limit {
 struct memwall_question {
     GStringChunk *texts;
     char *model, *hardware, *software, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
-    char *machines, *prices, *region, *pay, *over, *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
+    char *machines, *prices, *region, *pay, *over, *budget_of, *include,
+        *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
     char *settings[MW_SETTINGS_COUNT];
     GPtrArray *keys;          /* "nvme.drives=2", in the order in which they were set */
     struct mw_loaded *loaded; /* NULL: files are read whenever it is asked */
@@ -84,6 +85,7 @@ struct mw_lib_machines {
     int count;
     GPtrArray *points; /* questions whose texts the others have; NULL: none vary */
     struct mw_capacity_limits limits;
+    char *note; /* on lines of "prices" that are passed over; NULL: none are */
 };
 bool mw_lib_read_machines(const struct memwall_question *question, struct mw_lib_machines *out,
                           const char **blamed, GError **error);
@@ -96,6 +98,7 @@ struct mw_lib_owned {
     struct mw_part_price *prices; /* [count], with their texts owned */
     int count;
     char *price_from; /* who says what a node of it costs; NULL: its profile does */
+    char *note;       /* on lines of "prices" that are passed over; NULL: none are */
     double days, usd; /* limits; INFINITY: none */
 };
 bool mw_lib_read_owned(const struct memwall_question *question, struct mw_lib_owned *out,

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/homedir.h"
 #include "base/spell.h"
+#include "lib/prices.h"
 #include "lib/question.h"
 #include "study/plan_file.h"
 
@@ -296,11 +297,10 @@ bool
 mw_lib_read(const struct memwall_question *question, struct mw_question *out, const char **blamed,
             GError **error)
 {
-    *out = (struct mw_question){
-        .model_called = question->model,
-        .hardware_called = question->hardware,
-        .strategy_count = 1,
-        .ends = true};
+    *out = (struct mw_question){.model_called = question->model,
+                                .hardware_called = question->hardware,
+                                .strategy_count = 1,
+                                .ends = true};
     *blamed = "model";
     if (!mw_lib_model(question, &out->model, error))
         return false;
@@ -309,6 +309,9 @@ mw_lib_read(const struct memwall_question *question, struct mw_question *out, co
         return false;
     *blamed = question->deepspeed ? "deepspeed" : NULL;
     if (!mw_lib_settings(question, out, error))
+        return false;
+    *blamed = NULL;
+    if (out->settings.tokens > 0 && !mw_lib_drive_prices(NULL, NULL, NULL, out, error))
         return false;
     *blamed = "software";
     return mw_lib_software(question, out, NULL, error);

@@ -87,6 +87,8 @@ static const char *const unswept[] = {"plan",
                                       "interruptions",
                                       "checkpoint-every",
                                       "over",
+                                      "budget-of",
+                                      "include",
                                       "budget",
                                       "max-power",
                                       NULL};

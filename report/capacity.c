@@ -83,6 +83,51 @@ count_of(const struct mw_capacity *it, enum mw_capacity_fate fate)
     return count;
 }
 
+/* What the limit of USD bounds. */
+static void
+print_budget(FILE *out, const struct mw_capacity *it)
+{
+    g_autofree char *other = mw_spelled_printf(
+        "{budget-of=%s}",
+        mw_budget_name(it->limits.budget == MW_BUDGET_CASH ? MW_BUDGET_SHARE : MW_BUDGET_CASH));
+
+    if (!isfinite(it->limits.usd) || !mw_capacity_may_buy(it))
+        return;
+    if (it->limits.budget == MW_BUDGET_CASH)
+        mw_table_line(
+            out, "budget",
+            "bounds what has to be paid: the rent, or the price of all nodes, electricity "
+            "and replaced drives; %s bounds an owner's share of the price",
+            other);
+    else
+        mw_table_line(
+            out, "budget",
+            "bounds the rent, or an owner's share of the price with electricity and wear, "
+            "not what all nodes cost; %s does",
+            other);
+}
+
+/* An open batch is each machine's own: who compares machines by their answers should know. */
+static void
+print_batches(FILE *out, const struct mw_capacity *it)
+{
+    double least = INFINITY, most = 0;
+
+    for (int i = 0; i < it->front_count; i++) {
+        least = fmin(least, it->front[i]->result->global_batch);
+        most = fmax(most, it->front[i]->result->global_batch);
+    }
+    if (!it->picks[0] || !(least < most) || !(it->picks[0]->result->default_step_tokens > 0))
+        return;
+    g_autofree char *option = mw_spelled("{global-batch=N}");
+    mw_table_line(
+        out, "global batch",
+        "each machine has the one that is best on it, of some %s tokens at most, or one sequence "
+        "per GPU: %.0f to %.0f sequences below; %s compares all with one, where their GPUs "
+        "divide it",
+        mw_format_count(it->picks[0]->result->default_step_tokens), least, most, option);
+}
+
 static void
 print_asked(FILE *out, const struct mw_capacity *it)
 {
@@ -92,11 +137,12 @@ print_asked(FILE *out, const struct mw_capacity *it)
                                 ? g_strdup_printf(", each with %d settings", settings_count(it))
                                 : g_strdup("");
     g_autofree char *not_tried =
-        mw_spelled("tensor slices, pipelines and what else has a default: {over=tp=1,2,4,8}, "
-                   "{over=pp=1,2} and the like do");
+        mw_spelled("tensor slices and pipelines, on any machine, and what else has a default: "
+                   "{over=tp=1,2,4,8}, {over=pp=1,2} and the like do");
 
     mw_table_line(out, "training", "%s on %s tokens%s", question->model.name,
                   mw_format_count(question->settings.tokens), limits);
+    print_budget(out, it);
     mw_table_line(out, "searched",
                   "%d machine%s of up to %" G_GINT64_FORMAT " nodes%s: %d candidates, of which %d "
                   "were simulated with the best strategy, placement and batch of each",
@@ -104,6 +150,7 @@ print_asked(FILE *out, const struct mw_capacity *it)
                   it->row_count, it->answered);
     if (!it->rows[0].machine->over)
         mw_table_line(out, "not tried", "%s", not_tried);
+    print_batches(out, it);
 }
 
 /* --- candidates ------------------------------------------------------------------------------- */
@@ -117,16 +164,31 @@ over_text(const struct mw_capacity_row *row)
     return over ? g_strconcat(" ", over, NULL) : g_strdup("");
 }
 
+/* Whether something is bought: its cost is a share, and another sum is to be paid. */
+static bool
+buys(const struct mw_capacity *it)
+{
+    bool any = false;
+
+    for (int i = 0; i < it->front_count; i++)
+        any = any || (!it->front[i]->result->rented && isfinite(it->front[i]->typical.pay));
+    return any;
+}
+
 static void
-add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *row)
+add_row(struct mw_grid *grid, const struct mw_capacity *it, const char *what,
+        const struct mw_capacity_row *row)
 {
     const struct mw_result *r = row->result;
     g_autofree char *machines = mw_table_machines(r);
     g_autofree char *took = g_strdup(days(row->typical.days));
     g_autofree char *at_most = g_strdup(days(row->slow.days));
     g_autofree char *cost = g_strdup(usd(row->typical.usd));
+    g_autofree char *pay = g_strdup(usd(row->typical.pay));
     g_autofree char *over = over_text(row);
     g_autofree char *how = g_strconcat(r->strategy, over, NULL);
+    g_autofree char *margin = g_strdup(mw_format_percent(row->margin));
+    const char *bottleneck = mw_table_text(r->bottleneck);
 
     mw_grid_row(grid, what, machines, how, mw_format_seconds(r->step_time_s[1]), took, at_most,
                 cost,
@@ -134,26 +196,29 @@ add_row(struct mw_grid *grid, const char *what, const struct mw_capacity_row *ro
                 : row->machine->spot    ? "spot"
                 : r->rented             ? "rent"
                                         : "owned",
-                mw_format_percent(row->margin), mw_table_text(r->bottleneck), NULL);
+                buys(it) ? pay : margin, buys(it) ? margin : bottleneck,
+                buys(it) ? bottleneck : NULL, NULL);
 }
 
 static struct mw_grid *
-new_grid(const char *first)
+new_grid(const struct mw_capacity *it)
 {
-    struct mw_grid *grid = mw_grid_new("lllrrrrlrl");
+    bool pay = buys(it);
+    struct mw_grid *grid = mw_grid_new(pay ? "lllrrrrlrrl" : "lllrrrrlrl");
 
-    mw_grid_row(grid, first, "machines", "strategy", "step", "takes", "at most", "USD", "",
-                "margin", "bottleneck", NULL);
+    mw_grid_row(grid, "", "machines", "strategy", "step", "takes", "at most", "USD", "",
+                pay ? "to pay" : "margin", pay ? "margin" : "bottleneck", pay ? "bottleneck" : NULL,
+                NULL);
     return grid;
 }
 
 static void
 print_picks(FILE *out, const struct mw_capacity *it)
 {
-    struct mw_grid *grid = new_grid("");
+    struct mw_grid *grid = new_grid(it);
 
     for (int p = 0; p < MW_PICKS; p++)
-        add_row(grid, mw_capacity_pick_name(p), it->picks[p]);
+        add_row(grid, it, mw_capacity_pick_name(p), it->picks[p]);
     fputc('\n', out);
     mw_grid_print(grid, out, 0);
 }
@@ -161,10 +226,10 @@ print_picks(FILE *out, const struct mw_capacity *it)
 static void
 print_front(FILE *out, const struct mw_capacity *it)
 {
-    struct mw_grid *grid = new_grid("");
+    struct mw_grid *grid = new_grid(it);
 
     for (int i = 0; i < it->front_count; i++)
-        add_row(grid, "", it->front[i]);
+        add_row(grid, it, "", it->front[i]);
     mw_table_heading(out, "Front of cost against time (whatever is cheaper than one of these is "
                           "slower)");
     mw_grid_print(grid, out, 0);
@@ -205,20 +270,43 @@ print_price(FILE *out, const struct mw_capacity_row *row)
                       row->result->rented ? " per hour" : "", source ? source : "set by the user");
 }
 
+/* An owner's cost is a share; this is the whole sum. */
+static void
+print_pay(FILE *out, const struct mw_capacity_row *row)
+{
+    const struct mw_result_owned *owned = &row->result->owned;
+    GString *text;
+
+    if (row->result->rented || isnan(owned->pay_usd))
+        return;
+    text = g_string_new(usd(owned->pay_usd));
+    g_string_append_printf(text, " USD: %s USD", usd(owned->node_price_usd * (double)row->nodes));
+    g_string_append_printf(text, " for %" G_GINT64_FORMAT " node%s", row->nodes,
+                           row->nodes == 1 ? "" : "s");
+    if (owned->energy_usd > 0)
+        g_string_append_printf(text, ", %s USD of electricity", usd(owned->energy_usd));
+    if (owned->replaced_usd > 0)
+        g_string_append_printf(text, ", %s USD of drives beyond the first",
+                               usd(owned->replaced_usd));
+    mw_table_line(out, "to pay", "%s", text->str);
+    g_string_free(text, TRUE);
+}
+
 static void
 print_interrupted(FILE *out, const struct mw_capacity_row *row)
 {
     const struct mw_interrupted *by = &row->interrupted;
     g_autofree char *every = g_strdup(mw_format_seconds(by->every_s));
     g_autofree char *save = g_strdup(mw_format_seconds(by->save_s));
+    g_autofree char *restart = g_strdup(mw_format_seconds(by->restart_s));
 
     if (!row->machine->spot || !(by->per_day > 0))
         return;
     mw_table_line(
         out, "interrupted",
-        "%s times a day, saved every %s in %s: takes %s, %.1f%% more, and %s USD; without "
-        "the time until another node is to be had",
-        mw_format_significant(by->per_day), every, save, days(row->typical.days),
+        "%s times a day, saved every %s in %s, restarts in %s: takes %s, %.1f%% more, and %s USD; "
+        "without the time until another node is to be had",
+        mw_format_significant(by->per_day), every, save, restart, days(row->typical.days),
         100 * (by->times - 1), usd(row->typical.usd));
 }
 
@@ -248,6 +336,7 @@ print_pick(FILE *out, const struct mw_capacity *it, int pick)
     mw_table_line(out, "options", "%s%s", options, over);
     mw_table_verdict_body(out, r, false);
     print_price(out, row);
+    print_pay(out, row);
     print_interrupted(out, row);
     print_wear(out, row);
     mw_table_last_lines(out, r);
@@ -296,17 +385,28 @@ print_left_out(FILE *out, const struct mw_capacity *it)
         mw_grid_row(grid, count, "are slower and cost more than another, as simulated", NULL);
     }
     mw_grid_print(grid, out, 2);
+    if (count_of(it, MW_CAPACITY_GONE)) {
+        g_autofree char *note =
+            mw_spelled("{include=discontinued} ranks what is no longer sold too; "
+                       "a price of today in a line of a file ({prices}) counts "
+                       "before the one that is known");
+        mw_table_line(out, "note", "%s", note);
+    }
 }
 
 /* --- nothing is within the limits ------------------------------------------------------------- */
 
 /* What a row has of that which a limit counts. */
 static char *
-measure_text(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
+measure_text(const struct mw_capacity_row *row, enum mw_capacity_limit limit,
+             const struct mw_capacity_limits *limits)
 {
     switch (limit) {
     case MW_LIMIT_USD:
-        return g_strdup_printf("%s USD", usd(row->typical.usd));
+        return g_strdup_printf("%s USD%s", usd(mw_capacity_spent(&row->typical, limits)),
+                               row->result->rented                ? " of rent"
+                               : limits->budget == MW_BUDGET_CASH ? " to pay"
+                                                                  : " of an owner's share");
     case MW_LIMIT_DAYS:
         return g_strdup(days(row->typical.days));
     case MW_LIMIT_POWER:
@@ -320,6 +420,18 @@ measure_text(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
         break;
     }
     return g_strdup("");
+}
+
+/* "1.4k USD of rent", "61.9 USD as the owner, 4.1k USD to pay" */
+static char *
+cost_text(const struct mw_capacity_row *row)
+{
+    g_autofree char *cost = g_strdup(usd(row->typical.usd));
+
+    return isnan(row->typical.usd) ? g_strdup("no price known")
+           : row->result->rented
+               ? g_strdup_printf("%s USD of rent", cost)
+               : g_strdup_printf("%s USD as the owner, %s USD to pay", cost, usd(row->typical.pay));
 }
 
 static void
@@ -338,11 +450,11 @@ print_nearest(FILE *out, const struct mw_capacity *it)
         if (!row)
             continue;
         any = true;
-        g_autofree char *measure = measure_text(row, (enum mw_capacity_limit)l);
-        g_autofree char *cost = g_strdup(usd(row->typical.usd));
+        g_autofree char *measure = measure_text(row, (enum mw_capacity_limit)l, &it->limits);
+        g_autofree char *cost = cost_text(row);
         mw_table_line(out, labels[l],
                       "would have to be %s, all other limits kept: %s x%" G_GINT64_FORMAT
-                      ", %s, %s USD",
+                      ", %s, %s",
                       measure, machine_of(row), row->nodes, days(row->typical.days), cost);
     }
     if (!any)
@@ -381,6 +493,7 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
     mw_json_string(json, "price_from", row->machine->price_from);
     mw_json_number(json, "least_days", row->least.days);
     mw_json_number(json, "least_cost_usd", row->least.usd);
+    mw_json_number(json, "least_pay_usd", row->least.pay);
     if (row->beaten_by) {
         mw_json_begin(json, "beaten_by", '{', true);
         mw_json_string(json, "machine", machine_of(row->beaten_by));
@@ -398,6 +511,9 @@ write_row(struct mw_json_writer *json, const struct mw_capacity_row *row)
     mw_json_number(json, "days_at_most", row->slow.days);
     mw_json_number(json, "cost_usd", row->typical.usd);
     mw_json_number(json, "cost_usd_at_most", row->slow.usd);
+    mw_json_number(json, "pay_usd", row->typical.pay);
+    mw_json_number(json, "pay_usd_at_most", row->slow.pay);
+    mw_json_number(json, "global_batch", row->result->global_batch);
     mw_json_boolean(json, "rented", row->result->rented);
     mw_json_number(json, "margin", row->margin);
     mw_json_number(json, "drive_days", row->drives_last_s / 86400);
@@ -466,6 +582,7 @@ mw_json_capacity_write(FILE *out, const struct mw_capacity *it)
     mw_json_begin(&json, "limits", '{', true);
     mw_json_number(&json, "days", it->limits.days);
     mw_json_number(&json, "cost_usd", it->limits.usd);
+    mw_json_string(&json, "budget_of", mw_budget_name(it->limits.budget));
     mw_json_number(&json, "power_kw", it->limits.power_w / 1000);
     mw_json_integer(&json, "nodes", it->limits.nodes_max);
     mw_json_number(&json, "drive_days",

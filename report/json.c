@@ -208,16 +208,19 @@ write_scaled(struct mw_json_writer *json, const struct mw_result *r, const char 
         write_low_high(json, key, of_outlook);
 }
 
-/* The number of drives that wear out does not depend on the time. */
+/* By the step's time and, of an owner, by what electricity costs. */
 static void
 write_cost_range(struct mw_json_writer *json, const struct mw_result *r)
 {
-    double cost = known_or_nan(r, r->cost_usd);
-    double drives = !r->rented && isfinite(r->owned.drives_usd) ? r->owned.drives_usd : 0;
-    double of_outlook[3];
+    const struct mw_electricity *electricity = &r->owned.electricity;
+    const double usd_per_kwh[3] = {electricity->most, electricity->usd_per_kwh, electricity->least};
+    double cost = known_or_nan(r, r->cost_usd), of_outlook[3];
 
-    for (int o = 0; o < 3; o++)
-        of_outlook[o] = drives + (cost - drives) * (r->step_time_s[o] / r->step_time_s[1]);
+    for (int o = 0; o < 3; o++) {
+        double times = r->step_time_s[o] / r->step_time_s[1];
+        struct mw_result_owned owned = mw_result_owned_at(&r->owned, times, usd_per_kwh[o]);
+        of_outlook[o] = r->rented ? cost * times : mw_result_owned_usd(&owned);
+    }
     if (isfinite(cost))
         write_low_high(json, "cost_usd", of_outlook);
 }
@@ -510,7 +513,13 @@ write_owned(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_number(json, "usd", mw_result_owned_usd(owned));
     mw_json_number(json, "machine_usd", owned->machine_usd);
     mw_json_number(json, "energy_usd", owned->energy_usd);
+    mw_json_number(json, "electricity_usd_per_kwh", owned->electricity.usd_per_kwh);
+    mw_json_string(json, "electricity_provenance", owned->electricity.from);
     mw_json_number(json, "drives_usd", owned->drives_usd);
+    mw_json_number(json, "drives_worn", owned->drives_worn);
+    mw_json_number(json, "drives_price_usd", owned->drives_price_usd);
+    mw_json_string(json, "drives_price_from", owned->drives_from);
+    mw_json_number(json, "pay_usd", owned->pay_usd);
     mw_json_number(json, "amortisation_years", owned->years);
     mw_json_string(json, "amortisation_provenance", owned->years_from);
     mw_json_end(json, '}');

@@ -168,7 +168,8 @@ print_unpriced(FILE *out, const struct mw_purchases *all)
         if (!m->unpriced->len || all->rented)
             continue;
         g_autofree char *text = mw_spelled_printf(
-            "no price of %s: a line of {prices} whose profile is %s gives one (usd_to_buy)",
+            "no price of %s: a line of a file of prices ({prices}) whose profile is %s gives one "
+            "(usd_to_buy)",
             m->what->str, m->unpriced->str);
         mw_table_line(out, "note", "%s", text);
     }

@@ -18,8 +18,7 @@ scale_rates(struct mw_result *r, struct mw_pair step)
     r->tokens_per_s *= factor;
     r->days /= factor;
     r->energy_kwh /= factor;
-    r->owned.machine_usd /= factor;
-    r->owned.energy_usd /= factor;
+    r->owned = mw_result_owned_at(&r->owned, 1 / factor, r->owned.electricity.usd_per_kwh);
     r->cost_usd = r->rented ? r->cost_usd / factor : mw_result_owned_usd(&r->owned);
     for (int o = 0; o < 3; o++) {
         r->tflops_per_gpu[o] = tflops;

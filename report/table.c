@@ -264,9 +264,9 @@ wear_text(const struct mw_result *r)
 {
     g_autofree char *price =
         r->rented ? g_strdup("the rent does not say who pays for them")
-        : r->owned.drives_usd > 0 && isfinite(r->cost_usd)
-            ? g_strdup_printf("the cost has %s USD for those beyond the first",
-                              mw_format_count(r->owned.drives_usd))
+        : r->owned.replaced_usd > 0 && isfinite(r->cost_usd)
+            ? g_strdup_printf("those beyond the first are %s USD to pay; the cost has the wear",
+                              mw_format_count(r->owned.replaced_usd))
             : mw_spelled("those beyond the first are not in the cost ({key nvme.price_usd}, of all "
                          "drives of a node)");
 

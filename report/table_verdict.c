@@ -158,21 +158,56 @@ amount(double value)
     return value > 0 && value < 0.005 ? "under 0.01" : mw_format_count(value);
 }
 
+/* "75 USD of it electricity at 0.16 USD per kWh (default; 0.078 .. 0.31)" */
+static char *
+electricity_text(const struct mw_result_owned *owned)
+{
+    const struct mw_electricity *price = &owned->electricity;
+    g_autofree char *usd = g_strdup(amount(owned->energy_usd));
+    g_autofree char *each = g_strdup(mw_format_significant(price->usd_per_kwh));
+    g_autofree char *least = g_strdup(mw_format_significant(price->least));
+    g_autofree char *range =
+        price->least < price->most
+            ? g_strdup_printf("; %s .. %s", least, mw_format_significant(price->most))
+            : g_strdup("");
+
+    return isfinite(owned->energy_usd)
+               ? g_strdup_printf("%s USD of it electricity at %s USD per kWh (%s%s)", usd, each,
+                                 price->from, range)
+               : mw_spelled("without electricity: nobody says what power it takes "
+                            "({key node.power_w})");
+}
+
+#define WORN_LITTLE 0.01 /* is not worth a line that says that its price is not known */
+
+static void
+print_wear(FILE *out, const struct mw_result_owned *owned)
+{
+    g_autofree char *worn = g_strdup(mw_format_percent(owned->drives_worn));
+    g_autofree char *usd = g_strdup(amount(owned->drives_usd));
+    g_autofree char *key = mw_spelled("{key nvme.price_usd}");
+
+    if (owned->drives_usd > 0)
+        mw_table_line(out, "drive wear",
+                      "%s USD of it: %s of the life of drives of %s USD (%s), less what the price "
+                      "per node has of them",
+                      usd, worn, mw_format_count(owned->drives_price_usd), owned->drives_from);
+    else if (isnan(owned->drives_usd) && owned->drives_worn > WORN_LITTLE)
+        mw_table_line(out, "drive wear",
+                      "not in it: %s of the life of drives whose price is not known (%s, of all "
+                      "drives of a node)",
+                      worn, key);
+}
+
 static void
 print_owned(FILE *out, const struct mw_result_owned *owned)
 {
-    g_autofree char *energy =
-        isfinite(owned->energy_usd)
-            ? g_strdup_printf("%s USD of it electricity", amount(owned->energy_usd))
-            : g_strdup("no price of electricity known");
-    g_autofree char *drives =
-        owned->drives_usd > 0
-            ? g_strdup_printf(", %s USD of it drives that wear out", amount(owned->drives_usd))
-            : g_strdup("");
+    g_autofree char *energy = electricity_text(owned);
 
-    mw_table_line(out, "as the owner", "%s USD: %s USD per node over %s years (%s); %s%s",
+    mw_table_line(out, "as the owner", "%s USD: %s USD per node over %s years (%s); %s",
                   amount(mw_result_owned_usd(owned)), mw_format_count(owned->node_price_usd),
-                  mw_format_count(owned->years), owned->years_from, energy, drives);
+                  mw_format_count(owned->years), owned->years_from, energy);
+    print_wear(out, owned);
 }
 
 char *

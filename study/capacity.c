@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/progress.h"
+#include "hardware/priced.h"
 #include "study/answers.h"
 #include "study/bound.h"
 #include "study/capacity_internal.h"
@@ -10,7 +11,7 @@
 
 /* Candidates that are answered at once, whatever the number of cores: what an answer leaves out of
  * the search is decided between waves, so that it is the same on every machine. */
-#define WAVE 8
+#define WAVE 4
 
 const char *
 mw_capacity_fate_text(enum mw_capacity_fate fate)
@@ -30,6 +31,7 @@ mw_capacity_fate_text(enum mw_capacity_fate fate)
         [MW_CAPACITY_NODES] = "have more nodes than there may be",
         [MW_CAPACITY_BEATEN] = "cannot be faster or cheaper than another, by the bound",
         [MW_CAPACITY_UNPRICED] = "have no price",
+        [MW_CAPACITY_GONE] = "are no longer sold at the price that is known",
     };
 
     return texts[fate];
@@ -45,6 +47,23 @@ mw_capacity_pick_name(enum mw_capacity_pick pick)
     };
 
     return names[pick];
+}
+
+const char *
+mw_budget_name(enum mw_budget budget)
+{
+    static const char *const names[MW_BUDGETS] = {
+        [MW_BUDGET_CASH] = "cash",
+        [MW_BUDGET_SHARE] = "share",
+    };
+
+    return names[budget];
+}
+
+double
+mw_capacity_spent(const struct mw_capacity_bill *bill, const struct mw_capacity_limits *limits)
+{
+    return limits->budget == MW_BUDGET_CASH ? bill->pay : bill->usd;
 }
 
 /* --- candidates ------------------------------------------------------------------------------- */
@@ -79,12 +98,12 @@ add_machine(const struct mw_capacity_machine *machine, const struct mw_capacity_
     for (int64_t nodes = 1; nodes <= most; nodes = more_nodes(nodes, most)) {
         struct mw_capacity_row row = {.machine = machine,
                                       .nodes = nodes,
-                                      .least = {NAN, NAN},
+                                      .least = {NAN, NAN, NAN},
                                       .why = g_strdup(machine->why),
                                       .fate = machine->why ? MW_CAPACITY_REFUSED : MW_CAPACITY_OPEN,
                                       .drives_last_s = INFINITY,
-                                      .typical = {NAN, NAN},
-                                      .slow = {NAN, NAN},
+                                      .typical = {NAN, NAN, NAN},
+                                      .slow = {NAN, NAN, NAN},
                                       .margin = NAN};
         g_array_append_val(rows, row);
     }
@@ -154,12 +173,13 @@ run_bound_s(struct mw_capacity_row *row, GError **error)
 static void
 bound_row(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
 {
-    const struct mw_hardware *hw = hardware_of(row);
+    const struct mw_question *question = &row->machine->question;
     g_autoptr(GError) refused = NULL;
     double seconds = run_bound_s(row, &refused);
 
     row->least.days = seconds / 86400;
-    row->least.usd = row->least.days * mw_usd_per_day(hw, row->nodes);
+    row->least.usd = row->least.days * mw_usd_per_day(question, row->nodes);
+    row->least.pay = mw_pay_usd(question, row->nodes, row->least.days);
     if (refused) {
         row->why = g_strdup(refused->message);
         row->fate = MW_CAPACITY_REFUSED;
@@ -169,9 +189,32 @@ bound_row(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
         row->fate = MW_CAPACITY_POWER;
     } else if (row->least.days > limits->days) {
         row->fate = MW_CAPACITY_TOO_SLOW;
-    } else if (row->least.usd > limits->usd) {
+    } else if (mw_capacity_spent(&row->least, limits) > limits->usd) {
         row->fate = MW_CAPACITY_TOO_DEAR;
     }
+}
+
+bool
+mw_capacity_may_buy(const struct mw_capacity *it)
+{
+    bool any = false;
+
+    for (int i = 0; i < it->row_count; i++)
+        any = any || mw_price_kind(hardware_of(&it->rows[i])) == MW_PRICE_OWN;
+    return any;
+}
+
+/* What is rented need not be for sale. */
+static bool
+is_gone(const struct mw_capacity_row *row)
+{
+    return row->machine->gone && mw_price_kind(hardware_of(row)) == MW_PRICE_OWN;
+}
+
+static bool
+is_priced(const struct mw_capacity_row *row)
+{
+    return !is_gone(row) && mw_usd_per_day(&row->machine->question, 1) > 0;
 }
 
 /* Where some have a price, cost is compared. */
@@ -181,11 +224,14 @@ leave_out_unpriced(struct mw_capacity *it)
     bool priced = false;
 
     for (int i = 0; i < it->row_count; i++)
-        priced = priced || mw_usd_per_day(hardware_of(&it->rows[i]), 1) > 0;
-    for (int i = 0; i < it->row_count && priced; i++)
-        if (it->rows[i].fate == MW_CAPACITY_OPEN &&
-            !(mw_usd_per_day(hardware_of(&it->rows[i]), 1) > 0))
-            it->rows[i].fate = MW_CAPACITY_UNPRICED;
+        priced = priced || is_priced(&it->rows[i]);
+    for (int i = 0; i < it->row_count; i++) {
+        struct mw_capacity_row *row = &it->rows[i];
+        if (row->fate == MW_CAPACITY_OPEN && is_gone(row))
+            row->fate = MW_CAPACITY_GONE;
+        else if (row->fate == MW_CAPACITY_OPEN && priced && !is_priced(row))
+            row->fate = MW_CAPACITY_UNPRICED;
+    }
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -219,7 +265,8 @@ drives_last_of(const struct mw_result *r)
 static double
 margin_of(const struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
 {
-    double margin = fmin(left(row->slow.days, limits->days), left(row->slow.usd, limits->usd));
+    double margin = fmin(left(row->slow.days, limits->days),
+                         left(mw_capacity_spent(&row->slow, limits), limits->usd));
 
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         const struct mw_result_tier *tier = &row->result->tiers[t];
@@ -227,6 +274,35 @@ margin_of(const struct mw_capacity_row *row, const struct mw_capacity_limits *li
             margin = fmin(margin, left(taken(row->result, t), (double)tier->capacity_bytes));
     }
     return margin;
+}
+
+/* Of a run that takes `times` as long as without interruptions, at a price of electricity. */
+static struct mw_capacity_bill
+bill_of(const struct mw_result *r, double times, double usd_per_kwh)
+{
+    struct mw_result_owned owned = mw_result_owned_at(&r->owned, times, usd_per_kwh);
+
+    return r->rented ? (struct mw_capacity_bill){r->days * times, r->cost_usd * times,
+                                                 r->cost_usd * times}
+                     : (struct mw_capacity_bill){r->days * times, mw_result_owned_usd(&owned),
+                                                 owned.pay_usd};
+}
+
+/* Both bills: at the typical figures, and at the slow end of every range. */
+static void
+set_bills(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
+{
+    const struct mw_result *r = row->result;
+    const struct mw_electricity *electricity = &r->owned.electricity;
+    const struct mw_interruptions *taken = row->machine->spot ? &limits->interruptions : NULL;
+    double start_s = r->start.known && isfinite(r->start.time_s) ? r->start.time_s : 0;
+    double slower = r->step_time_s[MW_OUTLOOK_LOW] / r->step_time_s[MW_OUTLOOK_TYPICAL];
+
+    row->interrupted = mw_interrupted_of(taken, row->nodes, row->state_bytes, MW_BOOT_S + start_s);
+    double at_most =
+        mw_interrupted_of(taken, row->nodes, row->state_bytes, MW_BOOT_MOST_S + start_s).times;
+    row->typical = bill_of(r, row->interrupted.times, electricity->usd_per_kwh);
+    row->slow = bill_of(r, at_most * fmax(1, slower), electricity->most);
 }
 
 static void
@@ -239,19 +315,12 @@ settle(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
         return;
     }
     row->drives_last_s = drives_last_of(r);
-    row->interrupted = mw_interrupted_of(
-        row->machine->spot ? &limits->interruptions : NULL, row->nodes, row->state_bytes,
-        r->start.known && isfinite(r->start.time_s) ? r->start.time_s : 0);
-    double slower = r->step_time_s[MW_OUTLOOK_LOW] / r->step_time_s[MW_OUTLOOK_TYPICAL];
-    row->typical.days = r->days * row->interrupted.times;
-    row->typical.usd = r->cost_usd * row->interrupted.times;
-    row->slow.days = row->typical.days * fmax(1, slower);
-    row->slow.usd = row->typical.usd * fmax(1, slower);
+    set_bills(row, limits);
     row->margin = margin_of(row, limits);
-    row->fate = row->typical.days > limits->days             ? MW_CAPACITY_LATE
-                : row->typical.usd > limits->usd             ? MW_CAPACITY_COSTLY
-                : row->drives_last_s < limits->drives_last_s ? MW_CAPACITY_WORN
-                                                             : MW_CAPACITY_WITHIN;
+    row->fate = row->typical.days > limits->days                         ? MW_CAPACITY_LATE
+                : mw_capacity_spent(&row->typical, limits) > limits->usd ? MW_CAPACITY_COSTLY
+                : row->drives_last_s < limits->drives_last_s             ? MW_CAPACITY_WORN
+                                                                         : MW_CAPACITY_WITHIN;
 }
 
 struct wave {
@@ -261,21 +330,20 @@ struct wave {
 
 /* Promising candidates first: their answers leave out the most. */
 static double
-promise(const struct mw_capacity_row *row, enum mw_capacity_limit toward)
+promise(const struct mw_capacity_row *row, const struct mw_capacity *it)
 {
-    if (toward == MW_LIMIT_POWER || toward == MW_LIMIT_NODES)
-        return mw_capacity_excess(row, toward);
+    if (it->toward == MW_LIMIT_POWER || it->toward == MW_LIMIT_NODES)
+        return mw_capacity_excess(row, &row->least, it);
     return isnan(row->least.usd) ? row->least.days : row->least.days * row->least.usd;
 }
 
 /* Those of which nothing is known last. */
 static int
-by_promise(const void *a, const void *b, void *toward)
+by_promise(const void *a, const void *b, void *capacity)
 {
     const struct mw_capacity_row *one = *(struct mw_capacity_row *const *)a;
     const struct mw_capacity_row *other = *(struct mw_capacity_row *const *)b;
-    enum mw_capacity_limit limit = *(const enum mw_capacity_limit *)toward;
-    double x = promise(one, limit), y = promise(other, limit);
+    double x = promise(one, capacity), y = promise(other, capacity);
 
     if (isnan(x) != isnan(y))
         return isnan(x) ? 1 : -1;
@@ -286,12 +354,13 @@ by_promise(const void *a, const void *b, void *toward)
  * nearer to it. */
 static bool
 is_beaten(const struct mw_capacity_row *row, const struct mw_capacity_row *answered,
-          enum mw_capacity_limit toward)
+          const struct mw_capacity *it)
 {
-    if (answered->fate != MW_CAPACITY_WITHIN || toward == MW_LIMIT_DRIVES)
+    if (answered->fate != MW_CAPACITY_WITHIN || it->toward == MW_LIMIT_DRIVES)
         return false;
-    if (toward == MW_LIMIT_POWER || toward == MW_LIMIT_NODES)
-        return mw_capacity_excess(row, toward) >= mw_capacity_excess(answered, toward);
+    if (it->toward != MW_CAPACITY_LIMITS)
+        return mw_capacity_excess(row, &row->least, it) >=
+               mw_capacity_excess(answered, &answered->typical, it);
     return answered->typical.days <= row->least.days &&
            (isnan(row->least.usd) || answered->typical.usd <= row->least.usd);
 }
@@ -300,7 +369,7 @@ static void
 leave_out_beaten(struct mw_capacity *it, const struct mw_capacity_row *answered)
 {
     for (int i = 0; i < it->row_count; i++)
-        if (it->rows[i].fate == MW_CAPACITY_OPEN && is_beaten(&it->rows[i], answered, it->toward)) {
+        if (it->rows[i].fate == MW_CAPACITY_OPEN && is_beaten(&it->rows[i], answered, it)) {
             it->rows[i].fate = MW_CAPACITY_BEATEN;
             it->rows[i].beaten_by = answered;
         }
@@ -336,8 +405,7 @@ answer_all(struct mw_capacity *it)
 
     for (int i = 0; i < it->row_count; i++)
         order[i] = &it->rows[i];
-    g_qsort_with_data(order, it->row_count, sizeof(struct mw_capacity_row *), by_promise,
-                      &it->toward);
+    g_qsort_with_data(order, it->row_count, sizeof(struct mw_capacity_row *), by_promise, it);
     for (int next = 0; next < it->row_count;) {
         for (wave.count = 0; next < it->row_count && wave.count < WAVE; next++)
             if (order[next]->fate == MW_CAPACITY_OPEN)

@@ -14,8 +14,17 @@
 #include "study/interruptions.h"
 #include "study/study.h"
 
+/* What a budget bounds.  Of rents both are the rent. */
+enum mw_budget {
+    MW_BUDGET_CASH,  /* what has to be paid: the price of all nodes, electricity, replaced drives */
+    MW_BUDGET_SHARE, /* an owner's share of the price over the years, electricity and wear */
+    MW_BUDGETS
+};
+const char *mw_budget_name(enum mw_budget budget);
+
 struct mw_capacity_limits { /* INFINITY: none */
     double days, usd, power_w;
+    enum mw_budget budget; /* what `usd` bounds */
     int64_t nodes_max;
     double drives_last_s;                  /* that drives must last, while they train; 0: none */
     struct mw_interruptions interruptions; /* of machines that may be taken back */
@@ -44,7 +53,8 @@ enum mw_capacity_fate {
     MW_CAPACITY_POWER,    /* takes more power than there is, or does not say */
     MW_CAPACITY_NODES,    /* has more nodes than there may be: asked for where nothing is within */
     MW_CAPACITY_BEATEN,   /* by the bound: no better than `beaten_by` in days and in cost */
-    MW_CAPACITY_UNPRICED, /* left out where cost is compared: nobody gave a price */
+    MW_CAPACITY_UNPRICED, /* left out where cost is compared: nobody gave a price, */
+    MW_CAPACITY_GONE,     /* or one at which nobody sells it any more */
     MW_CAPACITY_FATES
 };
 /* A machine of the search, with settings that it tries. */
@@ -53,6 +63,7 @@ struct mw_capacity_machine {
     char *over;                  /* those settings as options, to be spelled; NULL: none vary */
     char *why;                   /* the question cannot be asked on it; NULL: it can */
     bool spot;                   /* it may be taken back, and costs what such machines do */
+    bool gone;                   /* nobody sells it at the price to buy it any more */
     char *price_from;            /* who says what it costs; NULL: its profile does */
 };
 
@@ -60,7 +71,10 @@ struct mw_capacity_machine {
 const char *mw_capacity_fate_text(enum mw_capacity_fate fate);
 
 struct mw_capacity_bill { /* of the whole training; NAN: not known */
-    double days, usd;
+    double days;
+    double usd; /* rent, or an owner's share: what candidates are compared by */
+    double
+        pay; /* USD that have to be paid: rent, or the price of all nodes and what the run takes */
 };
 
 struct mw_capacity_row {
@@ -99,6 +113,11 @@ struct mw_capacity {
     int answered;                  /* candidates for which plans were simulated */
 };
 
+/* What the budget bounds of a bill; NAN: not known. */
+double mw_capacity_spent(const struct mw_capacity_bill *bill,
+                         const struct mw_capacity_limits *limits);
+/* Whether some candidate would be bought. */
+bool mw_capacity_may_buy(const struct mw_capacity *capacity);
 /* NAN: the profile does not say. */
 double mw_capacity_row_power_w(const struct mw_capacity_row *row);
 

@@ -10,8 +10,10 @@ void mw_capacity_add_machines(const struct mw_capacity_machine *machines, int co
 /* Finds out->front of out->rows, with what an earlier search answered. */
 void mw_capacity_search(const struct mw_capacity_limits *limits, struct mw_capacity *out);
 
-/* How far the row is from a limit: less is nearer; NAN: not known. */
-double mw_capacity_excess(const struct mw_capacity_row *row, enum mw_capacity_limit limit);
+/* How far a row with this bill, one of its own, is from the limit that is lifted: less is nearer;
+ * NAN: not known. */
+double mw_capacity_excess(const struct mw_capacity_row *row, const struct mw_capacity_bill *bill,
+                          const struct mw_capacity *it);
 /* Lifts one limit at a time, and at last those that can be without, for the front that is left. */
 void mw_capacity_find_nearest(const struct mw_capacity_machine *machines, int count,
                               const struct mw_capacity_limits *limits, struct mw_capacity *out);

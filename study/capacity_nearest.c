@@ -4,13 +4,14 @@
 #include "study/capacity_internal.h"
 
 double
-mw_capacity_excess(const struct mw_capacity_row *row, enum mw_capacity_limit limit)
+mw_capacity_excess(const struct mw_capacity_row *row, const struct mw_capacity_bill *bill,
+                   const struct mw_capacity *it)
 {
-    switch (limit) {
+    switch (it->toward) {
     case MW_LIMIT_USD:
-        return row->typical.usd;
+        return mw_capacity_spent(bill, &it->limits);
     case MW_LIMIT_DAYS:
-        return row->typical.days;
+        return bill->days;
     case MW_LIMIT_POWER:
         return mw_capacity_row_power_w(row);
     case MW_LIMIT_NODES:
@@ -54,16 +55,18 @@ lift(enum mw_capacity_limit limit, struct mw_capacity_limits *limits)
 
 /* Of a machine that does not say what it takes nobody knows how near it is. */
 static const struct mw_capacity_row *
-nearest(const struct mw_capacity *it, enum mw_capacity_limit limit)
+nearest(const struct mw_capacity *it)
 {
     const struct mw_capacity_row *best = NULL;
+    double least = INFINITY;
 
     for (int i = 0; i < it->row_count; i++) {
         const struct mw_capacity_row *row = &it->rows[i];
-        double over = mw_capacity_excess(row, limit);
-        if (row->fate == MW_CAPACITY_WITHIN && !isnan(over) &&
-            (!best || over < mw_capacity_excess(best, limit)))
+        double over = mw_capacity_excess(row, &row->typical, it);
+        if (row->fate == MW_CAPACITY_WITHIN && !isnan(over) && (!best || over < least)) {
             best = row;
+            least = over;
+        }
     }
     return best;
 }
@@ -84,7 +87,7 @@ mw_capacity_find_nearest(const struct mw_capacity_machine *machines, int count,
             continue;
         out->toward = (enum mw_capacity_limit)l;
         mw_capacity_search(&lifted, out);
-        out->nearest[l] = nearest(out, (enum mw_capacity_limit)l);
+        out->nearest[l] = nearest(out);
     }
     out->toward = MW_CAPACITY_LIMITS;
     lifted = *limits;

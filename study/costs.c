@@ -1,7 +1,9 @@
 /* Traffic and wear of the drives per step, and the cost of a training. */
 #include <math.h>
+#include <string.h>
 
 #include "study/set_result.h"
+#include "study/steps.h"
 
 #define HOURS_A_DAY 24
 #define SECONDS_A_DAY 86400
@@ -28,49 +30,123 @@ mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *hw, i
                               : NAN;
 }
 
-/* Cost of a machine that is owned: its price, spread evenly over the years in which it is written
- * off, as if it trained all that time; plus electricity and replaced drives, if their prices are
- * known. */
-static struct mw_result_owned
-owned_cost(const struct mw_question *question, const struct mw_result *r)
-{
-    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
-    struct mw_result_owned owned = {hw->price_usd, hw->amortisation_years, NULL, NAN, NAN, NAN};
-
-    if (r->drive_sets > 0 && hw->nvme_price_usd > 0)
-        owned.drives_usd = (r->drive_sets - 1) * hw->nvme_price_usd * r->nodes;
-    if (hw->price_usd <= 0)
-        return owned;
-    owned.years_from = mw_profile_gives(question->profile, "node", "amortisation_years")
-                           ? mw_provenance_name(mw_profile_provenance(question->profile, "node",
-                                                                      "amortisation_years", NULL))
-                           : "default";
-    owned.machine_usd = hw->price_usd * r->nodes * r->days / (DAYS_A_YEAR * hw->amortisation_years);
-    if (hw->electricity_usd_per_kwh > 0)
-        owned.energy_usd = r->energy_kwh * hw->electricity_usd_per_kwh;
-    return owned;
-}
-
-/* Without drives that wear out. */
-double
-mw_usd_per_day(const struct mw_hardware *hw, int64_t nodes)
-{
-    double energy = hw->power_w > 0 && hw->electricity_usd_per_kwh > 0
-                        ? HOURS_A_DAY * hw->power_w / 1000 * hw->electricity_usd_per_kwh
-                        : 0;
-
-    if (hw->price_usd_per_hour > 0)
-        return HOURS_A_DAY * hw->price_usd_per_hour * (double)nodes;
-    if (hw->price_usd <= 0)
-        return NAN;
-    return (hw->price_usd / (DAYS_A_YEAR * hw->amortisation_years) + energy) * (double)nodes;
-}
-
 /* A run has at least one step. */
 static double
 run_steps(const struct mw_result *r)
 {
     return fmax(1, r->tokens / r->tokens_per_step);
+}
+
+/* Who gives a key of a node, or "default". */
+static const char *
+given_by(const struct mw_profile *profile, const char *key)
+{
+    return mw_profile_gives(profile, "node", key)
+               ? mw_provenance_name(mw_profile_provenance(profile, "node", key, NULL))
+               : "default";
+}
+
+/* What electricity costs where nobody says; USD per kWh, with taxes.  Least: the state of the USA
+ * with the lowest average of all customers, North Dakota in April 2024 (EIA, Electricity Monthly
+ * Update of 2024-06-26).  Typical: households of the USA in 2023 (EIA, 2024-09-11).  Most:
+ * households of the EU in the second half of 2024, 0.2872 EUR (Eurostat, 2025-05-06), a EUR at
+ * 1.08 USD. */
+static const struct mw_electricity any_electricity = {0.16, 0.078, 0.31, "default"};
+
+struct mw_electricity
+mw_electricity_of(const struct mw_question *question)
+{
+    double usd = question->hardware[MW_OUTLOOK_TYPICAL].electricity_usd_per_kwh;
+    const char *from = given_by(question->profile, "electricity_usd_per_kwh");
+
+    return strcmp(from, any_electricity.from) ? (struct mw_electricity){usd, usd, usd, from}
+                                              : any_electricity;
+}
+
+/* Of all drives of a node: what the profile says of them, or a TB of such drives. */
+static double
+drives_price(const struct mw_question *question, const char **from)
+{
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_drive_price *of_kind = &question->drives[mw_drive_kind_of(hw)];
+
+    *from = hw->nvme_price_usd > 0 ? "the profile" : of_kind->from;
+    return hw->nvme_price_usd > 0      ? hw->nvme_price_usd
+           : of_kind->usd_per_byte > 0 ? of_kind->usd_per_byte * (double)hw->nvme_capacity_bytes
+                                       : NAN;
+}
+
+/* Drives are in the machine's price, of which a share is counted for the time; what a run wears out
+ * beyond that share is counted on top.  Whole sets are bought. */
+static void
+set_wear(const struct mw_question *question, const struct mw_result *r,
+         struct mw_result_owned *owned)
+{
+    if (!(r->drive_life_steps > 0))
+        return;
+    owned->drives_worn = run_steps(r) / r->drive_life_steps;
+    owned->drives_price_usd = drives_price(question, &owned->drives_from) * (double)r->nodes;
+    owned->drives_usd = owned->drives_price_usd * fmax(0, owned->drives_worn - owned->share);
+    owned->replaced_usd = owned->drives_price_usd * (r->drive_sets - 1);
+}
+
+/* Cost of a machine that is owned: its price, spread evenly over the years in which it is written
+ * off, as if it trained all that time; plus electricity, and drives that wear out sooner. */
+static struct mw_result_owned
+owned_cost(const struct mw_question *question, const struct mw_result *r)
+{
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+    double nodes = (double)r->nodes;
+    struct mw_result_owned owned = r->owned;
+
+    owned.node_price_usd = hw->price_usd;
+    owned.years = hw->amortisation_years;
+    if (hw->price_usd <= 0) {
+        set_wear(question, r, &owned);
+        return owned;
+    }
+    owned.years_from = given_by(question->profile, "amortisation_years");
+    owned.share = r->days / (DAYS_A_YEAR * hw->amortisation_years);
+    owned.machine_usd = hw->price_usd * nodes * owned.share;
+    owned.electricity = mw_electricity_of(question);
+    owned.energy_usd = r->energy_kwh * owned.electricity.usd_per_kwh;
+    set_wear(question, r, &owned);
+    owned.pay_usd = hw->price_usd * nodes + (isfinite(owned.energy_usd) ? owned.energy_usd : 0) +
+                    (isfinite(owned.replaced_usd) ? owned.replaced_usd : 0);
+    return owned;
+}
+
+/* --- without an answer ------------------------------------------------------------------------ */
+
+static double
+energy_usd_per_day(const struct mw_question *question)
+{
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+
+    return HOURS_A_DAY * hw->power_w / 1000 * mw_electricity_of(question).usd_per_kwh;
+}
+
+double
+mw_usd_per_day(const struct mw_question *question, int64_t nodes)
+{
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+
+    if (hw->price_usd_per_hour > 0)
+        return HOURS_A_DAY * hw->price_usd_per_hour * (double)nodes;
+    if (hw->price_usd <= 0)
+        return NAN;
+    return (hw->price_usd / (DAYS_A_YEAR * hw->amortisation_years) + energy_usd_per_day(question)) *
+           (double)nodes;
+}
+
+double
+mw_pay_usd(const struct mw_question *question, int64_t nodes, double days)
+{
+    const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
+
+    if (hw->price_usd_per_hour > 0 || hw->price_usd <= 0)
+        return days * mw_usd_per_day(question, nodes);
+    return (hw->price_usd + days * energy_usd_per_day(question)) * (double)nodes;
 }
 
 /* Steps before --dpu-start have a step time of their own. */

@@ -3,13 +3,33 @@
 #include <glib.h>
 #include <math.h>
 
+static double
+or_nothing(double usd)
+{
+    return isfinite(usd) ? usd : 0;
+}
+
 double
 mw_result_owned_usd(const struct mw_result_owned *owned)
 {
     if (owned->node_price_usd <= 0)
         return NAN;
-    return owned->machine_usd + (isfinite(owned->energy_usd) ? owned->energy_usd : 0) +
-           (isfinite(owned->drives_usd) ? owned->drives_usd : 0);
+    return owned->machine_usd + or_nothing(owned->energy_usd) + or_nothing(owned->drives_usd);
+}
+
+struct mw_result_owned
+mw_result_owned_at(const struct mw_result_owned *owned, double times, double usd_per_kwh)
+{
+    struct mw_result_owned at = *owned;
+
+    at.share *= times;
+    at.machine_usd *= times;
+    at.electricity.usd_per_kwh = usd_per_kwh;
+    if (owned->electricity.usd_per_kwh > 0)
+        at.energy_usd *= times * usd_per_kwh / owned->electricity.usd_per_kwh;
+    at.drives_usd = owned->drives_price_usd * fmax(0, owned->drives_worn - at.share);
+    at.pay_usd += or_nothing(at.energy_usd) - or_nothing(owned->energy_usd);
+    return at;
 }
 
 struct mw_result_ends
@@ -52,7 +72,11 @@ mw_result_new(void)
         &r->cost_usd,
         &r->owned.machine_usd,
         &r->owned.energy_usd,
+        &r->owned.drives_worn,
+        &r->owned.drives_price_usd,
         &r->owned.drives_usd,
+        &r->owned.replaced_usd,
+        &r->owned.pay_usd,
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(of_outlook); i++)

@@ -94,12 +94,27 @@ struct mw_result_change {        /* a change of one thing alone */
     double micro_batch, global_batch;
 };
 
+/* A price of electricity, and between what it lies. */
+struct mw_electricity {
+    double usd_per_kwh, least, most;
+    const char *from; /* the provenance, or "default"; borrowed */
+};
+
 struct mw_result_owned {          /* cost of a machine that is bought; price 0: unknown */
     double node_price_usd, years; /* years in which it is written off */
     const char *years_from;       /* the provenance of years, or "default"; borrowed */
+    double share;                 /* of those years that the run takes */
     double machine_usd;           /* the run's share of the price, all nodes; NAN: not known */
-    double energy_usd;            /* NAN: power or price of electricity is not known */
-    double drives_usd;            /* of replaced sets of drives; NAN: their price is not known */
+    double energy_usd;            /* NAN: the machine's power is not known */
+    struct mw_electricity electricity;
+    double drives_worn;      /* of the drives' rated life; NAN: no rating, or not written */
+    double drives_price_usd; /* all drives of all nodes; NAN: not known */
+    const char *drives_from; /* who says so; borrowed */
+    double drives_usd;       /* of that wear what is beyond the share of the years, which the
+                                   * machine's price has already; NAN: not known */
+    double replaced_usd;     /* drives to buy beyond the first; NAN: not known */
+    double pay_usd;          /* what has to be paid: all nodes, electricity, replaced drives;
+                                   * NAN: no price is known */
 };
 
 struct mw_result_term { /* a term in which the two closed forms differ */
@@ -118,9 +133,9 @@ struct mw_result {
     /* model and strategy are NULL for a plan that was read from a file; hardware_set lists the keys
      * that were set in the profile; NULL: none */
     char *model, *hardware, *hardware_description, *hardware_set, *strategy;
-    char *software, *software_set; /* software_set as hardware_set */
+    char *software, *software_set;       /* software_set as hardware_set */
     char *hardware_date, *software_date; /* of their figures; NULL: the profile has none */
-    char **asked;                  /* "NAME=TEXT": the question that makes this very plan, with
+    char **asked; /* "NAME=TEXT": the question that makes this very plan, with
                                     * nothing left open; NULL of a plan that was read from a file */
     int64_t params, active_params, paper_params;
 
@@ -239,8 +254,13 @@ struct mw_result_ends {
 };
 struct mw_result_ends mw_result_ends(const double of_outlook[3]);
 
-/* The machine's price and, if they are known, those of energy and drives; NAN without it. */
+/* The run's share of the machine's price and, if they are known, those of energy and drives; NAN
+ * without it. */
 double mw_result_owned_usd(const struct mw_result_owned *owned);
+/* The same, and what has to be paid, of a run that takes `times` as long at another price of
+ * electricity: the number of its steps, and so the wear, stays. */
+struct mw_result_owned mw_result_owned_at(const struct mw_result_owned *owned, double times,
+                                          double usd_per_kwh);
 
 /* An empty result: numbers are NAN, counts 0. */
 struct mw_result *mw_result_new(void);

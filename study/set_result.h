@@ -56,9 +56,15 @@ void mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *
 void mw_result_set_costs(const struct mw_question *question, const struct mw_answer *answer);
 /* Only days, cost and energy. */
 void mw_result_set_training(const struct mw_question *question, const struct mw_answer *answer);
-/* What a day on so many nodes costs at least: the rent, or an owner's price and electricity; NAN:
- * no price is known. */
-double mw_usd_per_day(const struct mw_hardware *hardware, int64_t nodes);
+/* What the owner of the question's machine pays for electricity: as its profile says, else as is
+ * usual. */
+struct mw_electricity mw_electricity_of(const struct mw_question *question);
+/* What a day on so many nodes costs at least, without wear: the rent, or an owner's share of the
+ * price and electricity; NAN: no price is known. */
+double mw_usd_per_day(const struct mw_question *question, int64_t nodes);
+/* What has to be paid at least for so many days on them: the rent, or the price of all nodes and
+ * electricity; NAN: no price is known. */
+double mw_pay_usd(const struct mw_question *question, int64_t nodes, double days);
 /* Sets the times of a cycle's steps, of which the first takes `first_s`, and returns their mean. */
 double mw_result_set_cycle(const struct mw_answer *answer, const struct mw_hardware *hw,
                            double first_s);

@@ -210,17 +210,30 @@ add_memory(const struct mw_step *step, const struct mw_part_price *prices, int c
     return true;
 }
 
+enum mw_drive_kind
+mw_drive_kind_of(const struct mw_hardware *hw)
+{
+    double writes = (double)hw->nvme_endurance_bytes / (double)hw->nvme_capacity_bytes;
+
+    return writes > WRITES_OF_CONSUMERS ? MW_DRIVE_DATACENTER : MW_DRIVE_CONSUMER;
+}
+
+const char *
+mw_drive_part(enum mw_drive_kind kind)
+{
+    return kind == MW_DRIVE_DATACENTER ? "drive:datacenter" : "drive";
+}
+
 /* The profile's own price goes before that of all drives of a kind. */
 static void
 pay_drive(const struct mw_hardware *hw, const struct mw_part_price *prices, int count,
           struct mw_stepped *machine)
 {
     double drives = (double)mw_stepped_drives(hw), nodes = (double)machine->question.settings.nodes;
-    double writes = (double)hw->nvme_endurance_bytes / (double)hw->nvme_capacity_bytes;
     const char *source = NULL;
 
     if (!(hw->nvme_price_usd > 0)) {
-        mw_stepped_buy(machine, writes > WRITES_OF_CONSUMERS ? "drive:datacenter" : "drive",
+        mw_stepped_buy(machine, mw_drive_part(mw_drive_kind_of(hw)),
                        (double)hw->nvme_capacity_bytes / 1e12 / drives,
                        machine->question.settings.nodes, prices, count);
         return;

@@ -57,6 +57,11 @@ struct mw_stepped {
     GString *unpriced;           /* parts whose price is not known: "part:network:100" */
 };
 
+/* Drives that are rated for less than 1000 times their capacity are consumers'. */
+enum mw_drive_kind mw_drive_kind_of(const struct mw_hardware *hardware);
+/* The part's name of such drives, without the prefix. */
+const char *mw_drive_part(enum mw_drive_kind kind);
+
 /* Whether a name, without the prefix, is that of a part. */
 bool mw_part_name_check(const char *name);
 

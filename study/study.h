@@ -21,9 +21,16 @@
 /* The most ops of a plan with what-if tables, which run the engine some hundred times. */
 #define MW_WHAT_IF_OPS_MAX (MW_OPS_MAX / 2)
 
+/* Drives differ in how often they may be written, and in their price (study/steps.h). */
+enum mw_drive_kind { MW_DRIVE_CONSUMER, MW_DRIVE_DATACENTER, MW_DRIVE_KINDS };
+struct mw_drive_price {
+    double usd_per_byte; /* 0: not known */
+    const char *from;    /* who says so; interned */
+};
+
 struct mw_question {
     struct mw_model model;
-    const char *model_called; /* the name or path by which it was loaded; NULL: model.name.
+    const char *model_called;    /* the name or path by which it was loaded; NULL: model.name.
                                * Borrowed, and read only while it is asked */
     const char *hardware_called; /* likewise, with the parts of a composed machine; NULL: as its
                                   * profile is called */
@@ -33,7 +40,8 @@ struct mw_question {
     struct mw_hardware hardware[MW_OUTLOOK_COUNT]; /* the machine at each outlook, as the software
                                                     * uses it: mw_machine_read */
     enum mw_outlook outlook; /* the one at which hardware[MW_OUTLOOK_TYPICAL] was read */
-    bool modified;           /* keys were set: no other machine can be advised in its place */
+    struct mw_drive_price drives[MW_DRIVE_KINDS]; /* where the profile has no price of them */
+    bool modified; /* keys were set: no other machine can be advised in its place */
     struct mw_settings settings;
     enum mw_strategy strategies[MW_STRATEGY_COUNT]; /* to compare; at least one */
     int strategy_count;

@@ -272,7 +272,7 @@ SMALLER = [
 # Requests, and what each is advised to.
 BOUGHT = [
     ("-m gpt3-1.3b -H rtx3090", "-H rtx4090-2x"),
-    ("-m llama-3.1-8b -H dgx2", "-H dgx-a100-40gb"),
+    ("-m llama-3.1-8b -H dgx2", "--nodes 2"), # its successors have no price to buy
     ("-m llama-3.1-70b -H dgx-h100 -s zero-infinity-nvme --param-device nvme", "--nodes 2"),
     ("-m gpt2-xl -H rtx5090", "-H rtx4090-2x"),
     ("-m gpt2 -H mi325x-8x", "--nodes 2"), # the cheapest per token of all that are rented
@@ -350,7 +350,7 @@ UNFIT = [
     ("-m llama-3.1-8b -H rtx4090 --seq 1000000", 
      "-H coreweave-a100-8x --tp 8 --software deepspeed fits (21.6 USD "),
     ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",
-     "-H lambda-b200 fits (6.99 USD an hour), "),
+     "-H lambda-b200 fits (6.99 USD an hour)"),
     # A drive, and no 32 times the memory that a workstation has.
     ("-m mixtral-8x22b -H rtx3090 -s zero-infinity-cpu", "-s zero-infinity-nvme --set nvme."),
 ]
@@ -381,9 +381,11 @@ def prices():
 
 
 def is_offered(name):
-    """Not a machine that is only simulated, nor one whose rent is derived from that of its GPUs."""
+    """Not a machine that is only simulated, nor one that nobody sells any more, nor one whose rent
+    is derived from that of its GPUs."""
     text = (ROOT / "hwprofiles" / f"{name}.ini").read_text(encoding="utf-8")
-    return not re.search("^only_simulated = |^price_usd_per_hour.source = derived", text, re.M)
+    return not re.search("^only_simulated = |^discontinued = |^price_usd_per_hour.source = derived",
+                         text, re.M)
 
 
 def check_worth(words, answer, change):

@@ -18,6 +18,11 @@ MACHINES = ["a100", "aws-g5-12xlarge", "aws-g6e-12xlarge", "dgx-a100", "dgx1v", 
             "lambda-h100", "mi300x", "rtx3090", "rtx4090", "rtx4090-8x", "rtx5090"]
 MODELS = ["gpt2", "gpt2-medium", "gpt2-xl", "llama-3.2-1b"]
 NODES_MOST = 4
+DISCONTINUED = {"dgx1v"}
+GONE = "are no longer sold at the price that is known"
+BY_BOUND = {"have no room for the state, by the bound",
+            "cannot end before the deadline, by the bound",
+            "cannot keep to the budget, by the bound"}
 PRICES = """profile,usd_per_hour,usd_to_buy,available,region,date,source
 dgx-a100,30,,2,east,2026-11-01,"a quote, by mail"
 dgx-a100,20,,2,west,2026-11-02,another
@@ -32,9 +37,12 @@ def space(number):
                 f"{draw.choice(['', '--global-batch 64'])} "
                 f"{draw.choice(['', '--seq 512', '--train lora:8'])}")
     limits = draw.choice(["", f"--deadline {draw.choice([2, 10, 40])}",
-                          f"--deadline 60 --budget {draw.choice([20, 300, 3000])}"])
+                          f"--deadline 60 --budget {draw.choice([20, 300, 3000, 5000])}"])
     over = draw.choice([{}, {}, {"tp": [1, 2, 4]}, {"pp": [1, 2], "prefetch": [1, 6]},
                         {"tiles": [1, 3], "grad-accum": [1, 4]}])
+    if "--budget" in limits:
+        limits += draw.choice([" --budget-of cash", " --budget-of share"])
+    limits += draw.choice(["", " --include discontinued"])
     return machines, question, limits, over
 
 
@@ -53,12 +61,15 @@ def advised(box, machines, question, limits=""):
 
 
 def asked(box, machine, nodes, question):
-    """Days and cost, or None if it does not fit or is refused."""
+    """Days, cost and what is to be paid, or None if it does not fit or is refused."""
     answer = box.run(f"simulate {question} -H {machine} --nodes {nodes} --json")
     if answer.status not in (0, 2, 3):
         raise RuntimeError(f"{machine} x{nodes}: {answer.err}")
     one = json.loads(answer.out)["answers"][0] if answer.status == 0 else None
-    return (one["days"], one["cost_usd"]) if one else None
+    if not one:
+        return None
+    owned = one["cost_basis"] == "owned"
+    return one["days"], one["cost_usd"], one["owned_cost"]["pay_usd"] if owned else one["cost_usd"]
 
 
 def nodes_of(advice, machine):
@@ -81,6 +92,9 @@ def check_space(box, number):
     advice, status = advised(box, machines, question, limits + axes)
     deadline = advice["limits"]["days"]
     budget = advice["limits"]["cost_usd"] or math.inf
+    cash = advice["limits"]["budget_of"] == "cash"
+    if cash == ("share" in limits):
+        yield f"{number}: {limits}, {advice['limits']}"
     found = {(row["machine"], row["nodes"], row["over"] or ""): row for row in advice["candidates"]}
     if {who[2] for who in found} != set(points(over)):
         yield f"{number}: {sorted(found)} of {points(over)}"
@@ -89,10 +103,15 @@ def check_space(box, number):
         tried[machine, nodes, setting] = asked(box, machine, nodes, f"{question} {setting}")
     for who, result in tried.items():
         row = found[who]
-        if result and not row["least_days"] <= result[0] * (1 + 1e-9):
-            yield f"{number} {who}: bound {row['least_days']} days, {result[0]} simulated"
-        if result and result[0] <= deadline and result[1] is not None and result[1] <= budget:
-            within.append((*result, who))
+        for least, least_of in zip(result or (), ("least_days", "least_cost_usd", "least_pay_usd")):
+            if least is not None and not row[least_of] <= least * (1 + 1e-9):
+                yield f"{number} {who}: bound {row[least_of]} {least_of}, {least} simulated"
+        gone = who[0] in DISCONTINUED and "--include" not in limits
+        if gone and result and row["verdict"] not in (GONE, *BY_BOUND):
+            yield f"{number} {who}: {row['verdict']}"
+        if result and result[0] <= deadline and result[1] is not None and not gone and \
+                result[2 if cash else 1] <= budget:
+            within.append((*result[:2], who))
         if not result and row["verdict"] == "within the limits":
             yield f"{number} {who}: is within the limits, and cannot be simulated"
     expected = front_of(within)
@@ -127,7 +146,8 @@ def check_nothing_within(box):
     machines, question = ["dgx-a100", "rtx4090"], "-m gpt2-xl --tokens 20B"
     free, _ = advised(box, machines, question)
     cheapest, fastest = free["picks"]["cheapest"], free["picks"]["fastest"]
-    limits = f"--deadline {fastest['days'] * 1.01} --budget {cheapest['cost_usd'] * 1.01}"
+    limits = (f"--deadline {fastest['days'] * 1.01} --budget {cheapest['cost_usd'] * 1.01} "
+              "--budget-of share")
     tight, status = advised(box, machines, question, limits)
     if status != 3 or tight["feasible"] or tight["picks"]:
         yield f"status {status}: {tight['picks']}"
@@ -139,6 +159,71 @@ def check_nothing_within(box):
     text = box.run(f"advise {question} --machines {','.join(machines)} {limits}").out.decode()
     if "\nbudget        would have to be" not in text or "\ndeadline      would" not in text:
         yield text
+
+
+def check_cash(box):
+    """A budget is what must be paid: the nearest to it, of all candidates asked one by one."""
+    machines, question = ["dgx-a100", "rtx4090", "rtx4090-2x"], "-m gpt2-xl --tokens 20B"
+    paid = {}
+    for machine, nodes in (("dgx-a100", 1), ("rtx4090", 1), ("rtx4090-2x", 1)):
+        paid[machine] = asked(box, machine, nodes, question)
+    bought = paid["rtx4090"]
+    price = 4000 + bought[0] * 24 * 0.65 * 0.16
+    if not math.isclose(bought[2], price) or not bought[1] < bought[2]:
+        yield f"{bought}, to pay {price}"
+    ask = f"{question} --machines {','.join(machines)} --max-nodes 1"
+    found = nearest(box, question, f"--machines {','.join(machines)} --max-nodes 1 --budget 20")
+    least = min(paid, key=lambda machine: paid[machine][2])
+    if found["budget"]["machine"] != least or \
+            not math.isclose(found["budget"]["pay_usd"], paid[least][2]):
+        yield f"{found['budget']}, of {paid}"
+    text = box.run(f"advise {ask} --budget 20").out.decode()
+    if "\nbudget        bounds what has to be paid" not in text or \
+            "USD of rent, all other limits kept" not in text:
+        yield text
+    text = box.run(f"advise {question} --machines rtx4090 --max-nodes 1 --budget 20").out.decode()
+    if "USD to pay, all other limits kept" not in text:
+        yield text
+    within = json.loads(box.run(f"advise {question} --machines rtx4090 --max-nodes 1 "
+                                f"--budget {price * 1.001} --json").out)
+    beyond = box.run(f"advise {question} --machines rtx4090 --max-nodes 1 --budget {price * .999}")
+    if not within["feasible"] or beyond.status != 3:
+        yield f"{price}: {within['feasible']}, status {beyond.status}"
+
+
+def check_margin(box):
+    """The least share left of each memory, of the deadline and of the budget, by hand."""
+    advice = json.loads(box.run("advise -m gpt2-xl --tokens 20B --deadline 60 --budget 5000 --json "
+                                "--machines dgx-a100,rtx4090,dgx-h100").out)
+    for name, pick in advice["picks"].items():
+        left = [1 - pick["days_at_most"] / 60, 1 - pick["pay_usd_at_most"] / 5000]
+        beside = pick["answer"].get("software_memory", [])
+        for tier, memory in pick["answer"]["tiers"].items():
+            taken = memory["peak_bytes"] + sum(b["bytes"] for b in beside if b["tier"] == tier)
+            if memory["peak_bytes"]:
+                left.append(1 - taken / memory["capacity_bytes"])
+        if not math.isclose(pick["margin"], min(left), abs_tol=1e-9):
+            yield f"{name}: margin {pick['margin']}, by hand {left}"
+
+
+def check_discontinued(box):
+    """What nobody sells any more is ranked where it is asked for, or has a price of today."""
+    ask = "advise -m gpt2-xl --tokens 20B --machines dgx2,rtx4090 --max-nodes 1"
+
+    def verdict(options):
+        rows = json.loads(box.run(f"{ask} {options} --json").out)["candidates"]
+        return {row["machine"]: row["verdict"] for row in rows if row["nodes"] == 1}
+
+    box.write("used.csv", "profile,usd_to_buy,condition,date\ndgx2,30000,used,2026-11-01\n")
+    box.write("gone.csv", "profile,usd_to_buy,condition,date\nrtx4090,4000,discontinued,\n")
+    for options, gone in (("", {"dgx2"}), ("--include discontinued", set()),
+                          ("--prices used.csv", set()), ("--set node.price_usd=30000", set()),
+                          ("--prices gone.csv", {"dgx2", "rtx4090"})):
+        found = {machine for machine, text in verdict(options).items() if text == GONE}
+        if found != gone:
+            yield f"{options}: {verdict(options)}"
+    if "--include discontinued ranks" not in box.run(ask).out.decode():
+        yield "does not say how to have it ranked"
 
 
 def nearest(box, question, limits):
@@ -174,21 +259,47 @@ def check_nearest(box):
         yield f"drive life {found}, of {lives}"
 
 
+def daly(between, save, restart, every):
+    """The complete model: how much longer it takes."""
+    return (between * math.exp(restart / between) * math.expm1((every + save) / between) / every)
+
+
+def lived(draw, between, save, restart, every, segments=4000):
+    """How much longer a training takes that is interrupted at random, by living through it."""
+    clock, left = 0.0, draw.expovariate(1 / between)
+    for _ in range(segments):
+        need = every + save
+        while left < need:  # the segment is lost; restarts may be interrupted too
+            clock += left
+            left = draw.expovariate(1 / between)
+            need = restart + every + save
+        clock, left = clock + need, left - need
+    return clock / segments / every
+
+
 def check_spot(box):
-    """Young's interval, the time that it leaves, and what it costs, by hand."""
+    """The interval that loses least, the time that it leaves, and what it costs, by hand."""
+    draw = random.Random(SEED)
+    for between, save, restart in ((5400, 27, 87), (900, 60, 120)):
+        every = math.sqrt(2 * save * between)
+        times = daly(between, save, restart, every)
+        if abs(lived(draw, between, save, restart, every) / times - 1) > 0.03:
+            yield f"{between} {save} {restart}: {times}, and not when lived through"
     ask = "advise -m gpt2-xl --tokens 20B --machines nebius-h100-8x,dgx-a100 --max-nodes 2 --json"
     rows = {row["nodes"]: row for row in json.loads(box.run(f"{ask} --pay spot").out)["candidates"]
             if row["machine"] == "nebius-h100-8x"}
     for nodes, row in rows.items():
-        one, _ = asked(box, "nebius-h100-8x", nodes, "-m gpt2-xl --tokens 20B")
+        one, *_ = asked(box, "nebius-h100-8x", nodes, "-m gpt2-xl --tokens 20B")
         by = row.get("interruptions")
         if not by:
             continue
         between = 86400 / (4 * nodes)
-        every = math.sqrt(2 * by["save_s"] * between)
-        times = (1 + by["save_s"] / every) / (1 - (every / 2 + by["restart_s"]) / between)
-        if not math.isclose(by["every_s"], every) or not math.isclose(by["times"], times):
-            yield f"{by}: every {every}, {times} times"
+        times = daly(between, by["save_s"], by["restart_s"], by["every_s"])
+        if not math.isclose(by["times"], times) or by["restart_s"] < by["save_s"] + 60:
+            yield f"{by}: {times} times"
+        for every in (by["every_s"] * 0.98, by["every_s"] * 1.02):
+            if daly(between, by["save_s"], by["restart_s"], every) < times:
+                yield f"{by}: every {every} s is better"
         if not math.isclose(row["days"], one * times, rel_tol=1e-6):
             yield f"{row['days']} days, {one} without interruptions"
         if not math.isclose(row["cost_usd"], row["days"] * 24 * 10 * nodes, rel_tol=1e-6):
@@ -355,6 +466,13 @@ def check_prices(box):
         [row, *_] = json.loads(box.run(f"{ask} --pay {pay}").out)["candidates"]
         if not row["price_from"].startswith(f"prices.csv, line {line}, "):
             yield f"--pay {pay}: {row['price_from']}"
+    box.write("prices.csv", "profile,usd_per_hour,,\ndgx-a100,30,,\nfuture-9000,5\n"
+                            "4xrtx4090,3\npart:card:rtx9090,4\n")
+    answer = box.run(ask)
+    known = {row["machine"] for row in json.loads(answer.out)["candidates"]}
+    if known != {"dgx-a100", "4xrtx4090"} or answer.status or \
+            "future-9000 (line 3), part:card:rtx9090 (line 5)" not in str(answer.err):
+        yield f"machines of a later version: {known}, {answer.err}"
     for pay, word in (("rent", True), ("buy", False)):
         advice = json.loads(box.run(f"advise -m gpt2 --tokens 1B --machines rtx4090,dgx-a100,a100 "
                                     f"--pay {pay} --json").out)
@@ -373,7 +491,12 @@ BAD_PRICES = {
     'profile,usd_per_hour\n"a100,2\n': ["line 2", "quote"],
     "profile,usd_to_buy\npart:gadget,2\n": ["line 2", "part:gadget", "part:memory"],
     "profile,usd_to_buy,usd_to_buy_least\npart:drive,2,3\n": ["line 2", "range", "part:drive"],
-    "profile,usd_per_hour\nno-such-machine,2\n": ["no-such-machine"],
+    "profile,usd_per_hour\nno-such-machine,2\n": ["--machines priced", "no-such-machine"],
+    "profile,usd_per_hour\na100,2,3\n": ["line 2, column 3", "3", "2 columns", "quotes"],
+    "profile,usd_per_hour,profile\na100,2,a100\n": ["line 1", "profile", "twice"],
+    "profile,usd_per_hour\na100,2\na100,3\n": ["line 3", "a100", "line 2", "region"],
+    "profile,usd_to_buy,condition\na100,2,old\n": ["line 2", "condition", "old", "used"],
+    "profile,usd_to_buy\npart:drive,2\n": ["--machines priced", "parts"],
 }
 
 
@@ -390,6 +513,10 @@ def check_bad_input(box):
             ("advise -m gpt2 --tokens 1B --max-nodes 1.5", ["--max-nodes", "whole"]),
             ("advise -m gpt2 --tokens 1B --max-power x", ["--max-power", "kW"]),
             ("advise -m gpt2 --tokens 1B --pay loan", ["--pay", "rent, spot, buy or any"]),
+            ("advise -m gpt2 --tokens 1B --budget-of rent", ["--budget-of", "cash or share"]),
+            ("advise -m gpt2 --tokens 1B --include all", ["--include", "discontinued"]),
+            ("advise -m gpt2 --tokens 1B -H a100 --budget-of cash", ["-H", "--budget-of"]),
+            ("simulate -m gpt2 -H a100 --include discontinued", ["--include"]),
             ("advise -m gpt2 --tokens 1B -H a100 --machines dgx2", ["-H", "--machines"]),
             ("advise -m gpt2 --tokens 1B -H a100 --max-power 2", ["-H", "--max-power"]),
             ("advise -m gpt2 --tokens 1B -H a100 --pay spot", ["-H", "--pay"]),
@@ -422,6 +549,9 @@ def check_bad_input(box):
 def tests(box):
     yield "spaces", check_spaces(box)
     yield "nothing-within", check_nothing_within(box)
+    yield "cash", check_cash(box)
+    yield "margin", check_margin(box)
+    yield "discontinued", check_discontinued(box)
     yield "nearest", check_nearest(box)
     yield "prices", check_prices(box)
     yield "spot", check_spot(box)

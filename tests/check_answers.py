@@ -658,17 +658,23 @@ def check_mfu(box):
 
 
 def check_cost(box):
-    """Rent where it is known, else the owner's share of the price; electricity where known."""
+    """Rent where it is known, else the owner's share of the price; electricity, as usual if nobody
+    says what it costs."""
     def ask(*sets):
         line = f"simulate {FLAT} -s zero3 --batch 1 --nodes 2 --tokens 1e9 --json"
         return answer_of(box.run(line + "".join(f" --set node.{s}" for s in sets)).out)
 
     answer = ask()
     rent, share = answer["days"] * 24 * 10 * 2, 100000 * 2 * answer["days"] / (365.25 * 5)
-    energy = answer["energy_kwh"] * 0.25
+    energy, usual = answer["energy_kwh"] * 0.25, answer["energy_kwh"] * 0.16
+    paid = answer["owned_cost"]["pay_usd"]
+    if abs(paid / (200000 + usual) - 1) > 1e-9:
+        yield f"to pay {paid}"
     for sets, basis, cost, owned, source in (
-            ((), "rent", rent, share, "default"),
-            (("price_usd_per_hour=0",), "owned", share, share, "default"),
+            ((), "rent", rent, share + usual, "default"),
+            (("price_usd_per_hour=0",), "owned", share + usual, share + usual, "default"),
+            (("price_usd_per_hour=0", "electricity_usd_per_kwh=0"), "owned", share, share,
+             "default"),
             (("price_usd=0",), "rent", rent, None, None),
             (("price_usd=0", "price_usd_per_hour=0"), None, None, None, None),
             (("amortisation_years=2.5", "electricity_usd_per_kwh=0.25"), "rent", rent,
@@ -684,7 +690,8 @@ def check_cost(box):
             yield f"{sets}: {answer['cost_basis']}, {mine}"
     text = box.run(f"simulate {FLAT} -s zero3 --batch 1 --tokens 1e9").out.decode()
     for words in ("USD of rent",
-                  "100k USD per node over 5 years (default); no price of electricity known"):
+                  "100k USD per node over 5 years (default); ",
+                  "USD of it electricity at 0.16 USD per kWh (default; 0.08 .. 0.31)"):
         if words not in text:
             yield f"no {words!r}"
 
@@ -692,7 +699,8 @@ def check_cost(box):
 def check_wear(box):
     """Drives that wear out before the training ends are counted, and paid for by who owns them."""
     line = (f"simulate {FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --nodes 2 "
-            "--tokens 1e9 --set node.price_usd_per_hour=0 --set nvme.endurance_tbw=")
+            "--tokens 1e9 --set node.price_usd_per_hour=0 --set nvme.capacity_tb=0.09 "
+            "--set nvme.endurance_tbw=")  # over 1000 times the capacity: of no known price
 
     def ask(options):
         answer = answer_of(box.run(f"{line}{options} --json").out)
@@ -712,9 +720,11 @@ def check_wear(box):
         yield f"says {told}, {text}"
     if worn["cost_usd"] != lasting["cost_usd"]:
         yield f"cost {worn['cost_usd']} without a price of drives, not {lasting['cost_usd']}"
-    drives = 2 * (sets - 1) * 3000
+    used = 1e9 / worn["settings"]["tokens_per_step"] / worn["drive_life_steps"]
+    share = worn["days"] / 365.25 / 5
+    drives = 2 * 3000 * (used - share)
     for options, cost, words in (
-            ("", worn["cost_usd"] + drives, "USD for those beyond the first"),
+            ("", worn["cost_usd"] + drives, "USD to pay; the cost has the wear"),
             (" --set node.price_usd_per_hour=10", worn["days"] * 24 * 10 * 2,
              "the rent does not say"),
             (" --set node.price_usd=0", None, "not in the cost")):
@@ -724,13 +734,35 @@ def check_wear(box):
             yield f"{options}: cost {got}, not {cost}"
         if len(told) != 1 or words not in told[0]:
             yield f"{options}: says {told}"
-        if priced["owned_cost"] and priced["owned_cost"]["drives_usd"] != drives:
+        if priced["owned_cost"] and abs(priced["owned_cost"]["drives_usd"] / drives - 1) > 1e-9:
             yield f"{options}: {priced['owned_cost']}, not {drives} for drives"
     priced, _, text = ask("100 --set nvme.price_usd=3000 --set nvme.read_gb_per_s=5;20;40")
-    ends = [priced["range"][key]["high"] for key in ("cost_usd", "step_time_s")]
-    slow = drives + (priced["cost_usd"] - drives) * ends[1] / priced["step_time_s"]
-    if abs(ends[0] / slow - 1) > 1e-9 or "USD of it drives that wear out" not in text:
+    end, owned = priced["range"]["cost_usd"]["high"], priced["owned_cost"]
+    times = priced["range"]["step_time_s"]["high"] / priced["step_time_s"]
+    slow = (owned["machine_usd"] + owned["energy_usd"] * 0.31 / 0.16) * times + \
+        2 * 3000 * (used - share * times)
+    if abs(end / slow - 1) > 1e-9 or "drive wear" not in text:
         yield f"range {priced['range']}, expected {slow}; {text}"
+    paid = 2 * 100000 + owned["energy_usd"] + 2 * (sets - 1) * 3000
+    if abs(owned["pay_usd"] / paid - 1) > 1e-9:
+        yield f"to pay {owned}"
+    yield from check_little_wear(box)
+
+
+def check_little_wear(box):
+    """A drive of which a part of the life is used costs that part, by the price of its kind."""
+    line = ("simulate -m llama-3.1-8b -H rtx4090 --batch 8 --grad-accum 64 --tokens 10B --json "
+            "-s zero-infinity-nvme")
+    answer = answer_of(box.run(line).out)
+    owned = answer["owned_cost"]
+    used = 10e9 / answer["settings"]["tokens_per_step"] / answer["drive_life_steps"]
+    wear = 4 * 110 * (used - answer["days"] / 365.25 / 5)
+    if not 0.1 < used < 1 or abs(owned["drives_worn"] / used - 1) > 1e-9 or \
+            abs(owned["drives_usd"] / wear - 1) > 1e-9 or \
+            "parts.csv" not in owned["drives_price_from"]:
+        yield f"{used} of the drive, {wear} USD: {owned}"
+    if abs(owned["usd"] / (owned["machine_usd"] + owned["energy_usd"] + wear) - 1) > 1e-9:
+        yield f"{owned}"
 
 
 def shares(answer):

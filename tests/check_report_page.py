@@ -112,7 +112,7 @@ def write_results(box):
     asked("answer", f"{SIMULATE} --what-if --tokens 1B --json --trace trace")
     asked("several", "simulate -m gpt2-xl -H dgx2 -s zero3,ddp,zero-offload --batch 1 --json")
     asked("unfit", "simulate -m gpt3-175b -H rtx4090 -s ddp --batch 1 --json")
-    asked("advice", "advise -m gpt2-xl --tokens 1B --machines dgx2,rtx4090 --max-nodes 2 --json")
+    asked("advice", "advise -m gpt2-xl --tokens 1B --machines a100,rtx4090 --max-nodes 2 --json")
     asked("rows", "sweep -m gpt2-xl -H dgx2 -s zero3 --closed-form --over nodes=1,2,4 "
                   "--over batch=1,2,4096 --tokens 1B -o rows.csv")
     asked("rows.json", "sweep -m gpt2-xl -H dgx2 -s zero3 --closed-form --over nodes=1,2,4 "

@@ -278,7 +278,18 @@ fill_speed(struct mw_result *r, double step_s)
     r->days = 612.4;
     r->cost_usd = 1.234e6;
     r->rented = true;
-    r->owned = (struct mw_result_owned){399000, 3, "estimate", 2.5e5, 3e4, NAN};
+    r->owned = (struct mw_result_owned){.node_price_usd = 399000,
+                                        .years = 3,
+                                        .years_from = "estimate",
+                                        .share = 0.56,
+                                        .machine_usd = 2.5e5,
+                                        .energy_usd = 3e4,
+                                        .electricity = {0.2, 0.2, 0.2, "user"},
+                                        .drives_worn = NAN,
+                                        .drives_price_usd = NAN,
+                                        .drives_usd = NAN,
+                                        .replaced_usd = NAN,
+                                        .pay_usd = 429000};
     r->energy_kwh = NAN;
 }
 

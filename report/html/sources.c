@@ -58,6 +58,10 @@ put_origin(GString *page, JsonObject *it)
         {"cost_basis", "Cost is that of", false},
         {"owned_cost.amortisation_years", "Years to write it off", false},
         {"owned_cost.amortisation_provenance", "Years are by", false},
+        {"owned_cost.electricity_usd_per_kwh", "Electricity, USD per kWh", false},
+        {"owned_cost.electricity_provenance", "Electricity is by", false},
+        {"owned_cost.drives_price_usd", "Price of the drives, USD", false},
+        {"owned_cost.drives_price_from", "Drives' price is by", false},
     };
 
     mw_html_list(page, origin, G_N_ELEMENTS(origin), it);
