@@ -37,8 +37,8 @@ struct mw_attention_rates {
     double half_keys, causal_half_keys;        /* keys of a sequence at which it has half of that */
 };
 
-/* What a framework takes of a GPU's memory beside what a plan says of it (docs/MODEL.md 12.9 to
- * 12.15).  All 0: nothing. */
+/* What a framework takes of memory beside what a plan says of it (docs/MODEL.md 12.9 to 12.16d).
+ * All 0: nothing. */
 struct mw_memory_use {
     double bucket_elements;    /* of a bucket of gradients to be reduced, where optimizer state is
                                 * partitioned */
@@ -48,12 +48,14 @@ struct mw_memory_use {
     double bytes_per_update;   /* per parameter: gradients, and what the update needs for a while */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
-    double
-        host_bytes_per_gradient; /* in host memory, of parameters whose state is there; a plan may
-                                     * keep fewer */
-    double host_bytes_per_partitioned_gradient; /* the same where parameters are partitioned */
-    double pinned_rounding;  /* share of pinned state that the allocator rounds up to powers of 2 */
-    double pinned_elements;  /* of a pinned buffer of state, where parameters are partitioned */
+    double host_bytes_per_gradient;  /* in host memory, of parameters whose state is there; */
+    double host_bytes_per_sum;       /* and of their sums over micro-batches; */
+    double host_bytes_per_parameter; /* and of the updated ones on their way to the GPU */
+    /* Where parameters are partitioned: the first of these, and copies of a rank's gradients as the
+     * plan sums them, wherever off the GPU the state is. */
+    double host_bytes_per_partitioned_gradient, host_sum_copies_partitioned;
+    bool swaps_sub_groups;   /* for the drives, in buffers of whole ones; else as planned */
+    double pinned_rounding;  /* share of pinned buffers that are rounded up to powers of 2 */
     double bytes_per_logit;  /* of logits, loss and their gradients; a plan may keep fewer */
     bool logits_whole;       /* the loss is computed of all tokens at once */
     double activations_kept; /* without recomputation, as a multiple of those counted; 0: the

@@ -114,6 +114,10 @@ struct mw_remedy_here {
      * would by default be of other software name it.  NULL: they need not. */
     const char *software;
     const char *(*default_software)(const struct mw_settings *settings);
+    /* The machine as memwall's own executor uses it, and that software's name; NULL: the request's
+     * hardware is read by that software, or is to stay with its own. */
+    const struct mw_hardware *own;
+    const char *own_name;
 };
 
 /* One line that says what would make it fit, the smallest change first: options to add to `asked`

@@ -133,15 +133,24 @@ static const struct mw_profile_key keys[] = {
         "per element of the largest gradient, with all copies on its way to the host; default: as "
         "planned"),
     MEMORY("host_gradient_bytes", "bytes", host_bytes_per_gradient, 0, 16,
-           "of a gradient's element in host memory, of parameters whose optimizer state is there; "
-           "default: as planned"),
+           "in host memory per parameter whose optimizer state is there, of the gradient that its "
+           "update reads; default: as planned"),
+    MEMORY("host_sum_bytes", "bytes", host_bytes_per_sum, 0, 16,
+           "beside it, of the sum of several micro-batches' gradients; default: 0"),
+    MEMORY("host_parameter_bytes", "bytes", host_bytes_per_parameter, 0, 16,
+           "beside them, of the updated parameter on its way to the GPU; default: as planned"),
     MEMORY("host_gradient_bytes_partitioned", "bytes", host_bytes_per_partitioned_gradient, 0, 16,
-           "the same where parameters are partitioned (ZeRO-3)"),
+           "as host_gradient_bytes, where parameters are partitioned (ZeRO-3)"),
+    MEMORY("host_sum_copies_partitioned", "", host_sum_copies_partitioned, 0, 4,
+           "copies in host memory of a rank's gradients, as the plan sums them, where parameters "
+           "are partitioned and optimizer state is in host memory or on drives; default: 0"),
+    {"memory", "swaps_sub_groups", "",
+     "whether buffers for states on drives hold whole parameters, and sub-groups of whole ones; "
+     "else as planned",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.swaps_sub_groups), 0, 0, NULL},
     MEMORY("pinned_rounding", "", pinned_rounding, 0, 1,
-           "share of pinned parameters and gradients in host memory whose buffers are rounded up "
-           "to a power of two; default: 0"),
-    MEMORY("pinned_elements", "elements", pinned_elements, 0, 1e12,
-           "of such a buffer where parameters are partitioned; default: all are one"),
+           "share of those pinned buffers in host memory that are rounded up to a power of two; "
+           "default: 0"),
     MEMORY("logit_bytes", "bytes", bytes_per_logit, 1, 64,
            "of a logit, with the copies and gradients that the loss makes; default: 4 beside the "
            "logit"),

@@ -140,16 +140,19 @@ note_buffers(const struct mw_sizing *sizing, GPtrArray *notes)
     int64_t capacity_bytes = sizing->tiers[MW_TIER_CPU].capacity_bytes;
     g_autoptr(GString) text = g_string_new(NULL);
 
-    if (buffers.all_bytes <= buffers.plan_bytes)
+    if (buffers.swap.all_bytes <= buffers.swap.plan_bytes)
         return;
     mw_spelled_append(text,
                       "{write-deepspeed}: DeepSpeed cuts no parameter, and pins %s per "
                       "GPU in host memory to reach the drives",
-                      mw_format_gib((double)buffers.all_bytes));
+                      mw_format_gib((double)buffers.swap.all_bytes));
     g_string_append_printf(text, ", where the plan has %s",
-                           mw_format_gib((double)buffers.plan_bytes));
-    if (buffers.state_sets > 0 && buffers.state_sets < sizing->settings.buffer_sets)
+                           mw_format_gib((double)buffers.swap.plan_bytes));
+    if (buffers.swap.state_sets > 0 && buffers.swap.state_sets < sizing->settings.buffer_sets)
         g_string_append(text, "; its update is not pipelined, as that would take more");
+    if (buffers.gradient_bytes > buffers.planned_gradient_bytes)
+        g_string_append_printf(text, "; it keeps %s of gradients there",
+                               mw_format_gib((double)buffers.gradient_bytes));
     if (buffers.host_bytes > capacity_bytes) {
         g_string_append_printf(text, "; DOES NOT FIT there: host memory takes %s per GPU",
                                mw_format_gib((double)buffers.host_bytes));

@@ -173,6 +173,32 @@ software_by_default(const struct mw_question *question)
                : NULL;
 }
 
+/* memwall's own executor is what its machine's rates were measured with. */
+static bool
+leaves_nothing(const struct mw_question *question)
+{
+    const char *name = mw_profile_name(question->software);
+
+    return !strcmp(name, MW_SOFTWARE_IDEAL) || !strcmp(name, MW_SOFTWARE_OWN);
+}
+
+/* The machine as memwall's own executor uses it; false: the question is to stay with its software,
+ * or has this one. */
+static bool
+read_own(const struct mw_question *question, struct mw_hardware *own)
+{
+    g_auto(GStrv) keys = question->software ? mw_profile_assignments(question->software) : NULL;
+
+    if (!keys || *keys || leaves_nothing(question))
+        return false;
+    struct mw_profile *software = mw_software_load(MW_SOFTWARE_OWN, NULL);
+    if (!software)
+        return false;
+    *own = mw_machine_read(question->profile, software, question->uses, question->outlook);
+    mw_profile_free(software);
+    return true;
+}
+
 static void
 fill_verdict(const struct mw_question *question, enum mw_strategy strategy,
              const struct mw_sizing *sizing, struct mw_result *r)
@@ -188,8 +214,11 @@ fill_verdict(const struct mw_question *question, enum mw_strategy strategy,
     if (question->figures_only)
         return;
     asked.strategy = strategy;
-    struct mw_remedy_here here = {question->profile, question->outlook, !question->modified,
-                                  software_by_default(question), mw_default_software};
+    struct mw_hardware own;
+    struct mw_remedy_here here = {question->profile,   question->outlook,
+                                  !question->modified, software_by_default(question),
+                                  mw_default_software, read_own(question, &own) ? &own : NULL,
+                                  MW_SOFTWARE_OWN};
     r->remedy = mw_planner_remedy(&planned, &asked, sizing, &here);
 }
 
@@ -389,15 +418,6 @@ take_timeline(struct mw_answer *answer, struct mw_engine_result *engine)
     engine->timeline = (struct mw_timeline){0};
     answer->result->plan = answer->plan;
     answer->result->timeline = &answer->timeline;
-}
-
-/* memwall's own executor is what its machine's rates were measured with. */
-static bool
-leaves_nothing(const struct mw_question *question)
-{
-    const char *name = mw_profile_name(question->software);
-
-    return !strcmp(name, MW_SOFTWARE_IDEAL) || !strcmp(name, MW_SOFTWARE_OWN);
 }
 
 #define GAIN_LEAST 1.01 /* less is not worth a word */

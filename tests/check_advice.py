@@ -285,15 +285,15 @@ UNFIT = [
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 400", "--batch "),
     ("-m gpt3-13b -H rtx4090 -s zero-offload", "-s "),
     ("-m gpt3-13b -H dgx-h100 -s zero3 --tp 1 --gpus 1", "-s "),
-    ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", "--nodes "),
+    ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1 --software memwall", "--nodes "),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072 --batch 1", "-H "),
-    ("-m opt-30b -H aws-g5-xlarge -s zero-offload",
+    ("-m opt-30b -H aws-g5-xlarge -s zero-offload --software memwall",
      "-s zero-infinity-nvme -H lambda-a6000 fits (1.09 USD an hour), "
      "-s zero-infinity-nvme --nodes 2 fits ("),
     ("-m opt-30b -H aws-g5-xlarge -s zero-offload --set gpu.memory_gib=23", None),
     # Of auto, with whatever strategy then fits.
     ("-m llama-2-70b -H aws-g4dn-xlarge", "-H lambda-gh200 fits (2.29 USD an hour), --nodes "),
-    ("-m llama-3.1-405b -H aws-g5-12xlarge", "--nodes "),
+    ("-m llama-3.1-405b -H aws-g5-12xlarge --software memwall", "--nodes "),
     ("-m gpt3-175b -H aws-g4dn-xlarge -s zero2", "-s zero-"),
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 4 --activation-checkpoint-interval 0",
      "--activation-checkpoint-interval 1 fits"),
@@ -302,8 +302,10 @@ UNFIT = [
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-cpu --set nvme.capacity_tb=0 "
      "--set gpu.memory_gib=40", "with "),
     # What the GPU seemed to lack never had to be there.
-    ("-m llama-3.1-405b -H rtx4090", "with one more drive of that kind per node"),
-    ("-m llama-3.1-405b -H rtx4090 --set pcie.latency_us=10", "with one more drive of that kind"),
+    ("-m llama-3.1-405b -H rtx4090 --software memwall",
+     "with one more drive of that kind per node"),
+    ("-m llama-3.1-405b -H rtx4090 --set pcie.latency_us=10 --software memwall",
+     "with one more drive of that kind"),
     ("-m llama-3.1-405b -H rtx4090 -s zero-infinity-nvme --batch 4 --set nvme.capacity_tb=1",
      "a machine with 6."),
     # Two things at once: other places, another machine, more nodes, each with fewer sequences.
@@ -313,28 +315,34 @@ UNFIT = [
     # Another machine and another strategy, and recomputation.
     ("-m llama-3.1-405b -H aws-g4dn-xlarge -s ddp",
      "-s zero-infinity-nvme -H aws-g5-48xlarge --software pytorch-fsdp-eager fits (16.3 USD "),
-    ("-m bloom-176b -H aws-g6e-xlarge -s zero1 --activation-checkpoint-interval 0",
+    ("-m bloom-176b -H aws-g6e-xlarge -s zero1 --activation-checkpoint-interval 0 "
+     "--software memwall",
      "-s zero-infinity-nvme -H lambda-gh200 fits (2.29 USD an hour)"),
     ("-m gpt3-175b -H aws-g6e-xlarge -s zero-offload --batch 64", "-s zero-infinity-nvme -H "),
     # 44 USD an hour with the strategy that was named stand behind 2.29 with another one.
     ("-m qwen2.5-72b -H dgx1v -s zero3 --seq 32768",
-     "-s zero-infinity-nvme -H rtx5090 fits (5500 USD), -s zero-infinity-nvme -H lambda-gh200 "
-     "fits (2.29 USD an hour), -H nebius-b200-8x --tp 2 --software deepspeed fits (44.0 USD "),
+     "-s zero-infinity-nvme -H lambda-gh200 fits (2.29 USD an hour), -s zero-infinity-nvme "
+     "-H dgx-a100-40gb fits (199000 USD), -H nebius-b200-8x --tp 2 --software deepspeed fits (44.0 "
+     "USD "),
     ("-m kimi-k2 -H aws-g5-xlarge -s zero3 --seq 2048 --activation-checkpoint-interval 4",
-     "-s zero-infinity-nvme -H coreweave-a100-8x fits (21.6 USD an hour), --nodes 1532 fits"),
+     "-s zero-infinity-nvme -H coreweave-l40s-8x --nodes 2 --tp 2 --software deepspeed fits (36.0 "
+     "USD an hour), --nodes 1532 fits"),
     # ZeRO-Infinity, Table 1: states on the GPU.
     ("-m zi-0.5t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 7",
      "-s zero-infinity-cpu fits, --batch 1.75 fits (batch 7 per group of 4 GPUs)"),
     ("-m zi-1t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 5 --activation-device cpu",
      "-s zero-infinity-cpu fits"),
     # All that drives are, and another strategy.
-    ("-m kimi-k2 -H rtx4090", "with 4 more drives of that kind per node it fits: --set "),
-    ("-m kimi-k2 -H rtx4090 --set nvme.drives=5",
+    ("-m kimi-k2 -H rtx4090 --software memwall",
+     "with 4 more drives of that kind per node it fits: --set "),
+    ("-m kimi-k2 -H rtx4090 --set nvme.drives=5 --software memwall",
      "a machine with 16 more drives of that kind per node would fit: --set "),
-    ("-m llama-3.1-405b -H rtx4090 -s zero2", "-s zero-infinity-nvme --set nvme.capacity_tb=8 "),
+    ("-m llama-3.1-405b -H rtx4090 -s zero2 --software memwall",
+     "-s zero-infinity-nvme --set nvme.capacity_tb=8 "),
     # No machine has 291 TiB of host memory.
     ("-m zi-20t -H rtx4090 --batch 4", "-H "),
-    ("-m llama-3.1-405b -H rtx4090 --set nvme.capacity_tb=2 --set host.memory_gib=64 --seq 8192",
+    ("-m llama-3.1-405b -H rtx4090 --set nvme.capacity_tb=2 --set host.memory_gib=64 --seq 8192 "
+     "--software memwall",
      "with "),
     ("-m gpt3-13b -H aws-p4de-24xlarge --gpus 1 --set nvme.capacity_tb=0 "
      "--set host.memory_gib=60", "--gpus 8 "),
@@ -344,7 +352,11 @@ UNFIT = [
      "-s zero-infinity-nvme --dpu-start none fits"),
     # Smaller chunks of the optimizer step take less host memory, and cost nothing.
     ("-m gpt2-xl -H rtx4090 -s zero-infinity-nvme --optimizer-device nvme --param-device nvme "
-     "--batch 1 --set host.memory_gib=8.6", "--optimizer-chunk 8388608 fits"),
+     "--batch 1 --set host.memory_gib=8.6 --software memwall", "--optimizer-chunk 8388608 fits"),
+    # DeepSpeed's buffers hold whole sub-groups, in fewer sets too; its gradients stay on the host.
+    ("-m llama-3.1-8b -H rtx4090 -s zero-infinity-nvme --param-device nvme --optimizer-device nvme "
+     "--set host.memory_gib=48 --grad-accum 1", "--buffer-sets 2 fits"),
+    ("-m llama-3.1-70b -H rtx4090 --grad-accum 1", "--software memwall fits"),
     # Slicing is free, on this machine and on another one.
     ("-m llama-3.1-8b -H dgx-h100 --seq 1000000", "--tp 8 --software deepspeed fits"),
     ("-m llama-3.1-8b -H rtx4090 --seq 1000000", 
@@ -352,7 +364,8 @@ UNFIT = [
     ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",
      "-H lambda-b200 fits (6.99 USD an hour)"),
     # A drive, and no 32 times the memory that a workstation has.
-    ("-m mixtral-8x22b -H rtx3090 -s zero-infinity-cpu", "-s zero-infinity-nvme --set nvme."),
+    ("-m mixtral-8x22b -H rtx3090 -s zero-infinity-cpu --software memwall",
+     "-s zero-infinity-nvme --set nvme."),
 ]
 # Fewer nodes than asked for are as fast or faster.
 FEWER = ["-m gpt2 -H dgx-h100 --nodes 64", "-m gpt2 -H dgx-h100 -s zero2 --nodes 1024"]
@@ -362,8 +375,8 @@ OFFERED = [
     ("-m phi-4 -H aws-g5-xlarge --seq 65536", ["price_usd_per_hour", "price_usd"]),
     ("-m deepseek-v3 -H aws-g5-xlarge", ["price_usd_per_hour"] * 2),
     ("-m llama-3.1-8b -H aws-g4dn-xlarge --seq 1024", ["price_usd_per_hour"] * 2),
-    ("-m llama-3.1-405b -H aws-g5-12xlarge", ["price_usd_per_hour"]),
-    ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1", ["price_usd"]),
+    ("-m llama-3.1-405b -H aws-g5-12xlarge --software memwall", ["price_usd_per_hour"]),
+    ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1 --software memwall", ["price_usd"]),
     ("-m llama-3.1-8b -H rtx4090 --seq 131072", ["price_usd_per_hour", "price_usd"]),
     # A step of 96 sequences takes numbers of nodes that divide it.
     ("-m llama-2-70b -H aws-g4dn-xlarge --global-batch 96", ["price_usd_per_hour"] * 2),

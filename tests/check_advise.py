@@ -247,7 +247,8 @@ def check_nearest(box):
     found = nearest(box, question, "--machines dgx-a100 --max-nodes 1 --deadline 1")
     if found["nodes"]["nodes"] != 2 or found["deadline"]["nodes"] != 1:
         yield f"nodes {found}"
-    question = "-m llama-3.1-70b --tokens 20M --seq 1024 --batch 1 --grad-accum 1"
+    question = ("-m llama-3.1-70b --tokens 20M --seq 1024 --batch 1 --grad-accum 1 "
+                "--software memwall")
     lives = {}
     for machine in ("rtx3090", "rtx4090", "rtx4090-2x"):
         one = json.loads(box.run(f"simulate {question} -H {machine} --json").out)["answers"][0]
@@ -427,7 +428,8 @@ def check_part_prices(box):
 
 def check_pairs(box):
     """Where no step alone makes room, two do; and a model that nothing makes room for."""
-    question = f"advise -m llama-3.1-70b --tokens 1M {QUICK} -H 1xrtx4090,ram=32,nvme=1x1TB --json"
+    question = (f"advise -m llama-3.1-70b --tokens 1M {QUICK} -H 1xrtx4090,ram=32,nvme=1x1TB "
+                "--software memwall --json")
     answer = box.run(question)
     advice = json.loads(answer.out)
     alone = [row for row in advice["steps"] if row["gains"]]

@@ -226,7 +226,7 @@ def laptop(gpu_gib, host_gib, drive_tb):
 def check_free_space(box):
     """Of a machine that was measured drives are free space: as much as is said, the same share of
     it in reserve, is enough; and how that helps another tier that is short is said."""
-    question = "plan -m llama-3.1-8b -H laptop"
+    question = "plan -m llama-3.1-8b -H laptop --software memwall"
     for gpu_gib, host_gib, drive_tb, short in (
             (11, 40, 0.06, "nvme"), (8, 40, 0.06, "nvme"), (11, 40, 0.02, "cpu")):
         box.write("config/memwall/hwprofiles/laptop.ini", laptop(gpu_gib, host_gib, drive_tb))
@@ -393,7 +393,7 @@ def check_many_ops(box):
 LARGE = ["-m gpt3-13b -H dgx-h100 --batch 1 --grad-accum 1000",
          "-m gpt3-175b -H dgx2 --nodes 4 --grad-accum 4096",
          "-m gpt3-175b -H dgx2 --global-batch 1048576",
-         "-m llama-3.1-70b -H rtx4090 --global-batch 512",
+         "-m llama-3.1-70b -H rtx4090 --global-batch 512 --software memwall",
          "-m llama-3.1-8b -H dgx-h100 --nodes 16 --global-batch 8388608",
          "-m llama-3.1-8b -H dgx-h100 --batch 1 --global-batch 8192",
          "-m llama-3.2-3b -H h200 --global-batch 4096"]
@@ -581,10 +581,11 @@ def plain(text):
 
 def check_ranges(box):
     """What is typical lies between the ends that stand beside it, in JSON and in the table."""
-    outside, asked = 0, sample([f"-m {model} -H {machine}" for model in MODELS
-                                for machine in MACHINES])
+    outside, fitting = 0, 0
+    asked = sample([f"-m {model} -H {machine}" for model in MODELS for machine in MACHINES])
     for line in asked:
         answer = answer_of(box.run(f"simulate {line} --tokens 1e9 --json").out)
+        fitting += answer["feasible"]
         for key, ends in answer["range"].items():
             if not ends["low"] <= answer[key] <= ends["high"]:
                 yield f"{line}: {key} {answer[key]}, said {ends}"
@@ -594,8 +595,8 @@ def check_ranges(box):
             outside += 1
             if not plain(low) <= plain(value) <= plain(high):
                 yield f"{line}: {value} ({low} .. {high})"
-    if outside < len(asked):
-        yield f"{outside} ranges in the tables of {len(asked)} questions"
+    if outside < fitting or fitting < len(asked) - 2:
+        yield f"{outside} ranges in the tables of {fitting} questions"
 
 
 def check_compared(box):

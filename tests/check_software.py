@@ -60,7 +60,9 @@ KEYS = {
 # parameters on 16 GPUs, or of 124M.
 SMALL = "simulate -m gpt2 -H dgx-a100 --batch 1 --seq 1024 --gpus 4 --software ideal"
 HOSTED = f"{SMALL} -s zero-infinity-cpu --param-device cpu --optimizer-device cpu"
+STORED = f"{SMALL} -s zero-infinity-nvme --optimizer-device nvme --gradient-device nvme"
 WEIGHTS = 124439808
+HOST_GRADIENTS = "more gradients on the host"
 GIB = 2.0 ** 30
 MEMORY = {
     "memory.bucket_elements": ("5e8", f"{SMALL} -s zero2 --set software.memory.buckets=2",
@@ -72,16 +74,28 @@ MEMORY = {
     "memory.update_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
     "memory.offload_bytes": ("64", f"{SMALL} -s zero-offload", "gradients on their way to the host",
                              None),
-    "memory.host_gradient_bytes": ("4", f"{SMALL} -s zero-offload --grad-accum 1",
-                                   "wider gradients on the host", 2 * WEIGHTS / 4),
-    "memory.host_gradient_bytes_partitioned": ("6", f"{HOSTED} --grad-accum 1",
-                                               "wider gradients on the host", 4 * WEIGHTS / 4),
+    "memory.host_gradient_bytes": ("4", f"{SMALL} -s zero-offload --grad-accum 1", HOST_GRADIENTS,
+                                   2 * WEIGHTS / 4),
+    # Sums of micro-batches are planned in fp32.
+    "memory.host_sum_bytes": ("2", f"{SMALL} -s zero-offload --grad-accum 2 "
+                              "--set software.memory.host_gradient_bytes=4", HOST_GRADIENTS,
+                              2 * WEIGHTS / 4),
+    # The plan has a ring of three chunks.
+    "memory.host_parameter_bytes": ("2", f"{SMALL} -s zero-offload --grad-accum 1 "
+                                    "--optimizer-chunk 1048576", "updated parameters on the host",
+                                    2 * (WEIGHTS / 4 - 3 * 2 ** 20)),
+    "memory.host_gradient_bytes_partitioned": (
+        "4", f"{HOSTED} --grad-accum 1 --set software.memory.host_sum_copies_partitioned=1",
+        HOST_GRADIENTS, WEIGHTS),
+    "memory.host_sum_copies_partitioned": ("1", f"{STORED} --grad-accum 1", HOST_GRADIENTS,
+                                           2 * WEIGHTS / 4),
+    # Three sets of four fp32 buffers, each of a rank's part of the embedding.
+    "memory.swaps_sub_groups": ("true", f"{STORED} --param-device cpu --optimizer-chunk 1048576 "
+                                "--grad-accum 1", "buffers of whole sub-groups for the drives",
+                                None),
     # 124.4 million bytes of fp32 parameters become 2^27.
     "memory.pinned_rounding": ("1", f"{SMALL} -s zero-offload", "pinned memory rounded up",
                                2 ** 27 - WEIGHTS),
-    # Of 31.1 million fp32 elements 20 take 2^27 bytes, as all did, and 11.1 another 2^26.
-    "memory.pinned_elements": ("2e7", f"{HOSTED} --set software.memory.pinned_rounding=1",
-                               "pinned memory rounded up", 2 ** 26),
     "memory.logit_bytes": ("18", f"{SMALL} -s ddp", "copies of logits", 2 * 6 * 1024 * 50257),
     "memory.activations_kept": ("3", f"{SMALL} -s ddp", "more activations kept", None),
     "memory.allocator_loss": ("0.5", f"{SMALL} -s ddp", "loss of its allocator", None),
@@ -139,6 +153,85 @@ def check_memory(box, key, value, question, what, expected):
         yield f"{key} = {value}: {more} bytes, not {expected}"
     if before["step_time_s"] != after["step_time_s"] or before["ledger"] != after["ledger"]:
         yield f"{key} = {value} changes the plan"
+
+
+# Elements of Llama 2 7B's parameters, in the order of its layers.
+LAYER = [4096] + 4 * [4096 ** 2] + [4096] + 3 * [4096 * 11008]
+LLAMA_2_7B = [32000 * 4096] + 32 * LAYER + [4096, 32000 * 4096]
+
+
+def sub_groups(parts, enough):
+    """Elements of each: filled with whole parts until there are enough."""
+    groups, open_group = [], 0
+    for part in parts:
+        open_group += part
+        if open_group >= enough:
+            groups.append(open_group)
+            open_group = 0
+    return groups + [open_group] * (open_group > 0)
+
+
+def rounding(sizes):
+    return sum((1 << (size - 1).bit_length()) - size for size in sizes if size)
+
+
+def host_by_hand(zero, options, gpus):
+    """Bytes in a rank's host memory by DeepSpeed's sources, of the file that it would read: of
+    gradients, of parameters on their way, of buffers for drives, and of rounding."""
+    parts = [-(-elements // gpus) for elements in LLAMA_2_7B]
+    owned = sum(parts)
+    sums = 4 if "--grad-accum 2" in options else 2  # as the written file has them
+    optimizer, param = zero["offload_optimizer"], zero.get("offload_param", {"device": "none"})
+    if zero["stage"] == 2:
+        summed = LLAMA_2_7B if sums == 4 else []  # accumulated_grads_in_cpu
+        return (4 * owned + 2 * sum(summed) // gpus, 2 * owned, 0,
+                rounding([4 * owned, 4 * owned, 2 * owned]) +
+                rounding(2 * elements for elements in summed) // gpus)
+    groups = sub_groups(parts, zero["sub_group_size"])
+    pinned = [sums * owned]  # grad_partitions_flat_buffer
+    if optimizer["device"] == "cpu":
+        return (sums * owned + 4 * owned, 0, 0,
+                rounding(pinned + [2 * owned] + [4 * group for group in groups]))
+    swap = optimizer["buffer_count"] * [4 * max(groups)]  # SwapBufferManager
+    if param["device"] == "nvme":
+        swap += [2 * param["buffer_count"] * param["buffer_size"],
+                 2 * max(groups) * gpus]  # reserve_partitioned_swap_space
+    else:
+        pinned.append(2 * owned)
+    return sums * owned, 0, sum(swap), rounding(pinned + swap)
+
+
+HOST_MEMORY = [(gpus, f"{options} --grad-accum {sums}")
+               for gpus in (1, 8) for sums in (1, 2) for options in (
+                   "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme",
+                   "-s zero-infinity-nvme --param-device cpu --optimizer-device nvme",
+                   "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
+                   "-s zero-offload --optimizer-device cpu")]
+
+
+def check_host_memory(box, gpus, options):
+    """What DeepSpeed holds in host memory, beside the ledger, is what its sources say."""
+    done = box.run(f"plan -m llama-2-7b -H dgx-a100 --gpus {gpus} --batch 1 --optimizer-chunk "
+                   f"1048576 --software deepspeed --write-deepspeed ds.json --json {options}")
+    told = json.loads(done.out)["answers"][0]
+    zero = json.loads((box.folder / "ds.json").read_text())["zero_optimization"]
+    planned = {}
+    for row in told["ledger"]:
+        if row["tier"] == "cpu":
+            planned[row["purpose"]] = planned.get(row["purpose"], 0) + row["bytes"]
+    beside = taken(told)
+    gradients, params, swap, rounded = host_by_hand(zero, options, gpus)
+    for what, wanted, found, slack in (
+            ("gradients", gradients, planned.get("gradients", 0) + beside.get(HOST_GRADIENTS, 0),
+             0.002 * gradients),
+            ("parameters", params, beside.get("updated parameters on the host", 0), 2e7),
+            # In place of the plan's own buffers, which some other small ones lie beside.
+            ("swap", swap, beside.get("buffers of whole sub-groups for the drives", 0) +
+             (planned.get("optimizer-buffers", 0) + planned.get("shard-buffers", 0)
+              if swap else 0), 0.005 * swap + 1e7),
+            ("rounding", rounded, beside.get("pinned memory rounded up", 0), 0.01 * rounded)):
+        if abs(found - wanted) > slack:
+            yield f"{what}: {found} bytes, by hand {wanted}"
 
 
 def check_room(box):
@@ -425,6 +518,8 @@ def tests(box):
         yield f"key/{key}", check_key(box, key, value, question, sign)
     for key, row in third(MEMORY.items()):
         yield f"memory/{key}", check_memory(box, key, *row)
+    for gpus, options in third(HOST_MEMORY):
+        yield f"memory/host {gpus} {options}", check_host_memory(box, gpus, options)
     yield "memory/room", check_room(box)
     yield "host too late", check_late(box)
     yield "memory/unsaid", check_unsaid(box)

@@ -8,7 +8,10 @@ static const struct mw_deepspeed_facts some_facts = {
     .prefetch_elements = 50000000,
     .live_elements = 600000000,
     .largest_unit_elements = 150000000,
-    .buffers = {.param_count = 6, .param_elements = 400000000, .state_sets = 3, .state_count = 12},
+    .buffers = {.swap = {.param_count = 6,
+                         .param_elements = 400000000,
+                         .state_sets = 3,
+                         .state_count = 12}},
     .nvme_queue_depth = 32,
     .nvme_block_bytes = 1 << 20,
 };

@@ -149,7 +149,8 @@ remedy_of(const struct question *q, const struct mw_settings *settings)
 {
     struct mw_hardware hardware = mw_hwprofile_read(q->profile, MW_OUTLOOK_TYPICAL);
     struct mw_request request = {&q->model, &hardware};
-    struct mw_remedy_here here = {q->profile, MW_OUTLOOK_TYPICAL, true, NULL, NULL};
+    struct mw_remedy_here here = {
+        .profile = q->profile, .outlook = MW_OUTLOOK_TYPICAL, .replaceable = true};
     struct mw_sizing *sizing = answer(&request, settings);
     char *text =
         sizing && !sizing->fits ? mw_planner_remedy(&request, settings, sizing, &here) : NULL;

@@ -14,7 +14,8 @@ ANSWERS = 131_900  # prompts of an epoch
 PER_GPU = 16
 PAIRS, DPO_SECONDS = 61_135, 5328.4749
 SIZES = ["opt-1.3b", "opt-2.7b", "opt-6.7b", "opt-13b", "opt-30b"]
-PPO = "--objective ppo --critic opt-350m --seq 512 --response 256 --software deepspeed"
+PPO = ("--objective ppo --critic opt-350m --seq 512 --response 256 --software deepspeed "
+       "--set software.memory.host_parameter_bytes=0")  # DeepSpeed of 2023
 DPO = ("-m mistral-7b-v0.1 -H dgx-a100 --objective dpo -s zero3 --frozen-device gpu --batch 16 "
        "--global-batch 256 --activation-checkpoint-interval 1 --software hf-trainer --seq")
 

@@ -2,76 +2,41 @@
 #include "base/arithmetic.h"
 #include "planner/deepspeed/internal.h"
 
-#define ADAM_STATES 4 /* parameter, gradient, momentum, variance */
-#define SUB_GROUP_DEFAULT 1000000000 /* DeepSpeed 0.19, zero/config.py: sub_group_size */
-
-static bool
-is_on_drives(const struct mw_sizing *sizing, enum mw_state state)
-{
-    return mw_ds_slowest(&sizing->settings.placement[state]) == MW_TIER_NVME;
-}
-
+/* At stage 3 all that a rank updates have a gradient in host memory if the optimizer's state is off
+ * the GPU (stage3.py, grad_partitions_flat_buffer), and those whose state is there one in fp32. */
 static int64_t
-largest_partition(const struct mw_sizing *sizing)
+gradient_bytes(const struct mw_sizing *sizing)
 {
-    int64_t largest = 1;
+    const struct mw_placement *state = &sizing->settings.placement[MW_STATE_OPTIMIZER];
+    double on_host = (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_OPTIMIZER_STATE] /
+                     mw_sizing_state_element_bytes(sizing);
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int o = 0; o < sizing->classes[c].operator_count; o++)
-            largest = MAX(largest, sizing->classes[c].operators[o].params);
-    return mw_divide_up(largest, sizing->dp);
+    if (mw_deepspeed_stage(&sizing->settings) < 3 || mw_ds_slowest(state) == MW_TIER_GPU)
+        return 0;
+    return MW_SUM(MW_PRODUCT(sizing->gradient_element_bytes, sizing->shard_params),
+                  MW_PRODUCT((int64_t)sizeof(float), (int64_t)on_host));
 }
 
-/* DeepSpeed fills a sub-group with partitions until it has `sub_group_size` or more elements. */
-static int64_t
-largest_sub_group(const struct mw_sizing *sizing)
+static struct mw_deepspeed_buffers
+with_sets(const struct mw_sizing *sizing, int64_t sets)
 {
-    int64_t chunk = sizing->settings.optimizer_chunk;
-    int64_t enough = chunk > 0 ? chunk : SUB_GROUP_DEFAULT;
-    int64_t group = 0, largest = 1;
+    struct mw_deepspeed_buffers buffers = {.swap = mw_sizing_swap_buffers(sizing, sets),
+                                           .gradient_bytes = gradient_bytes(sizing),
+                                           .planned_gradient_bytes =
+                                               sizing->ledger[MW_TIER_CPU][MW_PURPOSE_GRADIENTS]};
+    int64_t counted = buffers.planned_gradient_bytes + sizing->beside[MW_BESIDE_HOST_GRADIENTS];
+    int64_t planned = sizing->beside[MW_BESIDE_SWAP] + buffers.swap.plan_bytes;
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int64_t b = 0; b < sizing->classes[c].blocks; b++)
-            for (int o = 0; o < sizing->classes[c].operator_count; o++) {
-                if (group >= enough)
-                    group = 0;
-                group += mw_divide_up(sizing->classes[c].operators[o].params, sizing->dp);
-                largest = MAX(largest, group);
-            }
-    return largest;
-}
-
-static void
-count_sets(struct mw_deepspeed_buffers *buffers, const struct mw_sizing *sizing, int64_t sets)
-{
-    buffers->state_sets = sets;
-    buffers->state_count = ADAM_STATES * sets;
-    buffers->all_bytes = MW_SUM(MW_PRODUCT(2, buffers->param_count, buffers->param_elements),
-                                MW_PRODUCT(4, buffers->state_count, buffers->state_elements));
-    buffers->host_bytes = mw_saturating_add(sizing->need_bytes[MW_TIER_CPU] - buffers->plan_bytes,
-                                            buffers->all_bytes);
+    buffers.host_bytes = MW_SUM(mw_sizing_whole_need(sizing, MW_TIER_CPU) - planned,
+                                buffers.swap.all_bytes, MAX(0, buffers.gradient_bytes - counted));
+    return buffers;
 }
 
 struct mw_deepspeed_buffers
 mw_deepspeed_buffers(const struct mw_sizing *sizing)
 {
-    const struct mw_buffer *params = &sizing->buffers[MW_BUFFER_PARAMETERS_PINNED];
-    const struct mw_buffer *state = &sizing->buffers[MW_BUFFER_STATE_PINNED];
-    struct mw_deepspeed_buffers buffers = {
-        .plan_bytes = MW_SUM(MW_PRODUCT(params->count, params->bytes),
-                             MW_PRODUCT(state->count, state->bytes))};
+    struct mw_deepspeed_buffers buffers = with_sets(sizing, sizing->settings.buffer_sets);
 
-    if (is_on_drives(sizing, MW_STATE_PARAMETERS)) {
-        buffers.param_count = MAX(1, params->count);
-        buffers.param_elements = largest_partition(sizing);
-    }
-    if (!is_on_drives(sizing, MW_STATE_OPTIMIZER)) {
-        count_sets(&buffers, sizing, 0);
-        return buffers;
-    }
-    buffers.state_elements = largest_sub_group(sizing);
-    count_sets(&buffers, sizing, MAX(sizing->settings.buffer_sets, 1));
-    if (buffers.host_bytes > sizing->tiers[MW_TIER_CPU].capacity_bytes)
-        count_sets(&buffers, sizing, 1);
-    return buffers;
+    return buffers.host_bytes > sizing->tiers[MW_TIER_CPU].capacity_bytes ? with_sets(sizing, 1)
+                                                                          : buffers;
 }

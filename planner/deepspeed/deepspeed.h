@@ -88,18 +88,13 @@ bool mw_deepspeed_parse(const char *text, gssize length, const char *origin, int
                         struct mw_settings *settings, struct mw_deepspeed_said *said,
                         GError **error);
 
-/* What each rank of DeepSpeed pins in host memory for states on drives.  DeepSpeed cuts no
- * parameter: its buffers hold whole partitions (partitioned_param_swapper.py, get_buffer) and whole
- * sub-groups, which end after a whole partition (stage3.py, _create_fp16_sub_groups; utils.py,
- * SwapBufferManager).  An operator counts as one parameter, even if it has three tensors, so the
- * figure is never too small.  Counts are 0 for states that are not on drives.  There are as many
- * sets of state as in the plan; only one, without pipelining, if host memory holds no more. */
+/* What a rank of DeepSpeed has for states on drives: as many sets of state as in the plan; only
+ * one, without pipelining, if host memory holds no more. */
 struct mw_deepspeed_buffers {
-    int64_t param_count, param_elements;             /* in 16 bits */
-    int64_t state_sets, state_count, state_elements; /* in fp32 */
-    int64_t all_bytes;                               /* total, per rank */
-    int64_t plan_bytes;                              /* of the plan's own buffers instead */
-    int64_t host_bytes;                              /* all that a rank then has in host memory */
+    struct mw_swap_buffers swap;
+    int64_t gradient_bytes;         /* that it keeps in host memory; 0: as planned */
+    int64_t planned_gradient_bytes; /* that the plan does */
+    int64_t host_bytes;             /* all that a rank then has there */
 };
 struct mw_deepspeed_buffers mw_deepspeed_buffers(const struct mw_sizing *sizing);
 

@@ -105,8 +105,8 @@ add_offload_param(JsonBuilder *json, const struct mw_settings *settings,
     begin(json, "offload_param");
     add_device(json, tier);
     if (tier == MW_TIER_NVME) {
-        add_int(json, "buffer_count", MAX(facts->buffers.param_count, 1));
-        add_int(json, "buffer_size", MAX(facts->buffers.param_elements, 1));
+        add_int(json, "buffer_count", MAX(facts->buffers.swap.param_count, 1));
+        add_int(json, "buffer_size", MAX(facts->buffers.swap.param_elements, 1));
         add_int(json, "max_in_cpu", elements_in_cpu(settings));
     }
     json_builder_end_object(json);
@@ -137,9 +137,9 @@ add_offload_optimizer(JsonBuilder *json, const struct mw_settings *settings,
         add_real(json, "ratio", ratio);
     }
     if (tier == MW_TIER_NVME) {
-        add_int(json, "buffer_count", MAX(facts->buffers.state_count, 1));
-        add_bool(json, "pipeline_read", facts->buffers.state_sets >= 2);
-        add_bool(json, "pipeline_write", facts->buffers.state_sets >= 3);
+        add_int(json, "buffer_count", MAX(facts->buffers.swap.state_count, 1));
+        add_bool(json, "pipeline_read", facts->buffers.swap.state_sets >= 2);
+        add_bool(json, "pipeline_write", facts->buffers.swap.state_sets >= 3);
         add_bool(json, "fast_init", false);
     }
     json_builder_end_object(json);
@@ -326,7 +326,7 @@ mw_deepspeed_text(const struct mw_settings *settings, const struct mw_deepspeed_
         add_activations(json, settings);
     if (uses_nvme(settings))
         add_aio(json, facts);
-    mw_ds_write_own(json, settings, facts->buffers.state_sets);
+    mw_ds_write_own(json, settings, facts->buffers.swap.state_sets);
     json_builder_end_object(json);
     return text_of(json);
 }

@@ -66,7 +66,7 @@ char *mw_remedy_strategy_and_accumulation(const struct mw_unfit *unfit);
 char *mw_remedy_one_micro_batch(const struct mw_unfit *unfit);
 
 /* planner/remedy/settings.c: free of charge */
-char *mw_remedy_chunks(const struct mw_unfit *unfit); /* of the logits */
+char *mw_remedy_chunks(const struct mw_unfit *unfit);        /* of the logits */
 char *mw_remedy_smaller_chunk(const struct mw_unfit *unfit); /* of the optimizer step */
 char *mw_remedy_tiles(const struct mw_unfit *unfit);
 char *mw_remedy_usual_setting(const struct mw_unfit *unfit);
@@ -76,6 +76,9 @@ char *mw_remedy_smaller_batch(const struct mw_unfit *unfit);
 char *mw_remedy_strategy(const struct mw_unfit *unfit);
 char *mw_remedy_free_devices(const struct mw_unfit *unfit);
 char *mw_remedy_several_settings(const struct mw_unfit *unfit);
+char *mw_remedy_buffer_sets(const struct mw_unfit *unfit); /* of the optimizer step */
+/* memwall's own executor, where other software takes host memory beside the plan. */
+char *mw_remedy_software(const struct mw_unfit *unfit);
 
 /* planner/remedy/slicing.c: tensors sliced over another number of GPUs, also free of charge */
 char *mw_remedy_slicing(const struct mw_unfit *unfit);

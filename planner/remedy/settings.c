@@ -81,6 +81,44 @@ mw_remedy_smaller_chunk(const struct mw_unfit *unfit)
                : NULL;
 }
 
+/* The most of fewer sets with which it fits. */
+char *
+mw_remedy_buffer_sets(const struct mw_unfit *unfit)
+{
+    struct mw_settings s = *unfit->asked;
+
+    if (unfit->sizing->limiting_tier != MW_TIER_CPU ||
+        !unfit->sizing->buffers[MW_BUFFER_STATE_PINNED].count)
+        return NULL;
+    for (s.buffer_sets--; s.buffer_sets >= 1; s.buffer_sets--)
+        if (mw_remedy_fits(unfit, &s))
+            return mw_spelled_printf("{buffer-sets=%" G_GINT64_FORMAT "} fits", s.buffer_sets);
+    return NULL;
+}
+
+char *
+mw_remedy_software(const struct mw_unfit *unfit)
+{
+    const struct mw_remedy_here *here = unfit->here;
+    const struct mw_sizing *sizing = unfit->sizing;
+    const struct mw_settings *asked = unfit->asked;
+    struct mw_decoder decoder;
+
+    if (!here || !here->own || sizing->limiting_tier != MW_TIER_CPU ||
+        !sizing->beside_bytes[MW_TIER_CPU] || asked->tp > 1 || asked->trained.rank > 0 ||
+        !mw_model_decoder(sizing->model, &decoder, NULL))
+        return NULL;
+    struct mw_request request = {unfit->request->model, here->own};
+    struct mw_unfit own = *unfit;
+    own.request = &request;
+    return mw_remedy_fits(&own, asked)
+               ? mw_spelled_printf(
+                     "{software=%s} fits: its executor takes no more host memory than "
+                     "planned",
+                     here->own_name)
+               : NULL;
+}
+
 char *
 mw_remedy_usual_setting(const struct mw_unfit *unfit)
 {
@@ -102,8 +140,7 @@ mw_remedy_shared_slots(const struct mw_unfit *unfit)
 {
     struct mw_settings s = *unfit->asked;
 
-    if (s.share_slots != MW_SHARE_NONE ||
-        unfit->request->hardware->memory_use.bytes_per_logit > 0)
+    if (s.share_slots != MW_SHARE_NONE || unfit->request->hardware->memory_use.bytes_per_logit > 0)
         return NULL;
     s.share_slots = MW_SHARE_ALL;
     return mw_remedy_fits(unfit, &s) ? mw_spelled("{share-slots=on} fits") : NULL;

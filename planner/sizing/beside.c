@@ -18,7 +18,9 @@ static const struct {
     [MW_BESIDE_LOGITS] = {MW_TIER_GPU, "copies of logits"},
     [MW_BESIDE_ACTIVATIONS] = {MW_TIER_GPU, "more activations kept"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
-    [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "wider gradients on the host"},
+    [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more gradients on the host"},
+    [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated parameters on the host"},
+    [MW_BESIDE_SWAP] = {MW_TIER_CPU, "buffers of whole sub-groups for the drives"},
     [MW_BESIDE_PINNED] = {MW_TIER_CPU, "pinned memory rounded up"},
 };
 
@@ -163,8 +165,31 @@ host_elements(const struct mw_sizing *sizing)
            mw_sizing_state_element_bytes(sizing);
 }
 
+/* Where parameters are partitioned: of the gradients of all that a rank updates, if any of its
+ * optimizer state is off the GPU. */
 static double
-host_gradient_bytes(const struct mw_sizing *sizing)
+flat_sum_bytes(const struct mw_sizing *sizing)
+{
+    bool leaves = sizing->ledger[MW_TIER_CPU][MW_PURPOSE_OPTIMIZER_STATE] > 0 ||
+                  sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE] > 0;
+
+    return sizing->params_partitioned && leaves
+               ? sizing->hardware->memory_use.host_sum_copies_partitioned *
+                     (double)(sizing->gradient_element_bytes * sizing->shard_params)
+               : 0;
+}
+
+/* Where they are not, of each parameter whose state is in host memory. */
+static double
+bytes_per_host_sum(const struct mw_sizing *sizing)
+{
+    return !sizing->params_partitioned && sizing->settings.grad_accum > 1
+               ? sizing->hardware->memory_use.host_bytes_per_sum
+               : 0;
+}
+
+static double
+bytes_per_host_gradient(const struct mw_sizing *sizing)
 {
     const struct mw_memory_use *use = &sizing->hardware->memory_use;
 
@@ -173,58 +198,117 @@ host_gradient_bytes(const struct mw_sizing *sizing)
 }
 
 static double
-wider_host_gradients(const struct mw_sizing *sizing)
+more_host_gradients(const struct mw_sizing *sizing)
 {
-    return fmax(0, host_gradient_bytes(sizing) * host_elements(sizing) -
+    double each = bytes_per_host_gradient(sizing) + bytes_per_host_sum(sizing);
+
+    return fmax(0, each * host_elements(sizing) + flat_sum_bytes(sizing) -
                        (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_GRADIENTS]);
 }
 
+/* Of all that the host updates. */
 static double
-rounded_up_by(double bytes)
+host_parameter_bytes(const struct mw_sizing *sizing)
 {
-    return bytes >= 1 ? exp2(ceil(log2(bytes))) - bytes : 0;
+    return sizing->params_partitioned
+               ? 0
+               : sizing->hardware->memory_use.host_bytes_per_parameter * host_elements(sizing);
 }
 
-/* Bytes by which pinned elements in buffers of `most` of them exceed their own. */
+/* The plan has buffers for some. */
 static double
-pinned_waste(double elements, double bytes_each, double most)
+more_host_parameters(const struct mw_sizing *sizing)
 {
-    double buffers = elements > most ? floor(elements / most) : 0;
+    const struct mw_buffer *planned = &sizing->buffers[MW_BUFFER_UPDATED_PINNED];
 
-    if (buffers == 0)
-        return rounded_up_by(elements * bytes_each);
-    return buffers * rounded_up_by(most * bytes_each) +
-           rounded_up_by((elements - buffers * most) * bytes_each);
+    return fmax(0, host_parameter_bytes(sizing) - (double)(planned->count * planned->bytes));
 }
 
-/* The fp32 parameters and gradients of the update are pinned, in groups where parameters are
- * partitioned, and beside them parameters and gradients as they travel. */
-static double
-rounded_pinned(const struct mw_sizing *sizing)
+/* What the software has instead of the plan's buffers for states on drives. */
+static struct mw_swap_buffers
+swap_buffers(const struct mw_sizing *sizing)
 {
-    const struct mw_memory_use *use = &sizing->hardware->memory_use;
-    double n = host_elements(sizing), each = (double)sizing->element_bytes;
-    bool grouped = sizing->params_partitioned && use->pinned_elements > 0;
-    double most = grouped ? use->pinned_elements : INFINITY, whole = INFINITY;
+    return sizing->hardware->memory_use.swaps_sub_groups
+               ? mw_sizing_swap_buffers(sizing, sizing->settings.buffer_sets)
+               : (struct mw_swap_buffers){0};
+}
 
-    if (!(use->pinned_rounding > 0) || !(n > 0))
+/* Each part of a tensor has a buffer of its own for its sum. */
+static double
+rounded_sums(const struct mw_sizing *sizing)
+{
+    double each = bytes_per_host_sum(sizing);
+    double sharers = sizing->optimizer_partitioned ? (double)sizing->dp : 1;
+
+    return each > 0 ? mw_sizing_sub_groups(sizing, 1, 1, each).rounded_up_by / sharers : 0;
+}
+
+/* Replicated parameters: a buffer each for the fp32 parameters that the host updates, their
+ * gradients, and the updated parameters. */
+static double
+rounded_replicas(const struct mw_sizing *sizing)
+{
+    double n = host_elements(sizing);
+
+    return mw_sizing_rounded_up_by(n * sizeof(float)) +
+           mw_sizing_rounded_up_by(n * bytes_per_host_gradient(sizing)) +
+           mw_sizing_rounded_up_by(host_parameter_bytes(sizing)) + rounded_sums(sizing);
+}
+
+/* Of parameters in host memory: a buffer for all that are trained, and one for each part of one
+ * that is frozen. */
+static double
+rounded_params(const struct mw_sizing *sizing)
+{
+    double all = (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS];
+    double trained = (double)(sizing->element_bytes * sizing->shard_params);
+
+    if (sizing->trained_params == sizing->params)
+        return mw_sizing_rounded_up_by(all);
+    return mw_sizing_rounded_up_by(fmin(all, trained)) +
+           fmax(0, all - trained) * mw_sizing_frozen_rounding(sizing, sizing->dp);
+}
+
+/* Partitioned ones: a buffer for the update's gradients of each sub-group, one for all sums, and
+ * those for parameters. */
+static double
+rounded_partitions(const struct mw_sizing *sizing)
+{
+    double each = bytes_per_host_gradient(sizing), grouped = 0;
+    double on_host =
+        sizing->shard_params > 0 ? host_elements(sizing) / (double)sizing->shard_params : 0;
+
+    if (each * on_host > 0)
+        grouped = fmin(1, on_host) *
+                  mw_sizing_sub_groups(sizing, sizing->settings.optimizer_chunk, sizing->dp, each)
+                      .rounded_up_by;
+    return grouped + mw_sizing_rounded_up_by(flat_sum_bytes(sizing)) + rounded_params(sizing);
+}
+
+static double
+rounded_pinned(const struct mw_sizing *sizing, const struct mw_swap_buffers *swap)
+{
+    double share = sizing->hardware->memory_use.pinned_rounding;
+    bool leaves = host_elements(sizing) > 0 || flat_sum_bytes(sizing) > 0;
+
+    if (!(share > 0))
         return 0;
-    double waste = pinned_waste(n, sizeof(float), most);
-    if (!sizing->params_partitioned)
-        return use->pinned_rounding * (waste + pinned_waste(n, host_gradient_bytes(sizing), whole));
-    double params = (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS] / each;
-    return use->pinned_rounding *
-           (waste + pinned_waste(n, host_gradient_bytes(sizing) - each, most) +
-            pinned_waste(n, each, whole) + pinned_waste(params, each, whole));
+    double of_state = !leaves                      ? 0
+                      : sizing->params_partitioned ? rounded_partitions(sizing)
+                                                   : rounded_replicas(sizing);
+    return share * (of_state + swap->rounded_up_by);
 }
 
 void
 mw_sizing_set_beside(struct mw_sizing *sizing)
 {
     double loss = sizing->hardware->memory_use.allocator_loss, all = 0;
+    const struct mw_swap_buffers swap = swap_buffers(sizing);
     const double parts[MW_BESIDE_COUNT] = {
-        [MW_BESIDE_HOST_GRADIENTS] = wider_host_gradients(sizing),
-        [MW_BESIDE_PINNED] = rounded_pinned(sizing),
+        [MW_BESIDE_HOST_GRADIENTS] = more_host_gradients(sizing),
+        [MW_BESIDE_HOST_PARAMETERS] = more_host_parameters(sizing),
+        [MW_BESIDE_SWAP] = fmax(0, (double)(swap.all_bytes - swap.plan_bytes)),
+        [MW_BESIDE_PINNED] = rounded_pinned(sizing, &swap),
         [MW_BESIDE_BUCKETS] = zero_buckets(sizing) + replica_buckets(sizing),
         [MW_BESIDE_GRADIENTS] = wider_gradients(sizing),
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),

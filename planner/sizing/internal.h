@@ -139,6 +139,12 @@ void mw_sizing_set_beside(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */
 void mw_sizing_sum_ledger(struct mw_sizing *sizing);
 
+/* --- planner/sizing/swap.c --- */
+/* From here to the next power of two. */
+double mw_sizing_rounded_up_by(double bytes);
+/* What it adds to each byte of frozen parameters, where each part of one has a buffer. */
+double mw_sizing_frozen_rounding(const struct mw_sizing *sizing, int64_t ranks);
+
 /* --- planner/sizing/buffers.c --- */
 int64_t mw_sizing_layer_parts(const struct mw_sizing *sizing);
 /* The most activations that a layer's backward needs. */

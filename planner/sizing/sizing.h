@@ -193,15 +193,17 @@ struct mw_buffer {
 /* What the software takes of memory beside the plan's slots: it needs room too
  * (planner/sizing/beside.c). */
 enum mw_beside {
-    MW_BESIDE_BUCKETS,        /* gradients that wait to be reduced, or copies of them */
-    MW_BESIDE_GRADIENTS,      /* kept in more bytes than planned */
-    MW_BESIDE_OFFLOAD,        /* copies of a gradient on its way to the host */
-    MW_BESIDE_UPDATE,         /* beyond what backward leaves free for it */
-    MW_BESIDE_LOGITS,         /* in more bytes than planned */
-    MW_BESIDE_ACTIVATIONS,    /* kept beyond those that a fused backward needs */
-    MW_BESIDE_ALLOCATOR,      /* fragments and cached blocks */
-    MW_BESIDE_HOST_GRADIENTS, /* in more bytes than planned */
-    MW_BESIDE_PINNED,         /* rounded up */
+    MW_BESIDE_BUCKETS,         /* gradients that wait to be reduced, or copies of them */
+    MW_BESIDE_GRADIENTS,       /* kept in more bytes than planned */
+    MW_BESIDE_OFFLOAD,         /* copies of a gradient on its way to the host */
+    MW_BESIDE_UPDATE,          /* beyond what backward leaves free for it */
+    MW_BESIDE_LOGITS,          /* in more bytes than planned */
+    MW_BESIDE_ACTIVATIONS,     /* kept beyond those that a fused backward needs */
+    MW_BESIDE_ALLOCATOR,       /* fragments and cached blocks */
+    MW_BESIDE_HOST_GRADIENTS,  /* beyond those that are planned there */
+    MW_BESIDE_HOST_PARAMETERS, /* updated ones, before they go to the GPU */
+    MW_BESIDE_SWAP,            /* buffers of whole sub-groups instead of the plan's for drives */
+    MW_BESIDE_PINNED,          /* rounded up */
     MW_BESIDE_COUNT
 };
 const char *mw_beside_text(enum mw_beside what); /* in words */
@@ -295,6 +297,32 @@ struct mw_sizing {
 struct mw_sizing *mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
                                 const struct mw_settings *settings, GError **error);
 void mw_sizing_free(struct mw_sizing *sizing); /* NULL is allowed */
+
+/* Sub-groups, as DeepSpeed forms them of the trained parameters of a rank: a group is filled with
+ * whole parts of parameters, in walk order, until it has `enough` elements or more (stage3.py,
+ * _create_fp16_sub_groups).  `ranks` divide each parameter.  (planner/sizing/swap.c) */
+struct mw_sub_groups {
+    int64_t largest;      /* elements */
+    double rounded_up_by; /* bytes by which buffers of one group each, of `bytes_each` per element,
+                           * are larger if each is a power of two */
+};
+struct mw_sub_groups mw_sizing_sub_groups(const struct mw_sizing *sizing, int64_t enough,
+                                          int64_t ranks, double bytes_each);
+
+/* What a rank of DeepSpeed pins in host memory for states on drives, where a plan cuts finer: it
+ * cuts no parameter.  Counts are 0 for states that are not on drives. */
+struct mw_swap_buffers {
+    int64_t param_count, param_elements; /* of whole parts (partitioned_param_swapper.py) */
+    int64_t write_elements; /* of updated parameters: a sub-group, with the parts of all ranks
+                             * (the same, reserve_partitioned_swap_space) */
+    int64_t state_sets, state_count, state_elements; /* fp32, of sub-groups of optimizer_chunk
+                                                      * elements (utils.py, SwapBufferManager) */
+    int64_t all_bytes;                               /* of all these */
+    int64_t plan_bytes;                              /* of the plan's own buffers instead */
+    double rounded_up_by;                            /* bytes, if each buffer is a power of two */
+};
+/* With so many sets of buffers for state; once the ledger is summed. */
+struct mw_swap_buffers mw_sizing_swap_buffers(const struct mw_sizing *sizing, int64_t sets);
 
 /* The shape of one micro-batch. */
 struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
