@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <math.h>
 
+#include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
 /* As in the ledger: so large that nothing holds it. */
@@ -197,25 +198,75 @@ pinned_waste(double elements, double bytes_each, double most)
            rounded_up_by((elements - buffers * most) * bytes_each);
 }
 
-/* The fp32 parameters and gradients of the update are pinned, in groups where parameters are
- * partitioned, and beside them parameters and gradients as they travel. */
+/* The fp32 parameters and gradients of the update, in groups where parameters are partitioned, and
+ * gradients as they travel. */
 static double
-rounded_pinned(const struct mw_sizing *sizing)
+update_waste(const struct mw_sizing *sizing)
 {
     const struct mw_memory_use *use = &sizing->hardware->memory_use;
     double n = host_elements(sizing), each = (double)sizing->element_bytes;
     bool grouped = sizing->params_partitioned && use->pinned_elements > 0;
     double most = grouped ? use->pinned_elements : INFINITY, whole = INFINITY;
 
-    if (!(use->pinned_rounding > 0) || !(n > 0))
+    if (!(n > 0))
         return 0;
     double waste = pinned_waste(n, sizeof(float), most);
     if (!sizing->params_partitioned)
-        return use->pinned_rounding * (waste + pinned_waste(n, host_gradient_bytes(sizing), whole));
-    double params = (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS] / each;
-    return use->pinned_rounding *
-           (waste + pinned_waste(n, host_gradient_bytes(sizing) - each, most) +
-            pinned_waste(n, each, whole) + pinned_waste(params, each, whole));
+        return waste + pinned_waste(n, host_gradient_bytes(sizing), whole);
+    return waste + pinned_waste(n, host_gradient_bytes(sizing) - each, most) +
+           pinned_waste(n, each, whole);
+}
+
+/* Of an operator's frozen tensors, a rank's part of each of which is pinned by itself. */
+static double
+frozen_waste_of(const struct mw_sizing *sizing, const struct mw_operator_info *info)
+{
+    double waste = 0, ranks = (double)sizing->dp;
+
+    for (int i = 0; i < info->matrix_count; i++) {
+        const struct mw_matrix *matrix = &info->matrices[i];
+        int64_t elements = MW_PRODUCT(matrix->rows, matrix->columns);
+        waste += (double)matrix->count *
+                 rounded_up_by((double)mw_dtype_bytes(info->weights, elements) / ranks);
+    }
+    return info->matrix_count
+               ? waste
+               : rounded_up_by((double)mw_dtype_bytes(info->weights, info->params) / ranks);
+}
+
+/* Parameters, wherever their optimizer state is: trained ones lie in one buffer. */
+static double
+parameter_waste(const struct mw_sizing *sizing)
+{
+    double here = (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS];
+    double everywhere = 0, waste = 0, frozen = 0;
+
+    if (!(here > 0))
+        return 0;
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        double blocks = (double)class->blocks;
+        for (int t = 0; t < class->tensor_count; t++)
+            if (!class->tensors[t].trained)
+                frozen += blocks * (double)mw_sizing_home_bytes(sizing, MW_BUFFER_PARAMETERS,
+                                                                &class->tensors[t]);
+        for (int i = 0; i < class->operator_count; i++)
+            if (!class->operators[i].trained)
+                waste += blocks * frozen_waste_of(sizing, &class->operators[i]);
+    }
+    for (int t = 0; t < MW_TIER_COUNT; t++)
+        everywhere += (double)sizing->ledger[t][MW_PURPOSE_PARAMETERS];
+    double share = here / everywhere;
+    return share * waste + rounded_up_by(fmax(0, here - share * frozen));
+}
+
+/* Bytes of the host that pinned memory takes beyond what it is for. */
+static double
+rounded_pinned(const struct mw_sizing *sizing)
+{
+    double rounding = sizing->hardware->memory_use.pinned_rounding;
+
+    return rounding > 0 ? rounding * (update_waste(sizing) + parameter_waste(sizing)) : 0;
 }
 
 void
