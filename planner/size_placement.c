@@ -151,6 +151,7 @@ mw_planner_size_fewest(const struct mw_request *request, const struct mw_sizing 
     struct probe lacks = {0, 0};
     struct mw_sizing *best = NULL;
 
+    s.eager = true; /* what is sought has room for all that the software keeps */
     for (int tries = 0; fits.layers - lacks.layers > 1; tries++) {
         s.recompute_layers = tries ? likely_number(&lacks, &fits, tries) : 1;
         struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);

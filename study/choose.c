@@ -426,7 +426,8 @@ mw_keeps_too_much(const struct mw_sizing *sizing)
 {
     struct mw_settings settings = sizing->settings;
 
-    if (!sizing->fits || settings.checkpoint_interval || settings.eager)
+    if (!sizing->fits || settings.eager ||
+        (settings.checkpoint_interval && !mw_sizing_kept_of_model(sizing)))
         return false;
     settings.eager = true;
     struct mw_sizing *eager = mw_sizing_new(sizing->model, sizing->hardware, &settings, NULL);

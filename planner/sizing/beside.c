@@ -119,14 +119,16 @@ more_logits(const struct mw_sizing *sizing)
 static double
 more_activations(const struct mw_sizing *sizing)
 {
-    double more = mw_sizing_activations_kept(sizing->hardware) - 1;
+    double more = mw_sizing_activations_kept(sizing->hardware) - 1, share = 1;
 
+    if (!sizing->settings.eager ||
+        (sizing->settings.checkpoint_interval && !mw_sizing_kept_layers(sizing)))
+        return 0;
     if (mw_sizing_kept_layers(sizing)) {
         double kept = (double)mw_sizing_kept_bytes(sizing, false);
-        double group = (double)mw_sizing_group_bytes(sizing);
-        return more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / (kept + group);
+        share = kept / (kept + (double)mw_sizing_group_bytes(sizing));
     }
-    return sizing->settings.eager ? more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) : 0;
+    return more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) * share;
 }
 
 /* What backward has freed when the update begins. */
