@@ -465,16 +465,34 @@ may_recompute_some(const struct search *search, const struct mw_settings *asked)
            search->question->hardware[MW_OUTLOOK_TYPICAL].offers.recomputed_layers;
 }
 
-/* Whether keeping more activations than `all`, which recomputes all layers, is worth a search: with
- * those of all layers it would be faster than `floor`, and they do not fit, for then another
- * candidate keeps them.  None that recomputes some is faster than that. */
+/* Of the layers that `all` recomputes the share that the GPU has room to keep, and one more; `none`
+ * keeps all. */
+static double
+share_with_room(const struct mw_sizing *all, const struct mw_sizing *none)
+{
+    double need = (double)mw_sizing_whole_need(all, MW_TIER_GPU);
+    double more = (double)mw_sizing_whole_need(none, MW_TIER_GPU) - need;
+    double left = (double)all->tiers[MW_TIER_GPU].capacity_bytes - need;
+
+    return more > 0 ? fmin(1, left / more + 1.0 / (double)all->layers) : 1;
+}
+
+/* Whether keeping more activations than `all`, which recomputes all layers, is worth a search: what
+ * fits would be faster than `floor`, and not those of all layers, for then another candidate keeps
+ * them. */
 static bool
 may_gain(const struct mw_sizing *all, double floor)
 {
     struct mw_settings settings = keeping_all(&all->settings);
     struct mw_sizing *none = mw_sizing_new(all->model, all->hardware, &settings, NULL);
-    bool gains = none && !none->fits && mw_estimated_rate_of(none) > floor;
+    bool gains = false;
 
+    if (none && !none->fits) {
+        double all_s = mw_estimate_s(all, all->hardware);
+        double saved_s = all_s - mw_estimate_s(none, all->hardware);
+        double some_s = all_s - saved_s * share_with_room(all, none);
+        gains = saved_s > 0 && mw_tokens_per_step(all) / some_s > floor;
+    }
     mw_sizing_free(none);
     return gains;
 }
