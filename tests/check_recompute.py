@@ -2,8 +2,9 @@
 """`--recompute-layers`: some layers are recomputed, the others keep activations; prints TAP.
 
 The fewest that memory has room for are the best of all numbers that do, on random chains of layers,
-and what is planned by default is the best of these and of all intervals of checkpoints.  Over random
-questions no strategy that is named, with any of these ways, is faster than what is chosen among all.
+and what is planned by default is the best of these and of all intervals of checkpoints.  Over
+random questions no strategy that is named, with any of these ways, is faster than what is chosen
+among all.
 A run with any number of them has the bits of one that recomputes all, or none.
 """
 import json
@@ -21,7 +22,8 @@ CHAINS = 200
 QUESTIONS = 20
 SIMPLER = 1.02  # a plan that does more is taken where it is faster than this
 ALIKE = 1.01  # estimates pick what is simulated
-MODELS = ("gpt3-1.3b", "qwen2.5-7b", "llama-3.2-3b", "llama-3.1-8b", "phi-2", "opt-30b", "llama-2-13b")
+MODELS = ("gpt3-1.3b", "qwen2.5-7b", "llama-3.2-3b", "llama-3.1-8b", "phi-2", "opt-30b",
+          "llama-2-13b")
 MACHINES = ("rtx4090", "rtx3090-4x", "dgx-h100", "dgx-a100", "rtx-a6000", "l40s", "gh200")
 STRATEGIES = ("ddp", "zero1", "zero2", "zero3", "zero-offload", "zero-infinity-cpu",
               "zero-infinity-nvme")
