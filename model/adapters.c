@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/spell.h"
 #include "model/model.h"
 
 /* Adapters of an operator are of the tensors with these roles. */
@@ -138,10 +139,12 @@ check_left_out(JsonObject *object, const char *origin, GError **error)
 {
     double dropout = 0;
 
-    for (size_t i = 0; i < G_N_ELEMENTS(left_out); i++)
-        if (!says_nothing(json_object_get_member(object, left_out[i].key)))
-            return mw_refuse(error, "%s: %s: must be null: %s", origin, left_out[i].key,
-                             left_out[i].why);
+    for (size_t i = 0; i < G_N_ELEMENTS(left_out); i++) {
+        if (says_nothing(json_object_get_member(object, left_out[i].key)))
+            continue;
+        g_autofree char *why = mw_spelled(left_out[i].why);
+        return mw_refuse(error, "%s: %s: must be null: %s", origin, left_out[i].key, why);
+    }
     if (!mw_json_get_number(object, "lora_dropout", 0, 1, origin, &dropout, error))
         return false;
     return dropout == 0 || mw_refuse(error,
