@@ -466,15 +466,18 @@ may_recompute_some(const struct search *search, const struct mw_settings *asked)
 }
 
 /* Of the layers that `all` recomputes the share that the GPU has room to keep, and one more; `none`
- * keeps all. */
+ * keeps all.  Of layers that are unlike some may save more than their share. */
 static double
 share_with_room(const struct mw_sizing *all, const struct mw_sizing *none)
 {
     double need = (double)mw_sizing_whole_need(all, MW_TIER_GPU);
     double more = (double)mw_sizing_whole_need(none, MW_TIER_GPU) - need;
     double left = (double)all->tiers[MW_TIER_GPU].capacity_bytes - need;
+    int kinds = 0;
 
-    return more > 0 ? fmin(1, left / more + 1.0 / (double)all->layers) : 1;
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
+        kinds += all->classes[c].blocks > 0;
+    return more > 0 && kinds == 1 ? fmin(1, left / more + 1.0 / (double)all->layers) : 1;
 }
 
 /* Whether keeping more activations than `all`, which recomputes all layers, is worth a search: what
