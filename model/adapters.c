@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/spell.h"
 #include "model/model.h"
 
 /* Adapters of an operator are of the tensors with these roles. */
@@ -111,6 +112,47 @@ check_kind(JsonObject *object, const char *origin, GError **error)
     return true;
 }
 
+/* What PEFT can have and adapters here have not: a list or an object that says which. */
+static const struct {
+    const char *key, *why;
+} left_out[] = {
+    {"target_parameters", "single parameters have no adapters here, modules have"},
+    {"modules_to_save",
+     "an adapter's file has no whole modules here; {train=OPERATORS} trains them"},
+    {"trainable_token_indices", "rows of an embedding are not trained alone"},
+    {"layers_to_transform", "all layers have adapters"},
+    {"layer_replication", "layers are not repeated"},
+    {"rank_pattern", "all adapters have one rank"},
+    {"alpha_pattern", "all adapters have one alpha"},
+};
+
+static bool
+says_nothing(JsonNode *node)
+{
+    return !node || JSON_NODE_HOLDS_NULL(node) ||
+           (JSON_NODE_HOLDS_ARRAY(node) && !json_array_get_length(json_node_get_array(node))) ||
+           (JSON_NODE_HOLDS_OBJECT(node) && !json_object_get_size(json_node_get_object(node)));
+}
+
+static bool
+check_left_out(JsonObject *object, const char *origin, GError **error)
+{
+    double dropout = 0;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(left_out); i++) {
+        if (says_nothing(json_object_get_member(object, left_out[i].key)))
+            continue;
+        g_autofree char *why = mw_spelled(left_out[i].why);
+        return mw_refuse(error, "%s: %s: must be null: %s", origin, left_out[i].key, why);
+    }
+    if (!mw_json_get_number(object, "lora_dropout", 0, 1, origin, &dropout, error))
+        return false;
+    return dropout == 0 || mw_refuse(error,
+                                     "%s: lora_dropout: %.15g: must be 0: adapters are trained "
+                                     "without dropout",
+                                     origin, dropout);
+}
+
 /* By default PEFT's r and lora_alpha are 8. */
 static bool
 check_numbers(JsonObject *object, const struct mw_decoder *decoder, const char *origin,
@@ -152,5 +194,6 @@ mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder
     if (!root)
         return false;
     JsonObject *object = json_node_get_object(root);
-    return check_kind(object, path, error) && check_numbers(object, decoder, path, error);
+    return check_kind(object, path, error) && check_left_out(object, path, error) &&
+           check_numbers(object, decoder, path, error);
 }

@@ -316,6 +316,22 @@ mw_planner_fitting_candidates(const struct mw_request *request, const struct mw_
     return search.found;
 }
 
+void
+mw_planner_add_fewest(const struct mw_request *request, const struct mw_settings *resolved,
+                      const struct mw_sizing *all, GPtrArray *found)
+{
+    struct search search = {.request = request, .asked = resolved, .found = found};
+    struct mw_settings settings = all->settings;
+
+    settings.logits_chunks = resolved->logits_chunks;
+    g_autoptr(GPtrArray) choices = mw_planner_recompute_choices(request, &settings, all);
+    struct mw_sizing *fewer = choices->len ? NULL : mw_planner_size_fewest(request, all);
+    if (fewer)
+        add_candidate(&search, fewer);
+    for (guint i = 0; i < choices->len; i++)
+        add_candidate(&search, g_steal_pointer(&choices->pdata[i]));
+}
+
 GPtrArray *
 mw_planner_candidates(const struct mw_request *request, const struct mw_settings *resolved,
                       GError **error)

@@ -96,6 +96,15 @@ void mw_planner_advise_batch(const struct mw_request *request, const struct mw_s
 struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
                                             const struct mw_settings *settings, GError **error);
 
+/* Of a sizing that fits and recomputes all layers: the same with as few recomputed as fit; NULL:
+ * all must be. */
+struct mw_sizing *mw_planner_size_fewest(const struct mw_request *request,
+                                         const struct mw_sizing *all);
+/* Adds to `found` what mw_planner_fitting_candidates would have for the same placement and batch
+ * with MW_RECOMPUTE_FEWEST, where that is less than all: where layers are unlike, several. */
+void mw_planner_add_fewest(const struct mw_request *request, const struct mw_settings *resolved,
+                           const struct mw_sizing *all, GPtrArray *found);
+
 /* The largest micro-batch (sequences per GPU) that fits with these placements; 0 if none does. */
 double mw_planner_largest_batch(const struct mw_request *request,
                                 const struct mw_settings *settings);

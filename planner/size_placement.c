@@ -1,5 +1,6 @@
 /* Decides what is still open for one placement: tiles, chunks of the logits, commit. */
 #include <glib.h>
+#include <math.h>
 
 #include "base/arithmetic.h"
 #include "planner/planner.h"
@@ -115,6 +116,54 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
     return nearest;
 }
 
+/* Bytes of the GPU that a sizing leaves; less than 0: it lacks them. */
+static double
+left_on_gpu(const struct mw_sizing *sizing)
+{
+    return (double)sizing->tiers[MW_TIER_GPU].capacity_bytes -
+           (double)mw_sizing_whole_need(sizing, MW_TIER_GPU);
+}
+
+/* A number of recomputed layers, and what it leaves. */
+struct probe {
+    int64_t layers;
+    double left;
+};
+
+/* The number that is about to fit, between one that does not and one that does: kept layers take as
+ * much each, so it is on a line through what both leave.  Memory that is not alike all along, as in
+ * a pipeline, is halved from the third try on. */
+static int64_t
+likely_number(const struct probe *lacks, const struct probe *fits, int tries)
+{
+    bool line = tries < 3 && lacks->left < 0 && fits->left >= 0;
+    double way = line ? lacks->left / (lacks->left - fits->left) : 0.5;
+    double number = ceil((double)lacks->layers + way * (double)(fits->layers - lacks->layers));
+
+    return CLAMP((int64_t)number, lacks->layers + 1, fits->layers - 1);
+}
+
+struct mw_sizing *
+mw_planner_size_fewest(const struct mw_request *request, const struct mw_sizing *all)
+{
+    struct mw_settings s = all->settings;
+    struct probe fits = {mw_divide_up(request->model->layers, all->pp), left_on_gpu(all)};
+    struct probe lacks = {0, 0};
+    struct mw_sizing *best = NULL;
+
+    s.eager = true; /* what is sought has room for all that the software keeps */
+    for (int tries = 0; fits.layers - lacks.layers > 1; tries++) {
+        s.recompute_layers = tries ? likely_number(&lacks, &fits, tries) : 1;
+        struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
+        bool fit = sizing && sizing->fits;
+        *(fit ? &fits : &lacks) =
+            (struct probe){s.recompute_layers, sizing ? left_on_gpu(sizing) : 0};
+        mw_sizing_free(fit ? best : sizing);
+        best = fit ? sizing : best;
+    }
+    return best;
+}
+
 /* Of the layers, or of each pipeline stage's, the fewest first ones that must be recomputed, where
  * that is open.  Those of a kind cost alike and free as many bytes, so which of them are recomputed
  * makes no difference, and more than must are never faster.  planner/recompute_choice.c chooses
@@ -123,26 +172,15 @@ static struct mw_sizing *
 size_with_fewest(const struct mw_request *request, const struct mw_settings *settings,
                  GError **error)
 {
-    struct mw_sizing *best = size_with_tiles(request, settings, error);
+    struct mw_sizing *all = size_with_tiles(request, settings, error);
 
-    if (!best || !best->fits || settings->recompute_layers != MW_RECOMPUTE_FEWEST ||
-        !best->settings.checkpoint_interval)
-        return best;
-    struct mw_settings s = best->settings;
-    int64_t layers = mw_divide_up(request->model->layers, best->pp);
-    for (int64_t least = 1, most = layers; least < most;) {
-        s.recompute_layers = least + (most - least) / 2;
-        struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
-        bool fits = sizing && sizing->fits;
-        most = fits ? s.recompute_layers : most;
-        least = fits ? least : s.recompute_layers + 1;
-        if (fits)
-            mw_sizing_free(best);
-        else
-            mw_sizing_free(sizing);
-        best = fits ? sizing : best;
-    }
-    return best;
+    if (!all || !all->fits || settings->recompute_layers != MW_RECOMPUTE_FEWEST ||
+        !all->settings.checkpoint_interval)
+        return all;
+    struct mw_sizing *fewer = mw_planner_size_fewest(request, all);
+    if (fewer)
+        mw_sizing_free(all);
+    return fewer ? fewer : all;
 }
 
 /* Keeps a share of a state on the GPU, in hundredths of it, and the rest where it is. */

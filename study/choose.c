@@ -195,9 +195,10 @@ mw_estimated_rate_of(const struct mw_sizing *sizing)
     return mw_tokens_per_step(sizing) / mw_estimate_s(sizing, sizing->hardware);
 }
 
-/* Sets the indices of the candidates that fit and have the best estimates; returns their number. */
+/* Sets the indices of the candidates that fit and have the best estimates, close to the best one
+ * and not below `floor`; returns their number. */
 static int
-shortlist(GPtrArray *candidates, guint list[SIMULATED])
+shortlist(GPtrArray *candidates, double floor, guint list[SIMULATED])
 {
     double rates[SIMULATED];
     int count = 0;
@@ -220,7 +221,7 @@ shortlist(GPtrArray *candidates, guint list[SIMULATED])
         rates[place] = rate;
         list[place] = i;
     }
-    while (count > 1 && rates[count - 1] < NEAR * rates[0])
+    while (count > 1 && rates[count - 1] < fmax(NEAR * rates[0], floor))
         count--;
     return count;
 }
@@ -236,17 +237,26 @@ deepest_tier(const struct mw_sizing *sizing)
     return deepest;
 }
 
+static bool
+recomputes_some(const struct mw_choice *choice)
+{
+    return mw_sizing_kept_of_model(choice->sizing) > 0;
+}
+
 /* Of two plans, the one that offloads nothing is simpler; if both do or neither does, the one with
- * the simpler strategy is. */
+ * the simpler strategy is; of one strategy, the one that treats all layers alike. */
 static bool
 is_simpler(const struct mw_choice *one, const struct mw_choice *other)
 {
     bool one_offloads = deepest_tier(one->sizing) > MW_TIER_GPU;
     bool other_offloads = deepest_tier(other->sizing) > MW_TIER_GPU;
+    enum mw_strategy strategy = one->sizing->settings.strategy;
+    enum mw_strategy other_strategy = other->sizing->settings.strategy;
 
-    return one_offloads == other_offloads ? mw_strategy_is_simpler(one->sizing->settings.strategy,
-                                                                   other->sizing->settings.strategy)
-                                          : other_offloads;
+    if (one_offloads != other_offloads)
+        return other_offloads;
+    return mw_strategy_is_simpler(strategy, other_strategy) ||
+           (strategy == other_strategy && !recomputes_some(one) && recomputes_some(other));
 }
 
 /* An open batch stays within the default, which is the intended step: of equally fast plans the one
@@ -282,12 +292,13 @@ take_better(struct search *search, struct mw_choice *best, struct mw_choice *oth
     }
 }
 
-/* The fastest candidate; a single candidate is not simulated. */
+/* The fastest candidate; a single candidate is not simulated.  Estimates below `floor` are far from
+ * the best of others. */
 static struct mw_choice
-fastest_candidate(struct search *search, GPtrArray *candidates)
+fastest_candidate(struct search *search, GPtrArray *candidates, double floor)
 {
     guint list[SIMULATED] = {0};
-    int count = shortlist(candidates, list);
+    int count = shortlist(candidates, floor, list);
     struct mw_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]]),
                              .keeps_plan = search->keeps_plan};
 
@@ -297,6 +308,18 @@ fastest_candidate(struct search *search, GPtrArray *candidates)
         take_better(search, &best, &other);
     }
     return best;
+}
+
+/* The fastest candidate, unless there is a choice that is as good. */
+static void
+take_fastest(struct search *search, struct mw_choice *choice, GPtrArray *candidates, double floor)
+{
+    struct mw_choice fastest = fastest_candidate(search, candidates, floor);
+
+    if (choice->sizing)
+        take_better(search, choice, &fastest);
+    else
+        *choice = fastest;
 }
 
 static GPtrArray *
@@ -333,6 +356,17 @@ best_estimate(GPtrArray *candidates)
             best = fmax(best, mw_estimated_rate_of(sizing));
     }
     return best;
+}
+
+/* Whether no candidate moves anything off the GPU: estimates are close where only the GPU works. */
+static bool
+stay_on_gpu(GPtrArray *candidates)
+{
+    bool stay = true;
+
+    for (guint i = 0; candidates && i < candidates->len; i++)
+        stay = stay && deepest_tier(candidates->pdata[i]) == MW_TIER_GPU;
+    return stay;
 }
 
 double
@@ -392,7 +426,8 @@ mw_keeps_too_much(const struct mw_sizing *sizing)
 {
     struct mw_settings settings = sizing->settings;
 
-    if (!sizing->fits || settings.checkpoint_interval || settings.eager)
+    if (!sizing->fits || settings.eager ||
+        (settings.checkpoint_interval && !mw_sizing_kept_of_model(sizing)))
         return false;
     settings.eager = true;
     struct mw_sizing *eager = mw_sizing_new(sizing->model, sizing->hardware, &settings, NULL);
@@ -430,6 +465,65 @@ may_recompute_some(const struct search *search, const struct mw_settings *asked)
            search->question->hardware[MW_OUTLOOK_TYPICAL].offers.recomputed_layers;
 }
 
+/* Of the layers that `all` recomputes the share that the GPU has room to keep, and one more; `none`
+ * keeps all.  Of layers that are unlike some may save more than their share. */
+static double
+share_with_room(const struct mw_sizing *all, const struct mw_sizing *none)
+{
+    double need = (double)mw_sizing_whole_need(all, MW_TIER_GPU);
+    double more = (double)mw_sizing_whole_need(none, MW_TIER_GPU) - need;
+    double left = (double)all->tiers[MW_TIER_GPU].capacity_bytes - need;
+    int kinds = 0;
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
+        kinds += all->classes[c].blocks > 0;
+    return more > 0 && kinds == 1 ? fmin(1, left / more + 1.0 / (double)all->layers) : 1;
+}
+
+/* Whether keeping more activations than `all`, which recomputes all layers, is worth a search: what
+ * fits would be faster than `floor`, and not those of all layers, for then another candidate keeps
+ * them. */
+static bool
+may_gain(const struct mw_sizing *all, double floor)
+{
+    struct mw_settings settings = keeping_all(&all->settings);
+    struct mw_sizing *none = mw_sizing_new(all->model, all->hardware, &settings, NULL);
+    bool gains = false;
+
+    if (none && !none->fits) {
+        double all_s = mw_estimate_s(all, all->hardware);
+        double saved_s = all_s - mw_estimate_s(none, all->hardware);
+        double some_s = all_s - saved_s * share_with_room(all, none);
+        gains = saved_s > 0 && mw_tokens_per_step(all) / some_s > floor;
+    }
+    mw_sizing_free(none);
+    return gains;
+}
+
+/* The candidates with as few recomputed layers as fit that may be faster than `present`, and enough
+ * faster than `alike`, which treats all layers alike, where they are not simpler. */
+static GPtrArray *
+find_mixed(const struct mw_question *question, const struct mw_settings *asked,
+           GPtrArray *candidates, double alike, double present)
+{
+    bool on_gpu = stay_on_gpu(candidates);
+    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings settings = recomputing_fewest(asked), resolved;
+
+    if (mw_strategy_traits(asked->strategy)->fills_gpu) /* with what the kept ones leave */
+        return find_fitting(question, &settings);
+    GPtrArray *found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    bool planned_so = mw_settings_complete(&planned, &settings, &resolved, NULL);
+    for (guint i = 0; planned_so && candidates && i < candidates->len; i++) {
+        const struct mw_sizing *all = candidates->pdata[i];
+        bool simpler = !on_gpu && deepest_tier(all) == MW_TIER_GPU;
+        double floor = simpler ? alike : WORTH_COMPLEXITY * alike;
+        if (all->fits && may_gain(all, fmax(floor, present)))
+            mw_planner_add_fewest(&planned, &resolved, all, found);
+    }
+    return found;
+}
+
 /* Recomputes every block, or none or some if that is faster.  Has no sizing if the estimates do not
  * come close to the present rate. */
 static bool
@@ -445,10 +539,12 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
     g_autoptr(GPtrArray) kept =
         may_keep_all(asked) ? find_fitting(search->question, &settings) : NULL;
     double recomputed = best_estimate(candidates), all = best_estimate(kept);
-    settings = recomputing_fewest(asked);
     g_autoptr(GPtrArray) mixed =
-        may_recompute_some(search, asked) ? find_fitting(search->question, &settings) : NULL;
-    double some = best_estimate(mixed);
+        may_recompute_some(search, asked)
+            ? find_mixed(search->question, asked, candidates, fmax(recomputed, all), NEAR * present)
+            : NULL;
+    double some = best_estimate(mixed), most = fmax(recomputed, fmax(all, some));
+    double floor = stay_on_gpu(candidates) && stay_on_gpu(kept) ? NEAR * most : 0;
 
     *choice = (struct mw_choice){0};
     /* keeping activations takes fewer ops */
@@ -456,18 +552,14 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
         g_propagate_error(error, g_steal_pointer(&refused));
         return false;
     }
-    if (fmax(recomputed, fmax(all, some)) < NEAR * present)
+    if (most < NEAR * present)
         return true;
-    if (candidates && candidates->len)
-        *choice = fastest_candidate(search, candidates);
-    if (all > recomputed) {
-        struct mw_choice other = fastest_candidate(search, kept);
-        take_better(search, choice, &other);
-    }
-    if (some > fmax(recomputed, all)) {
-        struct mw_choice other = fastest_candidate(search, mixed);
-        take_better(search, choice, &other);
-    }
+    if (candidates && candidates->len && recomputed >= floor)
+        *choice = fastest_candidate(search, candidates, floor);
+    if (all > recomputed && all >= floor)
+        take_fastest(search, choice, kept, floor);
+    if (some > fmax(recomputed, all))
+        take_fastest(search, choice, mixed, fmax(recomputed, all));
     return true;
 }
 

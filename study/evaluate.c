@@ -544,17 +544,19 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
 
     if (!sizing->settings.overlap || sizing->settings.serialize)
         return form->plan_total_s;
+    bool sums_on_gpu = sizing->gradient_home[0] == MW_TIER_GPU;
     double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE];
     double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
     double copies_s = t[MW_TERM_FETCH_PCIE] + t[MW_TERM_GRADIENT_PCIE] + t[MW_TERM_CHECKPOINT_PCIE];
     double compute_s = t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] +
                        hw->gpu_collective_sm_share * collectives_s +
-                       hw->gpu_host_sm_share * t[MW_TERM_GRADIENT_SUM] +
+                       (sums_on_gpu ? 1 : hw->gpu_host_sm_share) * t[MW_TERM_GRADIENT_SUM] +
                        hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +
                        (hw->checkpoints_block ? t[MW_TERM_CHECKPOINT_PCIE] : 0);
     double pcie_s =
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
-    double passes_s = fmax(fmax(compute_s, collectives_s), fmax(pcie_s, nvme_s));
+    double sums_s = sums_on_gpu ? 0 : t[MW_TERM_GRADIENT_SUM];
+    double passes_s = fmax(fmax(compute_s, fmax(collectives_s, sums_s)), fmax(pcie_s, nvme_s));
     double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
                          hw->gpu_copy_sm_share * (t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE]) +
                          hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];

@@ -64,6 +64,12 @@ gain_of_passes(const struct list *list)
     return step_s / (step_s - fmax(0, idle_s) / 2);
 }
 
+static bool
+recomputes_some(const struct mw_settings *s)
+{
+    return s->recompute_layers > 0 || !mw_layer_set_is_empty(&s->recompute_set);
+}
+
 /* An open batch stays as it was chosen, unless the change makes room for a larger one. */
 static double
 estimated_gain(const struct list *list, const struct mw_question *question, bool allow_growth)
@@ -74,6 +80,8 @@ estimated_gain(const struct list *list, const struct mw_question *question, bool
     if (asked.checkpoint_interval == MW_AUTO) {
         asked.checkpoint_interval = list->now->checkpoint_interval;
         asked.eager = list->now->eager;
+        if (asked.recompute_layers == MW_AUTO && recomputes_some(list->now))
+            asked.recompute_layers = MW_RECOMPUTE_FEWEST;
     }
     if (asked.micro_batch == MW_AUTO && !allow_growth) {
         asked.micro_batch = list->now->micro_batch;

@@ -218,6 +218,24 @@ keeper(const struct mw_question *question, const struct mw_sizing *sizing)
                 : g_strdup("eager frameworks keep");
 }
 
+/* That some layers keep their activations. */
+static void
+note_kept(const struct mw_sizing *sizing, int64_t kept, const char *who, GPtrArray *notes)
+{
+    GString *note = g_string_new(NULL);
+
+    g_string_printf(note,
+                    "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                    " layers are recomputed, the others keep their activations",
+                    sizing->model->layers - kept, sizing->model->layers);
+    if (mw_keeps_too_much(sizing))
+        g_string_append_printf(note,
+                               ", as requested, which may run out of memory: those fit once, not "
+                               "%g times over, as %s them",
+                               mw_sizing_activations_kept(sizing->hardware), who);
+    g_ptr_array_add(notes, g_string_free(note, FALSE));
+}
+
 /* Whether activations are kept, considering the room that the software needs for its own. */
 static void
 note_eager(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
@@ -240,11 +258,7 @@ note_eager(const struct mw_question *question, const struct mw_sizing *sizing, G
             "no recomputation, as requested, may run out of memory: kept activations fit once, not "
             "%g times over, as %s them; {activation-checkpoint-interval=1} recomputes";
     if (kept)
-        g_ptr_array_add(notes,
-                        g_strdup_printf("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
-                                        " layers are recomputed, the others keep their "
-                                        "activations",
-                                        sizing->model->layers - kept, sizing->model->layers));
+        note_kept(sizing, kept, who, notes);
     else if (why)
         g_ptr_array_add(notes,
                         mw_spelled_printf(why, mw_sizing_activations_kept(sizing->hardware), who));

@@ -302,6 +302,12 @@ def check_adapter_refusals(box):
             ({"use_dora": True}, "use_dora", "must be false"),
             ({"use_rslora": True}, "use_rslora", "must be false"),
             ({"bias": "all"}, "bias", '"none"'),
+            ({"lora_dropout": 0.05}, "lora_dropout: 0.05", "must be 0"),
+            ({"lora_dropout": "no"}, 'key "lora_dropout"', "no"),
+            ({"target_parameters": ["experts.down_proj"]}, "target_parameters", "must be null"),
+            ({"modules_to_save": ["lm_head"]}, "modules_to_save", "--train OPERATORS"),
+            ({"rank_pattern": {"q_proj": 8}}, "rank_pattern", "one rank"),
+            ({"layers_to_transform": 3}, "layers_to_transform", "all layers"),
             ({"r": "four"}, 'key "r"', "four"),
             ({"r": -1}, 'key "r"', "-1")):
         (bad / "adapter_config.json").write_text(json.dumps(good | change), encoding="utf-8")

@@ -139,6 +139,23 @@ def taken(told):
     return {part["what"]: part["bytes"] for part in told.get("software_memory", [])}
 
 
+def check_frozen(box):
+    """Frozen parameters are pinned one by one: of a layer gate and up take 2^29 bytes, not 469.8
+    million, and down too; q, k, v and the projection are powers of two.  Those of adapters lie in
+    one buffer, wherever their state is."""
+    question = "simulate -m llama-3.1-70b -H h100 --gpus 1 --seq 512 --batch 1 --train lora:16"
+    adapters, table = 207093760, 128256 * 8192
+    waste = 80 * 3 * (2**29 - 2 * 8192 * 28672) + 2 * (2**31 - 2 * table) + 2**29 - 2 * adapters
+    for placed in ("zero-infinity-cpu", "zero-infinity-nvme --optimizer-device nvme"):
+        told = answer(box, f"{question} --param-device cpu --software deepspeed -s {placed}")
+        pinned = taken(told).get("pinned memory rounded up", 0)
+        if abs(pinned / waste - 1) > 0.001:
+            yield f"-s {placed}: {pinned} bytes, not {waste}"
+    told = answer(box, question.replace("--batch 1 ", ""))  # nor does it drive them to drives
+    if told["peak_bytes"]["nvme"]:
+        yield f"{told['strategy']}: {told['peak_bytes']}"
+
+
 def check_memory(box, key, value, question, what, expected):
     """The key takes memory, named and in that amount, and moves nothing else of the answer."""
     before, after = answer(box, question), answer(box, f"{question} --set software.{key}={value}")
@@ -522,6 +539,7 @@ def tests(box):
         yield f"memory/host {gpus} {options}", check_host_memory(box, gpus, options)
     yield "memory/room", check_room(box)
     yield "host too late", check_late(box)
+    yield "frozen parameters", check_frozen(box)
     yield "memory/unsaid", check_unsaid(box)
     yield "memory/logits whole", check_logits_whole(box)
     yield "start", check_start(box)

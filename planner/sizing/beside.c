@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <math.h>
 
+#include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
 /* As in the ledger: so large that nothing holds it. */
@@ -120,14 +121,16 @@ more_logits(const struct mw_sizing *sizing)
 static double
 more_activations(const struct mw_sizing *sizing)
 {
-    double more = mw_sizing_activations_kept(sizing->hardware) - 1;
+    double more = mw_sizing_activations_kept(sizing->hardware) - 1, share = 1;
 
+    if (!sizing->settings.eager ||
+        (sizing->settings.checkpoint_interval && !mw_sizing_kept_layers(sizing)))
+        return 0;
     if (mw_sizing_kept_layers(sizing)) {
         double kept = (double)mw_sizing_kept_bytes(sizing, false);
-        double group = (double)mw_sizing_group_bytes(sizing);
-        return more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / (kept + group);
+        share = kept / (kept + (double)mw_sizing_group_bytes(sizing));
     }
-    return sizing->settings.eager ? more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) : 0;
+    return more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) * share;
 }
 
 /* What backward has freed when the update begins. */
@@ -293,9 +296,9 @@ rounded_pinned(const struct mw_sizing *sizing, const struct mw_swap_buffers *swa
 
     if (!(share > 0))
         return 0;
-    double of_state = !leaves                      ? 0
-                      : sizing->params_partitioned ? rounded_partitions(sizing)
-                                                   : rounded_replicas(sizing);
+    double of_state = sizing->params_partitioned ? rounded_partitions(sizing)
+                      : leaves                   ? rounded_replicas(sizing)
+                                                 : 0;
     return share * (of_state + swap->rounded_up_by);
 }
 
