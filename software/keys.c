@@ -84,6 +84,9 @@ static const struct mw_profile_key keys[] = {
     {"offload", "gradient_link_bytes", "bytes",
      "of a gradient's element on its way to the host; default: as backward makes it", 1, 1, 4,
      false, -1, MW_VALUE_COUNT, AT(gradient_link_bytes), 0, 0, NULL},
+    {"offload", "parameter_link_bytes", "bytes",
+     "of an updated parameter's element on its way to the GPU; default: as it is kept there", 1, 1,
+     4, false, -1, MW_VALUE_COUNT, AT(parameter_link_bytes), 0, 0, NULL},
     {"offload", "gradient_copy_gb_per_s", "GB/s",
      "most of a GPU's copies of gradients to the host, such as to memory that is not pinned; "
      "default: the link's rate",
@@ -102,6 +105,14 @@ static const struct mw_profile_key keys[] = {
     {"offload", "update_bytes_per_parameter", "bytes",
      "of host memory that the CPU optimizer moves per parameter; a fused one: 28", 1, 1, 1000, true,
      -1, MW_VALUE_REAL, AT(update_bytes_per_param), 0, 0, NULL},
+    {"offload", "one_node_bytes_per_parameter", "bytes",
+     "of update_bytes_per_parameter, those in memory that lies whole on the NUMA node of the thread "
+     "that pinned it; default: 0",
+     1, 0, 1000, false, -1, MW_VALUE_REAL, AT(update_one_node_bytes), 0, 0, NULL},
+    {"offload", "bound_ranks", "",
+     "whether a node's ranks are bound to its NUMA nodes in turn, rather than run anywhere; "
+     "default: anywhere",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(ranks_bound), 0, 0, NULL},
     {"update", "beside", "",
      "whether each unit is updated beside backward, once its gradient is final, rather than at the "
      "end",

@@ -108,6 +108,10 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
     *update *= FUSED_UPDATE_BYTES / software->update_bytes_per_param;
     if (software->update_params_per_s > 0)
         *update = MIN(*update, software->update_params_per_s);
+    hardware->update_one_node_share =
+        MIN(1, software->update_one_node_bytes / software->update_bytes_per_param);
+    hardware->ranks_bound = software->ranks_bound;
+    hardware->parameter_link_bytes = software->parameter_link_bytes;
     hardware->gradient_link_bytes = software->gradient_link_bytes;
     hardware->gradient_copy_bytes_per_s = software->gradient_copy_bytes_per_s;
     hardware->checkpoint_copy_bytes_per_s = software->checkpoint_copy_bytes_per_s;

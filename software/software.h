@@ -41,12 +41,15 @@ struct mw_software {
     double collective_hop_s;            /* added to a hop's latency */
     double copy_share;                  /* of the host links' rates: 1 with pinned memory */
     int64_t gradient_link_bytes;        /* of an element on its way to the host; 0: as it is made */
+    int64_t parameter_link_bytes;       /* of an updated one on its way back; 0: as it is kept */
     double gradient_copy_bytes_per_s;   /* to the host at most, of a GPU; 0: no bound */
     double checkpoint_copy_bytes_per_s; /* of checkpoints, to the host, likewise */
     double checkpoint_load_bytes_per_s; /* and back; 0: as to the host */
     bool checkpoints_block;             /* nothing is computed while one is copied */
     double drive_share;                 /* of the drives' rates, by its path to them */
     double update_bytes_per_param;      /* of host memory, moved by the CPU optimizer */
+    double update_one_node_bytes;       /* of those, on the NUMA node where they were pinned */
+    bool ranks_bound;                   /* to NUMA nodes, in turn; else they run anywhere */
     double update_params_per_s;         /* of the CPU optimizer of a node, at most; 0: no bound */
     struct mw_memory_use memory;        /* of a GPU, beside the plan */
     struct mw_start_use start;          /* before the first step */
