@@ -58,8 +58,7 @@ mw_numa_update_params_per_s(const struct mw_hardware *hardware, int64_t ranks)
 
     if (!(nodes > 1 && share > 0 && ranks > 0))
         return hardware->host_update_params_per_s;
-    double fuller =
-        mw_numa_fullest(ranks, hardware->host_numa_nodes, hardware->ranks_bound) * nodes /
-        (double)ranks;
+    double fuller = mw_numa_fullest(ranks, hardware->host_numa_nodes, hardware->ranks_bound) *
+                    nodes / (double)ranks;
     return hardware->host_update_params_per_s / (1 - share + share * fuller);
 }

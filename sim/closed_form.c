@@ -61,8 +61,8 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         d->agreed_bytes > 0 ? ring_of(hw, d->nodes * d->gpus_per_node, d->gpus_per_node, 1) : r->dp;
     r->update_s_per_param[0] =
         update_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
-    r->update_s_per_param[1] =
-        fmax(adamw * users / mw_numa_update_params_per_s(hw, (int64_t)users), update_bytes / r->dram);
+    r->update_s_per_param[1] = fmax(adamw * users / mw_numa_update_params_per_s(hw, (int64_t)users),
+                                    update_bytes / r->dram);
 }
 
 /* Zero bytes take no time even where there is no such channel. */

@@ -106,7 +106,8 @@ static const struct mw_profile_key keys[] = {
      "of host memory that the CPU optimizer moves per parameter; a fused one: 28", 1, 1, 1000, true,
      -1, MW_VALUE_REAL, AT(update_bytes_per_param), 0, 0, NULL},
     {"offload", "one_node_bytes_per_parameter", "bytes",
-     "of update_bytes_per_parameter, those in memory that lies whole on the NUMA node of the thread "
+     "of update_bytes_per_parameter, those in memory that lies whole on the NUMA node of the "
+     "thread "
      "that pinned it; default: 0",
      1, 0, 1000, false, -1, MW_VALUE_REAL, AT(update_one_node_bytes), 0, 0, NULL},
     {"offload", "bound_ranks", "",

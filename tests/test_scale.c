@@ -138,8 +138,10 @@ fullest_of_all(int ranks, int nodes)
 
     for (int way = 0; way < (int)ways; way++) {
         int on[8] = {0}, fullest = 0;
-        for (int rank = 0, rest = way; rank < ranks; rank++, rest /= nodes)
-            fullest = MAX(fullest, ++on[rest % nodes]);
+        for (int rank = 0, rest = way; rank < ranks; rank++, rest /= nodes) {
+            int here = ++on[rest % nodes];
+            fullest = MAX(fullest, here);
+        }
         sum += fullest;
     }
     return sum / ways;
@@ -152,8 +154,7 @@ test_numa_placements(void)
         for (int ranks = 1; ranks <= 6; ranks++) {
             g_assert_cmpfloat_with_epsilon(mw_numa_fullest(ranks, nodes, false),
                                            fullest_of_all(ranks, nodes), 1e-9);
-            g_assert_cmpfloat(mw_numa_fullest(ranks, nodes, true), ==,
-                              (ranks + nodes - 1) / nodes);
+            g_assert_cmpfloat(mw_numa_fullest(ranks, nodes, true), ==, (ranks + nodes - 1) / nodes);
         }
     g_assert_cmpfloat(mw_numa_fullest(1000, 8, false), ==, 125);
 }
