@@ -494,6 +494,7 @@ struct mw_step_shape {
     struct mw_layer_set recomputed; /* all but these layers; empty: the last ones */
     int64_t save_every;     /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;           /* every step is durable */
+    bool sequence_parallel; /* tensor slices share tokens: their sums are scattered and gathered */
     bool updates_beside;    /* a chunk waits for its own gradients, and not for a norm */
     bool whole_checkpoints; /* of all activations of a layer: nothing is recomputed */
     bool layer_order;       /* all micro-batches pass a checkpoint group before the next */

@@ -287,7 +287,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
         plan[MW_TERM_SLICING] =
             d->micro_batches *
-            (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
+            (passes * 2 * d->layers *
+                 (d->sums_in_halves ? 2 * mw_ring_s(&tp, message)
+                                    : mw_ring_all_reduce_s(&tp, message)) +
              (d->checkpoint_parts > 1 ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0));
     }
 }

@@ -357,6 +357,15 @@ ring_kind(const struct mw_work *work)
     return patterns[mw_op_traits(work->kind)->pattern].kind;
 }
 
+/* The sum of tensor slices as a reduce-scatter and an all-gather, between which each slice has its
+ * part of the tokens (Korthikanti et al., arXiv 2205.05198, Sec. 4.2.2): no switch adds up. */
+static bool
+is_sum_in_halves(const struct mw_plan *plan, const struct mw_work *work)
+{
+    return plan->shape.sequence_parallel && work->kind == MW_OP_ALL_REDUCE &&
+           work->object == MW_OBJECT_ACTIVATIONS;
+}
+
 static double
 collective_s(const struct mw_plan *plan, const struct mw_work *work,
              const struct mw_hardware *hardware)
@@ -364,6 +373,8 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
     const struct mw_ring ring = ring_of(plan, work, hardware);
     double bytes = (double)work->bytes;
 
+    if (ring.ranks > 1 && is_sum_in_halves(plan, work))
+        return 2 * mw_ring_s(&ring, bytes);
     return ring.ranks > 1 ? patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes) : 0;
 }
 
@@ -517,7 +528,8 @@ static double
 link_share(const struct mw_plan *plan, const struct mw_work *work, bool between_nodes,
            const struct mw_hardware *hardware)
 {
-    if (!(hardware->fabric_start_s > 0 || hardware->nic_start_s > 0))
+    if (!(hardware->fabric_start_s > 0 || hardware->nic_start_s > 0) ||
+        is_sum_in_halves(plan, work))
         return 1;
     const struct mw_ring ring = ring_of(plan, work, hardware);
     if (!ring.by_protocol)

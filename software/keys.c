@@ -185,6 +185,10 @@ static const struct mw_profile_key keys[] = {
     {"offers", "recomputed_layers", "",
      "whether it recomputes some layers alone, and keeps the activations of the others", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(offers.recomputed_layers), 0, 0, NULL},
+    {"offers", "sequence_parallel", "",
+     "whether tensor slices share the tokens of what they do not slice, norms, residuals and "
+     "dropout",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.sequence_parallel), 0, 0, NULL},
     {"offers", "gpus", "", "most GPUs that it trains with; default: any number", 1, 1, 1e6, false,
      -1, MW_VALUE_COUNT, AT(offers.gpus), 0, 0, NULL},
 };

@@ -375,14 +375,14 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
                                         software, offers->gpus, offers->gpus == 1 ? "" : "s"));
 }
 
-/* What slicing in use has and no plan does yet. */
+/* What slicing in use may have and this plan does not. */
 static void
 note_slicing(const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    if (sizing->tp > 1)
-        g_ptr_array_add(notes, g_strdup("sequence parallelism, by which slices share what norms "
-                                        "and residuals keep, is not planned yet: with it less is "
-                                        "kept, and more fits without recomputation"));
+    if (sizing->tp > 1 && !sizing->shape.sequence_parallel)
+        g_ptr_array_add(notes, mw_spelled("each slice keeps all that norms and residuals keep; "
+                                          "with {sequence-parallel=on} its part of it, where the "
+                                          "software has that"));
 }
 
 double

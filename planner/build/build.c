@@ -264,6 +264,7 @@ shape_of(const struct mw_sizing *sizing)
         .recomputed = recomputed_set(sizing),
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
+        .sequence_parallel = s->sequence_parallel == 1,
         .updates_beside = mw_settings_update_beside(s),
         .whole_checkpoints = mw_settings_keeps_whole(s),
         .layer_order = mw_settings_layer_order(s),

@@ -250,7 +250,7 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     struct tier_filler filler;
 
-    sizing->checkpoint_parts = sizing->settings.checkpoint_partition ? sizing->tp : 1;
+    sizing->checkpoint_parts = sizing->settings.checkpoint_partition || sizing->shape.sequence_parallel ? sizing->tp : 1;
     if (recomputed.interval) {
         sizing->checkpoint_count = mw_recomputed_groups(&recomputed);
         sizing->checkpoint_bytes = mw_dtype_bytes(
@@ -270,6 +270,12 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     else
         for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
             sizing->checkpoint_home[c] = next_tier(&filler, sizing->checkpoint_bytes);
+}
+
+bool
+mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing)
+{
+    return sizing->checkpoint_parts > 1 && !sizing->shape.sequence_parallel;
 }
 
 int64_t
