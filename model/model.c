@@ -431,8 +431,7 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
 {
     for (const struct mw_operator_pass *pass = row->passes; pass->width; pass++) {
-        int64_t once =
-            MW_PRODUCT(walk->element_bytes[pass->element], pass_elements(walk, pass));
+        int64_t once = MW_PRODUCT(walk->element_bytes[pass->element], pass_elements(walk, pass));
         if (!mw_dims_have(&walk->dims, pass->when))
             continue;
         info->launches += pass->launches;

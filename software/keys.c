@@ -44,6 +44,10 @@ static const struct mw_profile_key keys[] = {
     {"attention", "causal_skip", "",
      "whether the half of the scores that a causal mask hides is not computed", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(causal_skip), 0, 0, NULL},
+    {"attention", "score_bias", "",
+     "whether that kernel adds what some models add to their scores, such as a bias of relative "
+     "positions; else those models' scores are written to memory",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(score_bias), 0, 0, NULL},
     SHARE("products", "share", product_share, "share of the machine's rates of matrix products"),
     {"products", "fp8", "", "whether products of the layers' weights are of fp8 operands", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(fp8), 0, 0, NULL},

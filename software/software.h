@@ -23,6 +23,7 @@ struct mw_software {
     int attention_kernels[MW_PROFILE_LIST_MAX]; /* enum mw_attention_kernel, preferred first; -1
                                                  * after the last */
     double attention_share;                     /* of the rate of the kernel that it uses */
+    bool score_bias;              /* its kernels add what a model adds to scores; else stored */
     bool causal_skip;             /* the half of the scores that is masked is not computed */
     double product_share;         /* of its rates of matrix products */
     bool fp8;                     /* products of the layers' weights are of fp8 operands */
@@ -82,7 +83,8 @@ bool mw_software_check(const struct mw_profile *software, const struct mw_profil
 struct mw_model_uses {
     bool rms_norm; /* else LayerNorm, a kernel of every framework */
     bool rotary;
-    bool gated; /* the MLP's activation multiplies two matrices' results */
+    bool gated;      /* the MLP's activation multiplies two matrices' results */
+    bool score_bias; /* attention adds something to its scores */
 };
 
 /* Makes it the machine as the software uses it for such a model. */

@@ -118,9 +118,9 @@ struct mw_result {
     /* model and strategy are NULL for a plan that was read from a file; hardware_set lists the keys
      * that were set in the profile; NULL: none */
     char *model, *hardware, *hardware_description, *hardware_set, *strategy;
-    char *software, *software_set; /* software_set as hardware_set */
+    char *software, *software_set;       /* software_set as hardware_set */
     char *hardware_date, *software_date; /* of their figures; NULL: the profile has none */
-    char **asked;                  /* "NAME=TEXT": the question that makes this very plan, with
+    char **asked; /* "NAME=TEXT": the question that makes this very plan, with
                                     * nothing left open; NULL of a plan that was read from a file */
     int64_t params, active_params, paper_params;
 

@@ -274,6 +274,7 @@ shape_of(const struct mw_sizing *sizing)
         .rms_norm = mw_model_has_rms_norm(sizing->model),
         .rotary = sizing->model->rotary,
         .gated = mw_model_is_gated(sizing->model),
+        .score_bias = sizing->model->family && sizing->model->family->score_bias,
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

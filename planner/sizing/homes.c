@@ -250,7 +250,8 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     struct tier_filler filler;
 
-    sizing->checkpoint_parts = sizing->settings.checkpoint_partition || sizing->shape.sequence_parallel ? sizing->tp : 1;
+    sizing->checkpoint_parts =
+        sizing->settings.checkpoint_partition || sizing->shape.sequence_parallel ? sizing->tp : 1;
     if (recomputed.interval) {
         sizing->checkpoint_count = mw_recomputed_groups(&recomputed);
         sizing->checkpoint_bytes = mw_dtype_bytes(
