@@ -26,6 +26,8 @@ KEYS = {
     "attention.kernel": ("unfused", IDEAL, 1),
     "attention.share": ("0.5", IDEAL, 1),
     "attention.score_passes": ("4", UNFUSED, 1),
+    "attention.score_bias": ("false", f"simulate --software ideal -m {ROOT}/models/t5-11b "
+                             "-H dgx-a100 -s zero3 --batch 4 --seq 1024", 1),
     "attention.causal_skip": ("false", IDEAL, 1),
     "products.share": ("0.5", IDEAL, 1),
     "products.fp8": ("true", EIGHT_BITS, -1),
@@ -45,6 +47,8 @@ KEYS = {
     "collectives.share": ("0.02", IDEAL, 1),
     "collectives.blocking": ("true", IDEAL, 1),
     "collectives.hop_us": ("500", IDEAL, 1),
+    "offers.sequence_parallel": ("false", "simulate --software ideal -m gpt3-13b -H dgx-a100 "
+                                 "-s zero1 --tp 4 --batch 0.25 --seq 2048", 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),
     "offload.gradient_link_bytes": ("4", f"{OFFLOADED} --set pcie.d2h_gb_per_s=0.5", 1),

@@ -286,7 +286,7 @@ mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores)
 
     if (checkpoint_dtype(sizing) == sizing->settings.dtype)
         return 0;
-    if (restores)
+    if (restores && !sizing->shape.sequence_parallel)
         return sizing->checkpoint_whole_bytes + sizing->element_bytes * elements;
     return sizing->element_bytes * mw_divide_up(elements, sizing->tp) + sizing->checkpoint_bytes;
 }
