@@ -394,9 +394,9 @@ encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_
     return walk->kept_as.dtype == MW_DTYPE_MXFP8 ? MW_ENCODING_MXFP8 : MW_ENCODING_COUNT;
 }
 
-/* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198, Sec. 4.2.2)
- * what is as wide as the hidden size is sliced too, by tokens: the passes over it, and what is kept,
- * Eq. 4. */
+/* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198,
+ * Sec. 4.2.2) what is as wide as the hidden size is sliced too, by tokens: the passes over it, and
+ * what is kept, Eq. 4. */
 static int64_t
 pass_elements(const struct mw_walk *walk, const struct mw_operator_pass *pass)
 {

@@ -414,8 +414,8 @@ brought_gradient_bytes(const struct mw_plan *plan, const struct mw_work *work)
                : 0;
 }
 
-/* Times the plan's bytes that software moves: gradients and updated parameters, in a wider type than
- * the plan has them. */
+/* Times the plan's bytes that software moves: gradients and updated parameters, in a wider type
+ * than the plan has them. */
 static double
 link_bytes_share(const struct mw_plan *plan, const struct mw_work *work,
                  const struct mw_hardware *hardware)

@@ -113,7 +113,7 @@ static const struct mw_profile_key keys[] = {
      "of update_bytes_per_parameter, those in memory that lies whole on the NUMA node of the "
      "thread "
      "that pinned it; default: 0",
-     1, 0, 1000, false, -1, MW_VALUE_REAL, AT(update_one_node_bytes), 0, 0, NULL},
+     1, 0, 1000, false, -1, MW_VALUE_REAL, AT(update_one_node_bytes_per_param), 0, 0, NULL},
     {"offload", "bound_ranks", "",
      "whether a node's ranks are bound to its NUMA nodes in turn, rather than run anywhere; "
      "default: anywhere",

@@ -112,7 +112,7 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
     if (software->update_params_per_s > 0)
         *update = MIN(*update, software->update_params_per_s);
     hardware->update_one_node_share =
-        MIN(1, software->update_one_node_bytes / software->update_bytes_per_param);
+        MIN(1, software->update_one_node_bytes_per_param / software->update_bytes_per_param);
     hardware->ranks_bound = software->ranks_bound;
     hardware->parameter_link_bytes = software->parameter_link_bytes;
     hardware->gradient_link_bytes = software->gradient_link_bytes;

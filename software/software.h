@@ -49,11 +49,11 @@ struct mw_software {
     bool checkpoints_block;             /* nothing is computed while one is copied */
     double drive_share;                 /* of the drives' rates, by its path to them */
     double update_bytes_per_param;      /* of host memory, moved by the CPU optimizer */
-    double update_one_node_bytes;       /* of those, on the NUMA node where they were pinned */
-    bool ranks_bound;                   /* to NUMA nodes, in turn; else they run anywhere */
-    double update_params_per_s;         /* of the CPU optimizer of a node, at most; 0: no bound */
-    struct mw_memory_use memory;        /* of a GPU, beside the plan */
-    struct mw_start_use start;          /* before the first step */
+    double update_one_node_bytes_per_param; /* of those, on the NUMA node where they were pinned */
+    bool ranks_bound;                       /* to NUMA nodes, in turn; else they run anywhere */
+    double update_params_per_s;  /* of the CPU optimizer of a node, at most; 0: no bound */
+    struct mw_memory_use memory; /* of a GPU, beside the plan */
+    struct mw_start_use start;   /* before the first step */
     struct mw_offers offers;
 };
 

@@ -32,6 +32,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: the run ends before it"},
         {"{checkpoint-partition=off}", !asked->checkpoint_partition && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no rank has what another one has"},
+        {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
+         "changes nothing: no tensors are sliced, so no slices share tokens"},
         {"{update-on=host}",
          asked->update_on == 0 && mw_strategy_traits(sizing->settings.strategy)->updates_on_gpu,
          "leaves out what the strategy is named for, updates on the GPU"},

@@ -181,17 +181,18 @@ def predict(row):
     end, which no software is faster than, by the row's, its slow and its fast end."""
     gpus = whole(row, "gpus")
     try:
-        ideal, bound, real = (common.memwall("simulate", *options(row), *types(row), "--software",
-                                             *software, interval=None)
-                              for software in (["ideal"], ["ideal", "--outlook", "high"],
-                                               [software_of(row), *used(row)]))
+        ideal, bound, real = (
+            common.memwall("simulate", *options(row), *types(row), "--software", *software,
+                           interval=None)
+            for software in (["ideal"], ["ideal", "--outlook", "high"],
+                             [software_of(row), *used(row)]))
     except common.Failed as failed:
         return row, str(failed).split(": ", 1)[-1][:120]
     if not (ideal["feasible"] and bound["feasible"] and real["feasible"]):
         return row, "does not fit"
     tokens = real["settings"]["tokens_per_step"] / gpus
-    steps = [ideal["step_time_s"], bound["step_time_s"], real["step_time_s"], real["range"]["step_time_s"]["low"],
-             real["range"]["step_time_s"]["high"]]
+    steps = [ideal["step_time_s"], bound["step_time_s"], real["step_time_s"],
+             real["range"]["step_time_s"]["low"], real["range"]["step_time_s"]["high"]]
     return row, [tokens / step for step in steps]
 
 

@@ -16,7 +16,8 @@ BEYOND = {"model": "zi-5t", "published_billion": "5000", "mp": "4", "sequences":
 def plan(bar, model, layout, *options):
     """The plan of `model` under the strategy of `bar`, with the bar's slicing and batch."""
     return common.memwall("plan", "-m", model, "-H", "dgx2", "--seq", "1024",
-                          "-s", bar["memwall_strategy"], "--tp", bar["mp"], "--sequence-parallel", "off",
+                          "-s", bar["memwall_strategy"], "--tp", bar["mp"],
+                          "--sequence-parallel", "off",
                           "--batch", float(bar["sequences"]) / GPUS, "--commit", "none",
                           "--state-layout", layout, *options)
 

@@ -85,8 +85,8 @@ its software profile says so.
     f"pins gradients and the buffer of updated parameters, whose pages come from one of the host's "
     f"two NUMA nodes, so that its update is slower than the paper's own (Table 4: 2.57 s, all "
     f"memory).  In the log the update (`optimizer_step`) takes {step_log:.1f} s, and the pass that "
-    f"unscales and clips {gradients_log:.1f} s, which is part of the update's bytes here; the rest, "
-    f"{optimizer['published'] - step_log - gradients_log:.1f} s, is not explained.",
+    f"unscales and clips {gradients_log:.1f} s, which is part of the update's bytes here; the "
+    f"rest, {optimizer['published'] - step_log - gradients_log:.1f} s, is not explained.",
     f"Forward: {forward['published']:.1f} s against {forward['engine']:.1f} s.  The measured "
     f"backward holds a second forward and is only twice the first: half of forward is not kernels, "
     f"but 4.2 GB of checkpoints on their way to new pages that are not pinned.",
