@@ -457,6 +457,8 @@ const struct mw_family mw_family_encoders[] = {
      .stacks = deberta_stacks,
      .task = "MaskedLM",
      .approximates = "attention to relative positions is counted as one attention",
+     .score_bias = "scores of relative positions (transformers 4 and 5, modeling_deberta_v2.py: "
+                   "its class says of no kernel that it supports it)",
      TEXT},
     {.name = "modernbert",
      .class_prefix = "ModernBertFor",
@@ -475,6 +477,8 @@ const struct mw_family mw_family_encoders[] = {
      .tensors = xlnet_tensors,
      .stacks = xlnet_stacks,
      .approximates = "attention to relative positions is counted as one attention",
+     .score_bias = "scores of relative positions (transformers 4 and 5, modeling_xlnet.py: "
+                   "its class says of no kernel that it supports it)",
      TEXT},
     END,
 };

@@ -252,7 +252,9 @@ static const struct mw_family rows_that_run[] = {
      .traits = {GPT2_BLOCK(2), .tied_embedding = true, .embedding_norm = true},
      .keys = bloom_keys,
      .defaults = {[MW_DIMENSION_SEQ] = 2048},
-     .why_not = "ALiBi instead of positions"},
+     .why_not = "ALiBi instead of positions",
+     .score_bias = "ALiBi (transformers 4 and 5, modeling_bloom.py: its class says of no kernel "
+                   "that it supports it)"},
     {.name = "llama",
      .class_prefix = "LlamaFor",
      .traits = {LLAMA_BLOCK(2)},

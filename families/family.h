@@ -273,7 +273,9 @@ struct mw_family {
      * rely on them.  In rows of formulas a let of the same name comes first. */
     int64_t defaults[MW_DIMENSION_COUNT];
     struct mw_family_run run;
-    const char *why_not; /* what the executor lacks; NULL if it runs the family */
+    const char *why_not;    /* what the executor lacks; NULL if it runs the family */
+    const char *score_bias; /* what attention adds to its scores, for which transformers has no
+                             * flash kernel, and where that is seen; NULL: nothing */
 
     /* Rows of formulas alone: names of `keys` are formulas. */
     const struct mw_family_let *lets;       /* NULL: not such a row */

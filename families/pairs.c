@@ -252,6 +252,8 @@ static const struct mw_family_stack whisper_stacks[] = {
 #define T5                                                                                         \
     .traits = {T5_TRAITS}, .keys = t5_keys, .lets = t5_lets, .tensors = t5_tensors,                \
     .stacks = t5_stacks, .task = "ConditionalGeneration", .approximates = LENGTHS,                 \
+    .score_bias = "a learned bias of relative positions (huggingface/transformers pull 47014, "    \
+                  "_supports_flash_attn = False)",                                                 \
     .refused = "not gated and feed_forward_proj != 'relu' and feed_forward_proj != 'gelu' "        \
                "and feed_forward_proj != 'gelu_new' and feed_forward_proj != 'silu'",              \
     .refused_why = "feed_forward_proj: must be one of relu, gelu, gelu_new, silu, gated-relu, "    \

@@ -79,6 +79,7 @@ struct mw_offers {
     bool partitioned_stages; /* ZeRO-2 and ZeRO-3 beside pipeline stages */
     bool grouped_experts;    /* a kernel computes all experts of a layer */
     bool recomputed_layers;  /* recomputes some layers, and keeps the activations of the others */
+    bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
     int64_t gpus;            /* most; 0: any number */
 };
 
@@ -134,6 +135,7 @@ struct mw_hardware {
     struct mw_start_use start;          /* of the software */
     struct mw_offers offers;            /* likewise */
     int64_t gradient_link_bytes;        /* an element, on its way to the host; 0: as it is made */
+    int64_t parameter_link_bytes;       /* an updated one, on its way back; 0: as it is kept */
     double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */
     double checkpoint_copy_bytes_per_s; /* to the host, likewise */
     double checkpoint_load_bytes_per_s; /* and back, likewise */
@@ -166,6 +168,11 @@ struct mw_hardware {
     double host_norm_bytes_per_s;       /* what the gradient norm reaches of it; 0: all */
     double host_exact_sums_bytes_per_s; /* exact sums of squares likewise; 0: as the norm */
     double host_update_params_per_s;    /* fused Adam, all cores of a node */
+    int64_t host_numa_nodes;            /* each with its part of the memory; 0: one */
+    /* Of the software's update: the part of its bytes that lies on the one NUMA node where a rank
+     * pinned it, and whether ranks are bound to NUMA nodes in turn. */
+    double update_one_node_share;
+    bool ranks_bound;
 
     /* [nvme], a node; capacity 0: no drives */
     int64_t nvme_drives;         /* alike; for what one more would gain (rates are of all) */

@@ -194,6 +194,10 @@ static const struct mw_profile_key keys[] = {
     {"host", "update_gparams_per_s", "10^9 parameters/s", "fused Adam on all cores of a node", 1e9,
      1e-4, 1e4, true, 1, MW_VALUE_REAL, AT(host_update_params_per_s), RATE(NONE, HOST)},
 
+    {"host", "numa_nodes", "",
+     "NUMA nodes of a node, each with its part of the memory; default: one, or not known", 1, 1,
+     1024, false, 0, MW_VALUE_COUNT, AT(host_numa_nodes), FIXED},
+
     {"nvme", "capacity_tb", "TB", "usable, all drives of a node; 0: no drives", 1e12, 0, 1e6, true,
      0, MW_VALUE_BYTES, AT(nvme_capacity_bytes), OF(DRIVES)},
     {"nvme", "drives", "", "drives of a node, alike", 1, 0, 1024, true, 0, MW_VALUE_COUNT,

@@ -110,6 +110,7 @@ static const struct mw_launch_rule rules[] = {
     {"optimizer", MW_LAUNCH_REFUSED, has_no_optimizer, "it has adam, sgd and muon"},
     {"optimizer", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"sequence-parallel", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_REFUSED, NULL, "its stages do one forward and one backward in turn"},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -170,7 +171,7 @@ add_recompute(GString *shell, const struct mw_launch_plan *plan)
     mw_launch_option(shell, "--recompute-method", some ? "block" : "uniform");
     mw_launch_option_number(shell, "--recompute-num-layers",
                             some ? s->recompute_layers : s->checkpoint_interval);
-    if (s->tp > 1 && s->checkpoint_partition == 1)
+    if (s->tp > 1 && s->checkpoint_partition == 1 && !s->sequence_parallel)
         mw_launch_word(shell, "--distribute-saved-activations");
 }
 
@@ -248,6 +249,8 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     g_string_append(shell, " \\\n    \"$MEGATRON\"/pretrain_gpt.py");
     add_model(shell, plan->sizing->model);
     mw_launch_option_number(shell, "--tensor-model-parallel-size", s->tp);
+    if (s->sequence_parallel == 1)
+        mw_launch_word(shell, "--sequence-parallel");
     mw_launch_option_number(shell, "--pipeline-model-parallel-size", s->pp);
     add_sharding(shell, plan);
     add_recompute(shell, plan);

@@ -41,6 +41,14 @@ shards_state_alone(const struct mw_launch_plan *plan)
 }
 
 static bool
+keeps_sequences_whole(const struct mw_launch_plan *plan)
+{
+    const struct mw_settings *s = &plan->sizing->settings;
+
+    return s->tp > 1 && !s->sequence_parallel;
+}
+
+static bool
 is_fp16(const struct mw_launch_plan *plan)
 {
     return plan->sizing->settings.dtype == MW_DTYPE_FP16;
@@ -54,6 +62,9 @@ static const struct mw_launch_rule rules[] = {
     {"activation-device", MW_LAUNCH_LEFT, mw_launch_offloads_activations,
      "it keeps activation checkpoints on the GPU"},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"sequence-parallel", MW_LAUNCH_LEFT, keeps_sequences_whole,
+     "its norms share the tokens of tensor slices"},
+    {"sequence-parallel", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},

@@ -85,8 +85,12 @@ set_keys(const struct memwall_question *question, const struct mw_profile_kind *
 static struct mw_model_uses
 uses_of(const struct mw_model *model)
 {
-    return (struct mw_model_uses){mw_model_has_rms_norm(model), model->rotary,
-                                  mw_model_is_gated(model)};
+    return (struct mw_model_uses){
+        .rms_norm = mw_model_has_rms_norm(model),
+        .rotary = model->rotary,
+        .gated = mw_model_is_gated(model),
+        .score_bias = model->family && model->family->score_bias,
+    };
 }
 
 bool

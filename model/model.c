@@ -123,6 +123,7 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
     struct mw_walk walk = {
         .model = model,
         .tokens = MW_PRODUCT(shape->sequences, shape->seq),
+        .shares = shape->sequence_parallel ? shape->tp : 1,
         .seq = shape->seq,
         .sequences = shape->sequences,
         .text = shape->seq,
@@ -393,6 +394,18 @@ encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_
     return walk->kept_as.dtype == MW_DTYPE_MXFP8 ? MW_ENCODING_MXFP8 : MW_ENCODING_COUNT;
 }
 
+/* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198,
+ * Sec. 4.2.2) what is as wide as the hidden size is sliced too, by tokens: the passes over it, and
+ * what is kept, Eq. 4. */
+static int64_t
+pass_elements(const struct mw_walk *walk, const struct mw_operator_pass *pass)
+{
+    int64_t tokens =
+        pass->width == MW_WIDTH_HIDDEN ? mw_divide_up(walk->tokens, walk->shares) : walk->tokens;
+
+    return MW_PRODUCT(tokens, walk->dims.width[pass->width]);
+}
+
 static void
 add_kept(struct mw_operator_info *info, const struct mw_walk *walk,
          const struct mw_operator_pass *pass)
@@ -400,7 +413,7 @@ add_kept(struct mw_operator_info *info, const struct mw_walk *walk,
     int64_t element_bytes = is_kept_cast(walk, (int)info->operator_, pass)
                                 ? mw_dtype_element_bytes(walk->product_dtype)
                                 : walk->element_bytes[pass->element];
-    int64_t elements = MW_PRODUCT(pass->kept, walk->tokens, walk->dims.width[pass->width]);
+    int64_t elements = MW_PRODUCT(pass->kept, pass_elements(walk, pass));
     int encoding = encoding_of(walk, (int)info->operator_, pass);
     double sparsity = walk->kept_as.relu_sparsity;
 
@@ -418,8 +431,7 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
 {
     for (const struct mw_operator_pass *pass = row->passes; pass->width; pass++) {
-        int64_t once = MW_PRODUCT(walk->element_bytes[pass->element], walk->tokens,
-                                  walk->dims.width[pass->width]);
+        int64_t once = MW_PRODUCT(walk->element_bytes[pass->element], pass_elements(walk, pass));
         if (!mw_dims_have(&walk->dims, pass->when))
             continue;
         info->launches += pass->launches;

@@ -187,6 +187,7 @@ struct mw_shape {
     int64_t sequences; /* of one micro-batch, per tensor-parallel group (>= 1) */
     int64_t seq;
     int64_t tp;
+    bool sequence_parallel; /* of tp slices each has its part of the tokens, where none is sliced */
     bool flash_attention;
     bool scores_again;   /* selective recomputation, where attention stores scores */
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */

@@ -607,7 +607,8 @@ check_checkpoint_move(struct mw_step_check *check, uint32_t index)
            refuse(check, index, "does not move a checkpoint from one of its places to another");
 }
 
-/* A slice of a checkpoint is gathered before a layer is recomputed from it (ZeRO-R, Pa). */
+/* A slice of a checkpoint is gathered before a layer is recomputed from it (ZeRO-R, Pa), unless
+ * slices share tokens: then the layer's first norm takes the slice. */
 static bool
 has_whole_checkpoint(const struct mw_step_check *check, uint32_t slot)
 {
@@ -616,7 +617,7 @@ has_whole_checkpoint(const struct mw_step_check *check, uint32_t slot)
     int dtype = shape->checkpoint_dtype == MW_DTYPE_NONE ? shape->dtype : shape->checkpoint_dtype;
     uint32_t by = check->slots[slot].writer;
 
-    return !shape->has_decoder ||
+    return !shape->has_decoder || shape->sequence_parallel ||
            check->plan->slots[slot].size_bytes >= mw_dtype_bytes(dtype, elements) ||
            (by != MW_NONE && mw_step_work(check, by)->kind == MW_OP_ALL_GATHER);
 }

@@ -494,12 +494,14 @@ struct mw_step_shape {
     struct mw_layer_set recomputed; /* all but these layers; empty: the last ones */
     int64_t save_every;     /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;           /* every step is durable */
+    bool sequence_parallel; /* tensor slices share tokens: their sums are scattered and gathered */
     bool updates_beside;    /* a chunk waits for its own gradients, and not for a norm */
     bool whole_checkpoints; /* of all activations of a layer: nothing is recomputed */
     bool layer_order;       /* all micro-batches pass a checkpoint group before the next */
     bool updates_on_gpu;    /* state that rests elsewhere comes there for its update */
     uint8_t optimizer;      /* enum mw_optimizer_kind */
     uint8_t dtype;          /* enum mw_dtype of parameters, activations and gradients */
+    bool score_bias;        /* attention adds something to its scores: likewise */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software
                                    * computes these in few kernels or many */
     bool has_decoder;             /* if false, no executor runs the model */

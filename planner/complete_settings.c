@@ -101,6 +101,10 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->dtype = request->hardware->gpu_bf16 ? MW_DTYPE_BF16 : MW_DTYPE_FP16;
     if (request->hardware->fp8_products && mw_dtype_row(s->dtype)->products == MW_PRODUCTS_HALF)
         s->matmul_dtype = MW_DTYPE_FP8;
+    if (s->tp == 1)
+        s->sequence_parallel = MW_AUTO;
+    else if (s->sequence_parallel == MW_AUTO)
+        s->sequence_parallel = request->hardware->offers.sequence_parallel;
     if (s->seq == MW_AUTO)
         s->seq = mw_settings_default_seq(model);
     if (s->step_tokens_max == MW_AUTO)

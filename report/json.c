@@ -120,6 +120,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_string(json, "schedule", r->schedule);
     if (r->layer_order)
         mw_json_string(json, "micro_batch_order", "layer");
+    if (r->sequence_parallel)
+        mw_json_string(json, "sequence_parallel", "on");
     if (r->update_on_gpu)
         mw_json_string(json, "update_on", "gpu");
     if (r->update_beside)

@@ -95,7 +95,8 @@ add_batch(struct mw_grid *grid, const struct mw_result *r)
     mw_grid_row(grid, "accumulation", integer_text(r->grad_accum), NULL);
     mw_grid_row(grid, "sequences per step", mw_format_batch(r->global_batch), NULL);
     mw_grid_row(grid, "sequence length", integer_text(r->seq), NULL);
-    mw_grid_row(grid, "tensor slicing", integer_text(r->tp), NULL);
+    mw_grid_row(grid, "tensor slicing", integer_text(r->tp),
+                r->sequence_parallel ? "tokens shared" : NULL, NULL);
 }
 
 static void

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hardware/numa.h"
 #include "hardware/ring.h"
 #include "plan/state.h"
 #include "sim/cost.h"
@@ -60,8 +61,8 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         d->agreed_bytes > 0 ? ring_of(hw, d->nodes * d->gpus_per_node, d->gpus_per_node, 1) : r->dp;
     r->update_s_per_param[0] =
         update_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
-    r->update_s_per_param[1] =
-        fmax(adamw * users / hw->host_update_params_per_s, update_bytes / r->dram);
+    r->update_s_per_param[1] = fmax(adamw * users / mw_numa_update_params_per_s(hw, (int64_t)users),
+                                    update_bytes / r->dram);
 }
 
 /* Zero bytes take no time even where there is no such channel. */
@@ -295,7 +296,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
             ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
         plan[MW_TERM_SLICING] =
             d->micro_batches *
-            (passes * 2 * d->layers * mw_ring_all_reduce_s(&tp, message) +
+            (passes * 2 * d->layers *
+                 (d->sums_in_halves ? 2 * mw_ring_s(&tp, message)
+                                    : mw_ring_all_reduce_s(&tp, message)) +
              (d->checkpoint_parts > 1 ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0));
     }
 }
@@ -309,6 +312,7 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double shard = d->state_params;
     double nvme = d->state_in[MW_TIER_NVME];
     double host = nvme + d->state_in[MW_TIER_CPU] - d->state_streams;
+    double returned = fmax(d->element_bytes, (double)hw->parameter_link_bytes);
 
     plan[MW_TERM_STATE_NVME] = over(shard * d->state_bytes * nvme, r->read) +
                                over(shard * d->state_bytes * nvme, r->write);
@@ -324,7 +328,7 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         plan[MW_TERM_UPDATE] +=
             fmax(0, mw_ring_all_reduce_s(&r->world, d->agreed_bytes) - clipped_s(d, r));
     plan[MW_TERM_RETURN] = over(d->element_bytes * shard * d->param_write, r->write) +
-                           over(d->element_bytes * shard * d->param_h2d, r->h2d) +
+                           over(returned * shard * d->param_h2d, r->h2d) +
                            over(d->element_bytes * shard * d->param_d2h, r->d2h);
     if (d->optimizer_partitioned && !d->params_fetched)
         plan[MW_TERM_RETURN] += mw_ring_s(&r->dp, d->element_bytes * shard * d->dp);

@@ -56,9 +56,10 @@ struct mw_closed_dims {
     double micro_batches;
     double tokens;                              /* of one micro-batch of one tensor-slicing group */
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
-    double checkpoint_parts;                    /* of a checkpoint, each on another rank */
-    double recomputed;                          /* share of the layers: 0 with that, */
-    double recomputed_work;                     /* and of what their forward takes */
+    double checkpoint_parts; /* of a checkpoint, each on another rank, gathered for its recompute */
+    bool sums_in_halves;     /* of tensor slices, by a reduce-scatter and an all-gather */
+    double recomputed;       /* share of the layers: 0 with that, */
+    double recomputed_work;  /* and of what their forward takes */
     double checkpoint_bytes; /* of one checkpoint, in one rank's slice; in all slices: */
     double checkpoint_whole_bytes;
     double checkpoint_coded_bytes; /* of the passes that store one in another type and restore

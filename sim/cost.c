@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hardware/numa.h"
 #include "hardware/ring.h"
 #include "plan/optimizers.h"
 #include "plan/state.h"
@@ -31,7 +32,8 @@ drive_duplex(const struct mw_hardware *hardware)
 
 /* Draw units per second of a whole channel, before its users divide it. */
 static double
-channel_units_per_s(const struct mw_channel *channel, const struct mw_hardware *hardware)
+channel_units_per_s(const struct mw_plan *plan, const struct mw_channel *channel,
+                    const struct mw_hardware *hardware)
 {
     switch ((enum mw_channel_kind)channel->kind) {
     case MW_CHANNEL_PCIE_H2D:
@@ -45,7 +47,7 @@ channel_units_per_s(const struct mw_channel *channel, const struct mw_hardware *
     case MW_CHANNEL_DRAM:
         return hardware->host_memory_bytes_per_s;
     case MW_CHANNEL_CORES:
-        return hardware->host_update_params_per_s;
+        return mw_numa_update_params_per_s(hardware, plan->ranks_per_node);
     case MW_CHANNEL_DRIVE:
         return drive_duplex(hardware);
     case MW_CHANNEL_FABRIC:
@@ -246,7 +248,8 @@ update_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw
 
     if (!work->host)
         return compute_s(plan, work, hardware);
-    return (double)work->bytes / adamw_bytes / hardware->host_update_params_per_s;
+    return (double)work->bytes / adamw_bytes /
+           mw_numa_update_params_per_s(hardware, plan->ranks_per_node);
 }
 
 double
@@ -368,6 +371,15 @@ around_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return passes * (double)work->bytes / hardware->gpu_memory_bytes_per_s;
 }
 
+/* The sum of tensor slices as a reduce-scatter and an all-gather, between which each slice has its
+ * part of the tokens (Korthikanti et al., arXiv 2205.05198, Sec. 4.2.2): no switch adds up. */
+static bool
+is_sum_in_halves(const struct mw_plan *plan, const struct mw_work *work)
+{
+    return plan->shape.sequence_parallel && work->kind == MW_OP_ALL_REDUCE &&
+           work->object == MW_OBJECT_ACTIVATIONS;
+}
+
 static double
 collective_s(const struct mw_plan *plan, const struct mw_work *work,
              const struct mw_hardware *hardware)
@@ -375,9 +387,12 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
     const struct mw_ring ring = ring_of(plan, work, hardware);
     double bytes = (double)work->bytes;
 
-    return ring.ranks > 1 ? around_s(work, hardware) +
-                                patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes)
-                          : 0;
+    if (ring.ranks <= 1)
+        return 0;
+    if (is_sum_in_halves(plan, work))
+        return 2 * mw_ring_s(&ring, bytes);
+    return around_s(work, hardware) +
+           patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes);
 }
 
 double
@@ -416,13 +431,17 @@ brought_gradient_bytes(const struct mw_plan *plan, const struct mw_work *work)
                : 0;
 }
 
-/* Times the plan's bytes that software moves: gradients, in a wider type than the plan has them. */
+/* Times the plan's bytes that software moves: gradients and updated parameters, in a wider type
+ * than the plan has them. */
 static double
 link_bytes_share(const struct mw_plan *plan, const struct mw_work *work,
                  const struct mw_hardware *hardware)
 {
     double planned = brought_gradient_bytes(plan, work);
 
+    if (work->kind == MW_OP_H2D && work->object == MW_OBJECT_UPDATED)
+        return fmax(1, (double)hardware->parameter_link_bytes /
+                           (double)mw_dtype_bytes((enum mw_dtype)plan->shape.dtype, 1));
     return planned > 0 ? fmax(1, (double)hardware->gradient_link_bytes / planned) : 1;
 }
 
@@ -526,7 +545,8 @@ static double
 link_share(const struct mw_plan *plan, const struct mw_work *work, bool between_nodes,
            const struct mw_hardware *hardware)
 {
-    if (!(hardware->fabric_start_s > 0 || hardware->nic_start_s > 0))
+    if (!(hardware->fabric_start_s > 0 || hardware->nic_start_s > 0) ||
+        is_sum_in_halves(plan, work))
         return 1;
     const struct mw_ring ring = ring_of(plan, work, hardware);
     if (!ring.by_protocol)
@@ -591,7 +611,7 @@ channels_s(const struct mw_plan *plan, const struct mw_work *work,
 
         if (channel->kind != MW_CHANNEL_SM && draw->amount > 0)
             seconds = fmax(seconds, draw_units(plan, work, draw, hardware) * users_of(channel) /
-                                        (channel_units_per_s(channel, hardware) *
+                                        (channel_units_per_s(plan, channel, hardware) *
                                          one_way_share(channel, hardware)));
     }
     return seconds;
@@ -692,7 +712,7 @@ mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
         double ns_per_unit_time = channel->kind == MW_CHANNEL_SM ? 1 : 1e-9;
 
         costs->capacity[c] =
-            channel_units_per_s(channel, hardware) / users_of(channel) * ns_per_unit_time;
+            channel_units_per_s(plan, channel, hardware) / users_of(channel) * ns_per_unit_time;
         costs->one_way[c] = one_way_share(channel, hardware);
         if (channel->kind == MW_CHANNEL_DRIVE)
             costs->mixed[c] = mw_cost_drives_mixed(hardware);

@@ -44,6 +44,10 @@ static const struct mw_profile_key keys[] = {
     {"attention", "causal_skip", "",
      "whether the half of the scores that a causal mask hides is not computed", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(causal_skip), 0, 0, NULL},
+    {"attention", "score_bias", "",
+     "whether that kernel adds what some models add to their scores, such as a bias of relative "
+     "positions; else those models' scores are written to memory",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(score_bias), 0, 0, NULL},
     SHARE("products", "share", product_share, "share of the machine's rates of matrix products"),
     {"products", "fp8", "", "whether products of the layers' weights are of fp8 operands", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(fp8), 0, 0, NULL},
@@ -91,6 +95,9 @@ static const struct mw_profile_key keys[] = {
     {"offload", "gradient_link_bytes", "bytes",
      "of a gradient's element on its way to the host; default: as backward makes it", 1, 1, 4,
      false, -1, MW_VALUE_COUNT, AT(gradient_link_bytes), 0, 0, NULL},
+    {"offload", "parameter_link_bytes", "bytes",
+     "of an updated parameter's element on its way to the GPU; default: as it is kept there", 1, 1,
+     4, false, -1, MW_VALUE_COUNT, AT(parameter_link_bytes), 0, 0, NULL},
     {"offload", "gradient_copy_gb_per_s", "GB/s",
      "most of a GPU's copies of gradients to the host, such as to memory that is not pinned; "
      "default: the link's rate",
@@ -109,6 +116,15 @@ static const struct mw_profile_key keys[] = {
     {"offload", "update_bytes_per_parameter", "bytes",
      "of host memory that the CPU optimizer moves per parameter; a fused one: 28", 1, 1, 1000, true,
      -1, MW_VALUE_REAL, AT(update_bytes_per_param), 0, 0, NULL},
+    {"offload", "one_node_bytes_per_parameter", "bytes",
+     "of update_bytes_per_parameter, those in memory that lies whole on the NUMA node of the "
+     "thread "
+     "that pinned it; default: 0",
+     1, 0, 1000, false, -1, MW_VALUE_REAL, AT(update_one_node_bytes_per_param), 0, 0, NULL},
+    {"offload", "bound_ranks", "",
+     "whether a node's ranks are bound to its NUMA nodes in turn, rather than run anywhere; "
+     "default: anywhere",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(ranks_bound), 0, 0, NULL},
     {"update", "beside", "",
      "whether each unit is updated beside backward, once its gradient is final, rather than at the "
      "end",
@@ -189,6 +205,10 @@ static const struct mw_profile_key keys[] = {
     {"offers", "recomputed_layers", "",
      "whether it recomputes some layers alone, and keeps the activations of the others", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(offers.recomputed_layers), 0, 0, NULL},
+    {"offers", "sequence_parallel", "",
+     "whether tensor slices share the tokens of what they do not slice, norms, residuals and "
+     "dropout",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.sequence_parallel), 0, 0, NULL},
     {"offers", "gpus", "", "most GPUs that it trains with; default: any number", 1, 1, 1e6, false,
      -1, MW_VALUE_COUNT, AT(offers.gpus), 0, 0, NULL},
 };

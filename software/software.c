@@ -54,11 +54,14 @@ apply_loss(const struct mw_software *software, struct mw_hardware *hardware)
 }
 
 static void
-apply_attention(const struct mw_software *software, struct mw_hardware *hardware)
+apply_attention(const struct mw_software *software, struct mw_model_uses uses,
+                struct mw_hardware *hardware)
 {
     enum mw_architecture architecture = (enum mw_architecture)hardware->gpu_architecture;
     int kernel = mw_attention_choose(software->attention_kernels, architecture);
 
+    if (uses.score_bias && !software->score_bias && kernel >= 0)
+        kernel = MW_ATTENTION_UNFUSED;
     if (kernel != MW_ATTENTION_FUSED) /* not the kernels that the machine was measured with */
         forget_own_kernels(hardware);
     if (kernel == MW_ATTENTION_UNFUSED)
@@ -85,7 +88,7 @@ apply_to_gpu(const struct mw_software *software, struct mw_model_uses uses,
     double best = hardware->gpu_operator_bytes_per_s > 0 ? hardware->gpu_operator_bytes_per_s
                                                          : hardware->gpu_memory_bytes_per_s;
 
-    apply_attention(software, hardware);
+    apply_attention(software, uses, hardware);
     apply_loss(software, hardware);
     hardware->tile_flops *= software->product_share;
     hardware->fp8_tile_flops *= software->product_share;
@@ -108,6 +111,10 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
     *update *= FUSED_UPDATE_BYTES / software->update_bytes_per_param;
     if (software->update_params_per_s > 0)
         *update = MIN(*update, software->update_params_per_s);
+    hardware->update_one_node_share =
+        MIN(1, software->update_one_node_bytes_per_param / software->update_bytes_per_param);
+    hardware->ranks_bound = software->ranks_bound;
+    hardware->parameter_link_bytes = software->parameter_link_bytes;
     hardware->gradient_link_bytes = software->gradient_link_bytes;
     hardware->gradient_copy_bytes_per_s = software->gradient_copy_bytes_per_s;
     hardware->checkpoint_copy_bytes_per_s = software->checkpoint_copy_bytes_per_s;

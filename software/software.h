@@ -23,6 +23,7 @@ struct mw_software {
     int attention_kernels[MW_PROFILE_LIST_MAX]; /* enum mw_attention_kernel, preferred first; -1
                                                  * after the last */
     double attention_share;                     /* of the rate of the kernel that it uses */
+    bool score_bias;              /* its kernels add what a model adds to scores; else stored */
     bool causal_skip;             /* the half of the scores that is masked is not computed */
     double product_share;         /* of its rates of matrix products */
     bool fp8;                     /* products of the layers' weights are of fp8 operands */
@@ -43,15 +44,18 @@ struct mw_software {
     double reduce_passes;               /* ...and a reduction of gradients: bytes per byte */
     double copy_share;                  /* of the host links' rates: 1 with pinned memory */
     int64_t gradient_link_bytes;        /* of an element on its way to the host; 0: as it is made */
+    int64_t parameter_link_bytes;       /* of an updated one on its way back; 0: as it is kept */
     double gradient_copy_bytes_per_s;   /* to the host at most, of a GPU; 0: no bound */
     double checkpoint_copy_bytes_per_s; /* of checkpoints, to the host, likewise */
     double checkpoint_load_bytes_per_s; /* and back; 0: as to the host */
     bool checkpoints_block;             /* nothing is computed while one is copied */
     double drive_share;                 /* of the drives' rates, by its path to them */
     double update_bytes_per_param;      /* of host memory, moved by the CPU optimizer */
-    double update_params_per_s;         /* of the CPU optimizer of a node, at most; 0: no bound */
-    struct mw_memory_use memory;        /* of a GPU, beside the plan */
-    struct mw_start_use start;          /* before the first step */
+    double update_one_node_bytes_per_param; /* of those, on the NUMA node where they were pinned */
+    bool ranks_bound;                       /* to NUMA nodes, in turn; else they run anywhere */
+    double update_params_per_s;  /* of the CPU optimizer of a node, at most; 0: no bound */
+    struct mw_memory_use memory; /* of a GPU, beside the plan */
+    struct mw_start_use start;   /* before the first step */
     struct mw_offers offers;
 };
 
@@ -81,7 +85,8 @@ bool mw_software_check(const struct mw_profile *software, const struct mw_profil
 struct mw_model_uses {
     bool rms_norm; /* else LayerNorm, a kernel of every framework */
     bool rotary;
-    bool gated; /* the MLP's activation multiplies two matrices' results */
+    bool gated;      /* the MLP's activation multiplies two matrices' results */
+    bool score_bias; /* attention adds something to its scores */
 };
 
 /* Makes it the machine as the software uses it for such a model. */

@@ -428,7 +428,8 @@ dims_of(const struct mw_sizing *s)
         .checkpoint_coded_bytes = (double)(mw_sizing_checkpoint_coded_bytes(s, false) +
                                            mw_sizing_checkpoint_coded_bytes(s, true)),
         .paper_params = mw_model_params_paper(s->model),
-        .checkpoint_parts = s->checkpoint_parts,
+        .checkpoint_parts = mw_sizing_gathers_checkpoints(s) ? s->checkpoint_parts : 1,
+        .sums_in_halves = s->shape.sequence_parallel,
         .recomputed = recomputed_share(s),
         .recomputed_work = recomputed_work(s),
         .layer_loads = 2 + recomputed_share(s) * (double)(settings->param_loads - 2),

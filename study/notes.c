@@ -32,6 +32,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: the run ends before it"},
         {"{checkpoint-partition=off}", !asked->checkpoint_partition && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no rank has what another one has"},
+        {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
+         "changes nothing: no tensors are sliced, so no slices share tokens"},
         {"{update-on=host}",
          asked->update_on == 0 && mw_strategy_traits(sizing->settings.strategy)->updates_on_gpu,
          "leaves out what the strategy is named for, updates on the GPU"},
@@ -389,14 +391,14 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
                                         software, offers->gpus, offers->gpus == 1 ? "" : "s"));
 }
 
-/* What slicing in use has and no plan does yet. */
+/* What slicing in use may have and this plan does not. */
 static void
 note_slicing(const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    if (sizing->tp > 1)
-        g_ptr_array_add(notes, g_strdup("sequence parallelism, by which slices share what norms "
-                                        "and residuals keep, is not planned yet: with it less is "
-                                        "kept, and more fits without recomputation"));
+    if (sizing->tp > 1 && !sizing->shape.sequence_parallel)
+        g_ptr_array_add(notes, mw_spelled("each slice keeps all that norms and residuals keep; "
+                                          "with {sequence-parallel=on} its part of it, where the "
+                                          "software has that"));
 }
 
 double

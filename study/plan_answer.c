@@ -52,6 +52,7 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->gpus_per_node = plan->ranks_per_node;
     r->nodes = mw_divide_up(plan->world_ranks, plan->ranks_per_node);
     r->dpu_start = MW_AUTO;
+    r->sequence_parallel = plan->shape.sequence_parallel;
     r->update_beside = plan->shape.updates_beside;
     r->update_on_gpu = plan->shape.updates_on_gpu;
     r->layer_order = plan->shape.layer_order;

@@ -147,6 +147,7 @@ struct mw_result {
     double default_step_tokens; /* the default, if the batch was open; else NAN */
     int64_t kept_layers;        /* beside recomputed ones */
     bool on_every_slice;        /* on every rank of a tensor-slicing group */
+    bool sequence_parallel;     /* tensor slices share the tokens of norms and residuals */
     int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *prefetch_stages; /* "nc:cg:gg"; NULL: one depth for all */

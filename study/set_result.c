@@ -57,6 +57,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->checkpoint_interval = s->checkpoint_interval;
     r->checkpoint_bits = mw_dtype_bits(s->checkpoint_dtype);
     r->kept_layers = mw_sizing_kept_of_model(sizing);
+    r->sequence_parallel = s->sequence_parallel == 1;
     r->on_every_slice = sizing->tp > 1 && sizing->checkpoint_parts == 1;
     r->param_loads = s->param_loads;
     r->tiles = s->tiles;

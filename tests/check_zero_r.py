@@ -9,7 +9,8 @@ import sys
 from command import Box, refused
 from tap import report_in
 
-GPT2 = "-m gpt2 -H dgx2 --gpus 4 --tp 4 --batch 2 -s zero2 --activation-checkpoint-interval 1"
+GPT2 = ("-m gpt2 -H dgx2 --gpus 4 --tp 4 --sequence-parallel off --batch 2 -s zero2 "
+        "--activation-checkpoint-interval 1")
 CHECKPOINT = 2 * 8 * 1024 * 768  # 16 bits of 8 sequences of 1024 tokens
 
 
@@ -72,7 +73,8 @@ def check_host(box):
     """Pa+cpu: the host's memory and links carry parts; whole checkpoints take longer."""
     seconds = {}
     for setting in ("on", "off"):
-        answer = box.run(f"simulate -m zero-8b -H dgx2 --tp 8 --batch 2 -s zero2 --json "
+        answer = box.run("simulate -m zero-8b -H dgx2 --tp 8 --sequence-parallel off --batch 2 "
+                         "-s zero2 --json "
                          f"--activation-device cpu --checkpoint-partition {setting}")
         seconds[setting] = json.loads(answer.out)["answers"][0]["step_time_s"]
     if not 1.2 * seconds["on"] < seconds["off"]:
@@ -99,7 +101,8 @@ def check_deepspeed(box):
         written = json.loads(text)["activation_checkpointing"]["partition_activations"]
         if written != (setting == "on"):
             yield f"{setting} writes {written}"
-        answer = ask(box, f"-m gpt2 -H dgx2 --gpus 4 --tp 4 --activation-checkpoint-interval 1 "
+        answer = ask(box, f"-m gpt2 -H dgx2 --gpus 4 --tp 4 --sequence-parallel off "
+                          "--activation-checkpoint-interval 1 "
                           f"--deepspeed {setting}.json")
         if answer["settings"].get("checkpoint_partition", "on") != setting:
             yield f"{setting} reads {answer['settings']}"

@@ -191,7 +191,8 @@ test_flash_flops(void)
     g_assert_cmpint(2 * attention.backward_flops, ==, 5 * attention.forward_flops);
 }
 
-/* Korthikanti et al., arXiv 2205.05198: Eq. 1 on one rank, Eq. 2 over t ranks. */
+/* Korthikanti et al., arXiv 2205.05198: Eq. 1 on one rank, Eq. 2 over t ranks, Eq. 4 over t ranks
+ * that share the tokens. */
 static void
 test_saved_bytes(void)
 {
@@ -208,6 +209,11 @@ test_saved_bytes(void)
     g_assert_cmpint(eight.saved_bytes, ==,
                     10 * s * b * h + (24 * s * b * h + 5 * a * s * s * b) / 8);
     g_assert_cmpint(flash.saved_bytes, ==, 34 * s * b * h + 4 * a * s * b);
+    struct sums shared = sum_layer(
+        &model, 0,
+        (struct mw_shape){.sequences = b, .seq = s, .tp = 8, .sequence_parallel = true});
+    g_assert_cmpint(shared.saved_bytes, ==, (34 * s * b * h + 5 * a * s * s * b) / 8);
+    g_assert_cmpint(shared.forward_flops, ==, eight.forward_flops);
 }
 
 /* Korthikanti et al., Sec. 5: without the scores 34 t h, and backward forms them again with both

@@ -1,6 +1,8 @@
 #include <glib.h>
+#include <math.h>
 #include <string.h>
 
+#include "hardware/numa.h"
 #include "hardware/scale.h"
 #include "tests/hwprofile_helpers.h"
 
@@ -128,6 +130,54 @@ test_required(void)
     g_assert_cmpstr(host, ==, "host.memory_gib");
 }
 
+/* The mean of the fullest NUMA node over all placements, one by one. */
+static double
+fullest_of_all(int ranks, int nodes)
+{
+    double sum = 0, ways = pow(nodes, ranks);
+
+    for (int way = 0; way < (int)ways; way++) {
+        int on[8] = {0}, fullest = 0;
+        for (int rank = 0, rest = way; rank < ranks; rank++, rest /= nodes) {
+            int here = ++on[rest % nodes];
+            fullest = MAX(fullest, here);
+        }
+        sum += fullest;
+    }
+    return sum / ways;
+}
+
+static void
+test_numa_placements(void)
+{
+    for (int nodes = 1; nodes <= 4; nodes++)
+        for (int ranks = 1; ranks <= 6; ranks++) {
+            g_assert_cmpfloat_with_epsilon(mw_numa_fullest(ranks, nodes, false),
+                                           fullest_of_all(ranks, nodes), 1e-9);
+            g_assert_cmpfloat(mw_numa_fullest(ranks, nodes, true), ==, (ranks + nodes - 1) / nodes);
+        }
+    g_assert_cmpfloat(mw_numa_fullest(1000, 8, false), ==, 125);
+}
+
+/* One rank has one NUMA node's rate for what it pinned, and all of them for the rest. */
+static void
+test_numa_update(void)
+{
+    struct mw_hardware hardware = {.host_update_params_per_s = 4e9, .host_numa_nodes = 4};
+
+    g_assert_cmpfloat(mw_numa_update_params_per_s(&hardware, 1), ==, 4e9);
+    hardware.update_one_node_share = 1;
+    g_assert_cmpfloat_with_epsilon(mw_numa_update_params_per_s(&hardware, 1), 1e9, 1);
+    hardware.update_one_node_share = 0.5;
+    g_assert_cmpfloat_with_epsilon(mw_numa_update_params_per_s(&hardware, 1), 1.6e9, 1);
+    double anywhere = mw_numa_update_params_per_s(&hardware, 4);
+    hardware.ranks_bound = true;
+    g_assert_cmpfloat_with_epsilon(mw_numa_update_params_per_s(&hardware, 4), 4e9, 1);
+    g_assert_cmpfloat(anywhere, <, 3e9);
+    hardware.host_numa_nodes = 0;
+    g_assert_cmpfloat(mw_numa_update_params_per_s(&hardware, 1), ==, 4e9);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -139,5 +189,7 @@ main(int argc, char **argv)
     g_test_add_func("/scale/enlarged", test_enlarged);
     g_test_add_func("/scale/nothing-to-enlarge", test_nothing_to_enlarge);
     g_test_add_func("/scale/required", test_required);
+    g_test_add_func("/scale/numa-placements", test_numa_placements);
+    g_test_add_func("/scale/numa-update", test_numa_update);
     return g_test_run();
 }

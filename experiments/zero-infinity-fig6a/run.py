@@ -17,6 +17,7 @@ def plan(bar, model, layout, *options):
     """The plan of `model` under the strategy of `bar`, with the bar's slicing and batch."""
     return common.memwall("plan", "-m", model, "-H", "dgx2", "--seq", "1024",
                           "-s", bar["memwall_strategy"], "--tp", bar["mp"],
+                          "--sequence-parallel", "off",
                           "--batch", float(bar["sequences"]) / GPUS, "--commit", "none",
                           "--state-layout", layout, *options)
 

@@ -7,7 +7,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import common
 
-LARGE = "-m zero-100b -H dgx2 --nodes 1 --tp 16 --batch 2 -s zero2"
+LARGE = ("-m zero-100b -H dgx2 --nodes 1 --tp 16 --sequence-parallel off --batch 2 "  # of 2019
+         "-s zero2")
 SMALL = "-m zero-1.5b -H dgx2 --gpus 1 --batch 32 -s ddp"
 FUSED_ATTENTION = "--set gpu.flash_attention=true"
 FUSED = "-H dgx2 --batch 1 -s ddp --software pytorch-2020 --set software.memory.gradient_copies=2"

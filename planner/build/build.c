@@ -264,6 +264,7 @@ shape_of(const struct mw_sizing *sizing)
         .recomputed = recomputed_set(sizing),
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
+        .sequence_parallel = s->sequence_parallel == 1,
         .updates_beside = mw_settings_update_beside(s),
         .whole_checkpoints = mw_settings_keeps_whole(s),
         .layer_order = mw_settings_layer_order(s),
@@ -273,6 +274,7 @@ shape_of(const struct mw_sizing *sizing)
         .rms_norm = mw_model_has_rms_norm(sizing->model),
         .rotary = sizing->model->rotary,
         .gated = mw_model_is_gated(sizing->model),
+        .score_bias = sizing->model->family && sizing->model->family->score_bias,
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

@@ -81,7 +81,7 @@ all_gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
 {
     int64_t bytes = b->sizing->checkpoint_whole_bytes;
 
-    if (b->sizing->checkpoint_parts == 1)
+    if (!mw_sizing_gathers_checkpoints(b->sizing))
         return;
     mw_build_op(b, LANE_SLICING,
                 mw_work_collective(b, MW_OP_ALL_GATHER, of_checkpoint, b->tp_comm, bytes), id);

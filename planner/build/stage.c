@@ -2,6 +2,7 @@
  * own so that neither waits for the other. */
 #include <glib.h>
 
+#include "base/arithmetic.h"
 #include "planner/build/internal.h"
 
 /* One direction: from the previous stage through this one to the next, or back. */
@@ -27,7 +28,9 @@ static void
 hop(struct builder *b, const struct visit *v, bool sends, uint32_t slot)
 {
     const struct way *way = way_of(v);
-    int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
+    int64_t shares = b->sizing->shape.sequence_parallel ? b->sizing->tp : 1;
+    int64_t bytes = b->sizing->element_bytes *
+                    mw_divide_up(b->sizing->tokens * b->sizing->model->hidden, shares);
     struct identity id = {v->phase, v->layer, v->micro_batch, 0, 0};
 
     mw_build_op(b, sends ? way->send_lane : way->receive_lane,

@@ -32,6 +32,7 @@ mw_settings_init(struct mw_settings *settings)
         .nodes = 1,
         .gpus_per_node = MW_AUTO,
         .tp = 1,
+        .sequence_parallel = MW_AUTO,
         .pp = 1,
         .micro_batch = MW_AUTO,
         .global_batch = MW_AUTO,

@@ -94,6 +94,8 @@ struct mw_settings {
     int64_t nodes;            /* default 1 */
     int64_t gpus_per_node;    /* MW_AUTO: all that the profile has */
     int64_t tp;               /* tensor slicing, default 1 */
+    int sequence_parallel;    /* 1: with tp, slices share the tokens of what they do not slice;
+                                 MW_AUTO: as the software does */
     int64_t pp;               /* pipeline stages, default 1 */
     bool tp_fixed;            /* by a file: another value is refused */
     double micro_batch;       /* sequences per GPU, times tp whole; MW_AUTO: most that fit */

@@ -250,7 +250,8 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     struct tier_filler filler;
 
-    sizing->checkpoint_parts = sizing->settings.checkpoint_partition ? sizing->tp : 1;
+    sizing->checkpoint_parts =
+        sizing->settings.checkpoint_partition || sizing->shape.sequence_parallel ? sizing->tp : 1;
     if (recomputed.interval) {
         sizing->checkpoint_count = mw_recomputed_groups(&recomputed);
         sizing->checkpoint_bytes = mw_dtype_bytes(
@@ -272,6 +273,12 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
             sizing->checkpoint_home[c] = next_tier(&filler, sizing->checkpoint_bytes);
 }
 
+bool
+mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing)
+{
+    return sizing->checkpoint_parts > 1 && !sizing->shape.sequence_parallel;
+}
+
 int64_t
 mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores)
 {
@@ -279,7 +286,7 @@ mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores)
 
     if (checkpoint_dtype(sizing) == sizing->settings.dtype)
         return 0;
-    if (restores)
+    if (restores && !sizing->shape.sequence_parallel)
         return sizing->checkpoint_whole_bytes + sizing->element_bytes * elements;
     return sizing->element_bytes * mw_divide_up(elements, sizing->tp) + sizing->checkpoint_bytes;
 }

@@ -251,7 +251,7 @@ checkpoint_ops(const struct mw_sizing *s)
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
                 2 * (s->checkpoint_home[c] == MW_TIER_NVME) +
-                (s->checkpoint_parts > 1 && !mw_settings_keeps_whole(&s->settings)));
+                (mw_sizing_gathers_checkpoints(s) && !mw_settings_keeps_whole(&s->settings)));
     }
     return ops;
 }

@@ -360,6 +360,7 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
         .sequences = (int64_t)(settings->micro_batch * settings->tp + 0.5),
         .seq = settings->seq,
         .tp = settings->tp,
+        .sequence_parallel = settings->sequence_parallel == 1,
         .flash_attention = flash_attention,
         .scores_again = settings->scores_again == 1,
         .dtype = settings->dtype,
