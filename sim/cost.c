@@ -682,7 +682,8 @@ mw_cost_lateness(const struct mw_plan *plan, const struct mw_hardware *hardware)
 
     if (!(hardware->host_launch_s > 0))
         return 1;
-    g_autofree int64_t *times = g_new0(int64_t, plan->work_count); /* works are far fewer than ops */
+    /* Works are far fewer than ops. */
+    g_autofree int64_t *times = g_new0(int64_t, plan->work_count);
     for (uint32_t i = 0; i < plan->op_count; i++)
         times[plan->ops[i].work] += (int64_t)mw_plan_op_rounds(plan, i);
     for (uint32_t w = 0; w < plan->work_count; w++) {

@@ -739,7 +739,7 @@ def check_wear(box):
             yield f"{options}: {priced['owned_cost']}, not {drives} for drives"
     priced, _, text = ask("100 --set nvme.price_usd=3000 --set nvme.read_gb_per_s=5;20;40")
     end, owned = priced["range"]["cost_usd"]["high"], priced["owned_cost"]
-    times = priced["range"]["step_time_s"]["high"] / priced["step_time_s"]
+    times = priced["range"]["days"]["high"] / priced["days"]
     slow = (owned["machine_usd"] + owned["energy_usd"] * 0.31 / 0.16) * times + \
         2 * 3000 * (used - share * times)
     if abs(end / slow - 1) > 1e-9 or "drive wear" not in text:

@@ -387,7 +387,7 @@ static const struct {
     enum memwall_code code;
 } refused[] = {
     {"batch", "0", "batch", "batch=0: must be ", MEMWALL_INVALID},
-    {"sequ", "1", NULL, "sequ: no setting of this name; did you mean seq?", MEMWALL_INVALID},
+    {"seqs", "1", NULL, "seqs: no setting of this name; did you mean seq?", MEMWALL_INVALID},
     {"--batch", "1", NULL, "--batch: no setting of this name", MEMWALL_INVALID},
     {"nvme.drives", "x", "nvme.drives", "nvme.drives=x: must be ", MEMWALL_INVALID},
     {"nvm.drives", "1", "nvm.drives", "nvm.drives=1: ", MEMWALL_INVALID},
@@ -411,7 +411,7 @@ test_set(void)
     }
     g_assert_cmpstr(memwall_question_get(question, "batch"), ==, "2");
     g_assert_null(memwall_question_get(question, "seq"));
-    g_assert_null(memwall_question_get(question, "sequ"));
+    g_assert_null(memwall_question_get(question, "seqs"));
     g_assert_true(memwall_question_set(question, "nvme.drives", "2", NULL));
     g_assert_true(memwall_question_set(question, "nvme.drives", "4", NULL));
     g_assert_cmpstr(memwall_question_get(question, "nvme.drives"), ==, "4");
