@@ -61,8 +61,9 @@ mw_number_read(const struct mw_number *number, const char *text, double *value, 
         return true;
     g_autofree char *min = mw_typed(number->min);
     g_autofree char *max = mw_typed(number->max);
-    g_autofree char *set = number->joined ? mw_spelled_printf("{%s}=%s", number->name, text)
-                                          : mw_spelled_printf("{%s=%s}", number->name, text);
+    g_autofree char *set = number->plain    ? g_strdup_printf("%s=%s", number->name, text)
+                           : number->joined ? mw_spelled_printf("{%s}=%s", number->name, text)
+                                            : mw_spelled_printf("{%s=%s}", number->name, text);
     return mw_refuse(error, "%s: must be a %s from %s to %s%s", set, noun, min, max,
                      number->or_as ? number->or_as : "");
 }

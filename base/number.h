@@ -12,6 +12,7 @@ struct mw_number {
     double min, max;
     bool whole;
     bool joined;       /* its value follows "=" */
+    bool plain;        /* likewise, and the name is no setting: a column of a file */
     bool counts;       /* the suffix k, M, B or T may follow, as in printed counts; in either
                         * case */
     const char *unit;  /* unit that may follow; NULL: none */

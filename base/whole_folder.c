@@ -14,6 +14,7 @@
 
 #define TEMPORARY ".memwall-"
 #define TEMPLATE TEMPORARY "XXXXXX"
+#define MARK ".being-written" /* a file in it */
 #define TITLE                                                                                      \
     "# What memwall wrote: `sha256sum -c " MW_FOLDER_LIST "` shows what has changed since.\n"
 #define FILE_BYTES_MAX (16 << 20) /* what is larger, nobody wrote so */
@@ -125,23 +126,26 @@ mw_folder_check(const char *path, bool replace, GError **error)
 
 /* --- temporary folders ------------------------------------------------------------------------ */
 
-/* Only what was written so: what another process put there since stays, with the folder.  Of a
- * folder whose list is not yet written nobody else knows. */
+/* Only what was written so: what another process put there since stays, with the folder.  `own`: of
+ * a folder that has no list yet nobody else knows. */
 static void
-remove_folder(const char *path)
+remove_folder(const char *path, bool own)
 {
     g_autofree char *list = read_list(path);
     g_autofree char *last = list ? g_build_filename(path, MW_FOLDER_LIST, NULL) : NULL;
+    g_autofree char *mark = g_build_filename(path, MARK, NULL);
     g_autoptr(GDir) folder = g_dir_open(path, 0, NULL);
     bool empty = true;
 
     for (const char *name; folder && (name = g_dir_read_name(folder));) {
         g_autofree char *file = g_build_filename(path, name, NULL);
-        if (!(list && is_list(name)))
-            empty = (!list || is_as_written(path, name, list)) && !unlink(file) && empty;
+        if (!(list && is_list(name)) && !(own && !strcmp(name, MARK)))
+            empty = (list ? is_as_written(path, name, list) : own) && !unlink(file) && empty;
     }
     if (empty && last)
         unlink(last);
+    if (empty && own)
+        unlink(mark);
     rmdir(path);
 }
 
@@ -173,7 +177,7 @@ is_temporary_of(const char *name, const char *base)
            strlen(name + length) == strlen(TEMPLATE);
 }
 
-/* Those of writers that were killed. */
+/* Those of writers that were killed: a mark says that it is one, whatever its name is. */
 static void
 remove_left(const char *parent, const char *base)
 {
@@ -181,29 +185,44 @@ remove_left(const char *parent, const char *base)
 
     for (const char *name; folder && (name = g_dir_read_name(folder));) {
         g_autofree char *path = g_build_filename(parent, name, NULL);
-        int lock = is_temporary_of(name, base) ? lock_folder(path, LOCK_EX | LOCK_NB) : -1;
+        g_autofree char *mark = g_build_filename(path, MARK, NULL);
+        bool left = is_temporary_of(name, base) && g_file_test(mark, G_FILE_TEST_IS_REGULAR);
+        int lock = left ? lock_folder(path, LOCK_EX | LOCK_NB) : -1;
         if (lock >= 0)
-            remove_folder(path);
+            remove_folder(path, true);
         unlock(lock);
     }
 }
 
-/* A new one beside `path`, and the lock on it.  Who makes or removes one holds its parent. */
+/* A new one beside `path`, and the lock on it, which it has before its mark. */
 static char *
 make_temporary(const char *path, int *lock)
 {
     g_autofree char *parent = g_path_get_dirname(path), *base = g_path_get_basename(path);
     g_autofree char *temporary = g_strconcat(path, TEMPLATE, NULL);
-    int held = lock_folder(parent, LOCK_EX);
 
-    if (held >= 0)
-        remove_left(parent, base);
-    bool good = g_mkdtemp(temporary);
+    remove_left(parent, base);
+    if (!g_mkdtemp(temporary))
+        return NULL;
+    *lock = lock_folder(temporary, LOCK_EX | LOCK_NB);
+    g_autofree char *mark = g_build_filename(temporary, MARK, NULL);
+    int descriptor = open(mark, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int reason = errno;
-    *lock = good ? lock_folder(temporary, LOCK_EX | LOCK_NB) : -1;
-    unlock(held);
+    unlock(descriptor);
+    if (descriptor >= 0)
+        return g_steal_pointer(&temporary);
+    rmdir(temporary);
+    unlock(*lock);
     errno = reason;
-    return good ? g_steal_pointer(&temporary) : NULL;
+    return NULL;
+}
+
+static bool
+remove_mark(const char *folder)
+{
+    g_autofree char *mark = g_build_filename(folder, MARK, NULL);
+
+    return !unlink(mark);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -242,16 +261,20 @@ sync_folder(const char *path)
     return good;
 }
 
-/* The new folder under the path, and under its temporary name what was there, if anything. What
- * another process put there since the check is replaced only by who replaces. */
+/* The new folder under the path, and under its temporary name what was there, if anything: then it
+ * was exchanged.  What another process put there since the check is replaced only by who replaces.
+ */
 static bool
-take_place(const char *temporary, const char *path, bool replaces)
+take_place(const char *temporary, const char *path, bool replaces, bool *exchanged)
 {
-    if (!chmod(temporary, allowed(0777)) && sync_folder(temporary))
-        return !rename(temporary, path) ||
-               (replaces && (errno == ENOTEMPTY || errno == EEXIST) &&
-                !renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE));
-    return false;
+    *exchanged = false;
+    if (chmod(temporary, allowed(0777)) || !sync_folder(temporary))
+        return false;
+    if (!rename(temporary, path))
+        return true;
+    *exchanged = replaces && (errno == ENOTEMPTY || errno == EEXIST) &&
+                 !renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE);
+    return *exchanged;
 }
 
 static bool
@@ -283,12 +306,12 @@ mw_folder_write(const char *path, const struct mw_folder_file *files, size_t cou
         mw_file_set_error(error, path, errno);
         return false;
     }
-    bool good = write_files(temporary, files, count, stops, error);
-    if (good && !take_place(temporary, whole, replace)) {
+    bool exchanged = false, good = write_files(temporary, files, count, stops, error);
+    if (good && (!remove_mark(temporary) || !take_place(temporary, whole, replace, &exchanged))) {
         mw_file_set_error(error, path, errno);
         good = false;
     }
-    remove_folder(temporary);
+    remove_folder(temporary, !exchanged);
     unlock(lock);
     return good;
 }

@@ -36,6 +36,7 @@ static const struct mw_profile_key keys[] = {
     TEXT("backend", "what computed when it was measured: cpu or cuda"),
     TEXT("instruction_set", "that its cores computed with: `memwall list devices` names them"),
     TEXT("disturbed", "what else its machine did while it was measured; commands repeat it"),
+    TEXT("made_up", "why there is no such machine; who compares all machines leaves it out"),
     TEXT("only_simulated",
          "why nothing of memwall runs there; such a machine is advised to nobody"),
     TEXT("discontinued", "why nobody can buy it at `node.price_usd` any more"),

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* More ranks than that fill all NUMA nodes alike. */
+/* Of more ranks than that a bound is taken. */
 #define RANKS_MAX 64
 
 /* row := row * (sum of x^j / j! for j <= most), up to x^ranks. */
@@ -41,9 +41,12 @@ double
 mw_numa_fullest(int64_t ranks, int64_t nodes, bool bound)
 {
     double mean = 0;
+    double each = (double)ranks / (double)nodes;
 
-    if (bound || ranks > RANKS_MAX)
-        return ceil((double)ranks / (double)nodes);
+    if (bound)
+        return ceil(each);
+    if (ranks > RANKS_MAX) /* the largest of as many normal variables as there are nodes */
+        return fmin((double)ranks, each + sqrt(2 * each * log((double)nodes)));
     for (int64_t most = 0; most < ranks; most++)
         mean += 1 - none_fuller(ranks, nodes, most);
     return mean;

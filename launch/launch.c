@@ -33,7 +33,6 @@ static const struct {
     {"partition", "bandwidth"},
     {"pp", "1"},
     {"tp", "1"},
-    {"sequence-parallel", "off"},
     {"tokens", NULL},          /* number of steps */
     {"global-batch", NULL},    /* follows from the others */
     {"optimizer-chunk", NULL}, /* size of a buffer */

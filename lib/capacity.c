@@ -68,8 +68,8 @@ add_matching(GPtrArray *names, const char *pattern, GError **error)
                             pattern);
 }
 
-/* All but those that only simulations are of.  Those that nobody rents or sells, such as papers'
- * and tests', have no price, and so no place where cost is compared. */
+/* All but those that only simulations are of, and those that are made up.  Those that nobody rents
+ * or sells, such as papers', have no price, and so no place where cost is compared. */
 static bool
 add_any(GPtrArray *names)
 {
@@ -77,7 +77,8 @@ add_any(GPtrArray *names)
     g_autoptr(GPtrArray) profiles = mw_profile_load_all(&mw_hwprofile_kind, all);
 
     for (guint i = 0; i < profiles->len; i++)
-        if (!mw_profile_gives(profiles->pdata[i], "profile", "only_simulated"))
+        if (!mw_profile_gives(profiles->pdata[i], "profile", "only_simulated") &&
+            !mw_profile_gives(profiles->pdata[i], "profile", "made_up"))
             add_once(names, mw_profile_name(profiles->pdata[i]));
     return true;
 }

@@ -10,7 +10,8 @@
 #include "study/steps.h"
 
 #define BYTES_MOST (4 << 20)
-#define USD_MOST 1e9
+#define USD_MOST 1e9  /* as node.price_usd may be, */
+#define RENT_MOST 1e6 /* and node.price_usd_per_hour */
 #define NODES_MOST 1000000
 
 enum column {
@@ -78,13 +79,21 @@ cell_of(char **cells, const int place[COLUMNS], enum column column)
     return place[column] >= 0 && (guint)place[column] < count ? cells[place[column]] : "";
 }
 
+static double
+most_of(enum column column)
+{
+    return column == AVAILABLE                                     ? NODES_MOST
+           : column == USD_PER_HOUR || column == USD_PER_HOUR_SPOT ? RENT_MOST
+                                                                   : USD_MOST;
+}
+
 static bool
 read_number(const char *path, int line, enum column column, const char *text, bool whole,
             double *value, GError **error)
 {
     g_autofree char *name = g_strdup_printf("%s, line %d: %s", path, line, column_names[column]);
     const struct mw_number number = {
-        .name = name, .max = whole ? NODES_MOST : USD_MOST, .whole = whole, .joined = true};
+        .name = name, .max = most_of(column), .whole = whole, .plain = true};
 
     *value = 0;
     return !*text || mw_number_read(&number, text, value, error);

@@ -89,7 +89,7 @@ mw_model_write_adapter_config(const struct mw_decoder *decoder)
 static bool
 check_kind(JsonObject *object, const char *origin, GError **error)
 {
-    static const char *const flags[] = {"use_dora", "use_rslora"};
+    static const char *const flags[] = {"use_dora", "use_rslora", "lora_bias"};
     const char *type = "", *bias = "none";
 
     if (!mw_json_get_string(object, "peft_type", origin, &type, error) ||
@@ -124,6 +124,7 @@ static const struct {
     {"layer_replication", "layers are not repeated"},
     {"rank_pattern", "all adapters have one rank"},
     {"alpha_pattern", "all adapters have one alpha"},
+    {"loftq_config", "frozen weights are those of the model"},
 };
 
 static bool

@@ -94,6 +94,7 @@ static void
 complete_shape(const struct mw_request *request, struct mw_settings *s)
 {
     const struct mw_model *model = request->model;
+    int64_t seq = s->seq == MW_AUTO ? mw_settings_default_seq(model) : s->seq;
 
     if (s->gpus_per_node == MW_AUTO)
         s->gpus_per_node = request->hardware->gpus_per_node;
@@ -104,9 +105,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->tp == 1)
         s->sequence_parallel = MW_AUTO;
     else if (s->sequence_parallel == MW_AUTO)
-        s->sequence_parallel = request->hardware->offers.sequence_parallel;
-    if (s->seq == MW_AUTO)
-        s->seq = mw_settings_default_seq(model);
+        s->sequence_parallel = request->hardware->offers.sequence_parallel && seq % s->tp == 0;
+    s->seq = seq;
     if (s->step_tokens_max == MW_AUTO)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
                                  ? mw_default_step_tokens(model, s)
@@ -515,6 +515,12 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
     }
     if (s->layer_order == 1 && !check_order(s, error))
         return false;
+    if (s->sequence_parallel == 1 && s->seq % s->tp)
+        return mw_refuse(
+            error,
+            "{seq=%" G_GINT64_FORMAT "}: {tp=%" G_GINT64_FORMAT
+            "} slices share its tokens, and must divide it; give {sequence-parallel=off}",
+            s->seq, s->tp);
     if (s->schedule != MW_SCHEDULE_1F1B && s->pp == 1)
         return mw_refuse(error, "{schedule=gpipe}: is of a pipeline's stages; give {pp} of 2 or "
                                 "more, or leave it out");
@@ -584,4 +590,26 @@ mw_settings_check(const struct mw_request *request, const struct mw_settings *as
     return check_strategies(&trial, &s, error) &&
            (request->hardware ? mw_sizing_check(trial.model, hardware, &s, &walk, error)
                               : mw_sizing_check_settings(trial.model, &s, error));
+}
+
+bool
+mw_settings_run(const struct mw_settings *s, GError **error)
+{
+    if (s->tp > 1)
+        return mw_refuse(
+            error, "{tp=%" G_GINT64_FORMAT "}: run does not slice tensors; give {tp=1}", s->tp);
+    if (s->layout == MW_LAYOUT_PAPER20)
+        return mw_refuse(error, "{state-layout=paper20}: run keeps state as zero16 only; plan and "
+                                "simulate take paper20");
+    if (s->micro_batch != MW_AUTO && s->micro_batch != (double)(int64_t)s->micro_batch)
+        return mw_refuse(error, "{batch=%.15g}: run takes whole sequences", s->micro_batch);
+    if (!mw_optimizer_row(s->optimizer)->runs)
+        return mw_refuse(error,
+                         "{optimizer=%s}: run does not update by it; `memwall list optimizers` "
+                         "says by which, or ask `memwall simulate`",
+                         mw_optimizer_name(s->optimizer));
+    if (mw_settings_update_beside(s))
+        return mw_refuse(error, "{update=beside}: run updates at the end of a step; give "
+                                "{update=end}, or ask `memwall simulate`");
+    return true;
 }

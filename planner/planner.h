@@ -40,6 +40,8 @@ bool mw_exceeds_step_tokens(double step_tokens, double most);
 
 /* Sets defaults that need no search, and refuses contradictions.  Batch, tiles, commit and
  * placements may stay open. */
+/* Whether an executor carries such settings out; else the error says what can only be simulated. */
+bool mw_settings_run(const struct mw_settings *settings, GError **error);
 bool mw_settings_complete(const struct mw_request *request, const struct mw_settings *asked,
                           struct mw_settings *resolved, GError **error);
 

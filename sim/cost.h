@@ -14,7 +14,7 @@
  *                     at which a rank checks what it reads and writes
  *   collectives       hardware/ring.h, by one ring, or by NCCL's algorithms and protocols, with the
  *                     software's passes over GPU memory around them
- *   host update       elements / host_update_params_per_s
+ *   host update       elements / mw_numa_update_params_per_s (hardware/numa.h)
  *   other host passes bytes / host_memory_bytes_per_s, the norm / host_norm_bytes_per_s and exact
  *                     sums / host_exact_sums_bytes_per_s if the profile has them; on the GPU,
  *                     updates and passes are memory-bound

@@ -142,7 +142,8 @@ mw_peak_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
 double
 mw_layers_flops(const struct mw_plan *plan, const struct mw_hardware *hardware)
 {
-    return hardware->gpu_achievable_flops * mw_kernel_dtype_share(hardware, plan->shape.dtype);
+    return hardware->gpu_achievable_flops * mw_kernel_dtype_share(hardware, plan->shape.dtype) *
+           mw_kernel_slowest_share(hardware, plan->world_ranks);
 }
 
 double

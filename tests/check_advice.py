@@ -321,15 +321,14 @@ UNFIT = [
     ("-m gpt3-175b -H aws-g6e-xlarge -s zero-offload --batch 64", "-s zero-infinity-nvme -H "),
     # 44 USD an hour with the strategy that was named stand behind 2.29 with another one.
     ("-m qwen2.5-72b -H dgx1v -s zero3 --seq 32768",
-     "-s zero-infinity-nvme -H lambda-gh200 fits (2.29 USD an hour), -s zero-infinity-nvme "
-     "-H dgx-a100-40gb fits (199000 USD), -H nebius-b200-8x --tp 2 --software deepspeed fits (44.0 "
-     "USD "),
+     "-s zero-infinity-nvme -H lambda-gh200 fits (2.29 USD an hour), -H nebius-b200-8x --tp 2 "
+     "--software deepspeed fits (44.0 USD "),
     ("-m kimi-k2 -H aws-g5-xlarge -s zero3 --seq 2048 --activation-checkpoint-interval 4",
      "-s zero-infinity-nvme -H coreweave-l40s-8x --nodes 2 --tp 2 --software deepspeed fits (36.0 "
      "USD an hour), --nodes 1532 fits"),
     # ZeRO-Infinity, Table 1: states on the GPU.
     ("-m zi-0.5t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 7",
-     "-s zero-infinity-cpu fits, --batch 1.75 fits (batch 7 per group of 4 GPUs)"),
+     "--activation-device cpu fits"),
     ("-m zi-1t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 5 --activation-device cpu",
      "-s zero-infinity-cpu fits"),
     # All that drives are, and another strategy.
@@ -377,7 +376,7 @@ OFFERED = [
     ("-m llama-3.1-8b -H aws-g4dn-xlarge --seq 1024", ["price_usd_per_hour"] * 2),
     ("-m llama-3.1-405b -H aws-g5-12xlarge --software memwall", ["price_usd_per_hour"]),
     ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1 --software memwall", ["price_usd"]),
-    ("-m llama-3.1-8b -H rtx4090 --seq 131072", ["price_usd_per_hour", "price_usd"]),
+    ("-m llama-3.1-8b -H rtx4090 --seq 131072", ["price_usd_per_hour"]),
     # A step of 96 sequences takes numbers of nodes that divide it.
     ("-m llama-2-70b -H aws-g4dn-xlarge --global-batch 96", ["price_usd_per_hour"] * 2),
 ]

@@ -740,8 +740,9 @@ def check_wear(box):
     priced, _, text = ask("100 --set nvme.price_usd=3000 --set nvme.read_gb_per_s=5;20;40")
     end, owned = priced["range"]["cost_usd"]["high"], priced["owned_cost"]
     times = priced["range"]["days"]["high"] / priced["days"]
-    slow = (owned["machine_usd"] + owned["energy_usd"] * 0.31 / 0.16) * times + \
-        2 * 3000 * (used - share * times)
+    energy = owned["energy_usd"] * 0.31 / 0.16 * priced["range"]["energy_kwh"]["high"] / \
+        priced["energy_kwh"]
+    slow = owned["machine_usd"] * times + energy + 2 * 3000 * (used - share * times)
     if abs(end / slow - 1) > 1e-9 or "drive wear" not in text:
         yield f"range {priced['range']}, expected {slow}; {text}"
     paid = 2 * 100000 + owned["energy_usd"] + 2 * (sets - 1) * 3000

@@ -126,7 +126,7 @@ VALUES = {
     "fabric.start_us": "30", "fabric.all_reduce_gb_per_s": "60", "network.start_us": "30",
     "network.gpu_gb_per_s": "1",
     "nvme.mixed_read_gb_per_s": "7", "nvme.mixed_write_gb_per_s": "5",
-    "nvme.queue_depth": "1", "nvme.write_burst_gb_per_s": "20",
+    "nvme.queue_depth": "1", "nvme.write_burst_gb_per_s": "20", "host.numa_nodes": "8",
 }
 
 # A step that moves all states over every link; one that the update on the CPU bounds; one bound by
@@ -141,7 +141,7 @@ SCENARIOS = [
     "-s zero-infinity-cpu --param-device cpu --optimizer-device cpu",
     "-s zero1 --batch 1 --nodes 2",
     "-s zero-offload --batch 1 --gpus 1 --dtype fp32",
-    "-s zero1 --batch 1 --nodes 1 --tp 2",
+    "-s zero1 --batch 1 --nodes 1 --tp 2 --sequence-parallel off",
     "-s zero-offload --batch 2 --gpus 1 --optimizer adafactor",
 ]
 

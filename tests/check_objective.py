@@ -125,7 +125,7 @@ def check_open_batch(box):
     for options, batches, least in third([
             ("-m llama-3.1-8b -H rtx4090 --set host.memory_gib=256 --objective dpo --seq 512",
              (16, 32, 64), 1.98),
-            ("-m llama-3.1-8b -H dgx-h100 --objective dpo --seq 1024", (2, 4, 6, 8), 53.5),
+            ("-m llama-3.1-8b -H dgx-h100 --objective dpo --seq 1024", (2, 4, 6, 8), 52.4),
             ("-m opt-1.3b -H dgx-h100 --objective ppo --seq 512", (16, 32, 64), 115)]):
         found = ask(box, options)["sequences_per_s"]
         for batch in batches:

@@ -133,10 +133,10 @@ def check_reason(box, line, expected):
 BOUNDED = {
     "-m gpt3-1.3b -H v100 -s ddp --activation-checkpoint-interval 0 --software ideal":
         "micro-batches do not fit",
-    "-m gpt2-xl -H dgx-a100": "not faster",
+    "-m gpt2-xl -H dgx-a100": "tokens per step, by the",
     "-m gpt3-13b -H dgx2 -s zero3": "tokens per step, by the",
     "-m gpt3-175b -H dgx2 -s zero-infinity-nvme": "tokens per step, by the",
-    "-m llama-3.1-70b -H rtx4090 -s zero-infinity-nvme": "slow to plan",
+    "-m llama-3.1-70b -H rtx4090 -s zero-infinity-nvme --software memwall": "slow to plan",
     "-m gpt3-1.3b -H v100 -s ddp --grad-accum 1": "batch does not fit",
 }
 

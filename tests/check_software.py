@@ -158,11 +158,15 @@ def check_frozen(box):
     question = "simulate -m llama-3.1-70b -H h100 --gpus 1 --seq 512 --batch 1 --train lora:16"
     adapters, table = 207093760, 128256 * 8192
     waste = 80 * 3 * (2**29 - 2 * 8192 * 28672) + 2 * (2**31 - 2 * table) + 2**29 - 2 * adapters
-    for placed in ("zero-infinity-cpu", "zero-infinity-nvme --optimizer-device nvme"):
+    # With their state on drives the adapters' gradients are in a buffer of 2^29 bytes, and
+    # the rounding of swap buffers, which another test counts, is less than 0.2 GB.
+    gradients = 2**29 - 2 * adapters
+    for placed, least, most in (("zero-infinity-cpu", 0, 0),
+                                ("zero-infinity-nvme --optimizer-device nvme", gradients, 2e8)):
         told = answer(box, f"{question} --param-device cpu --software deepspeed -s {placed}")
         pinned = taken(told).get("pinned memory rounded up", 0)
-        if abs(pinned / waste - 1) > 0.001:
-            yield f"-s {placed}: {pinned} bytes, not {waste}"
+        if not 0.999 * (waste + least) < pinned < 1.001 * (waste + least + most):
+            yield f"-s {placed}: {pinned} bytes, not {waste} + {least} to {most}"
     told = answer(box, question.replace("--batch 1 ", ""))  # nor does it drive them to drives
     if told["peak_bytes"]["nvme"]:
         yield f"{told['strategy']}: {told['peak_bytes']}"

@@ -298,12 +298,14 @@ def check_closed(box):
     if front < 3 or f"the front's {front} and" not in answer.err:
         yield f"{front} rows are on the front: {answer.err}"
     for row in simulated[::100]:
-        alone = box.run(f"simulate {line} --csv --nodes {row['over.nodes']} --batch "
-                        f"{row['over.batch']} --activation-checkpoint-interval "
-                        f"{row['checkpoint_interval']}").out.decode()
-        step_s = float(rows_of(alone)[0]["step_time_s"])
-        if abs(float(row["engine_step_time_s"]) / step_s - 1) > 1e-9:
-            yield f"{row['engine_step_time_s']}: simulate has {step_s}"
+        # The row does not say how many layers are recomputed: as few as fit, or all.
+        asked = f"simulate {line} --csv --nodes {row['over.nodes']} --batch {row['over.batch']} " \
+                f"--activation-checkpoint-interval {row['checkpoint_interval']}"
+        found = [rows_of(box.run(f"{asked} {layers}").out.decode())
+                 for layers in ("", "--recompute-layers fewest")]
+        steps = [float(rows[0]["step_time_s"]) for rows in found if rows]
+        if all(abs(float(row["engine_step_time_s"]) / step_s - 1) > 1e-9 for step_s in steps):
+            yield f"{row['engine_step_time_s']}: simulate has {steps}"
 
 
 def check_merged(box):

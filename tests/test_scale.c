@@ -156,7 +156,11 @@ test_numa_placements(void)
                                            fullest_of_all(ranks, nodes), 1e-9);
             g_assert_cmpfloat(mw_numa_fullest(ranks, nodes, true), ==, (ranks + nodes - 1) / nodes);
         }
-    g_assert_cmpfloat(mw_numa_fullest(1000, 8, false), ==, 125);
+    /* More ranks than are counted exactly: no less than with fewer, and no jump. */
+    for (int64_t ranks = 60; ranks < 70; ranks++)
+        g_assert_cmpfloat(mw_numa_fullest(ranks + 1, 8, false), >,
+                          mw_numa_fullest(ranks, 8, false));
+    g_assert_cmpfloat_with_epsilon(mw_numa_fullest(65, 8, false), mw_numa_fullest(64, 8, false), 2);
 }
 
 /* One rank has one NUMA node's rate for what it pinned, and all of them for the rest. */

@@ -114,7 +114,7 @@ static void
 test_left_by_others(void)
 {
     static const char *const names[] = {"job.memwall-killed", "job.memwall-writes",
-                                        "other.memwall-abcdef"};
+                                        "other.memwall-abcdef", "job.memwall-mynote"};
     g_autofree char *root = g_dir_make_tmp("memwall-XXXXXX", NULL);
     g_autofree char *folder = g_build_filename(root, "job", NULL);
     char *paths[G_N_ELEMENTS(names)];
@@ -124,6 +124,8 @@ test_left_by_others(void)
         g_autofree char *file = g_build_filename(paths[i], "launch.sh", NULL);
         g_assert_cmpint(g_mkdir(paths[i], 0777), ==, 0);
         g_assert_true(g_file_set_contents(file, "", 0, NULL));
+        g_autofree char *mark = g_build_filename(paths[i], ".being-written", NULL);
+        g_assert_true(i == 3 || g_file_set_contents(mark, "", 0, NULL)); /* the last is a user's */
     }
     int held = open(paths[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     g_assert_cmpint(flock(held, LOCK_EX), ==, 0);
@@ -131,6 +133,7 @@ test_left_by_others(void)
     g_assert_false(g_file_test(paths[0], G_FILE_TEST_EXISTS));
     g_assert_true(g_file_test(paths[1], G_FILE_TEST_EXISTS));
     g_assert_true(g_file_test(paths[2], G_FILE_TEST_EXISTS));
+    g_assert_true(g_file_test(paths[3], G_FILE_TEST_EXISTS));
     close(held);
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
         g_free(paths[i]);

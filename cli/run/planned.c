@@ -65,14 +65,8 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
     const struct mw_question *question = &request->question;
     int64_t tokens = question->settings.seq;
 
-    if (!mw_optimizer_row(question->settings.optimizer)->runs)
-        return mw_refuse(error,
-                         "--optimizer %s: run does not update by it; `memwall list optimizers` "
-                         "says by which, or ask `memwall simulate`",
-                         mw_optimizer_name(question->settings.optimizer));
-    if (mw_settings_update_beside(&question->settings))
-        return mw_refuse(error, "--update beside: run updates at the end of a step; give --update "
-                                "end, or ask `memwall simulate`");
+    if (!mw_settings_run(&question->settings, error))
+        return false;
     if (request->plan_file ? !take_plan(request, decoder, &tokens, error)
                            : !mw_model_decoder(&question->model, decoder, error))
         return false;

@@ -66,21 +66,6 @@ learning_rate(void *data, int64_t step)
 
 /* --- the trainer's options -------------------------------------------------------------------- */
 
-/* Refuses settings that can only be simulated. */
-static bool
-check_settings(const struct mw_settings *s, GError **error)
-{
-    if (s->tp > 1)
-        return mw_refuse(error, "--tp %" G_GINT64_FORMAT ": run does not slice tensors; give 1",
-                         s->tp);
-    if (s->layout == MW_LAYOUT_PAPER20)
-        return mw_refuse(error, "--state-layout paper20: run keeps state as zero16 only; plan and "
-                                "simulate take paper20");
-    if (s->micro_batch != (int64_t)s->micro_batch)
-        return mw_refuse(error, "--batch %.15g: run takes whole sequences", s->micro_batch);
-    return true;
-}
-
 static bool
 check_save(const struct cli_training *run, GError **error)
 {
@@ -543,7 +528,7 @@ cli_training_open(struct cli_training *run, GError **error)
     return cli_run_take_program(run, error) &&
            mw_trainer_takes(run->answer->variants, run->options.backend, error) &&
            cli_run_decoder(request, &run->decoder, NULL, error) && check_save(run, error) &&
-           (!run->answer->sizing || check_settings(&run->answer->sizing->settings, error)) &&
+           (!run->answer->sizing || mw_settings_run(&run->answer->sizing->settings, error)) &&
            check_resume(run, error) && open_drives(run, error) && open_start(run, error) &&
            apply_recorded_course(run, error) && open_data(run, error) &&
            look_whether_done(run, error);

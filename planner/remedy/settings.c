@@ -105,7 +105,7 @@ mw_remedy_software(const struct mw_unfit *unfit)
     struct mw_decoder decoder;
 
     if (!here || !here->own || sizing->limiting_tier != MW_TIER_CPU ||
-        !sizing->beside_bytes[MW_TIER_CPU] || asked->tp > 1 || asked->trained.rank > 0 ||
+        !sizing->beside_bytes[MW_TIER_CPU] || !mw_settings_run(asked, NULL) ||
         !mw_model_decoder(sizing->model, &decoder, NULL))
         return NULL;
     struct mw_request request = {unfit->request->model, here->own};

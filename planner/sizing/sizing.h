@@ -376,11 +376,11 @@ bool mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer); /* of 
  * or all are. */
 int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
 int64_t mw_sizing_kept_of_model(const struct mw_sizing *first); /* of all stages */
-/* Bytes that the pass reads and writes which stores a checkpoint in another type than that of
- * activations, or restores the activations from it; 0 where it has their type. */
 /* Whether the parts of a checkpoint are gathered before it is recomputed from; slices that share
  * tokens begin with the part that they kept. */
 bool mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing);
+/* Bytes that the pass reads and writes which stores a checkpoint in another type than that of
+ * activations, or restores the activations from it; 0 where it has their type. */
 int64_t mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores);
 /* Bytes that the pass moves which stores what a layer keeps for its backward, as the one does that
  * restores it; 0 where it is stored as it is, or recomputed. */
