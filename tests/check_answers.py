@@ -742,6 +742,7 @@ def check_wear(box):
     times = priced["range"]["days"]["high"] / priced["days"]
     energy = owned["energy_usd"] * 0.31 / 0.16 * priced["range"]["energy_kwh"]["high"] / \
         priced["energy_kwh"]
+    share = priced["days"] / 365.25 / 5
     slow = owned["machine_usd"] * times + energy + 2 * 3000 * (used - share * times)
     if abs(end / slow - 1) > 1e-9 or "drive wear" not in text:
         yield f"range {priced['range']}, expected {slow}; {text}"

@@ -15,8 +15,8 @@ check_sources(const char *name, const struct mw_profile *profile)
     for (char **line = lines; *line && strcmp(name, "flat-test"); line++) {
         g_autofree char *key = g_strndup(*line, strcspn(*line, " "));
         if (!**line || **line == '[' || !strcmp(key, "description") || !strcmp(key, "date") ||
-            !strcmp(key, "only_simulated") || !strcmp(key, "discontinued") ||
-            g_str_has_suffix(key, ".source"))
+            !strcmp(key, "only_simulated") || !strcmp(key, "made_up") ||
+            !strcmp(key, "discontinued") || g_str_has_suffix(key, ".source"))
             continue;
         g_autofree char *wanted = g_strconcat(key, ".source = ", NULL);
         if (!line[1] || !g_str_has_prefix(line[1], wanted))
