@@ -15,7 +15,7 @@ import re
 import resource
 import sys
 
-from command import FEW, FLAT, PROFILE, ROOT, Box, answer_of, answers_of, sample, third
+from command import FEW, FLAT, PROFILE, ROOT, Box, answer_of, answers_of, sample, sixth
 from tap import report_in
 
 
@@ -247,7 +247,7 @@ def check_free_space(box):
 
 def check_nearest(box):
     """Where no strategy fits the one that is said is nearest: by its worst tier, as a share."""
-    for question in third(("simulate -m zi-20t -H rtx3090",
+    for question in sixth(("simulate -m zi-20t -H rtx3090",
                            "simulate -m deepseek-v3 -H aws-g6e-12xlarge")):
         worst = {}
         for strategy in ("auto", "zero-offload", "zero-infinity-cpu", "zero-infinity-nvme"):
@@ -904,7 +904,7 @@ def check_provenance(box):
 
 def tests(box):
     yield "tokens", check_tokens(box)
-    for options, why in third(NOT_DURABLE.items()):
+    for options, why in sixth(NOT_DURABLE.items()):
         yield f"not durable: {options}", check_not_durable(box, options, why)
     yield "details", check_details(box)
     yield "plan file", check_plan_file(box)
@@ -914,7 +914,7 @@ def tests(box):
     yield "no price", check_no_price(box)
     yield "a batch over the table's", check_surplus(box)
     yield "drives that wear out", check_wear(box)
-    for options, name in third(BOUND):
+    for options, name in sixth(BOUND):
         yield f"bound: {options}", check_bound(box, options, name)
     yield "bound: many nodes", check_many_nodes(box)
     yield "the nearest that does not fit", check_nearest(box)
@@ -924,7 +924,7 @@ def tests(box):
     yield "DeepSpeed slicing", check_deepspeed_slicing(box)
     yield "batch typed", check_batch_typed(box)
     yield "DeepSpeed format", check_deepspeed_format(box)
-    for options, names in third(IDLE.items()):
+    for options, names in sixth(IDLE.items()):
         yield f"idle: {options}", check_idle(box, options, names)
     yield "invariant-5: json", check_json(box)
     yield "json: unsaid", check_unsaid(box)
@@ -934,7 +934,7 @@ def tests(box):
     for line in sample(LARGE):
         yield f"large: {line}", check_large(box, line)
     yield "few tokens", check_few_tokens(box)
-    for options, words in third(KEYS_SET.items()):
+    for options, words in sixth(KEYS_SET.items()):
         yield f"set: {options}", check_keys_set(box, options, words)
     yield "length", check_length(box)
     yield "verdict", check_verdict(box)

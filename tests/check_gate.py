@@ -27,7 +27,7 @@ import re
 import sys
 import xml.etree.ElementTree
 
-from command import FLAT, ROOT, SIMULATE, Box, refused, sample, third
+from command import FLAT, ROOT, SIMULATE, Box, refused, sample, sixth
 from gate_logs import FORMATS, megatron, steps_of, text_of, torchtitan
 from tap import report_in
 
@@ -46,7 +46,7 @@ def judged(box, line, status):
 def check_found(box):
     for name, (_, lane) in FORMATS.items():
         box.write("old", text_of(name, 1))
-        for seed in third(range(2, 5)):
+        for seed in sixth(range(2, 5)):
             box.write("new", text_of(name, seed, slower=0.05))
             wrong, text = judged(box, "--baseline old new", 4)
             yield from wrong
@@ -143,7 +143,7 @@ def check_run(box):
 
 
 def check_kept(box):
-    for name, (_, lane) in third(FORMATS.items()):
+    for name, (_, lane) in sixth(FORMATS.items()):
         box.write("old", text_of(name, 1))
         box.write("new", text_of(name, 2, slower=0.05))
         yield from judged(box, "--write-baseline kept.json old", 0)[0]
@@ -312,12 +312,12 @@ def check_figures(box):
     for name, value in (("feasible", 7), ("step_time_s", None), ("step_time_s", "9999"),
                         ("step_time_s", True), ("days", "x"), ("cost_usd", -1)):
         with_figures(lambda figures: {"figures": dict(figures, **{name: value})})
-        for line in third(("other.json", "kept.json other.json")):
+        for line in sixth(("other.json", "kept.json other.json")):
             yield from refused(box.run("check --baseline " + line), ["other.json", name])
     rows = box.run(f"sweep {FLAT} -s zero3 --over batch=1").out.decode()
     box.write("rows.csv", rows)
     names, cells = (line.split(",") for line in rows.splitlines())
-    for value in third(("nan", "inf", "x", "")):
+    for value in sixth(("nan", "inf", "x", "")):
         cells[names.index("step_time_s")] = value
         box.write("cells.csv", ",".join(names) + "\n" + ",".join(cells) + "\n")
         yield from refused(box.run("check --baseline rows.csv cells.csv"), ["cells.csv", "step"])
@@ -403,7 +403,7 @@ def check_forms(box):
 # --- bad input -----------------------------------------------------------------------------------
 
 def check_cut(box):
-    for name in third(("deepspeed", "megatron", "torchtitan", "memwall", "deepspeed-means")):
+    for name in sixth(("deepspeed", "megatron", "torchtitan", "memwall", "deepspeed-means")):
         text = text_of(name, 1)
         box.write("old", text)
         box.write("new", text[:-20])

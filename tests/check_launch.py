@@ -24,7 +24,7 @@ import stat
 import subprocess
 import sys
 
-from command import MEMWALL, ROOT, Box, answer_of, refused, third
+from command import MEMWALL, ROOT, Box, answer_of, refused, sixth
 from tap import report_in
 
 KEYS = json.loads((ROOT / "tests/data/launch_keys.json").read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def plan(box, question, *more):
 
 
 def plans(box, count):
-    for question in [*FIXED, *third(drawn(count))]:
+    for question in [*FIXED, *sixth(drawn(count))]:
         answer = plan(box, question)
         if answer:
             box.write("answer.json", {"schema": "memwall-answer/1", "answers": [answer]})

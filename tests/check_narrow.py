@@ -11,7 +11,7 @@ import shutil
 import struct
 import sys
 
-from command import ROOT, Box, refused, third
+from command import ROOT, Box, refused, sixth
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 SEED = 37
@@ -361,11 +361,11 @@ def tests(box):
     for name in SMALL:
         make_bases(box, name, 0.5, ("8", "4"))
         for bits in ("8", "4"):
-            for options in third(["--dtype fp16 --grad-accum 2", "", "--dtype fp32"]):
+            for options in sixth(["--dtype fp16 --grad-accum 2", "", "--dtype fp32"]):
                 yield f"reference/{name}/{bits} {options}", check_reference(box, name, bits,
                                                                             options)
         yield f"saved/{name}", check_saved(box, name)
-        for bits, options in third([
+        for bits, options in sixth([
                 ("4", "--tiles 2 --grad-accum 3"), ("8", ""), ("8", "--tiles 2 --dtype fp32"),
                 ("8", "--tiles 3 --activation-checkpoint-interval 1"),
                 ("8", "--tiles 5 --dtype fp16"), ("4", "--activation-checkpoint-interval 1")]):
@@ -374,7 +374,7 @@ def tests(box):
             yield f"ranks/{name}/{bits}", check_ranks(box, name, bits, "--tiles 2")
     write_wide(box)
     make_bases(box, "wide", 0.5, ("4-double",))
-    for options in third(["", "--dtype fp32", "--dtype fp16"]):
+    for options in sixth(["", "--dtype fp32", "--dtype fp16"]):
         yield f"reference/wide/4-double {options}", check_reference(box, "wide", "4-double",
                                                                     options)
     yield "placements/wide/4-double", check_placements(box, "wide", "4-double", "")

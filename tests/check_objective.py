@@ -6,7 +6,7 @@ Bytes are those of a count by hand, times those of the same passes in answers to
 import json
 import sys
 
-from command import Box, refused, third
+from command import Box, refused, sixth
 from tap import report_in
 
 LLAMA_8B = 8_030_261_248
@@ -122,7 +122,7 @@ def check_pairs(box):
 def check_open_batch(box):
     """No batch within the default is faster by more than the worth of a simpler plan; what is asked
     for is a multiple of what all GPUs need for whole pairs."""
-    for options, batches, least in third([
+    for options, batches, least in sixth([
             ("-m llama-3.1-8b -H rtx4090 --set host.memory_gib=256 --objective dpo --seq 512",
              (16, 32, 64), 1.98),
             ("-m llama-3.1-8b -H dgx-h100 --objective dpo --seq 1024", (2, 4, 6, 8), 52.4),
@@ -260,7 +260,7 @@ def check_nothing_fits(box):
 
 def check_savers(box):
     """A frozen model's pass has no checkpoints, whatever the trained model's are."""
-    for how in third(["--checkpoint-bits 8", "--recompute-layers 1 --kept-bits 8", "-s l2l",
+    for how in sixth(["--checkpoint-bits 8", "--recompute-layers 1 --kept-bits 8", "-s l2l",
                       "-s geeps", "-s streamed-update",
                       "--activation-checkpoint-interval sqrt"]):
         answer = box.run(f"simulate -m gpt2 -H h100 --gpus 1 --seq 512 --objective dpo {how}")

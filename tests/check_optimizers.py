@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 
-from command import ROOT, Box, answer_of, kill_after, refused, third
+from command import ROOT, Box, answer_of, kill_after, refused, sixth
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 # Bytes of a parameter beside its 16 bits and its gradient's, by the sources that the list names:
@@ -306,7 +306,7 @@ def check_ranks(box):
     cases += [(optimizer, placement) for optimizer in SIDES
               for placement in (PLACEMENTS["on the GPU"],
                                 PLACEMENTS["on cores"] + " --dpu-start 2")]
-    for optimizer, placement in third(cases):
+    for optimizer, placement in sixth(cases):
         line = line_of("llama-small", f"{placement} --lr 2e-3 --optimizer {optimizer} "
                                       "--nvme drive").replace("--batch 2", "--batch 1")
         empty(box, "drive", "whole", "resumed")
@@ -465,18 +465,18 @@ def tests(box):
     yield "muon", check_muon(box)
     yield "muon: refusals", check_muon_refusals(box)
     yield "refusals", check_refusals(box)
-    for optimizer in third(RUNS):
+    for optimizer in sixth(RUNS):
         for name in ("gpt2-small", "llama-small"):
             yield f"{name}: {optimizer} as PyTorch in fp64", check_reference(
                 box, name, optimizer, "fp32", 1e-3 if optimizer != "adamw-8bit" else 0.01)
         yield f"{optimizer} in bf16", check_reference(box, "llama-small", optimizer, "bf16", 0.01)
-    for optimizer in third(RUNS[1:]):
+    for optimizer in sixth(RUNS[1:]):
         yield f"{optimizer}: placements", check_placements(box, "llama-small", optimizer)
     for optimizer in ("adamw-8bit", *SIDES):
         yield f"{optimizer}, accumulated, in tiles", check_placements(
             box, "gpt2-small", optimizer, "--grad-accum 2 --tiles 3")
     yield "checkpoints", check_state_file(box)
-    for placement, optimizer in third(itertools.product(
+    for placement, optimizer in sixth(itertools.product(
             PLACEMENTS.values(), ("lion", "sgd", "adamw-8bit", "adamw-16bit", *SIDES))):
         yield f"killed: {optimizer} {placement}", check_killed(box, placement, optimizer)
     for optimizer in SIDES:

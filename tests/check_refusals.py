@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 
-from command import FLAT, PROFILE, Box, third
+from command import FLAT, PROFILE, Box, sixth
 from tap import report_in
 
 CONFIG = {"model_type": "gpt2", "n_layer": 4, "n_embd": 256, "n_head": 8, "n_positions": 1024,
@@ -505,7 +505,7 @@ def check_long(box, words):
 
 def tests(box):
     make_files(box)
-    for name, line, words in third(wrong_inputs()):
+    for name, line, words in sixth(wrong_inputs()):
         name = name.replace("#", "").replace("\n", "\\n").replace("\x1b", "\\x1b")
         yield f"wrong input: {name}", check_wrong(box, line, words)
     for what, words in LONG_LINES.items():

@@ -5,7 +5,7 @@ import pathlib
 import re
 import sys
 
-from command import ROOT, Box, refused, third
+from command import ROOT, Box, refused, sixth
 from tap import report_in
 
 PROFILES = sorted(path.stem for path in pathlib.Path(ROOT, "software").glob("*.ini"))
@@ -535,7 +535,7 @@ def check_refusals(box):
 
 
 def tests(box):
-    for options, name in third(DEFAULTS.items()):
+    for options, name in sixth(DEFAULTS.items()):
         yield f"default/{options}", check_default(box, options, name)
         if "," not in options:
             yield f"silent plan/{options}", check_silent_plan(box, options, name)
@@ -545,13 +545,13 @@ def tests(box):
     yield "gains", check_gains(box)
     yield "fetched", check_fetched(box)
     yield "refusals", check_refusals(box)
-    for name in third(PROFILES):
+    for name in sixth(PROFILES):
         yield f"profile/{name}", check_profile(box, name)
-    for key, (value, question, sign) in third(KEYS.items()):
+    for key, (value, question, sign) in sixth(KEYS.items()):
         yield f"key/{key}", check_key(box, key, value, question, sign)
-    for key, row in third(MEMORY.items()):
+    for key, row in sixth(MEMORY.items()):
         yield f"memory/{key}", check_memory(box, key, *row)
-    for gpus, options in third(HOST_MEMORY):
+    for gpus, options in sixth(HOST_MEMORY):
         yield f"memory/host {gpus} {options}", check_host_memory(box, gpus, options)
     yield "memory/room", check_room(box)
     yield "host too late", check_late(box)
