@@ -84,14 +84,16 @@ static void
 add_slots(struct mw_plan *plan)
 {
     static const struct mw_slot slots[] = {
-        [SLOT_STATE] = {0, MW_TIER_NVME, MW_PURPOSE_OPTIMIZER_STATE, true, 0, 200 * GIB},
-        [SLOT_CHECKPOINTS] = {0, MW_TIER_CPU, MW_PURPOSE_ACTIVATION_CHECKPOINTS, true, 0, 40 * GIB},
-        [SLOT_PINNED_A] = {0, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, false, 40 * GIB, 2 * GIB},
-        [SLOT_PINNED_B] = {0, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, false, 42 * GIB, 2 * GIB},
-        [SLOT_GATHERED_A] = {0, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, false, 0, 8 * GIB},
-        [SLOT_GATHERED_B] = {0, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, false, 8 * GIB, 8 * GIB},
-        [SLOT_ACTIVATIONS] = {0, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS, false, 16 * GIB, 6 * GIB},
-        [SLOT_CHUNK] = {0, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, false, 44 * GIB, 16 * GIB},
+        [SLOT_STATE] = {0, MW_TIER_NVME, MW_PURPOSE_OPTIMIZER_STATE, true, 0, 200 * GIB, 0},
+        [SLOT_CHECKPOINTS] = {0, MW_TIER_CPU, MW_PURPOSE_ACTIVATION_CHECKPOINTS, true, 0, 40 * GIB,
+                              0},
+        [SLOT_PINNED_A] = {0, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, false, 40 * GIB, 2 * GIB, 0},
+        [SLOT_PINNED_B] = {0, MW_TIER_CPU, MW_PURPOSE_SHARD_BUFFERS, false, 42 * GIB, 2 * GIB, 0},
+        [SLOT_GATHERED_A] = {0, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, false, 0, 8 * GIB, 0},
+        [SLOT_GATHERED_B] = {0, MW_TIER_GPU, MW_PURPOSE_PARAMETER_BUFFERS, false, 8 * GIB, 8 * GIB,
+                             0},
+        [SLOT_ACTIVATIONS] = {0, MW_TIER_GPU, MW_PURPOSE_ACTIVATIONS, false, 16 * GIB, 6 * GIB, 0},
+        [SLOT_CHUNK] = {0, MW_TIER_CPU, MW_PURPOSE_OPTIMIZER_BUFFERS, false, 44 * GIB, 16 * GIB, 0},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(slots); i++)
