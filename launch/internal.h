@@ -51,6 +51,7 @@ bool mw_launch_offloads_activations(const struct mw_launch_plan *plan);
 bool mw_launch_offloads_a_part(const struct mw_launch_plan *plan);
 bool mw_launch_is_split(const struct mw_launch_plan *plan, enum mw_state state);
 bool mw_launch_is_off_gpu(const struct mw_launch_plan *plan, enum mw_state state);
+bool mw_launch_is_on_nvme(const struct mw_launch_plan *plan, enum mw_state state);
 bool mw_launch_uses_nvme(const struct mw_launch_plan *plan);
 /* A checkpoint for several layers together. */
 bool mw_launch_groups_layers(const struct mw_launch_plan *plan);

@@ -74,8 +74,8 @@ mw_launch_offloads_a_part(const struct mw_launch_plan *plan)
            mw_launch_is_split(plan, MW_STATE_OPTIMIZER);
 }
 
-static bool
-is_on_nvme(const struct mw_launch_plan *plan, enum mw_state state)
+bool
+mw_launch_is_on_nvme(const struct mw_launch_plan *plan, enum mw_state state)
 {
     return mw_placement_has(&plan->sizing->settings.placement[state], MW_TIER_NVME);
 }
@@ -84,7 +84,7 @@ bool
 mw_launch_uses_nvme(const struct mw_launch_plan *plan)
 {
     for (int state = 0; state < MW_STATE_COUNT; state++)
-        if (is_on_nvme(plan, (enum mw_state)state))
+        if (mw_launch_is_on_nvme(plan, (enum mw_state)state))
             return true;
     return false;
 }

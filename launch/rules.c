@@ -4,33 +4,27 @@
 /* --- software without drives ------------------------------------------------------------------ */
 
 static bool
-is_on_nvme(const struct mw_launch_plan *plan, enum mw_state state)
-{
-    return mw_placement_has(&plan->sizing->settings.placement[state], MW_TIER_NVME);
-}
-
-static bool
 has_params_on_nvme(const struct mw_launch_plan *plan)
 {
-    return is_on_nvme(plan, MW_STATE_PARAMETERS);
+    return mw_launch_is_on_nvme(plan, MW_STATE_PARAMETERS);
 }
 
 static bool
 has_optimizer_on_nvme(const struct mw_launch_plan *plan)
 {
-    return is_on_nvme(plan, MW_STATE_OPTIMIZER);
+    return mw_launch_is_on_nvme(plan, MW_STATE_OPTIMIZER);
 }
 
 static bool
 has_gradients_on_nvme(const struct mw_launch_plan *plan)
 {
-    return is_on_nvme(plan, MW_STATE_GRADIENTS);
+    return mw_launch_is_on_nvme(plan, MW_STATE_GRADIENTS);
 }
 
 static bool
 has_activations_on_nvme(const struct mw_launch_plan *plan)
 {
-    return is_on_nvme(plan, MW_STATE_ACTIVATIONS);
+    return mw_launch_is_on_nvme(plan, MW_STATE_ACTIVATIONS);
 }
 
 #define NO_DRIVES "it reaches no drives"

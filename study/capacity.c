@@ -294,13 +294,16 @@ set_bills(struct mw_capacity_row *row, const struct mw_capacity_limits *limits)
 {
     const struct mw_result *r = row->result;
     const struct mw_electricity *electricity = &r->owned.electricity;
-    const struct mw_interruptions *taken = row->machine->spot ? &limits->interruptions : NULL;
+    const struct mw_interruptions *interruptions =
+        row->machine->spot ? &limits->interruptions : NULL;
     double start_s = r->start.known && isfinite(r->start.time_s) ? r->start.time_s : 0;
     double slower = r->step_time_s[MW_OUTLOOK_LOW] / r->step_time_s[MW_OUTLOOK_TYPICAL];
 
-    row->interrupted = mw_interrupted_of(taken, row->nodes, row->state_bytes, MW_BOOT_S + start_s);
+    row->interrupted =
+        mw_interrupted_of(interruptions, row->nodes, row->state_bytes, MW_BOOT_S + start_s);
     double at_most =
-        mw_interrupted_of(taken, row->nodes, row->state_bytes, MW_BOOT_MOST_S + start_s).times;
+        mw_interrupted_of(interruptions, row->nodes, row->state_bytes, MW_BOOT_MOST_S + start_s)
+            .times;
     row->typical = bill_of(r, row->interrupted.times, electricity->usd_per_kwh);
     row->slow = bill_of(r, at_most * fmax(1, slower), electricity->most);
 }

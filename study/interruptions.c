@@ -6,8 +6,9 @@
 #define DAY_S 86400.0
 #define BISECTIONS 60
 
-/* Of work between two saves, in M, where a save takes d in M: the x with (1 - x) e^x = e^-d, at
- * which the time below is least (Daly's equation for the optimum, which he solves by a series). */
+/* Work between two saves as a share x of the mean time M between interruptions; a save takes d M.
+ * The x with (1 - x) e^x = e^-d, at which the time below is least (Daly's equation for the optimum,
+ * which he solves by a series). */
 static double
 least_loss(double d)
 {

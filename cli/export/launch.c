@@ -169,9 +169,9 @@ tell(const char *folder, const char *title, const struct mw_launch *launch)
         mw_table_line(stdout, "fill in", "%s", (const char *)launch->fill->pdata[i]);
     mw_table_line(stdout, "command", "%s", line);
     if (batch)
-        mw_table_line(stdout, "launch line", "cd %s && sbatch job.sbatch", quoted);
+        mw_table_line(stdout, "launch line", "cd %s && sbatch " MW_LAUNCH_JOB, quoted);
     else
-        mw_table_line(stdout, "launch line", "%s/launch.sh", quoted);
+        mw_table_line(stdout, "launch line", "%s/" MW_LAUNCH_START, quoted);
 }
 
 bool
