@@ -126,7 +126,7 @@ def check_key(box, key, value, question, sign):
     elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
             key not in ("attention.kernel", "attention.score_bias", "update.beside",
                         "products.fp8", "offload.bound_ranks",
-                        "offers.sequence_parallel"):  # ideal software has another plan, or has it too
+                        "offers.sequence_parallel"):  # ideal has another plan, or it too
         yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
 
 
