@@ -131,6 +131,8 @@ struct mw_hardware {
     bool fp8_products;                  /* the software computes layers' products in fp8 */
     double fp8_bytes_per_operand;       /* that it moves to make an operand of fp8, per element */
     bool updates_beside;                /* the software updates beside backward */
+    bool tensor_overlap;                /* it sums up gradients of tensor slices' inputs while it
+                                         * computes those of the weights */
     struct mw_memory_use memory_use;    /* of the software, beside the plan */
     struct mw_start_use start;          /* of the software */
     struct mw_offers offers;            /* likewise */

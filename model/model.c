@@ -328,6 +328,18 @@ mw_operator_backward_products(const struct mw_operator_info *info,
     return count;
 }
 
+uint32_t
+mw_operator_gradient_products(const struct mw_operator_info *info, bool of_weights,
+                              struct mw_work_product out[MW_WORK_PRODUCTS_MAX])
+{
+    for (uint32_t i = 0; i < info->product_count; i++) {
+        struct mw_work_product p = info->products[i];
+        out[i] = of_weights ? (struct mw_work_product){p.n, p.k, p.m, p.count, p.dtype}
+                            : (struct mw_work_product){p.m, p.k, p.n, p.count, p.dtype};
+    }
+    return info->product_count;
+}
+
 static bool
 is_widened(const struct mw_operator_info *info)
 {
@@ -439,6 +451,8 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
         if (pass->of_weights && !info->trained)
             continue;
         info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(pass->backward, once));
+        if (pass->of_weights)
+            info->weight_bytes = MW_SUM(info->weight_bytes, MW_PRODUCT(pass->backward, once));
         add_kept(info, walk, pass);
     }
     for (int i = 0; i < MW_OPERATOR_OUTPUTS_MAX; i++)

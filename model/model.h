@@ -176,6 +176,7 @@ struct mw_operator_info {
     int64_t forward_bytes; /* device memory read and written outside matrix operands; without
                               * flash attention the scores too, which products write and read */
     int64_t backward_bytes;
+    int64_t weight_bytes; /* of these, what gradients of its own weights alone need */
     int64_t saved_bytes;  /* activations that backward needs, per rank */
     int64_t kept_bytes;   /* the same as they are stored meanwhile, */
     int64_t coded_bytes;  /* and what storing them moves, as restoring them does */
@@ -222,6 +223,10 @@ int64_t mw_model_count_blocks(const struct mw_model *model, enum mw_block_kind k
  * or of the input alone where the weights are frozen, and what is computed again.  Returns how
  * many. */
 uint32_t mw_operator_backward_products(const struct mw_operator_info *info,
+                                       struct mw_work_product out[MW_WORK_PRODUCTS_MAX]);
+
+/* Of trained weights, those of the input's gradient alone, or of the weights'. */
+uint32_t mw_operator_gradient_products(const struct mw_operator_info *info, bool of_weights,
                                        struct mw_work_product out[MW_WORK_PRODUCTS_MAX]);
 
 /* Kernels of an operator's backward: two for one of its forward, but one of a product with frozen

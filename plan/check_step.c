@@ -51,6 +51,16 @@ mw_step_drops(const struct mw_step_check *check, int32_t layer)
     return layer >= 0 && check->dropped[layer];
 }
 
+bool
+mw_step_splits(const struct mw_step_check *check, int32_t layer, int operator_)
+{
+    uint32_t t =
+        layer < 0 ? MW_NONE : check->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + operator_];
+
+    return t != MW_NONE && check->plan->shape.tensor_overlap && check->tp > 1 &&
+           mw_operator_row(operator_)->sums_backward && check->plan->tensors[t].trainable;
+}
+
 enum mw_tier
 mw_step_tier(const struct mw_step_check *check, uint32_t slot)
 {

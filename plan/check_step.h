@@ -88,6 +88,9 @@ uint32_t mw_step_slot(const struct mw_step_check *check, uint32_t op, enum mw_ro
 /* The tensor whose parameters the op is about; MW_NONE: none, or not known. */
 uint32_t mw_step_tensor(const struct mw_step_check *check, uint32_t op);
 bool mw_step_drops(const struct mw_step_check *check, int32_t layer);
+/* Whether backward of this operator of a layer leaves the gradients of its weights to an op of
+ * their own, which follows its last part (MW_OBJECT_GRADIENTS). */
+bool mw_step_splits(const struct mw_step_check *check, int32_t layer, int operator_);
 enum mw_tier mw_step_tier(const struct mw_step_check *check, uint32_t slot);
 
 static inline const struct mw_work *

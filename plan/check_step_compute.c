@@ -16,6 +16,7 @@
 struct expected {
     uint8_t phase, operator_;
     bool checkpoint, received, sent;
+    bool of_weights; /* their gradients alone */
     uint16_t tile;
     int32_t layer;
     uint32_t token_chunk;
@@ -125,6 +126,9 @@ put_operator(struct row *row, struct expected it)
         put(row, it);
         it.checkpoint = it.received = false;
     }
+    it.of_weights = true;
+    if (back && mw_step_splits(check, it.layer, it.operator_))
+        put(row, it);
 }
 
 static void
@@ -313,10 +317,11 @@ make_row(struct row *row)
 /* --- ops along it ---------------------------------------------------------------------------- */
 
 static bool
-is_expected(const struct mw_op *op, int operator_, const struct expected *it)
+is_expected(const struct mw_op *op, const struct mw_work *work, const struct expected *it)
 {
-    return op->phase == it->phase && op->layer == it->layer && operator_ == it->operator_ &&
-           op->tile == it->tile && (!is_chunked(operator_) || op->shard == it->token_chunk);
+    return op->phase == it->phase && op->layer == it->layer && work->operator_ == it->operator_ &&
+           (work->object == MW_OBJECT_GRADIENTS) == it->of_weights && op->tile == it->tile &&
+           (!is_chunked(work->operator_) || op->shard == it->token_chunk);
 }
 
 static bool
@@ -370,8 +375,8 @@ check_tokens(struct mw_step_check *check, uint32_t index)
 struct walk {
     uint32_t *next; /* [micro_batches] in the row */
     uint32_t lane, before;
-    bool sums; /* the op before ends with an all-reduce of tensor slices */
-    uint32_t last_sum;
+    uint32_t partial;               /* the op whose results tensor slices sum up; MW_NONE: none */
+    uint32_t last_sum, last_gather; /* collectives of tensor slices */
 };
 
 static bool
@@ -383,9 +388,50 @@ refuse_place(struct row *row, uint32_t index, const struct expected *it)
         return mw_plan_refuse(&check->base, "%s: its micro-batch has nothing more to compute",
                               mw_step_label(check, index).text);
     return mw_plan_refuse(&check->base,
-                          "%s: comes where a step of its model has %s layer %d %s tile %u shard %u",
+                          "%s: comes where a step of its model has %s layer %d %s%s tile %u shard "
+                          "%u",
                           mw_step_label(check, index).text, mw_phase_name(it->phase), it->layer,
-                          mw_operator_name(it->operator_), it->tile, it->token_chunk);
+                          mw_operator_name(it->operator_), it->of_weights ? " gradients" : "",
+                          it->tile, it->token_chunk);
+}
+
+/* Of a sum of slices: with tokens that they share its parts stay there in backward, where it does
+ * not end before the next op anyway. */
+static enum mw_op_kind
+sum_kind(const struct mw_step_check *check, uint32_t partial)
+{
+    const struct mw_step_shape *shape = &check->plan->shape;
+    bool scatters = shape->tensor_overlap && shape->sequence_parallel &&
+                    check->plan->ops[partial].phase == MW_PHASE_BACKWARD;
+
+    return scatters ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
+}
+
+/* Whether both are parts of one operator's pass. */
+static bool
+is_part_of(const struct row *row, uint32_t before, uint32_t index)
+{
+    const struct mw_op *a = &row->check->plan->ops[before], *b = &row->check->plan->ops[index];
+
+    return a->phase == b->phase && a->layer == b->layer && a->micro_batch == b->micro_batch &&
+           mw_step_work(row->check, before)->operator_ ==
+               mw_step_work(row->check, index)->operator_;
+}
+
+/* Whether the collective is of the op's operator, after one op and before the other. */
+static bool
+is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t after, uint32_t before)
+{
+    const struct mw_step_check *check = row->check;
+    const struct mw_plan_clock *clock = check->base.clock;
+
+    if (collective == MW_NONE)
+        return false;
+    const struct mw_op *it = &check->plan->ops[collective], *op = &check->plan->ops[of];
+    return it->phase == op->phase && it->layer == op->layer && it->micro_batch == op->micro_batch &&
+           mw_step_work(check, collective)->operator_ == mw_step_work(check, of)->operator_ &&
+           (after == MW_NONE || mw_plan_clock_done_before(clock, after, collective)) &&
+           (before == MW_NONE || mw_plan_clock_done_before(clock, collective, before));
 }
 
 /* Partial results of tensor slices are summed up before anything is computed with them. */
@@ -393,21 +439,36 @@ static bool
 check_sum(struct row *row, const struct walk *walk, uint32_t index)
 {
     struct mw_step_check *check = row->check;
-    const struct mw_plan_clock *clock = check->base.clock;
 
-    if (!walk->sums)
+    if (walk->partial == MW_NONE)
         return true;
-    const struct mw_op *op = &check->plan->ops[walk->before];
-    const struct mw_op *sum = walk->last_sum == MW_NONE ? NULL : &check->plan->ops[walk->last_sum];
-    if (sum && sum->phase == op->phase && sum->layer == op->layer &&
-        sum->micro_batch == op->micro_batch &&
-        mw_step_work(check, walk->last_sum)->operator_ ==
-            mw_step_work(check, walk->before)->operator_ &&
-        mw_plan_clock_done_before(clock, walk->before, walk->last_sum) &&
-        (index == MW_NONE || mw_plan_clock_done_before(clock, walk->last_sum, index)))
+    enum mw_op_kind kind = sum_kind(check, walk->partial);
+    if (is_between(row, walk->last_sum, walk->partial, walk->partial, index) &&
+        mw_step_work(check, walk->last_sum)->kind == kind)
         return true;
-    return mw_plan_refuse(&check->base, "%s: no all-reduce sums up its slices before the next op",
-                          mw_step_label(check, walk->before).text);
+    return mw_plan_refuse(&check->base, "%s: no %s sums up its slices before the next op",
+                          mw_step_label(check, walk->partial).text, mw_op_kind_name((int)kind));
+}
+
+/* Where slices share tokens and sums are scattered: the gradient of the result of a product whose
+ * weights are sliced by rows, and the input of one whose weights' gradients are computed. */
+static bool
+check_gathered(struct row *row, const struct walk *walk, uint32_t before, uint32_t index,
+               const struct expected *it)
+{
+    struct mw_step_check *check = row->check;
+    bool scattered = check->plan->shape.has_decoder && check->tp > 1 && it->layer >= 0 &&
+                     it->phase == MW_PHASE_BACKWARD && check->plan->shape.sequence_parallel &&
+                     check->plan->shape.tensor_overlap;
+    bool gradient = scattered && mw_operator_row(it->operator_)->sums_forward;
+
+    if (!(scattered && it->of_weights) && !gradient)
+        return true;
+    if (gradient && before != MW_NONE && is_part_of(row, before, index))
+        return true;
+    return is_between(row, walk->last_gather, index, it->of_weights ? MW_NONE : before, index) ||
+           mw_plan_refuse(&check->base, "%s: nothing gathers its slices before it",
+                          mw_step_label(check, index).text);
 }
 
 static bool
@@ -425,29 +486,34 @@ walk_op(struct row *row, struct walk *walk, uint32_t index)
 {
     struct mw_step_check *check = row->check;
     const struct mw_op *op = &check->plan->ops[index];
-    int operator_ = mw_step_work(check, index)->operator_;
+    const struct mw_work *work = mw_step_work(check, index);
+    bool of_weights = work->object == MW_OBJECT_GRADIENTS;
 
     if (walk->before != MW_NONE &&
         (op->lane != walk->lane ||
          !mw_plan_clock_done_before(check->base.clock, walk->before, index)))
         return mw_plan_refuse(&check->base, "%s: need not wait for what is computed before it",
                               mw_step_label(check, index).text);
-    if (!check_sum(row, walk, index))
+    if (!of_weights && !check_sum(row, walk, index))
         return false;
+    uint32_t before = walk->before;
     walk->lane = op->lane;
     walk->before = index;
-    walk->sums = false;
+    walk->partial = of_weights ? walk->partial : MW_NONE;
     if (op->layer < 0 && !check->plan->shape.has_decoder)
         return true;
     uint32_t *next = &walk->next[op->micro_batch];
     const struct expected *it = *next < row->count ? &row->all[*next] : NULL;
-    if (!it || !is_expected(op, operator_, it))
+    if (!it || !is_expected(op, work, it))
         return refuse_place(row, index, it);
     ++*next;
     bool another = *next < row->count && row->all[*next].operator_ == it->operator_ &&
-                   row->all[*next].layer == it->layer && row->all[*next].phase == it->phase;
-    walk->sums = is_summed(row, index, another);
-    return check_marks(row, index, it) && check_tokens(check, index);
+                   row->all[*next].layer == it->layer && row->all[*next].phase == it->phase &&
+                   !row->all[*next].of_weights;
+    if (!of_weights && is_summed(row, index, another))
+        walk->partial = index;
+    return check_gathered(row, walk, before, index, it) && check_marks(row, index, it) &&
+           check_tokens(check, index);
 }
 
 static bool
@@ -457,7 +523,10 @@ walk_program(struct row *row, struct walk *walk)
 
     for (uint32_t i = 0; i < check->op_count; i++) {
         const struct mw_work *work = mw_step_work(check, check->ops[i]);
-        if (work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_ACTIVATIONS)
+        if (work->object == MW_OBJECT_ACTIVATIONS && work->kind == MW_OP_ALL_GATHER)
+            walk->last_gather = check->ops[i];
+        if (work->object == MW_OBJECT_ACTIVATIONS &&
+            (work->kind == MW_OP_ALL_REDUCE || work->kind == MW_OP_REDUCE_SCATTER))
             walk->last_sum = check->ops[i];
         if (work->kind == MW_OP_COMPUTE && !walk_op(row, walk, check->ops[i]))
             return false;
@@ -525,7 +594,8 @@ mw_step_check_compute(struct mw_step_check *check)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
     struct row row = {.check = check};
-    struct walk walk = {.before = MW_NONE, .last_sum = MW_NONE};
+    struct walk walk = {
+        .before = MW_NONE, .partial = MW_NONE, .last_sum = MW_NONE, .last_gather = MW_NONE};
 
     if (shape->has_decoder)
         row.dims = mw_decoder_dims(&shape->decoder);

@@ -175,10 +175,12 @@ static bool
 is_gradient_of(const struct mw_step_check *check, uint32_t slot, uint32_t index, uint32_t tensor,
                enum mw_op_kind kind)
 {
-    enum mw_object object = kind == MW_OP_COMPUTE ? MW_OBJECT_ACTIVATIONS : MW_OBJECT_GRADIENTS;
     enum mw_role role = kind == MW_OP_COMPUTE ? MW_ROLE_GRADIENT : MW_ROLE_DESTINATION;
+    bool made =
+        is_made_by(check, slot, tensor, MW_OBJECT_GRADIENTS, kind) ||
+        (kind == MW_OP_COMPUTE && is_made_by(check, slot, tensor, MW_OBJECT_ACTIVATIONS, kind));
 
-    if (!is_made_by(check, slot, tensor, object, kind))
+    if (!made)
         return false;
     uint32_t by = check->slots[slot].definer;
     return mw_step_slot(check, by, role) == slot &&
@@ -230,6 +232,7 @@ check_parameters(struct mw_step_check *check, uint32_t index, uint32_t t)
     const struct mw_tensor *tensor = &check->plan->tensors[t];
     uint32_t slot = mw_step_slot(check, index, MW_ROLE_PARAMETER);
     bool needs = check->plan->shape.has_decoder && mw_operator_row(operator_)->parameters &&
+                 mw_step_work(check, index)->object != MW_OBJECT_GRADIENTS &&
                  !(operator_ == MW_OPERATOR_EMBEDDING && op->phase == MW_PHASE_BACKWARD);
     bool on_gpu = mw_step_tier(check, tensor->param_slot) == MW_TIER_GPU;
 
@@ -292,8 +295,10 @@ check_made(struct mw_step_check *check, uint32_t index, uint32_t t)
     const struct mw_tensor *tensor = &check->plan->tensors[t];
     int operator_ = mw_step_work(check, index)->operator_;
     uint32_t slot = mw_step_slot(check, index, MW_ROLE_GRADIENT);
+    bool later = mw_step_splits(check, op->layer, operator_) &&
+                 mw_step_work(check, index)->object != MW_OBJECT_GRADIENTS;
     bool needs = check->plan->shape.has_decoder && op->phase == MW_PHASE_BACKWARD &&
-                 mw_operator_row(operator_)->parameters && tensor->trainable;
+                 mw_operator_row(operator_)->parameters && tensor->trainable && !later;
 
     if (slot == MW_NONE)
         return !needs || refuse(check, index, "leaves no gradient");

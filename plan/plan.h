@@ -495,7 +495,10 @@ struct mw_step_shape {
     int64_t save_every;     /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;           /* every step is durable */
     bool sequence_parallel; /* tensor slices share tokens: their sums are scattered and gathered */
-    bool updates_beside;    /* a chunk waits for its own gradients, and not for a norm */
+    bool tensor_overlap; /* backward sums up gradients of tensor slices' inputs beside the products
+                             * of the weights' gradients, which are ops of their own; of slices that
+                             * share tokens it gathers inputs and gradients by ops */
+    bool updates_beside; /* a chunk waits for its own gradients, and not for a norm */
     bool whole_checkpoints; /* of all activations of a layer: nothing is recomputed */
     bool layer_order;       /* all micro-batches pass a checkpoint group before the next */
     bool updates_on_gpu;    /* state that rests elsewhere comes there for its update */

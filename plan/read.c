@@ -80,6 +80,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->gated = mw_plan_reader_skip(reader, "gated");
     shape->score_bias = mw_plan_reader_skip(reader, "score-bias");
     shape->sequence_parallel = mw_plan_reader_skip(reader, "sequence-parallel");
+    shape->tensor_overlap = mw_plan_reader_skip(reader, "tensor-overlap");
     shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");
     shape->whole_checkpoints = mw_plan_reader_skip(reader, "whole-checkpoints");
     shape->layer_order = mw_plan_reader_skip(reader, "layer-order");

@@ -8,7 +8,7 @@
 #define DURABLE (BIT(RECORD) | BIT(SAVE))
 #define ADDED (BIT(GRADIENT) | BIT(SUM))
 #define SUMMED (BIT(GRADIENT) | BIT(OUTPUT))
-#define GATHERED (CHUNK | BIT(CHECKPOINT))
+#define GATHERED (CHUNK | BIT(CHECKPOINT) | BIT(OUTPUT))
 #define OPERATOR                                                                                   \
     (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS) |   \
      BIT(RECEIVED) | BIT(SENT) | BIT(WIDENED))
@@ -30,7 +30,7 @@ static const struct mw_op_traits rows[MW_OP_KIND_COUNT] = {
     ROW(H2D,            "h2d",            LINK,    NOBODY, NONE,     false, MOVE | CHUNK),
     ROW(D2H,            "d2h",            LINK,    NOBODY, NONE,     false, MOVE | CHUNK),
     ROW(ALL_GATHER,     "all-gather",     NETWORK, GROUP,  GATHER,   false, MOVE | GATHERED),
-    ROW(REDUCE_SCATTER, "reduce-scatter", NETWORK, GROUP,  GATHER,   false, MOVE | BIT(GRADIENT)),
+    ROW(REDUCE_SCATTER, "reduce-scatter", NETWORK, GROUP,  GATHER,   false, MOVE | SUMMED),
     ROW(ALL_REDUCE,     "all-reduce",     NETWORK, GROUP,  REDUCE,   false, SUMMED),
     ROW(ALL_TO_ALL,     "all-to-all",     NETWORK, GROUP,  EXCHANGE, false, MOVE),
     ROW(BROADCAST,      "broadcast",      NETWORK, GROUP,  SPREAD,   false, MOVE),

@@ -179,6 +179,7 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " gated", shape->gated);
     put_flag(writer, " score-bias", shape->score_bias);
     put_flag(writer, " sequence-parallel", shape->sequence_parallel);
+    put_flag(writer, " tensor-overlap", shape->tensor_overlap);
     put_flag(writer, " updates-beside", shape->updates_beside);
     put_flag(writer, " whole-checkpoints", shape->whole_checkpoints);
     put_flag(writer, " layer-order", shape->layer_order);

@@ -275,32 +275,59 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 /* --- checkpoints and slicing ----------------------------------------------------------------- */
 
 static void
+slicing_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+              struct mw_closed_form *out)
+{
+    double message = d->element_bytes * d->tokens * d->hidden, passes = 2 + d->recomputed;
+
+    if (d->tp <= 1)
+        return;
+    const struct mw_ring tp = ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
+    double half_s = mw_ring_s(&tp, message);
+    double sum_s = d->sums_in_halves ? 2 * half_s : mw_ring_all_reduce_s(&tp, message);
+    double parts_s =
+        d->checkpoint_parts > 1 ? checkpoints_of(d) * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0;
+    out->plan_s[MW_TERM_SLICING] =
+        d->micro_batches * (passes * 2 * d->layers * sum_s + d->input_gathers * half_s + parts_s);
+    out->slicing_beside_s =
+        d->micro_batches *
+        (d->split_backwards * (d->sums_in_halves ? half_s : sum_s) + d->input_gathers * half_s);
+}
+
+static double
+all_flops(const struct mw_closed_block *block, double forwards)
+{
+    return (block->weights.forward_flops + block->attention.forward_flops) * forwards +
+           block->weights.backward_flops + block->attention.backward_flops;
+}
+
+/* At the mean rate of all products. */
+static void
+beside_terms(const struct mw_closed_dims *d, struct mw_closed_form *out)
+{
+    double flops = d->split_flops * (d->input_gathers > 0 ? 2 : 1);
+    double all = all_flops(&d->layer_block, layer_forwards(d)) + all_flops(&d->head, 1) +
+                 all_flops(&d->tail, 1);
+
+    out->products_beside_s = flops > 0 ? flops / all * out->plan_s[MW_TERM_PRODUCTS] : 0;
+}
+
+static void
 activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                  const struct mw_closed_rates *r, double *plan)
 {
-    double count = checkpoints_of(d), message = d->element_bytes * d->tokens * d->hidden;
+    double count = checkpoints_of(d);
     double bytes = d->layer_checkpoint_bytes > 0 ? d->layers * d->layer_checkpoint_bytes
                                                  : count * d->checkpoint_bytes;
     bytes *= d->micro_batches;
     double nvme = d->checkpoints_in[MW_TIER_NVME];
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
-    double passes = 2 + d->recomputed;
 
     double down = hw->checkpoint_copy_bytes_per_s > 0 ? hw->checkpoint_copy_bytes_per_s : INFINITY;
     double up = hw->checkpoint_load_bytes_per_s > 0 ? hw->checkpoint_load_bytes_per_s : INFINITY;
     plan[MW_TERM_CHECKPOINT_PCIE] =
         over(bytes * off_gpu, fmin(r->d2h, down)) + over(bytes * off_gpu, fmin(r->h2d, up));
     plan[MW_TERM_CHECKPOINT_NVME] = over(bytes * nvme, r->write) + over(bytes * nvme, r->read);
-    if (d->tp > 1) {
-        const struct mw_ring tp =
-            ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
-        plan[MW_TERM_SLICING] =
-            d->micro_batches *
-            (passes * 2 * d->layers *
-                 (d->sums_in_halves ? 2 * mw_ring_s(&tp, message)
-                                    : mw_ring_all_reduce_s(&tp, message)) +
-             (d->checkpoint_parts > 1 ? count * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0));
-    }
 }
 
 /* --- optimizer ------------------------------------------------------------------------------- */
@@ -401,6 +428,8 @@ mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hard
     fetch_terms(dims, hardware, &rates, out->plan_s);
     gradient_terms(dims, hardware, &rates, out->plan_s);
     activation_terms(dims, hardware, &rates, out->plan_s);
+    slicing_terms(dims, hardware, out);
+    beside_terms(dims, out);
     optimizer_terms(dims, hardware, &rates, out->plan_s);
     for (int t = 0; t < MW_TERM_COUNT; t++) {
         out->paper_total_s += out->paper_s[t];

@@ -58,6 +58,10 @@ struct mw_closed_dims {
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
     double checkpoint_parts; /* of a checkpoint, each on another rank, gathered for its recompute */
     bool sums_in_halves;     /* of tensor slices, by a reduce-scatter and an all-gather */
+    double split_backwards;  /* of a micro-batch's operators those whose weights' gradients are
+                              * computed while their inputs' are summed up, */
+    double split_flops;      /* with so many FLOPs for each of the two, */
+    double input_gathers;    /* and whose inputs are gathered beside the latter */
     double recomputed;       /* share of the layers: 0 with that, */
     double recomputed_work;  /* and of what their forward takes */
     double checkpoint_bytes; /* of one checkpoint, in one rank's slice; in all slices: */
@@ -137,6 +141,8 @@ enum mw_traffic { MW_TRAFFIC_PARAMS, MW_TRAFFIC_STATE, MW_TRAFFIC_CHECKPOINTS, M
 struct mw_closed_form {
     double paper_s[MW_TERM_COUNT], plan_s[MW_TERM_COUNT];
     double paper_total_s, plan_total_s;
+    double slicing_beside_s;  /* of tensor slicing, what software runs beside products, */
+    double products_beside_s; /* and these of the products */
     double paper_efficiency[MW_TRAFFIC_COUNT]; /* Eq. 6, if this were the only traffic */
 };
 

@@ -90,6 +90,11 @@ static const struct mw_profile_key keys[] = {
     {"collectives", "reduce_passes", "",
      "the same around a reduction of gradients, per byte reduced; default: none", 1, 0, 20, false,
      -1, MW_VALUE_REAL, AT(reduce_passes), 0, 0, NULL},
+    {"collectives", "tensor_overlap", "",
+     "whether, in backward of a product whose weights are sliced by columns, the sum of its "
+     "input's "
+     "gradient runs beside the product of the weights' gradient",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(tensor_overlap), 0, 0, NULL},
     SHARE("offload", "copy_share", copy_share,
           "share of the host links' rates; 1 where memory is pinned"),
     {"offload", "gradient_link_bytes", "bytes",

@@ -31,6 +31,8 @@ struct mw_software {
     double score_passes;          /* of unfused attention's scores, as a multiple of fewest */
     bool collectives_block;       /* nothing is computed while one runs */
     bool updates_beside; /* backward, each unit once its gradient is final; else at the end */
+    bool tensor_overlap; /* inputs' gradients of tensor slices are summed up beside the products of
+                          * the weights' gradients; else nothing is computed meanwhile */
     /* Over memory, as a multiple of fused kernels'. */
     double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, adapter_passes,
         update_passes, other_passes;

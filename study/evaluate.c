@@ -457,6 +457,22 @@ dims_of(const struct mw_sizing *s)
     };
 }
 
+/* Backwards of a class's operators in two ops. */
+static void
+add_splits(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *dims)
+{
+    const struct mw_class_info *class = &s->classes[c];
+
+    for (int i = 0; mw_class_is_of_layers(c) && i < class->operator_count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        if (!mw_sizing_splits_backward(s, info))
+            continue;
+        dims->split_backwards += class->blocks;
+        dims->split_flops += (double)class->blocks * (double)info->forward_flops;
+        dims->input_gathers += mw_sizing_gathers_input(s, info) ? class->blocks : 0;
+    }
+}
+
 /* Dimensions, and the shapes that they borrow. */
 struct dimensions {
     struct mw_closed_dims dims;
@@ -477,6 +493,7 @@ dimensions_of(const struct mw_sizing *s, const struct mw_hardware *hardware, boo
         struct mw_closed_block *block = block_of(dims, c);
         int before = block->shape_count;
         add_class(s, hardware, c, tiled, block);
+        add_splits(s, c, dims);
         if (hardware->gpu_multiprocessors)
             add_shapes(s, hardware, c, tiled, out->shapes + shape_count, block);
         shape_count += block->shape_count - before;
@@ -550,11 +567,13 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE];
     double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
     double copies_s = t[MW_TERM_FETCH_PCIE] + t[MW_TERM_GRADIENT_PCIE] + t[MW_TERM_CHECKPOINT_PCIE];
-    double compute_s = t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] +
-                       hw->gpu_collective_sm_share * collectives_s +
-                       (sums_on_gpu ? 1 : hw->gpu_host_sm_share) * t[MW_TERM_GRADIENT_SUM] +
-                       hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +
-                       (hw->checkpoints_block ? t[MW_TERM_CHECKPOINT_PCIE] : 0);
+    double compute_s =
+        t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] +
+        hw->gpu_collective_sm_share * collectives_s +
+        (sums_on_gpu ? 1 : hw->gpu_host_sm_share) * t[MW_TERM_GRADIENT_SUM] +
+        hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +
+        (hw->checkpoints_block ? t[MW_TERM_CHECKPOINT_PCIE] : 0) -
+        fmin((1 - hw->gpu_collective_sm_share) * form->slicing_beside_s, form->products_beside_s);
     double pcie_s =
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double sums_s = sums_on_gpu ? 0 : t[MW_TERM_GRADIENT_SUM];

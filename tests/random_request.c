@@ -376,6 +376,17 @@ name_layers(struct mw_settings *s, int64_t layers, guint32 seed)
             mw_layer_set_add(&s->recompute_set, layer);
 }
 
+/* Most software sums up slices beside products, and slices share tokens more often than not. */
+static void
+draw_slices(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+
+    request->hardware.tensor_overlap = request->seed % 3 != 0;
+    if (s->tp > 1 && s->seq % s->tp == 0)
+        s->sequence_parallel = request->seed % 7 < 4;
+}
+
 void
 random_request_init(struct random_request *request, guint32 seed)
 {
@@ -407,6 +418,7 @@ random_request_init(struct random_request *request, guint32 seed)
     draw_orders(&request->settings, seed);
     name_layers(&request->settings, request->model.layers, seed);
     request->settings.share_slots = seed % 5 < 3;
+    draw_slices(request);
     random_request_name(request);
 }
 
@@ -450,16 +462,18 @@ random_request_text(const struct random_request *request)
 
     return g_strdup_printf(
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
-        "tp %d batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d%s%s of %d "
+        "tp %d%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d%s%s of %d "
         "loads "
         "%d "
         "tiles "
         "%d logits %d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s%s%s%s frozen %x %s",
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
-        (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp, s->micro_batch,
-        (int)s->global_batch, (int)s->grad_accum, (int)s->seq, p, g, o, a,
-        (int)s->checkpoint_interval, s->checkpoint_dtype == MW_DTYPE_NONE ? "" : " in 8 bits",
+        (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp,
+        s->sequence_parallel == 1 ? " sharing tokens" : "",
+        request->hardware.tensor_overlap ? " overlapped" : "", s->micro_batch, (int)s->global_batch,
+        (int)s->grad_accum, (int)s->seq, p, g, o, a, (int)s->checkpoint_interval,
+        s->checkpoint_dtype == MW_DTYPE_NONE ? "" : " in 8 bits",
         s->kept_as.dtype == MW_DTYPE_NONE ? "" : " kept in 8 bits", (int)s->recompute_layers,
         (int)s->param_loads, (int)s->tiles, (int)s->logits_chunks, (int)s->prefetch,
         (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start, s->commit,

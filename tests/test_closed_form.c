@@ -93,6 +93,7 @@ even_settings(GRand *random, guint32 seed)
     s.gpus_per_node = 1 << pick(random, 0, 2);
     s.tp = 1 << pick(random, 0, 2);
     s.tp = MIN(s.tp, s.nodes * s.gpus_per_node);
+    s.sequence_parallel = s.tp > 1 && seed % 2;
     s.micro_batch = (double)pick(random, 1, 4);
     s.grad_accum = pick(random, 1, 3);
     s.seq = 128 << pick(random, 0, 3);
@@ -155,6 +156,7 @@ draw_request(struct random_request *request, guint32 seed)
         mix_layers(&request->model, seed);
     request->hardware = test_hardware("flat-test");
     request->hardware.gpu_flash_attention = pick(random, 0, 1);
+    request->hardware.tensor_overlap = seed % 3 > 0;
     if (pick(random, 0, 1))
         random_rates(random, &request->hardware);
     random_request_name(request);

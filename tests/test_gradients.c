@@ -85,12 +85,27 @@ find_operator(const struct flow *flow, const struct mw_op *op)
     return NULL;
 }
 
+/* Whether the next op that computes makes the gradients of its operator's weights. */
+static bool
+leaves_gradient(const struct flow *flow, const struct mw_op *op)
+{
+    const struct mw_plan *plan = flow->plan;
+    const struct mw_op *next = op + 1, *end = plan->ops + plan->op_count;
+
+    while (next < end && next->lane != op->lane)
+        next++;
+    return next < end && plan->works[op->work].object == MW_OBJECT_ACTIVATIONS &&
+           plan->works[next->work].object == MW_OBJECT_GRADIENTS &&
+           plan->works[next->work].kind == MW_OP_COMPUTE && next->layer == op->layer &&
+           plan->works[next->work].operator_ == plan->works[op->work].operator_;
+}
+
 static bool
 makes_gradient(const struct flow *flow, const struct mw_op *op)
 {
     const struct mw_operator_info *info = find_operator(flow, op);
 
-    return info && info->trained;
+    return info && info->trained && !leaves_gradient(flow, op);
 }
 
 static void

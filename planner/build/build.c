@@ -150,8 +150,9 @@ build_program(struct builder *b)
                                           b->slots[MW_BUFFER_PARAMETERS_GATHERED_SMALL].count + 1);
     b->checkpoint_loaded = g_new0(uint32_t, b->sizing->checkpoint_slots + 1);
     b->checkpoint_tile = g_new0(uint16_t, b->sizing->checkpoint_slots + 1);
-    b->work_cache = g_new(uint32_t, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2);
-    memset(b->work_cache, 0xff, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * 2 * sizeof(uint32_t));
+    b->work_cache = g_new(uint32_t, MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * PASS_COUNT);
+    memset(b->work_cache, 0xff,
+           MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * PASS_COUNT * sizeof(uint32_t));
     memset(b->work_table, 0xff, sizeof b->work_table); /* all MW_NONE */
     b->visit_count = 0;
     b->fetched = b->fetching_count = 0;
@@ -265,6 +266,7 @@ shape_of(const struct mw_sizing *sizing)
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
         .sequence_parallel = s->sequence_parallel == 1,
+        .tensor_overlap = mw_sizing_tensor_overlap(sizing),
         .updates_beside = mw_settings_update_beside(s),
         .whole_checkpoints = mw_settings_keeps_whole(s),
         .layer_order = mw_settings_layer_order(s),

@@ -1,25 +1,43 @@
-/* Compute ops of a visit, and the all-reduces of tensor slicing between them. */
+/*
+ * Compute ops of a visit, and the collectives of tensor slicing between them.
+ *
+ * Software that overlaps them has the backward of a product whose weights are sliced by columns in
+ * two ops: the gradient of its input, and then that of its weights while the former is summed up
+ * (Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication).  Where slices share tokens, the
+ * sum is scattered; the input, of which each slice has kept its tokens, is gathered again beside
+ * the first op, and the gradient before a product whose weights are sliced by rows.
+ */
 #include <glib.h>
 
 #include "planner/build/internal.h"
 
 static bool
-needs_all_reduce(const struct builder *b, const struct visit *v, enum mw_operator operator_)
+needs_sum(const struct builder *b, const struct visit *v, enum mw_operator operator_)
 {
     return b->sizing->tp > 1 && v->layer >= 0 &&
            mw_sizing_all_reduces(operator_, v->phase == MW_PHASE_BACKWARD);
 }
 
-static void
-slicing_all_reduce(struct builder *b, const struct visit *v, enum mw_operator operator_,
-                   uint32_t slot)
+static uint32_t
+slicing_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
+           enum mw_operator operator_)
 {
     int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
-    uint32_t work = mw_work_collective(
-        b, MW_OP_ALL_REDUCE, (struct subject){MW_OBJECT_ACTIVATIONS, operator_}, b->tp_comm, bytes);
+    uint32_t work = mw_work_collective(b, kind, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
+                                       b->tp_comm, bytes);
 
-    b->compute_wait = mw_build_op(
-        b, LANE_SLICING, work, (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+    return mw_build_op(b, LANE_SLICING, work,
+                       (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+}
+
+static void
+sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_, uint32_t slot)
+{
+    bool scatters = v->phase == MW_PHASE_BACKWARD && mw_sizing_tensor_overlap(b->sizing) &&
+                    b->sizing->shape.sequence_parallel;
+
+    b->compute_wait =
+        slicing_op(b, v, scatters ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, operator_);
     mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
 }
 
@@ -32,16 +50,34 @@ activation_slot(const struct builder *b, uint32_t set, int turn)
     return activations->first + set * count + ((turn % count) + count) % count;
 }
 
+/* Where the next op of the visit puts what it computes. */
+static uint32_t
+own_activations(const struct builder *b, const struct visit *v)
+{
+    uint32_t set = v->micro_batch % b->activation_sets;
+
+    return activation_slot(b, set, b->activation_turns[set]);
+}
+
+/* What the op before it has left; MW_NONE: nothing, or where this one puts its own. */
+static uint32_t
+activations_before(const struct builder *b, const struct visit *v)
+{
+    uint32_t set = v->micro_batch % b->activation_sets;
+    int turn = b->activation_turns[set] + (v->phase == MW_PHASE_BACKWARD ? 1 : -1);
+    uint32_t before = activation_slot(b, set, turn);
+
+    return before != own_activations(b, v) && b->states[before].writer != MW_NONE ? before
+                                                                                  : MW_NONE;
+}
+
 static void
 use_activations(struct builder *b, const struct visit *v)
 {
     bool backward = v->phase == MW_PHASE_BACKWARD;
-    uint32_t set = v->micro_batch % b->activation_sets;
-    int turn = b->activation_turns[set];
-    uint32_t mine = activation_slot(b, set, turn);
-    uint32_t before = activation_slot(b, set, turn + (backward ? 1 : -1));
+    uint32_t mine = own_activations(b, v), before = activations_before(b, v);
 
-    if (before != mine && b->states[before].writer != MW_NONE)
+    if (before != MW_NONE)
         mw_build_use(b, before, MW_USE_READ, MW_ROLE_INPUT);
     bool holds = b->states[mine].writer != MW_NONE;
     mw_build_use(b, mine, backward && holds ? MW_USE_MODIFY : MW_USE_DEFINE, MW_ROLE_OUTPUT);
@@ -120,46 +156,141 @@ coded_bytes(const struct builder *b, const struct visit *v, int i, int64_t tiles
     return bytes;
 }
 
-static void
-compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool first, bool last,
-                 struct gradients *gradients)
+/* An operator of a visit, or the part of it that the visit computes. */
+struct computed {
+    const struct mw_operator_info *info;
+    int number; /* in its class */
+    int64_t tiles;
+    int turn;      /* of its tensor within the unit */
+    uint16_t tile; /* of that tensor */
+    bool has_params;
+    bool first, last; /* of the visit */
+    bool checkpoint;  /* begins a group */
+};
+
+static struct computed
+computed_of(const struct builder *b, const struct visit *v, int operator_)
 {
     const struct mw_class_info *class = &b->sizing->classes[v->class_];
-    const struct mw_operator_info *info = &class->operators[i];
-    bool backward = v->phase == MW_PHASE_BACKWARD;
-    bool logits = info->operator_ == MW_OPERATOR_LOGITS, weight = v->tied == TIED_WEIGHT;
-    bool has_params = weight ? logits : info->params > 0;
     const struct mw_unit *unit = &class->units[v->unit];
-    int turn = weight ? 0 : mw_turn_of(class, unit, i);
-    uint16_t tile = weight || turn == unit->tiled ? v->tile : 0; /* of the operator's tensor */
-    bool checkpoint = first && v->first_of_group;
-    uint32_t work = v->tied && logits ? mw_work_tied_logits(b, i, backward, tiles, v->tied)
-                                      : mw_work_compute(b, v->class_, i, backward, tiles,
-                                                        coded_bytes(b, v, i, tiles, checkpoint));
+    const struct mw_operator_info *info = &class->operators[operator_];
+    bool weight = v->tied == TIED_WEIGHT;
+    int turn = weight ? 0 : mw_turn_of(class, unit, operator_);
 
-    mw_build_op(b, LANE_COMPUTE, work,
-                (struct identity){v->phase, v->layer, v->micro_batch, tile, v->chunk});
+    return (struct computed){.info = info,
+                             .number = operator_,
+                             .turn = turn,
+                             .tile = weight || turn == unit->tiled ? v->tile : 0,
+                             .has_params =
+                                 weight ? info->operator_ == MW_OPERATOR_LOGITS : info->params > 0};
+}
+
+static void
+use_operands(struct builder *b, const struct visit *v, const struct computed *it)
+{
+    if (v->param_slot[it->turn] != MW_NONE && it->has_params)
+        mw_build_use(b, v->param_slot[it->turn], MW_USE_READ, MW_ROLE_PARAMETER);
+    if (it->has_params && !mw_dtype_row(it->info->weights)->computes)
+        mw_build_use(b, b->slots[MW_BUFFER_WIDENED].first, MW_USE_DEFINE, MW_ROLE_WIDENED);
+    use_logits(b, v, it->info->operator_);
+    use_activations(b, v);
+    use_rooms(b, v, it->first);
+    mw_stage_use(b, it->first, it->last);
+    if (it->checkpoint || (v->keeps_layer && (v->phase == MW_PHASE_FORWARD ? it->last : it->first)))
+        use_checkpoint(b, v);
+}
+
+static void
+use_gradient(struct builder *b, const struct computed *it, struct gradients *gradients)
+{
+    if (gradients->slot[it->turn] == MW_NONE || !it->has_params)
+        return;
+    mw_build_use(b, gradients->slot[it->turn], gradients->mode[it->turn], MW_ROLE_GRADIENT);
+    gradients->mode[it->turn] = it->info->params ? MW_USE_MODIFY : gradients->mode[it->turn];
+}
+
+/* Before the first part of a product whose weights are sliced by rows, where the gradient of its
+ * result lies in slices of the tokens. */
+static void
+gather_gradient(struct builder *b, const struct visit *v, const struct computed *it)
+{
+    uint32_t before = activations_before(b, v), computed = b->lane_last[LANE_COMPUTE];
+
+    b->compute_wait = slicing_op(b, v, MW_OP_ALL_GATHER, it->info->operator_);
+    mw_build_after(b, computed);
+    if (before != MW_NONE)
+        mw_build_use(b, before, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    if (it->first && b->stage_input != MW_NONE)
+        mw_build_after(b, b->states[b->stage_input].writer);
+}
+
+static uint32_t
+gather_input(struct builder *b, const struct visit *v, const struct computed *it)
+{
+    uint32_t computed = b->lane_last[LANE_COMPUTE];
+    uint32_t gather = slicing_op(b, v, MW_OP_ALL_GATHER, it->info->operator_);
+
+    mw_build_after(b, computed);
+    return gather;
+}
+
+/* They need the gradient of the product's result, and its input. */
+static void
+compute_weights(struct builder *b, const struct visit *v, const struct computed *it,
+                struct identity id, uint32_t input)
+{
+    uint32_t work = mw_work_compute(b, v->class_, it->number, PASS_OF_WEIGHTS, it->tiles, 0);
+    uint32_t result = activations_before(b, v);
+
+    mw_build_op(b, LANE_COMPUTE, work, id);
+    mw_build_after(b, input);
+    if (result != MW_NONE)
+        mw_build_use(b, result, MW_USE_READ, MW_ROLE_INPUT);
+    use_rooms(b, v, false);
+}
+
+static uint32_t
+work_of(struct builder *b, const struct visit *v, const struct computed *it, bool splits)
+{
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    enum pass pass = splits ? PASS_OF_INPUT : backward ? PASS_BACKWARD : PASS_FORWARD;
+
+    if (v->tied && it->info->operator_ == MW_OPERATOR_LOGITS)
+        return mw_work_tied_logits(b, it->number, backward, it->tiles, v->tied);
+    return mw_work_compute(b, v->class_, it->number, pass, it->tiles,
+                           coded_bytes(b, v, it->number, it->tiles, it->checkpoint));
+}
+
+static void
+compute_operator(struct builder *b, struct visit *v, const struct computed *it,
+                 struct gradients *gradients)
+{
+    const struct mw_operator_info *info = it->info;
+    struct identity id = {v->phase, v->layer, v->micro_batch, it->tile, v->chunk};
+    bool backward = v->phase == MW_PHASE_BACKWARD, in_layer = backward && v->layer >= 0;
+    bool begins = it->tiles == 1 || v->tile == (backward ? it->tiles - 1 : 0);
+    bool ends = it->tiles == 1 || v->tile == (backward ? 0 : it->tiles - 1);
+    bool sums = ends && needs_sum(b, v, info->operator_);
+    bool splits = sums && backward && mw_sizing_splits_backward(b->sizing, info);
+    uint32_t input = MW_NONE;
+
+    if (begins && in_layer && mw_sizing_gathers_gradient(b->sizing, info->operator_))
+        gather_gradient(b, v, it);
+    if (splits && mw_sizing_gathers_input(b->sizing, info))
+        input = gather_input(b, v, it);
+    mw_build_op(b, LANE_COMPUTE, work_of(b, v, it, splits), id);
     mw_build_after(b, b->compute_wait);
     b->compute_wait = MW_NONE;
-    if (v->param_slot[turn] != MW_NONE && has_params)
-        mw_build_use(b, v->param_slot[turn], MW_USE_READ, MW_ROLE_PARAMETER);
-    if (has_params && !mw_dtype_row(info->weights)->computes)
-        mw_build_use(b, b->slots[MW_BUFFER_WIDENED].first, MW_USE_DEFINE, MW_ROLE_WIDENED);
-    use_logits(b, v, info->operator_);
-    use_activations(b, v);
-    use_rooms(b, v, first);
-    mw_stage_use(b, first, last);
-    if (checkpoint || (v->keeps_layer && (v->phase == MW_PHASE_FORWARD ? last : first)))
-        use_checkpoint(b, v);
-    if (gradients->slot[turn] != MW_NONE && has_params) {
-        mw_build_use(b, gradients->slot[turn], gradients->mode[turn], MW_ROLE_GRADIENT);
-        gradients->mode[turn] = info->params ? MW_USE_MODIFY : gradients->mode[turn];
+    use_operands(b, v, it);
+    if (!splits)
+        use_gradient(b, it, gradients);
+    if (sums)
+        sum_slices(b, v, info->operator_, own_activations(b, v));
+    if (splits) {
+        compute_weights(b, v, it, id, input);
+        use_gradient(b, it, gradients);
     }
-    uint32_t set = v->micro_batch % b->activation_sets;
-    int at = b->activation_turns[set];
-    b->activation_turns[set] += backward ? -1 : 1;
-    if (needs_all_reduce(b, v, info->operator_) && v->last_of_block_unit)
-        slicing_all_reduce(b, v, info->operator_, activation_slot(b, set, at));
+    b->activation_turns[v->micro_batch % b->activation_sets] += backward ? -1 : 1;
 }
 
 /* Operators before the tiled product run with part 0, which has their parameters; those after it
@@ -250,9 +381,14 @@ mw_compute_visit(struct builder *b, uint32_t visit)
         if (belongs(v, &class->operators[i]) && runs_now(b, v, tiles, i, tiled))
             run[count++] = i;
     }
-    for (int r = 0; r < count; r++)
-        compute_operator(b, v, run[r], run[r] == tiled ? tiles : 1, r == 0, r == count - 1,
-                         &gradients);
+    for (int r = 0; r < count; r++) {
+        struct computed it = computed_of(b, v, run[r]);
+        it.tiles = run[r] == tiled ? tiles : 1;
+        it.first = r == 0;
+        it.last = r == count - 1;
+        it.checkpoint = it.first && v->first_of_group;
+        compute_operator(b, v, &it, &gradients);
+    }
     for (int t = MW_UNIT_TENSORS_MAX; t-- > 0;) {
         struct part part;
         if (gradients.slot[t] != MW_NONE && !weight && mw_visit_computes(b, v, t, &part))

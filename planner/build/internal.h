@@ -36,6 +36,10 @@ enum {
     LANES_PER_RANK
 };
 
+/* What of an operator is computed: forward, all of backward, or in two ops the gradients of its
+ * input and those of its weights, which nothing in the layer waits for. */
+enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_OF_INPUT, PASS_OF_WEIGHTS, PASS_COUNT };
+
 /* The last writer of a slot, and its readers since: one reader per lane is enough, because lanes
  * issue and complete in order. */
 struct slot_state {
@@ -57,7 +61,7 @@ struct visit {
     uint8_t phase;
     uint8_t class_;
     uint8_t unit; /* within its block */
-    bool first_of_group, last_of_block_unit;
+    bool first_of_group;
     bool keeps_layer;    /* begins backward of a layer that is kept whole, or ends its forward */
     bool enters, leaves; /* begins or ends a stage's pass, and so receives or sends */
     uint16_t micro_batch;
@@ -135,7 +139,7 @@ struct builder {
     struct part reduced;   /* not accumulated yet; */
     uint32_t reduced_slot; /* MW_NONE: there is none */
 
-    uint32_t *work_cache;            /* [class][operator][direction] */
+    uint32_t *work_cache;            /* [class][operator][PASS_COUNT] */
     uint32_t work_table[WORK_TABLE]; /* works by hash */
     /* First op of each visit, and of each chunk's part in the norm and of its update, and where the
      * last one ends: [visit_count + 1], [chunk_count + 1] */
@@ -180,7 +184,7 @@ void mw_build_prepare_states(struct builder *b); /* of the slots, for ops that u
 /* --- planner/build/work.c --- */
 /* Computes one of `tiles` parts of the weight, for all tokens or for one chunk of the logits.  A
  * pass over coded_bytes more stores activations in another type, or restores them; 0: none does. */
-uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward,
+uint32_t mw_work_compute(struct builder *b, enum mw_class class, int operator_, enum pass pass,
                          int64_t tiles, int64_t coded_bytes);
 /* A part of the product of tied logits, or what tied logits have beside the embedding's weight: a
  * projection to the embedding's width (OPT-350M), a bias. */

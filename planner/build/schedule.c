@@ -110,7 +110,6 @@ add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_gro
                                     .class_ = walk->class,
                                     .unit = unit,
                                     .first_of_group = first_of_group && i == 0,
-                                    .last_of_block_unit = i == tiles - 1,
                                     .micro_batch = walk->micro_batch,
                                     .tile = t,
                                     .chunk = walk->chunk,
@@ -202,7 +201,6 @@ add_tied_logits(struct builder *b, const struct walk *walk)
         int64_t t = walk->phase == MW_PHASE_BACKWARD ? tiles - 1 - i : i;
         add_visit(b, (struct visit){.phase = walk->phase,
                                     .class_ = MW_CLASS_TAIL,
-                                    .last_of_block_unit = i == tiles - 1,
                                     .micro_batch = walk->micro_batch,
                                     .tile = t,
                                     .chunk = walk->chunk,

@@ -103,6 +103,16 @@ struct cut {
     int64_t tiles, chunks;
 };
 
+static struct mw_work_product
+cut_product(const struct mw_work_product *whole, struct cut cut)
+{
+    struct mw_work_product product = *whole;
+
+    product.m = MAX(1, product.m / cut.chunks);
+    product.n = MAX(1, product.n / cut.tiles);
+    return product;
+}
+
 /* Products `first` to `end` of the operator's forward, or of its backward. */
 static void
 set_products(struct mw_work *work, const struct mw_operator_info *info, bool backward,
@@ -111,12 +121,8 @@ set_products(struct mw_work *work, const struct mw_operator_info *info, bool bac
     struct mw_operator_info part = *info;
 
     part.product_count = end - first;
-    for (uint32_t i = first; i < end; i++) {
-        struct mw_work_product product = info->products[i];
-        product.m = MAX(1, product.m / cut.chunks);
-        product.n = MAX(1, product.n / cut.tiles);
-        part.products[i - first] = product;
-    }
+    for (uint32_t i = first; i < end; i++)
+        part.products[i - first] = cut_product(&info->products[i], cut);
     work->product_count = part.product_count;
     memcpy(work->products, part.products, sizeof part.products);
     if (backward)
@@ -137,13 +143,34 @@ with_coded_bytes(struct builder *b, uint32_t plain, int64_t coded_bytes)
     return intern(b, &work, &draws);
 }
 
-static uint32_t
-plain_compute(struct builder *b, enum mw_class class, int operator_, bool backward, int64_t tiles)
+/* The weights' gradients are the last of backward's work: as many products as forward has, a kernel
+ * each, and the passes that nothing else needs.  The rest is the input's. */
+static void
+take_half(struct mw_work *work, const struct mw_operator_info *info, bool of_weights,
+          struct cut cut)
 {
-    uint32_t *cached = &b->work_cache[(class * MW_LAYER_OPERATORS_MAX + operator_) * 2 + backward];
+    int64_t parts = cut.tiles * cut.chunks;
+    int64_t flops = info->forward_flops / parts, bytes = info->weight_bytes / parts;
+    struct mw_operator_info part = *info;
+
+    for (uint32_t i = 0; i < info->product_count; i++)
+        part.products[i] = cut_product(&info->products[i], cut);
+    work->product_count = mw_operator_gradient_products(&part, of_weights, work->products);
+    work->flops = of_weights ? flops : work->flops - flops;
+    work->bytes = of_weights ? bytes : work->bytes - bytes;
+    work->launches = of_weights ? info->product_count : work->launches - info->product_count;
+    work->object = of_weights ? MW_OBJECT_GRADIENTS : MW_OBJECT_ACTIVATIONS;
+}
+
+static uint32_t
+plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass pass, int64_t tiles)
+{
+    uint32_t *cached =
+        &b->work_cache[(class * MW_LAYER_OPERATORS_MAX + operator_) * PASS_COUNT + pass];
     const struct mw_operator_info *info = &b->sizing->classes[class].operators[operator_];
     struct cut cut = {tiles, mw_sizing_token_parts(b->sizing, info->operator_)};
     int64_t parts = cut.tiles * cut.chunks;
+    bool backward = pass != PASS_FORWARD;
 
     if (*cached != MW_NONE)
         return *cached;
@@ -156,16 +183,18 @@ plain_compute(struct builder *b, enum mw_class class, int operator_, bool backwa
     work.launches = info->launches;
     if (backward)
         work.launches = mw_operator_backward_launches(info);
+    if (pass == PASS_OF_INPUT || pass == PASS_OF_WEIGHTS)
+        take_half(&work, info, pass == PASS_OF_WEIGHTS, cut);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     *cached = intern(b, &work, &draws);
     return *cached;
 }
 
 uint32_t
-mw_work_compute(struct builder *b, enum mw_class class, int operator_, bool backward, int64_t tiles,
-                int64_t coded_bytes)
+mw_work_compute(struct builder *b, enum mw_class class, int operator_, enum pass pass,
+                int64_t tiles, int64_t coded_bytes)
 {
-    uint32_t plain = plain_compute(b, class, operator_, backward, tiles);
+    uint32_t plain = plain_compute(b, class, operator_, pass, tiles);
 
     return coded_bytes ? with_coded_bytes(b, plain, coded_bytes) : plain;
 }

@@ -29,6 +29,10 @@ mw_buffer_of(enum mw_buffer_kind kind, bool tiled)
  * of the MLP. */
 bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
 
+/* Where slices share tokens and sums are scattered (mw_sizing_tensor_overlap), backward of a
+ * product whose weights are sliced by rows begins with a gather of its result's gradient. */
+bool mw_sizing_gathers_gradient(const struct mw_sizing *sizing, enum mw_operator operator_);
+
 /* The operator that names a tensor: the one with the most parameters.  What tied logits have beside
  * the embedding is named as a projection. */
 enum mw_operator mw_sizing_tensor_operator(const struct mw_sizing *sizing, uint32_t tensor);

@@ -75,18 +75,18 @@ gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enu
     return ops * tensor->tiles;
 }
 
-/* All-reduces of tensor slicing after the last part of a pass. */
+/* Sums of tensor slices in a pass, and what backward has beside them. */
 static int64_t
 slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
 {
-    int tiled = mw_sizing_largest_operator(p->class, p->unit->first, p->unit->count);
     int64_t ops = 0;
 
     for (int i = p->unit->first; s->tp > 1 && i < p->unit->first + p->unit->count; i++) {
-        enum mw_operator operator_ = p->class->operators[i].operator_;
-        bool met = mw_sizing_all_reduces(operator_, backward);
-        bool comes_last = p->unit->tiles == 1 || (backward ? i <= tiled : i >= tiled);
-        ops += met && comes_last;
+        const struct mw_operator_info *info = &p->class->operators[i];
+        ops += mw_sizing_all_reduces(info->operator_, backward);
+        if (backward)
+            ops += mw_sizing_splits_backward(s, info) + mw_sizing_gathers_input(s, info) +
+                   mw_sizing_gathers_gradient(s, info->operator_);
     }
     return ops;
 }

@@ -145,6 +145,32 @@ mw_sizing_all_reduces(enum mw_operator operator_, bool backward)
     return backward ? row->sums_backward : row->sums_forward;
 }
 
+bool
+mw_sizing_tensor_overlap(const struct mw_sizing *sizing)
+{
+    return sizing->tp > 1 && sizing->hardware->tensor_overlap;
+}
+
+bool
+mw_sizing_splits_backward(const struct mw_sizing *sizing, const struct mw_operator_info *info)
+{
+    return mw_sizing_tensor_overlap(sizing) && info->trained &&
+           mw_sizing_all_reduces(info->operator_, true);
+}
+
+bool
+mw_sizing_gathers_gradient(const struct mw_sizing *sizing, enum mw_operator operator_)
+{
+    return mw_sizing_tensor_overlap(sizing) && sizing->shape.sequence_parallel &&
+           mw_sizing_all_reduces(operator_, false);
+}
+
+bool
+mw_sizing_gathers_input(const struct mw_sizing *sizing, const struct mw_operator_info *info)
+{
+    return sizing->shape.sequence_parallel && mw_sizing_splits_backward(sizing, info);
+}
+
 /* A row of a tensor: an output of its largest product with its bias; in a gated MLP one of the gate
  * and one of the product beside it; in an embedding one token or position. */
 static void

@@ -379,6 +379,13 @@ int64_t mw_sizing_kept_of_model(const struct mw_sizing *first); /* of all stages
 /* Whether the parts of a checkpoint are gathered before it is recomputed from; slices that share
  * tokens begin with the part that they kept. */
 bool mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing);
+/* Whether backward sums up the gradients of tensor slices' inputs beside the products of the
+ * weights' gradients. */
+bool mw_sizing_tensor_overlap(const struct mw_sizing *sizing);
+/* Whether these gradients of an operator are an op of their own, then; and whether its input, of
+ * which each slice has its part of the tokens, is gathered again for it. */
+bool mw_sizing_splits_backward(const struct mw_sizing *sizing, const struct mw_operator_info *info);
+bool mw_sizing_gathers_input(const struct mw_sizing *sizing, const struct mw_operator_info *info);
 /* Bytes that the pass reads and writes which stores a checkpoint in another type than that of
  * activations, or restores the activations from it; 0 where it has their type. */
 int64_t mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores);
