@@ -117,6 +117,7 @@ Times on A100s with tensor slices, by `--software megatron` with unfused attenti
 ## Table 5: iterations
 
 {iterations_table(iterations)}
+{common.summary(iterations)}
 Mean error {mean_abs(iterations):.1f}%; with sums of tensor slices that nothing runs beside \
 (`collectives.tensor_overlap = false`) {mean_abs(apart, 'error'):.1f}%.
 
