@@ -177,6 +177,7 @@ struct mw_operator_info {
                               * flash attention the scores too, which products write and read */
     int64_t backward_bytes;
     int64_t saved_bytes;  /* activations that backward needs, per rank */
+    int64_t kept_scores;  /* elements of softmax's result among them */
     int64_t kept_bytes;   /* the same as they are stored meanwhile, */
     int64_t coded_bytes;  /* and what storing them moves, as restoring them does */
     int64_t output_bytes; /* its result */
