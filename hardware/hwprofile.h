@@ -37,6 +37,9 @@ struct mw_attention_rates {
     double half_keys, causal_half_keys;        /* keys of a sequence at which it has half of that */
 };
 
+/* Where an operator's kernels run: its backward may begin with its forward once more. */
+enum mw_turn { MW_TURN_FORWARD, MW_TURN_BACKWARD, MW_TURN_BACKWARD_AGAIN, MW_TURN_COUNT };
+
 /* What a framework takes of memory beside what a plan says of it (docs/MODEL.md 12.9 to 12.16d).
  * All 0: nothing. */
 struct mw_memory_use {
@@ -54,13 +57,14 @@ struct mw_memory_use {
     /* Where parameters are partitioned: the first of these, and copies of a rank's gradients as the
      * plan sums them, wherever off the GPU the state is. */
     double host_bytes_per_partitioned_gradient, host_sum_copies_partitioned;
-    bool swaps_sub_groups;   /* for the drives, in buffers of whole ones; else as planned */
-    double pinned_rounding;  /* share of pinned buffers that are rounded up to powers of 2 */
-    double bytes_per_logit;  /* of logits, loss and their gradients; a plan may keep fewer */
-    bool logits_whole;       /* the loss is computed of all tokens at once */
-    double activations_kept; /* without recomputation, as a multiple of those counted; 0: the
+    bool swaps_sub_groups;    /* for the drives, in buffers of whole ones; else as planned */
+    double pinned_rounding;   /* share of pinned buffers that are rounded up to powers of 2 */
+    double bytes_per_logit;   /* of logits, loss and their gradients; a plan may keep fewer */
+    bool logits_whole;        /* the loss is computed of all tokens at once */
+    double bytes_per_softmax; /* kept of a stored score beside what a product reads; 0: nothing */
+    double activations_kept;  /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */
-    double allocator_loss;   /* share of the allocator's memory that it cannot give */
+    double allocator_loss;    /* share of the allocator's memory that it cannot give */
 };
 
 /* How a framework makes a model before the first step (docs/MODEL.md 12.17 to 12.19).  All 0: not
@@ -125,7 +129,8 @@ struct mw_hardware {
     struct mw_attention_rates attention_kernel; /* of the software; zeros: the curve, or tiles */
     /* Over memory, of the software's kernels, as a multiple of fused ones; 0: 1. */
     double norm_passes, position_passes, activation_passes, adapter_passes, update_passes,
-        other_passes, score_passes;
+        other_passes;
+    double score_passes[MW_TURN_COUNT]; /* of attention that stores its scores */
     double attention_share;             /* of that rate; 0: all */
     bool attention_skips;               /* what a causal mask hides is not computed */
     bool fp8_products;                  /* the software computes layers' products in fp8 */
@@ -136,6 +141,8 @@ struct mw_hardware {
     struct mw_memory_use memory_use;    /* of the software, beside the plan */
     struct mw_start_use start;          /* of the software */
     struct mw_offers offers;            /* likewise */
+    bool reduces_at_end;                /* whole gradients, where state is partitioned */
+    bool swaps_gradients;               /* with state on drives, in fp32, summed before */
     int64_t gradient_link_bytes;        /* an element, on its way to the host; 0: as it is made */
     int64_t parameter_link_bytes;       /* an updated one, on its way back; 0: as it is kept */
     double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */

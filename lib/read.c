@@ -90,6 +90,7 @@ uses_of(const struct mw_model *model)
         .rotary = model->rotary,
         .gated = mw_model_is_gated(model),
         .score_bias = model->family && model->family->score_bias,
+        .dropout = model->dropout,
     };
 }
 

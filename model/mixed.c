@@ -166,6 +166,7 @@ add_share(struct mean means[MW_OPERATOR_COUNT], struct share share)
         MW_SUM(before.backward_bytes, MW_PRODUCT(share.layers, info->backward_bytes));
     sum->weight_bytes = MW_SUM(before.weight_bytes, MW_PRODUCT(share.layers, info->weight_bytes));
     sum->saved_bytes = MW_SUM(before.saved_bytes, MW_PRODUCT(share.layers, info->saved_bytes));
+    sum->kept_scores = MW_SUM(before.kept_scores, MW_PRODUCT(share.layers, info->kept_scores));
     sum->kept_bytes = MW_SUM(before.kept_bytes, MW_PRODUCT(share.layers, info->kept_bytes));
     sum->coded_bytes = MW_SUM(before.coded_bytes, MW_PRODUCT(share.layers, info->coded_bytes));
     sum->output_bytes = MAX(before.output_bytes, info->output_bytes);
@@ -193,8 +194,8 @@ divide(struct mw_operator_info *info, int64_t layers)
 {
     int64_t *const sums[] = {&info->params,        &info->forward_flops,  &info->backward_flops,
                              &info->forward_bytes, &info->backward_bytes, &info->saved_bytes,
-                             &info->kept_bytes,    &info->coded_bytes,    &info->sides,
-                             &info->weight_bytes};
+                             &info->kept_scores,   &info->kept_bytes,     &info->coded_bytes,
+                             &info->sides,         &info->weight_bytes};
 
     for (size_t i = 0; i < G_N_ELEMENTS(sums); i++)
         *sums[i] = mw_divide_up(*sums[i], layers);

@@ -450,6 +450,8 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
         info->forward_bytes = MW_SUM(info->forward_bytes, MW_PRODUCT(pass->forward, once));
         if (pass->of_weights && !info->trained)
             continue;
+        if (pass->width == MW_WIDTH_SCORES && pass->kept)
+            info->kept_scores = pass_elements(walk, pass);
         info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(pass->backward, once));
         if (pass->of_weights)
             info->weight_bytes = MW_SUM(info->weight_bytes, MW_PRODUCT(pass->backward, once));

@@ -178,6 +178,7 @@ struct mw_operator_info {
     int64_t backward_bytes;
     int64_t weight_bytes; /* of these, what gradients of its own weights alone need */
     int64_t saved_bytes;  /* activations that backward needs, per rank */
+    int64_t kept_scores;  /* elements of softmax's result among them */
     int64_t kept_bytes;   /* the same as they are stored meanwhile, */
     int64_t coded_bytes;  /* and what storing them moves, as restoring them does */
     int64_t output_bytes; /* its result */

@@ -79,12 +79,14 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->rotary = mw_plan_reader_skip(reader, "rotary");
     shape->gated = mw_plan_reader_skip(reader, "gated");
     shape->score_bias = mw_plan_reader_skip(reader, "score-bias");
+    shape->dropout = mw_plan_reader_skip(reader, "dropout");
     shape->sequence_parallel = mw_plan_reader_skip(reader, "sequence-parallel");
     shape->tensor_overlap = mw_plan_reader_skip(reader, "tensor-overlap");
     shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");
     shape->whole_checkpoints = mw_plan_reader_skip(reader, "whole-checkpoints");
     shape->layer_order = mw_plan_reader_skip(reader, "layer-order");
     shape->updates_on_gpu = mw_plan_reader_skip(reader, "updates-on-gpu");
+    shape->only_simulated = mw_plan_reader_skip(reader, "only-simulated");
     if (mw_plan_reader_skip(reader, "optimizer"))
         shape->optimizer =
             (uint8_t)mw_plan_reader_name(reader, mw_optimizer_name, "an optimizer such as adamw");
@@ -829,8 +831,9 @@ static bool
 add_plan(struct mw_variants **variants, struct mw_plan *plan, const struct variants_text *it,
          unsigned long line, char *why, size_t why_size)
 {
+    bool whole = it->steps && !plan->shape.only_simulated;
     bool good = mw_plan_check(plan, why, why_size) &&
-                (!it->steps || mw_plan_check_step(plan, *variants != NULL, why, why_size));
+                (!whole || mw_plan_check_step(plan, *variants != NULL, why, why_size));
 
     if (!good)
         prepend_line(it->text, it->length, line, why, why_size);

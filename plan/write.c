@@ -178,12 +178,14 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " rotary", shape->rotary);
     put_flag(writer, " gated", shape->gated);
     put_flag(writer, " score-bias", shape->score_bias);
+    put_flag(writer, " dropout", shape->dropout);
     put_flag(writer, " sequence-parallel", shape->sequence_parallel);
     put_flag(writer, " tensor-overlap", shape->tensor_overlap);
     put_flag(writer, " updates-beside", shape->updates_beside);
     put_flag(writer, " whole-checkpoints", shape->whole_checkpoints);
     put_flag(writer, " layer-order", shape->layer_order);
     put_flag(writer, " updates-on-gpu", shape->updates_on_gpu);
+    put_flag(writer, " only-simulated", shape->only_simulated);
     if (shape->optimizer != MW_OPTIMIZER_ADAMW) {
         put(writer, " optimizer");
         put_name(writer, mw_optimizer_name(shape->optimizer));

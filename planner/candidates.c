@@ -209,7 +209,8 @@ try_exactly(struct search *search, const struct tiers *tiers)
     return try_batches(search, &s);
 }
 
-/* Gradients follow the optimizer state, and stay in host memory while it has room. */
+/* Gradients follow the optimizer state, and stay in host memory while it has room, unless the
+ * software writes them to the drives anyway. */
 static bool
 try_gradients(struct search *search, struct tiers tiers)
 {
@@ -219,6 +220,8 @@ try_gradients(struct search *search, struct tiers tiers)
 
     tiers.gradients = mw_settings_updates_on_gpu(search->asked) ? gradients->nearest
                                                                 : MIN(tiers.optimizer, MW_TIER_CPU);
+    if (search->request->hardware->swaps_gradients && tiers.optimizer == MW_TIER_NVME)
+        tiers.gradients = deepest;
     bool kept = try_exactly(search, &tiers);
     while (++tiers.gradients <= deepest)
         kept = try_exactly(search, &tiers) || kept;

@@ -326,6 +326,33 @@ check_devices(const struct mw_settings *s, GError **error)
 }
 
 static bool
+reaches_drives(const struct mw_placement *placement)
+{
+    bool reaches = false;
+
+    for (int i = 0; i < placement->count; i++)
+        reaches |= placement->part[i].tier == MW_TIER_NVME;
+    return reaches;
+}
+
+/* Software that writes gradients to the drives with the optimizer state has no other placement. */
+static bool
+check_swapped(const struct mw_hardware *hardware, const struct mw_settings *s, GError **error)
+{
+    const struct mw_placement *gradients = &s->placement[MW_STATE_GRADIENTS];
+    const struct mw_placement *state = &s->placement[MW_STATE_OPTIMIZER];
+    bool on_drives = reaches_drives(state);
+
+    return !hardware->swaps_gradients || !gradients->count || !state->count ||
+           reaches_drives(gradients) == on_drives ||
+           mw_refuse(error,
+                     "{gradient-device}: the software keeps gradients on drives if the optimizer "
+                     "state is there, and only then ({key software.offload.swaps_gradients=true}); "
+                     "must be %s with {optimizer-device=%s}",
+                     on_drives ? "nvme" : "cpu or gpu", on_drives ? "nvme" : "cpu");
+}
+
+static bool
 is_trained(const struct mw_trained *trained, int operator_)
 {
     enum mw_operator adapted = mw_operator_row(operator_)->adapts;
@@ -539,7 +566,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          s->pp);
     if (s->drop_layers && !mw_drops_check_layers(s->drop_layers, request->model->layers, error))
         return false;
-    return check_trained(s, error) && check_devices(s, error);
+    return check_trained(s, error) && check_devices(s, error) &&
+           check_swapped(request->hardware, s, error);
 }
 
 bool

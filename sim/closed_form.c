@@ -239,10 +239,10 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double times = d->sums_passing ? 1 : d->micro_batches, element = d->gradient_bytes;
 
     double reduced_bytes = (d->gradients_partitioned ? made : element) * params;
-    plan[MW_TERM_GRADIENT_REDUCE] =
-        reduces * (around_s(d, hw->reduce_passes * reduced_bytes, hw) +
-                   (d->optimizer_partitioned ? mw_ring_s(&r->dp, reduced_bytes)
-                                             : mw_ring_all_reduce_s(&r->dp, reduced_bytes)));
+    plan[MW_TERM_GRADIENT_REDUCE] = reduces * (around_s(d, hw->reduce_passes * reduced_bytes, hw) +
+                                               (d->optimizer_partitioned && !d->reduced_at_end
+                                                    ? mw_ring_s(&r->dp, reduced_bytes)
+                                                    : mw_ring_all_reduce_s(&r->dp, reduced_bytes)));
     double sent = fmax(d->sums_passing ? element : made, (double)hw->gradient_link_bytes);
     double most = hw->gradient_copy_bytes_per_s > 0 ? hw->gradient_copy_bytes_per_s : INFINITY;
     double fetched = fmax(element, (double)hw->gradient_link_bytes);
@@ -265,9 +265,10 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         over(d->state_params * summed * d->updated_from[MW_TIER_CPU], r->exact) +
         (shard * sum_bytes * on_gpu + d->state_params * normed * d->updated_from[MW_TIER_GPU]) /
             hw->gpu_memory_bytes_per_s;
+    double stored = d->sums_on_host ? 1 : times;
     plan[MW_TERM_GRADIENT_NVME] =
-        over(times * element * shard * nvme, r->write) +
-        over((times - 1) * 4 * shard * nvme, r->read) +
+        over(stored * element * shard * nvme, r->write) +
+        over((stored - 1) * 4 * shard * nvme, r->read) +
         over(element * d->state_params * d->updated_from[MW_TIER_NVME], r->read) + clipped_s(d, r) +
         over(d->saved_bytes, r->write);
 }

@@ -92,6 +92,8 @@ struct mw_closed_dims {
                             * made */
     double element_bytes;  /* bytes of one element of `dtype` */
     bool gradients_summed; /* gradients are summed in fp32, */
+    bool reduced_at_end;   /* gradients, whole */
+    bool sums_on_host;     /* of gradients on drives, to which the sum goes once */
     bool sums_passing;     /* on the GPU wherever they live, and the sum leaves once */
     double norm_passes;    /* over gradients before the update, of which one takes their norm, */
     double update_passes;  /* and in it, beside its own */

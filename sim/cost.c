@@ -162,7 +162,8 @@ products_flops(const struct mw_plan *plan, const struct mw_work *work,
 }
 
 double
-mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_)
+mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_,
+                        enum mw_turn turn)
 {
     double passes;
 
@@ -176,7 +177,7 @@ mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator ope
         passes = hardware->position_passes;
         break;
     case MW_OPERATOR_ATTENTION:
-        passes = hardware->gpu_flash_attention ? 1 : hardware->score_passes;
+        passes = hardware->gpu_flash_attention ? 1 : hardware->score_passes[turn];
         break;
     case MW_OPERATOR_LOSS:
         passes = 1;
@@ -202,8 +203,8 @@ bool
 mw_cost_same_passes(const struct mw_hardware *a, const struct mw_hardware *b)
 {
     return SAME(norm_passes) && SAME(position_passes) && SAME(gpu_flash_attention) &&
-           SAME(score_passes) && SAME(activation_passes) && SAME(adapter_passes) &&
-           SAME(other_passes);
+           SAME(score_passes[MW_TURN_FORWARD]) && SAME(score_passes[MW_TURN_BACKWARD]) &&
+           SAME(activation_passes) && SAME(adapter_passes) && SAME(other_passes);
 }
 
 double
@@ -212,12 +213,21 @@ mw_cost_update_passes(const struct mw_hardware *hardware)
     return fmax(1, hardware->update_passes);
 }
 
+enum mw_turn
+mw_cost_turn(uint32_t products)
+{
+    return products <= MW_ATTENTION_FORWARD_PRODUCTS      ? MW_TURN_FORWARD
+           : products < 3 * MW_ATTENTION_FORWARD_PRODUCTS ? MW_TURN_BACKWARD
+                                                          : MW_TURN_BACKWARD_AGAIN;
+}
+
 static double
 work_passes(const struct mw_work *work, const struct mw_hardware *hardware)
 {
     switch (work->kind) {
     case MW_OP_COMPUTE:
-        return mw_cost_operator_passes(hardware, work->operator_);
+        return mw_cost_operator_passes(hardware, work->operator_,
+                                       mw_cost_turn(work->product_count));
     case MW_OP_UPDATE:
         return mw_cost_update_passes(hardware);
     default:

@@ -95,9 +95,13 @@ struct mw_cost_mixed mw_cost_drives_mixed(const struct mw_hardware *hardware);
  * state it. */
 double mw_cost_check_bytes_per_s(const struct mw_hardware *hardware);
 
-/* Passes over memory of an operator's kernels as a multiple of fused ones; and of an update on the
- * GPU. */
-double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_);
+/* Passes over memory of an operator's kernels as a multiple of fused ones; of an update on the GPU
+ * below. */
+double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_operator operator_,
+                               enum mw_turn turn);
+/* Of attention, by its products: it has more in backward, and again those of forward where it kept
+ * no scores. */
+enum mw_turn mw_cost_turn(uint32_t products);
 /* Whether they are the same on both machines, for all operators. */
 bool mw_cost_same_passes(const struct mw_hardware *a, const struct mw_hardware *b);
 double mw_cost_update_passes(const struct mw_hardware *hardware);

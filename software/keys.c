@@ -54,10 +54,13 @@ static const struct mw_profile_key keys[] = {
     {"products", "fp8_cast_bytes", "bytes",
      "that making fp8 operands moves, per element and product that it enters", 1, 0.01, 100, true,
      -1, MW_VALUE_REAL, AT(fp8_bytes_per_operand), 0, 0, NULL},
-    {"attention", "score_passes", "",
-     "passes over memory of unfused attention's scores, as a multiple of those with softmax, scale "
-     "and mask in a kernel and dropout in another",
-     1, 1, 10, true, -1, MW_VALUE_REAL, AT(score_passes), 0, 0, NULL},
+    {"attention", "score_forward_bytes", "bytes",
+     "that unfused attention moves per score in forward, of 16 bits, without dropout; with "
+     "softmax, "
+     "scale and mask in a kernel: 8",
+     1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_forward), 0, 0, NULL},
+    {"attention", "score_backward_bytes", "bytes", "the same in backward; with such a kernel: 14",
+     1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_backward), 0, 0, NULL},
     {"collectives", "blocking", "", "whether nothing is computed while a collective runs", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(collectives_block), 0, 0, NULL},
     PASSES("layer_norm_passes", layer_norm_passes, "LayerNorm"),
@@ -92,9 +95,13 @@ static const struct mw_profile_key keys[] = {
      -1, MW_VALUE_REAL, AT(reduce_passes), 0, 0, NULL},
     {"collectives", "tensor_overlap", "",
      "whether, in backward of a product whose weights are sliced by columns, the sum of its "
-     "input's "
-     "gradient runs beside the product of the weights' gradient",
+     "input's gradient runs beside the product of the weights' gradient",
      1, 0, 1, true, 0, MW_VALUE_FLAG, AT(tensor_overlap), 0, 0, NULL},
+    {"collectives", "reduces_at_end", "",
+     "whether gradients that every GPU holds whole are all-reduced when backward has ended, even "
+     "if "
+     "each updates a part (ZeRO-1); default: each part goes where it is updated, beside backward",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(reduces_at_end), 0, 0, NULL},
     SHARE("offload", "copy_share", copy_share,
           "share of the host links' rates; 1 where memory is pinned"),
     {"offload", "gradient_link_bytes", "bytes",
@@ -117,6 +124,11 @@ static const struct mw_profile_key keys[] = {
     {"offload", "checkpoint_blocking", "",
      "whether nothing is computed while an activation checkpoint is copied", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(checkpoints_block), 0, 0, NULL},
+    {"offload", "swaps_gradients", "",
+     "whether gradients go where optimizer state is on drives, in fp32 and once per step, summed "
+     "in "
+     "host memory before; default: where and as often as planned",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(swaps_gradients), 0, 0, NULL},
     SHARE("offload", "drive_share", drive_share, "share of the drives' rates"),
     {"offload", "update_bytes_per_parameter", "bytes",
      "of host memory that the CPU optimizer moves per parameter; a fused one: 28", 1, 1, 1000, true,
@@ -182,6 +194,9 @@ static const struct mw_profile_key keys[] = {
     MEMORY("activations_kept", "", activations_kept, 1, 10,
            "activations kept without recomputation, as a multiple of those that a fused backward "
            "needs; default: 1.7, as eager frameworks keep them"),
+    MEMORY("softmax_bytes", "bytes", bytes_per_softmax, 1, 16,
+           "kept of a stored score for softmax's backward, where that is another tensor than the "
+           "one that the product with the values reads; default: the same tensor"),
     MEMORY("allocator_loss", "", allocator_loss, 0, 0.9,
            "share of the allocator's memory that it cannot give: fragments and cached blocks; "
            "default: 0"),

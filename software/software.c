@@ -115,6 +115,7 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
         MIN(1, software->update_one_node_bytes_per_param / software->update_bytes_per_param);
     hardware->ranks_bound = software->ranks_bound;
     hardware->parameter_link_bytes = software->parameter_link_bytes;
+    hardware->swaps_gradients = software->swaps_gradients;
     hardware->gradient_link_bytes = software->gradient_link_bytes;
     hardware->gradient_copy_bytes_per_s = software->gradient_copy_bytes_per_s;
     hardware->checkpoint_copy_bytes_per_s = software->checkpoint_copy_bytes_per_s;
@@ -130,6 +131,29 @@ apply_to_host(const struct mw_software *software, struct mw_hardware *hardware)
     hardware->nvme_mixed_write_bytes_per_s *= software->drive_share;
 }
 
+/* Plans count 8 bytes of a stored score in forward and 14 in backward, and 5 of dropout in each
+ * (plan/operators.c), which is a kernel of its own everywhere; where backward begins with forward
+ * once more it moves those bytes too. */
+#define SCORE_FORWARD_BYTES 8.0
+#define SCORE_BACKWARD_BYTES 14.0
+#define SCORE_DROPOUT_BYTES 5.0
+
+static void
+apply_scores(const struct mw_software *software, struct mw_model_uses uses,
+             struct mw_hardware *hardware)
+{
+    double dropout = uses.dropout ? SCORE_DROPOUT_BYTES : 0;
+    double forward = software->bytes_per_score_forward + dropout;
+    double backward = software->bytes_per_score_backward + dropout;
+    double planned_forward = SCORE_FORWARD_BYTES + dropout;
+    double planned_backward = SCORE_BACKWARD_BYTES + dropout;
+
+    hardware->score_passes[MW_TURN_FORWARD] = forward / planned_forward;
+    hardware->score_passes[MW_TURN_BACKWARD] = backward / planned_backward;
+    hardware->score_passes[MW_TURN_BACKWARD_AGAIN] =
+        (forward + backward) / (planned_forward + planned_backward);
+}
+
 static void
 apply_passes(const struct mw_software *software, struct mw_model_uses uses,
              struct mw_hardware *hardware)
@@ -140,7 +164,7 @@ apply_passes(const struct mw_software *software, struct mw_model_uses uses,
     hardware->adapter_passes = software->adapter_passes;
     hardware->update_passes = software->update_passes;
     hardware->other_passes = software->other_passes;
-    hardware->score_passes = software->score_passes;
+    apply_scores(software, uses, hardware);
     hardware->host_launch_s = software->launch_kernels * software->launch_host_s;
 }
 
@@ -162,6 +186,7 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
     hardware->nic_bytes_per_s *= software->collective_share;
     hardware->fabric_latency_s += software->collective_hop_s;
     hardware->nic_latency_s += software->collective_hop_s;
+    hardware->reduces_at_end = software->reduces_at_end;
     hardware->gather_passes = software->gather_passes;
     hardware->reduce_passes = software->reduce_passes;
 }

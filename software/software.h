@@ -23,13 +23,14 @@ struct mw_software {
     int attention_kernels[MW_PROFILE_LIST_MAX]; /* enum mw_attention_kernel, preferred first; -1
                                                  * after the last */
     double attention_share;                     /* of the rate of the kernel that it uses */
-    bool score_bias;              /* its kernels add what a model adds to scores; else stored */
-    bool causal_skip;             /* the half of the scores that is masked is not computed */
-    double product_share;         /* of its rates of matrix products */
-    bool fp8;                     /* products of the layers' weights are of fp8 operands */
-    double fp8_bytes_per_operand; /* moved per element of an operand and product that it enters */
-    double score_passes;          /* of unfused attention's scores, as a multiple of fewest */
-    bool collectives_block;       /* nothing is computed while one runs */
+    bool score_bias;                /* its kernels add what a model adds to scores; else stored */
+    bool causal_skip;               /* the half of the scores that is masked is not computed */
+    double product_share;           /* of its rates of matrix products */
+    bool fp8;                       /* products of the layers' weights are of fp8 operands */
+    double fp8_bytes_per_operand;   /* moved per element of an operand and product that it enters */
+    double bytes_per_score_forward; /* moved per stored score, without dropout's */
+    double bytes_per_score_backward; /* likewise */
+    bool collectives_block;          /* nothing is computed while one runs */
     bool updates_beside; /* backward, each unit once its gradient is final; else at the end */
     bool tensor_overlap; /* inputs' gradients of tensor slices are summed up beside the products of
                           * the weights' gradients; else nothing is computed meanwhile */
@@ -45,6 +46,8 @@ struct mw_software {
     double gather_passes;               /* of GPU memory, that a gather of parameters adds to... */
     double reduce_passes;               /* ...and a reduction of gradients: bytes per byte */
     double copy_share;                  /* of the host links' rates: 1 with pinned memory */
+    bool reduces_at_end;                /* whole gradients, where state is partitioned */
+    bool swaps_gradients;               /* with state on drives, in fp32, summed before */
     int64_t gradient_link_bytes;        /* of an element on its way to the host; 0: as it is made */
     int64_t parameter_link_bytes;       /* of an updated one on its way back; 0: as it is kept */
     double gradient_copy_bytes_per_s;   /* to the host at most, of a GPU; 0: no bound */
@@ -89,6 +92,7 @@ struct mw_model_uses {
     bool rotary;
     bool gated;      /* the MLP's activation multiplies two matrices' results */
     bool score_bias; /* attention adds something to its scores */
+    bool dropout;    /* some scores are dropped */
 };
 
 /* Makes it the machine as the software uses it for such a model. */

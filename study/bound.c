@@ -27,13 +27,14 @@ products_s(const struct mw_hardware *hw, const struct mw_operator_info *info, do
 }
 
 static double
-bytes_s(const struct mw_hardware *hw, const struct mw_operator_info *info, double bytes)
+bytes_s(const struct mw_hardware *hw, const struct mw_operator_info *info, double bytes,
+        enum mw_turn turn)
 {
     double rate = info->operator_ == MW_OPERATOR_LOSS         ? mw_cost_loss_bytes_per_s(hw)
                   : mw_operator_row(info->operator_)->streams ? hw->gpu_memory_bytes_per_s
                                                               : mw_cost_operator_bytes_per_s(hw);
 
-    return bytes * mw_cost_operator_passes(hw, info->operator_) / rate;
+    return bytes * mw_cost_operator_passes(hw, info->operator_, turn) / rate;
 }
 
 static double
@@ -44,7 +45,9 @@ operator_s(const struct mw_hardware *hw, const struct mw_settings *settings,
 
     return products_s(hw, info, (double)info->forward_flops, false) +
            products_s(hw, info, back * (double)info->backward_flops, true) +
-           bytes_s(hw, info, (double)info->forward_bytes + back * (double)info->backward_bytes);
+           bytes_s(hw, info, (double)info->forward_bytes, MW_TURN_FORWARD) +
+           bytes_s(hw, info, back * (double)info->backward_bytes,
+                   mw_cost_turn(2 * info->product_count + info->products_again));
 }
 
 static double

@@ -244,11 +244,13 @@ add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw
             products->size += blocks * info->forward_flops *
                               mw_kernel_size(MAX(1, first->m / chunks), first->n, first->k) /
                               cbrt(parts);
-        double passes = blocks * mw_cost_operator_passes(hardware, info->operator_);
+        enum mw_turn back = mw_cost_turn(2 * info->product_count + info->products_again);
         *(row->streams ? &block->forward_streamed : &block->forward_bytes) +=
-            passes * info->forward_bytes;
+            blocks * info->forward_bytes *
+            mw_cost_operator_passes(hardware, info->operator_, MW_TURN_FORWARD);
         *(row->streams ? &block->backward_streamed : &block->backward_bytes) +=
-            passes * info->backward_bytes;
+            blocks * info->backward_bytes *
+            mw_cost_operator_passes(hardware, info->operator_, back);
         block->forward_launches += blocks * info->launches * parts * chunks;
     }
 }
@@ -444,6 +446,8 @@ dims_of(const struct mw_sizing *s)
         .dtype = settings->dtype,
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
+        .reduced_at_end = s->reduced_at_end,
+        .sums_on_host = s->sums_on_host,
         .sums_passing = mw_sizing_sums_passing(s),
         .norm_passes = mw_settings_update_beside(settings) ? 0 : 1 + passes,
         .exact_passes = mw_settings_update_beside(settings) ? 0 : passes,
@@ -564,7 +568,8 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     if (!sizing->settings.overlap || sizing->settings.serialize)
         return form->plan_total_s;
     bool sums_on_gpu = sizing->gradient_home[0] == MW_TIER_GPU;
-    double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE];
+    double after_s = sizing->reduced_at_end ? t[MW_TERM_GRADIENT_REDUCE] : 0;
+    double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE] - after_s;
     double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
     double copies_s = t[MW_TERM_FETCH_PCIE] + t[MW_TERM_GRADIENT_PCIE] + t[MW_TERM_CHECKPOINT_PCIE];
     double compute_s =
@@ -577,7 +582,8 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     double pcie_s =
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double sums_s = sums_on_gpu ? 0 : t[MW_TERM_GRADIENT_SUM];
-    double passes_s = fmax(fmax(compute_s, fmax(collectives_s, sums_s)), fmax(pcie_s, nvme_s));
+    double passes_s =
+        fmax(fmax(compute_s, fmax(collectives_s, sums_s)), fmax(pcie_s, nvme_s)) + after_s;
     double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
                          hw->gpu_copy_sm_share * (t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE]) +
                          hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];

@@ -27,7 +27,8 @@ SLICED = ("simulate --software ideal -m gpt3-13b -H dgx-a100 -s zero1 --tp 4 --b
 KEYS = {
     "attention.kernel": ("unfused", IDEAL, 1),
     "attention.share": ("0.5", IDEAL, 1),
-    "attention.score_passes": ("4", UNFUSED, 1),
+    "attention.score_forward_bytes": ("32", UNFUSED, 1),
+    "attention.score_backward_bytes": ("36", UNFUSED, 1),
     "attention.score_bias": ("false", f"simulate --software ideal -m {ROOT}/models/t5-11b "
                              "-H dgx-a100 -s zero3 --batch 4 --seq 1024", 1),
     "attention.causal_skip": ("false", IDEAL, 1),
@@ -66,6 +67,9 @@ KEYS = {
     "offload.checkpoint_blocking": ("true", f"{OFFLOADED} --activation-device cpu", 1),
     "offload.update_bytes_per_parameter": ("280", OFFLOADED, 1),
     "offload.update_gparams_per_s": ("0.05", OFFLOADED, 1),
+    "collectives.reduces_at_end": ("true", "simulate -m gpt2-xl -H dgx-a100 -s zero1 --batch 1 "
+                                   "--seq 1024 --grad-accum 2 --software ideal", 1),
+    "offload.swaps_gradients": ("true", f"{OFFLOADED} --gradient-device nvme", 1),
     "update.beside": ("true", OFFLOADED, -1),
 }
 # Memory that a key's value must add to an answer's, GiB, and what the answer calls it: of 12.85B
@@ -110,6 +114,9 @@ MEMORY = {
                                2 ** 27 - WEIGHTS),
     "memory.logit_bytes": ("18", f"{SMALL} -s ddp", "copies of logits", 2 * 6 * 1024 * 50257),
     "memory.activations_kept": ("3", f"{SMALL} -s ddp", "more activations kept", None),
+    # Of 12 layers of 12 heads an fp32 result, and one in 16 bits less than with dropout.
+    "memory.softmax_bytes": ("4", f"{SMALL} -s ddp --set software.attention.kernel=unfused",
+                             "more activations kept", (4 - 2) * 12 * 12 * 1024 ** 2),
     "memory.allocator_loss": ("0.5", f"{SMALL} -s ddp", "loss of its allocator", None),
 }
 
@@ -128,7 +135,8 @@ def check_key(box, key, value, question, sign):
     elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
             key not in ("attention.kernel", "attention.score_bias", "update.beside",
                         "products.fp8", "offload.bound_ranks",
-                        "offers.sequence_parallel",
+                        "offers.sequence_parallel", "offload.swaps_gradients",
+                        "collectives.reduces_at_end",
                         "collectives.tensor_overlap"):  # ideal has another plan, or it too
         yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
 
@@ -502,6 +510,57 @@ def check_gains(box):
         yield f"{one['software_gains']}"
 
 
+def check_scores(box):
+    """Eager attention takes as much longer, forward, recompute and backward, as its kernels move
+    bytes beyond those of fused ones, which 4.4 counts; dropout's are the same."""
+    question = ("simulate -m gpt2 -H dgx2 --gpus 1 -s ddp --batch 4 --seq 1024 --grad-accum 1 "
+                "--activation-checkpoint-interval 1 --software ideal")
+    scores, rate = 12 * 4 * 12 * 1024 ** 2, 1e9
+    wide = f"{question} --set gpu.memory_gb_per_s=1 --set software.attention.kernel=unfused"
+    base = answer(box, wide)
+    for key, more in (("forward", 2 * (20 - 8)), ("backward", 20 - 14)):
+        told = answer(box, f"{wide} --set software.attention.score_{key}_bytes=20")
+        found = told["step_time_s"] - base["step_time_s"]
+        if abs(found / (more * scores / rate) - 1) > 0.01:
+            yield f"{key}: {found} s more, not {more * scores / rate}"
+    both = "".join(f" --set software.attention.score_{key}_bytes=20"
+                   for key in ("forward", "backward"))
+    again = wide.replace("-interval 1", "-interval 0 --recompute-attention on")
+    found = answer(box, again + both)["step_time_s"] - answer(box, again)["step_time_s"]
+    more = 2 * (20 - 8) + 20 - 14
+    if abs(found / (more * scores / rate) - 1) > 0.01:
+        yield f"attention again: {found} s more, not {more * scores / rate}"
+
+
+def check_swapped(box):
+    """DeepSpeed writes and reads 16 bytes of each parameter whose state is on drives, among them
+    fp32 gradients, once per step, and sums micro-batches in host memory."""
+    question = ("-m llama-2-7b -H dgx-a100 -s zero-infinity-nvme --param-device cpu "
+                "--optimizer-device nvme --software deepspeed --batch 1 --commit none")
+    owned = sum(LLAMA_2_7B)
+    for gpus, sums in ((1, 1), (1, 3), (8, 1), (8, 3)):
+        told = answer(box, f"simulate {question} --gpus {gpus} --grad-accum {sums}")
+        for key in ("nvme_read_bytes", "nvme_written_bytes"):
+            if abs(told[key] / (16 * owned) - 1) > 0.001:
+                yield f"{gpus} GPUs, {sums} micro-batches: {key} {told[key]}, not {16 * owned}"
+        held = {tier: sum(row["bytes"] for row in told["ledger"] if row["tier"] == tier
+                          and row["purpose"] == "gradients") * gpus for tier in ("cpu", "nvme")}
+        for tier, wanted in (("cpu", 4 * owned * (sums > 1)), ("nvme", 4 * owned)):
+            if abs(held[tier] - wanted) > 0.001 * owned:
+                yield f"{gpus} GPUs, {sums} micro-batches: {held} of gradients, not {wanted}"
+        made = box.run(f"plan {question} --gpus {gpus} --grad-accum {sums} -o plan.txt")
+        again = answer(box, "simulate plan.txt")
+        if made.status or again.get("step_time_s") != told["step_time_s"]:
+            yield f"its plan: {made.err} {again.get('error')} {again.get('step_time_s')} s"
+    free = answer(box, "simulate -m llama-3.1-8b -H rtx4090 --software deepspeed")["settings"]
+    if (free["optimizer_device"], free["gradient_device"]) != ("nvme", "nvme"):
+        yield f"placed {free}"
+    box.run("plan -m gpt2 -H rtx4090 -s zero-infinity-nvme --optimizer-device nvme --seq 64 "
+            "--batch 1 --software deepspeed -o plan.txt")
+    yield from refused(box.run("run --plan plan.txt -H rtx4090 --data plan.txt"),
+                       ["simulated alone"])
+
+
 def check_refusals(box):
     box.write("part.ini", "[profile]\ndescription = x\n[operators]\nshare = 0.5\n")
     box.write("child.ini", "[profile]\ninherits = ideal\n[operators]\nshare = 0.5\n")
@@ -524,6 +583,10 @@ def check_refusals(box):
         "--set software.products.fp8=true": ["software.products.fp8", "gpu.fp8_tile_tflops"],
         "-H dgx-h100 --set gpu.fp8_tile_shares=1": ["gpu.fp8_tile_shares", "4 numbers"],
         "-H dgx-a100 --set gpu.fp8_tile_fill=9": ["fp8_tile_tflops", "is missing"],
+        "--software deepspeed -s zero-infinity-nvme --optimizer-device nvme --gradient-device cpu":
+            ["--gradient-device", "must be nvme with --optimizer-device nvme"],
+        "--software deepspeed -s zero-infinity-nvme --optimizer-device cpu --gradient-device nvme":
+            ["--gradient-device", "must be cpu or gpu with --optimizer-device cpu"],
         "--set software.operators": ["software.SECTION.KEY=VALUE"],
     }
     for options, words in cases.items():
@@ -547,6 +610,8 @@ def tests(box):
     yield "plan of unknown software", check_unknown_plan(box)
     yield "gains", check_gains(box)
     yield "fetched", check_fetched(box)
+    yield "scores", check_scores(box)
+    yield "gradients on drives", check_swapped(box)
     yield "refusals", check_refusals(box)
     for name in sixth(PROFILES):
         yield f"profile/{name}", check_profile(box, name)

@@ -388,6 +388,16 @@ draw_slices(struct random_request *request)
 }
 
 void
+random_request_software(struct random_request *request)
+{
+    const struct mw_placement *placement = request->settings.placement;
+    bool placed = placement[MW_STATE_GRADIENTS].count && placement[MW_STATE_OPTIMIZER].count;
+
+    request->hardware.swaps_gradients = request->seed % 4 == 1 && !placed;
+    request->hardware.reduces_at_end = request->seed % 4 == 3;
+}
+
+void
 random_request_init(struct random_request *request, guint32 seed)
 {
     g_autoptr(GRand) random = g_rand_new_with_seed(seed);

@@ -16,6 +16,8 @@ struct random_request {
 
 /* The same seed draws the same request, and names it. */
 void random_request_init(struct random_request *request, guint32 seed);
+/* Half of them move gradients as some software does, whose plans no executor runs. */
+void random_request_software(struct random_request *request);
 /* From now on a line about it is printed when the program aborts. */
 void random_request_name(const struct random_request *request);
 

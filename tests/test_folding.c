@@ -23,6 +23,7 @@ test_folded_and_unfolded(void)
         struct random_request request;
         random_request_init(&request, seed);
         request.settings.unfold = false;
+        random_request_software(&request);
         g_autoptr(GPtrArray) found = NULL;
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
         if (!sizing || sizing->ranks < 2 || takes_turns(sizing))

@@ -58,7 +58,7 @@ SOFTWARE = {
     "torchtune": None,
     "IBM-fms-fsdp": "fsdp2-compile",
     "KempnerForge": "fsdp2-compile",
-    "nanotron": "megatron",  # its norms, rotary positions and attention are fused kernels
+    "nanotron": "nanotron",
     "flash-attention": "pytorch-fsdp-eager",
     "NeMo-AutoModel": "fsdp2-compile",
     "NeMo-Launcher": "megatron",

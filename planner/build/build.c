@@ -99,6 +99,7 @@ forward_backward(struct builder *b)
     }
     b->visit_ops[b->visit_count] = b->plan->op_count;
     mw_gradient_flush(b);
+    mw_gradient_reduce_all(b);
 }
 
 /* A durable commit writes the other of two records, because the state went to the other extents. */
@@ -158,6 +159,7 @@ build_program(struct builder *b)
     b->fetched = b->fetching_count = 0;
     b->compute_wait = MW_NONE;
     b->norm_agreed = MW_NONE;
+    b->reduced_all = MW_NONE;
     b->reduced_slot = MW_NONE;
     memset(b->met, 0, sizeof b->met);
     b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
@@ -277,6 +279,8 @@ shape_of(const struct mw_sizing *sizing)
         .rotary = sizing->model->rotary,
         .gated = mw_model_is_gated(sizing->model),
         .score_bias = sizing->model->family && sizing->model->family->score_bias,
+        .dropout = sizing->model->dropout,
+        .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped,
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

@@ -258,6 +258,7 @@ home_of(const struct few *few, int kind, int64_t place)
     switch (kind) {
     case MW_BUFFER_PARAMETERS:
     case MW_BUFFER_GRADIENTS:
+    case MW_BUFFER_SUMS:
         return place + tensors_before(few, place);
     case MW_BUFFER_CHECKPOINTS:
         return place + layers_before(&few->layers, place * interval) / interval;

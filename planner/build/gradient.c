@@ -36,13 +36,25 @@ comes_summed(const struct builder *b, const struct part *part)
     return mw_sizing_sums_passing(b->sizing) && !lives_on_gpu(b, part);
 }
 
-/* The first part of a tensor's gradient starts the new content of its home. */
+/* Whether its sum grows in host memory, and goes to its home on drives once. */
+static bool
+sums_on_host(const struct builder *b, const struct part *part)
+{
+    return b->sizing->sums_on_host && b->sizing->gradient_home[part->number] == MW_TIER_NVME;
+}
+
+/* The first part of a tensor's gradient starts the new content of where it goes. */
+static enum mw_use_mode
+mode_of(const struct part *part, bool first)
+{
+    return first && part->tile == part->tensor->tiles - 1 ? MW_USE_DEFINE : MW_USE_MODIFY;
+}
+
 static enum mw_use_mode
 home_mode(const struct builder *b, const struct part *part)
 {
-    bool first = part->visit->micro_batch == 0 || comes_summed(b, part);
-
-    return first && part->tile == part->tensor->tiles - 1 ? MW_USE_DEFINE : MW_USE_MODIFY;
+    return mode_of(part,
+                   part->visit->micro_batch == 0 || comes_summed(b, part) || sums_on_host(b, part));
 }
 
 /* Whether backward writes the gradient where it lives, so that there is nothing to send or to
@@ -150,9 +162,9 @@ static void
 accumulate(struct builder *b, const struct part *part, uint32_t pinned, int64_t params)
 {
     bool nvme = b->sizing->gradient_home[part->number] == MW_TIER_NVME;
-    bool adds = part->visit->micro_batch > 0;
+    bool adds = part->visit->micro_batch > 0, apart = sums_on_host(b, part);
 
-    if (nvme && adds) {
+    if (nvme && adds && !apart) {
         mw_build_op(b, LANE_READ,
                     mw_work_copy(b, MW_OP_NVME_READ, gradients_of(b, part), 4 * params, false),
                     identify(part));
@@ -161,12 +173,14 @@ accumulate(struct builder *b, const struct part *part, uint32_t pinned, int64_t 
     }
     mw_build_op(b, LANE_HOST, work_accumulate(b, part, true, params), identify(part));
     mw_build_use(b, pinned, MW_USE_MODIFY, MW_ROLE_GRADIENT);
-    if (!nvme)
+    if (apart)
+        mw_build_use(b, b->sum_home + part->number, mode_of(part, !adds), MW_ROLE_SUM);
+    else if (!nvme)
         mw_build_use(b, home_of(b, part), home_mode(b, part), MW_ROLE_SUM);
 }
 
-/* Writes a gradient to the drives, after its part of the norm has been computed: otherwise it would
- * have to be read back for that. */
+/* Writes a gradient to the drives from a slot in host memory, after its part of the norm has been
+ * computed: otherwise it would have to be read back for that. */
 static void
 to_nvme(struct builder *b, const struct part *part, uint32_t pinned, int64_t params)
 {
@@ -206,8 +220,10 @@ to_host(struct builder *b, const struct part *part, uint32_t slot)
     mw_build_use(b, target, direct ? home_mode(b, part) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
     if (sums)
         accumulate(b, part, target, shard);
-    if (tier == MW_TIER_NVME)
+    if (tier == MW_TIER_NVME && !sums_on_host(b, part))
         to_nvme(b, part, target, shard);
+    else if (tier == MW_TIER_NVME && last_micro_batch(b, part))
+        to_nvme(b, part, b->sum_home + part->number, shard);
 }
 
 /* Where the sum of a part grows until it leaves: each micro-batch adds to what the first began. */
@@ -261,7 +277,7 @@ keep_whole(struct builder *b, const struct part *part, uint32_t slot)
 {
     if (!made_at_home(b, part))
         accumulate_on_gpu(b, part, slot, part->tensor->tile_params);
-    if (b->sizing->dp > 1 && last_micro_batch(b, part))
+    if (b->sizing->dp > 1 && last_micro_batch(b, part) && !b->sizing->reduced_at_end)
         reduce_in_place(b, part);
 }
 
@@ -291,4 +307,23 @@ mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot)
         keep_shard(b, part, slot);
     else
         to_host(b, part, b->sizing->dp > 1 ? reduce_scatter(b, part, slot) : slot);
+}
+
+/* All gradients in one collective that waits for the end of backward (huggingface/nanotron,
+ * optim/gradient_accumulator.py, sync_gradients_across_dp).  What reads them waits for it; it names
+ * no home, as there may be more than an op has uses. */
+void
+mw_gradient_reduce_all(struct builder *b)
+{
+    const struct mw_sizing *s = b->sizing;
+    struct subject gradients = {MW_OBJECT_GRADIENTS, MW_OPERATOR_NONE};
+
+    if (!s->reduced_at_end)
+        return;
+    uint32_t computed = b->lane_last[LANE_COMPUTE];
+    uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->dp_comm,
+                                       s->gradient_element_bytes * s->trained_params);
+    b->reduced_all =
+        mw_build_op(b, LANE_COLLECTIVE, work, (struct identity){MW_PHASE_BACKWARD, -1, 0, 0, 0});
+    mw_build_after(b, computed);
 }

@@ -123,11 +123,13 @@ struct builder {
 
     struct ring slots[MW_BUFFER_KIND_COUNT];
     uint32_t param_home, gradient_home; /* first slot; one per tensor */
+    uint32_t sum_home;                  /* likewise, of sums in host memory */
     uint32_t checkpoint_home;           /* one per checkpoint */
     uint32_t state_home;                /* one per chunk */
     uint32_t *chunk_other;              /* [chunk_count] the other extent, or MW_NONE */
     uint32_t logits_slot;
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
+    uint32_t reduced_all;                 /* the op that reduces all gradients; MW_NONE */
     uint32_t tied_gradient;               /* first slot; one per part of the embedding */
     uint32_t commit_record, commit_saves; /* the slots that this step writes, or MW_NONE */
     /* Layer by layer: the visits that fetch, in order, how many of them have, and how many may have
@@ -241,6 +243,7 @@ void mw_compute_visit(struct builder *b, uint32_t visit);
 /* The slot that this visit's backward writes the gradient of a part to, and the use mode. */
 uint32_t mw_gradient_slot(struct builder *b, const struct part *part, enum mw_use_mode *mode);
 void mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot);
+void mw_gradient_reduce_all(struct builder *b); /* behind backward, where it waits for that */
 void mw_gradient_flush(struct builder *b); /* accumulates a gradient that is still pending */
 
 /* --- planner/build/checkpoint.c --- */

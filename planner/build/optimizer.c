@@ -156,8 +156,11 @@ check_norm(struct builder *b)
         b->norm_ops[c] = b->plan->op_count;
         if (gradient_tier(b, chunk) == MW_TIER_NVME || is_left_out(b, c))
             continue;
+        bool first = !host && last[0] == MW_NONE;
         last[host] = build_op(b, host ? LANE_HOST : LANE_COMPUTE,
                               mw_work_norm(b, of_state, host, chunk->params), c);
+        if (first)
+            mw_build_after(b, b->reduced_all);
         use_tensors(b, chunk, MW_USE_READ, MW_ROLE_GRADIENT);
     }
     b->norm_ops[s->chunk_count] = b->plan->op_count;

@@ -331,6 +331,7 @@ mw_build_add_slots(struct builder *b)
     }
     b->param_home = b->slots[MW_BUFFER_PARAMETERS].first;
     b->gradient_home = b->slots[MW_BUFFER_GRADIENTS].first;
+    b->sum_home = b->slots[MW_BUFFER_SUMS].first;
     b->checkpoint_home = b->slots[MW_BUFFER_CHECKPOINTS].first;
     b->state_home = b->slots[MW_BUFFER_STATE].first;
     g_free(b->chunk_other);

@@ -13,7 +13,7 @@ gradient_bytes(const struct mw_sizing *sizing)
 
     if (mw_deepspeed_stage(&sizing->settings) < 3 || mw_ds_slowest(state) == MW_TIER_GPU)
         return 0;
-    return MW_SUM(MW_PRODUCT(sizing->gradient_element_bytes, sizing->shard_params),
+    return MW_SUM(MW_PRODUCT(sizing->sum_element_bytes, sizing->shard_params),
                   MW_PRODUCT((int64_t)sizeof(float), (int64_t)on_host));
 }
 

@@ -118,6 +118,20 @@ more_logits(const struct mw_sizing *sizing)
     return fmax(0, more) * (double)mw_sizing_buffer_bytes(sizing, MW_BUFFER_LOGITS);
 }
 
+/* A softmax in fp32 keeps its result beside the one in 16 bits that the product with the values
+ * reads.  With dropout the plan has two of the latter, of which such a softmax needs one alone. */
+static double
+more_scores(const struct mw_sizing *sizing)
+{
+    double softmax = sizing->hardware->memory_use.bytes_per_softmax;
+    double planned = sizing->model->dropout ? (double)sizing->element_bytes : 0;
+
+    if (softmax <= (double)sizing->element_bytes || !mw_sizing_activation_sets(sizing))
+        return 0;
+    return (softmax - planned) * (double)mw_sizing_kept_scores(sizing) *
+           (double)mw_sizing_activation_sets(sizing);
+}
+
 static double
 more_activations(const struct mw_sizing *sizing)
 {
@@ -142,7 +156,8 @@ freed_for_update(const struct mw_sizing *sizing)
         MW_PURPOSE_CHECKPOINT_BUFFERS, MW_PURPOSE_ACTIVATION_CHECKPOINTS,
         MW_PURPOSE_GRADIENT_BUFFERS,
     };
-    double bytes = zero_buckets(sizing) + more_activations(sizing) + more_logits(sizing);
+    double bytes =
+        zero_buckets(sizing) + more_activations(sizing) + more_scores(sizing) + more_logits(sizing);
 
     for (size_t i = 0; i < G_N_ELEMENTS(of_backward); i++)
         bytes += ledger(sizing, of_backward[i]);
@@ -178,7 +193,7 @@ flat_sum_bytes(const struct mw_sizing *sizing)
 
     return sizing->params_partitioned && leaves
                ? sizing->hardware->memory_use.host_sum_copies_partitioned *
-                     (double)(sizing->gradient_element_bytes * sizing->shard_params)
+                     (double)(sizing->sum_element_bytes * sizing->shard_params)
                : 0;
 }
 
@@ -317,7 +332,7 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),
         [MW_BESIDE_UPDATE] = update_copies(sizing),
         [MW_BESIDE_LOGITS] = more_logits(sizing),
-        [MW_BESIDE_ACTIVATIONS] = more_activations(sizing),
+        [MW_BESIDE_ACTIVATIONS] = more_activations(sizing) + more_scores(sizing),
     };
 
     for (int what = 0; what < MW_BESIDE_COUNT; what++) {

@@ -35,6 +35,7 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
                               .purpose = MW_PURPOSE_PARAMETERS,
                               .persistent = true},
     [MW_BUFFER_GRADIENTS] = {.tier = MW_TIER_COUNT, .purpose = MW_PURPOSE_GRADIENTS},
+    [MW_BUFFER_SUMS] = {.tier = MW_TIER_CPU, .purpose = MW_PURPOSE_GRADIENTS},
     [MW_BUFFER_CHECKPOINTS] = {.tier = MW_TIER_COUNT, .purpose = MW_PURPOSE_ACTIVATION_CHECKPOINTS},
     [MW_BUFFER_STATE] = {.tier = MW_TIER_COUNT,
                          .purpose = MW_PURPOSE_OPTIMIZER_STATE,
@@ -378,6 +379,7 @@ mw_sizing_count_homes(struct mw_sizing *sizing)
             committed += sizing->run_chunks[c].times;
     sizing->buffers[MW_BUFFER_PARAMETERS].count = sizing->tensor_count;
     sizing->buffers[MW_BUFFER_GRADIENTS].count = sizing->tensor_count;
+    sizing->buffers[MW_BUFFER_SUMS].count = sizing->sums_on_host ? sizing->tensor_count : 0;
     /* A delayed update needs the previous step's gradients. */
     sizing->buffers[MW_BUFFER_GRADIENTS].persistent = sizing->settings.dpu_start != MW_AUTO;
     sizing->buffers[MW_BUFFER_CHECKPOINTS].count = sizing->checkpoint_slots;
@@ -432,9 +434,9 @@ pinned_gradient_bytes(const struct mw_sizing *sizing, const struct survey *surve
 {
     int64_t bytes = sizing->element_bytes * params;
 
-    if (mw_sizing_sums_passing(sizing))
+    if (mw_sizing_sums_passing(sizing) || !sizing->gradients_summed)
         return sizing->gradient_element_bytes * params;
-    if (survey->gradients[MW_TIER_NVME] && sizing->gradients_summed)
+    if (!sizing->sums_on_host && survey->gradients[MW_TIER_NVME] && sizing->gradients_summed)
         bytes += mw_round_up(4 * params, MW_SLOT_ALIGNMENT_BYTES);
     return bytes;
 }

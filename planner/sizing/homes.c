@@ -113,6 +113,11 @@ int64_t
 mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
                      const struct mw_unit_tensor *tensor)
 {
+    if (kind == MW_BUFFER_SUMS)
+        return sizing->sums_on_host && tensor->trained
+                   ? sizing->gradient_element_bytes *
+                         params_of_rank(tensor, sizing->gradients_partitioned)
+                   : 0;
     if (kind == MW_BUFFER_PARAMETERS)
         return mw_sizing_param_bytes(tensor, params_of_rank(tensor, sizing->params_partitioned));
     return tensor->trained

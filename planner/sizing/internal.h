@@ -158,6 +158,8 @@ int64_t mw_sizing_layer_bytes(const struct mw_sizing *sizing);
 /* Activations of the layers that keep them, as backward needs them or as they are stored
  * meanwhile. */
 int64_t mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored);
+/* Elements of softmax's results, of those layers and of the largest group that is recomputed. */
+int64_t mw_sizing_kept_scores(const struct mw_sizing *sizing);
 /* Activations of the checkpoint group that has the most. */
 int64_t mw_sizing_group_bytes(const struct mw_sizing *sizing);
 

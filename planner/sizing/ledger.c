@@ -25,6 +25,17 @@ list_tensors(const struct mw_sizing *sizing, enum mw_buffer_kind kind, struct mw
 }
 
 static void
+list_sums(const struct mw_sizing *sizing, struct mw_sized_slot *slots)
+{
+    for (int64_t u = 0; u < sizing->buffers[MW_BUFFER_SUMS].count; u++) {
+        const struct mw_unit_tensor *tensor = mw_sizing_tensor(sizing, (uint32_t)u);
+        bool elsewhere = sizing->gradient_home[u] != MW_TIER_NVME;
+        slots[u] = (struct mw_sized_slot){
+            MW_TIER_CPU, elsewhere ? 0 : mw_sizing_home_bytes(sizing, MW_BUFFER_SUMS, tensor)};
+    }
+}
+
+static void
 list_checkpoints(const struct mw_sizing *sizing, struct mw_sized_slot *slots)
 {
     for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
@@ -50,6 +61,8 @@ mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 
     if (kind == MW_BUFFER_PARAMETERS || kind == MW_BUFFER_GRADIENTS)
         list_tensors(sizing, kind, slots);
+    else if (kind == MW_BUFFER_SUMS)
+        list_sums(sizing, slots);
     else if (kind == MW_BUFFER_CHECKPOINTS)
         list_checkpoints(sizing, slots);
     else if (kind == MW_BUFFER_STATE || kind == MW_BUFFER_STATE_OTHER)
@@ -139,6 +152,10 @@ add_tensors(struct mw_sizing *sizing, enum mw_buffer_kind kind)
                 blocks_in[tiers[block * class->tensor_count + u]]++;
             for (int t = 0; t < MW_TIER_COUNT; t++)
                 add_slots(sizing, kind, t, bytes, blocks_in[t]);
+            if (kind == MW_BUFFER_GRADIENTS && sizing->sums_on_host)
+                add_slots(sizing, MW_BUFFER_SUMS, MW_TIER_CPU,
+                          mw_sizing_home_bytes(sizing, MW_BUFFER_SUMS, &class->tensors[u]),
+                          blocks_in[MW_TIER_NVME]);
         }
         tiers += class->blocks * class->tensor_count;
     }

@@ -50,12 +50,14 @@ part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool
     bool sums = s->gradients_summed, nvme = home == MW_TIER_NVME;
 
     if (!s->gradients_partitioned)
-        return (home != MW_TIER_GPU || sums) + (s->dp > 1 && last);
+        return (home != MW_TIER_GPU || sums) + (s->dp > 1 && last && !s->reduced_at_end);
     if (home == MW_TIER_GPU)
         return (s->dp > 1) + sums;
     if (mw_sizing_sums_passing(s))
         return (s->dp > 1) + 1 +
                (last ? 1 + (nvme ? 1 + !mw_settings_update_beside(&s->settings) : 0) : 0);
+    if (s->sums_on_host && nvme)
+        return (s->dp > 1) + 2 + (last ? 1 + !mw_settings_update_beside(&s->settings) : 0);
     return (s->dp > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) +
            (nvme ? 1 + (last && !mw_settings_update_beside(&s->settings)) : 0);
 }
@@ -273,7 +275,7 @@ static int64_t
 optimizer_ops(const struct mw_sizing *s)
 {
     bool gathers = !s->params_partitioned && s->optimizer_partitioned && s->dp > 1;
-    int64_t ops = 1; /* all ranks agree on the norm */
+    int64_t ops = 1 + s->reduced_at_end; /* all ranks agree on the norm */
 
     for (uint32_t c = 0; c < s->run_chunk_count; c++)
         ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c], gathers);

@@ -92,6 +92,24 @@ mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored)
     return bytes;
 }
 
+int64_t
+mw_sizing_kept_scores(const struct mw_sizing *sizing)
+{
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    bool interval = sizing->settings.checkpoint_interval > 0;
+    int64_t most = 0, elements = 0;
+
+    if (mw_settings_keeps_whole(&sizing->settings))
+        return 0;
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        int64_t kept = interval ? kept_blocks(sizing, (enum mw_class)c) : class->blocks;
+        elements += kept * class->kept_scores;
+        most = MAX(most, class->kept_scores);
+    }
+    return elements + mw_recomputed_largest(&recomputed) * most;
+}
+
 double
 mw_sizing_forward_s(const struct mw_sizing *sizing, enum mw_class class)
 {

@@ -75,6 +75,7 @@ group_units(struct mw_class_info *class)
         class->trained_params += info->trained ? info->params : 0;
         class->trained_sides += info->trained ? info->sides : 0;
         class->saved_bytes += info->saved_bytes;
+        class->kept_scores += info->kept_scores;
         class->kept_bytes += info->kept_bytes;
         class->coded_bytes += info->coded_bytes;
         class->widest_bytes = MAX(class->widest_bytes, info->output_bytes);
@@ -451,6 +452,19 @@ drop_late_delay(struct mw_sizing *sizing)
         s->dpu_start = MW_AUTO;
 }
 
+/* Whether the software writes fp32 gradients to the drives, which the update reads with its state:
+ * DeepSpeed's ZeRO-Infinity does (deepspeed/runtime/swap_tensor/optimizer_utils.py). */
+static bool
+swaps_gradients(const struct mw_sizing *sizing)
+{
+    const struct mw_placement *gradients = &sizing->settings.placement[MW_STATE_GRADIENTS];
+    bool on_drives = false;
+
+    for (int i = 0; i < gradients->count; i++)
+        on_drives |= gradients->part[i].tier == MW_TIER_NVME;
+    return on_drives && sizing->hardware->swaps_gradients && sizing->gradients_partitioned;
+}
+
 static void
 set_strategy(struct mw_sizing *sizing)
 {
@@ -462,8 +476,17 @@ set_strategy(struct mw_sizing *sizing)
     sizing->optimizer_partitioned = strategy->state[MW_STATE_OPTIMIZER].partitioned;
     sizing->element_bytes = mw_dtype_element_bytes(sizing->settings.dtype);
     sizing->gradients_summed = paper20 || sizing->settings.grad_accum > 1;
-    sizing->gradient_element_bytes =
+    sizing->reduced_at_end = sizing->hardware->reduces_at_end && sizing->dp > 1 &&
+                             !mw_settings_update_beside(&sizing->settings) &&
+                             sizing->optimizer_partitioned && !sizing->gradients_partitioned;
+    sizing->gradients_swapped = swaps_gradients(sizing);
+    sizing->sums_on_host = sizing->gradients_swapped && sizing->settings.grad_accum > 1 &&
+                           !mw_sizing_sums_passing(sizing);
+    sizing->sum_element_bytes =
         sizing->gradients_summed ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes;
+    sizing->gradient_element_bytes = sizing->gradients_swapped
+                                         ? mw_dtype_element_bytes(MW_DTYPE_FP32)
+                                         : sizing->sum_element_bytes;
     sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
 }
 

@@ -73,7 +73,8 @@ struct mw_class_info {
     int64_t params; /* per block */
     int64_t trained_params;
     int64_t trained_sides; /* struct mw_operator_info */
-    int64_t saved_bytes;   /* activations that its backward needs */
+    int64_t saved_bytes;   /* activations that its backward needs, */
+    int64_t kept_scores;   /* and elements of softmax's result among them */
     int64_t kept_bytes;    /* the same as a layer that is not recomputed stores them, */
     int64_t coded_bytes;   /* and what storing them moves, as restoring them does */
     int64_t widest_bytes;  /* the largest operator output */
@@ -131,6 +132,8 @@ enum mw_buffer_kind {
     MW_BUFFER_CHECKPOINTS, /* a slot per checkpoint */
     MW_BUFFER_STATE,       /* a slot per chunk */
     MW_BUFFER_STATE_OTHER, /* the other extent: one slot per committed chunk */
+    MW_BUFFER_SUMS,        /* in host memory, where sums_on_host: a slot per tensor, of those whose
+                              gradients live elsewhere an empty one */
     /* buffers, whose slots are alike; those of a unit's tiled tensor, and behind each kind, smaller
      * ones of its other tensors: mw_buffer_of */
     MW_BUFFER_PARAMETERS_GATHERED, /* whole parts, on the GPU */
@@ -178,7 +181,7 @@ enum mw_buffer_kind {
     MW_BUFFER_CHECKSUMS,               /* of everything on drives; last in their tier */
     MW_BUFFER_KIND_COUNT
 };
-#define MW_BUFFER_HOME_KINDS (MW_BUFFER_STATE_OTHER + 1)
+#define MW_BUFFER_HOME_KINDS (MW_BUFFER_SUMS + 1)
 
 struct mw_buffer {
     enum mw_tier tier; /* MW_TIER_COUNT: a home, whose slots each have their own tier */
@@ -248,8 +251,12 @@ struct mw_sizing {
     bool params_partitioned;    /* fetched for each use */
     bool gradients_partitioned; /* as the strategy's row says */
     bool optimizer_partitioned;
-    int64_t element_bytes;          /* of trained parameters, and of their gradients as computed */
-    bool gradients_summed;          /* in fp32, apart from where they are computed */
+    int64_t element_bytes;     /* of trained parameters, and of their gradients as computed */
+    bool gradients_summed;     /* in fp32, apart from where they are computed */
+    bool reduced_at_end;       /* gradients, in one all-reduce; else part by part beside backward */
+    bool gradients_swapped;    /* those on drives are fp32, as the software has them, and */
+    bool sums_on_host;         /* of gradients that live on drives, to which each sum goes once */
+    int64_t sum_element_bytes; /* of a sum of micro-batches; of one alone as computed */
     int64_t gradient_element_bytes; /* while moved: as computed, or 4 of a sum */
     int64_t gradient_rest_bytes;    /* at home; paper20 keeps the 16-bit gradient too */
 
