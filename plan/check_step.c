@@ -163,7 +163,8 @@ index_tensors(struct mw_step_check *check)
         return true;
     if (!check_operators(check))
         return false;
-    if (plan->shape.decoder.tied_embedding && check->layer_first == 0)
+    if (plan->shape.decoder.tied_embedding && check->layer_first == 0 &&
+        check->layer_behind == check->layers)
         check->tensor_of[MW_OPERATOR_LOGITS] = check->tensor_of[MW_OPERATOR_LOSS] =
             check->tensor_of[MW_OPERATOR_EMBEDDING];
     return true;

@@ -18,6 +18,7 @@
 
 /* What an op does to a part's gradient, by kind. */
 enum mw_step_gradient {
+    MW_STEP_COPIES, /* summed up with that of a copy, in another stage */
     MW_STEP_REDUCE,
     MW_STEP_DOWN, /* to the host */
     MW_STEP_SUM_READ,

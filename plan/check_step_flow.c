@@ -251,6 +251,18 @@ part_of(const struct mw_step_check *check, uint32_t tensor, uint32_t tile)
     return &check->parts[check->part_of[tensor] + tile];
 }
 
+/* Whether the first and the last stage of a pipeline have a copy each of the tensor: of a tied
+ * embedding. */
+static bool
+is_copied(const struct mw_step_check *check, const struct mw_tensor *tensor)
+{
+    uint32_t ends = 1u << MW_OPERATOR_EMBEDDING | 1u << MW_OPERATOR_LOGITS;
+
+    return check->pp > 1 && check->plan->shape.has_decoder &&
+           check->plan->shape.decoder.tied_embedding && tensor->trainable && tensor->layer < 0 &&
+           tensor->operators & ends;
+}
+
 /* How often a part's gradient does this in a step; the last micro-batch's does it, of fewer. */
 static uint32_t
 times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw_step_gradient what)
@@ -261,6 +273,8 @@ times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw
     uint32_t home_times = mw_plan_sums_passing(check->plan, tensor) ? 1 : all;
 
     switch (what) {
+    case MW_STEP_COPIES:
+        return is_copied(check, tensor);
     case MW_STEP_REDUCE:
         return check->dp == 1 ? 0 : whole ? 1 : all;
     case MW_STEP_DOWN:
@@ -359,6 +373,41 @@ adds_passing(const struct mw_step_check *check, uint32_t index, uint32_t t)
            (!before || has_sum_of(check, sum, index, t, before));
 }
 
+/* Whether two ranks meet, along the axis of stages alone. */
+static bool
+joins_stages(const struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_comm *comm = &check->plan->comms[mw_step_work(check, index)->comm];
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        if (comm->spans[axis].count != (axis == MW_AXIS_PP ? 2 : 1))
+            return false;
+    return true;
+}
+
+/* One op for all parts, as the copies may be cut into unlike ones: of the word embedding alone,
+ * which positions or a final norm may follow. */
+static bool
+sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    const struct mw_step_shape *shape = &check->plan->shape;
+    int64_t rows = (shape->decoder.vocab + check->tp - 1) / check->tp;
+    bool good = tensor->gradients_whole && is_copied(check, tensor) &&
+                mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
+                mw_step_work(check, index)->bytes ==
+                    mw_dtype_bytes(tensor->gradient_dtype, rows * shape->decoder.hidden);
+
+    for (uint32_t tile = 0; tile < tensor->tiles; tile++) {
+        struct mw_step_part *part = part_of(check, t, tile);
+        good = good && part->made == shape->micro_batches &&
+               part->done[MW_STEP_ACCUMULATE] == times(check, tensor, MW_STEP_ACCUMULATE);
+        part->left = (uint32_t)shape->micro_batches;
+        part->done[MW_STEP_COPIES] += tile > 0; /* that of part 0 is the op's */
+    }
+    return good;
+}
+
 static bool
 reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
@@ -373,7 +422,8 @@ reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
         return mw_step_work(check, index)->kind == MW_OP_REDUCE_SCATTER && from != MW_NONE &&
                to != MW_NONE && takes_made(check, index, t, from) && arrives == (to == home);
     if (mw_step_slot(check, index, MW_ROLE_GRADIENT) != home ||
-        (mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE) != tensor->state_whole)
+        (mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE) != tensor->state_whole ||
+        part->done[MW_STEP_COPIES] != times(check, tensor, MW_STEP_COPIES))
         return false;
     return is_made_at_home(check, tensor)
                ? takes_made(check, index, t, home)
@@ -446,6 +496,10 @@ find_gradient_op(struct mw_step_check *check, uint32_t index, uint32_t t,
     switch (mw_step_work(check, index)->kind) {
     case MW_OP_REDUCE_SCATTER:
     case MW_OP_ALL_REDUCE:
+        if (joins_stages(check, index)) {
+            *what = MW_STEP_COPIES;
+            return sums_copies(check, index, t);
+        }
         *what = MW_STEP_REDUCE;
         return reduces(check, index, t);
     case MW_OP_D2H:
@@ -496,8 +550,9 @@ static bool
 check_gradients(struct mw_step_check *check)
 {
     static const char *const names[MW_STEP_GRADIENT_COUNT] = {
-        "a reduction over ranks", "a transfer to the host", "the sum's read from drives",
-        "an accumulation",        "the norm of a part",     "a write to drives"};
+        "a sum with its copy's",      "a reduction over ranks", "a transfer to the host",
+        "the sum's read from drives", "an accumulation",        "the norm of a part",
+        "a write to drives"};
     const struct mw_plan *plan = check->plan;
 
     for (uint32_t t = 0; t < plan->tensor_count; t++) {

@@ -13,7 +13,6 @@ ask_for_stages(struct random_request *request)
     struct mw_settings *s = &request->settings;
     int64_t ranks = s->nodes * s->gpus_per_node;
 
-    request->model.tied_embedding = false;
     s->pp = 2 + request->seed % 3;
     while (s->pp > 1 && (ranks % (s->pp * s->tp) || s->pp > request->model.layers))
         s->pp--;
@@ -30,8 +29,11 @@ ask_for_stages(struct random_request *request)
 
 typedef void (*look)(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
+typedef void (*changer)(struct random_request *request);
+
+/* Of requests that `change` has changed; NULL: as they are. */
 static void
-for_pipelines(guint32 first_seed, look look_at)
+for_pipelines_as(guint32 first_seed, changer change, look look_at)
 {
     int looked = 0;
 
@@ -40,6 +42,8 @@ for_pipelines(guint32 first_seed, look look_at)
         g_autoptr(GPtrArray) found = NULL;
 
         random_request_init(&request, seed);
+        if (change)
+            change(&request);
         ask_for_stages(&request);
         const struct mw_sizing *sizing =
             request.settings.pp > 1 ? random_request_fitting(&request, &found) : NULL;
@@ -48,6 +52,12 @@ for_pipelines(guint32 first_seed, look look_at)
         look_at(sizing, &request.hardware);
         looked++;
     }
+}
+
+static void
+for_pipelines(guint32 first_seed, look look_at)
+{
+    for_pipelines_as(first_seed, NULL, look_at);
 }
 
 /* --- folded and unfolded --------------------------------------------------------------------- */
@@ -95,6 +105,68 @@ static void
 test_sizes(void)
 {
     for_pipelines(510000, add_up);
+}
+
+/* --- copies of a tied embedding -------------------------------------------------------------- */
+
+static int64_t
+params_of_model(const struct mw_sizing *sizing)
+{
+    return mw_model_params(sizing->model);
+}
+
+/* The first and the last stage each have the word embedding, and sum up its gradient once: before
+ * ranks reduce it, and ranks agree on the norm, as the check of a step proves. */
+static void
+check_copies(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    int64_t params = 0, sums = 0;
+    char why[256] = "";
+
+    (void)hardware;
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
+        g_assert_cmpint(stage->copied_params, ==, sizing->copied_params);
+        params += stage->params;
+    }
+    if (sizing->tp == 1)
+        g_assert_cmpint(params, ==, params_of_model(sizing) + sizing->copied_params);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_work *work = &plan->works[plan->ops[i].work];
+        const struct mw_axis_span *stages =
+            work->comm == MW_NONE ? NULL : plan->comms[work->comm].spans + MW_AXIS_PP;
+        if (work->kind != MW_OP_ALL_REDUCE || work->object != MW_OBJECT_GRADIENTS ||
+            stages->count != 2)
+            continue;
+        g_assert_cmpint(work->bytes, ==, sizing->gradient_element_bytes * sizing->copied_params);
+        g_assert_cmpint(stages->stride, ==, sizing->dp * sizing->tp * (sizing->pp - 1));
+        sums++;
+    }
+    g_assert_cmpint(sums, ==, 2);
+    mw_plan_check_step(plan, false, why, sizeof why);
+    g_assert_cmpstr(why, ==, "");
+    mw_plan_free(plan);
+}
+
+static void
+tie(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+
+    request->model.vocab = MAX(request->model.vocab, 960);
+    request->model.tied_embedding = true;
+    s->strategy = request->seed % 2 ? MW_STRATEGY_DDP : MW_STRATEGY_ZERO1;
+    s->trained = (struct mw_trained){0};
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        s->placement[state] = (struct mw_placement){0};
+    s->drop_layers = NULL;
+}
+
+static void
+test_copies(void)
+{
+    for_pipelines_as(530000, tie, check_copies);
+    for_pipelines_as(540000, tie, compare);
 }
 
 /* --- what a rank runs ------------------------------------------------------------------------ */
@@ -234,6 +306,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/pipeline/folded-and-unfolded", test_folded_and_unfolded);
     g_test_add_func("/pipeline/sizes", test_sizes);
+    g_test_add_func("/pipeline/copies", test_copies);
     g_test_add_func("/pipeline/extraction", test_extraction);
     g_test_add_func("/pipeline/bubble", test_bubble);
     return g_test_run();

@@ -152,6 +152,10 @@ can_run_programs(const struct cli_training *run, GError **error)
                          "pipeline: run uses one GPU per stage, and this plan has %u stages on "
                          "%u GPUs; give as many stages as GPUs",
                          plan->program_count, plan->world_ranks);
+    if (plan->shape.decoder.tied_embedding)
+        return mw_refuse(error, "pipeline: run does not sum up the copies of an embedding that is "
+                                "tied to the output, which the first and the last stage have; "
+                                "give {pp=1}, or a model that does not tie them");
     if (o->save || o->resume || o->weights || o->from)
         return mw_refuse(error, "pipeline: run starts from --seed, and neither saves nor resumes "
                                 "stages: no --save, --resume, --weights or --from");

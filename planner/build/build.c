@@ -99,6 +99,7 @@ forward_backward(struct builder *b)
     }
     b->visit_ops[b->visit_count] = b->plan->op_count;
     mw_gradient_flush(b);
+    mw_gradient_sum_copies(b);
 }
 
 /* A durable commit writes the other of two records, because the state went to the other extents. */

@@ -87,6 +87,9 @@ struct part {
     bool tiled;      /* it is the one that tiles cut */
 };
 
+/* Behind the axes. */
+enum { MET_BY_ALL = MW_AXIS_COUNT, MET_BY_COPIES, MET_COUNT };
+
 struct builder {
     const struct mw_sizing *sizing;
     struct mw_chunk *chunks; /* [sizing->chunk_count] */
@@ -98,6 +101,7 @@ struct builder {
     uint8_t *lane_of;               /* [plan->lane_count] enum lane of each lane of the plan */
 
     uint32_t dp_comm, tp_comm, pp_comm, world_comm;
+    uint32_t copies_comm; /* of the first and the last stage, or MW_NONE */
     uint32_t channel[MW_CHANNEL_KIND_COUNT];
 
     struct slot_state *states; /* [plan->slot_count] */
@@ -114,7 +118,7 @@ struct builder {
     uint32_t norm_agreed;            /* norm of a delayed update, before backward; else MW_NONE */
     uint32_t compute_wait;           /* a collective that the next compute op needs */
     GHashTable *matches;             /* match numbers, by group and place */
-    uint32_t met[MW_AXIS_COUNT + 1]; /* collectives so far, by axis; of all ranks */
+    uint32_t met[MET_COUNT];         /* collectives so far, by axis, of all ranks, of copies */
     int64_t offset_bytes[MW_TIER_COUNT];
 
     struct ring slots[MW_BUFFER_KIND_COUNT];
@@ -238,6 +242,8 @@ void mw_compute_visit(struct builder *b, uint32_t visit);
 uint32_t mw_gradient_slot(struct builder *b, const struct part *part, enum mw_use_mode *mode);
 void mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot);
 void mw_gradient_flush(struct builder *b); /* accumulates a gradient that is still pending */
+/* Of a tied embedding, between the first and the last stage of a pipeline. */
+void mw_gradient_sum_copies(struct builder *b);
 
 /* --- planner/build/checkpoint.c --- */
 /* The number of a checkpoint: its layer group, at the micro-batch's turn among those in flight. */

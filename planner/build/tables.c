@@ -130,6 +130,11 @@ mw_build_add_comms(struct builder *b)
     b->tp_comm = mw_plan_add_comm(b->plan, tp);
     b->world_comm = mw_plan_add_comm(b->plan, world);
     b->pp_comm = s->pp > 1 ? mw_plan_add_comm(b->plan, pp) : MW_NONE;
+    b->copies_comm = b->pp_comm;
+    if (s->copied_params && s->pp > 2) {
+        pp.spans[MW_AXIS_PP] = (struct mw_axis_span){stage_ranks * ((uint32_t)s->pp - 1), 2};
+        b->copies_comm = mw_plan_add_comm(b->plan, pp);
+    }
 }
 
 /* Whether a slot of the kind lies in the room for what shares bytes. */

@@ -83,6 +83,34 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     return false;
 }
 
+/* The first and the last stage have a copy each of a tied embedding, whose gradients they sum up.
+ * Shards of the two are of other elements, as the first stage's have positions and the last one's
+ * the final norm; and frameworks partition gradients in no pipeline (DeepSpeed's engine refuses
+ * ZeRO-2 and ZeRO-3 there, Megatron-LM's distributed optimizer is ZeRO-1). */
+static bool
+check_copies(const struct mw_model *model, const struct mw_settings *settings, GError **error)
+{
+    struct mw_shape shape = mw_sizing_shape(settings, true);
+    bool frozen = shape.trained.frozen >> MW_OPERATOR_EMBEDDING & 1;
+    struct mw_operators tail;
+
+    if (!model->tied_embedding)
+        return true;
+    if (!mw_model_copying_tail(model, &shape, &tail))
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: model %s ties embedding and output weights, "
+                         "and does not say which part of them the last stage has a copy of; give "
+                         "{pp=1}",
+                         settings->pp, model->name);
+    if (frozen || !mw_strategy_traits(settings->strategy)->state[MW_STATE_GRADIENTS].partitioned)
+        return true;
+    return mw_refuse(error,
+                     "{strategy=%s}: partitions gradients, and with {pp=%" G_GINT64_FORMAT
+                     "} the first and the last stage sum up those of the embedding that model %s "
+                     "ties to its output; give {strategy=ddp} or {strategy=zero1}, or {pp=1}",
+                     mw_strategy_name(settings->strategy), settings->pp, model->name);
+}
+
 /* Refuses what a pipeline cannot do yet, in one line each. */
 static bool
 check_pipeline(const struct mw_model *model, const struct mw_settings *settings, GError **error)
@@ -108,11 +136,8 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
                          "{pp=%" G_GINT64_FORMAT "}: makes stages of %" G_GINT64_FORMAT
                          " GPUs, which neither fill nodes of %" G_GINT64_FORMAT " nor divide one",
                          pp, of_stage, of_node);
-    if (model->tied_embedding)
-        return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT "}: model %s ties embedding and output "
-                         "weights, which a pipeline does not support yet; use {pp=1}",
-                         pp, model->name);
+    if (!check_copies(model, settings, error))
+        return false;
     if (settings->dpu_start != MW_AUTO)
         return mw_refuse(error,
                          "{pp=%" G_GINT64_FORMAT

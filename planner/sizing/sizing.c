@@ -90,14 +90,15 @@ take_operators(struct mw_class_info *class, const struct mw_operators *operators
 
 /* The operators and units of the stage's classes. */
 static void
-fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk)
+fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk,
+             const struct mw_operators *tail)
 {
     struct mw_class_info *classes = sizing->classes;
 
     if (sizing->stage == 0)
         take_operators(&classes[MW_CLASS_HEAD], &walk->head);
     if (sizing->stage + 1 == sizing->pp)
-        take_operators(&classes[MW_CLASS_TAIL], &walk->tail);
+        take_operators(&classes[MW_CLASS_TAIL], tail);
     classes[MW_CLASS_HEAD].blocks = classes[MW_CLASS_HEAD].operator_count > 0;
     classes[MW_CLASS_TAIL].blocks = classes[MW_CLASS_TAIL].operator_count > 0;
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
@@ -311,7 +312,26 @@ mw_sizing_sums_passing(const struct mw_sizing *sizing)
 bool
 mw_sizing_tied(const struct mw_sizing *sizing)
 {
-    return sizing->model->tied_embedding && sizing->classes[MW_CLASS_HEAD].blocks;
+    return sizing->model->tied_embedding && sizing->pp == 1 &&
+           sizing->classes[MW_CLASS_HEAD].blocks;
+}
+
+uint32_t
+mw_sizing_copied_tensor(const struct mw_sizing *sizing)
+{
+    bool tail = sizing->stage + 1 == sizing->pp;
+    const struct mw_class_info *class = &sizing->classes[tail ? MW_CLASS_TAIL : MW_CLASS_HEAD];
+
+    for (int t = 0; sizing->copied_params && class->blocks && t < class->tensor_count; t++) {
+        const struct mw_unit_tensor *tensor = &class->tensors[t];
+        int largest = mw_sizing_largest_operator(class, tensor->first, tensor->count);
+        enum mw_operator operator_ = class->operators[largest].operator_;
+        if (operator_ == MW_OPERATOR_EMBEDDING || operator_ == MW_OPERATOR_LOGITS)
+            return tensor->trained
+                       ? (tail ? mw_sizing_layer_tensor(sizing, sizing->layers) : 0) + (uint32_t)t
+                       : MW_NONE;
+    }
+    return MW_NONE;
 }
 
 int64_t
@@ -471,7 +491,13 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
         mw_model_logits(model) ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
     drop_late_delay(sizing);
     set_strategy(sizing);
-    fill_classes(sizing, walk);
+    if (sizing->pp > 1 && model->tied_embedding) {
+        struct mw_operators copying;
+        sizing->copied_params = mw_model_copying_tail(model, &sizing->shape, &copying);
+        fill_classes(sizing, walk, &copying);
+    } else {
+        fill_classes(sizing, walk, &walk->tail);
+    }
     cut_tiles(sizing);
     if (sizing->settings.optimizer_chunk == MW_AUTO) {
         int64_t shard = sizing->trained_params / (sizing->optimizer_partitioned ? sizing->dp : 1);

@@ -238,6 +238,8 @@ struct mw_sizing {
     int64_t pp, stage;
     struct mw_sizing *next_stage;    /* NULL: it is the last */
     int64_t first_layer, layers;     /* layers of the model that the stage has */
+    int64_t copied_params;           /* of a tied embedding, which the first and the last stage have
+                                      * each; 0: of none */
     int64_t micro_batches_in_flight; /* whose backward is still to come, at most */
     int64_t dp_ranks_per_node;       /* members of one data-parallel group in a node */
     int64_t tp_ranks_per_node;       /* members of one tensor-slicing group in a node */
@@ -336,6 +338,10 @@ uint32_t mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer);
  * make those of a part one after the other. */
 bool mw_sizing_sums_passing(const struct mw_sizing *sizing);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
+/* The tensor of this stage whose gradient is summed up with that of a copy: the embedding in the
+ * first stage, the logits' weight in the last one, of a pipeline whose model ties them; MW_NONE:
+ * none. */
+uint32_t mw_sizing_copied_tensor(const struct mw_sizing *sizing);
 /* For one that does not fit: what is lacking, as a share of the capacity of the tier that lacks
  * most. */
 double mw_sizing_lack(const struct mw_sizing *sizing);
